@@ -44,11 +44,11 @@ def main(arguments: list[str] | None = None) -> int:
             "peak": not (options.quick or options.no_peak),
         }
         names = [row.name for row in wanted]
-        for found in _measured(task, names):
-            if "peak" in found:
-                peaks[threads] = found["peak"]
+        for message in _measure(task, names):
+            if "peak" in message:
+                peaks[threads] = message["peak"]
             else:
-                results[found["row"]["name"], threads] = found["row"]
+                results[message["row"]["name"], threads] = message["row"]
     report = document(wanted, results, peaks, options.quick)
     print(table(report))
     if options.json:
@@ -79,24 +79,24 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _measured(task: dict[str, Any], names: list[str]) -> list[dict[str, Any]]:
+def _measure(task: dict[str, Any], names: list[str]) -> list[dict[str, Any]]:
     """What the workers say. Where one dies, its row is wrong, and another goes on with the next."""
-    found: list[dict[str, Any]] = []
+    messages: list[dict[str, Any]] = []
     left = list(names)
     while left or task["peak"]:
-        begun, status = _worker({**task, "rows": left}, found)
-        done = {said["row"]["name"] for said in found if "row" in said}
+        begun, status = _worker({**task, "rows": left}, messages)
+        done = {said["row"]["name"] for said in messages if "row" in said}
         left = [name for name in left if name not in done]
-        task = {**task, "peak": task["peak"] and not any("peak" in said for said in found)}
+        task = {**task, "peak": task["peak"] and not any("peak" in said for said in messages)}
         if status and begun not in left:
             raise SystemExit(f"the worker ended with {status}")
         if status:
             left.remove(begun)
-            found.append({"row": _died(begun, task["threads"], status)})
-    return found
+            messages.append({"row": _report_death(begun, task["threads"], status)})
+    return messages
 
 
-def _worker(task: dict[str, Any], found: list[dict[str, Any]]) -> tuple[str, int]:
+def _worker(task: dict[str, Any], messages: list[dict[str, Any]]) -> tuple[str, int]:
     """Runs one worker and adds what it says; gives what it began last, and its exit status."""
     begun = ""
     with subprocess.Popen(
@@ -116,7 +116,7 @@ def _worker(task: dict[str, Any], found: list[dict[str, Any]]) -> tuple[str, int
                 begun = said["begun"]
                 print(f"{task['threads']} threads: {begun}", file=sys.stderr)
             else:
-                found.append(said)
+                messages.append(said)
         watch.cancel()
         return begun, process.wait()
 
@@ -129,7 +129,7 @@ def _watch(process: subprocess.Popen[str]) -> threading.Timer:
     return watch
 
 
-def _died(name: str, threads: int, status: int) -> dict[str, Any]:
+def _report_death(name: str, threads: int, status: int) -> dict[str, Any]:
     why = f"the process ended with {status}"
     return {
         "name": name,

@@ -53,8 +53,8 @@ def verdict(
     ours = timings[OURS]["median"] if OURS in timings else None
     match goal:
         case Ratio(peer=peer, at_least=least):
-            found = ratios(result)
-            reached = min(found.values(), default=None) if peer == BEST else found.get(peer)
+            by_peer = ratios(result)
+            reached = min(by_peer.values(), default=None) if peer == BEST else by_peer.get(peer)
             return _at_least(f"{least:g}x {peer}", reached, least)
         case OfPeak(at_least=least):
             rate = gflops(row, result)

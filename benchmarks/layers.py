@@ -106,7 +106,7 @@ class Network:
 
     def draw_weights(self, generator: np.random.Generator) -> dict[str, np.ndarray]:
         """Weights that keep values near 1 from layer to layer."""
-        return {name: _drawn(generator, name, shape) for name, shape in self.weights.items()}
+        return {name: _draw(generator, name, shape) for name, shape in self.weights.items()}
 
     def draw_input(self, generator: np.random.Generator) -> dict[str, np.ndarray]:
         """An image."""
@@ -132,7 +132,7 @@ class Network:
         return run
 
 
-def _drawn(generator: np.random.Generator, name: str, shape: Sequence[int]) -> np.ndarray:
+def _draw(generator: np.random.Generator, name: str, shape: Sequence[int]) -> np.ndarray:
     if name.startswith(("variance", "scale")):
         values = generator.uniform(0.5, 1.5, shape)
     elif name.startswith(("kernel", "matrix")):

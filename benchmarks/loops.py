@@ -142,7 +142,14 @@ def variance(x):
 
 
 #: Too little work to be shared by threads.
-SERIAL = {"product_and_sum", "add_one"}
+SERIAL = {
+    *("product_and_sum", "add_one"),
+    *("collatz", "gcd", "logistic_map", "compensated_sum", "vote", "power_iteration", "recurrent"),
+}
+
+
+#: What must not be reordered.
+STRICT = {"compensated_sum"}
 
 
 def product_and_sum(a, b, c):
@@ -151,3 +158,61 @@ def product_and_sum(a, b, c):
 
 def add_one(x):
     return x + np.float32(1)
+
+
+# What follows is a cell, too: benchmarks.cases.control_flow writes the annotations.
+
+
+def collatz(n):
+    count = 0
+    while n != 1:
+        n = n // 2 if n % 2 == 0 else 3 * n + 1
+        count += 1
+    return count
+
+
+def gcd(a, b):
+    while b != 0:
+        a, b = b, a % b
+    return a
+
+
+def logistic_map(x):
+    for _ in range(10_000):
+        x = 2.8 * x * (1.0 - x)
+    return x
+
+
+def compensated_sum(x):
+    total = 0.0
+    lost = 0.0
+    for i in range(x.shape[0]):
+        y = x[i] - lost
+        t = total + y
+        lost = (t - total) - y
+        total = t
+    return total
+
+
+def vote(x):
+    """The majority (Boyer and Moore 1981)."""
+    leader = 0
+    lead = 0
+    for i in range(x.shape[0]):
+        if lead == 0:
+            leader = x[i]
+        lead = lead + 1 if x[i] == leader else lead - 1
+    return leader
+
+
+def power_iteration(a, v):
+    for _ in range(1000):
+        v = a @ v
+        v = v / np.sqrt(np.sum(v * v))
+    return v
+
+
+def recurrent(x, w, h):
+    for t in range(64):
+        h = np.tanh(x[t] + w @ h)
+    return h

@@ -51,7 +51,7 @@ _SHORT = 0.05
 
 def measure(calls: Mapping[str, Callable[[], Any]], settings: Settings) -> dict[str, Timing]:
     """The timing of each call; all have been called before, so that nothing is compiled here."""
-    found: dict[str, list[float]] = {name: [] for name in calls}
+    times: dict[str, list[float]] = {name: [] for name in calls}
     busy: dict[str, list[float]] = {name: [] for name in calls}
     order = list(calls)
     least, most = settings.rounds
@@ -70,14 +70,14 @@ def measure(calls: Mapping[str, Callable[[], Any]], settings: Settings) -> dict[
                     _batch(calls[name], _count(quickest[name], settings.batch))
                 seconds, worked = _batch(calls[name], _count(quickest[name], settings.batch))
                 quickest[name] = min(quickest[name], seconds)  # the estimate may have been disturbed
-                found[name].append(seconds)
+                times[name].append(seconds)
                 busy[name].append(worked)
             order = [*order[1:], order[0]]  # nobody always comes after the same
     finally:
         if collecting:
             gc.enable()
     counts = {name: _count(quickest[name], settings.batch) for name in calls}
-    return {name: timing(found[name], counts[name], busy[name]) for name in calls}
+    return {name: timing(times[name], counts[name], busy[name]) for name in calls}
 
 
 def _count(seconds: float, batch: float) -> int:

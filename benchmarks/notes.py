@@ -57,6 +57,25 @@ NOTES: tuple[tuple[str, int | None, str], ...] = (
         "groups of eight vectors, too (71)",
     ),
     (
+        "collatz",
+        None,
+        "the loop takes what numba's takes; the call takes 0.8 us more: numbers become arrays of rank 0, and "
+        "the result is one",
+    ),
+    ("gcd", None, "some thirty rounds: the call itself, as in collatz"),
+    (
+        "logistic map",
+        None,
+        "a chain of three dependent operations, 1.8 ns a round; numba may reorder them",
+    ),
+    ("compensated sum", None, "a chain of four dependent operations: level with numba within the spread"),
+    (
+        "power iteration",
+        None,
+        "a product of a 40 x 40 matrix with a vector, 0.3 us a round: its kernel packs nothing and reads the "
+        "matrix by rows, numba calls a BLAS",
+    ),
+    (
         "compile foo",
         None,
         "of 43 ms LLVM has 28, 13 to optimise and 15 for the object file, TVM's passes 12. Code in "

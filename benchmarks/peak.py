@@ -19,14 +19,14 @@ _SECONDS = Settings(batch=0.05, rounds=(5, 5))
 
 def peak(threads: int, wanted: tuple[str, ...]) -> dict[str, Any]:
     """Operations a second of the best product in f32 and f64 and whose it is, bytes a second of copies."""
-    found: dict[str, Any] = {"threads": threads}
+    limits: dict[str, Any] = {"threads": threads}
     for dtype, key in (("float32", "sgemm"), ("float64", "dgemm")):
         rates = _products(dtype, threads, wanted)
         best = max(rates, key=lambda each: rates[each])
-        found[key] = {"flops": rates[best], "by": best, "all": rates}
-    found["copy_in_cache"] = _copies(1 << 22, threads)
-    found["copy_in_memory"] = _copies(1 << 28, threads)
-    return found
+        limits[key] = {"flops": rates[best], "by": best, "all": rates}
+    limits["copy_in_cache"] = _copies(1 << 22, threads)
+    limits["copy_in_memory"] = _copies(1 << 28, threads)
+    return limits
 
 
 def _products(dtype: str, threads: int, wanted: tuple[str, ...]) -> dict[str, float]:

@@ -11,7 +11,7 @@ import contextlib
 import importlib
 import io
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,13 +55,19 @@ def module(name: str) -> Any:
 def nnmagic(problem: Problem) -> Ready:
     """A cell, compiled by the public interface; it captures the constants."""
     compiled = module("nnmagic").compile(problem.case.source, namespace=dict(problem.constants), cache=False)
-    arguments = list(problem.arguments.values())
+    arguments = _numbers_of(problem.arguments.values())
     return Ready(lambda: compiled(*arguments), np.asarray)
+
+
+def _numbers_of(arrays: Iterable[np.ndarray]) -> list[Any]:
+    """Return the arguments as one gives them: a number for an array of rank 0."""
+    return [array if array.ndim else array.item() for array in arrays]
 
 
 def numpy(problem: Problem) -> Ready:
     """NumPy as one writes it."""
-    function, arguments = problem.case.numpy, [*problem.arguments.values(), *problem.constants.values()]
+    function = problem.case.numpy
+    arguments = _numbers_of([*problem.arguments.values(), *problem.constants.values()])
     return Ready(lambda: function(*arguments), np.asarray)
 
 
@@ -108,12 +114,12 @@ def torch_compile(problem: Problem) -> Ready:
     installed = module("torch")
     installed._dynamo.reset()
 
-    def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    def compile_function(function: Callable[..., Any]) -> Callable[..., Any]:
         whole: Callable[..., Any] = installed.compile(function, fullgraph=True, dynamic=False)
         return whole
 
     with contextlib.redirect_stderr(io.StringIO()):
-        return _torch(problem, compiled)
+        return _torch(problem, compile_function)
 
 
 def _torch(problem: Problem, prepared: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Ready:
@@ -160,8 +166,9 @@ def numba(problem: Problem) -> Ready:
     installed.set_num_threads(problem.threads)
     loops = importlib.import_module("benchmarks.loops")
     parallel = problem.case.numba not in loops.SERIAL
-    function = installed.njit(parallel=parallel, fastmath=_NUMBA_MATH)(getattr(loops, problem.case.numba))
-    arguments = [*problem.arguments.values(), *problem.constants.values()]
+    math = False if problem.case.numba in loops.STRICT else _NUMBA_MATH
+    function = installed.njit(parallel=parallel, fastmath=math)(getattr(loops, problem.case.numba))
+    arguments = _numbers_of([*problem.arguments.values(), *problem.constants.values()])
     return Ready(lambda: function(*arguments), np.asarray)
 
 

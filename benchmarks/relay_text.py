@@ -27,7 +27,7 @@ def yardstick() -> int:
     return total
 
 
-def timed(step: Callable[[], object]) -> float:
+def time_step(step: Callable[[], object]) -> float:
     """Milliseconds of one run."""
     begin = time.perf_counter()
     step()
@@ -44,7 +44,7 @@ def main() -> None:
         steps[f"{path.stem}: parse"] = lambda text=text: parse_module(text)  # type: ignore[misc]
         steps[f"{path.stem}: infer"] = lambda parsed=parsed: infer_type(parsed)  # type: ignore[misc]
         steps[f"{path.stem}: print"] = typed.__str__
-    best = {name: min(timed(step) for _ in range(ROUNDS)) for name, step in steps.items()}
+    best = {name: min(time_step(step) for _ in range(ROUNDS)) for name, step in steps.items()}
     for name, milliseconds in best.items():
         print(f"{name:18} {milliseconds:8.2f} ms {milliseconds / best['yardstick']:8.2f} yardsticks")
 

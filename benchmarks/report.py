@@ -112,27 +112,27 @@ def table(report: Mapping[str, Any]) -> str:
     shown = [name for name in CONTESTANTS[1:] if any(_is_in(name, row) for row in report["rows"])]
     head = ["case", "threads", OURS, "spread", *shown, "rate", "goals"]
     lines = [head, *([*_cells(row, shown)] for row in report["rows"])]
-    widths = [max(len(line[place]) for line in lines) for place in range(len(head))]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
 
-    def drawn(line: Sequence[str]) -> str:
+    def draw(line: Sequence[str]) -> str:
         cells = [
-            text.ljust(width) if place in (0, len(head) - 1) else text.rjust(width)
-            for place, (text, width) in enumerate(zip(line, widths, strict=True))
+            text.ljust(width) if column in (0, len(head) - 1) else text.rjust(width)
+            for column, (text, width) in enumerate(zip(line, widths, strict=True))
         ]
         return f"| {' | '.join(cells)} |"
 
     rule = [
-        "-" * width if place in (0, len(head) - 1) else "-" * (width - 1) + ":"
-        for place, width in enumerate(widths)
+        "-" * width if column in (0, len(head) - 1) else "-" * (width - 1) + ":"
+        for column, width in enumerate(widths)
     ]
-    body = [drawn(line) for line in lines]
+    body = [draw(line) for line in lines]
     return "\n".join([*_head(report), body[0], f"| {' | '.join(rule)} |", *body[1:], "", *_summary(report)])
 
 
 def _head(report: Mapping[str, Any]) -> list[str]:
-    found = report["machine"]
-    vectors = " ".join(found["vectors"]) or "no vectors known"
-    lines = [f"{found['cpu']}, {found['processors']} processors, {vectors}; Python {found['python']}"]
+    machine = report["machine"]
+    vectors = " ".join(machine["vectors"]) or "no vectors known"
+    lines = [f"{machine['cpu']}, {machine['processors']} processors, {vectors}; Python {machine['python']}"]
     lines.append(", ".join(f"{name} {version or 'absent'}" for name, version in report["versions"].items()))
     for threads, peak in report["peak"].items():
         best, double = peak["sgemm"], peak["dgemm"]
@@ -188,16 +188,16 @@ def _goals(row: Mapping[str, Any]) -> str:
     missed = [each for each in verdicts if each.met is False]
     unknown = [each.goal for each in verdicts if each.met is None]
     if missed:
-        return "; ".join(f"MISSED {each.goal}: {_reached(each)}" for each in missed)
+        return "; ".join(f"MISSED {each.goal}: {_format_reached(each)}" for each in missed)
     return f"met but for {', '.join(unknown)} (not measured)" if unknown else "met"
 
 
-def _reached(found: Verdict) -> str:
-    if found.reached is None:
+def _format_reached(verdict: Verdict) -> str:
+    if verdict.reached is None:
         return "not measured"
-    if found.goal.endswith("ms"):
-        return duration(found.reached)
-    return f"{found.reached:.0%}" if found.goal.endswith("peak") else f"{found.reached:.2f}x"
+    if verdict.goal.endswith("ms"):
+        return duration(verdict.reached)
+    return f"{verdict.reached:.0%}" if verdict.goal.endswith("peak") else f"{verdict.reached:.2f}x"
 
 
 def duration(seconds: float) -> str:

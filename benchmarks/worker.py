@@ -24,14 +24,14 @@ _SEED = 20
 Makers = Mapping[str, Callable[[peers.Problem], peers.Ready]]
 
 
-def judged(found: np.ndarray, expected: np.ndarray, tolerance: float) -> str | None:
+def judge(result: np.ndarray, expected: np.ndarray, tolerance: float) -> str | None:
     """What is wrong with a result, if anything is."""
-    if found.shape != expected.shape:
-        return f"the shape is {found.shape}, not {expected.shape}"
-    if not found.size:
+    if result.shape != expected.shape:
+        return f"the shape is {result.shape}, not {expected.shape}"
+    if not result.size:
         return None
     scale = float(np.abs(expected).max()) or 1.0
-    error = float(np.abs(found.astype("float64") - expected).max()) / scale
+    error = float(np.abs(result.astype("float64") - expected).max()) / scale
     return None if error <= tolerance else f"the error is {error:.1e}, allowed is {tolerance:.0e}"
 
 
@@ -49,14 +49,14 @@ class _Field:
         """Takes a contestant whose results are right, at the first call and at the second."""
         try:
             ready = make()
-            found = [np.array(ready.read(ready.call())) for _ in range(2)]
+            results = [np.array(ready.read(ready.call())) for _ in range(2)]
         except peers.AbsentError as why:
             self.absent[name] = str(why)
         except Exception as error:  # noqa: BLE001 - a contestant that fails must not end the others' run
             failures = self.wrong if name == OURS else self.absent
             failures[name] = f"failed: {type(error).__name__}: {str(error)[:300]}"
         else:
-            problems = [judged(each, expected, tolerance) for each in found]
+            problems = [judge(each, expected, tolerance) for each in results]
             if any(problems):
                 self.wrong[name] = next(filter(None, problems))
             else:

@@ -141,7 +141,7 @@ class Diagnostics:
     """A collector of errors, so that all of them are reported at once."""
 
     def __init__(self) -> None:
-        self.found: list[Diagnostic] = []
+        self.errors: list[Diagnostic] = []
         self._seen: set[tuple[str, Span | None]] = set()
 
     def error(
@@ -155,12 +155,12 @@ class Diagnostics:
         key = (diagnostic.message, diagnostic.span)
         if key not in self._seen:
             self._seen.add(key)
-            self.found.append(diagnostic)
+            self.errors.append(diagnostic)
 
     def raise_if_any(self, kind: type[CompileError]) -> None:
         """Raise ``kind`` with every recorded error, if there is one."""
-        if self.found:
-            raise kind(self.found)
+        if self.errors:
+            raise kind(self.errors)
 
 
 def append_location(message: str, span: Span | None) -> str:

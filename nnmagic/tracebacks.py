@@ -65,7 +65,7 @@ def short_errors(function: Callable[_P, _T]) -> Callable[_P, _T]:
     """
 
     @functools.wraps(function)
-    def called(*args: _P.args, **keywords: _P.kwargs) -> _T:
+    def call(*args: _P.args, **keywords: _P.kwargs) -> _T:
         __tracebackhide__ = True  # IPython leaves this frame out, where there is an error of Python's
         try:
             return function(*args, **keywords)
@@ -77,7 +77,7 @@ def short_errors(function: Callable[_P, _T]) -> Callable[_P, _T]:
                 hide_frames(error, cause=True)
             raise
 
-    return called
+    return call
 
 
 def hide_frames(error: BaseException, *, cause: bool = False) -> None:
@@ -101,10 +101,10 @@ def hide_frames(error: BaseException, *, cause: bool = False) -> None:
 
 def frames_of(error: BaseException) -> list[TracebackType]:
     """Return the frames of an error's traceback, innermost last."""
-    frames, found = [], error.__traceback__
-    while found is not None:
-        frames.append(found)
-        found = found.tb_next
+    frames, frame = [], error.__traceback__
+    while frame is not None:
+        frames.append(frame)
+        frame = frame.tb_next
     return frames
 
 

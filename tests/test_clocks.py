@@ -15,7 +15,7 @@ CLOCKS |= {f"{name}_ns" for name in CLOCKS}
 ROOT = Path(__file__).parent
 
 
-def clocked(tree: ast.AST) -> list[int]:
+def find_clock_reads(tree: ast.AST) -> list[int]:
     """The lines of the assertions that read a clock, or a name that was assigned what depends on one."""
     names: set[str] = set()
 
@@ -59,13 +59,13 @@ def clocked(tree: ast.AST) -> list[int]:
     ],
 )
 def test_an_assertion_that_reads_a_clock_is_found(code: str, lines: list[int]) -> None:
-    assert clocked(ast.parse(code)) == lines
+    assert find_clock_reads(ast.parse(code)) == lines
 
 
 def test_no_assertion_reads_a_clock() -> None:
-    found = []
+    reads = []
     for path in sorted(ROOT.rglob("*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
-        found += [f"{path.relative_to(ROOT)}:{line}" for node in functions for line in clocked(node)]
-    assert not found
+        reads += [f"{path.relative_to(ROOT)}:{line}" for node in functions for line in find_clock_reads(node)]
+    assert not reads

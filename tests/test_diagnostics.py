@@ -11,7 +11,7 @@ from nnmagic.diagnostics import Diagnostic, Diagnostics, Note, RelayError, Sourc
 
 
 def span(text: str, word: str, **options: int) -> Span:
-    """The first place of a word in a source."""
+    """The first span of a word in a source."""
     source = Source("cell", text, **options)
     before = text[: text.index(word)]
     line, column = before.count("\n"), len(before) - (before.rfind("\n") + 1)
@@ -37,7 +37,7 @@ def test_carets_stand_below_the_word(line: str) -> None:
     assert source_line == f"2 | {line}"
     lead = carets.removesuffix("^^^")
     assert not lead.strip("\t |"), "carets alone"
-    # Tabs take the same place in both lines; everything else as many cells as wcwidth counts.
+    # Tabs take the same columns in both lines; everything else as many cells as wcwidth counts.
     above, below = source_line[: source_line.index("bad")], lead
     assert above.count("\t") == below.count("\t")
     for one, other in zip(above.split("\t"), below.split("\t"), strict=True):
@@ -70,11 +70,11 @@ def test_a_long_span_shows_its_first_and_last_line() -> None:
 
 def test_errors_are_in_source_order_each_once() -> None:
     text = "one two three"
-    found = Diagnostics()
+    diagnostics = Diagnostics()
     for word, other in (("three", "two"), ("one", "two"), ("three", "one")):
-        found.error(f"no {word}", span(text, word), notes=[Note("see", span(text, other))])
+        diagnostics.error(f"no {word}", span(text, word), notes=[Note("see", span(text, other))])
     with pytest.raises(TinyNNError) as caught:
-        found.raise_if_any(TinyNNError)
+        diagnostics.raise_if_any(TinyNNError)
     assert [error.message for error in caught.value.diagnostics] == ["no one", "no three"]
     assert str(caught.value).count("note: see\n --> cell:1:5\n") == 2
     lines = caught.value._render_traceback_()

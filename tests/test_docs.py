@@ -1,4 +1,4 @@
-"""The documentation: every link leads somewhere, every page is in its place, the reference is complete."""
+"""The documentation: every link leads somewhere, every page is in the contents, the reference is complete."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ TYPED = {
 }
 
 
-def typed_cells(text: str) -> list[tuple[str, str | None]]:
+def find_typed_cells(text: str) -> list[tuple[str, str | None]]:
     """The cells of a page, each with what the page says that it shows."""
     cells: list[tuple[str, str | None]] = []
     for before, block in re.findall(
@@ -92,7 +92,7 @@ def test_what_is_typed_does_what_the_page_says(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)  # files are written here
-    cells = [(TYPED[page], None), *typed_cells((ROOT / page).read_text(encoding="utf-8"))]
+    cells = [(TYPED[page], None), *find_typed_cells((ROOT / page).read_text(encoding="utf-8"))]
     assert len(cells) > 1
     sources = [nbformat.v4.new_code_cell(code) for code, _ in cells]
     notebook = nbformat.v4.new_notebook(cells=sources)

@@ -58,9 +58,9 @@ def test_a_session_installs_what_the_files_that_it_runs_import(group: str) -> No
         f"{path.relative_to(ROOT)} imports {name}"
         for start in _RUNS[group]
         for path in _python_files(ROOT / start)
-        for name in _imported(ast.parse(path.read_text(encoding="utf-8")))
+        for name in _find_imports(ast.parse(path.read_text(encoding="utf-8")))
         if name not in sys.stdlib_module_names | _OURS
-        and _INSTALLED_AS.get(name, name.lower().replace("_", "-")) not in _normalized(installed)
+        and _INSTALLED_AS.get(name, name.lower().replace("_", "-")) not in _normalize(installed)
     }
     assert not missing
 
@@ -71,7 +71,7 @@ def test_imports_are_found_wherever_they_are_executed_at_once() -> None:
         "if True:\n    from i import j\nclass K:\n    import l\ndef m():\n    import n\n"
         "if TYPE_CHECKING:\n    import o\n"
     )
-    assert [*_imported(tree)] == ["a", "c", "d", "g", "h", "i", "l"]
+    assert [*_find_imports(tree)] == ["a", "c", "d", "g", "h", "i", "l"]
 
 
 def _project() -> dict[str, Any]:
@@ -93,7 +93,7 @@ def _names(requirements: list[str]) -> set[str]:
     return {re.match(r"[\w.-]+", requirement)[0] for requirement in requirements}
 
 
-def _normalized(names: set[str]) -> set[str]:
+def _normalize(names: set[str]) -> set[str]:
     return {name.lower().replace("_", "-") for name in names}
 
 
@@ -101,7 +101,7 @@ def _python_files(start: Path) -> list[Path]:
     return [start] if start.is_file() else sorted(start.rglob("*.py"))
 
 
-def _imported(node: ast.AST) -> Iterator[str]:
+def _find_imports(node: ast.AST) -> Iterator[str]:
     """The packages that are imported when a file is."""
     for child in ast.iter_child_nodes(node):
         match child:
@@ -114,4 +114,4 @@ def _imported(node: ast.AST) -> Iterator[str]:
             case ast.If(test=ast.Name(id="TYPE_CHECKING")):
                 pass
             case _:
-                yield from _imported(child)
+                yield from _find_imports(child)

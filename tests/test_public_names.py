@@ -149,8 +149,8 @@ def test_errors_say_what_where_and_what_to_do() -> None:
     assert first.message == "unknown name `zork`"
     assert first.hint == "assign it first, or define it in another cell"
     span = first.span
-    found = (span.filename, span.line, span.column, span.end_line, span.end_column)
-    assert found == ("<tinynn>", 2, 16, 2, 20)
+    position = (span.filename, span.line, span.column, span.end_line, span.end_column)
+    assert position == ("<tinynn>", 2, 16, 2, 20)
     assert (second.span.line, second.span.end_line) == (2, 3)
     with pytest.raises(nnmagic.RelayError) as caught_relay:
         nnmagic.relay.parse('#[version = "0.0.5"]\ndef @f(%x: float32) { exp(%y) }\n')

@@ -45,8 +45,8 @@ LAYERS = {
         *("calls", "values", "syntax", "types"),
     ),
     "engine/relax": (
-        *("driver", "profiling", "codegen", "interpreter", "lowering", "legalize", "runtime", "analysis"),
-        *("schedules", "tir", "artifact", "deferred_interrupts"),
+        *("compiler_server", "driver", "profiling", "compiler_process", "codegen", "interpreter", "lowering"),
+        *("legalize", "deferred_interrupts", "runtime", "analysis", "schedules", "tir", "artifact"),
     ),
 }
 #: What runs where the compiler is not.
@@ -71,16 +71,16 @@ def part_of(path: Path) -> str:
 
 def imports(path: Path) -> set[str]:
     """Every module that a file imports, at its top or inside functions, as absolute dotted names."""
-    found: set[str] = set()
+    names: set[str] = set()
     here = ["nnmagic", *path.relative_to(PACKAGE).with_suffix("").parts]
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             base = [*here[: -node.level]] if node.level else []
             module = ".".join([*base, *([node.module] if node.module else [])])
-            found |= {module} | {f"{module}.{alias.name}" for alias in node.names}
-    return found
+            names |= {module} | {f"{module}.{alias.name}" for alias in node.names}
+    return names
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
@@ -95,12 +95,12 @@ def test_a_file_imports_only_what_its_part_may(path: Path) -> None:
 
 def rooms(part: str) -> dict[str, list[Path]]:
     """The files of each folder, and each loose file, inside a part."""
-    found: dict[str, list[Path]] = {}
+    by_room: dict[str, list[Path]] = {}
     for path in FILES:
         if path.is_relative_to(PACKAGE / part):
             room = path.relative_to(PACKAGE / part).parts[0].removesuffix(".py")
-            found.setdefault(room, []).append(path)
-    return found
+            by_room.setdefault(room, []).append(path)
+    return by_room
 
 
 @pytest.mark.parametrize("part", LAYERS)
@@ -156,8 +156,8 @@ def test_the_language_has_no_import_circle() -> None:
         if part_of(path) == "tinynn":
             name = ".".join(["nnmagic", *path.relative_to(PACKAGE).with_suffix("").parts])
             graph[name.removesuffix(".__init__")] = imports(path)
-    for name, found in graph.items():
-        modules = found & graph.keys()
+    for name, imported in graph.items():
+        modules = imported & graph.keys()
         packages = {other.rpartition(".")[0] for other in modules}  # `from package import module`
         graph[name] = modules - packages
     TopologicalSorter(graph).prepare()  # raises CycleError, which names the circle

@@ -74,8 +74,8 @@ def functions_page() -> Iterator[str]:
         if symbol.kind == "attribute":
             yield f"- `x.{name}`: {symbol.summary}"
     yield "\n## Namespaces of operators\n"
-    for name, found in namespaces().items():
-        yield f"- `{name}`: {', '.join(f'`{each}`' for each in sorted(found))}"
+    for name, operators in namespaces().items():
+        yield f"- `{name}`: {', '.join(f'`{each}`' for each in sorted(operators))}"
 
 
 def magics_page() -> Iterator[str]:
@@ -106,8 +106,8 @@ def python_page() -> Iterator[str]:
         yield f"```python\n{_heading(name, value)}\n```\n"
         yield f"{inspect.getdoc(value) or ''}\n"
         if inspect.isclass(value):
-            for member, found in sorted(vars(value).items()):
-                if not member.startswith("_") and (doc := inspect.getdoc(found)):
+            for member, attribute in sorted(vars(value).items()):
+                if not member.startswith("_") and (doc := inspect.getdoc(attribute)):
                     yield f"- `{member}`: {_first_sentence(doc)}"
 
 

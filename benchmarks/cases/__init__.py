@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from benchmarks.case import Row
-from benchmarks.cases import attention, calls, compiling, convolutions, elementwise, networks, products, rows
+from benchmarks.cases import (
+    attention,
+    calls,
+    compiling,
+    control_flow,
+    convolutions,
+    elementwise,
+    named_sizes,
+    networks,
+    products,
+    rows,
+)
 
 #: In the order of the table.
 ROWS: tuple[Row, ...] = (
@@ -14,5 +25,7 @@ ROWS: tuple[Row, ...] = (
     *attention.ROWS,
     *convolutions.ROWS,
     *networks.ROWS,
+    *control_flow.ROWS,
+    *named_sizes.ROWS,
     *compiling.ROWS,
 )

@@ -37,7 +37,7 @@ def _cell(
     return lambda: nnmagic.compile(text, namespace=namespace, cache=cache)(*arguments)
 
 
-def _jitted(function: Callable[..., Any], arguments: list[np.ndarray]) -> Callable[[], Any]:
+def _jit(function: Callable[..., Any], arguments: list[np.ndarray]) -> Callable[[], Any]:
     """A new function at each call, which jax has never seen."""
     jax = module("jax")
     jax.config.update("jax_enable_x64", True)  # noqa: FBT003 - its own interface
@@ -82,7 +82,7 @@ def _resnet_on_disk() -> Callable[[], Any]:
 def _resnet_jitted() -> Callable[[], Any]:
     network, arguments, weights = _resnet()
     run = network.function(layers.in_jax)
-    return _jitted(lambda jax, x: run(jax, x, *weights.values()), arguments)
+    return _jit(lambda jax, x: run(jax, x, *weights.values()), arguments)
 
 
 def _expected_resnet() -> np.ndarray:
@@ -105,7 +105,7 @@ _MIXED: tuple[tuple[str, Callable[[Any, Any], Any]], ...] = (
 )
 
 
-def _repeated(count: int) -> Callable[[], Any]:
+def _repeat_cell(count: int) -> Callable[[], Any]:
     """A cell of small operators that is run again, whose call takes next to no time."""
     steps = (("exp", 1), ("tanh", 2), ("sigmoid", 3), ("nn.relu", 4))
     lines = "".join(f"    x = {name}(x) + {number}\n" for name, number in (steps * count)[: count // 2])
@@ -129,7 +129,7 @@ def _square() -> list[np.ndarray]:
     return [np.random.default_rng(0).standard_normal((_SIDE, _SIDE)).astype("float32")]
 
 
-def _mixed_cell(count: int) -> Callable[[], Any]:
+def _cell_of_mixed_operators(count: int) -> Callable[[], Any]:
     lines = "".join(f"    x = {_MIXED[each][0]}\n" for each in _order(count))
     text = f"def mixed(x: Tensor[({_SIDE}, {_SIDE}), f32]):\n{lines}    return x\n"
     return _cell(text, _square(), {})
@@ -147,8 +147,8 @@ def _operators(count: int, *goals: Any) -> Compilation:
         "compiling",
         goals,
         {
-            "nnmagic": lambda: _mixed_cell(count),
-            "jax.jit": lambda: _jitted(lambda jax, x: _mixed(jax.numpy, count, x), _square()),
+            "nnmagic": lambda: _cell_of_mixed_operators(count),
+            "jax.jit": lambda: _jit(lambda jax, x: _mixed(jax.numpy, count, x), _square()),
         },
         expected=lambda: np.asarray(_mixed(np, count, _square()[0])),
         tolerance=1e-3,
@@ -167,7 +167,7 @@ ROWS = (
         (Within(0.060), Ratio("jax.jit", 1.0)),
         {
             "nnmagic": _foo,
-            "jax.jit": lambda: _jitted(lambda _, a, b, c: a @ b + c, _foo_arguments()),
+            "jax.jit": lambda: _jit(lambda _, a, b, c: a @ b + c, _foo_arguments()),
         },
         expected=_expected_foo,
     ),
@@ -182,7 +182,7 @@ ROWS = (
         "a repeated cell: 100 operators",
         "compiling",
         (Within(0.001),),
-        {"nnmagic": lambda: _repeated(100)},
+        {"nnmagic": lambda: _repeat_cell(100)},
         expected=lambda: _expected_repeated(100),
         tolerance=1e-4,
     ),

@@ -23,8 +23,8 @@ def _alone(whole: Network, layer: Layer) -> Case:
 def _all(whole: Network, *, depthwise: bool) -> tuple[Case, ...]:
     """Rows of the network's convolutions of that kind, each form once."""
     wanted = [layer for layer in whole.layers if layer.operator == "conv" and (layer.groups > 1) == depthwise]
-    found = {case.name: case for case in (_alone(whole, layer) for layer in wanted)}
-    return tuple(found.values())
+    cases = {case.name: case for case in (_alone(whole, layer) for layer in wanted)}
+    return tuple(cases.values())
 
 
 ROWS = (*_all(resnet18(), depthwise=False), *_all(mobilenet(), depthwise=True))

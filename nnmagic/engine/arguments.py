@@ -83,22 +83,22 @@ def convert_argument(parameter: Parameter, value: object, dims: MutableMapping[s
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _Path:
     """The path to a part of an argument, such as ``l.Cons[1]``. Formatted only for messages."""
 
-    outer: _Place | str
+    outer: _Path | str
     step: str
 
     def __str__(self) -> str:
         steps = []
-        place: _Place | str = self
-        while isinstance(place, _Place):
-            steps.append(place.step)
-            place = place.outer
+        path: _Path | str = self
+        while isinstance(path, _Path):
+            steps.append(path.step)
+            path = path.outer
         if len(steps) > 6:
             left_out = len(steps) - 4
             steps[2:-2] = [f" ... ({left_out} steps) ... "]
-        return place + "".join(reversed(steps))
+        return path + "".join(reversed(steps))
 
 
 class _Conversion:
@@ -112,8 +112,8 @@ class _Conversion:
     def of(self, value: object) -> object:
         """Return the converted value."""
         made: list[object] = []
-        # What to do: convert a value at a place, or put together so many of those made last.
-        work: list[tuple[_Place | str, Type, object] | tuple[int, str | None]] = [
+        # What to do: convert the value at a path, or put together so many of those made last.
+        work: list[tuple[_Path | str, Type, object] | tuple[int, str | None]] = [
             (self.parameter.name, self.parameter.type, value)
         ]
         while work:
@@ -124,31 +124,31 @@ class _Conversion:
                 del made[len(made) - count :]
                 made.append(parts if constructor is None else AdtValue(constructor, parts))
                 continue
-            place, type_, item = task
+            path, type_, item = task
             match type_:
                 case TensorType():
-                    made.append(_tensor(place, type_, item, self.dims))
+                    made.append(_tensor(path, type_, item, self.dims))
                 case TupleType(fields=types):
-                    items = _tuple_fields(place, type_, item)
+                    items = _tuple_fields(path, type_, item)
                     work.append((len(types), None))
-                    steps = [(_Place(place, f"[{i}]"), *pair) for i, pair in _paired(types, items)]
+                    steps = [(_Path(path, f"[{i}]"), *pair) for i, pair in _enumerate_pairs(types, items)]
                     work.extend(reversed(steps))
                 case TypeCall():
-                    adt = self._checked(place, type_, item)
-                    types = self._types_of_fields(place, type_, adt)
+                    adt = self._require_adt(path, type_, item)
+                    types = self._types_of_fields(path, type_, adt)
                     work.append((len(types), adt.constructor))
                     steps = [
-                        (_Place(place, f".{adt.constructor}[{i}]"), *pair)
-                        for i, pair in _paired(types, adt.fields)
+                        (_Path(path, f".{adt.constructor}[{i}]"), *pair)
+                        for i, pair in _enumerate_pairs(types, adt.fields)
                     ]
                     work.extend(reversed(steps))
                 case _:
                     raise TypeError(
-                        f"{place} is of type {format_type(type_)}, which cannot be passed from Python"
+                        f"{path} is of type {format_type(type_)}, which cannot be passed from Python"
                     )
         return made[0]
 
-    def _checked(self, place: _Place | str, type_: TypeCall, item: object) -> AdtValue:
+    def _require_adt(self, path: _Path | str, type_: TypeCall, item: object) -> AdtValue:
         if isinstance(item, AdtValue):
             return item
         data = self.parameter.data_types.get(type_.func.name)
@@ -159,58 +159,60 @@ class _Conversion:
             else []
         )
         by = f", made by {' or '.join(made)}" if made else ""
-        raise TypeError(f"{place} must be {format_type(type_)}{by}, not {kind_of(item)}")
+        raise TypeError(f"{path} must be {format_type(type_)}{by}, not {kind_of(item)}")
 
-    def _types_of_fields(self, place: _Place | str, type_: TypeCall, item: AdtValue) -> tuple[Type, ...]:
+    def _types_of_fields(self, path: _Path | str, type_: TypeCall, item: AdtValue) -> tuple[Type, ...]:
         """Return the types of a value's fields after checking its constructor and their number."""
         types = self.field_types.get((type_, item.constructor))
         if types is None:
             data = self.parameter.data_types.get(type_.func.name)
             if data is None:
-                raise TypeError(f"{place} is of type {format_type(type_)}, which the module does not define")
-            found = [each for each in data.constructors if each.name == item.constructor]
-            if not found:
+                raise TypeError(f"{path} is of type {format_type(type_)}, which the module does not define")
+            constructors = [each for each in data.constructors if each.name == item.constructor]
+            if not constructors:
                 names = ", ".join(each.name for each in data.constructors)
                 raise TypeError(
-                    f"{place} must be {format_type(type_)}, made by {names}; "
+                    f"{path} must be {format_type(type_)}, made by {names}; "
                     f"{item.constructor!r} is none of its constructors"
                 )
             values = dict(zip(data.type_vars, type_.args, strict=True))
-            types = tuple(substitute(part, values) for part in found[0].inputs)
+            types = tuple(substitute(part, values) for part in constructors[0].inputs)
             self.field_types[type_, item.constructor] = types
         fields: object = item.fields
         if not isinstance(fields, tuple | list) or len(fields) != len(types):
             given = len(fields) if isinstance(fields, tuple | list) else kind_of(fields)
             raise TypeError(
-                f"{place}: {item.constructor} has {len(types)} field{'' if len(types) == 1 else 's'}, "
+                f"{path}: {item.constructor} has {len(types)} field{'' if len(types) == 1 else 's'}, "
                 f"({', '.join(map(format_type, types))}), not {given}"
             )
         return types
 
 
-def _paired(types: Sequence[Type], items: Sequence[object]) -> Iterator[tuple[int, tuple[Type, object]]]:
+def _enumerate_pairs(
+    types: Sequence[Type], items: Sequence[object]
+) -> Iterator[tuple[int, tuple[Type, object]]]:
     return enumerate(zip(types, items, strict=True))
 
 
-def _tuple_fields(place: _Place | str, type_: TupleType, value: object) -> Sequence[object]:
+def _tuple_fields(path: _Path | str, type_: TupleType, value: object) -> Sequence[object]:
     if not isinstance(value, tuple | list):
-        raise TypeError(f"{place} must be a tuple, {format_type(type_)}, not {kind_of(value)}")
+        raise TypeError(f"{path} must be a tuple, {format_type(type_)}, not {kind_of(value)}")
     if len(value) != len(type_.fields):
         raise TypeError(
-            f"{place} must be a tuple of {len(type_.fields)}, {format_type(type_)}, not of {len(value)}"
+            f"{path} must be a tuple of {len(type_.fields)}, {format_type(type_)}, not of {len(value)}"
         )
     return value
 
 
 def _tensor(
-    name: _Place | str, type_: TensorType, value: object, dims: MutableMapping[str, int]
+    name: _Path | str, type_: TensorType, value: object, dims: MutableMapping[str, int]
 ) -> np.ndarray:
     array = _as_array(name, type_, value)
     _check_array(name, type_, array, dims)
     return array
 
 
-def _as_array(name: _Place | str, type_: TensorType, value: object) -> np.ndarray:
+def _as_array(name: _Path | str, type_: TensorType, value: object) -> np.ndarray:
     if is_masked(value):
         raise TypeError(f"{name} must be {format_type(type_)}; a masked array has a mask that would be lost")
     if isinstance(value, np.generic) and not type_.shape and value.dtype != NUMPY_DTYPES[type_.dtype]:
@@ -248,7 +250,7 @@ def _python_number(value: np.generic) -> object:
     return float(value) if is_float(dtype) else value.item()
 
 
-def _from_number(name: _Place | str, type_: TensorType, value: bool | float) -> np.ndarray:
+def _from_number(name: _Path | str, type_: TensorType, value: bool | float) -> np.ndarray:
     """Convert a Python number to the parameter's dtype, if the dtype can hold it."""
     if type_.shape:
         raise TypeError(
@@ -286,7 +288,7 @@ def _largest(dtype: str) -> float:
 
 
 def _check_array(
-    name: _Place | str, type_: TensorType, array: np.ndarray, dims: MutableMapping[str, int]
+    name: _Path | str, type_: TensorType, array: np.ndarray, dims: MutableMapping[str, int]
 ) -> None:
     if array.dtype.newbyteorder("=") != NUMPY_DTYPES[type_.dtype]:
         hint = "" if array.dtype.kind not in "biufV" else f"; convert it with .astype({type_.dtype!r})"
@@ -296,47 +298,47 @@ def _check_array(
             f"{name} must be {format_type(type_)}, of rank {len(type_.shape)}, not of rank {array.ndim} "
             f"(shape {array.shape})"
         )
-    for axis, (expected, found) in enumerate(zip(type_.shape, array.shape, strict=True)):
-        _check_dim(name, type_, array, axis, expected, found, dims)
+    for axis, (expected, size) in enumerate(zip(type_.shape, array.shape, strict=True)):
+        _check_dim(name, type_, array, axis, expected, size, dims)
 
 
 def _check_dim(
-    name: _Place | str,
+    name: _Path | str,
     type_: TensorType,
     array: np.ndarray,
     axis: int,
     expected: Dim,
-    found: int,
+    size: int,
     dims: MutableMapping[str, int],
 ) -> None:
     """Check one dimension; a named one must agree over all arguments of a call."""
     label = _label(expected)
     if label is None:
         problem = (
-            f"must be {expected}, not {found}" if isinstance(expected, int) and expected != found else None
+            f"must be {expected}, not {size}" if isinstance(expected, int) and expected != size else None
         )
     else:
         known = dims.get(label)
-        problem = None if known == found else _learn(label, known, found, dims)
+        problem = None if known == size else _learn(label, known, size, dims)
     if problem is not None:
         raise ValueError(
             f"{name} must be {format_type(type_)}, not of shape {array.shape}: dimension {axis} {problem}"
         )
 
 
-def _learn(label: str, known: int | None, found: int, dims: MutableMapping[str, int]) -> str | None:
+def _learn(label: str, known: int | None, size: int, dims: MutableMapping[str, int]) -> str | None:
     """Record the size of a label and what follows from it; return the contradiction, if any."""
     if known is not None:
-        return f'("{label}") is {known} elsewhere in this call, not {found}'
-    problem = None if label.isidentifier() else _contradiction(label, found, dims)
+        return f'("{label}") is {known} elsewhere in this call, not {size}'
+    problem = None if label.isidentifier() else _contradiction(label, size, dims)
     if problem is not None:
         return problem
-    dims[label] = found
-    for other, size in [*dims.items()]:  # those that had a name too many may be known now
+    dims[label] = size
+    for other, other_size in [*dims.items()]:  # those that had a name too many may be known now
         if other != label and not other.isidentifier():
-            problem = _contradiction(other, size, dims)
+            problem = _contradiction(other, other_size, dims)
             if problem is not None:
-                return f'("{label}") is {found}, but {problem.replace("must be", "would be")}'
+                return f'("{label}") is {size}, but {problem.replace("must be", "would be")}'
     return None
 
 

@@ -53,7 +53,7 @@ def platform_name() -> str:
 @cache
 def processor() -> str:
     """Identify the CPU by model and instruction sets: machine code may differ between identities."""
-    listed = _listed() or {"processor": platform.processor()}  # which starts a process on some systems
+    listed = _read_cpuinfo() or {"processor": platform.processor()}  # which starts a process on some systems
     words = [platform_name(), *(f"{name} {value}" for name, value in listed.items())]
     return hashlib.sha256("\n".join(words).encode()).hexdigest()
 
@@ -61,16 +61,16 @@ def processor() -> str:
 @cache
 def instruction_sets() -> frozenset[str] | None:
     """Return the instruction sets of this CPU as Linux names them, without punctuation; None if unknown."""
-    listed = _listed()
+    listed = _read_cpuinfo()
     words = listed.get("flags", listed.get("Features", listed.get("isa", ""))).split()
     return frozenset(map(_plain, words)) or None
 
 
-def required_features(features: list[str]) -> list[str]:
+def select_required_features(features: list[str]) -> list[str]:
     """Return which of LLVM's instruction sets this CPU reports itself."""
     known = instruction_sets() or frozenset()
-    found = {name for name in map(_in_linux, features) if name.startswith(_OF_COMPILERS)}
-    return sorted(found & known)
+    features_in_linux = {name for name in map(_in_linux, features) if name.startswith(_OF_COMPILERS)}
+    return sorted(features_in_linux & known)
 
 
 def missing_features(wanted: list[str]) -> list[str]:
@@ -79,7 +79,7 @@ def missing_features(wanted: list[str]) -> list[str]:
     return [] if known is None else [name for name in wanted if name not in known]
 
 
-def _listed() -> dict[str, str]:
+def _read_cpuinfo() -> dict[str, str]:
     """Return the first CPU's entry of /proc/cpuinfo, as far as machine code depends on it."""
     if not CPUINFO.exists():
         return {}

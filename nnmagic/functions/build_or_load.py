@@ -64,16 +64,16 @@ class _Counts:
         self.hits = self.misses = 0
         self.seconds = 0.0
 
-    def hit(self, seconds: float) -> None:
+    def count_hit(self, seconds: float) -> None:
         with self._lock:
             self.hits += 1
             self.seconds += seconds
 
-    def saved(self, seconds: float) -> None:
+    def add_saved_time(self, seconds: float) -> None:
         with self._lock:
             self.seconds += seconds
 
-    def missed(self) -> None:
+    def count_miss(self) -> None:
         with self._lock:
             self.misses += 1
 
@@ -96,9 +96,9 @@ def key_fields(module: Module, entry: str, options: Options) -> dict[str, str]:
     }
 
 
-def key_of(found: Mapping[str, str]) -> str:
+def key_of(fields: Mapping[str, str]) -> str:
     """Return the name of an entry."""
-    return hashlib.sha256(digest(found).encode()).hexdigest()
+    return hashlib.sha256(digest(fields).encode()).hexdigest()
 
 
 def build(
@@ -113,22 +113,22 @@ def build(
     why = ""
     if carried is not None:
         try:
-            return _carried(carried, module, entry, options), Origin(None)
+            return _load_from_file(carried, module, entry, options), Origin(None)
         except _OF_OTHER_CODE as error:
             why = f"its machine code cannot run here: {_reason(error)}"
     cache = None if use is Use.NO else disk_cache()
     if cache is None:
-        return _compiled(module, entry, options, why), Origin(None, why)
+        return _compile(module, entry, options, why), Origin(None, why)
     wanted = key_fields(module, entry, options)
     key = key_of(wanted)
     if use is Use.YES:
-        found = _found(cache, key, wanted, module, entry, options)
-        if not isinstance(found, MissingEntry):
-            return found, Origin("disk", f"{why}; found on disk" if why else "found on disk")
-        COUNTS.missed()
-        why = why or found.why
+        loaded = _load_entry(cache, key, wanted, module, entry, options)
+        if not isinstance(loaded, MissingEntry):
+            return loaded, Origin("disk", f"{why}; found on disk" if why else "found on disk")
+        COUNTS.count_miss()
+        why = why or loaded.why
     begin = time.perf_counter()
-    built = _compiled(module, entry, options, why)
+    built = _compile(module, entry, options, why)
     if built.artifact is not None:
         content = content_of(built.artifact, wanted, entry, time.perf_counter() - begin)
         if is_current():
@@ -146,7 +146,7 @@ def content_of(artifact: Artifact, made_of: Mapping[str, str], entry: str, secon
     return Content(header, files)
 
 
-def _found(
+def _load_entry(
     cache: DiskCache, key: str, wanted: Mapping[str, str], module: Module, entry: str, options: Options
 ) -> Executable | MissingEntry:
     content = cache.get(key)
@@ -155,24 +155,24 @@ def _found(
     try:
         if content.header["made of"] != wanted:
             raise ValueError("it is that of something else")
-        found = _loaded(content, module, entry, options)
-        COUNTS.hit(float(content.header["seconds"]))
+        executable = _load(content, module, entry, options)
+        COUNTS.count_hit(float(content.header["seconds"]))
     except _OF_OTHER_CODE as error:
         reason = f"an entry cannot be used: {_reason(error)}"
         warnings.warn(f"nnmagic's cache in {cache.directory}: {reason}", CacheWarning, stacklevel=2)
         return MissingEntry(reason)
-    return found
+    return executable
 
 
-def _carried(content: Content, module: Module, entry: str, options: Options) -> Executable:
+def _load_from_file(content: Content, module: Module, entry: str, options: Options) -> Executable:
     made_of, here = content.header["made of"], {"format": str(FORMAT), **environment()}
     for name in ("format", *FOR_RUNNING):
         if made_of[name] != here[name]:
             raise ValueError(f"it is for the {name} {made_of[name]}, and this is {here[name]}")
-    return _loaded(content, module, entry, options)
+    return _load(content, module, entry, options)
 
 
-def _loaded(content: Content, module: Module, entry: str, options: Options) -> Executable:
+def _load(content: Content, module: Module, entry: str, options: Options) -> Executable:
     from nnmagic.engine import relax
     from nnmagic.engine.relax.artifact import from_files
 
@@ -180,7 +180,7 @@ def _loaded(content: Content, module: Module, entry: str, options: Options) -> E
     return relax.load(artifact, module, entry, target=options.target, opt_level=options.opt_level)
 
 
-def _compiled(module: Module, entry: str, options: Options, why: str) -> Executable:
+def _compile(module: Module, entry: str, options: Options, why: str) -> Executable:
     """Compile; ``why``: the reason why existing code could not be used."""
     from nnmagic.engine.relax.runtime.loader import has_compiler
 

@@ -72,7 +72,7 @@ class CallAdapter:
         parameters: what each takes; their names are those of messages.
         signature: Python's signature, with annotations.
         takes_out: whether ``out=`` is ours; a function may have a parameter of that name.
-        places: the number of positional arguments; None if some parameters are keyword-only.
+        arity: the number of positional arguments; None if some parameters are keyword-only.
         binder: returns the arguments in the order of the parameters.
         crosses: whether Python can hold all arguments and results; it cannot hold Relay's functions.
 
@@ -82,7 +82,7 @@ class CallAdapter:
     parameters: tuple[Parameter, ...]
     signature: inspect.Signature
     takes_out: bool
-    places: int | None
+    arity: int | None
     binder: Callable[..., tuple[object, ...]]
     crosses: bool
 
@@ -103,11 +103,11 @@ class CallAdapter:
 def call_of(name: str, module: Module, infos: Sequence[ParameterInfo] = ()) -> CallAdapter:
     """Return the adapter of a function of a typed module; ``infos``: kinds and defaults, if it has any."""
     function = module.functions[name]
-    types = [_known_type(var.checked_type or var.type_annotation) for var in function.params]
+    types = [_require_type(var.checked_type or var.type_annotation) for var in function.params]
     hints = [var.name_hint for var in function.params]
     known = infos or [ParameterInfo(hint) for hint in parameter_names(hints)]
     takes_out = "out" not in hints
-    return call_with(name, known, types, _known_type(function.ret_type), module.types, takes_out=takes_out)
+    return call_with(name, known, types, _require_type(function.ret_type), module.types, takes_out=takes_out)
 
 
 def call_with(
@@ -124,7 +124,7 @@ def call_with(
         inspect.Parameter(
             info.name,
             getattr(inspect.Parameter, info.kind),
-            default=_shown_default(info.default),
+            default=_signature_default(info.default),
             annotation=annotation(type_),
         )
         for info, type_ in zip(infos, types, strict=True)
@@ -137,9 +137,9 @@ def call_with(
     )
     signature = inspect.Signature(shown, return_annotation=annotation(result))
     by_name = any(info.kind == "KEYWORD_ONLY" for info in infos)
-    places = None if by_name else len(infos)
+    arity = None if by_name else len(infos)
     crosses = not any(map(_holds_function, (*types, result)))
-    return CallAdapter(name, parameters, signature, takes_out, places, _binder(name, infos), crosses)
+    return CallAdapter(name, parameters, signature, takes_out, arity, _binder(name, infos), crosses)
 
 
 def _holds_function(type_: Type) -> bool:
@@ -151,20 +151,20 @@ def _holds_function(type_: Type) -> bool:
     return False
 
 
-def _shown_default(default: object) -> object:
+def _signature_default(default: object) -> object:
     match default:
         case np.ndarray():
             return ArrayDefault(default)
         case tuple():
-            return tuple(map(_shown_default, default))
+            return tuple(map(_signature_default, default))
     return inspect.Parameter.empty if default is MISSING else default
 
 
 def _binder(name: str, infos: Sequence[ParameterInfo]) -> Callable[..., tuple[object, ...]]:
     """Return a Python function that returns its arguments, so that Python itself binds and reports errors."""
     written = []
-    for place, info in enumerate(infos):
-        before = infos[place - 1].kind if place else ""
+    for index, info in enumerate(infos):
+        before = infos[index - 1].kind if index else ""
         if before == "POSITIONAL_ONLY" != info.kind:
             written.append("/")
         if info.kind == "KEYWORD_ONLY" != before:
@@ -185,7 +185,7 @@ def _binder(name: str, infos: Sequence[ParameterInfo]) -> Callable[..., tuple[ob
     return binder
 
 
-def _known_type(type_: Type | None) -> Type:
+def _require_type(type_: Type | None) -> Type:
     if type_ is None:
         raise TypeError("only a module with inferred types can be called")
     return type_
@@ -207,7 +207,7 @@ def annotation(type_: Type) -> object:
     """Return a type as an annotation, ``Tensor[(2, "n"), f32]``, or as text if a cell cannot write it."""
     match type_:
         case TensorType(shape=shape, dtype=dtype):
-            dims = [_annotated_dim(dim) for dim in shape]
+            dims = [_annotation_dim(dim) for dim in shape]
             known = dtype_named(dtype)
             if known is None or None in dims:
                 return ShownType(format_type(type_))
@@ -222,7 +222,7 @@ def annotation(type_: Type) -> object:
     return ShownType(type_text(type_))
 
 
-def _annotated_dim(dim: object) -> int | str | None:
+def _annotation_dim(dim: object) -> int | str | None:
     match dim:
         case AnyDim(label=name) | VarDim(name=name):
             return name

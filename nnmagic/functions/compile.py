@@ -20,7 +20,7 @@ from nnmagic.functions.build_or_load import Use
 from nnmagic.functions.compile_cell import compile_cell, dependencies, with_needed_functions
 from nnmagic.functions.compile_options import Options, Target
 from nnmagic.functions.compiled import CompiledFunction
-from nnmagic.functions.definition import CacheInfo, Definition, untyped_text
+from nnmagic.functions.definition import CacheInfo, Definition, text_without_types
 from nnmagic.functions.python_source import python_namespace, python_source
 from nnmagic.relay.callgraph import call_graph
 from nnmagic.relay.hashing import content_digest
@@ -90,13 +90,13 @@ def _compile_module(module: Module, options: Options, use: Use) -> CompiledFunct
     names = list(module.functions)
     name = "main" if "main" in names else names[0] if len(names) == 1 else None
     if name is None:
-        found = (
+        functions = (
             f"its functions are {', '.join(f'@{name}' for name in names)}" if names else "it has no function"
         )
-        raise ValueError(f"a Relay module needs a function @main, or just one function: {found}")
+        raise ValueError(f"a Relay module needs a function @main, or just one function: {functions}")
     typed = infer_type(module)
     typed = with_needed_functions(typed, call_graph(typed), name)
-    text = untyped_text(typed)
+    text = text_without_types(typed)
     source = Source("<relay>", text)
     content = content_digest(*module_to_data(typed))  # the text rounds floats
     key = digest({**dependencies(source, options, "relay"), "module": content})
@@ -131,10 +131,8 @@ def _compile_function(
     cell = compile_cell(python_source(function), scope, options, cache=cache)
     compiled = cell.result
     for warning in cell.warnings:
-        place = warning.span or Span(function.__code__.co_filename, function.__code__.co_firstlineno, 1, 1, 1)
-        warnings.warn_explicit(
-            warning.render(), TinyNNWarning, place.filename, place.line, function.__module__
-        )
+        span = warning.span or Span(function.__code__.co_filename, function.__code__.co_firstlineno, 1, 1, 1)
+        warnings.warn_explicit(warning.render(), TinyNNWarning, span.filename, span.line, function.__module__)
     return CompiledFunction(
         compiled._definition,
         compiled.cache_info,
@@ -178,11 +176,11 @@ def function(
     if namespace is not None and not isinstance(namespace, Mapping):
         raise TypeError(f"namespace must be a dict of names and values, not {kind_of(namespace)}")
 
-    def compiled(decorated: FunctionType, caller: Mapping[str, object]) -> CompiledFunction:
+    def compile_decorated(decorated: FunctionType, caller: Mapping[str, object]) -> CompiledFunction:
         if not isinstance(decorated, FunctionType):
             raise TypeError(f"@nnmagic.function takes a Python function, not {kind_of(decorated)}")
         return _compile_function(decorated, options, namespace or {}, caller, cache=bool(cache))
 
     if source is not None:
-        return compiled(source, callers_locals())
-    return short_errors(lambda decorated: compiled(decorated, callers_locals()))
+        return compile_decorated(source, callers_locals())
+    return short_errors(lambda decorated: compile_decorated(decorated, callers_locals()))

@@ -21,7 +21,7 @@ from nnmagic.functions.build_or_load import COUNTS, Use
 from nnmagic.functions.compile_options import Options
 from nnmagic.functions.compiled import CompiledFunction
 from nnmagic.functions.data_types import DataType, data_type
-from nnmagic.functions.definition import CacheInfo, Definition, untyped_text
+from nnmagic.functions.definition import CacheInfo, Definition, text_without_types
 from nnmagic.functions.environment import environment
 from nnmagic.functions.fingerprint import fingerprint
 from nnmagic.progress import report
@@ -31,7 +31,7 @@ from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
 from nnmagic.relay.text.parser import parse_module
 from nnmagic.relay.traverse import post_order
-from nnmagic.relay.used_types import used_types, with_field_types
+from nnmagic.relay.used_types import collect_used_types, with_field_types
 from nnmagic.tinynn import compile_source, look_up
 from nnmagic.tinynn.program import DataTypeInfo, ParameterInfo
 
@@ -39,8 +39,8 @@ from nnmagic.tinynn.program import DataTypeInfo, ParameterInfo
 _KEY_FORMAT = "1"
 
 
-#: The part that is the source's place: what errors show, and no part of machine code.
-_PLACE = "place of the source"
+#: The part that is the source's location: what errors show, and no part of machine code.
+_LOCATION = "place of the source"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class CompiledCell:
     shown: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
-    def bound(self) -> dict[str, object]:
+    def bindings(self) -> dict[str, object]:
         """What the source binds, by name."""
         types = {each.__name__: each for each in self.types}
         return {**types, **{each.name: each for each in self.functions}}
@@ -85,7 +85,7 @@ class CompiledCell:
     @property
     def relay_text(self) -> str:
         """The text of everything that the source defines, without inferred types."""
-        return untyped_text(self.own)
+        return text_without_types(self.own)
 
 
 #: What was compiled, for the life of the process.
@@ -119,19 +119,20 @@ def compile_cell(
     """
     begin = time.perf_counter()
     parts = dependencies(source, options, language)
-    names = _defined_names(source.text)
+    names = _scan_names(source.text)
     why = "the cache is off"
 
     def now(name: str) -> str:
         return fingerprint(look_up(namespace, name))
 
     if cache and not force:
-        found = MEMORY.find(parts, now)
-        if found is not None:
-            _build(found.value, only_result=only_result)
-            COUNTS.saved(found.value.cache_info.seconds)
+        remembered = MEMORY.find(parts, now)
+        if remembered is not None:
+            _build(remembered.value, only_result=only_result)
+            COUNTS.add_saved_time(remembered.value.cache_info.seconds)
             return _with_cache_info(
-                found.value, CacheInfo("memory", found.key, time.perf_counter() - begin, "found in memory")
+                remembered.value,
+                CacheInfo("memory", remembered.key, time.perf_counter() - begin, "found in memory"),
             )
         why = MEMORY.why_not(names, parts, now)
     elif cache:
@@ -158,7 +159,7 @@ def _from_disk(
     cache = None if use is Use.NO else disk_cache()
     if cache is None:
         return None, why
-    parts = {name: digest({name: text}) for name, text in entry.parts.items() if name != _PLACE}
+    parts = {name: digest({name: text}) for name, text in entry.parts.items() if name != _LOCATION}
     name = " ".join(entry.names)
     if built and all(origin.hit for origin in built):
         hit, why = "disk", "found on disk"
@@ -198,14 +199,14 @@ def _compile(
     parameters: dict[str, tuple[ParameterInfo, ...]] = {}
     infos: Mapping[str, DataTypeInfo] = {}
     classes: tuple[DataType, ...] = ()
-    found: tuple[Diagnostic, ...] = ()
+    warnings: tuple[Diagnostic, ...] = ()
     if language == "relay":
         module = infer_type(parse_module(source))
         texts = dict.fromkeys(module.functions, source.text)
         own_types = list(module.types)
     else:
         program = compile_source(source, namespace)
-        module, infos, found = program.module, program.known_types, program.warnings
+        module, infos, warnings = program.module, program.known_types, program.warnings
         captured = {name: fingerprint(value) for name, value in program.captured.items()}
         texts = {info.name: _without_indent(info.source, source.indent) for info in program.functions}
         docs = {info.name: info.docstring for info in program.functions}
@@ -240,7 +241,7 @@ def _compile(
         for name in public
     )
     own = _with_types(replace(module, functions={name: module.functions[name] for name in texts}), own_types)
-    cell = CompiledCell(functions, classes, own, found, info)
+    cell = CompiledCell(functions, classes, own, warnings, info)
     return Entry(names, parts, captured, cell, _nbytes(module))
 
 
@@ -287,7 +288,7 @@ def with_needed_functions(module: Module, graph: CallGraph, entry: str) -> Modul
 
 def _with_types(module: Module, own: Sequence[str]) -> Module:
     """Return the module with only the data types that its functions use or the source defines."""
-    used = used_types(module.functions.values(), module.types)
+    used = collect_used_types(module.functions.values(), module.types)
     kept = with_field_types([*used, *own], module.types)
     return replace(module, types=kept)
 
@@ -305,12 +306,12 @@ def dependencies(source: Source, options: Options, language: str) -> dict[str, s
         "option engine": options.engine,
         "option target": options.target_text,
         "option opt_level": str(options.opt_level),
-        _PLACE: f"{source.filename}:{source.first_line}:{source.indent}",
+        _LOCATION: f"{source.filename}:{source.first_line}:{source.indent}",
         "format of the key": _KEY_FORMAT,
         **environment(),
     }
 
 
-def _defined_names(text: str) -> tuple[str, ...]:
+def _scan_names(text: str) -> tuple[str, ...]:
     """Return the names that a source defines, by a quick scan: they identify a cell after an edit."""
     return tuple(re.findall(r"^(?:def|class)\s+@?([^\s(\[:]+)", text, flags=re.MULTILINE))

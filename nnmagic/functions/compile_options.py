@@ -36,9 +36,9 @@ class Options:
 
     def __post_init__(self) -> None:
         if not isinstance(self.engine, str):
-            raise TypeError(f"engine must be one of {_quoted(ENGINES)}, not {self.engine!r}")
+            raise TypeError(f"engine must be one of {_quote_names(ENGINES)}, not {self.engine!r}")
         if self.engine not in ENGINES:
-            raise ValueError(f"engine must be one of {_quoted(ENGINES)}, not {self.engine!r}")
+            raise ValueError(f"engine must be one of {_quote_names(ENGINES)}, not {self.engine!r}")
         if isinstance(self.opt_level, bool) or not isinstance(self.opt_level, int):
             raise TypeError(f"opt_level must be 0, 1, 2 or 3, not {self.opt_level!r}")
         if self.opt_level not in OPT_LEVELS:
@@ -77,10 +77,12 @@ class Options:
         """Raise EngineError for a target that the engine cannot build for, as far as that is known."""
         if self.target is None or self.engine_taken == "relay":
             return
-        from nnmagic.engine.relax.deferred_interrupts import defer_interrupts
+        from nnmagic.engine.relax.deferred_interrupts import run_interruptible
 
-        with defer_interrupts():  # TVM is loaded here
-            from nnmagic.engine.relax.codegen.target import resolve_target
+        run_interruptible(self._resolve_target)
+
+    def _resolve_target(self) -> None:
+        from nnmagic.engine.relax.codegen.target import resolve_target  # TVM is loaded here
 
         resolve_target(self.target, self.opt_level)
 
@@ -105,5 +107,5 @@ class Options:
         return kernel_times(module, entry, executable, values, target=self.target, opt_level=self.opt_level)
 
 
-def _quoted(names: tuple[str, ...]) -> str:
+def _quote_names(names: tuple[str, ...]) -> str:
     return ", ".join(map(repr, names))

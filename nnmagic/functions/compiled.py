@@ -40,7 +40,7 @@ class CompiledFunction:
     array, or a tuple of arrays, that takes the result and is given back; it may overlap the arguments.
 
     Raises TypeError or ValueError, which name the parameter, for arguments that do not fit, AssertionError
-    with its message and place where an assertion of the function does not hold. It never changes, may be
+    with its message and location where an assertion of the function does not hold. It never changes, may be
     called from any thread, and pickles.
     """
 
@@ -53,7 +53,7 @@ class CompiledFunction:
     _cache_info: CacheInfo
     _call: CallAdapter
     _parameters: tuple[Parameter, ...]
-    _places: int | None
+    _arity: int | None
     _run: Executable | None
     _fast_path: Callable[[tuple[Any, ...]], Any] | None
 
@@ -77,7 +77,7 @@ class CompiledFunction:
             _cache_info=cache_info,
             _call=call,
             _parameters=call.parameters,
-            _places=call.places,
+            _arity=call.arity,
             _run=None,
             _fast_path=None,
         )
@@ -85,7 +85,7 @@ class CompiledFunction:
     def __call__(self, /, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         """Run the function; see the class."""
         fast_path = self._fast_path
-        if fast_path is not None and out is None and not kwargs and len(args) == self._places:
+        if fast_path is not None and out is None and not kwargs and len(args) == self._arity:
             try:
                 result = fast_path(args)
             except _SHOWN as error:
@@ -95,8 +95,8 @@ class CompiledFunction:
             if result is not None:
                 return result
         try:
-            if kwargs or len(args) != self._places or out is not None:
-                args, out = self._bound(args, kwargs, out)
+            if kwargs or len(args) != self._arity or out is not None:
+                args, out = self._bind_arguments(args, kwargs, out)
             dims: dict[str, int] = {}
             values = [
                 convert_argument(parameter, value, dims)
@@ -120,7 +120,7 @@ class CompiledFunction:
             hide_frames(error)
             raise
 
-    def _bound(
+    def _bind_arguments(
         self, args: tuple[Any, ...], keywords: dict[str, Any], out: Any
     ) -> tuple[tuple[Any, ...], Any]:
         """Return the arguments in order, and ``out`` if it is not a parameter of the function."""
@@ -238,7 +238,7 @@ class CompiledFunction:
         raise AttributeError(f"a compiled function cannot be changed: {self.name}.{name} was not deleted")
 
     def __repr__(self) -> str:
-        return f"<nnmagic function {self.name}{self._shown_signature()}>"
+        return f"<nnmagic function {self.name}{self._format_signature()}>"
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:  # noqa: ARG002
         from nnmagic.rendering.output import Output
@@ -256,9 +256,9 @@ class CompiledFunction:
         """Return the HTML of its signature."""
         from nnmagic.rendering.sections import signature_head
 
-        return signature_head(self.name, self._shown_signature(), self.__doc__)
+        return signature_head(self.name, self._format_signature(), self.__doc__)
 
-    def _shown_signature(self) -> str:
+    def _format_signature(self) -> str:
         """Return the signature without ``out``, which all have."""
         signature = self.__signature__
         own = list(signature.parameters.values())

@@ -107,7 +107,7 @@ class DataType:
 
     def __reduce__(self) -> tuple[Callable[..., DataType], tuple[object, ...]]:
         types, _ = module_to_data(Module({}, self._compiled.types))
-        return _restored, (self._compiled.type.header.name, types, infos_to_data(self._compiled.infos))
+        return _restore, (self._compiled.type.header.name, types, infos_to_data(self._compiled.infos))
 
 
 class DataConstructor:
@@ -187,7 +187,7 @@ class DataConstructor:
 def data_type(name: str, types: Mapping[str, TypeData], infos: Mapping[str, DataTypeInfo]) -> DataType:
     """Return a data type of a module; its fields have numbers unless a class names them."""
     needed = with_field_types([name], types)
-    known = {each: infos.get(each) or _unnamed(data) for each, data in needed.items()}
+    known = {each: infos.get(each) or _default_info(data) for each, data in needed.items()}
     return DataType(CompiledType(types[name], needed, known))
 
 
@@ -204,13 +204,13 @@ def infos_from_data(data: Json) -> dict[str, DataTypeInfo]:
     }
 
 
-def _restored(name: str, types: Json, infos: Json) -> DataType:
+def _restore(name: str, types: Json, infos: Json) -> DataType:
     return data_type(name, module_from_data(types, []).types, infos_from_data(infos))
 
 
-def _unnamed(data: TypeData) -> DataTypeInfo:
+def _default_info(data: TypeData) -> DataTypeInfo:
     fields = {
-        each.name: tuple(f"field{place}" for place in range(len(each.inputs))) for each in data.constructors
+        each.name: tuple(f"field{index}" for index in range(len(each.inputs))) for each in data.constructors
     }
     return DataTypeInfo(data.header.name, None, fields)
 
@@ -221,6 +221,6 @@ def _fields(infos: Mapping[str, DataTypeInfo], data: TypeData) -> list[tuple[str
 
 def _parameters(fields: tuple[str, ...]) -> list[ParameterInfo]:
     """Return the parameters of a constructor; unnamed fields are positional."""
-    unnamed = fields == tuple(f"field{place}" for place in range(len(fields)))
+    unnamed = fields == tuple(f"field{index}" for index in range(len(fields)))
     kind = "POSITIONAL_ONLY" if unnamed else "POSITIONAL_OR_KEYWORD"
     return [ParameterInfo(field, kind) for field in fields]

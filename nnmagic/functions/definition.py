@@ -39,7 +39,7 @@ class _Types(dict[str, "DataType"]):
         raise KeyError(f"the function has no data type {name!r}; {known}")
 
 
-def untyped_text(module: Module) -> str:
+def text_without_types(module: Module) -> str:
     """Return the text of a module without inferred types; signatures keep their result's type."""
     from nnmagic.relay.infer import erase_types
 
@@ -104,8 +104,8 @@ class Definition:
     def line(self) -> int:
         """Return the line of its source where it begins."""
         text = self.source.text
-        found = re.search(rf"^[ \t]*(?:async[ \t]+)?def[ \t]+@?{re.escape(self.name)}\b", text, re.MULTILINE)
-        return self.source.first_line + (text.count("\n", 0, found.start()) if found else 0)
+        head = re.search(rf"^[ \t]*(?:async[ \t]+)?def[ \t]+@?{re.escape(self.name)}\b", text, re.MULTILINE)
+        return self.source.first_line + (text.count("\n", 0, head.start()) if head else 0)
 
     @Cached
     def types(self) -> Mapping[str, DataType]:
@@ -138,7 +138,7 @@ class Definition:
     @Cached
     def relay_text(self) -> str:
         """Return the text of its module without inferred types."""
-        return untyped_text(self.module)
+        return text_without_types(self.module)
 
     @Cached
     def source_holder(self) -> ModuleType:
@@ -153,30 +153,30 @@ class Definition:
         return holder
 
     @Cached
-    def _built(self) -> tuple[Executable, Origin]:
+    def _build_result(self) -> tuple[Executable, Origin]:
         return build(self.module, self.name, self.options, self.use, self.carried)
 
     @property
     def executable(self) -> Executable:
         """Return the machine code, built when first asked for. Raises EngineError."""
         with _BUILDING:  # Cached alone lets two threads build
-            return self._built[0]
+            return self._build_result[0]
 
     @property
     def origin(self) -> Origin | None:
         """Return the origin of the machine code; None if there is none yet."""
-        return self._built[1] if "_built" in self.__dict__ else None
+        return self._build_result[1] if "_build_result" in self.__dict__ else None
 
     @property
     def content(self) -> Content | None:
         """Return the machine code as a file carries it; None if there is none that can be carried."""
-        if "_built" not in self.__dict__:
+        if "_build_result" not in self.__dict__:
             return self.carried
         artifact = self.executable.artifact
-        return None if artifact is None else content_of(artifact, self.made_of, self.name, 0.0)
+        return None if artifact is None else content_of(artifact, self.code_dependencies, self.name, 0.0)
 
     @Cached
-    def made_of(self) -> Mapping[str, str]:
+    def code_dependencies(self) -> Mapping[str, str]:
         """Return what its machine code depends on, by name."""
         return key_fields(self.module, self.name, self.options)
 
@@ -187,7 +187,7 @@ class Definition:
         from nnmagic.diagnostics import Diagnostics, TinyNNError
         from nnmagic.tinynn.syntax import parse
 
-        found = Diagnostics()
-        tree = parse(self.source, found)
-        found.raise_if_any(TinyNNError)
+        diagnostics = Diagnostics()
+        tree = parse(self.source, diagnostics)
+        diagnostics.raise_if_any(TinyNNError)
         return tree_text(tree.funcs[self.name] if tree is not None else None)

@@ -21,7 +21,7 @@ _PACKAGE = Path(__file__).parent.parent
 #: The parts of nnmagic that make machine code of a typed Relay module.
 _COMPILER = ("engine", "relay")
 
-#: The names of what code depends on that was compiled before, in another place.
+#: The names of what code depends on that was compiled before, elsewhere.
 FOR_RUNNING = ("version of nnmagic", "version of TVM", "version of TVM's FFI", "layout of arrays")
 
 
@@ -52,16 +52,16 @@ def _files_of_compilers() -> Mapping[Path, tuple[int, int]]:
 
 def _state(path: Path) -> tuple[int, int]:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return -1, 0
-    return found.st_size, found.st_mtime_ns
+    return status.st_size, status.st_mtime_ns
 
 
 def _libraries() -> list[Path]:
     """Return the files of TVM's compiler: a TVM built from source may have no version, or always the same."""
-    found = importlib.util.find_spec("tvm")
-    folder = None if found is None or found.origin is None else Path(found.origin).parent / "lib"
+    spec = importlib.util.find_spec("tvm")
+    folder = None if spec is None or spec.origin is None else Path(spec.origin).parent / "lib"
     return [] if folder is None else sorted(folder.glob("*tvm_compiler*"))
 
 

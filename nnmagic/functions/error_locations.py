@@ -15,7 +15,7 @@ from nnmagic.relay.module import Module
 from nnmagic.relay.traverse import post_order
 from nnmagic.relay.types import TensorType
 
-#: At most so many places are told where more than one may have raised an error.
+#: At most so many locations are shown where more than one may have raised an error.
 _MOST = 4
 
 

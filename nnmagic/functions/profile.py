@@ -78,7 +78,7 @@ def profile(function: CompiledFunction, args: Sequence[Any], keywords: Mapping[s
     nodes = (node for body in function.relay.functions.values() for node in post_order(body))
     dtypes = {node.checked_type.dtype for node in nodes if isinstance(node.checked_type, TensorType)}
     dtype = "float64" if "float64" in dtypes and "float32" not in dtypes else "float32"
-    return Profile(function.name, seconds, tuple(kernels), measured_peak(dtype, num_threads()))
+    return Profile(function.name, seconds, tuple(kernels), measure_peak(dtype, num_threads()))
 
 
 @cache
@@ -91,8 +91,10 @@ def operators_of(kernel: str) -> tuple[str, ...]:
     rest = re.sub(r"(?<=.{60})_[0-9a-f]{10,}_?\d*$", "_…", kernel.removeprefix("fused_"))
     operators: list[str] = []
     while rest:
-        found = next((end for end in range(len(rest), 0, -1) if rest[:end] in names and _ends(rest, end)), 0)
-        end = found or rest.find("_") % (len(rest) + 1)
+        longest = next(
+            (end for end in range(len(rest), 0, -1) if rest[:end] in names and _ends(rest, end)), 0
+        )
+        end = longest or rest.find("_") % (len(rest) + 1)
         operators.append(names.get(rest[:end], rest[:end]))
         rest = re.sub(r"^\d*_?", "", rest[end:])
     return tuple(operator for operator in operators if operator and operator != "tir")
@@ -115,7 +117,7 @@ def least_time(run: Callable[[], object], seconds: float = 0.2, least: int = 3) 
 
 
 @cache
-def measured_peak(dtype: str, threads: int) -> Peak:
+def measure_peak(dtype: str, threads: int) -> Peak:
     """Return the limits of this machine with so many threads, measured once in a process."""
     from nnmagic.functions.compile import compile as compiled
 
@@ -126,10 +128,12 @@ def measured_peak(dtype: str, threads: int) -> Peak:
     best = least_time(lambda: product(a, a))
     if threads == len(cores()):  # NumPy takes all cores
         best = min(best, least_time(lambda: a @ a))
-    return Peak(dtype, 2 * _MATRIX**3 / best, _copied(_IN_CACHE, threads), _copied(_IN_MEMORY, threads))
+    return Peak(
+        dtype, 2 * _MATRIX**3 / best, _measure_copy(_IN_CACHE, threads), _measure_copy(_IN_MEMORY, threads)
+    )
 
 
-def _copied(nbytes: int, threads: int) -> float:
+def _measure_copy(nbytes: int, threads: int) -> float:
     """Return the bytes read and written per second by a copy on each thread."""
     half = nbytes // 2 // threads
     parts = [(np.ones(half, np.uint8), np.ones(half, np.uint8)) for _ in range(threads)]

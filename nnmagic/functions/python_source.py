@@ -47,8 +47,8 @@ def _definition(text: str, name: str) -> ast.FunctionDef | ast.AsyncFunctionDef 
         first = ast.parse(text).body[0]
     except (SyntaxError, IndexError, ValueError):
         return None
-    found = isinstance(first, ast.FunctionDef | ast.AsyncFunctionDef) and first.name == name
-    return first if found else None  # type: ignore[return-value]  # narrowed on the line above
+    matches = isinstance(first, ast.FunctionDef | ast.AsyncFunctionDef) and first.name == name
+    return first if matches else None  # type: ignore[return-value]  # narrowed on the line above
 
 
 def python_namespace(function: FunctionType, caller: Mapping[str, object]) -> ChainMap[str, object]:

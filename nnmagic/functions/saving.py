@@ -73,7 +73,7 @@ def to_bytes(function: CompiledFunction) -> bytes:
         "dtypes": [dtype_of_array(array) for array in arrays],
     }
     files = {_TEXT: definition.relay_text.encode()}
-    files |= {f"{place}{_ARRAY}": _npy(array) for place, array in enumerate(arrays)}
+    files |= {f"{index}{_ARRAY}": _npy(array) for index, array in enumerate(arrays)}
     code = definition.content or Content({}, {})
     header = {**code.header, "definition": json.loads(json.dumps(head, default=dict))}
     members = to_members(Content(header, {**files, **code.files}))
@@ -97,7 +97,7 @@ def from_bytes(data: bytes, origin: str = "a pickle", *, code: bool = True) -> C
         if head["format"] != FORMAT:
             raise ValueError(f"its format is {head['format']}, this version of nnmagic reads {FORMAT}")
         files = content.files
-        arrays = [_array(files[f"{place}{_ARRAY}"], dtype) for place, dtype in enumerate(head["dtypes"])]
+        arrays = [_array(files[f"{index}{_ARRAY}"], dtype) for index, dtype in enumerate(head["dtypes"])]
         definition = _definition(head, arrays)
         if code and "facts" in content.header:
             definition = replace(definition, carried=_code_of(content))
@@ -228,8 +228,8 @@ def _default(data: Json, arrays: list[np.ndarray]) -> object:
             return tuple(_default(part, arrays) for part in parts)
         case {"constructor": str() as name, "fields": list() as parts}:
             return AdtValue(name, tuple(_default(part, arrays) for part in parts))
-        case {"array": int() as place}:
-            array = arrays[place]
+        case {"array": int() as index}:
+            array = arrays[index]
             array.flags.writeable = False
             return array
     raise ValueError(f"not a default: {data!r}")

@@ -75,7 +75,7 @@ def tree_text(root: object) -> str:
     while stack:
         indent, role, node = stack.pop()
         plain, parts = _fields(node)
-        lines.append("  " * indent + role + " ".join([_shown(node), *plain]))
+        lines.append("  " * indent + role + " ".join([_format_value(node), *plain]))
         stack.extend((indent + 1, f"{name}: ", part) for name, part in reversed(parts))
     return "\n".join(lines)
 
@@ -95,11 +95,11 @@ def _fields(node: object) -> tuple[list[str], list[tuple[str, object]]]:
         elif hasattr(type(value), "__attrs_attrs__"):
             parts.append((name, value))
         elif value is not None:
-            plain.append(f"{name}={_shown(value)}")
+            plain.append(f"{name}={_format_value(value)}")
     return plain, parts
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     if hasattr(type(value), "__attrs_attrs__"):
         return type(value).__name__.removesuffix("Node")
     return value.name if isinstance(value, Enum) else repr(value)

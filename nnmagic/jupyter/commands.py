@@ -76,21 +76,21 @@ def _command(name: str, namespace: Mapping[str, object]) -> Command:
 
 def _show(words: Sequence[str], namespace: Mapping[str, object]) -> Output:
     if not words:
-        raise MagicError(f"usage: %tinynn {COMMANDS['show'].usage}; {_compiled_functions(namespace)}")
+        raise MagicError(f"usage: %tinynn {COMMANDS['show'].usage}; {_hint_at_functions(namespace)}")
     name, *stages = words
     if "," in name:
         name = name.partition(",")[0]
         raise MagicError(
             f"it shows one function, and a list of stages after it: %tinynn show {name} relay,graph"
         )
-    function = compiled_function(name, namespace)
+    function = find_compiled_function(name, namespace)
     named = [stage for word in stages for stage in word.split(",") if stage]
     shown = [render_function(function, stage) for stage in dict.fromkeys(named or ["relay"])]
     picture = next((each.svg for each in reversed(shown) if each.svg is not None), None)
     return Output(tuple(section for each in shown for section in each.sections), picture)
 
 
-def compiled_function(name: str, namespace: Mapping[str, object]) -> CompiledFunction:
+def find_compiled_function(name: str, namespace: Mapping[str, object]) -> CompiledFunction:
     """Return the compiled function of that name. Raises MagicError."""
     from nnmagic.functions.compiled import CompiledFunction
 
@@ -99,12 +99,12 @@ def compiled_function(name: str, namespace: Mapping[str, object]) -> CompiledFun
         value = functools.reduce(getattr, members, namespace[first])
     except (KeyError, AttributeError):
         close = closest(name, _names(namespace))
-        hint = f"did you mean {close}?" if close else _compiled_functions(namespace)
+        hint = f"did you mean {close}?" if close else _hint_at_functions(namespace)
         raise MagicError(f"{name!r} is not defined; {hint}") from None
     if isinstance(value, CompiledFunction):
         return value
     what = f"of type {type(value).__name__}, not a compiled function"
-    raise MagicError(f"{name!r} is {what}; {_compiled_functions(namespace)}")
+    raise MagicError(f"{name!r} is {what}; {_hint_at_functions(namespace)}")
 
 
 def _names(namespace: Mapping[str, object]) -> list[str]:
@@ -115,7 +115,7 @@ def _names(namespace: Mapping[str, object]) -> list[str]:
     return [name for name in names if not name.startswith("_")]
 
 
-def _compiled_functions(namespace: Mapping[str, object]) -> str:
+def _hint_at_functions(namespace: Mapping[str, object]) -> str:
     """Return a hint that names the compiled functions."""
     names = _names(namespace)
     return f"the compiled functions are {', '.join(names)}" if names else "run a %%tinynn cell first"
@@ -153,7 +153,7 @@ def _call_form(operator: Operator) -> str:
     from nnmagic.tinynn.editor.symbols import operator_signature
 
     parts = operator_signature(operator)
-    # Blanks inside a default are no place to break at.
+    # A line does not break at a blank inside a default.
     form = f"{operator.name}({', '.join(part.replace(' ', chr(0)) for part in parts)})"
     lines = textwrap.wrap(
         form, _FORM_WIDTH, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False
@@ -222,12 +222,12 @@ def _profile(words: Sequence[str], namespace: Mapping[str, object]) -> Section:
     if not isinstance(function, CompiledFunction):
         raise MagicError(f"{called!r} is of type {type(function).__name__}, not a compiled function")
 
-    def given(*args: object, **keywords: object) -> tuple[tuple[object, ...], dict[str, object]]:
+    def bind_call(*args: object, **keywords: object) -> tuple[tuple[object, ...], dict[str, object]]:
         function(*args, **keywords)  # an error of the call is one of what was typed
         return args, keywords
 
     node.func = ast.copy_location(ast.Name("__given", ast.Load()), node.func)
-    args, keywords = _value(node, {**namespace, "__given": given})
+    args, keywords = _value(node, {**namespace, "__given": bind_call})
     return profile_section(profile(function, args, keywords))
 
 

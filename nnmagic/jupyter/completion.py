@@ -52,7 +52,7 @@ class CellMatcher:
     def _matches(self, context: CompletionContext) -> SimpleMatcherResult:
         lines = context.full_text.split("\n")
         before = lines[context.cursor_line][: context.cursor_position]
-        first = next((place for place, line in enumerate(lines) if line.strip()), 0)
+        first = next((number for number, line in enumerate(lines) if line.strip()), 0)
         magic = re.match(r"%%(tinynn|relay)\b", lines[first])
         if magic and context.cursor_line == first:
             from nnmagic.jupyter.option_completion import complete_cell_options
@@ -81,11 +81,13 @@ class CellMatcher:
             if name not in hidden or value is not hidden[name]
         }
         if cursor.quoted:
-            found = re.search(r"([\w.]+)\[\s*['\"](\w*)$", cursor.line)
-            if found is None:
+            subscript = re.search(r"([\w.]+)\[\s*['\"](\w*)$", cursor.line)
+            if subscript is None:
                 return _result("", {})
-            keys = _keys(tuple(found[1].split(".")), names, namespace)
-            return _result(found[2], dict.fromkeys([key for key in keys if isinstance(key, str)], "instance"))
+            keys = _keys(tuple(subscript[1].split(".")), names, namespace)
+            return _result(
+                subscript[2], dict.fromkeys([key for key in keys if isinstance(key, str)], "instance")
+            )
         return _result(cursor.prefix, suggestions(cursor, names, namespace))
 
 
@@ -103,20 +105,20 @@ def suggestions(cursor: CursorContext, names: Names, namespace: Mapping[str, obj
         return {}  # a new name
     if cursor.expects_dimension():
         return _dimensions(namespace)
-    found: dict[str, str] = {}
+    completions: dict[str, str] = {}
     if cursor.bracket is not None and cursor.bracket.kind == "[" and not cursor.bracket.commas:
         keys = _keys(tuple(cursor.bracket.callee.split(".")), names, namespace)
-        found = {repr(key): "instance" for key in keys}
+        completions = {repr(key): "instance" for key in keys}
     if cursor.expects_keyword() and cursor.bracket is not None:
         taken = {*cursor.bracket.keywords, *_by_position(cursor, names, namespace)}
-        found = {
+        completions = {
             f"{name}=": "param"
             for name in _parameters_of(cursor.bracket.callee, names, namespace)
             if name not in taken
         }
     if _expects_dtype(cursor, names, namespace):
-        found = _dtypes() | found
-    return found | _free_names(names, namespace)
+        completions = _dtypes() | completions
+    return completions | _free_names(names, namespace)
 
 
 def _expects_dtype(cursor: CursorContext, names: Names, namespace: Mapping[str, object]) -> bool:
@@ -134,40 +136,40 @@ def _expects_dtype(cursor: CursorContext, names: Names, namespace: Mapping[str, 
 
 def _free_names(names: Names, namespace: Mapping[str, object]) -> dict[str, str]:
     from nnmagic.tinynn.editor.symbols import KEYWORDS, namespaces, symbols
-    from nnmagic.tinynn.namespace.capture import compiled_type
+    from nnmagic.tinynn.namespace.capture import as_compiled_type
 
-    found = dict.fromkeys(names.local, "instance")
-    found |= dict.fromkeys(names.functions, "function")
+    kinds = dict.fromkeys(names.local, "instance")
+    kinds |= dict.fromkeys(names.functions, "function")
     for name, constructors in names.classes.items():
-        found |= {name: "class", **dict.fromkeys(constructors, "class")}
+        kinds |= {name: "class", **dict.fromkeys(constructors, "class")}
     own_types = []
     for name, value in namespace.items():
-        if not name.startswith("_") and (kind := _captured_kind(value)):
-            found[name] = kind
-            own_types.append(compiled_type(value))
+        if not name.startswith("_") and (kind := _capture_kind(value)):
+            kinds[name] = kind
+            own_types.append(as_compiled_type(value))
     for data in own_types:
-        found |= dict.fromkeys(data.fields if data is not None else (), "class")  # called by their names
+        kinds |= dict.fromkeys(data.fields if data is not None else (), "class")  # called by their names
     own = {name: _KINDS[symbol.kind] for name, symbol in symbols().items()}
     spaces = {name.partition(".")[0]: "module" for name in namespaces()}
     keywords = dict.fromkeys(KEYWORDS, "keyword")
-    return {**found, **{name: kind for name, kind in (spaces | own | keywords).items() if name not in found}}
+    return {**kinds, **{name: kind for name, kind in (spaces | own | keywords).items() if name not in kinds}}
 
 
-def _captured_kind(value: object) -> str:
+def _capture_kind(value: object) -> str:
     """Return what a cell takes a value of the notebook for; "" if a cell cannot use it."""
     import numpy as np
 
     from nnmagic.tinynn.editor.symbols import module_symbols
-    from nnmagic.tinynn.namespace.capture import compiled_function, compiled_type
+    from nnmagic.tinynn.namespace.capture import as_compiled_function, as_compiled_type
     from nnmagic.tinynn.types.annotations import DType
 
     if isinstance(value, ModuleType):
         return "module" if module_symbols(value.__name__) or value.__name__.startswith("nnmagic") else ""
     if isinstance(value, bool | int | float | str | tuple | list | dict | np.ndarray | np.generic | DType):
         return "instance"
-    if compiled_type(value) is not None:
+    if as_compiled_type(value) is not None:
         return "class"
-    if compiled_function(value) is not None:
+    if as_compiled_function(value) is not None:
         return "function"
     return "instance" if _fields(value) else ""
 
@@ -183,7 +185,7 @@ def _fields(value: object) -> dict[str, str]:
     return {
         name: "instance"
         for name, member in members.items()
-        if member is not MISSING and not holds_values(member) and _captured_kind(member)
+        if member is not MISSING and not holds_values(member) and _capture_kind(member)
     }
 
 
@@ -193,16 +195,16 @@ def _value(path: tuple[str, ...], names: Names, namespace: Mapping[str, object])
     from nnmagic.tinynn.program import MISSING
 
     own = path[0] in names.local or path[0] in names.functions or path[0] in names.classes
-    found = MISSING if own else namespace.get(path[0], MISSING)
+    value = MISSING if own else namespace.get(path[0], MISSING)
     for part in path[1:]:
-        found = MISSING if found is MISSING else member_of(found, part)
-    return found
+        value = MISSING if value is MISSING else member_of(value, part)
+    return value
 
 
 def _keys(path: tuple[str, ...], names: Names, namespace: Mapping[str, object]) -> list[str | int]:
     """Return the keys of a dictionary of the notebook."""
-    found = _value(path, names, namespace)
-    return [key for key in found if type(key) in (str, int)] if isinstance(found, dict) else []
+    value = _value(path, names, namespace)
+    return [key for key in value if type(key) in (str, int)] if isinstance(value, dict) else []
 
 
 def _dimensions(namespace: Mapping[str, object]) -> dict[str, str]:
@@ -217,7 +219,7 @@ def _dimensions(namespace: Mapping[str, object]) -> dict[str, str]:
 def _members(owner: tuple[str, ...], names: Names, namespace: Mapping[str, object]) -> dict[str, str]:
     """Return the completions after ``owner.``."""
     from nnmagic.tinynn.editor.symbols import module_symbols, namespaces
-    from nnmagic.tinynn.namespace.capture import compiled_type
+    from nnmagic.tinynn.namespace.capture import as_compiled_type
 
     head = owner[0]
     if len(owner) > 1 and owner[-1] in _OF_NO_TENSOR:
@@ -228,17 +230,17 @@ def _members(owner: tuple[str, ...], names: Names, namespace: Mapping[str, objec
         return dict.fromkeys(names.classes[head], "class")
     if head in names.functions:
         return {}
-    found = namespace.get(head)
+    value = namespace.get(head)
     if own := _fields(_value(owner, names, namespace)):
         return own
     if isinstance(_value(owner, names, namespace), dict):
         return dict.fromkeys(("items", "keys", "values"), "function")
-    if isinstance(found, ModuleType) and not found.__name__.startswith("nnmagic"):
+    if isinstance(value, ModuleType) and not value.__name__.startswith("nnmagic"):
         for part in owner[1:]:
-            found = vars(found).get(part) if isinstance(found, ModuleType) else None
-        own = _kinds(module_symbols(found.__name__)) if isinstance(found, ModuleType) else {}
+            value = vars(value).get(part) if isinstance(value, ModuleType) else None
+        own = _kinds(module_symbols(value.__name__)) if isinstance(value, ModuleType) else {}
         return own or _of_space(owner, namespaces())
-    if (data := compiled_type(found)) is not None:
+    if (data := as_compiled_type(value)) is not None:
         return dict.fromkeys(data.fields, "class")
     if spaces := _of_space(owner, namespaces()):
         return spaces
@@ -262,17 +264,17 @@ def _of_space(owner: tuple[str, ...], spaces: Mapping[str, Mapping[str, Symbol]]
     path = owner[1:] if owner[0] in ("relay", "nnmagic") and len(owner) > 1 else owner
     name = ".".join(path)
     inner = [each for each in spaces if each.startswith("" if name == "relay" else f"{name}.")]
-    found = {each.removeprefix(f"{name}.").partition(".")[0]: "module" for each in inner if each != "relay"}
-    return _kinds(spaces.get(name, {})) | found
+    modules = {each.removeprefix(f"{name}.").partition(".")[0]: "module" for each in inner if each != "relay"}
+    return _kinds(spaces.get(name, {})) | modules
 
 
 def _parameters_of(callee: str, names: Names, namespace: Mapping[str, object]) -> tuple[str, ...]:
     from nnmagic.tinynn.editor.symbols import meaning
-    from nnmagic.tinynn.namespace.capture import compiled_function
+    from nnmagic.tinynn.namespace.capture import as_compiled_function
 
     if callee in names.functions:
         return names.functions[callee]
-    if (function := compiled_function(namespace.get(callee))) is not None:
+    if (function := as_compiled_function(namespace.get(callee))) is not None:
         return tuple(parameter.name for parameter in function.parameters)
     path = tuple(callee.split("."))
     outside = {name: value for name, value in namespace.items() if name not in names.local}
@@ -289,15 +291,15 @@ def _by_position(cursor: CursorContext, names: Names, namespace: Mapping[str, ob
 
 def _types(names: Names, namespace: Mapping[str, object]) -> dict[str, str]:
     from nnmagic.tinynn.editor.symbols import TYPE_NAMES
-    from nnmagic.tinynn.namespace.capture import compiled_type
+    from nnmagic.tinynn.namespace.capture import as_compiled_type
 
-    found = _dtypes() | dict.fromkeys(TYPE_NAMES, "type") | dict.fromkeys(names.classes, "class")
+    kinds = _dtypes() | dict.fromkeys(TYPE_NAMES, "type") | dict.fromkeys(names.classes, "class")
     for name, value in namespace.items():
         if not name.startswith("_") and (
-            compiled_type(value) is not None or isinstance(value, bool | int | tuple)
+            as_compiled_type(value) is not None or isinstance(value, bool | int | tuple)
         ):
-            found.setdefault(name, "instance")
-    return found
+            kinds.setdefault(name, "instance")
+    return kinds
 
 
 def _dtypes() -> dict[str, str]:
@@ -312,8 +314,8 @@ def _in_relay(body: str, above: str) -> SimpleMatcherResult:
     from nnmagic.relay.ops import OPERATORS
     from nnmagic.relay.types import NUMPY_DTYPES
 
-    found = re.search(r"[%@]?[\w.]*$", above)
-    prefix = found[0] if found else ""
+    word = re.search(r"[%@]?[\w.]*$", above)
+    prefix = word[0] if word else ""
     cursor = cursor_in(above)
     if cursor.quoted:
         return _result("", {})
@@ -342,18 +344,18 @@ def _kinds(symbols: Mapping[str, Symbol]) -> dict[str, str]:
     return {name: _KINDS[symbol.kind] for name, symbol in symbols.items()}
 
 
-def _options(before: str, found: Iterable[str] | None) -> SimpleMatcherResult:
-    """Words of a magic's line; None leaves the place to the others."""
-    if found is None:
+def _options(before: str, words: Iterable[str] | None) -> SimpleMatcherResult:
+    """Complete words of a magic's line; None leaves the line to other matchers."""
+    if words is None:
         return {"completions": []}  # a new one each time: IPython writes into it
     prefix = re.split(r"[\s,=]", before)[-1]
-    return _result(prefix, dict.fromkeys(found, "magic"))
+    return _result(prefix, dict.fromkeys(words, "magic"))
 
 
-def _result(prefix: str, found: Mapping[str, str]) -> SimpleMatcherResult:
+def _result(prefix: str, kinds: Mapping[str, str]) -> SimpleMatcherResult:
     """Return the words with the prefix, in the order given, and silence other matchers."""
     own = _Completions(
-        SimpleCompletion(text=name, type=kind) for name, kind in found.items() if name.startswith(prefix)
+        SimpleCompletion(text=name, type=kind) for name, kind in kinds.items() if name.startswith(prefix)
     )
     return {"completions": own, "matched_fragment": prefix, "suppress": True, "ordered": True}
 

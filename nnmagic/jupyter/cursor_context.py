@@ -108,8 +108,8 @@ def cursor_in(text: str) -> CursorContext:
             quoted = end < 0
             position = len(text) if quoted else end
             continue
-        if found := _STRING_START.match(text, position):
-            after = _string_end(text, position, found[0])
+        if quote := _STRING_START.match(text, position):
+            after = _string_end(text, position, quote[0])
             quoted = after is None
             position = len(text) if after is None else after
             continue
@@ -218,13 +218,13 @@ def _parameters(text: str) -> tuple[str, ...]:
 
 def _local(text: str) -> tuple[str, ...]:
     """Return the names that a function has bound."""
-    found = list(_parameters(text))
+    names = list(_parameters(text))
     for nested in re.finditer(r"^[ \t]+def\s.*$", text, re.MULTILINE):
-        found += _PARAMETER.findall(nested[0])
-    found += _NESTED.findall(text)
+        names += _PARAMETER.findall(nested[0])
+    names += _NESTED.findall(text)
     head, _, typed = text.rpartition("\n")  # the line at hand binds nothing yet
     lines = head if not typed.lstrip().startswith("for") else text
     for targets in [*_TARGETS.findall(lines), *_CAPTURES.findall(head)]:
-        found += re.findall(_NAME, targets)
-    found += _WALRUS.findall(text)
-    return tuple(name for name in dict.fromkeys(found) if name not in ("for", "in", "if", "else", "return"))
+        names += re.findall(_NAME, targets)
+    names += _WALRUS.findall(text)
+    return tuple(name for name in dict.fromkeys(names) if name not in ("for", "in", "if", "else", "return"))

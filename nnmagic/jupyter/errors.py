@@ -33,10 +33,10 @@ def hide_internal_frames(error: Exception) -> None:
     if shows_frames():
         return
     frames = frames_of(error)
-    places = [place for place, frame in enumerate(frames) if frame.tb_frame.f_code.co_filename == TYPED]
-    if places:
+    typed = [index for index, frame in enumerate(frames) if frame.tb_frame.f_code.co_filename == TYPED]
+    if typed:
         hide_frames(error)
-        error.__traceback__ = traceback_of([each for each in frames[places[0] + 1 :] if not is_ours(each)])
+        error.__traceback__ = traceback_of([each for each in frames[typed[0] + 1 :] if not is_ours(each)])
 
 
 def show_all_frames(error: BaseException, shell: InteractiveShell) -> None:

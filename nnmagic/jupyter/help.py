@@ -31,18 +31,18 @@ def add_help(shell: InteractiveShell) -> None:
     matcher.add()
     find, describe = shell._ofind, shell.inspector.info
 
-    def found(name: str, namespaces: Any = None) -> Any:
+    def find_with_page(name: str, namespaces: Any = None) -> Any:
         info = find(name, namespaces)
-        page = _page(name.strip(), info, _asked_cell(shell), shell) if namespaces is None else None
+        page = _page(name.strip(), info, _cell_of_request(shell), shell) if namespaces is None else None
         return info if page is None else replace(info, found=True, obj=page, namespace="nnmagic", parent=None)
 
-    def described(obj: object, *args: Any, **keywords: Any) -> Any:
+    def describe_with_page(obj: object, *args: Any, **keywords: Any) -> Any:
         info = describe(obj, *args, **keywords)
         return {**info, **_FIELDS, **obj.fields} if isinstance(obj, _Page) else info
 
     # Of this shell alone; deleting them brings the class's own back.
-    shell._ofind = found
-    shell.inspector.info = described
+    shell._ofind = find_with_page
+    shell.inspector.info = describe_with_page
 
 
 def remove_help(shell: InteractiveShell) -> None:
@@ -62,7 +62,7 @@ class _Asked:
     line: int = 1
 
 
-def _asked_cell(shell: InteractiveShell) -> _Asked:
+def _cell_of_request(shell: InteractiveShell) -> _Asked:
     kernel = getattr(shell, "kernel", None)
     message = kernel.get_parent() if kernel is not None else {}
     if message.get("header", {}).get("msg_type") != "inspect_request":
@@ -83,10 +83,10 @@ def _page(name: str, info: Any, asked: _Asked, shell: InteractiveShell) -> _Page
     in_cell = asked.cell.lstrip().startswith("%%tinynn")
     if in_cell and (own := _page_of_cell(path, asked, namespace)) is not None:
         return own
-    found = info.obj if info.found else None
-    if in_cell and found is None and len(path) == 1:
-        found = _constructor(name, namespace)
-    if (of_object := _object_page(found, shell)) is not None:
+    value = info.obj if info.found else None
+    if in_cell and value is None and len(path) == 1:
+        value = _constructor(name, namespace)
+    if (of_object := _object_page(value, shell)) is not None:
         return of_object
     if info.found and not in_cell:
         return None
@@ -114,23 +114,23 @@ def _constructor(name: str, namespace: dict[str, object]) -> object:
     return next((getattr(data, name) for data in types_with(namespace, name).values()), None)
 
 
-def _object_page(found: object, shell: InteractiveShell) -> _Page | None:
+def _object_page(value: object, shell: InteractiveShell) -> _Page | None:
     """Return the page of an object that a cell has bound."""
     from nnmagic.functions.compiled import CompiledFunction
     from nnmagic.functions.data_types import DataConstructor, DataType
 
-    match found:
+    match value:
         case CompiledFunction():
-            doc = inspect.cleandoc(found.__doc__ or "A compiled function without a docstring.")
-            text = f"{doc}\n\nRelay:\n{textwrap.indent(found.relay_text.rstrip(), '  ')}"
-            more = {"file": find_origin(found, shell), "source": found.__dsl_code__}
-            return _make_page("compiled function", found.name, text, found.__signature__, more)
+            doc = inspect.cleandoc(value.__doc__ or "A compiled function without a docstring.")
+            text = f"{doc}\n\nRelay:\n{textwrap.indent(value.relay_text.rstrip(), '  ')}"
+            more = {"file": find_origin(value, shell), "source": value.__dsl_code__}
+            return _make_page("compiled function", value.name, text, value.__signature__, more)
         case DataType():
-            own = vars(found)["_constructors"].get(found.__name__)  # of a record
+            own = vars(value)["_constructors"].get(value.__name__)  # of a record
             signature = None if own is None else own.__signature__
-            return _make_page("data type", found.__name__, found.__doc__ or "", signature)
+            return _make_page("data type", value.__name__, value.__doc__ or "", signature)
         case DataConstructor():
-            return _make_page("constructor", found.__name__, found.__doc__ or "", found.__signature__)
+            return _make_page("constructor", value.__name__, value.__doc__ or "", value.__signature__)
     return None
 
 
@@ -138,12 +138,12 @@ def _magic_page(name: str, cell: str, line: int) -> _Page | None:
     """Return the page of a word on a magic's line: the magic, an option, a command."""
     lines = cell.split("\n")
     text = lines[line - 1]
-    if found := re.match(r"%%(tinynn|relay)\b", lines[0]):
+    if magic := re.match(r"%%(tinynn|relay)\b", lines[0]):
         from nnmagic.jupyter.magics import TinyNNMagics
 
-        method = getattr(TinyNNMagics, f"{found[1]}_cell")
-        if name.lstrip("%") == found[1]:  # on a line below, too, where no other name stands before the cursor
-            return _make_page("magic", f"%%{found[1]}", inspect.getdoc(method) or "")
+        method = getattr(TinyNNMagics, f"{magic[1]}_cell")
+        if name.lstrip("%") == magic[1]:  # on a line below, too, where no other name stands before the cursor
+            return _make_page("magic", f"%%{magic[1]}", inspect.getdoc(method) or "")
         for action in method.parser._actions if line == 1 else ():
             if f"--{name.lstrip('-')}" in action.option_strings:
                 return _make_page("option", action.option_strings[-1], action.help)
@@ -178,9 +178,11 @@ def _signature(parameters: Sequence[str], result: str | None) -> inspect.Signatu
             kind = inspect.Parameter.KEYWORD_ONLY
         else:
             made.append(
-                inspect.Parameter(name, kind, default=_written(default), annotation=_written(annotation))
+                inspect.Parameter(
+                    name, kind, default=_as_written(default), annotation=_as_written(annotation)
+                )
             )
-    return inspect.Signature(made, return_annotation=_written(result))
+    return inspect.Signature(made, return_annotation=_as_written(result))
 
 
 class _Written:
@@ -193,7 +195,7 @@ class _Written:
         return self._text
 
 
-def _written(text: str | None) -> Any:
+def _as_written(text: str | None) -> Any:
     return _Written(text) if text else inspect.Parameter.empty
 
 

@@ -135,7 +135,7 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
             del section[name]  # it has warned of it
 
     @validate("*")
-    def _validated(self, proposal: dict[str, Any]) -> object:
+    def _check_value(self, proposal: dict[str, Any]) -> object:
         name, value = proposal["trait"].name, proposal["value"]
         reason = problem(name, value) if proposal["trait"].metadata.get("config") else None
         if reason is not None:
@@ -234,7 +234,7 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
             shown = []
         note = cache_text(cell.cache_info) if given.verbose else None
         output = render_cell(cell, shown, note)
-        bound = cell.bound
+        bound = cell.bindings
         if output_name is not None:
             if not cell.functions:
                 raise MagicError(f"-o {output_name}: the cell has no function")
@@ -290,8 +290,8 @@ def _parse_line(method: Callable[..., object], line: str) -> Namespace:
     except (UsageError, ValueError) as error:  # ValueError: a quotation mark that is never closed
         magic = method.__name__.removesuffix("_cell")
         hint = f"%%{magic}? lists the options"
-        if (found := re.search(r"--show[ =](\S+?),?\s+(\w[\w-]*)", line)) and found[2] in SHOWN:
-            hint = f"a list has no blanks: --show {found[1]},{found[2]}"
+        if (match := re.search(r"--show[ =](\S+?),?\s+(\w[\w-]*)", line)) and match[2] in SHOWN:
+            hint = f"a list has no blanks: --show {match[1]},{match[2]}"
         raise MagicError(f"{error}; {hint}") from None
     for name, value in vars(parsed).items():
         if isinstance(value, str):

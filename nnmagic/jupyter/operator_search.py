@@ -63,22 +63,22 @@ _ENDINGS = re.compile(r"(?<=.{4})(ations?|ings?|ed|es|s)$")
 
 def find_operators(patterns: list[str]) -> list[Operator]:
     """Return the operators that fit all patterns, in the order in which they fit the first one best."""
-    first, *others = [list(_ranked(pattern.lower())) for pattern in patterns or ["*"]]
+    first, *others = [list(_rank_names(pattern.lower())) for pattern in patterns or ["*"]]
     names = [name for name in first if all(name in other for other in others)]
     return [OPERATORS[name] for name in names]
 
 
-def _ranked(pattern: str) -> Iterator[str]:
+def _rank_names(pattern: str) -> Iterator[str]:
     """Yield the names of operators that fit a pattern: by name, then by synonym, then by what they do."""
     names = sorted(OPERATORS)
     if any(char in pattern for char in "*?["):
         yield from (name for name in names if _fits(name, pattern))
         return
     words = dict.fromkeys([pattern, _ENDINGS.sub("", pattern)])
-    found = [name for word in words for name in names if word in name]
-    found += [name for word in words for name in _SYNONYMS.get(word, "").split()]
-    found += [name for word in words for name in names if word in _description(OPERATORS[name])]
-    yield from dict.fromkeys(found)
+    matches = [name for word in words for name in names if word in name]
+    matches += [name for word in words for name in _SYNONYMS.get(word, "").split()]
+    matches += [name for word in words for name in names if word in _description(OPERATORS[name])]
+    yield from dict.fromkeys(matches)
 
 
 def _fits(name: str, pattern: str) -> bool:

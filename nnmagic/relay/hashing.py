@@ -63,7 +63,7 @@ def _fast_hash(array: np.ndarray) -> Hashable:
 
 
 def content_digest(data: Json, arrays: Iterable[np.ndarray]) -> str:
-    """Hash of data for JSON, and of the arrays that it refers to by place."""
+    """Hash of data for JSON, and of the arrays that it refers to by index."""
     return hashlib.sha256(json.dumps([data, [*map(array_digest, arrays)]]).encode()).hexdigest()
 
 

@@ -31,7 +31,7 @@ class Module:
     def astext(self, show_meta_data: bool = True, *, exact: bool = False) -> str:
         """Return the text with the version line and, with ``meta[...]`` references, the metadata section.
 
-        With ``show_meta_data=False`` a comment takes the section's place, as in Relay. ``exact``: write
+        With ``show_meta_data=False`` a comment replaces the section, as in Relay. ``exact``: write
         numbers that Relay's six digits would round so that they can be read back as they are.
         """
         from nnmagic.relay.text.printer import module_text

@@ -1,6 +1,8 @@
 """Compute with the names of dimensions: ``2*n``, ``n + 1``, ``n // 2`` as polynomials in normal form.
 
-The label of a dynamic dimension is the text of a polynomial; equal polynomials have equal texts.
+The label of a dynamic dimension is the text of a polynomial; equal polynomials have equal texts. Sizes that
+the engine computes also have minima and maxima, which labels lack. Both are positive parts, ``max(p, 0)``,
+plus a polynomial: so equal sizes have one form.
 """
 
 from __future__ import annotations
@@ -17,6 +19,8 @@ from typing import Any
 
 #: The most terms of a polynomial, and the most factors of a term: no shape needs more.
 _MOST_TERMS, _MOST_FACTORS = 24, 8
+#: The most cases that a proof of a bound tells apart.
+_MOST_CASES = 64
 _LIMIT = 2**63
 
 
@@ -32,7 +36,14 @@ class Quotient:
     divisor: Polynomial
 
 
-Atom = str | Quotient
+@dataclass(frozen=True, slots=True)
+class Positive:
+    """``max(argument, 0)``."""
+
+    argument: Polynomial
+
+
+Atom = str | Quotient | Positive
 Monomial = tuple[Atom, ...]
 
 
@@ -97,7 +108,7 @@ def constant(number: int) -> Polynomial:
 
 
 def _key(atom: Atom) -> tuple[bool, str]:
-    return (True, _atom_text(atom)) if isinstance(atom, Quotient) else (False, atom)
+    return (False, atom) if isinstance(atom, str) else (True, _atom_text(atom))
 
 
 def _normalize(terms: list[tuple[Monomial, int]]) -> Polynomial:
@@ -163,12 +174,51 @@ def _cancel(numerator: Polynomial, divisor: Polynomial) -> tuple[Polynomial, Pol
     return without(numerator), without(divisor)
 
 
+# -- minimum, maximum --------------------------------------------------------------------------------
+
+
+def maximum(left: Polynomial, right: Polynomial) -> Polynomial:
+    """Return the larger one."""
+    return right + positive_part(left - right)
+
+
+def minimum(left: Polynomial, right: Polynomial) -> Polynomial:
+    """Return the smaller one."""
+    return left - positive_part(left - right)
+
+
+def positive_part(of: Polynomial) -> Polynomial:
+    """Return ``max(of, 0)``."""
+    if is_nonnegative(of):
+        return of
+    opposite = of * constant(-1)
+    if is_nonnegative(opposite):
+        return constant(0)
+    common = math.gcd(*(number for _, number in of.terms))
+    if common > 1:
+        return positive_part(_divide_coefficients(of, common)) * constant(common)
+    for monomial, number in of.terms:
+        match monomial:
+            case (Positive(argument=inner),):
+                rest = of - Polynomial(((monomial, number),))
+                if number > 0 and is_nonnegative(rest * constant(-1)):
+                    return positive_part(inner * constant(number) + rest)  # max(max(a, 0) - 1, 0)
+                if number < 0 and is_nonnegative(rest):
+                    return of + positive_part(inner * constant(-number) - rest)  # max(1 - max(a, 0), 0)
+    # max(a, 0) is a + max(-a, 0): of a and -a, one is the normal form.
+    first = min(of.terms, key=lambda term: (-len(term[0]), [_key(atom) for atom in term[0]]))
+    return of + positive_part(opposite) if first[1] < 0 else Polynomial((((Positive(of),), 1),))
+
+
 # -- text ----------------------------------------------------------------------------------------------
 
 
 def _atom_text(atom: Atom) -> str:
-    if isinstance(atom, str):
-        return atom
+    match atom:
+        case str():
+            return atom
+        case Positive(argument=argument):
+            return f"max({argument}, 0)"
     above, below = str(atom.numerator), str(atom.divisor)
     if len(atom.numerator.terms) > 1:
         above = f"({above})"
@@ -214,9 +264,9 @@ def _read(node: ast.expr) -> Polynomial:
             return constant(number)
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             return _read(operand) * constant(-1)
-        case ast.BinOp(left=left, op=operator, right=right):
+        case ast.BinOp(left=left, op=kind, right=right):
             first, second = _read(left), _read(right)
-            match operator:
+            match kind:
                 case ast.Add():
                     return first + second
                 case ast.Sub():
@@ -239,9 +289,18 @@ def names(of: Polynomial) -> Iterator[str]:
         for atom in monomial:
             if isinstance(atom, str):
                 yield atom
-            else:
-                yield from names(atom.numerator)
-                yield from names(atom.divisor)
+            for part in parts(atom):
+                yield from names(part)
+
+
+def parts(atom: Atom) -> tuple[Polynomial, ...]:
+    """Return the polynomials that an atom is made of; a name is made of none."""
+    match atom:
+        case Quotient(numerator=numerator, divisor=divisor):
+            return numerator, divisor
+        case Positive(argument=argument):
+            return (argument,)
+    return ()
 
 
 def evaluate(of: Polynomial, values: Mapping[str, Any], number: Any = int) -> Any:
@@ -253,7 +312,10 @@ def evaluate(of: Polynomial, values: Mapping[str, Any], number: Any = int) -> An
     def of_atom(atom: Atom) -> Any:
         if isinstance(atom, str):
             return values[atom]
-        return evaluate(atom.numerator, values, number) // evaluate(atom.divisor, values, number)
+        first, *rest = (evaluate(part, values, number) for part in parts(atom))
+        if isinstance(atom, Quotient):
+            return first // rest[0]
+        return positive_part(first) if isinstance(first, Polynomial) else max(first, 0)
 
     total = None
     for monomial, coefficient in of.terms:
@@ -288,22 +350,52 @@ def solution(
 
 
 def is_nonnegative(of: Polynomial) -> bool:
-    """Return whether the value is certainly 0 or more, given that names are sizes."""
+    """Return whether the value is certainly 0 or more, given that names are sizes.
+
+    A positive part is either of two polynomials: a proof tells these cases apart.
+    """
+    try:
+        return _is_proven(of, [_MOST_CASES])
+    except NoPolynomialError:
+        return False
+
+
+def _is_proven(of: Polynomial, cases: list[int]) -> bool:
+    """Prove that the value is 0 or more; ``cases`` holds how many more polynomials may be looked at."""
+    cases[0] -= 1
+    if cases[0] < 0:
+        return False
+    for monomial, number in sorted(of.terms, key=lambda term: term[1]):  # a sum of two needs only one proof
+        rest, factor = of - Polynomial(((monomial, number),)), constant(number)
+        match monomial:
+            case (Positive(argument=argument),) if number > 0:
+                return _is_proven(rest, cases) or _is_proven(rest + argument * factor, cases)
+            case (Positive(argument=argument),):
+                return _is_proven(rest, cases) and _is_proven(rest + argument * factor, cases)
+    return _is_sum_of_sizes(of, cases)
+
+
+def _is_sum_of_sizes(of: Polynomial, cases: list[int]) -> bool:
+    """Return whether no term is negative, with exact quotients for those that are subtracted."""
     terms: dict[Monomial, Fraction] = {}
     for monomial, number in of.terms:
-        if number > 0 and not all(isinstance(atom, str) or _is_count(atom) for atom in monomial):
-            return False
         match monomial:
-            case (Quotient(numerator=above, divisor=below) as atom,) if number < 0 and _is_count(atom):
+            case (Quotient(numerator=above, divisor=below) as atom,) if number < 0 and _is_size(atom, cases):
                 if below.number is None:
                     return False
                 for inner, factor in above.terms:  # the quotient is at most the exact one
                     terms[inner] = terms.get(inner, Fraction(0)) + Fraction(number * factor, below.number)
             case _:
                 terms[monomial] = terms.get(monomial, Fraction(0)) + number
-    return all(number >= 0 for number in terms.values())
+    return all(
+        number >= 0 and (number == 0 or all(_is_size(atom, cases) for atom in monomial))
+        for monomial, number in terms.items()
+    )
 
 
-def _is_count(atom: Quotient) -> bool:
-    below = atom.divisor.number
-    return is_nonnegative(atom.numerator) and (below is None or below > 0)
+def _is_size(atom: Atom, cases: list[int]) -> bool:
+    match atom:
+        case Quotient(numerator=above, divisor=below):
+            positive = below.number is None or below.number > 0
+            return positive and _is_proven(above, cases)
+    return True

@@ -273,7 +273,7 @@ def _span(data: Json) -> Span | None:
         case [str() as name, int() as line, int() as column, int() as end_line, int() as end_column, text]:
             source = Source(name, text, line) if isinstance(text, str) else None
             return Span(name, line, column, end_line, end_column, source)
-    raise ValueError(f"not a place: {data!r}")
+    raise ValueError(f"not a span: {data!r}")
 
 
 class _Decoder:
@@ -291,16 +291,16 @@ class _Decoder:
         return tuple(self.nodes[index] for index in indices)
 
     def type_var(self, index: int) -> ty.TypeVar:
-        return _checked(self.types[index], ty.TypeVar)
+        return _expect(self.types[index], ty.TypeVar)
 
     def constructor(self, index: int) -> ir.Constructor:
-        return _checked(self.nodes[index], ir.Constructor)
+        return _expect(self.nodes[index], ir.Constructor)
 
     def function(self, index: int) -> ir.Function:
-        return _checked(self.nodes[index], ir.Function)
+        return _expect(self.nodes[index], ir.Function)
 
     def _var(self, index: int) -> ir.Var:
-        return _checked(self.nodes[index], ir.Var)
+        return _expect(self.nodes[index], ir.Var)
 
     def type(self, record: Json) -> ty.Type:
         match record:
@@ -398,13 +398,13 @@ class _Decoder:
             case {"dim": dim}:
                 return _dim(dim)
             case {"constant": int() as position}:
-                return _checked(self.nodes[position], ir.Constant)
+                return _expect(self.nodes[position], ir.Constant)
             case {"variable": int() as position}:
-                return _checked(self.nodes[position], ir.Var)
+                return _expect(self.nodes[position], ir.Var)
         raise ValueError(f"not an attribute's value: {data!r}")
 
 
-def _checked(value: object, kind: type[Kind]) -> Kind:
+def _expect(value: object, kind: type[Kind]) -> Kind:
     if not isinstance(value, kind):
         raise TypeError(f"expected a {kind.__name__}, found a {type(value).__name__}")
     return value

@@ -20,7 +20,7 @@ from nnmagic.relay.traverse import post_order
 from nnmagic.relay.types import FuncType, GlobalTypeVar, RefType, TupleType, Type, TypeCall
 
 
-def used_types(functions: Iterable[Function], types: Mapping[str, TypeData]) -> dict[str, TypeData]:
+def collect_used_types(functions: Iterable[Function], types: Mapping[str, TypeData]) -> dict[str, TypeData]:
     """Return those of the types that the functions need, in the order of ``types``."""
     work = [name for function in functions for node in post_order(function) for name in _types_of_node(node)]
     return with_field_types(work, types)

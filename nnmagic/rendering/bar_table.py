@@ -24,7 +24,7 @@ class Bar:
 def bar_table(title: str, note: str, header: tuple[str, ...], bars: Sequence[Bar]) -> Section:
     """Return a table whose last column is bars; all cells but the first are numbers."""
     text = table_text([(*bar.cells, _text_bar(bar.length)) for bar in bars], (*header, ""))
-    head = "".join(_cell("th", name, place) for place, name in enumerate(header))
+    head = "".join(_cell("th", name, column) for column, name in enumerate(header))
     rows = "".join(_row(bar) for bar in bars)
     body = (
         f'<pre class="head">{html.escape(note, quote=False)}</pre>'
@@ -33,13 +33,13 @@ def bar_table(title: str, note: str, header: tuple[str, ...], bars: Sequence[Bar
     return Section(title, f"{note}\n\n{text}", body)
 
 
-def _cell(tag: str, text: str, place: int) -> str:
-    right = ' class="right"' if place else ""
+def _cell(tag: str, text: str, column: int) -> str:
+    right = ' class="right"' if column else ""
     return f"<{tag}{right}>{html.escape(text)}</{tag}>"
 
 
 def _row(bar: Bar) -> str:
-    cells = "".join(_cell("td", cell, place) for place, cell in enumerate(bar.cells))
+    cells = "".join(_cell("td", cell, column) for column, cell in enumerate(bar.cells))
     text = f'<span class="fallback">{_text_bar(bar.length)}</span>'
     return f"<tr>{cells}<td>{_svg(bar)}{text}</td></tr>"
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from nnmagic.rendering.graph_data import GraphNode, Region
-from nnmagic.rendering.layout import GraphLayout, layered
+from nnmagic.rendering.layout import GraphLayout, lay_out_graph
 
 #: The colours of families of operators: fill and border.
 _COLORS = {
@@ -101,10 +101,10 @@ def graph_svg(regions: Sequence[Region]) -> str:
 
 def _lay_out(region: Region) -> _Drawn:
     inner = {node.key: tuple(map(_lay_out, node.regions)) for node in region.nodes if node.regions}
-    index = {node.key: place for place, node in enumerate(region.nodes)}
+    index = {node.key: position for position, node in enumerate(region.nodes)}
     sizes = [_size_with_type(node, _box(node, inner.get(node.key, ()))) for node in region.nodes]
     edges = [(index[edge.source], index[edge.target]) for edge in region.edges]
-    return _Drawn(region, layered(sizes, edges), inner)
+    return _Drawn(region, lay_out_graph(sizes, edges), inner)
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,19 +233,19 @@ def _node(node: GraphNode, cx: float, cy: float, inner: tuple[_Drawn, ...]) -> I
 
 def _shape(node: GraphNode, x: float, y: float, width: float, height: float) -> str:
     """Return the box of a node, by its kind."""
-    place = f'x="{_n(x)}" y="{_n(y)}" width="{_n(width)}" height="{_n(height)}"'
+    box = f'x="{_n(x)}" y="{_n(y)}" width="{_n(width)}" height="{_n(height)}"'
     match node.kind:
         case "parameter":
-            return f'<rect {place} rx="{_n(height / 2)}" fill="#ffffff" stroke="{_GREY}" stroke-width="1.4"/>'
+            return f'<rect {box} rx="{_n(height / 2)}" fill="#ffffff" stroke="{_GREY}" stroke-width="1.4"/>'
         case "constant":
-            return f'<rect {place} fill="#f1f1f1" stroke="{_GREY}" stroke-dasharray="3 2"/>'
+            return f'<rect {box} fill="#f1f1f1" stroke="{_GREY}" stroke-dasharray="3 2"/>'
         case "outer" | "result":
             dashes = ' stroke-dasharray="4 3"' if node.kind == "outer" else ""
-            return f'<rect {place} rx="{_n(height / 2)}" fill="none" stroke="{_GREY}"{dashes}/>'
+            return f'<rect {box} rx="{_n(height / 2)}" fill="none" stroke="{_GREY}"{dashes}/>'
         case "if" | "match" | "closure":
-            return f'<rect {place} rx="8" fill="{_GREY}" fill-opacity="0.08" stroke="{_GREY}"/>'
+            return f'<rect {box} rx="8" fill="{_GREY}" fill-opacity="0.08" stroke="{_GREY}"/>'
     fill, border = _COLORS[_color(node)]
-    return f'<rect {place} rx="4" fill="{fill}" stroke="{border}"/>'
+    return f'<rect {box} rx="4" fill="{fill}" stroke="{border}"/>'
 
 
 def _color(node: GraphNode) -> str:
@@ -271,18 +271,18 @@ def _text(
 
 def _legend(regions: Sequence[Region], y: float) -> tuple[str, float]:
     """Return the legend of the colours that the graph has, and its width."""
-    present = dict.fromkeys(_color(node) for node in _all_nodes(regions) if _colored(node))
+    present = dict.fromkeys(_color(node) for node in _all_nodes(regions) if _is_colored(node))
     x, parts = _MARGIN, []
     for name in (name for name in _COLORS if name in present):
         fill, border = _COLORS[name]
-        place = f'x="{_n(x)}" y="{_n(y + 4)}" width="10" height="10" rx="2"'
-        parts.append(f'<rect {place} fill="{fill}" stroke="{border}"/>')
+        box = f'x="{_n(x)}" y="{_n(y + 4)}" width="10" height="10" rx="2"'
+        parts.append(f'<rect {box} fill="{fill}" stroke="{border}"/>')
         parts.append(_text(x + 15, y + 13, name, fill=_GREY, size=10, anchor="start"))
         x += 15 + len(name) * _SMALL + 14
     return ("", 0.0) if len(parts) <= 2 else ("".join(parts), x)
 
 
-def _colored(node: GraphNode) -> bool:
+def _is_colored(node: GraphNode) -> bool:
     return node.kind == "operator" or node.kind in _KINDS
 
 

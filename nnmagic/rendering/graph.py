@@ -38,7 +38,7 @@ from nnmagic.relay.module import Module
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.passes.scopes import PlacementScope, Scopes, is_opaque, scopes_of
 from nnmagic.relay.text.literals import attr_text, scalar_text
-from nnmagic.relay.text.printer import printed_attrs
+from nnmagic.relay.text.printer import non_default_attrs
 from nnmagic.relay.text.types import dim_text, type_text
 from nnmagic.relay.traverse import pattern_vars
 from nnmagic.relay.types import TensorType, TupleType, Type
@@ -109,7 +109,7 @@ class _Open:
     values: dict[Expr, int] = field(default_factory=dict)
     entered: list[Expr] = field(default_factory=list)
 
-    def closed(self) -> Region:
+    def close(self) -> Region:
         return Region(self.title, tuple(self.nodes.values()), tuple(self.edges))
 
 
@@ -125,7 +125,7 @@ class _Builder:
         self.lets = {node.var: node.value for node in self.order if isinstance(node, Let)}
         self.names = {value: var.name_hint for var, value in self.lets.items()}
         self.uses, self.arguments = _uses(function, self.order)
-        self.folded = self._folded()
+        self.folded = self._fold_inputs()
         self._open_regions()
 
     def region(self) -> Region:
@@ -136,7 +136,7 @@ class _Builder:
                 self._add(node, self.open[self.scopes.scope_of[node]])
         outermost = self.open[self.scopes.outermost]
         self._result(self.function.body, outermost)
-        return outermost.closed()
+        return outermost.close()
 
     def _open_regions(self) -> None:
         """Open every region, with nodes for the variables that it binds."""
@@ -152,7 +152,7 @@ class _Builder:
                 label, type_ = f"%{var.name_hint}", short_type(var.checked_type)
                 region.values[var] = self._node(region, GraphNode(0, "parameter", label, type_))
 
-    def _folded(self) -> Mapping[Expr, str]:
+    def _fold_inputs(self) -> Mapping[Expr, str]:
         """Return the parameters and constants that are written inside the operators that take them."""
         constants = [node for node in self.order if isinstance(node, Constant) and not self._inline(node)]
         inputs: list[Expr] = [*self.function.params, *constants]
@@ -186,14 +186,14 @@ class _Builder:
             self._result(result, inner)
             entered = [value for value in inner.entered if value is not expr]  # a function that calls itself
             taken += [(self._source(value, region), "") for value in entered]
-        node = _named(expr)
+        node = _make_node(expr)
         if isinstance(expr, Function) and expr in self.names:
             node = replace(node, label=f"fn %{self.names[expr]}")
         node = replace(
             node,
             type=short_type(expr.checked_type),
             details=tuple(details),
-            regions=tuple(inner.closed() for inner in held),
+            regions=tuple(inner.close() for inner in held),
         )
         key = region.values[expr] = self._node(region, node)
         for source, role in taken:
@@ -215,7 +215,9 @@ class _Builder:
                         parts.append((role, arg))
                     else:
                         details.append(f"{role}: {text}" if role else text)
-                details += [f"{name}={attr_text(value, str)}" for name, value in printed_attrs(expr).items()]
+                details += [
+                    f"{name}={attr_text(value, str)}" for name, value in non_default_attrs(expr).items()
+                ]
                 return parts
             case If(cond=cond):
                 return [("condition", cond)]
@@ -235,7 +237,7 @@ class _Builder:
             expr = expr.body if isinstance(expr, Let) else self.lets[expr]
         if expr not in region.values:
             name = self.names.get(expr)
-            node = _named(expr) if name is None else GraphNode(0, "outer", f"%{name}")
+            node = _make_node(expr) if name is None else GraphNode(0, "outer", f"%{name}")
             if not isinstance(expr, GlobalVar | OpRef | Constructor):
                 node = replace(node, kind="outer", family="", summary="")
                 region.entered.append(expr)
@@ -244,7 +246,7 @@ class _Builder:
         return region.values[expr]
 
 
-def _named(expr: Expr) -> GraphNode:
+def _make_node(expr: Expr) -> GraphNode:
     """Return the node of an expression, without type, details and regions."""
     match expr:
         case Call(op=OpRef(name=name)) if name in OPERATORS:

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 #: The gaps between neighbours in a layer (of nodes, of edges that pass), and between layers.
 _GAP, _EDGE_GAP, _LAYER_GAP = 22.0, 14.0, 26.0
 
-#: How often the orders and the places are improved.
-_ORDER_SWEEPS, _PLACE_SWEEPS, _LAST_SWEEPS = 12, 20, 16
+#: How often the orders and the x positions are improved.
+_ORDER_SWEEPS, _X_SWEEPS, _LAST_SWEEPS = 12, 20, 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class _Layers:
         return node >= self.nodes
 
 
-def layered(sizes: Sequence[tuple[float, float]], edges: Sequence[tuple[int, int]]) -> GraphLayout:
+def lay_out_graph(sizes: Sequence[tuple[float, float]], edges: Sequence[tuple[int, int]]) -> GraphLayout:
     """Lay out nodes of the given widths and heights; an edge goes from an earlier node to a later one."""
     layers = _add_points(sizes, edges, _layer_numbers(len(sizes), edges))
     rows = _order_layers(layers)
@@ -69,7 +69,7 @@ def layered(sizes: Sequence[tuple[float, float]], edges: Sequence[tuple[int, int
     centers = tuple((x[node] - left, _middle(node, layers, tops, bottoms)) for node in range(len(sizes)))
     ports = _ports(layers, edges, x)
     routes = tuple(
-        _route(index, layers, centers, [place - left for place in x], (tops, bottoms), ports[index])
+        _route(index, layers, centers, [position - left for position in x], (tops, bottoms), ports[index])
         for index in range(len(edges))
     )
     return GraphLayout(right - left, height, centers, routes)
@@ -135,7 +135,7 @@ def _order_layers(layers: _Layers) -> list[list[int]]:
         down = sweep % 2 == 0
         neighbours = layers.above if down else layers.below
         for index in range(1, len(rows)) if down else range(len(rows) - 2, -1, -1):
-            fixed = {node: place for place, node in enumerate(rows[index - 1 if down else index + 1])}
+            fixed = {node: position for position, node in enumerate(rows[index - 1 if down else index + 1])}
             rows[index] = _by_barycenter(rows[index], neighbours, fixed)
         crossings = _crossings(rows, layers)
         if crossings < fewest:
@@ -161,9 +161,9 @@ def _by_barycenter(
 ) -> list[int]:
     """Sort a layer by the mean position of each node's neighbours; a node without any keeps its position."""
     weights = {}
-    for place, node in enumerate(row):
+    for position, node in enumerate(row):
         around = [fixed[other] for other in neighbours[node]]
-        weights[node] = sum(around) / len(around) if around else float(place)
+        weights[node] = sum(around) / len(around) if around else float(position)
     return sorted(row, key=weights.__getitem__)
 
 
@@ -171,10 +171,10 @@ def _crossings(rows: list[list[int]], layers: _Layers) -> int:
     """Count the pairs of edges that cross."""
     total = 0
     for upper, lower in itertools.pairwise(rows):
-        place = {node: index for index, node in enumerate(lower)}
+        position = {node: index for index, node in enumerate(lower)}
         ends: list[int] = []
         for node in upper:
-            new = sorted(place[other] for other in layers.below[node])
+            new = sorted(position[other] for other in layers.below[node])
             total += sum(len(ends) - bisect_right(ends, end) for end in new)
             for end in new:
                 insort(ends, end)
@@ -187,8 +187,8 @@ def _assign_x(layers: _Layers, rows: list[list[int]]) -> list[float]:
     for row in rows:
         for node, offset in zip(row, _offsets(layers, row), strict=True):
             x[node] = offset - _offsets(layers, row)[-1] / 2
-    for sweep in range(_PLACE_SWEEPS + _LAST_SWEEPS):
-        last = sweep >= _PLACE_SWEEPS
+    for sweep in range(_X_SWEEPS + _LAST_SWEEPS):
+        last = sweep >= _X_SWEEPS
         for row in rows if sweep % 2 == 0 else reversed(rows):
             wanted, weights = [], []
             for node in row:
@@ -198,8 +198,8 @@ def _assign_x(layers: _Layers, rows: list[list[int]]) -> list[float]:
                 weight = sum(pull for _, pull in around)
                 wanted.append(sum(x[other] * pull for other, pull in around) / weight if around else x[node])
                 weights.append(weight or 0.1)
-            for node, place in zip(row, _separate(wanted, weights, _offsets(layers, row)), strict=True):
-                x[node] = place
+            for node, position in zip(row, _separate(wanted, weights, _offsets(layers, row)), strict=True):
+                x[node] = position
     return x
 
 
@@ -250,8 +250,8 @@ def _ports(layers: _Layers, edges: Sequence[tuple[int, int]], x: list[float]) ->
     for target, indices in arriving.items():
         step = min(14.0, layers.widths[target] * 0.6 / len(indices))
         indices.sort(key=lambda index: x[layers.chains[index][-2]])
-        for place, index in enumerate(indices):
-            ports[index] = (place - (len(indices) - 1) / 2) * step
+        for number, index in enumerate(indices):
+            ports[index] = (number - (len(indices) - 1) / 2) * step
     return ports
 
 

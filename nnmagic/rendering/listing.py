@@ -48,7 +48,7 @@ class Listing:
 def code_listing(text: str, lexer: Lexer, name: str, *, relay: bool = False) -> Listing:
     """Return a text in colours, Relay with its long lines broken; a summary of folded lines has the name."""
     breaks = line_breaks(text, _WIDTH) if relay else {}
-    lines = [_line(part) for line in _colored_lines(text, lexer, breaks=breaks) for part in line]
+    lines = [_line(part) for line in _highlight_lines(text, lexer, breaks=breaks) for part in line]
     return _listing(lines, [1] * len(lines), name, _pre)
 
 
@@ -72,7 +72,7 @@ def relay_html(module: Module, origins: Origins = "beside") -> str:
         if title := _title(part, types):
             titles[part.start] = title
     breaks = line_breaks(text, _WIDTH_BESIDE if origins == "beside" else _WIDTH)
-    lines = _colored_lines(text, RelayLexer(), titles=titles, breaks=breaks, inline_colors=True)
+    lines = _highlight_lines(text, RelayLexer(), titles=titles, breaks=breaks, inline_colors=True)
     if origins == "none":
         rows = [_Row(None, line) for line in lines]
     else:
@@ -80,7 +80,7 @@ def relay_html(module: Module, origins: Origins = "beside") -> str:
     if origins == "beside":
         parts = [_table_row(row) for row in rows]
         return _listing(parts, [row.height for row in rows], "Relay", _table).folded
-    parts = [line for row in rows for line in _numbered_lines(row)]
+    parts = [line for row in rows for line in _number_lines(row)]
     return _listing(parts, [1] * len(parts), "Relay", _pre).folded
 
 
@@ -126,7 +126,7 @@ def _title(part: TextRange, types: Mapping[Expr, Type | None]) -> str | None:
     return None if type_ is None else str(type_)
 
 
-def _colored_lines(
+def _highlight_lines(
     text: str,
     lexer: Lexer,
     *,
@@ -146,22 +146,22 @@ def _colored_lines(
         if name and inline_colors:
             attributes += f' style="color:{INLINE_COLORS[name]}"'
         tag = "b" if name == "k" else "span"
-        broken = _broken(start, token, breaks)
+        broken = _break_token(start, token, breaks)
         first, *others = broken.split("\n")
         if lines[-1][-1].isspace():  # nbconvert would make one blank of an indentation that stands alone
-            lines[-1][-1] = _tagged(lines[-1][-1] + first, tag, attributes)
+            lines[-1][-1] = _wrap_in_tag(lines[-1][-1] + first, tag, attributes)
         else:
-            lines[-1][-1] += _tagged(first, tag, attributes)
+            lines[-1][-1] += _wrap_in_tag(first, tag, attributes)
         if broken == token:
-            lines += [[_tagged(other, tag, attributes)] for other in others]
+            lines += [[_wrap_in_tag(other, tag, attributes)] for other in others]
         else:
-            lines[-1] += [_tagged(other, tag, attributes) for other in others]
+            lines[-1] += [_wrap_in_tag(other, tag, attributes) for other in others]
     while len(lines) > 1 and lines[-1] == [""]:
         lines.pop()
     return lines
 
 
-def _broken(start: int, token: str, breaks: Mapping[int, int]) -> str:
+def _break_token(start: int, token: str, breaks: Mapping[int, int]) -> str:
     """Return a token with the line breaks inside it: a blank between tokens, or a comment."""
     inside = {
         offset - start: breaks[offset] for offset in range(start, start + len(token)) if offset in breaks
@@ -169,7 +169,7 @@ def _broken(start: int, token: str, breaks: Mapping[int, int]) -> str:
     return break_lines(token, inside) if inside else token
 
 
-def _tagged(text: str, tag: str, attributes: str) -> str:
+def _wrap_in_tag(text: str, tag: str, attributes: str) -> str:
     shown = html.escape(text, quote=False)
     return f"<{tag}{attributes}>{shown}</{tag}>" if attributes and text else shown
 
@@ -265,7 +265,7 @@ def _cell(name: str, lines: str) -> str:
     )
 
 
-def _numbered_lines(row: _Row) -> Iterator[str]:
+def _number_lines(row: _Row) -> Iterator[str]:
     """Yield the lines of Relay; the first has the number of its source line, all show it when hovered."""
     if row.origin is None:
         yield from map(_line, row.lines)

@@ -14,8 +14,8 @@ from nnmagic.rendering.theme import STYLE
 class Section:
     """A part of an output, as text and as HTML.
 
-    title: shown where there are several. body: escaped HTML. closed: the HTML in its place where it is one of
-    several sections and closed until the reader opens it. head: HTML above it, which text does without.
+    title: shown where there are several. body: escaped HTML. closed: the HTML that replaces it among several
+    sections, where it stays closed until the reader opens it. head: HTML above it, which text does without.
     """
 
     title: str

@@ -33,21 +33,21 @@ def _region(region: Region) -> Iterator[str]:
         joined = {rails.index(source) for source in taken[node.key]}
         left.subtract(taken[node.key])
         ended = {rail for rail in joined if not left[rails[rail]]}  # type: ignore[index]  # a rail with a value
-        place = min(ended) if ended else _free(rails)
-        if joined - {place}:
-            yield _crossing(rails, place, joined, ended)
+        own = min(ended) if ended else _free(rails)
+        if joined - {own}:
+            yield _crossing(rails, own, joined, ended)
         for rail in ended:
             rails[rail] = None
-        if place == len(rails):
+        if own == len(rails):
             rails.append(None)
-        rails[place] = node.key
+        rails[own] = node.key
         while rails and rails[-1] is None:
             rails.pop()
         mark = _MARKS.get(node.kind, "●")
-        lanes = " ".join(mark if rail == place else _lane(value) for rail, value in enumerate(rails))
+        lanes = " ".join(mark if rail == own else _lane(value) for rail, value in enumerate(rails))
         yield f"{lanes} {_line(node)}"
         if not left[node.key]:
-            rails[place] = None
+            rails[own] = None
         below = " ".join(map(_lane, rails))
         for inner in node.regions:
             yield f"{below}  ┌ {inner.title}".rstrip()
@@ -72,15 +72,15 @@ def _free(rails: list[int | None]) -> int:
     return rails.index(None) if None in rails else len(rails)
 
 
-def _crossing(rails: list[int | None], place: int, joined: set[int], ended: set[int]) -> str:
-    """Return the line in which rails join at ``place``; a rail that only crosses stays whole."""
-    first, last = min(joined | {place}), max(joined | {place})
+def _crossing(rails: list[int | None], own: int, joined: set[int], ended: set[int]) -> str:
+    """Return the line in which rails join at ``own``; a rail that only crosses stays whole."""
+    first, last = min(joined | {own}), max(joined | {own})
     line = ""
-    for rail in range(max(len(rails), place + 1)):
+    for rail in range(max(len(rails), own + 1)):
         inside = first <= rail <= last
         up = rail < len(rails) and rails[rail] is not None
-        if inside and (rail in joined or rail == place):
-            down = rail == place or rail not in ended
+        if inside and (rail in joined or rail == own):
+            down = rail == own or rail not in ended
             line += _JOINTS[up and rail in joined, down, rail > first, rail < last]
         elif up:
             line += "│"

@@ -16,7 +16,7 @@ from benchmarks.cases import ROWS
 from benchmarks.judge import goals_of, ratios, verdict
 from benchmarks.measure import QUICK, measure, quartiles, timing
 from benchmarks.report import duration, table
-from benchmarks.worker import judged, row_result
+from benchmarks.worker import judge, row_result
 
 ROOT = Path(__file__).parent.parent.parent
 CASES = [row for row in ROWS if isinstance(row, Case)]
@@ -42,18 +42,18 @@ def a_result(**medians):
 def test_medians_and_spread():
     assert quartiles([4.0, 1.0, 3.0, 2.0, 5.0]) == (2.0, 3.0, 4.0)
     assert quartiles([7.0]) == (7.0, 7.0, 7.0)
-    found = timing([4.0, 1.0, 3.0, 2.0, 5.0], 10, [1.0, 2.0, 1.0, 1.0, 1.0])
-    assert (found.median, found.low, found.high, found.least) == (3.0, 2.0, 4.0, 1.0)
-    assert (found.calls, found.rounds, found.busy) == (10, 5, 1.0)
+    spread = timing([4.0, 1.0, 3.0, 2.0, 5.0], 10, [1.0, 2.0, 1.0, 1.0, 1.0])
+    assert (spread.median, spread.low, spread.high, spread.least) == (3.0, 2.0, 4.0, 1.0)
+    assert (spread.calls, spread.rounds, spread.busy) == (10, 5, 1.0)
 
 
 def test_calls_take_turns():
     called = []
-    found = measure({"a": lambda: called.append("a"), "b": lambda: called.append("b")}, QUICK)
-    assert set(found) == {"a", "b"}
+    timings = measure({"a": lambda: called.append("a"), "b": lambda: called.append("b")}, QUICK)
+    assert set(timings) == {"a", "b"}
     turns = [one for one, before in zip(called, [None, *called], strict=False) if one != before]
     assert len(turns) >= 2 * QUICK.rounds[0]
-    assert all(each.rounds == QUICK.rounds[1] and each.median > 0 for each in found.values())
+    assert all(each.rounds == QUICK.rounds[1] and each.median > 0 for each in timings.values())
 
 
 def test_a_ratio_is_our_speed_over_theirs():
@@ -81,8 +81,8 @@ def test_a_ratio_is_our_speed_over_theirs():
 def test_goals_are_judged(goal, reached, met):
     result = a_result(nnmagic=2.0, numpy=4.0, torch=1.0)
     results = {("other", 1): a_result(nnmagic=0.5)}
-    found = verdict(goal, a_case(flops=2e9), result, results, {"sgemm": {"flops": 2e9}})
-    assert (found.reached, found.met) == (reached, met)
+    judgement = verdict(goal, a_case(flops=2e9), result, results, {"sgemm": {"flops": 2e9}})
+    assert (judgement.reached, judgement.met) == (reached, met)
 
 
 def test_a_row_with_goals_must_not_be_slower_than_numpy():
@@ -92,10 +92,10 @@ def test_a_row_with_goals_must_not_be_slower_than_numpy():
 
 
 def test_a_right_result_is_timed():
-    found = row_result(a_case(), 1, ("nnmagic", "numpy", "numba"), QUICK)
-    assert set(found["timings"]) == {"nnmagic", "numpy"}
-    assert found["absent"] == {"numba": "no loops written"}
-    assert found["wrong"] == {}
+    row = row_result(a_case(), 1, ("nnmagic", "numpy", "numba"), QUICK)
+    assert set(row["timings"]) == {"nnmagic", "numpy"}
+    assert row["absent"] == {"numba": "no loops written"}
+    assert row["wrong"] == {}
 
 
 def wrong(problem):
@@ -108,7 +108,7 @@ def only_once(problem):
     return peers.Ready(lambda: next(results, np.zeros(5, "float32")), np.asarray)
 
 
-def broken(problem):
+def fail(problem):
     raise RuntimeError("no such instruction")
 
 
@@ -117,29 +117,27 @@ def broken(problem):
     [
         (wrong, "wrong", "the error is"),
         (only_once, "wrong", "the error is"),
-        (broken, "absent", "failed: RuntimeError: no such instruction"),
+        (fail, "absent", "failed: RuntimeError: no such instruction"),
     ],
 )
 def test_who_computes_something_else_is_not_timed(maker, where, what):
-    found = row_result(a_case(), 1, ("nnmagic", "torch"), QUICK, {**peers.MAKERS, "torch": maker})
-    assert set(found["timings"]) == {"nnmagic"}
-    assert found[where]["torch"].startswith(what)
+    row = row_result(a_case(), 1, ("nnmagic", "torch"), QUICK, {**peers.MAKERS, "torch": maker})
+    assert set(row["timings"]) == {"nnmagic"}
+    assert row[where]["torch"].startswith(what)
 
 
 def test_our_own_failure_is_a_wrong_result():
-    found = row_result(
-        a_case(source="def add(a: Tensor[(5,), f32]):\n    return c\n"), 1, ("nnmagic",), QUICK
-    )
-    assert found["wrong"]["nnmagic"].startswith("failed: TinyNNError")
+    row = row_result(a_case(source="def add(a: Tensor[(5,), f32]):\n    return c\n"), 1, ("nnmagic",), QUICK)
+    assert row["wrong"]["nnmagic"].startswith("failed: TinyNNError")
 
 
 def test_results_are_judged():
     ones = np.ones((2, 3))
-    assert judged(ones.astype("float32"), ones, 1e-6) is None
-    assert judged(np.full((2, 3), np.nan), ones, 1e-6) is not None
-    assert judged(ones[0], ones, 1e-6) == "the shape is (3,), not (2, 3)"
-    assert judged(1000 * ones + 1e-4, 1000 * ones, 1e-6) is None
-    assert judged(1000 * ones + 1e-2, 1000 * ones, 1e-6) is not None
+    assert judge(ones.astype("float32"), ones, 1e-6) is None
+    assert judge(np.full((2, 3), np.nan), ones, 1e-6) is not None
+    assert judge(ones[0], ones, 1e-6) == "the shape is (3,), not (2, 3)"
+    assert judge(1000 * ones + 1e-4, 1000 * ones, 1e-6) is None
+    assert judge(1000 * ones + 1e-2, 1000 * ones, 1e-6) is not None
 
 
 def test_a_compilation_is_checked():
@@ -156,10 +154,10 @@ def test_names_are_different_and_contestants_known():
 
 def test_numpy_convolutions_are_convolutions():
     x, w = np.arange(2 * 5 * 5.0).reshape(1, 2, 5, 5), np.arange(3 * 2 * 3 * 3.0).reshape(3, 2, 3, 3)
-    found = layers.convolution(x, w, 2, 1, 1)
-    assert found.shape == (1, 3, 3, 3)
-    assert found[0, 1, 1, 1] == (x[0, :, 1:4, 1:4] * w[1]).sum()
-    assert found[0, 2, 0, 0] == (x[0, :, :2, :2] * w[2, :, 1:, 1:]).sum()
+    result = layers.convolution(x, w, 2, 1, 1)
+    assert result.shape == (1, 3, 3, 3)
+    assert result[0, 1, 1, 1] == (x[0, :, 1:4, 1:4] * w[1]).sum()
+    assert result[0, 2, 0, 0] == (x[0, :, :2, :2] * w[2, :, 1:, 1:]).sum()
     each = layers.convolution(x, w[:2, :1], 1, 1, 2)
     assert each[0, 1, 2, 2] == (x[0, 1, 1:4, 1:4] * w[1, 0]).sum()
 
@@ -189,7 +187,7 @@ def test_the_whole_way_in_children(tmp_path, capfd):
     """Some rows as `make bench` runs them, with whoever is installed but torch.compile, which takes long."""
     paths = {"json": tmp_path / "bench.json", "markdown": tmp_path / "bench.md"}
     options = ["--quick", "--threads", "1", "--peers", "onnxruntime", "torch", "jax.jit", "numba"]
-    names = ["foo: a @ b + c, 2x3 3x4", "row sums 1024x1024", "depthwise 3x3 1024 @7", "a repeated cell: foo"]
+    names = ["foo: a @ b + c, 2x3 3x4", "gcd", "column sums 1024x1024, n rows", "a repeated cell: foo"]
     outputs = ["--json", str(paths["json"]), "--markdown", str(paths["markdown"])]
     assert main([*options, *outputs, "--only", *names]) == 0
     report = json.loads(paths["json"].read_text())
@@ -198,9 +196,9 @@ def test_the_whole_way_in_children(tmp_path, capfd):
     for row in report["rows"]:
         assert row["wrong"] == {}
         assert not [why for why in row["absent"].values() if why.startswith("failed")]
-        for found in row["timings"].values():
-            assert set(found) == {"median", "low", "high", "least", "calls", "rounds", "busy"}
-            assert 0 < found["least"] <= found["low"] <= found["median"] <= found["high"]
+        for spread in row["timings"].values():
+            assert set(spread) == {"median", "low", "high", "least", "calls", "rounds", "busy"}
+            assert 0 < spread["least"] <= spread["low"] <= spread["median"] <= spread["high"]
     assert {"nnmagic", "numpy"} <= set(report["rows"][0]["timings"])
     assert {goal["goal"] for goal in report["rows"][0]["goals"]} == {"1x numpy", "1x best peer"}
     shown = capfd.readouterr().out
@@ -224,7 +222,7 @@ def test_a_dead_worker_is_a_wrong_row_and_the_next_goes_on(tmp_path):
         "    return real([sys.executable, '-c', text, *command[1:]], **keywords)\n"
         "bench.subprocess.Popen = popen\n"
         "task = {'threads': 1, 'quick': True, 'peers': [], 'peak': False}\n"
-        "print([each['row'].get('wrong', 'fine') for each in bench._measured(task, ['a', 'bad', 'b'])])\n"
+        "print([each['row'].get('wrong', 'fine') for each in bench._measure(task, ['a', 'bad', 'b'])])\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True

@@ -124,7 +124,7 @@ def lab(
     request: pytest.FixtureRequest, browser: Any, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Lab]:
     """JupyterLab."""
-    with _opened("lab", request.param, browser, tmp_path_factory.mktemp("lab")) as opened:
+    with _open("lab", request.param, browser, tmp_path_factory.mktemp("lab")) as opened:
         yield opened
 
 
@@ -133,10 +133,10 @@ def untrusted(
     request: pytest.FixtureRequest, browser: Any, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Lab]:
     """JupyterLab with a notebook that somebody else has run: its outputs are shown as they were saved."""
-    saved = saved_notebook()
+    saved = make_notebook()
     NotebookClient(saved, kernel_name="python3", timeout=120).execute()
     folder = tmp_path_factory.mktemp("untrusted")
-    with _opened("lab", request.param, browser, folder, saved) as opened:
+    with _open("lab", request.param, browser, folder, saved) as opened:
         opened.name = "untrusted"
         yield opened
 
@@ -146,7 +146,7 @@ def notebook(
     request: pytest.FixtureRequest, browser: Any, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Lab]:
     """Notebook 7."""
-    with _opened("notebook", request.param, browser, tmp_path_factory.mktemp("notebook")) as opened:
+    with _open("notebook", request.param, browser, tmp_path_factory.mktemp("notebook")) as opened:
         yield opened
 
 
@@ -154,7 +154,7 @@ def notebook(
 _FRONT_ENDS = {"lab": ("jupyterlab", "lab/tree/test.ipynb"), "notebook": ("notebook", "notebooks/test.ipynb")}
 
 
-def saved_notebook() -> Any:
+def make_notebook() -> Any:
     """The notebook that is tested."""
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     cells = [nbformat.v4.new_code_cell(source) for source in CELLS]
@@ -164,11 +164,11 @@ def saved_notebook() -> Any:
 
 
 @contextmanager
-def _opened(
+def _open(
     name: str, theme: str, browser: Any, folder: Path, outputs: nbformat.NotebookNode | None = None
 ) -> Iterator[Lab]:
     """Open the notebook in a front end and run all cells, or show the outputs that it was saved with."""
-    module, place = _FRONT_ENDS[name]
+    module, page_path = _FRONT_ENDS[name]
     settings = {
         "@jupyterlab/apputils-extension/themes": {"theme": THEMES[theme]},
         "@jupyterlab/apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
@@ -179,7 +179,7 @@ def _opened(
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(values))
     (folder / "notebooks").mkdir()
-    nbformat.write(saved_notebook() if outputs is None else outputs, folder / "notebooks" / "test.ipynb")
+    nbformat.write(make_notebook() if outputs is None else outputs, folder / "notebooks" / "test.ipynb")
     environment = {
         **os.environ,
         "JUPYTERLAB_SETTINGS_DIR": str(folder / "settings"),
@@ -192,10 +192,10 @@ def _opened(
     log = (folder / "log").open("w")
     server = subprocess.Popen([*command, *options], env=environment, stdout=log, stderr=log, cwd=folder)
     try:
-        found = _server(folder / "runtime", server, folder / "log")
+        running = _server(folder / "runtime", server, folder / "log")
         page = browser.new_page(viewport={"width": 1200, "height": 900}, color_scheme=theme)
         page.set_default_timeout(60_000)
-        page.goto(f"{found['url']}{place}?token={found['token']}&reset")
+        page.goto(f"{running['url']}{page_path}?token={running['token']}&reset")
         page.wait_for_selector(".jp-Notebook .jp-CodeCell", timeout=180_000)
         opened = Lab(page, theme, name)
         if outputs is None:

@@ -94,7 +94,7 @@ def test_a_function_shows_its_signature(lab: Lab) -> None:
     assert head == "layer(x: Tensor[('n', 3), f32]) -> Tensor[('n', 4), f32] A layer."
 
 
-def test_errors_point_at_their_places(lab: Lab) -> None:
+def test_errors_point_at_their_spans(lab: Lab) -> None:
     shown = lab.cell(3).locator(".jp-OutputArea-output")
     text = shown.inner_text()
     assert "unknown name `unknown`" in text

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from nbclient import NotebookClient
 
-from tests.browser.conftest import CONTRASTS, THEMES, Lab, saved_notebook
+from tests.browser.conftest import CONTRASTS, THEMES, Lab, make_notebook
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
 def ran() -> Any:
-    made = saved_notebook()
+    made = make_notebook()
     NotebookClient(made, kernel_name="python3", timeout=300, startup_timeout=300).execute()
     return made
 

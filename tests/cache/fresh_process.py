@@ -29,18 +29,18 @@ FUNCTIONS = [
 ]
 
 
-def result(found, arguments):
+def result(actual, arguments):
     """What the call gives, or how it fails, as text."""
     try:
-        return repr(found(*arguments))
+        return repr(actual(*arguments))
     except (ValueError, IndexError, RecursionError, AssertionError, TypeError) as error:
         return f"{type(error).__name__}: {error}"
 
 
 def main():
     for source, arguments in FUNCTIONS:
-        found = nnmagic.compile(source, namespace={"np": np})
-        sys.stdout.write(f"{result(found, arguments)} | {found.cache_info.hit}\n")
+        actual = nnmagic.compile(source, namespace={"np": np})
+        sys.stdout.write(f"{result(actual, arguments)} | {actual.cache_info.hit}\n")
     sys.stdout.write(f"{'tvm' in sys.modules}\n")
 
 

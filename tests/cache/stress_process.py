@@ -42,30 +42,30 @@ def right(number: int, rng: random.Random) -> str | None:
     return str(function.cache_info.hit) if close else None
 
 
-def compiled(number: int, seed: int) -> str:
+def compile_and_check(number: int, seed: int) -> str:
     """A line that tells how a function was come by, and how many warnings there were; or what was wrong."""
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
-        how = right(number, random.Random(seed))
-    if how is None or any(warning.category is not CacheWarning for warning in seen):
+        origin = right(number, random.Random(seed))
+    if origin is None or any(warning.category is not CacheWarning for warning in seen):
         return f"wrong {number} {[str(warning.message) for warning in seen]}"
-    return f"right {how} {len(seen)}"
+    return f"right {origin} {len(seen)}"
 
 
 def in_threads(numbers: list[int], seed: int) -> list[str]:
     """The same for several functions at once; their warnings are not counted: Python has one list."""
     lines = [""] * len(numbers)
 
-    def work(place: int) -> None:
+    def work(index: int) -> None:
         try:
-            how = right(numbers[place], random.Random(seed + place))
-            lines[place] = f"wrong {numbers[place]}" if how is None else f"right {how} 0"
+            how = right(numbers[index], random.Random(seed + index))
+            lines[index] = f"wrong {numbers[index]}" if how is None else f"right {how} 0"
         except BaseException as error:  # noqa: BLE001 - it is told
-            lines[place] = f"wrong {numbers[place]} {error!r}"
+            lines[index] = f"wrong {numbers[index]} {error!r}"
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CacheWarning)
-        threads = [threading.Thread(target=work, args=(place,)) for place in range(len(numbers))]
+        threads = [threading.Thread(target=work, args=(index,)) for index in range(len(numbers))]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -83,7 +83,7 @@ def in_child(number: int, seed: int) -> list[str]:
     if child == 0:
         code = 1
         try:
-            os.write(writing, compiled(number, seed + 1).encode()[:4000])
+            os.write(writing, compile_and_check(number, seed + 1).encode()[:4000])
             code = 0
         finally:
             os._exit(code)
@@ -111,7 +111,7 @@ def main(seed: int, count: int) -> int:
                 cache = disk_cache()
                 assert cache is not None
                 cache.clear()
-            lines = [compiled(number, rng.randrange(10**6))]
+            lines = [compile_and_check(number, rng.randrange(10**6))]
         for line in lines:
             sys.stdout.write(f"{line}\n")
         sys.stdout.flush()

@@ -29,11 +29,11 @@ def cache(tmp_path: Path) -> DiskCache:
     return DiskCache(tmp_path / "cache", 1_000_000)
 
 
-def filled(size: int) -> Content:
+def make_content(size: int) -> Content:
     return Content({}, {"code.o": os.urandom(size)})
 
 
-def left(cache: DiskCache) -> list[str]:
+def leftover_files(cache: DiskCache) -> list[str]:
     """What lies in the directory besides entries and notes."""
     return [path.name for path in cache.directory.iterdir() if path.name.startswith(("partial-", "trash-"))]
 
@@ -44,7 +44,7 @@ def test_an_entry_is_found_again_by_any_instance(cache: DiskCache) -> None:
     assert DiskCache(cache.directory, 10**6).get(KEY) == CONTENT
     assert cache.get(OTHER) == MissingEntry()
     assert cache.usage.entries == 1
-    assert left(cache) == []
+    assert leftover_files(cache) == []
 
 
 def test_an_entry_is_private_and_can_be_checked_by_hand(cache: DiskCache) -> None:
@@ -59,7 +59,7 @@ def test_an_entry_is_private_and_can_be_checked_by_hand(cache: DiskCache) -> Non
     assert done.returncode == 0, done.stderr
 
 
-def damaged_by(name: str, change: Callable[[Path], object]) -> Callable[[Path], None]:
+def damage(name: str, change: Callable[[Path], object]) -> Callable[[Path], None]:
     return lambda folder: change(folder / name) and None
 
 
@@ -108,9 +108,9 @@ def test_a_damaged_entry_is_a_warned_miss_and_dropped(cache: DiskCache, case: st
     cache.put(OTHER, CONTENT)
     change(cache.directory / KEY / name)
     with pytest.warns(CacheWarning, match=r"held a damaged entry|cannot be read"):
-        found = cache.get(KEY)
-    assert isinstance(found, MissingEntry)
-    assert found.why
+        result = cache.get(KEY)
+    assert isinstance(result, MissingEntry)
+    assert result.why
     assert cache.get(OTHER) == CONTENT
     cache.put(KEY, CONTENT, replace=True)
     assert cache.get(KEY) == CONTENT
@@ -153,7 +153,7 @@ def test_folders_however_deep_are_dropped(cache: DiskCache) -> None:
 
 
 def test_a_smaller_cache_reads_what_a_larger_one_put(cache: DiskCache) -> None:
-    large = filled(500_000)
+    large = make_content(500_000)
     cache.put(KEY, large)
     assert DiskCache(cache.directory, 100_000).get(KEY) == large
 
@@ -165,7 +165,7 @@ def test_the_first_of_two_writers_stays_unless_told_otherwise(cache: DiskCache) 
     assert cache.get(KEY) == CONTENT
     cache.put(KEY, changed, replace=True)
     assert cache.get(KEY) == changed
-    assert left(cache) == []
+    assert leftover_files(cache) == []
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o720, 0o702])
@@ -289,21 +289,21 @@ def test_a_process_that_ends_while_it_writes_leaves_no_entry(cache: DiskCache) -
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=False)
     assert done.returncode == 9
     assert cache.get(KEY) == MissingEntry()
-    (partial,) = left(cache)
+    (partial,) = leftover_files(cache)
     cache.put("c" * 64, CONTENT)
-    assert left(cache) == [partial], "it may still be at work"
+    assert leftover_files(cache) == [partial], "it may still be at work"
     os.utime(cache.directory / partial, (0, 0))
     DiskCache(cache.directory, 10**6).put("d" * 64, CONTENT)
-    assert left(cache) == []
+    assert leftover_files(cache) == []
 
 
 def test_what_was_used_longest_ago_is_dropped(tmp_path: Path) -> None:
     cache = DiskCache(tmp_path, 100_000)
-    keys = [f"{place:064x}" for place in range(12)]
-    for place, key in enumerate(keys):
-        cache.put(key, filled(9_000))
+    keys = [f"{index:064x}" for index in range(12)]
+    for index, key in enumerate(keys):
+        cache.put(key, make_content(9_000))
         if (cache.directory / key).exists():
-            os.utime(cache.directory / key, (place, place))
+            os.utime(cache.directory / key, (index, index))
         assert cache.get(keys[0]) != MissingEntry(), "it is the one used last, each time"
         assert cache.usage.nbytes <= 100_000
     kept = [key for key in keys if (cache.directory / key).exists()]
@@ -315,25 +315,25 @@ def test_what_is_larger_than_the_cache_is_not_kept(tmp_path: Path) -> None:
     cache = DiskCache(tmp_path, 100_000)
     cache.put(OTHER, CONTENT)
     with pytest.warns(CacheWarning, match=r"too small: an entry has 0\.2 MB, and 0\.1 MB may be kept"):
-        cache.put(KEY, filled(200_000))
+        cache.put(KEY, make_content(200_000))
     assert cache.get(KEY) == MissingEntry()
     assert cache.get(OTHER) == CONTENT
 
 
 def test_an_entry_that_is_being_read_is_not_dropped(tmp_path: Path) -> None:
     cache = DiskCache(tmp_path, 30_000)
-    cache.put(KEY, filled(10_000))
+    cache.put(KEY, make_content(10_000))
     os.utime(tmp_path / KEY, (0, 0))
     descriptor = os.open(tmp_path / KEY, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH)
-        for place in range(5):
-            cache.put(f"{place:064x}", filled(10_000))
+        for index in range(5):
+            cache.put(f"{index:064x}", make_content(10_000))
         assert cache.get(KEY) != MissingEntry()
     finally:
         os.close(descriptor)
     os.utime(tmp_path / KEY, (0, 0))
-    cache.put(OTHER, filled(10_000))
+    cache.put(OTHER, make_content(10_000))
     assert cache.get(KEY) == MissingEntry()
 
 
@@ -359,26 +359,26 @@ def test_notes_are_kept_one_a_name_and_not_for_ever(
     note.write_bytes(b"{")
     assert cache.read_note("f") is None
     monkeypatch.setattr("nnmagic.cache.disk._NOTES", 3)
-    for place in range(6):
-        cache.note(f"f{place}", place)
+    for index in range(6):
+        cache.note(f"f{index}", index)
         time.sleep(0.002)
     DiskCache(cache.directory, 10**6).put(KEY, CONTENT)
-    assert [cache.read_note(f"f{place}") for place in range(6)] == [None, None, None, 3, 4, 5]
+    assert [cache.read_note(f"f{index}") for index in range(6)] == [None, None, None, 3, 4, 5]
 
 
 def test_threads_read_write_and_drop_at_once(tmp_path: Path) -> None:
     cache = DiskCache(tmp_path, 60_000)
-    contents = {f"{place:064x}": filled(10_000) for place in range(9)}
+    contents = {f"{index:064x}": make_content(10_000) for index in range(9)}
     wrong: list[object] = []
 
     def work(seed: int) -> None:
         try:
             for turn in range(60):
                 key = f"{(seed + turn * 5) % 9:064x}"
-                found = cache.get(key)
-                if isinstance(found, MissingEntry):
+                result = cache.get(key)
+                if isinstance(result, MissingEntry):
                     cache.put(key, contents[key], replace=turn % 7 == 0)
-                elif found != contents[key]:
+                elif result != contents[key]:
                     wrong.append(key)
         except BaseException as error:  # noqa: BLE001 - it is shown below
             wrong.append(error)
@@ -392,7 +392,7 @@ def test_threads_read_write_and_drop_at_once(tmp_path: Path) -> None:
             thread.join(300)
     assert wrong == []
     assert not any(thread.is_alive() for thread in threads)
-    cache.put("f" * 64, filled(10_000))  # what was being read at the last look could not be dropped
+    cache.put("f" * 64, make_content(10_000))  # what was being read at the last look could not be dropped
     assert cache.usage.nbytes <= 60_000
 
 
@@ -408,26 +408,26 @@ def test_the_environment_and_settings_say_where_it_is(
 ) -> None:
     monkeypatch.setenv("NNMAGIC_CACHE_DIR", str(tmp_path / "one"))
     monkeypatch.setenv("NNMAGIC_CACHE_MB", "7")
-    found = disk_cache()
-    assert found is not None
-    assert (found.directory, found.max_bytes) == (tmp_path / "one", 7_000_000)
+    result = disk_cache()
+    assert result is not None
+    assert (result.directory, result.max_bytes) == (tmp_path / "one", 7_000_000)
     set_cache(tmp_path / "two", 9)
-    found = disk_cache()
-    assert found is not None
-    assert (found.directory, found.max_bytes) == (tmp_path / "two", 9_000_000)
+    result = disk_cache()
+    assert result is not None
+    assert (result.directory, result.max_bytes) == (tmp_path / "two", 9_000_000)
     for given, path in (("~/three", Path.home() / "three"), ("four", Path.cwd() / "four")):
         set_cache(given)
-        found = disk_cache()
-        assert found is not None
-        assert found.directory == path
+        result = disk_cache()
+        assert result is not None
+        assert result.directory == path
     set_cache(megabytes=0)
     assert disk_cache() is None
     set_cache()
     monkeypatch.delenv("NNMAGIC_CACHE_DIR")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
-    found = disk_cache()
-    assert found is not None
-    assert sys.platform != "linux" or found.directory == tmp_path / "home" / "nnmagic"
+    result = disk_cache()
+    assert result is not None
+    assert sys.platform != "linux" or result.directory == tmp_path / "home" / "nnmagic"
     monkeypatch.setenv("NNMAGIC_CACHE_MB", "much")
     with pytest.raises(ValueError, match="NNMAGIC_CACHE_MB must be a whole number from 0 on, not 'much'"):
         disk_cache()
@@ -456,7 +456,7 @@ print(disk_cache(), os.listdir())
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="other systems have other places for caches")
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have other folders for caches")
 def test_a_user_without_home_has_no_cache_and_no_folder_of_that_name(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", HOMELESS],

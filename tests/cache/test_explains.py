@@ -64,9 +64,9 @@ def test_a_miss_says_that_the_entry_was_damaged(directory: Path) -> None:
     (code,) = directory.rglob("code0.o")
     code.write_bytes(b"")
     with pytest.warns(CacheWarning, match="damaged entry"):
-        found = in_new_kernel()
-    assert found.cache_info.why == "the entry was damaged: code0.o was changed"
-    np.testing.assert_array_equal(found(X), X * W0)
+        result = in_new_kernel()
+    assert result.cache_info.why == "the entry was damaged: code0.o was changed"
+    np.testing.assert_array_equal(result(X), X * W0)
     assert in_new_kernel().cache_info.hit == "disk"
 
 
@@ -79,9 +79,9 @@ def test_an_entry_of_something_else_is_a_warned_miss(directory: Path) -> None:
     shutil.rmtree(one)
     other.rename(one)
     with pytest.warns(CacheWarning, match="an entry cannot be used: it is that of something else"):
-        found = in_new_kernel()
-    assert found.cache_info.hit is None
-    np.testing.assert_array_equal(found(X), first(X))
+        result = in_new_kernel()
+    assert result.cache_info.hit is None
+    np.testing.assert_array_equal(result(X), first(X))
     assert in_new_kernel().cache_info.hit == "disk"
 
 
@@ -113,16 +113,16 @@ def test_a_whole_entry_that_cannot_be_used_is_a_warned_miss(case: str, directory
     content = cache.get(key)
     assert isinstance(content, Content)
     header, members = dict(content.header), dict(content.files)
-    for place, change in changes.items():
-        header[place] = None if change is None else {**header[place], **change}
+    for part, change in changes.items():
+        header[part] = None if change is None else {**header[part], **change}
     for name, data in files.items():
         members[name] = members[name][: len(members[name]) // 2] if data is None else data
     cache.put(key, Content(header, members), replace=True)
     with pytest.warns(CacheWarning, match=why):
-        found = in_new_kernel()
-    assert found.cache_info.hit is None
-    assert why in found.cache_info.why
-    np.testing.assert_array_equal(found(X), X * W0)
+        result = in_new_kernel()
+    assert result.cache_info.hit is None
+    assert why in result.cache_info.why
+    np.testing.assert_array_equal(result(X), X * W0)
     assert in_new_kernel().cache_info.hit == "disk"
 
 
@@ -156,17 +156,17 @@ def run(shell: InteractiveShell, cell: str) -> str:
 
 @pytest.fixture
 def shell() -> Iterator[InteractiveShell]:
-    found = InteractiveShell.instance(config=quiet())
-    nnmagic.load_ipython_extension(found)
-    found.user_ns["w0"] = W0
-    yield found
-    nnmagic.unload_ipython_extension(found)
+    result = InteractiveShell.instance(config=quiet())
+    nnmagic.load_ipython_extension(result)
+    result.user_ns["w0"] = W0
+    yield result
+    nnmagic.unload_ipython_extension(result)
     InteractiveShell.clear_instance()
 
 
 def info(shell: InteractiveShell) -> tuple[str | None, str]:
-    found = shell.user_ns["foo"].cache_info
-    return found.hit, found.why
+    result = shell.user_ns["foo"].cache_info
+    return result.hit, result.why
 
 
 def test_options_of_a_cell(shell: InteractiveShell, directory: Path) -> None:
@@ -234,6 +234,6 @@ def test_settings_of_a_notebook(
 
 def test_a_stage_of_a_function_that_was_found_is_compiled_when_asked_for() -> None:
     stages = {name: in_new_kernel().stages[name] for name in ("relax", "tir", "llvm", "asm")}
-    found = in_new_kernel()
-    assert found.cache_info.hit == "disk"
-    assert {name: found.stages[name] for name in stages} == stages
+    result = in_new_kernel()
+    assert result.cache_info.hit == "disk"
+    assert {name: result.stages[name] for name in stages} == stages

@@ -76,9 +76,9 @@ def test_the_fields_are_those_that_are_tested_here() -> None:
 
 def test_each_field_alone_makes_another_key() -> None:
     module = relay.infer_type(nnmagic.compile(SOURCE, namespace={"w0": W0}).relay)
-    found = key_fields(module, "foo", Options())
-    for name in found:
-        assert key_of({**found, name: f"{found[name]}x"}) != key_of(found), name
+    result = key_fields(module, "foo", Options())
+    for name in result:
+        assert key_of({**result, name: f"{result[name]}x"}) != key_of(result), name
 
 
 @pytest.mark.parametrize(
@@ -180,8 +180,8 @@ def test_what_a_compiler_makes_that_was_changed_meanwhile_is_not_kept(library: P
 
 MEMORY_FIELDS: dict[str, dict[str, object]] = {
     "source": {"source": Source("<tinynn>", f"# why\n{SOURCE}", first_line=2)},
-    "place of the source: file": {"source": Source("<other>", SOURCE, first_line=2)},
-    "place of the source: line": {"source": Source("<tinynn>", SOURCE, first_line=3)},
+    "location of the source: file": {"source": Source("<other>", SOURCE, first_line=2)},
+    "location of the source: line": {"source": Source("<tinynn>", SOURCE, first_line=3)},
     "option engine": {"options": Options(engine="relax")},
     "option target": {"options": Options(target={"kind": "llvm", "mcpu": "x86-64"})},
     "option opt_level": {"options": Options(opt_level=2)},
@@ -190,7 +190,7 @@ MEMORY_FIELDS: dict[str, dict[str, object]] = {
 }
 
 
-def found_in_memory(**changes: object) -> bool:
+def is_in_memory(**changes: object) -> bool:
     given: dict[str, object] = {
         "source": Source("<tinynn>", SOURCE, first_line=2),
         "namespace": {"w0": W0},
@@ -204,32 +204,32 @@ def found_in_memory(**changes: object) -> bool:
 @pytest.mark.skipif(cpu.platform_name() != "Linux x86_64", reason="a target is of this architecture")
 def test_each_field_of_the_key_in_memory_alone_makes_a_miss(what: str) -> None:
     MEMORY.clear()
-    assert not found_in_memory()
-    assert found_in_memory()
-    assert not found_in_memory(**MEMORY_FIELDS[what])
-    assert found_in_memory(**MEMORY_FIELDS[what])
-    assert found_in_memory(), "the one from before is still there"
+    assert not is_in_memory()
+    assert is_in_memory()
+    assert not is_in_memory(**MEMORY_FIELDS[what])
+    assert is_in_memory(**MEMORY_FIELDS[what])
+    assert is_in_memory(), "the one from before is still there"
 
 
 def test_the_language_is_a_field_of_the_key_in_memory() -> None:
     MEMORY.clear()
-    assert not found_in_memory()
+    assert not is_in_memory()
     with pytest.raises(RelayError):
-        found_in_memory(language="relay")
+        is_in_memory(language="relay")
 
 
 def test_versions_are_fields_of_the_key_in_memory(library: Path) -> None:
     MEMORY.clear()
-    assert not found_in_memory()
+    assert not is_in_memory()
     library.write_bytes(b"other")
     forget()
-    assert not found_in_memory()
+    assert not is_in_memory()
 
 
 def test_what_was_not_captured_and_where_arrays_lie_are_no_fields_of_the_key_in_memory() -> None:
     MEMORY.clear()
-    assert not found_in_memory()
-    assert found_in_memory(namespace={"w0": np.repeat(W0, 2)[::2].astype(">f4"), "unused": 3})
+    assert not is_in_memory()
+    assert is_in_memory(namespace={"w0": np.repeat(W0, 2)[::2].astype(">f4"), "unused": 3})
 
 
 def test_an_element_that_is_written_to_is_never_missed() -> None:
@@ -238,10 +238,10 @@ def test_an_element_that_is_written_to_is_never_missed() -> None:
     for array in (weights, np.asfortranarray(weights), weights[::-1, ::2], weights.T):
         array.setflags(write=True)
         before = fingerprint(array)
-        for place in [(0, 0), (array.shape[0] - 1, array.shape[1] - 1), (17, 3)]:
-            array[place] = 2
+        for index in [(0, 0), (array.shape[0] - 1, array.shape[1] - 1), (17, 3)]:
+            array[index] = 2
             assert fingerprint(array) != before
-            array[place] = 1
+            array[index] = 1
             assert fingerprint(array) == before
     assert fingerprint(weights) == fingerprint(np.asfortranarray(weights).astype(">f4"))
     assert fingerprint(weights) != fingerprint(weights.T)
@@ -327,7 +327,7 @@ def test_versions_are_fields_and_a_miss_names_them(what: str, tmp_path: Path) ->
 
 @pytest.mark.slow
 def test_what_makes_no_code_is_no_field(tmp_path: Path) -> None:
-    """The notebook's part of nnmagic, the number of threads, the place of the cell."""
+    """The notebook's part of nnmagic, the number of threads, the location of the cell."""
     copy = tmp_path / "copy"
     shutil.copytree(PACKAGE, copy / "nnmagic", ignore=shutil.ignore_patterns("__pycache__"))
     assert in_child(copy)[0] == "None"
@@ -479,10 +479,10 @@ def test_functions_of_the_same_text_but_other_floats_are_told_apart() -> None:
     """Relay's text rounds attributes; the key does not."""
     for alpha in (0.1234567890123, 0.1234567890124):
         MEMORY.clear()
-        found = nnmagic.compile(
+        result = nnmagic.compile(
             f"def foo(x: Tensor[(2,), f32]):\n    return nn.leaky_relu(x, alpha={alpha})\n"
         )
-        assert found.cache_info.hit is None
+        assert result.cache_info.hit is None
 
 
 @pytest.mark.parametrize(
@@ -503,7 +503,7 @@ def test_every_kind_of_program_is_kept(source: str) -> None:
 
 
 def test_an_assertion_that_was_loaded_tells_of_this_source() -> None:
-    """The message and the place of a failure are this cell's, though the code is another's."""
+    """The message and the location of a failure are this cell's, though the code is another's."""
     source = "def foo(x: Tensor[(2,), f32]):\n    assert x[0] > 0, 'positive'\n    return x\n"
     nnmagic.compile(source)
     MEMORY.clear()
@@ -538,7 +538,7 @@ def test_settings_of_tvms_passes_around_a_build_change_nothing():
         assert inside.stages["asm"] == plain.stages["asm"]
 
 
-def printed(script: str) -> str:
+def output_of(script: str) -> str:
     """What a process prints that runs this; it must end well."""
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)],
@@ -582,7 +582,7 @@ def test_a_child_forked_while_another_thread_compiles_compiles():
         go.set()
         thread.join()
         """
-    assert printed(script) == "[4. 4.]\n"
+    assert output_of(script) == "[4. 4.]\n"
 
 
 def test_a_child_forked_during_a_build_builds():
@@ -610,4 +610,4 @@ def test_a_child_forked_during_a_build_builds():
         os.waitpid(child, 0)
         go.set()
         """
-    assert printed(script) == "[3. 3.]\n"
+    assert output_of(script) == "[3. 3.]\n"

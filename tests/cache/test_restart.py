@@ -131,8 +131,8 @@ needs_maps = pytest.mark.skipif(
 def test_after_a_restart_nothing_is_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NNMAGIC_CACHE_DIR", str(tmp_path))
     shown = check_restarts(BEGIN, [*CELLS, *FAILURES], FUNCTIONS)
-    place = "index 7 is out of range for an axis of size 2\n --> <relay>:3:3\n"
-    assert str(shown[-2][0]).startswith(place)
+    location = "index 7 is out of range for an axis of size 2\n --> <relay>:3:3\n"
+    assert str(shown[-2][0]).startswith(location)
     assert "the limit must be positive" in str(shown[-1][0])
 
 
@@ -149,7 +149,7 @@ SHORT = CELLS[0]
 LONG = (
     "%%tinynn\ndef long(x: Tensor[(2, 4), f32]):\n"
     + "".join(
-        f"    x = {('exp', 'tanh', 'sigmoid', 'nn.relu')[place % 4]}(x) + {place}\n" for place in range(50)
+        f"    x = {('exp', 'tanh', 'sigmoid', 'nn.relu')[index % 4]}(x) + {index}\n" for index in range(50)
     )
     + "    return x\n"
 )
@@ -192,7 +192,7 @@ print((counts[1], peaks[1], {name}.cache_info.hit, {name}.cache_info.why))
 """
 
 
-def counted(cell: str, name: str) -> tuple[int, int]:
+def count_calls(cell: str, name: str) -> tuple[int, int]:
     """The calls inside nnmagic of a cell that is run again, and the most bytes that it takes."""
     printed: list[str] = []
 
@@ -209,8 +209,8 @@ def counted(cell: str, name: str) -> tuple[int, int]:
     finally:
         client.stop_channels()
         manager.shutdown_kernel(now=True)
-    calls, nbytes, *found = ast.literal_eval(printed[-1])
-    assert found == ["memory", "found in memory"]
+    calls, nbytes, *result = ast.literal_eval(printed[-1])
+    assert result == ["memory", "found in memory"]
     return calls, nbytes
 
 
@@ -219,8 +219,8 @@ def test_a_repeated_cell_is_neither_parsed_nor_compiled_nor_drawn(
 ) -> None:
     """With all that it shows: the work does not depend on what the cell holds."""
     monkeypatch.setenv("NNMAGIC_CACHE_DIR", str(tmp_path))
-    short, _ = counted(SHORT, "layer")
-    long, _ = counted(LONG, "long")
+    short, _ = count_calls(SHORT, "layer")
+    long, _ = count_calls(LONG, "long")
     assert short < 400
     assert long < short + 50, "the second one has 100 operators, the first one four"
 
@@ -230,6 +230,6 @@ def test_a_repeated_cell_reads_large_arrays_where_they_are(
 ) -> None:
     """45 MB, each time from the first byte to the last."""
     monkeypatch.setenv("NNMAGIC_CACHE_DIR", str(tmp_path))
-    calls, nbytes = counted(LARGE, "large")
+    calls, nbytes = count_calls(LARGE, "large")
     assert calls < 400
     assert nbytes < 1_000_000

@@ -52,16 +52,16 @@ class Worker:
 
     def is_gone(self) -> bool:
         """Whether none of its processes runs, nor one that they forked."""
-        return not any(map(_signalled, self.groups))
+        return not any(map(_signal, self.groups))
 
     def end(self) -> None:
         self.process.kill()
         self.process.wait()
         for group in self.groups:
-            _signalled(group, signal.SIGKILL)
+            _signal(group, signal.SIGKILL)
 
 
-def _signalled(group: int, number: int = 0) -> bool:
+def _signal(group: int, number: int = 0) -> bool:
     """Whether there is somebody in a group of processes to take a signal."""
     try:
         os.killpg(group, number)

@@ -37,12 +37,12 @@ NAMES = {
 X = np.array([0.5, 1, -1, 2], "float32")
 
 
-def compiled(kind: str) -> CompiledFunction:
+def compile_source(kind: str) -> CompiledFunction:
     return nnmagic.compile(SOURCES[kind], namespace=NAMES)
 
 
-def shown(result: object) -> object:
-    return [shown(part) for part in result] if isinstance(result, tuple) else np.asarray(result).tolist()
+def to_lists(result: object) -> object:
+    return [to_lists(part) for part in result] if isinstance(result, tuple) else np.asarray(result).tolist()
 
 
 def child(code: str, *, compiler: bool = False) -> str:
@@ -76,7 +76,7 @@ def shown(result):
 
 @pytest.mark.parametrize("kind", SOURCES)
 def test_a_saved_function_runs_without_the_compiler(kind: str, tmp_path: Path) -> None:
-    f = compiled(kind)
+    f = compile_source(kind)
     f.save(tmp_path / "f.nnm")
     printed = child(
         SHOWN
@@ -84,7 +84,7 @@ def test_a_saved_function_runs_without_the_compiler(kind: str, tmp_path: Path) -
         + "print(shown(f(x)))\nprint(f.cache_info.why)\nprint(f.relay_text)"
     )
     result, why, *relay = printed.splitlines()
-    assert result == str(shown(f(X)))
+    assert result == str(to_lists(f(X)))
     assert why == f"loaded from {tmp_path / 'f.nnm'}"
     assert "\n".join(relay[:-1]) == f.relay_text
     assert relay[-1] == "False", "the compiler was loaded"
@@ -95,8 +95,8 @@ def rewritten(path: Path, **changes: object) -> None:
     with zipfile.ZipFile(path) as archive:
         content = from_members(archive.read)
     header = dict(content.header)
-    for place, change in changes.items():
-        name = place.replace("_", " ")
+    for part, change in changes.items():
+        name = part.replace("_", " ")
         assert isinstance(change, Mapping)
         header[name] = {**header[name], **change}
     packed = io.BytesIO()
@@ -126,11 +126,11 @@ ELSEWHERE = {
 @pytest.mark.parametrize("case", ELSEWHERE)
 def test_code_of_elsewhere_is_compiled_again_where_there_is_a_compiler(case: str, tmp_path: Path) -> None:
     changes, why = ELSEWHERE[case]
-    f, path = compiled("direct"), tmp_path / "f"
+    f, path = compile_source("direct"), tmp_path / "f"
     f.save(path)
     rewritten(path, **changes)
     loaded = nnmagic.load(path)
-    assert shown(loaded(X)) == shown(f(X))
+    assert to_lists(loaded(X)) == to_lists(f(X))
     assert loaded.cache_info.why.startswith(f"loaded from {path}; its machine code cannot run here: ")
     assert why in loaded.cache_info.why
     printed = child(
@@ -156,16 +156,16 @@ def test_without_the_compiler_nothing_is_compiled() -> None:
 
 
 def test_the_code_of_a_file_may_be_left_alone(tmp_path: Path) -> None:
-    f, path = compiled("direct"), tmp_path / "f"
+    f, path = compile_source("direct"), tmp_path / "f"
     f.save(path)
     rewritten(path, facts={"machine": "Plan9 pdp11"})
     loaded = nnmagic.load(path, code=False)
     assert "cannot run here" not in loaded.cache_info.why
-    assert shown(loaded(X)) == shown(f(X))
+    assert to_lists(loaded(X)) == to_lists(f(X))
 
 
 def test_a_file_that_was_changed_is_refused(tmp_path: Path) -> None:
-    f, path = compiled("direct"), tmp_path / "f"
+    f, path = compile_source("direct"), tmp_path / "f"
     f.save(path)
     with zipfile.ZipFile(path) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
@@ -178,7 +178,7 @@ def test_a_file_that_was_changed_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_file_whose_compressed_parts_were_changed_is_refused(tmp_path: Path) -> None:
-    f, path = compiled("direct"), tmp_path / "f"
+    f, path = compile_source("direct"), tmp_path / "f"
     f.save(path)
     with zipfile.ZipFile(path) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
@@ -195,7 +195,7 @@ def test_a_file_whose_compressed_parts_were_changed_is_refused(tmp_path: Path) -
 
 def test_saving_leaves_the_old_file_or_a_whole_new_one(tmp_path: Path) -> None:
     """No file may grow beyond a limit that the system sets: what is written fails in the middle."""
-    f, path = compiled("direct"), tmp_path / "f"
+    f, path = compile_source("direct"), tmp_path / "f"
     f.save(path)
     before = path.read_bytes()
     code = f"""
@@ -214,7 +214,7 @@ def test_saving_leaves_the_old_file_or_a_whole_new_one(tmp_path: Path) -> None:
 
 
 def test_copies_are_the_function_itself() -> None:
-    f = compiled("direct")
+    f = compile_source("direct")
     assert copy.copy(f) is f
     assert copy.deepcopy([f])[0] is f
 
@@ -281,7 +281,7 @@ def test_processes_get_functions(method: str, kind: str, tmp_path: Path) -> None
         assert not any(imported for _, imported in found)
         print("done")
     """
-    run_program(body, tmp_path, compiled(kind))
+    run_program(body, tmp_path, compile_source(kind))
 
 
 @pytest.mark.slow
@@ -296,7 +296,7 @@ def test_joblib_gets_functions(tmp_path: Path) -> None:
         assert not any(imported for _, imported in found)
         print("done")
     """
-    run_program(body, tmp_path, compiled("parallel"))
+    run_program(body, tmp_path, compile_source("parallel"))
 
 
 @pytest.mark.slow
@@ -322,7 +322,7 @@ def test_a_dask_cluster_gets_functions(tmp_path: Path) -> None:
 
 def test_dask_tells_functions_apart() -> None:
     tokenize = pytest.importorskip("dask.base").tokenize
-    f = compiled("direct")
-    assert tokenize(f) == tokenize(compiled("direct")) == tokenize(f)
-    assert tokenize(f) != tokenize(compiled("machine"))
+    f = compile_source("direct")
+    assert tokenize(f) == tokenize(compile_source("direct")) == tokenize(f)
+    assert tokenize(f) != tokenize(compile_source("machine"))
     assert pickle.loads(pickle.dumps(f)).name == "f"

@@ -144,7 +144,7 @@ def test_the_first_block_alone_prepares_all_recipes() -> None:
     assert len(RECIPES) >= 20
 
 
-def compiled_names(block: Block) -> set[str]:
+def find_function_names(block: Block) -> set[str]:
     """Return the names of the functions that a block compiles."""
     if block.is_tinynn:
         return set(re.findall(r"^def (\w+)", block.code, flags=re.MULTILINE))
@@ -154,7 +154,7 @@ def compiled_names(block: Block) -> set[str]:
 @pytest.mark.parametrize("section", RECIPES, ids=lambda section: section.title)
 def test_a_recipe_calls_and_checks_what_it_compiles(section: Section) -> None:
     python = "\n".join(block.code for block in section.blocks if not block.is_tinynn)
-    names = set().union(*map(compiled_names, section.blocks))
+    names = set().union(*map(find_function_names, section.blocks))
     assert names, "a recipe compiles something"
     assert all(re.search(rf"\b{name}\b", python) for name in names), names
     assert re.search(r"^(    )?(np\.testing\.|assert )", python, flags=re.MULTILINE)

@@ -13,7 +13,7 @@ from nnmagic.relay.module import Module
 from nnmagic.relay.text.parser import parse_module
 from nnmagic.relay.traverse import post_order
 from nnmagic.relay.types import NUMPY_DTYPES, AnyDim, Dim, TensorType, TupleType, Type, VarDim
-from tests.engine.programs import VERSION, drawn
+from tests.engine.programs import VERSION, make_input
 from tests.relay.corpus import load_records
 
 #: Calls of operators that no program of the corpus has, and others: parameters, body, values of parameters.
@@ -231,26 +231,26 @@ class OperatorCall:
     def with_types(self, change: Callable[[int, TensorType], TensorType]) -> OperatorCall:
         """The call with each tensor of each parameter changed; the first argument counts parameters."""
 
-        def changed(place: int, type_: Type | Constant) -> Type | Constant:
+        def change_part(index: int, type_: Type | Constant) -> Type | Constant:
             match type_:
                 case TensorType():
-                    return change(place, type_)
+                    return change(index, type_)
                 case TupleType(fields=fields):
-                    return TupleType(tuple(changed(place, part) for part in fields))
+                    return TupleType(tuple(change_part(index, part) for part in fields))
             return type_
 
-        return replace(self, args=tuple(changed(i, arg) for i, arg in enumerate(self.args)))
+        return replace(self, args=tuple(change_part(i, arg) for i, arg in enumerate(self.args)))
 
     def tensors(self) -> Iterator[tuple[int, TensorType]]:
         """The tensors of the parameters."""
         work = [(i, arg) for i, arg in enumerate(self.args)]
         while work:
-            place, arg = work.pop(0)
+            index, arg = work.pop(0)
             match arg:
                 case TensorType():
-                    yield place, arg
+                    yield index, arg
                 case TupleType(fields=fields):
-                    work[:0] = [(place, part) for part in fields]
+                    work[:0] = [(index, part) for part in fields]
 
     def module(self) -> Module:
         """The typed module of the call as ``@main``. Raises RelayError."""
@@ -262,21 +262,21 @@ class OperatorCall:
 
 def of_the_operators() -> list[OperatorCall]:
     """The calls, those of the same operator in a row."""
-    found: dict[str, dict[str, OperatorCall]] = {}
+    result: dict[str, dict[str, OperatorCall]] = {}
     for record in load_records("programs"):
         module = infer_type(parse_module(record["text"]))
         main = module.functions["main"]
         inputs = dict(zip(main.params, record["inputs"] or (), strict=False))
         for function in module.functions.values():
             for call in _calls(function):
-                _add(found, call, {var: drawn(one) for var, one in inputs.items()})
+                _add(result, call, {var: make_input(one) for var, one in inputs.items()})
     for params, body, values in BY_HAND:
         main = infer_type(parse_module(f"{VERSION}def @main({params}) {{ {body} }}")).functions["main"]
         known = {var: values[var.name_hint] for var in main.params if var.name_hint in values}
         arrays = {var: np.array(value) for var, value in known.items()}
         for call in _calls(main):
-            _add(found, call, arrays)
-    return [call for calls in found.values() for call in calls.values()]
+            _add(result, call, arrays)
+    return [call for calls in result.values() for call in calls.values()]
 
 
 def _calls(function: Function) -> Iterator[Call]:
@@ -285,10 +285,10 @@ def _calls(function: Function) -> Iterator[Call]:
     )
 
 
-def _add(found: dict[str, dict[str, OperatorCall]], call: Call, inputs: dict[Var, object]) -> None:
+def _add(result: dict[str, dict[str, OperatorCall]], call: Call, inputs: dict[Var, object]) -> None:
     args: list[Type | Constant] = []
     values = {}
-    for place, arg in enumerate(call.args):
+    for index, arg in enumerate(call.args):
         if isinstance(arg, Constant):
             args.append(arg)
             continue
@@ -297,10 +297,10 @@ def _add(found: dict[str, dict[str, OperatorCall]], call: Call, inputs: dict[Var
             return
         args.append(type_)
         if arg in inputs and isinstance(inputs[arg], np.ndarray):
-            values[place] = inputs[arg]
+            values[index] = inputs[arg]
     assert isinstance(call.op, OpRef)
     made = OperatorCall(call.op.name, tuple(args), dict(call.attrs), values)
-    found.setdefault(made.name, {}).setdefault(f"{args} {made.attrs}", made)
+    result.setdefault(made.name, {}).setdefault(f"{args} {made.attrs}", made)
 
 
 def _is_static(type_: Type | None) -> bool:
@@ -319,15 +319,15 @@ def label_of(dim: Dim) -> str | None:
 def arrays(call: OperatorCall, seed: int = 0, wild: bool = False) -> list[object]:
     """Arguments for the parameters of a call of known shapes."""
 
-    def array(place: int, type_: Type) -> object:
+    def array(index: int, type_: Type) -> object:
         if isinstance(type_, TupleType):
-            return tuple(array(place, part) for part in type_.fields)
+            return tuple(array(index, part) for part in type_.fields)
         assert isinstance(type_, TensorType)
-        generator = np.random.default_rng([seed, place])
+        generator = np.random.default_rng([seed, index])
         shape = tuple(int(dim) for dim in type_.shape)  # type: ignore[arg-type]
         dtype = NUMPY_DTYPES[type_.dtype]
-        if place in call.values and not (wild and dtype.kind in "fV"):
-            return np.resize(call.values[place], shape).astype(dtype)
+        if index in call.values and not (wild and dtype.kind in "fV"):
+            return np.resize(call.values[index], shape).astype(dtype)
         if dtype.kind == "b":
             return generator.integers(0, 2, shape).astype(dtype)
         if dtype.kind in "iu":

@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.engine.programs import compiled
+from tests.engine.programs import compile_text
 
 DTYPES = ("float32", "float64", "float16", "int32", "int8", "uint64", "bool", "bfloat16")
 
@@ -29,7 +29,7 @@ def program(dtype, rows="?", columns="?"):
     )
 
 
-def expected(x, y):
+def compute_expected(x, y):
     plus = np.logical_or if x.dtype == bool else np.add
     return plus(x, y), x.T, x.reshape(-1), y, plus(plus(x, x), y)
 
@@ -70,8 +70,8 @@ DIMS = st.one_of(st.integers(0, 3), st.integers(4, 70))
 
 
 def main(examples):
-    executables = {(dtype, False): compiled(program(dtype)) for dtype in DTYPES}
-    executables |= {(dtype, True): compiled(program(dtype, *FIXED)) for dtype in DTYPES}
+    executables = {(dtype, False): compile_text(program(dtype)) for dtype in DTYPES}
+    executables |= {(dtype, True): compile_text(program(dtype, *FIXED)) for dtype in DTYPES}
 
     @settings(
         max_examples=examples,
@@ -87,8 +87,10 @@ def main(examples):
         x = data.draw(layouts((rows, columns), dtype))
         y = data.draw(layouts((columns,), dtype))
         before = x.copy(), y.copy()
-        found = executables[key]([x, y])
-        for result, wanted in zip(found, expected(x.astype(x.dtype.newbyteorder("=")), y), strict=True):
+        actual = executables[key]([x, y])
+        for result, wanted in zip(
+            actual, compute_expected(x.astype(x.dtype.newbyteorder("=")), y), strict=True
+        ):
             assert result.shape == wanted.shape
             assert result.dtype == wanted.dtype.newbyteorder("=")
             np.testing.assert_array_equal(result, wanted)

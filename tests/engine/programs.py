@@ -15,7 +15,7 @@ def module(text):
     return infer_type(parse_module(VERSION + text))
 
 
-def compiled(text, entry="main", **options):
+def compile_text(text, entry="main", **options):
     """An executable of the text's function ``entry``."""
     return build(module(text), entry, **options)
 
@@ -24,13 +24,13 @@ def numpy_dtype(name):
     return np.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
 
 
-def drawn(record):
+def make_input(record):
     """The input that a record of the corpus describes."""
     if "tuple" in record:
-        return tuple(drawn(part) for part in record["tuple"])
+        return tuple(make_input(part) for part in record["tuple"])
     dtype, shape = numpy_dtype(record["dtype"]), tuple(record["shape"])
     if "data" in record:
-        return recorded(record)
+        return read_array(record)
     generator = np.random.default_rng(record["seed"])
     if record["dist"] == "normal":
         values = generator.standard_normal(shape)
@@ -43,16 +43,16 @@ def drawn(record):
     return np.asarray(values).astype(dtype)
 
 
-def recorded(record):
+def read_array(record):
     """The array that a record of the corpus holds: flat data, NaN and infinity as strings."""
     values = [float(value) if isinstance(value, str) else value for value in record["data"]]
     return np.array(values).astype(numpy_dtype(record["dtype"])).reshape(record["shape"])
 
 
-def assert_close(found, expected, rtol, atol):
+def assert_close(result, expected, rtol, atol):
     """Equal dtype and shape; equal values, floating-point ones within the tolerance."""
-    assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+    assert (result.dtype, result.shape) == (expected.dtype, expected.shape)
     if expected.dtype.kind in "fV":
-        np.testing.assert_allclose(found.astype("f8"), expected.astype("f8"), rtol=rtol, atol=atol)
+        np.testing.assert_allclose(result.astype("f8"), expected.astype("f8"), rtol=rtol, atol=atol)
     else:
-        np.testing.assert_array_equal(found, expected)
+        np.testing.assert_array_equal(result, expected)

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import nnmagic
-from nnmagic.engine.relax.codegen.aot_program import Storage, _free_place
+from nnmagic.engine.relax.codegen.aot.memory import find_offset
+from nnmagic.engine.relax.codegen.aot.program import Storage
 from nnmagic.engine.relax.runtime import numpy_abi
 from nnmagic.engine.relax.runtime.aot_executable import AotExecutable
 
@@ -114,8 +115,8 @@ def f(x: Tensor[(64, 64), f32]):
 
 def test_places_in_the_workspace_do_not_overlap():
     live = [Storage("temporary", -1, 100, 0), Storage("temporary", -1, 64, 256)]
-    assert _free_place(live, 128) == 128
-    assert _free_place(live, 129) == 320
+    assert find_offset(live, 128) == 128
+    assert find_offset(live, 129) == 320
 
 
 def test_the_memory_of_a_kernel_is_given_back():

@@ -46,8 +46,8 @@ def test_numbers_take_the_dtype_of_a_scalar():
         ("float32", 2**70),
         ("bfloat16", -(2**100)),
     ):
-        found = convert(SCALAR[dtype], value)
-        assert (found.dtype, found.shape, found.item()) == (NUMPY_DTYPES[dtype], (), value)
+        result = convert(SCALAR[dtype], value)
+        assert (result.dtype, result.shape, result.item()) == (NUMPY_DTYPES[dtype], (), value)
     assert np.isinf(convert(SCALAR["float16"], float("inf")))
     assert convert(Parameter("s", TensorType((), "bfloat16")), 1.5).dtype == ml_dtypes.bfloat16
 
@@ -64,9 +64,9 @@ def test_numbers_take_the_dtype_of_a_scalar():
     ],
 )
 def test_a_numpy_scalar_is_taken_as_the_python_number(dtype, value):
-    found = convert(Parameter("s", TensorType((), dtype)), value)
-    assert (found.dtype, found.shape) == (np.dtype(dtype), ())
-    assert found == np.asarray(value.item(), dtype)
+    result = convert(Parameter("s", TensorType((), dtype)), value)
+    assert (result.dtype, result.shape) == (np.dtype(dtype), ())
+    assert result == np.asarray(value.item(), dtype)
 
 
 def test_messages_name_the_dimensions_as_the_cell_does():
@@ -132,9 +132,9 @@ def test_arrays_that_do_not_fit(value, kind, message):
 def test_objects_of_other_libraries():
     array = np.arange(6, dtype="f4").reshape(2, 3)
     for protocol in ("__dlpack__", "__array__"):
-        found = convert(MATRIX, type("Foreign", (Exporter,), {})(array, protocol))
-        np.testing.assert_array_equal(found, array)
-        assert np.may_share_memory(found, array)
+        result = convert(MATRIX, type("Foreign", (Exporter,), {})(array, protocol))
+        np.testing.assert_array_equal(result, array)
+        assert np.may_share_memory(result, array)
     broken = type(
         "Broken", (), {"__dlpack__": lambda *_, **__: np.ones(3)[7], "__dlpack_device__": lambda *_: (2, 0)}
     )()

@@ -38,13 +38,13 @@ _CASES = {
 def test_they_hold_what_numpys_hold(text: str) -> None:
     assert NUMPY_DTYPES["bfloat16"] == _B
     cell = f"def f(x: Tensor[(4, 70), bf16], s: bf16, m: Tensor[(4, 70), bool_]):\n    return {text}\n"
-    found = nnmagic.compile(cell, cache=False)(_X, _S, _M)
-    assert (found.dtype, found.shape) == (_CASES[text].dtype, _CASES[text].shape)
-    assert found.tobytes() == np.ascontiguousarray(_CASES[text]).tobytes()
+    result = nnmagic.compile(cell, cache=False)(_X, _S, _M)
+    assert (result.dtype, result.shape) == (_CASES[text].dtype, _CASES[text].shape)
+    assert result.tobytes() == np.ascontiguousarray(_CASES[text]).tobytes()
 
 
 def test_what_is_spread_keeps_its_bits() -> None:
     bits = np.array([0x7F81, 0xFFC1, 0x8000, 0x0001, 0x7F80], np.uint16).view(_B)  # NaNs with a payload, ends
     cell = "def f(x: Tensor[(5, 1), bf16]):\n    return broadcast_to(x, (5, 64))\n"
-    found = nnmagic.compile(cell, cache=False)(bits.reshape(5, 1))
-    assert found.tobytes() == np.repeat(bits, 64).tobytes()
+    result = nnmagic.compile(cell, cache=False)(bits.reshape(5, 1))
+    assert result.tobytes() == np.repeat(bits, 64).tobytes()

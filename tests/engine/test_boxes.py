@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.engine.programs import compiled, recorded
+from tests.engine.programs import compile_text, read_array
 
 #: Measured on real Relay (TVM 0.16); rows that it leaves uninitialised, behind those that are valid, are cut.
 MEASURED = [
@@ -17,9 +17,9 @@ MEASURED = [
 
 @pytest.mark.parametrize("record", MEASURED)
 def test_the_boxes_are_those_of_real_relay(record):
-    found = compiled(record["text"])([recorded(one) for one in record["inputs"]])
-    outputs = [recorded(one) for one in record["outputs"]]
-    for got, wanted in zip(found if isinstance(found, tuple) else (found,), outputs, strict=True):
+    result = compile_text(record["text"])([read_array(one) for one in record["inputs"]])
+    outputs = [read_array(one) for one in record["outputs"]]
+    for got, wanted in zip(result if isinstance(result, tuple) else (result,), outputs, strict=True):
         valid = wanted.shape[0] if 'output_format="onnx"' in record["text"] else None
         assert got.dtype == wanted.dtype
         np.testing.assert_array_equal(got[:valid], wanted)
@@ -42,7 +42,7 @@ def test_all_class_suppression_leaves_the_best_of_boxes_that_overlap(dtype):
     scores = (generator.permuted(np.tile(np.arange(1, 16), (2, 3, 1)), axis=2) / 16).astype(dtype)
     text = f"""def @main(%b: Tensor[(2, ?, 4), {dtype}], %s: Tensor[(2, 3, ?), {dtype}], %n: int32) {{
       vision.all_class_non_max_suppression(%b, %s, %n, 0.25f, 0.1f, output_format="onnx") }}"""
-    program = compiled(text)
+    program = compile_text(text)
     for limit in (0, 2, 100):
         expected = []
         for image in range(2):
@@ -64,7 +64,7 @@ def test_all_class_suppression_leaves_the_best_of_boxes_that_overlap(dtype):
 def test_there_may_be_no_boxes(count):
     text = """def @main(%b: Tensor[(1, ?, 4), float32], %s: Tensor[(1, 2, ?), float32]) {
       vision.all_class_non_max_suppression(%b, %s, 2i64, 0.5f, 0.5f, output_format="tensorflow") }"""
-    selected, scores, total = compiled(text)(
+    selected, scores, total = compile_text(text)(
         [np.ones((1, count, 4), "float32"), np.ones((1, 2, count), "float32")]
     )
     assert (selected.shape, scores.shape, total.item()) == ((1, 2 * count, 2), (1, 2 * count), 2 * count)
@@ -77,18 +77,18 @@ def test_scores_and_counts_may_be_anything():
     boxes[..., 2:] = np.arange(4)[:, None] * 10 + np.array([0, 0, 5, 5])
     text = """def @main(%x: Tensor[(3, 4, 6), float32], %c: Tensor[(3), int32], %i: Tensor[(3, 4), int32]) {
       vision.non_max_suppression(%x, %c, %i, -1, 0.5f, id_index=-1) }"""
-    places, number = compiled(text)(
+    positions, number = compile_text(text)(
         [boxes, np.array([-9, 4, 99], "int32"), np.tile(np.arange(4), (3, 1)).astype("int32")]
     )
     assert number[0] == 0
-    np.testing.assert_array_equal(places[0], -1)
+    np.testing.assert_array_equal(positions[0], -1)
     for row in (1, 2):
-        np.testing.assert_array_equal(np.sort(places[row]), np.arange(4))
+        np.testing.assert_array_equal(np.sort(positions[row]), np.arange(4))
     scores = boxes[:, :1, :4].repeat(2, axis=1)
     scores[:] = [0.5, np.nan, np.inf, -np.inf]
     text = """def @main(%b: Tensor[(3, 4, 4), float32], %s: Tensor[(3, 2, 4), float32]) {
       vision.all_class_non_max_suppression(%b, %s, -1i64, 0.5f, 0f, output_format="onnx") }"""
-    selected, total = compiled(text)([np.ascontiguousarray(boxes[..., 2:]), scores])
+    selected, total = compile_text(text)([np.ascontiguousarray(boxes[..., 2:]), scores])
     assert total == 12
     np.testing.assert_array_equal(selected[:12, 2], [2, 0] * 6)
 
@@ -96,7 +96,7 @@ def test_scores_and_counts_may_be_anything():
 def test_prior_boxes_of_a_size_that_is_known_only_at_the_call():
     text = """def @main(%x: Tensor[(1, 3, ?, ?), float32]) {
       vision.multibox_prior(%x, sizes=[0.5f], ratios=[1f, 4f]) }"""
-    found = compiled(text)([np.zeros((1, 3, 2, 4), "float32")])
-    assert found.shape == (1, 16, 4)
-    np.testing.assert_allclose(found[0, 0], [0.125 - 0.125, 0.25 - 0.25, 0.125 + 0.125, 0.25 + 0.25])
-    np.testing.assert_allclose(found[0, 1], [0.125 - 0.25, 0.25 - 0.125, 0.125 + 0.25, 0.25 + 0.125])
+    result = compile_text(text)([np.zeros((1, 3, 2, 4), "float32")])
+    assert result.shape == (1, 16, 4)
+    np.testing.assert_allclose(result[0, 0], [0.125 - 0.125, 0.25 - 0.25, 0.125 + 0.125, 0.25 + 0.25])
+    np.testing.assert_allclose(result[0, 1], [0.125 - 0.25, 0.25 - 0.125, 0.125 + 0.25, 0.25 + 0.125])

@@ -9,7 +9,7 @@ from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
 from nnmagic.relay.ops.calls import call
 from nnmagic.relay.types import TensorType
-from tests.engine.programs import compiled
+from tests.engine.programs import compile_text
 
 DATA = np.arange(12, dtype="float32").reshape(4, 3)
 X = "%x: Tensor[(4, 3), float32]"
@@ -33,8 +33,8 @@ def test_arange_from_operands(dtype):
     bounds += [] if dtype == "uint8" else [(5, 0, -2), (0, 5, -1), (-3, 2, 1)]
     bounds += [(0.5, 3.25, 0.5), (2, -1, -0.75)] if dtype.startswith("float") else []
     for each in bounds:
-        found = program([np.array(one, dtype) for one in each])
-        np.testing.assert_array_equal(found, np.arange(*each).astype(dtype), strict=True)
+        result = program([np.array(one, dtype) for one in each])
+        np.testing.assert_array_equal(result, np.arange(*each).astype(dtype), strict=True)
 
 
 def test_arange_without_a_step_is_refused():
@@ -59,7 +59,7 @@ def test_strided_set_at_computed_places():
         if shape not in programs:
             vector = "Tensor[(2), int32]"
             programs[shape] = (
-                compiled(f"""def @main({X}, %v: Tensor[{shape}, float32], %b: {vector}, %e: {vector},
+                compile_text(f"""def @main({X}, %v: Tensor[{shape}, float32], %b: {vector}, %e: {vector},
               %s: {vector}) {{ strided_set(%x, %v, %b, %e, %s) }}""")
             )
         bounds = [part.astype("int32") for part in (begin, end, strides)]
@@ -69,19 +69,19 @@ def test_strided_set_at_computed_places():
 
 def test_strided_set_of_values_that_do_not_fit_is_refused():
     vector = "Tensor[(1), int32]"
-    program = compiled(f"""def @main({X}, %v: Tensor[(2, 3), float32], %b: {vector}, %e: {vector},
+    program = compile_text(f"""def @main({X}, %v: Tensor[(2, 3), float32], %b: {vector}, %e: {vector},
       %s: {vector}) {{
       strided_set(%x, %v, %b, %e, %s) }}""")
     with pytest.raises(ValueError, match="the shape of the slice"):
         program([DATA, DATA[:2], *(ints(one, dtype="int32") for one in (0, 3, 1))])
-    found = program([DATA, DATA[2:], *(ints(one, dtype="int32") for one in (0, 2, 1))])
-    np.testing.assert_array_equal(found, DATA[[2, 3, 2, 3]])
+    result = program([DATA, DATA[2:], *(ints(one, dtype="int32") for one in (0, 2, 1))])
+    np.testing.assert_array_equal(result, DATA[[2, 3, 2, 3]])
 
 
 @pytest.mark.parametrize("mode", ["constant", "edge", "reflect"])
 @pytest.mark.parametrize("widths", [[[1, 0], [0, 2]], [[0, 0], [0, 0]], [[2, 3], [1, 1]]])
 def test_pad_by_computed_widths(mode, widths):
-    program = compiled(f"""def @main({X}, %w: Tensor[(2, 2), int32], %v: float32) {{
+    program = compile_text(f"""def @main({X}, %w: Tensor[(2, 2), int32], %v: float32) {{
       dyn.nn.pad(%x, add(%w, %w), %v, pad_width=[], pad_mode="{mode}") }}""")
     half = np.array(widths, "int32")
     if mode == "reflect":
@@ -102,14 +102,14 @@ RESHAPES = [
 
 @pytest.mark.parametrize(("shape", "codes", "expected"), RESHAPES)
 def test_reshape_by_computed_codes(shape, codes, expected):
-    program = compiled(f"""def @main(%x: Tensor[{shape}, float32], %s: Tensor[(2), int64]) {{
+    program = compile_text(f"""def @main(%x: Tensor[{shape}, float32], %s: Tensor[(2), int64]) {{
       dyn.reshape(%x, %s, newshape=[]) }}""")
-    found = program([DATA.reshape(shape), ints(*codes)])
-    np.testing.assert_array_equal(found, DATA.reshape(expected), strict=True)
+    result = program([DATA.reshape(shape), ints(*codes)])
+    np.testing.assert_array_equal(result, DATA.reshape(expected), strict=True)
 
 
 def test_topk_of_no_number_is_everything():
-    program = compiled(
+    program = compile_text(
         f'def @main({X}, %k: int64) {{ dyn.topk(%x, %k, k=None, ret_type="values", dtype="int32") }}'
     )
     for k in (0, -1, 3):
@@ -118,7 +118,7 @@ def test_topk_of_no_number_is_everything():
 
 @pytest.mark.parametrize("dtype", ["int32", "float32"])
 def test_unique_in_the_order_of_the_data(dtype):
-    program = compiled(f"""def @main(%x: Tensor[(?), {dtype}]) {{
+    program = compile_text(f"""def @main(%x: Tensor[(?), {dtype}]) {{
       unique(%x, sorted=False, return_counts=True) }}""")
     for data in ([5, 3, 5, 1, 1, 3, 9, 0], [7] * 8, [2], [], [0, 9, 3, 1, 1, 5, 3, 5]):
         given = np.array(data, dtype)
@@ -140,7 +140,8 @@ def test_dilated_transposed_convolution(stride, dilation):
     data, weight = (
         generator.standard_normal(shape).astype("float32") for shape in ((1, 2, 4, 3), (2, 3, 2, 3))
     )
-    program = compiled(f"""def @main(%x: Tensor[(1, 2, 4, 3), float32], %w: Tensor[(2, 3, 2, 3), float32]) {{
+    program = compile_text(f"""def @main(
+        %x: Tensor[(1, 2, 4, 3), float32], %w: Tensor[(2, 3, 2, 3), float32]) {{
       nn.conv2d_transpose(%x, %w, channels=3, kernel_size=[2, 3], strides=[{stride}, {stride}],
                           padding=[0, 0, 0, 0], dilation=[{dilation}, {dilation}]) }}""")
     expected = np.zeros((1, 3, 3 * stride + dilation + 1, 2 * stride + 2 * dilation + 1))

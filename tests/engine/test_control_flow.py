@@ -11,7 +11,7 @@ import pytest
 import nnmagic
 from nnmagic.engine import EngineError
 from nnmagic.relay import AdtValue
-from tests.engine.programs import VERSION, compiled
+from tests.engine.programs import VERSION, compile_text
 
 LIST = """type L[A] {
   Cons(A, L[A]),
@@ -28,7 +28,7 @@ TOTAL = """def @total(%l: L[float32]) -> float32 {
 NIL = AdtValue("Nil")
 
 
-def listed(items):
+def make_list(items):
     result = NIL
     for item in reversed(items):
         result = AdtValue("Cons", (item, result))
@@ -36,12 +36,12 @@ def listed(items):
 
 
 def items(value):
-    found = []
+    result = []
     while value.constructor == "Cons":
-        found.append(value.fields[0])
+        result.append(value.fields[0])
         value = value.fields[1]
     assert value == NIL
-    return found
+    return result
 
 
 def floats(*values):
@@ -49,8 +49,8 @@ def floats(*values):
 
 
 def test_a_list_is_summed():
-    total = compiled(LIST + TOTAL, entry="total")
-    assert total([listed(floats(1, 2, 3.5))]) == 6.5
+    total = compile_text(LIST + TOTAL, entry="total")
+    assert total([make_list(floats(1, 2, 3.5))]) == 6.5
     assert total([NIL]) == 0
 
 
@@ -69,8 +69,8 @@ def @main(%l: L[Tensor[(2), float32]], %k: Tensor[(2), float32]) -> L[Tensor[(2)
 """
     rows = np.arange(6, dtype="f4").reshape(3, 2)
     k = np.array([2, -1], "f4")
-    found = items(compiled(LIST + text)([listed(list(rows)), k]))
-    np.testing.assert_array_equal(np.stack(found), rows * k)
+    result = items(compile_text(LIST + text)([make_list(list(rows)), k]))
+    np.testing.assert_array_equal(np.stack(result), rows * k)
 
 
 def test_fold_and_reverse_take_constructors_and_globals_as_functions():
@@ -87,7 +87,7 @@ def @main(%l: L[float32]) -> (float32, L[float32]) {
   (@fold(@less_twice, 0f, %l), @fold(%push, Nil, %l))
 }
 """
-    total, backwards = compiled(LIST + text)([listed(floats(1, 2, 4))])
+    total, backwards = compile_text(LIST + text)([make_list(floats(1, 2, 4))])
     assert total == -14
     assert items(backwards) == [4, 2, 1]
 
@@ -101,7 +101,7 @@ def @main(%x: float32, %y: float32) {
   (%one(%y), %two(%x), %one(%x))
 }
 """
-    assert compiled(text)(floats(5, 3)) == (2, -2, 0)
+    assert compile_text(text)(floats(5, 3)) == (2, -2, 0)
 
 
 def test_a_local_loop_carries_tensors():
@@ -117,7 +117,7 @@ def @main(%n: int32, %x: Tensor[(2, 2), float32]) {
     expected = x
     for _ in range(5):
         expected = expected * x + x
-    np.testing.assert_allclose(compiled(text)([np.int32(5), x]), expected, rtol=1e-6)
+    np.testing.assert_allclose(compile_text(text)([np.int32(5), x]), expected, rtol=1e-6)
 
 
 def test_references_are_shared_and_written_in_order():
@@ -134,7 +134,7 @@ def @main(%x: float32) {
   (%before, %middle, %a, %b, ref_read(%r))
 }
 """
-    assert compiled(text)(floats(3)) == (3, 4, 8, 16, 16)
+    assert compile_text(text)(floats(3)) == (3, 4, 8, 16, 16)
 
 
 def test_trees_and_nested_patterns():
@@ -150,20 +150,20 @@ def @main(%t: T[float32]) -> float32 {
 """
     one, two, three, four, five = (np.float32(value) for value in (1, 2, 3, 4, 5))
     small = AdtValue("Node", (AdtValue("Leaf", (one,)), (two, AdtValue("Leaf", (three,)))))
-    assert compiled(text)([AdtValue("Node", (small, (four, AdtValue("Leaf", (five,)))))]) == 123 + 4 + 5
+    assert compile_text(text)([AdtValue("Node", (small, (four, AdtValue("Leaf", (five,)))))]) == 123 + 4 + 5
 
 
 def test_a_match_that_takes_nothing_names_the_constructor():
     text = LIST + "def @main(%l: L[float32]) { match? (%l) { Cons(%h, _) => { %h } } }"
-    head = compiled(text)
-    assert head([listed(floats(7))]) == 7
+    head = compile_text(text)
+    assert head([make_list(floats(7))]) == 7
     with pytest.raises(RuntimeError, match=r"no arm of the match.* takes Nil"):
         head([NIL])
-    assert head([listed(floats(8))]) == 8
+    assert head([make_list(floats(8))]) == 8
 
 
 def test_results_do_not_share_memory_with_arguments():
-    pair = compiled(LIST + "def @main(%x: Tensor[(2), float32]) { let %l = Cons(%x, Nil); (%x, %l) }")
+    pair = compile_text(LIST + "def @main(%x: Tensor[(2), float32]) { let %l = Cons(%x, Nil); (%x, %l) }")
     x = np.zeros(2, "f4")
     first, second = pair([x])
     assert not any(np.shares_memory(x, other) for other in (first, second.fields[0]))
@@ -177,7 +177,7 @@ def @main(%l: L[Tensor[(?, 2), float32]]) -> Tensor[(?, 2), float32] {
 }
 """
     a, b = np.ones((1, 2), "f4"), np.zeros((3, 2), "f4")
-    np.testing.assert_array_equal(compiled(LIST + text)([listed([a, b])]), np.concatenate([a, b]))
+    np.testing.assert_array_equal(compile_text(LIST + text)([make_list([a, b])]), np.concatenate([a, b]))
 
 
 @pytest.mark.parametrize(
@@ -186,13 +186,13 @@ def @main(%l: L[Tensor[(?, 2), float32]]) -> Tensor[(?, 2), float32] {
         (3.0, TypeError, r"must be L\[float32\], made by L.Cons\(...\) or L.Nil\(\), not a float"),
         (AdtValue("Leaf"), TypeError, "'Leaf' is none of its constructors"),
         (AdtValue("Cons", (np.float32(1),)), TypeError, "Cons has 2 fields, .*, not 1"),
-        (listed([np.array(1.0)]), TypeError, r"argument 'l'.Cons\[0\] must be f32"),
+        (make_list([np.array(1.0)]), TypeError, r"argument 'l'.Cons\[0\] must be f32"),
         (
-            listed([np.float32(1)] * 9 + [np.array(1.0)]),
+            make_list([np.float32(1)] * 9 + [np.array(1.0)]),
             TypeError,
             r"'l'.Cons\[1\].*steps.*.Cons\[0\] must be",
         ),
-        (listed([np.ones(2, "f4")]), TypeError, r"Cons\[0\] must be f32, of rank 0"),
+        (make_list([np.ones(2, "f4")]), TypeError, r"Cons\[0\] must be f32, of rank 0"),
     ],
 )
 def test_a_wrong_argument_is_told_with_its_place(value, error, message):
@@ -204,20 +204,20 @@ def test_a_wrong_argument_is_told_with_its_place(value, error, message):
 
 def test_functions_and_references_stay_inside():
     with pytest.raises(EngineError, match="holds a function, which cannot go between Python and Relay"):
-        compiled("def @main(%f: fn (float32) -> float32, %x: float32) { %f(%x) }")
+        compile_text("def @main(%f: fn (float32) -> float32, %x: float32) { %f(%x) }")
     with pytest.raises(EngineError, match="holds a reference"):
-        compiled("def @main(%x: float32) { ref(%x) }")
+        compile_text("def @main(%x: float32) { ref(%x) }")
 
 
 def test_threads_share_a_function():
-    total = compiled(LIST + TOTAL, entry="total")
+    total = compile_text(LIST + TOTAL, entry="total")
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda n: total([listed([np.float32(1)] * n)]), range(0, 200, 5)))
-    assert found == list(range(0, 200, 5))
+        result = list(pool.map(lambda n: total([make_list([np.float32(1)] * n)]), range(0, 200, 5)))
+    assert result == list(range(0, 200, 5))
 
 
 def test_stages_show_the_kernels():
-    total = compiled(LIST + TOTAL, entry="total")
+    total = compile_text(LIST + TOTAL, entry="total")
     assert "total_kernel0" in total.stage("relax")
     assert all(total.stage(name) for name in ("tir", "llvm", "asm"))
 
@@ -226,17 +226,17 @@ def test_stages_show_the_kernels():
 def test_deep_recursion_gives_a_result():
     script = """
         import numpy as np
-        from tests.engine.test_control_flow import LIST, TOTAL, compiled, listed
-        total = compiled(LIST + TOTAL, entry="total")
-        assert total([listed([np.float32(1)] * 20000)]) == 20000
-        loop = compiled('''def @main(%n: int32) {
+        from tests.engine.test_control_flow import LIST, TOTAL, compile_text, make_list
+        total = compile_text(LIST + TOTAL, entry="total")
+        assert total([make_list([np.float32(1)] * 20000)]) == 20000
+        loop = compile_text('''def @main(%n: int32) {
           let %loop = fn (%i: int32, %z: int32) -> int32 {
             if (greater(%i, 0)) { %loop(subtract(%i, 1), add(%z, 2)) } else { %z }
           };
           %loop(%n, 0)
         }''')
         assert loop([np.int32(100000)]) == 200000
-        endless = compiled('''def @main(%x: int32) {
+        endless = compile_text('''def @main(%x: int32) {
           let %f = fn (%i: int32) -> int32 { add(%f(add(%i, 1)), 1) };
           %f(%x)
         }''')

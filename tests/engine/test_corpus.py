@@ -6,7 +6,7 @@ from nnmagic.engine.relax import build
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.text.parser import parse_module
 from nnmagic.relay.values import AdtValue
-from tests.engine.programs import assert_close, drawn, recorded
+from tests.engine.programs import assert_close, make_input, read_array
 from tests.relay.corpus import parameters
 
 #: Programs that real Relay was not run on, or whose recorded numbers are not those of the program.
@@ -25,17 +25,17 @@ def tolerance(record):
     return record.get("rtol", 2e-3 if half else 1e-5), 1e-3 if half else 1e-6
 
 
-def check(found, expected, rtol, atol):
+def check(result, expected, rtol, atol):
     if "tuple" in expected:
-        assert isinstance(found, tuple)
-        for part, wanted in zip(found, expected["tuple"], strict=True):
+        assert isinstance(result, tuple)
+        for part, wanted in zip(result, expected["tuple"], strict=True):
             check(part, wanted, rtol, atol)
     elif "tag" in expected:
-        assert isinstance(found, AdtValue)
-        for part, wanted in zip(found.fields, expected["fields"], strict=True):
+        assert isinstance(result, AdtValue)
+        for part, wanted in zip(result.fields, expected["fields"], strict=True):
             check(part, wanted, rtol, atol)
     else:
-        assert_close(found, recorded(expected), rtol, atol)
+        assert_close(result, read_array(expected), rtol, atol)
 
 
 @pytest.mark.parametrize("record", parameters("programs"))
@@ -43,12 +43,12 @@ def test_a_program_computes_what_real_relay_computed(record):
     executable = build(infer_type(parse_module(record["text"])), "main")
     if record["id"] in NO_NUMBERS or record["outputs"] is None:
         return
-    found = executable([drawn(one) for one in record["inputs"]])
+    result = executable([make_input(one) for one in record["inputs"]])
     outputs = record["outputs"]
     if record.get("compare") == "valid_prefix":  # of unique: the tail of all but the number is uninitialised
         valid = outputs["tuple"][3]["data"][0]
-        found = tuple(part[:valid] for part in (*found[:2], found[4])) + found[2:4]
-        parts = [outputs["tuple"][place] for place in (0, 1, 4)]
+        result = tuple(part[:valid] for part in (*result[:2], result[4])) + result[2:4]
+        parts = [outputs["tuple"][index] for index in (0, 1, 4)]
         cut = [{**part, "shape": [valid], "data": part["data"][:valid]} for part in parts]
         outputs = {"tuple": [*cut, *outputs["tuple"][2:4]]}
-    check(found, {"tuple": outputs} if isinstance(outputs, list) else outputs, *tolerance(record))
+    check(result, {"tuple": outputs} if isinstance(outputs, list) else outputs, *tolerance(record))

@@ -5,7 +5,7 @@ import pytest
 
 from nnmagic.engine import EngineError
 from nnmagic.relay import AdtValue
-from tests.engine.programs import compiled
+from tests.engine.programs import compile_text
 
 LIST = "type L[A] { Cons(A, L[A]), Nil, }\n"
 ROWS = "Tensor[(?, 3), float32]"
@@ -138,17 +138,17 @@ def @main(%x: Tensor[(1, ?, 8), float32], %w: Tensor[(2, ?, 3), float32]) { @con
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_it_runs(name):
     text, arguments, expected = PROGRAMS[name]
-    found = compiled(text)(arguments)
+    result = compile_text(text)(arguments)
     if not isinstance(expected, tuple):
-        found, expected = (found,), (expected,)
-    for one, other in zip(found, expected, strict=True):
+        result, expected = (result,), (expected,)
+    for one, other in zip(result, expected, strict=True):
         np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_does_not_fit_is_refused_when_it_runs(name):
     text, arguments, message = REFUSED[name]
-    executable = compiled(text)
+    executable = compile_text(text)
     for _ in range(2):
         with pytest.raises(ValueError, match=message):
             executable(arguments)
@@ -156,7 +156,7 @@ def test_what_does_not_fit_is_refused_when_it_runs(name):
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "int64", "uint32", "uint64"])
 def test_powers_of_integers(dtype):
-    power = compiled(f"def @main(%x: Tensor[(?), {dtype}], %y: Tensor[(?), {dtype}]) {{ power(%x, %y) }}")
+    power = compile_text(f"def @main(%x: Tensor[(?), {dtype}], %y: Tensor[(?), {dtype}]) {{ power(%x, %y) }}")
     generator = np.random.default_rng(0)
     x, y = (generator.integers(0, high, 300).astype(dtype) for high in (256, 70))
     y[:3] = 0, 1, np.iinfo(dtype).max
@@ -177,20 +177,20 @@ def test_powers_of_integers(dtype):
 )
 def test_a_target_that_llvm_would_complain_of_is_refused_before(target, message, capfd):
     with pytest.raises(EngineError, match=message):
-        compiled("def @main(%x: Tensor[(2), float32]) { tanh(%x) }", target=target)
+        compile_text("def @main(%x: Tensor[(2), float32]) { tanh(%x) }", target=target)
     assert capfd.readouterr().err == ""
 
 
 def test_what_no_memory_holds_is_refused_by_name():
     with pytest.raises(EngineError, match=r"zeros: the result, .* is larger than any memory"):
-        compiled('def @main() { sum(zeros(shape=[1099511627776, 1099511627776], dtype="float32")) }')
+        compile_text('def @main() { sum(zeros(shape=[1099511627776, 1099511627776], dtype="float32")) }')
     with pytest.raises(MemoryError, match="@main: a tensor of this call needs more memory"):
-        compiled('def @main() { sum(zeros(shape=[1099511627776], dtype="float32")) }')([])
+        compile_text('def @main() { sum(zeros(shape=[1099511627776], dtype="float32")) }')([])
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
 def test_permutations_are_inverted(dtype):
-    invert = compiled(f"def @main(%x: Tensor[(?), {dtype}]) {{ invert_permutation(%x) }}")
+    invert = compile_text(f"def @main(%x: Tensor[(?), {dtype}]) {{ invert_permutation(%x) }}")
     order = np.random.default_rng(0).permutation(9).astype(dtype)
     np.testing.assert_array_equal(invert([order]), np.argsort(order))
     assert invert([order[:0]]).shape == (0,)

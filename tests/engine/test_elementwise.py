@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.engine.programs import compiled, numpy_dtype
+from tests.engine.programs import compile_text, numpy_dtype
 
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 SIGNED = ("int8", "int16", "int32", "int64")
@@ -93,7 +93,7 @@ def text(shape, dtype):
     return f"Tensor[({', '.join(map(str, shape))}), {dtype}]" if shape else dtype
 
 
-def applied(call, dtypes, shapes=SHAPES):
+def compile_call(call, dtypes, shapes=SHAPES):
     """Compiles ``call`` (with {0}, {1}, ... for its operands) at every shape; takes rows of operands."""
     names = [[f"%x{row}_{column}" for column in range(len(dtypes))] for row in range(len(shapes))]
     params = [
@@ -102,18 +102,18 @@ def applied(call, dtypes, shapes=SHAPES):
         for name, dtype in zip(row, dtypes, strict=True)
     ]
     calls = [call.format(*row) for row in names]
-    executable = compiled(f"def @main({', '.join(params)}) {{ ({', '.join(calls)},) }}")
+    executable = compile_text(f"def @main({', '.join(params)}) {{ ({', '.join(calls)},) }}")
     return lambda rows: executable([operand for row in rows for operand in row])
 
 
-def assert_same(found, expected, dtype, rtol=0.0, atol=0.0):
+def assert_same(result, expected, dtype, rtol=0.0, atol=0.0):
     """Equal results; NaN equals NaN, and the sign of a zero is left open."""
-    assert found.shape == expected.shape
-    assert found.dtype == numpy_dtype(dtype)
-    if found.dtype.kind in "fV":
-        np.testing.assert_allclose(found.astype("f8"), expected.astype("f8"), rtol=rtol, atol=atol)
+    assert result.shape == expected.shape
+    assert result.dtype == numpy_dtype(dtype)
+    if result.dtype.kind in "fV":
+        np.testing.assert_allclose(result.astype("f8"), expected.astype("f8"), rtol=rtol, atol=atol)
     else:
-        np.testing.assert_array_equal(found, expected)
+        np.testing.assert_array_equal(result, expected)
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -121,10 +121,10 @@ def assert_same(found, expected, dtype, rtol=0.0, atol=0.0):
 def test_mathematics(name, dtype):
     function, (low, high) = MATHEMATICS[name]
     rows = [[values(dtype, shape, seed, low, high)] for seed, shape in enumerate(SHAPES)]
-    for (operand,), found in zip(rows, applied(f"{name}({{0}})", [dtype])(rows), strict=True):
+    for (operand,), result in zip(rows, compile_call(f"{name}({{0}})", [dtype])(rows), strict=True):
         with np.errstate(all="ignore"):
             expected = function(operand.astype("f8")).astype(operand.dtype)
-        assert_same(found, expected, dtype, TOLERANCE[dtype], 1e-3 * TOLERANCE[dtype])
+        assert_same(result, expected, dtype, TOLERANCE[dtype], 1e-3 * TOLERANCE[dtype])
 
 
 @pytest.mark.parametrize("name", ["tanh", "sinh", "asinh", "atanh", "sin", "tan", "asin", "atan", "erf"])
@@ -132,8 +132,8 @@ def test_mathematics(name, dtype):
 def test_odd_functions_keep_their_precision_near_zero(name, dtype):
     x = np.array([0.0, 1e-12, -1e-8, 1e-6, -1e-5, 1e-4, 3e-3, -0.02, 0.1, 0.4], dtype)
     function = MATHEMATICS[name][0]
-    (found,) = applied(f"{name}({{0}})", [dtype], [x.shape])([[x]])
-    np.testing.assert_allclose(found, function(x.astype("f8")), rtol=4e-7 if dtype == "float32" else 1e-14)
+    (result,) = compile_call(f"{name}({{0}})", [dtype], [x.shape])([[x]])
+    np.testing.assert_allclose(result, function(x.astype("f8")), rtol=4e-7 if dtype == "float32" else 1e-14)
 
 
 @pytest.mark.parametrize(
@@ -141,29 +141,29 @@ def test_odd_functions_keep_their_precision_near_zero(name, dtype):
 )
 def test_exact_functions(name, dtype):
     rows = [[values(dtype, shape, seed)] for seed, shape in enumerate(SHAPES)]
-    for (operand,), found in zip(rows, applied(f"{name}({{0}})", [dtype])(rows), strict=True):
+    for (operand,), result in zip(rows, compile_call(f"{name}({{0}})", [dtype])(rows), strict=True):
         with np.errstate(all="ignore"):
             expected = np.asarray(EXACT[name][0](operand))
-        assert_same(found, expected, "bool" if name.startswith("is") else dtype)
+        assert_same(result, expected, "bool" if name.startswith("is") else dtype)
 
 
-def truncated_quotient(a, b):
+def trunc_divide(a, b):
     """As C divides; by zero 0, as NumPy's integer division says."""
     wide = a.astype(object)
     by = np.where(b == 0, 1, b).astype(object)
     quotient = np.vectorize(
         lambda x, y: abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1), otypes=[object]
     )
-    return wrapped(np.where(b == 0, 0, quotient(wide, by)), a.dtype)
+    return wrap(np.where(b == 0, 0, quotient(wide, by)), a.dtype)
 
 
-def truncated_rest(a, b):
+def trunc_mod(a, b):
     by = np.where(b == 0, 1, b).astype(object)
     rest = np.vectorize(lambda x, y: x - abs(x) // abs(y) * (abs(y) if x >= 0 else -abs(y)), otypes=[object])
-    return wrapped(np.where(b == 0, 0, rest(a.astype(object), by)), a.dtype)
+    return wrap(np.where(b == 0, 0, rest(a.astype(object), by)), a.dtype)
 
 
-def wrapped(numbers, dtype):
+def wrap(numbers, dtype):
     """Python integers modulo the dtype's range."""
     bits = dtype.itemsize * 8
     return (
@@ -180,10 +180,10 @@ BINARY = {
     "multiply": (np.multiply, ALL, None),
     "maximum": (np.maximum, ALL, None),
     "minimum": (np.minimum, ALL, None),
-    "divide": (lambda a, b: a / b if a.dtype.kind in "fV" else truncated_quotient(a, b), ALL, None),
-    "trunc_divide": (truncated_quotient, INTEGERS, None),
-    "trunc_mod": (truncated_rest, INTEGERS, None),
-    "mod": (truncated_rest, INTEGERS, None),
+    "divide": (lambda a, b: a / b if a.dtype.kind in "fV" else trunc_divide(a, b), ALL, None),
+    "trunc_divide": (trunc_divide, INTEGERS, None),
+    "trunc_mod": (trunc_mod, INTEGERS, None),
+    "mod": (trunc_mod, INTEGERS, None),
     "floor_divide": (np.floor_divide, INTEGERS, None),
     "floor_mod": (np.mod, INTEGERS, None),
     "bitwise_and": (np.bitwise_and, INTEGERS, None),
@@ -211,14 +211,14 @@ def test_binary(name, dtype):
     rows = [
         [values(dtype, shape, seed), values(dtype, shape, seed + 50)] for seed, shape in enumerate(SHAPES)
     ]
-    call = applied(f"{name}({{0}}, {{1}})", [dtype, dtype])
-    for (left, right), found in zip(rows, call(rows), strict=True):
+    call = compile_call(f"{name}({{0}}, {{1}})", [dtype, dtype])
+    for (left, right), actual in zip(rows, call(rows), strict=True):
         with np.errstate(all="ignore"):
             expected = (
                 np.asarray(function(left, right)) if left.size else left.astype(numpy_dtype(result or dtype))
             )
         narrow = {"float16": 1e-3, "bfloat16": 8e-3}.get(dtype, 0)
-        assert_same(found, expected, result or dtype, rtol=narrow)
+        assert_same(actual, expected, result or dtype, rtol=narrow)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -228,17 +228,17 @@ def test_power_and_divisions_of_floats(dtype):
     calls = ["power", "floor_divide", "floor_mod", "trunc_divide", "trunc_mod", "mod"]
     shape = text(x.shape, dtype)
     body = ", ".join(f"{name}(%x, %y)" for name in calls)
-    found = dict(
-        zip(calls, compiled(f"def @main(%x: {shape}, %y: {shape}) {{ ({body}) }}")([x, y]), strict=True)
+    result = dict(
+        zip(calls, compile_text(f"def @main(%x: {shape}, %y: {shape}) {{ ({body}) }}")([x, y]), strict=True)
     )
     rest = np.fmod(x, y)
     tight = 1e-5 if dtype == "float32" else 1e-12
-    np.testing.assert_allclose(found["power"], np.power(x, y), rtol=tight)
-    np.testing.assert_array_equal(found["floor_divide"], np.floor(x / y))
-    np.testing.assert_array_equal(found["trunc_divide"], np.trunc(x / y))
-    np.testing.assert_allclose(found["floor_mod"], np.mod(x, y), rtol=tight, atol=10 * tight)
-    np.testing.assert_allclose(found["trunc_mod"], rest, rtol=tight, atol=10 * tight)
-    np.testing.assert_allclose(found["mod"], rest, rtol=tight, atol=10 * tight)
+    np.testing.assert_allclose(result["power"], np.power(x, y), rtol=tight)
+    np.testing.assert_array_equal(result["floor_divide"], np.floor(x / y))
+    np.testing.assert_array_equal(result["trunc_divide"], np.trunc(x / y))
+    np.testing.assert_allclose(result["floor_mod"], np.mod(x, y), rtol=tight, atol=10 * tight)
+    np.testing.assert_allclose(result["trunc_mod"], rest, rtol=tight, atol=10 * tight)
+    np.testing.assert_allclose(result["mod"], rest, rtol=tight, atol=10 * tight)
 
 
 @pytest.mark.parametrize(
@@ -251,8 +251,8 @@ def test_broadcasting_is_numpys(left, right):
     program = f"def @main(%x: {text(left, 'float32')}, %y: {text(right, 'float32')}) {{ {body} }}"
     with np.errstate(all="ignore"):
         expected = (x + y, np.maximum(x, y), x < y, np.where(y < x, x, y))
-    for found, wanted in zip(compiled(program)([x, y]), expected, strict=True):
-        np.testing.assert_array_equal(found, wanted)
+    for result, wanted in zip(compile_text(program)([x, y]), expected, strict=True):
+        np.testing.assert_array_equal(result, wanted)
 
 
 @pytest.mark.parametrize("source", ["bool", *FLOATS, *INTEGERS])
@@ -260,8 +260,8 @@ def test_cast(source):
     targets = [dtype for dtype in ("bool", *FLOATS, *INTEGERS) if dtype != source]
     x = np.arange(0, 60).reshape(4, 15).astype(numpy_dtype(source))
     body = ", ".join(f'cast(%x, dtype="{target}")' for target in targets)
-    found = compiled(f"def @main(%x: {text(x.shape, source)}) {{ ({body}) }}")([x])
-    for target, result in zip(targets, found, strict=True):
+    actual = compile_text(f"def @main(%x: {text(x.shape, source)}) {{ ({body}) }}")([x])
+    for target, result in zip(targets, actual, strict=True):
         assert result.dtype == numpy_dtype(target)
         np.testing.assert_array_equal(result, x.astype(numpy_dtype(target)))
 
@@ -273,7 +273,7 @@ def test_cast_rounds_to_nearest_even():
     program = (
         'def @main(%x: Tensor[(4096), float32]) { (cast(%x, dtype="bfloat16"), cast(%x, dtype="float16")) }'
     )
-    brain, half = compiled(program)([x])
+    brain, half = compile_text(program)([x])
     with np.errstate(over="ignore"):
         np.testing.assert_array_equal(brain.view("u2"), x.astype(ml_dtypes.bfloat16).view("u2"))
         np.testing.assert_array_equal(half, x.astype("f2"))
@@ -281,11 +281,11 @@ def test_cast_rounds_to_nearest_even():
 
 def test_clip_keeps_nan_and_limits_to_the_dtypes_range():
     x = np.array([np.nan, -np.inf, -3.0, 0.25, 9.0, np.inf], "f4")
-    found = compiled("def @main(%x: Tensor[(6), float32]) { clip(%x, a_min=-1f, a_max=6f) }")([x])
-    np.testing.assert_array_equal(found, np.clip(x, -1, 6))
+    result = compile_text("def @main(%x: Tensor[(6), float32]) { clip(%x, a_min=-1f, a_max=6f) }")([x])
+    np.testing.assert_array_equal(result, np.clip(x, -1, 6))
     small = np.array([0, 3, 200, 255], "u1")
-    found = compiled("def @main(%x: Tensor[(4), uint8]) { clip(%x, a_min=-5f, a_max=1000f) }")([small])
-    np.testing.assert_array_equal(found, small)
+    result = compile_text("def @main(%x: Tensor[(4), uint8]) { clip(%x, a_min=-5f, a_max=1000f) }")([small])
+    np.testing.assert_array_equal(result, small)
 
 
 REDUCTIONS = {
@@ -309,9 +309,9 @@ def test_reductions(name, dtype):
     function, _ = REDUCTIONS[name]
     x = values(dtype, (4, 3, 37), 11) if name not in ("sum", "prod", "mean") else finite(dtype, (4, 3, 37))
     calls = ", ".join(f"{name}(%x{axes})" for axes in AXES)
-    found = compiled(f"def @main(%x: {text(x.shape, dtype)}) {{ ({calls}) }}")([x])
+    actual = compile_text(f"def @main(%x: {text(x.shape, dtype)}) {{ ({calls}) }}")([x])
     wide = x.astype("f8") if x.dtype.kind in "fV" else x
-    for axes, result in zip(AXES, found, strict=True):
+    for axes, result in zip(AXES, actual, strict=True):
         keyword = {"keepdims": True} if "keepdims" in axes else {}
         if name == "prod" and dtype.startswith("int"):
             keyword["dtype"] = x.dtype
@@ -335,26 +335,26 @@ def test_reductions_over_several_axes_and_the_others():
         "(sum(%x, axis=[0, 2]), sum(%x, axis=[1], exclude=True), "
         "max(%x, axis=[-1, 1], keepdims=True), argmax(%x, axis=[1, 2])) }"
     )
-    total, others, largest, place = compiled(program)([x])
+    total, others, largest, position = compile_text(program)([x])
     np.testing.assert_allclose(total, x.sum((0, 2)))
     np.testing.assert_allclose(others, x.sum((0, 2, 3)))
     np.testing.assert_array_equal(largest, x.max((1, 3), keepdims=True))
-    np.testing.assert_array_equal(place, x.reshape(2, 12, 5).argmax(1))
+    np.testing.assert_array_equal(position, x.reshape(2, 12, 5).argmax(1))
 
 
 def test_the_first_or_the_last_of_equal_elements():
     x = np.array([[1, 5, 5, 0], [7, 7, 7, 7]], "i4")
     program = "argmax(%x, axis=[1]), argmax(%x, axis=[1], select_last_index=True), argmin(%x, axis=[1])"
-    found = compiled(f"def @main(%x: Tensor[(2, 4), int32]) {{ ({program}) }}")([x])
-    assert [result.tolist() for result in found] == [[1, 0], [2, 3], [3, 0]]
+    actual = compile_text(f"def @main(%x: Tensor[(2, 4), int32]) {{ ({program}) }}")([x])
+    assert [result.tolist() for result in actual] == [[1, 0], [2, 3], [3, 0]]
 
 
 def test_integer_means_are_truncated_and_sums_wrap():
     x = np.array([[7, 8, 8], [-7, -8, -8]], "i4")
-    mean = compiled("def @main(%x: Tensor[(2, 3), int32]) { mean(%x, axis=[1]) }")([x])
+    mean = compile_text("def @main(%x: Tensor[(2, 3), int32]) { mean(%x, axis=[1]) }")([x])
     assert mean.tolist() == [7, -7]
     big = np.array([100, 100, 100], "i1")
-    assert compiled("def @main(%x: Tensor[(3), int8]) { sum(%x) }")([big]) == np.sum(big, dtype="i1")
+    assert compile_text("def @main(%x: Tensor[(3), int8]) { sum(%x) }")([big]) == np.sum(big, dtype="i1")
 
 
 def test_what_reductions_over_nothing_give():
@@ -363,9 +363,9 @@ def test_what_reductions_over_nothing_give():
         "(sum(%x, axis=[1]), prod(%x, axis=[1]), "
         "mean(%x, axis=[1]), max(%x, axis=[1]), argmax(%x, axis=[1]), all(%b, axis=[1]), any(%b, axis=[1])) }"
     )
-    found = compiled(program)([np.zeros((2, 0), "f4"), np.zeros((2, 0), bool)])
+    actual = compile_text(program)([np.zeros((2, 0), "f4"), np.zeros((2, 0), bool)])
     expected = [0, 1, np.nan, -np.inf, -1, True, False]
-    for result, wanted in zip(found, expected, strict=True):
+    for result, wanted in zip(actual, expected, strict=True):
         np.testing.assert_array_equal(result, np.full(2, wanted))
 
 
@@ -374,7 +374,7 @@ def test_symbolic_dimensions_may_be_empty(rows, columns):
     program = (
         "(sum(%x, axis=[1]), max(%x, axis=[0]), nn.softmax(%x), nn.matmul(%x, %y, units=None), add(%x, 1f))"
     )
-    executable = compiled(
+    executable = compile_text(
         f"def @main(%x: Tensor[(?, ?), float32], %y: Tensor[(?, 4), float32]) {{ {program} }}"
     )
     generator = np.random.default_rng(2)
@@ -394,9 +394,9 @@ def test_scans(name, dtype):
     x = finite(dtype, (3, 11))
     function = getattr(np, name)
     program = f"({name}(%x, axis=1, exclusive=None), {name}(%x, axis=0, exclusive=None), {name}(%x))"
-    found = compiled(f"def @main(%x: {text(x.shape, dtype)}) {{ {program} }}")([x])
+    actual = compile_text(f"def @main(%x: {text(x.shape, dtype)}) {{ {program} }}")([x])
     expected = [function(x, 1, dtype=dtype), function(x, 0, dtype=dtype), function(x, dtype=dtype)]
-    for result, wanted in zip(found, expected, strict=True):
+    for result, wanted in zip(actual, expected, strict=True):
         assert_same(result, wanted, dtype, rtol=1e-5)
 
 
@@ -406,8 +406,8 @@ def test_variance():
         "def @main(%x: Tensor[(6, 50), float32]) { let %m = mean(%x, axis=[1], keepdims=True); "
         "(variance(%x, %m, axis=[1]), variance(%x, %m, axis=[1], unbiased=True)) }"
     )
-    found, unbiased = compiled(program)([x])
-    np.testing.assert_allclose(found, x.var(1), rtol=1e-3)
+    result, unbiased = compile_text(program)([x])
+    np.testing.assert_allclose(result, x.var(1), rtol=1e-3)
     np.testing.assert_allclose(unbiased, x.var(1, ddof=1), rtol=1e-3)
 
 
@@ -417,7 +417,7 @@ def test_an_unbiased_variance_of_too_few_is_nan(rows):
         f"def @main(%x: Tensor[({rows}, 3), float32]) {{ "
         "variance(%x, mean(%x, axis=[0], keepdims=True), axis=[0], unbiased=True) }"
     )
-    run = compiled(program)
+    run = compile_text(program)
     for count in range(3) if rows == "?" else [rows]:
         x = np.arange(3 * count, dtype="f4").reshape(count, 3) ** 2
         with np.errstate(all="ignore"), warnings.catch_warnings():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.engine.programs import compiled
+from tests.engine.programs import compile_text
 
 NUMBERS = [0, -0.0, 1, -1, 3, -3, 7, -7, 1e8, 1e10, 0.1, 0.7, -0.7, 2.5, np.inf, -np.inf, np.nan, 1e-30]
 CALLS = {
@@ -35,8 +35,8 @@ def test_two_tensors(dtype):
         numbers = np.array(NUMBERS).astype(dtype)
         x, y = (np.ascontiguousarray(one.ravel()) for one in np.meshgrid(numbers, numbers))
         kind = f"Tensor[({x.size}), {dtype}]"
-        found = compiled(f"def @main(%x: {kind}, %y: {kind}) {{ {body('%x', '%y')} }}")([x, y])
-        for (name, function), result in zip(CALLS.items(), found, strict=True):
+        actual = compile_text(f"def @main(%x: {kind}, %y: {kind}) {{ {body('%x', '%y')} }}")([x, y])
+        for (name, function), result in zip(CALLS.items(), actual, strict=True):
             if name == "trunc_divide" and dtype == "float16":  # NumPy rounds the quotient to float16 first
                 continue
             np.testing.assert_array_equal(result, function(x, y), err_msg=name)
@@ -48,20 +48,20 @@ def test_two_tensors(dtype):
 def test_a_constant_and_a_tensor(constant):
     x, number = np.array(NUMBERS, "f4"), np.float32(constant)
     kind = f"Tensor[({x.size}), float32]"
-    found = compiled(f"def @main(%x: {kind}, %c: float32) {{ {body('%x', '%c')} }}")([x, number])
+    result = compile_text(f"def @main(%x: {kind}, %c: float32) {{ {body('%x', '%c')} }}")([x, number])
     literal = f"{constant}f"
     text = f"def @main(%x: {kind}) {{ ({body('%x', literal)}, {body(literal, '%x')}) }}"
-    right, left = compiled(text)([x])
+    right, left = compile_text(text)([x])
     with np.errstate(all="ignore"):
-        for place, (name, function) in enumerate(CALLS.items()):
+        for index, (name, function) in enumerate(CALLS.items()):
             expected = function(x, number)
-            np.testing.assert_array_equal(found[place], expected, err_msg=name)
-            np.testing.assert_array_equal(right[place], expected, err_msg=name)
-            np.testing.assert_array_equal(left[place], function(number, x), err_msg=name)
+            np.testing.assert_array_equal(result[index], expected, err_msg=name)
+            np.testing.assert_array_equal(right[index], expected, err_msg=name)
+            np.testing.assert_array_equal(left[index], function(number, x), err_msg=name)
             if name in SIGNED:
-                same_signs(found[place], expected)
-                same_signs(right[place], expected)
-                same_signs(left[place], function(number, x))
+                same_signs(result[index], expected)
+                same_signs(right[index], expected)
+                same_signs(left[index], function(number, x))
 
 
 @pytest.mark.parametrize("constant", [1.0, -1.0, 0.5, -2.0, np.inf, -np.inf])
@@ -73,9 +73,9 @@ def test_floored_quotients_in_a_chain(constant):
     text = f"def @main(%x: {kind}) {{ negative(floor_divide(negative(%x), {number})) }}"
     with np.errstate(all="ignore"):
         expected = -np.floor_divide(-x, np.float32(constant))
-    found = compiled(text)([x])
-    np.testing.assert_array_equal(found, expected)
-    same_signs(found, expected)
+    result = compile_text(text)([x])
+    np.testing.assert_array_equal(result, expected)
+    same_signs(result, expected)
 
 
 def test_a_rest_that_is_used_often():
@@ -85,4 +85,4 @@ def test_a_rest_that_is_used_often():
     x = np.array(NUMBERS)
     with np.errstate(all="ignore"):
         rest = np.mod(x, 0.7)
-        np.testing.assert_array_equal(compiled(text)([x]), rest * rest + np.mod(rest, rest))
+        np.testing.assert_array_equal(compile_text(text)([x]), rest * rest + np.mod(rest, rest))

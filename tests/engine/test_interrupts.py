@@ -1,4 +1,4 @@
-"""Interrupts while TVM is imported, and while it compiles, in a child: what is compiled afterwards works."""
+"""Interrupts while TVM is imported, compiles, or hangs, in a child: what is compiled afterwards works."""
 
 import subprocess
 import sys
@@ -70,3 +70,118 @@ def test_a_compilation_is_interrupted_anywhere():
         [sys.executable, "-W", "ignore", "-c", MANY], capture_output=True, text=True, timeout=300, check=False
     )
     assert (done.returncode, done.stdout) == (0, "True True\n"), done.stderr[-2000:]
+
+
+STUCK = """
+import ctypes, faulthandler, os, signal, sys, threading
+import numpy as np
+import nnmagic
+from nnmagic.engine.relax.codegen import relax_pipeline
+
+faulthandler.dump_traceback_later(120, exit=True)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+begun = threading.Event()
+
+
+def interrupt():
+    begun.wait()
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def hang(*_):
+    begun.set()
+    ctypes.CDLL(None).sleep(1000)  # as TVM: in C, without Python's lock
+
+
+usual, relax_pipeline.fuse_kernels = relax_pipeline.fuse_kernels, hang
+threading.Thread(target=interrupt).start()
+try:
+    nnmagic.compile("def f(x: Tensor[(2,), f32]):\\n    return x + 1\\n", cache=False)
+except KeyboardInterrupt:
+    print("stopped")
+relax_pipeline.fuse_kernels = usual
+source = "def f(x: Tensor[('n',), f32]):\\n    return x + constant\\n"
+f = nnmagic.compile(source, namespace={"constant": np.float32(5)}, cache=False)
+print(f(np.ones(2, "f")))
+source = "def f(n: i32) -> i32:\\n    return 1 if n < 2 else f(n - 1) + f(n - 2)\\n"
+print(nnmagic.compile(source, cache=False)(np.int32(9)))
+
+import subprocess
+started = subprocess.Popen
+
+
+def start(*args, **options):
+    process = started(*args, **options)
+    os.kill(os.getpid(), signal.SIGINT)
+    return process
+
+
+subprocess.Popen = start
+try:
+    nnmagic.compile("def f(x: Tensor[(2,), f32]):\\n    return x + 3\\n", cache=False)
+except KeyboardInterrupt:
+    print("stopped again")
+subprocess.Popen = started
+try:
+    nnmagic.compile(source, namespace={"constant": 2.0}, target={"kind": "cuda"}, cache=False)
+except nnmagic.EngineError as error:
+    print(type(error).__name__)
+sys.exit(7)
+"""
+
+
+def test_a_compilation_that_hangs_is_left_and_others_go_on():
+    """They run in another process, as long as the thread that hangs is there."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", STUCK],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    expected = "stopped\n[6. 6.]\n55\nstopped again\nEngineError\n"
+    assert (done.returncode, done.stdout) == (7, expected), done.stderr[-2000:]
+
+
+LONG = """
+import faulthandler, os, signal, threading
+import numpy as np
+import nnmagic
+
+faulthandler.dump_traceback_later(200, exit=True)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+text = "def f(x: Tensor[(2,), f32]):\\n    return x + 1\\n"
+nnmagic.compile(text, cache=False)
+threading.Timer(3, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    nnmagic.compile({source!r}, cache=False)
+    threading.Event().wait()
+except KeyboardInterrupt:
+    print("stopped")
+print(nnmagic.compile(text.replace("1", "5"), cache=False)(np.ones(2, "f")))
+"""
+
+SOURCES = {
+    "many parts": "def f(x: Tensor[(5000,), f32]):\n    return split(x, 5000)[3]\n",
+    "a large window": (
+        "def f(x: Tensor[(1, 1, 600, 600), f32], w: Tensor[(1, 1, 512, 512), f32]):\n"
+        "    return conv2d(x, w)\n"
+    ),
+    "a grid of named sizes": (
+        'def f(x: Tensor[("n",), f32], y: Tensor[("m",), f32], z: Tensor[("k",), f32]):\n'
+        "    return meshgrid(x, y, z)\n"
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SOURCES)
+def test_long_compilations_are_interrupted(name):
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", LONG.format(source=SOURCES[name])],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "stopped\n[6. 6.]\n"), done.stderr[-2000:]

@@ -30,9 +30,9 @@ def test_calls_that_look_alike(case: str) -> None:
     text = CASES[case]
     square = "Tensor[(2, 2), f32]"
     source = f"def f(x: {square}, y: {square}):\n    return {text}\n"
-    found = nnmagic.compile(source, namespace={"np": np}, cache=False)(X, Y)
+    result = nnmagic.compile(source, namespace={"np": np}, cache=False)(X, Y)
     names = {name: getattr(np, name) for name in ("exp", "tanh", "maximum", "minimum", "concatenate")}
-    for one, other in zip(found, eval(text, {"x": X, "y": Y, "np": np, **names}), strict=True):
+    for one, other in zip(result, eval(text, {"x": X, "y": Y, "np": np, **names}), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5)
         np.testing.assert_array_equal(np.signbit(one), np.signbit(other))
 

@@ -18,7 +18,7 @@ from nnmagic.relay.ops.calls import call
 from nnmagic.relay.text.parser import parse_module
 from nnmagic.relay.types import TensorType
 from nnmagic.relay.values import AdtValue
-from tests.engine.programs import assert_close, drawn, recorded
+from tests.engine.programs import assert_close, make_input, read_array
 from tests.relay.corpus import parameters
 
 VERSION = '#[version = "0.0.5"]\n'
@@ -31,7 +31,7 @@ def build(text, entry="main", **options):
     return legacy_relay.build(infer_type(parse_module(VERSION + text)), entry, **options)
 
 
-def built(module, entry="main"):
+def build_typed(module, entry="main"):
     return legacy_relay.build(infer_type(module), entry)
 
 
@@ -88,8 +88,8 @@ def test_results_are_new_arrays():
 
 @with_relay
 def test_empty_arrays():
-    found = build("def @main(%x: Tensor[(0, 3), float32]) { exp(%x) }")([np.zeros((0, 3), "float32")])
-    assert (found.shape, found.dtype) == ((0, 3), np.float32)
+    result = build("def @main(%x: Tensor[(0, 3), float32]) { exp(%x) }")([np.zeros((0, 3), "float32")])
+    assert (result.shape, result.dtype) == ((0, 3), np.float32)
 
 
 @with_relay
@@ -99,9 +99,9 @@ def test_empty_arrays():
 def test_bool_and_bfloat16(body):
     executable = build(f"def @main(%x: Tensor[(2), bfloat16], %c: bool) {{ {body} }}")
     x = np.array([0.5, 3], ml_dtypes.bfloat16)
-    found = executable([x, np.True_])
-    assert found.dtype == ml_dtypes.bfloat16
-    np.testing.assert_array_equal(found, x + x)
+    result = executable([x, np.True_])
+    assert result.dtype == ml_dtypes.bfloat16
+    np.testing.assert_array_equal(result, x + x)
 
 
 @with_relay
@@ -133,7 +133,7 @@ def @main(%l: List[(float32, int32)]) -> List[(float32, int32)] {
 """
 
 
-def listed(*items):
+def make_list(*items):
     value = AdtValue("Nil")
     for item in reversed(items):
         value = AdtValue("Cons", (item, value))
@@ -142,12 +142,12 @@ def listed(*items):
 
 @with_relay
 def test_data_types_go_in_and_come_out():
-    found = build(LISTS)([listed(*((np.float32(i), np.int32(i)) for i in range(200)))])
+    result = build(LISTS)([make_list(*((np.float32(i), np.int32(i)) for i in range(200)))])
     for i in range(200):
-        assert found.constructor == "Cons"
-        (number, index), found = found.fields
+        assert result.constructor == "Cons"
+        (number, index), result = result.fields
         assert (number, index) == (2 * i, i + 1)
-    assert found == AdtValue("Nil")
+    assert result == AdtValue("Nil")
 
 
 @with_relay
@@ -207,22 +207,24 @@ def test_scalars_are_exact(value):
     for dtype in ("float32", "float64"):
         given = np.array(value, dtype)
         x = Var("x", TensorType((), dtype))
-        found = built(Module({"main": Function((x,), call("maximum", [constant(given), constant(given)]))}))
-        assert found([given]).tobytes() == given.tobytes() or math.isnan(value)
-        assert math.isnan(found([given])) == math.isnan(value)
+        result = build_typed(
+            Module({"main": Function((x,), call("maximum", [constant(given), constant(given)]))})
+        )
+        assert result([given]).tobytes() == given.tobytes() or math.isnan(value)
+        assert math.isnan(result([given])) == math.isnan(value)
 
 
 @with_relay
 def test_integers_are_exact():
     for given in (np.int64(-(2**63)), np.int64(2**63 - 1), np.uint8(255), np.int16(-(2**15))):
-        assert built(Module({"main": Function((), constant(given))}))([]) == given
+        assert build_typed(Module({"main": Function((), constant(given))}))([]) == given
 
 
 @with_relay
 @pytest.mark.parametrize("low", [1 / 3, 1e-300, -1e300, -math.inf])
 def test_attributes_are_exact(low):
     x = Var("x", TensorType((1,), "float64"))
-    executable = built(Module({"main": Function((x,), call("clip", [x], a_min=low, a_max=math.inf))}))
+    executable = build_typed(Module({"main": Function((x,), call("clip", [x], a_min=low, a_max=math.inf))}))
     assert executable([np.array([-1e300])]) == max(low, -1e300)
 
 
@@ -235,7 +237,7 @@ def test_names_that_are_no_identifiers_to_relay():
     y = Var("y.0", TensorType((), "float32"))
     outer = Function((y,), Call(GlobalVar("größer"), (Call(GlobalVar("gr__er"), (y,)),)))
     module = Module({"größer": inner("exp"), "gr__er": inner("cos"), "main": outer})
-    np.testing.assert_allclose(built(module)([np.float32(0)]), math.e, rtol=1e-6)
+    np.testing.assert_allclose(build_typed(module)([np.float32(0)]), math.e, rtol=1e-6)
 
 
 @with_relay
@@ -247,7 +249,7 @@ def test_graphs_whose_text_relay_cannot_read():
     branch = If(call("less", [x, constant(0.0)]), call("negative", [shared]), x)
     early = call("add", [branch, call("negative", [shared])])
     for body, expected in [(nested, np.tanh(2 * np.exp(0.5))), (early, 0.5 - np.exp(0.5))]:
-        executable = built(Module({"main": Function((x,), body)}))
+        executable = build_typed(Module({"main": Function((x,), body)}))
         np.testing.assert_allclose(executable([np.float32(0.5)]), expected, rtol=1e-6)
 
 
@@ -258,7 +260,7 @@ def test_a_chain_too_deep_for_relay_is_refused():
     for _ in range(20_000):
         body = call("negative", [body])
     with pytest.raises(EngineError, match="no chain of more than"):
-        built(Module({"main": Function((x,), body)}))
+        build_typed(Module({"main": Function((x,), body)}))
 
 
 @with_relay
@@ -330,21 +332,26 @@ def test_the_corpus_computes_what_was_measured(record):
             raise
         return
     if record["outputs"] is not None and record["id"] not in NOT_MEASURED:
-        found = executable([drawn(one) for one in record["inputs"]])
+        result = executable([make_input(one) for one in record["inputs"]])
         valid = 3 if record.get("compare") == "valid_prefix" else None
         check(
-            found, record["outputs"], record.get("rtol", 2e-3 if "f16" in record["features"] else 1e-5), valid
+            result,
+            record["outputs"],
+            record.get("rtol", 2e-3 if "f16" in record["features"] else 1e-5),
+            valid,
         )
 
 
-def check(found, expected, rtol, valid):
+def check(result, expected, rtol, valid):
     """A result against a record: an array, a list or ``tuple`` of results, or ``fields`` of a data type."""
     parts = expected if isinstance(expected, list) else expected.get("tuple", expected.get("fields"))
     if parts is None:
-        wanted = recorded(expected)
-        assert_close(found[:valid] if valid else found, wanted[:valid] if valid else wanted, rtol, rtol / 10)
+        wanted = read_array(expected)
+        assert_close(
+            result[:valid] if valid else result, wanted[:valid] if valid else wanted, rtol, rtol / 10
+        )
         return
     if "tag" in expected:
-        assert isinstance(found, AdtValue)
-    for part, wanted in zip(found.fields if isinstance(found, AdtValue) else found, parts, strict=True):
+        assert isinstance(result, AdtValue)
+    for part, wanted in zip(result.fields if isinstance(result, AdtValue) else result, parts, strict=True):
         check(part, wanted, rtol, valid)

@@ -9,9 +9,9 @@ import nnmagic
 from tests.relay.corpus import FOLDER, models
 
 
-def drawn(place, name, shape, scale):
-    """The weights for which real Relay was measured, by the parameter's place, name and shape."""
-    generator = np.random.default_rng(1000 + place)
+def draw_weights(index, name, shape, scale):
+    """The weights for which real Relay was measured, by the parameter's index, name and shape."""
+    generator = np.random.default_rng(1000 + index)
     if "var" in name or "gamma" in name:
         return generator.uniform(0.5, 1.5, shape).astype("float32")
     values = generator.standard_normal(shape)
@@ -28,12 +28,12 @@ def test_a_model_computes_what_real_relay_computed(name):
     compiled = nnmagic.compile(module)
     scale = 0.3 if name == "resnet18" else 2.0
     params = module.functions["main"].params
-    arguments = [drawn(i, p.name_hint, p.type_annotation.shape, scale) for i, p in enumerate(params)]
+    arguments = [draw_weights(i, p.name_hint, p.type_annotation.shape, scale) for i, p in enumerate(params)]
     result = compiled(*arguments)
     results = result if isinstance(result, tuple) else (result,)
     expected = json.loads((FOLDER / "models" / f"{name}.expected.json").read_text())
     assert len(results) == len(expected)
-    for found, record in zip(results, expected, strict=True):
-        assert (list(found.shape), str(found.dtype)) == (record["shape"], record["dtype"])
-        np.testing.assert_allclose(found.ravel()[:512], record["first"], rtol=1e-4, atol=1e-6)
-        np.testing.assert_allclose(np.abs(found.astype("float64")).sum(), record["abs_sum"], rtol=1e-4)
+    for actual, record in zip(results, expected, strict=True):
+        assert (list(actual.shape), str(actual.dtype)) == (record["shape"], record["dtype"])
+        np.testing.assert_allclose(actual.ravel()[:512], record["first"], rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(np.abs(actual.astype("float64")).sum(), record["abs_sum"], rtol=1e-4)

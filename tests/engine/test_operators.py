@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from nnmagic.engine import EngineError
-from tests.engine.programs import compiled, numpy_dtype
+from tests.engine.programs import compile_text, numpy_dtype
 
 TOLERANCE = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 2e-5, "float64": 1e-12}
 
 
-def drawn(dtype, *shape, seed=0):
+def draw_values(dtype, *shape, seed=0):
     generator = np.random.default_rng([seed, *shape])
     if dtype.startswith(("int", "uint")):
         return generator.integers(0, 7, shape).astype(dtype)
@@ -24,48 +24,48 @@ def tensor(array):
 def run(body, **arrays):
     """The results of a body whose variables are the arrays."""
     params = ", ".join(f"%{name}: {tensor(array)}" for name, array in arrays.items())
-    return compiled(f"def @main({params}) {{ {body} }}")(list(arrays.values()))
+    return compile_text(f"def @main({params}) {{ {body} }}")(list(arrays.values()))
 
 
-def assert_close(found, expected, tolerance=2e-5):
-    assert found.shape == expected.shape
-    np.testing.assert_allclose(found.astype("f8"), expected.astype("f8"), rtol=tolerance, atol=tolerance)
+def assert_close(result, expected, tolerance=2e-5):
+    assert result.shape == expected.shape
+    np.testing.assert_allclose(result.astype("f8"), expected.astype("f8"), rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize(("m", "k", "n"), [(2, 3, 4), (1, 1, 1), (17, 33, 5), (3, 0, 2), (0, 3, 2)])
 def test_matrix_products(dtype, m, k, n):
-    a, b = drawn(dtype, m, k), drawn(dtype, k, n)
+    a, b = draw_values(dtype, m, k), draw_values(dtype, k, n)
     wide = a.astype("f8") @ b.astype("f8")
     body = (
         "(nn.matmul(%a, %b, units=None), nn.dense(%a, %w, units=None), "
         "nn.matmul(%t, %w, units=None, transpose_a=True, transpose_b=True))"
     )
-    for found in run(body, a=a, b=b, w=np.ascontiguousarray(b.T), t=np.ascontiguousarray(a.T)):
-        assert found.dtype == a.dtype
-        assert_close(found, wide, TOLERANCE[dtype])
+    for result in run(body, a=a, b=b, w=np.ascontiguousarray(b.T), t=np.ascontiguousarray(a.T)):
+        assert result.dtype == a.dtype
+        assert_close(result, wide, TOLERANCE[dtype])
 
 
 def test_batched_and_integer_products():
-    a, b = drawn("float32", 4, 2, 3), drawn("float32", 1, 5, 3)
+    a, b = draw_values("float32", 4, 2, 3), draw_values("float32", 1, 5, 3)
     assert_close(run("nn.batch_matmul(%a, %b, transpose_b=True)", a=a, b=b), a @ b.transpose(0, 2, 1))
     x = np.full((2, 300), 100, "i1")
-    found = run('nn.dense(%x, %x, units=None, out_dtype="int32")', x=x)
-    np.testing.assert_array_equal(found, np.full((2, 2), 300 * 100 * 100, "i4"))
+    result = run('nn.dense(%x, %x, units=None, out_dtype="int32")', x=x)
+    np.testing.assert_array_equal(result, np.full((2, 2), 300 * 100 * 100, "i4"))
 
 
 def test_a_product_of_matrices_that_do_not_fit_is_refused():
     with pytest.raises(EngineError, match=r"nn\.dense: the inner dimensions differ"):
-        run("nn.dense(%a, %b, units=None)", a=drawn("float32", 2, 3), b=drawn("float32", 4, 5))
+        run("nn.dense(%a, %b, units=None)", a=draw_values("float32", 2, 3), b=draw_values("float32", 4, 5))
     params = "%a: Tensor[(2, ?), float32], %b: Tensor[(?, 4), float32]"
     program = f"def @main({params}) {{ nn.matmul(%a, %b, units=None) }}"
     with pytest.raises(ValueError, match=r"nn\.matmul: the inner dimensions differ"):
-        compiled(program)([drawn("float32", 2, 3), drawn("float32", 5, 4)])
+        compile_text(program)([draw_values("float32", 2, 3), draw_values("float32", 5, 4)])
 
 
 def test_shapes_that_turn_out_not_to_broadcast_are_refused():
-    add = compiled("def @main(%a: Tensor[(?), float32], %b: Tensor[(?), float32]) { add(%a, %b) }")
-    one, three, four = (drawn("float32", size) for size in (1, 3, 4))
+    add = compile_text("def @main(%a: Tensor[(?), float32], %b: Tensor[(?), float32]) { add(%a, %b) }")
+    one, three, four = (draw_values("float32", size) for size in (1, 3, 4))
     np.testing.assert_array_equal(add([one, three]), one + three)
     np.testing.assert_array_equal(add([three, one]), three + one)
     np.testing.assert_array_equal(add([three, three]), three + three)
@@ -81,7 +81,7 @@ def softmax(x, axis):
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
 def test_activations(dtype):
-    x = drawn(dtype, 3, 5, 7)
+    x = draw_values(dtype, 3, 5, 7)
     wide = x.astype("f8")
     body = "(nn.softmax(%x), nn.softmax(%x, axis=1), nn.log_softmax(%x), nn.leaky_relu(%x, alpha=0.1f))"
     expected = (
@@ -90,16 +90,16 @@ def test_activations(dtype):
         np.log(softmax(wide, -1)),
         np.where(wide > 0, wide, wide * 0.1),
     )
-    for found, wanted in zip(run(body, x=x), expected, strict=True):
-        assert found.dtype == x.dtype
-        assert_close(found, wanted, TOLERANCE[dtype])
+    for result, wanted in zip(run(body, x=x), expected, strict=True):
+        assert result.dtype == x.dtype
+        assert_close(result, wanted, TOLERANCE[dtype])
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
 def test_normalisation(dtype):
-    x = (drawn(dtype, 4, 6, 5) * np.asarray(0.5, numpy_dtype(dtype))).astype(numpy_dtype(dtype))
-    g, b, m = (drawn(dtype, 6, seed=seed) for seed in (1, 2, 3))
-    v = np.abs(drawn(dtype, 6, seed=4)) + np.asarray(0.5, x.dtype)
+    x = (draw_values(dtype, 4, 6, 5) * np.asarray(0.5, numpy_dtype(dtype))).astype(numpy_dtype(dtype))
+    g, b, m = (draw_values(dtype, 6, seed=seed) for seed in (1, 2, 3))
+    v = np.abs(draw_values(dtype, 6, seed=4)) + np.asarray(0.5, x.dtype)
     wide, gw, bw, mw, vw = (array.astype("f8") for array in (x, g, b, m, v))
     column = (slice(None), None)
     batch = (wide - mw[column]) / np.sqrt(vw[column] + 1e-5) * gw[column] + bw[column]
@@ -115,10 +115,10 @@ def test_normalisation(dtype):
         "let %n = nn.batch_norm(%x, %g, %b, %m, %v); (%n.0, %n.1, %n.2, nn.layer_norm(%x, %g, %b, axis=1), "
         "nn.instance_norm(%x, %g, %b), nn.group_norm(%x, %g, %b, num_groups=2))"
     )
-    found = run(body, x=x, g=g, b=b, m=m, v=v)
+    actual = run(body, x=x, g=g, b=b, m=m, v=v)
     scale = lambda values: values * gw[column] + bw[column]  # noqa: E731
     expected = [batch, mw, vw, scale(standard(1)), scale(standard(2)), scale(grouped.reshape(4, 6, 5))]
-    for result, wanted in zip(found, expected, strict=True):
+    for result, wanted in zip(actual, expected, strict=True):
         assert_close(result, wanted, 2 * TOLERANCE[dtype])
 
 
@@ -144,19 +144,19 @@ def windows(x, size, stride, pad, dilation=1, fill=0.0):
     [(1, 0, 1, 1), (2, 1, 1, 1), (1, 2, 2, 1), (1, 1, 1, 2), (1, 1, 1, 4)],
 )
 def test_conv2d(dtype, stride, pad, dilation, groups):
-    x, w = drawn(dtype, 2, 4, 9, 7), drawn(dtype, 8, 4 // groups, 3, 3)
+    x, w = draw_values(dtype, 2, 4, 9, 7), draw_values(dtype, 8, 4 // groups, 3, 3)
     attrs = f"strides={[stride] * 2}, padding={[pad] * 4}, dilation={[dilation] * 2}, groups={groups}"
     body = f"nn.conv2d(%x, %w, {attrs})"
     view = windows(x.astype("f8"), 3, stride, pad, dilation)
     split = zip(np.split(view, groups, 1), np.split(w.astype("f8"), groups, 0), strict=True)
     expected = np.concatenate([np.einsum("ncrskl,ockl->nors", part, kernel) for part, kernel in split], 1)
-    found = run(body, x=x, w=w)
-    assert found.dtype == x.dtype
-    assert_close(found, expected, TOLERANCE[dtype])
+    result = run(body, x=x, w=w)
+    assert result.dtype == x.dtype
+    assert_close(result, expected, TOLERANCE[dtype])
 
 
 def test_pooling():
-    x = drawn("float32", 2, 3, 8, 8)
+    x = draw_values("float32", 2, 3, 8, 8)
     size = "pool_size=[3, 3], strides=[2, 2], padding=[1, 1, 1, 1]"
     body = (
         f"(nn.max_pool2d(%x, {size}), nn.avg_pool2d(%x, {size}), "
@@ -173,8 +173,8 @@ def test_pooling():
         x.max((2, 3), keepdims=True),
         windows(x, 2, 2, 0).mean((-1, -2)),
     ]
-    for found, wanted in zip(run(body, x=x), expected, strict=True):
-        assert_close(found, wanted)
+    for result, wanted in zip(run(body, x=x), expected, strict=True):
+        assert_close(result, wanted)
 
 
 X = np.arange(24, dtype="i4").reshape(2, 3, 4)
@@ -235,8 +235,8 @@ def test_shaping_with_every_shape_known():
         part for wanted in SHAPING.values() for part in (wanted if isinstance(wanted, tuple) else (wanted,))
     ]
     parts = run(f"({', '.join(bodies)})", x=X)
-    found = [one for part in parts for one in (part if isinstance(part, tuple) else (part,))]
-    for result, wanted in zip(found, flat, strict=True):
+    actual = [one for part in parts for one in (part if isinstance(part, tuple) else (part,))]
+    for result, wanted in zip(actual, flat, strict=True):
         assert result.dtype == wanted.dtype
         np.testing.assert_array_equal(result, wanted)
 
@@ -257,7 +257,7 @@ def test_shaping_with_every_shape_known():
     ],
 )
 def test_shaping_of_an_unknown_number_of_rows(body):
-    executable = compiled(f"def @main(%x: Tensor[(?, 3), int32]) {{ {body} }}")
+    executable = compile_text(f"def @main(%x: Tensor[(?, 3), int32]) {{ {body} }}")
     numpy = {
         "reshape": lambda x: x.reshape(-1),
         "transpose": lambda x: x.T,
@@ -275,7 +275,7 @@ def test_shaping_of_an_unknown_number_of_rows(body):
 
 
 def test_taking_and_gathering():
-    x = drawn("float32", 4, 5)
+    x = draw_values("float32", 4, 5)
     i = np.array([[0, 3], [2, 1]], "i4")
     body = (
         "(take(%x, %i), take(%x, %i, axis=1), take(%x, %i, axis=0), gather(%x, %j, axis=0), "
@@ -283,9 +283,9 @@ def test_taking_and_gathering():
     )
     j = np.array([[0, 1, 2, 3, 0], [3, 2, 1, 0, 3]], "i8")
     p, r = np.array([[0, 3, 1], [4, 0, 2]], "i4"), np.array([1, 3], "i4")
-    found = run(body, x=x, i=i, j=j, p=p, r=r)
+    actual = run(body, x=x, i=i, j=j, p=p, r=r)
     expected = [x.ravel()[i], x[:, i], x[i], np.take_along_axis(x, j, 0), x[p[0], p[1]], x[r, r]]
-    for result, wanted in zip(found, expected, strict=True):
+    for result, wanted in zip(actual, expected, strict=True):
         np.testing.assert_array_equal(result, wanted)
 
 
@@ -329,11 +329,11 @@ def test_scattering():
 @pytest.mark.parametrize("dtype", [*TOLERANCE, "int8", "uint16", "int32", "int64", "uint32", "uint64"])
 def test_sorting(dtype):
     x = np.random.default_rng(4).permutation(60).reshape(3, 20).astype(numpy_dtype(dtype))
-    found = run('(sort(%x), topk(%x, k=4, dtype="int32"), searchsorted(%s, %x))', x=x, s=np.sort(x, 1))
-    ordered, (largest, places), where = found
+    result = run('(sort(%x), topk(%x, k=4, dtype="int32"), searchsorted(%s, %x))', x=x, s=np.sort(x, 1))
+    ordered, (largest, positions), where = result
     np.testing.assert_array_equal(ordered, np.sort(x))
     np.testing.assert_array_equal(largest, np.sort(x)[:, :-5:-1])
-    np.testing.assert_array_equal(places, np.argsort(x)[:, :-5:-1])
+    np.testing.assert_array_equal(positions, np.argsort(x)[:, :-5:-1])
     np.testing.assert_array_equal(where, np.argsort(np.argsort(x)))
 
 
@@ -342,22 +342,22 @@ def test_sorting_puts_nan_last_and_keeps_the_order_of_equals():
     x = generator.integers(-3, 4, (4, 300)).astype("f4")
     x[generator.random(x.shape) < 0.3] = np.nan
     x[generator.random(x.shape) < 0.1] = -np.inf
-    ordered, places, (largest, _) = run(
+    ordered, positions, (largest, _) = run(
         '(sort(%x), argsort(%x, dtype="int32"), topk(%x, k=300, dtype="int32"))', x=x
     )
     np.testing.assert_array_equal(ordered, np.sort(x))
-    np.testing.assert_array_equal(places, np.argsort(x, kind="stable"))
+    np.testing.assert_array_equal(positions, np.argsort(x, kind="stable"))
     np.testing.assert_array_equal(largest, np.sort(x)[:, ::-1])
 
 
 def test_shapes_from_values():
-    x = drawn("float32", 2, 6)
+    x = draw_values("float32", 2, 6)
     program = (
         "def @main(%x: Tensor[(2, 6), float32], %s: Tensor[(3), int64], %k: int64) { "
         '(dyn.reshape(%x, %s, newshape=[]), dyn.zeros(%s, shape=None, dtype="int32"), '
         'dyn.full(2f, %s, shape=None, dtype="float32"), dyn.topk(%x, %k, k=None, dtype="int32")) }'
     )
-    executable = compiled(program)
+    executable = compile_text(program)
     for shape in ((3, 2, 2), (1, 12, 1)):
         reshaped, zeros, full, (largest, _) = executable([x, np.array(shape), np.array(shape[2] + 1)])
         np.testing.assert_array_equal(reshaped, x.reshape(shape))
@@ -371,7 +371,7 @@ def test_shapes_from_values():
 
 
 def test_fourier_transforms():
-    re, im = drawn("float32", 3, 16), drawn("float32", 3, 16, seed=1)
+    re, im = draw_values("float32", 3, 16), draw_values("float32", 3, 16, seed=1)
     forward, backward = run("(dft(%re, %im), dft(%re, %im, inverse=True))", re=re, im=im)
     signal = re + 1j * im
     for (real, imaginary), wanted in ((forward, np.fft.fft(signal)), (backward, np.fft.ifft(signal))):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nnmagic.engine import EngineError
-from tests.engine.programs import compiled
+from tests.engine.programs import compile_text
 
 
 def zeros(*shape, dtype="f4"):
@@ -30,12 +30,12 @@ AT_THE_CALL = [
 def test_topk_of_more_than_there_is(axis):
     call = f'topk(%x, k=20, axis={axis}, ret_type="values")'
     with pytest.raises(EngineError, match="topk: k is 20, more elements than axis 1 has"):
-        compiled(f"def @main(%x: Tensor[(3, 4), float32]) {{ {call} }}")
+        compile_text(f"def @main(%x: Tensor[(3, 4), float32]) {{ {call} }}")
 
 
 def main():
     for params, body, arguments, message in AT_THE_CALL:
-        executable = compiled(f"def @main({params}) {{ {body} }}")
+        executable = compile_text(f"def @main({params}) {{ {body} }}")
         with pytest.raises(ValueError, match=message):
             executable(arguments)
 

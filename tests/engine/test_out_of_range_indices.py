@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from nnmagic.engine import EngineError
-from tests.engine.programs import compiled, module
+from tests.engine.programs import compile_text, module
 
 #: parameters of @main -> body. ``%i`` and its like get every extreme of their dtype.
 PROGRAMS = [
@@ -59,10 +59,10 @@ def main():
     for params, body in PROGRAMS:
         text = f"def @main({params}) {{ {body} }}"
         types = [param.checked_type for param in module(text).functions["main"].params]
-        executable = compiled(text)
+        executable = compile_text(text)
         for seed in range(40):
             with contextlib.suppress(*([IndexError] if "fast" in body else [])):  # it is told, not read
-                executable([wild(type_, [seed, place]) for place, type_ in enumerate(types)])
+                executable([wild(type_, [seed, index]) for index, type_ in enumerate(types)])
 
 
 def test_wild_indices_in_a_child_process():
@@ -79,8 +79,10 @@ def test_wild_indices_in_a_child_process():
 
 def test_there_is_nothing_to_take_from_empty_data():
     with pytest.raises(EngineError, match="take: there is no element to take"):
-        compiled("def @main(%x: Tensor[(0), float32], %i: Tensor[(2), int32]) { take(%x, %i, axis=0) }")
-    take = compiled("def @main(%x: Tensor[(?), float32], %i: Tensor[(?), int32]) { take(%x, %i, axis=0) }")
+        compile_text("def @main(%x: Tensor[(0), float32], %i: Tensor[(2), int32]) { take(%x, %i, axis=0) }")
+    take = compile_text(
+        "def @main(%x: Tensor[(?), float32], %i: Tensor[(?), int32]) { take(%x, %i, axis=0) }"
+    )
     x, none = np.zeros(0, "f4"), np.zeros(0, "i4")
     assert take([x, none]).shape == (0,)
     with pytest.raises(ValueError, match="take: there is no element to take"):

@@ -12,7 +12,7 @@ from nnmagic.relay.expr import Function, constant
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
 from nnmagic.relay.ops.calls import call
-from tests.engine.programs import compiled
+from tests.engine.programs import compile_text
 
 #: Measured on real Relay (TVM 0.16, target llvm of the baseline x86-64).
 MEASURED = [
@@ -23,9 +23,9 @@ PROGRAMS = {}
 KEY = "Tensor[(10), uint64]"
 
 
-def built(text):
+def compile_once(text):
     if text not in PROGRAMS:
-        PROGRAMS[text] = compiled(text)
+        PROGRAMS[text] = compile_text(text)
     return PROGRAMS[text]
 
 
@@ -44,9 +44,9 @@ def words_of(record):
 
 @pytest.mark.parametrize("record", MEASURED)
 def test_the_numbers_are_those_of_real_relay(record):
-    found = built(record["text"])([words_of(one) for one in record["inputs"]])
+    result = compile_once(record["text"])([words_of(one) for one in record["inputs"]])
     rough = "normal" in record["text"]  # its logarithm and sine are the C library's
-    for got, wanted in zip(found, map(words_of, record["outputs"]), strict=True):
+    for got, wanted in zip(result, map(words_of, record["outputs"]), strict=True):
         assert (got.dtype, got.shape) == (wanted.dtype, wanted.shape)
         if rough and got.dtype.kind == "f":
             np.testing.assert_allclose(got, wanted, rtol=4 * np.finfo(got.dtype).eps, atol=1e-6)
@@ -58,7 +58,7 @@ ROTATIONS = ((14, 16), (52, 57), (23, 40), (5, 37), (25, 33), (46, 12), (58, 22)
 MASK = (1 << 64) - 1
 
 
-def hashed(key, counter):
+def threefry(key, counter):
     """Relay's hash, in whole numbers: Threefry-4x64-20, but a word is added to the sum once more."""
     parts = [*key, 0x1BD11BDAA9FC1A22 ^ key[0] ^ key[1] ^ key[2] ^ key[3]]
     a, b, c, d = counter
@@ -75,25 +75,25 @@ def hashed(key, counter):
 
 def test_any_bits_are_a_key():
     generator = np.random.default_rng(5)
-    split = built(f"def @main(%k: {KEY}) {{ random.threefry_split(%k) }}")
-    draw = built(f"def @main(%k: {KEY}) {{ random.threefry_generate(%k, out_shape=[11]) }}")
+    split = compile_once(f"def @main(%k: {KEY}) {{ random.threefry_split(%k) }}")
+    draw = compile_once(f"def @main(%k: {KEY}) {{ random.threefry_generate(%k, out_shape=[11]) }}")
     corners = np.array([0, 1, MASK, 1 << 63], "uint64")
     for _ in range(200):
         bits = generator.integers(0, 1 << 64, 10, dtype="uint64")
         bits[generator.integers(0, 10, 5)] = generator.choice(corners, 5)
         words = [int(word) for word in bits]
         if words[8] == 0:
-            new = hashed(words[:4], words[4:8])
+            new = threefry(words[:4], words[4:8])
             expected = [[*new, bit << 63, 0, 0, 0, 1 << 62, 0] for bit in (0, 1)]
         else:
-            place = [words[8] >> 1, (words[8] == 1) << 63]
+            position = [words[8] >> 1, (words[8] == 1) << 63]
             right = [*words[:4], words[4] | words[8], words[5] | words[9], *words[6:8]]
-            expected = [[*words[:8], *place], [*right, *place]]
+            expected = [[*words[:8], *position], [*right, *position]]
         np.testing.assert_array_equal(split([bits]), np.array(expected, "uint64"))
         if words[7] >= MASK - 11:
             continue
-        blocks = [hashed(words[:4], [word + i & MASK for word in words[4:8]]) for i in range(2)]
-        last = hashed(words[:4], [*words[4:7], words[7] + 8])
+        blocks = [threefry(words[:4], [word + i & MASK for word in words[4:8]]) for i in range(2)]
+        last = threefry(words[:4], [*words[4:7], words[7] + 8])
         after, numbers = draw([bits])
         np.testing.assert_array_equal(numbers, np.array([*blocks[0], *blocks[1], *last[:3]], "uint64"))
         words[6:8] = 0, words[7] + 12 & MASK
@@ -102,7 +102,7 @@ def test_any_bits_are_a_key():
 
 def test_a_counter_and_a_path_that_are_full_make_a_new_key():
     """Where both are, Relay hashes memory that it does not own; here the result is always the same."""
-    draw = built(f"def @main(%k: {KEY}) {{ random.threefry_generate(%k, out_shape=[7]) }}")
+    draw = compile_once(f"def @main(%k: {KEY}) {{ random.threefry_generate(%k, out_shape=[7]) }}")
     full = key(3, w7=(1 << 64) - 2, w8=0)
     after, numbers = draw([full])
     np.testing.assert_array_equal(after[4:], [0, 0, 0, 8, 1 << 63, 0])
@@ -114,7 +114,7 @@ def test_a_key_as_a_constant_gives_the_same_numbers():
     words = key((1 << 64) - 5, w4=1 << 63, w5=(1 << 63) + 1)
     numbers = call("random.threefry_generate", [constant(words)], out_shape=(5,))
     drawn = build(infer_type(Module({"main": Function((), numbers)})), "main")([])
-    given = built(f"def @main(%k: {KEY}) {{ random.threefry_generate(%k, out_shape=[5]) }}")([words])
+    given = compile_once(f"def @main(%k: {KEY}) {{ random.threefry_generate(%k, out_shape=[5]) }}")([words])
     for one, other in zip(drawn, given, strict=True):
         np.testing.assert_array_equal(one, other)
 
@@ -127,7 +127,7 @@ def test_uniform_and_normal_numbers_are_distributed_as_they_should(dtype):
       %0 = random.uniform(%k, {low}, {high}, {shape});
       %1 = random.normal(%0.0, {mean}, {scale}, {shape});
       (%0.1, %1.1) }}"""
-    uniform, normal = built(text)([key(42)])
+    uniform, normal = compile_once(text)([key(42)])
     assert (uniform.min() >= -1, uniform.max() < 3) == (True, True)
     np.testing.assert_allclose(np.quantile(uniform, [0.25, 0.5, 0.75]), [0, 1, 2], atol=0.03)
     np.testing.assert_allclose([normal.mean(), normal.std()], [5, 2], atol=0.03)
@@ -147,17 +147,17 @@ def test_a_key_in_branches_closures_and_references():
       let %a = %draw();
       let %b = if (%c) {{ %draw() }} else {{ %a }};
       (%a, %b, ref_read(%r)) }}"""
-    plain = built(f"def @main(%k: {KEY}) {{ random.threefry_generate(%k, out_shape=[3]) }}")
+    plain = compile_once(f"def @main(%k: {KEY}) {{ random.threefry_generate(%k, out_shape=[3]) }}")
     start = key(1)
     first = plain([start])
     second = plain([first[0]])
     for condition, (after, numbers) in ((True, second), (False, first)):
-        found = built(text)([np.array(condition), start])
-        for got, wanted in zip(found, (first[1], numbers, after), strict=True):
+        result = compile_once(text)([np.array(condition), start])
+        for got, wanted in zip(result, (first[1], numbers, after), strict=True):
             np.testing.assert_array_equal(got, wanted)
 
 
 def test_a_shape_that_nobody_knows_is_refused():
     text = f"def @main(%k: {KEY}) {{ random.threefry_generate(%k, out_shape=[?]) }}"
     with pytest.raises(EngineError, match="dimension"):
-        compiled(text)
+        compile_text(text)

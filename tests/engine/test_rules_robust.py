@@ -51,12 +51,12 @@ def at_the_end_of_a_page(value, kept):
     kept.append(memory)
     start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
     assert ctypes.CDLL(None).mprotect(ctypes.c_void_p(start + pages), mmap.PAGESIZE, 0) == 0
-    found = np.frombuffer(memory, value.dtype, value.size, pages - value.nbytes).reshape(value.shape)
-    found[...] = value
-    return found
+    actual = np.frombuffer(memory, value.dtype, value.size, pages - value.nbytes).reshape(value.shape)
+    actual[...] = value
+    return actual
 
 
-def prepared(call):
+def prepare(call):
     """The parameters and the executable of a call."""
     try:
         module = call.module()
@@ -88,16 +88,16 @@ def tensors(value):
     return [one for part in value for one in tensors(part)] if isinstance(value, tuple) else [value]
 
 
-def described(call):
+def describe(call):
     return f"{call.name}({', '.join(map(str, call.args))[:300]}) {call.attrs}"
 
 
 def check_refusal(call, refusal):
     """It says what is wrong in the words of a user: of the operator or of an argument."""
     text = str(refusal)
-    named = call.name in text or any(f"p{place} " in text for place, _ in call.tensors())
-    assert named, f"{described(call)}: {text}"
-    assert "Check failed" not in text, f"{described(call)}: {text}"
+    named = call.name in text or any(f"p{index} " in text for index, _ in call.tensors())
+    assert named, f"{describe(call)}: {text}"
+    assert "Check failed" not in text, f"{describe(call)}: {text}"
 
 
 def with_sizes(call, sizes):
@@ -113,48 +113,48 @@ def sizes_of(call):
 def variants(call):
     """Sizes near those of the call: each dimension, and all of one length together, as 0, 1 and one more."""
     own = sizes_of(call)
-    found = [own, [0] * len(own)]
-    for place, size in enumerate(own):
-        found += [[*own[:place], new, *own[place + 1 :]] for new in (0, 1, size + 1)]
+    actual = [own, [0] * len(own)]
+    for index, size in enumerate(own):
+        actual += [[*own[:index], new, *own[index + 1 :]] for new in (0, 1, size + 1)]
     for size in set(own):
-        found += [[new if one == size else one for one in own] for new in (0, 1, size + 1)]
-    return [list(one) for one in dict.fromkeys(map(tuple, found))]
+        actual += [[new if one == size else one for one in own] for new in (0, 1, size + 1)]
+    return [list(one) for one in dict.fromkeys(map(tuple, actual))]
 
 
 def check(call):
     """The call with every dimension left open, at sizes near its own, against the call of those sizes."""
     own = sizes_of(call)
-    free = outcome(lambda: prepared(with_sizes(call, [AnyDim(f"d{place}") for place in range(len(own))])))
+    free = outcome(lambda: prepare(with_sizes(call, [AnyDim(f"d{index}") for index in range(len(own))])))
     if isinstance(free, Refused) and call.name not in REFUSED_BY_TVM:
         check_refusal(call, free)
     for sizes in variants(call):
         known = with_sizes(call, sizes)
         values = arrays(known)
-        sys.stdout.write(f"{described(known)}\n")  # what was the last, if it crashes
+        sys.stdout.write(f"{describe(known)}\n")  # what was the last, if it crashes
         sys.stdout.flush()
-        expected = outcome(lambda known=known, values=values: result(*prepared(known), values))
+        expected = outcome(lambda known=known, values=values: result(*prepare(known), values))
         if isinstance(expected, Refused):
             check_refusal(known, expected)
         if isinstance(free, Refused):
             continue
-        found = outcome(lambda values=values: result(*free, values))
-        if isinstance(found, Refused):
-            check_refusal(known, found)
-            assert isinstance(expected, Refused), f"{described(known)}: {found}"
+        actual = outcome(lambda values=values: result(*free, values))
+        if isinstance(actual, Refused):
+            check_refusal(known, actual)
+            assert isinstance(expected, Refused), f"{describe(known)}: {actual}"
             continue
-        assert not isinstance(expected, Refused), f"{described(known)} runs when not known, but: {expected}"
-        for one, other in zip(tensors(found), tensors(expected), strict=True):
-            assert (one.shape, one.dtype) == (other.shape, other.dtype), described(known)
+        assert not isinstance(expected, Refused), f"{describe(known)} runs when not known, but: {expected}"
+        for one, other in zip(tensors(actual), tensors(expected), strict=True):
+            assert (one.shape, one.dtype) == (other.shape, other.dtype), describe(known)
             np.testing.assert_allclose(
-                one.astype("f8"), other.astype("f8"), rtol=1e-5, atol=1e-6, err_msg=described(known)
+                one.astype("f8"), other.astype("f8"), rtol=1e-5, atol=1e-6, err_msg=describe(known)
             )
 
 
 def main(share, *names):
     first = {call.name: call for call in reversed(of_the_operators()) if call.name in RULES}
     failed = []
-    for place, call in enumerate(first.values()):
-        if place % SHARES == share if not names else call.name in names:
+    for index, call in enumerate(first.values()):
+        if index % SHARES == share if not names else call.name in names:
             try:
                 check(call)
             except AssertionError as error:

@@ -22,10 +22,10 @@ TYPES = {"known": "(3, 8)", "open": "('n', 'm')"}
 
 def check(types, sources):
     text = f"def f(x: Tensor[{types}, f32], y: Tensor[{types}, f32]):\n    return {', '.join(sources)}"
-    found = nnmagic.compile(text, cache=False)(X, Y)
+    result = nnmagic.compile(text, cache=False)(X, Y)
     with np.errstate(all="ignore"):
         wanted = [eval(source, {**vars(np), "x": X, "y": Y}) for source in sources]
-    for source, one, other in zip(sources, found, wanted, strict=True):
+    for source, one, other in zip(sources, result, wanted, strict=True):
         np.testing.assert_array_equal(one, other, err_msg=source)
         if other.dtype.kind == "f":
             np.testing.assert_array_equal(np.signbit(one)[other == 0], np.signbit(other)[other == 0], source)

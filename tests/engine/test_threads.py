@@ -73,8 +73,8 @@ def test_the_environment_says_how_many():
     except ValueError as error:
         print(error)
     """
-    found = child(refused, NNMAGIC_NUM_THREADS="many")
-    assert found == "the variable NNMAGIC_NUM_THREADS must be a positive whole number, not 'many'\n"
+    result = child(refused, NNMAGIC_NUM_THREADS="many")
+    assert result == "the variable NNMAGIC_NUM_THREADS must be a positive whole number, not 'many'\n"
 
 
 def test_results_do_not_depend_on_the_number_of_threads():
@@ -92,16 +92,16 @@ def test_any_thread_may_call():
     f = nnmagic.compile(SOURCE)
     x = np.random.default_rng(0).standard_normal((1024, 1024)).astype(np.float32)
     wanted = f(x)
-    found = []
-    threads = [threading.Thread(target=lambda: found.append(f(x))) for _ in range(4)]
+    actual = []
+    threads = [threading.Thread(target=lambda: actual.append(f(x))) for _ in range(4)]
     for thread in threads:
         thread.start()
     for _ in range(5):
         np.testing.assert_array_equal(f(x), wanted)
     for thread in threads:
         thread.join()
-    assert len(found) == 4
-    for result in found:
+    assert len(actual) == 4
+    for result in actual:
         np.testing.assert_array_equal(result, wanted)
 
 

@@ -19,7 +19,7 @@ from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.types import AnyDim, TensorType
-from tests.engine.programs import compiled, module
+from tests.engine.programs import compile_text, module
 
 MATMUL_ADD = (
     "def @main(%a: Tensor[(2, 3), float32], %b: Tensor[(3, 4), float32], %c: Tensor[(2, 4), float32]) "
@@ -37,7 +37,7 @@ def call(name, *args, **attrs):
     return Call(OpRef(name), args, attrs)
 
 
-def typed(params, body):
+def infer_main(params, body):
     return infer_type(Module({"main": Function(tuple(params), body)}))
 
 
@@ -61,26 +61,26 @@ def test_results_are_writable_and_never_anyone_elses_memory():
     var = Var("x", TensorType((6,)))
     body = call("add", var, constant(weight))
     for result in (var, constant(weight), call("reshape", var, newshape=(2, 3), allowzero=False), body):
-        executable = build(typed([var], result), "main")
-        found = executable([x])
-        assert type(found) is np.ndarray
-        assert found.flags.writeable
-        found[...] = -1
+        executable = build(infer_main([var], result), "main")
+        actual = executable([x])
+        assert type(actual) is np.ndarray
+        assert actual.flags.writeable
+        actual[...] = -1
         np.testing.assert_array_equal(x, np.arange(6))
-        np.testing.assert_array_equal(executable([x]) == -1, np.zeros(found.shape, bool))
+        np.testing.assert_array_equal(executable([x]) == -1, np.zeros(actual.shape, bool))
 
 
 def test_two_results_of_one_value_do_not_share_memory():
     results = "(%y, %y, reshape(%y, newshape=[2, 2]), (%y, %x))"
     text = f"def @main(%x: Tensor[(4), float32]) {{ let %y = exp(%x); {results} }}"
     x = np.zeros(4, "f4")
-    first, second, third, (fourth, fifth) = compiled(text)([x])
+    first, second, third, (fourth, fifth) = compile_text(text)([x])
     first[...], second[...], fifth[...] = 5, 6, 7
     assert [part.ravel()[0] for part in (first, second, third, fourth, x)] == [5, 6, 1, 1, 0]
 
 
 def test_results_outlive_their_executable():
-    executable = compiled("def @main(%x: Tensor[(1000), float32]) { add(%x, %x) }")
+    executable = compile_text("def @main(%x: Tensor[(1000), float32]) { add(%x, %x) }")
     results = [executable([np.full(1000, value, "f4")]) for value in range(20)]
     del executable
     gc.collect()
@@ -93,7 +93,7 @@ def test_memory_of_results_is_given_back():
 
     if not Path("/proc/self/statm").exists():
         pytest.skip("no /proc to read the memory in use from")
-    executable = compiled("def @main(%x: Tensor[(?), float32]) { add(%x, %x) }")
+    executable = compile_text("def @main(%x: Tensor[(?), float32]) { add(%x, %x) }")
     executable([np.ones(10, "f4")])
     before = resident()
     for size in range(1_000_000, 1_000_040):  # no two of a size, as a pool of buffers would keep
@@ -113,7 +113,7 @@ def test_a_constant_is_held_once_and_not_copied_at_a_call():
         from nnmagic.engine.relax import build
         from nnmagic.relay.expr import Constant, Var, constant
         from nnmagic.relay.types import TensorType
-        from tests.engine.test_vm_executable import call, typed
+        from tests.engine.test_vm_executable import call, infer_main
 
         def most():
             return int(re.search(r"VmHWM:\\s*(\\d+) kB", Path("/proc/self/status").read_text())[1]) * 1024
@@ -123,7 +123,7 @@ def test_a_constant_is_held_once_and_not_copied_at_a_call():
             index = constant(np.array([5], "i4"))
             rows = call("take", Constant(weight), index, batch_dims=0, axis=0, mode="clip")
             attrs = {"begin": (0, 0), "end": (1, 8), "strides": (1,), "slice_mode": "end", "axes": None}
-            return build(typed([var], call("add", var, call("strided_slice", rows, **attrs))), "main")
+            return build(infer_main([var], call("add", var, call("strided_slice", rows, **attrs))), "main")
 
         x = np.ones((1, 8), "f4")
         built(np.ones((8, 8), "f4"))([x])
@@ -142,7 +142,7 @@ def test_a_constant_is_held_once_and_not_copied_at_a_call():
 def test_calls_from_many_threads_at_once():
     body = "let %p = nn.matmul(%a, %a, units=None); (nn.softmax(%p), sum(%p))"
     text = f"def @main(%a: Tensor[(32, 32), float32]) {{ {body} }}"
-    executable = compiled(text)
+    executable = compile_text(text)
     wrong = []
 
     def work(seed):
@@ -166,10 +166,10 @@ def test_calls_from_many_threads_at_once():
 
 
 def test_compiling_from_several_threads_at_once():
-    found = {}
+    actual = {}
 
     def work(number):
-        found[number] = compiled(f"def @main(%x: Tensor[({number}), float32]) {{ exp(add(%x, %x)) }}")(
+        actual[number] = compile_text(f"def @main(%x: Tensor[({number}), float32]) {{ exp(add(%x, %x)) }}")(
             [np.zeros(number, "f4")]
         )
 
@@ -178,7 +178,7 @@ def test_compiling_from_several_threads_at_once():
         thread.start()
     for thread in threads:
         thread.join()
-    assert {number: result.tolist() for number, result in found.items()} == {
+    assert {number: result.tolist() for number, result in actual.items()} == {
         n: [1.0] * n for n in range(1, 7)
     }
 
@@ -188,16 +188,16 @@ def test_a_forked_child_calls_and_compiles():
     in_child(
         """
 import os, threading, numpy as np
-from tests.engine.programs import compiled
+from tests.engine.programs import compile_text
 body = "(nn.matmul(%x, %x, units=None), cumsum(%x, axis=1, exclusive=None))"
 text = f"def @main(%x: Tensor[(64, 64), float32]) {{ {body} }}"
-parent = compiled(text)
+parent = compile_text(text)
 x = np.ones((64, 64), "f4")
 parent([x])
 threading.Thread(target=lambda: [parent([x]) for _ in range(300)]).start()
 child = os.fork()
 if child == 0:
-    for executable in (parent, compiled(text)):
+    for executable in (parent, compile_text(text)):
         product, total = executable([x])
         assert product[0, 0] == 64 and total[0, -1] == 64
     os._exit(0)
@@ -208,11 +208,11 @@ assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 def test_nothing_is_printed():
     run = in_child(
-        "import numpy as np\nfrom tests.engine.programs import compiled\n"
+        "import numpy as np\nfrom tests.engine.programs import compile_text\n"
         "text = 'def @main(%x: Tensor[(3, 4), float32], %i: Tensor[(3, 2), int32]) "
         "{ (cumsum(%x, axis=1, exclusive=None), sort(%x), "
         "scatter_elements(%x, %i, gather(%x, %i, axis=1), axis=1)) }'\n"
-        "compiled(text)([np.ones((3, 4), 'f4'), np.zeros((3, 2), 'i4')])\n"
+        "compile_text(text)([np.ones((3, 4), 'f4'), np.zeros((3, 2), 'i4')])\n"
     )
     assert (run.stdout, run.stderr) == ("", "")
 
@@ -221,7 +221,7 @@ def test_symbolic_dimensions_agree_and_reach_attributes():
     rows = TensorType((AnyDim("n"), 3))
     x, y = Var("x", rows), Var("y", rows)
     ones = call("ones", shape=(AnyDim("n"), 3), dtype="float32")
-    executable = build(typed([x, y], call("add", call("add", x, y), ones)), "main")
+    executable = build(infer_main([x, y], call("add", call("add", x, y), ones)), "main")
     assert "broadcast" not in executable.stage("relax")
     for size in (0, 1, 2, 100):
         a = np.random.default_rng(size).random((size, 3), "f4")
@@ -231,7 +231,7 @@ def test_symbolic_dimensions_agree_and_reach_attributes():
 
 
 def test_functions_call_each_other_and_themselves():
-    executable = compiled(RECURSION)
+    executable = compile_text(RECURSION)
     for n in (0, 1, 5, 2000):
         with np.errstate(over="ignore"):
             expected = np.full(2, 1, "f4") * np.float32(2.0) ** n if n < 128 else np.full(2, np.inf, "f4")
@@ -242,11 +242,11 @@ def test_functions_call_each_other_and_themselves():
     )
     first = "def @f0(%x: Tensor[(2), float32]) -> Tensor[(2), float32] { %x }"
     text = f"{first}\n{many}\ndef @main(%x: Tensor[(2), float32]) {{ @f12(%x) }}"
-    np.testing.assert_array_equal(compiled(text)([np.ones(2, "f4")]), np.full(2, 4096, "f4"))
+    np.testing.assert_array_equal(compile_text(text)([np.ones(2, "f4")]), np.full(2, 4096, "f4"))
 
 
 def test_endless_recursion_is_an_error_and_not_the_end_of_the_process():
-    executable = compiled(RECURSION)
+    executable = compile_text(RECURSION)
     with pytest.raises(RecursionError, match="deeper than 100000 calls"):
         executable([np.array(-1, "i4"), np.ones(2, "f4")])
     np.testing.assert_array_equal(executable([np.array(1, "i4"), np.ones(2, "f4")]), [2, 2])
@@ -258,7 +258,7 @@ def test_branches_compute_only_what_they_need():
         "let %r = if (%p) { if (%q) { (%s, exp(%s)) } else { (%x, %s) } } else { (negative(%s), %x) }; "
         "add(%r.0, %r.1) }"
     )
-    executable = compiled(text)
+    executable = compile_text(text)
     x = np.array([1, 2], "f4")
     s = x + x
     for p, q, expected in ((1, 1, s + np.exp(s)), (1, 0, x + s), (0, 1, x - s)):
@@ -271,15 +271,15 @@ def test_tuples_go_in_and_out_nested():
         "{ let %u = %t.1; ((add(%t.0, %x), ()), %u.1, (%u.0,)) }"
     )
     one = np.ones(2, "f4")
-    found = compiled(text)([(one, (np.zeros(3, "f4"), np.array(7, "i4"))), one])
-    assert found[0][0].tolist() == [2, 2]
-    assert found[0][1] == ()
-    assert (int(found[1]), found[2][0].tolist()) == (7, [0, 0, 0])
+    result = compile_text(text)([(one, (np.zeros(3, "f4"), np.array(7, "i4"))), one])
+    assert result[0][0].tolist() == [2, 2]
+    assert result[0][1] == ()
+    assert (int(result[1]), result[2][0].tolist()) == (7, [0, 0, 0])
 
 
 def test_stages_are_texts_that_stay_the_same():
     stages = ("relax", "tir", "llvm", "asm")
-    one, other = compiled(MATMUL_ADD), compiled(MATMUL_ADD)
+    one, other = compile_text(MATMUL_ADD), compile_text(MATMUL_ADD)
     texts = {name: one.stage(name) for name in stages}
     assert texts == {name: other.stage(name) for name in stages}
     assert texts == {name: one.stage(name) for name in stages}
@@ -293,7 +293,7 @@ def test_stages_are_texts_that_stay_the_same():
 
 @pytest.mark.parametrize("opt_level", [0, 1, 2, 3])
 def test_every_optimisation_level_computes_the_same(opt_level):
-    executable = compiled(MATMUL_ADD, opt_level=opt_level)
+    executable = compile_text(MATMUL_ADD, opt_level=opt_level)
     generator = np.random.default_rng(opt_level)
     a, b, c = (generator.random(shape, "f4") for shape in ((2, 3), (3, 4), (2, 4)))
     np.testing.assert_allclose(executable([a, b, c]), a @ b + c, rtol=1e-5)
@@ -311,19 +311,19 @@ def test_every_optimisation_level_computes_the_same(opt_level):
 )
 def test_a_bad_target_is_refused(target, message):
     with pytest.raises(EngineError, match=message):
-        compiled(MATMUL_ADD, target=target)
+        compile_text(MATMUL_ADD, target=target)
 
 
 def test_other_targets_and_levels():
     arrays = [np.ones(shape, "f4") for shape in ((2, 3), (3, 4), (2, 4))]
     for target in ("llvm", {"kind": "llvm"}, '{"kind": "llvm"}'):
-        assert compiled(MATMUL_ADD, target=target)(arrays)[0, 0] == 4
+        assert compile_text(MATMUL_ADD, target=target)(arrays)[0, 0] == 4
     with pytest.raises(ValueError, match="opt_level must be 0, 1, 2 or 3, not 4"):
-        compiled(MATMUL_ADD, opt_level=4)
+        compile_text(MATMUL_ADD, opt_level=4)
 
 
 def test_wrong_arrays_raise_and_leave_the_function_usable():
-    executable = compiled(MATMUL_ADD)
+    executable = compile_text(MATMUL_ADD)
     a, b, c = (np.ones(shape, "f4") for shape in ((2, 3), (3, 4), (2, 4)))
     with pytest.raises(TypeError, match="b must be an array of float32, not of float64"):
         executable([a, b.astype("f8"), c])
@@ -342,14 +342,14 @@ def test_every_operator_can_be_run():
 
 def test_an_operator_that_tvm_refuses_is_told_at_its_place():
     with pytest.raises(EngineError, match="exp: needs floating-point numbers, not int32") as caught:
-        compiled("def @main(%x: Tensor[(2), int32]) { exp(%x) }")
+        compile_text("def @main(%x: Tensor[(2), int32]) { exp(%x) }")
     assert caught.value.diagnostics[0].span.line == 2
 
 
 def test_long_programs_compile():
     """A chain that is longer than Python's recursion limit, fused in pieces."""
     text = "\n".join(f"%{i} = {'add' if i % 2 else 'subtract'}(%{i - 1}, 1f);" for i in range(1, 1500))
-    executable = compiled(
+    executable = compile_text(
         f"def @main(%x: Tensor[(3), float32]) {{ %0 = negative(%x);\n{text}\nadd(%1499, 1f) }}"
     )
     np.testing.assert_array_equal(executable([np.zeros(3, "f4")]), [2, 2, 2])
@@ -361,12 +361,12 @@ def test_shared_branches_do_not_grow():
     node = x
     for _ in range(40):
         node = If(p, call("add", node, constant(1.0)), call("negative", node))
-    found = build(typed([p, x], node), "main")([np.array(1, bool), np.zeros(2, "f4")])
-    np.testing.assert_array_equal(found, [40, 40])
+    result = build(infer_main([p, x], node), "main")([np.array(1, bool), np.zeros(2, "f4")])
+    np.testing.assert_array_equal(result, [40, 40])
 
 
 def test_a_function_of_another_module_may_be_the_entry():
     function = "def @f(%x: Tensor[(2), float32]) -> Tensor[(2), float32] { exp(%x) }"
     text = f"{function}\ndef @main(%x: Tensor[(2), float32]) {{ @f(%x) }}"
-    assert compiled(text, "f")([np.zeros(2, "f4")]).tolist() == [1, 1]
+    assert compile_text(text, "f")([np.zeros(2, "f4")]).tolist() == [1, 1]
     assert isinstance(module(text).functions["main"].body.op, GlobalVar)

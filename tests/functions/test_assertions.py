@@ -1,4 +1,4 @@
-"""Assertions of a cell when a call makes them fail: message and place, wherever the function has been."""
+"""Assertions of a cell when a call makes them fail: message and location, wherever the function has been."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def assert_checks(function: CompiledFunction) -> None:
     np.testing.assert_array_equal(function(GOOD), GOOD * 2)
 
 
-def test_a_failed_assertion_has_its_message_and_place(checked: CompiledFunction) -> None:
+def test_a_failed_assertion_has_its_message_and_location(checked: CompiledFunction) -> None:
     assert_checks(checked)
 
 
@@ -84,7 +84,7 @@ def test_two_that_differ_in_the_message_alone_stay_two() -> None:
         both(1.0, -2.0)
 
 
-def test_without_a_message_the_place_says_it() -> None:
+def test_without_a_message_the_location_says_it() -> None:
     f = nnmagic.compile("def f(x: f32):\n    assert x > 0\n    return x\n")
     with pytest.raises(AssertionError, match=r"^the assertion does not hold\n --> <tinynn>:2:12\n"):
         f(-1.0)

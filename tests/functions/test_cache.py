@@ -130,14 +130,14 @@ def test_what_the_cache_remembers_is_what_was_compiled(monkeypatch: pytest.Monke
     names: dict[str, object] = {"w0": np.array([1, 2], "float32"), "bias": [[1, 2]]}
     source = "def f(x: Tensor[(2,), f32]):\n    return (x * w0).reshape(bias[0])\n"
 
-    def compiled_while_it_changes(*args: object) -> object:
+    def compile_while_it_changes(*args: object) -> object:
         program = compile_source(*args)
         names["w0"][0] = 7
         names["bias"][0].reverse()
         return program
 
     compile_source = compiling.compile_source
-    monkeypatch.setattr(compiling, "compile_source", compiled_while_it_changes)
+    monkeypatch.setattr(compiling, "compile_source", compile_while_it_changes)
     np.testing.assert_array_equal(nnmagic.compile(source, namespace=names)(ONES), [[1, 2]])
     monkeypatch.undo()
     again = nnmagic.compile(source, namespace=names)
@@ -224,8 +224,8 @@ DIFFERENT = [
 
 
 def test_fingerprints_of_different_values_differ() -> None:
-    found = [fingerprint(value) for value in DIFFERENT]
-    assert len(set(found)) == len(found)
+    fingerprints = [fingerprint(value) for value in DIFFERENT]
+    assert len(set(fingerprints)) == len(fingerprints)
 
 
 def meaning(value: object) -> object:
@@ -237,8 +237,8 @@ def meaning(value: object) -> object:
             return ("known", type(known).__name__, repr(known))
         case TupleOf(items=items):
             return ("tuple", tuple(map(meaning, items)))
-        case DictOf(items=found):
-            return ("dict", tuple((key, meaning(each)) for key, each in found.items()))
+        case DictOf(items=entries):
+            return ("dict", tuple((key, meaning(each)) for key, each in entries.items()))
     return ("name", repr(value))
 
 
@@ -255,8 +255,8 @@ def test_values_of_one_fingerprint_mean_the_same() -> None:
     values += [{key: each} for key in ("a", 1, "1") for each in single]
     meanings: dict[str, object] = {}
     for value in values:
-        found = meaning(capture(snapshot(value)))
-        assert meanings.setdefault(fingerprint(value), found) == found, value
+        expected = meaning(capture(snapshot(value)))
+        assert meanings.setdefault(fingerprint(value), expected) == expected, value
         assert fingerprint(snapshot(value)) == fingerprint(value), "what was compiled is found again"
     assert len(meanings) < len(values), "some do share one"
 
@@ -299,9 +299,9 @@ def test_the_cache_looks_at_names_only_as_far_as_it_must() -> None:
         asked.append(name)
         return {"w": "1", "z": "2"}[name]
 
-    found = cache.find({"source": "s"}, now)
-    assert found is not None
-    assert found.captured["w"] == "1"
+    remembered = cache.find({"source": "s"}, now)
+    assert remembered is not None
+    assert remembered.captured["w"] == "1"
     assert asked == ["w", "z"]
 
 
@@ -319,8 +319,8 @@ def test_any_thread_may_use_the_cache() -> None:
         for i in range(300):
             source = str((seed * 7 + i) % 11)
             cache.put(entry(source, source, nbytes=1))
-            found = cache.find({"source": source}, str)
-            if found is not None and found.parts["source"] != source:
+            remembered = cache.find({"source": source}, str)
+            if remembered is not None and remembered.parts["source"] != source:
                 failures.append(source)
 
     threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]

@@ -28,13 +28,13 @@ def python_f(x, /, y=2.0, *, k=W0, t=(0.5, 3)):
     return x * y + k * t[0] + t[1]
 
 
-def compiled(source: str = SOURCE, **names: object) -> CompiledFunction:
+def compile_source(source: str = SOURCE, **names: object) -> CompiledFunction:
     return nnmagic.compile(source, namespace={"w0": W0, **names})
 
 
 @pytest.fixture(scope="module")
 def f() -> CompiledFunction:
-    return compiled()
+    return compile_source()
 
 
 CALLS: list[tuple[tuple[object, ...], dict[str, object]]] = [
@@ -75,7 +75,7 @@ def test_what_does_not_bind_is_told_in_python_s_words(
 
 
 def test_keyword_only_parameters_without_defaults() -> None:
-    g = compiled("def g(*, a: f32, b: f32):\n    return a - b\n")
+    g = compile_source("def g(*, a: f32, b: f32):\n    return a - b\n")
 
     def python_g(*, a, b): ...
 
@@ -106,7 +106,7 @@ def test_the_signature_is_python_s(f: CompiledFunction) -> None:
 
 def test_a_default_is_what_it_was_when_the_function_was_compiled() -> None:
     table = W0.copy()
-    g = compiled("def g(k: Tensor[(3,), f32] = table):\n    return k * 2\n", table=table)
+    g = compile_source("def g(k: Tensor[(3,), f32] = table):\n    return k * 2\n", table=table)
     table[:] = 0
     np.testing.assert_array_equal(g(), W0 * 2)
     with pytest.raises(ValueError, match="read-only"):
@@ -116,11 +116,11 @@ def test_a_default_is_what_it_was_when_the_function_was_compiled() -> None:
 @pytest.mark.usefixtures("memory_only")
 def test_a_changed_default_is_a_new_function() -> None:
     source = "def g(x: f32, k: f32 = one):\n    return x + k\n"
-    assert compiled(source, one=1)(1.0) == 2
-    changed = compiled(source, one=2)
+    assert compile_source(source, one=1)(1.0) == 2
+    changed = compile_source(source, one=2)
     assert changed.cache_info.why == "captured number `one` changed"
     assert changed(1.0) == 3
-    again = compiled(source, one=1)
+    again = compile_source(source, one=1)
     assert again.cache_info.hit == "memory"
     assert again(1.0) == 2
 
@@ -136,8 +136,8 @@ def test_defaults_survive(f: CompiledFunction, way: str, tmp_path: Path) -> None
         assert (tmp_path / "again").read_bytes() == (tmp_path / "f").read_bytes()
     else:
         MEMORY.clear()
-        compiled()
-        other = compiled()
+        compile_source()
+        other = compile_source()
         assert other.cache_info.hit == "memory"
     assert inspect.signature(other) == inspect.signature(f)
     for args, keywords in CALLS:
@@ -150,7 +150,7 @@ def test_another_cell_knows_kinds_and_defaults(f: CompiledFunction, loaded: bool
     source = (
         "def g(x: Tensor[(3,), f32], z: Tensor[(3,), f32]):\n    return f(x), f(x, 3), f(x, k=z, t=(1, 2))\n"
     )
-    one, two, three = compiled(source, f=callee)(X, X * 2)
+    one, two, three = compile_source(source, f=callee)(X, X * 2)
     np.testing.assert_allclose(one, python_f(X), rtol=1e-6)
     np.testing.assert_allclose(two, python_f(X, 3), rtol=1e-6)
     np.testing.assert_allclose(three, python_f(X, k=X * 2, t=(1, 2)), rtol=1e-6)
@@ -160,7 +160,7 @@ def test_another_cell_knows_kinds_and_defaults(f: CompiledFunction, loaded: bool
         ("f()", "`x`"),
     ):
         with pytest.raises(TinyNNError, match=words):
-            compiled(f"def g(x: Tensor[(3,), f32]):\n    return {call}\n", f=callee)
+            compile_source(f"def g(x: Tensor[(3,), f32]):\n    return {call}\n", f=callee)
 
 
 def test_defaults_of_other_dtypes_and_data_types() -> None:
@@ -170,7 +170,7 @@ def test_defaults_of_other_dtypes_and_data_types() -> None:
         "    return h, n, b, l\n"
     )
     half = np.array([0.5, 1.5], ml_dtypes.bfloat16)
-    g = compiled(source, half=half)
+    g = compile_source(source, half=half)
     for function in (g, pickle.loads(pickle.dumps(g))):
         h, n, b, items = function()
         assert h.dtype == half.dtype
@@ -178,7 +178,7 @@ def test_defaults_of_other_dtypes_and_data_types() -> None:
         assert (n.dtype, int(n), b.dtype, bool(b)) == (np.int64, -3, np.bool_, True)
         assert items == AdtValue("C", (half, AdtValue("N")))
     calls = "def h(n: i64):\n    if n > 0:\n        return g(n=n)\n    return g(n=-n)\n"
-    assert compiled(calls, g=pickle.loads(pickle.dumps(g)))(5)[3] == g()[3]
+    assert compile_source(calls, g=pickle.loads(pickle.dumps(g)))(5)[3] == g()[3]
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_defaults_of_other_dtypes_and_data_types() -> None:
 )
 def test_a_default_that_cannot_be_one_is_refused(default: str, words: str) -> None:
     with pytest.raises(TinyNNError, match=words) as caught:
-        compiled(f"def g(k: Tensor[(3,), f32] = {default}):\n    return k\n")
+        compile_source(f"def g(k: Tensor[(3,), f32] = {default}):\n    return k\n")
     (error,) = caught.value.diagnostics
     assert error.span is not None
     assert (error.span.line, error.span.column) == (1, 30)
@@ -202,7 +202,7 @@ def test_out_stays_the_last_of_all(f: CompiledFunction) -> None:
     out = np.empty(3, "float32")
     assert f(X, 3, out=out) is out
     np.testing.assert_allclose(out, python_f(X, 3), rtol=1e-6)
-    own = compiled("def g(x: f32, *, out: f32 = 1):\n    return x + out\n")
+    own = compile_source("def g(x: f32, *, out: f32 = 1):\n    return x + out\n")
     assert own(1.0) == 2
     assert own(1.0, out=5.0) == 6
     assert repr(own) == "<nnmagic function g(x: f32, *, out: f32 = 1) -> f32>"
@@ -215,7 +215,7 @@ def test_functions_and_data_types_are_shown_as_they_are_written() -> None:
         "          x: Tensor[('n',), f32], l: L):\n"
         "    return g(g(x, 1), 2)\n"
     )
-    function = compiled(source)
+    function = compile_source(source)
     shown = "g: Callable[[Tensor[('n',), f32], f32], Tensor[('n',), f32]], x: Tensor[('n',), f32], l: L"
     assert shown in repr(function)
     assert shown in str(inspect.signature(function))

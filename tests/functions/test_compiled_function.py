@@ -88,7 +88,7 @@ def test_a_misspelt_keyword_is_guessed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "value", "kind", "words"),
+    ("index", "value", "kind", "words"),
     [
         (1, np.ones((3, 5), "float32"), ValueError, r"affine\(\) argument 'b' .*\(3, 5\).*dimension 1"),
         (0, np.ones((2, 3)), TypeError, r"affine\(\) argument 'a' .*float64.*astype"),
@@ -99,9 +99,9 @@ def test_a_misspelt_keyword_is_guessed() -> None:
     ],
 )
 def test_a_wrong_argument_is_named(
-    affine: CompiledFunction, arrays: list[np.ndarray], place: int, value: object, kind: type, words: str
+    affine: CompiledFunction, arrays: list[np.ndarray], index: int, value: object, kind: type, words: str
 ) -> None:
-    arrays[place] = value
+    arrays[index] = value
     with pytest.raises(kind, match=words) as caught:
         affine(*arrays)
     if sys.version_info >= (3, 11):

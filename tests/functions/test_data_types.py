@@ -35,24 +35,24 @@ def total(items: List, start: f32 = 0) -> f32:
 X = np.array([1, 2, 3], "float32")
 
 
-def bound(source: str, **names: object) -> dict[str, object]:
+def bind_cell(source: str, **names: object) -> dict[str, object]:
     """What a cell binds."""
-    return compile_cell(Source("<tinynn>", source, first_line=2), names, Options()).bound
+    return compile_cell(Source("<tinynn>", source, first_line=2), names, Options()).bindings
 
 
 @pytest.fixture(scope="module")
 def List() -> DataType:
-    found = bound(LIST)
-    assert list(found) == ["List"], "a cell of classes alone"
-    assert isinstance(found["List"], DataType)
-    return found["List"]
+    bindings = bind_cell(LIST)
+    assert list(bindings) == ["List"], "a cell of classes alone"
+    assert isinstance(bindings["List"], DataType)
+    return bindings["List"]
 
 
 @pytest.fixture(scope="module")
 def total(List: DataType) -> CompiledFunction:
-    found = bound(TOTAL, List=List)["total"]
-    assert isinstance(found, CompiledFunction)
-    return found
+    function = bind_cell(TOTAL, List=List)["total"]
+    assert isinstance(function, CompiledFunction)
+    return function
 
 
 def test_values_go_into_functions_and_come_out(List: DataType, total: CompiledFunction) -> None:
@@ -119,8 +119,8 @@ def test_a_class_pickles_and_equals_its_like(List: DataType) -> None:
     assert again.__doc__ == List.__doc__
     assert copy.deepcopy(List) == List
     assert pickle.loads(pickle.dumps(List.Cons)) == List.Cons
-    assert bound(LIST.replace("f32", "f64"))["List"] != List
-    assert bound(LIST.replace("head", "first"))["List"] != List
+    assert bind_cell(LIST.replace("f32", "f64"))["List"] != List
+    assert bind_cell(LIST.replace("head", "first"))["List"] != List
     with pytest.raises(AttributeError, match="cannot be changed"):
         List.Nil = 3
 
@@ -169,8 +169,8 @@ def test_types_of_a_compiled_source(total: CompiledFunction, List: DataType) -> 
 
 
 def test_private_classes_are_not_bound() -> None:
-    found = bound(LIST.replace("List", "_List") + "\ndef f(x: f32):\n    return x\n")
-    assert list(found) == ["f"]
+    bindings = bind_cell(LIST.replace("List", "_List") + "\ndef f(x: f32):\n    return x\n")
+    assert list(bindings) == ["f"]
 
 
 @pytest.mark.parametrize("loaded", [False, True])
@@ -196,7 +196,7 @@ def test_later_cells_use_a_class(List: DataType, total: CompiledFunction, body: 
 def test_a_bare_constructor_needs_no_mention_of_its_class(List: DataType, total: CompiledFunction) -> None:
     source = "def f(x: Tensor[(3,), f32]):\n    return total(Cons(x, Nil()))\n"
     assert nnmagic.compile(source, namespace={"List": List, "total": total})(X) == 6
-    other = bound("class Other:\n    def Nil(): ...\n")["Other"]
+    other = bind_cell("class Other:\n    def Nil(): ...\n")["Other"]
     with pytest.raises(TinyNNError, match="`Nil` is a constructor of List and of Other"):
         nnmagic.compile(source, namespace={"List": List, "Other": other, "total": total})
     with pytest.raises(TinyNNError, match="unknown name `Cons`"):
@@ -213,8 +213,8 @@ def f(p: Pair):
         case Of(a, _):
             return a
 """
-    found = bound(pair, List=List)
-    Pair, f = found["Pair"], found["f"]
+    bindings = bind_cell(pair, List=List)
+    Pair, f = bindings["Pair"], bindings["f"]
     value = Pair.Of(List.Cons(X, List.Nil()), List.Nil())
     assert f(value) == List.Cons(X, List.Nil())
     assert list(f.types) == ["List", "Pair"]
@@ -222,7 +222,7 @@ def f(p: Pair):
 
 
 def test_two_types_of_one_name_are_an_error_that_names_both(List: DataType, total: CompiledFunction) -> None:
-    other = bound(LIST.replace("f32", "f64"))["List"]
+    other = bind_cell(LIST.replace("f32", "f64"))["List"]
     source = "def f(items: List) -> f32:\n    return total(items)\n"
     with pytest.raises(TinyNNError) as caught:
         nnmagic.compile(source, namespace={"List": other, "total": total})
@@ -247,7 +247,7 @@ def test_a_changed_class_is_compiled_anew(List: DataType) -> None:
         nnmagic.compile(source, namespace={"List": pickle.loads(pickle.dumps(List))}).cache_info.hit
         == "memory"
     )
-    renamed = bound(LIST.replace("head", "first"))["List"]
+    renamed = bind_cell(LIST.replace("head", "first"))["List"]
     assert (
         nnmagic.compile(source, namespace={"List": renamed}).cache_info.why == "captured class `List` changed"
     )
@@ -269,16 +269,16 @@ RECORD = (
 
 
 def test_a_record_is_a_class_with_a_constructor_of_its_name() -> None:
-    cell = bound(RECORD)
+    cell = bind_cell(RECORD)
     Point = cell["Point"]
     assert Point(1.0, y=2.0) == Point.Point(1.0, 2.0)
     assert cell["sum_of"](Point(1.0, 2.0)) == 3
     assert cell["mirrored"](Point(1.0, 2.0)) == Point(2.0, 1.0)
-    later = bound("def flat(x: f32):\n    return Point(x, 0.0)\n", Point=Point)
+    later = bind_cell("def flat(x: f32):\n    return Point(x, 0.0)\n", Point=Point)
     assert later["flat"](3.0) == Point(3.0, 0.0)
 
 
-def test_unnamed_fields_go_by_place() -> None:
+def test_unnamed_fields_go_by_position() -> None:
     module = nnmagic.relay.parse(
         '#[version = "0.0.5"]\n'
         "type Tree {\n  Leaf(float32),\n  Node(Tree[], Tree[]),\n}\n"

@@ -39,7 +39,7 @@ SAME = "def f(x: Tensor[(3, 3), f32], i: i64):\n    y = x[i]\n    return y, x[:,
         ),
     ],
 )
-def test_the_place_of_an_error_of_a_run(
+def test_the_location_of_an_error_of_a_run(
     source: str, arguments: tuple[object, ...], kind: type[Exception], message: str
 ) -> None:
     function = nnmagic.compile(source, namespace={}, cache=False)
@@ -53,7 +53,7 @@ def test_the_place_of_an_error_of_a_run(
         np.testing.assert_array_equal(function(X, 2)[0], X[2])
 
 
-def test_the_place_is_told_from_another_cell() -> None:
+def test_the_location_is_shown_from_another_cell() -> None:
     inner = nnmagic.compile("def g(x: Tensor[(3,), f32], i: i64):\n    return x[i] + 1\n", namespace={})
     outer = nnmagic.compile("def h(x: Tensor[(3,), f32]):\n    return g(x, 3)\n", namespace={"g": inner})
     with pytest.raises(IndexError, match=r"size 3\n --> <tinynn>:2:12\n  \|\n2 \|     return x\[i\] \+ 1\n"):

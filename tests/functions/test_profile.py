@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import nnmagic
-from nnmagic.functions.profile import Profile, least_time, measured_peak, operators_of, profile
+from nnmagic.functions.profile import Profile, least_time, measure_peak, operators_of, profile
 
 RNG = np.random.default_rng(0)
 
@@ -18,14 +18,14 @@ def array(*shape: int) -> np.ndarray:
     return RNG.standard_normal(shape).astype("float32")
 
 
-def found(source: str, *args: object, **keywords: object) -> Profile:
+def profile_source(source: str, *args: object, **keywords: object) -> Profile:
     return profile(nnmagic.compile(source), args, keywords)
 
 
 def test_a_product_computes_what_the_formula_says_and_moves_its_arrays_once() -> None:
     m, k, n = 48, 64, 80
     source = f"def f(a: Tensor[({m}, {k}), f32], b: Tensor[({k}, {n}), f32]):\n    return a @ b"
-    (kernel,) = found(source, array(m, k), array(k, n)).kernels
+    (kernel,) = profile_source(source, array(m, k), array(k, n)).kernels
     assert kernel.calls == 1
     assert kernel.flops == 2 * m * k * n
     assert kernel.nbytes == 4 * (m * k + k * n + m * n)
@@ -34,9 +34,9 @@ def test_a_product_computes_what_the_formula_says_and_moves_its_arrays_once() ->
 
 def test_lengths_that_only_the_call_knows_are_counted() -> None:
     source = 'def f(x: Tensor[("n", 4), f32]):\n    return (x * 2 + 1).sum(axis=1)'
-    kernels = found(source, array(10, 4)).kernels
+    kernels = profile_source(source, array(10, 4)).kernels
     assert sum(kernel.flops for kernel in kernels) == 3 * 40
-    more = found(source, array(20, 4)).kernels
+    more = profile_source(source, array(20, 4)).kernels
     assert sum(kernel.flops for kernel in more) == 3 * 80
 
 
@@ -46,7 +46,7 @@ def test_a_loop_s_kernels_are_counted_each_time() -> None:
         "    while n > 0:\n        x = x.sin() + 1\n        n = n - 1\n"
         "    return x"
     )
-    kernels = {kernel.name: kernel for kernel in found(source, array(100), n=7).kernels}
+    kernels = {kernel.name: kernel for kernel in profile_source(source, array(100), n=7).kernels}
     (sine,) = [kernel for name, kernel in kernels.items() if "sin" in name]
     assert sine.calls == 7
     assert sine.nbytes == 7 * 800
@@ -55,7 +55,7 @@ def test_a_loop_s_kernels_are_counted_each_time() -> None:
 def test_a_profile_is_of_the_call_that_is_asked_for() -> None:
     source = 'def f(a: Tensor[("n", "n"), f32]):\n    return a @ a'
     for size in (16, 512):
-        of = found(source, array(size, size))
+        of = profile_source(source, array(size, size))
         assert of.seconds > 0
         (kernel,) = of.kernels
         assert (kernel.calls, kernel.flops, kernel.nbytes) == (1, 2 * size**3, 3 * 4 * size**2)
@@ -69,7 +69,7 @@ def test_each_step_of_a_program_is_timed() -> None:
         "def f(x: Tensor[(64, 64), f32], w: Tensor[(64, 64), f32]):\n"
         "    return softmax(nn.relu(x @ w) @ w, axis=1), x + 1"
     )
-    profiled = found(source, array(64, 64), array(64, 64))
+    profiled = profile_source(source, array(64, 64), array(64, 64))
     assert sum(kernel.calls for kernel in profiled.kernels) == 4
     assert sum(kernel.flops for kernel in profiled.kernels) > 4 * 64**3
     assert all(kernel.seconds > 0 for kernel in profiled.kernels)
@@ -117,11 +117,11 @@ def test_a_profile_says_the_least_time_of_three_calls_or_more(monkeypatch: pytes
         return 42.0
 
     monkeypatch.setattr("nnmagic.functions.profile.least_time", note)
-    monkeypatch.setattr("nnmagic.functions.profile.measured_peak", measured_peak.__wrapped__)  # keeps nothing
-    assert found("def f(x: f32):\n    return x + 1", 1.0).seconds == 42
+    monkeypatch.setattr("nnmagic.functions.profile.measure_peak", measure_peak.__wrapped__)  # keeps nothing
+    assert profile_source("def f(x: f32):\n    return x + 1", 1.0).seconds == 42
     assert min(asked) >= 3
 
 
 def test_a_wrong_call_is_refused_as_ever() -> None:
     with pytest.raises(ValueError, match="argument 'x' must be"):
-        found("def f(x: Tensor[(2,), f32]):\n    return x + 1", array(3))
+        profile_source("def f(x: Tensor[(2,), f32]):\n    return x + 1", array(3))

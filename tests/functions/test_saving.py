@@ -90,7 +90,7 @@ def test_a_file_holds_no_pickle(whole: CompiledFunction, tmp_path: Path) -> None
     with zipfile.ZipFile(path) as archive:
         assert archive.testzip() is None
         names = archive.namelist()
-        assert {"header.json", "SHA256SUMS", "relay.txt", "code0.o", "bytecode"} <= {*names}
+        assert {"header.json", "SHA256SUMS", "relay.txt", "code0.o"} <= {*names}
         json.loads(archive.read("header.json"))
         for name in names:
             if name.endswith(".npy"):
@@ -116,19 +116,19 @@ def content(data: bytes) -> Content:
         return from_members(archive.read)
 
 
-def packed(changed: Content) -> bytes:
+def pack(edited: Content) -> bytes:
     new = io.BytesIO()
     with zipfile.ZipFile(new, "w") as archive:
-        for name, member in to_members(changed).items():
+        for name, member in to_members(edited).items():
             archive.writestr(name, member)
     return new.getvalue()
 
 
-def changed(data: bytes, **changes: object) -> bytes:
+def with_changes(data: bytes, **changes: object) -> bytes:
     """The file with other entries in its JSON, and sums that agree."""
-    found = content(data)
-    definition = {**found.header["definition"], **changes}
-    return packed(Content({**found.header, "definition": definition}, found.files))
+    original = content(data)
+    definition = {**original.header["definition"], **changes}
+    return pack(Content({**original.header, "definition": definition}, original.files))
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_a_changed_file_is_refused(
 ) -> None:
     path = tmp_path / "f"
     whole.save(path)
-    path.write_bytes(changed(path.read_bytes(), **changes))
+    path.write_bytes(with_changes(path.read_bytes(), **changes))
     with pytest.raises(ValueError, match="holds no function that nnmagic saved"):
         nnmagic.load(path)
 
@@ -159,19 +159,19 @@ def test_a_damaged_file_is_refused_or_the_same(whole: CompiledFunction) -> None:
     """Bits turned in the last part's bytes, the first part's, and the whole directory of the archive."""
     data = to_bytes(whole)
     begin = data.index(b'"format"')
-    places = [*range(begin, begin + 400, 7), *range(data.rindex(b"PK\x01\x02") - 150, len(data))]
+    offsets = [*range(begin, begin + 400, 7), *range(data.rindex(b"PK\x01\x02") - 150, len(data))]
     refused = 0
-    for place in places:
+    for offset in offsets:
         for bits in (1, 0x80):
             damaged = bytearray(data)
-            damaged[place] ^= bits
+            damaged[offset] ^= bits
             try:
                 loaded = from_bytes(bytes(damaged))
             except ValueError:  # any other exception fails the test
                 refused += 1
             else:
                 assert loaded.relay_text == whole.relay_text
-    assert refused > len(places)
+    assert refused > len(offsets)
 
 
 def test_a_loaded_function_shows_what_was_written() -> None:

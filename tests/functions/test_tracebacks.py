@@ -83,9 +83,9 @@ def tracebacks(script: Path, **environment: str) -> list[str]:
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="a bare raise of Python 3.10 brings the frames back")
 def test_a_traceback_ends_in_the_caller_s_line(script: Path) -> None:
-    found = tracebacks(script)
-    assert len(found) == len(WRONG)
-    for (line, kind, words), text in zip(WRONG, found, strict=True):
+    texts = tracebacks(script)
+    assert len(texts) == len(WRONG)
+    for (line, kind, words), text in zip(WRONG, texts, strict=True):
         assert text.count("Traceback") == 1, text
         assert text.count("  File ") == 1, text
         assert f'File "{script}"' in text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 
 import numpy as np
@@ -15,7 +16,7 @@ from nnmagic.tinynn import compile_source
 HEAD = "def f(x: f32, unread: f32 = 1):\n"
 
 
-def found(body: str) -> list[tuple[str, int, int]]:
+def warnings_of(body: str) -> list[tuple[str, int, int]]:
     """The warnings of a function's body: words, line of the body, column."""
     text = HEAD + "".join(f"    {line}\n" for line in body.split("\n"))
     given = compile_source(Source("cell", text), {"n": 3}).warnings
@@ -73,12 +74,12 @@ QUIET = [
 
 @pytest.mark.parametrize(("body", "expected"), UNUSED + UNREACHED)
 def test_what_warns(body: str, expected: list[tuple[str, int, int]]) -> None:
-    assert found(body) == expected
+    assert warnings_of(body) == expected
 
 
 @pytest.mark.parametrize("body", QUIET)
 def test_what_never_warns(body: str) -> None:
-    assert found(body) == []
+    assert warnings_of(body) == []
 
 
 def test_a_warning_is_drawn_as_an_error_is() -> None:
@@ -94,6 +95,14 @@ def test_a_warning_is_drawn_as_an_error_is() -> None:
     ]
     assert record[0].filename == __file__, "the caller's line is the one that warns"
     assert issubclass(TinyNNWarning, UserWarning)
+
+
+def test_text_warns_at_the_callers_line() -> None:
+    source = "def f(x: f32):\n    y = x\n    return x\n"
+    line = inspect.currentframe().f_lineno  # type: ignore[union-attr]  # CPython has frames
+    with pytest.warns(TinyNNWarning) as record:
+        nnmagic.compile(source, cache=False)
+    assert [(each.filename, each.lineno) for each in record] == [(__file__, line + 2)]
 
 
 def test_a_python_function_warns_at_its_own_line() -> None:

@@ -87,7 +87,7 @@ def error(outputs: list[nbformat.NotebookNode]) -> nbformat.NotebookNode:
     return output
 
 
-def shown(output: nbformat.NotebookNode) -> str:
+def traceback_text(output: nbformat.NotebookNode) -> str:
     return re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(output.traceback))
 
 
@@ -103,27 +103,27 @@ def test_a_cell_and_its_second_run(outputs: dict[str, list[nbformat.NotebookNode
 
 
 def test_an_error_shows_the_cell_and_no_frames(outputs: dict[str, list[nbformat.NotebookNode]]) -> None:
-    found = error(outputs["wrong"])
-    assert found.ename == "TinyNNError"
-    assert found.evalue.startswith("error: unknown name `y`\n --> <tinynn>:4:16")
-    assert "4 |     return é + y\n  |                ^" in shown(found)
-    assert ".py" not in shown(found)
+    output = error(outputs["wrong"])
+    assert output.ename == "TinyNNError"
+    assert output.evalue.startswith("error: unknown name `y`\n --> <tinynn>:4:16")
+    assert "4 |     return é + y\n  |                ^" in traceback_text(output)
+    assert ".py" not in traceback_text(output)
     option = error(outputs["wrong option"])
     assert option.ename == "MagicError"
-    assert shown(option) == ("MagicError: engine must be one of 'auto', 'relax', 'relay', not 'gpu'")
+    assert traceback_text(option) == ("MagicError: engine must be one of 'auto', 'relax', 'relay', not 'gpu'")
     assert plain(outputs["survives"]) == "('foo', [1.0, 2.0])"
 
 
 def test_a_wrong_call_is_an_ordinary_error(outputs: dict[str, list[nbformat.NotebookNode]]) -> None:
-    found = error(outputs["wrong call"])
-    assert found.ename == "ValueError"
-    assert found.evalue.startswith("foo() argument 'x' must be Tensor[(2,), f32], not of shape (3,)")
-    text = shown(found)
+    output = error(outputs["wrong call"])
+    assert output.ename == "ValueError"
+    assert output.evalue.startswith("foo() argument 'x' must be Tensor[(2,), f32], not of shape (3,)")
+    text = traceback_text(output)
     assert ".py" not in text, "no frame below the user's"
     assert "----> 1 foo(np.ones(3, 'float32'))" in text
-    assert text.endswith(f"\nValueError: {found.evalue}")
+    assert text.endswith(f"\nValueError: {output.evalue}")
     nested = error(outputs["nested call"])
-    text = shown(nested)
+    text = traceback_text(nested)
     assert nested.ename == "TypeError"
     assert ".py" not in text
     assert "----> 2     return foo(nope=1)" in text
@@ -165,10 +165,10 @@ def test_a_wrong_call_is_an_ordinary_error(outputs: dict[str, list[nbformat.Note
 def test_an_error_ends_in_the_user_s_line(
     outputs: dict[str, list[nbformat.NotebookNode]], cell: str, kind: str, line: str, words: str
 ) -> None:
-    found = error(outputs[cell])
-    assert found.ename == kind
-    assert words in found.evalue
-    text = shown(found)
+    output = error(outputs[cell])
+    assert output.ename == kind
+    assert words in output.evalue
+    text = traceback_text(output)
     if "%tinynn" in CELLS[cell] and sys.version_info < (3, 11):
         return  # IPython shows its own frames on Python 3.10
     assert ".py" not in text, "no frame of nnmagic's, nor of what it calls"
@@ -179,42 +179,40 @@ def test_an_error_ends_in_the_user_s_line(
 def test_an_error_of_a_decorated_function_names_its_cell(
     outputs: dict[str, list[nbformat.NotebookNode]],
 ) -> None:
-    found = error(outputs["wrong function"])
+    output = error(outputs["wrong function"])
     number = list(CELLS).index("wrong function") + 1
-    assert found.evalue.startswith(f"error: unknown name `z`\n --> Cell In[{number}]:3:12\n")
+    assert output.evalue.startswith(f"error: unknown name `z`\n --> Cell In[{number}]:3:12\n")
 
 
 def test_developers_see_the_frames(outputs: dict[str, list[nbformat.NotebookNode]]) -> None:
-    found = error(outputs["frames"])
-    assert found.ename == "TinyNNError"
-    assert "compilation.py" in shown(found)
-    assert "error: unknown name `y`" in shown(found)
-    assert "target.py" in shown(error(outputs["frames of the engine"]))
-    assert "arguments.py" in shown(error(outputs["frames of calls"]))
-    assert ".py" not in shown(error(outputs["no frames again"]))
+    output = error(outputs["frames"])
+    assert output.ename == "TinyNNError"
+    assert "compilation.py" in traceback_text(output)
+    assert "error: unknown name `y`" in traceback_text(output)
+    assert "target.py" in traceback_text(error(outputs["frames of the engine"]))
+    assert "arguments.py" in traceback_text(error(outputs["frames of calls"]))
+    assert ".py" not in traceback_text(error(outputs["no frames again"]))
 
 
 def test_all_errors_are_shown_at_once_in_colour(outputs: dict[str, list[nbformat.NotebookNode]]) -> None:
-    found = error(outputs["several"])
-    assert "3 |     a = x + y\n  |             ^" in shown(found)
-    assert "4 |     b = x + z\n  |             ^" in shown(found)
-    assert shown(found).endswith("TinyNNError: unknown name `y` (and 1 more error)")
-    assert "\x1b[31merror: \x1b[0m" in "\n".join(found.traceback)
+    output = error(outputs["several"])
+    assert "3 |     a = x + y\n  |             ^" in traceback_text(output)
+    assert "4 |     b = x + z\n  |             ^" in traceback_text(output)
+    assert traceback_text(output).endswith("TinyNNError: unknown name `y` (and 1 more error)")
+    assert "\x1b[31merror: \x1b[0m" in "\n".join(output.traceback)
 
 
 def test_a_failed_assertion_shows_the_line_of_its_cell(
     outputs: dict[str, list[nbformat.NotebookNode]],
 ) -> None:
-    found = error(outputs["false"])
-    assert found.ename == "AssertionError"
-    place = (
-        "not positive\n --> <tinynn>:3:12\n  |\n3 |     assert x > 0, 'not positive'\n  |            ^^^^^"
-    )
-    assert found.evalue == place
-    assert shown(found).endswith(f"AssertionError: {place}")
-    assert ".py" not in shown(found)
+    output = error(outputs["false"])
+    assert output.ename == "AssertionError"
+    text = "not positive\n --> <tinynn>:3:12\n  |\n3 |     assert x > 0, 'not positive'\n  |            ^^^^^"
+    assert output.evalue == text
+    assert traceback_text(output).endswith(f"AssertionError: {text}")
+    assert ".py" not in traceback_text(output)
     (caught,) = outputs["caught"]
-    assert caught.text == f"AssertionError {place}\n"
+    assert caught.text == f"AssertionError {text}\n"
 
 
 def test_a_warning_goes_to_stderr(outputs: dict[str, list[nbformat.NotebookNode]]) -> None:
@@ -225,9 +223,9 @@ def test_a_warning_goes_to_stderr(outputs: dict[str, list[nbformat.NotebookNode]
 
 
 def test_an_empty_cell_says_what_it_lacks(outputs: dict[str, list[nbformat.NotebookNode]]) -> None:
-    found = error(outputs["empty"])
-    assert found.ename == "TinyNNError"
-    assert "error: the cell holds no function\n --> <tinynn>:2:1" in shown(found)
+    output = error(outputs["empty"])
+    assert output.ename == "TinyNNError"
+    assert "error: the cell holds no function\n --> <tinynn>:2:1" in traceback_text(output)
 
 
 def test_reload_keeps_what_was_compiled(outputs: dict[str, list[nbformat.NotebookNode]]) -> None:

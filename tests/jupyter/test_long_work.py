@@ -71,7 +71,7 @@ def kernel() -> Iterator[Kernel]:
         ensure_event_loop().close()  # which the client has made
 
 
-def shown(reply: Any) -> str:
+def traceback_of(reply: Any) -> str:
     return re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(reply["traceback"]))
 
 
@@ -84,7 +84,7 @@ def test_an_interrupt_leaves_all_names_and_the_cache(kernel: Kernel) -> None:
     for seconds in (0.3, 0.6, 0.9):
         reply, _ = kernel.run(f"%%tinynn -q --no-cache\n{FUNCTIONS}", interrupt_after=seconds)
         assert (reply["status"], reply["ename"]) == ("error", "KeyboardInterrupt")
-        assert shown(reply) == "KeyboardInterrupt: the %%tinynn cell was stopped; it has bound nothing"
+        assert traceback_of(reply) == "KeyboardInterrupt: the %%tinynn cell was stopped; it has bound nothing"
         assert kernel.value("g3.__relay_key__, MEMORY.statistics.entries") == before
         assert kernel.value("'g4' in globals(), g3(1.0).item()") == "(False, 2.0)"
 
@@ -93,19 +93,19 @@ def test_an_interrupt_ends_a_call(kernel: Kernel) -> None:
     kernel.run(LOOP)
     reply, _ = kernel.run("result = loop(1.0, 2_000_000_000)", interrupt_after=0.5)
     assert reply["ename"] == "KeyboardInterrupt"
-    assert "----> 1 result = loop(1.0, 2_000_000_000)" in shown(reply)
-    assert ".py" not in shown(reply), "no frame below the user's"
+    assert "----> 1 result = loop(1.0, 2_000_000_000)" in traceback_of(reply)
+    assert ".py" not in traceback_of(reply), "no frame below the user's"
     assert kernel.value("'result' in globals(), loop(0.0, 1).item()") == "(False, 1.0)"
 
 
 def test_developers_see_where_an_interrupt_came(kernel: Kernel) -> None:
     reply, _ = kernel.run(f"%%tinynn -q --no-cache --tb\n{FUNCTIONS}", interrupt_after=0.6)
-    assert "magics.py" in shown(reply)
+    assert "magics.py" in traceback_of(reply)
     kernel.run(LOOP)
     kernel.run("%config TinyNNMagics.tb = True")
     try:
         reply, _ = kernel.run("loop(1.0, 2_000_000_000)", interrupt_after=0.5)
-        assert "interpreter" in shown(reply)
+        assert "aot_executable" in traceback_of(reply)
     finally:
         kernel.run("%config TinyNNMagics.tb = False")
 
@@ -117,17 +117,17 @@ def test_a_mistake_in_what_is_to_be_profiled_shows_no_frames(kernel: Kernel) -> 
         ("loop('x', 1)", "TypeError: loop() argument 'x' must be"),
     ):
         reply, _ = kernel.run(f"%tinynn profile {call}")
-        assert words in shown(reply)
-        assert "nnmagic" not in shown(reply), "no frame of its own"
+        assert words in traceback_of(reply)
+        assert "nnmagic" not in traceback_of(reply), "no frame of its own"
 
 
 def test_progress_is_shown_and_taken_away(kernel: Kernel) -> None:
     reply, messages = kernel.run(f"%%tinynn --no-cache --show relay\n{FUNCTIONS}")
     assert reply["status"] == "ok", reply
-    found = kinds(messages)
-    assert found[0] == "display_data"
-    assert found[-2:] == ["clear_output", "display_data"], "the text of the cell comes after it"
-    assert set(found[1:-2]) <= {"update_display_data"}
+    sent = kinds(messages)
+    assert sent[0] == "display_data"
+    assert sent[-2:] == ["clear_output", "display_data"], "the text of the cell comes after it"
+    assert set(sent[1:-2]) <= {"update_display_data"}
     first = next(each for each in messages if each["msg_type"] == "display_data")
     assert first["content"]["data"]["text/plain"].startswith("compiling: ")
     assert "<progress" in first["content"]["data"]["text/html"]

@@ -180,10 +180,10 @@ def test_an_interrupt_binds_nothing(shell: Shell, monkeypatch: pytest.MonkeyPatc
     shell.run("foo = 'as before'")
     from nnmagic.functions.compiled import CompiledFunction
 
-    def interrupted(_self: CompiledFunction) -> None:
+    def interrupt(_self: CompiledFunction) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(CompiledFunction, "build", interrupted)
+    monkeypatch.setattr(CompiledFunction, "build", interrupt)
     with pytest.raises(KeyboardInterrupt):
         shell.run(cell(FOO))
     assert shell["foo"] == "as before"
@@ -224,9 +224,9 @@ def test_classes_are_bound_and_used_in_later_cells(shell: Shell) -> None:
     np.testing.assert_array_equal(shell["total"](shell["List"].Nil()), [0, 0])
     shell.run(cell("class _Own:\n    def A(): ...\n" + function("f", "x"), "-q"))
     assert "_Own" not in shell.ip.user_ns
-    found = shell.ip.object_inspect("List")
-    assert found["found"]
-    assert "List.Cons(head" in found["docstring"]
+    info = shell.ip.object_inspect("List")
+    assert info["found"]
+    assert "List.Cons(head" in info["docstring"]
     with pytest.raises(ValueError, match="-o r: the cell has no function"):
         shell.run(cell(LIST, "-o r"))
 
@@ -466,12 +466,12 @@ def test_unloading_and_loading(shell: Shell) -> None:
     try:
         nnmagic.load_ipython_extension(ip)
         nnmagic.load_ipython_extension(ip)
-        assert sum(type(found).__name__ == "TinyNNMagics" for found in ip.configurables) == 1
+        assert sum(type(configurable).__name__ == "TinyNNMagics" for configurable in ip.configurables) == 1
         nnmagic.unload_ipython_extension(ip)
         assert ip.find_cell_magic("tinynn") is None
         assert ip.find_line_magic("tinynn") is None
         assert ip.find_cell_magic("relay") is None
-        assert not any(type(found).__name__ == "TinyNNMagics" for found in ip.configurables)
+        assert not any(type(configurable).__name__ == "TinyNNMagics" for configurable in ip.configurables)
         nnmagic.unload_ipython_extension(ip)
         ip.register_magic_function(lambda line, cell: "mine", "cell", "relay")
         nnmagic.unload_ipython_extension(ip)

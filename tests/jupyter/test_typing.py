@@ -76,10 +76,10 @@ def plain(text: str) -> str:
 def kernel() -> Iterator[Kernel]:
     manager, client = start_new_kernel(startup_timeout=300, kernel_name="python3")
     try:
-        found = Kernel(client)
-        found.run(SETUP)
-        found.run(BAR)
-        yield found
+        started = Kernel(client)
+        started.run(SETUP)
+        started.run(BAR)
+        yield started
     finally:
         client.stop_channels()
         manager.shutdown_kernel(now=True)
@@ -208,7 +208,7 @@ class TestKernel:
             ("%%relay\ndef @main(%größe: float32) { %grö|", ["%größe"]),
         ],
     )
-    def test_odd_places(self, kernel: Kernel, text: str, offered: list[str]) -> None:
+    def test_odd_positions(self, kernel: Kernel, text: str, offered: list[str]) -> None:
         assert kernel.complete(text) == offered
 
     def test_relay_text(self, kernel: Kernel) -> None:
@@ -262,10 +262,10 @@ class TestKernel:
     )
     def test_help_for_a_name_of_a_cell_that_is_not_right_yet(self, kernel: Kernel, rest: str) -> None:
         text = f"%%tinynn\ndef other(local: i32):\n    return local\n\n{HEAD.partition(chr(10))[2]}{rest}"
-        found = kernel.inspect(text)
-        assert found is not None
-        assert "local: Tensor[(2, 3), f32]" in found
-        assert "local: i32" not in found, "that of another function"
+        page = kernel.inspect(text)
+        assert page is not None
+        assert "local: Tensor[(2, 3), f32]" in page
+        assert "local: i32" not in page, "that of another function"
 
     def test_no_help_for_what_is_wrong(self, kernel: Kernel) -> None:
         assert kernel.inspect(f"{HEAD}bad = first @ first\n    return ba|d") is None
@@ -302,17 +302,17 @@ class TestKernel:
             "def relu(x: f32):\n    return x\n\n"
             "def user(first: Tensor[(3, 2), f32]):\n    return "
         )
-        found = kernel.inspect(f"{text}help|er(first)")
-        assert "(a: Tensor[(3, 2), f32], /, k: f32 = 1.5, *, n: i32 = 2) -> Tensor[(3, 2), f32]" in found
-        assert "Multiplies." in found
+        page = kernel.inspect(f"{text}help|er(first)")
+        assert "(a: Tensor[(3, 2), f32], /, k: f32 = 1.5, *, n: i32 = 2) -> Tensor[(3, 2), f32]" in page
+        assert "Multiplies." in page
         assert "return a * k" in kernel.inspect(f"{text}help|er(first)", detail=1)
         for name in ("Cir|cle", "Shape.Cir|cle"):
-            found = kernel.inspect(f"{text}{name}(1.0)")
-            assert "Circle(r: f32) -> Shape" in found
-            assert "Makes a value of Shape." in found
-        found = kernel.inspect(f"{text}Sha|pe")
-        assert "A shape." in found
-        assert "  Circle(r: f32)\n  Empty()" in found
+            page = kernel.inspect(f"{text}{name}(1.0)")
+            assert "Circle(r: f32) -> Shape" in page
+            assert "Makes a value of Shape." in page
+        page = kernel.inspect(f"{text}Sha|pe")
+        assert "A shape." in page
+        assert "  Circle(r: f32)\n  Empty()" in page
         assert "relu(x: f32) -> f32" in kernel.inspect(f"{text}rel|u(1.0)"), "not the operator of that name"
 
     def test_help_for_what_a_cell_defines_while_it_has_errors(self, kernel: Kernel) -> None:
@@ -327,19 +327,19 @@ class TestKernel:
             '%%tinynn -q\nclass Tree:\n    """A tree."""\n'
             "    def Leaf(x: f32): ...\n    def Fork(a: Tree, b: Tree): ..."
         )
-        for found in (
+        for page in (
             kernel.inspect("Tre|e"),
             kernel.pages("Tree?"),
             kernel.inspect("%%tinynn\ndef f(t: Tree) -> Tre|e:"),
         ):
-            assert "A tree." in found
-            assert "Tree.Fork(a: Tree, b: Tree)" in found
-            assert "NoReturn" not in found
-            assert "File:" not in found
+            assert "A tree." in page
+            assert "Tree.Fork(a: Tree, b: Tree)" in page
+            assert "NoReturn" not in page
+            assert "File:" not in page
         bare = "%%tinynn\ndef f(x: f32):\n    return Lea|f(x)"
-        for found in (kernel.inspect("Tree.Lea|f"), kernel.pages("Tree.Leaf?"), kernel.inspect(bare)):
-            assert "Leaf(x: f32) -> Tree" in found
-            assert "Call signature" not in found
+        for page in (kernel.inspect("Tree.Lea|f"), kernel.pages("Tree.Leaf?"), kernel.inspect(bare)):
+            assert "Leaf(x: f32) -> Tree" in page
+            assert "Call signature" not in page
 
     def test_a_function_of_a_cell_or_a_file_says_where_it_is(self, kernel: Kernel, tmp_path: Path) -> None:
         kernel.run("import nnmagic\n\n@nnmagic.function\ndef decorated(x: nnmagic.f32):\n    return x * 2")

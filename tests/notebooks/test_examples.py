@@ -45,5 +45,5 @@ def test_an_example_is_committed_clean(path: Path) -> None:
         assert set(cell["metadata"]) <= {"tags"}
         assert not any(output.get("name") == "stderr" for output in cell["outputs"])
     text = path.read_text(encoding="utf-8")
-    assert not [place for place in ("/home/", "/root/", "/tmp/", "site-packages") if place in text]
+    assert not [path for path in ("/home/", "/root/", "/tmp/", "site-packages") if path in text]
     assert len(text) < 150_000

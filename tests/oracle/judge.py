@@ -62,7 +62,7 @@ class Judge:
             self.start()
         request = {"text": text}
         if arguments is not None:
-            request |= self.stored(arguments)
+            request |= self.store(arguments)
         self.child.stdin.write(json.dumps(request).encode() + b"\n")
         self.child.stdin.flush()
         reply = self.read(PROGRAM)
@@ -80,21 +80,25 @@ class Judge:
         line = self.child.stdout.readline() if ready else b""
         return json.loads(line) if line.endswith(b"\n") else None
 
-    def stored(self, arguments):
+    def store(self, arguments):
         """The arguments in a file, and how the child puts them together."""
         arrays = []
 
-        def place(value):
+        def reference(value):
             if isinstance(value, tuple):
-                return [place(part) for part in value]
+                return [reference(part) for part in value]
             arrays.append(np.asarray(value))
             return len(arrays) - 1
 
-        places = [place(value) for value in arguments]
+        layout = [reference(value) for value in arguments]
         self.asked += 1
         path = Path(self.folder.name) / f"{self.asked}.npz"
         np.savez(path, **{str(index): bits(array) for index, array in enumerate(arrays)})
-        return {"inputs": str(path), "dtypes": [array.dtype.name for array in arrays], "arguments": places}
+        return {
+            "inputs": str(path),
+            "dtypes": [array.dtype.name for array in arrays],
+            "arguments": layout,
+        }
 
 
 def bits(array):

@@ -85,20 +85,20 @@ def call_of(name: str, types: list[Type], constants: dict[int, Constant], attrs:
 
 def calls_of_the_corpus() -> list[tuple[str, list[Type], dict[int, Constant], dict[str, object]]]:
     """Every call of an operator in the programs of the corpus, alike ones once."""
-    found = {}
+    calls = {}
     for record in load_programs():
         module = infer_type(parse_module(record["text"]))
         for function in module.functions.values():
             for node in post_order(function):
                 match node:
-                    case Call(op=OpRef(name=name), args=args, attrs=attrs) if _closed(args):
+                    case Call(op=OpRef(name=name), args=args, attrs=attrs) if _has_closed_types(args):
                         types = [arg.checked_type for arg in args]
                         constants = {i: arg for i, arg in enumerate(args) if isinstance(arg, Constant)}
-                        found.setdefault(f"{name}{types}{attrs}", (name, types, constants, dict(attrs)))
-    return list(found.values())
+                        calls.setdefault(f"{name}{types}{attrs}", (name, types, constants, dict(attrs)))
+    return list(calls.values())
 
 
-def _closed(args: tuple[Expr, ...]) -> bool:
+def _has_closed_types(args: tuple[Expr, ...]) -> bool:
     return all(isinstance(arg.checked_type, TensorType | TupleType) for arg in args)
 
 
@@ -115,7 +115,7 @@ class Mutator:
         return bool(self.rng.random() < probability)
 
     def mutants(self, base, count: int) -> Iterator[Module]:
-        """Calls that differ from ``base`` in one to three places."""
+        """Calls that differ from ``base`` in one to three spots."""
         for _ in range(count):
             name, types, constants, attrs = base
             types, constants, attrs = list(types), dict(constants), dict(attrs)

@@ -122,7 +122,7 @@ class Generator:
         data = [self.data(each, dtype, limit) for each in (shape, other)]
         return call(f"qnn.{name}", [*data, *lhs, *rhs, *output], **axes)
 
-    def weighted(self, data: Var, weight: Var, channels: int) -> list[Expr]:
+    def weight_arguments(self, data: Var, weight: Var, channels: int) -> list[Expr]:
         """The arguments of a product with a weight."""
         dtypes = [str(var.type_annotation.dtype) for var in (data, weight)]  # type: ignore[union-attr]  # tensors
         one_each = channels if self.chance(0.3) else None
@@ -133,7 +133,7 @@ class Generator:
         shape = self.one_of((2, 3), (3, 17))
         data = self.data(shape, self.one_of("int8", "uint8", "int16", "uint16"))
         weight = self.data((5, shape[-1]), self.one_of(*BYTES))
-        args = self.weighted(data, weight, 5)
+        args = self.weight_arguments(data, weight, 5)
         return call("qnn.dense", args, units=5, out_dtype=self.one_of("int32", "int32", "int64"))
 
     def batch_matmul(self) -> Call:
@@ -156,7 +156,7 @@ class Generator:
         )
         return call(
             "qnn.conv2d",
-            self.weighted(data, weight, channels),
+            self.weight_arguments(data, weight, channels),
             kernel_size=kernel,
             channels=channels,
             strides=self.one_of((1, 1), (2, 1), (2, 2)),
@@ -176,7 +176,7 @@ class Generator:
         weight = self.data((3, channels, *kernel), self.one_of(*BYTES))
         return call(
             "qnn.conv2d_transpose",
-            self.weighted(data, weight, channels),
+            self.weight_arguments(data, weight, channels),
             kernel_size=kernel,
             channels=channels,
             strides=self.one_of((1, 1), (2, 2)),
@@ -221,7 +221,7 @@ class Generator:
             count_include_pad=self.chance(0.4),
         )
 
-    def simulated(self) -> Call:
+    def simulate(self) -> Call:
         name = self.one_of("qnn.simulated_quantize", "qnn.simulated_dequantize")
         data = call("cast", [self.data((3, 4), "int32", 300)], dtype="float32")
         data = call("divide", [data, constant(4.0)])
@@ -231,7 +231,7 @@ class Generator:
         )
 
 
-#: What a seed may become; an entry's place and number fix which seeds become it.
+#: What a seed may become; an entry's index and number fix which seeds become it.
 KINDS: tuple[Callable[[Generator], Call], ...] = (
     *(Generator.requantize,) * 4,
     *(Generator.arithmetic,) * 4,
@@ -244,7 +244,7 @@ KINDS: tuple[Callable[[Generator], Call], ...] = (
     Generator.softmax,
     Generator.leaky_relu,
     Generator.avg_pool2d,
-    Generator.simulated,
+    Generator.simulate,
 )
 
 
@@ -257,14 +257,14 @@ def generate(seed: int) -> tuple[Module, list[dict[str, object]]]:
 
 def measure(python: str, seeds: range) -> None:
     """Prints a line of JSON for each program: its text, real Relay's typed text, inputs and output."""
-    from tests.engine.programs import drawn
+    from tests.engine.programs import make_input
     from tests.oracle.judge import Judge
 
     judge = Judge(python)
     for seed in seeds:
         module, records = generate(seed)
         text = module.astext()
-        reply = judge.ask(text, [drawn(record) for record in records])
+        reply = judge.ask(text, [make_input(record) for record in records])
         if "outputs" not in reply:
             continue  # real Relay cannot build it
         (output,) = reply["outputs"]

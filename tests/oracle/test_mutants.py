@@ -63,15 +63,15 @@ LAXER = {
 PARTS = 8
 
 
-def is_expected(text, found):
+def is_expected(text, difference):
     """Whether a disagreement about a text is one of those above."""
     if any(mistake in text for mistake in MISTAKES):
         return True
-    if found.startswith("only real Relay refuses it") and any(known in found for known in LAXER):
-        return "under constrained" not in found or "tir.Var" in text
-    if found.startswith("only we refuse it"):
-        return any(re.search(known, found) for known in STRICTER)
-    return not found.startswith("only real Relay refuses it") and UNKNOWN.search(found) is not None
+    if difference.startswith("only real Relay refuses it") and any(known in difference for known in LAXER):
+        return "under constrained" not in difference or "tir.Var" in text
+    if difference.startswith("only we refuse it"):
+        return any(re.search(known, difference) for known in STRICTER)
+    return not difference.startswith("only real Relay refuses it") and UNKNOWN.search(difference) is not None
 
 
 def compare(judge, count, what, texts):
@@ -80,11 +80,11 @@ def compare(judge, count, what, texts):
     for text in texts:
         reply = judge.ask(text)
         refused += "error" in reply
-        found = disagreement(text, reply)
-        if found is not None and is_expected(text, found):
+        difference = disagreement(text, reply)
+        if difference is not None and is_expected(text, difference):
             expected += 1
-        elif found is not None:
-            wrong.append(f"{text}\n{found}")
+        elif difference is not None:
+            wrong.append(f"{text}\n{difference}")
     count(f"changed {what}", len(texts))
     count(f"changed {what} that real Relay refuses", refused)
     count(f"changed {what} that we see differently on purpose", expected)

@@ -11,7 +11,7 @@ from nnmagic.engine.legacy_relay.text import for_relay
 from nnmagic.engine.relax import build
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.text.parser import parse_module
-from tests.engine.programs import drawn
+from tests.engine.programs import make_input
 from tests.oracle.generate import generate, inputs
 from tests.oracle.judge import disagreement, flat
 from tests.relay.corpus import load_programs
@@ -38,17 +38,18 @@ def test_the_corpus(judge, count, part):
     wrong, computed = {}, 0
     programs = PROGRAMS[part::PARTS]
     for record in programs:
-        found = disagreement(record["text"], judge.ask(record["text"]))
-        if found is None and record["outputs"] is not None and record["id"] not in NO_NUMBERS:
+        difference = disagreement(record["text"], judge.ask(record["text"]))
+        if difference is None and record["outputs"] is not None and record["id"] not in NO_NUMBERS:
             rtol = record.get("rtol", 2e-3 if "f16" in record["features"] else 1e-5)
             valid = 3 if record.get("compare") == "valid_prefix" else None
-            arguments = [drawn(one) for one in record["inputs"]]
-            found, ran = numbers(judge, parse_module(record["text"]), arguments, rtol, valid)
+            arguments = [make_input(one) for one in record["inputs"]]
+            difference, ran = numbers(judge, parse_module(record["text"]), arguments, rtol, valid)
             computed += ran
-            if found is not None and found.startswith(UNREADABLE) and "language" in record["features"]:
-                found = None
-        if found is not None:
-            wrong[record["id"]] = found
+            unreadable = difference is not None and difference.startswith(UNREADABLE)
+            if unreadable and "language" in record["features"]:
+                difference = None
+        if difference is not None:
+            wrong[record["id"]] = difference
     count("programs of the corpus", len(programs))
     count("programs of the corpus that the relax engine and real Relay ran", computed)
     assert not wrong, report(wrong)
@@ -62,18 +63,18 @@ def test_random_programs(judge, count, start):
     for seed in itertools.count(start):
         module = generate(seed)
         text = module.astext()
-        found = disagreement(text, judge.ask(text))
+        difference = disagreement(text, judge.ask(text))
         try:
             parse_module(text)
         except RelayError:
             unreadable += 1
         else:
             readable += 1
-            if found is None:
-                found, ran = numbers(judge, module, inputs(module, seed), 1e-4)
+            if difference is None:
+                difference, ran = numbers(judge, module, inputs(module, seed), 1e-4)
                 computed += ran
-        if found is not None:
-            wrong[seed] = found
+        if difference is not None:
+            wrong[seed] = difference
         if readable == EACH:
             break
     count("random programs", readable)
@@ -109,4 +110,4 @@ def numbers(judge, module, arguments, rtol, valid=None):
 
 
 def report(wrong):
-    return f"{len(wrong)} differ\n" + "\n".join(f"{name}: {found}" for name, found in wrong.items())
+    return f"{len(wrong)} differ\n" + "\n".join(f"{name}: {difference}" for name, difference in wrong.items())

@@ -6,7 +6,7 @@ import pytest
 from nnmagic.engine.relax import build
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.text.parser import parse_module
-from tests.engine.programs import drawn
+from tests.engine.programs import make_input
 from tests.oracle.judge import disagreement
 from tests.oracle.quantized import KINDS, generate
 
@@ -20,15 +20,16 @@ def test_random_calls(judge, count, kind):
     start = FIRST - FIRST % len(KINDS) + kind
     for seed in range(start, start + each * len(KINDS), len(KINDS)):
         module, records = generate(seed)
-        text, arguments = module.astext(), [drawn(record) for record in records]
+        text, arguments = module.astext(), [make_input(record) for record in records]
         reply = judge.ask(text, arguments)
-        found = disagreement(text, reply)
-        if found is None and "outputs" in reply:  # real Relay cannot build every call that it types
+        difference = disagreement(text, reply)
+        if difference is None and "outputs" in reply:  # real Relay cannot build every call that it types
             ours = build(infer_type(parse_module(text)), "main")(arguments)
-            found = None if np.array_equal(ours, reply["outputs"][0]) else f"{ours}\n{reply['outputs'][0]}"
+            theirs = reply["outputs"][0]
+            difference = None if np.array_equal(ours, theirs) else f"{ours}\n{theirs}"
             computed += 1
-        if found is not None:
-            wrong[seed] = f"{found}\n{text}"
+        if difference is not None:
+            wrong[seed] = f"{difference}\n{text}"
     count("calls of quantized operators", each)
     count("calls of quantized operators that both ran", computed)
-    assert not wrong, "\n".join(f"{seed}: {found}" for seed, found in wrong.items())
+    assert not wrong, "\n".join(f"{seed}: {difference}" for seed, difference in wrong.items())

@@ -64,17 +64,21 @@ def tensor(array, dtype):
     return made
 
 
-def argument(place, arrays):
-    """What ``place`` stands for: an array by its index, or a tuple."""
-    return ADT(0, [argument(each, arrays) for each in place]) if isinstance(place, list) else arrays[place]
+def argument(reference, arrays):
+    """What ``reference`` stands for: an array by its index, or a tuple."""
+    return (
+        ADT(0, [argument(each, arrays) for each in reference])
+        if isinstance(reference, list)
+        else arrays[reference]
+    )
 
 
 def flat(value):
-    """The arrays of a result, laid flat; a value of a data type begins with its constructor's place."""
+    """The arrays of a result, laid flat; a value of a data type begins with its constructor's tag."""
     if isinstance(value, tvm.nd.NDArray):
         return [value.numpy()]
-    place = [np.int64(value.tag & 0xFFFFFF)] if value.tag else []
-    return place + [array for index in range(len(value)) for array in flat(value[index])]
+    tag = [np.int64(value.tag & 0xFFFFFF)] if value.tag else []
+    return tag + [array for index in range(len(value)) for array in flat(value[index])]
 
 
 def main():

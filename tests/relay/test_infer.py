@@ -298,7 +298,7 @@ def test_a_label_that_both_branches_have_is_kept():
     assert typed.functions["main"].ret_type == TupleType((n, TensorType((ANY, 3))))
 
 
-def labelled_callee(*labels):
+def callee_with_labels(*labels):
     """``def @f(%p0: Tensor[("n"), f32], ...)`` whose result has the first parameter's type."""
     params = tuple(Var(f"p{i}", TensorType((AnyDim(label),))) for i, label in enumerate(labels))
     return Function(params, call("exp", [params[0]]), params[0].type_annotation)
@@ -308,21 +308,21 @@ def labelled_callee(*labels):
 def test_a_callees_label_stands_for_the_arguments_dimension(dim):
     x = Var("x", TensorType((dim,)))
     main = Function((x,), Call(GlobalVar("f"), (x,)))
-    typed = infer_type(Module({"f": labelled_callee("n"), "main": main}))
+    typed = infer_type(Module({"f": callee_with_labels("n"), "main": main}))
     assert typed.functions["main"].ret_type == TensorType((dim,))
 
 
 def test_a_callees_label_is_not_the_callers_label_of_that_name():
     x, y = Var("x", TensorType((AnyDim("n"),))), Var("y", TensorType((AnyDim("m"),)))
     main = Function((x, y), Call(GlobalVar("f"), (y,)))
-    typed = infer_type(Module({"f": labelled_callee("n"), "main": main}))
+    typed = infer_type(Module({"f": callee_with_labels("n"), "main": main}))
     assert typed.functions["main"].ret_type == TensorType((AnyDim("m"),))
 
 
 def test_arguments_that_contradict_a_label_are_refused():
     x, y = Var("x", TensorType((3,))), Var("y", TensorType((4,)))
     main = Function((x, y), Call(GlobalVar("f"), (x, y)))
-    assert errors_of(main, f=labelled_callee("n", "n")) == [
+    assert errors_of(main, f=callee_with_labels("n", "n")) == [
         "in @main: @f: the dimension 'n' cannot be both 3 and 4"
     ]
 
@@ -384,8 +384,8 @@ X, Y, C = Var("x", T23), Var("y", TensorType((2, 4))), Var("c", BOOL)
     ],
 )
 def test_refused(body, message):
-    found = errors_of(Function((X, Y, C), body))
-    assert found[0].startswith(f"in @main: {message}"), found
+    result = errors_of(Function((X, Y, C), body))
+    assert result[0].startswith(f"in @main: {message}"), result
 
 
 def test_an_operators_own_message_names_it_and_points_at_the_operands():
@@ -413,9 +413,9 @@ def test_all_independent_errors_are_reported_and_their_consequences_are_not():
     wrong = call("add", [X, Y])
     other = Call(OpRef("foo"), (X,))
     body = Tuple((call("exp", [call("add", [wrong, X])]), other, call("multiply", [other, wrong])))
-    found = errors_of(Function((X, Y), body))
-    assert len(found) == 2
-    assert {message.split(":")[1].split()[0] for message in found} == {"add", "there"}
+    result = errors_of(Function((X, Y), body))
+    assert len(result) == 2
+    assert {message.split(":")[1].split()[0] for message in result} == {"add", "there"}
 
 
 def test_an_error_in_a_callee_is_not_repeated_in_its_callers():
@@ -545,8 +545,8 @@ def test_a_match_with_too_many_combinations_ends():
     ],
 )
 def test_patterns_must_fit_their_data(pattern, message):
-    (found,) = match_errors(pattern)
-    assert found.startswith(f"in @main: {message}")
+    (result,) = match_errors(pattern)
+    assert result.startswith(f"in @main: {message}")
 
 
 # --- size -------------------------------------------------------------------------------------------------

@@ -111,12 +111,12 @@ PRINTED = [
 ]
 
 
-def printed_attributes(text, name):
+def attributes_in_text(text, name):
     """The attributes of the first call of an operator in a text, without the arguments."""
     plain = re.sub(r"/\*.*?\*/", "", text)
     inside = re.search(re.escape(name) + r"\((.*)\)", plain)[1]
-    found = re.search(r"\w+=.*", inside)
-    return found[0].strip() if found else ""
+    result = re.search(r"\w+=.*", inside)
+    return result[0].strip() if result else ""
 
 
 def variables(count):
@@ -126,9 +126,9 @@ def variables(count):
 @pytest.mark.parametrize(("name", "arguments", "given", "expected"), PRINTED)
 def test_prints_what_relay_prints(name, arguments, given, expected):
     entry = MEASURED[name]
-    measured = {printed_attributes(text, name) for text in (entry["example"], *entry["more_examples"])}
+    measured = {attributes_in_text(text, name) for text in (entry["example"], *entry["more_examples"])}
     assert expected in measured  # the table above is what was measured
-    assert printed_attributes(expr_text(call(name, variables(arguments), **given)), name) == expected
+    assert attributes_in_text(expr_text(call(name, variables(arguments), **given)), name) == expected
 
 
 def test_text_is_not_normalised():
@@ -265,8 +265,8 @@ def test_matrix_set_diag_takes_k_and_align():
     ],
 )
 def test_resolve(name, meant):
-    found = resolve(name)
-    assert (found.name if found else None) == meant
+    result = resolve(name)
+    assert (result.name if result else None) == meant
 
 
 def test_every_operator_is_reachable_by_its_own_name():

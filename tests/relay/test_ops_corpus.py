@@ -41,13 +41,13 @@ def read_type(text):
         return TupleType(tuple(read_type(part) for part in split(text[len("T.Tuple(") : -1])))
     if text.startswith("("):
         return TupleType(tuple(read_type(part) for part in split(text[1:-1])))
-    found = re.fullmatch(r'I\.TensorType\(\[(.*)\], "(\w+)"\)', text) or re.fullmatch(
+    result = re.fullmatch(r'I\.TensorType\(\[(.*)\], "(\w+)"\)', text) or re.fullmatch(
         r"Tensor\[\((.*)\), (\w*)\]", text
     )
-    if not found:
+    if not result:
         return TensorType((), text)
-    dims = (ANY if dim in ("?", "T.Any()") else int(dim) for dim in split(found[1]))
-    return TensorType(tuple(dims), found[2])
+    dims = (ANY if dim in ("?", "T.Any()") else int(dim) for dim in split(result[1]))
+    return TensorType(tuple(dims), result[2])
 
 
 def read_value(text):
@@ -64,11 +64,11 @@ def read_value(text):
 def read_example(name, text):
     """The attributes of a printed call and the text of its type; None where an attribute is a constant."""
     plain = re.sub(r"/\* ty=[^*]*\*/(?=.*\) /\* ty=)", "", text)
-    found = re.search(re.escape(name) + r"\((.*)\) /\* ty=(.*) \*/", plain)
-    attrs = dict(part.split("=", 1) for part in split(found[1]) if re.match(r"\w+=", part)) if found else {}
-    if not found or any(value.startswith("meta[") for value in attrs.values()):
+    result = re.search(re.escape(name) + r"\((.*)\) /\* ty=(.*) \*/", plain)
+    attrs = dict(part.split("=", 1) for part in split(result[1]) if re.match(r"\w+=", part)) if result else {}
+    if not result or any(value.startswith("meta[") for value in attrs.values()):
         return None
-    return {key: read_value(value) for key, value in attrs.items()}, found[2]
+    return {key: read_value(value) for key, value in attrs.items()}, result[2]
 
 
 def examples(name):
@@ -97,7 +97,7 @@ def test_arguments_and_attributes_are_those_measured(name):
     assert bool(operator.attrs) == (operator.attrs_key is not None)
 
 
-def measured_default(attr):
+def corpus_default(attr):
     """A C++ default as a Python value."""
     text = attr["default"]
     if not attr["has_default"]:
@@ -115,7 +115,7 @@ def measured_default(attr):
 @BY_OPERATOR
 def test_defaults_are_those_measured(name):
     for attr, measured in zip(OPERATORS[name].attrs, MEASURED[name]["attrs"], strict=True):
-        expected = measured_default(measured)
+        expected = corpus_default(measured)
         assert attr.default == expected, attr.name
         if expected is not NONE_GIVEN:
             assert attr.kind.coerce(attr.default) == attr.default, f"{attr.name}'s default is not coerced"
@@ -169,7 +169,7 @@ def test_order_and_defaults_of_a_python_call_are_those_of_relays_function(name):
 # --- type relations -----------------------------------------------------------------------------------------
 
 
-def typed(operator, arg_types, attrs):
+def infer_text(operator, arg_types, attrs):
     """The result's type as text; what the operator refuses as the message."""
     try:
         return type_text(operator.result_type(arg_types, operator.complete_attrs(attrs)))
@@ -178,9 +178,9 @@ def typed(operator, arg_types, attrs):
 
 
 def type_examples(name):
-    found = {(tuple(case["args"]), case["result"]) for case in MEASURED[name]["type_examples"]}
+    actual = {(tuple(case["args"]), case["result"]) for case in MEASURED[name]["type_examples"]}
     return [
-        ([read_type(arg) for arg in args], type_text(read_type(result))) for args, result in sorted(found)
+        ([read_type(arg) for arg in args], type_text(read_type(result))) for args, result in sorted(actual)
     ]
 
 
@@ -198,7 +198,7 @@ def test_types_are_those_measured(name):
     for arg_types, result in cases:
         attrs = [attrs for attrs, _ in examples(name)]
         attrs += [WITHOUT_TEXT[name, result]] if (name, result) in WITHOUT_TEXT else []
-        found = [typed(operator, arg_types, each) for each in attrs]
-        assert result in found, (arg_types, found)
+        actual = [infer_text(operator, arg_types, each) for each in attrs]
+        assert result in actual, (arg_types, actual)
     for attrs, result in examples(name):
-        assert result in [typed(operator, arg_types, attrs) for arg_types, _ in cases], (attrs, result)
+        assert result in [infer_text(operator, arg_types, attrs) for arg_types, _ in cases], (attrs, result)

@@ -42,7 +42,7 @@ def test_what_is_printed_is_read_again(part):
         assert structural_equal(parse_module(typed.astext()), typed), record["seed"]
 
 
-def typed(body, **params):
+def infer_text(body, **params):
     """The type of a body, as text."""
     given = ", ".join(f"%{name}: {type_}" for name, type_ in params.items())
     module = infer_type(parse_module(f"{VERSION}def @main({given}) {{ {body} }}"))
@@ -113,7 +113,7 @@ REFUSED = [
 @pytest.mark.parametrize(("body", "params", "message"), REFUSED)
 def test_what_real_relay_refuses_is_refused_at_its_place(body, params, message):
     with pytest.raises(RelayError, match=message) as caught:
-        typed(body, **params)
+        infer_text(body, **params)
     assert caught.value.diagnostics[0].span is not None
 
 
@@ -139,35 +139,35 @@ ACCEPTED = [
 
 @pytest.mark.parametrize(("body", "params", "result"), ACCEPTED)
 def test_what_real_relay_accepts_is_accepted(body, params, result):
-    assert typed(body, **params) == result
+    assert infer_text(body, **params) == result
 
 
 def var(*shape, dtype="int8"):
     return Var("x", TensorType(shape, dtype))
 
 
-def quantized(*numbers: float) -> list[Constant]:
+def constants(*numbers: float) -> list[Constant]:
     return [constant(number, "float32" if isinstance(number, float) else "int32") for number in numbers]
 
 
 #: As Relay's Python function makes the call, and how that is printed there.
 CALLS = [
-    (call("qnn.requantize", [var(2), *quantized(0.5, 1, 0.25, 2)]), 'out_dtype="int8"'),
+    (call("qnn.requantize", [var(2), *constants(0.5, 1, 0.25, 2)]), 'out_dtype="int8"'),
     (
-        call("qnn.dense", [var(2, 3), var(4, 3), *quantized(1, 2, 0.5, 0.5)], units=4),
+        call("qnn.dense", [var(2, 3), var(4, 3), *constants(1, 2, 0.5, 0.5)], units=4),
         'units=4, out_dtype="int32"',
     ),
     (
         call(
             "qnn.conv2d",
-            [var(1, 2, 4, 4), var(3, 2, 3, 3), *quantized(1, 2, 0.5, 0.5)],
+            [var(1, 2, 4, 4), var(3, 2, 3, 3), *constants(1, 2, 0.5, 0.5)],
             kernel_size=3,
             channels=3,
             padding=1,
         ),
         'padding=[1, 1, 1, 1], channels=3, kernel_size=[3, 3], out_dtype="int32"',
     ),
-    (call("qnn.simulated_dequantize", [var(2), *quantized(1, 0.5, 1)]), 'out_dtype=""'),
+    (call("qnn.simulated_dequantize", [var(2), *constants(1, 0.5, 1)]), 'out_dtype=""'),
 ]
 
 
@@ -180,9 +180,9 @@ def test_calls_from_python_have_the_defaults_of_relays_functions(made, attrs):
 
 def test_what_a_call_from_python_must_say():
     with pytest.raises(RelationError, match="needs the attribute 'units'"):
-        call("qnn.dense", [var(2, 3), var(4, 3), *quantized(1, 2, 0.5, 0.5)])
+        call("qnn.dense", [var(2, 3), var(4, 3), *constants(1, 2, 0.5, 0.5)])
     with pytest.raises(RelationError, match="needs the attribute 'channels'"):
-        call("qnn.conv2d", [var(2, 3), var(4, 3), *quantized(1, 2, 0.5, 0.5)], kernel_size=3)
+        call("qnn.conv2d", [var(2, 3), var(4, 3), *constants(1, 2, 0.5, 0.5)], kernel_size=3)
 
 
 def test_short_names_mean_the_operators_on_real_numbers():

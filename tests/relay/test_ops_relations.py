@@ -107,15 +107,15 @@ def without_names(shape):
 
 def test_layout_transform_fills_up_an_axis_that_the_inner_part_does_not_divide():
     """Typed, and run with zeros in the rest, by real Relay."""
-    found = infer("layout_transform", tensor(1, 3, 8, 8), src_layout="NCHW", dst_layout="NCHW2c")
-    assert found.shape == (1, 2, 8, 8, 2)
-    found = infer("layout_transform", tensor(1, 2, 8, 8, 2), src_layout="NCHW2c", dst_layout="NCHW3c")
-    assert found.shape == (1, 2, 8, 8, 3)
+    result = infer("layout_transform", tensor(1, 3, 8, 8), src_layout="NCHW", dst_layout="NCHW2c")
+    assert result.shape == (1, 2, 8, 8, 2)
+    result = infer("layout_transform", tensor(1, 2, 8, 8, 2), src_layout="NCHW2c", dst_layout="NCHW3c")
+    assert result.shape == (1, 2, 8, 8, 3)
 
 
 def test_concatenate_is_unknown_where_one_operand_is_as_in_relay():
-    found = infer("concatenate", fields(tensor(2, N), tensor(3, 4)), axis=0)
-    assert found.shape == (5, N)  # printed as ?
+    result = infer("concatenate", fields(tensor(2, N), tensor(3, 4)), axis=0)
+    assert result.shape == (5, N)  # printed as ?
 
 
 def test_split_of_an_unknown_dimension():
@@ -130,9 +130,9 @@ def test_symbolic_variables_are_equal_to_themselves_only():
 
 
 def test_64_bit_dimensions_stay_64_bit():
-    found = infer("concatenate", fields(tensor(Int64(2)), tensor(3)), axis=0).shape[0]
-    assert isinstance(found, Int64)
-    assert found == 5
+    result = infer("concatenate", fields(tensor(Int64(2)), tensor(3)), axis=0).shape[0]
+    assert isinstance(result, Int64)
+    assert result == 5
 
 
 # --- what Relay accepts -------------------------------------------------------------------------------------
@@ -172,8 +172,8 @@ def test_convolution_in_other_layouts(data, weight, attrs, shape):
 
 
 def test_pooling_in_a_blocked_layout():
-    found = infer("nn.max_pool2d", tensor(1, 2, 8, 8, 16), pool_size=2, strides=2, layout="NCHW16c")
-    assert found.shape == (1, 2, 4, 4, 16)
+    result = infer("nn.max_pool2d", tensor(1, 2, 8, 8, 16), pool_size=2, strides=2, layout="NCHW16c")
+    assert result.shape == (1, 2, 4, 4, 16)
 
 
 # --- refusals -----------------------------------------------------------------------------------------------
@@ -353,8 +353,8 @@ def test_arange_knows_its_length_from_constants():
 )
 def test_assumed_argument_types(name, known, attrs, assumed):
     operator = OPERATORS[name]
-    found = operator.assume(known, operator.complete_attrs(attrs, from_call=True))
-    assert list(found) == [known[0], *assumed]
+    result = operator.assume(known, operator.complete_attrs(attrs, from_call=True))
+    assert list(result) == [known[0], *assumed]
 
 
 # --- NumPy as judge -----------------------------------------------------------------------------------------
@@ -397,10 +397,10 @@ def test_strided_slice_is_numpys(size, begin, end, step):
 @given(st.integers(1, 9), st.integers(1, 4), st.integers(1, 3), st.integers(1, 3), st.integers(0, 2))
 def test_pooling_counts_the_places_of_the_window(size, window, stride, dilation, pad):
     span = (window - 1) * dilation + 1
-    places = len(range(0, size + 2 * pad - span + 1, stride))
+    windows = len(range(0, size + 2 * pad - span + 1, stride))
     attrs = {"pool_size": window, "strides": stride, "dilation": dilation, "padding": pad}
     if size + 2 * pad >= span:
-        assert infer("nn.max_pool1d", tensor(1, 1, size), **attrs).shape == (1, 1, places)
+        assert infer("nn.max_pool1d", tensor(1, 1, size), **attrs).shape == (1, 1, windows)
     else:
         operator = OPERATORS["nn.max_pool1d"]  # Relay gives such a call a type; it means nothing
         with pytest.raises(RelationError, match="larger than the padded data"):
@@ -443,7 +443,7 @@ VALUES = (
 )
 
 
-def accepted(attr, values):
+def find_valid_value(attr, values):
     """The first of the values that the attribute's kind takes."""
     for value in values:
         try:
@@ -462,7 +462,7 @@ def test_whatever_is_given_the_answer_is_a_type_or_a_refusal(name, data):
     arg_types = [data.draw(TYPES) for _ in operator.args]
     attrs = {}
     for attr in operator.attrs:
-        attrs |= accepted(attr, data.draw(st.lists(VALUES, max_size=6)))
+        attrs |= find_valid_value(attr, data.draw(st.lists(VALUES, max_size=6)))
     for from_call in (True, False):
         try:
             result = operator.result_type(arg_types, operator.complete_attrs(attrs, from_call=from_call))

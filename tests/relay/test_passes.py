@@ -101,7 +101,7 @@ def test_a_second_run_changes_nothing(run):
 @each_pass
 def test_programs_of_the_corpus_keep_their_types(run):
     for record in load_programs():
-        module = typed(record["text"])
+        module = infer_text(record["text"])
         if run is remove_unused_functions and "main" not in module.functions:
             continue
         new = run(module)
@@ -109,13 +109,13 @@ def test_programs_of_the_corpus_keep_their_types(run):
         if "?" not in types[1] or "language" not in record["id"]:  # an inlined body may know what `?` is
             assert types[0] == types[1], record["id"]
         if "const" not in record["id"] and not new.printed_types:  # else the text says less than the module
-            assert structural_equal(typed(new.astext()), new), record["id"]
+            assert structural_equal(infer_text(new.astext()), new), record["id"]
 
 
 @each_pass
 def test_new_nodes_stand_where_the_old_ones_stood(run):
     for seed in SEEDS[:20]:
-        module = typed(infer_type(generate(seed)).astext())
+        module = infer_text(infer_type(generate(seed)).astext())
         spans = {node.span for node in nodes(module)}
         new = run(module)
         assert {node.span for node in nodes(new) if isinstance(node, Call | If | Let)} <= spans - {None}
@@ -150,7 +150,7 @@ def test_depth_is_no_limit(run):
 @each_pass
 def test_what_another_compiler_owns_is_left_alone(run):
     body = "{ let %dead = exp(%x); add(add(1f, 1f), exp(%x)) }"
-    module = typed(
+    module = infer_text(
         f"{VERSION}def @main(%x: float32) {{ (@kernel(%x), @extern(%x)) }}"
         f"def @kernel(%x: float32, Primitive=1, Inline=1) -> float32 {body}"
         f'def @extern(%x: float32, Compiler="other", Inline=1) -> float32 {body}'
@@ -161,7 +161,7 @@ def test_what_another_compiler_owns_is_left_alone(run):
 
 
 def test_a_module_in_which_nothing_changes_comes_out_as_it_is():
-    module = typed(f"{VERSION}def @main(%x: float32) {{ exp(%x) }}")
+    module = infer_text(f"{VERSION}def @main(%x: float32) {{ exp(%x) }}")
     assert dead_code_elimination(module) is module
     assert eliminate_common_subexpr(module) is module
     assert to_graph_normal_form(module) is module
@@ -184,7 +184,7 @@ def test_compose_runs_the_first_pass_first():
 
 
 def test_every_part_of_a_let_normal_form_is_a_name():
-    programs = [generate(seed) for seed in SEEDS] + [typed(each["text"]) for each in load_programs()]
+    programs = [generate(seed) for seed in SEEDS] + [infer_text(each["text"]) for each in load_programs()]
     for module in programs:
         new = to_a_normal_form(module)
         for node in nodes(new):
@@ -262,7 +262,7 @@ def test_folding_asks_the_evaluator_for_calls_on_constants_only():
         asked.append(asked_call.op.name)
         return constant(7.0) if asked_call.op.name == "exp" else None
 
-    module = typed(
+    module = infer_text(
         f"{VERSION}def @main(%x: float32) {{"
         '(add(exp(1f), tanh(2f)), add(%x, 1f), ones(shape=[2], dtype="float32")) }'
     )
@@ -275,12 +275,12 @@ def test_folding_asks_the_evaluator_for_calls_on_constants_only():
 
 def test_a_removed_entry_must_exist():
     with pytest.raises(KeyError, match="no function @nowhere"):
-        remove_unused_functions(typed(f"{VERSION}def @main() {{ 1f }}"), ("nowhere",))
+        remove_unused_functions(infer_text(f"{VERSION}def @main() {{ 1f }}"), ("nowhere",))
 
 
 def test_what_to_inline_must_be_known():
     with pytest.raises(ValueError, match="'marked', 'once', 'higher_order' or 'all', not 'some'"):
-        inline(typed(f"{VERSION}def @main() {{ 1f }}"), "some")
+        inline(infer_text(f"{VERSION}def @main() {{ 1f }}"), "some")
 
 
 def test_inlining_stops_before_a_function_grows_too_large():
@@ -288,7 +288,7 @@ def test_inlining_stops_before_a_function_grows_too_large():
     text = "".join(
         f"def @f{i}(%x: float32) -> float32 {{ @f{i - 1}(@f{i - 1}(%x)) }}\n" for i in range(1, 30)
     )
-    module = typed(f"{VERSION}{text}def @f0(%x: float32) -> float32 {{ exp(%x) }}")
+    module = infer_text(f"{VERSION}{text}def @f0(%x: float32) -> float32 {{ exp(%x) }}")
     new = inline(module, "all", max_nodes=1000)
     sizes = [sum(1 for _ in post_order(function)) for function in new.functions.values()]
     assert max(sizes) <= 1000
@@ -296,7 +296,7 @@ def test_inlining_stops_before_a_function_grows_too_large():
 
 
 def test_an_endless_loop_is_unrolled_no_further_than_the_limit():
-    module = typed(
+    module = infer_text(
         f"{VERSION}def @main() {{ @f(0) }}"
         "def @f(%i: int32) -> int32 { if (less(%i, 0)) { %i } else { @f(add(%i, 1)) } }"
     )
@@ -306,7 +306,7 @@ def test_an_endless_loop_is_unrolled_no_further_than_the_limit():
 
 
 def test_a_long_loop_unrolls_to_its_end():
-    module = typed(
+    module = infer_text(
         f"{VERSION}def @main(%x: float32) {{ @f(0, %x) }}"
         "def @f(%i: int32, %x: float32) -> float32 {"
         "if (less(%i, 5000)) { @f(add(%i, 1), exp(%x)) } else { %x } }"
@@ -318,7 +318,7 @@ def test_a_long_loop_unrolls_to_its_end():
 
 def test_a_guarded_division_is_not_computed_before_its_guard():
     """The division by zero that the copies share would stop the machine outside of the branch."""
-    module = typed(
+    module = infer_text(
         f"{VERSION}def @main(%n: int32, %d: int32) {{"
         "let %f = fn (%i: int32, %a: int32) -> int32 { if (less(%i, 2)) {"
         "%f(add(%i, 1), if (equal(%d, 0)) { %a } else { add(%a, divide(%n, %d)) }) } else { %a } };"
@@ -347,7 +347,7 @@ def test_a_bad_program_is_still_refused_where_it_is_bad():
             infer_type(run(module))
 
 
-def typed(text):
+def infer_text(text):
     return infer_type(parse(text))
 
 
@@ -376,18 +376,18 @@ def test_passes_do_not_change_what_programs_compute():
     assert compared >= 30
 
 
-def _assert_same(found, expected, seed):
+def _assert_same(result, expected, seed):
     if isinstance(expected, tuple):
-        for one, other in zip(found, expected, strict=True):
+        for one, other in zip(result, expected, strict=True):
             _assert_same(one, other, seed)
     else:
-        np.testing.assert_allclose(found, expected, rtol=2e-5, atol=1e-6, err_msg=f"seed {seed}")
+        np.testing.assert_allclose(result, expected, rtol=2e-5, atol=1e-6, err_msg=f"seed {seed}")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("text", models().values(), ids=models())
 def test_models_keep_their_types_and_their_number_of_calls(text):
-    module = typed(text)
+    module = infer_text(text)
     new = EVERYTHING(erase_types(module))
     assert infer_type(new).functions["main"].checked_type == module.functions["main"].checked_type
     assert structural_equal(to_graph_normal_form(to_a_normal_form(module)), to_graph_normal_form(module))

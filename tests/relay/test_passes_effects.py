@@ -57,10 +57,10 @@ class Interpreter:
     def value(self, node, known):
         """The value of a node; ``known`` are the nodes and variables of the activation, and it grows."""
         if node not in known:
-            known[node] = self.computed(node, known)
+            known[node] = self.compute(node, known)
         return known[node]
 
-    def computed(self, node, known):
+    def compute(self, node, known):
         match node:
             case Constant(data=data):
                 return data
@@ -86,16 +86,16 @@ class Interpreter:
                 return parts[0][index]
             case RefCreate():
                 self.cells.append(parts[0])
-                return self.noted("ref", len(self.cells) - 1)
+                return self.note("ref", len(self.cells) - 1)
             case RefRead():
-                return self.cells[self.noted("read", parts[0])]
+                return self.cells[self.note("read", parts[0])]
             case RefWrite():
-                self.noted("write", parts[0], float(parts[1]))
+                self.note("write", parts[0], float(parts[1]))
                 self.cells[parts[0]] = parts[1]
                 return ()
         raise TypeError(node)
 
-    def noted(self, what, cell, *value):
+    def note(self, what, cell, *value):
         self.trace.append((what, cell, *value))
         return cell
 

@@ -9,7 +9,7 @@ from nnmagic.relay.expr import Call, Constant, OpRef
 from nnmagic.relay.passes import evaluate_with_numpy, fold_constants
 from nnmagic.relay.passes.rewriting import substitute
 from nnmagic.relay.types import NUMPY_DTYPES, AnyDim, TensorType
-from tests.engine.programs import assert_close, drawn, recorded
+from tests.engine.programs import assert_close, make_input, read_array
 from tests.relay.corpus import load_programs
 
 TINY = np.float32(1e-45)
@@ -105,7 +105,7 @@ REFUSED = [
 ]
 
 
-def called(name, args, attrs):
+def make_call(name, args, attrs):
     """The call of an operator on constants."""
     parts = [Tuple(tuple(map(constant, arg))) if isinstance(arg, tuple) else constant(arg) for arg in args]
     if name == "arange":
@@ -122,7 +122,7 @@ def test_numpy_computes_what_kernels_compute():
     """One program computes all cases from its parameters, so that nothing can be folded on the way."""
     params, results, arrays = [], [], []
     for name, args, attrs in CASES:
-        made = called(name, args, attrs)
+        made = make_call(name, args, attrs)
         if name in ("arange", "full"):
             results.append(made)  # their shape depends on the values
             continue
@@ -136,7 +136,7 @@ def test_numpy_computes_what_kernels_compute():
         results.append(Call(made.op, tuple(exprs), made.attrs))
     module = infer_type(Module({"main": Function(tuple(params), Tuple(tuple(results)))}))
     for (name, args, attrs), kernel in zip(CASES, build(module, "main")(arrays), strict=True):
-        folded = evaluate_with_numpy(called(name, args, attrs))
+        folded = evaluate_with_numpy(make_call(name, args, attrs))
         assert folded is not None, (name, args)
         assert folded.data.dtype == kernel.dtype, name
         np.testing.assert_array_equal(folded.data, kernel, err_msg=f"{name} {args} {attrs}")
@@ -146,12 +146,12 @@ def test_numpy_computes_what_kernels_compute():
 
 @pytest.mark.parametrize("case", REFUSED, ids=identify)
 def test_numpy_is_not_asked(case):
-    assert evaluate_with_numpy(called(*case)) is None
+    assert evaluate_with_numpy(make_call(*case)) is None
 
 
 def test_bfloat16_is_left_to_the_engine():
     ones = np.ones(3, NUMPY_DTYPES["bfloat16"])
-    assert evaluate_with_numpy(called("add", (ones, ones), {})) is None
+    assert evaluate_with_numpy(make_call("add", (ones, ones), {})) is None
 
 
 def test_measured_programs_fold_to_their_measured_outputs():
@@ -161,14 +161,14 @@ def test_measured_programs_fold_to_their_measured_outputs():
         if not record["inputs"] or "data" not in (record["outputs"] or {}):
             continue
         main = infer_type(parse(record["text"])).functions["main"]
-        given = [drawn(each) for each in record["inputs"]]
+        given = [make_input(each) for each in record["inputs"]]
         if any(isinstance(each, tuple) for each in given):
             continue
         values = {param: constant(array) for param, array in zip(main.params, given, strict=True)}
         result = fold_constants(Module({"main": Function((), substitute(main.body, values))}))
         if isinstance(result.functions["main"].body, Constant):
             data = result.functions["main"].body.data
-            assert_close(data, recorded(record["outputs"]), rtol=1e-6, atol=0)
+            assert_close(data, read_array(record["outputs"]), rtol=1e-6, atol=0)
             folded.append(record["id"])
     assert len(folded) >= 40, folded
 

@@ -34,7 +34,7 @@ def run(title, module):
     return module
 
 
-def shown(module):
+def strip_comments(module):
     return re.sub(r" /\* (ty|span)=.*? \*/", "", str(module)).rstrip() + "\n"
 
 
@@ -45,12 +45,12 @@ def test_passes_give_the_golden_texts(path, request):
     module = parse_module(VERSION + text, path.name)
     if title == "input, typed":
         module = infer_type(module)
-    found = [(name, run(name, module)) for name, _ in expected]
-    for _, result in found:
+    actual = [(name, run(name, module)) for name, _ in expected]
+    for _, result in actual:
         infer_type(result)  # raises where a pass broke the program
     if request.config.getoption("--update-golden"):
-        parts = [(title, text), *((name, shown(result) + "\n") for name, result in found)]
+        parts = [(title, text), *((name, strip_comments(result) + "\n") for name, result in actual)]
         path.write_text("".join(f"== {name} ==\n{part}" for name, part in parts).rstrip() + "\n")
     else:
-        for (name, result), (_, golden) in zip(found, expected, strict=True):
-            assert shown(result).rstrip() == golden.rstrip(), name
+        for (name, result), (_, golden) in zip(actual, expected, strict=True):
+            assert strip_comments(result).rstrip() == golden.rstrip(), name

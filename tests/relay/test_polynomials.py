@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 import random
+import re
 
 import pytest
 
-from nnmagic.relay.polynomials import NoPolynomialError, evaluate, is_nonnegative, names, polynomial, solution
+from nnmagic.relay.polynomials import (
+    NoPolynomialError,
+    constant,
+    evaluate,
+    is_nonnegative,
+    maximum,
+    minimum,
+    names,
+    polynomial,
+    positive_part,
+    solution,
+)
 
 
 @pytest.mark.parametrize(
@@ -45,15 +57,15 @@ def test_any_expression_means_what_it_means_in_python() -> None:
     for _ in range(3000):
         text = _expression(rng, rng.choice([1, 2, 3, 4]))
         try:
-            found = polynomial(text)
+            result = polynomial(text)
         except NoPolynomialError:
             continue
-        assert polynomial(str(found)) == found
+        assert polynomial(str(result)) == result
         for _ in range(5):
             sizes = {"n": rng.randrange(9), "m": rng.randrange(1, 9), "k": rng.randrange(9)}
             expected = eval(text, {}, sizes)
-            assert evaluate(found, sizes) == expected, (text, str(found), sizes)
-            assert expected >= 0 or not is_nonnegative(found), (text, str(found), sizes)
+            assert evaluate(result, sizes) == expected, (text, str(result), sizes)
+            assert expected >= 0 or not is_nonnegative(result), (text, str(result), sizes)
             compared += 1
     assert compared > 10_000
 
@@ -69,7 +81,7 @@ def test_what_may_be_negative(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "size", "known", "found"),
+    ("text", "size", "known", "result"),
     [
         ("2*n + 1", "7", {}, "3"),
         ("n*m", "12", {"m": "4"}, "3"),
@@ -82,11 +94,11 @@ def test_what_may_be_negative(text: str) -> None:
     ],
 )
 def test_a_polynomial_is_solved_for_a_name(
-    text: str, size: str, known: dict[str, str], found: str | None
+    text: str, size: str, known: dict[str, str], result: str | None
 ) -> None:
     values = {name: polynomial(each) for name, each in known.items()}
     solved = solution(polynomial(text), polynomial(size), "n", values)
-    assert (None if solved is None else str(solved)) == found
+    assert (None if solved is None else str(solved)) == result
 
 
 @pytest.mark.parametrize(
@@ -100,3 +112,71 @@ def test_what_is_no_polynomial_is_refused(text: str) -> None:
 
 def test_names() -> None:
     assert set(names(polynomial("2*n + m // k"))) == {"n", "m", "k"}
+
+
+def test_minima_maxima_and_broadcasts_are_computed_right() -> None:
+    rng = random.Random(11)
+    names_ = {"n": polynomial("n"), "m": polynomial("m")}
+
+    def expression(depth: int) -> str:
+        if not depth:
+            return rng.choice(["n", "m", str(rng.randrange(-4, 5))])
+        left, right = expression(depth - 1), expression(depth - 1)
+        match rng.randrange(7):
+            case 0:
+                return f"minimum({left}, {right})"
+            case 1:
+                return f"({left} // {rng.randrange(1, 4)})"
+            case 2 | 3:
+                return f"({left} {rng.choice('+-')} {right})"
+            case 4:
+                return f"positive_part({left})"
+        return f"maximum({left}, {right})"
+
+    functions = {
+        "minimum": minimum,
+        "maximum": maximum,
+        "positive_part": positive_part,
+        "number": constant,
+    }
+    on_ints = {"minimum": min, "maximum": max, "positive_part": lambda p: max(p, 0), "number": int}
+    compared = proven = 0
+    for _ in range(1500):
+        text = re.sub(r"-?\d+", lambda found: f"number({found[0]})", expression(rng.randrange(1, 5)))
+        try:
+            result = eval(text, {**functions, **names_})
+        except NoPolynomialError:
+            continue
+        for _ in range(8):
+            sizes = {"n": rng.randrange(12), "m": rng.randrange(12)}
+            expected = eval(text, {**on_ints, **sizes})
+            assert evaluate(result, sizes) == expected, (text, str(result), sizes)
+            assert expected >= 0 or not is_nonnegative(result), (text, str(result), sizes)
+            compared += 1
+        proven += is_nonnegative(result)
+    assert compared > 8000
+    assert proven > 200
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ("maximum(n - 1, 0)", "n - minimum(n, 1)"),
+        ("minimum(maximum(n - 1, 0), n)", "maximum(n, 1) - 1"),
+        ("maximum(minimum(n + 1, 9), 1)", "minimum(n, 8) + 1"),
+        ("positive_part(positive_part(positive_part(n - 2) - 1) - 3)", "positive_part(n - 6)"),
+        ("maximum(2*n, 2*m)", "2*maximum(n, m)"),
+        ("maximum(n, m) + minimum(n, m)", "n + m"),
+    ],
+)
+def test_equal_sizes_have_one_form(left: str, right: str) -> None:
+    namespace = {"minimum": minimum, "maximum": maximum, "positive_part": positive_part}
+    names_ = {"n": polynomial("n"), "m": polynomial("m")}
+
+    def value(text: str) -> object:
+        return eval(
+            re.sub(r"\d+", lambda found: f"number({found[0]})", text),
+            {**namespace, **names_, "number": constant},
+        )
+
+    assert value(left) == value(right)

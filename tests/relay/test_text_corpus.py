@@ -73,7 +73,7 @@ def test_the_typed_text_is_the_same_program(program):
 
 def _shape(module):
     """Operators, their attributes and the kinds of all nodes, in the order of a walk."""
-    found = []
+    result = []
     for name in sorted(module.functions):
         pending, seen = [module.functions[name]], set()
         while pending:
@@ -81,9 +81,9 @@ def _shape(module):
             if expr not in seen:
                 seen.add(expr)
                 operator = expr.op.name if isinstance(expr, Call) and isinstance(expr.op, OpRef) else ""
-                found.append((type(expr).__name__, operator, repr(getattr(expr, "attrs", {}))))
+                result.append((type(expr).__name__, operator, repr(getattr(expr, "attrs", {}))))
                 pending += children(expr)
-    return found
+    return result
 
 
 @pytest.mark.parametrize("name", models())
@@ -98,14 +98,14 @@ def test_a_model_is_read_and_printed(name):
 
 @pytest.mark.parametrize("program", [pytest.param(each, id=each["id"]) for each in load_file("refused")])
 def test_refused_programs(program):
-    place = SYNTAX_ERRORS.get(program["id"], program.get("place"))
-    if place is None:
+    position = SYNTAX_ERRORS.get(program["id"], program.get("place"))
+    if position is None:
         parse_module(program["text"])  # its types are wrong, not its text
         return
     with pytest.raises(RelayError) as caught:
         parse_module(program["text"])
     span = caught.value.diagnostics[0].span
-    assert (span.line, span.column, span.end_column - span.column) == tuple(place)
+    assert (span.line, span.column, span.end_column - span.column) == tuple(position)
     assert span.filename == "from_string"
     assert span.source.text == program["text"]
     assert len(caught.value.diagnostics) == 1

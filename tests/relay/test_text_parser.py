@@ -35,8 +35,8 @@ def errors(text):
 
 
 def error(text):
-    (found,) = errors(VERSION + text)
-    return found
+    (result,) = errors(VERSION + text)
+    return result
 
 
 @pytest.mark.parametrize(
@@ -86,10 +86,10 @@ def test_more_than_is_printed(text, meaning):
 
 
 def test_sequence_is_a_let_of_an_unnamed_variable():
-    found = body("ref_write(ref(%x), %y); %x")
-    assert isinstance(found, Let)
-    assert found.var.name_hint == ""
-    assert isinstance(found.value, RefWrite)
+    result = body("ref_write(ref(%x), %y); %x")
+    assert isinstance(result, Let)
+    assert result.var.name_hint == ""
+    assert isinstance(result.value, RefWrite)
 
 
 @pytest.mark.parametrize(
@@ -143,18 +143,18 @@ def test_types():
 
 
 def test_types_constructors_and_functions_may_be_used_before_they_are_declared():
-    found = module(
+    result = module(
         "def @main(%s: S) { match (%s) { D(%v) => @f(%v) } }\ndef @f(%v) { %v }\ntype S { D(float32) }"
     )
-    match_ = found.functions["main"].body
+    match_ = result.functions["main"].body
     assert isinstance(match_, Match)
-    assert match_.clauses[0].lhs.constructor is found.types["S"].constructors[0]
+    assert match_.clauses[0].lhs.constructor is result.types["S"].constructors[0]
 
 
 def test_arms_need_no_braces_and_a_tuple_pattern_binds():
-    found = body("match? ((%x, %y)) { (%a, _) => %a, }")
-    assert not found.complete
-    assert found.clauses[0].rhs is found.clauses[0].lhs.patterns[0].var
+    result = body("match? ((%x, %y)) { (%a, _) => %a, }")
+    assert not result.complete
+    assert result.clauses[0].rhs is result.clauses[0].lhs.patterns[0].var
 
 
 def test_of_two_functions_of_one_name_the_last_counts():
@@ -165,11 +165,11 @@ def test_the_numbers_of_graph_variables_count_through_the_module():
     """Real Relay takes the first binding also here, and then finds a variable that nothing binds."""
     with pytest.raises(RelayError) as caught:
         module("def @f(%a) { %0 = exp(%a); tanh(%0) }\ndef @g(%a) { %0 = sin(%a); tanh(%0) }")
-    (found,) = caught.value.diagnostics
-    assert "`%0` is bound already, in another function" in found.message
-    assert (found.span.line, found.span.column) == (3, 14)
-    found = module("def @f() { %0 = exp(1f); %0 }\ndef @g() { %0 = sin(1f); tanh(%0) }")
-    assert found.functions["g"].body.args[0].op.name == "exp"
+    (result,) = caught.value.diagnostics
+    assert "`%0` is bound already, in another function" in result.message
+    assert (result.span.line, result.span.column) == (3, 14)
+    result = module("def @f() { %0 = exp(1f); %0 }\ndef @g() { %0 = sin(1f); tanh(%0) }")
+    assert result.functions["g"].body.args[0].op.name == "exp"
 
 
 def test_the_first_of_two_variables_of_one_scope_counts_as_in_relay():
@@ -181,14 +181,14 @@ def test_the_first_of_two_variables_of_one_scope_counts_as_in_relay():
 
 def test_a_graph_variable_of_another_function_is_seen():
     """Relay's printer writes a node that two functions share only once."""
-    found = module("def @f() { %0 = exp(1f); tanh(%0) }\ndef @g() { sin(%0) }")
-    assert found.functions["g"].body.args[0] is found.functions["f"].body.args[0]
+    result = module("def @f() { %0 = exp(1f); tanh(%0) }\ndef @g() { sin(%0) }")
+    assert result.functions["g"].body.args[0] is result.functions["f"].body.args[0]
 
 
 def test_call_of_a_function_with_attributes():
-    found = body('%0 = fn (%a: float32) { %a }; %0(%x, k=1, attrs_type_key="DictAttrs")')
-    assert dict(found.attrs) == {"k": 1, "attrs_type_key": "DictAttrs"}
-    assert expr_text(found).endswith('%0(%x, k=1, attrs_type_key="DictAttrs")')
+    result = body('%0 = fn (%a: float32) { %a }; %0(%x, k=1, attrs_type_key="DictAttrs")')
+    assert dict(result.attrs) == {"k": 1, "attrs_type_key": "DictAttrs"}
+    assert expr_text(result).endswith('%0(%x, k=1, attrs_type_key="DictAttrs")')
 
 
 def test_attributes_written_by_name_where_relay_uses_metadata():
@@ -196,9 +196,9 @@ def test_attributes_written_by_name_where_relay_uses_metadata():
 
 
 def test_attributes_are_complete_and_in_the_order_of_the_declaration():
-    found = body("nn.conv2d(%x, %y, padding=[1, 1, 1, 1], strides=[2, 2])")
-    assert list(found.attrs)[:2] == ["strides", "padding"]
-    assert found.attrs["data_layout"] == "NCHW"
+    result = body("nn.conv2d(%x, %y, padding=[1, 1, 1, 1], strides=[2, 2])")
+    assert list(result.attrs)[:2] == ["strides", "padding"]
+    assert result.attrs["data_layout"] == "NCHW"
 
 
 def test_string_escapes():
@@ -214,7 +214,7 @@ def test_identifiers_may_hold_a_slash():
 # Spans
 
 
-def spanned(text, span):
+def text_at(text, span):
     return text.split("\n")[span.line - 1][span.column - 1 : span.end_column - 1]
 
 
@@ -229,20 +229,20 @@ def test_every_node_says_where_it_stands():
     function = parse_module(text).functions["main"]
     assert (function.span.line, function.span.column) == (2, 1)
     assert (function.span.end_line, function.span.end_column) == (6, 2)
-    assert spanned(text, function.params[0].span) == "%x: Tensor[(2), float32]"
+    assert text_at(text, function.params[0].span) == "%x: Tensor[(2), float32]"
     let = function.body
-    assert spanned(text, let.span) == "let %v = nn.relu(%0)"
-    assert spanned(text, let.value.span) == "nn.relu(%0)"
-    assert spanned(text, let.value.op.span) == "nn.relu"
+    assert text_at(text, let.span) == "let %v = nn.relu(%0)"
+    assert text_at(text, let.value.span) == "nn.relu(%0)"
+    assert text_at(text, let.value.op.span) == "nn.relu"
     added = let.value.args[0]
-    assert spanned(text, added.span) == "add(%x, 1f)"
-    assert spanned(text, added.args[1].span) == "1f"
+    assert text_at(text, added.span) == "add(%x, 1f)"
+    assert text_at(text, added.args[1].span) == "1f"
     branches = let.body
     assert isinstance(branches, If)
-    assert spanned(text, branches.span) == "if (%c) { %v } else { (%v, %x).1 }"
+    assert text_at(text, branches.span) == "if (%c) { %v } else { (%v, %x).1 }"
     assert isinstance(branches.false_branch, TupleGetItem)
-    assert spanned(text, branches.false_branch.span) == "(%v, %x).1"
-    assert spanned(text, branches.false_branch.tuple_value.span) == "(%v, %x)"
+    assert text_at(text, branches.false_branch.span) == "(%v, %x).1"
+    assert text_at(text, branches.false_branch.tuple_value.span) == "(%v, %x)"
 
 
 def test_a_source_says_where_its_first_line_is_and_columns_are_characters():
@@ -260,7 +260,7 @@ def test_a_source_says_where_its_first_line_is_and_columns_are_characters():
 
 
 def test_all_errors_are_reported_at_once():
-    found = errors(
+    result = errors(
         VERSION + "def @a(%x: float32) { nn.gelu(%y) }\n"
         "def @b(%x: float33x) { %x }\n"
         "def @c(%x: float32) { sum(%x, axes=[0]); @d(%x) }\n"
@@ -268,7 +268,7 @@ def test_all_errors_are_reported_at_once():
         "type T { A(U) }\n"
         "def @g( { }\n"
     )
-    assert [(each.span.line, each.message) for each in found] == [
+    assert [(each.span.line, each.message) for each in result] == [
         (2, "operator `nn.gelu` is not known"),
         (2, "`%y` is not defined"),
         (3, "unknown type `float33x`"),
@@ -356,9 +356,9 @@ def test_all_errors_are_reported_at_once():
     ],
 )
 def test_messages(text, message, hint):
-    found = error(text)
-    assert found.message == message
-    assert found.hint == hint
+    result = error(text)
+    assert result.message == message
+    assert result.hint == hint
 
 
 def test_an_error_draws_its_line():
@@ -409,17 +409,17 @@ def test_deep_and_long_garbage_is_refused(text):
     if text.startswith(VERSION + "/*"):
         assert not parse_module(text).functions  # as in Relay, an unterminated comment reaches to the end
         return
-    found = errors(text)
-    assert all(len(each.message) < 300 for each in found)
+    result = errors(text)
+    assert all(len(each.message) < 300 for each in result)
 
 
 def test_nesting_that_is_deep_but_not_senseless():
-    found = body("exp(" * 2000 + "%x" + ")" * 2000)
+    result = body("exp(" * 2000 + "%x" + ")" * 2000)
     for _ in range(2000):
-        assert isinstance(found, Call)
-        assert isinstance(found.op, OpRef)
-        (found,) = found.args
-    assert isinstance(found, Var)
+        assert isinstance(result, Call)
+        assert isinstance(result.op, OpRef)
+        (result,) = result.args
+    assert isinstance(result, Var)
 
 
 @pytest.mark.parametrize(
@@ -452,6 +452,6 @@ def test_broken_metadata_is_refused(section):
     ],
 )
 def test_nesting_has_limits(text, message):
-    (found,) = errors(f"{VERSION}def @main(%x: float32, %b: bool) {{ {text} }}")
-    assert found.message == message
-    assert found.hint == "give inner parts names, `%0 = ...;`, or functions of their own"
+    (result,) = errors(f"{VERSION}def @main(%x: float32, %b: bool) {{ {text} }}")
+    assert result.message == message
+    assert result.hint == "give inner parts names, `%0 = ...;`, or functions of their own"

@@ -56,13 +56,13 @@ def op(name, *args, **attrs):
     return Call(OpRef(name), args, OPERATORS[name].complete_attrs(attrs))
 
 
-def printed(body, *params, **rest):
+def print_function(body, *params, **rest):
     return module_body(Module({"main": Function(params, body, **rest)}))
 
 
 def lines(body, *params):
     """The lines of the function's body, without their two columns of indentation."""
-    return [line[2:] for line in printed(body, *params).splitlines()[1:-1]]
+    return [line[2:] for line in print_function(body, *params).splitlines()[1:-1]]
 
 
 @pytest.fixture
@@ -307,7 +307,7 @@ def test_types():
         "j": RefType(FLOAT),
         "k": TensorType((VarDim("n"), VarDim("m"), VarDim("n"))),
     }
-    text = printed(Tuple(()), *(Var(name, type_) for name, type_ in params.items()))
+    text = print_function(Tuple(()), *(Var(name, type_) for name, type_ in params.items()))
     assert text.splitlines()[0] == (
         "def @main(%a: Tensor[(2, 3), float32], %b: Tensor[(3), float32], %c: float32, "
         "%d: Tensor[(?, 3i64), int8], %e: (float32, Tensor[(2), bool]), %f: (float32,), %g: (), "
@@ -332,7 +332,7 @@ def test_type_comments_are_written_once_and_at_every_use_of_a_constant():
     inner = Function(
         (Var("z", FLOAT, checked_type=FLOAT),), one, FLOAT, checked_type=FuncType((FLOAT,), FLOAT)
     )
-    assert printed(Tuple((body, inner)), x, ret_type=FLOAT) == (
+    assert print_function(Tuple((body, inner)), x, ret_type=FLOAT) == (
         "def @main(%x: float32 /* ty=float32 */) -> float32 {\n"
         "  %0 = add(%x, 1f /* ty=float32 */) /* ty=float32 */;\n"
         "  %1 = add(%0, 1f /* ty=float32 */) /* ty=float32 */;\n"
@@ -356,7 +356,7 @@ def test_function_attributes_and_type_parameters():
         "t": True,
         "n": None,
     }
-    text = printed(p, p, ret_type=a, type_params=(a,), attrs=attrs)
+    text = print_function(p, p, ret_type=a, type_params=(a,), attrs=attrs)
     assert text.splitlines()[0] == (
         'def @main[A](%p: A, Primitive=1, Compiler="cc", axes=[1, 2], names=["a", "b\\""], f=1.5f, '
         "t=True, n=None) -> A {"

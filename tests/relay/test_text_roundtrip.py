@@ -217,8 +217,8 @@ def uses_before_binding(text):
     in a condition and the first one in a branch.
     """
     first_uses = {}
-    for found in re.finditer(r"(%\d+)( = )?", text):
-        first_uses.setdefault(found[1], found[2])
+    for result in re.finditer(r"(%\d+)( = )?", text):
+        first_uses.setdefault(result[1], result[2])
     return None in first_uses.values()
 
 
@@ -275,7 +275,7 @@ PIECES += [
 
 
 def broken(rng):
-    """A text of the corpus, cut off or changed in a few places."""
+    """A text of the corpus, cut off or changed at a few positions."""
     text = rng.choice(TEXTS)
     if rng.random() < 0.3:
         return text[: rng.randrange(len(text))]

@@ -106,12 +106,12 @@ def test_groups_are_those_that_reach_one_another_callees_first(edges):
             if middle in reached:
                 reached |= reach[middle]  # noqa: PLW2901  changed in place
     groups = components(graph)
-    place = {name: i for i, group in enumerate(groups) for name in group}
-    assert sorted(place) == sorted(graph)
+    group_index = {name: i for i, group in enumerate(groups) for name in group}
+    assert sorted(group_index) == sorted(graph)
     for name in graph:
         for other in graph:
             together = name == other or (other in reach[name] and name in reach[other])
-            assert (place[name] == place[other]) == together
+            assert (group_index[name] == group_index[other]) == together
             if other in reach[name]:
-                assert place[other] <= place[name]
+                assert group_index[other] <= group_index[name]
     assert recursive_functions(graph) == {name for name in graph if name in reach[name]}

@@ -16,7 +16,7 @@ import nnmagic
 from nnmagic import relay
 from nnmagic.relay.traverse import post_order
 from nnmagic.rendering.graph import Graph, GraphNode, Region, graph_of
-from nnmagic.rendering.layout import layered
+from nnmagic.rendering.layout import lay_out_graph
 from tests.relay.corpus import load_programs, models
 from tests.work import count_calls
 
@@ -153,8 +153,8 @@ def test_every_call_of_every_program_is_there_once() -> None:
         assert Counter(node.label for node in nodes(graph) if node.kind == "operator") == calls
         seen += sum(calls.values())
         for region in regions(graph):
-            place = {node.key: index for index, node in enumerate(region.nodes)}
-            assert all(place[edge.source] < place[edge.target] for edge in region.edges)
+            position = {node.key: index for index, node in enumerate(region.nodes)}
+            assert all(position[edge.source] < position[edge.target] for edge in region.edges)
             used = {edge.target for edge in region.edges}
             assert all(node.key in used for node in region.nodes if node.kind == "result")
         ET.fromstring(graph.svg)
@@ -216,7 +216,7 @@ def test_a_layout_keeps_nodes_apart_and_edges_downwards(
     dag: tuple[list[tuple[float, float]], list[tuple[int, int]]],
 ) -> None:
     sizes, edges = dag
-    layout = layered(sizes, edges)
+    layout = lay_out_graph(sizes, edges)
     boxes = [
         (x - width / 2, y - height / 2, x + width / 2, y + height / 2)
         for (width, height), (x, y) in zip(sizes, layout.centers, strict=True)

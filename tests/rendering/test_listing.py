@@ -1,4 +1,4 @@
-"""Coloured Relay text: the lexer, the places of expressions, tooltips, the source beside it."""
+"""Coloured Relay text: the lexer, the ranges of expressions, tooltips, the source beside it."""
 
 from __future__ import annotations
 
@@ -81,15 +81,15 @@ def test_pygments_finds_the_lexer_by_its_name() -> None:
     assert "relay" in lexer.aliases
 
 
-def test_places_are_where_their_expressions_stand() -> None:
+def test_ranges_are_where_their_expressions_stand() -> None:
     seen = 0
     for text in [*texts()[:400], models()["resnet18"]]:
         module = relay.parse(text)
-        shown, places = text_with_ranges(module)
+        shown, ranges = text_with_ranges(module)
         assert shown == str(module)
-        for place in places:
-            there = shown[place.start : place.end]
-            match place.expr:
+        for span in ranges:
+            there = shown[span.start : span.end]
+            match span.expr:
                 case relay.Var():
                     assert there.startswith("%")
                 case relay.OpRef(name=name):
@@ -106,9 +106,9 @@ def test_text_that_looks_like_a_mark_is_text() -> None:
     x = relay.Var("x", relay.TensorType((2,)))
     strange = "".join(map(chr, range(0xFDD0, 0xFDD8)))
     module = relay.Module({"main": relay.Function((x,), relay.call("exp", [x]), attrs={"note": strange})})
-    text, places = text_with_ranges(module)
+    text, ranges = text_with_ranges(module)
     assert text == str(module)
-    assert text[places[1].start : places[1].end] == "%x"
+    assert text[ranges[1].start : ranges[1].end] == "%x"
 
 
 def test_hovering_shows_types_and_summaries(foo: nnmagic.CompiledFunction) -> None:

@@ -28,10 +28,10 @@ def errors_of(text: str, namespace: Mapping[str, object] | None = None) -> tuple
     return ()
 
 
-def told(text: str, namespace: Mapping[str, object] | None = None) -> list[tuple[int, int, int, str]]:
+def messages_of(text: str, namespace: Mapping[str, object] | None = None) -> list[tuple[int, int, int, str]]:
     """The errors of a cell as (line, column, end column, message)."""
-    found = []
+    messages = []
     for error in errors_of(text, namespace):
         assert error.span is not None
-        found.append((error.span.line, error.span.column, error.span.end_column, error.message))
-    return found
+        messages.append((error.span.line, error.span.column, error.span.end_column, error.message))
+    return messages

@@ -91,7 +91,7 @@ def fault_of(text: str, names: dict[str, object]) -> str | None:
     try:
         return _fault_of(text, names)
     except SlowError as error:
-        return f"slow: more than {MOST_SECONDS} s {_place_of(error)}"
+        return f"slow: more than {MOST_SECONDS} s {_location_of(error)}"
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
@@ -111,12 +111,12 @@ def _fault_of(text: str, names: dict[str, object]) -> str | None:
     except RecursionError:
         return "RecursionError"
     except Exception as error:  # noqa: BLE001  # that is what this looks for
-        return f"{type(error).__name__}: {error} {_place_of(error)}"
+        return f"{type(error).__name__}: {error} {_location_of(error)}"
     return None
 
 
-def _place_of(error: BaseException) -> str:
-    """Where it was raised; of what is slow the last place in the compiler."""
+def _location_of(error: BaseException) -> str:
+    """Where it was raised; of what is slow the last line in the compiler."""
     frames = traceback.extract_tb(error.__traceback__)
     if isinstance(error, SlowError):
         frames = [frame for frame in frames if "nnmagic" in Path(frame.filename).parts] or frames
@@ -133,12 +133,12 @@ def _fault_of_errors(error: TinyNNError, text: str) -> str | None:
     for each in error.diagnostics:
         span = each.span
         if span is None or not each.message:
-            return f"an error without a place or words: {each.message}"
+            return f"an error without a location or words: {each.message}"
         last = len(lines) + _FIRST_LINE - 1
         inside = _FIRST_LINE <= span.line <= span.end_line <= last
         if not inside or not (span.line, span.column) < (span.end_line, span.end_column):
-            return f"a place outside the cell: {each.message}"
-        # A place at the end of a line may be one column wide.
+            return f"a location outside the cell: {each.message}"
+        # A span at the end of a line may be one column wide.
         for line, column, more in ((span.line, span.column, 1), (span.end_line, span.end_column, 2)):
             if not 1 <= column <= len(lines[line - _FIRST_LINE]) + more:
                 return f"a column outside its line: {each.message}"
@@ -150,8 +150,8 @@ def _fault_of_errors(error: TinyNNError, text: str) -> str | None:
 
 def _kind(fault: str) -> str:
     """What stays of a fault when the source shrinks."""
-    place = re.search(r"\((\w+\.py:\d+)\)$", fault)
-    return place[1] if place else fault.split(":", maxsplit=1)[0]
+    location = re.search(r"\((\w+\.py:\d+)\)$", fault)
+    return location[1] if location else fault.split(":", maxsplit=1)[0]
 
 
 def minimal(text: str, fault: str, names: dict[str, object], seconds: float = 5) -> str:
@@ -165,8 +165,8 @@ def minimal(text: str, fault: str, names: dict[str, object], seconds: float = 5)
             at = 0
             while at < len(parts) and time.process_time() < end:
                 shorter = parts[:at] + parts[at + size :]
-                found = fault_of(joint.join(shorter), names)
-                if found is not None and _kind(found) == kind:
+                remaining = fault_of(joint.join(shorter), names)
+                if remaining is not None and _kind(remaining) == kind:
                     parts = shorter
                 else:
                     at += size
@@ -177,13 +177,13 @@ def minimal(text: str, fault: str, names: dict[str, object], seconds: float = 5)
 
 def main(most: int, seconds: float, seed: int, state: Path) -> None:
     """Prints every kind of fault once, and last how many sources were compiled, in how many seconds."""
-    mutated = importlib.import_module("tests.tinynn.mutations").mutated
+    mutate = importlib.import_module("tests.tinynn.mutations").mutate
     resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
     rng, sources, names = random.Random(seed), corpus(), namespace()
     kinds: set[str] = set()
     count, begin = 0, time.process_time()
     while count < most and time.process_time() - begin < seconds:
-        text = mutated(rng, sources)
+        text = mutate(rng, sources)
         state.write_text(text, encoding="utf-8", errors="surrogatepass")
         count += 1
         fault = fault_of(text, names)

@@ -42,9 +42,9 @@ def _strided_slice(x: np.ndarray, attrs: Mapping[str, object]) -> np.ndarray:
     assert attrs["slice_mode"] == "end"
     begin, end, strides, axes = (attrs[name] for name in ("begin", "end", "strides", "axes"))
     index = [slice(None)] * x.ndim
-    for place, axis in enumerate(axes or range(len(begin))):  # type: ignore[arg-type]  # tuples
-        step = int(strides[place % len(strides)])  # type: ignore[index, arg-type]
-        low, high = int(begin[place]), int(end[place])  # type: ignore[index]
+    for number, axis in enumerate(axes or range(len(begin))):  # type: ignore[arg-type]  # tuples
+        step = int(strides[number % len(strides)])  # type: ignore[index, arg-type]
+        low, high = int(begin[number]), int(end[number])  # type: ignore[index]
         index[axis] = slice(low, None if high < -x.shape[axis] else high, step)
     return x[tuple(index)]
 
@@ -129,15 +129,15 @@ def _call(module: Module, function: ir.Function, around: Env, arguments: list[ob
             case ir.If(cond=condition, true_branch=then, false_branch=other):
                 node = then if bool(_value(module, condition, env)) else other
             case ir.Match():
-                node = _taken(module, node, env)
+                node = _choose_clause(module, node, env)
             case ir.Call(op=callee, args=args) if not isinstance(callee, ir.OpRef | ir.Constructor):
                 given = [_value(module, each, env) for each in args]
-                found = _value(module, callee, env)
-                if not isinstance(found, Closure):
-                    assert isinstance(found, ir.Constructor)
-                    return AdtValue(found.name, tuple(given))
-                env = {**found.env, **dict(zip(found.function.params, given, strict=True))}
-                node = found.function.body
+                target = _value(module, callee, env)
+                if not isinstance(target, Closure):
+                    assert isinstance(target, ir.Constructor)
+                    return AdtValue(target.name, tuple(given))
+                env = {**target.env, **dict(zip(target.function.params, given, strict=True))}
+                node = target.function.body
             case _:
                 return _value(module, node, env)
 
@@ -156,24 +156,24 @@ def _value(module: Module, node: ir.Expr, env: Env) -> object:
         case ir.Function():
             return Closure(node, dict(env))
         case ir.Tuple(fields=fields):
-            found: object = tuple(_value(module, field, env) for field in fields)
+            result: object = tuple(_value(module, field, env) for field in fields)
         case ir.TupleGetItem(tuple_value=whole, index=index):
-            found = _value(module, whole, env)[index]  # type: ignore[index]  # a tuple
+            result = _value(module, whole, env)[index]  # type: ignore[index]  # a tuple
         case ir.Call(op=ir.OpRef(name=name), args=args, attrs=attrs):
             given = [_value(module, each, env) for each in args]
-            found = _PLAIN[name](*given) if name in _PLAIN else _WITH_ATTRS[name](*given, attrs)
-            found = np.asarray(found)
+            result = _PLAIN[name](*given) if name in _PLAIN else _WITH_ATTRS[name](*given, attrs)
+            result = np.asarray(result)
         case ir.Call(op=ir.Constructor(name=name), args=args):
-            found = AdtValue(name, tuple(_value(module, each, env) for each in args))
+            result = AdtValue(name, tuple(_value(module, each, env) for each in args))
         case ir.Let() | ir.If() | ir.Match() | ir.Call():
-            found = _call(module, ir.Function((), node), env, [])
+            result = _call(module, ir.Function((), node), env, [])
         case _:
             raise AssertionError(f"{node!r} has no value")
-    env[node] = found
-    return found
+    env[node] = result
+    return result
 
 
-def _taken(module: Module, node: ir.Match, env: Env) -> ir.Expr:
+def _choose_clause(module: Module, node: ir.Match, env: Env) -> ir.Expr:
     """The right side of the clause that takes the value; its names are bound."""
     value = _value(module, node.data, env)
     for clause in node.clauses:
@@ -201,13 +201,13 @@ def _matches(pattern: ir.Pattern, value: object, bound: Env) -> bool:
     return True
 
 
-def used_in_two_scopes(function: ir.Function) -> list[ir.Expr]:
-    """Nodes that would be computed in several places: no scope around all their uses computes them first.
+def find_shared_nodes(function: ir.Function) -> list[ir.Expr]:
+    """Nodes that would be computed more than once: no scope around all their uses computes them first.
 
     A scope is a branch, a clause or the body of a function.
     """
     homes: dict[ir.Expr, tuple[int, ...]] = {}
-    found: list[ir.Expr] = []
+    shared: list[ir.Expr] = []
     numbers = iter(range(10**9))
     work: list[tuple[ir.Expr, tuple[int, ...]]] = [(function.body, ())]
     while work:
@@ -216,7 +216,7 @@ def used_in_two_scopes(function: ir.Function) -> list[ir.Expr]:
             continue
         if node in homes:
             if homes[node] != scope[: len(homes[node])]:
-                found.append(node)
+                shared.append(node)
             continue
         homes[node] = scope
         parts: list[tuple[ir.Expr, tuple[int, ...]]]
@@ -234,4 +234,4 @@ def used_in_two_scopes(function: ir.Function) -> list[ir.Expr]:
             case _:
                 parts = [(part, scope) for part in ir.children(node)]
         work += reversed(parts)
-    return found
+    return shared

@@ -14,7 +14,7 @@ import re
 import warnings
 from collections.abc import Callable, Sequence
 
-#: Expressions that take the place of others; `_` is filled with an expression of the cell.
+#: Expressions that replace others; `_` is filled with an expression of the cell.
 _FRAGMENTS = """
 _ if _ else _; _ and _; _ or _; not _; _ < _ < _; (lambda a: _)(_); lambda: _; (q := _); [_, _]; (_, _); (); []; _[_];
 _[_:_]; _[::_]; _[..., _]; _[None]; _(_); _(_, _); _(*_); _(a=_); _.shape; _.shape[0]; _.T; _.sum(); _.reshape(_);
@@ -157,7 +157,7 @@ _WORDS = [
 _CHARACTERS = "()[]{}:,.=+-*/@'\"\\\n\t #_09axé变🎉\0\u2028\r\x0c\ud800"
 
 
-def mutated(rng: random.Random, corpus: Sequence[str]) -> str:
+def mutate(rng: random.Random, corpus: Sequence[str]) -> str:
     """A source of the corpus after one to four changes."""
     text = rng.choice(corpus)
     for _ in range(rng.choice((1, 1, 1, 1, 2, 2, 3))):
@@ -166,7 +166,7 @@ def mutated(rng: random.Random, corpus: Sequence[str]) -> str:
     return text
 
 
-def parsed(text: str) -> ast.Module | None:
+def parse(text: str) -> ast.Module | None:
     """The tree, or None where Python reads no source in the text."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -232,7 +232,7 @@ def _of_lines(rng: random.Random, text: str, corpus: Sequence[str]) -> str:
 
 
 def _of_tree(rng: random.Random, text: str, corpus: Sequence[str]) -> str:
-    tree = parsed(text)
+    tree = parse(text)
     if tree is None:
         return _of_words(rng, text, corpus)
     rng.choice(_TREE_CHANGES)(rng, tree, corpus)
@@ -242,82 +242,82 @@ def _of_tree(rng: random.Random, text: str, corpus: Sequence[str]) -> str:
         return _of_words(rng, text, corpus)
 
 
-def _expression_places(tree: ast.AST) -> list[tuple[ast.AST, str, int | None]]:
+def _expression_slots(tree: ast.AST) -> list[tuple[ast.AST, str, int | None]]:
     """Every field that holds an expression which is read: (node, field, index in a list)."""
-    found: list[tuple[ast.AST, str, int | None]] = []
+    slots: list[tuple[ast.AST, str, int | None]] = []
     for node in ast.walk(tree):
         for field, value in ast.iter_fields(node):
             if isinstance(value, ast.expr) and not isinstance(getattr(value, "ctx", None), ast.Store):
-                found.append((node, field, None))
+                slots.append((node, field, None))
             elif isinstance(value, list):
-                found += [
+                slots += [
                     (node, field, index)
                     for index, item in enumerate(value)
                     if isinstance(item, ast.expr) and not isinstance(getattr(item, "ctx", None), ast.Store)
                 ]
-    return found
+    return slots
 
 
-def _get(place: tuple[ast.AST, str, int | None]) -> ast.expr:
-    node, field, index = place
+def _get(slot: tuple[ast.AST, str, int | None]) -> ast.expr:
+    node, field, index = slot
     value = getattr(node, field)
     return value if index is None else value[index]
 
 
-def _set(place: tuple[ast.AST, str, int | None], new: ast.expr) -> None:
-    node, field, index = place
+def _set(slot: tuple[ast.AST, str, int | None], new: ast.expr) -> None:
+    node, field, index = slot
     if index is None:
         setattr(node, field, new)
     else:
         getattr(node, field)[index] = new
 
 
-def _filled(rng: random.Random, fragment: str, tree: ast.AST) -> str:
+def _fill_gaps(rng: random.Random, fragment: str, tree: ast.AST) -> str:
     """The fragment with expressions of the tree in its gaps."""
-    places = _expression_places(tree)
+    slots = _expression_slots(tree)
 
     def expression(_found: re.Match[str]) -> str:
-        if not places or rng.random() < 0.3:
+        if not slots or rng.random() < 0.3:
             return rng.choice(("x", "y", "0", "1", "2.5", "x.sum()", "x.shape[0]", "n", "f"))
-        written = ast.unparse(_get(rng.choice(places)))
+        written = ast.unparse(_get(rng.choice(slots)))
         return f"({written})" if len(written) < 60 and not written.startswith("*") else "x"
 
     return re.sub(r"(?<!\w)_(?!\w)", expression, fragment.replace(r"\n", "\n"))
 
 
 def _replace_by_fragment(rng: random.Random, tree: ast.Module, corpus: Sequence[str]) -> None:
-    places = _expression_places(tree)
-    made = parsed(_filled(rng, rng.choice(_EXPRESSIONS), tree))
-    if places and made is not None and isinstance(made.body[0], ast.Expr):
-        _set(rng.choice(places), made.body[0].value)
+    slots = _expression_slots(tree)
+    made = parse(_fill_gaps(rng, rng.choice(_EXPRESSIONS), tree))
+    if slots and made is not None and isinstance(made.body[0], ast.Expr):
+        _set(rng.choice(slots), made.body[0].value)
 
 
 def _swap_expressions(rng: random.Random, tree: ast.Module, corpus: Sequence[str]) -> None:
-    places = _expression_places(tree)
-    if len(places) > 1:
-        one, other = rng.choice(places), rng.choice(places)
+    slots = _expression_slots(tree)
+    if len(slots) > 1:
+        one, other = rng.choice(slots), rng.choice(slots)
         first, second = copy.deepcopy(_get(one)), copy.deepcopy(_get(other))
         _set(one, second)
         _set(other, first)
 
 
 def _take_from_another(rng: random.Random, tree: ast.Module, corpus: Sequence[str]) -> None:
-    other = parsed(rng.choice(corpus))
+    other = parse(rng.choice(corpus))
     if other is None:
         return
-    places, sources = _expression_places(tree), _expression_places(other)
-    if places and sources:
-        _set(rng.choice(places), copy.deepcopy(_get(rng.choice(sources))))
+    slots, sources = _expression_slots(tree), _expression_slots(other)
+    if slots and sources:
+        _set(rng.choice(slots), copy.deepcopy(_get(rng.choice(sources))))
 
 
 def _blocks(tree: ast.AST) -> list[list[ast.stmt]]:
-    found = []
+    blocks = []
     for node in ast.walk(tree):
         for field in ("body", "orelse"):
             value = getattr(node, field, None)
             if isinstance(value, list) and value and isinstance(value[0], ast.stmt):
-                found.append(value)
-    return found
+                blocks.append(value)
+    return blocks
 
 
 def _change_statements(rng: random.Random, tree: ast.Module, corpus: Sequence[str]) -> None:
@@ -332,12 +332,12 @@ def _change_statements(rng: random.Random, tree: ast.Module, corpus: Sequence[st
             other = rng.randrange(len(block))
             block[at], block[other] = block[other], block[at]
         case 3:
-            other_tree = parsed(rng.choice(corpus))
+            other_tree = parse(rng.choice(corpus))
             blocks = _blocks(other_tree) if other_tree is not None else []
             if blocks:
                 block.insert(at, copy.deepcopy(rng.choice(rng.choice(blocks))))
         case _:
-            made = parsed(_filled(rng, rng.choice(_STATEMENTS), tree))
+            made = parse(_fill_gaps(rng, rng.choice(_STATEMENTS), tree))
             if made is not None:
                 block[at:at] = made.body
 
@@ -355,7 +355,7 @@ def _wrap_statements(rng: random.Random, tree: ast.Module, corpus: Sequence[str]
         "def g(a: f32):",
         "if _: pass\nelse:",
     )
-    made = parsed(_filled(rng, rng.choice(heads), tree) + "\n    pass")
+    made = parse(_fill_gaps(rng, rng.choice(heads), tree) + "\n    pass")
     if made is None or begin == end:
         return
     inner = _blocks(made.body[-1])[-1]
@@ -470,7 +470,7 @@ def _change_definitions(rng: random.Random, tree: ast.Module, corpus: Sequence[s
             definition.name = rng.choice(("f", "g", "_f", "main", "relu", "x", "é"))
         case _:
             arguments.vararg = ast.arg("rest") if rng.random() < 0.5 else None
-            other = parsed(rng.choice(corpus))
+            other = parse(rng.choice(corpus))
             if other is not None:
                 tree.body += other.body
 

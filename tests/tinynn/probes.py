@@ -445,7 +445,7 @@ CELLS = [
 ]
 
 
-def _unescaped(text: str) -> str:
+def _unescape(text: str) -> str:
     for written, meant in {r"\n": "\n", r"\t": "\t", r"\u2028": "\u2028", r"\x0c": "\x0c"}.items():
         text = text.replace(written, meant)
     return text
@@ -454,10 +454,10 @@ def _unescaped(text: str) -> str:
 def cells() -> list[str]:
     """All pieces as whole cells."""
     head = "def f(x: Tensor[(2, 3), f32]):\n"
-    found = []
-    for text in map(_unescaped, STATEMENTS):
+    sources = []
+    for text in map(_unescape, STATEMENTS):
         body = "".join(f"    {line}\n" for line in text.split("\n"))
-        found.append(f"{head}{body}    return x\n")
-    found += [f"{head}    y = {_unescaped(text)}\n    return y\n" for text in EXPRESSIONS]
-    found += [f"def f({text}):\n    return x\n" for text in PARAMETERS]
-    return [*found, *CELLS]
+        sources.append(f"{head}{body}    return x\n")
+    sources += [f"{head}    y = {_unescape(text)}\n    return y\n" for text in EXPRESSIONS]
+    sources += [f"def f({text}):\n    return x\n" for text in PARAMETERS]
+    return [*sources, *CELLS]

@@ -82,7 +82,7 @@ class Function:
 
 @dataclass
 class Where:
-    """A place in the program."""
+    """A position in the program."""
 
     names: dict[str, str]
     functions: dict[str, Function]
@@ -96,7 +96,7 @@ class Where:
 
     def inner(self, **changes: object) -> Where:
         """A block in it."""
-        found = Where(
+        scope = Where(
             dict(self.names),
             dict(self.functions),
             self.result,
@@ -106,8 +106,8 @@ class Where:
             self.inside,
         )
         for name, value in changes.items():
-            setattr(found, name, value)
-        return found
+            setattr(scope, name, value)
+        return scope
 
 
 @dataclass
@@ -150,10 +150,10 @@ class Generator:
             case "W":
                 return np.asarray([pick(-5, 9) for _ in range(3)], np.int64)
             case "L":
-                found = AdtValue("Nil")
+                items = AdtValue("Nil")
                 for _ in range(pick(0, 4)):
-                    found = AdtValue("Cons", (np.asarray(pick(0, 5), np.int64), found))
-                return found
+                    items = AdtValue("Cons", (np.asarray(pick(0, 5), np.int64), items))
+                return items
         return self._tree(3)
 
     def _tree(self, depth: int) -> AdtValue:

@@ -49,7 +49,7 @@ class Generator:
         ]
         return self.random.choice(fit[-4:] if self.chance(0.6) else fit) if fit else None
 
-    def named(self, text: str, dtype: str, dims: Sequence[str], indent: int = 1) -> None:
+    def assign(self, text: str, dtype: str, dims: Sequence[str], indent: int = 1) -> None:
         name = f"v{len(self.values)}"
         self.lines.append(f"{'    ' * indent}{name} = {text}")
         self.values.append(Value(name, dtype, tuple(dims)))
@@ -60,15 +60,15 @@ class Generator:
             self.arithmetic,
             self.arithmetic,
             self.arithmetic,
-            self.compared,
-            self.chosen,
-            self.reduced,
-            self.reduced,
-            self.place,
-            self.indexed,
-            self.indexed,
-            self.moved,
-            self.joined,
+            self.compare,
+            self.choose,
+            self.reduce,
+            self.reduce,
+            self.find_extreme,
+            self.index,
+            self.index,
+            self.move,
+            self.join,
             self.product,
             self.branch,
             self.loop,
@@ -105,50 +105,50 @@ class Generator:
                     "({a} + {b}) % 7 - {a}",
                 ]
             )
-            self.named(form.format(a=a, b=b), value.dtype, value.dims)
+            self.assign(form.format(a=a, b=b), value.dtype, value.dims)
 
-    def compared(self) -> None:
+    def compare(self) -> None:
         if value := self.pick("f", "i"):
             sign = self.random.choice(["<", "<=", ">", ">=", "==", "!="])
             text = f"{value.text} {sign} {self.partner(value)}"
-            self.named(f"~({text})" if self.chance(0.3) else text, "b", value.dims)
+            self.assign(f"~({text})" if self.chance(0.3) else text, "b", value.dims)
 
-    def chosen(self) -> None:
+    def choose(self) -> None:
         value = self.pick("f", "i")
         condition = value and self.pick("b", dims=value.dims)
         if value and condition:
-            self.named(
+            self.assign(
                 f"where({condition.text}, {value.text}, {self.partner(value)})", value.dtype, value.dims
             )
 
-    def reduced(self) -> None:
+    def reduce(self) -> None:
         if not (value := self.pick("f", "i", "b", rank=1)):
             return
         name = self.random.choice(["any", "all"] if value.dtype == "b" else ["sum", "max", "min", "sum"])
         mod = " % 11" if name == "sum" else ""
         if self.chance(0.2):
-            self.named(f"{value.text}.{name}(){mod}", value.dtype, ())
+            self.assign(f"{value.text}.{name}(){mod}", value.dtype, ())
             return
         axis = self.random.randrange(value.rank)
         dims = list(value.dims)
         written = axis - value.rank if self.chance(0.5) else axis
         if name == "sum" and self.chance(0.3):
-            self.named(f"cumsum({value.text}, axis={written}) % 11", value.dtype, dims)
+            self.assign(f"cumsum({value.text}, axis={written}) % 11", value.dtype, dims)
         elif self.chance(0.4):
             dims[axis] = "1"
-            self.named(f"{value.text}.{name}(axis={written}, keepdims=True){mod}", value.dtype, dims)
+            self.assign(f"{value.text}.{name}(axis={written}, keepdims=True){mod}", value.dtype, dims)
         else:
             del dims[axis]
-            self.named(f"{value.text}.{name}(axis={written}){mod}", value.dtype, dims)
+            self.assign(f"{value.text}.{name}(axis={written}){mod}", value.dtype, dims)
 
-    def place(self) -> None:
+    def find_extreme(self) -> None:
         if value := self.pick("f", "i", "b", rank=1):
             axis = self.random.randrange(value.rank)
             name = self.random.choice(["argmax", "argmin"])
             dims = [dim for at, dim in enumerate(value.dims) if at != axis]
-            self.named(f"{name}({value.text}, axis={axis})", "i", dims)
+            self.assign(f"{name}({value.text}, axis={axis})", "i", dims)
 
-    def indexed(self) -> None:
+    def index(self) -> None:
         if not (value := self.pick("f", "i", "b", rank=1)):
             return
         axis = self.random.randrange(value.rank)
@@ -161,32 +161,32 @@ class Generator:
             dims = (*before, dim if part == "::-1" else f"{dim}[{part}]", *after)
         else:
             dims = (*before, *after)
-        self.named(text, value.dtype, dims)
+        self.assign(text, value.dtype, dims)
 
-    def moved(self) -> None:
+    def move(self) -> None:
         if not (value := self.pick("f", "i", "b", rank=1)):
             return
         match self.random.randrange(4):
             case 0:
-                self.named(f"{value.text}.T", value.dtype, value.dims[::-1])
+                self.assign(f"{value.text}.T", value.dtype, value.dims[::-1])
             case 1:
-                self.named(f"{value.text}.reshape(-1)", value.dtype, ["*".join(value.dims)])
+                self.assign(f"{value.text}.reshape(-1)", value.dtype, ["*".join(value.dims)])
             case 2:
-                self.named(f"flip({value.text}, 0)", value.dtype, value.dims)
+                self.assign(f"flip({value.text}, 0)", value.dtype, value.dims)
             case _:
                 dims = [f"2{value.dims[0]}", *value.dims[1:]]
-                self.named(f"repeat({value.text}, 2, axis=0)", value.dtype, dims)
+                self.assign(f"repeat({value.text}, 2, axis=0)", value.dtype, dims)
 
-    def joined(self) -> None:
+    def join(self) -> None:
         value = self.pick("f", "i", "b", rank=1)
         other = value and self.pick(value.dtype, dims=value.dims)
         if value and other:
             pair = f"({value.text}, {other.text})"
             if self.chance(0.5):
-                self.named(f"stack({pair}, 0)", value.dtype, ["2", *value.dims])
+                self.assign(f"stack({pair}, 0)", value.dtype, ["2", *value.dims])
             else:
                 dims = [f"2{value.dims[0]}", *value.dims[1:]]
-                self.named(f"concatenate({pair}, 0)", value.dtype, dims)
+                self.assign(f"concatenate({pair}, 0)", value.dtype, dims)
 
     def product(self) -> None:
         left = self.pick("f", rank=2)
@@ -196,9 +196,9 @@ class Generator:
         if left and left.rank == 2 and fit:
             right = self.random.choice(fit)
             text = f"((({left.text}) % 3) @ ({right.text} % 3)) % 7"
-            self.named(text, "f", (left.dims[0], right.dims[1]))
+            self.assign(text, "f", (left.dims[0], right.dims[1]))
         elif left and left.rank == 2:
-            self.named(f"((({left.text}) % 3) @ ({left.text} % 3).T) % 7", "f", (left.dims[0], left.dims[0]))
+            self.assign(f"((({left.text}) % 3) @ ({left.text} % 3).T) % 7", "f", (left.dims[0], left.dims[0]))
 
     def branch(self) -> None:
         value, asked = self.pick("f", "i"), self.pick("f", "i")

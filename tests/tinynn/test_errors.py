@@ -1,4 +1,4 @@
-"""Errors of a cell: what is said, and exactly where. The place is marked with « and » in the source."""
+"""Errors of a cell: what is said, and exactly where. The span is marked with « and » in the source."""
 
 # ruff: noqa: E501  # a case reads best on one line
 
@@ -24,19 +24,19 @@ def body(text: str, parameters: str = X) -> str:
     return f"def f({parameters}):\n{lines}"
 
 
-def unmarked(marked: str) -> tuple[str, list[tuple[int, int, int, int]]]:
-    """The source without the marks, and the places that they stood around, in source order."""
-    places, opened, out = [], [], ""
+def strip_marks(marked: str) -> tuple[str, list[tuple[int, int, int, int]]]:
+    """The source without the marks, and the spans that they stood around, in source order."""
+    spans, opened, out = [], [], ""
     line, column = 2, 1
     for char in marked:
         if char == "«":
             opened.append((line, column))
         elif char == "»":
-            places.append((*opened.pop(), line, column))
+            spans.append((*opened.pop(), line, column))
         else:
             out += char
             line, column = (line + 1, 1) if char == "\n" else (line, column + 1)
-    return out, sorted(places)
+    return out, sorted(spans)
 
 
 class Layer:
@@ -236,15 +236,15 @@ CASES: list[tuple[str, list[str]]] = [
 @pytest.mark.parametrize(
     ("marked", "messages"), CASES, ids=[re.sub(r"\s+", " ", case[0][-60:]) for case in CASES]
 )
-def test_message_and_place(marked: str, messages: list[str]) -> None:
-    text, places = unmarked(marked)
+def test_message_and_span(marked: str, messages: list[str]) -> None:
+    text, expected = strip_marks(marked)
     errors = errors_of(text, NOTEBOOK)
-    found = []
+    spans = []
     for error in errors:
         assert error.span is not None
-        found.append((error.span.line, error.span.column, error.span.end_line, error.span.end_column))
+        spans.append((error.span.line, error.span.column, error.span.end_line, error.span.end_column))
     assert [error.message for error in errors] == messages
-    assert found == places
+    assert spans == expected
 
 
 #: (source, hint of its first error)
@@ -300,11 +300,11 @@ def test_hint(text: str, hint: str | None) -> None:
 
 
 def test_a_shape_error_points_at_both_operands() -> None:
-    text, places = unmarked(body("return «x» + «y.T»"))
+    text, expected = strip_marks(body("return «x» + «y.T»"))
     (error,) = errors_of(text)
     assert [
         (note.span.line, note.span.column, note.span.end_line, note.span.end_column) for note in error.notes
-    ] == places
+    ] == expected
     assert [note.message for note in error.notes] == [
         "this is a Tensor[(2, 3), f32]",
         "this is a Tensor[(3, 2), f32]",

@@ -91,7 +91,7 @@ def _array(*shape: int, dtype: str = "float32") -> np.ndarray:
 
 
 GROWING = f"a list keeps its length here: {unsupported_syntax.FILL_A_TENSOR}"
-LATER = f"; in a loop whose rounds only the call knows, {unsupported_syntax.FILL_A_TENSOR}"
+LATER = f"; in a loop of dynamic length, {unsupported_syntax.FILL_A_TENSOR}"
 FIXED = 'write a number in place of "n" in the annotation: the size must be fixed'
 
 CASES = [
@@ -193,10 +193,10 @@ CASES = [
         "x * 2",
     ),
     case(
-        "x: Tensor[(3,), f32]",
-        "y = 0\nfor i in range(100):\n    y = y + x\nreturn y",
+        "x: Tensor[(3,), f32], n: i64",
+        "y = 0\nfor i in range(n):\n    y = y + x\nreturn y",
         "begin with a tensor of the shape that it is to have, as in zeros((3,), f32)",
-        "y = zeros((3,), f32)\nfor i in range(100):\n    y = y + x\nreturn y",
+        "y = zeros((3,), f32)\nfor i in range(n):\n    y = y + x\nreturn y",
     ),
     case(
         "x: Tensor[(3,), f32], n: i64",
@@ -401,14 +401,20 @@ CASES = [
         "m = x.max(axis=1)\nreturn x - expand_dims(m, 1)",
     ),
     case(
+        "x: Tensor[(3,), f32], y: Tensor[(3,), f64]",
+        "sum([x, y])",
+        "convert them first, as in sum([item.astype(f64) for item in [x, y]])",
+        "sum([item.astype(f64) for item in [x, y]])",
+    ),
+    case(
         "x: Tensor[(3, 4), f32]",
-        "sum([x, x * 2])",
+        "sum([x, x * 2], axis=0)",
         "write stack([x, x * 2]).sum(axis=0)",
         "stack([x, x * 2]).sum(axis=0)",
     ),
     case(
         "x: Tensor[(3, 4), f32]",
-        "sum(row * 2 for row in x)",
+        "sum((row * 2 for row in x), axis=0)",
         "write stack([row * 2 for row in x]).sum(axis=0)",
         "stack([row * 2 for row in x]).sum(axis=0)",
     ),
@@ -1282,7 +1288,7 @@ PLACEHOLDERS: dict[str, object] = {
 }
 
 
-def written_in(hint: str) -> list[str]:
+def read_hint(hint: str) -> list[str]:
     """What a hint says to write, as Python: alternatives are several; ``with n = 4`` comes before."""
     shown = hint.removeprefix("write ")
     shown, _, rest = shown.partition(", with ")
@@ -1319,7 +1325,7 @@ def assert_compiles(code: str, parameters: str = PARAMETERS) -> None:
 def test_what_replaces_a_method_in_place_compiles(name: str) -> None:
     (error,) = errors_of(cell(PARAMETERS, f"return x.{name}()"))
     assert error.hint == IN_PLACE[name]
-    pieces = written_in(IN_PLACE[name])
+    pieces = read_hint(IN_PLACE[name])
     assert pieces
     for piece in pieces:
         assert_compiles(piece)
@@ -1330,7 +1336,7 @@ def test_what_replaces_a_function_of_a_library_compiles(name: str) -> None:
     instead = unsupported_functions._INSTEAD[name]
     if instead in BUILTINS or instead in OPERATORS:
         return
-    pieces = written_in(instead.partition(" for its type")[0].partition(": ")[0])
+    pieces = read_hint(instead.partition(" for its type")[0].partition(": ")[0])
     assert pieces, instead
     for piece in pieces:
         if piece.startswith(("Tensor[", "f32", "f64", "i32", "i64")):
@@ -1369,7 +1375,7 @@ def test_what_replaces_a_name_of_python_compiles(name: str) -> None:
     _, hint = {**PYTHON_TYPES, **PYTHON_ONLY}[name]
     if not hint.startswith("write "):
         return
-    for piece in written_in(hint.replace(" of a tensor", "")):
+    for piece in read_hint(hint.replace(" of a tensor", "")):
         if piece in ("x.name", "x.dtype"):
             continue  # any attribute; no tensor
         if re.fullmatch(r"(f|i)(32|64)|bool_|(Tensor|tuple)\[.*\]", piece):
@@ -1441,13 +1447,13 @@ def _pattern(text: str) -> str:
     return ".*".join(re.escape(part) for part in re.split(r"\{\w*\}|\{\{\}\}", text))
 
 
-def tried() -> set[str]:
+def collect_hints() -> set[str]:
     """The hints of all cases."""
     return {each.hint for each in CASES}
 
 
 def test_every_hint_that_shows_code_is_followed() -> None:
-    followed = tried()
+    followed = collect_hints()
     missing = [
         (where, text)
         for where, text in dict.fromkeys(hints_of_the_source())

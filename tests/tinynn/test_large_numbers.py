@@ -37,8 +37,8 @@ def test_what_a_dtype_holds_is_numpys_number(dtype: nnmagic.tinynn.types.annotat
     ways += "maximum(x, {0})"
     written = [way.format(f"({number!r})", dtype) for number in kept for way in ways.split("; ")]
     cell = f"def f(x: Tensor[(2,), {dtype}]):\n    return ({', '.join(written)},)\n"
-    found = nnmagic.compile(cell, cache=False)(np.array([0, 1]).astype(dtype.dtype))
-    for number, results in zip(kept, zip(*[iter(found)] * 5, strict=True), strict=True):
+    numbers = nnmagic.compile(cell, cache=False)(np.array([0, 1]).astype(dtype.dtype))
+    for number, results in zip(kept, zip(*[iter(numbers)] * 5, strict=True), strict=True):
         exact = np.array(float(number) if is_float(dtype.name) else number).astype(dtype.dtype)
         x = np.array([0, 1]).astype(dtype.dtype)
         wanted = [np.where(x > 0, exact, x), *[np.array([exact, exact])] * 3, np.maximum(x, exact)]
@@ -95,8 +95,8 @@ def test_padding_wider_than_the_axis_is_numpys(mode: str, size: int) -> None:
     x = np.arange(3 * size, dtype=np.float32).reshape(3, size)
     widths = [((0, 0), (7, 12)), ((3, 4), (1, 0)), ((11, 1), (4, 23))]
     results = ", ".join(f"pad(x, {width}, mode={mode!r})" for width in widths)
-    found = nnmagic.compile(f"def f(x: Tensor[(3, {size}), f32]):\n    return {results}\n", cache=False)(x)
-    for one, width in zip(found, widths, strict=True):
+    arrays = nnmagic.compile(f"def f(x: Tensor[(3, {size}), f32]):\n    return {results}\n", cache=False)(x)
+    for one, width in zip(arrays, widths, strict=True):
         np.testing.assert_array_equal(one, np.pad(x, width, mode=mode))  # type: ignore[call-overload]  # a mode
 
 

@@ -69,29 +69,29 @@ EXPRESSIONS = {
 
 def arrays() -> dict[str, np.ndarray]:
     rng = np.random.default_rng(7)
-    found = {}
+    arguments = {}
     for name, (dtype, shape) in SHAPES.items():
         kind = DTYPES[dtype].dtype
         if dtype == "bool_":
-            found[name] = rng.integers(0, 2, shape).astype(kind)
+            arguments[name] = rng.integers(0, 2, shape).astype(kind)
         elif dtype in ("f32", "f64"):
-            found[name] = (rng.standard_normal(shape) + (2.5 if name == "d" else 0)).astype(kind)
+            arguments[name] = (rng.standard_normal(shape) + (2.5 if name == "d" else 0)).astype(kind)
         else:
-            found[name] = np.asarray(rng.integers(1 if dtype == "u8" else -9, 9, shape), kind)
-    found["j"][found["j"] == 0] = 4
-    return found
+            arguments[name] = np.asarray(rng.integers(1 if dtype == "u8" else -9, 9, shape), kind)
+    arguments["j"][arguments["j"] == 0] = 4
+    return arguments
 
 
 def compare(expressions: list[str]) -> None:
     """All of them as the results of one function, against NumPy."""
     given = arrays()
     parameters = ", ".join(f"{name}: Tensor[{shape!r}, {dtype}]" for name, (dtype, shape) in SHAPES.items())
-    results = ",\n        ".join(expressions)
-    program = program_of(f"def f({parameters}):\n    return (\n        {results},\n    )\n")
-    found = build(program.module, "f")(list(given.values()))
-    assert len(found) == len(expressions)
+    lines = ",\n        ".join(expressions)
+    program = program_of(f"def f({parameters}):\n    return (\n        {lines},\n    )\n")
+    results = build(program.module, "f")(list(given.values()))
+    assert len(results) == len(expressions)
     with np.errstate(all="ignore"):
-        for expression, result in zip(expressions, found, strict=True):
+        for expression, result in zip(expressions, results, strict=True):
             expected = np.asarray(eval(expression, {}, given))  # the expressions stand above
             assert result.shape == expected.shape, expression
             assert result.dtype == expected.dtype, expression

@@ -258,7 +258,7 @@ class Compiled:
     __relay_global__: tuple[str, Module]
 
 
-def compiled(source: str, namespace: dict[str, object] | None = None) -> dict[str, object]:
+def compile_cell(source: str, namespace: dict[str, object] | None = None) -> dict[str, object]:
     program = program_of(source, namespace)
     return {info.name: Compiled((info.name, program.module)) for info in program.functions}
 
@@ -277,14 +277,14 @@ def test_functions_call_each_other_in_any_order() -> None:
 
 
 def test_functions_of_earlier_cells_are_linked_with_what_they_call() -> None:
-    earlier = compiled("def h(x: f32):\n    return x + 1\n\ndef g(x: f32):\n    return h(x) * 2\n")
+    earlier = compile_cell("def h(x: f32):\n    return x + 1\n\ndef g(x: f32):\n    return h(x) * 2\n")
     program = program_of("def f(a: f32):\n    return g(a) + h(a)\n", earlier)
     assert set(program.module.functions) == {"f", "g", "h"}
     assert [info.name for info in program.functions] == ["f"]
 
 
 def test_a_linked_function_keeps_the_meaning_that_it_was_compiled_with() -> None:
-    earlier = compiled("def h(x: f32):\n    return x + 1\n\ndef g(x: f32):\n    return h(x) * 2\n")
+    earlier = compile_cell("def h(x: f32):\n    return x + 1\n\ndef g(x: f32):\n    return h(x) * 2\n")
     text = text_of("def f(a: f32):\n    return g(a)\n\ndef h(a: f32):\n    return a - 5\n", earlier)
     assert "def @g(%x: float32) -> float32 {\n  %0 = @h_1(%x);\n  multiply(%0, 2f)\n}" in text
     assert "def @h_1(%x1: float32) -> float32 {\n  add(%x1, 1f)\n}" in text
@@ -292,7 +292,7 @@ def test_a_linked_function_keeps_the_meaning_that_it_was_compiled_with() -> None
 
 
 def test_a_linked_function_may_have_another_name_in_the_notebook() -> None:
-    earlier = compiled("def g(x: f32):\n    return x * 2\n")
+    earlier = compile_cell("def g(x: f32):\n    return x * 2\n")
     text = text_of("def g(a: f32):\n    return old(a)\n", {"old": earlier["g"]})
     assert "def @g(%a: float32) -> float32 {\n  @g_1(%a)\n}" in text
 
@@ -322,7 +322,7 @@ def test_function_infos() -> None:
     assert (second.name, second.docstring, second.source) == ("_g", None, "def _g(x: f32): return x")
 
 
-def test_every_node_knows_its_place() -> None:
+def test_every_node_has_a_span() -> None:
     program = program_of("def f(x: Tensor[(2, 2), f32]):\n    y = x @ x\n    return relu(y[0] * 2)\n")
     for node in post_order(program.module.functions["f"]):
         assert node.span is not None

@@ -20,7 +20,7 @@ PROGRAMS = int(os.environ.get("NNMAGIC_TENSOR_PROGRAMS", "40"))
 SEED = int(os.environ.get("NNMAGIC_TENSOR_SEED", "0"))
 
 
-def judged(seed: int) -> int:
+def judge(seed: int) -> int:
     """In how many calls the cell gave what Python gives; where Python refuses, no call counts."""
     source, calls = program(seed)
     python = twin(source, {})
@@ -38,7 +38,7 @@ def judged(seed: int) -> int:
 
 
 def _result(python: Twin, arguments: tuple[np.ndarray, ...]) -> object | None:
-    """What Python gives; None where it refuses: no element is the largest of none, or at a place of none."""
+    """What Python gives; None where it refuses: no element is the largest of none, or has an index there."""
     try:
         return plain(python.call("f", *arguments))
     except (ValueError, IndexError):
@@ -48,5 +48,5 @@ def _result(python: Twin, arguments: tuple[np.ndarray, ...]) -> object | None:
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_cells_compute_what_numpy_computes(part: int) -> None:
-    calls = sum(judged(seed) for seed in range(SEED + part, SEED + PROGRAMS, 4))
+    calls = sum(judge(seed) for seed in range(SEED + part, SEED + PROGRAMS, 4))
     assert calls >= PROGRAMS  # several of each cell, all in all

@@ -13,17 +13,17 @@ X = np.array([np.nan, 0, 1, 2, np.inf, -np.inf, 0.5], "float32")
 
 @pytest.mark.parametrize("side", ["left", "right"])
 @pytest.mark.parametrize("length", ["known", "open"])
-def test_places_in_order(length: str, side: str) -> None:
+def test_indices_in_order(length: str, side: str) -> None:
     for each in ORDERED:
         ordered = np.array(each, "float32")
         dim = f"{len(each)}," if length == "known" else "'n',"
-        found = nnmagic.compile(
+        indices = nnmagic.compile(
             f"def f(e: Tensor[({dim}), f32], x: Tensor[(7,), f32]):\n"
             f"    return searchsorted(e, x, side='{side}'), searchsorted(e, x[0], side='{side}')",
             cache=False,
         )(ordered, X)
         for one, other in zip(
-            found, (np.searchsorted(ordered, x, side=side) for x in (X, X[0])), strict=True
+            indices, (np.searchsorted(ordered, x, side=side) for x in (X, X[0])), strict=True
         ):
             np.testing.assert_array_equal(one, other, err_msg=f"{each}")
 
@@ -34,6 +34,6 @@ def test_bins() -> None:
         "def f(x: Tensor[(7,), f32], bins: Tensor[(3,), f32]):\n"
         "    return digitize(x, bins), digitize(x, bins, right=True)"
     )
-    found = nnmagic.compile(source, cache=False)(X, bins)
-    np.testing.assert_array_equal(found[0], np.digitize(X, bins))
-    np.testing.assert_array_equal(found[1], np.digitize(X, bins, right=True))
+    indices = nnmagic.compile(source, cache=False)(X, bins)
+    np.testing.assert_array_equal(indices[0], np.digitize(X, bins))
+    np.testing.assert_array_equal(indices[1], np.digitize(X, bins, right=True))

@@ -52,19 +52,21 @@ def build(
 
 def available() -> bool:
     """Return whether ``tvm.relay`` can be imported, without importing TVM."""
-    found = importlib.util.find_spec("tvm")
-    places = None if found is None else found.submodule_search_locations
-    return places is not None and PathFinder.find_spec("tvm.relay", list(places)) is not None
+    spec = importlib.util.find_spec("tvm")
+    locations = None if spec is None else spec.submodule_search_locations
+    return locations is not None and PathFinder.find_spec("tvm.relay", list(locations)) is not None
 
 
 def _missing() -> EngineError:
-    found = "none is installed"
+    reason = "none is installed"
     if importlib.util.find_spec("tvm") is not None:
         import tvm
 
-        found = f"the one that is installed, {getattr(tvm, '__version__', 'of an unknown version')}, has none"
+        reason = (
+            f"the one that is installed, {getattr(tvm, '__version__', 'of an unknown version')}, has none"
+        )
     return engine_error(
-        f"the engine 'relay' needs a TVM that has Relay, 0.19 or older; {found}",
+        f"the engine 'relay' needs a TVM that has Relay, 0.19 or older; {reason}",
         hint="engine='relax' runs Relay on current TVM; an environment with Relay needs Python 3.10: "
         "pip install hhb-tvm==3.2.3, then nnmagic with --no-deps (`make oracle` makes one)",
     )

@@ -115,7 +115,7 @@ class LegacyExecutable:
                     graph.set_input(index, as_tensor(array, type_))
                 graph.run()
                 outputs = (as_array(graph.get_output(index)) for index in range(graph.get_num_outputs()))
-                return _nested(result, outputs)
+                return _nest_outputs(result, outputs)
 
             return run
 
@@ -184,10 +184,10 @@ def _has_known_shape(type_: Type | None) -> bool:
     return False
 
 
-def _nested(type_: Type, outputs: Iterator[Any]) -> Any:
+def _nest_outputs(type_: Type, outputs: Iterator[Any]) -> Any:
     """Nest the flat outputs of the graph executor as the result's type says."""
     if isinstance(type_, TupleType):
-        return tuple(_nested(part, outputs) for part in type_.fields)
+        return tuple(_nest_outputs(part, outputs) for part in type_.fields)
     return next(outputs)
 
 

@@ -48,11 +48,11 @@ def _check_runs_here(target: Any) -> None:
     """Refuse machine code with instructions that this CPU lacks, as far as LLVM and Linux tell."""
     features_of = getattr(codegen, "llvm_get_cpu_features", None)
     listed = Path("/proc/cpuinfo")
-    found = re.search(r"^flags\s*:(.*)$", listed.read_text(), re.MULTILINE) if listed.exists() else None
+    flags_line = re.search(r"^flags\s*:(.*)$", listed.read_text(), re.MULTILINE) if listed.exists() else None
     cpu = target.attrs.get("mcpu")
-    if features_of is None or found is None or not cpu:
+    if features_of is None or flags_line is None or not cpu:
         return
-    flags = {_plain_feature(flag) for flag in found[1].split()}
+    flags = {_plain_feature(flag) for flag in flags_line[1].split()}
     sets = [str(name) for name in features_of(target) if str(name).startswith(("avx", "amx", "fma", "sse4"))]
     lacking = sorted(name for name in sets if _plain_feature(name) not in flags)
     if lacking:

@@ -51,9 +51,9 @@ def _readable(module: Module, entry: str) -> Module:
     names = {entry: "main"}
     for name in module.functions:
         if name != entry:
-            names[name] = _unused(_identifier(name), names.values())
+            names[name] = _make_unique(_identifier(name), names.values())
 
-    def changed(_old: Expr, new: Expr) -> Expr:
+    def rewrite_node(_old: Expr, new: Expr) -> Expr:
         match new:
             case Call(op=OpRef(name="nn.conv1d" | "nn.conv2d" | "nn.conv3d")):
                 return _with_kernel(new)
@@ -63,7 +63,7 @@ def _readable(module: Module, entry: str) -> Module:
                 return replace(new, name_hint=_identifier(hint))
         return new
 
-    rewritten = rewrite_module(module, changed)
+    rewritten = rewrite_module(module, rewrite_node)
     return replace(rewritten, functions={names[name]: each for name, each in rewritten.functions.items()})
 
 
@@ -73,19 +73,19 @@ def _with_kernel(call: Call) -> Call:
     layout = str(call.attrs["kernel_layout"])
     if not isinstance(weight, TensorType) or len(layout) != len(weight.shape) or "O" not in layout:
         return call
-    found: dict[str, object] = dict(call.attrs)
-    if found["kernel_size"] is None:
-        found["kernel_size"] = tuple(weight.shape[layout.index(axis)] for axis in "DHW" if axis in layout)
-    if found["channels"] is None and call.attrs["groups"] == 1:
-        found["channels"] = weight.shape[layout.index("O")]
-    return replace(call, attrs=found)
+    attrs: dict[str, object] = dict(call.attrs)
+    if attrs["kernel_size"] is None:
+        attrs["kernel_size"] = tuple(weight.shape[layout.index(axis)] for axis in "DHW" if axis in layout)
+    if attrs["channels"] is None and call.attrs["groups"] == 1:
+        attrs["channels"] = weight.shape[layout.index("O")]
+    return replace(call, attrs=attrs)
 
 
 def _identifier(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_]", "_", name)
 
 
-def _unused(name: str, taken: Iterable[str]) -> str:
+def _make_unique(name: str, taken: Iterable[str]) -> str:
     candidate, count = name, 0
     while candidate in taken:
         count += 1

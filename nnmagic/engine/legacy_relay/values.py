@@ -72,8 +72,10 @@ class Constructors:
     @classmethod
     def of(cls, module: Module, program: Any) -> Constructors:
         """Return the constructors of a module; ``program`` is the same module in TVM."""
-        found = [each for name in module.types for each in program.get_type(name) if hasattr(each, "tag")]
-        return cls(module, {each.name_hint: each.tag for each in found})
+        constructors = [
+            item for name in module.types for item in program.get_type(name) if hasattr(item, "tag")
+        ]
+        return cls(module, {constructor.name_hint: constructor.tag for constructor in constructors})
 
     # A list has as many levels as elements, so values are walked with a stack: a value is taken apart, and
     # put together when its parts are made.
@@ -142,19 +144,19 @@ class Constructors:
     def _field_types(self, constructor: Constructor, args: Sequence[Type]) -> list[Type]:
         data = self.module.types[constructor.belong_to.name]
         bound = dict(zip(data.type_vars, args, strict=True))
-        return [_substituted(part, bound) for part in constructor.inputs]
+        return [_substitute(part, bound) for part in constructor.inputs]
 
 
-def _substituted(type_: Type, bound: Mapping[TypeVar, Type]) -> Type:
+def _substitute(type_: Type, bound: Mapping[TypeVar, Type]) -> Type:
     match type_:
         case TypeVar():
             return bound.get(type_, type_)
         case TupleType(fields=fields):
-            return TupleType(tuple(_substituted(part, bound) for part in fields))
+            return TupleType(tuple(_substitute(part, bound) for part in fields))
         case TypeCall(func=func, args=args):
-            return TypeCall(func, tuple(_substituted(part, bound) for part in args))
+            return TypeCall(func, tuple(_substitute(part, bound) for part in args))
         case RefType(value=value):
-            return RefType(_substituted(value, bound))
+            return RefType(_substitute(value, bound))
         case FuncType(arg_types=args, ret_type=result, type_params=params):
-            return FuncType(tuple(_substituted(a, bound) for a in args), _substituted(result, bound), params)
+            return FuncType(tuple(_substitute(a, bound) for a in args), _substitute(result, bound), params)
     return type_

@@ -44,7 +44,7 @@ class Artifact:
     def to_files(self) -> tuple[Json, dict[str, bytes]]:
         """Return the facts as JSON, and the files that ``from_files`` takes."""
         facts = {**self.facts, "kind": self.kind}
-        files = {f"code{place}.o": code for place, code in enumerate(self.code)}
+        files = {f"code{index}.o": code for index, code in enumerate(self.code)}
         if self.bytecode:
             files["bytecode"] = self.bytecode
         if self.constants:
@@ -60,8 +60,8 @@ def from_files(facts: Mapping[str, Json], files: Mapping[str, bytes]) -> Artifac
     if sum(sizes) != data.size:
         raise ValueError(f"the constants have {data.size} bytes, not {sum(sizes)}")
     ends = np.cumsum(sizes, dtype=np.int64).tolist()
-    constants = [_aligned(data[end - size : end]) for size, end in zip(sizes, ends, strict=True)]
-    names = itertools.takewhile(files.__contains__, (f"code{place}.o" for place in itertools.count()))
+    constants = [_copy_aligned(data[end - size : end]) for size, end in zip(sizes, ends, strict=True)]
+    names = itertools.takewhile(files.__contains__, (f"code{index}.o" for index in itertools.count()))
     code, bytecode = [files[name] for name in names], files.get("bytecode", b"")
     return Artifact(str(facts["kind"]), facts, code, bytecode, constants)
 
@@ -70,7 +70,7 @@ def _bytes(array: np.ndarray) -> bytes:
     return np.ascontiguousarray(array).tobytes()
 
 
-def _aligned(data: np.ndarray) -> np.ndarray:
+def _copy_aligned(data: np.ndarray) -> np.ndarray:
     """Return a copy that begins at a cache line."""
     room = np.empty(data.size + _ALIGNMENT, np.uint8)
     copy = room[-room.ctypes.data % _ALIGNMENT :][: data.size]

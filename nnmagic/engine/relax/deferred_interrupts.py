@@ -1,40 +1,103 @@
-"""Defer interrupts while TVM runs.
+"""Run the compiler so that an interrupt ends the wait for it at once.
 
-TVM calls Python functions from C++; a Python exception that unwinds through C++ may corrupt its state. So an
-interrupt is deferred until Python has control: until ``interrupt_safepoint``, or the end of the work.
+TVM and LLVM cannot be stopped from outside, and a Python exception that unwinds through C++ may corrupt
+their state. So the main thread, which alone receives interrupts, has another thread compile, and waits. An
+interrupt abandons that thread: it ends at its next safepoint, while the main thread goes on. Until then new
+compilations run in another process (``compiler_process``).
 """
 
 from __future__ import annotations
 
-import signal
+import atexit
+import contextlib
+import contextvars
+import ctypes
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from types import FrameType
-from typing import Any
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from functools import cache
+from typing import TypeVar
 
-#: The handlers that are to be called, each with what the system gave it.
-_kept: list[tuple[Callable[..., Any], int, FrameType | None]] = []
+from nnmagic.engine.relax.runtime.thread_pool import run_into, start_deep
+
+Result = TypeVar("Result")
+
+#: The stack of a thread that compiles: TVM's passes and LLVM recurse over deep programs.
+_STACK_BYTES = 256 << 20
+
+#: Most compilations reach a safepoint in this time.
+_PATIENCE_SECONDS = 2.0
 
 
-@contextmanager
-def defer_interrupts() -> Iterator[None]:
-    """Defer interrupts until the next safepoint, or the end; only the main thread receives any."""
-    before = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(before):
-        yield
-        return
-    signal.signal(signal.SIGINT, lambda number, frame: _kept.append((before, number, frame)))
+@dataclass(slots=True)
+class _Job:
+    """Work on a thread of its own."""
+
+    is_abandoned: bool = False
+
+
+_THREAD = threading.local()
+
+#: Threads that work on, although nobody waits for them.
+_abandoned: list[threading.Thread] = []
+
+
+def run_interruptible(work: Callable[[], Result]) -> Result:
+    """Return ``work()``; an interrupt of the main thread is raised at once, and abandons the work."""
+    if threading.current_thread() is not threading.main_thread():
+        return work()
+    job, context = _Job(), contextvars.copy_context()
+    future: Future[Result] = Future()
+
+    def run() -> None:
+        _THREAD.job = job
+        context.run(run_into, future, work)
+
+    thread = None
     try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-        interrupt_safepoint()
+        thread = start_deep(run, stack_bytes=_STACK_BYTES)
+        return future.result()
+    except BaseException:
+        job.is_abandoned = True
+        if thread is not None and not future.done():
+            _exit_without_destructors()
+            _abandoned.append(thread)
+        raise
+
+
+@cache
+def _exit_without_destructors() -> None:
+    """Let this process exit with its own status while a thread works with TVM's objects.
+
+    C's ``exit`` must not destroy these. Python, as it ends, makes a thread that comes back to it exit, which
+    C++ takes for a reason to abort: instead the thread sleeps until the process is gone.
+    """
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "on_exit"):  # glibc's; it passes the status on
+        libc.on_exit(libc._exit, None)
+        atexit.register(_set_terminate, libc.pause)
+
+
+def _set_terminate(handler: object) -> None:
+    if is_abandoned_work_running(patience_seconds=0):
+        with contextlib.suppress(OSError, AttributeError):  # another library of C++
+            ctypes.CDLL("libstdc++.so.6")._ZSt13set_terminatePFvvE(handler)
 
 
 def interrupt_safepoint() -> None:
-    """Deliver a deferred interrupt. Call it only where no C++ frame waits for us."""
-    if _kept and threading.current_thread() is threading.main_thread():
-        handler, number, frame = _kept[0]
-        _kept.clear()
-        handler(number, frame)
+    """End the work of this thread if it is abandoned. Call it only where no C++ frame waits for us."""
+    job = getattr(_THREAD, "job", None)
+    if job is not None and job.is_abandoned:
+        raise KeyboardInterrupt
+
+
+def is_abandoned_work_running(patience_seconds: float = _PATIENCE_SECONDS) -> bool:
+    """Return whether abandoned work goes on, after a wait for its next safepoint."""
+    deadline = time.monotonic() + patience_seconds
+    for thread in list(_abandoned):
+        thread.join(max(0.0, deadline - time.monotonic()))
+        if not thread.is_alive():
+            _abandoned.remove(thread)
+    return bool(_abandoned)

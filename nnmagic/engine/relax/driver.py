@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from nnmagic.diagnostics import CompileError, last_line
@@ -51,7 +52,7 @@ def build(
     """
     if "tvm" not in sys.modules:
         report("loading the compiler")
-    from nnmagic.engine.relax.deferred_interrupts import defer_interrupts
+    from nnmagic.engine.relax.deferred_interrupts import is_abandoned_work_running, run_interruptible
     from nnmagic.engine.relax.runtime.loader import has_compiler
 
     if opt_level not in range(4):
@@ -61,14 +62,24 @@ def build(
             f"@{entry} cannot be compiled: TVM's compiler is not here",
             hint="install apache-tvm, or unset TVM_USE_RUNTIME_LIB; what was compiled before runs without it",
         )
-    with _LOADING, defer_interrupts():  # TVM is loaded here
+    if is_abandoned_work_running():
+        from nnmagic.engine.relax.compiler_process import compile_elsewhere
+
+        report("in another process, because a compilation that was stopped still runs")
+        artifact = compile_elsewhere(module, entry, target, opt_level)
+        return load(artifact, module, entry, target=target, opt_level=opt_level)
+    graph = call_graph(module)
+    run_interruptible(lambda: _refuse_unknown_operators(module, entry, graph))
+    prepared = _prepare(module, entry, opt_level, graph)
+    compiled = run_interruptible(lambda: _compile(prepared, target, opt_level))
+    return _make_executable(compiled.artifact, prepared, lambda: compiled)
+
+
+def _refuse_unknown_operators(module: Module, entry: str, graph: CallGraph) -> None:
+    with _LOADING:  # TVM is loaded here
         from nnmagic.engine.relax.lowering.module import refuse_unknown_operators
 
-    graph = call_graph(module)
     refuse_unknown_operators(module, entry, graph)
-    prepared = _prepare(module, entry, opt_level, graph)
-    compiled = _compile(prepared, target, opt_level)
-    return _make_executable(compiled.artifact, prepared, lambda: compiled)
 
 
 def load(
@@ -89,15 +100,17 @@ def load(
 
     """
     _check_machine(artifact, entry)
+    from nnmagic.engine.relax.deferred_interrupts import run_interruptible
+
     prepared = _prepare(module, entry, opt_level, call_graph(module))
-    found: list[CompiledProgram] = []
+    programs: list[CompiledProgram] = []
 
-    def compiled() -> CompiledProgram:
-        if not found:
-            found.append(_compile(prepared, target, opt_level))
-        return found[0]
+    def compile_once() -> CompiledProgram:
+        if not programs:
+            programs.append(run_interruptible(lambda: _compile(prepared, target, opt_level)))
+        return programs[0]
 
-    return _make_executable(artifact, prepared, compiled)
+    return _make_executable(artifact, prepared, compile_once)
 
 
 def _check_machine(artifact: Artifact, entry: str) -> None:
@@ -111,13 +124,20 @@ def _check_machine(artifact: Artifact, entry: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """A program before it is compiled: its module and call graph, first-order functions, control flow."""
+    """A program before it is compiled: its module and call graph, first-order functions, control flow.
+
+    loops: the functions that were local ones, and take no stack where they call themselves at their end.
+    assertions: the texts of assertions, by number. interpreted: the same for the interpreter.
+    """
 
     module: Module
     graph: CallGraph
     entry: str
     plain: frozenset[str]
     control: _Control | None
+    loops: frozenset[str]
+    assertions: Sequence[str]
+    interpreted: Callable[[], _Prepared]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,23 +156,40 @@ class _Control:
         return {"names": names, "kernels": content_digest(*data)}
 
 
-def _prepare(module: Module, entry: str, opt_level: int, graph: CallGraph) -> _Prepared:
+def _prepare(
+    module: Module, entry: str, opt_level: int, graph: CallGraph, *, native: bool = True
+) -> _Prepared:
     """Do the part of a compilation that needs no TVM; building and loading share it.
 
-    ``graph`` is the module's call graph.
+    ``graph`` is the module's call graph. ``native`` makes local functions global ones if that is enough to
+    have no need of the interpreter.
     """
+    from nnmagic.engine.relax.analysis.assertions import lower_assertions
     from nnmagic.engine.relax.analysis.closure_elimination import eliminate_closures
     from nnmagic.engine.relax.analysis.entry_signature import parameters_of
     from nnmagic.engine.relax.analysis.first_order_functions import first_order_functions
     from nnmagic.engine.relax.interpreter.compiler import ProgramCompiler
     from nnmagic.engine.relax.runtime.tensors import as_tensor
     from nnmagic.relay.passes.batch_norm import fold_batch_norm
+    from nnmagic.relay.passes.lambda_lifting import lift_local_functions
+    from nnmagic.relay.passes.loop_invariants import hoist_loop_invariants
 
+    interpreted = partial(_prepare, module, entry, opt_level, graph, native=False)
     plain = first_order_functions(module, graph)
+    loops: frozenset[str] = frozenset()
+    assertions: list[str] = []
     if entry not in plain:
         module = eliminate_closures(module, entry)
         graph = call_graph(module)
         plain = first_order_functions(module, graph)
+    if entry not in plain and native:
+        lifted = lift_local_functions(module)
+        lowered = lower_assertions(hoist_loop_invariants(lifted, entry) if opt_level else lifted, assertions)
+        lowered_graph = call_graph(lowered)
+        lowered_plain = first_order_functions(lowered, lowered_graph)
+        if entry in lowered_plain:
+            loops = frozenset(lowered.functions) - frozenset(module.functions)
+            module, graph, plain = lowered, lowered_graph, lowered_plain
     if opt_level:
         module = fold_batch_norm(module)
     control = None
@@ -160,7 +197,7 @@ def _prepare(module: Module, entry: str, opt_level: int, graph: CallGraph) -> _P
         parameters = parameters_of(module, entry)
         program = ProgramCompiler(module, plain, as_tensor)
         control = _Control(program.compile(entry), parameters, program.kernels)
-    return _Prepared(module, graph, entry, plain, control)
+    return _Prepared(module, graph, entry, plain, control, loops, assertions, interpreted)
 
 
 def _compile(
@@ -170,10 +207,10 @@ def _compile(
 
     from nnmagic.engine.relax.artifact import INTERPRETER, VM
     from nnmagic.engine.relax.codegen import relax_pipeline
-    from nnmagic.engine.relax.codegen.aot_program import plan_aot_program
+    from nnmagic.engine.relax.codegen.aot.planner import plan_aot_program
     from nnmagic.engine.relax.codegen.build import build_aot, build_vm
     from nnmagic.engine.relax.codegen.target import resolve_target
-    from nnmagic.engine.relax.deferred_interrupts import defer_interrupts, interrupt_safepoint
+    from nnmagic.engine.relax.deferred_interrupts import interrupt_safepoint
     from nnmagic.engine.relax.lowering.module import lower_module
     from nnmagic.engine.relax.runtime import loader
     from nnmagic.engine.relax.runtime.vm_executable import ENTRY
@@ -187,18 +224,28 @@ def _compile(
         graph = call_graph(module)
     loader.ensure()
     # Settings for TVM's passes that somebody made around us are no part of a function's key.
-    with relax_pipeline.COMPILING, defer_interrupts(), tvm.transform.PassContext():
+    with relax_pipeline.COMPILING, tvm.transform.PassContext():
+        interrupt_safepoint()
         resolved = resolve_target(target, opt_level)
         try:
             report("Relax")
             with resolved:
-                lowered = lower_module(module, entries, graph)
+                lowered = lower_module(module, entries, graph, prepared.loops)
             grouped = relax_pipeline.fuse_kernels(lowered, resolved, opt_level)
             interrupt_safepoint()
             report("machine code")
             program = plan_aot_program(grouped, ENTRY) if control is None else None
             if program is not None:
-                return build_aot(program, lowered, resolved, opt_level)
+                try:
+                    return build_aot(program, lowered, resolved, opt_level)
+                except CompileError:
+                    raise
+                except Exception:
+                    if prepared.loops or not program.entry.dims:
+                        raise
+                    # TVM's passes lose a variable of some kernels of named sizes, not for its machine.
+            if prepared.loops:
+                return _compile(prepared.interpreted(), target, opt_level)
             if control is not None:
                 kind, facts = INTERPRETER, control.facts(prepared.module)
             else:
@@ -207,6 +254,8 @@ def _compile(
         except CompileError:
             raise
         except Exception as error:  # TVM raises nearly every kind
+            if prepared.loops:  # it has no place for what depends on values inside of branches
+                return _compile(prepared.interpreted(), target, opt_level)
             reason = last_line(error)
             message = f"TVM cannot build the function @{entry}: {reason}"
             raise engine_error(message, prepared.module.functions[entry].span) from error
@@ -220,15 +269,19 @@ def _make_executable(
     from nnmagic.engine.relax.runtime.aot_executable import AotExecutable
     from nnmagic.engine.relax.runtime.vm_executable import VmExecutable
 
+    if artifact.kind == INTERPRETER and prepared.loops:
+        prepared = prepared.interpreted()
     function, control = prepared.module.functions[prepared.entry], prepared.control
     if control is not None and artifact.kind == INTERPRETER:
         if artifact.facts["kernels"] != control.facts(prepared.module)["kernels"]:
             raise ValueError("its kernels are those of another program")
         names = map(str, artifact.facts["names"])  # those of the program that was compiled
         kernels = [(name, kernel.deep) for name, kernel in zip(names, control.kernels, strict=True)]
-        return InterpretedProgram(control.code, control.parameters, kernels, artifact, compiled)
+        return InterpretedProgram(
+            control.code, control.parameters, kernels, artifact, compiled, prepared.assertions
+        )
     if control is None and artifact.kind == AOT:
-        return AotExecutable(prepared.entry, function, artifact, compiled)
+        return AotExecutable(prepared.entry, function, artifact, compiled, prepared.assertions)
     if control is None and artifact.kind == VM:
-        return VmExecutable(prepared.entry, function, artifact, compiled)
+        return VmExecutable(prepared.entry, function, artifact, compiled, prepared.assertions)
     raise ValueError(f"a program of the kind {artifact.kind!r} is none of this function's")

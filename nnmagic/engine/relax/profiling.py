@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,17 +15,18 @@ from tvm.sym import Analyzer
 from nnmagic.engine import relax
 from nnmagic.engine.kernel_time import KernelTime
 from nnmagic.engine.relax.codegen import relax_pipeline
-from nnmagic.engine.relax.codegen.aot_program import AotProgram, Array, add_clock, plan_aot_program
+from nnmagic.engine.relax.codegen.aot.planner import kernel_sizes, plan_aot_program
+from nnmagic.engine.relax.codegen.aot.program import AotProgram, add_clock
 from nnmagic.engine.relax.codegen.build import build_aot
 from nnmagic.engine.relax.codegen.target import resolve_target
-from nnmagic.engine.relax.deferred_interrupts import defer_interrupts
+from nnmagic.engine.relax.deferred_interrupts import run_interruptible
 from nnmagic.engine.relax.interpreter.executable import InterpretedProgram
 from nnmagic.engine.relax.runtime.aot_executable import AotExecutable
 from nnmagic.engine.relax.runtime.vm_executable import ENTRY, VmExecutable
+from nnmagic.engine.relax.tir.builders import as_expr
 from nnmagic.engine.relax.tir.visitors import rewrite, visit
-from nnmagic.relay.expr import Function
 from nnmagic.relay.module import Module
-from nnmagic.relay.types import TensorType, TupleType
+from nnmagic.relay.types import NUMPY_DTYPES, TensorType
 
 #: A kernel is run again until it took so long, or so often; the least time counts.
 _SECONDS, _MOST, _LEAST = 0.05, 200, 3
@@ -58,14 +58,11 @@ def kernel_times(
     lowered = compiled.lowered
     if compiled.artifact is not executable.artifact:  # kernels that were found may have other names
         executable = relax.load(compiled.artifact, module, entry, target=target, opt_level=opt_level)
-    with relax_pipeline.COMPILING, defer_interrupts():
-        grouped = relax_pipeline.fuse_kernels(lowered, resolved, opt_level)
-        if isinstance(executable, AotExecutable):
-            program, clocked = _build_with_clock(
-                module.functions[entry], lowered, grouped, resolved, opt_level
-            )
     if isinstance(executable, AotExecutable):
-        return _clocked_times(program, clocked, arrays)
+        aot = executable
+        program, clocked = run_interruptible(lambda: _build_with_clock(aot, lowered, resolved, opt_level))
+        return _measure_kernels(program, clocked, arrays)
+    grouped = run_interruptible(lambda: _fuse(lowered, resolved, opt_level))
     kernels = {
         var.name_hint: function
         for var, function in grouped.functions_items()
@@ -76,42 +73,48 @@ def kernel_times(
     return watch.times()
 
 
+def _fuse(lowered: tvm.IRModule, target: tvm.target.Target, opt_level: int) -> tvm.IRModule:
+    with relax_pipeline.COMPILING:
+        return relax_pipeline.fuse_kernels(lowered, target, opt_level)
+
+
 def _build_with_clock(
-    function: Function,
-    lowered: tvm.IRModule,
-    grouped: tvm.IRModule,
-    target: tvm.target.Target,
-    opt_level: int,
+    executable: AotExecutable, lowered: tvm.IRModule, target: tvm.target.Target, opt_level: int
 ) -> tuple[AotProgram, AotExecutable]:
-    """Return an AOT program and its executable, whose last result holds the times between its kernels."""
-    program = plan_aot_program(grouped, ENTRY)
-    assert program is not None
-    add_clock(program)
-    times = TensorType(program.results[-1].shape, program.results[-1].dtype)
-    compiled = build_aot(program, lowered, target, opt_level)
-    assert function.ret_type is not None
-    timed = replace(function, ret_type=TupleType((function.ret_type, times)))
-    return program, AotExecutable(ENTRY, timed, compiled.artifact, lambda: compiled)
+    """Return an AOT program and its executable, whose last result holds the times of its kernels."""
+    with relax_pipeline.COMPILING:
+        program = plan_aot_program(relax_pipeline.fuse_kernels(lowered, target, opt_level), ENTRY)
+        assert program is not None
+        add_clock(program)
+        shape = tuple(int(dim) for dim in program.results[-1].shape)
+        compiled = build_aot(program, lowered, target, opt_level)
+    return program, executable.with_result(TensorType(shape, "int64"), compiled)
 
 
-def _clocked_times(program: AotProgram, clocked: AotExecutable, arrays: Sequence[Any]) -> list[KernelTime]:
+def _measure_kernels(program: AotProgram, clocked: AotExecutable, arrays: Sequence[Any]) -> list[KernelTime]:
     """Run a program with a clock many times and return its kernels, each with the least of its times."""
-    best = np.full(len(program.steps), np.inf)
+    best = np.full(len(program.clocked), np.inf)
     begin, runs = time.perf_counter(), 0
     while runs < _LEAST or (time.perf_counter() - begin < _CLOCKED_SECONDS and runs < _MOST_CLOCKED):
-        *_, clock = clocked(arrays)
-        best = np.minimum(best, np.diff(clock[:, 0] * 10**9 + clock[:, 1]))
+        *_, times = clocked(arrays)
+        best = np.minimum(best, times[: len(best), 0])
         runs += 1
     totals: dict[str, KernelTime] = {}
-    for step, nanoseconds in zip(program.steps, best, strict=True):
-        name, kernel = step.kernel.name_hint, program.kernels[step.kernel]
-        shapes = [tuple(map(int, param.ty.shape)) for param in kernel.params]
+    for step, nanoseconds, row in zip(program.clocked, best, times, strict=False):
+        calls = int(row[1])
+        if not calls:
+            continue
+        kernel = program.kernels[step.kernel]
+        lengths = dict(zip(kernel_sizes(kernel), map(as_expr, row[2:].tolist()), strict=False))
+        buffers = [param for param in kernel.params if isinstance(param.ty, tirx.BufferType)]
+        shapes = [tuple(_length(dim, lengths) for dim in buffer.ty.shape) for buffer in buffers]
         nbytes = sum(
-            Array(str(param.ty.dtype), shape).nbytes
-            for param, shape in zip(kernel.params, shapes, strict=True)
+            math.prod(shape) * NUMPY_DTYPES[str(buffer.ty.dtype)].itemsize
+            for buffer, shape in zip(buffers, shapes, strict=True)
         )
         seconds = max(float(nanoseconds), 1.0) * 1e-9
-        _add(totals, KernelTime(name, 1, seconds, nbytes, flops(kernel, shapes)))
+        operations = calls * flops(kernel, shapes)
+        _add(totals, KernelTime(step.kernel.name_hint, calls, seconds, calls * nbytes, operations))
     return list(totals.values())
 
 
@@ -195,14 +198,14 @@ def flops(kernel: tirx.PrimFunc, shapes: Sequence[tuple[int, ...]]) -> int:
 
 def _operations(body: Any) -> int:
     """Count the floating-point operations of one iteration of a block."""
-    found: list[Any] = []
+    operations: list[Any] = []
 
     def count(node: Any) -> None:
         if str(node.ty.dtype).startswith(_FLOATING):
-            found.append(node)
+            operations.append(node)
 
     visit(body, [(kind, count) for kind in (*_COUNTED, ir.Call)])
-    return len(found)
+    return len(operations)
 
 
 def _length(extent: Any, lengths: Mapping[Any, Any]) -> int:

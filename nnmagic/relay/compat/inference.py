@@ -2,16 +2,16 @@
 
 The original unifies types step by step, in an order of its own. So it accepts some modules in which two sizes
 differ, does not find the result of some calls, and prints some types wider than they are. This file asks
-``printed_types``, which does the original's steps, what became of a module whose types are inferred.
+``infer_printed_types``, which does the original's steps, what became of a module whose types are inferred.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from nnmagic.relay.compat.printed_types import UnlikeRelayError, printed_types
+from nnmagic.relay.compat.printed_types import UnlikeRelayError, infer_printed_types
 from nnmagic.relay.expr import Call, Expr, GlobalVar
-from nnmagic.relay.infer.context import Context, written_type
+from nnmagic.relay.infer.context import Context, explicit_annotation
 from nnmagic.relay.infer.unify import Hole
 from nnmagic.relay.types import FuncType, Type
 
@@ -19,7 +19,7 @@ from nnmagic.relay.types import FuncType, Type
 def original_accepts(context: Context, look_into_callees: bool) -> bool:
     """Return whether the original Relay would type the module without an error."""
     try:
-        printed_types(context.module, context.attrs, _known_to_callers(context, look_into_callees))
+        infer_printed_types(context.module, context.attrs, _types_for_callers(context, look_into_callees))
     except UnlikeRelayError:
         return False
     return True
@@ -37,7 +37,9 @@ def original_types(context: Context, look_into_callees: bool) -> Mapping[Expr, T
     if not (context.solver.widened or context.type_args or calls_untyped):
         return {}
     try:
-        printed = printed_types(context.module, context.attrs, _known_to_callers(context, look_into_callees))
+        printed = infer_printed_types(
+            context.module, context.attrs, _types_for_callers(context, look_into_callees)
+        )
     except UnlikeRelayError:
         return {}
     if calls_untyped:
@@ -53,7 +55,7 @@ def _report_unknown_results(context: Context, printed: Mapping[Expr, Type]) -> N
             context.error(node, message, hint=f"write it in {name}, after the parameters: `-> <its type>`")
 
 
-def _known_to_callers(context: Context, look_into_callees: bool) -> dict[str, FuncType]:
+def _types_for_callers(context: Context, look_into_callees: bool) -> dict[str, FuncType]:
     """Return the types of the globals as callers know them: as written, or as inferred."""
     signatures = {}
     for name, function in context.module.functions.items():
@@ -61,7 +63,7 @@ def _known_to_callers(context: Context, look_into_callees: bool) -> dict[str, Fu
             inferred = context.signatures[name]
             params, result = inferred.arg_types, inferred.ret_type
         else:
-            written = map(written_type, function.params)
+            written = map(explicit_annotation, function.params)
             params = tuple(Hole() if type_ is None else type_ for type_ in written)
             result = Hole() if function.ret_type is None else function.ret_type
         signatures[name] = FuncType(params, result, function.type_params)

@@ -38,7 +38,7 @@ from nnmagic.relay.expr import (
     TupleGetItem,
     Var,
 )
-from nnmagic.relay.infer.context import written_type
+from nnmagic.relay.infer.context import explicit_annotation
 from nnmagic.relay.infer.unify import Hole, MismatchError, map_leaves, mentions, substitute, unify_dim
 from nnmagic.relay.module import Module
 from nnmagic.relay.ops import OPERATORS, RelationError
@@ -51,7 +51,7 @@ class UnlikeRelayError(Exception):
     """A step that the original Relay would not have taken, so that its text is not known."""
 
 
-def printed_types(
+def infer_printed_types(
     module: Module, attrs: Mapping[Call, Mapping[str, object]], signatures: Mapping[str, FuncType]
 ) -> dict[Expr, Type]:
     """Return the type that the original Relay prints for each expression of a well-typed module.
@@ -75,7 +75,7 @@ def printed_types(
             inferencer.solver.solve()
         except (MismatchError, RelationError) as error:
             raise UnlikeRelayError(str(error)) from error
-        printed |= {expr: inferencer.printed_type(expr) for expr in inferencer.types}
+        printed |= {expr: inferencer.resolve_type(expr) for expr in inferencer.types}
     return printed
 
 
@@ -245,11 +245,11 @@ class _Inferencer:
         self.solver = _Solver()
         self.types: dict[Expr, Type] = {}
 
-    def printed_type(self, expr: Expr) -> Type:
+    def resolve_type(self, expr: Expr) -> Type:
         """Return the final type of an expression; of a function, with the result type as printed."""
         type_ = self.solver.resolve(self.types[expr])
         if isinstance(expr, Function) and isinstance(type_, FuncType):
-            written = _written_result(expr)
+            written = _explicit_result_type(expr)
             return type_ if written is None else replace(type_, ret_type=self.solver.resolve(written))
         return type_
 
@@ -271,7 +271,7 @@ class _Inferencer:
         unify = self.solver.unify
         match expr:
             case Var():
-                return written_type(expr) or Hole()
+                return explicit_annotation(expr) or Hole()
             case GlobalVar(name=name):
                 return self.signatures[name]
             case Constant():
@@ -321,7 +321,7 @@ class _Inferencer:
             declared: Type = Hole()
             if isinstance(let.value, Function):
                 declared = yield self.type_of(let.var)
-            annotation = written_type(let.var)
+            annotation = explicit_annotation(let.var)
             if annotation is not None:
                 declared = self.solver.unify(declared, annotation)
             value = yield self.type_of(let.value)
@@ -339,7 +339,7 @@ class _Inferencer:
         result = yield self.type_of(expr.body)
         if isinstance(result, FuncType):
             result = self.solver.instantiate(result)
-        written = _written_result(expr)
+        written = _explicit_result_type(expr)
         if written is not None:
             result = self.solver.unify(written, result)
         return self.solver.resolve(FuncType(params, result, expr.type_params))
@@ -371,7 +371,7 @@ class _Inferencer:
             if operator.relation is identity:
                 self.solver.unify(output, inputs[0])
                 return True
-            for index, assumed in _assumed_types(name, inputs, attrs):
+            for index, assumed in _assume_types(name, inputs, attrs):
                 self.solver.unify(inputs[index], assumed)
             inputs = list(map(self.solver.resolve, inputs))
             if any(_is_open(type_) for type_ in inputs):
@@ -397,7 +397,7 @@ class _Inferencer:
     def _pattern(self, pattern: Pattern, type_: Type) -> None:
         match pattern:
             case PatternVar(var=var):
-                self.types[var] = written_type(var) or Hole()
+                self.types[var] = explicit_annotation(var) or Hole()
                 self.solver.unify(self.types[var], type_)
             case PatternConstructor(constructor=constructor, patterns=patterns):
                 data = self.module.types[constructor.belong_to.name]
@@ -416,11 +416,11 @@ class _Inferencer:
                     self._pattern(part, wanted)
 
 
-def _written_result(function: Function) -> Type | None:
+def _explicit_result_type(function: Function) -> Type | None:
     return None if function.inferred else function.ret_type
 
 
-def _assumed_types(
+def _assume_types(
     name: str, inputs: Sequence[Type], attrs: Mapping[str, object]
 ) -> Iterator[tuple[int, Type]]:
     """Yield the types that an operator assumes for its further arguments, with their indices."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from nnmagic.diagnostics import RelayError, kind_of
 from nnmagic.relay.infer.context import Context
 from nnmagic.relay.infer.erase import erase_types
-from nnmagic.relay.infer.inference import infer_context, typed_module
+from nnmagic.relay.infer.inference import build_typed_module, infer_context
 from nnmagic.relay.module import Module
 from nnmagic.tracebacks import short_errors
 
@@ -31,13 +31,13 @@ def infer_type(module: Module, *, look_into_callees: bool = False) -> Module:
     from nnmagic.relay.compat.inference import original_accepts, original_types
 
     context = infer_context(Context(module))
-    errors = context.diagnostics.found
+    errors = context.diagnostics.errors
     if errors and context.size_errors == len(errors):
         # If the original has made a size dynamic before it meets another one, it finds no error.
         loose = infer_context(Context(module, loose=True))
-        if not loose.diagnostics.found and original_accepts(loose, look_into_callees):
+        if not loose.diagnostics.errors and original_accepts(loose, look_into_callees):
             context = loose
     context.diagnostics.raise_if_any(RelayError)
     printed = original_types(context, look_into_callees)
     context.diagnostics.raise_if_any(RelayError)
-    return typed_module(context, printed)
+    return build_typed_module(context, printed)

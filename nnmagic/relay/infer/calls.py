@@ -249,7 +249,7 @@ def without_labels(type_: Type) -> Type:
     return _relabel(type_, {})
 
 
-def unresolved_argument(context: Context, call: Call) -> tuple[Expr, str] | None:
+def find_unresolved_argument(context: Context, call: Call) -> tuple[Expr, str] | None:
     """Return the first argument, with its name, whose unknown type blocks an operator call."""
     assert isinstance(call.op, OpRef)
     for arg, name in zip(call.args, OPERATORS[call.op.name].args, strict=True):

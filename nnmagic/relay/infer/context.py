@@ -81,27 +81,29 @@ class Context:
         self.diagnostics.error(where + message, span, hint=hint, notes=notes)
 
     def agree(
-        self, expected: Type, found: Type, expr: Expr, what: str, notes: Sequence[Note] = ()
+        self, expected: Type, actual: Type, expr: Expr, what: str, notes: Sequence[Note] = ()
     ) -> Type | None:
         """Unify two types and return the result; None after an error that names both."""
         try:
-            return self.solver.unify(expected, found)
+            return self.solver.unify(expected, actual)
         except MismatchError as mismatch:
-            expected, found = self.solver.resolve(expected), self.solver.resolve(found)
-            if self.is_broken(expected) or self.is_broken(found):
+            expected, actual = self.solver.resolve(expected), self.solver.resolve(actual)
+            if self.is_broken(expected) or self.is_broken(actual):
                 return None
-            detail = "" if not mismatch.detail or _differ_visibly(expected, found) else f": {mismatch.detail}"
+            detail = (
+                "" if not mismatch.detail or _differ_visibly(expected, actual) else f": {mismatch.detail}"
+            )
             self.size_errors += mismatch.only_sizes
             self.error(
                 expr,
-                f"{what}: expected {describe_type(expected)}, found {describe_type(found)}{detail}",
+                f"{what}: expected {describe_type(expected)}, found {describe_type(actual)}{detail}",
                 notes=notes,
             )
             return None
 
     def is_broken(self, type_: Type) -> bool:
         """Return whether a part of a type is unknown because of an error that was reported."""
-        return bool(self.diagnostics.found) and mentions(type_, UNKNOWN)
+        return bool(self.diagnostics.errors) and mentions(type_, UNKNOWN)
 
     def give_up(self, type_: Type) -> None:
         """Make the holes of a type unknown: an error was reported that explains them."""
@@ -171,7 +173,7 @@ class Context:
         """Return the type of a variable: its annotation, or a hole."""
         type_ = self.types.get(var)
         if type_ is None:
-            written = written_type(var)
+            written = explicit_annotation(var)
             type_ = self.types[var] = Hole() if written is None else self.annotation(written, var)
         return type_
 
@@ -197,7 +199,7 @@ def _differ_visibly(left: Type, right: Type) -> bool:
     return left.dtype != right.dtype or len(left.shape) != len(right.shape)
 
 
-def written_type(var: Var) -> Type | None:
+def explicit_annotation(var: Var) -> Type | None:
     """Return a variable's annotation, unless an earlier inference filled it in."""
     return None if var.inferred else var.type_annotation
 

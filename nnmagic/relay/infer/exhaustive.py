@@ -32,7 +32,9 @@ class _State:
     width: int
 
 
-def unmatched_cases(patterns: Sequence[Pattern], types: Mapping[str, TypeData], limit: int = 4) -> list[str]:
+def find_unmatched_cases(
+    patterns: Sequence[Pattern], types: Mapping[str, TypeData], limit: int = 4
+) -> list[str]:
     """Return values that no pattern matches, as text (``Cons(_, Nil)``): at most ``limit`` of them.
 
     The patterns must be well typed. Raises TooManyCasesError. After Maranget, "Warnings for pattern matching"

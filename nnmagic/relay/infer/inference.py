@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from nnmagic.relay.callgraph import call_graph, components
 from nnmagic.relay.expr import Call, Expr, Function, OpRef, Var
-from nnmagic.relay.infer.calls import unresolved_argument
+from nnmagic.relay.infer.calls import find_unresolved_argument
 from nnmagic.relay.infer.context import Context, callee_name
 from nnmagic.relay.infer.expression_rules import ExpressionInference
 from nnmagic.relay.infer.unify import Hole, describe_type, type_parts
@@ -62,7 +62,7 @@ def _report_unknown(context: Context, inference: ExpressionInference) -> None:
             context.give_up(type_)
             context.run_ready()
     for call in list(context.waiting):
-        if stuck := unresolved_argument(context, call):
+        if stuck := find_unresolved_argument(context, call):
             arg, name = stuck
             type_ = context.type_of(arg)
             where = f"the argument {name!r} of {callee_name(call.op)}"
@@ -93,7 +93,7 @@ def _check_type_vars(context: Context, functions: Sequence[Function]) -> None:
     context.type_vars_used.clear()
 
 
-def _written_types(node: Expr) -> tuple[Type | None, ...]:
+def _types_in_text(node: Expr) -> tuple[Type | None, ...]:
     """Return the types that are printed with a node: its ``checked_type`` and its annotation."""
     match node:
         case Var(type_annotation=annotation):
@@ -103,7 +103,7 @@ def _written_types(node: Expr) -> tuple[Type | None, ...]:
     return (node.checked_type,)
 
 
-def typed_module(context: Context, printed: Mapping[Expr, Type]) -> Module:
+def build_typed_module(context: Context, printed: Mapping[Expr, Type]) -> Module:
     """Return the context's module with types.
 
     ``printed``: the types that the text shows, by the nodes of the untyped module.
@@ -113,7 +113,7 @@ def typed_module(context: Context, printed: Mapping[Expr, Type]) -> Module:
     def attach(old: Expr, new: Expr) -> Expr:
         node = annotate(old, new)
         type_ = printed.get(old)
-        if type_ is not None and any(written != type_ for written in _written_types(node)):
+        if type_ is not None and any(written != type_ for written in _types_in_text(node)):
             printed_types[node] = type_
         return node
 

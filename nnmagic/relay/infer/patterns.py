@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nnmagic.relay.expr import Match, Pattern, PatternConstructor, PatternTuple, PatternVar
 from nnmagic.relay.infer.context import TOO_DEEP, Context
-from nnmagic.relay.infer.exhaustive import TooManyCasesError, unmatched_cases
+from nnmagic.relay.infer.exhaustive import TooManyCasesError, find_unmatched_cases
 from nnmagic.relay.infer.unify import MAX_NESTING, UNKNOWN, Hole, describe_type, substitute
 from nnmagic.relay.types import TupleType, Type, TypeCall
 
@@ -80,7 +80,7 @@ def check_exhaustive(context: Context, match_: Match) -> None:
     patterns = [clause.lhs for clause in match_.clauses]
     hint = "write an arm for each, or `match?`, which fails when it is run"
     try:
-        cases = unmatched_cases(patterns, context.module.types)
+        cases = find_unmatched_cases(patterns, context.module.types)
     except TooManyCasesError:
         data = describe_type(context.type_of(match_.data))
         context.error(match_, f"too many combinations of patterns to see whether they handle all of {data}")

@@ -100,7 +100,8 @@ def _matrix_set_diag(args: list[Expr], attrs: dict[str, object]) -> _Prepared:
     if align is not None:
         above, _, below = str(align).partition("_")
         if {above, below} - {"LEFT", "RIGHT"}:
-            raise RelationError(f"matrix_set_diag: align must be such as 'RIGHT_LEFT', not {align!r}")
+            message = f"matrix_set_diag: align must be such as 'RIGHT_LEFT', not {align!r}"
+            raise RelationError(message, attr="align")
         given |= {"super_diag_right_align": above == "RIGHT", "sub_diag_right_align": below == "RIGHT"}
     return args, given
 

@@ -22,7 +22,8 @@ def one_of(name: str, *values: str) -> Check:
 
     def check(_types: Sequence[Type], attrs: Attrs) -> None:
         if attrs[name] not in values:
-            raise RelationError(f"{name} must be one of {', '.join(map(repr, values))}, not {attrs[name]!r}")
+            choices = ", ".join(map(repr, values))
+            raise RelationError(f"{name} must be one of {choices}, not {attrs[name]!r}", attr=name)
 
     return check
 
@@ -55,7 +56,7 @@ def data_has_elements(types: Sequence[Type], _attrs: Attrs) -> None:
     """Raise RelationError for data without elements."""
     data = sizes(types)[0]
     if 0 in data:
-        raise RelationError(f"the data, of shape {data}, has no elements")
+        raise RelationError(f"the data, of shape {data}, has no elements", 0)
 
 
 def window_has_elements(types: Sequence[Type], attrs: Attrs) -> None:
@@ -64,4 +65,4 @@ def window_has_elements(types: Sequence[Type], attrs: Attrs) -> None:
     pairs = zip(layout, sizes(types)[0], strict=False)
     empty = [letter for letter, size in pairs if size == 0 and letter in "DHW"]
     if empty:
-        raise RelationError(f"the data has no elements along {', '.join(empty)} of {layout}")
+        raise RelationError(f"the data has no elements along {', '.join(empty)} of {layout}", 0)

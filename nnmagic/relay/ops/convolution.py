@@ -58,16 +58,16 @@ class _Convolution:
         return parse_layout(("IO" if self.transposed else "OI") + self.axes)
 
     def data_shape(self, data: TensorType, attrs: Attrs) -> Shape:
-        layout = convertible_layout(attrs["data_layout"], self.data_layout.name, "data")
+        layout = convertible_layout(attrs, "data_layout", self.data_layout.name, "data")
         return convert_shape(data.shape, layout, self.data_layout)
 
-    def expected_weight(self, data: Shape, weight: TensorType | None, attrs: Attrs) -> Shape | None:
+    def infer_weight_shape(self, data: Shape, weight: TensorType | None, attrs: Attrs) -> Shape | None:
         """Return the weight's shape in the call's layout, if channels and kernel_size determine it."""
         if attrs["channels"] is None or attrs["kernel_size"] is None:
             return None
         channels, groups = cast(Dim, attrs["channels"]), cast(int, attrs["groups"])
         kernel = dims(attrs, "kernel_size", self.rank)
-        layout = convertible_layout(attrs["kernel_layout"], self.kernel_layout.name, "kernel")
+        layout = convertible_layout(attrs, "kernel_layout", self.kernel_layout.name, "kernel")
         if self.transposed:
             shape: Shape = (data[1], floor_divide(channels, groups), *kernel)
         elif self._is_depthwise(data, weight, layout, groups):
@@ -85,29 +85,28 @@ class _Convolution:
     def kernel(self, data: Shape, weight: TensorType, attrs: Attrs) -> tuple[Dim, Shape]:
         """Return the number of output channels and the spatial shape of the kernel, checked."""
         groups = cast(int, attrs["groups"])
-        expected_shape = self.expected_weight(data, weight, attrs)
+        expected_shape = self.infer_weight_shape(data, weight, attrs)
         if expected_shape is not None:
             require_type(weight, expected_shape, "the weight", self.weight)
             return cast(Dim, attrs["channels"]), dims(attrs, "kernel_size")
-        layout = convertible_layout(attrs["kernel_layout"], self.kernel_layout.name, "kernel")
+        layout = convertible_layout(attrs, "kernel_layout", self.kernel_layout.name, "kernel")
         shape = convert_shape(weight.shape, layout, self.kernel_layout, self.weight)
         outer, inner = shape[:2]
         if attrs["kernel_size"] is not None:
             for declared, size in zip(dims(attrs, "kernel_size", self.rank), shape[2:], strict=True):
-                require_same(declared, size, "kernel_size is not that of the weight", self.weight)
+                message = "kernel_size is not that of the weight"
+                require_same(declared, size, message, self.weight, attr="kernel_size")
         if self.transposed:
             require_same(data[1], outer, "the weight's input channels are not the data's", self.weight, 0)
             channels = inner  # regardless of groups
         else:
             expected = floor_divide(data[1], groups)
-            require_same(
-                inner, expected, "the weight's input channels are not the data's (by groups)", self.weight, 0
-            )
+            message = "the weight's input channels are not the data's (by groups)"
+            require_same(inner, expected, message, self.weight, 0, attr="groups")
             channels = outer
         if attrs["channels"] is not None:
-            require_same(
-                cast(Dim, attrs["channels"]), channels, "channels is not that of the weight", self.weight
-            )
+            declared, message = cast(Dim, attrs["channels"]), "channels is not that of the weight"
+            require_same(declared, channels, message, self.weight, attr="channels")
         return channels, shape[2:]
 
     def spatial(self, data: Shape, kernel: Shape, attrs: Attrs) -> Shape:
@@ -119,7 +118,7 @@ class _Convolution:
             dims(attrs, "padding", 2)
         pads = padding_sums(attrs, self.rank)
         if 0 in strides and not self.transposed:
-            raise RelationError("strides must not be 0")
+            raise RelationError("strides must not be 0", attr="strides")
         spans = [dilate(size, step) for size, step in zip(kernel, dilation, strict=True)]
         if not self.transposed:
             return tuple(
@@ -128,7 +127,7 @@ class _Convolution:
             )
         extra = leading_dims(attrs, "output_padding", self.rank)
         return tuple(
-            ANY if is_unknown(size) else _transposed_size(size, stride, span, pad, more)
+            ANY if is_unknown(size) else _conv_transpose_size(size, stride, span, pad, more)
             for size, stride, span, pad, more in zip(data[2:], strides, spans, pads, extra, strict=True)
         )
 
@@ -136,9 +135,8 @@ class _Convolution:
         data, weight = tensor(types, 0), tensor(types, self.weight)
         require_positive("groups", [cast(int, attrs["groups"])])
         shape = self.data_shape(data, attrs)
-        out_layout = convertible_layout(
-            attrs["out_layout"] or attrs["data_layout"], self.data_layout.name, "output"
-        )
+        attr = "out_layout" if attrs["out_layout"] else "data_layout"
+        out_layout = convertible_layout(attrs, attr, self.data_layout.name, "output")
         channels, kernel = self.kernel(shape, weight, attrs)
         result: Shape = (shape[0], channels, *self.spatial(shape, kernel, attrs))
         return TensorType(
@@ -160,13 +158,13 @@ class _Convolution:
         if not isinstance(data, TensorType) or types[self.weight] is not None:
             return types
         require_positive("groups", [cast(int, attrs["groups"])])
-        wanted = self.expected_weight(self.data_shape(data, attrs), None, attrs)
+        wanted = self.infer_weight_shape(self.data_shape(data, attrs), None, attrs)
         filled = list(types)
         filled[self.weight] = None if wanted is None else TensorType(wanted, data.dtype)
         return filled
 
 
-def _transposed_size(size: Dim, stride: Dim, span: Dim, pad: Dim, extra: Dim) -> Dim:
+def _conv_transpose_size(size: Dim, stride: Dim, span: Dim, pad: Dim, extra: Dim) -> Dim:
     return total((multiply(add(size, -1), stride), span, multiply(pad, -1), extra))
 
 
@@ -177,7 +175,8 @@ def padding_sums(attrs: Attrs, rank: int) -> Shape:
     """
     given = dims(attrs, "padding")
     if len(given) not in {1, rank, 2 * rank}:
-        raise RelationError(f"padding must have 1, {rank} or {2 * rank} elements, it has {len(given)}")
+        message = f"padding must have 1, {rank} or {2 * rank} elements, it has {len(given)}"
+        raise RelationError(message, attr="padding")
     full = given * (2 * rank // len(given))
     return tuple(add(before, after) for before, after in zip(full[:rank], full[rank:], strict=True))
 
@@ -187,7 +186,7 @@ def _divide_groups(types: Sequence[Type], attrs: Attrs) -> None:
     channels = sizes(types)[0][str(attrs["data_layout"]).index("C")]
     groups = cast(int, attrs["groups"])
     if channels % groups:
-        raise RelationError(f"{channels} channels cannot be divided into {groups} groups")
+        raise RelationError(f"{channels} channels cannot be divided into {groups} groups", 0, attr="groups")
 
 
 def _declare_convolution(rank: int) -> None:
@@ -267,7 +266,7 @@ class _Deformable(_Convolution):
         shape = self.data_shape(tensor(types), attrs)
         _, kernel = self.kernel(shape, tensor(types, self.weight), attrs)
         wanted = self.offset(shape, self.spatial(shape, kernel, attrs), kernel, attrs)
-        layout = parse_layout(attrs["data_layout"])
+        layout = parse_layout(attrs["data_layout"], "data_layout")
         require_type(tensor(types, 1), convert_shape(wanted, self.data_layout, layout), "the offset", 1)
         return result
 
@@ -285,7 +284,7 @@ declare(
     "nn.deformable_conv2d",
     "data offset weight",
     _deformable,
-    "Convolution whose kernel places are displaced by given offsets.",
+    "Convolution whose kernel positions are displaced by given offsets.",
     Attr("strides", _PAIR, (1, 1)),
     Attr("padding", padding(2), (0, 0)),
     Attr("dilation", _PAIR, (1, 1)),

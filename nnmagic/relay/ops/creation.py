@@ -42,7 +42,8 @@ def _arange(types: Sequence[Type], attrs: Attrs) -> TensorType:
     dtype = dtype_or(attrs, "dtype", "float32")
     for index in range(3):
         if tensor(types, index) != scalar_type(dtype):
-            raise RelationError(f"start, stop and step must be scalars of dtype {dtype}", index)
+            message = "start, stop and step must be scalars of dtype {dtype:dtype}"
+            raise RelationError(message, index, attr="dtype", dtype=dtype)
     given = [attrs[name] for name in ("start", "stop", "step")]
     constants = [value for value in given if isinstance(value, Constant) and value.data.size == 1]
     if len(constants) != 3:
@@ -63,10 +64,10 @@ def _trilu(types: Sequence[Type], _attrs: Attrs) -> TensorType:
 def _one_hot(types: Sequence[Type], attrs: Attrs) -> TensorType:
     indices, depth = tensor(types), cast(int, attrs["depth"])  # Relay ignores the two values
     if depth <= 0:
-        raise RelationError(f"depth must be positive, it is {depth}")
+        raise RelationError(f"depth must be positive, it is {depth}", attr="depth")
     axis, rank = cast(int, attrs["axis"]), len(indices.shape)
     if not -1 <= axis <= rank:
-        raise RelationError(f"axis {axis} is out of range [-1, {rank}]", 0)
+        raise RelationError(f"axis {axis} is out of range [-1, {rank}]", 0, attr="axis")
     axis = rank if axis == -1 else axis
     return TensorType((*indices.shape[:axis], depth, *indices.shape[axis:]), str(attrs["dtype"]))
 

@@ -13,6 +13,7 @@ from typing import Final
 from nnmagic.diagnostics import closest
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import AttrKind
+from nnmagic.relay.ops.notation import RELAY, Notation
 from nnmagic.relay.types import Type
 
 
@@ -32,18 +33,36 @@ REQUIRED: Final = _Missing()
 class RelationError(Exception):
     """Argument types or attributes that an operator refuses.
 
-    ``operands`` are the indices, in the argument list, of the arguments to point at.
+    ``message`` is a template if there are ``values``, the types, shapes and dtypes that it shows: see
+    `Notation.format`. ``operands`` are the indices, in the argument list, of the arguments to point at.
+    ``attr`` is the attribute to point at; of several, the first that the call gives.
     """
 
     def __init__(
-        self, message: str, *operands: int, hint: str | None = None, attr: str | None = None
+        self,
+        message: str,
+        *operands: int,
+        hint: str | None = None,
+        attr: str | tuple[str, ...] = (),
+        **values: object,
     ) -> None:
-        super().__init__(message)
-        self.message = message
+        #: The message in Relay's notation.
+        self.message = RELAY.format(message, values)
+        super().__init__(self.message)
         self.operands = operands
         self.hint = hint
-        #: The attribute to point at, where the error names it.
-        self.attr = attr
+        self.attrs = (attr,) if isinstance(attr, str) else attr
+        self._template = message
+        self._values = values
+
+    def message_in(self, notation: Notation) -> str:
+        """Return the message with its types, shapes and dtypes in another notation."""
+        return notation.format(self._template, self._values)
+
+    def of_operator(self, name: str) -> RelationError:
+        """Return the error with the operator's name in front of its message."""
+        message = f"{name}: {self._template}"
+        return RelationError(message, *self.operands, hint=self.hint, attr=self.attrs, **self._values)
 
 
 #: (argument types, all attributes) -> result type. Raises RelationError; the operator's name is put in
@@ -156,7 +175,7 @@ class Operator:
         try:
             return self.relation(arg_types, attrs)
         except RelationError as error:
-            raise self._named(error) from None
+            raise error.of_operator(self.name) from None
 
     def check_preconditions(self, arg_types: Sequence[Type], attrs: Attrs) -> None:
         """Raise RelationError for a call that Relay gives a type although it has no meaning."""
@@ -176,11 +195,7 @@ class Operator:
             for check in checks:
                 check(arg_types, attrs)
         except RelationError as error:
-            raise self._named(error) from None
-
-    def _named(self, error: RelationError) -> RelationError:
-        message = f"{self.name}: {error.message}"
-        return RelationError(message, *error.operands, hint=error.hint, attr=error.attr)
+            raise error.of_operator(self.name) from None
 
 
 def _attr_hint(names: Sequence[str], wrong: str) -> str | None:

@@ -9,7 +9,6 @@ from nnmagic.relay.ops.attributes import BOOL, DTYPE, OPTIONAL_DIM, STR
 from nnmagic.relay.ops.declaration import Attr, RelationError, declare
 from nnmagic.relay.ops.dims import Shape, broadcast_dim, is_unknown, merge_dim
 from nnmagic.relay.ops.relations import dtype_or, require_same, require_type, tensor, tensors_of_tuple
-from nnmagic.relay.text.types import type_text
 from nnmagic.relay.types import AnyDim, Dim, TensorType, Type, VarDim
 
 
@@ -22,10 +21,10 @@ def _rows(types: Sequence[Type | None], transpose: bool) -> tuple[Shape, Dim]:
     """Return the first operand's dimensions without the one that is summed over, and that one."""
     data = types[0]
     if not isinstance(data, TensorType):
-        raise RelationError(f"expected a tensor, found {type_text(data) if data else 'no type'}", 0)
+        raise RelationError("expected a tensor, found {data}", 0, data=data or "no type")
     rank = 2 if transpose else 1
     if len(data.shape) < rank:
-        raise RelationError(f"expected a tensor of rank {rank} or more, found {type_text(data)}", 0)
+        raise RelationError(f"expected a tensor of rank {rank} or more, found {{data}}", 0, data=data)
     *outer, last = data.shape
     if transpose:
         return (*outer[:-1], last), outer[-1]
@@ -40,7 +39,7 @@ def _product(types: Sequence[Type], attrs: Attrs, *, transpose_a: bool, transpos
     if units is not None:
         require_type(weight, (units, reduced) if transpose_b else (reduced, units), "the second operand", 1)
     elif len(weight.shape) != 2:
-        raise RelationError(f"expected a matrix, found {type_text(weight)}", 1)
+        raise RelationError("expected a matrix, found {weight}", 1, weight=weight)
     else:
         units = weight.shape[0 if transpose_b else 1]
     return TensorType((*outer, units), dtype_or(attrs, "out_dtype", data.dtype))
@@ -76,7 +75,7 @@ def _batch_matmul(types: Sequence[Type], attrs: Attrs) -> TensorType:
     require_same(inner_a, inner_b, "the dimensions that are summed over differ", 0, 1)
     batch = broadcast_dim(batch_a, batch_b)
     if batch is None:
-        raise RelationError(f"the batches of {type_text(left)} and {type_text(right)} differ", 0, 1)
+        raise RelationError("the batches of {left} and {right} differ", 0, 1, left=left, right=right)
     unknown = next((dim for dim in (batch_a, batch_b) if is_unknown(dim)), batch)  # a static one does not win
     return TensorType((unknown, rows, columns), dtype_or(attrs, "out_dtype", left.dtype))
 
@@ -85,12 +84,13 @@ def _einsum(types: Sequence[Type], attrs: Attrs) -> TensorType:
     """Bind the equation's letters to dimensions; ``...`` stands for leading ones that broadcast."""
     operands = tensors_of_tuple(types)
     if len({operand.dtype for operand in operands}) > 1:
-        raise RelationError(f"the tensors must have one dtype, found {type_text(types[0])}", 0)
+        raise RelationError("the tensors must have one dtype, found {types}", 0, types=types[0])
     equation = str(attrs["equation"]).replace(" ", "")
     inputs, arrow, output = equation.partition("->")
     terms = inputs.split(",")
     if len(terms) != len(operands):
-        raise RelationError(f"the equation {equation!r} has {len(terms)} operands, found {len(operands)}", 0)
+        message = f"the equation {equation!r} has {len(terms)} operands, found {len(operands)}"
+        raise RelationError(message, 0, attr="equation")
     sizes: dict[str, Dim] = {}
     ellipsis: Shape = ()
     for term, operand in zip(terms, operands, strict=True):
@@ -103,7 +103,8 @@ def _einsum(types: Sequence[Type], attrs: Attrs) -> TensorType:
         if letter == ".":
             shape += ellipsis
         elif letter not in sizes:
-            raise RelationError(f"the equation's result has {letter!r}, which no operand has", 0)
+            message = f"the equation's result has {letter!r}, which no operand has"
+            raise RelationError(message, 0, attr="equation")
         else:
             shape.append(sizes[letter])
     return TensorType(tuple(shape), operands[0].dtype)
@@ -116,17 +117,18 @@ def _einsum_term(term: str, operand: TensorType, sizes: dict[str, Dim], ellipsis
     letters = before + after
     spare = len(operand.shape) - len(letters)
     if spare < 0 or (spare and not dots) or not all(letter.isalpha() for letter in letters):
-        raise RelationError(f"the term {term!r} does not fit {type_text(operand)}", 0)
+        message = "the term {term!r} does not fit {operand}"
+        raise RelationError(message, 0, attr="equation", term=term, operand=operand)
     middle = operand.shape[len(before) : len(before) + spare]
     if dots:
         merged = broadcast_shapes(ellipsis, middle)
         if merged is None:
-            raise RelationError("the dimensions of '...' do not broadcast together", 0)
+            raise RelationError("the dimensions of '...' do not broadcast together", 0, attr="equation")
         ellipsis = merged
     named = operand.shape[: len(before)] + operand.shape[len(before) + spare :]
     for letter, dim in zip(letters, named, strict=True):
         size = sizes.setdefault(letter, dim)
-        require_same(size, dim, f"the dimension {letter!r} of the equation differs", 0)
+        require_same(size, dim, f"the dimension {letter!r} of the equation differs", 0, attr="equation")
         sizes[letter] = merge_dim(size, dim)
     return ellipsis
 

@@ -167,7 +167,7 @@ def total(dims: Iterable[Dim]) -> Dim:
     return result
 
 
-def known_size(shape: Sequence[Dim]) -> int | None:
+def static_size(shape: Sequence[Dim]) -> int | None:
     """Return the number of elements of a static shape, None for a dynamic one."""
     sizes = [dim for dim in shape if isinstance(dim, int)]
     return math.prod(map(int, sizes)) if len(sizes) == len(shape) else None

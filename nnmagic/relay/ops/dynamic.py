@@ -22,7 +22,6 @@ from nnmagic.relay.ops.checks import sizes, vector
 from nnmagic.relay.ops.declaration import Attr, RelationError, declare
 from nnmagic.relay.ops.relations import axis_of, dtype_or, require_type, tensor
 from nnmagic.relay.ops.sorting import RET_TYPE, values_and_indices
-from nnmagic.relay.text.types import type_text
 from nnmagic.relay.types import ANY, TensorType, Type
 
 
@@ -34,7 +33,8 @@ def _length(types: Sequence[Type], index: int) -> int:
     vector_type = tensor(types, index)
     length = vector_type.shape[0] if vector_type.shape else None
     if not isinstance(length, int):
-        raise RelationError(f"expected a vector of known length, found {type_text(vector_type)}", index)
+        message = "expected a vector of known length, found {found}"
+        raise RelationError(message, index, found=vector_type)
     return int(length)
 
 
@@ -65,7 +65,7 @@ def _one_hot(types: Sequence[Type], attrs: Attrs) -> TensorType:
     indices, axis = tensor(types), cast(int, attrs["axis"])
     rank = len(indices.shape)
     if not -1 <= axis <= rank:
-        raise RelationError(f"axis {axis} is out of range [-1, {rank}]", 0)
+        raise RelationError(f"axis {axis} is out of range [-1, {rank}]", 0, attr="axis")
     position = rank if axis == -1 else axis
     return TensorType((*indices.shape[:position], ANY, *indices.shape[position:]), str(attrs["dtype"]))
 
@@ -73,7 +73,7 @@ def _one_hot(types: Sequence[Type], attrs: Attrs) -> TensorType:
 def _squeeze(types: Sequence[Type], _attrs: Attrs) -> TensorType:
     data, count = tensor(types), _length(types, 1)
     if count > len(data.shape):
-        raise RelationError(f"{count} axes are more than {type_text(data)} has", 1, 0)
+        raise RelationError(f"{count} axes are more than {{data}} has", 1, 0, data=data)
     return _unknown(len(data.shape) - count, data.dtype)
 
 
@@ -81,7 +81,7 @@ def _strided_slice(types: Sequence[Type], _attrs: Attrs) -> TensorType:
     """Slice the axes that ``begin`` covers; the others stay."""
     data, count = tensor(types), _length(types, 1)
     if count > len(data.shape):
-        raise RelationError(f"{count} begins are more than {type_text(data)} has axes", 1, 0)
+        raise RelationError(f"{count} begins are more than {{data}} has axes", 1, 0, data=data)
     return TensorType((ANY,) * count + data.shape[count:], data.dtype)
 
 
@@ -104,10 +104,11 @@ def _fit_bounds(types: Sequence[Type], _attrs: Attrs) -> None:
     """Require as many begins as ends and strides, and an axis for each."""
     data, *bounds = sizes(types)
     if len(set(bounds)) > 1:
-        raise RelationError(f"begin, end and strides are of other lengths: {', '.join(map(str, bounds))}")
+        message = f"begin, end and strides are of other lengths: {', '.join(map(str, bounds))}"
+        raise RelationError(message, 1, 2, 3)
     (count,) = bounds[0]
     if count > len(data):
-        raise RelationError(f"there are bounds for {count} axes, and data of rank {len(data)}")
+        raise RelationError(f"there are bounds for {count} axes, and data of rank {len(data)}", 1, 0)
 
 
 _SHAPE = Attr("shape", optional(DIMS), call_default=None)

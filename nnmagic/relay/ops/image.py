@@ -35,14 +35,13 @@ from nnmagic.relay.ops.relations import (
     require_type,
     tensor,
 )
-from nnmagic.relay.text.types import type_text
 from nnmagic.relay.types import TensorType, Type
 
 
 def image_layout(attrs: Attrs, axes: str, name: str = "layout") -> tuple[Layout, Layout]:
     """Return the layout that an attribute names and the plain one (``NCHW``) that it must convert to."""
     plain = parse_layout(f"NC{axes}")
-    return convertible_layout(attrs[name], plain.name, "data"), plain
+    return convertible_layout(attrs, name, plain.name, "data"), plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +70,18 @@ class _Upsample:
         data = tensor(types)
         layout, plain = image_layout(attrs, self.axes)
         shape = convert_shape(data.shape, layout, plain)
-        scales = [cast(float, attrs[f"scale_{axis.lower()}"]) for axis in self.axes]
-        if not all(0 <= scale < math.inf for scale in scales):
-            raise RelationError(f"a scale must be a finite number, not negative, found {scales}")
+        names = [f"scale_{axis.lower()}" for axis in self.axes]
+        scales = [cast(float, attrs[name]) for name in names]
+        wrong = tuple(name for name, scale in zip(names, scales, strict=True) if not 0 <= scale < math.inf)
+        if wrong:
+            raise RelationError(f"a scale must be a finite number, not negative, found {scales}", attr=wrong)
         scaled_dims = list(zip(shape[2:], scales, strict=True))
-        if any(isinstance(dim, int) and dim * scale >= 2**63 for dim, scale in scaled_dims):
-            raise RelationError(f"the scales {scales} are too large for {type_text(data)}")
+        too_large = [isinstance(dim, int) and dim * scale >= 2**63 for dim, scale in scaled_dims]
+        if any(too_large):
+            wrong = tuple(name for name, large in zip(names, too_large, strict=True) if large)
+            raise RelationError(
+                "the scales {scales} are too large for {data}", attr=wrong, scales=scales, data=data
+            )
         scaled = [round_scale(dim, scale) for dim, scale in scaled_dims]
         return TensorType(convert_shape((*shape[:2], *scaled), plain, layout), data.dtype)
 
@@ -101,8 +106,9 @@ def _grid_sample(types: Sequence[Type], attrs: Attrs) -> TensorType:
     data, grid = tensor(types, 0), tensor(types, 1)
     axes = {4: "HW", 5: "DHW"}.get(len(data.shape))
     if axes is None or len(grid.shape) != len(data.shape):
-        types_text = f"{type_text(data)} and {type_text(grid)}"
-        raise RelationError(f"expected data and grid of rank 4 or 5, found {types_text}", 0, 1)
+        raise RelationError(
+            "expected data and grid of rank 4 or 5, found {data} and {grid}", 0, 1, data=data, grid=grid
+        )
     layout, plain = image_layout(attrs, axes)
     batch, channels, *_ = convert_shape(data.shape, layout, plain)
     return TensorType(convert_shape((batch, channels, *grid.shape[2:]), plain, layout), data.dtype)
@@ -111,7 +117,7 @@ def _grid_sample(types: Sequence[Type], attrs: Attrs) -> TensorType:
 def _dilation2d(types: Sequence[Type], attrs: Attrs) -> TensorType:
     data, weight = tensor(types, 0), tensor(types, 1)
     layout, plain = image_layout(attrs, "HW", "data_layout")
-    kernel = convertible_layout(attrs["kernel_layout"], "IHW", "kernel")
+    kernel = convertible_layout(attrs, "kernel_layout", "IHW", "kernel")
     shape = convert_shape(data.shape, layout, plain)
     channels, *widths = convert_shape(weight.shape, kernel, parse_layout("IHW"), 1)
     strides, steps = dims(attrs, "strides", 2), dims(attrs, "dilations", 2)
@@ -145,7 +151,7 @@ def _check_grid_sample(types: Sequence[Type], attrs: Attrs) -> None:
 
 def _check_dilation2d(types: Sequence[Type], attrs: Attrs) -> None:
     layout, plain = image_layout(attrs, "HW", "data_layout")
-    kernel = convertible_layout(attrs["kernel_layout"], "IHW", "kernel")
+    kernel = convertible_layout(attrs, "kernel_layout", "IHW", "kernel")
     channels = convert_shape(tensor(types, 1).shape, kernel, parse_layout("IHW"), 1)[0]
     expected = convert_shape(tensor(types).shape, layout, plain)[1]
     require_same(channels, expected, "the channels of the weight and of the data differ", 1, 0)
@@ -155,7 +161,7 @@ def _match_boxes(types: Sequence[Type], _attrs: Attrs) -> None:
     """Require an image number for each box."""
     _, boxes, images = sizes(types)
     if boxes[:1] != images[:1]:
-        raise RelationError(f"there are {boxes[0]} boxes, and image numbers for {images[0]}")
+        raise RelationError(f"there are {boxes[0]} boxes, and image numbers for {images[0]}", 1, 2)
 
 
 _OUT_DTYPE = Attr("out_dtype", DTYPE, "")

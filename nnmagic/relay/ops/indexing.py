@@ -29,7 +29,6 @@ from nnmagic.relay.ops.relations import (
     tensor,
     tensors_of_tuple,
 )
-from nnmagic.relay.text.types import type_text
 from nnmagic.relay.types import ANY, Dim, TensorType, Type, is_integer
 
 
@@ -41,7 +40,8 @@ def _take(types: Sequence[Type], attrs: Attrs) -> TensorType:
     axis = rank if axis == rank else normalize_axis(axis, rank)  # Relay accepts the axis after the last, too
     batch = cast(int, attrs["batch_dims"])
     if not 0 <= batch <= min(len(indices.shape), axis):
-        raise RelationError(f"batch_dims {batch} must not exceed the indices' rank or the axis", 1)
+        message = f"batch_dims {batch} must not exceed the indices' rank or the axis"
+        raise RelationError(message, 1, attr=("batch_dims", "axis"))
     return TensorType(data.shape[:axis] + indices.shape[batch:] + data.shape[axis + 1 :], data.dtype)
 
 
@@ -49,7 +49,7 @@ def integers(types: Sequence[Type], index: int) -> TensorType:
     """Return an argument that must be a tensor of integers, to which Relay counts bools."""
     operand = tensor(types, index)
     if not (is_integer(operand.dtype) or operand.dtype == "bool"):
-        raise RelationError(f"expected a tensor of integers, found {type_text(operand)}", index)
+        raise RelationError("expected a tensor of integers, found {operand}", index, operand=operand)
     return operand
 
 
@@ -57,21 +57,23 @@ def signed_integers(types: Sequence[Type], index: int) -> TensorType:
     """Return an argument that must be a tensor of signed integers."""
     operand = tensor(types, index)
     if not operand.dtype.startswith("int"):
-        raise RelationError(f"expected a tensor of signed integers, found {type_text(operand)}", index)
+        raise RelationError("expected a tensor of signed integers, found {operand}", index, operand=operand)
     return operand
 
 
 def _where(types: Sequence[Type], _attrs: Attrs) -> TensorType:
     condition, first, second = (tensor(types, index) for index in range(3))
     if first.dtype != second.dtype:
-        raise RelationError(f"the dtypes {first.dtype} and {second.dtype} differ", 1, 2)
+        message = "the dtypes {first:dtype} and {second:dtype} differ"
+        raise RelationError(message, 1, 2, first=first.dtype, second=second.dtype)
     values = broadcast_shapes(first.shape, second.shape)
     if values is None:
-        raise RelationError(f"{type_text(first)} and {type_text(second)} do not broadcast together", 1, 2)
+        message = "{first} and {second} do not broadcast together"
+        raise RelationError(message, 1, 2, first=first, second=second)
     shape = broadcast_shapes(condition.shape, values)
     if shape is None:
-        other = type_text(TensorType(values, first.dtype))
-        raise RelationError(f"the condition {type_text(condition)} does not broadcast with {other}", 0, 1)
+        message = "the condition {condition} does not broadcast with {other}"
+        raise RelationError(message, 0, 1, condition=condition, other=TensorType(values, first.dtype))
     return TensorType(shape, first.dtype)
 
 
@@ -86,19 +88,24 @@ def _strided_slice(types: Sequence[Type], attrs: Attrs) -> TensorType:
     if attrs["axes"] is None:
         axes = list(range(len(shape)))
         if max(len(begin), len(end), len(strides)) > len(shape):
-            raise RelationError(f"begin, end and strides are longer than the rank of {type_text(data)}", 0)
+            lengths = {"begin": len(begin), "end": len(end), "strides": len(strides)}
+            long = tuple(name for name, length in lengths.items() if length > len(shape))
+            message = "begin, end and strides are longer than the rank of {data}"
+            raise RelationError(message, 0, attr=long, data=data)
         strides = (*strides, *(1,) * (len(shape) - len(strides)))
         begin = (*begin, *(0 if step > 0 else _FAR for step in strides[len(begin) :]))
         end = (*end, *(_FAR if step > 0 else -_FAR for step in strides[len(end) :]))
     else:
         if not attrs["axes"]:
-            raise RelationError("axes must not be empty")
-        axes = [normalize_axis(axis, len(shape)) for axis in ints(attrs, "axes")]
+            raise RelationError("axes must not be empty", attr="axes")
+        axes = [normalize_axis(axis, len(shape), attr="axes") for axis in ints(attrs, "axes")]
         if any(axis < 0 for axis in ints(attrs, "axes")):
-            raise RelationError(f"axes must not be negative, found {list(ints(attrs, 'axes'))}", 0)
+            message = f"axes must not be negative, found {list(ints(attrs, 'axes'))}"
+            raise RelationError(message, 0, attr="axes")
         if not len(axes) == len(begin) == len(end) == len(strides):
             hint = "give as many begins, ends and strides as axes"
-            raise RelationError("axes, begin, end and strides differ in length", 0, hint=hint)
+            message = "axes, begin, end and strides differ in length"
+            raise RelationError(message, 0, hint=hint, attr=("axes", "begin", "end", "strides"))
     by_size = attrs["slice_mode"] == "size"
     for axis, first, last, step in zip(axes, begin, end, strides, strict=True):
         # In other modes than "end" Relay ignores strides.
@@ -114,7 +121,7 @@ def _slice_length(size: Dim, begin: int, end: int, step: int, by_size: bool) -> 
     With ``by_size``, ``end`` is a length, and -1 means "to the end".
     """
     if step == 0:
-        raise RelationError("strides must not be 0")
+        raise RelationError("strides must not be 0", attr="strides")
     if not isinstance(size, int):
         whole = begin == 0 and step == 1 and (end >= 2**31 - 1 or (by_size and end < 0))
         return size if whole else ANY
@@ -122,11 +129,13 @@ def _slice_length(size: Dim, begin: int, end: int, step: int, by_size: bool) -> 
         raise RelationError(f"an axis of {size} elements cannot be sliced", 0)
     if by_size:
         if begin > 0 and end == _FAR:
-            raise RelationError("end must say how long the slice of each axis is, where begin is not 0", 0)
+            message = "end must say how long the slice of each axis is, where begin is not 0"
+            raise RelationError(message, 0, attr=("end", "begin"))
         end = size if end < 0 else begin + end
     first, last, _ = slice(begin, end, step).indices(size)
     if (last - first) * step < 0:
-        raise RelationError(f"the slice from {begin} to {end} by {step} of {size} elements runs backwards", 0)
+        message = f"the slice from {begin} to {end} by {step} of {size} elements runs backwards"
+        raise RelationError(message, 0, attr=("begin", "end", "strides"))
     return len(range(first, last, step))
 
 
@@ -176,13 +185,14 @@ declare(
 def _gather(types: Sequence[Type], attrs: Attrs) -> TensorType:
     data, indices = tensor(types, 0), signed_integers(types, 1)
     if len(data.shape) != len(indices.shape):
-        raise RelationError(f"{type_text(data)} and {type_text(indices)} must have one rank", 0, 1)
+        raise RelationError("{data} and {indices} must have one rank", 0, 1, data=data, indices=indices)
     axis = axis_of(attrs, data.shape)
     for index, (have, want) in enumerate(zip(data.shape, indices.shape, strict=True)):
         if index != axis:
-            require_same(have, want, "data and indices differ on another axis than the given one", 0, 1)
+            message = "data and indices differ on another axis than the given one"
+            require_same(have, want, message, 0, 1, attr="axis")
     if indices.shape[axis] == 0:
-        raise RelationError("the indices are empty along the axis", 1)
+        raise RelationError("the indices are empty along the axis", 1, attr="axis")
     return TensorType(indices.shape, data.dtype)
 
 
@@ -192,29 +202,30 @@ def _gather_nd(types: Sequence[Type], attrs: Attrs) -> TensorType:
     depth = index_depth(indices, data, 1)
     batch = cast(int, attrs["batch_dims"])
     if depth + batch > len(data.shape) or batch >= len(indices.shape):
-        raise RelationError(f"{type_text(indices)} has too many indices for {type_text(data)}", 1, 0)
+        message = "{indices} has too many indices for {data}"
+        raise RelationError(message, 1, 0, attr="batch_dims", indices=indices, data=data)
     for left, right in zip(data.shape[: max(batch, 0)], indices.shape[1:], strict=False):
         require_same(left, right, "the batches of data and indices differ", 0, 1)
     if depth + batch < 0:
-        raise RelationError(f"batch_dims must not be negative, it is {batch}")
+        raise RelationError(f"batch_dims must not be negative, it is {batch}", attr="batch_dims")
     return TensorType(indices.shape[1:] + data.shape[depth + batch :], data.dtype)
 
 
 def _check_gather_nd(_types: Sequence[Type], attrs: Attrs) -> None:
     batch = cast(int, attrs["batch_dims"])
     if batch < 0:
-        raise RelationError(f"batch_dims must not be negative, it is {batch}")
+        raise RelationError(f"batch_dims must not be negative, it is {batch}", attr="batch_dims")
 
 
 def index_depth(indices: TensorType, data: TensorType, operand: int) -> int:
     """Return the first dimension of the indices, which must be a number and fit the data."""
     depth = indices.shape[0] if indices.shape else ANY
     if not isinstance(depth, int):
-        raise RelationError(
-            f"the first dimension of the indices must be known, found {type_text(indices)}", operand
-        )
+        message = "the first dimension of the indices must be known, found {indices}"
+        raise RelationError(message, operand, indices=indices)
     if depth > len(data.shape):
-        raise RelationError(f"{type_text(indices)} has too many indices for {type_text(data)}", operand, 0)
+        message = "{indices} has too many indices for {data}"
+        raise RelationError(message, operand, 0, indices=indices, data=data)
     return int(depth)
 
 
@@ -222,7 +233,7 @@ def _adv_index(types: Sequence[Type], _attrs: Attrs) -> TensorType:
     """Index the leading axes of the first tensor with the others, which broadcast together."""
     data, *indices = tensors_of_tuple(types)
     if not indices or len(indices) > len(data.shape):
-        raise RelationError(f"{len(indices)} indices do not fit {type_text(data)}", 0)
+        raise RelationError(f"{len(indices)} indices do not fit {{data}}", 0, data=data)
     shape: Shape | None = indices[0].shape
     for other in indices[1:]:
         shape = broadcast_shapes(shape or (), other.shape)
@@ -238,16 +249,19 @@ def _argwhere(types: Sequence[Type], _attrs: Attrs) -> TensorType:
 def _slice_like(types: Sequence[Type], attrs: Attrs) -> TensorType:
     data, like = tensor(types, 0), tensor(types, 1)
     shape = list(data.shape)
-    axes = range(min(len(shape), len(like.shape)))
+    axes: Sequence[int] = range(min(len(shape), len(like.shape)))
     if attrs["axes"] == ():
-        raise RelationError("axes must not be empty")
-    chosen = axes if attrs["axes"] is None else [normalize_axis(a, len(shape)) for a in ints(attrs, "axes")]
-    for axis in chosen:
+        raise RelationError("axes must not be empty", attr="axes")
+    if attrs["axes"] is not None:
+        axes = [normalize_axis(axis, len(shape), attr="axes") for axis in ints(attrs, "axes")]
+    for axis in axes:
         if axis >= len(like.shape):
-            raise RelationError(f"axis {axis} is out of range for {type_text(like)}", 1)
+            message = f"axis {axis} is out of range for {{like}}"
+            raise RelationError(message, 1, attr="axes", like=like)
         length = like.shape[axis]
         if isinstance(length, int) and isinstance(shape[axis], int) and length > cast(int, shape[axis]):
-            raise RelationError(f"{type_text(data)} is smaller than {type_text(like)} on axis {axis}", 0, 1)
+            message = f"{{data}} is smaller than {{like}} on axis {axis}"
+            raise RelationError(message, 0, 1, attr="axes", data=data, like=like)
         shape[axis] = length
     return TensorType(tuple(shape), data.dtype)
 
@@ -256,7 +270,7 @@ def _sequence_mask(types: Sequence[Type], attrs: Attrs) -> TensorType:
     data, lengths = tensor(types), tensor(types, 1, rank=1)
     axis = cast(int, attrs["axis"])
     if axis not in {0, 1} or len(data.shape) < 2:
-        raise RelationError("axis must be 0 or 1 and the data of rank 2 or more", 0)
+        raise RelationError("axis must be 0 or 1 and the data of rank 2 or more", 0, attr="axis")
     require_type(lengths, (data.shape[1 - axis],), "valid_length", 1)
     return data
 
@@ -272,7 +286,7 @@ declare(
     "gather",
     "data indices",
     _gather,
-    "At each place, the element of data whose index along the axis stands there.",
+    "At each position, the element of data whose index along the axis stands there.",
     Attr("axis", OPTIONAL_INTEGER, None, call_default=REQUIRED),
     attrs_key="GatherAttrs",
     call_order="data axis indices",

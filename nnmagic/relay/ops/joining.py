@@ -10,7 +10,6 @@ from nnmagic.relay.ops.attributes import INT, INTEGER, OPTIONAL_INTEGER, STR, ar
 from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, declare
 from nnmagic.relay.ops.dims import add, floor_divide, is_unknown, multiply, same_dim, total
 from nnmagic.relay.ops.relations import axis_of, ints, new_axis, tensor, tensors_of_tuple
-from nnmagic.relay.text.types import type_text
 from nnmagic.relay.types import ANY, AnyDim, Dim, TensorType, TupleType, Type
 
 
@@ -19,8 +18,8 @@ def _same_kind(tensors: Sequence[TensorType]) -> None:
     first = tensors[0]
     for other in tensors[1:]:
         if other.dtype != first.dtype or len(other.shape) != len(first.shape):
-            types_text = f"{type_text(first)} and {type_text(other)}"
-            raise RelationError(f"the tensors must have one rank and one dtype, found {types_text}", 0)
+            message = "the tensors must have one rank and one dtype, found {first} and {other}"
+            raise RelationError(message, 0, first=first, other=other)
 
 
 def _concatenate(types: Sequence[Type], attrs: Attrs) -> TensorType:
@@ -46,8 +45,8 @@ def _common_dim(dims: Sequence[Dim], tensors: Sequence[TensorType], *, known_win
     static = [dim for dim in dims if not is_unknown(dim)]
     for dim in static[1:]:
         if same_dim(static[0], dim) is False:
-            types_text = ", ".join(map(type_text, tensors))
-            raise RelationError(f"the tensors differ on another axis than the given one: {types_text}", 0)
+            message = "the tensors differ on another axis than the given one: {tensors:types}"
+            raise RelationError(message, 0, attr="axis", tensors=tensors)
     if static and known_wins:
         return static[0]
     labels = [dim for dim in dims if isinstance(dim, AnyDim)]
@@ -60,9 +59,8 @@ def _stack(types: Sequence[Type], attrs: Attrs) -> TensorType:
     shape = tensors[0].shape
     for other in tensors[1:]:
         if any(same_dim(a, b) is False for a, b in zip(shape, other.shape, strict=True)):
-            raise RelationError(
-                f"the tensors must have one shape, found {type_text(tensors[0])} and {type_text(other)}", 0
-            )
+            message = "the tensors must have one shape, found {first} and {other}"
+            raise RelationError(message, 0, first=tensors[0], other=other)
     axis = new_axis(cast(int, attrs["axis"]), len(shape))
     return TensorType((*shape[:axis], len(tensors), *shape[axis:]), tensors[0].dtype)
 
@@ -82,15 +80,18 @@ def _split(types: Sequence[Type], attrs: Attrs) -> TupleType:
 def _check_split(_types: Sequence[Type], attrs: Attrs) -> None:
     count = attrs["indices_or_sections"]
     if isinstance(count, int) and count <= 0:
-        raise RelationError(f"the number of sections must be positive, it is {count}")
+        raise RelationError(
+            f"the number of sections must be positive, it is {count}", attr="indices_or_sections"
+        )
 
 
 def _equal_sections(size: Dim, count: int) -> list[Dim]:
     """Return the lengths of ``count`` sections; Relay makes none of a negative number."""
     if count == 0:
-        raise RelationError("the number of sections must not be 0")
+        raise RelationError("the number of sections must not be 0", attr="indices_or_sections")
     if isinstance(size, int) and size % count:
-        raise RelationError(f"{size} elements cannot be split into {count} equal sections", 0)
+        message = f"{size} elements cannot be split into {count} equal sections"
+        raise RelationError(message, 0, attr="indices_or_sections")
     return [floor_divide(size, count)] * count
 
 
@@ -103,14 +104,15 @@ def _sections_at(size: Dim, indices: Sequence[int]) -> list[Dim]:
         lengths.append(add(size, -bounds[-1]))
     for length in lengths:
         if isinstance(length, int) and length <= 0:
-            raise RelationError(f"the indices {list(indices)} must increase and lie within the axis", 0)
+            message = f"the indices {list(indices)} must increase and lie within the axis"
+            raise RelationError(message, 0, attr="indices_or_sections")
     return lengths
 
 
 def _tile(types: Sequence[Type], attrs: Attrs) -> TensorType:
     data, reps = tensor(types), ints(attrs, "reps")
     if any(count < 1 for count in reps):
-        raise RelationError(f"reps must be positive, found {list(reps)}")
+        raise RelationError(f"reps must be positive, found {list(reps)}", attr="reps")
     rank = max(len(reps), len(data.shape))
     shape = (1,) * (rank - len(data.shape)) + data.shape
     counts = (1,) * (rank - len(reps)) + tuple(reps)
@@ -120,7 +122,7 @@ def _tile(types: Sequence[Type], attrs: Attrs) -> TensorType:
 def _repeat(types: Sequence[Type], attrs: Attrs) -> TensorType:
     data, repeats = tensor(types), int(cast(int, attrs["repeats"]))
     if repeats < 1:
-        raise RelationError(f"repeats must be positive, it is {repeats}")
+        raise RelationError(f"repeats must be positive, it is {repeats}", attr="repeats")
     axis, shape = axis_of(attrs, data.shape), data.shape
     return TensorType((*shape[:axis], multiply(shape[axis], repeats), *shape[axis + 1 :]), data.dtype)
 

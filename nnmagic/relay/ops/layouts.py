@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.declaration import RelationError
 from nnmagic.relay.ops.dims import Shape, ceil_divide, multiply, same_dim
-from nnmagic.relay.ops.relations import shape_text
 from nnmagic.relay.types import Dim
 
 _AXIS = re.compile(r"([A-Z])|([1-9]\d*)([a-z])")
@@ -23,6 +23,8 @@ class Layout:
 
     name: str
     axes: tuple[tuple[str, int], ...]
+    #: The attribute that gives it, for messages.
+    attr: str | tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def primal(self) -> frozenset[str]:
@@ -38,8 +40,8 @@ class Layout:
         return self.axes.index((letter, 0))
 
 
-def parse_layout(name: object) -> Layout:
-    """Parse a layout. Raises RelationError for a string that is none."""
+def parse_layout(name: object, attr: str | tuple[str, ...] = ()) -> Layout:
+    """Parse a layout, which the attribute ``attr`` gives. Raises RelationError for a string that is none."""
     text = name if isinstance(name, str) else ""
     parts = list(_AXIS.finditer(text))
     axes = tuple((part[1], 0) if part[1] else (part[3], int(part[2])) for part in parts)
@@ -47,17 +49,17 @@ def parse_layout(name: object) -> Layout:
     whole = "".join(part[0] for part in parts) == text
     inner_without_outer = [x for x in letters if x.islower() and x.upper() not in letters]
     if not text or not whole or len(set(letters)) != len(letters) or inner_without_outer:
-        raise RelationError(
-            f"{name!r} is not a layout", hint="a layout is a string such as 'NCHW' or 'NCHW16c'"
-        )
-    return Layout(text, axes)
+        hint = "a layout is a string such as 'NCHW' or 'NCHW16c'"
+        raise RelationError(f"{name!r} is not a layout", hint=hint, attr=attr)
+    return Layout(text, axes, attr)
 
 
-def convertible_layout(name: object, to: str, what: str) -> Layout:
-    """Parse a layout. Raises RelationError unless it has the same axes as ``to``."""
-    layout = parse_layout(name)
+def convertible_layout(attrs: Attrs, attr: str, to: str, what: str) -> Layout:
+    """Parse an attribute's layout. Raises RelationError unless it has the same axes as ``to``."""
+    name = attrs[attr]
+    layout = parse_layout(name, attr)
     if layout.primal != parse_layout(to).primal:
-        raise RelationError(f"the {what} layout {name!r} cannot be converted to {to}")
+        raise RelationError(f"the {what} layout {name!r} cannot be converted to {to}", attr=attr)
     return layout
 
 
@@ -67,16 +69,22 @@ def convert_shape(shape: Shape, source: Layout, target: Layout, operand: int = 0
     Raises RelationError if the shape does not fit the source layout.
     """
     if len(shape) != len(source.axes):
-        wanted = f"layout {source.name} wants rank {len(source.axes)}"
-        raise RelationError(f"{wanted}, found shape {shape_text(shape)}", operand)
+        raise RelationError(
+            f"layout {source.name} wants rank {len(source.axes)}, found shape {{shape:shape}}",
+            operand,
+            attr=source.attr,
+            shape=shape,
+        )
     if source.primal != target.primal:
-        raise RelationError(f"layout {source.name} cannot be converted to {target.name}", operand)
+        message = f"layout {source.name} cannot be converted to {target.name}"
+        raise RelationError(message, operand, attr=target.attr or source.attr)
     whole: dict[str, Dim] = {}
     for (letter, factor), dim in zip(source.axes, shape, strict=True):
         if not factor:
             whole[letter] = multiply(dim, source.factor(letter))
         elif same_dim(dim, factor) is False:
-            raise RelationError(f"layout {source.name} does not fit shape {shape_text(shape)}", operand)
+            message = f"layout {source.name} does not fit shape {{shape:shape}}"
+            raise RelationError(message, operand, attr=source.attr, shape=shape)
     return tuple(
         factor or _as_int32(ceil_divide(whole[letter], target.factor(letter)))
         for letter, factor in target.axes

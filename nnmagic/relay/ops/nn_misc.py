@@ -21,7 +21,6 @@ from nnmagic.relay.ops.relations import (
     require_type,
     tensor,
 )
-from nnmagic.relay.text.types import type_text
 from nnmagic.relay.types import TensorType, TupleType, Type, is_float
 
 
@@ -33,7 +32,7 @@ def _dropout(types: Sequence[Type], _attrs: Attrs) -> TupleType:
 def _fifo_buffer(types: Sequence[Type], attrs: Attrs) -> TensorType:
     data, buffer = tensor(types, 0), tensor(types, 1)
     if len(data.shape) != len(buffer.shape):
-        raise RelationError(f"{type_text(data)} and {type_text(buffer)} must have one rank", 0, 1)
+        raise RelationError("{data} and {buffer} must have one rank", 0, 1, data=data, buffer=buffer)
     axis_of(attrs, buffer.shape, operand=1)
     return buffer
 
@@ -43,19 +42,21 @@ def _check_fifo_buffer(types: Sequence[Type], attrs: Attrs) -> None:
     axis = axis_of(attrs, buffer.shape, operand=1)
     for index, (left, right) in enumerate(zip(data.shape, buffer.shape, strict=True)):
         if index != axis:
-            require_same(left, right, "data and buffer differ on another axis than the given one", 0, 1)
+            message = "data and buffer differ on another axis than the given one"
+            require_same(left, right, message, 0, 1, attr="axis")
 
 
 def _correlation(types: Sequence[Type], attrs: Attrs) -> TensorType:
     """Return a channel for each displacement of the second image, an element for each patch of the first."""
     first, second = tensor(types, 0, rank=4), tensor(types, 1, rank=4)
     if attrs["layout"] != "NCHW":
-        raise RelationError(f"the layout must be NCHW, not {attrs['layout']!r}")
+        raise RelationError(f"the layout must be NCHW, not {attrs['layout']!r}", attr="layout")
     kernel, most, step, grid = (
         cast(int, attrs[name]) for name in ("kernel_size", "max_displacement", "stride1", "stride2")
     )
     if step < 1 or grid < 1:
-        raise RelationError("stride1 and stride2 must be positive")
+        attr = "stride1" if step < 1 else "stride2"
+        raise RelationError("stride1 and stride2 must be positive", attr=attr)
     border = most + max(kernel - 1, 0) // 2
     sides = (
         ceil_divide(add(add(dim, pad), -2 * border), step)
@@ -78,21 +79,29 @@ def _cross_entropy(types: Sequence[Type], _attrs: Attrs) -> TensorType:
 def _nll_loss(types: Sequence[Type], attrs: Attrs) -> TensorType:
     predictions, targets, weights = tensor(types, 0), tensor(types, 1), tensor(types, 2, rank=1)
     if not is_float(predictions.dtype) or weights.dtype != predictions.dtype:
-        types_text = f"{type_text(predictions)} and {type_text(weights)}"
         raise RelationError(
-            f"the predictions and weights must be of one floating dtype, found {types_text}", 0, 2
+            "the predictions and weights must be of one floating dtype, found {predictions} and {weights}",
+            0,
+            2,
+            predictions=predictions,
+            weights=weights,
         )
     if not targets.dtype.startswith("int"):
-        raise RelationError(f"the targets must be signed integers, found {type_text(targets)}", 1)
+        raise RelationError("the targets must be signed integers, found {targets}", 1, targets=targets)
     if len(predictions.shape) != len(targets.shape) + 1:
-        types_text = f"{type_text(predictions)} and {type_text(targets)}"
         raise RelationError(
-            f"the predictions must have one more axis than the targets, found {types_text}", 0, 1
+            "the predictions must have one more axis than the targets, found {predictions} and {targets}",
+            0,
+            1,
+            predictions=predictions,
+            targets=targets,
         )
     if len(predictions.shape) < 2:
-        raise RelationError(f"the predictions must have classes, found {type_text(predictions)}", 0)
+        raise RelationError(
+            "the predictions must have classes, found {predictions}", 0, predictions=predictions
+        )
     if same_dim(weights.shape[0], predictions.shape[1]) is False:
-        raise RelationError(f"there must be a weight for each class, found {type_text(weights)}", 2, 0)
+        raise RelationError("there must be a weight for each class, found {weights}", 2, 0, weights=weights)
     return TensorType(targets.shape if attrs["reduction"] == "none" else (), predictions.dtype)
 
 
@@ -103,7 +112,7 @@ def _check_nll_loss(types: Sequence[Type], _attrs: Attrs) -> None:
 
 def _prelu(types: Sequence[Type], attrs: Attrs) -> TensorType:
     if cast(int, attrs["axis"]) < 0:
-        raise RelationError(f"axis must not be negative, it is {attrs['axis']}", 0)
+        raise RelationError(f"axis must not be negative, it is {attrs['axis']}", 0, attr="axis")
     return channel_vectors("alpha")(types, attrs)
 
 

@@ -10,7 +10,6 @@ from nnmagic.relay.ops.attributes import BOOL, FLOAT, INT, INTEGER, STR, one_or_
 from nnmagic.relay.ops.checks import sizes
 from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, declare
 from nnmagic.relay.ops.relations import assume_channel_vectors, axis_of, channel_vectors, identity, tensor
-from nnmagic.relay.text.types import type_text
 from nnmagic.relay.types import TensorType, TupleType, Type
 
 
@@ -25,7 +24,7 @@ _batch_vectors = channel_vectors("gamma", "beta", "moving_mean", "moving_var")
 
 def _batch_norm(types: Sequence[Type], attrs: Attrs) -> TupleType:
     if cast(int, attrs["axis"]) < -1:
-        raise RelationError(f"axis must be -1 or not negative, it is {attrs['axis']}", 0)
+        raise RelationError(f"axis must be -1 or not negative, it is {attrs['axis']}", 0, attr="axis")
     data = _batch_vectors(types, attrs)
     return TupleType((data, tensor(types, 3), tensor(types, 4)))
 
@@ -33,7 +32,7 @@ def _batch_norm(types: Sequence[Type], attrs: Attrs) -> TupleType:
 def _instance_norm(types: Sequence[Type], attrs: Attrs) -> TensorType:
     data = channel_vectors("gamma", "beta")(types, attrs)
     if len(data.shape) < 3:
-        raise RelationError(f"expected a tensor of rank 3 or more, found {type_text(data)}", 0)
+        raise RelationError("expected a tensor of rank 3 or more, found {data}", 0, data=data)
     return data
 
 
@@ -41,7 +40,8 @@ def _divide_groups(types: Sequence[Type], attrs: Attrs) -> None:
     """Require channels that the groups divide."""
     channels, groups = sizes(types)[0][cast(int, attrs["axis"])], cast(int, attrs["num_groups"])
     if groups < 1 or channels % groups:
-        raise RelationError(f"{channels} channels cannot be divided into {groups} groups")
+        message = f"{channels} channels cannot be divided into {groups} groups"
+        raise RelationError(message, 0, attr="num_groups")
 
 
 for _name, _summary in (

@@ -10,7 +10,6 @@ from nnmagic.relay.ops.checks import one_of, sizes
 from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, declare
 from nnmagic.relay.ops.dims import add, dilate
 from nnmagic.relay.ops.relations import dims, pairs, tensor
-from nnmagic.relay.text.types import type_text
 from nnmagic.relay.types import TensorType, Type
 
 
@@ -25,7 +24,7 @@ def _pad(types: Sequence[Type], attrs: Attrs) -> TensorType:
     data = tensor(types)
     padded = _add_widths(data, pairs(attrs, "pad_width", len(data.shape)))
     if any(isinstance(dim, int) and dim < 0 for dim in padded.shape):
-        raise RelationError(f"pad_width crops more than {type_text(data)} has", 0)
+        raise RelationError("pad_width crops more than {data} has", 0, attr="pad_width", data=data)
     return padded
 
 
@@ -37,7 +36,7 @@ def _mirror_pad(types: Sequence[Type], attrs: Attrs) -> TensorType:
     data = tensor(types)
     widths = pairs(attrs, "pad_width", len(data.shape))
     if any(width < 0 for pair in widths for width in pair):
-        raise RelationError("pad_width must not be negative")
+        raise RelationError("pad_width must not be negative", attr="pad_width")
     return _add_widths(data, widths)
 
 
@@ -50,7 +49,8 @@ def _fit_border(types: Sequence[Type], attrs: Attrs) -> None:
     for axis, (size, widths) in enumerate(zip(data, pairs(attrs, "pad_width", len(data)), strict=True)):
         border = max(widths)
         if border > 0 and (size == 0 or (mode != "edge" and border > size - (mode == "reflect"))):
-            raise RelationError(f"axis {axis} has {size} elements, too few for a border of {border}")
+            message = f"axis {axis} has {size} elements, too few for a border of {border}"
+            raise RelationError(message, 0, attr="pad_width")
 
 
 def _dilate(types: Sequence[Type], attrs: Attrs) -> TensorType:

@@ -13,18 +13,19 @@ from nnmagic.relay.ops.declaration import OPERATORS, Attr, RelationError, declar
 from nnmagic.relay.ops.dims import add, dilate, multiply, window_output
 from nnmagic.relay.ops.layouts import parse_layout
 from nnmagic.relay.ops.relations import dims, leading_dims, require_positive, same_as, tensor
-from nnmagic.relay.text.types import type_text
 from nnmagic.relay.types import Dim, TensorType, Type
 
 
 def _spatial_axes(data: TensorType, attrs: Attrs, axes: str) -> list[int]:
     """Return the indices of the spatial axes in the data's layout, in which they may not be divided."""
-    layout = parse_layout(attrs["layout"])
+    layout = parse_layout(attrs["layout"], "layout")
     if not set(axes) <= layout.primal or any(layout.factor(axis) != 1 for axis in axes):
-        raise RelationError(f"the layout {layout.name!r} must have {' and '.join(axes)}, undivided")
+        message = f"the layout {layout.name!r} must have {' and '.join(axes)}, undivided"
+        raise RelationError(message, attr="layout")
     indices = [layout.index(axis) for axis in axes]
     if max(indices) >= len(data.shape):
-        raise RelationError(f"layout {layout.name} wants rank {len(layout.axes)}, found {type_text(data)}", 0)
+        message = f"layout {layout.name} wants rank {len(layout.axes)}, found {{data}}"
+        raise RelationError(message, 0, attr="layout", data=data)
     return indices
 
 
@@ -37,13 +38,13 @@ class _Pool:
     def __call__(self, types: Sequence[Type], attrs: Attrs) -> TensorType:
         data, rank = tensor(types), len(self.axes)
         if attrs["out_layout"] and rank != 2:  # Relay ignores it for two axes
-            parse_layout(attrs["out_layout"])
+            parse_layout(attrs["out_layout"], "out_layout")
         shape = list(data.shape)
         windows, strides, steps = (
             leading_dims(attrs, name, rank) for name in ("pool_size", "strides", "dilation")
         )
         if 0 in strides:
-            raise RelationError("strides must not be 0")
+            raise RelationError("strides must not be 0", attr="strides")
         pads = padding_sums(attrs, rank)
         for axis, size, stride, step, pad in zip(
             _spatial_axes(data, attrs, self.axes), windows, strides, steps, pads, strict=True
@@ -64,7 +65,7 @@ class _Pool:
         ):
             room = add(add(data.shape[axis], pad), multiply(dilate(size, step), -1))
             if isinstance(room, int) and room < 0:
-                raise RelationError("the window is larger than the padded data", 0)
+                raise RelationError("the window is larger than the padded data", 0, attr="pool_size")
 
 
 def _window_count(size: Dim, pad: Dim, window: Dim, stride: Dim, *, ceil: bool) -> Dim:
@@ -89,7 +90,8 @@ class _AdaptivePool:
         axes = _spatial_axes(data, attrs, self.axes)
         lengths = dims(attrs, "output_size") if attrs["output_size"] is not None else ()
         if len(lengths) not in {0, 1, len(axes)}:
-            raise RelationError(f"output_size must have 1 or {len(axes)} elements, it has {len(lengths)}")
+            message = f"output_size must have 1 or {len(axes)} elements, it has {len(lengths)}"
+            raise RelationError(message, attr="output_size")
         if lengths:
             for axis, size in zip(axes, lengths * (len(axes) // len(lengths)), strict=True):
                 shape[axis] = size
@@ -126,7 +128,7 @@ def _fit_gradient(types: Sequence[Type], attrs: Attrs) -> None:
     pool = OPERATORS["nn.max_pool2d"].result_type(types[1:], {**attrs, "dilation": (1, 1)})
     (wanted,), (given,) = sizes([pool]), sizes(types[:1])
     if given != wanted:
-        raise RelationError(f"the gradient is of shape {given}, the pool of {wanted}")
+        raise RelationError(f"the gradient is of shape {given}, the pool of {wanted}", 0)
 
 
 def _declare_pools(rank: int) -> None:

@@ -14,7 +14,6 @@ from nnmagic.relay.ops.declaration import OPERATORS, REQUIRED, Attr, RelationErr
 from nnmagic.relay.ops.dims import multiply
 from nnmagic.relay.ops.layouts import parse_layout
 from nnmagic.relay.ops.relations import broadcast, normalize_axis, require_type, tensor
-from nnmagic.relay.text.types import type_text
 from nnmagic.relay.types import Dim, TensorType, TupleType, Type, is_float
 
 _SCALE, _ZERO_POINT = "float32", "int32"
@@ -25,23 +24,24 @@ def _of_dtype(types: Sequence[Type], index: int, what: str, allowed: Sequence[st
     """Return argument ``index``. Raises RelationError unless it is a tensor of one of the dtypes."""
     operand = tensor(types, index)
     if operand.dtype not in allowed:
-        raise RelationError(
-            f"expected {what} to be of dtype {' or '.join(allowed)}, found {type_text(operand)}", index
-        )
+        message = "expected {what} to be of dtype {allowed:dtype or}, found {operand}"
+        raise RelationError(message, index, what=what, allowed=allowed, operand=operand)
     return operand
 
 
 def _require_out_dtype(attrs: Attrs, *allowed: str) -> str:
     dtype = str(attrs["out_dtype"])
     if dtype not in allowed:
-        raise RelationError(f"out_dtype must be one of {', '.join(allowed)}, not {dtype!r}")
+        message = "out_dtype must be one of {allowed:dtype}, not {dtype!r}"
+        raise RelationError(message, attr="out_dtype", allowed=allowed, dtype=dtype)
     return dtype
 
 
 def _require_scalar(types: Sequence[Type], index: int, what: str, dtype: str) -> None:
     operand = _of_dtype(types, index, what, (dtype,))
     if operand.shape:
-        raise RelationError(f"expected {what} to be a scalar, found {type_text(operand)}", index)
+        message = "expected {what} to be a scalar, found {operand}"
+        raise RelationError(message, index, what=what, operand=operand)
 
 
 def _require_per_channel(types: Sequence[Type], index: int, what: str, dtype: str, channels: Dim) -> None:
@@ -57,11 +57,11 @@ def _require_scalars(types: Sequence[Type], first: int, name: str) -> None:
     _require_scalar(types, first + 1, f"the zero point of {name}", _ZERO_POINT)
 
 
-def _channels(data: TensorType, axis: int, operand: int = 0) -> Dim:
-    """Return the number of channels along the axis; a scalar has one."""
+def _channels(data: TensorType, axis: int, operand: int = 0, *, attr: str = "axis") -> Dim:
+    """Return the number of channels along the axis, which ``attr`` gives; a scalar has one."""
     if not data.shape and axis <= 0:
         return 1
-    return data.shape[normalize_axis(axis, len(data.shape), operand)]
+    return data.shape[normalize_axis(axis, len(data.shape), operand, attr=attr)]
 
 
 # --- from one scale and zero point to another ---------------------------------------------------------------
@@ -79,7 +79,8 @@ def _requantize(types: Sequence[Type], attrs: Attrs) -> TensorType:
 def _require_choice(attrs: Attrs, name: str, *values: str) -> None:
     """Raise RelationError unless an attribute is one of the values, or "None", Relay's default."""
     if attrs[name] not in (*values, "None"):
-        raise RelationError(f"{name} must be one of {', '.join(map(repr, values))}, not {attrs[name]!r}")
+        choices = ", ".join(map(repr, values))
+        raise RelationError(f"{name} must be one of {choices}, not {attrs[name]!r}", attr=name)
 
 
 def _check_modes(_types: Sequence[Type], attrs: Attrs) -> None:
@@ -109,7 +110,7 @@ def _arithmetic(types: Sequence[Type], attrs: Attrs) -> TensorType:
     for index, name in enumerate(("lhs", "rhs")):
         data = tensor(types, index)
         axis = cast(int, attrs[f"{name}_axis"]) if len(data.shape) > 1 else 0  # Relay ignores it there
-        channels = _channels(data, axis, index)
+        channels = _channels(data, axis, index, attr=f"{name}_axis")
         _require_per_channel(types, 2 + 2 * index, f"the scale of {name}", _SCALE, channels)
         _require_per_channel(types, 3 + 2 * index, f"the zero point of {name}", _ZERO_POINT, channels)
     _require_scalars(types, 6, "the result")
@@ -128,9 +129,11 @@ def _check_axes(types: Sequence[Type], attrs: Attrs) -> None:
     for index, name in enumerate(("lhs_axis", "rhs_axis")):
         rank = len(tensor(types, index).shape)
         if tensor(types, 2 + 2 * index).shape:
-            axes.add(normalize_axis(cast(int, attrs[name]), rank, index) - rank if rank > 1 else -1)
+            axis = normalize_axis(cast(int, attrs[name]), rank, index, attr=name) if rank > 1 else rank - 1
+            axes.add(axis - rank)
     if len(axes) > 1:
-        raise RelationError("the scales of lhs and rhs must be along one axis of the result", 2, 4)
+        message = "the scales of lhs and rhs must be along one axis of the result"
+        raise RelationError(message, 2, 4, attr=("lhs_axis", "rhs_axis"))
 
 
 for _name, _what in (("add", "Sum"), ("subtract", "Difference"), ("mul", "Product")):
@@ -178,7 +181,7 @@ for _name, _what in _UNARY.items():
 def _leaky_relu(types: Sequence[Type], attrs: Attrs) -> Type:
     alpha = cast(float, attrs["alpha"])
     if alpha < 0:
-        raise RelationError(f"alpha must not be negative, it is {alpha:g}")
+        raise RelationError(f"alpha must not be negative, it is {alpha:g}", attr="alpha")
     return _unary(types, attrs)
 
 
@@ -241,7 +244,7 @@ def _scale_count(types: Sequence[Type], index: int, attrs: Attrs, name: str) -> 
     """Return the number of scales that an attribute gives. Relay needs it where each channel has one."""
     count = cast("Dim | None", attrs[name])
     if count is None and tensor(types, index).shape:
-        raise RelationError(f"a scale for each channel needs {name} to be given", index)
+        raise RelationError(f"a scale for each channel needs {name} to be given", index, attr=name)
     return 1 if count is None else count
 
 
@@ -270,7 +273,7 @@ def _check_row_zero_points(types: Sequence[Type], _attrs: Attrs) -> None:
 
 
 def _check_kernel_zero_points(types: Sequence[Type], attrs: Attrs) -> None:
-    channels = parse_layout(attrs["kernel_layout"]).index("O")
+    channels = parse_layout(attrs["kernel_layout"], "kernel_layout").index("O")
     _require_zero_points(types, tensor(types, 1).shape[channels])
 
 
@@ -316,7 +319,7 @@ def _conv2d(types: Sequence[Type], attrs: Attrs) -> Type:
     _require_scalar(types, 2, "the zero point of the data", _ZERO_POINT)
     _require_scalar(types, 4, "the scale of the data", _SCALE)
     if attrs["groups"] == 1:
-        channels = weight.shape[parse_layout(attrs["kernel_layout"]).index("O")]
+        channels = weight.shape[parse_layout(attrs["kernel_layout"], "kernel_layout").index("O")]
     else:
         channels = _scale_count(types, 5, attrs, "channels")
     _require_per_channel(types, 5, "the scale of the kernel", _SCALE, channels)
@@ -331,7 +334,7 @@ def _conv2d_transpose(types: Sequence[Type], attrs: Attrs) -> Type:
     _require_per_channel(types, 2, "the zero point of the data", _ZERO_POINT, 1)
     _of_dtype(types, 3, "the zero point of the weight", (_ZERO_POINT,))
     _require_per_channel(types, 4, "the scale of the data", _SCALE, 1)
-    layout = parse_layout(attrs["kernel_layout"])
+    layout = parse_layout(attrs["kernel_layout"], "kernel_layout")
     channels = weight.shape[layout.index("O")]
     if attrs["groups"] != 1:  # Relay's rule, although the result has groups times as many
         channels = multiply(weight.shape[layout.index("I")], channels)
@@ -377,8 +380,8 @@ def _require_scalar_fields(types: Sequence[Type], index: int, what: str, dtype: 
     operand = types[index]
     fields = operand.fields if isinstance(operand, TupleType) else ()
     if not isinstance(operand, TupleType) or any(field != TensorType((), dtype) for field in fields):
-        message = f"expected {what} to be a tuple of {dtype} scalars, found {type_text(operand)}"
-        raise RelationError(message, index)
+        message = "expected {what} to be a tuple of {dtype:dtype} scalars, found {operand}"
+        raise RelationError(message, index, what=what, dtype=dtype, operand=operand)
 
 
 def _concatenate(types: Sequence[Type], attrs: Attrs) -> Type:
@@ -412,7 +415,7 @@ declare(
 # --- simulated ----------------------------------------------------------------------------------------------
 
 
-def _simulated(types: Sequence[Type], _attrs: Attrs) -> Type:
+def _simulate(types: Sequence[Type], _attrs: Attrs) -> Type:
     tensor(types, 1)  # the code of a dtype
     return tensor(types)
 
@@ -420,21 +423,20 @@ def _simulated(types: Sequence[Type], _attrs: Attrs) -> Type:
 def _check_simulated(types: Sequence[Type], attrs: Attrs) -> None:
     data = tensor(types)
     if not is_float(data.dtype):
-        raise RelationError(f"expected real numbers, found {type_text(data)}", 0)
+        raise RelationError("expected real numbers, found {data}", 0, data=data)
     _require_scalar(types, 1, "the code of the dtype", "int32")
     for index, what in ((2, "the scale"), (3, "the zero point")):
         parameter = tensor(types, index)
         if len(parameter.shape) > 1:
-            raise RelationError(
-                f"expected {what} to be a scalar or a vector, found {type_text(parameter)}", index
-            )
+            message = "expected {what} to be a scalar or a vector, found {parameter}"
+            raise RelationError(message, index, what=what, parameter=parameter)
     _channels(data, cast(int, attrs["axis"]))
 
 
 declare(
     "qnn.simulated_quantize",
     "data out_dtype output_scale output_zero_point",
-    _simulated,
+    _simulate,
     "Real numbers as far as a quantized dtype can hold them: 0 is none, 1 int8, 2 uint8, 3 int32.",
     Attr("axis", INT, -1),
     attrs_key="SimulatedQuantizeAttrs",
@@ -445,7 +447,7 @@ declare(
 declare(
     "qnn.simulated_dequantize",
     "data in_dtype input_scale input_zero_point",
-    _simulated,
+    _simulate,
     "The real numbers that simulated quantized ones stand for.",
     Attr("out_dtype", DTYPE, call_default=""),
     Attr("axis", INT, -1),

@@ -9,7 +9,6 @@ from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import DTYPE, INT
 from nnmagic.relay.ops.declaration import Attr, RelationError, declare
 from nnmagic.relay.ops.relations import normalize_axis, require_type, tensor
-from nnmagic.relay.text.types import type_text
 from nnmagic.relay.types import TensorType, Type
 
 _INTEGERS = ("int8", "uint8", "int16", "int32")
@@ -23,17 +22,19 @@ def scale_and_zero_point(types: Sequence[Type], data: TensorType, first: int, ax
     for index, what, dtype in ((first, "the scale", "float32"), (first + 1, "the zero point", "int32")):
         parameter = tensor(types, index)
         if parameter.dtype != dtype:
-            raise RelationError(
-                f"expected {what} to be of dtype {dtype}, found {type_text(parameter)}", index
-            )
+            message = "expected {what} to be of dtype {dtype:dtype}, found {parameter}"
+            raise RelationError(message, index, what=what, dtype=dtype, parameter=parameter)
         if parameter.shape:
             channel_axis = normalize_axis(axis, len(data.shape))
             require_type(parameter, (data.shape[channel_axis],), what, index)
 
 
-def _one_of(dtype: str, allowed: Sequence[str], what: str, *operands: int) -> str:
+def _one_of(
+    dtype: str, allowed: Sequence[str], what: str, *operands: int, attr: str | tuple[str, ...] = ()
+) -> str:
     if dtype not in allowed:
-        raise RelationError(f"{what} must be one of {', '.join(allowed)}, not {dtype!r}", *operands)
+        message = "{what} must be one of {allowed:dtype}, not {dtype!r}"
+        raise RelationError(message, *operands, attr=attr, what=what, allowed=allowed, dtype=dtype)
     return dtype
 
 
@@ -41,14 +42,15 @@ def _quantize(types: Sequence[Type], attrs: Attrs) -> TensorType:
     data = tensor(types)
     _one_of(data.dtype, ("float32",), "the data's dtype", 0)
     scale_and_zero_point(types, data, 1, cast(int, attrs["axis"]))
-    return TensorType(data.shape, _one_of(str(attrs["out_dtype"]), _INTEGERS, "out_dtype"))
+    return TensorType(data.shape, _one_of(str(attrs["out_dtype"]), _INTEGERS, "out_dtype", attr="out_dtype"))
 
 
 def _dequantize(types: Sequence[Type], attrs: Attrs) -> TensorType:
     data = tensor(types)
     _one_of(data.dtype, _INTEGERS, "the data's dtype", 0)
     scale_and_zero_point(types, data, 1, cast(int, attrs["axis"]))
-    return TensorType(data.shape, _one_of(str(attrs["out_dtype"]), ("float32", "float16"), "out_dtype"))
+    dtype = _one_of(str(attrs["out_dtype"]), ("float32", "float16"), "out_dtype", attr="out_dtype")
+    return TensorType(data.shape, dtype)
 
 
 declare(

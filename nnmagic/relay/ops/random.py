@@ -11,7 +11,6 @@ from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import DIM, DTYPE, one_or_more
 from nnmagic.relay.ops.declaration import Attr, RelationError, declare
 from nnmagic.relay.ops.relations import dims, require_type, tensor
-from nnmagic.relay.text.types import type_text
 from nnmagic.relay.types import TensorType, TupleType, Type, scalar_type
 
 _KEY = TensorType((10,), "uint64")
@@ -20,7 +19,7 @@ _KEY = TensorType((10,), "uint64")
 def _key(types: Sequence[Type]) -> TensorType:
     key = tensor(types)
     if key.dtype != _KEY.dtype:
-        raise RelationError(f"expected a key of type {type_text(_KEY)}, found {type_text(key)}", 0)
+        raise RelationError("expected a key of type {wanted}, found {key}", 0, wanted=_KEY, key=key)
     require_type(key, _KEY.shape, "the key", 0)
     return _KEY
 
@@ -28,10 +27,12 @@ def _key(types: Sequence[Type]) -> TensorType:
 def _distribution(types: Sequence[Type], attrs: Attrs) -> TupleType:
     dtype = str(attrs["out_dtype"])
     if dtype not in {"float32", "float64"}:
-        raise RelationError(f"out_dtype must be float32 or float64, not {dtype!r}")
+        message = "out_dtype must be {allowed:dtype or}, not {dtype!r}"
+        raise RelationError(message, attr="out_dtype", allowed=("float32", "float64"), dtype=dtype)
     for index in (1, 2):
         if tensor(types, index) != scalar_type(dtype):
-            raise RelationError(f"expected a scalar of dtype {dtype}, found {type_text(types[index])}", index)
+            message = "expected a scalar of dtype {dtype:dtype}, found {operand}"
+            raise RelationError(message, index, attr="out_dtype", dtype=dtype, operand=types[index])
     return TupleType((_key(types), TensorType(dims(attrs, "out_shape"), dtype)))
 
 

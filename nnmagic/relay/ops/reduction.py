@@ -13,12 +13,12 @@ from nnmagic.relay.ops.relations import axis_of, dtype_or, ints, normalize_axis,
 from nnmagic.relay.types import TensorType, Type
 
 
-def _reduced_shape(shape: Shape, attrs: Attrs) -> Shape:
+def _reduce_shape(shape: Shape, attrs: Attrs) -> Shape:
     axes = set(range(len(shape)))
     if attrs["axis"]:  # Relay takes an empty list as all axes, excluded or not
         listed = [normalize_axis(axis, len(shape)) for axis in ints(attrs, "axis")]
         if len(set(listed)) != len(listed):
-            raise RelationError("an axis is listed twice")
+            raise RelationError("an axis is listed twice", attr="axis")
         axes = axes - set(listed) if attrs["exclude"] else set(listed)
     if attrs["keepdims"]:
         return tuple(1 if axis in axes else dim for axis, dim in enumerate(shape))
@@ -27,13 +27,13 @@ def _reduced_shape(shape: Shape, attrs: Attrs) -> Shape:
 
 def _reduce(types: Sequence[Type], attrs: Attrs) -> TensorType:
     data = tensor(types)
-    return TensorType(_reduced_shape(data.shape, attrs), data.dtype)
+    return TensorType(_reduce_shape(data.shape, attrs), data.dtype)
 
 
 def _arg_reduce(types: Sequence[Type], attrs: Attrs) -> TensorType:
     if not tensor(types).shape:
         raise RelationError("expected a tensor of rank 1 or more, found a scalar", 0)
-    return TensorType(_reduced_shape(tensor(types).shape, attrs), "int32")
+    return TensorType(_reduce_shape(tensor(types).shape, attrs), "int32")
 
 
 def _variance(types: Sequence[Type], attrs: Attrs) -> TensorType:

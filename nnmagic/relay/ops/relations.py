@@ -8,7 +8,6 @@ from typing import TypeVar, cast
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.declaration import Relation, RelationError
 from nnmagic.relay.ops.dims import Shape, broadcast_shapes, same_dim
-from nnmagic.relay.text.types import dim_text, type_text
 from nnmagic.relay.types import Dim, TensorType, TupleType, Type
 
 _T = TypeVar("_T")
@@ -21,9 +20,9 @@ def tensor(types: Sequence[Type], index: int = 0, *, rank: int | None = None) ->
     """
     operand = types[index]
     if not isinstance(operand, TensorType):
-        raise RelationError(f"expected a tensor, found {type_text(operand)}", index)
+        raise RelationError("expected a tensor, found {operand}", index, operand=operand)
     if rank is not None and len(operand.shape) != rank:
-        raise RelationError(f"expected a tensor of rank {rank}, found {type_text(operand)}", index)
+        raise RelationError(f"expected a tensor of rank {rank}, found {{operand}}", index, operand=operand)
     return operand
 
 
@@ -33,7 +32,7 @@ def tensors_of_tuple(types: Sequence[Type], index: int = 0) -> tuple[TensorType,
     fields = operand.fields if isinstance(operand, TupleType) else ()
     tensors = tuple(field for field in fields if isinstance(field, TensorType))
     if not tensors or len(tensors) != len(fields):
-        raise RelationError(f"expected a tuple of tensors, found {type_text(operand)}", index)
+        raise RelationError("expected a tuple of tensors, found {operand}", index, operand=operand)
     return tensors
 
 
@@ -41,7 +40,7 @@ def ints(attrs: Attrs, name: str, length: int | None = None) -> tuple[int, ...]:
     """Return an attribute that is an array of ints. Raises RelationError for another length."""
     value = attrs[name]
     if not isinstance(value, tuple) or not all(isinstance(part, int) for part in value):
-        raise RelationError(f"{name} must be a list of ints")
+        raise RelationError(f"{name} must be a list of ints", attr=name)
     return cast("tuple[int, ...]", of_length(name, value, length))
 
 
@@ -49,7 +48,8 @@ def pairs(attrs: Attrs, name: str, length: int) -> tuple[tuple[int, int], ...]:
     """Return an attribute of pairs (before, after), one for each dimension."""
     value = cast("tuple[tuple[int, ...], ...]", attrs[name])
     if len(value) != length or any(len(pair) != 2 for pair in value):
-        raise RelationError(f"{name} must have {length} pairs, found {[list(pair) for pair in value]}", 0)
+        found = [list(pair) for pair in value]
+        raise RelationError(f"{name} must have {length} pairs, found {found}", 0, attr=name)
     return cast("tuple[tuple[int, int], ...]", value)
 
 
@@ -57,7 +57,7 @@ def dims(attrs: Attrs, name: str, length: int | None = None) -> Shape:
     """Return an attribute that is an array of dimensions. Raises RelationError for another length."""
     value = attrs[name]
     if not isinstance(value, tuple):
-        raise RelationError(f"{name} must be a list of dimensions")
+        raise RelationError(f"{name} must be a list of dimensions", attr=name)
     return cast(Shape, of_length(name, value, length))
 
 
@@ -65,24 +65,27 @@ def leading_dims(attrs: Attrs, name: str, count: int) -> Shape:
     """Return the first ``count`` elements of an array of dimensions: Relay ignores further ones."""
     all_dims = dims(attrs, name)
     if len(all_dims) < count:
-        raise RelationError(f"{name} must have {count} element{'s' * (count != 1)}, it has {len(all_dims)}")
+        message = f"{name} must have {count} element{'s' * (count != 1)}, it has {len(all_dims)}"
+        raise RelationError(message, attr=name)
     return all_dims[:count]
 
 
 def of_length(name: str, value: tuple[_T, ...], length: int | None) -> tuple[_T, ...]:
-    """Return ``value``. Raises RelationError unless it is ``length`` long."""
+    """Return ``value``, of the attribute ``name``. Raises RelationError unless it is ``length`` long."""
     if length is not None and len(value) != length:
-        raise RelationError(f"{name} must have {length} element{'s' * (length != 1)}, it has {len(value)}")
+        message = f"{name} must have {length} element{'s' * (length != 1)}, it has {len(value)}"
+        raise RelationError(message, attr=name)
     return value
 
 
-def normalize_axis(axis: int, rank: int, operand: int = 0) -> int:
-    """Count a negative axis from the end. Raises RelationError if it is out of range."""
+def normalize_axis(axis: int, rank: int, operand: int = 0, *, attr: str = "axis") -> int:
+    """Count a negative axis from the end; ``attr`` gives it. Raises RelationError if it is out of range."""
     if not -rank <= axis < rank:
         raise RelationError(
             f"axis {int(axis)} is out of range for a tensor of rank {rank}",
             operand,
             hint=f"an axis lies in [{-rank}, {rank})" if rank else "a scalar has no axes",
+            attr=attr,
         )
     return int(axis) % rank
 
@@ -91,7 +94,8 @@ def new_axis(axis: int, rank: int) -> int:
     """Return the index of a new axis in a shape; a negative one counts from the end of the new shape."""
     if not -rank - 1 <= axis <= rank:
         hint = f"a new axis lies in [{-rank - 1}, {rank}]"
-        raise RelationError(f"axis {int(axis)} is out of range for a tensor of rank {rank}", 0, hint=hint)
+        message = f"axis {int(axis)} is out of range for a tensor of rank {rank}"
+        raise RelationError(message, 0, hint=hint, attr="axis")
     return int(axis) % (rank + 1)
 
 
@@ -99,19 +103,18 @@ def axis_of(attrs: Attrs, shape: Sequence[Dim], name: str = "axis", operand: int
     """Return the attribute ``axis``, normalised for ``shape``."""
     axis = attrs[name]
     if not isinstance(axis, int):
-        raise RelationError(f"{name} must be given", operand)
-    return normalize_axis(axis, len(shape), operand)
+        raise RelationError(f"{name} must be given", operand, attr=name)
+    return normalize_axis(axis, len(shape), operand, attr=name)
 
 
-def shape_text(shape: Sequence[Dim]) -> str:
-    """Format a shape for messages: ``(2, ?)``."""
-    return f"({', '.join(map(dim_text, shape))})"
-
-
-def require_same(left: Dim, right: Dim, message: str, *operands: int) -> None:
+def require_same(
+    left: Dim, right: Dim, message: str, *operands: int, attr: str | tuple[str, ...] = ()
+) -> None:
     """Raise RelationError if two dimensions are known to differ."""
     if same_dim(left, right) is False:
-        raise RelationError(f"{message}: {dim_text(left)} is not {dim_text(right)}", *operands)
+        raise RelationError(
+            f"{message}: {{left:dim}} is not {{right:dim}}", *operands, attr=attr, left=left, right=right
+        )
 
 
 def require_type(operand: TensorType, shape: Sequence[Dim], what: str, index: int) -> None:
@@ -119,14 +122,21 @@ def require_type(operand: TensorType, shape: Sequence[Dim], what: str, index: in
     if len(operand.shape) != len(shape) or any(
         same_dim(a, b) is False for a, b in zip(operand.shape, shape, strict=True)
     ):
-        expected = type_text(TensorType(tuple(shape), operand.dtype))
-        raise RelationError(f"expected {what} to be {expected}, found {type_text(operand)}", index, 0)
+        expected = TensorType(tuple(shape), operand.dtype)
+        raise RelationError(
+            "expected {what} to be {expected}, found {operand}",
+            index,
+            0,
+            what=what,
+            expected=expected,
+            operand=operand,
+        )
 
 
 def require_positive(name: str, values: Sequence[Dim]) -> None:
-    """Raise RelationError if a static dimension is less than 1."""
+    """Raise RelationError if a static dimension of the attribute ``name`` is less than 1."""
     if any(isinstance(value, int) and value < 1 for value in values):
-        raise RelationError(f"{name} must be positive, found {shape_text(values)}")
+        raise RelationError(f"{name} must be positive, found {{values:shape}}", attr=name, values=values)
 
 
 def dtype_or(attrs: Attrs, name: str, default: str) -> str:
@@ -150,10 +160,17 @@ def broadcast(types: Sequence[Type], _attrs: Attrs) -> TensorType:
     left, right = tensor(types, 0), tensor(types, 1)
     if left.dtype != right.dtype:
         hint = f"convert one of them, as in cast(x, dtype={left.dtype!r})"
-        raise RelationError(f"the dtypes {left.dtype} and {right.dtype} differ", 0, 1, hint=hint)
+        raise RelationError(
+            "the dtypes {left:dtype} and {right:dtype} differ",
+            0,
+            1,
+            hint=hint,
+            left=left.dtype,
+            right=right.dtype,
+        )
     shape = broadcast_shapes(left.shape, right.shape)
     if shape is None:
-        raise RelationError(f"{type_text(left)} and {type_text(right)} do not broadcast together", 0, 1)
+        raise RelationError("{left} and {right} do not broadcast together", 0, 1, left=left, right=right)
     return TensorType(shape, left.dtype)
 
 
@@ -176,8 +193,14 @@ def channel_vectors(*names: str) -> Callable[[Sequence[Type], Attrs], TensorType
         for index, name in enumerate(names, start=1):
             vector = tensor(types, index)
             if vector.dtype != data.dtype:
-                expected = type_text(TensorType((channels,), data.dtype))
-                raise RelationError(f"expected {name} to be {expected}, found {type_text(vector)}", index, 0)
+                raise RelationError(
+                    "expected {name} to be {expected}, found {vector}",
+                    index,
+                    0,
+                    name=name,
+                    expected=TensorType((channels,), data.dtype),
+                    vector=vector,
+                )
             require_type(vector, (channels,), name, index)
         return data
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from nnmagic.relay.ops.declaration import RelationError
-from nnmagic.relay.ops.dims import Shape, floor_divide, known_size, multiply, product
-from nnmagic.relay.text.types import dim_text
+from nnmagic.relay.ops.dims import Shape, floor_divide, multiply, product, static_size
 from nnmagic.relay.types import Dim
 
 
@@ -27,7 +26,8 @@ class _ShapeReader:
     def next_dim(self, code: int) -> Dim:
         """Consume and return a dimension of the data."""
         if self.at >= len(self.shape):
-            raise RelationError(f"newshape has {code}, but no dimension of the data is left", 0)
+            message = f"newshape has {code}, but no dimension of the data is left"
+            raise RelationError(message, 0, attr="newshape")
         self.copied_in.add(self.at)
         self.at += 1
         return self.shape[self.at - 1]
@@ -49,13 +49,18 @@ def reshape_shape(shape: Shape, codes: Sequence[int], allowzero: bool = False) -
             _read(reading, code, (after for _, after in rest), allowzero)
     if reading.infer is not None:
         if reading.infer >= len(reading.out):
-            raise RelationError("-1 in newshape cannot be inferred behind -4", 0)
+            raise RelationError("-1 in newshape cannot be inferred behind -4", 0, attr="newshape")
         reading.out[reading.infer] = _infer_size(reading)
     result = tuple(reading.out)
-    before, after = known_size(shape), known_size(result)
+    before, after = static_size(shape), static_size(result)
     if before is not None and after is not None and before != after:
-        old, new = ", ".join(map(str, shape)), ", ".join(map(str, result))
-        raise RelationError(f"a tensor of shape ({old}) has {before} elements, shape ({new}) has {after}", 0)
+        raise RelationError(
+            f"a tensor of shape {{old:shape}} has {before} elements, shape {{new:shape}} has {after}",
+            0,
+            attr="newshape",
+            old=shape,
+            new=result,
+        )
     return result
 
 
@@ -65,7 +70,7 @@ def _infer_at(reading: _ShapeReader, index: int) -> None:
     So does Relay, even if -2 or -4 has shifted the result.
     """
     if reading.infer is not None:
-        raise RelationError("newshape can have -1 only once")
+        raise RelationError("newshape can have -1 only once", attr="newshape")
     reading.infer = index
     reading.out.append(1)
     reading.at += 1
@@ -86,14 +91,14 @@ def _read(reading: _ShapeReader, code: int, rest: Iterator[int], allowzero: bool
     elif code == -4:
         reading.out += _split_dim(reading.next_dim(code), next(rest, None), next(rest, None))
     else:
-        raise RelationError(f"newshape cannot have {code}")
+        raise RelationError(f"newshape cannot have {code}", attr="newshape")
 
 
 def _split_dim(dim: Dim, left: int | None, right: int | None) -> tuple[Dim, Dim]:
     if left is None or right is None:
-        raise RelationError("in newshape, -4 must be followed by two numbers")
+        raise RelationError("in newshape, -4 must be followed by two numbers", attr="newshape")
     if left == right == -1:
-        raise RelationError("of the two numbers after -4 only one can be -1")
+        raise RelationError("of the two numbers after -4 only one can be -1", attr="newshape")
     if left == -1:
         return _divide(dim, right), right
     return left, _divide(dim, left) if right == -1 else right
@@ -101,7 +106,8 @@ def _split_dim(dim: Dim, left: int | None, right: int | None) -> tuple[Dim, Dim]
 
 def _divide(dim: Dim, by: int) -> Dim:
     if by <= 0 or (isinstance(dim, int) and dim % by):
-        raise RelationError(f"a dimension of {dim_text(dim)} cannot be split by {by}", 0)
+        message = f"a dimension of {{dim:dim}} cannot be split by {by}"
+        raise RelationError(message, 0, attr="newshape", dim=dim)
     return floor_divide(dim, by)
 
 
@@ -115,7 +121,8 @@ def _infer_size(reading: _ShapeReader) -> Dim:
             taken.remove(dim)
     have, used = product(free), product(taken)
     if used == 0:
-        raise RelationError("-1 in newshape cannot be inferred beside a 0", 0)
+        raise RelationError("-1 in newshape cannot be inferred beside a 0", 0, attr="newshape")
     if isinstance(have, int) and isinstance(used, int) and have % used:
-        raise RelationError(f"{have} elements cannot be divided by {used} to infer -1", 0)
+        message = f"{have} elements cannot be divided by {used} to infer -1"
+        raise RelationError(message, 0, attr="newshape")
     return have if used == 1 else floor_divide(have, used)

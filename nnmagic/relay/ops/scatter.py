@@ -11,7 +11,6 @@ from nnmagic.relay.ops.checks import sizes
 from nnmagic.relay.ops.declaration import Attr, RelationError, declare
 from nnmagic.relay.ops.indexing import index_depth, integers, signed_integers
 from nnmagic.relay.ops.relations import axis_of, dims, identity, ints, require_type, tensor
-from nnmagic.relay.text.types import type_text
 from nnmagic.relay.types import ANY, Dim, TensorType, Type, is_integer
 
 #: How scatter_elements and scatter_nd can combine an update with the element that it updates.
@@ -20,7 +19,8 @@ _COMBINED = ("update", "add", "mul", "mean", "min", "max")
 
 def _check_combined(attrs: Attrs, name: str) -> None:
     if attrs[name] not in _COMBINED:
-        raise RelationError(f"{name} must be one of {', '.join(_COMBINED)}, not {attrs[name]!r}")
+        message = f"{name} must be one of {', '.join(_COMBINED)}, not {attrs[name]!r}"
+        raise RelationError(message, attr=name)
 
 
 # --- scatter_elements, scatter_nd -------------------------------------------------------------------------
@@ -43,17 +43,16 @@ def _fit_elements(types: Sequence[Type], attrs: Attrs) -> None:
     """Require an update for each index, and data that has an element for each of them."""
     data, indices, updates = sizes(types)
     if indices != updates:
-        raise RelationError(f"the indices are of shape {indices}, the updates of {updates}")
+        raise RelationError(f"the indices are of shape {indices}, the updates of {updates}", 1, 2)
     if 0 in indices:
         return
     scattered = cast(int, attrs["axis"]) % len(data)
     pairs = enumerate(zip(indices, data, strict=True))
     if any(count > size for axis, (count, size) in pairs if axis != scattered):
-        raise RelationError(
-            f"indices of shape {indices} reach beyond data of shape {data} beside axis {scattered}"
-        )
+        message = f"indices of shape {indices} reach beyond data of shape {data} beside axis {scattered}"
+        raise RelationError(message, 1, 0, attr="axis")
     if data[scattered] == 0:
-        raise RelationError("there is no element to update")
+        raise RelationError("there is no element to update", 0)
 
 
 def _scatter_nd(types: Sequence[Type], attrs: Attrs) -> TensorType:
@@ -62,7 +61,8 @@ def _scatter_nd(types: Sequence[Type], attrs: Attrs) -> TensorType:
     depth = index_depth(indices, data, 1)
     wanted = len(indices.shape) - 1 + len(data.shape) - depth  # Relay does not compare the dimensions
     if len(updates.shape) < wanted:
-        raise RelationError(f"expected updates of rank {wanted} or more, found {type_text(updates)}", 2)
+        message = f"expected updates of rank {wanted} or more, found {{updates}}"
+        raise RelationError(message, 2, updates=updates)
     return data
 
 
@@ -76,7 +76,7 @@ def _fit_slices(types: Sequence[Type], _attrs: Attrs) -> None:
     """Require data that has an element to update."""
     data, indices, updates = sizes(types)
     if 0 not in updates and 0 in data[: indices[0]]:
-        raise RelationError("there is no element to update")
+        raise RelationError("there is no element to update", 0)
 
 
 declare(
@@ -112,7 +112,8 @@ def _check_strided_set(types: Sequence[Type], _attrs: Attrs) -> None:
     tensor(types), tensor(types, 1)
     for index in (2, 3, 4):
         if not is_integer(tensor(types, index, rank=1).dtype):
-            raise RelationError(f"expected a vector of integers, found {type_text(types[index])}", index)
+            message = "expected a vector of integers, found {operand}"
+            raise RelationError(message, index, operand=types[index])
 
 
 declare(
@@ -145,9 +146,10 @@ def _fit_values(types: Sequence[Type], attrs: Attrs) -> None:
     indices, values, _ = sizes(types)
     rank = len(ints(attrs, "output_shape"))
     if (indices[1] if len(indices) == 2 else 1) != rank:
-        raise RelationError(f"indices of shape {indices} do not name places of a tensor of rank {rank}")
+        message = f"indices of shape {indices} do not name positions of a tensor of rank {rank}"
+        raise RelationError(message, 0, attr="output_shape")
     if values and values[0] != (indices[0] if indices else 1):
-        raise RelationError(f"there are indices of shape {indices}, and values of shape {values}")
+        raise RelationError(f"there are indices of shape {indices}, and values of shape {values}", 0, 1)
 
 
 declare(
@@ -176,10 +178,11 @@ def _matrix_set_diag(types: Sequence[Type], attrs: Attrs) -> TensorType:
     data, diagonal = tensor(types, 0), tensor(types, 1)
     low, high = cast(int, attrs["k1"]), cast(int, attrs["k2"])
     if len(data.shape) < 2 or low > high:
-        raise RelationError("expected matrices, and k1 of at most k2", 0)
+        raise RelationError("expected matrices, and k1 of at most k2", 0, attr=("k1", "k2"))
     least = 1 if low == high else 2
     if len(diagonal.shape) < least:
-        raise RelationError(f"expected a diagonal of rank {least} or more, found {type_text(diagonal)}", 1)
+        message = f"expected a diagonal of rank {least} or more, found {{diagonal}}"
+        raise RelationError(message, 1, diagonal=diagonal)
     return data
 
 
@@ -191,7 +194,8 @@ def _check_matrix_set_diag(types: Sequence[Type], attrs: Attrs) -> None:
     if isinstance(rows, int) and isinstance(columns, int):
         length = min(rows + min(high, 0), columns - max(low, 0))
         if length < 1 or low <= -rows or high >= columns:
-            raise RelationError(f"{type_text(data)} has no diagonals {low} to {high}", 0)
+            message = f"{{data}} has no diagonals {low} to {high}"
+            raise RelationError(message, 0, attr=("k1", "k2"), data=data)
     several = () if low == high else (high - low + 1,)
     require_type(diagonal, (*batch, *several, length), "the diagonal", 1)
 

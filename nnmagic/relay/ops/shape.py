@@ -20,7 +20,7 @@ from nnmagic.relay.ops.attributes import (
 )
 from nnmagic.relay.ops.checks import require_broadcast, sizes
 from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, declare
-from nnmagic.relay.ops.dims import Shape, add, ceil_divide, is_unknown, known_size, product, same_dim
+from nnmagic.relay.ops.dims import Shape, add, ceil_divide, is_unknown, product, same_dim, static_size
 from nnmagic.relay.ops.layouts import convert_shape, parse_layout
 from nnmagic.relay.ops.relations import (
     axis_of,
@@ -29,11 +29,9 @@ from nnmagic.relay.ops.relations import (
     new_axis,
     normalize_axis,
     require_type,
-    shape_text,
     tensor,
 )
 from nnmagic.relay.ops.reshape import reshape_shape
-from nnmagic.relay.text.types import type_text
 from nnmagic.relay.types import ANY, TensorType, Type
 
 
@@ -56,10 +54,14 @@ def _reshape_like(types: Sequence[Type], attrs: Attrs) -> TensorType:
     begin, end = _range(attrs, "lhs", len(data.shape))
     before_it, behind_it = range(begin), range(end, len(data.shape))
     between = range(*_range(attrs, "rhs", len(like.shape)))
-    shape = _dims_at(data, before_it, 0) + _dims_at(like, between, 1) + _dims_at(data, behind_it, 0)
-    before, after = known_size(data.shape), known_size(shape)
+    shape = (
+        *_dims_at(data, before_it, 0, "lhs_begin"),
+        *_dims_at(like, between, 1, "rhs_begin", "rhs_end"),
+        *_dims_at(data, behind_it, 0, "lhs_end"),
+    )
+    before, after = static_size(data.shape), static_size(shape)
     if before is not None and after is not None and before != after:
-        raise RelationError(f"{type_text(data)} cannot become {shape_text(shape)}", 0, 1)
+        raise RelationError("{data} cannot become {shape:shape}", 0, 1, data=data, shape=shape)
     return TensorType(shape, data.dtype)
 
 
@@ -79,14 +81,17 @@ def _check_reshape_like(types: Sequence[Type], attrs: Attrs) -> None:
         rank = len(tensor(types, operand).shape)
         start, stop = _range(attrs, side, rank)
         if not 0 <= start <= stop <= rank:
-            raise RelationError(f"{side}_begin and {side}_end are out of range for rank {rank}", operand)
+            message = f"{side}_begin and {side}_end are out of range for rank {rank}"
+            raise RelationError(message, operand, attr=(f"{side}_begin", f"{side}_end"))
 
 
-def _dims_at(data: TensorType, axes: range, operand: int) -> Shape:
+def _dims_at(data: TensorType, axes: range, operand: int, *attrs: str) -> Shape:
+    """Return the dimensions of some axes, which attributes give."""
     rank = len(data.shape)
     wrong = next((axis for axis in axes if not 0 <= axis < rank), None)
     if wrong is not None:
-        raise RelationError(f"{type_text(data)} has no dimension {wrong}, the range is wrong", operand)
+        message = "{data} has no dimension {wrong}, the range is wrong"
+        raise RelationError(message, operand, attr=attrs, data=data, wrong=wrong)
     return tuple(data.shape[axis] for axis in axes)
 
 
@@ -95,9 +100,9 @@ def _transpose(types: Sequence[Type], attrs: Attrs) -> TensorType:
     rank = len(data.shape)
     if attrs["axes"] is None:
         return TensorType(data.shape[::-1], data.dtype)
-    axes = [normalize_axis(axis, rank) for axis in ints(attrs, "axes", rank)]
+    axes = [normalize_axis(axis, rank, attr="axes") for axis in ints(attrs, "axes", rank)]
     if len(set(axes)) != rank:
-        raise RelationError("an axis is listed twice", 0)
+        raise RelationError("an axis is listed twice", 0, attr="axes")
     return TensorType(tuple(data.shape[axis] for axis in axes), data.dtype)
 
 
@@ -105,19 +110,20 @@ def _squeeze(types: Sequence[Type], attrs: Attrs) -> TensorType:
     data = tensor(types)
     if attrs["axis"] is None:
         if any(map(is_unknown, data.shape)):
-            raise RelationError("needs an axis, as a dimension is unknown", 0)
+            raise RelationError("needs an axis, as a dimension is unknown", 0, attr="axis")
         return TensorType(tuple(dim for dim in data.shape if dim != 1), data.dtype)
     axes = {normalize_axis(axis, len(data.shape)) for axis in ints(attrs, "axis")}
     for axis in sorted(axes):
         if same_dim(data.shape[axis], 1) is False:
-            raise RelationError(f"axis {axis} of {type_text(data)} is not of length 1", 0)
+            message = "axis {axis} of {data} is not of length 1"
+            raise RelationError(message, 0, attr="axis", axis=axis, data=data)
     return TensorType(tuple(dim for axis, dim in enumerate(data.shape) if axis not in axes), data.dtype)
 
 
 def _expand_dims(types: Sequence[Type], attrs: Attrs) -> TensorType:
     data, count = tensor(types), cast(int, attrs["num_newaxis"])
     if count < 0:
-        raise RelationError(f"num_newaxis must not be negative, it is {count}")
+        raise RelationError(f"num_newaxis must not be negative, it is {count}", attr="num_newaxis")
     axis = new_axis(cast(int, attrs["axis"]), len(data.shape))
     return TensorType(data.shape[:axis] + (1,) * count + data.shape[axis:], data.dtype)
 
@@ -131,19 +137,18 @@ def _reverse(types: Sequence[Type], attrs: Attrs) -> TensorType:
 def _reverse_sequence(types: Sequence[Type], attrs: Attrs) -> TensorType:
     data, lengths = tensor(types), tensor(types, 1, rank=1)
     if not lengths.dtype.startswith("int"):
-        raise RelationError(f"seq_lengths must be signed integers, found {type_text(lengths)}", 1)
+        raise RelationError("seq_lengths must be signed integers, found {lengths}", 1, lengths=lengths)
     axis_of(attrs, data.shape, "seq_axis")
     batch = data.shape[axis_of(attrs, data.shape, "batch_axis")]
     if same_dim(lengths.shape[0], batch) is False:
-        raise RelationError(
-            f"seq_lengths must be as long as the batch axis, found {type_text(lengths)}", 1, 0
-        )
+        message = "seq_lengths must be as long as the batch axis, found {lengths}"
+        raise RelationError(message, 1, 0, attr="batch_axis", lengths=lengths)
     return data
 
 
 def _layout_transform(types: Sequence[Type], attrs: Attrs) -> TensorType:
     data = tensor(types)
-    source, target = parse_layout(attrs["src_layout"]), parse_layout(attrs["dst_layout"])
+    source, target = (parse_layout(attrs[name], name) for name in ("src_layout", "dst_layout"))
     return TensorType(convert_shape(data.shape, source, target), data.dtype)
 
 
@@ -163,13 +168,14 @@ def _sliding_window(types: Sequence[Type], attrs: Attrs) -> TensorType:
     data = tensor(types)
     axis = cast(int, attrs["axis"])
     if not 0 <= axis < len(data.shape):
-        raise RelationError(f"axis {axis} is out of range [0, {len(data.shape)})", 0)
+        raise RelationError(f"axis {axis} is out of range [0, {len(data.shape)})", 0, attr="axis")
     window, strides = ints(attrs, "window_shape"), ints(attrs, "strides")
     over = data.shape[axis : axis + len(window)]
     if len(window) > len(over) or len(window) > len(strides):
-        raise RelationError(f"window_shape has {len(window)} elements, more than axes or strides")
+        message = f"window_shape has {len(window)} elements, more than axes or strides"
+        raise RelationError(message, attr=("window_shape", "strides"))
     if any(step == 0 for step in strides):
-        raise RelationError("strides must not be 0")
+        raise RelationError("strides must not be 0", attr="strides")
     counts: Shape = tuple(
         ceil_divide(add(size, 1 - width), step) if not is_unknown(size) else ANY
         for size, width, step in zip(over, window, strides[: len(window)], strict=True)
@@ -182,9 +188,11 @@ def _check_sliding_window(types: Sequence[Type], attrs: Attrs) -> None:
     over = data.shape[normalize_axis(cast(int, attrs["axis"]), len(data.shape)) :]
     window, strides = ints(attrs, "window_shape", len(over)), ints(attrs, "strides", len(over))
     if any(size < 1 for size in (*window, *strides)):
-        raise RelationError("window_shape and strides must be positive")
+        wrong = "window_shape" if min(window, default=1) < 1 else "strides"
+        raise RelationError("window_shape and strides must be positive", attr=wrong)
     if any(isinstance(size, int) and size < width for size, width in zip(over, window, strict=True)):
-        raise RelationError(f"the window {list(window)} is larger than {type_text(data)}", 0)
+        message = "the window {window} is larger than {data}"
+        raise RelationError(message, 0, attr="window_shape", window=list(window), data=data)
 
 
 def _shape_of(types: Sequence[Type], attrs: Attrs) -> TensorType:

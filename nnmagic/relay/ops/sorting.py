@@ -52,7 +52,8 @@ def _check_searchsorted(types: Sequence[Type], attrs: Attrs) -> None:
     if not tensor(types).shape:
         raise RelationError("expected a tensor of rank 1 or more, found a scalar", 0)
     if attrs["dtype"] not in {"int32", "int64"}:
-        raise RelationError(f"dtype must be int32 or int64, not {attrs['dtype']!r}")
+        message = "dtype must be {allowed:dtype or}, not {dtype!r}"
+        raise RelationError(message, attr="dtype", allowed=("int32", "int64"), dtype=attrs["dtype"])
 
 
 def _unique(types: Sequence[Type], attrs: Attrs) -> TupleType:

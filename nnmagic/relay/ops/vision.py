@@ -64,7 +64,7 @@ def _regions(types: Sequence[Type], attrs: Attrs) -> TensorType:
     data, regions = tensor(types, 0, rank=4), tensor(types, 1, rank=2)
     layout, plain = image_layout(attrs, "HW")
     if layout.name not in {"NCHW", "NHWC"}:
-        raise RelationError(f"the layout must be NCHW or NHWC, not {layout.name!r}")
+        raise RelationError(f"the layout must be NCHW or NHWC, not {layout.name!r}", attr="layout")
     channels = convert_shape(data.shape, layout, plain)[1]
     result: Shape = (regions.shape[0], channels, *dims(attrs, "pooled_size", 2))
     return TensorType(convert_shape(result, plain, layout), data.dtype)
@@ -74,7 +74,7 @@ def _yolo_reorg(types: Sequence[Type], attrs: Attrs) -> TensorType:
     batch, channels, *image = (data := tensor(types, rank=4)).shape
     stride = cast(int, attrs["stride"])
     if stride < 1:
-        raise RelationError(f"stride must be positive, it is {stride}")
+        raise RelationError(f"stride must be positive, it is {stride}", attr="stride")
     smaller = tuple(floor_divide(dim, stride) for dim in image)
     return TensorType((batch, multiply(channels, stride * stride), *smaller), data.dtype)
 
@@ -99,9 +99,11 @@ def _has_columns(*names: str) -> Check:
 
     def check(types: Sequence[Type], attrs: Attrs) -> None:
         width = sizes(types)[0][-1]
-        last = max(cast(int, attrs[name]) + (3 if name == "coord_start" else 0) for name in names)
-        if last >= width:
-            raise RelationError(f"the data has {width} columns, and column {last} is needed")
+        columns = {name: cast(int, attrs[name]) + (3 if name == "coord_start" else 0) for name in names}
+        attr = max(columns, key=columns.__getitem__)
+        if columns[attr] >= width:
+            message = f"the data has {width} columns, and column {columns[attr]} is needed"
+            raise RelationError(message, 0, attr=attr)
 
     return check
 
@@ -110,7 +112,7 @@ def _match_counts(types: Sequence[Type], _attrs: Attrs) -> None:
     """Require a count for each element of the batch and an index for each box."""
     data, counts, indices, *_ = sizes(types)
     if counts != data[:1] or indices != data[:2]:
-        raise RelationError(f"data of shape {data} has counts of {data[:1]} and indices of {data[:2]}")
+        raise RelationError(f"data of shape {data} has counts of {data[:1]} and indices of {data[:2]}", 1, 2)
 
 
 def _divide_blocks(types: Sequence[Type], attrs: Attrs) -> None:
@@ -118,7 +120,9 @@ def _divide_blocks(types: Sequence[Type], attrs: Attrs) -> None:
     stride, (_, channels, height, width) = cast(int, attrs["stride"]), sizes(types)[0]
     if channels % stride**2 or height % stride or width % stride:
         raise RelationError(
-            f"{channels} channels of {height} x {width} cannot be divided into blocks of {stride} x {stride}"
+            f"{channels} channels of {height} x {width} cannot be divided into blocks of {stride} x {stride}",
+            0,
+            attr="stride",
         )
 
 
@@ -168,7 +172,7 @@ declare(
     "vision.multibox_prior",
     "data",
     _multibox_prior,
-    "Anchor boxes at each place of a feature map.",
+    "Anchor boxes at each position of a feature map.",
     Attr("sizes", array(NUMBER), (1.0,)),
     Attr("ratios", array(NUMBER), (1.0,)),
     Attr("steps", array(NUMBER), (-1.0, -1.0)),
@@ -182,7 +186,7 @@ declare(
     "vision.roi_align",
     "data rois",
     _regions,
-    "Regions of images sampled at pooled_size places by bilinear interpolation.",
+    "Regions of images sampled at pooled_size positions by bilinear interpolation.",
     *_REGION,
     Attr("sample_ratio", INT, -1),
     Attr("layout", STR, "NCHW"),
@@ -208,7 +212,7 @@ declare(
     "vision.yolo_reorg",
     "data",
     _yolo_reorg,
-    "Blocks of stride by stride places moved into the channels.",
+    "Blocks of stride by stride positions moved into the channels.",
     Attr("stride", INTEGER, 1, call_default=REQUIRED),
     attrs_key="YoloReorgAttrs",
     family="vision",

@@ -18,6 +18,8 @@ from nnmagic.relay.passes.constants import fold_constants
 from nnmagic.relay.passes.control_flow import partial_unroll, simplify_control_flow
 from nnmagic.relay.passes.dead_code import dead_code_elimination, remove_unused_functions
 from nnmagic.relay.passes.inlining import inline
+from nnmagic.relay.passes.lambda_lifting import lift_local_functions
+from nnmagic.relay.passes.loop_invariants import hoist_loop_invariants
 from nnmagic.relay.passes.normal_forms import to_a_normal_form, to_graph_normal_form
 from nnmagic.relay.passes.numpy_evaluator import evaluate_with_numpy
 from nnmagic.relay.passes.partial_evaluation import Evaluator
@@ -33,8 +35,10 @@ __all__ = [
     "evaluate_with_numpy",
     "fold_batch_norm",
     "fold_constants",
+    "hoist_loop_invariants",
     "inline",
     "inline_closures",
+    "lift_local_functions",
     "partial_unroll",
     "remove_unused_functions",
     "simplify_control_flow",

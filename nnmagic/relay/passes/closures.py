@@ -27,7 +27,7 @@ def inline_closures(module: Module, *, max_nodes: int = 100_000) -> Module:
 
 
 def _with_closures_inlined(function: Function, max_nodes: int) -> Function:
-    chosen = set(_called_functions(function))
+    chosen = set(_find_inlinable_functions(function))
     if not chosen or is_opaque(function):
         return function
     size = sum(1 for _ in post_order(function))
@@ -56,7 +56,7 @@ def _with_closures_inlined(function: Function, max_nodes: int) -> Function:
     return new
 
 
-def _called_functions(function: Function) -> Iterator[Expr]:
+def _find_inlinable_functions(function: Function) -> Iterator[Expr]:
     """Return what is called wherever it is used, but not by itself.
 
     These are variables of local functions, and function literals that several calls share.

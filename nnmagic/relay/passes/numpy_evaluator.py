@@ -134,14 +134,14 @@ def _integer_division(function: Callable[[Array, Array], Array], *, floats: bool
     return rule
 
 
-def _truncated_quotient(left: Array, right: Array) -> Array:
+def _trunc_divide(left: Array, right: Array) -> Array:
     quotient = left // right
     inexact = (quotient * right != left) & ((left < 0) != (right < 0))
     return cast("Array", quotient + inexact.astype(quotient.dtype))
 
 
-def _truncated_remainder(left: Array, right: Array) -> Array:
-    return cast("Array", left - _truncated_quotient(left, right) * right)
+def _trunc_mod(left: Array, right: Array) -> Array:
+    return cast("Array", left - _trunc_divide(left, right) * right)
 
 
 def _extreme(is_better: Callable[[Array, Array], Array]) -> Rule:
@@ -206,7 +206,7 @@ def _arange(arrays: Sequence[Array], _attrs: Attrs, _type: TensorType) -> Array 
     return np.arange(*(array.item() for array in arrays)) if _are(arrays, "int") else None
 
 
-def _reshaped(arrays: Sequence[Array], _attrs: Attrs, type_: TensorType) -> Array:
+def _reshape(arrays: Sequence[Array], _attrs: Attrs, type_: TensorType) -> Array:
     return arrays[0].reshape(cast("tuple[int, ...]", type_.shape))
 
 
@@ -226,7 +226,7 @@ def _stack(arrays: Sequence[Array], attrs: Attrs, _type: TensorType) -> Array:
     return np.stack(arrays, axis=cast(int, attrs["axis"]))
 
 
-def _filled(value: int) -> Rule:
+def _fill(value: int) -> Rule:
     return lambda arrays, _attrs, _type: np.full_like(arrays[0], value)
 
 
@@ -291,11 +291,11 @@ def _extreme_along(function: Callable[..., Array]) -> Rule:
     """Return the largest or smallest element; of floats only without NaN and zeros of either sign."""
     rule = _reduction(function, "number", of_none=False)
 
-    def checked(arrays: Sequence[Array], attrs: Attrs, type_: TensorType) -> Array | None:
+    def check_and_reduce(arrays: Sequence[Array], attrs: Attrs, type_: TensorType) -> Array | None:
         is_open = arrays[0].dtype.kind == "f" and not bool((np.abs(arrays[0]) > 0).all())
         return None if is_open else rule(arrays, attrs, type_)
 
-    return checked
+    return check_and_reduce
 
 
 def _axes(attrs: Attrs, rank: int) -> tuple[int, ...]:
@@ -321,11 +321,11 @@ _RULES: dict[str, Rule] = {
     "add": _elementwise(np.add, "number"),
     "subtract": _elementwise(np.subtract, "number"),
     "multiply": _elementwise(np.multiply, "number"),
-    "divide": _integer_division(_truncated_quotient, floats=True),
-    "trunc_divide": _integer_division(_truncated_quotient),
+    "divide": _integer_division(_trunc_divide, floats=True),
+    "trunc_divide": _integer_division(_trunc_divide),
     "floor_divide": _integer_division(np.floor_divide),
-    "mod": _integer_division(_truncated_remainder),
-    "trunc_mod": _integer_division(_truncated_remainder),
+    "mod": _integer_division(_trunc_mod),
+    "trunc_mod": _integer_division(_trunc_mod),
     "floor_mod": _integer_division(np.mod),
     "maximum": _extreme(np.greater),
     "minimum": _extreme(np.less),
@@ -357,11 +357,11 @@ _RULES: dict[str, Rule] = {
     "cast": _cast,
     "cast_like": _cast,
     "where": _where,
-    "reshape": _reshaped,
-    "reshape_like": _reshaped,
-    "squeeze": _reshaped,
-    "expand_dims": _reshaped,
-    "nn.batch_flatten": _reshaped,
+    "reshape": _reshape,
+    "reshape_like": _reshape,
+    "squeeze": _reshape,
+    "expand_dims": _reshape,
+    "nn.batch_flatten": _reshape,
     "broadcast_to": _broadcast,
     "broadcast_to_like": _broadcast,
     "full": _broadcast,
@@ -369,8 +369,8 @@ _RULES: dict[str, Rule] = {
     "transpose": _transpose,
     "concatenate": _concatenate,
     "stack": _stack,
-    "zeros_like": _filled(0),
-    "ones_like": _filled(1),
+    "zeros_like": _fill(0),
+    "ones_like": _fill(1),
     "take": _take,
     "strided_slice": _strided_slice,
     "sum": _reduction(np.sum, "int"),

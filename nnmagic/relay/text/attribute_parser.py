@@ -78,7 +78,7 @@ def _value(cursor: TokenCursor, metadata: Metadata, depth: int) -> object:
             inner = _value(cursor, metadata, depth + 1)
             cursor.expect(")")
             return inner
-    return cursor.unexpected("an attribute's value (a number, a string, True, False, None or a list)")
+    return cursor.fail_expecting("an attribute's value (a number, a string, True, False, None or a list)")
 
 
 def complete(cursor: TokenCursor, operator: Operator, given: GivenAttrs, call: Span) -> Attrs:

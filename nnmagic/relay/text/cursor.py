@@ -79,13 +79,13 @@ class TokenCursor:
     def expect(self, symbol: str, *, hint: str | None = None) -> Token:
         """Step over a symbol that must be next."""
         if not self.at(symbol):
-            self.unexpected(f"`{symbol}`", hint=hint)
+            self.fail_expecting(f"`{symbol}`", hint=hint)
         return self.advance()
 
     def expect_kind(self, kind: Kind, *, hint: str | None = None) -> Token:
         """Step over a token of a kind that must be next."""
         if self.current.kind != kind:
-            self.unexpected(_KIND_WORDS[kind], hint=hint)
+            self.fail_expecting(_KIND_WORDS[kind], hint=hint)
         return self.advance()
 
     def parse_list(self, opening: str, closing: str, item: Callable[[], T]) -> list[T]:
@@ -113,7 +113,7 @@ class TokenCursor:
         """Return the span of a stretch of the text."""
         return self._spans.span(start, end)
 
-    def unexpected(self, wanted: str, *, hint: str | None = None) -> NoReturn:
+    def fail_expecting(self, wanted: str, *, hint: str | None = None) -> NoReturn:
         """Fail at the current token because it is not ``wanted``."""
         token = self.current
         if token.kind == "error":

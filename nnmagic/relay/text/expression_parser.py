@@ -300,7 +300,7 @@ class ExpressionParser:
                 return (yield word(self)) if word else self._name()
         if self.cursor.at("("):
             return (yield self._parentheses())
-        self.cursor.unexpected("an expression")
+        self.cursor.fail_expecting("an expression")
 
     def _variable(self, token: Token) -> Expr:
         if token.kind == "graph":
@@ -376,7 +376,7 @@ class ExpressionParser:
         self.cursor.expect(")")
         then = yield self.block()
         if not self.cursor.at_word("else"):
-            self.cursor.unexpected("`else`", hint="an `if` has a value, so it needs both branches")
+            self.cursor.fail_expecting("`else`", hint="an `if` has a value, so it needs both branches")
         self.cursor.advance()
         other = yield self.block()
         return If(cond, then, other, span=self.cursor.span_from(first))
@@ -477,7 +477,7 @@ class ExpressionParser:
         self._report(ParseError(Diagnostic(message, span, hint)))
 
     def _report(self, failure: ParseError) -> None:
-        if len(self.diagnostics.found) >= MAX_ERRORS:
+        if len(self.diagnostics.errors) >= MAX_ERRORS:
             raise failure
         self.diagnostics.add(failure.diagnostic)
 

@@ -119,11 +119,11 @@ class TextSpans:
 
     def span(self, start: int, end: int) -> Span:
         """Return the span of ``text[start:end]``."""
-        line, column = self._place(start)
-        end_line, end_column = self._place(end)
+        line, column = self._line_and_column(start)
+        end_line, end_column = self._line_and_column(end)
         return Span(self._source.filename, line, column, end_line, end_column, self._source)
 
-    def _place(self, offset: int) -> tuple[int, int]:
+    def _line_and_column(self, offset: int) -> tuple[int, int]:
         index = bisect_right(self._line_starts, offset) - 1
         line = self._source.first_line + index
         return line, offset - self._line_starts[index] + 1 + self._source.indent

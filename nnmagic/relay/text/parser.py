@@ -68,7 +68,7 @@ class _ModuleParser:
         self.read_metadata()
         self.declare_types()
         while (
-            self.cursor.current.kind not in ("end", "metadata") and len(self.diagnostics.found) < MAX_ERRORS
+            self.cursor.current.kind not in ("end", "metadata") and len(self.diagnostics.errors) < MAX_ERRORS
         ):
             self.definition()
         self.check_globals()
@@ -81,7 +81,7 @@ class _ModuleParser:
         try:
             expr = run(parser.body())
             if self.cursor.current.kind not in ("end", "metadata"):
-                self.cursor.unexpected("the end of the text")
+                self.cursor.fail_expecting("the end of the text")
         except ParseError as failure:
             self.diagnostics.add(failure.diagnostic)
         self.diagnostics.raise_if_any(RelayError)
@@ -91,7 +91,7 @@ class _ModuleParser:
         token = self.cursor.current
         line = f'#[version = "{VERSION}"]'
         if token.kind != "version":
-            self.cursor.unexpected("the version line", hint=f"the text of a module begins with `{line}`")
+            self.cursor.fail_expecting("the version line", hint=f"the text of a module begins with `{line}`")
         if token.text != VERSION:
             self.cursor.fail(f"invalid version `{clip(token.text)}`", token, hint=f"this is `{line}`")
         self.cursor.advance()
@@ -187,7 +187,7 @@ class _ModuleParser:
     def function_definition(self) -> None:
         first = self.cursor.current
         if not self.cursor.at_word("def"):
-            self.cursor.unexpected("a definition (`def @f` or `type T`)")
+            self.cursor.fail_expecting("a definition (`def @f` or `type T`)")
         self.cursor.advance()
         hint = f"write `@{self.cursor.current.text}`" if self.cursor.current.kind == "name" else None
         name = self.cursor.expect_kind("global", hint=hint).text[1:]

@@ -37,7 +37,7 @@ def parse_pattern(
     if cursor.at("("):
         return PatternTuple(patterns())
     if token.kind != "name":
-        cursor.unexpected("a pattern")
+        cursor.fail_expecting("a pattern")
     constructor = constructors.get(token.text)
     if constructor is None:
         hint = did_you_mean(token.text, constructors) or f"a variable is written `%{clip(token.text)}`"

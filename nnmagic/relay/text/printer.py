@@ -176,7 +176,7 @@ class _Printer:
             elif (text := self.simple_text(expr)) is not None:
                 self.texts[expr] = text
             else:
-                self.texts[expr] = yield self.scoped_text(expr)
+                self.texts[expr] = yield self.format_scoped(expr)
         return self.texts[root]
 
     def type_comment(self, expr: Expr) -> str:
@@ -220,9 +220,9 @@ class _Printer:
         name = call.op.name if isinstance(call.op, OpRef) else ""
         if call.attrs and self.attrs_in_metadata and name in METADATA_ATTRS:
             return [self.metadata.attrs_reference(METADATA_ATTRS[name], call.attrs)]
-        return [self.attr(key, value) for key, value in printed_attrs(call).items()]
+        return [self.attr(key, value) for key, value in non_default_attrs(call).items()]
 
-    def scoped_text(self, expr: Expr) -> Steps[str]:
+    def format_scoped(self, expr: Expr) -> Steps[str]:
         """Return the text of an expression that opens scopes, or that no dataflow goes through."""
         match expr:
             case Function():
@@ -324,7 +324,7 @@ class _Printer:
         return f"{name}={attr_text(value, self.metadata.reference, exact=self.exact)}"
 
 
-def printed_attrs(call: Call) -> Attrs:
+def non_default_attrs(call: Call) -> Attrs:
     """Return the attributes of a call that its text shows: those that differ from the declared defaults."""
     name = call.op.name if isinstance(call.op, OpRef) else ""
     declared = {attr.name: attr for attr in OPERATORS[name].attrs} if name in OPERATORS else {}

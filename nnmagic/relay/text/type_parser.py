@@ -105,7 +105,7 @@ class TypeParser:
         if self._depth >= MAX_NESTING:
             self.cursor.fail(f"types are nested more than {MAX_NESTING} deep", self.cursor.current)
         self._depth += 1
-        type_ = self._tuple() if self.cursor.at("(") else self._named()
+        type_ = self._tuple() if self.cursor.at("(") else self._type_by_name()
         self._depth -= 1
         return type_
 
@@ -113,10 +113,10 @@ class TypeParser:
         """Parse ``(A, B)``; ``(A)`` is a tuple, too."""
         return TupleType(tuple(self.cursor.parse_list("(", ")", self.type)))
 
-    def _named(self) -> Type:
+    def _type_by_name(self) -> Type:
         token = self.cursor.current
         if token.kind != "name":
-            self.cursor.unexpected("a type")
+            self.cursor.fail_expecting("a type")
         if token.text == "meta" and self.cursor.ahead().text == "[":
             return self._incomplete(token)
         self.cursor.advance()
@@ -163,7 +163,7 @@ class TypeParser:
                 self.cursor.fail(f"a dimension must be a {VAR_KEY}", self.cursor.span_from(token))
             return dim
         if token.kind != "number":
-            self.cursor.unexpected("a dimension (a number or `?`)")
+            self.cursor.fail_expecting("a dimension (a number or `?`)")
         self.cursor.advance()
         try:
             value = read_number(token.text).attr_value()

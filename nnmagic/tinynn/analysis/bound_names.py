@@ -55,22 +55,22 @@ def names_bound(node: ast.Node) -> list[str]:
     return []
 
 
-def assigned_names(node: object) -> dict[str, None]:
+def find_assigned_names(node: object) -> dict[str, None]:
     """Return the names that a piece of a function binds, in source order; nested functions keep theirs."""
     return dict.fromkeys(name for part in walk(node, into_functions=False) for name in names_bound(part))
 
 
-def reassigned_names(node: object, given: Iterable[str] = ()) -> frozenset[str]:
+def find_reassigned_names(node: object, given: Iterable[str] = ()) -> frozenset[str]:
     """Return the names that are bound more than once, or in a loop; ``given``: those bound before it."""
     bound = Counter(list(given))
     for part in walk(node, into_functions=False):
         bound.update(names_bound(part))
         if isinstance(part, tree.For | tree.While):
-            bound.update(assigned_names(part).keys())
+            bound.update(find_assigned_names(part).keys())
     return frozenset(name for name, times in bound.items() if times > 1)
 
 
-def mentioned_names(node: object) -> frozenset[str]:
+def find_mentioned_names(node: object) -> frozenset[str]:
     """Return every name that a piece of a function mentions, including nested functions."""
     return frozenset(part.id.name for part in walk(node) if isinstance(part, ast.Var))
 

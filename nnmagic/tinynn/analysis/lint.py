@@ -27,24 +27,24 @@ def lint(cell: tree.CellNode, to_span: ToSpan) -> list[Diagnostic]:
             if isinstance(part, ast.Block) and id(part) not in dead:
                 warnings += _unreachable(part.stmts, to_span, dead)
         for function in [definition, *(part for part in parts if isinstance(part, tree.DefinitionNode))]:
-            warnings += _unused(function, to_span, dead)
+            warnings += _find_unused(function, to_span, dead)
     return sorted(warnings, key=lambda each: (each.span.line, each.span.column) if each.span else (0, 0))
 
 
 # -- unused variables ----------------------------------------------------------------------------------
 
 
-def _unused(function: tree.DefinitionNode, to_span: ToSpan, dead: set[int]) -> Iterator[Diagnostic]:
+def _find_unused(function: tree.DefinitionNode, to_span: ToSpan, dead: set[int]) -> Iterator[Diagnostic]:
     """Yield a warning for each variable that neither its function nor a nested one reads."""
     parts = list(walk(function.body))
     targets = {
-        id(target) for part in parts for target in (*_assigned_variables(part), *_exempt_variables(part))
+        id(target) for part in parts for target in (*_assignment_targets(part), *_exempt_variables(part))
     }
     quiet = {part.id.name for part in parts if isinstance(part, ast.Var) and id(part) not in targets}
     quiet.update(target.id.name for part in parts for target in _exempt_variables(part))
     quiet.update(part.name for part in parts if isinstance(part, tree.CapturePattern) and part.name)
     for part in walk(function.body, into_functions=False):
-        for target in _assigned_variables(part):
+        for target in _assignment_targets(part):
             name = target.id.name
             if name in quiet or name.startswith("_") or id(target) in dead:
                 continue
@@ -54,7 +54,7 @@ def _unused(function: tree.DefinitionNode, to_span: ToSpan, dead: set[int]) -> I
             yield Diagnostic(message, to_span(target.span), hint, severity="warning")
 
 
-def _assigned_variables(node: ast.Node) -> Iterator[ast.Var]:
+def _assignment_targets(node: ast.Node) -> Iterator[ast.Var]:
     """Yield the variables that an assignment binds to its whole value."""
     match node:
         case ast.Assign(lhs=targets) | tree.Unpack(targets=targets):

@@ -16,6 +16,7 @@ from nnmagic.tinynn.builtins.nn.images import IMAGES
 from nnmagic.tinynn.builtins.nn.losses import LOSSES
 from nnmagic.tinynn.builtins.nn.normalization import NORMALIZATION
 from nnmagic.tinynn.builtins.nn.pooling import POOLING
+from nnmagic.tinynn.builtins.nn.recurrent import RECURRENT
 from nnmagic.tinynn.builtins.numpy.creation import CREATION
 from nnmagic.tinynn.builtins.numpy.differences import DIFFERENCES
 from nnmagic.tinynn.builtins.numpy.elementwise import ELEMENTWISE
@@ -26,7 +27,7 @@ from nnmagic.tinynn.builtins.numpy.products import PRODUCTS
 from nnmagic.tinynn.builtins.numpy.reductions import REDUCTIONS
 from nnmagic.tinynn.builtins.numpy.shapes import SHAPES
 from nnmagic.tinynn.builtins.numpy.statistics import STATISTICS
-from nnmagic.tinynn.builtins.python_names import PYTHON, PYTHON_ONLY, PYTHON_TYPES
+from nnmagic.tinynn.builtins.python_names import PYTHON, PYTHON_ONLY, PYTHON_TYPES, add_up_items
 from nnmagic.tinynn.calls.argument_binding import Builtin
 from nnmagic.tinynn.types.annotations import DTYPES, DType
 
@@ -36,7 +37,7 @@ _NUMPY_ROWS = (
     *(*MATHEMATICS, *ELEMENTWISE, *REDUCTIONS, *STATISTICS, *SHAPES, *JOINING),
     *(*CREATION, *INDEXING, *DIFFERENCES, *PRODUCTS),
 )
-_LAYERS = (*CONVOLUTIONS, *POOLING, *NORMALIZATION, *IMAGES, *ATTENTION)
+_LAYERS = (*CONVOLUTIONS, *POOLING, *NORMALIZATION, *IMAGES, *ATTENTION, *RECURRENT)
 _NEURAL_ROWS = (*ACTIVATIONS, *_LAYERS, *LOSSES)
 
 
@@ -51,6 +52,7 @@ def _table(*rows: Builtin) -> dict[str, Builtin]:
 
 #: Free functions, by the bare name; an operator's whole name (``nn.conv2d``) always means the operator alone.
 BUILTINS: dict[str, Builtin] = _table(*_NUMPY_ROWS, *_NEURAL_ROWS, *PYTHON)
+BUILTINS["sum"] = add_up_items(BUILTINS["sum"])  # a notebook's np.sum stays NumPy's
 
 
 def _method(name: str, signature: str) -> Builtin:
@@ -91,7 +93,7 @@ IN_PLACE: dict[str, str] = {
 for _name in IN_PLACE:
     METHODS.pop(_name, None)
 
-_NUMPY = {row.name: row for row in _NUMPY_ROWS if row.numpy is not None or row.refused}
+_NUMPY = {row.name: row for row in _NUMPY_ROWS if row.numpy is not None or row.is_refused}
 _LINALG = {
     name: BUILTINS[name]
     for name in (

@@ -32,7 +32,7 @@ from nnmagic.tinynn.values.values import (
     RefusalError,
     TupleOf,
     Value,
-    known_value,
+    static_value,
 )
 from nnmagic.tinynn.values.weak_types import adopt_tensor_dtype, both_weak, promote_weak
 
@@ -58,7 +58,7 @@ def as_formula(operand: Operand, span: Span, what: str) -> Formula:
     if is_tensor(value):
         assert isinstance(value, Computed)
         return Formula(value, span)
-    known = known_or_none(value)
+    known = static_value_or_none(value)
     if isinstance(known, bool | int | float):
         return Formula(number_constant(known, natural_dtype(known), operand.span), span)
     if isinstance(known, tuple):
@@ -114,15 +114,15 @@ def _shape(numbers: object) -> tuple[int, ...] | None:
 def constant_array(call: Arguments, parameter: str, dtype: str | None) -> Computed:
     """Return nested tuples of numbers as a constant of a dtype, by default NumPy's."""
     operand = call.given[parameter]
-    known = known_or_none(operand.value)
+    known = static_value_or_none(operand.value)
     assert isinstance(known, tuple)
     return _constant(known, operand, call.name, dtype)
 
 
-def known_or_none(value: Value) -> object:
+def static_value_or_none(value: Value) -> object:
     """Return the Python value of a static value; None for a dynamic one (or for None itself)."""
     try:
-        return known_value(value)
+        return static_value(value)
     except NotStaticError:
         return None
 
@@ -132,11 +132,11 @@ def python_number(value: Value) -> object:
     return value.value if isinstance(value, Known) and is_number(value.value) else None
 
 
-def known_number(call: Arguments, parameter: str, default: bool | int | float) -> bool | int | float:
+def static_number(call: Arguments, parameter: str, default: bool | int | float) -> bool | int | float:
     """Return an argument that must be a number known at compile time and fit a float."""
     if parameter not in call:
         return default
-    value = call.known(parameter)
+    value = call.static(parameter)
     operand = call.given[parameter]
     if isinstance(value, bool | int | float):
         number_constant(value, "float64", operand.span)
@@ -146,13 +146,13 @@ def known_number(call: Arguments, parameter: str, default: bool | int | float) -
     )
 
 
-def known_int(call: Arguments, parameter: str, default: int | None = None) -> int:
+def static_int(call: Arguments, parameter: str, default: int | None = None) -> int:
     """Return an argument that must be an int known at compile time."""
     if parameter not in call:
         if default is None:
             raise RefusalError(f"{call.name}: missing argument `{parameter}`", call.span)
         return default
-    value = call.known(parameter)
+    value = call.static(parameter)
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     operand = call.given[parameter]
@@ -164,7 +164,7 @@ def known_int(call: Arguments, parameter: str, default: int | None = None) -> in
 
 def flag(call: Arguments, parameter: str, default: bool = False) -> bool:
     """Return an argument that must be True or False."""
-    value = call.known(parameter, default)
+    value = call.static(parameter, default)
     if isinstance(value, bool):
         return value
     if value is None:
@@ -177,7 +177,7 @@ def flag(call: Arguments, parameter: str, default: bool = False) -> bool:
 
 def choice_argument(call: Arguments, parameter: str, choices: Sequence[str], default: str) -> str:
     """Return an argument that must be one of the given strings."""
-    value = call.known(parameter) if parameter in call else default
+    value = call.static(parameter) if parameter in call else default
     if isinstance(value, str) and value in choices:
         return value
     operand = call.given[parameter]
@@ -221,7 +221,7 @@ def pair(call: Arguments, left: str, right: str) -> tuple[Formula, Formula]:
 def _tensor_or_number(call: Arguments, parameter: str) -> Operand:
     """Return an operand of arithmetic; nested tuples of numbers become tensors."""
     operand = as_number(call.given[parameter])
-    if isinstance(known_or_none(operand.value), tuple):
+    if isinstance(static_value_or_none(operand.value), tuple):
         tensor = as_formula(operand, call.span, f"{call.name}: `{parameter}`")
         return Operand(tensor.value, operand.span)
     return operand
@@ -261,7 +261,7 @@ def unify_dtypes(call: Arguments, operands: Sequence[Operand]) -> list[Formula]:
         )
     results = []
     for operand in operands:
-        value = known_or_none(operand.value)
+        value = static_value_or_none(operand.value)
         if dtypes and is_number(value):
             assert isinstance(value, bool | int | float)
             results.append(Formula(number_constant(value, dtypes[0], operand.span), call.span))
@@ -276,7 +276,7 @@ def unify_dtypes(call: Arguments, operands: Sequence[Operand]) -> list[Formula]:
 
 def one_axis(call: Arguments, parameter: str, rank: int, default: int | None = None) -> int:
     """Return an argument that is an axis, normalized to be non-negative."""
-    return normalize_axis(call, parameter, known_int(call, parameter, default), rank)
+    return normalize_axis(call, parameter, static_int(call, parameter, default), rank)
 
 
 def normalize_axis(call: Arguments, parameter: str, axis: object, rank: int) -> int:
@@ -296,7 +296,7 @@ def axes(call: Arguments, rank: int, parameter: str = "axis") -> tuple[int, ...]
     """Return non-negative, distinct axes, or None for all axes."""
     if parameter not in call:
         return None
-    given = call.known(parameter)
+    given = call.static(parameter)
     listed = given if isinstance(given, tuple) else (given,)
     normalized = tuple(normalize_axis(call, parameter, axis, rank) for axis in listed)
     if len(set(normalized)) != len(normalized):
@@ -328,7 +328,7 @@ def _numpy_dtype(text: str) -> str | None:
 
 def dtype_of_operand(operand: Operand, function: str) -> str:
     """Return the name of the dtype that an operand stands for."""
-    value = known_or_none(operand.value)
+    value = static_value_or_none(operand.value)
     dtype = value if isinstance(value, DType) else dtype_named(value) if isinstance(value, str) else None
     if dtype is None and isinstance(operand.value, BuiltinName):
         python = {"bool": "bool", "int": "int64", "float": "float64"}
@@ -347,7 +347,7 @@ def dtype_of_operand(operand: Operand, function: str) -> str:
 def shape_argument(call: Arguments, parameter: str) -> tuple[Dim, ...]:
     """Return a shape that is given as an int, or a tuple of ints and named dimensions."""
     operand = call.given[parameter]
-    known = call.known(parameter)
+    known = call.static(parameter)
     dims = known if isinstance(known, tuple) else (known,)
     shape: list[Dim] = []
     for dim in dims:

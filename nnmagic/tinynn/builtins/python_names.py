@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
-from nnmagic.tinynn.builtins.argument_checks import known_or_none
+from dataclasses import replace
+from functools import reduce
+
+from nnmagic.relay.signatures import dtype_short_name
+from nnmagic.tinynn.builtins.argument_checks import static_value_or_none
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.operators.arithmetic import NAMED, binary
 from nnmagic.tinynn.syntax.unsupported_syntax import NO_STRINGS
-from nnmagic.tinynn.values.descriptions import describe
+from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.operator_calls import cast, is_tensor, tensor_type
+from nnmagic.tinynn.values.operator_restrictions import wider_dtype
 from nnmagic.tinynn.values.symbolic_sizes import as_number, size_along
-from nnmagic.tinynn.values.values import Computed, DictOf, Dimension, Known, RefusalError, TupleOf, Value
+from nnmagic.tinynn.values.values import (
+    Computed,
+    DictOf,
+    Dimension,
+    Known,
+    Operand,
+    RefusalError,
+    TupleOf,
+    Value,
+)
 
 
 def _length(call: Arguments) -> Value:
     value = call.given["x"].value
     if isinstance(value, TupleOf | DictOf):
         return Known(len(value.items))
-    if isinstance(known_or_none(value), str):
-        return Known(len(str(known_or_none(value))))
+    if isinstance(static_value_or_none(value), str):
+        return Known(len(str(static_value_or_none(value))))
     if is_tensor(value) and call.type("x").shape:
         return size_along(call.tensor("x"), 0, call.span)
     raise RefusalError(f"{describe(value)} has no len()", call.given["x"].span)
@@ -31,7 +46,7 @@ def _number(name: str, dtype: str, kind: type[int | float | bool]) -> Builtin:
         if name == "int" and isinstance(operand.value, Dimension):
             return operand.value
         operand = as_number(operand)
-        known = known_or_none(operand.value)
+        known = static_value_or_none(operand.value)
         if isinstance(known, bool | int | float | str):
             try:
                 return Known(kind(known))
@@ -59,6 +74,42 @@ def _number(name: str, dtype: str, kind: type[int | float | bool]) -> Builtin:
         None,
         method=False,
     )
+
+
+def add_up_items(sum_of_tensor: Builtin) -> Builtin:
+    """Return a ``sum`` that of a list with tensors or dynamic sizes is Python's: ``0 + a + b``."""
+
+    def apply_to(call: Arguments) -> Value:
+        items = call.given["a"]
+        if not isinstance(items.value, TupleOf) or set(call.given) != {"a"} or _is_static(items.value):
+            return sum_of_tensor.apply(call)
+        total: Value = Known(0)
+        try:
+            for item in items.value.items:
+                left, right = Operand(total, items.span), Operand(item, items.span)
+                total = binary(NAMED["add"], "+", left, right, call.span)
+        except RefusalError as refusal:  # its hint and notes would show all items where it means one
+            message = refusal.diagnostic.message
+            raise RefusalError(message, items.span, hint=_same_dtype_hint(items)) from None
+        return total
+
+    return replace(sum_of_tensor, apply=apply_to)
+
+
+def _is_static(value: Value) -> bool:
+    """Return whether a value is a number, or nested tuples of numbers, at compile time."""
+    return all(map(_is_static, value.items)) if isinstance(value, TupleOf) else isinstance(value, Known)
+
+
+def _same_dtype_hint(items: Operand) -> str | None:
+    """Suggest one dtype for items that are tensors of several."""
+    assert isinstance(items.value, TupleOf)
+    operands = [Operand(item, items.span) for item in items.value.items if is_tensor(item)]
+    dtypes = {tensor_type(operand).dtype for operand in operands}
+    if len(operands) < len(items.value.items) or len(dtypes) < 2:
+        return None
+    short = dtype_short_name(reduce(wider_dtype, sorted(dtypes)))
+    return f"convert them first, as in sum([item.astype({short}) for item in {source_text(items.span)}])"
 
 
 PYTHON = (

@@ -13,7 +13,7 @@ from nnmagic.tinynn.builtins.argument_checks import formula
 from nnmagic.tinynn.calls.argument_binding import Arguments
 from nnmagic.tinynn.values.operator_calls import apply, reshape_codes, reshape_to
 from nnmagic.tinynn.values.symbolic_sizes import dynamic_sizes, shape_tensor
-from nnmagic.tinynn.values.values import Computed, Known, NotStaticError, RefusalError, Value, known_value
+from nnmagic.tinynn.values.values import Computed, Known, NotStaticError, RefusalError, Value, static_value
 
 
 def reshape(call: Arguments) -> Value:
@@ -22,7 +22,7 @@ def reshape(call: Arguments) -> Value:
     operand = call.given["newshape"]
     sizes = dynamic_sizes(operand)
     if sizes is None:
-        shape = call.known("newshape")
+        shape = call.static("newshape")
         sizes = [Known(dim) for dim in (shape if isinstance(shape, tuple) else (shape,))]
     wanted = [_check_size(size, operand.span) for size in sizes]
     if wanted.count(-1) > 1:
@@ -39,7 +39,7 @@ def reshape(call: Arguments) -> Value:
 def _check_size(size: Value, span: Span) -> Dim:
     """Return one dimension of a new shape; raise RefusalError if it is no size."""
     try:
-        dim = known_value(size)
+        dim = static_value(size)
     except NotStaticError:
         dim = None
     if isinstance(dim, bool) or not isinstance(dim, int | AnyDim) or (isinstance(dim, int) and dim < -1):

@@ -15,24 +15,17 @@ from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.calls.argument_binding import Arguments
 from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import as_computed, call_operator, whole_numbers
-from nnmagic.tinynn.values.operator_restrictions import dims_differ
+from nnmagic.tinynn.values.operator_restrictions import broadcast_shape
 from nnmagic.tinynn.values.values import Computed, Known, Operand, RefusalError, TupleOf
 
 
 def common_shape(call: Arguments, shapes: Sequence[Sequence[Dim]]) -> tuple[Dim, ...]:
-    """Return the shape that all shapes broadcast to."""
-    rank = max(map(len, shapes))
-    result: list[Dim] = [1] * rank
-    for shape in shapes:
-        for axis, dim in enumerate(shape, rank - len(shape)):
-            if result[axis] == 1:
-                result[axis] = dim
-            elif dim != 1 and dims_differ(result[axis], dim):
-                shown = " and ".join(map(format_shape, shapes))
-                raise RefusalError(f"{call.name}: the shapes {shown} do not broadcast", call.span)
-            elif isinstance(dim, int) and dim != 1:
-                result[axis] = dim
-    return tuple(result)
+    """Return the shape that all shapes broadcast to. Raises RefusalError if they do not."""
+    shape = broadcast_shape(shapes)
+    if shape is None:
+        shown = " and ".join(map(format_shape, shapes))
+        raise RefusalError(f"{call.name}: the shapes {shown} do not broadcast", call.span)
+    return shape
 
 
 def broadcast(data: Formula, shape: Sequence[Dim]) -> Formula:

@@ -17,7 +17,7 @@ from nnmagic.tinynn.values.values import (
     RefusalError,
     TupleOf,
     Value,
-    known_value,
+    static_value,
 )
 from nnmagic.tinynn.values.weak_types import as_weak, is_weak
 
@@ -45,24 +45,24 @@ class Arguments:
         """Return the type of an argument that must be one tensor. Raises RefusalError."""
         return tensor_type(self.given[parameter])
 
-    def known(self, parameter: str, default: object = None) -> object:
+    def static(self, parameter: str, default: object = None) -> object:
         """Return an argument that must be known at compile time. Raises RefusalError."""
         operand = self.given.get(parameter)
-        return default if operand is None else known_argument(self.name, parameter, operand)
+        return default if operand is None else static_argument(self.name, parameter, operand)
 
     def attrs(self, *parameters: str) -> dict[str, object]:
         """Return those of the parameters that were given, as attributes. Raises RefusalError."""
-        return {name: self.known(name) for name in parameters if name in self.given}
+        return {name: self.static(name) for name in parameters if name in self.given}
 
 
-def known_argument(function: str, parameter: str, operand: Operand) -> object:
+def static_argument(function: str, parameter: str, operand: Operand) -> object:
     """Return the value of an argument that must be known at compile time. Raises RefusalError."""
     try:
-        return known_value(operand.value)
+        return static_value(operand.value)
     except NotStaticError:
         if isinstance(operand.value, TupleOf):
             for item in operand.value.items:
-                known_argument(function, parameter, Operand(item, operand.span))
+                static_argument(function, parameter, Operand(item, operand.span))
         hint = None
         if is_tensor(operand.value):
             hint = "it may be a number, a string, a tuple of them, or a name of the notebook that holds one"
@@ -87,7 +87,7 @@ class Builtin:
     in it stand for several. ``aliases``: other
     names that a keyword may have, each as ``dim=axis``; ``data``, which Relay calls the first parameter, is
     one everywhere. ``numpy``: the name of the twin in NumPy, if there is one. ``method``: whether tensors
-    have it as a method, too.
+    have it as a method, too. ``has_loops``: whether its result holds lets, of loops.
     """
 
     name: str
@@ -98,6 +98,7 @@ class Builtin:
     aliases: str = ""
     method: bool = True
     form: str = ""
+    has_loops: bool = False
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -105,13 +106,13 @@ class Builtin:
         return tuple(map(_name, self.signature.replace(" * ", " ").split()))
 
     @property
-    def refused(self) -> bool:
+    def is_refused(self) -> bool:
         """Return whether the function exists only to explain why it is not supported."""
         return self.summary.startswith("Refused")
 
     def call(self, operands: Sequence[Operand], span: Span) -> Value:
         """Bind the arguments and apply the function. Raises RefusalError."""
-        if self.refused:
+        if self.is_refused:
             return self.apply(Arguments(self.name, {}, span))
         before, _, after = self.signature.partition(" * ")
         positional, by_keyword = before.split(), after.split()
@@ -121,7 +122,7 @@ class Builtin:
             operands = _gather(operands, len(positional), rest)
             positional.append(rest)
         names = [_name(word) for word in (*positional, *by_keyword)]
-        given = bind(self.name, names, required, operands, span, self._renamed(names), len(positional))
+        given = bind(self.name, names, required, operands, span, self._aliases_of(names), len(positional))
         for parameter in required:
             if given[parameter].value == Known(None):
                 raise RefusalError(f"{self.name}: `{parameter}` must not be None", given[parameter].span)
@@ -139,7 +140,7 @@ class Builtin:
         numbers = all(is_weak(value) or isinstance(value, Known) or value == TupleOf(()) for value in values)
         return numbers and any(map(is_weak, values)) and self.name not in _MAKING_TENSORS
 
-    def _renamed(self, names: Sequence[str]) -> dict[str, str]:
+    def _aliases_of(self, names: Sequence[str]) -> dict[str, str]:
         others = dict(pair.split("=") for pair in self.aliases.split())
         if names and "data" not in names:
             others.setdefault("data", names[0])

@@ -232,10 +232,10 @@ def _match_dim(
         return
     here = rename_dim(wanted, solved)
     if dims_differ(here, given):
-        places = [
+        solved_by = [
             (name, *dims[name]) for name in sorted({wanted.label or "", *dim_names(wanted)} & set(dims))
         ]
-        notes = [Note(f'here "{name}" is {format_dim(dim)}', span) for name, dim, span in places]
+        notes = [Note(f'here "{name}" is {format_dim(dim)}', span) for name, dim, span in solved_by]
         both = f"{format_dim(here)} and {format_dim(given)}"
         message = f'{function}: the dimension "{wanted.label}" would be {both}'
         raise RefusalError(message, operand.span, notes=notes)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from nnmagic.diagnostics import Span
 from nnmagic.relay.ops.declaration import NONE_GIVEN, Operator
 from nnmagic.relay.signatures import dtype_short_name
-from nnmagic.tinynn.calls.argument_binding import bind, known_argument
+from nnmagic.tinynn.calls.argument_binding import bind, static_argument
 from nnmagic.tinynn.types.annotations import DType, dtype_named
 from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.numbers import is_number, number_constant
@@ -20,7 +20,7 @@ from nnmagic.tinynn.values.values import (
     RefusalError,
     TupleOf,
     Value,
-    known_value,
+    static_value,
 )
 
 # -- operators -----------------------------------------------------------------------------------------
@@ -63,7 +63,7 @@ def call_with_arguments(operator: Operator, operands: Sequence[Operand], span: S
     required = [parameter for parameter in order if _is_required(operator, parameter)]
     given = bind(name, order, required, operands, span, operator.keywords)
     attrs = {
-        parameter: known_argument(name, parameter, operand)
+        parameter: static_argument(name, parameter, operand)
         for parameter, operand in given.items()
         if parameter not in operator.args
     }
@@ -213,7 +213,7 @@ def convert_to_dtype(dtype: str, short: str, operands: Sequence[Operand], span: 
         assert isinstance(value.value, Computed)
         return cast(value.value, dtype, span)
     try:
-        number = known_value(value.value)
+        number = static_value(value.value)
     except NotStaticError:
         number = None
     if not isinstance(number, bool | int | float):

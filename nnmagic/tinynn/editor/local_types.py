@@ -102,7 +102,7 @@ class _TypeObserver:
         value = elaboration.environment.bindings.locals.get(self.name)
         if value is None or statement.span.start_line not in self.lines:
             return
-        shown = _shown(value)
+        shown = _format_type(value)
         if shown is not None:
             (self.tried if elaboration.trials else self.final)[shown] = None
 
@@ -111,7 +111,7 @@ class _TypeObserver:
         return list(self.final or self.tried)
 
 
-def _shown(value: Value, *, inside: bool = False) -> str | None:
+def _format_type(value: Value, *, inside: bool = False) -> str | None:
     """Return the type of a value as text, ``inside`` a tuple's; None if it has an error."""
     match value:
         case Failed() | Unassigned():
@@ -121,7 +121,7 @@ def _shown(value: Value, *, inside: bool = False) -> str | None:
         case Computed(type=type_):
             return format_type(type_)
         case TupleOf(items=items):
-            parts = [_shown(item, inside=True) for item in items]
+            parts = [_format_type(item, inside=True) for item in items]
             shown_items = [part for part in parts if part is not None]
             return f"tuple[{', '.join(shown_items) or '()'}]" if len(shown_items) == len(parts) else None
         case Dimension(dim=dim):

@@ -184,7 +184,7 @@ def symbols() -> Mapping[str, Symbol]:
     result |= {
         name: function_symbol(builtin)
         for name, builtin in {**ITERATION, **BUILTINS}.items()
-        if not builtin.refused
+        if not builtin.is_refused
     }
     result |= {name: _constant_symbol(name, value) for name, value in CONSTANTS.items()}
     result |= {name: Symbol(name, "dtype", f"The dtype {dtype.name}.") for name, dtype in DTYPES.items()}
@@ -210,7 +210,7 @@ def members() -> Mapping[str, Symbol]:
     result |= {
         name: function_symbol(builtin, method=True)
         for name, builtin in METHODS.items()
-        if not builtin.refused
+        if not builtin.is_refused
     }
     for name, operator in OPERATORS.items():
         space, _, last = name.rpartition(".")
@@ -224,7 +224,7 @@ def module_symbols(module: str) -> Mapping[str, Symbol]:
     result = {
         name: function_symbol(builtin)
         for name, builtin in MODULES.get(module, {}).items()
-        if not builtin.refused
+        if not builtin.is_refused
     }
     if module in ("numpy", "jax.numpy"):
         result |= {name: _constant_symbol(name, value) for name, value in CONSTANTS.items()}

@@ -11,7 +11,7 @@ from nnmagic.relay.types import AnyDim, Dim, FuncType, TensorType, TupleType, Ty
 from nnmagic.tinynn.builtins import PYTHON_TYPES
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.syntax import tree
-from nnmagic.tinynn.types.annotations import DType, Tensor, dtype_named, named_dim
+from nnmagic.tinynn.types.annotations import DType, Tensor, dtype_named, parse_named_dim
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.values import (
     BuiltinName,
@@ -25,7 +25,7 @@ from nnmagic.tinynn.values.values import (
     TypeOf,
     Value,
     is_failed,
-    known_value,
+    static_value,
 )
 
 _KNOWN_LATER = 'for a size known at the call, write its name in quotes, as in "n"'
@@ -104,14 +104,14 @@ def _in_brackets(items: Sequence[Operand]) -> str:
 
 def _dim(operand: Operand) -> Dim:
     try:
-        static = known_value(operand.value)
+        static = static_value(operand.value)
     except NotStaticError:
         static = None
     match static:
         case AnyDim():
             return static
         case str():
-            return _named(static, operand.span)
+            return _parse_dimension(static, operand.span)
         case int() if not isinstance(static, bool):
             if 0 <= static < 2**63:
                 return static
@@ -126,10 +126,10 @@ def _dim(operand: Operand) -> Dim:
     raise RefusalError(message, operand.span, hint=later)
 
 
-def _named(text: str, span: Span) -> Dim:
+def _parse_dimension(text: str, span: Span) -> Dim:
     """Return a named dimension, or arithmetic on some. Raises RefusalError."""
     try:
-        dim = named_dim(text)
+        dim = parse_named_dim(text)
     except ValueError:
         hint = 'name the dimension with one word, as in "n", or compute it of names, as in "2*n + 1"'
         try:
@@ -154,7 +154,7 @@ def unknown_dimension(name: str, span: Span, namespace: Mapping[str, object]) ->
     return RefusalError(f"unknown name `{name}`", span, hint=hint)
 
 
-def named_dimensions(written: str, type_: Type) -> Iterator[tuple[str, str]]:
+def find_named_dimensions(written: str, type_: Type) -> Iterator[tuple[str, str]]:
     """Yield the named dimensions of a parameter with how a body writes their sizes: ``x.shape[0]``."""
     match type_:
         case TensorType(shape=shape):
@@ -163,7 +163,7 @@ def named_dimensions(written: str, type_: Type) -> Iterator[tuple[str, str]]:
                     yield dim.label, f"{written}.shape[{axis}]"
         case TupleType(fields=fields):
             for index, part in enumerate(fields):
-                yield from named_dimensions(f"{written}[{index}]", part)
+                yield from find_named_dimensions(f"{written}[{index}]", part)
 
 
 def tuple_annotation(items: Sequence[Operand]) -> Value:

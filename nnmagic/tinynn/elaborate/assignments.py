@@ -7,7 +7,7 @@ from synr import ast
 from nnmagic.tinynn.analysis.bound_names import targets_of
 from nnmagic.tinynn.elaborate.annotation_types import type_or_none
 from nnmagic.tinynn.elaborate.context import Elaboration
-from nnmagic.tinynn.elaborate.conversions import declared_value
+from nnmagic.tinynn.elaborate.conversions import convert_declared_value
 from nnmagic.tinynn.operators.unpacking import fail_all, unpack
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.values.values import FAILED, Operand, RefusalError, Value, is_failed
@@ -49,7 +49,7 @@ def elaborate_assign(ctx: Elaboration, stmt: ast.Assign) -> None:
             value = FAILED
         else:
             operand = Operand(value, ctx.span(stmt.rhs.span))
-            value = declared_value(f"`{name}`", declared, operand, ctx.span(stmt.ty.span))
+            value = convert_declared_value(f"`{name}`", declared, operand, ctx.span(stmt.ty.span))
     ctx.environment.bindings.bind(name, value, ctx.span(target.span))
 
 

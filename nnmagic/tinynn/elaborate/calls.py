@@ -17,7 +17,7 @@ from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.control_flow_blocks import Block, BlockExit, ExitKind, render
 from nnmagic.tinynn.elaborate.conversions import convert_to_declared
 from nnmagic.tinynn.elaborate.expressions import evaluate_operands
-from nnmagic.tinynn.elaborate.let_bindings import atomize
+from nnmagic.tinynn.elaborate.let_bindings import atomize, hoist_lets
 from nnmagic.tinynn.elaborate.operations import elaborate_operation
 from nnmagic.tinynn.types.annotations import DType
 from nnmagic.tinynn.values.descriptions import describe, source_text, with_article
@@ -81,7 +81,8 @@ def apply_value(ctx: Elaboration, callee: Operand, operands: list[Operand], span
         case OperatorName(operator=operator):
             return call_with_arguments(operator, operands, span)
         case BuiltinName(builtin=builtin):
-            return builtin.call(operands, span)
+            result = builtin.call(operands, span)
+            return hoist_lets(ctx, result) if builtin.has_loops else result
         case Method(receiver=receiver, callee=function):
             return apply_value(ctx, Operand(function, callee.span), [receiver, *operands], span)
         case GlobalFunction(name=name, type=None) if name in ctx.pending.unfinished:

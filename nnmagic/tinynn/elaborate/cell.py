@@ -8,16 +8,16 @@ from dataclasses import dataclass, replace
 from nnmagic.diagnostics import Diagnostics, Source
 from nnmagic.relay import expr as ir
 from nnmagic.relay.module import TypeData
-from nnmagic.relay.types import FuncType, GlobalTypeVar, Type
+from nnmagic.relay.types import AnyDim, FuncType, GlobalTypeVar, TensorType, TupleType, Type
 from nnmagic.tinynn.analysis.bound_names import (
-    assigned_names,
     callees_first,
-    mentioned_names,
-    reassigned_names,
+    find_assigned_names,
+    find_mentioned_names,
+    find_reassigned_names,
 )
 from nnmagic.tinynn.calls.defaults import to_python
-from nnmagic.tinynn.elaborate.annotation_types import named_dimensions, type_or_none
-from nnmagic.tinynn.elaborate.context import Elaboration, WorkLimitError
+from nnmagic.tinynn.elaborate.annotation_types import find_named_dimensions, type_or_none
+from nnmagic.tinynn.elaborate.context import MAX_WORK, Elaboration, LoopForms, WorkLimitError
 from nnmagic.tinynn.elaborate.control_flow_blocks import Block
 from nnmagic.tinynn.elaborate.conversions import convert_to_declared
 from nnmagic.tinynn.elaborate.dispatch import NODES
@@ -172,7 +172,7 @@ def _find_types(
     ctx: Elaboration, group: Sequence[str], cell: tree.CellNode, signatures: dict[str, _Signature]
 ) -> None:
     """Infer the result types of functions that call each other and do not declare them."""
-    called = mentioned_names([cell.funcs[member].body for member in group])
+    called = find_mentioned_names([cell.funcs[member].body for member in group])
     waiting = [name for name in group if name in called and not signatures[name].failed]
     for _ in range(_ROUNDS * len(group)):
         waiting = [name for name in waiting if ctx.resolver.functions[name].type is None]
@@ -207,14 +207,14 @@ def _elaborate_function(
     ctx: Elaboration, definition: tree.DefinitionNode, signature: _Signature
 ) -> ir.Function | None:
     """Return the Relay function, None where an error was reported; callers know its type from then on."""
-    name, before = definition.name, len(ctx.diagnostics.found)
+    name, before = definition.name, len(ctx.diagnostics.errors)
     ctx.pending.awaited.clear()
     params, result = _elaborate_body(ctx, definition, signature)
-    if ctx.pending.awaited and len(ctx.diagnostics.found) == before:
+    if ctx.pending.awaited and len(ctx.diagnostics.errors) == before:
         hint = "write the type of its result, as in -> Tensor[(2, 3), f32], and let a branch end it"
         message = f"`{name}` calls itself, and no branch says what it returns"
         ctx.diagnostics.error(message, ctx.span(definition.name_span), hint=hint)
-    if result is None or signature.failed or len(ctx.diagnostics.found) > before:
+    if result is None or signature.failed or len(ctx.diagnostics.errors) > before:
         if signature.declared is None:
             ctx.resolver.functions[name] = replace(ctx.resolver.functions[name], type=None)
         return None
@@ -223,6 +223,51 @@ def _elaborate_function(
 
 
 def _elaborate_body(
+    ctx: Elaboration, definition: tree.DefinitionNode, signature: _Signature
+) -> tuple[tuple[ir.Var, ...], Computed | None]:
+    """Return the parameters and the result; None for the latter where an error was reported.
+
+    A loop that became a function may leave names without a value, or numbers that are no longer known at
+    compile time. Where that is an error, or leaves a size of the result open, the function is elaborated
+    again with other forms of its loops.
+    """
+    diagnostics, reported = ctx.diagnostics, ctx.reported
+    forms, first = LoopForms(), None
+    while True:
+        ctx.diagnostics, ctx.reported, ctx.loop_forms = Diagnostics(), set(reported), forms
+        try:
+            body = _try_body(ctx, definition, signature)
+        finally:
+            errors, ctx.diagnostics = ctx.diagnostics.errors, diagnostics
+        if not errors and not _has_unknown_size(body[1]):
+            break
+        if not forms.functions or forms.unroll_all or ctx.work > MAX_WORK // 2:
+            break
+        if not errors:
+            first = first or body
+        peel = forms.peel | {forms.lost[name] for name in ctx.reported if name in forms.lost}
+        forms = LoopForms(unroll_all=peel == forms.peel, peel=peel)
+    if first is not None and (errors or _has_unknown_size(body[1])):
+        return first
+    for diagnostic in errors:
+        ctx.diagnostics.add(diagnostic)
+    return body
+
+
+def _has_unknown_size(result: Computed | None) -> bool:
+    """Return whether a tensor of a function's result has a size without a name."""
+    work: list[Type] = [] if result is None else [result.type]
+    while work:
+        match work.pop():
+            case TensorType(shape=shape):
+                if any(isinstance(dim, AnyDim) and dim.label is None for dim in shape):
+                    return True
+            case TupleType(fields=fields):
+                work += fields
+    return False
+
+
+def _try_body(
     ctx: Elaboration, definition: tree.DefinitionNode, signature: _Signature
 ) -> tuple[tuple[ir.Var, ...], Computed | None]:
     """Return the parameters and the result; None for the latter where an error was reported."""
@@ -235,12 +280,12 @@ def _elaborate_body(
         variable = ir.Var(parameter.name, type_, span=span)
         params.append(variable)
         bindings.bind(parameter.name, as_value(variable, type_), span)
-        for label, written in named_dimensions(parameter.name, type_):
+        for label, written in find_named_dimensions(parameter.name, type_):
             dimensions.setdefault(label, written)
     body = definition.body
-    reassigned = reassigned_names(body, bindings.locals)
+    reassigned = find_reassigned_names(body, bindings.locals)
     environment = Environment(
-        definition.name, frozenset(assigned_names(body)), reassigned, None, bindings, dimensions
+        definition.name, frozenset(find_assigned_names(body)), reassigned, None, bindings, dimensions
     )
     environment.failed = signature.failed
     outer, ctx.environment, ctx.block, ctx.live = ctx.environment, environment, Block(), frozenset()

@@ -14,7 +14,12 @@ from synr import ast
 from nnmagic.diagnostics import Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.types import FuncType, Type
-from nnmagic.tinynn.analysis.bound_names import assigned_names, mentioned_names, reassigned_names, walk
+from nnmagic.tinynn.analysis.bound_names import (
+    find_assigned_names,
+    find_mentioned_names,
+    find_reassigned_names,
+    walk,
+)
 from nnmagic.tinynn.calls.function_calls import bind_arguments
 from nnmagic.tinynn.elaborate.annotation_types import elaborate_type
 from nnmagic.tinynn.elaborate.context import Elaboration
@@ -51,7 +56,7 @@ _MAX_INLINED = 30
 def elaborate_lambda(ctx: Elaboration, expr: tree.Lambda) -> Value:
     """Elaborate ``lambda x: body``."""
     formals = _elaborate_formals(ctx, expr.params)
-    return LocalFunction("<lambda>", expr, formals, ctx.environment, _captured_versions(ctx, expr))
+    return LocalFunction("<lambda>", expr, formals, ctx.environment, _capture_versions(ctx, expr))
 
 
 def elaborate_nested_function(ctx: Elaboration, definition: tree.DefinitionNode) -> None:
@@ -65,7 +70,7 @@ def elaborate_nested_function(ctx: Elaboration, definition: tree.DefinitionNode)
         ctx.environment.bindings.bind(name, FAILED, span)
         raise RefusalError(f"parameter `{untyped.name}` has no type", ctx.span(untyped.span), hint=hint)
     if not all(typed) or not typed:
-        local = LocalFunction(name, definition, formals, ctx.environment, _captured_versions(ctx, definition))
+        local = LocalFunction(name, definition, formals, ctx.environment, _capture_versions(ctx, definition))
         ctx.environment.bindings.bind(name, local, span)
         return
     ctx.environment.bindings.bind(name, _make_closure(ctx, definition, formals), span)
@@ -83,10 +88,10 @@ def _elaborate_formals(ctx: Elaboration, params: Sequence[tree.ParameterNode]) -
     )
 
 
-def _captured_versions(ctx: Elaboration, node: ast.Node) -> Mapping[str, int]:
+def _capture_versions(ctx: Elaboration, node: ast.Node) -> Mapping[str, int]:
     """Return the names that a function captures, each with how often it was assigned."""
     versions: dict[str, int] = {}
-    for name in sorted(mentioned_names(node)):
+    for name in sorted(find_mentioned_names(node)):
         owner = ctx.environment.owner(name)
         if owner is None:
             continue
@@ -145,13 +150,13 @@ def inline_call(
     bindings = Bindings()
     for name, operand in given.items():
         bindings.bind(name, operand.value, operand.span)
-    reassigned = reassigned_names(body, bindings.locals)
+    reassigned = find_reassigned_names(body, bindings.locals)
     environment = Environment(
-        function.name, frozenset(assigned_names(body)), reassigned, function.environment, bindings
+        function.name, frozenset(find_assigned_names(body)), reassigned, function.environment, bindings
     )
     outer, live = ctx.environment, ctx.live
     ctx.inlining.append(function.definition)
-    ctx.environment, ctx.live = environment, mentioned_names(body)
+    ctx.environment, ctx.live = environment, find_mentioned_names(body)
     try:
         if isinstance(function.definition, tree.Lambda):
             return ctx.evaluate(body)
@@ -164,7 +169,9 @@ def inline_call(
 def _inline_body(ctx: Elaboration, definition: tree.DefinitionNode) -> Value:
     """Return the value of a body that is elaborated in a block of its own."""
     block = Block()
-    outer_names = [name for name in mentioned_names(definition.body) if name not in ctx.environment.assigned]
+    outer_names = [
+        name for name in find_mentioned_names(definition.body) if name not in ctx.environment.assigned
+    ]
     if any(isinstance(part, _BRANCHING) for part in walk(definition.body, into_functions=False)):
         let_bind_names(ctx, sorted(outer_names))
     outer, ctx.block = ctx.block, block
@@ -204,14 +211,14 @@ def _make_closure(ctx: Elaboration, definition: tree.DefinitionNode, formals: tu
     ):
         return FAILED
     arg_types = tuple(type_ for _, type_ in parameters if type_ is not None)
-    used = mentioned_names(definition)
+    used = find_mentioned_names(definition)
     let_bind_names(ctx, [name for name in list(ctx.environment.names()) if name in used])
-    recursive = definition.name in mentioned_names(definition.body)
+    recursive = definition.name in find_mentioned_names(definition.body)
     if recursive and declared is None:
         hint = "write it after the parameters, as in -> Tensor[(2, 3), f32]"
         name_span = ctx.span(definition.name_span)
         raise RefusalError(f"`{definition.name}` calls itself: its result needs a type", name_span, hint=hint)
-    versions = _captured_versions(ctx, definition)
+    versions = _capture_versions(ctx, definition)
 
     changing = _changing_captures(ctx, versions, definition.name)
 
@@ -249,9 +256,13 @@ def _changing_captures(ctx: Elaboration, versions: Mapping[str, int], name: str)
 def _elaborate_body(
     ctx: Elaboration, definition: tree.DefinitionNode, bindings: Bindings, declared: Type | None
 ) -> Computed | None:
-    reassigned = reassigned_names(definition.body, bindings.locals)
+    reassigned = find_reassigned_names(definition.body, bindings.locals)
     environment = Environment(
-        definition.name, frozenset(assigned_names(definition.body)), reassigned, ctx.environment, bindings
+        definition.name,
+        frozenset(find_assigned_names(definition.body)),
+        reassigned,
+        ctx.environment,
+        bindings,
     )
     outer, live, block, ctx.block = ctx.environment, ctx.live, ctx.block, Block()
     ctx.environment, ctx.live = environment, frozenset()

@@ -11,7 +11,7 @@ from nnmagic.diagnostics import Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.signatures import dtype_short_name, format_shape
 from nnmagic.relay.types import TensorType
-from nnmagic.tinynn.analysis.bound_names import mentioned_names
+from nnmagic.tinynn.analysis.bound_names import find_mentioned_names
 from nnmagic.tinynn.elaborate.context import BranchNeededError, Elaboration
 from nnmagic.tinynn.elaborate.control_flow_blocks import Block, BlockExit, CondBranch, ExitKind
 from nnmagic.tinynn.elaborate.joins import merge_exits
@@ -46,7 +46,7 @@ def elaborate_conditional(ctx: Elaboration, expr: tree.Conditional) -> Value:
         return FAILED
     if isinstance(condition, bool):
         return ctx.evaluate(expr.then if condition else expr.other)
-    let_bind_names(ctx, sorted(mentioned_names(expr.then) | mentioned_names(expr.other)))
+    let_bind_names(ctx, sorted(find_mentioned_names(expr.then) | find_mentioned_names(expr.other)))
     parts = ((expr.then, expr.then.span), (expr.other, expr.other.span))
     return _choose(
         ctx,
@@ -107,7 +107,7 @@ def _fold_logical(ctx: Elaboration, word: str, values: Sequence[ast.Expr], span:
     if isinstance(truth, bool):
         return first.value if truth is (word == "or") else _fold_logical(ctx, word, values[1:], span)
     for value in values[1:]:
-        let_bind_names(ctx, sorted(mentioned_names(value)))
+        let_bind_names(ctx, sorted(find_mentioned_names(value)))
     kept = first.value
     if isinstance(kept, Computed) and kept.expr is not truth.expr:
         kept = let_bind(ctx, kept, "value")
@@ -148,7 +148,7 @@ def _compare_from(
         return FAILED
     if len(operands) > 1:
         for operand in operands[1:]:
-            let_bind_names(ctx, sorted(mentioned_names(operand)))
+            let_bind_names(ctx, sorted(find_mentioned_names(operand)))
         right = Operand(atomize(ctx, right.value, "value", set()), right.span)
     result = binary_operation(ctx, ops[0].name, left, right, left.span.to(right.span))
     if len(operands) == 1 or is_failed(result):
@@ -185,7 +185,7 @@ def _speculate_bool(ctx: Elaboration, evaluate: Callable[[], Value]) -> Computed
             return None
         finally:
             ctx.speculating = False
-    return None if diagnostics.found or changed else simple
+    return None if diagnostics.errors or changed else simple
 
 
 def _require_total(value: Value) -> Computed:

@@ -60,6 +60,25 @@ class PendingFunctions:
 
 
 @dataclass(slots=True)
+class LoopForms:
+    """How the loops of a function are elaborated, and what the elaboration finds out about them.
+
+    Loops are known by the identities of their statements.
+    """
+
+    #: Whether loops are unrolled wherever they can be.
+    unroll_all: bool = False
+    #: The loops whose first round stands before them: what they assign is used after them.
+    peel: frozenset[int] = frozenset()
+    #: The loops that need their index at compile time: as functions they were refused.
+    refused: set[int] = field(default_factory=set)
+    #: The loops that became functions, and could have been unrolled or begun otherwise.
+    functions: set[int] = field(default_factory=set)
+    #: Names that have no usable value after a loop, with the loop.
+    lost: dict[Unassigned, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
 class Elaboration:
     """The state of the elaboration of one cell."""
 
@@ -81,8 +100,10 @@ class Elaboration:
     work: int = 0
     #: How many trials are under way, each inside the one before.
     trials: int = 0
-    #: The work at which the unrolling of a loop is given up; None outside of one.
-    unroll_budget: int | None = None
+    #: The work at which the unrolling of a loop is given up, and what is raised then; None outside of one.
+    unroll_budget: tuple[int, Exception] | None = None
+    #: How the loops of the function at hand are elaborated.
+    loop_forms: LoopForms = field(default_factory=LoopForms)
     #: Whether loops become functions wherever they can: they were too long to be unrolled.
     compact: bool = False
     #: Whether a condition is being tried that may be computed though it is not needed.

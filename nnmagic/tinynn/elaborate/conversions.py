@@ -146,7 +146,7 @@ def _no_tensor_hint(value: Operand) -> str | None:
     return None
 
 
-def declared_value(what: str, declared: Type, value: Operand, span: Span | None) -> Value:
+def convert_declared_value(what: str, declared: Type, value: Operand, span: Span | None) -> Value:
     """Convert a value to its declared type; a tuple can be unpacked afterwards. Raises RefusalError."""
     part = convert_to_declared(what, declared, value, span)
     if isinstance(value.value, TupleOf) and isinstance(part.type, TupleType):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from nnmagic.diagnostics import Note
 from nnmagic.relay import expr as ir
 from nnmagic.relay.types import Type
-from nnmagic.tinynn.analysis.bound_names import assigned_names
+from nnmagic.tinynn.analysis.bound_names import find_assigned_names
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.control_flow_blocks import Block, BlockExit, ExitKind, exits_of, render
 from nnmagic.tinynn.elaborate.conversions import convert_to_declared, to_relay
@@ -76,7 +76,7 @@ def _report_no_return(
         hint = "add a `return` at its end"
         ctx.diagnostics.error(message, ctx.span(definition.name_span), hint=hint, notes=notes)
         return
-    last = [bound for statement in definition.body.stmts for bound in assigned_names(statement)]
+    last = [bound for statement in definition.body.stmts for bound in find_assigned_names(statement)]
     hint = f"add `return {last[-1]}` at its end" if last else "add a `return` at its end"
     ctx.diagnostics.error(f"`{name}` returns nothing", ctx.span(definition.name_span), hint=hint)
 

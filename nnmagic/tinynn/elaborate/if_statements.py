@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from synr import ast
 
-from nnmagic.tinynn.analysis.bound_names import may_leave, mentioned_names
+from nnmagic.tinynn.analysis.bound_names import find_mentioned_names, may_leave
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.control_flow_blocks import Block, CondBranch, Terminator
 from nnmagic.tinynn.elaborate.joins import merge_exits
@@ -40,10 +40,10 @@ def elaborate_if(ctx: Elaboration, stmt: ast.If) -> Terminator | None:
 
 def _if_condition(ctx: Elaboration, stmt: ast.If) -> bool | Computed | None:
     """Return the condition of an ``if``, with what it shares with the branches bound before it."""
-    below = mentioned_names(stmt.true) | mentioned_names(stmt.false)
+    below = find_mentioned_names(stmt.true) | find_mentioned_names(stmt.false)
     if may_leave(stmt):
         below |= ctx.live
-    used = mentioned_names(stmt.condition) & below
+    used = find_mentioned_names(stmt.condition) & below
     if any(not _is_atomic(ctx.environment, name) for name in used):
         with ctx.trial():
             dynamic = isinstance(truth_of(ctx.operand(stmt.condition), "if"), Computed)

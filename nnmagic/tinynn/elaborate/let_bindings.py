@@ -1,11 +1,13 @@
-"""Bind values by let, so that code can use them in several places (A-normal form)."""
+"""Bind values by let, so that code can use them several times (A-normal form)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from nnmagic.relay import expr as ir
+from nnmagic.relay.passes.rewriting import substitute
+from nnmagic.relay.passes.scopes import computing_order
 from nnmagic.tinynn.elaborate.context import BranchNeededError, Elaboration
 from nnmagic.tinynn.values.values import (
     ClosureValue,
@@ -90,4 +92,35 @@ def reread(value: Value) -> Value:
     """Return the value for one use: the parts of a variable that holds a tuple are projected anew."""
     if isinstance(value, TupleOf) and value.whole is not None and isinstance(value.whole.expr, ir.Var):
         return as_value(value.whole.expr, value.whole.type)
+    return value
+
+
+def hoist_lets(ctx: Elaboration, value: Value) -> Value:
+    """Return the value with the lets inside its expressions moved to the current block."""
+    exprs = list(_exprs_of((value,)))
+    lets = [
+        node for node in dict.fromkeys(computing_order(ir.Tuple(tuple(exprs)))[0]) if isinstance(node, ir.Let)
+    ]
+    if lets and ctx.speculating:
+        raise BranchNeededError
+    flat = substitute(ir.Tuple((*(let.value for let in lets), *exprs)), {let: let.body for let in lets})
+    assert isinstance(flat, ir.Tuple)
+    ctx.block.lets += [(let.var, bound) for let, bound in zip(lets, flat.fields, strict=False)]
+    return _with_exprs(value, iter(flat.fields[len(lets) :]))
+
+
+def _exprs_of(items: Iterable[Value]) -> Iterator[ir.Expr]:
+    for item in items:
+        if isinstance(item, TupleOf):
+            yield from _exprs_of(item.items)
+        elif isinstance(item, Computed):
+            yield item.expr
+
+
+def _with_exprs(value: Value, exprs: Iterator[ir.Expr]) -> Value:
+    match value:
+        case TupleOf(items=items):
+            return TupleOf(tuple(_with_exprs(item, exprs) for item in items))
+        case Computed():
+            return replace(value, expr=next(exprs))
     return value

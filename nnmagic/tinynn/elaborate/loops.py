@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 
 from synr.ast import BuiltinOp
 
 from nnmagic.diagnostics import Diagnostics, Note, Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.types import TensorType
-from nnmagic.tinynn.analysis.bound_names import assigned_names, mentioned_names, targets_of, walk
+from nnmagic.tinynn.analysis.bound_names import find_assigned_names, find_mentioned_names, targets_of, walk
 from nnmagic.tinynn.elaborate.assignments import assign_target
+from nnmagic.tinynn.elaborate.attempts import GivenUp, GiveUpError, attempt
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.control_flow_blocks import (
     Block,
@@ -35,21 +37,24 @@ from nnmagic.tinynn.elaborate.merging import (
     types_of,
     widen,
 )
+from nnmagic.tinynn.elaborate.operator_counts import has_shapes_of
 from nnmagic.tinynn.elaborate.sequencing import (
     elaborate_for_errors,
     fill_block,
     let_bind_used_names,
     run_nested,
+    run_steps,
     steps_of,
 )
 from nnmagic.tinynn.elaborate.truth import truth_of
 from nnmagic.tinynn.elaborate.unrolling import (
     MAX_UNROLLED,
-    GivenUp,
-    UnrollError,
+    MAX_UNROLLED_OPERATORS,
+    Rounds,
     leave_else,
     leave_loop,
     try_unroll,
+    unroll_round,
 )
 from nnmagic.tinynn.operators.arithmetic import binary
 from nnmagic.tinynn.operators.iteration import count, has_known_items, is_silent, item
@@ -80,29 +85,53 @@ class _Carried:
     counter: ir.Var | None
 
 
+@dataclass(slots=True)
+class _Loop:
+    """A loop that becomes a function.
+
+    ``iterable`` and ``rounds``: of a ``for``, what it goes over, and how often; None of a ``while``.
+    ``has_changing_shapes``: after it became a function, whether sizes of tensors depend on the round.
+    """
+
+    stmt: tree.For | tree.While
+    iterable: Operand | None = None
+    rounds: int | Computed | None = None
+    has_changing_shapes: bool = False
+
+    @property
+    def targets(self) -> set[str]:
+        """Return the names that the head of a ``for`` binds."""
+        if isinstance(self.stmt, tree.While):
+            return set()
+        return {target.id.name for target in targets_of(self.stmt.target)}
+
+    def begin(self, ctx: Elaboration, index: Value) -> None:
+        """Bind the names that the head of a ``for`` binds. Raises RefusalError."""
+        if isinstance(self.stmt, tree.For):
+            assert self.iterable is not None
+            value = item(self.iterable, index, self.iterable.span)
+            assign_target(ctx, self.stmt.target, Operand(value, self.iterable.span))
+
+
 def elaborate_while(ctx: Elaboration, stmt: tree.While) -> Terminator | None:
     """Elaborate ``while``. Raises RefusalError."""
     with ctx.trial():
-        condition = truth_of(ctx.operand(stmt.condition), "while")
+        condition = _while_test(ctx, stmt)
     if condition is False:
-        truth_of(ctx.operand(stmt.condition), "while")
+        _while_test(ctx, stmt)
         return run_nested(ctx, stmt.orelse.stmts)
     if condition is True and not ctx.compact:
-        end = try_unroll(ctx, stmt, lambda: _while_rounds(ctx, stmt))
-        if not isinstance(end, GivenUp):
-            return end
-    return _emit_loop(ctx, stmt, lambda: _while_test(ctx, stmt), lambda _counter: None, None)
+        return _elaborate_by_cost(ctx, _Loop(stmt), lambda: _while_rounds(ctx, stmt))
+    return _emit_loop(ctx, _Loop(stmt))
 
 
-def _while_rounds(ctx: Elaboration, stmt: tree.While) -> Iterator[Callable[[], None]]:
+def _while_rounds(ctx: Elaboration, stmt: tree.While) -> Rounds:
     """Yield once a round, as long as the condition is known to hold."""
     while True:
-        condition = truth_of(ctx.operand(stmt.condition), "while")
+        condition = _while_test(ctx, stmt)
         if condition is False:
             return
-        if condition is not True:
-            raise UnrollError
-        yield lambda: None
+        yield None if condition is not True else lambda: None
 
 
 def _while_test(ctx: Elaboration, stmt: tree.While) -> Computed | bool | None:
@@ -117,136 +146,212 @@ def elaborate_for(ctx: Elaboration, stmt: tree.For) -> Terminator | None:
             ctx.environment.bindings.bind(target.id.name, FAILED)
         return elaborate_for_errors(ctx, stmt, [stmt.body.stmts, stmt.orelse.stmts])
     rounds = count(iterable)
-    if isinstance(rounds, int):
-        end = _unroll_for(ctx, stmt, iterable, rounds)
-        if not isinstance(end, GivenUp):
-            return end
-        if has_known_items(iterable.value):
-            message = f"this loop over {describe(iterable.value)} is too long to be written out"
-            raise RefusalError(
-                message, iterable.span, hint="stack the items into one tensor, and go over its rows"
-            )
-    elif has_known_items(iterable.value):
+    loop = _Loop(stmt, iterable, rounds)
+    if isinstance(rounds, int) and (has_known_items(iterable.value) or rounds == 0):
+        return _unroll_items(ctx, loop, rounds)
+    if has_known_items(iterable.value):
         message = "tuples can be gone over only as many times as is known at compile time"
         raise RefusalError(message, iterable.span, hint="stack the items into one tensor")
-    if isinstance(rounds, int):
-        targets = {target.id.name for target in targets_of(stmt.target)}
-        if targets & assigned_names(stmt.body).keys():
-            _bind_item(ctx, stmt, iterable, Known(0))  # so that it is handed from round to round
-        else:
-            for name in targets:
-                ctx.environment.bindings.forget(name)
-    let_bind_names(ctx, sorted(mentioned_names(stmt.iterable)))
-    iterable = Operand(atomize(ctx, iterable.value, "items", set()), iterable.span)
-    limit = atomize(ctx, rounds, "count", set()) if isinstance(rounds, Computed) else Known(rounds)
-    return _emit_loop(
-        ctx,
-        stmt,
-        None,
-        lambda counter: _bind_item(ctx, stmt, iterable, counter),
-        Operand(limit, iterable.span),
-    )
+    if isinstance(rounds, Computed) or ctx.compact:
+        return _emit_loop(ctx, loop)
+    return _elaborate_by_cost(ctx, loop, lambda: _for_rounds(ctx, loop, rounds))
 
 
-def _unroll_for(
-    ctx: Elaboration, stmt: tree.For, iterable: Operand, rounds: int
-) -> Terminator | GivenUp | None:
-    """Unroll a loop over static rounds where that is allowed, or where its items cannot be had otherwise."""
-    known_items = has_known_items(iterable.value)
-    if rounds and (rounds > MAX_UNROLLED or ctx.compact) and not known_items:
-        return GivenUp.GIVEN_UP
-    end = try_unroll(ctx, stmt, lambda: _for_rounds(ctx, stmt, iterable, rounds))
-    if isinstance(end, GivenUp) and known_items and not ctx.compact:
+def _unroll_items(ctx: Elaboration, loop: _Loop, rounds: int) -> Terminator | None:
+    """Unroll a loop over items that can only be taken at a static index. Raises RefusalError."""
+    end = try_unroll(ctx, loop.stmt, lambda: _for_rounds(ctx, loop, rounds))
+    if isinstance(end, GivenUp) and not ctx.compact:
         ctx.compact = True  # the loops inside it may be functions
         try:
-            end = try_unroll(ctx, stmt, lambda: _for_rounds(ctx, stmt, iterable, rounds))
+            end = try_unroll(ctx, loop.stmt, lambda: _for_rounds(ctx, loop, rounds))
         finally:
             ctx.compact = False
+    if isinstance(end, GivenUp):
+        assert loop.iterable is not None
+        message = f"this loop over {describe(loop.iterable.value)} is too long to be written out"
+        hint = "stack the items into one tensor, and go over its rows"
+        raise RefusalError(message, loop.iterable.span, hint=hint)
     return end
 
 
-def _for_rounds(
-    ctx: Elaboration, stmt: tree.For, iterable: Operand, number: int
-) -> Iterator[Callable[[], None]]:
+def _for_rounds(ctx: Elaboration, loop: _Loop, number: int) -> Rounds:
     for index in range(number):
-        yield lambda index=index: _bind_item(ctx, stmt, iterable, Known(index))  # type: ignore[misc]  # one a round
+        yield partial(loop.begin, ctx, Known(index))
 
 
-def _bind_item(ctx: Elaboration, stmt: tree.For, iterable: Operand, index: Value | None) -> None:
-    assert index is not None
-    assign_target(ctx, stmt.target, Operand(item(iterable, index, iterable.span), iterable.span))
+def _elaborate_by_cost(ctx: Elaboration, loop: _Loop, rounds: Callable[[], Rounds]) -> Terminator | None:
+    """Elaborate a loop in the first of its forms that suits it. Raises RefusalError.
+
+    A loop of few operators is unrolled, and so is one whose first round has errors. Any other becomes a
+    function, or its first round followed by a function: so a round may assign names that have no value before
+    the loop, or give them other types. Where the function is refused, because it needs the index at compile
+    time, a short loop is unrolled. ``rounds`` returns the rounds to unroll.
+    """
+    forms, key = ctx.loop_forms, id(loop.stmt)
+    is_long = isinstance(loop.rounds, int) and loop.rounds > MAX_UNROLLED
+    unrolls = not is_long and (forms.unroll_all or key in forms.refused)
+    limit = None if unrolls else MAX_UNROLLED_OPERATORS
+    end = try_unroll(ctx, loop.stmt, rounds, limit, is_long=is_long)
+    if not isinstance(end, GivenUp):
+        return end
+    is_unrollable = not is_long and not unrolls
+    forms.functions.add(key)
+    emitters = [_emit_loop]
+    if isinstance(loop.rounds, int):
+        emitters.insert(key not in forms.peel, _emit_loop_after_first_round)
+    for emit in emitters:
+        end = _attempt_function(ctx, loop, emit, avoid_shapes=is_unrollable)
+        if not isinstance(end, GivenUp):
+            return end
+        if loop.has_changing_shapes:
+            break
+    if is_unrollable:
+        end = try_unroll(ctx, loop.stmt, rounds)
+        if not isinstance(end, GivenUp):
+            forms.refused.add(key)
+            return end
+    return _emit_loop(ctx, loop)
 
 
-def _emit_loop(
+def _attempt_function(
     ctx: Elaboration,
-    stmt: tree.For | tree.While,
-    test: Callable[[], Computed | bool | None] | None,
-    begin: Callable[[Value | None], None],
-    limit: Operand | None,
-) -> Terminator | None:
+    loop: _Loop,
+    emit: Callable[[Elaboration, _Loop], Terminator | None],
+    *,
+    avoid_shapes: bool,
+) -> Terminator | GivenUp | None:
+    """Emit a loop as a function; GivenUp where it has errors, or, on request, sizes that change."""
+    failed = ctx.environment.failed
+
+    def accept(_end: Terminator | None) -> bool:
+        refused = ctx.diagnostics.errors or (ctx.environment.failed and not failed)
+        return not refused and not (avoid_shapes and loop.has_changing_shapes)
+
+    loop.has_changing_shapes = False
+    return attempt(ctx, lambda: emit(ctx, loop), GiveUpError(), accept)
+
+
+def _emit_loop(ctx: Elaboration, loop: _Loop) -> Terminator | None:
     """Emit the loop as a function that calls itself with the names that change."""
+    if isinstance(loop.rounds, int):
+        if loop.targets & find_assigned_names(loop.stmt.body).keys():
+            loop.begin(ctx, Known(0))  # so that it is handed from round to round
+        else:
+            _forget_targets(ctx, loop)
+    return _leave_function(ctx, loop, _emit_function(ctx, loop, _bind_iterable(ctx, loop), 0))
+
+
+def _emit_loop_after_first_round(ctx: Elaboration, loop: _Loop) -> Terminator | None:
+    """Emit the first round, then the others as a function that calls itself."""
+    bound = _bind_iterable(ctx, loop)
+    after, inside = ctx.live, ctx.live | find_mentioned_names(loop.stmt)
+
+    def emit_first() -> Terminator | None:
+        ctx.live = inside
+        return unroll_round(ctx, loop.stmt.body.stmts, lambda: bound.begin(ctx, Known(0)))
+
+    def emit_others() -> Terminator | None:
+        ctx.live = after
+        if not loop.targets & find_assigned_names(loop.stmt.body).keys():
+            _forget_targets(ctx, loop)
+        return _emit_function(ctx, loop, bound, 1)
+
+    block, ctx.block = ctx.block, Block(ctx.block.lets)
+    try:
+        run_steps(ctx, [emit_first, emit_others])
+        end = ctx.block.end
+    finally:
+        ctx.block, ctx.live = block, after
+    return _leave_function(ctx, loop, end)
+
+
+def _forget_targets(ctx: Elaboration, loop: _Loop) -> None:
+    for name in loop.targets:
+        ctx.environment.bindings.forget(name)
+
+
+def _bind_iterable(ctx: Elaboration, loop: _Loop) -> _Loop:
+    """Return the loop over atoms: what a ``for`` goes over is bound before it."""
+    if not isinstance(loop.stmt, tree.For):
+        return loop
+    let_bind_names(ctx, sorted(find_mentioned_names(loop.stmt.iterable)))
+    assert loop.iterable is not None
+    iterable = Operand(atomize(ctx, loop.iterable.value, "items", set()), loop.iterable.span)
+    rounds = loop.rounds
+    if isinstance(rounds, Computed):
+        count_ = atomize(ctx, rounds, "count", set())
+        assert isinstance(count_, Computed)
+        rounds = count_
+    return replace(loop, iterable=iterable, rounds=rounds)
+
+
+def _leave_function(ctx: Elaboration, loop: _Loop, end: Terminator | None) -> Terminator | None:
+    after = leave_loop(ctx, end)
+    for part in walk(loop.stmt.body):
+        for name in part.names if isinstance(part, tree.InvalidStatement) else ():
+            ctx.environment.bindings.bind(name, FAILED)  # its error is reported
+    return after
+
+
+def _emit_function(ctx: Elaboration, whole: _Loop, loop: _Loop, first: int) -> Terminator:
+    """Emit the rounds from ``first`` on. ``loop``: the whole loop over atoms."""
+    stmt = loop.stmt
     let_bind_used_names(ctx, stmt)
     bindings = ctx.environment.bindings
-    names = [name for name in assigned_names(stmt) if name in bindings.locals]
+    names = [name for name in find_assigned_names(stmt) if name in bindings.locals]
     plans: dict[str, MergePlan] = {name: plan_value(bindings.locals[name], keep=False) for name in names}
-    counted = limit is not None
     while True:  # until a round asks for no other types than those that it began with
-        carried = _carry(ctx, stmt, plans, counted)
+        carried = _carry(ctx, loop, plans)
         diagnostics, failed, reported = ctx.diagnostics, ctx.environment.failed, set(ctx.reported)
         ctx.diagnostics = Diagnostics()
         try:
-            body, widened = _elaborate_round(ctx, stmt, carried, test, begin, limit)
+            body, widened = _elaborate_round(ctx, loop, carried)
         finally:
-            errors, ctx.diagnostics = ctx.diagnostics.found, diagnostics
+            errors, ctx.diagnostics = ctx.diagnostics.errors, diagnostics
         if widened == plans:
             break
         ctx.environment.failed, ctx.reported = failed, reported
         plans = widened
     for diagnostic in errors:
         ctx.diagnostics.add(diagnostic)
-    start = _start_arguments(carried, bindings)
+    start = _start_arguments(carried, bindings, first)
     _mark_maybe_unassigned(ctx, stmt, bindings)
-    end = Loop(carried.variable, carried.params, start, body, ctx.span(stmt.span))
-    after = leave_loop(ctx, end)
-    for part in walk(stmt.body):
-        for name in part.names if isinstance(part, tree.InvalidStatement) else ():
-            ctx.environment.bindings.bind(name, FAILED)  # its error is reported
-    return after
+    for plan in carried.plans.values():
+        if isinstance(plan, Same) and isinstance(plan.value, Unassigned):
+            ctx.loop_forms.lost[plan.value] = id(stmt)
+    whole.has_changing_shapes = has_shapes_of(body, carried.params)
+    return Loop(carried.variable, carried.params, start, body, ctx.span(stmt.span))
 
 
 def _mark_maybe_unassigned(ctx: Elaboration, stmt: tree.For | tree.While, bindings: Bindings) -> None:
     """Explain why names that only the loop assigns cannot be used after it."""
     span = ctx.span(stmt.span)
     notes = (Note("the loop may have no rounds", span),)
-    for name in assigned_names(stmt):
+    for name in find_assigned_names(stmt):
         if name not in bindings.locals:
             message = f"`{name}` may not be assigned here: only a loop assigns it"
-            bindings.locals[name] = Unassigned(message, "assign it before the loop", notes)
+            unassigned = Unassigned(message, "assign it before the loop", notes)
+            bindings.locals[name] = unassigned
+            ctx.loop_forms.lost[unassigned] = id(stmt)
 
 
-def _carries_target(stmt: tree.For | tree.While, carried: _Carried) -> bool:
-    assert isinstance(stmt, tree.For)
-    return all(target.id.name in carried.plans for target in targets_of(stmt.target))
-
-
-def _carry(
-    ctx: Elaboration, stmt: tree.For | tree.While, plans: dict[str, MergePlan], counted: bool
-) -> _Carried:
+def _carry(ctx: Elaboration, loop: _Loop, plans: dict[str, MergePlan]) -> _Carried:
     """Create the parameters of the loop's function for the plans."""
-    span = ctx.span(stmt.span)
-    word = "for" if isinstance(stmt, tree.For) else "while"
-    counter = ir.Var("step", _INT64, span=span) if counted else None
+    span = ctx.span(loop.stmt.span)
+    is_for = isinstance(loop.stmt, tree.For)
+    counter = ir.Var("step", _INT64, span=span) if is_for else None
     params = [] if counter is None else [counter]
     for name, plan in plans.items():
         params += [ir.Var(name, part.type, span=span) for part in types_of(plan)]
-    return _Carried(plans, ir.Var(f"{word}_loop", span=span), tuple(params), counter)
+    variable = ir.Var("for_loop" if is_for else "while_loop", span=span)
+    return _Carried(plans, variable, tuple(params), counter)
 
 
-def _start_arguments(carried: _Carried, bindings: Bindings) -> tuple[ir.Expr, ...]:
-    """Return the arguments of the first round."""
+def _start_arguments(carried: _Carried, bindings: Bindings, first: int) -> tuple[ir.Expr, ...]:
+    """Return the arguments of the first call; ``first``: the index of its round."""
     start: list[ir.Expr] = []
     if carried.counter is not None:
-        start.append(ir.constant(0, "int64", span=carried.counter.span))
+        start.append(ir.constant(first, "int64", span=carried.counter.span))
     for name, plan in carried.plans.items():
         if list(types_of(plan)):
             span = bindings.spans.get(name) or carried.variable.span
@@ -255,38 +360,22 @@ def _start_arguments(carried: _Carried, bindings: Bindings) -> tuple[ir.Expr, ..
     return tuple(start)
 
 
-def _elaborate_round(
-    ctx: Elaboration,
-    stmt: tree.For | tree.While,
-    carried: _Carried,
-    test: Callable[[], Computed | bool | None] | None,
-    begin: Callable[[Value | None], None],
-    limit: Operand | None,
-) -> tuple[Block, dict[str, MergePlan]]:
+def _elaborate_round(ctx: Elaboration, loop: _Loop, carried: _Carried) -> tuple[Block, dict[str, MergePlan]]:
     """Return the body of the loop's function, and the plans that its rounds ask for."""
-    outer = ctx.environment.bindings
+    outer, stmt = ctx.environment.bindings, loop.stmt
     span = ctx.span(stmt.span)
-    live, ctx.live = ctx.live, ctx.live | mentioned_names(stmt)
+    live, ctx.live = ctx.live, ctx.live | find_mentioned_names(stmt)
     body = Block()
     with ctx.inside(body, _enter_round(carried, outer)) as bindings:
         counter = None if carried.counter is None else Computed(carried.counter, _INT64, weak=True)
-        condition: Computed | bool | None
-        if counter is None:
-            assert test is not None
-            condition = test()
-        else:
-            assert limit is not None
-            less = binary(BuiltinOp.LT, "<", Operand(counter, limit.span), limit, limit.span)
-            assert isinstance(less, Computed)
-            condition = less
+        condition = _test_round(ctx, loop, counter)
         again, leave = Block(), Block()
         with ctx.inside(again, bindings.copy()):
-            fill_block(ctx, again, _round_steps(ctx, stmt, begin, counter), span)
+            fill_block(ctx, again, _round_steps(ctx, loop, counter), span)
         with ctx.inside(leave, bindings.copy()):
             ctx.live = live
-            if limit is not None and isinstance(limit.value, Known) and not _carries_target(stmt, carried):
-                assert isinstance(limit.value.value, int)
-                begin(Known(limit.value.value - 1))  # after all rounds its names are those of the last
+            if isinstance(loop.rounds, int) and not loop.targets <= carried.plans.keys():
+                loop.begin(ctx, Known(loop.rounds - 1))  # after all rounds its names are those of the last
             fill_block(ctx, leave, steps_of(ctx, stmt.orelse.stmts), span)
             leave_else(leave.end)
         ctx.live = live
@@ -306,16 +395,27 @@ def _elaborate_round(
     return body, plans
 
 
+def _test_round(ctx: Elaboration, loop: _Loop, counter: Computed | None) -> Computed | bool | None:
+    """Return whether another round follows; None where an error was reported."""
+    if isinstance(loop.stmt, tree.While):
+        return _while_test(ctx, loop.stmt)
+    assert counter is not None
+    assert loop.iterable is not None
+    span = loop.iterable.span
+    limit: Value = loop.rounds if isinstance(loop.rounds, Computed) else Known(loop.rounds)
+    condition = binary(BuiltinOp.LT, "<", Operand(counter, span), Operand(limit, span), span)
+    assert isinstance(condition, Computed)
+    return condition
+
+
 def _round_steps(
-    ctx: Elaboration,
-    stmt: tree.For | tree.While,
-    begin: Callable[[Value | None], None],
-    counter: Value | None,
+    ctx: Elaboration, loop: _Loop, counter: Computed | None
 ) -> list[Callable[[], Terminator | None]]:
     def first() -> None:
-        begin(counter)
+        if counter is not None:
+            loop.begin(ctx, counter)
 
-    return [first, *steps_of(ctx, stmt.body.stmts)]
+    return [first, *steps_of(ctx, loop.stmt.body.stmts)]
 
 
 def _enter_round(carried: _Carried, outer: Bindings) -> Bindings:

@@ -8,9 +8,9 @@ from synr import ast
 
 from nnmagic.diagnostics import Span
 from nnmagic.relay import expr as ir
-from nnmagic.relay.infer.exhaustive import TooManyCasesError, unmatched_cases
+from nnmagic.relay.infer.exhaustive import TooManyCasesError, find_unmatched_cases
 from nnmagic.relay.types import TypeCall
-from nnmagic.tinynn.analysis.bound_names import assigned_names
+from nnmagic.tinynn.analysis.bound_names import find_assigned_names
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.control_flow_blocks import (
     Block,
@@ -177,7 +177,7 @@ def _elaborate_case_body(ctx: Elaboration, block: Block, case: tree.Case, span: 
         block.end = BlockExit(ExitKind.FALLS_THROUGH, span, ctx.environment.bindings)
     elif isinstance(guard, Computed):
         assert case.guard is not None
-        let_bind_names(ctx, assigned_names(case.guard))
+        let_bind_names(ctx, find_assigned_names(case.guard))
         then, other = Block(), _fall_through_block(ctx, span)
         with ctx.inside(then, ctx.environment.bindings.copy()):
             fill_block(ctx, then, steps_of(ctx, case.body.stmts), span)
@@ -269,7 +269,7 @@ def _emit_switch(
 def _missing_cases(ctx: Elaboration, patterns: Sequence[ir.Pattern]) -> list[str]:
     """Return values that no pattern matches, as text."""
     try:
-        return unmatched_cases(patterns, ctx.resolver.types())
+        return find_unmatched_cases(patterns, ctx.resolver.types())
     except TooManyCasesError:
         return ["some value"]
 

@@ -29,8 +29,8 @@ from nnmagic.tinynn.values.values import (
     TupleOf,
     as_value,
     is_failed,
-    known_value,
     record_constructor,
+    static_value,
 )
 
 
@@ -43,7 +43,7 @@ def equals_pattern(ctx: Elaboration, pattern: tree.ValuePattern, value: Operand)
         raise RefusalError(f"write {wanted.value.constructor.name}() with its brackets", wanted.span)
     value, wanted = as_number(value), as_number(wanted)
     try:
-        left, right = known_value(value.value), known_value(wanted.value)
+        left, right = static_value(value.value), static_value(wanted.value)
     except NotStaticError:
         pass
     else:

@@ -9,7 +9,7 @@ from synr import ast
 
 from nnmagic.diagnostics import Span
 from nnmagic.relay import expr as ir
-from nnmagic.tinynn.analysis.bound_names import assigned_names, may_leave, mentioned_names, walk
+from nnmagic.tinynn.analysis.bound_names import find_assigned_names, find_mentioned_names, may_leave, walk
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.control_flow_blocks import (
     Block,
@@ -42,7 +42,7 @@ def steps_of(ctx: Elaboration, statements: Sequence[ast.Stmt]) -> list[Callable[
     """Return statements as steps to run; each knows the names that the statements after it use."""
     following = [ctx.live]
     for statement in reversed(statements[1:]):
-        following.append(following[-1] | mentioned_names(statement))
+        following.append(following[-1] | find_mentioned_names(statement))
     return [
         partial(_run_step, ctx, statement, live)
         for statement, live in zip(statements, reversed(following), strict=bool(statements))
@@ -52,7 +52,7 @@ def steps_of(ctx: Elaboration, statements: Sequence[ast.Stmt]) -> list[Callable[
 def _run_step(ctx: Elaboration, statement: ast.Stmt, live: frozenset[str]) -> Terminator | None:
     ctx.live = live
     if any(isinstance(part, tree.NamedExpr) for part in walk(statement, into_functions=False)):
-        ctx.live |= mentioned_names(statement)  # what an expression assigns is used in it, too
+        ctx.live |= find_mentioned_names(statement)  # what an expression assigns is used in it, too
     ctx.count_work()
     if ctx.observe is not None:
         ctx.observe(ctx, statement)
@@ -63,7 +63,7 @@ def _run_step(ctx: Elaboration, statement: ast.Stmt, live: frozenset[str]) -> Te
             ctx.report(problem)
         else:
             ctx.report_depth(statement.span)
-        for name in assigned_names(statement):
+        for name in find_assigned_names(statement):
             ctx.environment.bindings.bind(name, FAILED)
         if not isinstance(statement, ast.Assign | tree.Unpack | tree.DefinitionNode):
             ctx.environment.failed = True
@@ -133,7 +133,7 @@ def elaborate_for_errors(
     for statements in parts:
         with ctx.inside(Block(), before.copy()):
             run_steps(ctx, steps_of(ctx, statements))
-    for name in assigned_names(stmt):
+    for name in find_assigned_names(stmt):
         before.bind(name, FAILED)
     ctx.environment.failed = True
     return None
@@ -141,7 +141,7 @@ def elaborate_for_errors(
 
 def let_bind_used_names(ctx: Elaboration, stmt: ast.Stmt) -> None:
     """Bind the names that the branches use; where they may leave, the following statements count, too."""
-    used = mentioned_names(stmt)
+    used = find_mentioned_names(stmt)
     if may_leave(stmt):
         used |= ctx.live
     let_bind_names(ctx, [name for name in list(ctx.environment.names()) if name in used])

@@ -18,7 +18,7 @@ from nnmagic.tinynn.values.values import (
     TupleOf,
     Value,
     is_failed,
-    known_value,
+    static_value,
 )
 
 
@@ -34,7 +34,7 @@ def truth_of(operand: Operand, word: str) -> bool | Computed | None:
     if is_tensor(value):
         return _tensor_truth(operand, word)
     try:
-        static = known_value(value)
+        static = static_value(value)
         if isinstance(static, bool | int | float | str | tuple | None):
             return bool(static)
     except NotStaticError:

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from enum import Enum
+from dataclasses import dataclass
+from functools import partial
 
 from synr import ast
 
-from nnmagic.tinynn.analysis.bound_names import mentioned_names
+from nnmagic.tinynn.analysis.bound_names import find_assigned_names, find_mentioned_names
+from nnmagic.tinynn.elaborate.attempts import GivenUp, GiveUpError, attempt
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.control_flow_blocks import Block, ExitKind, Terminator, exits_of
 from nnmagic.tinynn.elaborate.joins import finish_end
+from nnmagic.tinynn.elaborate.operator_counts import OperatorCount
 from nnmagic.tinynn.elaborate.sequencing import run_nested, run_steps
 from nnmagic.tinynn.syntax import tree
+from nnmagic.tinynn.values.values import FAILED
 
 #: The most rounds of a loop that is unrolled; a longer one becomes a function.
 MAX_UNROLLED = 64
 
 #: The most statements that one loop, with those inside it, is unrolled to.
 MAX_UNROLLED_STATEMENTS = 2000
+
+#: The most operators of a loop that is unrolled although it could be a function.
+MAX_UNROLLED_OPERATORS = 32
 
 _IN_ELSE = {ExitKind.BREAKS: ExitKind.BREAKS_OUTER, ExitKind.CONTINUES: ExitKind.CONTINUES_OUTER}
 
@@ -28,62 +35,100 @@ _SEEN_OUTSIDE = {
     ExitKind.CONTINUES_OUTER: ExitKind.CONTINUES,
 }
 
-
-class GivenUp(Enum):
-    """The result of an unrolling that was given up."""
-
-    GIVEN_UP = "given up"
+#: The rounds of a loop: what begins each of them; None where it is not known whether there is another.
+Rounds = Iterator[Callable[[], None] | None]
 
 
-class UnrollError(Exception):
-    """A loop that is better a function."""
+@dataclass(slots=True)
+class _OperatorLimit:
+    """The most operators that the rounds may compute."""
+
+    counter: OperatorCount
+    left: int
+    give_up: GiveUpError
+
+    def check(self, ctx: Elaboration, end: Terminator | None) -> None:
+        """Count what a round computes; ``end``: how control leaves it. Raises GiveUpError."""
+        self.left -= self.counter.count_new(ctx)
+        if end is not None:
+            self.left -= _COST_OF_EXITS
+        if self.left < 0:
+            raise self.give_up
+
+
+#: A round that the loop may leave counts as so many operators more: the rest is nested in a branch.
+_COST_OF_EXITS = 8
 
 
 def try_unroll(
-    ctx: Elaboration, stmt: tree.For | tree.While, rounds: Callable[[], Iterator[Callable[[], None]]]
+    ctx: Elaboration,
+    stmt: tree.For | tree.While,
+    rounds: Callable[[], Rounds],
+    operators: int | None = None,
+    *,
+    is_long: bool = False,
 ) -> Terminator | GivenUp | None:
-    """Unroll the loop; GivenUp, with nothing done, where it is better a function."""
-    outermost = ctx.unroll_budget is None
+    """Unroll the loop; GivenUp, with nothing done, where that takes too much.
+
+    Args:
+        ctx: The state of the elaboration.
+        stmt: The loop.
+        rounds: Returns the rounds.
+        operators: The most operators of the unrolled loop; None to limit its statements instead, together
+            with those of the loops around it that are unrolled.
+        is_long: Whether there are too many rounds: the loop is unrolled only for the errors of the first one.
+
+    """
+    give_up = GiveUpError()
+    limit = None if operators is None else _OperatorLimit(OperatorCount(ctx), operators, give_up)
+    outermost = limit is None and ctx.unroll_budget is None
     if outermost:
-        ctx.unroll_budget = ctx.work + MAX_UNROLLED_STATEMENTS
-    saved = [(environment.bindings, environment.bindings.copy()) for environment in ctx.environment.chain()]
-    let_count, failures = len(ctx.block.lets), (ctx.environment.failed, set(ctx.reported))
-    diagnostics, ctx.diagnostics = ctx.diagnostics, type(ctx.diagnostics)()
+        ctx.unroll_budget = (ctx.work + MAX_UNROLLED_STATEMENTS, give_up)
     try:
-        end = _unroll_rounds(ctx, stmt, rounds())
-    except UnrollError:
-        if not outermost:
-            raise
-        for bindings, copy in saved:
-            bindings.restore(copy)
-        del ctx.block.lets[let_count:]
-        ctx.environment.failed, ctx.reported = failures
-        ctx.diagnostics = diagnostics
-        return GivenUp.GIVEN_UP
-    except BaseException:
-        ctx.diagnostics = diagnostics
-        raise
+        return attempt(
+            ctx, lambda: _unroll_rounds(ctx, stmt, rounds(), limit, give_up, is_long=is_long), give_up
+        )
     finally:
         if outermost:
             ctx.unroll_budget = None
-    errors, ctx.diagnostics = ctx.diagnostics, diagnostics
-    for diagnostic in errors.found:
-        ctx.diagnostics.add(diagnostic)
-    return end
 
 
 def _unroll_rounds(
-    ctx: Elaboration, stmt: tree.For | tree.While, rounds: Iterator[Callable[[], None]]
+    ctx: Elaboration,
+    stmt: tree.For | tree.While,
+    rounds: Rounds,
+    limit: _OperatorLimit | None,
+    give_up: GiveUpError,
+    *,
+    is_long: bool,
 ) -> Terminator | None:
-    live = ctx.live | mentioned_names(stmt)
+    live = ctx.live | find_mentioned_names(stmt)
     after, ctx.live = ctx.live, live
+    has_errors = False
+
+    def run_round(number: int, begin: Callable[[], None]) -> Terminator | None:
+        nonlocal has_errors
+        if ctx.unroll_budget is not None and ctx.work > ctx.unroll_budget[0]:
+            raise ctx.unroll_budget[1]
+        before = len(ctx.diagnostics.errors)
+        end = unroll_round(ctx, stmt.body.stmts, begin)
+        if len(ctx.diagnostics.errors) > before:
+            if number and is_long:
+                raise give_up  # a longer loop is a function, where this may be no error
+            has_errors = True
+            _fail_names(ctx, stmt, end)
+        elif limit is not None:
+            limit.check(ctx, end)
+        return end
 
     def steps() -> Iterator[Callable[[], Terminator | None]]:
         for number, begin in enumerate(rounds):
-            if number >= MAX_UNROLLED and isinstance(stmt, tree.While):
-                raise UnrollError
+            if begin is None or number >= MAX_UNROLLED:
+                raise give_up
             ctx.live = live
-            yield lambda begin=begin: _unroll_round(ctx, stmt.body.stmts, begin)  # type: ignore[misc]  # one a round
+            yield partial(run_round, number, begin)
+            if has_errors:
+                break  # other rounds have the same mistakes
         ctx.live = after
         if stmt.orelse.stmts:
             yield lambda: leave_else(run_nested(ctx, stmt.orelse.stmts))
@@ -97,9 +142,15 @@ def _unroll_rounds(
     return leave_loop(ctx, end)
 
 
-def _unroll_round(ctx: Elaboration, body: Sequence[ast.Stmt], begin: Callable[[], None]) -> Terminator | None:
-    if ctx.unroll_budget is not None and ctx.work > ctx.unroll_budget:
-        raise UnrollError
+def _fail_names(ctx: Elaboration, stmt: tree.For | tree.While, end: Terminator | None) -> None:
+    """Let the names that a loop assigns have no value after a round with errors."""
+    for bindings in [ctx.environment.bindings, *(exit_.bindings for exit_, _ in exits_of(end))]:
+        for name in find_assigned_names(stmt):
+            bindings.bind(name, FAILED)
+
+
+def unroll_round(ctx: Elaboration, body: Sequence[ast.Stmt], begin: Callable[[], None]) -> Terminator | None:
+    """Elaborate one round in the current block."""
     begin()
     end = run_nested(ctx, body)
     for exit_, _ in exits_of(end):

@@ -31,7 +31,7 @@ from nnmagic.tinynn.values.values import (
 )
 
 
-def _transposed(value: Computed, span: Span) -> Value:
+def _transpose(value: Computed, span: Span) -> Value:
     return apply("transpose", span, value) if len(_type(value).shape) > 1 else value
 
 
@@ -75,7 +75,7 @@ _ATTRIBUTES: dict[str, Callable[[Computed, Span], Value]] = {
     "dtype": lambda value, _span: Known(dtype_named(_type(value).dtype)),
     "itemsize": lambda value, _span: Known(_bytes_of(value)),
     "nbytes": _all_bytes,
-    "T": _transposed,
+    "T": _transpose,
     "mT": _matrices_transposed,
     "real": lambda value, _span: value,
 }

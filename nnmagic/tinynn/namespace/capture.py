@@ -82,7 +82,7 @@ class CompiledType:
         return self.infos[self.type.header.name].fields
 
 
-def compiled_function(value: object) -> CompiledGlobal | None:
+def as_compiled_function(value: object) -> CompiledGlobal | None:
     """Return the compiled function that a value is, or None."""
     match _own_attribute(value, "__relay_global__"):
         case (str() as name, Module() as module) if name in module.functions:
@@ -97,7 +97,7 @@ def compiled_function(value: object) -> CompiledGlobal | None:
     return None
 
 
-def compiled_type(value: object) -> CompiledType | None:
+def as_compiled_type(value: object) -> CompiledType | None:
     """Return the data type of an earlier cell that a value is, or None."""
     data = _own_attribute(value, "__relay_type__")
     return data if isinstance(data, CompiledType) else None
@@ -107,7 +107,7 @@ def types_with(namespace: Mapping[str, object], constructor: str) -> dict[str, o
     """Return the data types of the notebook that have a constructor, each once, by its first name."""
     result: dict[str, object] = {}
     for name, value in namespace.items():
-        data = compiled_type(value)
+        data = as_compiled_type(value)
         if data is not None and constructor in data.fields and value not in result.values():
             result[name] = value
     return result
@@ -169,7 +169,7 @@ def holds_values(value: object) -> bool:
         for base in type(value).__mro__
     ):
         return False
-    return compiled_function(value) is None and compiled_type(value) is None and not _is_type(value)
+    return as_compiled_function(value) is None and as_compiled_type(value) is None and not _is_type(value)
 
 
 def _is_type(value: object) -> bool:
@@ -264,7 +264,7 @@ def capture(value: object) -> Value:
 
 
 def _class_type(value: object) -> Type | None:
-    data = compiled_type(value)
+    data = as_compiled_type(value)
     return None if data is None else TypeCall(data.type.header, ())
 
 
@@ -342,7 +342,7 @@ def _dtype(value: np.dtype[np.generic]) -> Known:
 
 def not_capturable(value: object) -> NotCapturableError:
     """Return an error that describes a value and suggests an alternative."""
-    if compiled_function(value) is not None:  # in a list or a dictionary
+    if as_compiled_function(value) is not None:  # in a list or a dictionary
         return NotCapturableError("a compiled function", "give it a name of its own in another cell")
     name = getattr(value, "__name__", None) if isinstance(value, type | types.FunctionType) else None
     kind = type(value)

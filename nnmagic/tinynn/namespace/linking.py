@@ -14,7 +14,7 @@ from nnmagic.relay.signatures import format_type
 from nnmagic.relay.structural_equality import structural_equal
 from nnmagic.relay.traverse import post_order, rewrite
 from nnmagic.relay.types import FuncType
-from nnmagic.relay.used_types import used_types
+from nnmagic.relay.used_types import collect_used_types
 from nnmagic.tinynn.calls.defaults import from_python
 from nnmagic.tinynn.namespace.capture import CompiledGlobal
 from nnmagic.tinynn.program import MISSING, DataTypeInfo, ParameterInfo
@@ -42,7 +42,7 @@ class Linker:
         name, module = compiled.name, compiled.module
         names: dict[str, str] = {}
         callees = _callees_first(module, name)
-        types = used_types((module.functions[callee] for callee in callees), module.types)
+        types = collect_used_types((module.functions[callee] for callee in callees), module.types)
         self.link_types(f"`{name_in_cell}`", types, compiled.infos, span)
         for callee in callees:
             names[callee] = self._link(callee, module.functions[callee], names)
@@ -158,13 +158,13 @@ def _callees_first(module: Module, name: str) -> list[str]:
 def _rename_globals(function: ir.Function, names: Mapping[str, str]) -> ir.Function:
     """Return the function with its globals renamed, or itself if none changes."""
 
-    def renamed(_old: ir.Expr, node: ir.Expr) -> ir.Expr:
+    def rename(_old: ir.Expr, node: ir.Expr) -> ir.Expr:
         if isinstance(node, ir.GlobalVar) and names.get(node.name, node.name) != node.name:
             return replace(node, name=names[node.name])
         return node
 
     if all(old == new for old, new in names.items()):
         return function
-    result = rewrite(function, renamed)
+    result = rewrite(function, rename)
     assert isinstance(result, ir.Function)
     return result

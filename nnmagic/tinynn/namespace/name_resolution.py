@@ -21,9 +21,9 @@ from nnmagic.tinynn.builtins import BUILTINS, CONSTANTS, MODULES, PYTHON_ONLY
 from nnmagic.tinynn.namespace.capture import (
     CompiledType,
     NotCapturableError,
+    as_compiled_function,
+    as_compiled_type,
     capture,
-    compiled_function,
-    compiled_type,
     holds_values,
     is_method,
     member_names,
@@ -184,7 +184,7 @@ class NameResolver:
     def _value(self, name: str, value: object, span: Span) -> Value:
         """Capture a value once per name, so that an array becomes one constant."""
         if name not in self._values:
-            function, data = compiled_function(value), compiled_type(value)
+            function, data = as_compiled_function(value), as_compiled_type(value)
             if function is not None:
                 self._values[name] = self.linker.link_function(name, function, span)
             elif data is not None:
@@ -216,7 +216,7 @@ class NameResolver:
                 f"`{constructor_name}` is a constructor of {first} and of {second}", span, hint=hint
             )
         ((name, value),) = candidates.items()
-        data = compiled_type(value)
+        data = as_compiled_type(value)
         assert data is not None
         kept = self._data_type(name, data, span)
         constructor = next(

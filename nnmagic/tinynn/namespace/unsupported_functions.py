@@ -169,7 +169,7 @@ def cell_equivalent(path: tuple[str, ...], module: str, available: Iterable[str]
     instead = _INSTEAD.get(name)
     if instead is not None:
         return ".".join([*path[:-1], instead]) if instead in available else instead
-    if name not in BUILTINS or BUILTINS[name].refused:
+    if name not in BUILTINS or BUILTINS[name].is_refused:
         return None
     top = module.partition(".")[0]
     if top in _ALIKE or (top in _NEARLY and name not in _OTHERWISE):

@@ -33,7 +33,7 @@ from nnmagic.tinynn.values.values import (
     RefusalError,
     TupleOf,
     Value,
-    known_value,
+    static_value,
 )
 from nnmagic.tinynn.values.weak_types import adopt_tensor_dtype, as_weak, both_weak, is_weak, promote_weak
 
@@ -176,11 +176,11 @@ def _integer_power(
     A tensor of signed exponents is refused, since NumPy raises an error for a negative one.
     """
     try:
-        static_exponent = known_value(written_exponent.value)
+        static_exponent = static_value(written_exponent.value)
     except NotStaticError:
         static_exponent = None
     if isinstance(static_exponent, int) and static_exponent >= 0:
-        return _known_power(sign, base, exponent, int(static_exponent), span)
+        return _static_power(sign, base, exponent, int(static_exponent), span)
     dtype = tensor_type(exponent).dtype
     if not dtype.startswith("uint"):
         short = dtype_short_name(dtype)
@@ -205,7 +205,7 @@ def _integer_power(
     return power
 
 
-def _known_power(sign: str, base: Operand, exponent: Operand, number: int, span: Span) -> Computed:
+def _static_power(sign: str, base: Operand, exponent: Operand, number: int, span: Span) -> Computed:
     if number in _SMALL_POWERS:
         return _apply_checked(sign, "power", base, exponent, span)
     power, square = None, base
@@ -378,7 +378,7 @@ def unary(op: BuiltinOp, sign: str, operand: Operand, span: Span) -> Value:
 
 def _unary_on_known(op: BuiltinOp, sign: str, operand: Operand, span: Span) -> Value:
     try:
-        known = known_value(operand.value)
+        known = static_value(operand.value)
     except NotStaticError:
         known = None
     apply_to: dict[BuiltinOp, Callable[[Any], object]] = {
@@ -403,18 +403,18 @@ def _apply_to_known(op: AnyOp, sign: str, left: Operand, right: Operand, span: S
     if isinstance(left.value, TupleOf) and isinstance(right.value, TupleOf) and op is BuiltinOp.Add:
         return TupleOf(left.value.items + right.value.items)
     try:
-        left_value, right_value = known_value(left.value), known_value(right.value)
+        left_value, right_value = static_value(left.value), static_value(right.value)
     except NotStaticError:
-        raise _undefined(sign, left, right, span) from None
+        raise _operand_error(sign, left, right, span) from None
     if isinstance(left_value, tuple) and isinstance(right_value, int) and op is BuiltinOp.Mul:
         return _repeat(left.value, right_value, span)
     comparison = op in (BuiltinOp.Eq, BuiltinOp.NotEq)
     if any(map(_holds_dimension, (left.value, right.value))):
-        raise _undefined(sign, left, right, span)
+        raise _operand_error(sign, left, right, span)
     numbers = is_number(left_value) and is_number(right_value)
     same_kind = type(left_value) is type(right_value) and isinstance(left_value, str | tuple)
     if not numbers and not (comparison and same_kind):
-        raise _undefined(sign, left, right, span)
+        raise _operand_error(sign, left, right, span)
     if numbers:
         _check_size(op, sign, left_value, right_value, span)
     try:
@@ -422,11 +422,11 @@ def _apply_to_known(op: AnyOp, sign: str, left: Operand, right: Operand, span: S
     except ZeroDivisionError:
         raise RefusalError("division by zero", right.span) from None
     except (KeyError, TypeError, ValueError, OverflowError):  # KeyError: `@`
-        raise _undefined(sign, left, right, span) from None
-    return known_result(sign, result, span)
+        raise _operand_error(sign, left, right, span) from None
+    return static_result(sign, result, span)
 
 
-def known_result(sign: str, result: object, span: Span) -> Known:
+def static_result(sign: str, result: object, span: Span) -> Known:
     """Return the result of a computation with static numbers; raise RefusalError if no dtype can hold it."""
     if isinstance(result, complex) or (isinstance(result, int) and result.bit_length() > _MAX_BITS):
         raise RefusalError(f"the result of `{sign}` is no number of 64 bits", span)
@@ -458,7 +458,7 @@ def _check_size(op: AnyOp, sign: str, left: object, right: object, span: Span) -
         raise RefusalError(f"the result of `{sign}` is no number of 64 bits", span)
 
 
-def _undefined(sign: str, left: Operand, right: Operand, span: Span) -> RefusalError:
+def _operand_error(sign: str, left: Operand, right: Operand, span: Span) -> RefusalError:
     hint = None
     if any(
         isinstance(side.value, TupleOf) and any(map(is_tensor, side.value.items)) for side in (left, right)

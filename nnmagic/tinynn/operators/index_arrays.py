@@ -27,7 +27,7 @@ from nnmagic.tinynn.values.values import (
     RefusalError,
     TupleOf,
     Value,
-    known_value,
+    static_value,
 )
 
 
@@ -68,7 +68,7 @@ def static_indices(tensor: Computed, axis: int, item: Operand) -> list[AxisIndex
     if isinstance(value, Computed) and isinstance(value.expr, ir.Constant) and value.expr.data.ndim:
         return _array_indices(tensor, axis, value.expr.data, item.span)
     try:
-        index = known_value(value)
+        index = static_value(value)
     except NotStaticError:
         return None
     if not isinstance(index, int) or isinstance(index, bool):
@@ -161,7 +161,7 @@ def index_by_array(tensor: Computed, axis: int, item: Operand) -> AxisIndex:
 
 def _list_indices(tensor: Computed, axis: int, value: TupleOf, item: Operand) -> AxisIndex:
     try:
-        static_items = np.array(known_value(value)) if value.items else np.zeros(0, np.int64)
+        static_items = np.array(static_value(value)) if value.items else np.zeros(0, np.int64)
     except (NotStaticError, ValueError):
         static_items = None
     if static_items is not None and static_items.dtype.kind in "ib":
@@ -220,19 +220,3 @@ def _require_mask_fits(mask: Sequence[Dim], dims: Sequence[Dim], span: Span) -> 
     if len(mask) != len(dims) or any(dims_differ(*pair) for pair in zip(mask, dims, strict=True)):
         message = f"a mask of shape {format_shape(mask)} does not fit axes of {format_shape(dims)}"
         raise RefusalError(message, span, hint="a mask has the shape of the axes that it chooses from")
-
-
-def broadcast_shape(shapes: Sequence[Sequence[Dim]], span: Span) -> tuple[Dim, ...]:
-    """Return the common shape of several index arrays; raise RefusalError if they do not broadcast."""
-    rank = max(map(len, shapes))
-    result: list[Dim] = [1] * rank
-    for shape in shapes:
-        for axis, dim in enumerate(shape, rank - len(shape)):
-            if result[axis] == 1:
-                result[axis] = dim
-            elif dim != 1 and dims_differ(result[axis], dim):
-                shown = " and ".join(map(format_shape, shapes))
-                raise RefusalError(f"the indices have the shapes {shown}, which do not broadcast", span)
-            elif dim != 1 and not isinstance(result[axis], int) and dim != ANY:
-                result[axis] = dim
-    return tuple(result)

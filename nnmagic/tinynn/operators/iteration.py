@@ -28,7 +28,7 @@ from nnmagic.tinynn.values.values import (
     Value,
     Zipped,
     is_failed,
-    known_value,
+    static_value,
 )
 
 # -- builtins ------------------------------------------------------------------------------------------
@@ -50,7 +50,7 @@ def _range_bound(call: Arguments, name: str) -> Value:
     """Return a bound of a range: a static int, or an integer of rank 0 as a weak number."""
     operand = as_number(call.given[name])
     try:
-        bound = known_value(operand.value)
+        bound = static_value(operand.value)
         if isinstance(bound, int):
             return Known(int(bound))
     except NotStaticError:

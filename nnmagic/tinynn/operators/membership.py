@@ -15,7 +15,7 @@ from nnmagic.tinynn.values.values import (
     RefusalError,
     TupleOf,
     Value,
-    known_value,
+    static_value,
 )
 
 
@@ -39,7 +39,7 @@ def membership(sign: str, left: Operand, right: Operand, span: Span) -> Value:
     """Evaluate ``x in (1, 2)`` of static values."""
     left, right = as_number(left), Operand(_numbers(right.value), right.span)
     try:
-        item, collection = known_value(left.value), known_value(right.value)
+        item, collection = static_value(left.value), static_value(right.value)
     except NotStaticError:
         hint = "compare with ==, as in (x == 1) | (x == 2)"
         if isinstance(right.value, Computed):

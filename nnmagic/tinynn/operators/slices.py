@@ -25,7 +25,7 @@ from nnmagic.tinynn.values.values import (
     RefusalError,
     SliceOf,
     Value,
-    known_value,
+    static_value,
 )
 
 #: Longer than any axis that fits in memory, and small enough that TVM's products with it fit 64 bits.
@@ -53,10 +53,10 @@ class DynamicSlice:
     size: Dim
 
 
-def known_bound(value: Value, span: Span) -> int | None:
+def static_bound(value: Value, span: Span) -> int | None:
     """Return a bound that must be known at compile time."""
     try:
-        bound = known_value(value)
+        bound = static_value(value)
     except NotStaticError:
         bound = value
     if bound is None or (isinstance(bound, int) and not isinstance(bound, bool)):
@@ -71,31 +71,32 @@ def known_bound(value: Value, span: Span) -> int | None:
 
 def resolve_slice(
     slice_: SliceOf, tensor: Computed, axis: int, item: Operand
-) -> StaticSlice | DynamicSlice | None:
-    """Resolve a slice along an axis; return None if it takes the whole axis."""
-    start, stop = _bound(slice_.start, item.span), _bound(slice_.stop, item.span)
-    step = known_bound(slice_.step, item.span)
+) -> tuple[StaticSlice, ...] | DynamicSlice:
+    """Resolve a slice along an axis to slices that are applied in turn: none if it takes the whole axis."""
+    start, stop = _convert_bound(slice_.start, item.span), _convert_bound(slice_.stop, item.span)
+    step = static_bound(slice_.step, item.span)
     if step == 0:
         raise RefusalError("the step of a slice cannot be zero", item.span)
     step = None if step is None else _clamp_bound(step)
     if start in (Known(None), Known(0)) and stop == Known(None) and step in (None, 1):
-        return None
+        return ()
     dim = tensor_type(Operand(tensor, item.span)).shape[axis]
     size = _size(start, stop, step or 1, dim)
     if isinstance(start, Known) and isinstance(stop, Known):
         if isinstance(dim, int):
             return _static_slice(slice(start.value, stop.value, step), axis, int(dim))
-        if _runs_forward(start.value, stop.value, step or 1):
-            return _open_slice(start.value, stop.value, step or 1, axis, size)
+        slices = _open_slices(start.value, stop.value, step or 1, axis, size)
+        if slices:
+            return slices
     if size == dim and step in (None, 1) and dim != ANY:
-        return None
+        return ()
     return _dynamic_slice(start, stop, step or 1, size, tensor, axis, item.span)
 
 
-def _bound(value: Value, span: Span) -> Known | Dimension | Computed:
+def _convert_bound(value: Value, span: Span) -> Known | Dimension | Computed:
     """Return a bound: None or a static int, a dimension, or an integer of rank 0."""
     try:
-        bound = known_value(value)
+        bound = static_value(value)
         if bound is None:
             return Known(None)
         if isinstance(bound, int) and not isinstance(bound, bool):
@@ -109,7 +110,7 @@ def _bound(value: Value, span: Span) -> Known | Dimension | Computed:
             return weak_int(cast(value, "int64", span))
         hint = "take one element of it, and make it an int with int()"
         raise RefusalError(f"a slice's bound must be an int, not {describe(value)}", span, hint=hint)
-    known_bound(value, span)
+    static_bound(value, span)
     raise RefusalError(f"a slice's bound must be an int, not {describe(value)}", span)
 
 
@@ -118,15 +119,15 @@ def _clamp_bound(number: int) -> int:
     return max(-_FAR, min(number, _FAR))
 
 
-def _static_slice(slice_: slice, axis: int, dim: int) -> StaticSlice | None:
+def _static_slice(slice_: slice, axis: int, dim: int) -> tuple[StaticSlice, ...]:
     begin, end, stride = slice_.indices(dim)
     indices = range(begin, end, stride)
     if len(indices) == dim and stride == 1:
-        return None
+        return ()
     if not indices:
-        return StaticSlice(axis, 0, 0, 1, 0)
+        return (StaticSlice(axis, 0, 0, 1, 0),)
     # In Relay a negative end counts from the end of the axis: -dim - 1 stands before the first element.
-    return StaticSlice(axis, begin, end if end >= 0 else end - dim, stride, len(indices))
+    return (StaticSlice(axis, begin, end if end >= 0 else end - dim, stride, len(indices)),)
 
 
 def _runs_forward(start: object, stop: object, step: int) -> bool:
@@ -137,6 +138,23 @@ def _runs_forward(start: object, stop: object, step: int) -> bool:
     if not isinstance(start, int) or not isinstance(stop, int):
         return True
     return (start < 0) == (stop < 0) and (stop - start) * step >= 0
+
+
+def _open_slices(
+    start: object, stop: object, step: int, axis: int, size: Dim
+) -> tuple[StaticSlice, ...] | None:
+    """Return slices of an axis of any size, or None where two cannot express it.
+
+    Bounds from both ends may be out of order: then one slice cuts at one end, and the next at the other.
+    """
+    if _runs_forward(start, stop, step) or size != ANY:
+        return (_open_slice(start, stop, step, axis, size),)
+    match start, stop:
+        case int(), int() if start >= 0 > stop and step > 0:
+            return _open_slice(None, stop, 1, axis, ANY), _open_slice(start, None, step, axis, ANY)
+        case int(), int() if start < 0 <= stop and step < 0:
+            return _open_slice(stop + 1, None, 1, axis, ANY), _open_slice(start, None, step, axis, ANY)
+    return None
 
 
 def _open_slice(start: object, stop: object, step: int, axis: int, size: Dim) -> StaticSlice:

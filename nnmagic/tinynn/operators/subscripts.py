@@ -7,18 +7,19 @@ from dataclasses import dataclass
 
 from nnmagic.diagnostics import Span, closest
 from nnmagic.relay import expr as ir
+from nnmagic.relay.signatures import format_shape
 from nnmagic.relay.types import TensorType, TupleType, is_integer
 from nnmagic.tinynn.operators.index_arrays import (
     AxisIndex,
-    broadcast_shape,
     index_by_array,
     mask_indices,
     single_index,
     static_indices,
 )
-from nnmagic.tinynn.operators.slices import StaticSlice, known_bound, resolve_slice, take_slice
+from nnmagic.tinynn.operators.slices import DynamicSlice, StaticSlice, resolve_slice, static_bound, take_slice
 from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.operator_calls import apply, is_tensor, tensor_type
+from nnmagic.tinynn.values.operator_restrictions import broadcast_shape
 from nnmagic.tinynn.values.values import (
     Computed,
     DictOf,
@@ -30,7 +31,7 @@ from nnmagic.tinynn.values.values import (
     SliceOf,
     TupleOf,
     Value,
-    known_value,
+    static_value,
 )
 
 
@@ -48,7 +49,7 @@ def subscript(value: Operand, index: Sequence[Operand], span: Span) -> Value:
 
 def _index_dictionary(value: DictOf, index: Sequence[Operand]) -> Value:
     try:
-        key = known_value(index[0].value) if len(index) == 1 else None
+        key = static_value(index[0].value) if len(index) == 1 else None
     except NotStaticError:
         key = None
     if not isinstance(key, str | int):
@@ -79,12 +80,12 @@ def _index_tuple(value: TupleOf, index: Sequence[Operand], span: Span) -> Value:
     only = index[0]
     if isinstance(only.value, SliceOf):
         start, stop, step = (
-            known_bound(part, only.span) for part in (only.value.start, only.value.stop, only.value.step)
+            static_bound(part, only.span) for part in (only.value.start, only.value.stop, only.value.step)
         )
         if step == 0:
             raise RefusalError("the step of a slice cannot be zero", only.span)
         return TupleOf(value.items[start:stop:step])
-    position = _known_int(only)
+    position = _static_int_or_none(only)
     if position is None:
         hint = None
         if isinstance(only.value, Computed | Dimension) and value.items and all(map(is_tensor, value.items)):
@@ -97,9 +98,9 @@ def _index_tuple(value: TupleOf, index: Sequence[Operand], span: Span) -> Value:
     return value.items[position]
 
 
-def _known_int(operand: Operand) -> int | None:
+def _static_int_or_none(operand: Operand) -> int | None:
     try:
-        number = known_value(operand.value)
+        number = static_value(operand.value)
     except NotStaticError:
         return None
     return number if isinstance(number, int) and not isinstance(number, bool) else None
@@ -132,6 +133,12 @@ _FULL = SliceOf(Known(None), Known(None), Known(None))
 
 def _index_tensor(value: Computed, index: Sequence[Operand], span: Span) -> Computed:
     parts = list(_parts(index, value, span))
+    rows = [part for part in parts if not part.is_new and not part.is_slice]
+    if rows and all(map(_is_int, rows)) and any(map(_is_dynamic_slice, parts)):
+        whole = Operand(_FULL, span)
+        items = [part.item if part in rows else whole for part in parts if not part.is_new]
+        rest = [part.item for part in parts if part not in rows]
+        return _index_tensor(_index_tensor(value, items, span), rest, span)  # a slice of a row copies less
     value = _apply_slices(value, parts, span)
     chosen = [part for part in parts if not part.is_new and not part.is_slice]
     indices = [axis_index for part in chosen for axis_index in _axis_indices(value, part)]
@@ -143,6 +150,26 @@ def _index_tensor(value: Computed, index: Sequence[Operand], span: Span) -> Comp
     ):
         value = apply("expand_dims", span, value, axis=axis)
     return value
+
+
+def _is_int(part: _Part) -> bool:
+    """Return whether a part of an index is one integer, static or dynamic."""
+    match part.item.value:
+        case Known(value=int() as number):
+            return not isinstance(number, bool)
+        case Dimension():
+            return True
+        case Computed(type=TensorType(shape=(), dtype=dtype)):
+            return is_integer(dtype)
+    return False
+
+
+def _is_dynamic_slice(part: _Part) -> bool:
+    """Return whether a part of an index is a slice with a bound that is computed at run time."""
+    slice_ = part.item.value
+    return isinstance(slice_, SliceOf) and any(
+        isinstance(bound, Computed) for bound in (slice_.start, slice_.stop)
+    )
 
 
 def _parts(index: Sequence[Operand], value: Computed, span: Span) -> Iterator[_Part]:
@@ -189,30 +216,28 @@ def _axes_used(item: Operand) -> int:
 
 def _apply_slices(value: Computed, parts: Sequence[_Part], span: Span) -> Computed:
     """Apply every slice; each keeps its axis."""
-    cuts: list[StaticSlice] = []
+    cuts: list[tuple[StaticSlice, ...]] = []
     shape = list(tensor_type(Operand(value, span)).shape)
     for part in parts:
         if not isinstance(part.item.value, SliceOf):
             continue
-        size = shape[part.axis]
         resolved = resolve_slice(part.item.value, value, part.axis, part.item)
-        if isinstance(resolved, StaticSlice):
-            cuts.append(resolved)
-            shape[part.axis] = resolved.size
-        elif resolved is not None:
+        if isinstance(resolved, DynamicSlice):
             value = take_slice(value, resolved, part.axis, span)
             shape[part.axis] = resolved.size
-        else:
-            shape[part.axis] = size
-    if cuts:
+        elif resolved:
+            cuts.append(resolved)
+            shape[part.axis] = resolved[-1].size
+    for step in range(max(map(len, cuts), default=0)):
+        axes = [slices[step] for slices in cuts if step < len(slices)]
         value = apply(
             "strided_slice",
             span,
             value,
-            begin=[cut.begin for cut in cuts],
-            end=[cut.end for cut in cuts],
-            strides=[cut.stride for cut in cuts],
-            axes=[cut.axis for cut in cuts],
+            begin=[cut.begin for cut in axes],
+            end=[cut.end for cut in axes],
+            strides=[cut.stride for cut in axes],
+            axes=[cut.axis for cut in axes],
         )
     return Computed(value.expr, TensorType(tuple(shape), tensor_type(Operand(value, span)).dtype))
 
@@ -283,7 +308,11 @@ def _gather_several(
     value: Computed, arrays: Sequence[AxisIndex], axes: Sequence[int], span: Span
 ) -> tuple[Computed, int, int]:
     """Take elements by arrays along several axes, broadcast together; their axes come first."""
-    shape = broadcast_shape([index.shape for index in arrays], span)
+    shapes = [index.shape for index in arrays]
+    shape = broadcast_shape(shapes)
+    if shape is None:
+        shown = " and ".join(map(format_shape, shapes))
+        raise RefusalError(f"the indices have the shapes {shown}, which do not broadcast", span)
     rank = len(tensor_type(Operand(value, span)).shape)
     order = [*axes, *(axis for axis in range(rank) if axis not in axes)]
     if order != list(range(rank)):

@@ -11,7 +11,7 @@ from synr import ast
 
 from nnmagic.diagnostics import Diagnostics, Source
 from nnmagic.tinynn.syntax import tree, unsupported_syntax
-from nnmagic.tinynn.syntax.patterns import bound_names
+from nnmagic.tinynn.syntax.patterns import find_bound_names
 from nnmagic.tinynn.syntax.source_spans import SpanMap
 from nnmagic.tinynn.syntax.statements import NESTED, NESTED_HINT, StatementCompiler, statement_refusal
 
@@ -47,7 +47,7 @@ def _check_by_python(module: py.Module, spans: SpanMap, diagnostics: Diagnostics
         compile(module, spans.source.filename, "exec", dont_inherit=True)
     except SyntaxError as error:
         span = spans.of_syntax_error(error, in_bytes=True)
-        if all(other.span is None or other.span.line != span.line for other in diagnostics.found):
+        if all(other.span is None or other.span.line != span.line for other in diagnostics.errors):
             diagnostics.error(_message(error, spans.source), span)
     except (RecursionError, MemoryError):
         diagnostics.error(NESTED, spans.of_longest_line(), hint=NESTED_HINT)
@@ -56,10 +56,10 @@ def _check_by_python(module: py.Module, spans: SpanMap, diagnostics: Diagnostics
 def _message(error: SyntaxError, source: Source) -> str:
     """Return Python's message with its line numbers counted as in the user's cell."""
 
-    def renumbered(match: re.Match[str]) -> str:
+    def renumber(match: re.Match[str]) -> str:
         return f"{match[1]}{int(match[2]) + source.first_line - 1}"
 
-    return re.sub(r"(\b(?:on|at) line )(\d+)", renumbered, error.msg or "invalid syntax")
+    return re.sub(r"(\b(?:on|at) line )(\d+)", renumber, error.msg or "invalid syntax")
 
 
 class CellCompiler(StatementCompiler):
@@ -77,8 +77,8 @@ class CellCompiler(StatementCompiler):
                 kind = type(statement).__name__
                 message, hint = unsupported_syntax.TOP_LEVEL.get(kind) or statement_refusal(kind)
                 self.refuse_statement(statement, message, hint)
-                refused.update(bound_names(statement))
-        if not functions and not types and not self.diagnostics.found:
+                refused.update(find_bound_names(statement))
+        if not functions and not types and not self.diagnostics.errors:
             hint = "write one, as in def f(x: Tensor[(2, 3), f32]): return x + 1"
             self.diagnostics.error("the cell holds no function", self.spans.start, hint=hint)
         last = len(self.spans.lines)
@@ -157,7 +157,7 @@ class CellCompiler(StatementCompiler):
                     self.refuse(f"the constructor `{constructor.name}` is declared twice", constructor.span)
                     continue
                 declared[constructor.name] = constructor
-        if not declared and not self.diagnostics.found:
+        if not declared and not self.diagnostics.errors:
             hint = _CONSTRUCTORS
             self.refuse(f"the class `{stmt.name}` declares no constructor", self._name_span(stmt), hint)
         docstring = py.get_docstring(stmt, clean=True)

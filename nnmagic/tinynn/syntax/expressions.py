@@ -101,7 +101,7 @@ class ExpressionCompiler(Compiler):  # type: ignore[misc]  # synr is untyped
         span = self.spans.of(expr)
         match expr:
             case py.Name() | py.Attribute():
-                return self._named(expr, span)
+                return self._compile_name(expr, span)
             case py.Constant():
                 return self._constant(expr, span)
             case py.BinOp():
@@ -139,7 +139,7 @@ class ExpressionCompiler(Compiler):  # type: ignore[misc]  # synr is untyped
                 return tree.Starred(span, self.compile_expr(value))
         return self.refuse_expression(expr, type(expr).__name__)
 
-    def _named(self, expr: py.Name | py.Attribute, span: ast.Span) -> ast.Expr:
+    def _compile_name(self, expr: py.Name | py.Attribute, span: ast.Span) -> ast.Expr:
         if isinstance(expr, py.Name):
             return self.compile_var(expr)
         length = len(expr.attr)
@@ -197,10 +197,10 @@ class ExpressionCompiler(Compiler):  # type: ignore[misc]  # synr is untyped
         return self.compile_call(expr)
 
     def _slice(self, expr: py.Slice, span: ast.Span) -> ast.Expr:
-        def bound(part: py.expr | None) -> ast.Expr:
+        def compile_bound(part: py.expr | None) -> ast.Expr:
             return ast.Constant(span, None) if part is None else self.compile_expr(part)
 
-        return ast.Slice(span, bound(expr.lower), bound(expr.step), bound(expr.upper))
+        return ast.Slice(span, compile_bound(expr.lower), compile_bound(expr.step), compile_bound(expr.upper))
 
     def _comprehension(self, expr: py.ListComp | py.GeneratorExp, span: ast.Span) -> ast.Expr:
         generators = []

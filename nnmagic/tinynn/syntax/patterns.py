@@ -37,10 +37,10 @@ class PatternCompiler(ExpressionCompiler):
                     {name: self.compile_pattern(part) for name, part in zip(names, named, strict=True)},
                 )
         self.refuse("a dictionary pattern is not part of TinyNN", span, "match a constructor or a tuple")
-        return tree.InvalidPattern(span, bound_names(pattern))
+        return tree.InvalidPattern(span, find_bound_names(pattern))
 
 
-def bound_names(node: py.AST) -> list[str]:
+def find_bound_names(node: py.AST) -> list[str]:
     """Return every name that a piece of Python binds, supported or not."""
     names: list[str] = []
     for part in py.walk(node):

@@ -57,22 +57,22 @@ def item_assignment(target: py.Subscript, value: py.expr | None, sign: str, func
 
 def _test(name: str, axis: int, part: py.expr) -> str:
     """Return the condition of the chosen positions of an axis, in brackets; empty if all are chosen."""
-    places, size = f"arange({name}.shape[{axis}])", f"{name}.shape[{axis}]"
+    positions, size = f"arange({name}.shape[{axis}])", f"{name}.shape[{axis}]"
     if not isinstance(part, py.Slice):
-        return f"({places} == {_place(part, size)})"
+        return f"({positions} == {_position(part, size)})"
     tests = []
     if part.lower is not None:
-        tests.append(f"({places} >= {_place(part.lower, size)})")
+        tests.append(f"({positions} >= {_position(part.lower, size)})")
     if part.upper is not None:
-        tests.append(f"({places} < {_place(part.upper, size)})")
+        tests.append(f"({positions} < {_position(part.upper, size)})")
     if part.step is not None:
-        start = "" if part.lower is None else f" - {_place(part.lower, size)}"
-        shifted = f"({places}{start})" if start else places
+        start = "" if part.lower is None else f" - {_position(part.lower, size)}"
+        shifted = f"({positions}{start})" if start else positions
         tests.append(f"({shifted} % {_operand(part.step)} == 0)")
     return f"({' & '.join(tests)})" if len(tests) > 1 else "".join(tests)
 
 
-def _place(part: py.expr, size: str) -> str:
+def _position(part: py.expr, size: str) -> str:
     match part:
         case py.UnaryOp(op=py.USub(), operand=py.Constant(value=int() as number)):
             return f"{size} - {number}"
@@ -223,12 +223,14 @@ def _uses(name: str, function: py.AST) -> Iterator[str]:
     def is_name(node: py.AST | None) -> bool:
         return isinstance(node, py.Name) and node.id == name
 
-    def listed(nodes: Sequence[py.expr]) -> bool:
-        return any(is_name(each) or (isinstance(each, py.Tuple) and listed(each.elts)) for each in nodes)
+    def contains_name(nodes: Sequence[py.expr]) -> bool:
+        return any(
+            is_name(each) or (isinstance(each, py.Tuple) and contains_name(each.elts)) for each in nodes
+        )
 
     for node in py.walk(function):
         match node:
-            case py.Call(func=py.Name(id=word) | py.Attribute(attr=word), args=args) if listed(args):
+            case py.Call(func=py.Name(id=word) | py.Attribute(attr=word), args=args) if contains_name(args):
                 yield "int" if word in _OF_SIZES else "tensor"
             case py.Subscript(slice=index) if is_name(index):
                 yield "int"

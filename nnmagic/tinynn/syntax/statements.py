@@ -11,7 +11,7 @@ from synr import ast
 
 from nnmagic.tinynn.syntax import replacements, tree, unsupported_syntax
 from nnmagic.tinynn.syntax.expressions import SYMBOLS
-from nnmagic.tinynn.syntax.patterns import PatternCompiler, bound_names
+from nnmagic.tinynn.syntax.patterns import PatternCompiler, find_bound_names
 
 NESTED = "this is nested too deeply"
 NESTED_HINT = "split it into several assignments"
@@ -43,9 +43,9 @@ class StatementCompiler(PatternCompiler):
             case py.Assign():
                 return self._assignment(stmt)
             case py.AnnAssign():
-                return self._annotated(stmt)
+                return self._compile_annotated(stmt)
             case py.AugAssign():
-                return self._augmented(stmt)
+                return self._compile_augmented(stmt)
             case py.Expr():
                 return self._bare_expression(stmt)
             case py.If(test=test, body=body, orelse=orelse):
@@ -73,7 +73,7 @@ class StatementCompiler(PatternCompiler):
         shown = self.spans.word(node.lineno, node.col_offset) if compound else span
         self.refuse(message, shown, hint)
         returns = any(isinstance(part, py.Return | py.Raise) for part in py.walk(node))
-        return tree.InvalidStatement(span, bound_names(node), returns)
+        return tree.InvalidStatement(span, find_bound_names(node), returns)
 
     def _block(self, statements: Sequence[py.stmt], span: ast.Span) -> ast.Block:
         if not statements:
@@ -94,7 +94,7 @@ class StatementCompiler(PatternCompiler):
         blocks = self._block(body, span), self._block(orelse, span)
         if loop_target is None:
             returns = any(isinstance(part, py.Return) for part in py.walk(stmt))
-            return tree.InvalidStatement(span, bound_names(stmt), returns)
+            return tree.InvalidStatement(span, find_bound_names(stmt), returns)
         return tree.For(span, loop_target, over, *blocks)
 
     def _case(self, case: py.match_case) -> tree.Case:
@@ -108,12 +108,12 @@ class StatementCompiler(PatternCompiler):
         span, rhs = self.spans.of(stmt), self.compile_expr(stmt.value)
         targets = [self.compile_target(target, stmt.value) for target in stmt.targets]
         if any(target is None for target in targets):
-            return tree.InvalidStatement(span, bound_names(stmt), returns=False)
+            return tree.InvalidStatement(span, find_bound_names(stmt), returns=False)
         if len(targets) == 1 and isinstance(targets[0], ast.Var):
             return ast.Assign(span, targets, None, rhs)
         return tree.Unpack(span, targets, rhs)
 
-    def _annotated(self, stmt: py.AnnAssign) -> ast.Stmt:
+    def _compile_annotated(self, stmt: py.AnnAssign) -> ast.Stmt:
         span = self.spans.of(stmt)
         target = self.compile_target(stmt.target, stmt.value)
         declared = self.compile_type(stmt.annotation)
@@ -121,13 +121,13 @@ class StatementCompiler(PatternCompiler):
             self.refuse("a name is declared without a value", span, "assign a value, or leave the line out")
         elif target is not None:
             return ast.Assign(span, [target], declared, self.compile_expr(stmt.value))
-        return tree.InvalidStatement(span, bound_names(stmt), returns=False)
+        return tree.InvalidStatement(span, find_bound_names(stmt), returns=False)
 
-    def _augmented(self, stmt: py.AugAssign) -> ast.Stmt:
+    def _compile_augmented(self, stmt: py.AugAssign) -> ast.Stmt:
         span, rhs = self.spans.of(stmt), self.compile_expr(stmt.value)
         target = self.compile_target(stmt.target, stmt.value, SYMBOLS[type(stmt.op)][0])
         if target is None:
-            return tree.InvalidStatement(span, bound_names(stmt), returns=False)
+            return tree.InvalidStatement(span, find_bound_names(stmt), returns=False)
         sign, op = SYMBOLS[type(stmt.op)]
         op_span = self.spans.operator(stmt.target, f"{sign}=")
         return ast.Assign(span, [target], None, ast.Call(span, ast.Op(op_span, op), [target, rhs], {}))
@@ -149,8 +149,7 @@ class StatementCompiler(PatternCompiler):
                 given = [*map(py.unparse, args), "i", "x"]
                 hint = unsupported_syntax.CHANGE_A_LIST[method].format(name, *given)
                 if method in ("append", "extend") and replacements.in_long_loop(stmt, self.function):
-                    hint += "; in a loop whose rounds only the call knows, "
-                    hint += unsupported_syntax.FILL_A_TENSOR
+                    hint += f"; in a loop of dynamic length, {unsupported_syntax.FILL_A_TENSOR}"
                 self.refuse(
                     f"`.{method}` would change `{py.unparse(owner)}` in place, which a cell cannot",
                     span,
@@ -159,13 +158,13 @@ class StatementCompiler(PatternCompiler):
                 return tree.InvalidStatement(span, [name], returns=False)
             case py.Yield() | py.YieldFrom() | py.Await():
                 self.compile_expr(stmt.value)
-                return tree.InvalidStatement(span, bound_names(stmt), returns=True)
+                return tree.InvalidStatement(span, find_bound_names(stmt), returns=True)
             case _:
                 hint = "return it, assign it to a name, or leave the line out"
                 self.refuse("the value of this expression is not used", span, hint)
                 # A `return` may be what was meant.
-                return tree.InvalidStatement(span, bound_names(stmt), returns=True)
-        return tree.InvalidStatement(span, bound_names(stmt), returns=False)
+                return tree.InvalidStatement(span, find_bound_names(stmt), returns=True)
+        return tree.InvalidStatement(span, find_bound_names(stmt), returns=False)
 
 
 def statement_refusal(kind: str) -> tuple[str, str]:

@@ -8,11 +8,8 @@ from __future__ import annotations
 
 _NEVER = "is not part of TinyNN"
 _ELSEWHERE = "Python that is not a tensor program belongs in another cell"
-#: What works in a loop whose rounds only the call knows.
-FILL_A_TENSOR = (
-    "begin with out = zeros((n, 3), f32), of the shape of all rows, "
-    "and write out = where((arange(n) == i)[:, None], row, out) in round i"
-)
+#: What works in a loop whose number of rounds is dynamic.
+FILL_A_TENSOR = "fill out = zeros((n, 3), f32) by out = where((arange(n) == i)[:, None], row, out)"
 #: What to do where a string would be put together.
 NO_STRINGS = (
     "a cell makes no strings: use one of the notebook by its name, or put the values into a list in "

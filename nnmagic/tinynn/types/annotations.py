@@ -131,7 +131,7 @@ def check_dim(dim: object) -> Dim:
     if dim is Ellipsis:
         raise TypeError("a tensor's rank must be known: name each dimension, as in Tensor[('n', 'm'), f32]")
     if isinstance(dim, str):
-        return named_dim(dim)
+        return parse_named_dim(dim)
     if isinstance(dim, bool) or not isinstance(dim, int):
         raise TypeError(f"a dimension must be an int or a name, not {dim!r}")
     if not 0 <= dim < 2**63:
@@ -139,7 +139,7 @@ def check_dim(dim: object) -> Dim:
     return int(dim)
 
 
-def named_dim(text: str) -> Dim:
+def parse_named_dim(text: str) -> Dim:
     """Return a name, or arithmetic on names in canonical form: ``"n*2"`` is ``"2*n"``."""
     if text.isascii() and text.isidentifier() and not iskeyword(text):
         return text

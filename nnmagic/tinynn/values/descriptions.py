@@ -61,8 +61,8 @@ def describe(value: Value) -> str:
             return f"the dimension {format_dim(dim)}"
         case TupleOf(items=items):
             return f"a tuple of {len(items)}"
-        case DictOf(items=found):
-            return f"a dictionary of {len(found)}"
+        case DictOf(items=entries):
+            return f"a dictionary of {len(entries)}"
         case SliceOf():
             return "a slice"
         case GlobalFunction(written=name) | LocalFunction(name=name) | ClosureValue(name=name):

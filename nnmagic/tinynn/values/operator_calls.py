@@ -15,11 +15,15 @@ from nnmagic.relay import expr as ir
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.ops.declaration import Operator, RelationError
 from nnmagic.relay.ops.dims import multiply
-from nnmagic.relay.signatures import dtype_short_name
+from nnmagic.relay.ops.notation import Notation
+from nnmagic.relay.signatures import dtype_short_name, format_dim, format_shape, format_type
 from nnmagic.relay.types import AnyDim, Dim, TensorType, TupleType, Type
 from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.operator_restrictions import check_restrictions, check_result
 from nnmagic.tinynn.values.values import Computed, Operand, RefusalError, TupleOf, Value, as_value
+
+#: How a cell writes types: ``Tensor[(3,), f32]``, not Relay's ``Tensor[(3), float32]``.
+_CELL = Notation(format_type, format_shape, format_dim, dtype_short_name)
 
 
 def call_operator(
@@ -41,7 +45,7 @@ def call_operator(
         operator.check_preconditions(types, complete)
         check_result(operator, result)
     except RelationError as error:
-        hint = error.hint or _attribute_hint(error.attr, attrs)
+        hint = error.hint or _attribute_hint(error.attrs, attrs)
         raise to_refusal(error, operands, span, spans or {}, hint) from None
     args = tuple(as_computed(operand).expr for operand in operands)
     call = ir.Call(ir.OpRef(operator.name, span=span), args, complete, span=span)
@@ -61,32 +65,24 @@ def to_refusal(
     """
     blamed = [operands[index] for index in error.operands if index < len(operands)]
     notes = [Note(f"this is {describe(operand.value)}", operand.span) for operand in blamed]
-    attribute = _blamed_attribute(error, spans)
+    attribute = next((name for name in error.attrs if name in spans), None)
     if attribute is not None:
         span = spans[attribute]
     elif len(blamed) == 1:
         span, notes = blamed[0].span, []
-    message = error.message if error.attr is not None else _in_cell_notation(error.message)
     hint = hint or error.hint
     if hint is not None:  # "{0}" stands for the first operand to blame
         for number, operand in enumerate(blamed):
             hint = hint.replace(f"{{{number}}}", source_text(operand.span))
-    return RefusalError(message, span, hint=hint, notes=notes)
+    return RefusalError(error.message_in(_CELL), span, hint=hint, notes=notes)
 
 
-def _blamed_attribute(error: RelationError, spans: Mapping[str, Span]) -> str | None:
-    """Return the given attribute that an error names; by its message where it carries no name."""
-    if error.attr is not None:
-        return error.attr if error.attr in spans else None
-    words = set(re.findall(r"\w+", error.message))
-    return next((name for name in spans if name in words), None)
-
-
-def _attribute_hint(attr: str | None, attrs: Mapping[str, object]) -> str | None:
+def _attribute_hint(blamed: Sequence[str], attrs: Mapping[str, object]) -> str | None:
     """Suggest what to give for a shape or a padding that holds a string."""
-    if attr not in ("shape", "padding"):
+    attr = next((name for name in blamed if name in ("shape", "padding")), None)
+    if attr is None:
         return None
-    value = attrs[attr]
+    value = attrs.get(attr)
     items = value if isinstance(value, tuple | list) else (value,)
     text = next((item for item in items if isinstance(item, str)), None)
     if text is None:
@@ -96,15 +92,6 @@ def _attribute_hint(attr: str | None, attrs: Mapping[str, object]) -> str | None
     if not re.fullmatch(r"\w+", text):
         return None
     return f'the size of the dimension "{text}" is that of a tensor, as in x.shape[0]'
-
-
-def _in_cell_notation(message: str) -> str:
-    """Write the types of a relation's message as a cell does: ``Tensor[(3,), f32]``, not Relay's ``(3)``."""
-    message = re.sub(r"Tensor\[\(([^,()]+)\), ", r"Tensor[(\1,), ", message)
-    message = re.sub(r"(Tensor\[\([^()]*\), )bool\]", r"\1bool_]", message)
-    return re.sub(
-        r"(?<!['\w])(?:bfloat|float|u?int)\d+(?!['\w])", lambda dtype: dtype_short_name(dtype[0]), message
-    )
 
 
 def as_computed(operand: Operand) -> Computed:

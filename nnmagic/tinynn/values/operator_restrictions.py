@@ -85,12 +85,11 @@ def check_result(operator: Operator, result: Type) -> None:
         if not isinstance(tensor, TensorType):
             continue
         if any(isinstance(dim, int) and not 0 <= dim < 2**63 for dim in tensor.shape):
-            raise RelationError(
-                f"{operator.name}: the result would have the shape {format_shape(tensor.shape)}"
-            )
+            message = f"{operator.name}: the result would have the shape {format_shape(tensor.shape)}"
+            raise RelationError(message, attr="shape")
         if tensor.dtype not in NUMPY_DTYPES:
             hint = "give its dtype, as in dtype=f32" if operator.attr("dtype") else None
-            raise RelationError(f"{operator.name}: the result would have no dtype", hint=hint)
+            raise RelationError(f"{operator.name}: the result would have no dtype", hint=hint, attr="dtype")
 
 
 def _check_tensors(operator: Operator, types: Sequence[Type]) -> None:
@@ -142,6 +141,22 @@ def dims_differ(left: Dim, right: Dim) -> bool:
     return left != right
 
 
+def broadcast_shape(shapes: Sequence[Sequence[Dim]]) -> tuple[Dim, ...] | None:
+    """Return the shape that all shapes broadcast to; None if they do not broadcast.
+
+    Of two dimensions that may be equal, the one that says more wins: a number or a name over ``?``.
+    """
+    rank = max(map(len, shapes))
+    result: list[Dim] = [1] * rank
+    for shape in shapes:
+        for axis, dim in enumerate(shape, rank - len(shape)):
+            if dim != 1 and result[axis] in (1, AnyDim()):
+                result[axis] = dim
+            elif dim != 1 and dims_differ(result[axis], dim):
+                return None
+    return tuple(result)
+
+
 def _names_hint(left: Dim, right: Dim) -> str | None:
     if isinstance(left, AnyDim) or isinstance(right, AnyDim):
         return "give both dimensions the same name or number in the annotations"
@@ -154,7 +169,7 @@ def _cast_hint(left: str, right: str) -> str:
     return f"convert one of them, as in {{{0 if left != target else 1}}}.astype({dtype_short_name(target)})"
 
 
-def _reduced_hint(left: TensorType, right: TensorType) -> str | None:
+def _keepdims_hint(left: TensorType, right: TensorType) -> str | None:
     """Suggest ``keepdims`` where one operand lacks a single axis of the other, as ``x.mean(axis=1)`` does."""
     for number, (whole, reduced) in enumerate(((left, right), (right, left))):
         for axis in range(1, len(whole.shape)):
@@ -181,7 +196,7 @@ def check_broadcast(
                 f"{what}: the shapes {format_shape(left.shape)} and {format_shape(right.shape)} "
                 f"do not broadcast ({format_dim(left_dim)} against {format_dim(right_dim)})",
                 *operands,
-                hint=_reduced_hint(left, right) or _names_hint(left_dim, right_dim),
+                hint=_keepdims_hint(left, right) or _names_hint(left_dim, right_dim),
             )
 
 
@@ -252,7 +267,9 @@ def _broadcast_to(name: str, types: Sequence[Type], attrs: Attrs) -> None:
         given != 1 and dims_differ(given, wanted) for given, wanted in pairs
     ):
         raise RelationError(
-            f"{name}: {format_shape(data.shape)} cannot become the shape {format_shape(shape)}", 0
+            f"{name}: {format_shape(data.shape)} cannot become the shape {format_shape(shape)}",
+            0,
+            attr="shape",
         )
 
 
@@ -295,7 +312,8 @@ def _axis_in_range(name: str, types: Sequence[Type], attrs: Attrs) -> None:
     rank = len(_tensor(types, 0).shape)
     for axis in axes if isinstance(axes, tuple) else (axes,):
         if isinstance(axis, int) and not -rank <= axis < rank:
-            raise RelationError(f"{name}: axis {axis} is out of range for a tensor of rank {rank}", 0)
+            message = f"{name}: axis {axis} is out of range for a tensor of rank {rank}"
+            raise RelationError(message, 0, attr="axis")
 
 
 #: Tensors of more dimensions, and tuples of more parts, are mistakes.
@@ -305,13 +323,16 @@ _MOST_DIMENSIONS, _MOST_PARTS = 64, 10_000
 def _expand_dims(name: str, _types: Sequence[Type], attrs: Attrs) -> None:
     count = attrs["num_newaxis"]
     if isinstance(count, int) and count > _MOST_DIMENSIONS:
-        raise RelationError(f"{name}: num_newaxis is at most {_MOST_DIMENSIONS}, not {count}")
+        raise RelationError(
+            f"{name}: num_newaxis is at most {_MOST_DIMENSIONS}, not {count}", attr="num_newaxis"
+        )
 
 
 def _split(name: str, types: Sequence[Type], attrs: Attrs) -> None:
     count = attrs["indices_or_sections"]
     if isinstance(count, int) and count > _MOST_PARTS:
-        raise RelationError(f"{name}: indices_or_sections is at most {_MOST_PARTS}, not {count}")
+        message = f"{name}: indices_or_sections is at most {_MOST_PARTS}, not {count}"
+        raise RelationError(message, attr="indices_or_sections")
     shape, axis = _tensor(types, 0).shape, attrs["axis"]
     if not isinstance(axis, int) or not -len(shape) <= axis < len(shape):
         return  # the operator's own rule speaks of the axis
@@ -320,6 +341,7 @@ def _split(name: str, types: Sequence[Type], attrs: Attrs) -> None:
             f"{name}: dimension {axis} of {format_shape(shape)} may not divide into {count} equal parts",
             0,
             hint="split along a dimension whose size is a number",
+            attr="indices_or_sections",
         )
 
 

@@ -201,6 +201,10 @@ class BuiltinFunction(Protocol):
     def name(self) -> str:
         """The name that a cell calls it by."""
 
+    @property
+    def has_loops(self) -> bool:
+        """Whether the expressions of its result hold lets, which bind loops."""
+
     def call(self, operands: Sequence[Operand], span: Span) -> Value:
         """Bind the arguments and apply the function. Raises RefusalError."""
 
@@ -298,7 +302,7 @@ class NotStaticError(Exception):
     """A value that is not known at compile time."""
 
 
-def known_value(value: Value) -> object:
+def static_value(value: Value) -> object:
     """Return the Python value of a static value: Known, a constant of rank 0, a tuple of these.
 
     A dimension gives its AnyDim, as in a shape; call `as_number` first where a number is needed.
@@ -311,7 +315,7 @@ def known_value(value: Value) -> object:
         case Known(value=static) | Dimension(dim=static):
             return static
         case TupleOf(items=items, whole=None):
-            return tuple(map(known_value, items))
+            return tuple(map(static_value, items))
         case Computed(expr=ir.Constant(data=data), type=TensorType(shape=(), dtype=dtype)):
             return float(data) if is_float(dtype) else data.item()
     raise NotStaticError

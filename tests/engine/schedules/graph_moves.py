@@ -14,15 +14,15 @@ from tests.engine.schedules.graph_pool import Pool
 class Moves(Pool):
     """Transposes, slices, joins, gathers and their like."""
 
-    def moved(self) -> Node | list[Node]:
+    def move(self) -> Node | list[Node]:
         return getattr(self, str(self.one_of(MOVES)))()  # type: ignore[no-any-return]
 
-    def transposed(self) -> Node:
+    def transpose(self) -> Node:
         data = self.tensor(lambda node: node.rank > 1)
         axes = None if self.chance(0.3) else [int(a) for a in self.rng.permutation(data.rank)]
         return self.apply("transpose", lambda x: np.transpose(x, axes), data, axes=axes)
 
-    def reshaped(self) -> Node:
+    def reshape(self) -> Node:
         data = self.tensor()
         size = int(np.prod(data.shape))
         if not size:
@@ -37,7 +37,7 @@ class Moves(Pool):
         shape = self.one_of(shapes)
         return self.apply("reshape", lambda x: x.reshape(shape), data, newshape=shape)
 
-    def expanded(self) -> Node:
+    def expand_dims(self) -> Node:
         data = self.tensor(lambda node: node.rank < 5)
         axis, count = self.number(-data.rank - 1, data.rank), self.number(1, 2)
         first = axis if axis >= 0 else data.rank + 1 + axis
@@ -47,13 +47,13 @@ class Moves(Pool):
 
         return self.apply("expand_dims", compute, data, axis=first, num_newaxis=count)
 
-    def squeezed(self) -> Node:
+    def squeeze(self) -> Node:
         data = self.tensor(lambda node: 1 in node.shape)
-        axes = [place for place, size in enumerate(data.shape) if size == 1]
+        axes = [axis for axis, size in enumerate(data.shape) if size == 1]
         axes = axes[: self.number(1, len(axes))]
         return self.apply("squeeze", lambda x: np.squeeze(x, tuple(axes)), data, axis=axes)
 
-    def sliced(self) -> Node:
+    def strided_slice(self) -> Node:
         data = self.tensor(lambda node: node.rank > 0)
         begin, end, strides = [], [], []
         for size in data.shape:
@@ -71,7 +71,7 @@ class Moves(Pool):
         index = tuple(slice(*each) for each in zip(begin, end, strides, strict=True))
         return self.apply("strided_slice", lambda x: x[index], data, begin=begin, end=end, strides=strides)
 
-    def joined(self) -> Node:
+    def join(self) -> Node:
         data = self.tensor()
         if self.chance(0.4) and data.rank < 5:
             others = [
@@ -103,30 +103,30 @@ class Moves(Pool):
         size = data.shape[axis]
         divisors = [f for f in (1, 2, 3, 4, 5) if size % f == 0]
         if self.chance(0.5):
-            places: int | list[int] = int(self.one_of(divisors))  # type: ignore[call-overload]
+            sections: int | list[int] = int(self.one_of(divisors))  # type: ignore[call-overload]
         else:
-            places = sorted({self.number(0, size) for _ in range(self.number(1, 3))})
+            sections = sorted({self.number(0, size) for _ in range(self.number(1, 3))})
         made = self.apply(
-            "split", partial(twin.split, places, axis), data, indices_or_sections=places, axis=axis
+            "split", partial(twin.split, sections, axis), data, indices_or_sections=sections, axis=axis
         )
         return self.items(made)
 
-    def tiled(self) -> Node:
+    def tile(self) -> Node:
         data = self.tensor()
         reps = [self.number(1, 3) for _ in range(self.number(1, max(1, data.rank) + 1))]
         return self.apply("tile", lambda x: np.tile(x, reps), data, reps=reps)
 
-    def repeated(self) -> Node:
+    def repeat(self) -> Node:
         data = self.tensor(lambda node: node.rank > 0)
         axis, count = self.axis(data), self.number(1, 3)
         return self.apply("repeat", lambda x: np.repeat(x, count, axis), data, repeats=count, axis=axis)
 
-    def reversed(self) -> Node:
+    def reverse(self) -> Node:
         data = self.tensor(lambda node: node.rank > 0)
         axis = self.axis(data)
         return self.apply("reverse", lambda x: np.flip(x, axis), data, axis=axis)
 
-    def padded(self) -> Node:
+    def pad(self) -> Node:
         data = self.tensor(lambda node: node.rank > 0 and node.dtype != "bool")
         widths = [(self.number(0, 3), self.number(0, 3)) if self.chance(0.6) else (0, 0) for _ in data.shape]
         mode = str(self.one_of(["constant", "constant", "edge", "reflect"]))
@@ -145,31 +145,31 @@ class Moves(Pool):
         compute = lambda x, v: np.pad(x, widths, constant_values=v)  # noqa: E731
         return self.apply("nn.pad", compute, data, value, pad_width=widths)
 
-    def taken(self) -> Node:
+    def take(self) -> Node:
         data = self.tensor(lambda node: node.rank > 0 and 0 not in node.shape)
         axis = None if self.chance(0.2) else self.axis(data)
         size = data.shape[axis] if axis is not None else int(np.prod(data.shape))
         mode = str(self.one_of(["clip", "wrap"]))
         shape = [self.number(0, 7) for _ in range(self.number(0, 2))]
-        places = (
+        values = (
             self.rng.integers(-size - 1, size + 1, shape)
             if self.chance(0.5)
             else self.rng.integers(0, size, shape)
         )
-        indices = self.indices(np.asarray(places))
+        indices = self.indices(np.asarray(values))
         return self.apply("take", partial(twin.take, axis, mode), data, indices, axis=axis, mode=mode)
 
-    def indices(self, places: Array) -> Node:
+    def indices(self, values: Array) -> Node:
         """Constant or, through a sum with zeros that are a parameter, not."""
         dtype = str(self.one_of(["int32", "int64"]))
-        made = self.constant(places, dtype)
+        made = self.constant(values, dtype)
         if self.chance(0.6):
-            zeros = self.param(places.shape, places.shape, dtype)
+            zeros = self.param(values.shape, values.shape, dtype)
             masked = self.apply("bitwise_and", np.bitwise_and, zeros, self.scalar(0, dtype))
             made = self.apply("bitwise_xor", np.bitwise_xor, masked, made)
         return made
 
-    def gathered(self) -> Node:
+    def gather(self) -> Node:
         data = self.tensor(lambda node: node.rank > 0 and 0 not in node.shape)
         axis = self.axis(data)
         shape = list(data.shape)
@@ -177,7 +177,7 @@ class Moves(Pool):
         indices = self.indices(self.rng.integers(0, data.shape[axis], shape))
         return self.apply("gather", partial(twin.gather, axis), data, indices, axis=axis)
 
-    def hot(self) -> Node:
+    def one_hot(self) -> Node:
         data = self.tensor(lambda node: node.dtype in ("int32", "int64") and node.rank < 4)
         depth, axis, dtype = self.number(1, 9), self.number(-1, data.rank), self.dtype()
         if dtype == "bool":
@@ -186,23 +186,23 @@ class Moves(Pool):
         compute = partial(twin.one_hot, depth, axis)
         return self.apply("one_hot", compute, data, on, off, depth=depth, axis=axis, dtype=dtype)
 
-    def scattered(self) -> Node:
+    def scatter(self) -> Node:
         data = self.tensor(lambda node: node.rank > 0 and 0 not in node.shape and node.dtype != "bool")
         axis = self.axis(data)
         shape = list(data.shape)
         shape[axis] = self.number(1, data.shape[axis])
-        places = np.argsort(self.rng.random(data.shape), axis=axis).take(range(shape[axis]), axis)
-        indices, updates = self.indices(places), self.fresh(shape, data.dtype)
+        values = np.argsort(self.rng.random(data.shape), axis=axis).take(range(shape[axis]), axis)
+        indices, updates = self.indices(values), self.fresh(shape, data.dtype)
         names = ["update"] if self.kind == "special" else ["update", "add", "max", "min"]
         name = str(self.one_of(names))
         compute = partial(twin.scatter, axis, name)
         return self.apply("scatter_elements", compute, data, indices, updates, axis=axis, reduction=name)
 
-    def flattened(self) -> Node:
+    def flatten(self) -> Node:
         data = self.tensor(lambda node: node.rank > 0 and 0 not in node.shape)
         return self.apply("nn.batch_flatten", lambda x: x.reshape(len(x), -1), data)
 
-    def laid_out(self) -> Node:
+    def transform_layout(self) -> Node:
         data = self.tensor(lambda node: node.rank == 4 and 0 not in node.shape)
         channels = data.shape[1]
         blocks = [b for b in (2, 4, 8, 16) if channels % b == 0]
@@ -212,19 +212,19 @@ class Moves(Pool):
         if blocks and self.chance(0.6):
             block = int(self.one_of(blocks))  # type: ignore[call-overload]
 
-            def blocked(x: Array) -> Array:
+            def to_blocks(x: Array) -> Array:
                 n, c, h, w = x.shape
                 return x.reshape(n, c // block, block, h, w).transpose(0, 1, 3, 4, 2)
 
             return self.apply(
-                "layout_transform", blocked, data, src_layout="NCHW", dst_layout=f"NCHW{block}c"
+                "layout_transform", to_blocks, data, src_layout="NCHW", dst_layout=f"NCHW{block}c"
             )
         name = str(self.one_of(list(layouts)))
         return self.apply(
             "layout_transform", lambda x: x.transpose(layouts[name]), data, src_layout="NCHW", dst_layout=name
         )
 
-    def stretched(self) -> Node:
+    def broadcast(self) -> Node:
         data = self.tensor(lambda node: node.rank < 4)
         shape = [
             *([self.number(1, 5)] if self.chance(0.5) else []),
@@ -240,23 +240,23 @@ class Moves(Pool):
 
 
 MOVES = [
-    "transposed",
-    "reshaped",
-    "expanded",
-    "squeezed",
-    "sliced",
-    "joined",
+    "transpose",
+    "reshape",
+    "expand_dims",
+    "squeeze",
+    "strided_slice",
+    "join",
     "split",
-    "tiled",
-    "repeated",
-    "reversed",
-    "padded",
-    "taken",
-    "gathered",
-    "hot",
-    "scattered",
-    "flattened",
-    "laid_out",
-    "stretched",
+    "tile",
+    "repeat",
+    "reverse",
+    "pad",
+    "take",
+    "gather",
+    "one_hot",
+    "scatter",
+    "flatten",
+    "transform_layout",
+    "broadcast",
     "triangle",
 ]

@@ -121,11 +121,11 @@ def is_small(node: Node) -> bool:
     return (is_whole(node.value) and bool(np.abs(node.value).max(initial=0) <= 40)) or not node.is_float
 
 
-def checked(value: Value, type_: Type, kind: str) -> Value:
+def check_value(value: Value, type_: Type, kind: str) -> Value:
     """The value, where the dtype holds it exactly (or nearly enough). Raises Unfit."""
     if isinstance(value, tuple):
         assert isinstance(type_, TupleType)
-        return tuple(checked(v, t, kind) for v, t in zip(value, type_.fields, strict=True))  # type: ignore[misc]
+        return tuple(check_value(v, t, kind) for v, t in zip(value, type_.fields, strict=True))  # type: ignore[misc]
     assert isinstance(type_, TensorType)
     value = np.asarray(value)
     if type_.dtype == "bool" or not value.size:

@@ -21,7 +21,7 @@ from tests.engine.schedules.graph_nodes import (
     Unfit,
     Value,
     broadcasts,
-    checked,
+    check_value,
     is_whole,
     item,
     of_tuple,
@@ -148,7 +148,7 @@ class Pool:
             compute = partial(of_tuple, compute)
         made = call(name, [arg.expr for arg in args], **attrs)
         type_ = OPERATORS[name].result_type([arg.type for arg in args], made.attrs)
-        value = checked(compute(*(arg.value for arg in args)), type_, self.kind)
+        value = check_value(compute(*(arg.value for arg in args)), type_, self.kind)
         if largest is not None and self.kind == "exact":
             assert isinstance(type_, TensorType)
             if largest(*(arg.value for arg in args)) > LIMITS.get(type_.dtype, 2**15):
@@ -226,7 +226,7 @@ class Pool:
             data, other = other, data
         return self.apply(name, twin.BINARY[name], data, other)
 
-    def divided(self) -> Node:
+    def divide(self) -> Node:
         """By something that is never 0."""
         data = self.tensor(lambda node: node.dtype != "bool" and is_whole(node.value))
         names = ["floor_divide", "floor_mod"]
@@ -241,20 +241,20 @@ class Pool:
         name = str(self.one_of(names))
         return self.apply(name, twin.DIVISION[name], data, above)
 
-    def clipped(self) -> Node:
+    def clip(self) -> Node:
         data = self.numeric()
         low = 0 if data.dtype == "uint8" else self.number(-4, 1)
         high = low + self.number(0, 6)
         return self.apply("clip", lambda x: np.clip(x, low, high), data, a_min=float(low), a_max=float(high))
 
-    def compared(self) -> Node:
+    def compare(self) -> Node:
         data = self.numeric()
         name = str(self.one_of(list(twin.COMPARE)))
         if self.kind == "special":  # TVM takes what is compared with itself for a number
             return self.apply(name, twin.COMPARE[name], data, self.fresh(data.shape, data.dtype))
         return self.apply(name, twin.COMPARE[name], data, self.partner(data))
 
-    def chosen(self) -> Node:
+    def select(self) -> Node:
         data = self.tensor()
         condition = self.tensor(lambda node: node.dtype == "bool" and broadcasts(node, data))
         args = [data, self.partner(data)]
@@ -282,13 +282,13 @@ class Pool:
             dtype = "float64"
         return self.apply("cast", lambda x: twin.cast(x, dtype), data, dtype=dtype)
 
-    def asked(self) -> Node:
+    def classify(self) -> Node:
         name = str(self.one_of(["isnan", "isinf", "isfinite"]))
         return self.apply(name, getattr(np, name), self.floating())
 
     # reductions
 
-    def reduced(self) -> Node:
+    def reduce(self) -> Node:
         data = self.tensor()
         name = ["sum", "prod", "max", "min", "any", "all"][self.number(0, 5)]
         if name in ("any", "all"):
@@ -301,14 +301,14 @@ class Pool:
         largest = bound and (lambda x: twin.largest(bound, x, attrs))
         return self.apply(name, made, data, largest=largest or None, **attrs)
 
-    def placed(self) -> Node:
+    def arg_reduce(self) -> Node:
         data = self.tensor(lambda node: node.rank > 0)
         name, attrs = str(self.one_of(["argmax", "argmin"])), self.axes(data)
         last = self.chance(0.4)
-        made = partial(twin.place, name, last, attrs)
+        made = partial(twin.arg_reduce, name, last, attrs)
         return self.apply(name, made, data, select_last_index=last, **attrs)
 
-    def scanned(self) -> Node:
+    def scan(self) -> Node:
         data = self.tensor(lambda node: node.rank > 0 and node.dtype != "bool")
         name, exclusive = str(self.one_of(["cumsum", "cumsum", "cumprod"])), self.chance(0.3)
         axis = None if self.chance(0.2) else self.axis(data)
@@ -322,7 +322,7 @@ class Pool:
             exclusive=exclusive,
         )
 
-    def sorted(self) -> Node | list[Node]:
+    def sort(self) -> Node | list[Node]:
         data = self.tensor(lambda node: node.rank > 0)
         axis, rising = self.axis(data), self.chance(0.5)
         match self.number(0, 2):
@@ -335,5 +335,7 @@ class Pool:
         k = self.number(0, data.shape[axis])
         kind = str(self.one_of(["both", "values", "indices"]))
         made = partial(twin.topk, k, axis, rising, kind)
-        found = self.apply("topk", made, data, k=k, axis=axis, is_ascend=rising, ret_type=kind, dtype="int32")
-        return self.items(found) if kind == "both" else found
+        result = self.apply(
+            "topk", made, data, k=k, axis=axis, is_ascend=rising, ret_type=kind, dtype="int32"
+        )
+        return self.items(result) if kind == "both" else result

@@ -63,7 +63,7 @@ class Products(Pool):
         if self.chance(0.4):
             bias = self.fresh([columns], data.dtype)
             made = self.apply("nn.bias_add", np.add, made, bias, axis=-1)
-        return self.activated(made)
+        return self.activate(made)
 
     def weight(self, shape: Sequence[int], dtype: str, dims: Sequence[Dim]) -> Node:
         """Something of the pool where it fits, or something new."""
@@ -76,14 +76,14 @@ class Products(Pool):
                 pass
         return self.fresh(shape, dtype, dims)
 
-    def activated(self, node: Node) -> Node:
+    def activate(self, node: Node) -> Node:
         if node.is_float and self.chance(0.4):
             return self.apply("nn.relu", twin.UNARY["nn.relu"], node)
         if self.chance(0.15):
             return self.apply("clip", lambda x: np.clip(x, 0, 6), node, a_min=0.0, a_max=6.0)
         return node
 
-    def attended(self) -> Node:
+    def attend(self) -> Node:
         """Two products with something between them."""
         if len(self.dims) < 2:
             raise Unfit
@@ -138,7 +138,7 @@ class Products(Pool):
             raise Unfit
         return self.param(shape, shape, "float32" if self.chance(0.9) else "float64")
 
-    def convolved(self) -> Node:
+    def convolve(self) -> Node:
         rank = int(self.one_of([1, 2, 2, 2, 2, 3]))  # type: ignore[call-overload]
         data = self.image(rank)
         channels = data.shape[1]
@@ -175,7 +175,7 @@ class Products(Pool):
             def channels_last(x: Array, w: Array) -> Array:
                 return compute(x.transpose(0, 3, 1, 2), w.transpose(3, 2, 0, 1)).transpose(0, 2, 3, 1)
 
-            return self.activated(
+            return self.activate(
                 self.apply(
                     name,
                     channels_last,
@@ -194,9 +194,9 @@ class Products(Pool):
             made = self.apply("nn.bias_add", lambda x, b: x + b.reshape(wide), made, bias, axis=1)
         if self.chance(0.3):
             made = self.apply("add", np.add, made, self.partner(made))
-        return self.activated(made)
+        return self.activate(made)
 
-    def convolved_back(self) -> Node:
+    def convolve_transpose(self) -> Node:
         rank = int(self.one_of([1, 2]))  # type: ignore[call-overload]
         data = self.image(rank)
         out = int(self.one_of([1, 2, 3, 8]))  # type: ignore[call-overload]
@@ -205,7 +205,7 @@ class Products(Pool):
         extra = [self.number(0, s - 1) for s in strides]
         weight = self.fresh([data.shape[1], out, *kernel], data.dtype)
         compute = partial(twin.convolve_back, strides, padding, extra)
-        return self.activated(
+        return self.activate(
             self.apply(
                 f"nn.conv{rank}d_transpose",
                 compute,
@@ -220,7 +220,7 @@ class Products(Pool):
             )
         )
 
-    def pooled(self) -> Node:
+    def pool_windows(self) -> Node:
         rank = int(self.one_of([1, 2, 2, 2, 3]))  # type: ignore[call-overload]
         data = self.tensor(lambda n: n.rank == rank + 2 and n.is_float and 0 not in n.shape)
         name = "max" if self.kind == "special" else str(self.one_of(["max", "avg"]))
@@ -259,7 +259,7 @@ class Products(Pool):
         grown = self.apply("add", np.add, curve, one)
         return self.apply("multiply", np.multiply, self.apply("multiply", np.multiply, data, half), grown)
 
-    def normalized(self) -> Node:
+    def normalize(self) -> Node:
         data = self.tensor(lambda node: node.is_float and node.rank > 0 and 0 not in node.shape)
         axis = self.axis(data)
         match self.number(0, 3):
@@ -290,7 +290,7 @@ class Products(Pool):
         value = compute(*(n.value for n in args))
         return self.items(Node(whole, type_, value, args, compute))[0]
 
-    def averaged(self) -> Node:
+    def average(self) -> Node:
         data, attrs = self.floating(), {}
         attrs = self.axes(data)
         if 0 in data.shape:

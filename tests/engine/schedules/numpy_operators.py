@@ -38,17 +38,17 @@ SMOOTH: dict[str, Callable[[Array], Array]] = {
 }
 
 
-def _truncated(x: Array, y: Array) -> Array:
+def _trunc_divide(x: Array, y: Array) -> Array:
     return np.sign(x) * np.sign(y) * (np.abs(x) // np.abs(y))
 
 
 DIVISION: dict[str, Callable[[Array, Array], Array]] = {
     "floor_divide": np.floor_divide,
     "floor_mod": np.mod,
-    "trunc_divide": _truncated,
-    "divide": _truncated,
-    "trunc_mod": lambda x, y: x - _truncated(x, y) * y,
-    "mod": lambda x, y: x - _truncated(x, y) * y,
+    "trunc_divide": _trunc_divide,
+    "divide": _trunc_divide,
+    "trunc_mod": lambda x, y: x - _trunc_divide(x, y) * y,
+    "mod": lambda x, y: x - _trunc_divide(x, y) * y,
 }
 
 
@@ -88,15 +88,15 @@ def reduce(name: str, dtype: str, attrs: Mapping[str, object], x: Array) -> Arra
 def largest(name: str, x: Array, attrs: Mapping[str, object]) -> float:
     """The largest partial sum or product in any order."""
     terms = np.abs(x).astype("f8")
-    found = reduce(name, "float64", attrs, np.maximum(terms, 1) if name == "prod" else terms)
-    return float(found.max(initial=0)) * (256 if name == "prod" and np.any(x != np.trunc(x)) else 1)
+    result = reduce(name, "float64", attrs, np.maximum(terms, 1) if name == "prod" else terms)
+    return float(result.max(initial=0)) * (256 if name == "prod" and np.any(x != np.trunc(x)) else 1)
 
 
 def sum_of(x: Array) -> float:
     return float(np.abs(x).sum())
 
 
-def place(name: str, last: bool, attrs: Mapping[str, object], x: Array) -> Array:
+def arg_reduce(name: str, last: bool, attrs: Mapping[str, object], x: Array) -> Array:
     axes, keep = _axes(attrs, x.ndim), bool(attrs["keepdims"])
     kept = [axis for axis in range(x.ndim) if axis not in axes]
     flat = x.transpose([*kept, *axes])
@@ -106,12 +106,12 @@ def place(name: str, last: bool, attrs: Mapping[str, object], x: Array) -> Array
     if not axes:
         return np.zeros(x.shape, "int64")
     if count == 0:
-        found = np.full(flat.shape[:-1], -1)
+        result = np.full(flat.shape[:-1], -1)
     elif last:
-        found = count - 1 - getattr(np, name)(flat[..., ::-1], -1)
+        result = count - 1 - getattr(np, name)(flat[..., ::-1], -1)
     else:
-        found = getattr(np, name)(flat, -1)
-    return np.asarray(found.reshape(shape) if keep else found)
+        result = getattr(np, name)(flat, -1)
+    return np.asarray(result.reshape(shape) if keep else result)
 
 
 def scan(name: str, axis: int | None, exclusive: bool, x: Array) -> Array:
@@ -139,13 +139,13 @@ def sort(axis: int, rising: bool, x: Array) -> Array:
 
 
 def topk(k: int, axis: int, rising: bool, kind: str, x: Array) -> Array | tuple[Array, Array]:
-    places = argsort(axis, rising, x)
+    indices = argsort(axis, rising, x)
     if k > 0:
         if k > x.shape[axis]:
             raise ValueError("k")
-        places = places.take(range(k), axis)
-    values = np.take_along_axis(x, places, axis)
-    return {"both": (values, places), "values": values, "indices": places}[kind]
+        indices = indices.take(range(k), axis)
+    values = np.take_along_axis(x, indices, axis)
+    return {"both": (values, indices), "values": values, "indices": indices}[kind]
 
 
 # --- indices ------------------------------------------------------------------------------------------------
@@ -178,9 +178,9 @@ def scatter(axis: int, name: str, data: Array, indices: Array, updates: Array) -
         "max": lambda: np.maximum(old, updates),
         "min": lambda: np.minimum(old, updates),
     }[name]()
-    found = data.copy()
-    np.put_along_axis(found, indices, new, axis)
-    return found
+    result = data.copy()
+    np.put_along_axis(result, indices, new, axis)
+    return result
 
 
 # --- products and windows -----------------------------------------------------------------------------------
@@ -208,17 +208,17 @@ def largest_of(compute: Callable[..., Array]) -> Callable[..., float]:
 
 
 def _windows(x: Array, sizes: Sequence[int], strides: Sequence[int], dilation: Sequence[int]) -> Array:
-    """(batch, channels, places..., window...) of (batch, channels, spatial...)."""
+    """(batch, channels, positions..., window...) of (batch, channels, spatial...)."""
     rank = len(sizes)
     spans = [(size - 1) * step + 1 for size, step in zip(sizes, dilation, strict=True)]
-    found = np.lib.stride_tricks.sliding_window_view(x, spans, axis=tuple(range(2, 2 + rank)))
+    result = np.lib.stride_tricks.sliding_window_view(x, spans, axis=tuple(range(2, 2 + rank)))
     index = (
         [slice(None)] * 2 + [slice(None, None, s) for s in strides] + [slice(None, None, d) for d in dilation]
     )
-    return found[tuple(index)]
+    return result[tuple(index)]
 
 
-def _padded(x: Array, padding: Sequence[int], value: float = 0) -> Array:
+def _pad(x: Array, padding: Sequence[int], value: float = 0) -> Array:
     rank = len(padding) // 2
     return np.pad(
         x, [(0, 0), (0, 0), *((padding[k], padding[k + rank]) for k in range(rank))], constant_values=value
@@ -229,15 +229,15 @@ def convolve(
     strides: Sequence[int], padding: Sequence[int], dilation: Sequence[int], groups: int, x: Array, w: Array
 ) -> Array:
     w = w.reshape(-1, x.shape[1] // groups, *w.shape[2:])
-    found = _windows(_padded(x, padding), w.shape[2:], strides, dilation)
-    places = found.shape[2 : 2 + len(strides)]
+    result = _windows(_pad(x, padding), w.shape[2:], strides, dilation)
+    out_shape = result.shape[2 : 2 + len(strides)]
     n, count = x.shape[0], int(np.prod(w.shape[2:]))
-    # (n, groups, places, channels * window) times (groups, out, channels * window)
-    rows = found.reshape(n, groups, x.shape[1] // groups, int(np.prod(places)), count)
-    rows = rows.transpose(0, 1, 3, 2, 4).reshape(n, groups, int(np.prod(places)), -1)
+    # (n, groups, positions, channels * window) times (groups, out, channels * window)
+    rows = result.reshape(n, groups, x.shape[1] // groups, int(np.prod(out_shape)), count)
+    rows = rows.transpose(0, 1, 3, 2, 4).reshape(n, groups, int(np.prod(out_shape)), -1)
     weights = w.reshape(groups, w.shape[0] // groups, -1)
     sums = np.matmul(rows, weights.transpose(0, 2, 1))
-    return sums.transpose(0, 1, 3, 2).reshape(n, w.shape[0], *places)
+    return sums.transpose(0, 1, 3, 2).reshape(n, w.shape[0], *out_shape)
 
 
 def convolve_back(
@@ -246,14 +246,14 @@ def convolve_back(
     """What convolution's gradient does: each element adds its window of weights."""
     rank = len(strides)
     sizes = [(size - 1) * s + k for size, s, k in zip(x.shape[2:], strides, w.shape[2:], strict=True)]
-    found = np.zeros((x.shape[0], w.shape[1], *(size + e for size, e in zip(sizes, extra, strict=True))))
+    result = np.zeros((x.shape[0], w.shape[1], *(size + e for size, e in zip(sizes, extra, strict=True))))
     for at in np.ndindex(*w.shape[2:]):
         index = tuple(
             slice(k, k + (size - 1) * s + 1, s) for k, size, s in zip(at, x.shape[2:], strides, strict=True)
         )
-        found[(slice(None), slice(None), *index)] += np.einsum("nc...,co->no...", x, w[(..., *at)])
+        result[(slice(None), slice(None), *index)] += np.einsum("nc...,co->no...", x, w[(..., *at)])
     ends = [size + e - padding[k + rank] for k, (size, e) in enumerate(zip(sizes, extra, strict=True))]
-    return found[(slice(None), slice(None), *(slice(padding[k], end) for k, end in enumerate(ends)))]
+    return result[(slice(None), slice(None), *(slice(padding[k], end) for k, end in enumerate(ends)))]
 
 
 def pool(
@@ -262,9 +262,9 @@ def pool(
     ones = [1] * len(sizes)
     last = tuple(range(-len(sizes), 0))
     if name == "max":
-        return _windows(_padded(x, padding, -np.inf), sizes, strides, ones).max(last)
-    sums = _windows(_padded(x, padding), sizes, strides, ones).sum(last)
-    counted = _windows(_padded(np.ones_like(x), padding, float(padded)), sizes, strides, ones)
+        return _windows(_pad(x, padding, -np.inf), sizes, strides, ones).max(last)
+    sums = _windows(_pad(x, padding), sizes, strides, ones).sum(last)
+    counted = _windows(_pad(np.ones_like(x), padding, float(padded)), sizes, strides, ones)
     return sums / np.maximum(counted.sum(last), 1)
 
 
@@ -281,14 +281,14 @@ def softmax(axis: int, x: Array) -> Array:
 
 
 def _wide(rank: int, axis: int) -> list[int]:
-    return [-1 if place == axis % rank else 1 for place in range(rank)]
+    return [-1 if index == axis % rank else 1 for index in range(rank)]
 
 
 def layer_norm(axis: int, x: Array, scale: Array, shift: Array) -> Array:
     wide = _wide(x.ndim, axis)
     distance = x - x.mean(axis, keepdims=True)
-    found = distance / np.sqrt((distance**2).mean(axis, keepdims=True) + 0.5)
-    return found * scale.reshape(wide) + shift.reshape(wide)
+    result = distance / np.sqrt((distance**2).mean(axis, keepdims=True) + 0.5)
+    return result * scale.reshape(wide) + shift.reshape(wide)
 
 
 def batch_norm(epsilon: float, x: Array, *stats: Array) -> tuple[Array, Array, Array]:
@@ -296,11 +296,11 @@ def batch_norm(epsilon: float, x: Array, *stats: Array) -> tuple[Array, Array, A
     return (x - mean) / np.sqrt(variance + epsilon) * scale + shift, stats[2], stats[3]
 
 
-def split(places: int | Sequence[int], axis: int, x: Array) -> tuple[Array, ...]:
-    """Places that are not there are refused."""
-    if not isinstance(places, int) and max(places) > x.shape[axis]:
-        raise ValueError("places")
-    return tuple(np.split(x, places, axis))
+def split(sections: int | Sequence[int], axis: int, x: Array) -> tuple[Array, ...]:
+    """Sections beyond the axis are refused."""
+    if not isinstance(sections, int) and max(sections) > x.shape[axis]:
+        raise ValueError("sections")
+    return tuple(np.split(x, sections, axis))
 
 
 def take(axis: int | None, mode: str, x: Array, indices: Array) -> Array:

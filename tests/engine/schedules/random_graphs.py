@@ -33,7 +33,7 @@ from tests.engine.schedules.graph_nodes import (
     Program,
     Unfit,
     Value,
-    checked,
+    check_value,
     random_values,
 )
 from tests.engine.schedules.graph_products import Products
@@ -47,59 +47,59 @@ STEPS = {
         "binary",
         "binary",
         "binary",
-        "divided",
-        "clipped",
-        "compared",
-        "compared",
-        "chosen",
-        "chosen",
+        "divide",
+        "clip",
+        "compare",
+        "compare",
+        "select",
+        "select",
         "logical",
         "bits",
         "cast",
-        "reduced",
-        "reduced",
-        "reduced",
-        "reduced",
-        "placed",
-        "placed",
-        "placed",
-        "scanned",
-        "sorted",
-        "moved",
-        "moved",
-        "moved",
-        "moved",
+        "reduce",
+        "reduce",
+        "reduce",
+        "reduce",
+        "arg_reduce",
+        "arg_reduce",
+        "arg_reduce",
+        "scan",
+        "sort",
+        "move",
+        "move",
+        "move",
+        "move",
         "product",
         "product",
-        "attended",
-        "convolved",
-        "convolved",
-        "convolved_back",
-        "pooled",
+        "attend",
+        "convolve",
+        "convolve",
+        "convolve_transpose",
+        "pool_windows",
         "new",
     ],
     "special": [
         "unary",
         "binary",
         "binary",
-        "compared",
-        "chosen",
-        "chosen",
+        "compare",
+        "select",
+        "select",
         "logical",
         "cast",
-        "asked",
-        "reduced",
-        "reduced",
-        "reduced",
-        "placed",
-        "placed",
-        "sorted",
-        "moved",
-        "moved",
-        "moved",
-        "moved",
-        "moved",
-        "pooled",
+        "classify",
+        "reduce",
+        "reduce",
+        "reduce",
+        "arg_reduce",
+        "arg_reduce",
+        "sort",
+        "move",
+        "move",
+        "move",
+        "move",
+        "move",
+        "pool_windows",
         "new",
     ],
     "smooth": [
@@ -111,18 +111,18 @@ STEPS = {
         "curve",
         "curve",
         "gelu",
-        "normalized",
-        "normalized",
-        "averaged",
-        "averaged",
-        "reduced",
-        "moved",
+        "normalize",
+        "normalize",
+        "average",
+        "average",
+        "reduce",
+        "move",
         "product",
         "product",
-        "attended",
-        "convolved",
-        "convolved",
-        "pooled",
+        "attend",
+        "convolve",
+        "convolve",
+        "pool_windows",
         "new",
     ],
 }
@@ -135,10 +135,10 @@ class Generator(Moves, Products):
         """Adds a node, or none where the choice does not fit."""
         name = str(self.one_of(STEPS[self.kind]))
         try:
-            found = getattr(self, name)()
+            result = getattr(self, name)()
         except (RelationError, Unfit):
             return
-        self.pool += found if isinstance(found, list) else [found]
+        self.pool += result if isinstance(result, list) else [result]
 
 
 def program(seed: int) -> Program:
@@ -149,7 +149,7 @@ def program(seed: int) -> Program:
     some = SIZES if maker.chance(0.7) else [size for size in SIZES if 2 <= size <= 33]
     maker.dims = [int(maker.one_of(some)) for _ in range(maker.number(1, 4))]  # type: ignore[call-overload]
     if maker.chance(0.25):
-        maker.labels = {size: f"n{place}" for place, size in enumerate(maker.dims) if maker.chance(0.6)}
+        maker.labels = {size: f"n{index}" for index, size in enumerate(maker.dims) if maker.chance(0.6)}
     for _ in range(maker.number(1, 3)):
         maker.new(rank=maker.number(1, 4))
     for _ in range(maker.number(2, 12)):
@@ -178,7 +178,9 @@ def ancestors(node: Node) -> Iterator[Node]:
 # --- how it is judged ---------------------------------------------------------------------------------------
 
 
-def expected(program: Program, sizes: Mapping[str, int], seed: int) -> tuple[list[Array], list[Array]]:
+def compute_expected(
+    program: Program, sizes: Mapping[str, int], seed: int
+) -> tuple[list[Array], list[Array]]:
     """Arguments of a call with these sizes, and the results. Raises Unfit where NumPy is no judge."""
     rng = np.random.default_rng([program.seed, seed])
     values: dict[Node, Value] = {}
@@ -198,7 +200,7 @@ def expected(program: Program, sizes: Mapping[str, int], seed: int) -> tuple[lis
             assert node.compute is not None
             args = [values[arg] for arg in node.args]
             try:
-                values[node] = checked(node.compute(*args), node.type, program.kind)
+                values[node] = check_value(node.compute(*args), node.type, program.kind)
             except (ValueError, IndexError) as error:
                 raise Unfit from error
             if sum(map(np.size, values[node] if isinstance(values[node], tuple) else [values[node]])) > 10**5:
@@ -247,7 +249,7 @@ def disagreement(program: Program) -> str | None:
     for number, sizes in enumerate(program.sizes):
         try:
             with np.errstate(all="ignore"):
-                arrays, results = expected(program, sizes, number)
+                arrays, results = compute_expected(program, sizes, number)
         except Unfit:
             continue
         rng = np.random.default_rng([program.seed, number, 1])
@@ -257,38 +259,42 @@ def disagreement(program: Program) -> str | None:
                 convert_argument(Parameter(str(node.expr), node.type), unusual(array, rng), dims)
                 for node, array in zip(program.params, arrays, strict=True)
             ]
-            found = executable(given)
+            result = executable(given)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is told
-            if program.sizes[0] and isinstance(error, ValueError) and refused_when_known(program, sizes):
+            if (
+                program.sizes[0]
+                and isinstance(error, ValueError)
+                and is_refused_with_static_sizes(program, sizes)
+            ):
                 continue
             return f"not run with {dict(sizes)}: {type(error).__name__}: {error}"
-        parts = found if isinstance(found, tuple) else (found,)
-        for place, (one, wanted) in enumerate(zip(parts, results, strict=True)):
+        parts = result if isinstance(result, tuple) else (result,)
+        for index, (one, wanted) in enumerate(zip(parts, results, strict=True)):
             wrong = difference(one, wanted, program.kind)
             if wrong:
-                return f"result {place} with {dict(sizes)}: {wrong}"
+                return f"result {index} with {dict(sizes)}: {wrong}"
     return None
 
 
-def difference(found: Array, wanted: Array, kind: str) -> str | None:
-    if (found.dtype, found.shape) != (wanted.dtype, wanted.shape):
-        return f"{found.dtype}{found.shape} and not {wanted.dtype}{wanted.shape}"
-    if kind == "smooth" and found.dtype.kind == "f":
+def difference(result: Array, wanted: Array, kind: str) -> str | None:
+    if (result.dtype, result.shape) != (wanted.dtype, wanted.shape):
+        return f"{result.dtype}{result.shape} and not {wanted.dtype}{wanted.shape}"
+    if kind == "smooth" and result.dtype.kind == "f":
         tolerance = {"rtol": 2e-4, "atol": 2e-4 * (1 + np.abs(wanted).max(initial=0))}
-        same = np.isclose(found, wanted, equal_nan=True, **tolerance)
+        same = np.isclose(result, wanted, equal_nan=True, **tolerance)
     else:
-        same = np.asarray((found == wanted) | ((found != found) & (wanted != wanted)))
+        same = np.asarray((result == wanted) | ((result != result) & (wanted != wanted)))
     if same.all():
         return None
-    place = tuple(int(i) for i in np.argwhere(~same)[0])
-    return f"{(~same).sum()} of {same.size} are wrong, at {place} {found[place]!r} and not {wanted[place]!r}"
+    index = tuple(int(i) for i in np.argwhere(~same)[0])
+    return f"{(~same).sum()} of {same.size} are wrong, at {index} {result[index]!r} and not {wanted[index]!r}"
 
 
 # --- how it is made small -----------------------------------------------------------------------------------
 
 
-def reduced(program: Program, judge: Callable[[Program], str | None] = disagreement) -> Program:
-    """A smaller program that is wrong, too: one result, and parameters in place of what is not needed."""
+def shrink(program: Program, judge: Callable[[Program], str | None] = disagreement) -> Program:
+    """A smaller program that is wrong, too: one result, and parameters instead of what is not needed."""
     simpler = [replace(program, results=(result,)) for result in program.results]
     simpler += [replace(program, results=pair) for pair in itertools.pairwise(program.results)]
     program = next((one for one in simpler if len(program.results) > 1 and judge(one)), program)
@@ -309,7 +315,7 @@ def reduced(program: Program, judge: Callable[[Program], str | None] = disagreem
 
 
 def without(program: Program, cut: Node) -> Program | None:
-    """The program with a parameter, which has its value, in place of a node; None where that is all of it."""
+    """The program with a parameter, which has its value, instead of a node; None where that is all of it."""
     if cut in program.results or (len(program.sizes) > 1 and "int" in cut.dtype):
         return None
     assert isinstance(cut.type, TensorType)
@@ -320,11 +326,11 @@ def without(program: Program, cut: Node) -> Program | None:
         for dim, size in zip(cut.type.shape, cut.shape, strict=True)
     ]
     type_ = TensorType(tuple(dims), cut.dtype)
-    return substituted(program, {cut: Node(Var(f"y{len(program.nodes())}", type_), type_, cut.value)})
+    return substitute(program, {cut: Node(Var(f"y{len(program.nodes())}", type_), type_, cut.value)})
 
 
-def substituted(program: Program, made: dict[Node, Node]) -> Program:
-    """The program with other nodes in place of some."""
+def substitute(program: Program, made: dict[Node, Node]) -> Program:
+    """The program with other nodes instead of some."""
 
     def again(node: Node) -> Node:
         if node not in made:
@@ -345,7 +351,7 @@ def substituted(program: Program, made: dict[Node, Node]) -> Program:
     return replace(program, results=tuple(again(result) for result in program.results))
 
 
-def refused_when_known(program: Program, sizes: Mapping[str, int]) -> bool:
+def is_refused_with_static_sizes(program: Program, sizes: Mapping[str, int]) -> bool:
     """Whether the program is refused, too, where its parameters' types say these sizes."""
     made = {}
     for node in program.params:
@@ -353,7 +359,7 @@ def refused_when_known(program: Program, sizes: Mapping[str, int]) -> bool:
         shape = [sizes[str(dim.label)] if isinstance(dim, AnyDim) else dim for dim in node.type.shape]
         type_ = TensorType(tuple(shape), node.dtype)
         made[node] = replace(node, expr=Var(str(node.expr.name_hint), type_), type=type_)  # type: ignore[attr-defined]
-    known = substituted(program, made)  # type: ignore[arg-type]
+    known = substitute(program, made)  # type: ignore[arg-type]
     try:
         build(known.module(), "main")
     except CompileError:
@@ -369,7 +375,7 @@ def report(seed: int) -> None:
         one = program(seed)
         wrong = disagreement(one)
         if wrong is not None:
-            small = reduced(one)
+            small = shrink(one)
             sys.stdout.write(f"WRONG {seed} {one.kind}: {wrong}\n{disagreement(small)}\n{small}\n")
     except Exception:  # noqa: BLE001 - the next seed is another program
         sys.stdout.write(f"ERROR {seed}: {traceback.format_exc()}\n")

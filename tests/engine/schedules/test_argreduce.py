@@ -8,7 +8,7 @@ import nnmagic
 DTYPES = {"f32": "f4", "f64": "f8", "i32": "i4", "i8": "i1"}
 
 
-def drawn(kind, shape, dtype):
+def draw_values(kind, shape, dtype):
     generator = np.random.default_rng(7)
     x = generator.integers(-3, 3, shape).astype(dtype)
     if kind == "spread":
@@ -28,15 +28,15 @@ def drawn(kind, shape, dtype):
 def test_first_and_last_places(name, dtype, target):
     kinds = ["ties", "spread", *(["not finite", "zeros"] if dtype.startswith("f") else [])]
     for length in (63, 64, 65, 127, 200, 1030):
-        found = nnmagic.compile(
+        result = nnmagic.compile(
             f"def f(x: Tensor[(9, {length}), {dtype}]):\n"
             f"    return {name}(x, axis=1), relay.{name}(x, axis=[1], select_last_index=True)",
             target=target,
             cache=False,
         )
         for kind in kinds:
-            x = drawn(kind, (9, length), DTYPES[dtype])
-            first, last = found(x)
+            x = draw_values(kind, (9, length), DTYPES[dtype])
+            first, last = result(x)
             judge = getattr(np, name)
             np.testing.assert_array_equal(first, judge(x, 1), err_msg=f"{kind} {length}")
             expected = length - 1 - judge(x[:, ::-1], 1)

@@ -9,7 +9,7 @@ from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
 from nnmagic.relay.passes import fold_batch_norm
 from nnmagic.relay.passes.rewriting import substitute
-from tests.engine.programs import compiled, module
+from tests.engine.programs import compile_text, module
 
 TARGETS = [None, {"kind": "llvm", "mcpu": "haswell"}]
 OPERATORS = [
@@ -29,7 +29,7 @@ OPERATORS = [
 ]
 
 
-def drawn_program(generator, channels):
+def draw_program(generator, channels):
     """A straight program over tensors of one shape."""
     image = f"(1, {channels}, 9, 10)"
     lines = [
@@ -50,7 +50,7 @@ def drawn_program(generator, channels):
 def test_random_graphs_compute_what_the_lowest_level_computes(seed, target):
     generator = np.random.default_rng(seed)
     channels = [3, 8, 16, 20][seed % 4]
-    text = drawn_program(generator, channels)
+    text = draw_program(generator, channels)
     shapes = [
         (1, channels, 9, 10),
         (channels, channels, 3, 3),
@@ -61,9 +61,9 @@ def test_random_graphs_compute_what_the_lowest_level_computes(seed, target):
     values = [generator.standard_normal(shape).astype("float32") for shape in shapes]
     values[1] /= np.float32(channels * 3)
     values[2] /= np.float32(3)
-    found = compiled(text, target=target)(values)
-    expected = compiled(text, opt_level=0)(values)
-    for one, other in zip(found, expected, strict=True):
+    result = compile_text(text, target=target)(values)
+    expected = compile_text(text, opt_level=0)(values)
+    for one, other in zip(result, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-4)
 
 
@@ -77,10 +77,10 @@ CHAIN = """def @main(%x: Tensor[(1, 16, 8, 8), float32], %w: Tensor[(16, 16, 3, 
 
 
 def test_a_chain_is_converted_once_at_its_end():
-    assert compiled(CHAIN).stage("relax").count("cls.unblocked,") == 1
+    assert compile_text(CHAIN).stage("relax").count("cls.unblocked,") == 1
 
 
-def normalised(scale):
+def batch_norm_program(scale):
     text = """def @main(%x: Tensor[(1, 4, 6, 6), float32], %w: Tensor[(8, 4, 3, 3), float32],
       %g: Tensor[(8), float32], %b: Tensor[(8), float32],
       %m: Tensor[(8), float32], %v: Tensor[(8), float32]) {
@@ -95,7 +95,7 @@ def normalised(scale):
 @pytest.mark.parametrize("bad", [None, np.inf, np.nan])
 def test_batch_norm_is_folded_where_all_is_known_and_finite(scale, bad):
     generator = np.random.default_rng(0)
-    typed = normalised(scale)
+    typed = batch_norm_program(scale)
     function = typed.functions["main"]
     data, *others = function.params
     shapes = [param.type_annotation.shape for param in others]

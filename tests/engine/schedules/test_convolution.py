@@ -10,12 +10,12 @@ from nnmagic.relay.expr import Constant, Function
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
 from nnmagic.relay.passes.rewriting import substitute
-from tests.engine.programs import compiled, module
+from tests.engine.programs import compile_text, module
 
 TARGETS = [None, {"kind": "llvm", "mcpu": "haswell"}]
 
 
-def convolved(x, w, stride, pad, step, groups):
+def convolve(x, w, stride, pad, step, groups):
     """A convolution in float64, tap by tap."""
     spatial = x.ndim - 2
     padded = np.pad(x.astype("f8"), [(0, 0), (0, 0), *[(p, p) for p in pad]])
@@ -39,7 +39,7 @@ def convolved(x, w, stride, pad, step, groups):
     return result
 
 
-def scattered(x, w, stride, pad, step, groups, extra):
+def convolve_transpose(x, w, stride, pad, step, groups, extra):
     """A transposed convolution in float64: each element of the data is added to those that it reaches."""
     spatial = x.ndim - 2
     own, each = w.shape[1], x.shape[1] // groups
@@ -78,9 +78,9 @@ def with_constant_weight(text, w):
     return infer_type(Module({"main": Function((data,), body, None)}))
 
 
-def close(found, expected, dtype):
+def close(result, expected, dtype):
     np.testing.assert_allclose(
-        found,
+        result,
         expected,
         rtol=1e-4 if dtype == "float32" else 1e-10,
         atol=1e-4 if dtype == "float32" else 1e-11,
@@ -122,10 +122,10 @@ def test_convolution(case, dtype, constant, target):
     )
     text = program(f"nn.conv{len(window)}d", x, w, attributes, "nn.relu(%0)")
     if constant:
-        found = build(with_constant_weight(text, w), "main", target=target)([x])
+        result = build(with_constant_weight(text, w), "main", target=target)([x])
     else:
-        found = compiled(text, target=target)([x, w])
-    close(found, np.maximum(convolved(x, w, stride, pad, step, groups), 0), dtype)
+        result = compile_text(text, target=target)([x, w])
+    close(result, np.maximum(convolve(x, w, stride, pad, step, groups), 0), dtype)
 
 
 TRANSPOSED = [
@@ -151,8 +151,8 @@ def test_transposed_convolution(case, dtype, target):
         f"channels={made * groups}, kernel_size={list(window)}, output_padding={list(extra)}"
     )
     text = program(f"nn.conv{len(window)}d_transpose", x, w, attributes)
-    found = compiled(text, target=target)([x, w])
-    close(found, scattered(x, w, stride, pad, step, groups, extra), dtype)
+    result = compile_text(text, target=target)([x, w])
+    close(result, convolve_transpose(x, w, stride, pad, step, groups, extra), dtype)
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=["own", "haswell"])
@@ -163,10 +163,10 @@ def test_not_finite_data_reaches_what_it_should(channels, target):
     x[0, 1, 4, 5], x[0, 2, 0, 19], x[0, 0, 8, 0] = np.nan, np.inf, 1e-42
     w = generator.standard_normal((18, channels, 3, 3)).astype("float32")
     text = program("nn.conv2d", x, w, "padding=[1, 1, 1, 1], channels=18, kernel_size=[3, 3]")
-    found = compiled(text, target=target)([x, w])
+    result = compile_text(text, target=target)([x, w])
     with np.errstate(invalid="ignore"):
-        expected = convolved(x, w, (1, 1), (1, 1), (1, 1), 1)
-    close(found, expected, "float32")
+        expected = convolve(x, w, (1, 1), (1, 1), (1, 1), 1)
+    close(result, expected, "float32")
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=["own", "haswell"])
@@ -180,9 +180,9 @@ def test_not_finite_weights_reach_the_padding(constant, groups, target):
     attributes = f"padding=[1, 1, 1, 1], groups={groups}, channels=20, kernel_size=[3, 3]"
     text = program("nn.conv2d", x, w, attributes)
     if constant:
-        found = build(with_constant_weight(text, w), "main", target=target)([x])
+        result = build(with_constant_weight(text, w), "main", target=target)([x])
     else:
-        found = compiled(text, target=target)([x, w])
+        result = compile_text(text, target=target)([x, w])
     with np.errstate(invalid="ignore"):
-        expected = convolved(x, w, (1, 1), (1, 1), (1, 1), groups)
-    close(found, expected, "float32")
+        expected = convolve(x, w, (1, 1), (1, 1), (1, 1), groups)
+    close(result, expected, "float32")

@@ -5,7 +5,7 @@ import pytest
 from tvm.target import codegen
 
 import nnmagic
-from tests.engine.programs import compiled
+from tests.engine.programs import compile_text
 
 MACHINES = [
     None,
@@ -13,7 +13,7 @@ MACHINES = [
 ]
 
 
-def drawn(*shape, dtype="float32"):
+def draw_values(*shape, dtype="float32"):
     """Numbers with some that are not finite, zeros of both signs and denormals."""
     generator = np.random.default_rng(sum(shape) + len(shape))
     numbers = generator.uniform(-9, 9, shape)
@@ -25,18 +25,18 @@ def drawn(*shape, dtype="float32"):
     return np.asarray(np.where(generator.random(shape) < 0.1, special, numbers)).astype(dtype)
 
 
-def shown(array):
+def type_of(array):
     """The Relay type of an array."""
     return f"Tensor[({', '.join(map(str, array.shape))}), {array.dtype}]"
 
 
 def check(body, arrays, expected, target=None, rtol=0.0):
     """Runs a body of parameters %a, %b, ... and compares."""
-    params = ", ".join(f"%{name}: {shown(array)}" for name, array in zip("abcdef", arrays, strict=False))
-    found = compiled(f"def @main({params}) {{ {body} }}", target=target)(arrays)
+    params = ", ".join(f"%{name}: {type_of(array)}" for name, array in zip("abcdef", arrays, strict=False))
+    result = compile_text(f"def @main({params}) {{ {body} }}", target=target)(arrays)
     expected = np.asarray(expected)
-    assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
-    np.testing.assert_allclose(found, expected, rtol=rtol, atol=0)
+    assert (result.shape, result.dtype) == (expected.shape, expected.dtype)
+    np.testing.assert_allclose(result, expected, rtol=rtol, atol=0)
 
 
 SIZES = [(1,), (2,), (3,), (7,), (15,), (16,), (17,), (63,), (130,), (1, 1), (3, 5), (5, 1), (1, 9), (33, 31)]
@@ -49,7 +49,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("shape", SIZES)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_chains_of_all_sizes(dtype, shape, target):
-    a, b = drawn(*shape, dtype=dtype), drawn(*shape, dtype=dtype)[..., ::-1].copy()
+    a, b = draw_values(*shape, dtype=dtype), draw_values(*shape, dtype=dtype)[..., ::-1].copy()
     expected = np.where((a + b) * a < b, a - b, np.abs(a))
     check("where(less(multiply(add(%a, %b), %a), %b), subtract(%a, %b), abs(%a))", [a, b], expected, target)
 
@@ -58,7 +58,7 @@ def test_chains_of_all_sizes(dtype, shape, target):
     "dtype", ["int8", "uint8", "int16", "int32", "uint32", "int64", "uint64", "bool", "float16"]
 )
 def test_chains_of_all_dtypes(dtype):
-    a, b = drawn(3, 37, dtype=dtype), drawn(3, 37, dtype=dtype)[::-1].copy()
+    a, b = draw_values(3, 37, dtype=dtype), draw_values(3, 37, dtype=dtype)[::-1].copy()
     with np.errstate(all="ignore"):
         expected = (a ^ b if dtype == "bool" else a + b), (a & b if dtype == "bool" else a * b)
     check("add(%a, %b)", [a, b], expected[0])
@@ -82,7 +82,7 @@ def test_chains_of_all_dtypes(dtype):
     ],
 )
 def test_broadcasts(left, right, target):
-    a, b = drawn(*left), drawn(*right)
+    a, b = draw_values(*left), draw_values(*right)
     check("add(multiply(%a, 2f), abs(%b))", [a, b], a * np.float32(2) + abs(b), target)
     exps = np.exp(a.astype("f8")).astype("f4") + np.exp(b.astype("f8")).astype("f4")
     check("add(exp(%a), exp(%b))", [a, b], exps, target, rtol=5e-7)
@@ -127,39 +127,39 @@ MOVES = [
 @pytest.mark.parametrize("target", MACHINES)
 @pytest.mark.parametrize(("body", "shape", "expected"), MOVES)
 def test_moved_elements(body, shape, expected, target):
-    a = drawn(*shape)
+    a = draw_values(*shape)
     check(body, [a], expected(a), target)
 
 
 @pytest.mark.parametrize("rows", [0, 1, 3, 40])
 def test_a_dimension_that_only_the_call_knows(rows):
-    function = compiled("def @main(%a: Tensor[(?, 7), float32]) { abs(multiply(%a, %a)) }")
-    a = drawn(rows, 7)
+    function = compile_text("def @main(%a: Tensor[(?, 7), float32]) { abs(multiply(%a, %a)) }")
+    a = draw_values(rows, 7)
     np.testing.assert_array_equal(function([a]), abs(a * a))
 
 
 def test_work_for_the_threads():
-    a, b = drawn(1031, 1033), drawn(1033)
+    a, b = draw_values(1031, 1033), draw_values(1033)
     check("subtract(nn.relu(multiply(add(%a, %b), %a)), %b)", [a, b], np.maximum((a + b) * a, 0) - b)
-    c = drawn(3, 500_003)
+    c = draw_values(3, 500_003)
     check("add(%a, abs(%a))", [c], c + abs(c))
-    d = drawn(1_500_001)
+    d = draw_values(1_500_001)
     check("add(%a, abs(%a))", [d], d + abs(d))
 
 
 def test_arrays_that_begin_anywhere():
-    memory = drawn(600)
-    function = compiled("def @main(%a: Tensor[(123), float32]) { multiply(%a, %a) }")
+    memory = draw_values(600)
+    function = compile_text("def @main(%a: Tensor[(123), float32]) { multiply(%a, %a) }")
     for begin in range(17):
         part = memory[begin : begin + 123]
         np.testing.assert_array_equal(function([part]), part * part)
 
 
 def test_a_value_that_is_needed_often_is_computed_once():
-    function = compiled(
+    function = compile_text(
         "def @main(%a: Tensor[(64), float32], %b: Tensor[(50, 64), float32]) { add(exp(%a), %b) }"
     )
-    a, b = drawn(64), drawn(50, 64)
+    a, b = draw_values(64), draw_values(50, 64)
     np.testing.assert_allclose(function([a, b]), np.exp(a) + b, rtol=5e-7, atol=1e-6)
     assert function.stage("tir").count("alloc_buffer((T.int64(64),)") == 1
 
@@ -168,14 +168,14 @@ def test_values_used_twice_do_not_grow_the_code():
     steps = " ".join(f"let %x{i + 1} = multiply(%x{i}, %x{i});" for i in range(24))
     x = np.ones(33, "f4")
     np.testing.assert_array_equal(
-        compiled(f"def @main(%x0: Tensor[(33), float32]) {{ {steps} %x24 }}")([x]), x
+        compile_text(f"def @main(%x0: Tensor[(33), float32]) {{ {steps} %x24 }}")([x]), x
     )
 
 
 @pytest.mark.parametrize("size", [1, 15, 16, 17, 40])
 def test_two_dimensions_of_one_name(size):
     results = "x + x.T, x + x[0], x[:, None] * x[None]"
-    found = nnmagic.compile(f'def f(x: Tensor[("n", "n"), f32]):\n    return {results}\n')
+    result = nnmagic.compile(f'def f(x: Tensor[("n", "n"), f32]):\n    return {results}\n')
     x = np.random.default_rng(0).standard_normal((size, size)).astype("f4")
-    for given, expected in zip(found(x), (x + x.T, x + x[0], x[:, None] * x[None]), strict=True):
+    for given, expected in zip(result(x), (x + x.T, x + x[0], x[:, None] * x[None]), strict=True):
         np.testing.assert_array_equal(given, expected)

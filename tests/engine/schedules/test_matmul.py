@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.engine.programs import compiled
+from tests.engine.programs import compile_text
 
 TARGETS = {"own": None, "avx2": {"kind": "llvm", "mcpu": "haswell"}}
 TOLERANCE = {"float32": 3e-5, "float64": 1e-12}
@@ -31,10 +31,10 @@ def call(transpose_a, transpose_b, name="nn.matmul"):
     return f"{name}(%x, %w, transpose_a={transpose_a}, transpose_b={transpose_b}{units})"
 
 
-def assert_product(found, expected, depth):
+def assert_product(result, expected, depth):
     tolerance = TOLERANCE[str(expected.dtype)]
-    assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
-    np.testing.assert_allclose(found, expected, rtol=tolerance * 10, atol=tolerance * (depth + 1) ** 0.5)
+    assert (result.dtype, result.shape) == (expected.dtype, expected.shape)
+    np.testing.assert_allclose(result, expected, rtol=tolerance * 10, atol=tolerance * (depth + 1) ** 0.5)
 
 
 #: Tiles of one row, dot products, one panel, several, packed ones; no dimension a multiple of a vector.
@@ -63,8 +63,8 @@ def test_products_of_every_layout(size, dtype, target):
                 f"{{ {call(transpose_a, transpose_b)} }}"
             )
             a, b = random(left, dtype, 1), random(right, dtype, 2)
-            found = compiled(text, target=TARGETS[target])([a, b])
-            assert_product(found, product(a, b, transpose_a, transpose_b), size[1])
+            result = compile_text(text, target=TARGETS[target])([a, b])
+            assert_product(result, product(a, b, transpose_a, transpose_b), size[1])
 
 
 @pytest.mark.parametrize("size", [(1, 20, 9), (16, 128, 128), (33, 100, 70)])
@@ -73,7 +73,7 @@ def test_epilogue(size):
     text = f"""def @main(%x: {tensor(m, k)}, %w: {tensor(n, k)}, %b: {tensor(n)}, %r: {tensor(m, n)}) {{
       nn.relu(add(nn.bias_add(nn.dense(%x, %w, units=None), %b), %r))
     }}"""
-    function = compiled(text)
+    function = compile_text(text)
     x, w, b, r = random((m, k)), random((n, k), seed=1), random(n, seed=2), random((m, n), seed=3)
     assert_product(function([x, w, b, r]), np.maximum(x @ w.T + b + r, 0), k)
     assert function.stage("tir").count("def ") == 1
@@ -86,7 +86,7 @@ def test_epilogue_that_reads_the_product_twice():
     }}"""
     x, w = random((9, 30)), random((20, 30), seed=1)
     y = x @ w.T
-    assert_product(compiled(text)([x, w]), y / (1 + np.exp(-y)), 30)
+    assert_product(compile_text(text)([x, w]), y / (1 + np.exp(-y)), 30)
 
 
 def test_epilogue_of_another_shape():
@@ -94,7 +94,7 @@ def test_epilogue_of_another_shape():
       add(nn.dense(%x, %w, units=None), %r)
     }}"""
     x, w, r = random((9, 30)), random((20, 30), seed=1), random((3, 9, 20), seed=2)
-    assert_product(compiled(text)([x, w, r]), x @ w.T + r, 30)
+    assert_product(compile_text(text)([x, w, r]), x @ w.T + r, 30)
 
 
 @pytest.mark.parametrize("columns", [5, 40])
@@ -102,7 +102,7 @@ def test_rows_that_only_the_call_knows(columns):
     text = f"""def @main(%x: {tensor("?", 30)}, %w: {tensor(columns, 30)}, %b: {tensor(columns)}) {{
       nn.relu(nn.bias_add(nn.dense(%x, %w, units=None), %b))
     }}"""
-    function = compiled(text)
+    function = compile_text(text)
     w, b = random((columns, 30), seed=1), random(columns, seed=2)
     for rows in (0, 1, 3, 8, 9, 100):
         x = random((rows, 30))
@@ -111,7 +111,7 @@ def test_rows_that_only_the_call_knows(columns):
 
 def test_sizes_that_only_the_call_knows():
     text = f"def @main(%x: {tensor('?', '?')}, %w: {tensor('?', '?')}) {{ {call(False, True)} }}"
-    function = compiled(text)
+    function = compile_text(text)
     for m, k, n in (
         (0, 3, 4),
         (2, 0, 3),
@@ -132,7 +132,7 @@ def test_empty(size, transpose_b):
     left, right = shapes(*size, False, transpose_b)
     text = f"def @main(%x: {tensor(*left)}, %w: {tensor(*right)}) {{ {call(False, transpose_b)} }}"
     a, b = random(left), random(right)
-    np.testing.assert_array_equal(compiled(text)([a, b]), product(a, b, False, transpose_b))
+    np.testing.assert_array_equal(compile_text(text)([a, b]), product(a, b, False, transpose_b))
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_batches(left, right):
       nn.relu(nn.bias_add({call(False, False, name)}, %b, axis=-1))
     }}"""
     x, w, b = random(left), random(right, seed=1), random(30, seed=2)
-    assert_product(compiled(text)([x, w, b]), np.maximum(x @ w + b, 0), 20)
+    assert_product(compile_text(text)([x, w, b]), np.maximum(x @ w + b, 0), 20)
 
 
 @pytest.mark.parametrize("size", [(1, 40, 33), (2, 3, 4), (16, 40, 33), (60, 600, 300)])
@@ -163,7 +163,7 @@ def test_non_finite_values_reach_their_elements_only(size, transpose_b):
     a[0, 0], a[-1, -1] = np.nan, np.inf
     b[-1, -1], b[0, 0] = -np.inf, 1e-42
     with np.errstate(invalid="ignore"):
-        assert_product(compiled(text)([a, b]), product(a, b, False, transpose_b), size[1])
+        assert_product(compile_text(text)([a, b]), product(a, b, False, transpose_b), size[1])
 
 
 @pytest.mark.parametrize("dtype", ["int8", "int32", "int64", "uint8"])
@@ -177,13 +177,13 @@ def test_integers(dtype, transpose_b):
     generator = np.random.default_rng(0)
     low, high = (0, 255) if dtype == "uint8" else (-100, 100)
     a, b = (generator.integers(low, high, shape).astype(dtype) for shape in (left, right))
-    np.testing.assert_array_equal(compiled(text)([a, b]), product(a, b, False, transpose_b))
+    np.testing.assert_array_equal(compile_text(text)([a, b]), product(a, b, False, transpose_b))
 
 
 @pytest.mark.parametrize("offset", [1, 3])
 def test_arrays_of_odd_alignment(offset):
     text = f"def @main(%x: {tensor(20, 70)}, %w: {tensor(70, 50)}) {{ {call(False, False)} }}"
-    function = compiled(text)
+    function = compile_text(text)
     a = random(20 * 70 + offset)[offset:].reshape(20, 70)
     b = random(70 * 50 + offset, seed=1)[offset:].reshape(70, 50)
     assert_product(function([a, b]), a @ b, 70)

@@ -32,7 +32,7 @@ def rows(shape, dtype, axis):
     """Exponentials of exponentials, between reductions that wait for one another."""
 
     def along(tensor, index):
-        return tensor(*(0 if place == axis else each for place, each in enumerate(index)))
+        return tensor(*(0 if dim == axis else each for dim, each in enumerate(index)))
 
     x = te.placeholder(sizes(shape), dtype, name="x")
     first = topi.exp(x)

@@ -6,12 +6,12 @@ import math
 import numpy as np
 import pytest
 
-from tests.engine.programs import compiled
+from tests.engine.programs import compile_text
 
 TARGETS = [None, {"kind": "llvm", "mcpu": "haswell"}]
 
 
-def pooled(kind, x, size, stride, pad, step, *, counted, ceil):
+def pool(kind, x, size, stride, pad, step, *, counted, ceil):
     """Windows over the axes from 2 on."""
     spatial = len(size)
     spans = [(k - 1) * d + 1 for k, d in zip(size, step, strict=True)]
@@ -24,8 +24,8 @@ def pooled(kind, x, size, stride, pad, step, *, counted, ceil):
         window = x[np.ix_(range(x.shape[0]), range(x.shape[1]), *inside)]
         axes = tuple(range(2, 2 + spatial))
         count = math.prod(size) if counted else math.prod(map(len, inside))
-        found = window.max(axes) if kind == "max" else window.sum(axes) / x.dtype.type(count)
-        result[(..., *at)] = found
+        actual = window.max(axes) if kind == "max" else window.sum(axes) / x.dtype.type(count)
+        result[(..., *at)] = actual
     return result
 
 
@@ -70,9 +70,9 @@ def test_pooling(target, dtype, shape, kind, size, stride, pad, step, counted, c
     if kind == "avg":
         attributes += f", count_include_pad={counted}"
     w = np.ones((shape[1], *[1] * (len(shape) - 1)), dtype)
-    found = compiled(program(name, x, attributes), target=target)([x, w])
-    expected = pooled(kind, x, size, stride, pad, step, counted=counted, ceil=ceil)
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6 if dtype == "float32" else 1e-14)
+    result = compile_text(program(name, x, attributes), target=target)([x, w])
+    expected = pool(kind, x, size, stride, pad, step, counted=counted, ceil=ceil)
+    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6 if dtype == "float32" else 1e-14)
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=["own", "haswell"])
@@ -81,6 +81,6 @@ def test_pooling(target, dtype, shape, kind, size, stride, pad, step, counted, c
 def test_global_pooling(target, kind, shape):
     x = np.random.default_rng(0).standard_normal(shape).astype("float32")
     w = np.ones((shape[1], 1, 1, 1), "float32")
-    found = compiled(program(f"nn.global_{kind}_pool2d", x, 'layout="NCHW"'), target=target)([x, w])
+    result = compile_text(program(f"nn.global_{kind}_pool2d", x, 'layout="NCHW"'), target=target)([x, w])
     expected = x.max((2, 3), keepdims=True) if kind == "max" else x.mean((2, 3), keepdims=True)
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-6)

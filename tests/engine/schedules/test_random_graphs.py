@@ -13,7 +13,7 @@ import pytest
 
 from nnmagic.engine.relax import build
 from nnmagic.relay import ANY, Function, Module, TensorType, Tuple, Var, call, constant, infer_type
-from tests.engine.programs import compiled
+from tests.engine.programs import compile_text
 from tests.engine.schedules.random_graphs import difference, disagreement, program
 from tests.engine.schedules.test_reductions import TARGETS
 from tests.engine.test_rules_robust import CHECKED_MEMORY
@@ -144,9 +144,9 @@ def test_what_was_wrong(name, target, level):
         f"%{letter}: Tensor[{array.shape}, {array.dtype}]"
         for letter, array in zip("abcd", arrays, strict=False)
     )
-    found = compiled(f"def @main({params}) {{ {body} }}", target=target, opt_level=level)(arrays)
+    result = compile_text(f"def @main({params}) {{ {body} }}", target=target, opt_level=level)(arrays)
     wanted = numpy(*arrays)
-    for one, other in zip(*(x if isinstance(x, tuple) else (x,) for x in (found, wanted)), strict=True):
+    for one, other in zip(*(x if isinstance(x, tuple) else (x,) for x in (result, wanted)), strict=True):
         assert difference(one, other, "exact") is None
 
 
@@ -174,7 +174,7 @@ OPEN = [
 
 @pytest.mark.parametrize(("body", "shape", "numpy"), OPEN, ids=[each[0].partition("(")[0] for each in OPEN])
 def test_open_dimensions_beside_known_ones(body, shape, numpy):
-    function = compiled(f"def @main(%x: Tensor[{shape}, float32]) {{ {body} }}")
+    function = compile_text(f"def @main(%x: Tensor[{shape}, float32]) {{ {body} }}")
     x = small(*(3 if dim.strip() == "?" else int(dim) for dim in shape.strip("()").split(",")))
     assert difference(function([x]), numpy(x), "exact") is None
 

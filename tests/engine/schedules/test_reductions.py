@@ -4,7 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.engine.programs import compiled, numpy_dtype
+from tests.engine.programs import compile_text, numpy_dtype
 
 TARGETS = [None, {"kind": "llvm", "mcpu": "haswell"}]
 
@@ -52,7 +52,7 @@ def text(body, *parameters):
 
 def run(body, *arrays, target=None):
     parameters = [(array.shape, str(array.dtype)) for array in arrays]
-    return compiled(text(body, *parameters), target=target)(list(arrays))
+    return compile_text(text(body, *parameters), target=target)(list(arrays))
 
 
 def normal(shape, dtype="float32", seed=0):
@@ -64,17 +64,17 @@ def normal(shape, dtype="float32", seed=0):
 def test_sums_along_every_kind_of_axis(shape, axes, target):
     x = normal(shape)
     size = np.prod([shape[axis] for axis in axes])
-    found = run(f"sum(%x, axis={axes})", x, target=target)
-    np.testing.assert_allclose(found, x.astype("f8").sum(tuple(axes)), rtol=1e-5, atol=5e-6 * size**0.5)
-    found = run(f"max(%x, axis={axes}, keepdims=True)", x, target=target)
-    np.testing.assert_array_equal(found, x.max(tuple(axes), keepdims=True))
+    result = run(f"sum(%x, axis={axes})", x, target=target)
+    np.testing.assert_allclose(result, x.astype("f8").sum(tuple(axes)), rtol=1e-5, atol=5e-6 * size**0.5)
+    result = run(f"max(%x, axis={axes}, keepdims=True)", x, target=target)
+    np.testing.assert_array_equal(result, x.max(tuple(axes), keepdims=True))
 
 
 @pytest.mark.parametrize(("shape", "axes"), SHAPES, ids=str)
 def test_variances_along_every_kind_of_axis(shape, axes):
     x = normal(shape) + 100
-    found = run(f"variance(%x, mean(%x, axis={axes}, keepdims=True), axis={axes})", x)
-    np.testing.assert_allclose(found, x.astype("f8").var(tuple(axes)), rtol=1e-4, atol=1e-6)
+    result = run(f"variance(%x, mean(%x, axis={axes}, keepdims=True), axis={axes})", x)
+    np.testing.assert_allclose(result, x.astype("f8").var(tuple(axes)), rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=["this", "avx2"])
@@ -86,8 +86,8 @@ def test_places_along_every_kind_of_axis(shape, axes, name, target):
     np.testing.assert_array_equal(run(f"{name}(%x, axis={axes})", x, target=target), expected)
     size = x.shape[axes[0]]
     behind = size - 1 - NUMPY[name](np.flip(x, axes[0]), axes[0])
-    found = run(f"{name}(%x, axis={axes}, select_last_index=True)", x, target=target)
-    np.testing.assert_array_equal(found, behind.astype("i4"))
+    result = run(f"{name}(%x, axis={axes}, select_last_index=True)", x, target=target)
+    np.testing.assert_array_equal(result, behind.astype("i4"))
 
 
 @pytest.mark.parametrize(
@@ -100,17 +100,17 @@ def test_dtypes(name, axis, dtype):
     x = (abs(x) if dtype == "uint8" else x).astype(numpy_dtype(dtype))
     if name == "prod":
         x = np.where(np.add.outer(np.arange(37), np.arange(91)) % 9, np.ones_like(x), x)
-    found = run(f"{name}(%x, axis=[{axis}])", x)
+    result = run(f"{name}(%x, axis=[{axis}])", x)
     if name in ("argmax", "argmin"):
-        np.testing.assert_array_equal(found, NUMPY[name](x, axis).astype("i4"))
+        np.testing.assert_array_equal(result, NUMPY[name](x, axis).astype("i4"))
     elif np.dtype(x.dtype).kind in "iu":
         np.testing.assert_array_equal(
-            found, NUMPY[name](x, axis, dtype=x.dtype) if name in ("sum", "prod") else NUMPY[name](x, axis)
+            result, NUMPY[name](x, axis, dtype=x.dtype) if name in ("sum", "prod") else NUMPY[name](x, axis)
         )
     else:
         expected = NUMPY[name](x.astype("f8"), axis)
         rtol = {"float64": 1e-12, "float32": 1e-5, "float16": 1e-2, "bfloat16": 2e-2}[dtype]
-        np.testing.assert_allclose(found.astype("f8"), expected, rtol=rtol, atol=10 * rtol)
+        np.testing.assert_allclose(result.astype("f8"), expected, rtol=rtol, atol=10 * rtol)
 
 
 @pytest.mark.parametrize("shape", [(37, 91), (2, 3), (4, 2), (1, 70)])
@@ -118,8 +118,8 @@ def test_dtypes(name, axis, dtype):
 @pytest.mark.parametrize("name", ["any", "all", "max", "min", "argmax", "argmin"])
 def test_truth_values(name, axis, shape):
     x = np.random.default_rng(1).random(shape) > 0.8
-    found = run(f"{name}(%x, axis=[{axis}])", x)
-    np.testing.assert_array_equal(found, NUMPY[name](x, axis))
+    result = run(f"{name}(%x, axis=[{axis}])", x)
+    np.testing.assert_array_equal(result, NUMPY[name](x, axis))
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=["this", "avx2"])
@@ -139,11 +139,11 @@ def test_what_is_not_finite(shape, axis, dtype, target):
     for name in ("sum", "max", "min"):
         with np.errstate(invalid="ignore"):
             expected = NUMPY[name](x.astype("f8"), axis)
-        found = run(f"{name}(%x, axis=[{axis}])", x, target=target)
-        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+        result = run(f"{name}(%x, axis=[{axis}])", x, target=target)
+        np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
     for name in ("argmax", "argmin"):
-        found = run(f"{name}(%x, axis=[{axis}])", x, target=target)
-        np.testing.assert_array_equal(found, NUMPY[name](x, axis).astype("i4"))
+        result = run(f"{name}(%x, axis=[{axis}])", x, target=target)
+        np.testing.assert_array_equal(result, NUMPY[name](x, axis).astype("i4"))
 
 
 def test_denormals_are_numbers():
@@ -177,8 +177,8 @@ def test_producers_and_consumers_are_part_of_the_kernel():
 def test_places_of_what_the_kernel_computes_first(name, shape):
     x, y = normal(shape), normal(shape[1:], seed=1)
     for axis in range(len(shape)):
-        found = run(f"{name}(maximum(%x, %y), axis=[{axis}])", x, y)
-        np.testing.assert_array_equal(found, getattr(np, name)(np.maximum(x, y), axis))
+        result = run(f"{name}(maximum(%x, %y), axis=[{axis}])", x, y)
+        np.testing.assert_array_equal(result, getattr(np, name)(np.maximum(x, y), axis))
 
 
 def test_long_sums_round_no_more_than_those_of_numpy():
@@ -189,12 +189,12 @@ def test_long_sums_round_no_more_than_those_of_numpy():
 
 @pytest.mark.parametrize("rows", [1, 5, 64])
 def test_rows_that_only_the_call_knows(rows):
-    program = compiled("def @main(%x: Tensor[(?, 40), float32]) { sum(%x, axis=[1]) }")
+    program = compile_text("def @main(%x: Tensor[(?, 40), float32]) { sum(%x, axis=[1]) }")
     x = normal((rows, 40))
     np.testing.assert_allclose(program([x]), x.astype("f8").sum(1), rtol=1e-5, atol=1e-5)
 
 
 def test_bfloat16_rows_that_bind_values():
     x = normal((6, 70)).astype(ml_dtypes.bfloat16)
-    found = run("sum(exp(%x), axis=[1])", x).astype("f8")
-    np.testing.assert_allclose(found, np.exp(x.astype("f8")).sum(1), rtol=2e-2)
+    result = run("sum(exp(%x), axis=[1])", x).astype("f8")
+    np.testing.assert_allclose(result, np.exp(x.astype("f8")).sum(1), rtol=2e-2)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tvm.target import codegen
 
-from tests.engine.programs import compiled
+from tests.engine.programs import compile_text
 
 #: name -> (what is right, the dense range of arguments, the bounds in ulp of float32 and float64).
 FUNCTIONS = {
@@ -43,18 +43,18 @@ def everywhere(dtype, low, high):
 def vectors(name, dtype, size, machine):
     """The function compiled for a machine."""
     text = f"def @main(%x: Tensor[({size}), {dtype}]) {{ {name}(%x) }}"
-    return compiled(text, target={"kind": "llvm", "mcpu": machine})
+    return compile_text(text, target={"kind": "llvm", "mcpu": machine})
 
 
-def assert_within(found, expected, bound):
+def assert_within(result, expected, bound):
     """Every value within so many units in the last place; infinities, NaN and signs of zeros right."""
     with np.errstate(all="ignore"):
-        nearest = expected.astype(found.dtype)
+        nearest = expected.astype(result.dtype)
         unit = np.spacing(abs(nearest)).astype(expected.dtype)
-        error = abs(found.astype(expected.dtype) - expected) / unit
+        error = abs(result.astype(expected.dtype) - expected) / unit
     finite = np.isfinite(nearest)
-    np.testing.assert_array_equal(found[~finite], nearest[~finite])
-    np.testing.assert_array_equal(np.signbit(found[nearest == 0]), np.signbit(nearest[nearest == 0]))
+    np.testing.assert_array_equal(result[~finite], nearest[~finite])
+    np.testing.assert_array_equal(np.signbit(result[nearest == 0]), np.signbit(nearest[nearest == 0]))
     assert error[finite].max() <= bound
 
 
@@ -88,10 +88,10 @@ def test_narrow_numbers_are_computed_in_float32(name, dtype):
     else:
         x = np.array([0.25, 1, 2, 3, np.nan], dtype)
     expected = FUNCTIONS[name][0](x.astype("f8")).astype(x.dtype)
-    np.testing.assert_array_equal(compiled(text)([x]).astype("f8"), expected.astype("f8"))
+    np.testing.assert_array_equal(compile_text(text)([x]).astype("f8"), expected.astype("f8"))
 
 
 def test_rounding_is_not_simplified_away():
     text = "def @main(%x: Tensor[(67), float32]) { subtract(add(%x, 12582912f), 12582912f) }"
     x = np.linspace(-9, 9, 67).astype("f4")
-    np.testing.assert_array_equal(compiled(text)([x]), np.rint(x))
+    np.testing.assert_array_equal(compile_text(text)([x]), np.rint(x))

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from tests.tinynn.python_twin import neural, torch_names
-from tests.tinynn.python_twin.tensor import DTYPES, Tensor, lifted
+from tests.tinynn.python_twin.tensor import DTYPES, Tensor, lift_results
 
 _KINDS = (types.FunctionType, types.BuiltinFunctionType, np.ufunc, type(np.sum))
 
@@ -52,15 +52,23 @@ def _of_numbers(name: str) -> Callable[..., object]:
     return call
 
 
+def _sum(a: object, *args: object, **keywords: object) -> object:
+    """Add up the items of a list as Python does, the elements of an array or of nested lists as NumPy."""
+    items = a if isinstance(a, np.ndarray) or not np.iterable(a) else list(a)
+    nested = not isinstance(items, list) or any(isinstance(item, tuple | list) for item in items)
+    return _NUMPY["sum"](items, *args, **keywords) if nested or args or keywords else builtins.sum(items)
+
+
 _FREE: dict[str, Callable[..., object]] = {
     **_NUMPY,
     **{name: _NUMPY[other] for name, other in _OTHER_NAMES.items()},
     **_NEURAL,
     **_TORCH,
     **{name: _of_numbers(name) for name in ("max", "min")},
+    "sum": _sum,
     "sort": lambda a, axis=-1: np.sort(np.asarray(a), axis),  # it calls the method that works in place
 }
-FUNCTIONS = {name: lifted(function) for name, function in _FREE.items()}
+FUNCTIONS = {name: lift_results(function) for name, function in _FREE.items()}
 Tensor.functions.update(FUNCTIONS)
 Tensor.sort = FUNCTIONS["sort"]
 
@@ -91,8 +99,8 @@ class _Operators(types.SimpleNamespace):
     """``nn`` and ``relay``: operators as attributes."""
 
 
-nn = _Operators(**{name: lifted(function) for name, function in _RELAY_NEURAL.items()})
-relay = _Operators(**{**FUNCTIONS, **{name: lifted(each) for name, each in _RELAY.items()}, "nn": nn})
+nn = _Operators(**{name: lift_results(function) for name, function in _RELAY_NEURAL.items()})
+relay = _Operators(**{**FUNCTIONS, **{name: lift_results(each) for name, each in _RELAY.items()}, "nn": nn})
 
 _PYTHON = (
     "abs all any bool enumerate float int len list max min pow range reversed round sorted sum tuple zip "

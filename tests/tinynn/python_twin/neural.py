@@ -104,21 +104,21 @@ def pad(data, pad_width, mode="constant", pad_value=0, pad_mode=None, **more):
 # -- normalizations ----------------------------------------------------------------------------------------
 
 
-def _standardized(data, axes, epsilon):
+def _standardize(data, axes, epsilon):
     mean = np.mean(data, axis=axes, keepdims=True)
     variance = np.mean((data - mean) ** 2, axis=axes, keepdims=True)
     return (data - mean) / np.sqrt(variance + epsilon)
 
 
 def layer_norm(data, gamma, beta, axis=-1, epsilon=1e-5, center=True, scale=True):
-    result = _standardized(data, axis, epsilon)
+    result = _standardize(data, axis, epsilon)
     result = result * _along(gamma, axis, data) if scale else result
     return result + _along(beta, axis, data) if center else result
 
 
 def instance_norm(data, gamma, beta, axis=1, epsilon=1e-5, center=True, scale=True):
-    axes = tuple(place for place in range(1, data.ndim) if place != axis % data.ndim)
-    result = _standardized(data, axes, epsilon)
+    axes = tuple(each for each in range(1, data.ndim) if each != axis % data.ndim)
+    result = _standardize(data, axes, epsilon)
     result = result * _along(gamma, axis, data) if scale else result
     return result + _along(beta, axis, data) if center else result
 
@@ -126,7 +126,7 @@ def instance_norm(data, gamma, beta, axis=1, epsilon=1e-5, center=True, scale=Tr
 def group_norm(data, gamma, beta, num_groups, axis=1, epsilon=1e-5, center=True, scale=True):
     assert axis == 1
     grouped = np.reshape(data, (data.shape[0], num_groups, -1))
-    result = np.reshape(_standardized(grouped, 2, epsilon), data.shape)
+    result = np.reshape(_standardize(grouped, 2, epsilon), data.shape)
     result = result * _along(gamma, 1, data) if scale else result
     return result + _along(beta, 1, data) if center else result
 
@@ -160,7 +160,7 @@ def _sides(padding: int | Sequence[int], rank: int) -> list[tuple[int, int]]:
 
 
 def _windows(data, size, strides, dilation, padding, filler, ceil_mode=False):
-    """Each window of the last axes, with its place in the result, which comes first."""
+    """Each window of the last axes, with its index in the result, which comes first."""
     rank = len(size)
     sides = [(0, 0)] * (data.ndim - rank) + padding
     spans = [(each - 1) * step + 1 for each, step in zip(size, dilation, strict=True)]
@@ -180,12 +180,12 @@ def _windows(data, size, strides, dilation, padding, filler, ceil_mode=False):
         ]
     padded = np.pad(data, sides, constant_values=filler)
     yield tuple(counts), None
-    for place in itertools.product(*map(range, counts)):
+    for index in itertools.product(*map(range, counts)):
         cut = tuple(
             slice(at * stride, at * stride + span, step)
-            for at, stride, span, step in zip(place, strides, spans, dilation, strict=True)
+            for at, stride, span, step in zip(index, strides, spans, dilation, strict=True)
         )
-        yield place, padded[(..., *cut)]
+        yield index, padded[(..., *cut)]
 
 
 def _convolution(rank: int) -> Callable[..., object]:
@@ -213,12 +213,12 @@ def _convolution(rank: int) -> Callable[..., object]:
         counts, _ = next(windows)
         result = np.zeros((images.shape[0], filters.shape[0], *counts), data.dtype)
         wide, deep = filters.shape[0] // groups, images.shape[1] // groups
-        for place, window in windows:
+        for index, window in windows:
             for out in range(filters.shape[0]):
                 group = out // wide
                 part = window[:, group * deep : (group + 1) * deep]
                 axes = tuple(range(1, part.ndim))
-                result[(slice(None), out, *place)] = np.sum(part * filters[out], axis=axes)
+                result[(slice(None), out, *index)] = np.sum(part * filters[out], axis=axes)
         if bias is not None:
             result = result + _along(bias, 1, result)
         return np.transpose(result, [plain.index(letter) for letter in data_layout])
@@ -237,8 +237,8 @@ def _pool(rank: int, reduce: Callable[..., object], filler: float) -> Callable[.
         windows = _windows(data, size, _each(strides, rank), _each(dilation, rank), sides, least, ceil_mode)
         counts, _ = next(windows)
         result = np.zeros((*data.shape[:-rank], *counts), data.dtype)
-        for place, window in windows:
-            result[(..., *place)] = reduce(window, tuple(range(-rank, 0)))
+        for index, window in windows:
+            result[(..., *index)] = reduce(window, tuple(range(-rank, 0)))
         return result
 
     return pool
@@ -269,12 +269,12 @@ def _adaptive(rank: int, reduce: Callable[..., object]) -> Callable[..., object]
     def pool(data, output_size=None):
         counts = data.shape[-rank:] if output_size is None else _each(output_size, rank)
         result = np.zeros((*data.shape[:-rank], *counts), data.dtype)
-        for place in itertools.product(*map(range, counts)):
+        for index in itertools.product(*map(range, counts)):
             cut = tuple(
                 slice(at * length // count, -((-(at + 1) * length) // count))
-                for at, count, length in zip(place, counts, data.shape[-rank:], strict=True)
+                for at, count, length in zip(index, counts, data.shape[-rank:], strict=True)
             )
-            result[(..., *place)] = reduce(data[(..., *cut)], axis=tuple(range(-rank, 0)))
+            result[(..., *index)] = reduce(data[(..., *cut)], axis=tuple(range(-rank, 0)))
         return result
 
     return pool
@@ -327,6 +327,6 @@ def topk(data, k=1, axis=-1, ret_type="both", is_ascend=False, dtype="int32"):
 
 
 def one_hot(indices, on_value, off_value, depth, axis, dtype):
-    places = np.expand_dims(indices, axis)
-    along = _along(np.arange(depth), axis, places)
-    return np.where(places == along, on_value, off_value).astype(dtype)
+    positions = np.expand_dims(indices, axis)
+    along = _along(np.arange(depth), axis, positions)
+    return np.where(positions == along, on_value, off_value).astype(dtype)

@@ -24,7 +24,7 @@ class Tensor(np.ndarray):
     def __iter__(self) -> Iterator[Tensor]:
         if self.ndim == 0:
             raise TypeError("iteration over a 0-d array")
-        return (self[place] for place in range(len(self)))
+        return (self[index] for index in range(len(self)))
 
     def __getattr__(self, name: str) -> object:
         if name in self.functions:
@@ -41,7 +41,7 @@ def lift(value: object) -> object:
     return value
 
 
-def lifted(function: Callable[..., object]) -> Callable[..., object]:
+def lift_results(function: Callable[..., object]) -> Callable[..., object]:
     """The function with tensors for results."""
 
     @functools.wraps(function)
@@ -82,7 +82,7 @@ _REDUCTIONS = "all any argmax argmin cumprod cumsum max mean min prod std sum tr
 _SHAPES = "astype copy diagonal flatten ravel repeat reshape squeeze swapaxes take transpose"
 _OTHERS = "argsort clip dot nonzero round"
 for _name in f"{_REDUCTIONS} {_SHAPES} {_OTHERS}".split():
-    setattr(Tensor, _name, lifted(getattr(np.ndarray, _name)))
+    setattr(Tensor, _name, lift_results(getattr(np.ndarray, _name)))
 
 #: `x += y` gives the name another tensor in a cell: what else has the old one keeps it.
 _IN_PLACE = "add sub mul truediv floordiv mod pow matmul lshift rshift and or xor"

@@ -19,7 +19,7 @@ def _wide(function):
 
     @functools.wraps(function)
     def call(*args, **keywords):
-        def widened(value):
+        def widen(value):
             return (
                 value.astype(np.float64)
                 if getattr(value, "dtype", None) in (np.float32, np.float16)
@@ -28,8 +28,8 @@ def _wide(function):
 
         if "dim" in keywords:
             keywords["axis"] = keywords.pop("dim")
-        found = function(*map(widened, args), **{name: widened(value) for name, value in keywords.items()})
-        return np.asarray(found).astype(np.asarray(args[0]).dtype)
+        result = function(*map(widen, args), **{name: widen(value) for name, value in keywords.items()})
+        return np.asarray(result).astype(np.asarray(args[0]).dtype)
 
     call.__module__ = __name__
     return call
@@ -197,7 +197,7 @@ def _convolution(rank):
 conv1d, conv2d, conv3d = map(_convolution, (1, 2, 3))
 
 
-def _transposed(rank):
+def _convolution_transpose(rank):
     """Each element of the data adds its multiple of the weight to the result."""
 
     def convolution(data, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
@@ -216,11 +216,11 @@ def _transposed(rank):
         deep = data.shape[1] // groups
         for channel in range(data.shape[1]):
             group = channel // deep
-            for place in itertools.product(*map(range, data.shape[2:])):
+            for index in itertools.product(*map(range, data.shape[2:])):
                 for tap in itertools.product(*map(range, size)):
-                    at = tuple(p * s + t * d for p, s, t, d in zip(place, steps, tap, spread, strict=True))
+                    at = tuple(p * s + t * d for p, s, t, d in zip(index, steps, tap, spread, strict=True))
                     value = np.outer(
-                        data[(slice(None), channel, *place)], weight[(channel, slice(None), *tap)]
+                        data[(slice(None), channel, *index)], weight[(channel, slice(None), *tap)]
                     )
                     result[(slice(None), slice(group * outs, (group + 1) * outs), *at)] += value
         cut = tuple(slice(pad, length - pad) for pad, length in zip(pads, whole, strict=True))
@@ -232,7 +232,7 @@ def _transposed(rank):
     return convolution
 
 
-conv_transpose1d, conv_transpose2d, conv_transpose3d = map(_transposed, (1, 2, 3))
+conv_transpose1d, conv_transpose2d, conv_transpose3d = map(_convolution_transpose, (1, 2, 3))
 
 
 def _pool(kind, rank):
@@ -270,7 +270,7 @@ def batch_norm(x, *vectors, **keywords):
 
 
 def _shape_norm(x, axes, weight, bias, eps):
-    result = neural._standardized(x, axes, eps)
+    result = neural._standardize(x, axes, eps)
     result = result if weight is None else result * weight
     return result if bias is None else result + bias
 
@@ -344,14 +344,14 @@ def interpolate(x, size=None, scale_factor=None, mode="nearest", align_corners=F
         if mode == "nearest":
             x = np.take(x, np.floor(at * (length / count)).astype(int), axis)
             continue
-        places = (
+        positions = (
             at * (length - 1) / max(count - 1, 1)
             if align_corners
             else np.maximum((at + 0.5) * length / count - 0.5, 0)
         )
-        low = np.minimum(np.floor(places).astype(int), length - 1)
+        low = np.minimum(np.floor(positions).astype(int), length - 1)
         high = np.minimum(low + 1, length - 1)
-        rest = np.reshape(places - low, [-1 if place == axis else 1 for place in range(rank + 2)])
+        rest = np.reshape(positions - low, [-1 if each == axis else 1 for each in range(rank + 2)])
         x = np.take(x, low, axis) * (1 - rest) + np.take(x, high, axis) * rest
     return x
 
@@ -390,48 +390,48 @@ def scaled_dot_product_attention(
 # -- losses -----------------------------------------------------------
 
 
-def _reduced(losses, reduction):
+def _reduce_losses(losses, reduction):
     return {"mean": np.mean, "sum": np.sum, "none": lambda each: each}[reduction](losses)
 
 
 @_wide
 def mse_loss(x, y, reduction="mean"):
-    return _reduced((x - y) ** 2, reduction)
+    return _reduce_losses((x - y) ** 2, reduction)
 
 
 @_wide
 def l1_loss(x, y, reduction="mean"):
-    return _reduced(np.abs(x - y), reduction)
+    return _reduce_losses(np.abs(x - y), reduction)
 
 
 @_wide
 def smooth_l1_loss(x, y, beta=1.0, reduction="mean"):
     gap = np.abs(x - y)
-    return _reduced(np.where(gap < beta, gap**2 / (2 * beta), gap - beta / 2), reduction)
+    return _reduce_losses(np.where(gap < beta, gap**2 / (2 * beta), gap - beta / 2), reduction)
 
 
 @_wide
 def huber_loss(x, y, delta=1.0, reduction="mean"):
     gap = np.abs(x - y)
-    return _reduced(np.where(gap <= delta, gap**2 / 2, delta * (gap - delta / 2)), reduction)
+    return _reduce_losses(np.where(gap <= delta, gap**2 / 2, delta * (gap - delta / 2)), reduction)
 
 
 @_wide
 def binary_cross_entropy(x, y, weight=None, reduction="mean"):
     losses = -(y * np.maximum(np.log(x), -100) + (1 - y) * np.maximum(np.log(1 - x), -100))
-    return _reduced(losses if weight is None else losses * weight, reduction)
+    return _reduce_losses(losses if weight is None else losses * weight, reduction)
 
 
 @_wide
 def binary_cross_entropy_with_logits(x, y, weight=None, reduction="mean", pos_weight=1.0):
     losses = -(pos_weight * y * np.log(_sigmoid(x)) + (1 - y) * np.log(1 - _sigmoid(x)))
-    return _reduced(losses if weight is None else losses * weight, reduction)
+    return _reduce_losses(losses if weight is None else losses * weight, reduction)
 
 
 @_wide
 def kl_div(x, y, reduction="mean", log_target=False):
     losses = np.exp(y) * (y - x) if log_target else y * (np.log(y) - x)
-    return np.sum(losses) / len(x) if reduction == "batchmean" else _reduced(losses, reduction)
+    return np.sum(losses) / len(x) if reduction == "batchmean" else _reduce_losses(losses, reduction)
 
 
 @_wide
@@ -441,7 +441,7 @@ def nll_loss(x, target, weight=None, ignore_index=-100, reduction="mean"):
     chosen = np.squeeze(np.take_along_axis(x, np.expand_dims(classes, 1), 1), 1)
     weights = kept * (np.ones(x.shape[1]) if weight is None else weight)[classes]
     losses = -chosen * weights
-    return np.sum(losses) / np.sum(weights) if reduction == "mean" else _reduced(losses, reduction)
+    return np.sum(losses) / np.sum(weights) if reduction == "mean" else _reduce_losses(losses, reduction)
 
 
 @_wide
@@ -451,7 +451,7 @@ def cross_entropy(x, target, weight=None, ignore_index=-100, reduction="mean", l
         return nll_loss(logs, target, weight, ignore_index, reduction)
     smooth = target * (1 - label_smoothing) + label_smoothing / x.shape[1]
     scale = 1 if weight is None else neural._along(weight, 1, x)
-    return _reduced(-np.sum(logs * smooth * scale, axis=1), reduction)
+    return _reduce_losses(-np.sum(logs * smooth * scale, axis=1), reduction)
 
 
 @_wide

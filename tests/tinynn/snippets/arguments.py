@@ -30,7 +30,7 @@ def arguments_of(case: Accepted) -> Sequence[tuple[object, ...]]:
     last = [node for node in ast.parse(case.source).body if isinstance(node, ast.FunctionDef)][-1]
     parameters = [*last.args.posonlyargs, *last.args.args]
     names = {**DTYPES, "Tensor": Tensor, "tuple": tuple, **case.namespace}
-    found = []
+    calls = []
     for call in range(CALLS if parameters else 1):
         rng = np.random.default_rng(zlib.crc32(case.id.encode()) + call)
         sizes: dict[str, int] = {}
@@ -40,8 +40,8 @@ def arguments_of(case: Accepted) -> Sequence[tuple[object, ...]]:
             text = ast.unparse(parameter.annotation)
             annotation = eval(text, {}, names)
             drawn.append(_draw(annotation, rng, sizes, case.within.get(parameter.arg), call))
-        found.append(tuple(drawn))
-    return found
+        calls.append(tuple(drawn))
+    return calls
 
 
 def _draw(

@@ -6,6 +6,7 @@ import math
 from types import ModuleType
 
 import numpy as np
+import numpy.random  # NumPy loads it on its first use
 
 from nnmagic.relay.types import NUMPY_DTYPES
 from tests.tinynn.snippets.cases import Accepted, Case, accepted, function, refused

@@ -76,7 +76,7 @@ def refused(
     hint: str | None = None,
     namespace: Mapping[str, object] | None = None,
 ) -> Refused:
-    """A refused cell whose source has « and » around the place of the error."""
+    """A refused cell whose source has « and » around the span of the error."""
     before, rest = marked.split("«")
     inside, after = rest.split("»")
     line, column = _position(before)

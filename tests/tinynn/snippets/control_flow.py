@@ -55,6 +55,7 @@ CASES: list[Case] = [
     accepted("for-over-a-range", X, "for i in range(4):\n    x = x * 0.5 + i\nreturn x"),
     accepted("for-over-a-range-with-steps", X, "y = x\nfor i in range(1, 10, 3):\n    y = y + i * x\nfor i in range(5, 0, -2):\n    y = y - i\nreturn y"),
     accepted("for-over-nothing", X, "y = x\nfor i in range(0):\n    y = y * 2\nreturn y", everything=False),
+    accepted("a-sum-that-begins-as-a-number", X, "total = 0\nfor i in range(100):\n    total = total + x * i\nreturn total", **SUMS),
     accepted("for-over-a-tuple", XY, "z = x\nfor t in (x, y, 2):\n    z = z * t\nreturn z"),
     accepted("for-over-a-list-of-numbers", X, "for width in [1, 2, 3]:\n    x = x + width\nreturn x"),
     accepted("for-over-pairs", XY, "z = x\nfor i, t in ((1, x), (2, y)):\n    z = z + i * t\nreturn z"),

@@ -36,10 +36,10 @@ SUM = """def total(items: List) -> Tensor[(3,), f32]:
 
 
 def _list(*rows: list[float]) -> AdtValue:
-    found = AdtValue("Nil")
+    items = AdtValue("Nil")
     for row in reversed(rows):
-        found = AdtValue("Cons", (np.asarray(row, np.float32), found))
-    return found
+        items = AdtValue("Cons", (np.asarray(row, np.float32), items))
+    return items
 
 
 def _scalars(*numbers: float) -> list[tuple[np.ndarray]]:

@@ -215,6 +215,18 @@ CASES: list[Case] = [
         namespace={"np": np},
     ),
     accepted(
+        "sums-of-lists",
+        f"{X}, {I}, s: f32, t: f32",
+        "sum([x, y]), sum((x, y, x)), sum([x]), sum([1, x, 2.5]), sum([i, j]), sum([x, s]), sum([s, t, 1]), "
+        "sum(row * 2 for row in x), sum([row for row in x if True]), sum([x > 0, 2]), sum([])",
+    ),
+    accepted(
+        "sum-of-sizes", 'x: Tensor[("n", 3), f32]', "sum([x.shape[0], 2, len(x)]) * x, sum(x.shape) + x"
+    ),
+    accepted(
+        "sums-of-numpy-and-python", X, "sum([np.sum(x, axis=0), x]), np.sum(x, axis=0)", namespace={"np": np}
+    ),
+    accepted(
         "sums-of-integers",
         f"{I}, c: Tensor[(4,), u8], {B}",
         "sum(i), sum(c), sum(a), sum(j, axis=0), prod(i, axis=1), prod(c), prod(b), sum(i, dtype=f32)",
@@ -282,11 +294,11 @@ CASES: list[Case] = [
         "count_nonzero(a), count_nonzero(i, axis=0), count_nonzero(x > 0, axis=1, keepdims=True)",
     ),
     accepted(
-        "places-of-extremes",
+        "indices-of-extremes",
         f"{X}, {I}",
         "argmax(x), argmin(x, axis=0), argmax(i, axis=-1), argmax(x, axis=1, keepdims=True), argmin(j)",
     ),
-    accepted("places-of-nan", S, "argmax(x), argmin(x), argmax(y), argmin(y)", arguments=SPECIALS),
+    accepted("indices-of-nan", S, "argmax(x), argmin(x), argmax(y), argmin(y)", arguments=SPECIALS),
     accepted(
         "running-sums",
         f"{X}, {I}",
@@ -462,7 +474,7 @@ CASES: list[Case] = [
         "x * np.pi + np.e, x < np.inf, x + np.nan, x[np.newaxis]",
         namespace={"np": np},
     ),
-    # places
+    # indices
     accepted(
         "taking",
         "x: Tensor[(4, 3), f32], k: Tensor[(2,), i32]",
@@ -554,12 +566,28 @@ CASES: list[Case] = [
         "give `initial`, what it is then",
     ),
     refused(
-        "place-in-no-elements",
+        "index-in-no-elements",
         function("x: Tensor[(0, 3), f32]", "argmax(«x»)"),
         "argmax of no elements: (0, 3) has an axis of size 0",
     ),
     refused(
         "sum-axis", function(X, "sum(x, axis=«2»)"), "sum: axis 2 is out of range for a tensor of rank 2"
+    ),
+    refused(
+        "sum-of-two-dtypes",
+        function("x: Tensor[(3,), f32], y: Tensor[(3,), f64]", "sum(«[x, y]»)"),
+        "`+` of f32 and f64: dtypes never mix by themselves",
+        "convert them first, as in sum([item.astype(f64) for item in [x, y]])",
+    ),
+    refused(
+        "sum-of-two-shapes",
+        function("x: Tensor[(3,), f32], y: Tensor[(4,), f32]", "sum(«(x, y)»)"),
+        "`+`: the shapes (3,) and (4,) do not broadcast (3 against 4)",
+    ),
+    refused(
+        "sum-of-bools",
+        function(X, "sum(«[x > 0, y > 0]»)"),
+        "`+` of i64 and bool_: dtypes never mix by themselves",
     ),
     refused("sum-axis-twice", function(X, "sum(x, axis=«(0, -2)»)"), "sum: an axis is listed twice"),
     refused(
@@ -632,9 +660,11 @@ CASES: list[Case] = [
         "zeros-of-a-negative-size", function("x: f32", "zeros(«(2, -1)»)"), "zeros: a dimension cannot be -1"
     ),
     refused(
-        "sum-of-a-list-of-tensors",
-        function(X, "sum(«[x, y]»)"),
+        "numpys-sum-of-a-list-of-tensors",
+        function(X, "np.sum(«[x, y]»)"),
         "sum: `a` must be a tensor, not a tuple of 2",
+        "write stack([x, y]).sum(axis=0)",
+        {"np": np},
     ),
     refused(
         "arithmetic-mean-in-integers",

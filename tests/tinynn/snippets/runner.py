@@ -1,4 +1,4 @@
-"""Runs one snippet: against the Python twin, or against the words and the place of its refusal."""
+"""Runs one snippet: against the Python twin, or against the words and the span of its refusal."""
 
 from __future__ import annotations
 
@@ -29,58 +29,58 @@ def run(case: Case) -> None:
     """Raises AssertionError where the case is not as it says."""
     match case:
         case Accepted():
-            _accepted(case)
+            _check_accepted(case)
         case Refused():
-            _refused(case)
+            _check_refused(case)
         case Fails():
             _fails(case)
 
 
-def _accepted(case: Accepted) -> None:
-    compiled = _compiled(case)
+def _check_accepted(case: Accepted) -> None:
+    compiled = _compile(case)
     python = twin(case.source, case.namespace)
     for number, arguments in enumerate(arguments_of(case)):
-        found = compiled(*arguments)
+        result = compiled(*arguments)
         expected = plain(python.call(python.last, *arguments))
-        same(found, expected, f"call {number}", case.rtol)
+        same(result, expected, f"call {number}", case.rtol)
     if case.everything:
         lines = python.never_ran()
         assert not lines, f"no call reaches the lines {lines} of the source: give other arguments"
 
 
-def _compiled(case: Accepted | Fails) -> nnmagic.CompiledFunction:
+def _compile(case: Accepted | Fails) -> nnmagic.CompiledFunction:
     """The last function; what a case is about may leave variables unused."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", nnmagic.TinyNNWarning)
         return nnmagic.compile(case.source, namespace=case.namespace, cache=False)
 
 
-def same(found: object, expected: object, where: str, rtol: float | None) -> None:
+def same(result: object, expected: object, where: str, rtol: float | None) -> None:
     """Raises AssertionError where a result is not the twin's; ``where`` says which it is."""
     if isinstance(expected, AdtValue):
-        assert isinstance(found, AdtValue), f"{where}: {found!r} is no {expected.constructor}"
-        assert found.constructor == expected.constructor, where
-        found, expected = found.fields, expected.fields
+        assert isinstance(result, AdtValue), f"{where}: {result!r} is no {expected.constructor}"
+        assert result.constructor == expected.constructor, where
+        result, expected = result.fields, expected.fields
     if isinstance(expected, tuple):
-        assert isinstance(found, tuple), f"{where}: {type(found).__name__} instead of a tuple"
-        assert len(found) == len(expected), f"{where}: {len(found)} parts, not {len(expected)}"
-        for place, (one, other) in enumerate(zip(found, expected, strict=True)):
-            same(one, other, f"{where}[{place}]", rtol)
+        assert isinstance(result, tuple), f"{where}: {type(result).__name__} instead of a tuple"
+        assert len(result) == len(expected), f"{where}: {len(result)} parts, not {len(expected)}"
+        for index, (one, other) in enumerate(zip(result, expected, strict=True)):
+            same(one, other, f"{where}[{index}]", rtol)
         return
     assert isinstance(expected, np.ndarray)
-    assert isinstance(found, np.ndarray), f"{where}: {type(found).__name__} instead of an array"
-    assert found.shape == expected.shape, f"{where}: shape {found.shape}, not {expected.shape}"
-    assert found.dtype == expected.dtype, f"{where}: dtype {found.dtype}, not {expected.dtype}"
+    assert isinstance(result, np.ndarray), f"{where}: {type(result).__name__} instead of an array"
+    assert result.shape == expected.shape, f"{where}: shape {result.shape}, not {expected.shape}"
+    assert result.dtype == expected.dtype, f"{where}: dtype {result.dtype}, not {expected.dtype}"
     if expected.dtype not in RTOL:
-        np.testing.assert_array_equal(found, expected, where)
+        np.testing.assert_array_equal(result, expected, where)
         return
     tolerance = RTOL[expected.dtype] if rtol is None else rtol
-    one, other = np.asarray(found, np.float64), np.asarray(expected, np.float64)
+    one, other = np.asarray(result, np.float64), np.asarray(expected, np.float64)
     largest = np.max(np.abs(other), initial=0, where=np.isfinite(other))
     np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance * float(largest), err_msg=where)
 
 
-def _refused(case: Refused) -> None:
+def _check_refused(case: Refused) -> None:
     compile(case.source, "<cell>", "exec")  # a cell that Python itself refuses belongs into test_errors.py
     errors = errors_of(case.source, case.namespace)
     assert errors, "the cell is taken"
@@ -97,9 +97,9 @@ def _refused(case: Refused) -> None:
 
 
 def _fails(case: Fails) -> None:
-    compiled = _compiled(case)
+    compiled = _compile(case)
     python = twin(case.source, case.namespace)
     with pytest.raises(case.error):
         python.call(python.last, *case.arguments)
-    with pytest.raises(case.error, match=f"^{re.escape(case.message)}(\n --> |$)"):  # the place may follow
+    with pytest.raises(case.error, match=f"^{re.escape(case.message)}(\n --> |$)"):  # the span may follow
         compiled(*case.arguments)

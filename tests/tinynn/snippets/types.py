@@ -20,28 +20,28 @@ EXAMPLE = "write a type, as in Tensor[(2, 3), f32]"
 APPLIED = "def applied(g: {0}, x: Row):\n    return g(x) + 1\ndef f(x: Row):\n    return applied(lambda t: t * 2, x)\n"
 
 
-def taken(name: str, source: str, arguments: object, **namespace: object) -> Accepted:
+def accept(name: str, source: str, arguments: object, **namespace: object) -> Accepted:
     """A case whose notebook has these names."""
     return Accepted(name, source, arguments, namespace)  # type: ignore[arg-type]  # a list of tuples
 
 
 CASES: list[Case] = [
-    taken("an-alias-of-a-tensor", "def f(x: Image) -> Image:\n    return x * 2\n", IMAGE, Image=Image),
-    taken("an-alias-of-a-tuple", "def f(p: Pair) -> Pair:\n    a, b = p\n    return b, a * 2\n", PAIRS, Pair=tuple[Row, Row]),
-    taken("an-alias-of-typings-tuple", "def f(p: Pair):\n    return p[0] - p[1]\n", PAIRS, Pair=typing.Tuple[Row, Row]),  # noqa: UP006  # what a notebook may hold
-    taken("an-alias-of-nested-tuples", "def f(p: Nested):\n    (a, b), c = p\n    return a * b + c\n", [((pair[0], pair[0][0]),) for pair in PAIRS], Nested=tuple[tuple[Row, Row], Row]),
-    taken("tuples-of-aliases", "def f(p: tuple[Row, Row]) -> tuple[Row, Row]:\n    return p[1], p[0]\n", PAIRS, Row=Row),
-    taken("tuples-of-named-dimensions", 'def f(p: tuple[Tensor[("n",), f32], Tensor[("2*n",), f32]]):\n    return concatenate([p[0], p[0]]) + p[1]\n', [((np.ones(3, np.float32), np.arange(6, dtype=np.float32)),)]),
-    taken("an-alias-of-a-function", APPLIED.format("Fn"), ROWS, Row=Row, Fn=typing.Callable[[Row], Row]),
-    taken("an-alias-of-a-function-of-abc", APPLIED.format("Fn"), ROWS, Row=Row, Fn=collections.abc.Callable[[Row], Row]),
-    taken("callable-by-itself", APPLIED.format("Callable[[Row], Row]"), ROWS, Row=Row),
-    taken("callable-of-typing", APPLIED.format("Callable[[Row], Row]"), ROWS, Row=Row, Callable=typing.Callable),
-    taken("callable-of-abc", APPLIED.format("Callable[[Row], Row]"), ROWS, Row=Row, Callable=collections.abc.Callable),
-    taken("typing-by-its-module", APPLIED.format("typing.Callable[[Row], Row]"), ROWS, Row=Row, typing=typing),
-    taken("tensor-by-its-module", "def f(x: nnmagic.Tensor[(2,), nnmagic.f32]):\n    return x * 2\n", [(np.ones(2, np.float32),)], nnmagic=nnmagic),
-    taken("a-size-of-the-notebook", 'def f(x: Tensor[(SIZE, "n"), f32]):\n    return x * SIZE\n', [(np.ones((4, 2), np.float32),)], SIZE=4),
-    taken("a-shape-of-the-notebook", "def f(x: Tensor[SHAPE, DTYPE]):\n    return x * 2\n", [(np.ones((4, 6), np.float32),)], SHAPE=(4, "2*n"), DTYPE=np.float32),
-    taken("shapes-put-together", 'def f(x: Tensor[("n",) + TAIL, f32]):\n    return x.sum(axis=0)\n', [(np.ones((4, 2, 3), np.float32),)], TAIL=(2, 3)),
+    accept("an-alias-of-a-tensor", "def f(x: Image) -> Image:\n    return x * 2\n", IMAGE, Image=Image),
+    accept("an-alias-of-a-tuple", "def f(p: Pair) -> Pair:\n    a, b = p\n    return b, a * 2\n", PAIRS, Pair=tuple[Row, Row]),
+    accept("an-alias-of-typings-tuple", "def f(p: Pair):\n    return p[0] - p[1]\n", PAIRS, Pair=typing.Tuple[Row, Row]),  # noqa: UP006  # what a notebook may hold
+    accept("an-alias-of-nested-tuples", "def f(p: Nested):\n    (a, b), c = p\n    return a * b + c\n", [((pair[0], pair[0][0]),) for pair in PAIRS], Nested=tuple[tuple[Row, Row], Row]),
+    accept("tuples-of-aliases", "def f(p: tuple[Row, Row]) -> tuple[Row, Row]:\n    return p[1], p[0]\n", PAIRS, Row=Row),
+    accept("tuples-of-named-dimensions", 'def f(p: tuple[Tensor[("n",), f32], Tensor[("2*n",), f32]]):\n    return concatenate([p[0], p[0]]) + p[1]\n', [((np.ones(3, np.float32), np.arange(6, dtype=np.float32)),)]),
+    accept("an-alias-of-a-function", APPLIED.format("Fn"), ROWS, Row=Row, Fn=typing.Callable[[Row], Row]),
+    accept("an-alias-of-a-function-of-abc", APPLIED.format("Fn"), ROWS, Row=Row, Fn=collections.abc.Callable[[Row], Row]),
+    accept("callable-by-itself", APPLIED.format("Callable[[Row], Row]"), ROWS, Row=Row),
+    accept("callable-of-typing", APPLIED.format("Callable[[Row], Row]"), ROWS, Row=Row, Callable=typing.Callable),
+    accept("callable-of-abc", APPLIED.format("Callable[[Row], Row]"), ROWS, Row=Row, Callable=collections.abc.Callable),
+    accept("typing-by-its-module", APPLIED.format("typing.Callable[[Row], Row]"), ROWS, Row=Row, typing=typing),
+    accept("tensor-by-its-module", "def f(x: nnmagic.Tensor[(2,), nnmagic.f32]):\n    return x * 2\n", [(np.ones(2, np.float32),)], nnmagic=nnmagic),
+    accept("a-size-of-the-notebook", 'def f(x: Tensor[(SIZE, "n"), f32]):\n    return x * SIZE\n', [(np.ones((4, 2), np.float32),)], SIZE=4),
+    accept("a-shape-of-the-notebook", "def f(x: Tensor[SHAPE, DTYPE]):\n    return x * 2\n", [(np.ones((4, 6), np.float32),)], SHAPE=(4, "2*n"), DTYPE=np.float32),
+    accept("shapes-put-together", 'def f(x: Tensor[("n",) + TAIL, f32]):\n    return x.sum(axis=0)\n', [(np.ones((4, 2, 3), np.float32),)], TAIL=(2, 3)),
     # -- refused ------------------------------------------------------------------------------------------
     refused("a-list-type", "def f(x: «P»):\n    return x\n", "`P` is a GenericAlias, which a cell cannot use", namespace={"P": list[Row]}),
     refused("a-tuple-that-holds-no-type", "def f(x: «P»):\n    return x\n", "`P` is a type that holds `int`, which a cell cannot use", "name types of a cell in it, as in tuple[Tensor[(2, 3), f32], f32]", namespace={"P": tuple[int, Row]}),

@@ -17,10 +17,15 @@ from tvm.target import codegen
 from nnmagic.engine import cpu
 from nnmagic.engine.relax.artifact import AOT, Artifact, Json
 from nnmagic.engine.relax.codegen import kernel_preparation, relax_pipeline, stage_texts
-from nnmagic.engine.relax.codegen.aot_entry import emit_entry, lower_to_pointer_args
-from nnmagic.engine.relax.codegen.aot_program import AotProgram
+from nnmagic.engine.relax.codegen.aot.entry import emit_entry
+from nnmagic.engine.relax.codegen.aot.functions import (
+    emit_functions,
+    function_variables,
+    lower_to_pointer_args,
+)
+from nnmagic.engine.relax.codegen.aot.program import AotProgram, KernelCall
 from nnmagic.engine.relax.codegen.object_code import compile_parts, write_module
-from nnmagic.engine.relax.deferred_interrupts import defer_interrupts
+from nnmagic.engine.relax.deferred_interrupts import run_interruptible
 from nnmagic.engine.relax.runtime.aot_executable import ENTRY
 from nnmagic.engine.relax.tir.strict_float import keep_float_subtraction
 
@@ -43,7 +48,10 @@ class RelaxProgram:
         """Return the text of a stage: ``relax``, ``tir``, ``llvm`` or ``asm``. Raises KeyError for others."""
         if name not in STAGES:
             raise KeyError(f"the relax engine has no stage {name!r}; it has {', '.join(STAGES)}")
-        with relax_pipeline.COMPILING, defer_interrupts():
+        return run_interruptible(lambda: self._text(name))
+
+    def _text(self, name: str) -> str:
+        with relax_pipeline.COMPILING:
             if name == "relax":
                 return str(self.lowered.script(show_meta=False))
             if name == "tir":
@@ -65,8 +73,10 @@ def build_aot(
 
     # TVM says that what different names stand for is different memory. Of one kernel that is true, but LLVM
     # would put several into what calls them, and let the next read what the one before has not yet written.
-    several = len(program.steps) > 1
-    parts = compile_parts(functions(), (ir.GlobalVar(ENTRY), emit_entry(program)), target, apart=several)
+    several = program.has_control or sum(isinstance(step, KernelCall) for step in program.entry.body) > 1
+    variables = function_variables(program)
+    entry = [*emit_functions(program, variables), (ir.GlobalVar(ENTRY), emit_entry(program, variables))]
+    parts = compile_parts(functions(), entry, target, apart=several)
     facts = {
         **program.facts(),
         **_needs(target),
@@ -116,4 +126,4 @@ def build_vm(
 def _needs(target: tvm.target.Target) -> Json:
     """Return what the code requires of a machine: the platform, and the instruction sets of the target."""
     features = [str(name) for name in codegen.llvm_get_cpu_features(target)]
-    return {"machine": cpu.platform_name(), "instruction sets": cpu.required_features(features)}
+    return {"machine": cpu.platform_name(), "instruction sets": cpu.select_required_features(features)}

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import tvm
-from tvm import s_tir, tirx
+from tvm import tirx
 
 from nnmagic.engine.relax.deferred_interrupts import interrupt_safepoint
 from nnmagic.engine.relax.schedules import apply_schedule, cpu_model
 from nnmagic.engine.relax.tir.builders import item_bytes
+from nnmagic.engine.relax.tir.empty_reductions import initialize_reductions
 from nnmagic.engine.relax.tir.visitors import rewrite, visit
 from nnmagic.progress import report
 
@@ -28,9 +29,9 @@ def prepare_kernels(
         interrupt_safepoint()
         report("kernels", done, len(waiting))
         with target:
-            alone = relax_alignment(initialize_reductions(function.with_attr("global_symbol", "main")))
-            found = alone if machine is None else apply_schedule(alone, machine)
-        yield var, found.without_attr("global_symbol")
+            alone = relax_alignment(function.with_attr("global_symbol", "main"))
+            kernel = initialize_reductions(alone) if machine is None else apply_schedule(alone, machine)
+        yield var, kernel.without_attr("global_symbol")
 
 
 def prepare_module(module: tvm.IRModule, target: tvm.target.Target, opt_level: int) -> tvm.IRModule:
@@ -42,35 +43,12 @@ def prepare_module(module: tvm.IRModule, target: tvm.target.Target, opt_level: i
 
 def has_parallel_loops(functions: Iterable[Any]) -> bool:
     """Return whether a kernel of these functions uses the thread pool."""
-    found: list[bool] = []
-    look = [(tirx.For, lambda loop: found.append(loop.kind == tirx.ForKind.PARALLEL))]
+    parallel: list[bool] = []
+    look = [(tirx.For, lambda loop: parallel.append(loop.kind == tirx.ForKind.PARALLEL))]
     for function in functions:
         if isinstance(function, tirx.PrimFunc):
             visit(function.body, look)
-    return any(found)
-
-
-def initialize_reductions(function: tirx.PrimFunc) -> tirx.PrimFunc:
-    """Hoist the initialisation out of each reduction that may have no elements: TVM keeps it in the loop."""
-    found: list[Any] = []
-    visit(function.body, [(s_tir.SBlock, found.append)])
-    names = [block.name_hint for block in found if block.init is not None and _may_be_empty(block)]
-    if not names:
-        return function
-    schedule = s_tir.Schedule(function)
-    for name in names:
-        block = schedule.get_sblock(name)
-        loops = schedule.get_loops(block)
-        kinds = [var.iter_type for var in schedule.get(block).iter_vars]
-        reduced = kinds.index(tirx.IterVar.CommReduce) if len(kinds) == len(loops) else 0
-        schedule.decompose_reduction(block, loops[reduced])
-    return schedule.mod["main"]
-
-
-def _may_be_empty(block: Any) -> bool:
-    """Return whether some axis that the block reduces may have no elements."""
-    extents = [var.dom.extent for var in block.iter_vars if var.iter_type == tirx.IterVar.CommReduce]
-    return not all(isinstance(extent, tirx.IntImm) and extent.value > 0 for extent in extents)
+    return any(parallel)
 
 
 def relax_alignment(function: tirx.PrimFunc) -> tirx.PrimFunc:

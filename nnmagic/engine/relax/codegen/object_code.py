@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,9 +42,9 @@ def _keep_on_stack(allocation: tirx.AllocBuffer) -> tirx.AllocBuffer:
 
 def _annotate_device(function: tirx.PrimFunc, _module: tvm.IRModule, _context: Any) -> tirx.PrimFunc:
     """Annotate the device of a private function's memory; MakePackedAPI annotates public functions only."""
-    if _is_public(function):
-        return function
     body = rewrite(function.body, [(tirx.AllocBuffer, _keep_on_stack)])
+    if _is_public(function):
+        return function.with_body(body)
     for key, value in (("device_type", tvm.cpu().dlpack_device_type()), ("device_id", 0)):
         body = tirx.AttrStmt("default", key, value, body)
     return function.with_body(body)
@@ -87,7 +87,7 @@ def _return_status(function: tirx.PrimFunc, _module: tvm.IRModule, _context: Any
         return function
     large: set[Any] = set()
 
-    def declared(statement: tirx.DeclBuffer) -> tirx.DeclBuffer:
+    def allocate_large(statement: tirx.DeclBuffer) -> tirx.DeclBuffer:
         data = statement.data
         if not isinstance(data, tvm.ir.Call) or data.op != _ALLOCATE:
             return statement
@@ -99,14 +99,14 @@ def _return_status(function: tirx.PrimFunc, _module: tvm.IRModule, _context: Any
         taken = tirx.call_extern(data.ty, "aligned_alloc", tirx.const(64, "int64"), lines)
         return tirx.DeclBuffer(statement.buffer, data=taken)
 
-    def freed(statement: tirx.IfThenElse) -> Any:
-        found = statement.condition.a if isinstance(statement.condition, tirx.NE) else None
-        if not isinstance(found, tvm.ir.Call) or found.op != _FREE or found.args[2].args[0] not in large:
+    def free_large(statement: tirx.IfThenElse) -> Any:
+        call = statement.condition.a if isinstance(statement.condition, tirx.NE) else None
+        if not isinstance(call, tvm.ir.Call) or call.op != _FREE or call.args[2].args[0] not in large:
             return statement
-        return tirx.Evaluate(tirx.call_extern("void", "free", found.args[2]))
+        return tirx.Evaluate(tirx.call_extern("void", "free", call.args[2]))
 
-    body = rewrite(function.body, [(tirx.DeclBuffer, declared)])
-    body = rewrite(body, [(tirx.IfThenElse, freed)])
+    body = rewrite(function.body, [(tirx.DeclBuffer, allocate_large)])
+    body = rewrite(body, [(tirx.IfThenElse, free_large)])
     return function.with_body(tirx.SeqStmt([body, tirx.Return(tirx.const(0, "int32"))]))
 
 
@@ -138,7 +138,7 @@ _BLOCK_PASSES = (
     tirx.transform.CommonSubexprElim,
 )
 
-#: Less to those whose tiles are written out, in memory's order: the rest would prove things of each place.
+#: Fewer passes for functions of written-out tiles, in memory order: the others would analyse each index.
 _TILE_PASSES = (
     tirx.transform.BF16ComputeLegalize,
     lambda: tirx.transform.NarrowDataType(32),
@@ -173,12 +173,12 @@ class ObjectCode:
 
 def compile_parts(
     kernels: Iterable[tuple[Any, tirx.PrimFunc]],
-    entry: tuple[Any, tirx.PrimFunc],
+    entry: Sequence[tuple[Any, tirx.PrimFunc]],
     target: tvm.target.Target,
     *,
     apart: bool,
 ) -> list[ObjectCode]:
-    """Compile kernels and the entry that calls them.
+    """Compile kernels and the functions that call them, of which the last one is the program's entry.
 
     The kernels are compiled in parts: LLVM compiles one while the next is scheduled and lowered. ``apart``
     puts the entry in its own part. Without optimisation there is one part, because each would contain TVM's
@@ -196,11 +196,11 @@ def compile_parts(
                 part, work = {}, 0
             part[var] = function
             work += _work(function)
-        if apart and optimised:
+        if apart and optimised and part:
             waiting.append(pool.submit(_compile, _lower(_call_by_symbol(part), target), target))
             part = {}
-        part.update([entry])
-        last = _compile(_lower(_call_by_symbol(part) if waiting else part, target), target)
+        part.update(entry)
+        last = _compile(_lower(_call_by_symbol(part) if waiting or len(entry) > 1 else part, target), target)
         while wait(waiting, timeout=0.05).not_done:
             interrupt_safepoint()
         return [*(each.result() for each in waiting), last]
@@ -210,25 +210,25 @@ def compile_parts(
 
 def _work(function: tirx.PrimFunc) -> int:
     """Estimate the work of LLVM by the number of stores."""
-    found = [0]
+    stores = [0]
 
     def count(_: Any) -> None:
-        found[0] += 1
+        stores[0] += 1
 
     visit(function.body, [(tirx.BufferStore, count)])
-    return found[0]
+    return stores[0]
 
 
 def _call_by_symbol(part: dict[Any, Any]) -> dict[Any, Any]:
     """Make calls of functions of other parts calls by symbol."""
 
-    def named(call: Any) -> Any:
+    def use_symbol(call: Any) -> Any:
         if not isinstance(call.op, tvm.ir.GlobalVar):
             return call
         return tirx.call_extern(str(call.ty.dtype), _symbol(call.op), *call.args)
 
     return {
-        var: function.with_body(rewrite(function.body, [(tvm.ir.Call, named)]))
+        var: function.with_body(rewrite(function.body, [(tvm.ir.Call, use_symbol)]))
         for var, function in part.items()
     }
 

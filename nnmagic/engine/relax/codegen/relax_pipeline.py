@@ -59,13 +59,13 @@ def for_virtual_machine(module: tvm.IRModule, target: tvm.target.Target) -> tvm.
 
 
 def _has_branches(module: tvm.IRModule) -> bool:
-    found = []
+    branches = []
 
     def look(node: Any) -> None:
         if isinstance(node, relax.If):
-            found.append(node)
+            branches.append(node)
 
     for function in module.functions.values():
         if isinstance(function, relax.Function):
             relax.analysis.post_order_visit(function, look)
-    return bool(found)
+    return bool(branches)

@@ -25,7 +25,7 @@ def code_text(libraries: Iterable[Any], stage: str) -> str:
     """
     text = "".join(library.inspect_source("ll" if stage == "llvm" else "asm") for library in libraries)
     numbers: dict[str, int] = {}
-    return _ADDRESS.sub(lambda found: str(numbers.setdefault(found[0], len(numbers))), text)
+    return _ADDRESS.sub(lambda address: str(numbers.setdefault(address[0], len(numbers))), text)
 
 
 _ADDRESS = re.compile(r'(?<=!")0x[0-9a-f]+\b')

@@ -115,9 +115,9 @@ def _unmark_kernels(function: Function) -> Function:
     def unmark(_old: Expr, new: Expr) -> Expr:
         return replace(new, attrs={}) if isinstance(new, Function) and is_opaque(new) else new
 
-    found = rewrite(function, unmark)
-    assert isinstance(found, Function)
-    return found
+    copy = rewrite(function, unmark)
+    assert isinstance(copy, Function)
+    return copy
 
 
 @dataclass(slots=True)
@@ -162,13 +162,13 @@ class _FunctionCompiler:
         self.layouts: dict[Function, _Layout] = {}
 
     def compile(self, code: FunctionCode) -> None:
-        self._place()
+        self._place_nodes()
         self._find_used()
         run(self._function(self.root, code, self.scopes.outermost))
 
     # What every node is, and where
 
-    def _place(self) -> None:
+    def _place_nodes(self) -> None:
         bound = {node.var: node.value for node in self.scopes.order if isinstance(node, Let)}
         barriers: dict[PlacementScope, int] = {}
         for node in dict.fromkeys(self.scopes.order):
@@ -196,14 +196,14 @@ class _FunctionCompiler:
 
     def _meaning(self, node: Expr, bound: Mapping[Var, Expr]) -> Expr:
         """Return the node that computes a node's value; a let follows its value and its body."""
-        found = node
-        while isinstance(found, Let) or (isinstance(found, Var) and found in bound):
-            found = found.body if isinstance(found, Let) else bound[found]
-        if isinstance(found, TupleGetItem) and found is node:
-            whole = self.meaning[found.tuple_value]
+        value = node
+        while isinstance(value, Let) or (isinstance(value, Var) and value in bound):
+            value = value.body if isinstance(value, Let) else bound[value]
+        if isinstance(value, TupleGetItem) and value is node:
+            whole = self.meaning[value.tuple_value]
             if isinstance(whole, Tuple):
-                return self.meaning[whole.fields[found.index]]
-        return found if found is node else self.meaning.get(found, found)
+                return self.meaning[whole.fields[value.index]]
+        return value if value is node else self.meaning.get(value, value)
 
     def _inputs(self, node: Expr) -> Iterator[Expr]:
         """Yield what a node that is no barrier is computed from; for a function, all nodes inside."""
@@ -254,9 +254,9 @@ class _FunctionCompiler:
                         self._use(part)
 
     def _use(self, node: Expr) -> None:
-        found = self.meaning.get(node, node)
-        self.used.add(found)
-        self.live.add(found)
+        value = self.meaning.get(node, node)
+        self.used.add(value)
+        self.live.add(value)
 
     def _kernel_of(self, node: Expr) -> tuple[PlacementScope, int]:
         return self.scopes.scope_of[node], self.level[node]

@@ -24,10 +24,9 @@ from nnmagic.engine.relax.interpreter.instructions import (
     Slots,
     Step,
 )
-from nnmagic.engine.relax.runtime.loader import VmProgram
 from nnmagic.engine.relax.runtime.tensors import as_array, as_tensor, plain_array
-from nnmagic.engine.relax.runtime.thread_pool import run_on_pool
-from nnmagic.engine.relax.runtime.vm_executable import CompiledProgram, on_deep_stack, reason_of
+from nnmagic.engine.relax.runtime.thread_pool import on_deep_stack, run_on_pool
+from nnmagic.engine.relax.runtime.vm_executable import CompiledProgram, MachineExecutable, reason_of
 from nnmagic.relay.expr import Constructor
 from nnmagic.relay.values import AdtValue
 
@@ -35,11 +34,11 @@ from nnmagic.relay.values import AdtValue
 MAX_DEPTH = 1_000_000
 
 
-class InterpretedProgram:
+class InterpretedProgram(MachineExecutable[list[Callable[..., Any]]]):
     """A program that the interpreter runs on NumPy arrays, tuples and AdtValue; several threads may call it.
 
     Raises TypeError or ValueError for an argument that does not fit, RecursionError for recursion that is too
-    deep, AssertionError with message and place for a failed assertion, RuntimeError if no arm of a match
+    deep, AssertionError with message and location for a failed assertion, RuntimeError if no arm of a match
     takes a value.
     """
 
@@ -50,6 +49,7 @@ class InterpretedProgram:
         kernels: Sequence[tuple[str, bool]],
         artifact: Artifact,
         compiled: Callable[[], CompiledProgram],
+        assertions: Sequence[str] = (),
     ) -> None:
         """Load the kernels.
 
@@ -59,20 +59,17 @@ class InterpretedProgram:
             kernels: by number, each kernel's name in the machine code and whether it may recurse.
             artifact: an INTERPRETER artifact.
             compiled: returns the stages, compiling if it must.
+            assertions: the texts of the assertions in kernels, by number.
 
         """
+        self._assertions = assertions
+        super().__init__(artifact, compiled)
         self._entry = entry
         self._parameters = parameters
         self._kernels = kernels
-        self.artifact = artifact
-        self.compiled = compiled
-        self._program = VmProgram(artifact.bytecode, artifact.code)
-        self._parallel = bool(artifact.facts["parallel"])
         self._interpret = (
             run_on_pool(interpret, deep=any(deep for _, deep in kernels)) if self._parallel else interpret
         )
-        # A virtual machine is not thread-safe: a call takes the kernels of one that is idle.
-        self._idle: list[list[Callable[..., Any]]] = []
 
     def __call__(self, arrays: Sequence[Any]) -> Any:
         """Return the result for these arguments."""
@@ -89,25 +86,14 @@ class InterpretedProgram:
         self._idle.append(kernels)  # not where it raised: such a machine is not used again
         return _map_leaves(result, _own_array)
 
-    def run_instrumented(self, arrays: Sequence[Any], instrument: Callable[..., Any]) -> Any:
-        """Call it with ``instrument`` called before and after each instruction of the virtual machine."""
-        idle, self._idle = self._idle, [self._start(instrument)]
-        try:
-            return self(arrays)
-        finally:
-            self._idle = idle
-
     def _start(self, instrument: Callable[..., Any] | None = None) -> list[Callable[..., Any]]:
         """Return the kernels of a new virtual machine."""
         machine = self._program.start(instrument)
         deep_here = self._parallel  # as the whole run is, then
         return [
-            _kernel(machine[name], self._entry.name, deep and not deep_here) for name, deep in self._kernels
+            _kernel(machine[name], self._entry.name, deep and not deep_here, self._assertions)
+            for name, deep in self._kernels
         ]
-
-    def stage(self, name: str) -> str:
-        """Return the text of a stage: ``relax``, ``tir``, ``llvm`` or ``asm``. Raises KeyError for others."""
-        return self.compiled().stage(name)
 
 
 def interpret(function: FunctionCode, args: Sequence[Any], kernels: Sequence[Callable[..., Any]]) -> Any:
@@ -188,14 +174,16 @@ def _frame(
     return slots
 
 
-def _kernel(run: Callable[..., Any], function: str, deep: bool) -> Callable[[Sequence[Any]], Any]:
+def _kernel(
+    run: Callable[..., Any], function: str, deep: bool, assertions: Sequence[str]
+) -> Callable[[Sequence[Any]], Any]:
     """Wrap a kernel to raise ValueError or RecursionError with the machine's message."""
 
     def call(tensors: Sequence[Any]) -> Any:
         try:
             return on_deep_stack(run, *tensors) if deep else run(*tensors)
         except (RuntimeError, AssertionError, ValueError) as error:
-            raise reason_of(error, function) from error
+            raise reason_of(error, function, assertions) from error
 
     return call
 

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import tvm
-import tvm_ffi
 from tvm import relax, te, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812 - TVM's own name for its builder
 
 from nnmagic.engine.relax.legalize import scalar_functions
 from nnmagic.engine.relax.legalize.extern_loops import fill_by_loops, grid
-from nnmagic.engine.relax.legalize.registry import OPAQUE, RULES, OpCall, Rule, Value, shape_of, tensor_dtype
+from nnmagic.engine.relax.legalize.registry import (
+    OPAQUE,
+    RULES,
+    OpCall,
+    Rule,
+    Value,
+    is_normal,
+    shape_of,
+    tensor_dtype,
+)
+from nnmagic.engine.relax.legalize.sizes import broadcast_size, same_size
 from nnmagic.engine.relax.legalize.types import ElementFunction, Tensor
 from nnmagic.engine.relax.runtime.tensors import as_array
+from nnmagic.engine.relax.tir.builders import static_int
 from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr, RelaxExpr
 from nnmagic.relay.types import is_float
 
@@ -25,12 +35,26 @@ def broadcast_rule(function: ElementFunction, relax_op: Callable[..., RelaxExpr]
     """
 
     def rule(call: OpCall) -> Value:
-        fits = _require_broadcast(call, [shape_of(arg) for arg in call.args])
+        shape, fits = _require_broadcast(call, [shape_of(arg) for arg in call.args])
+        fits = fits and all(map(is_normal, call.args))
         if relax_op is not None and fits and not any(map(_is_float_zero, call.args)):
             return relax_op(*call.args)
-        return call.te(lambda *tensors: broadcast(function, *tensors), *map(_as_immediate, call.args))
+        return _broadcast_to(call, function, map(_as_immediate, call.args), shape)
 
     return rule
+
+
+def _broadcast_to(
+    call: OpCall, function: ElementFunction, operands: Iterable[Value], shape: Sequence[Extent]
+) -> Value:
+    """Apply ``function`` to the elements of operands that broadcast to a shape."""
+    if all(isinstance(dim, int) for dim in shape):
+        return call.te(lambda *tensors: broadcast(function, *tensors), *operands)
+
+    def compute(dims: Sequence[Extent], *tensors: Tensor | PrimExpr) -> Tensor:
+        return _apply(function, tensors, dims)
+
+    return call.te(compute, relax.ShapeExpr(shape), *operands)
 
 
 def broadcast(function: ElementFunction, *operands: Tensor | PrimExpr) -> Tensor:
@@ -38,6 +62,12 @@ def broadcast(function: ElementFunction, *operands: Tensor | PrimExpr) -> Tensor
     shape: Sequence[Extent] = ()
     for operand in operands:
         shape = broadcast_shape(shape, operand.shape if isinstance(operand, te.Tensor) else ())
+    return _apply(function, operands, shape)
+
+
+def _apply(
+    function: ElementFunction, operands: Sequence[Tensor | PrimExpr], shape: Sequence[Extent]
+) -> Tensor:
     return te.compute(
         shape, lambda *index: function(*(element_at(operand, index, shape) for operand in operands))
     )
@@ -47,26 +77,7 @@ def broadcast_shape(left: Sequence[Extent], right: Sequence[Extent]) -> list[Ext
     """Return the shape that broadcasting gives; of two dynamic dimensions, the one that is not 1."""
     rank = max(len(left), len(right))
     pairs = zip([1] * (rank - len(left)) + list(left), [1] * (rank - len(right)) + list(right), strict=True)
-    return [_broadcast_dim(a, b) for a, b in pairs]
-
-
-def _broadcast_dim(left: Extent, right: Extent) -> Extent:
-    a, b = _static_size(left), _static_size(right)
-    if a == 1 or (b is not None and b != 1):
-        return right
-    if b == 1 or a is not None or _same_dim(left, right):
-        return left
-    return tirx.Select(left == 1, right, left)
-
-
-def _static_size(dim: Extent) -> int | None:
-    value = getattr(dim, "value", dim)
-    return value if isinstance(value, int) else None
-
-
-def _same_dim(left: Extent, right: Extent) -> bool:
-    a, b = _static_size(left), _static_size(right)
-    return a == b if a is not None or b is not None else bool(tvm_ffi.structural_equal(left, right))
+    return [broadcast_size(a, b) for a, b in pairs]
 
 
 def element_at(operand: Tensor | PrimExpr, index: Sequence[Index], shape: Sequence[Extent]) -> PrimExpr:
@@ -80,25 +91,24 @@ def element_at(operand: Tensor | PrimExpr, index: Sequence[Index], shape: Sequen
 
 def index_in(own: Extent, common: Extent, at: Index) -> PrimExpr:
     """Return the index in an operand's dimension for an index in the common one."""
-    if _static_size(own) == 1:
+    if static_int(own) == 1:
         return tirx.const(0, "int64")
-    return at if _same_dim(own, common) else tirx.Select(own == 1, tirx.const(0, "int64"), at)
+    return at if same_size(own, common) else tirx.Select(own == 1, tirx.const(0, "int64"), at)
 
 
-def _require_broadcast(call: OpCall, shapes: Sequence[Sequence[Extent]]) -> bool:
-    """Require that the shapes broadcast; return whether that is clear at compile time."""
+def _require_broadcast(call: OpCall, shapes: Sequence[Sequence[Extent]]) -> tuple[list[Extent], bool]:
+    """Require that the shapes broadcast; return the result's, and whether they clearly do at compile time."""
     static = True
-    result: Sequence[Extent] = ()
+    result: list[Extent] = []
     for shape in shapes:
         for left, right in zip(reversed(result), reversed(shape), strict=False):
-            a, b = _static_size(left), _static_size(right)
-            if not (_same_dim(left, right) or 1 in (a, b)):
+            if not (1 in (static_int(left), static_int(right)) or same_size(left, right)):
                 static = False
                 call.require(
                     tirx.any(left == right, left == 1, right == 1), "the shapes do not broadcast together"
                 )
         result = broadcast_shape(result, shape)
-    return static
+    return result, static
 
 
 def division_rule(function: ElementFunction) -> Rule:
@@ -109,8 +119,8 @@ def division_rule(function: ElementFunction) -> Rule:
         return value if getattr(immediate, "value", None) == 0 else immediate
 
     def rule(call: OpCall) -> Value:
-        _require_broadcast(call, [shape_of(arg) for arg in call.args])
-        return call.te(lambda *tensors: broadcast(function, *tensors), *map(operand, call.args))
+        shape, _ = _require_broadcast(call, [shape_of(arg) for arg in call.args])
+        return _broadcast_to(call, function, map(operand, call.args), shape)
 
     return rule
 
@@ -134,13 +144,13 @@ def _as_immediate(value: Value) -> Value:
 def in_float32(function: ElementFunction) -> ElementFunction:
     """Compute the function in float32 where the operands are narrower."""
 
-    def computed(left: PrimExpr, right: PrimExpr) -> PrimExpr:
+    def compute_wide(left: PrimExpr, right: PrimExpr) -> PrimExpr:
         dtype = scalar_functions.dtype_of(left)
         if dtype not in {"float16", "bfloat16"}:
             return function(left, right)
         return function(left.astype("float32"), right.astype("float32")).astype(dtype)
 
-    return computed
+    return compute_wide
 
 
 def _arithmetic_rule(

@@ -74,15 +74,15 @@ def _counts_multipliers(weight: Tensor, kernel_layout: str, data: Tensor, layout
 def _refuse_layout_change(rule: Rule) -> Rule:
     """Refuse a change of layout, which Relay's own passes compose of two operators."""
 
-    def checked_rule(call: OpCall) -> Value:
+    def check_and_apply(call: OpCall) -> Value:
         if call.attrs["out_layout"] not in ("", call.attrs["data_layout"]):
             call.refuse("out_layout must be the data_layout; use layout_transform to change it")
         return rule(call)
 
-    return checked_rule
+    return check_and_apply
 
 
-def _transposed_convolution_rule(
+def _convolution_transpose_rule(
     function: Callable[..., Tensor], layout: str, kernel_layout: str, spatial: int
 ) -> Rule:
     def compute(attrs: Attrs, data: Tensor, weight: Tensor) -> Tensor:
@@ -133,13 +133,13 @@ def _dilation2d(attrs: Attrs, data: Tensor, weight: Tensor) -> Tensor:
     )
 
 
-def _blocked_rule(spatial: int, *, transposed: bool) -> Rule:
+def _block_layout_rule(spatial: int, *, transposed: bool) -> Rule:
     return lambda call: lower_to_blocks(call, full_padding(call.attrs, spatial), transposed=transposed)
 
 
 BLOCKED_RULES.update(
-    {f"nn.conv{n}d": _blocked_rule(n, transposed=False) for n in (1, 2, 3)}
-    | {f"nn.conv{n}d_transpose": _blocked_rule(n, transposed=True) for n in (1, 2, 3)}
+    {f"nn.conv{n}d": _block_layout_rule(n, transposed=False) for n in (1, 2, 3)}
+    | {f"nn.conv{n}d_transpose": _block_layout_rule(n, transposed=True) for n in (1, 2, 3)}
 )
 
 RULES.update(
@@ -147,13 +147,13 @@ RULES.update(
         "nn.conv1d": _convolution_rule(1),
         "nn.conv2d": _convolution_rule(2),
         "nn.conv3d": _convolution_rule(3),
-        "nn.conv1d_transpose": _transposed_convolution_rule(
+        "nn.conv1d_transpose": _convolution_transpose_rule(
             topi.nn.group_conv1d_transpose_ncw, "NCW", "IOW", 1
         ),
-        "nn.conv2d_transpose": _transposed_convolution_rule(
+        "nn.conv2d_transpose": _convolution_transpose_rule(
             topi.nn.group_conv2d_transpose_nchw, "NCHW", "IOHW", 2
         ),
-        "nn.conv3d_transpose": _transposed_convolution_rule(
+        "nn.conv3d_transpose": _convolution_transpose_rule(
             topi.nn.group_conv3d_transpose_ncdhw, "NCDHW", "IODHW", 3
         ),
         "nn.deformable_conv2d": te_of(_deformable),

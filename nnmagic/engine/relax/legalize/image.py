@@ -96,14 +96,14 @@ def _upsampling3d(attrs: Attrs, data: Tensor) -> Tensor:
 def _require_static_size(rule: Rule) -> Rule:
     """Refuse images of dynamic size, for which TVM cannot build the operator."""
 
-    def checked_rule(call: OpCall) -> Value:
+    def check_and_apply(call: OpCall) -> Value:
         letters = filter(str.isalpha, str(call.attrs["layout"]))
         for letter, dim in zip(letters, shape_of(call.args[0]), strict=True):
             if letter in "DHW" and not isinstance(dim, int):
                 call.refuse(f"the dimension {letter} of the images must be known at compile time")
         return rule(call)
 
-    return checked_rule
+    return check_and_apply
 
 
 RULES.update(

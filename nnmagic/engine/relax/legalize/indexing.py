@@ -15,7 +15,16 @@ from nnmagic.engine.relax.analysis.attribute_values import integer
 from nnmagic.engine.relax.legalize import scalar_functions
 from nnmagic.engine.relax.legalize.binary import broadcast_shape, element_at
 from nnmagic.engine.relax.legalize.extern_loops import fill_by_loops, grid
-from nnmagic.engine.relax.legalize.registry import OPAQUE, RULES, OpCall, Rule, Value, shape_of, te_of
+from nnmagic.engine.relax.legalize.registry import (
+    OPAQUE,
+    RULES,
+    OpCall,
+    Rule,
+    Value,
+    shape_of,
+    te_of,
+    tensor_dtype,
+)
 from nnmagic.engine.relax.legalize.registry import te as te_rule
 from nnmagic.engine.relax.legalize.reshaping import element_count
 from nnmagic.engine.relax.legalize.types import ElementFunction, Tensor
@@ -49,7 +58,7 @@ def clip_to_range(value: PrimExpr, low: Extent, high: Extent) -> PrimExpr:
 def refuse_empty(rule: Rule, axes: Callable[[OpCall, list[Extent]], Sequence[Extent]]) -> Rule:
     """Refuse to index an empty dimension, of those that ``axes`` returns, and apply the rule otherwise."""
 
-    def checked_rule(call: OpCall) -> Value:
+    def check_and_apply(call: OpCall) -> Value:
         data, indices = (call.args[0][0], call.args[0][1]) if len(call.args) == 1 else call.args[:2]
         no_indices = element_count(shape_of(indices)) == 0
         for dim in axes(call, shape_of(data)):
@@ -58,7 +67,7 @@ def refuse_empty(rule: Rule, axes: Callable[[OpCall, list[Extent]], Sequence[Ext
                 call.require(tirx.any(present, no_indices), "there is no element to take")
         return rule(call)
 
-    return checked_rule
+    return check_and_apply
 
 
 def require_indices_in_range(call: OpCall, indices: Value, dim: Extent) -> None:
@@ -83,7 +92,12 @@ def require_indices_in_range(call: OpCall, indices: Value, dim: Extent) -> None:
         return te.compute((2,), element)
 
     size = relax.ShapeExpr([dim])
-    report = call.emit(call.te(find_bad_index, indices, size))
+    if not shape_of(indices) and tensor_dtype(indices) == "int64":
+        report = indices
+    elif not shape_of(indices):
+        report = call.emit(relax.op.astype(indices, "int64"))
+    else:
+        report = call.emit(call.te(find_bad_index, indices, size))
     call.emit(relax.Call(relax.ExternFunc(INDEX_IN_RANGE), [report, size], ty_args=[relax.TupleType([])]))
 
 
@@ -254,9 +268,9 @@ def _invert_permutation(permutation: Tensor) -> Tensor:
     (length,) = permutation.shape
     k = te.reduce_axis((0, length), "k")
 
-    def here(place: Index) -> PrimExpr:
+    def here(number: Index) -> PrimExpr:
         return tirx.Select(
-            permutation(k) == place, k.var.astype(permutation.dtype), tirx.const(0, permutation.dtype)
+            permutation(k) == number, k.var.astype(permutation.dtype), tirx.const(0, permutation.dtype)
         )
 
     return te.compute((length,), lambda place: te.max(here(place), axis=k))

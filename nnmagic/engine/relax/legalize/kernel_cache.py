@@ -94,7 +94,7 @@ def legalize_relax_ops() -> tvm.transform.Pass:
     """Return TVM's pass that lowers Relax's operators to kernels, one for equal calls without attributes."""
     kernels = KernelCache()
 
-    def cached(legalize: _Legalize) -> _Legalize:
+    def add_cache(legalize: _Legalize) -> _Legalize:
         def legalize_once(builder: relax.BlockBuilder, call: RelaxExpr) -> RelaxExpr:
             key = key_of(call.op.name, {}, call.args) if call.attrs is None else None
             lowered = kernels.find(key, call.args)
@@ -105,7 +105,7 @@ def legalize_relax_ops() -> tvm.transform.Pass:
 
         return legalize_once
 
-    functions = {name: cached(legalize) for name, legalize in _legalize_functions().items()}
+    functions = {name: add_cache(legalize) for name, legalize in _legalize_functions().items()}
     return relax.transform.LegalizeOps(functions)
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import tvm_ffi
 from tvm import relax, te, tirx, topi
 
 from nnmagic.engine.relax.analysis.attribute_values import integer, integers, number
 from nnmagic.engine.relax.legalize import scalar_functions
 from nnmagic.engine.relax.legalize.padding import pad_with
-from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Value, op, shape_of, te_of
+from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Value, is_normal, op, shape_of, te_of
 from nnmagic.engine.relax.legalize.registry import te as te_rule
 from nnmagic.engine.relax.legalize.reshaping import element_count, reshape_to
+from nnmagic.engine.relax.legalize.sizes import same_size, simplify
 from nnmagic.engine.relax.legalize.types import Tensor
 from nnmagic.engine.relax.tir.types import Extent, Index, PrimExpr
 from nnmagic.relay.expr import Attrs
@@ -37,10 +37,10 @@ def _stack(call: OpCall) -> Value:
 
 def _have_same_shape(parts: Sequence[Value], free: int | None) -> bool:
     """Return whether the parts are known to have the same shape, apart from the axis ``free``."""
+    if not all(map(is_normal, parts)):
+        return False
     columns = enumerate(zip(*map(shape_of, parts), strict=True))
-    return all(
-        tvm_ffi.structural_equal(dim, column[0]) for axis, column in columns if axis != free for dim in column
-    )
+    return all(same_size(dim, column[0]) for axis, column in columns if axis != free for dim in column)
 
 
 def _split(call: OpCall) -> Value:
@@ -84,7 +84,7 @@ def broadcast_to(call: OpCall, shape: Sequence[Extent]) -> Value:
     own = shape_of(data)
     call.require(len(own) <= len(shape), "the data has more dimensions than the shape")
     for dim, wanted in zip(reversed(own), reversed(shape), strict=False):
-        if dim is not wanted and dim != 1:
+        if not (isinstance(dim, int) and dim == 1) and not same_size(dim, wanted):
             fits = dim == wanted if isinstance(dim, int) else tirx.any(dim == wanted, dim == 1)
             call.require(fits, "the data does not broadcast to this shape")
 
@@ -217,7 +217,7 @@ def _repeat(call: OpCall) -> Value:
     dims = shape_of(data)
     repeated = integer(axis) % len(dims)
     factor = repeats if isinstance(dims[repeated], int) else tirx.const(repeats, "int64")
-    dims[repeated] = dims[repeated] * factor
+    dims[repeated] = simplify(dims[repeated] * factor)
 
     def compute(x: Tensor, shape: Sequence[Extent]) -> Tensor:
         def element(*at: Index) -> PrimExpr:

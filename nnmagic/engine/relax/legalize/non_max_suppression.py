@@ -182,10 +182,10 @@ def _non_max_suppression(
 def _best_first(data: Tensor, counts: Tensor, score: int) -> Tensor:
     """Return the indices that sort each image's first ``counts`` boxes by descending score."""
 
-    def ranked(i: Index, j: Index) -> PrimExpr:
+    def score_or_lowest(i: Index, j: Index) -> PrimExpr:
         return tirx.Select(j < counts(i), data(i, j, score), tirx.min_value(data.dtype))
 
-    return sort_order(te.compute(data.shape[:2], ranked), 1, ascending=False)
+    return sort_order(te.compute(data.shape[:2], score_or_lowest), 1, ascending=False)
 
 
 def _take_best(

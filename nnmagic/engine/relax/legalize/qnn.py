@@ -180,7 +180,7 @@ def _concatenate(call: OpCall) -> Value:
 # --- products -----------------------------------------------------------------------------------------------
 
 
-def _centered_product_rule(name: str, weight_axis: Callable[[OpCall], int], dtype: str = "int16") -> Rule:
+def _product_rule(name: str, weight_axis: Callable[[OpCall], int], dtype: str = "int16") -> Rule:
     """Center both operands in ``dtype``, as Relay does, and multiply by the operator ``name``."""
 
     def rule(call: OpCall) -> Value:
@@ -335,12 +335,12 @@ def _simulation_rule(element: Callable[[PrimExpr, PrimExpr, PrimExpr, str], Prim
     return rule
 
 
-def _simulated_quantize(x: PrimExpr, scale: PrimExpr, zero_point: PrimExpr, dtype: str) -> PrimExpr:
+def _simulate_quantize(x: PrimExpr, scale: PrimExpr, zero_point: PrimExpr, dtype: str) -> PrimExpr:
     low, high = map(float, dtype_limits(dtype))
     return scalar_functions.clip(scalar_functions.round_half_away(x / scale) + zero_point, low, high)
 
 
-def _simulated_dequantize(x: PrimExpr, scale: PrimExpr, zero_point: PrimExpr, _dtype: str) -> PrimExpr:
+def _simulate_dequantize(x: PrimExpr, scale: PrimExpr, zero_point: PrimExpr, _dtype: str) -> PrimExpr:
     return (x - zero_point) * scale
 
 
@@ -354,12 +354,12 @@ RULES.update(
         "qnn.avg_pool2d": _avg_pool2d,
         "qnn.softmax": _softmax,
         "qnn.concatenate": _concatenate,
-        "qnn.dense": _centered_product_rule("nn.dense", lambda _call: 0),
-        "qnn.batch_matmul": _centered_product_rule("nn.batch_matmul", lambda _call: 0, "int32"),
-        "qnn.conv2d": _centered_product_rule("nn.conv2d", _output_channel),
-        "qnn.conv2d_transpose": _centered_product_rule("nn.conv2d_transpose", _output_channel),
-        "qnn.simulated_quantize": _simulation_rule(_simulated_quantize),
-        "qnn.simulated_dequantize": _simulation_rule(_simulated_dequantize),
+        "qnn.dense": _product_rule("nn.dense", lambda _call: 0),
+        "qnn.batch_matmul": _product_rule("nn.batch_matmul", lambda _call: 0, "int32"),
+        "qnn.conv2d": _product_rule("nn.conv2d", _output_channel),
+        "qnn.conv2d_transpose": _product_rule("nn.conv2d_transpose", _output_channel),
+        "qnn.simulated_quantize": _simulation_rule(_simulate_quantize),
+        "qnn.simulated_dequantize": _simulation_rule(_simulate_dequantize),
     }
     | {f"qnn.{name}": _table_rule(function) for name, function in _TABLE_FUNCTIONS.items()}
 )

@@ -126,7 +126,7 @@ def accumulate(
     return result if wide == data.dtype else topi.cast(result, data.dtype)
 
 
-def reduced_count(data: Tensor, axes: Sequence[int]) -> Extent:
+def count_reduced(data: Tensor, axes: Sequence[int]) -> Extent:
     """Return how many elements each result combines."""
     number: PrimExpr = tirx.const(1, "int64")
     for axis in axes:
@@ -136,7 +136,7 @@ def reduced_count(data: Tensor, axes: Sequence[int]) -> Extent:
 
 def mean(data: Tensor, axes: Sequence[int], *, keepdims: bool = False) -> Tensor:
     """Return the mean along axes in the data's dtype; of integers it is truncated, as in Relay."""
-    return _divide_by_count(accumulate(data, axes, keepdims=keepdims), reduced_count(data, axes))
+    return _divide_by_count(accumulate(data, axes, keepdims=keepdims), count_reduced(data, axes))
 
 
 def _divide_by_count(sums: Tensor, number: Extent) -> Tensor:
@@ -184,7 +184,7 @@ def _mean_squared_distance(attrs: Attrs, data: Tensor, center: Tensor) -> Tensor
     axes = _axes(attrs, data)
     distance = broadcast(lambda x, middle: x - middle, data, center)
     squares = topi.multiply(distance, distance)
-    number = reduced_count(data, axes)
+    number = count_reduced(data, axes)
     if attrs["unbiased"]:
         number = tirx.max(number, tirx.const(1, "int64")) - 1  # of no elements NaN, not 0 / -1
     sums = accumulate(squares, axes, keepdims=bool(attrs["keepdims"]))

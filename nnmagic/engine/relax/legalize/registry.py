@@ -10,12 +10,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, TypeAlias
 
+import tvm_ffi
 from tvm import relax, tirx, topi
 from tvm import te as te_language
 from tvm.ir import StringImm
 
 from nnmagic.engine import engine_error
 from nnmagic.engine.relax.analysis.dim_labels import label_of, size_of
+from nnmagic.engine.relax.legalize.sizes import simplify
 from nnmagic.engine.relax.legalize.types import RelaxType, Tensor
 from nnmagic.engine.relax.runtime.callbacks import REQUIRED
 from nnmagic.engine.relax.tir.builders import as_expr
@@ -170,8 +172,20 @@ def te_of(function: Callable[..., Tensor | list[Tensor]]) -> Rule:
 
 
 def shape_of(value: Value) -> list[Extent]:
-    """Return the dimensions of a lowered tensor, ints where they are static."""
-    return [_as_int(dim) for dim in value.ty.shape.values]
+    """Return the dimensions of a lowered tensor in normal form, ints where they are static."""
+    return [simplify(_as_int(dim)) for dim in value.ty.shape.values]
+
+
+def is_normal(value: Value) -> bool:
+    """Return whether TVM sees the dimensions of a lowered tensor as `shape_of` returns them.
+
+    Relax's operators require equal sizes to be equal expressions.
+    """
+    dims = value.ty.shape.values
+    return all(
+        isinstance(normal, int) or dim is normal or tvm_ffi.structural_equal(dim, normal)
+        for dim, normal in zip(dims, shape_of(value), strict=True)
+    )
 
 
 def tensor_dtype(value: Value) -> str:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tvm import relax, tirx, topi
+from tvm import relax
 
 from nnmagic.engine.relax.analysis.attribute_values import integer, integers
 from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Value, shape_of, tensor_dtype
+from nnmagic.engine.relax.legalize.sizes import difference, maximum, simplify
+from nnmagic.engine.relax.tir.builders import as_expr
 from nnmagic.engine.relax.tir.types import Extent, PrimExpr
 
 
@@ -16,7 +18,7 @@ def element_count(dims: Sequence[Extent]) -> Extent:
     total: Extent = 1
     for dim in dims:
         total = total * dim
-    return total
+    return simplify(total)
 
 
 def resolve_newshape(shape: Sequence[Extent], codes: Sequence[int], *, allowzero: bool) -> list[Extent]:
@@ -36,7 +38,7 @@ def resolve_newshape(shape: Sequence[Extent], codes: Sequence[int], *, allowzero
             result += [first, shape[axis] // first if second == -1 else second]
             axis, code = axis + 1, code + 2
         elif wanted == -3:
-            result.append(shape[axis] * shape[axis + 1])
+            result.append(simplify(shape[axis] * shape[axis + 1]))
             axis += 2
         elif wanted == -2:
             result += shape[axis:]
@@ -66,7 +68,7 @@ def _quotient(dims: Sequence[Extent], divisors: Sequence[Extent]) -> Extent:
     number = element_count(below)
     if isinstance(number, int):
         return element_count(above) // number if number else 0
-    return element_count(above) // tirx.max(number, tirx.const(1, "int64"))
+    return simplify(as_expr(element_count(above)) // maximum(number, 1))
 
 
 def reshape_to(data: Value, shape: Sequence[Extent]) -> Value:
@@ -78,7 +80,7 @@ def reshape_to(data: Value, shape: Sequence[Extent]) -> Value:
     return relax.op.reshape(data, list(shape))
 
 
-def _checked_reshape(call: OpCall, data: Value, shape: Sequence[Extent]) -> Value:
+def _check_and_reshape(call: OpCall, data: Value, shape: Sequence[Extent]) -> Value:
     """Reshape data; require that the shape has as many elements."""
     call.require(same_element_count(shape_of(data), shape), "the new shape has not as many elements")
     return reshape_to(data, shape)
@@ -89,13 +91,14 @@ def same_element_count(left: Sequence[Extent], right: Sequence[Extent]) -> PrimE
     before, after = element_count(left), element_count(right)
     if isinstance(before, int) and isinstance(after, int):
         return before == after
-    return topi.utils.simplify(tirx.convert(before) == tirx.convert(after))
+    distance = difference(before, after)
+    return as_expr(before) == as_expr(after) if distance is None else distance == 0
 
 
 def _reshape(call: OpCall) -> Value:
     (data,) = call.args
     codes = integers(call.attrs["newshape"])
-    return _checked_reshape(
+    return _check_and_reshape(
         call, data, resolve_newshape(shape_of(data), codes, allowzero=bool(call.attrs["allowzero"]))
     )
 
@@ -105,7 +108,7 @@ def _reverse_reshape(call: OpCall) -> Value:
     (data,) = call.args
     codes = integers(call.attrs["newshape"])[::-1]
     shape = resolve_newshape(shape_of(data)[::-1], codes, allowzero=bool(call.attrs["allowzero"]))
-    return _checked_reshape(call, data, shape[::-1])
+    return _check_and_reshape(call, data, shape[::-1])
 
 
 def _reshape_like(call: OpCall) -> Value:
@@ -118,7 +121,7 @@ def _reshape_like(call: OpCall) -> Value:
         last = len(shape) if end is None else integer(end)
         spans.append((first % len(shape) if first < 0 else first, last % len(shape) if last < 0 else last))
     (a, b), (c, d) = spans
-    return _checked_reshape(call, data, [*left[:a], *right[c:d], *left[b:]])
+    return _check_and_reshape(call, data, [*left[:a], *right[c:d], *left[b:]])
 
 
 def _batch_flatten(call: OpCall) -> Value:

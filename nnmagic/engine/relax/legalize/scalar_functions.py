@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import tvm
 from tvm import tirx
 
@@ -99,16 +100,27 @@ def less_equal(left: PrimExpr, right: PrimExpr) -> PrimExpr:
 WRAPPING = {"int32": "int64", "uint32": "int64", "uint64": "int64"}
 
 
+def wrap_constant(value: PrimExpr, dtype: str) -> PrimExpr:
+    """Cast an integer constant to an integer dtype; TVM refuses one that is out of the range."""
+    if not isinstance(value, tirx.IntImm):
+        return value.astype(dtype)
+    limits = np.iinfo(dtype)
+    wrapped = (int(value.value) - int(limits.min)) % (1 << limits.bits) + int(limits.min)
+    return tirx.const(wrapped, dtype)
+
+
 def wrap_overflow(function: ElementFunction) -> ElementFunction:
     """Let the integer results of an arithmetic function wrap, as NumPy's do."""
 
-    def wrapped(*operands: PrimExpr) -> PrimExpr:
+    def compute_and_wrap(*operands: PrimExpr) -> PrimExpr:
         dtype = dtype_of(operands[0])
+        if is_integer(dtype) and all(isinstance(operand, tirx.IntImm) for operand in operands):
+            return wrap_constant(function(*(operand.astype("int128") for operand in operands)), dtype)
         if dtype not in WRAPPING:
             return function(*operands)
         return function(*(operand.astype(WRAPPING[dtype]) for operand in operands)).astype(dtype)
 
-    return wrapped
+    return compute_and_wrap
 
 
 negative = wrap_overflow(lambda value: constant(0, value) - value if is_integer(dtype_of(value)) else -value)
@@ -125,7 +137,7 @@ def multiply_all(factors: Sequence[PrimExpr]) -> PrimExpr:
 def guard_division(divide: ElementFunction, by_minus_one: ElementFunction) -> ElementFunction:
     """Return an integer division that cannot trap: by 0 it gives 0, as NumPy does; by -1 ``by_minus_one``."""
 
-    def guarded(left: PrimExpr, right: PrimExpr) -> PrimExpr:
+    def divide_safely(left: PrimExpr, right: PrimExpr) -> PrimExpr:
         zero, one = constant(0, right), constant(1, right)
         if dtype_of(right).startswith("uint"):
             safe = tirx.Select(right == zero, one, right)
@@ -135,7 +147,7 @@ def guard_division(divide: ElementFunction, by_minus_one: ElementFunction) -> El
         quotient = tirx.Select(right == minus, by_minus_one(left), divide(left, safe))
         return tirx.Select(right == zero, zero, quotient)
 
-    return guarded
+    return divide_safely
 
 
 def _negate(value: PrimExpr) -> PrimExpr:

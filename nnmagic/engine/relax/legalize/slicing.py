@@ -8,8 +8,10 @@ from tvm import relax, te, tirx
 
 from nnmagic.engine.relax.analysis.attribute_values import integers
 from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Value, shape_of
+from nnmagic.engine.relax.legalize.sizes import maximum, minimum, same_size, simplify
 from nnmagic.engine.relax.legalize.types import Tensor
 from nnmagic.engine.relax.runtime.tensors import as_array
+from nnmagic.engine.relax.tir.builders import as_expr, static_int
 from nnmagic.engine.relax.tir.types import Extent, Index, PrimExpr
 
 #: Beyond the end of any axis.
@@ -48,29 +50,39 @@ def _strided_slice(call: OpCall) -> Value:
     return call.te(compute, data, relax.ShapeExpr(starts), relax.ShapeExpr(lengths))
 
 
-#: No dimension is this long.
-_LONGEST = 2**40
+#: No dimension is this long; Relay writes the largest int32 for an open end.
+_LONGEST = 2**31 - 1
 
 
 def resolve_slice(dim: Extent, begin: int, end: int | None, step: int) -> tuple[Index, Extent]:
-    """Return the start and the length of ``begin:end:step`` in a dimension; an ``end`` of None is open."""
+    """Return the start and the length of ``begin:end:step`` in a dimension; an ``end`` of None is open.
+
+    A start beyond the end is not clamped: then the length is 0.
+    """
     if isinstance(dim, int):
         stop = end if end is not None else dim
         # An end before the start of a reversed slice means "including the first", as INT_MIN does in Relay.
         span = range(*slice(begin, stop if not (step < 0 and stop < -dim) else None, step).indices(dim))
         return (span.start if span else 0), len(span)
-    low, high = (0, dim) if step > 0 else (-1, dim - 1)
-    start = _clamp_bound(begin, dim, low, high)
-    stop = high if end is None else _clamp_bound(end, dim, low, high)
-    length = (stop - start + step - 1) // step if step > 0 else (start - stop - step - 1) // -step
-    return start, tirx.max(length, tirx.const(0, "int64"))
+    if step > 0:
+        start = _locate(begin, dim, dim)
+        start = maximum(start, 0) if begin < 0 else start
+        stop = dim if end is None else minimum(_locate(end, dim, dim), dim)
+        distance = maximum(as_expr(stop) - start, 0)
+    else:
+        start = minimum(_locate(begin, dim, dim - 1), dim - 1)
+        stop = -1 if end is None else maximum(_locate(end, dim, dim - 1), -1)
+        distance = maximum(as_expr(start) - stop, 0)
+    if static_int(distance) == 0:
+        return 0, 0
+    return start, simplify(tirx.floordiv(as_expr(distance) + (abs(step) - 1), as_expr(abs(step))))
 
 
-def _clamp_bound(bound: int, dim: Extent, low: Index, high: Index) -> Index:
+def _locate(bound: int, dim: Extent, last: Index) -> Index:
+    """Return the index of a bound, which may be out of range, or ``last`` for one that is beyond any end."""
     if abs(bound) >= _LONGEST:
-        return high if bound > 0 else low
-    limit = tirx.const(bound, "int64")
-    return tirx.min(tirx.max(limit + dim if bound < 0 else limit, low), high)
+        return last if bound > 0 else -1
+    return simplify(dim + bound) if bound < 0 else bound
 
 
 def strided_set(call: OpCall) -> Value:
@@ -83,7 +95,7 @@ def strided_set(call: OpCall) -> Value:
     starts = [start for start, _ in spans]
     lengths = [length for _, length in spans] + shape_of(data)[len(spans) :]
     for given, length in zip(shape_of(values), lengths, strict=True):
-        if given is not length:
+        if not same_size(given, length):
             call.require(given == length, "the values have not the shape of the slice")
 
     def compute(x: Tensor, new: Tensor, first: Sequence[Extent], size: Sequence[Extent]) -> Tensor:

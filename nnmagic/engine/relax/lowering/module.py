@@ -5,7 +5,7 @@ Nothing recurses over the length of a program; only nested branches and inlined 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
@@ -15,6 +15,7 @@ from tvm import relax, tirx, topi
 
 from nnmagic.diagnostics import Diagnostics, last_line
 from nnmagic.engine import EngineError, engine_error
+from nnmagic.engine.relax.analysis.assertions import FAIL
 from nnmagic.engine.relax.analysis.dim_labels import label_of
 from nnmagic.engine.relax.analysis.entry_signature import type_of
 from nnmagic.engine.relax.analysis.inline_plan import plan_inlining
@@ -26,6 +27,7 @@ from nnmagic.engine.relax.legalize.kernel_cache import KernelCache, key_of
 from nnmagic.engine.relax.legalize.registry import assertion, shape_of
 from nnmagic.engine.relax.lowering.shape_checks import emit_shape_check, empty_result
 from nnmagic.engine.relax.lowering.symbolic_dims import SymbolicDims
+from nnmagic.engine.relax.runtime.callbacks import ASSERTED
 from nnmagic.engine.relax.runtime.tensors import as_tensor
 from nnmagic.engine.relax.runtime.vm_executable import ENTRY, MAX_CALL_DEPTH, TOO_DEEP
 from nnmagic.engine.relax.tir.types import Extent, RelaxExpr
@@ -53,11 +55,16 @@ from nnmagic.relay.types import Dim, TensorType, TupleType, Type
 MAX_NESTED_BRANCHES = 100
 
 
+#: Marks a function whose calls at its own end are rounds of a loop: they do not count as recursion.
+LOOP = "nnmagic.loop"
+
 #: A block of bindings that TVM's builder has finished.
 BindingBlock: TypeAlias = relax.BindingBlock
 
 
-def lower_module(module: Module, entries: Mapping[str, str], graph: CallGraph) -> tvm.IRModule:
+def lower_module(
+    module: Module, entries: Mapping[str, str], graph: CallGraph, loops: Collection[str] = ()
+) -> tvm.IRModule:
     """Lower first-order functions to a Relax module.
 
     Parameters and results are flattened to their tensors. The result has the attribute ``deep_calls`` where
@@ -67,12 +74,13 @@ def lower_module(module: Module, entries: Mapping[str, str], graph: CallGraph) -
         module: A typed module.
         entries: The name of each entry in Relax, with the name of its function in ``module``.
         graph: The call graph of ``module``.
+        loops: The functions that are marked by the attribute ``LOOP``.
 
     Raises:
         EngineError: For what the engine cannot run.
 
     """
-    return _Lowering(module, graph).run(entries)
+    return _Lowering(module, graph, loops).run(entries)
 
 
 @dataclass(slots=True)
@@ -95,8 +103,9 @@ class _Frame:
 class _Lowering:
     """The state of one lowering: the builder, the declared functions, the tensors that kernels computed."""
 
-    def __init__(self, module: Module, graph: CallGraph) -> None:
+    def __init__(self, module: Module, graph: CallGraph, loops: Collection[str]) -> None:
         self.module = module
+        self.loops = loops
         self.plan = plan_inlining(module, graph)
         self.builder = relax.BlockBuilder()
         self.kernel_cache = KernelCache()
@@ -146,7 +155,9 @@ class _Lowering:
         if declared is None:
             self.builder.add_func(lowered.with_attr("global_symbol", name), name)
         else:
-            self.builder.update_func(declared, lowered)
+            is_loop = function is self.module.functions.get(declared.name_hint)
+            is_loop = is_loop and declared.name_hint in self.loops
+            self.builder.update_func(declared, lowered.with_attr(LOOP, 1) if is_loop else lowered)
 
     def _copy_unowned(self, results: Sequence[RelaxExpr]) -> Iterator[RelaxExpr]:
         """Copy results that share the memory of a parameter, of a constant or of another result."""
@@ -212,12 +223,14 @@ class _Lowering:
                 return values[value][index]
             case Let(body=body):
                 return values[body]
+            case If(false_branch=Call(op=OpRef(name=name)) as failure) if name == FAIL:
+                return self._lower_assertion(frame, node, failure)
             case If():
                 return self._lower_if(frame, node)
             case Call(op=OpRef(name=name)):
                 return self._lower_operator(frame, name, node)
             case Call(op=GlobalVar(name=name), args=args):
-                return self._lower_call(name, node, [values[arg] for arg in args], frame.depth)
+                return self._lower_call(frame, name, node, [values[arg] for arg in args])
             case OpRef() | GlobalVar():
                 return None  # has a meaning as a callee only
         raise engine_error(f"the relax engine cannot run a {type(node).__name__} here", node.span)
@@ -238,7 +251,7 @@ class _Lowering:
         except Exception as error:  # TVM raises nearly every kind; report it as an error of this call
             reason = last_line(error)
             raise engine_error(f"{name}: TVM cannot build this call: {reason}", node.span) from error
-        return self._cast(lowered, node)
+        return self._cast(lowered, node, frame.labels)
 
     def _apply_rule(self, call: OpCall) -> Value:
         """Apply the operator's rule for blocked values if there is one and it fits, else its usual rule."""
@@ -276,20 +289,28 @@ class _Lowering:
         frame.nesting -= 1
         (value, then), (_, other) = branches
         packed = self.builder.emit(relax.If(self._to_dense(frame.values[node.cond]), then, other))
-        return self._cast(_nest_like(value, flatten(self._unpack(packed))), node)
+        return self._cast(_nest_like(value, flatten(self._unpack(packed))), node, frame.labels)
 
-    def _lower_call(self, name: str, call: Call, args: Sequence[Value], depth: Extent) -> Value:
+    def _lower_assertion(self, frame: _Frame, node: If, failure: Call) -> Value:
+        """Lower an assertion: a check, after which the rest is computed in the current block."""
+        number = tirx.const(int(str(failure.attrs["number"])), "int64")
+        condition = self._to_dense(frame.values[node.cond])
+        check = relax.Call(relax.ExternFunc(ASSERTED), [condition, number], ty_args=[relax.TupleType([])])
+        self.builder.emit(check)
+        return self._lower_scope(frame, frame.scopes.inner[node][0], node.true_branch)
+
+    def _lower_call(self, frame: _Frame, name: str, call: Call, args: Sequence[Value]) -> Value:
         """Lower a call of another function of the module; inline it where the plan says so."""
         function = self.module.functions[name]
         if name in self.plan.inlined:
-            return self._lower_body(function, args, depth)
+            return self._lower_body(function, args, frame.depth)
         flat = [
-            relax.ShapeExpr([depth + 1]),
+            relax.ShapeExpr([frame.depth + 1]),
             *(leaf for arg in args for leaf in flatten(self._to_dense(arg))),
         ]
         result = self._unpack(self.builder.emit(relax.Call(self._declare(name, function), flat)))
         assert call.checked_type is not None
-        return self._cast(rebuild(call.checked_type, flatten(result)), call)
+        return self._cast(rebuild(call.checked_type, flatten(result)), call, frame.labels)
 
     def _declare(self, name: str, function: Function) -> tvm.ir.GlobalVar:
         """Declare the Relax function of that name; its body is defined later, so that it may call itself."""
@@ -314,22 +335,23 @@ class _Lowering:
         parts = range(len(value.ty.fields))
         return tuple(self._unpack(self.builder.emit(relax.TupleGetItem(value, i))) for i in parts)
 
-    def _cast(self, value: Value, node: Expr) -> Value:
+    def _cast(self, value: Value, node: Expr, labels: Mapping[str, Extent]) -> Value:
         """Check dtypes and ranks against the node's type; give tensors of unknown shape the type's shape."""
         if node.checked_type is None:
             return value
-        return self._cast_to(value, node.checked_type, node)
+        return self._cast_to(value, node.checked_type, node, labels)
 
-    def _cast_to(self, value: Value, type_: Type, node: Expr) -> Value:
+    def _cast_to(self, value: Value, type_: Type, node: Expr, labels: Mapping[str, Extent]) -> Value:
         match type_:
             case TupleType(fields=fields):
                 return tuple(
-                    self._cast_to(part, field, node) for part, field in zip(value, fields, strict=True)
+                    self._cast_to(part, field, node, labels)
+                    for part, field in zip(value, fields, strict=True)
                 )
             case TensorType(shape=shape, dtype=dtype):
                 lowered = value.ty
                 if not isinstance(lowered.shape, relax.ShapeExpr) and int(lowered.ndim) == len(shape):
-                    value = self.builder.match_cast(value, SymbolicDims().tensor_type(type_))
+                    value = self.builder.match_cast(value, SymbolicDims(labels).tensor_type(type_))
                 elif str(lowered.dtype.dtype) != dtype or not _may_be_equal(shape_of(value), shape):
                     what = f"{lowered}, but Relay says {type_text(type_)}"
                     raise engine_error(f"the relax engine computes {what}", node.span)

@@ -32,7 +32,7 @@ def emit_shape_check(call: OpCall) -> None:
             check(call.name, [of_shapes(type_, items) for type_ in operand_types], call.attrs)
         except ValueError as error:
             call.refuse(str(error).removeprefix(f"{call.name}: "))
-    elif call.name not in CHECKED_BY_THEIR_RULES:
+    elif call.name not in CHECKED_BY_THEIR_RULES and not _fits_always(call):
         key = StringImm(encode_check(call.name, operand_types, call.attrs))
         call.emit(
             relax.Call(
@@ -41,6 +41,11 @@ def emit_shape_check(call: OpCall) -> None:
                 ty_args=[relax.TupleType([])],
             )
         )
+
+
+def _fits_always(call: OpCall) -> bool:
+    """Return whether an operator takes any sizes with these attributes."""
+    return call.name == "take" and call.attrs["batch_dims"] == 0
 
 
 def _are_static(values: Sequence[Value]) -> bool:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from tvm import relax, tirx
 
 from nnmagic.engine.relax.analysis.dim_labels import label_of, size_of
+from nnmagic.engine.relax.legalize.sizes import simplify
 from nnmagic.engine.relax.legalize.types import RelaxType
 from nnmagic.engine.relax.tir.builders import as_expr
 from nnmagic.engine.relax.tir.types import Extent, Var
@@ -15,10 +16,13 @@ from nnmagic.relay.types import Dim, TensorType
 
 
 class SymbolicDims:
-    """Map the dimensions of one function to variables: one for each label, a fresh one for each ``?``."""
+    """Map the dimensions of one function to variables: one for each label, a fresh one for each ``?``.
 
-    def __init__(self) -> None:
-        self._by_label: dict[str, Extent] = {}
+    ``sizes``: those of the labels that have one already.
+    """
+
+    def __init__(self, sizes: Mapping[str, Extent] | None = None) -> None:
+        self._by_label: dict[str, Extent] = dict(sizes or {})
         self._fresh = 0
 
     def declare(self, tensors: Iterable[TensorType]) -> None:
@@ -36,9 +40,10 @@ class SymbolicDims:
         if label is None:
             return self.fresh()
         size = size_of(dim, self._by_label, as_expr)
-        if size is None:
-            size = self._by_label[label] = tirx.Var(re.sub(r"\W+", "_", label), "int64")
-        return size
+        if size is not None:
+            return simplify(size)
+        variable = self._by_label[label] = tirx.Var(re.sub(r"\W+", "_", label), "int64")
+        return variable
 
     def fresh(self) -> Var:
         """Return a new variable."""

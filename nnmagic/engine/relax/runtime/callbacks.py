@@ -6,8 +6,11 @@ A program holds the arguments of a check as text, so that it can be loaded in an
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
+from itertools import repeat
+from operator import attrgetter, methodcaller
 from typing import Any
 
 import tvm_ffi
@@ -16,13 +19,17 @@ from nnmagic.diagnostics import last_line
 from nnmagic.engine.failed_checks import FailedCheck, attach_check
 from nnmagic.engine.relax.analysis.shape_constraints import check, of_shapes
 from nnmagic.engine.relax.runtime.tensors import plain_array
+from nnmagic.engine.relax.runtime.thread_pool import is_stopping
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.serialization import types_from_data, types_to_data
 from nnmagic.relay.types import Type
 
 #: The names under which TVM's machine asks.
 SHAPES_FIT, INDEX_IN_RANGE = "nnmagic.shapes_fit", "nnmagic.index_in_range"
-REQUIRED = "nnmagic.required"
+REQUIRED, ASSERTED = "nnmagic.required", "nnmagic.asserted"
+
+#: What native functions ask, which get 0 or a failure that is raised after their end.
+SHAPES_FIT_NATIVE, POLL = "nnmagic.shapes_fit_native", "nnmagic.poll"
 
 
 def encode_check(name: str, types: Sequence[Type], attrs: Attrs) -> str:
@@ -38,9 +45,14 @@ class CheckError(RuntimeError):
         """Return the error that crosses TVM for an exception of a built-in kind."""
         return cls(json.dumps([kind.__name__, message, check.operator, check.axis_size]))
 
-    def to_builtin(self) -> Exception:
-        """Return the exception of the call, with its failed check attached."""
+    def to_builtin(self, assertions: Sequence[str] = ()) -> Exception:
+        """Return the exception of the call, with its failed check attached.
+
+        ``assertions`` are the texts of the function's assertions, by number.
+        """
         kind, message, operator, axis_size = json.loads(last_line(self))
+        if kind == "AssertionError":
+            return AssertionError(assertions[int(message)])
         error = (IndexError if kind == "IndexError" else ValueError)(message)
         return attach_check(error, FailedCheck(operator, axis_size))
 
@@ -52,7 +64,7 @@ def _shapes_fit(text: str, *shapes: Sequence[int]) -> None:
 
 @lru_cache(maxsize=10_000)
 def _fit(text: str, shapes: tuple[tuple[int, ...], ...]) -> None:
-    name, types, attrs = _asked(text)
+    name, types, attrs = _parse_call(text)
     items = iter(shapes)
     try:
         check(name, [of_shapes(type_, items) for type_ in types], attrs)
@@ -61,22 +73,108 @@ def _fit(text: str, shapes: tuple[tuple[int, ...], ...]) -> None:
 
 
 @lru_cache(maxsize=1000)
-def _asked(text: str) -> tuple[str, Sequence[Type], Attrs]:
+def _parse_call(text: str) -> tuple[str, Sequence[Type], Attrs]:
     name, data = json.loads(text)
     return (name, *types_from_data(data))
 
 
-def _index_in_range(found: Any, size: Any) -> None:
-    """Raise CheckError if ``found[0]`` is set; ``found[1]`` is the offending index."""
-    wrong, place = plain_array(found).tolist()
+def _index_in_range(report: Any, size: Any) -> None:
+    """Raise CheckError for an index out of range: a single one, or ``report[1]`` if ``report[0]`` is set."""
+    (length,) = size
+    values = plain_array(report)
+    wrong, index = values.tolist() if values.ndim else (not 0 <= values.item() < length, values.item())
     if wrong:
-        (length,) = size
-        index = place if place >= 0 else place - length  # negative ones were counted from the end
-        message = f"index {index} is out of range for an axis of size {length}"
-        raise CheckError.of(IndexError, message, FailedCheck("take", length))
+        raise CheckError.of(IndexError, index_message(index, length), FailedCheck("take", length))
 
 
-def _required(condition: Any, message: str, operator: str | None = None) -> None:
+def index_message(index: int, length: int) -> str:
+    """Return the message for an index out of range; negative ones were counted from the end."""
+    shown = index if index >= 0 else index - length
+    return f"index {shown} is out of range for an axis of size {length}"
+
+
+def _check_assertion(condition: Any, number: int) -> None:
+    """Raise CheckError unless an assertion, the one of this number, holds."""
+    if not plain_array(condition).item():
+        raise CheckError(json.dumps(["AssertionError", str(number), "", None]))
+
+
+class _Pending(threading.local):
+    """What ended a native function of this thread, to be raised when it has returned."""
+
+    error: BaseException | None = None
+
+
+_pending = _Pending()
+
+
+def take_pending() -> BaseException | None:
+    """Return what ended this thread's native function, once."""
+    error, _pending.error = _pending.error, None
+    return error
+
+
+def keep_pending(
+    entry: Callable[..., int], run_elsewhere: Callable[[Callable[..., Any]], Callable[..., Any]]
+) -> Callable[..., int]:
+    """Return a function that runs ``entry`` on another thread; what ended it is then pending on this one.
+
+    ``run_elsewhere`` makes of a function one that runs it on another thread.
+    """
+
+    def run(*args: Any) -> tuple[int, BaseException | None]:
+        return entry(*args), take_pending()
+
+    run_there = run_elsewhere(run)
+
+    def call(*args: Any) -> int:
+        code, _pending.error = run_there(*args)
+        return int(code)
+
+    return call
+
+
+def _shapes_fit_native(text: str, count: int, *sizes: int) -> int:
+    """Return 0 if operands of these shapes fit.
+
+    The sizes are ``count`` ranks, then the dimensions of each operand.
+    """
+    ranks, dims = sizes[:count], iter(sizes[count:])
+    shapes = tuple(tuple(next(dims) for _ in range(rank)) for rank in ranks)
+    try:
+        _fit(text, shapes)
+    except CheckError as error:
+        _pending.error = error
+        return 1
+    return 0
+
+
+def _answers() -> Iterator[int]:
+    """Yield 0 for each poll, 1 if the program is to stop."""
+    answer = 0
+    while True:
+        try:
+            yield answer  # Python handles signals where a generator goes on: inside of this block
+            answer = int(is_stopping())
+        except GeneratorExit:  # noqa: PERF203 - this is no work per item
+            return
+        except BaseException as error:  # noqa: BLE001 - raised when the native function has returned
+            _pending.error = error
+            answer = 1
+
+
+class _Pollers(threading.local):
+    def __init__(self) -> None:
+        self.answers = _answers()
+        next(self.answers)
+
+
+#: Returns the next answer of this thread. A Python function would be left by the exception of a signal before
+#: its first line, so this is a chain of functions in C down to the generator.
+_poll = map(methodcaller("__next__"), map(attrgetter("answers"), repeat(_Pollers()))).__next__
+
+
+def _require(condition: Any, message: str, operator: str | None = None) -> None:
     """Raise an error unless a condition, a truth value or a tensor of one, of an operator holds."""
     holds = condition if isinstance(condition, bool | int) else plain_array(condition).item()
     if holds:
@@ -89,4 +187,7 @@ def _required(condition: Any, message: str, operator: str | None = None) -> None
 tvm_ffi.register_error("nnmagic.CheckError", CheckError)
 tvm_ffi.register_global_func(SHAPES_FIT, _shapes_fit, override=True)
 tvm_ffi.register_global_func(INDEX_IN_RANGE, _index_in_range, override=True)
-tvm_ffi.register_global_func(REQUIRED, _required, override=True)
+tvm_ffi.register_global_func(REQUIRED, _require, override=True)
+tvm_ffi.register_global_func(ASSERTED, _check_assertion, override=True)
+tvm_ffi.register_global_func(SHAPES_FIT_NATIVE, _shapes_fit_native, override=True)
+tvm_ffi.register_global_func(POLL, _poll, override=True)

@@ -37,10 +37,10 @@ def ensure() -> None:
 
 
 def _libraries() -> Path:
-    found = importlib.util.find_spec("tvm")
-    if found is None or found.origin is None:
+    spec = importlib.util.find_spec("tvm")
+    if spec is None or spec.origin is None:
         raise RuntimeError("TVM is not installed: pip install apache-tvm")
-    return Path(found.origin).parent / "lib"
+    return Path(spec.origin).parent / "lib"
 
 
 def has_compiler() -> bool:
@@ -51,8 +51,8 @@ def has_compiler() -> bool:
 def global_function(name: str) -> Callable[..., Any]:
     """Return a function of TVM's runtime."""
     ensure()
-    found: Callable[..., Any] = tvm_ffi.get_global_func(name)
-    return found
+    function: Callable[..., Any] = tvm_ffi.get_global_func(name)
+    return function
 
 
 class _Linker:

@@ -44,13 +44,13 @@ def _is_known() -> bool:
     if ctypes.c_int64.from_address(id(1.5) + 8 * TYPE).value != id(float):  # a free-threaded Python
         return False
     for array in (np.zeros((2, 3), np.float32), np.zeros((4, 5, 6), np.int64)[::2].T, np.zeros((), np.bool_)):
-        found = (ctypes.c_int64 * WORDS).from_address(id(array))
+        words = (ctypes.c_int64 * WORDS).from_address(id(array))
         wanted = description(array)
-        dims = (ctypes.c_int64 * array.ndim).from_address(found[DIMS]) if array.ndim else ()
-        exact = all(found[place] == wanted[place] for place in (TYPE, DATA, DESCR))
-        if not exact or found[RANK] & LOW != array.ndim or tuple(dims) != array.shape:
+        dims = (ctypes.c_int64 * array.ndim).from_address(words[DIMS]) if array.ndim else ()
+        exact = all(words[index] == wanted[index] for index in (TYPE, DATA, DESCR))
+        if not exact or words[RANK] & LOW != array.ndim or tuple(dims) != array.shape:
             return False
-        if (found[FLAGS] & READABLE == READABLE) != bool(wanted[FLAGS]):
+        if (words[FLAGS] & READABLE == READABLE) != bool(wanted[FLAGS]):
             return False
     return True
 

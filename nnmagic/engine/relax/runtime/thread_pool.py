@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from queue import SimpleQueue
@@ -48,6 +49,23 @@ def run_on_pool(
 
 
 _Job = tuple[Callable[..., Any], tuple[Any, ...], "Future[Any]"]
+
+
+class _Running(threading.local):
+    """What this thread runs for another one."""
+
+    future: Future[Any] | None = None
+
+
+_running = _Running()
+
+#: What is to end soon, because whoever waits for it was interrupted.
+_stopping: weakref.WeakSet[Future[Any]] = weakref.WeakSet()
+
+
+def is_stopping() -> bool:
+    """Return whether this thread is to end what it runs for another one."""
+    return _running.future is not None and _running.future in _stopping
 
 
 class _Pools:
@@ -90,15 +108,20 @@ class _Pools:
 
 def run_into(future: Future[Any], function: Callable[..., Any], *args: Any) -> None:
     """Call a function and set its result or exception on ``future``."""
+    _running.future = future
     try:
-        future.set_result(function(*args))
+        result = function(*args)
     except BaseException as error:  # noqa: BLE001 - it is raised again in the caller's thread
+        _running.future = None
         future.set_exception(error)
         del future, args  # breaks the cycle with the traceback
+    else:
+        _running.future = None
+        future.set_result(result)
 
 
 def wait_uninterrupted(future: Future[Any]) -> Any:
-    """Return the result of ``future``; an interrupt meanwhile is raised after the end."""
+    """Return the result of ``future``; an interrupt meanwhile is raised after the end, which it hastens."""
     interrupt: BaseException | None = None
     while True:
         try:
@@ -106,15 +129,23 @@ def wait_uninterrupted(future: Future[Any]) -> Any:
             break
         except BaseException as error:  # noqa: BLE001 - raised below
             interrupt = error
+            _stopping.add(future)
     if interrupt is not None:
         raise interrupt
     return future.result()
 
 
-def start_deep(target: Callable[..., Any], *args: Any) -> threading.Thread:
+def on_deep_stack(run: Callable[..., Any], *args: Any) -> Any:
+    """Call ``run(*args)`` on a thread with a C stack for deep recursion, and wait for its end."""
+    future: Future[Any] = Future()
+    start_deep(run_into, future, run, *args)
+    return wait_uninterrupted(future)
+
+
+def start_deep(target: Callable[..., Any], *args: Any, stack_bytes: int = DEEP_STACK) -> threading.Thread:
     """Start a thread with a C stack for deep recursion."""
     with _STACK_SIZE:
-        before = threading.stack_size(DEEP_STACK)
+        before = threading.stack_size(stack_bytes)
         try:
             thread = threading.Thread(target=target, args=args, name="nnmagic", daemon=True)
             thread.start()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -17,9 +17,11 @@ from nnmagic.engine.relax.artifact import Artifact
 from nnmagic.engine.relax.runtime import callbacks
 from nnmagic.engine.relax.runtime.loader import VmProgram
 from nnmagic.engine.relax.runtime.tensors import as_tensor, bfloat16_array, plain_array
-from nnmagic.engine.relax.runtime.thread_pool import run_into, run_on_pool, start_deep
+from nnmagic.engine.relax.runtime.thread_pool import on_deep_stack, run_on_pool
 from nnmagic.relay.expr import Function
 from nnmagic.relay.types import NUMPY_DTYPES, TensorType
+
+_Machine = TypeVar("_Machine")
 
 #: The name of the entry function in the Relax module.
 ENTRY = "main"
@@ -50,7 +52,42 @@ class _Leaf:
     direct: bool
 
 
-class VmExecutable:
+class MachineExecutable(ABC, Generic[_Machine]):
+    """An executable on TVM's virtual machines.
+
+    A virtual machine is not thread-safe: a call takes one that is idle, or starts another.
+    """
+
+    def __init__(self, artifact: Artifact, compiled: Callable[[], CompiledProgram]) -> None:
+        """Load the machine code; ``compiled`` returns the stages, compiling if it must."""
+        self.artifact = artifact
+        self.compiled = compiled
+        self._program = VmProgram(artifact.bytecode, artifact.code)
+        self._parallel = bool(artifact.facts["parallel"])
+        self._idle: list[_Machine] = []
+
+    @abstractmethod
+    def __call__(self, arrays: Sequence[Any]) -> Any:
+        """Return the result for these arguments."""
+
+    @abstractmethod
+    def _start(self, instrument: Callable[..., Any] | None = None) -> _Machine:
+        """Return what a call runs of a new virtual machine."""
+
+    def run_instrumented(self, arrays: Sequence[Any], instrument: Callable[..., Any]) -> Any:
+        """Call it with ``instrument`` called before and after each instruction of the virtual machine."""
+        idle, self._idle = self._idle, [self._start(instrument)]
+        try:
+            return self(arrays)
+        finally:
+            self._idle = idle
+
+    def stage(self, name: str) -> str:
+        """Return the text of a stage: ``relax``, ``tir``, ``llvm`` or ``asm``. Raises KeyError for others."""
+        return self.compiled().stage(name)
+
+
+class VmExecutable(MachineExecutable[Callable[..., Any]]):
     """A program of TVM's virtual machine.
 
     A call takes one array (or tuple of arrays) per parameter and returns new arrays, which never share memory
@@ -59,13 +96,21 @@ class VmExecutable:
     """
 
     def __init__(
-        self, name: str, function: Function, artifact: Artifact, compiled: Callable[[], CompiledProgram]
+        self,
+        name: str,
+        function: Function,
+        artifact: Artifact,
+        compiled: Callable[[], CompiledProgram],
+        assertions: Sequence[str] = (),
     ) -> None:
-        """Load the machine code; ``compiled`` returns the stages, compiling if it must."""
+        """Load the machine code.
+
+        ``compiled`` returns the stages, compiling if it must; ``assertions`` are the texts of the function's
+        assertions, by number.
+        """
+        self._assertions = assertions
+        super().__init__(artifact, compiled)
         self._name = name
-        self.artifact = artifact
-        self.compiled = compiled
-        self._program = VmProgram(artifact.bytecode, artifact.code)
         types = [(var, type_of(var)) for var in function.params]
         self._leaves = [
             _leaf(name, leaf)
@@ -78,10 +123,7 @@ class VmExecutable:
         results = leaves(self._result, function.span)
         self._readers = [bfloat16_array if leaf.dtype == "bfloat16" else plain_array for leaf in results]
         self._deep = bool(artifact.facts["deep"])
-        self._parallel = bool(artifact.facts["parallel"])
         self._single = isinstance(self._result, TensorType)
-        # The virtual machine is not thread-safe: a call takes one that is idle, or starts another.
-        self._idle: list[Callable[..., Any]] = []
 
     def __call__(self, arrays: Sequence[Any]) -> Any:
         """Return the results for these arguments: an array, or (nested) tuples of arrays."""
@@ -99,37 +141,18 @@ class VmExecutable:
         try:
             result = run(*tensors)
         except (RuntimeError, AssertionError, ValueError) as error:  # a machine that raised is not used again
-            raise reason_of(error, self._name) from error
+            raise reason_of(error, self._name, self._assertions) from error
         self._idle.append(run)
         if self._single:
             return self._readers[0](result)
         tensors = [result] if len(self._readers) == 1 else result
         return rebuild(self._result, (read(one) for read, one in zip(self._readers, tensors, strict=True)))
 
-    def run_instrumented(self, arrays: Sequence[Any], instrument: Callable[..., Any]) -> Any:
-        """Call it with ``instrument`` called before and after each instruction of the virtual machine."""
-        idle, self._idle = self._idle, [self._start(instrument)]
-        try:
-            return self(arrays)
-        finally:
-            self._idle = idle
-
     def _start(self, instrument: Callable[..., Any] | None = None) -> Callable[..., Any]:
         run: Callable[..., Any] = self._program.start(instrument)[ENTRY]
         if self._parallel:
             return run_on_pool(run, deep=self._deep)
         return partial(on_deep_stack, run) if self._deep else run
-
-    def stage(self, name: str) -> str:
-        """Return the text of a stage: ``relax``, ``tir``, ``llvm`` or ``asm``. Raises KeyError for others."""
-        return self.compiled().stage(name)
-
-
-def on_deep_stack(run: Callable[..., Any], *args: Any) -> Any:
-    """Call ``run(*args)`` on a thread whose C stack holds ``MAX_CALL_DEPTH`` calls of the virtual machine."""
-    future: Future[Any] = Future()
-    start_deep(run_into, future, run, *args)
-    return future.result()
 
 
 def _leaf(name: str, type_: TensorType) -> _Leaf:
@@ -144,10 +167,10 @@ def _tensor(value: Any, leaf: _Leaf) -> Any:
     return as_tensor(array)
 
 
-def reason_of(error: Exception, function: str) -> Exception:
+def reason_of(error: Exception, function: str, assertions: Sequence[str] = ()) -> Exception:
     """Return what TVM's machine raised as the built-in exception of the call."""
     if isinstance(error, callbacks.CheckError):
-        return error.to_builtin()
+        return error.to_builtin(assertions)
     reason = last_line(error)
     if "bad_alloc" in reason or "out of memory" in reason.lower():
         return MemoryError(f"@{function}: a tensor of this call needs more memory than there is")

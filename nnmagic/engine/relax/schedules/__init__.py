@@ -17,13 +17,19 @@ from nnmagic.engine.relax.schedules.machine_model import CpuModel, cpu_model
 from nnmagic.engine.relax.schedules.matmul import schedule as _matmul  # noqa: F401
 from nnmagic.engine.relax.schedules.reduction import schedule as _reduction  # noqa: F401
 from nnmagic.engine.relax.schedules.registry import SCHEDULES, kind_of
+from nnmagic.engine.relax.tir.empty_reductions import initialize_reductions
 from nnmagic.engine.relax.tir.guarded_loads import guard_loads
 
 
 def apply_schedule(function: tirx.PrimFunc, machine: CpuModel) -> tirx.PrimFunc:
     """Return the kernel with loops for the machine; itself where no schedule supports its kind."""
-    schedule = SCHEDULES.get(kind_of(function))
-    return function if schedule is None else schedule(guard_loads(function), machine)
+    kind = kind_of(function)
+    schedule = SCHEDULES.get(kind)
+    if schedule is None:
+        return initialize_reductions(function)
+    if kind == "reduction":  # its schedule initializes reductions of no elements
+        return initialize_reductions(schedule(guard_loads(function), machine))
+    return schedule(guard_loads(initialize_reductions(function)), machine)
 
 
 __all__ = ["SCHEDULES", "CpuModel", "apply_schedule", "cpu_model", "kind_of"]

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tvm import tirx
+from tvm_ffi import structural_equal
 
 from nnmagic.engine.relax.schedules.kernel_analysis import (
     BlockStage,
@@ -21,6 +22,7 @@ from nnmagic.engine.relax.schedules.kernel_analysis import (
 from nnmagic.engine.relax.schedules.registry import KIND
 from nnmagic.engine.relax.tir.builders import (
     as_expr,
+    as_index,
     collect_loads,
     dtype_of,
     local_array,
@@ -54,9 +56,9 @@ class FusedKernel:
         loads = collect_loads(self.main.value)
         return list(dict.fromkeys(load.source for load in loads if not load.source.same_as(self.main.buffer)))
 
-    def sizes(self, stage: Stage) -> list[int]:
-        """Return the extents of a stage's axes."""
-        return [int(self.extents[axis]) for axis in stage.axes]
+    def sizes(self, stage: Stage) -> list[Extent]:
+        """Return the extents of a stage's axes; the first may be dynamic."""
+        return [as_index(self.extents[axis]) for axis in stage.axes]
 
 
 def analyze_fused(function: tirx.PrimFunc, kind: str) -> FusedKernel | None:
@@ -76,15 +78,14 @@ def analyze_fused(function: tirx.PrimFunc, kind: str) -> FusedKernel | None:
     for stage in kernel.stages:
         if stage is main:
             continue
-        if not _is_static_elementwise(kernel, stage):
+        if not _is_elementwise(kernel, stage):
             return None
         loads = collect_loads(stage.value)
         later = [load for load in loads if load.source.same_as(main.buffer) or load.source in after]
         if not later:
             before.append(stage)
             continue
-        shape = [static_int(extent) for extent in kernel.shape(stage)]
-        if shape != [static_int(dim) for dim in main.buffer.ty.shape]:
+        if not structural_equal(kernel.shape(stage), list(main.buffer.ty.shape)):
             return None
         if not all(_are_element(kernel, load.indices, stage.axes) for load in later):
             return None
@@ -96,17 +97,21 @@ def analyze_fused(function: tirx.PrimFunc, kind: str) -> FusedKernel | None:
     return fused if len(results) == 1 and results[0].same_as(fused.result) else None
 
 
-def read_elementwise_stage(function: tirx.PrimFunc) -> tuple[Stage, list[int]] | None:
-    """Read a kernel of one element-wise stage: the stage and its shape; return None for another kernel."""
+def read_elementwise_stage(function: tirx.PrimFunc) -> tuple[Stage, list[Extent]] | None:
+    """Read a kernel of one element-wise stage: the stage and its shape, whose first dimension may be dynamic.
+
+    Return None for another kernel.
+    """
     kernel = read_kernel(function)
-    if kernel is None or len(kernel.stages) != 1 or not _is_static_elementwise(kernel, kernel.stages[0]):
+    if kernel is None or len(kernel.stages) != 1 or not _is_elementwise(kernel, kernel.stages[0]):
         return None
     (stage,) = kernel.stages
-    return stage, [int(extent) for extent in kernel.shape(stage)]
+    return stage, [as_index(extent) for extent in kernel.shape(stage)]
 
 
-def _is_static_elementwise(kernel: KernelStages, stage: Stage) -> bool:
-    static = all(isinstance(extent, tirx.IntImm) for extent in kernel.shape(stage))
+def _is_elementwise(kernel: KernelStages, stage: Stage) -> bool:
+    """Return whether a stage computes each element by itself, and all dimensions but the first are static."""
+    static = all(isinstance(extent, tirx.IntImm) for extent in kernel.shape(stage)[1:])
     return static and stage.is_elementwise and _are_element(kernel, stage.indices, stage.axes)
 
 
@@ -127,7 +132,7 @@ def statements_before(fused: FusedKernel, *, parallel: bool) -> list[Stmt]:
         sizes = fused.sizes(stage)
         innermost = len(sizes) - 1
         vectorize = len(sizes) > 1 and sizes[innermost] in _VECTOR_LENGTHS
-        outermost = next((number for number, size in enumerate(sizes) if size > 1), None)
+        outermost = next((number for number, size in enumerate(sizes) if size != 1), None)
         for number in reversed(range(len(sizes))):
             kind = _Kind.VECTORIZED if vectorize and number == innermost else _Kind.SERIAL
             if parallel and number == outermost and number != innermost:

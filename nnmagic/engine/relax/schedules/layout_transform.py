@@ -12,11 +12,13 @@ import tvm
 from tvm import tirx
 
 from nnmagic.engine.relax.schedules.fusion_analysis import read_elementwise_stage, with_statements
-from nnmagic.engine.relax.schedules.kernel_analysis import Stage
+from nnmagic.engine.relax.schedules.kernel_analysis import Stage, substitute
 from nnmagic.engine.relax.schedules.machine_model import CpuModel, Work
 from nnmagic.engine.relax.schedules.registry import SCHEDULES
+from nnmagic.engine.relax.schedules.thread_choice import choose_threads
 from nnmagic.engine.relax.tir.builders import (
     as_expr,
+    as_index,
     collect_loads,
     dtype_of,
     indices_are_axes,
@@ -25,29 +27,33 @@ from nnmagic.engine.relax.tir.builders import (
     parallel_loop,
     ramp,
     sequence,
-    shape_of,
 )
-from nnmagic.engine.relax.tir.types import Buffer, Call, Index, PrimExpr, Stmt
+from nnmagic.engine.relax.tir.types import Buffer, Call, Extent, Index, PrimExpr, Stmt
 from nnmagic.engine.relax.tir.visitors import visit
 
 _Kind = tirx.ForKind
 
 
 def _fill_vectors(
-    function: tirx.PrimFunc, stage: Stage, sizes: Sequence[int], machine: CpuModel
+    function: tirx.PrimFunc, stage: Stage, sizes: Sequence[Extent], machine: CpuModel
 ) -> tirx.PrimFunc:
     """Fill the last axis of the result, a vector, by loads from wherever its elements are."""
-    threads = machine.uses_threads(Work.MOVED_ELEMENTS, math.prod(sizes))
     calls: list[Call] = []
     visit(stage.value, [(tvm.ir.Call, calls.append)])
-    body: Stmt = tirx.BufferStore(stage.buffer, stage.value, list(stage.axes))
-    outermost = next((number for number, size in enumerate(sizes[:-1]) if size > 1), None)
-    for number in reversed(range(len(sizes))):
-        kind = _Kind.PARALLEL if threads and number == outermost else _Kind.SERIAL
-        if number == len(sizes) - 1 and not calls:  # a call guards a load: the vector would read all elements
-            kind = _Kind.VECTORIZED
-        body = tirx.For(stage.axes[number], as_expr(0), as_expr(sizes[number]), kind, body)
-    return with_statements(function, [body])
+    outermost = next((number for number, size in enumerate(sizes[:-1]) if size != 1), None)
+
+    def fill(threads: bool) -> Stmt:
+        axes = [tirx.Var(axis.name, dtype_of(axis)) for axis in stage.axes]
+        value = substitute(stage.value, dict(zip(stage.axes, axes, strict=True)))
+        body: Stmt = tirx.BufferStore(stage.buffer, value, axes)
+        for number in reversed(range(len(sizes))):
+            kind = _Kind.PARALLEL if threads and number == outermost else _Kind.SERIAL
+            if number == len(sizes) - 1 and not calls:  # a call guards a load: the vector would read all
+                kind = _Kind.VECTORIZED
+            body = tirx.For(axes[number], as_expr(0), as_expr(sizes[number]), kind, body)
+        return body
+
+    return with_statements(function, [choose_threads(machine, Work.MOVED_ELEMENTS, sizes, fill)])
 
 
 def _schedule_to_blocks(function: tirx.PrimFunc, machine: CpuModel) -> tirx.PrimFunc:
@@ -59,7 +65,7 @@ def _schedule_to_blocks(function: tirx.PrimFunc, machine: CpuModel) -> tirx.Prim
     (load,) = collect_loads(stage.value)
     source = load.source
     batch, blocks, *image, lanes = sizes
-    _, channels, *source_image = shape_of(source)
+    _, channels, *source_image = map(as_index, source.ty.shape)
     size = math.prod(image)
     same_image = source_image == image and indices_are_axes(load.indices[2:], stage.axes[2:-1])
     if not same_image or channels % lanes or size < lanes:
@@ -84,10 +90,13 @@ def _schedule_to_blocks(function: tirx.PrimFunc, machine: CpuModel) -> tirx.Prim
         squares = -(-size // lanes)
         return loop("square", squares, lambda square: transpose_square(tirx.min(square * lanes, last)))
 
-    threads = machine.uses_threads(Work.MOVED_ELEMENTS, batch * channels * size)
-    return with_statements(
-        function, [parallel_loop("block", batch * blocks, transpose_block, wanted=threads)]
+    body = choose_threads(
+        machine,
+        Work.MOVED_ELEMENTS,
+        (batch, channels * size),
+        lambda threads: parallel_loop("block", as_index(batch * blocks), transpose_block, wanted=threads),
     )
+    return with_statements(function, [body])
 
 
 def _schedule_from_blocks(function: tirx.PrimFunc, machine: CpuModel) -> tirx.PrimFunc:
@@ -98,8 +107,8 @@ def _schedule_from_blocks(function: tirx.PrimFunc, machine: CpuModel) -> tirx.Pr
     stage, (batch, channels, *image) = kernel
     (load,) = collect_loads(stage.value)
     source = load.source
-    blocks, lanes = shape_of(source)[1], shape_of(source)[-1]
-    if list(shape_of(source)[2:-1]) != image or not indices_are_axes(load.indices[2:-1], stage.axes[2:]):
+    blocks, *source_image, lanes = map(int, source.ty.shape[1:])
+    if source_image != image or not indices_are_axes(load.indices[2:-1], stage.axes[2:]):
         return function  # the channels are not the first axis, or the images are transposed
     size = math.prod(image)
     zeros = [as_expr(0)] * (len(image) - 1)
@@ -135,10 +144,13 @@ def _schedule_from_blocks(function: tirx.PrimFunc, machine: CpuModel) -> tirx.Pr
         squares = [loop("square", size // lanes, transpose_square)] if size >= lanes else []
         return sequence([*squares, *([loop("w", rest, copy_rest)] if rest else [])])
 
-    threads = machine.uses_threads(Work.MOVED_ELEMENTS, batch * channels * size)
-    return with_statements(
-        function, [parallel_loop("block", batch * blocks, transpose_block, wanted=threads)]
+    body = choose_threads(
+        machine,
+        Work.MOVED_ELEMENTS,
+        (batch, channels * size),
+        lambda threads: parallel_loop("block", as_index(batch * blocks), transpose_block, wanted=threads),
     )
+    return with_statements(function, [body])
 
 
 def transpose(rows: Sequence[PrimExpr], dtype: str, store: Callable[[int, PrimExpr], Stmt]) -> Stmt:

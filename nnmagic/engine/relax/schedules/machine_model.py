@@ -9,6 +9,9 @@ from functools import cache
 import tvm
 from tvm.target import codegen
 
+from nnmagic.engine.relax.tir.builders import as_expr, static_int
+from nnmagic.engine.relax.tir.types import Index, PrimExpr
+
 
 class Work(Enum):
     """Units in which the families count the work of a kernel.
@@ -58,6 +61,13 @@ class CpuModel:
     def uses_threads(self, unit: Work, amount: float) -> bool:
         """Return whether a kernel with so much work should use the thread pool."""
         return self.parallel and worth_threads(unit, amount)
+
+    def threads_condition(self, unit: Work, amount: Index) -> bool | PrimExpr:
+        """Return ``uses_threads`` of an amount that may be dynamic: then a condition at run time."""
+        number = static_int(amount)
+        if number is not None or not self.parallel:
+            return self.uses_threads(unit, number or 0)
+        return amount >= as_expr(unit.value)
 
 
 @cache

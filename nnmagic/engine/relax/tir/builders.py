@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import tvm
-from tvm import tirx
+import tvm_ffi
+from tvm import sym, tirx
 
 from nnmagic.engine.relax.tir.types import Buffer, Call, Extent, Index, Load, Node, PrimExpr, Stmt, Var
 from nnmagic.engine.relax.tir.visitors import visit
@@ -42,20 +43,40 @@ def shape_of(buffer: Buffer) -> tuple[int, ...]:
     return tuple(int(dim) for dim in buffer.ty.shape)
 
 
-def round_up_div(value: Index, step: int) -> Index:
+def round_up_div(value: Index, step: Index) -> Index:
     """Return how many steps cover the value."""
-    number = static_int(value)
-    return (
-        -(-number // step)
-        if number is not None
-        else tirx.floordiv(value + (step - 1), tirx.const(step, "int64"))
-    )
+    number, size = static_int(value), static_int(step)
+    if number is not None and size is not None:
+        return -(-number // size)
+    return tirx.floordiv(as_expr(value) + (step - 1), as_expr(step))
 
 
 def minimum(left: Index, right: Index) -> Index:
     """Return the smaller of two indices."""
     a, b = static_int(left), static_int(right)
     return min(a, b) if a is not None and b is not None else tirx.min(as_expr(left), as_expr(right))
+
+
+def maximum(left: Index, right: Index) -> Index:
+    """Return the larger of two indices."""
+    a, b = static_int(left), static_int(right)
+    return max(a, b) if a is not None and b is not None else tirx.max(as_expr(left), as_expr(right))
+
+
+def product(extents: Iterable[Extent]) -> Extent:
+    """Return the product of extents: an ``int`` where all are static."""
+    result: Extent = 1
+    for extent in extents:
+        result = result * as_index(extent)
+    return result
+
+
+def are_equal(left: Extent, right: Extent) -> bool:
+    """Return whether two extents are provably equal for all sizes."""
+    a, b = static_int(left), static_int(right)
+    if a is not None or b is not None:
+        return a == b
+    return bool(tvm_ffi.structural_equal(left, right) or sym.Analyzer().can_prove_equal(left, right))
 
 
 def item_bytes(dtype: str) -> int:
@@ -151,9 +172,8 @@ def vector_type(dtype: str, lanes: int) -> str:
 
 def flat_view(buffer: Buffer) -> tuple[Buffer, Stmt]:
     """Return a view of a compact buffer as one dimension, and the statement that declares it."""
-    size: Extent = 1
-    for dim in buffer.ty.shape:
-        size = size * as_index(dim)
     dtype = dtype_of(buffer)
-    view = tirx.decl_buffer((size,), dtype, f"{buffer.name}_flat", data_alignment=item_bytes(dtype))
+    view = tirx.decl_buffer(
+        (product(buffer.ty.shape),), dtype, f"{buffer.name}_flat", data_alignment=item_bytes(dtype)
+    )
     return view, tirx.DeclBuffer(view, data=buffer.data)

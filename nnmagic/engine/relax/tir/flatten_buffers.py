@@ -5,13 +5,12 @@ TVM simplifies every index anew; a kernel whose tiles are unrolled has hundreds 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import tvm
 from tvm import tirx
 
-from nnmagic.engine.relax.tir.builders import dtype_of, static_int
+from nnmagic.engine.relax.tir.builders import as_index, dtype_of, product
 from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, Load, Node, PrimExpr, Stmt, Var
 from nnmagic.engine.relax.tir.visitors import rewrite, visit
 
@@ -23,11 +22,11 @@ def flatten_buffers(function: tirx.PrimFunc) -> tirx.PrimFunc | None:
     unsupported: list[Node] = []
 
     def flatten(buffer: Buffer) -> Buffer | None:
-        shape, dtype = [static_int(dim) for dim in buffer.ty.shape], dtype_of(buffer)
-        if None in shape or dtype == "bool" or list(buffer.ty.strides or ()):
+        dtype = dtype_of(buffer)
+        if dtype == "bool" or list(buffer.ty.strides or ()):
             unsupported.append(buffer)
             return None
-        size = math.prod(dim for dim in shape if dim is not None)
+        size = product(buffer.ty.shape)
         scope, alignment = buffer.ty.storage_scope, buffer.ty.data_alignment
         flat = tirx.decl_buffer((size,), dtype, buffer.name, scope=scope, data_alignment=alignment)
         flat_buffers[buffer] = flat
@@ -75,7 +74,8 @@ def _is_buffer_data(pointer: Node) -> bool:
 
 def _flat_index(shape: Sequence[Extent], indices: Sequence[Index]) -> Index | None:
     """Return the index in the flat buffer; None where several indices are vectors, or one is no ramp."""
-    stride, offset, vector = 1, tirx.const(0, "int64"), None
+    stride: Extent = 1
+    offset, vector = tirx.const(0, "int64"), None
     for dim, index in zip(reversed(list(shape)), reversed(list(indices)), strict=True):
         if isinstance(index, tirx.Ramp):
             if vector is not None:
@@ -85,5 +85,5 @@ def _flat_index(shape: Sequence[Extent], indices: Sequence[Index]) -> Index | No
         elif int(index.ty.dtype.lanes) != 1:
             return None
         offset = offset + index * stride
-        stride *= int(dim.value)
+        stride = stride * as_index(dim)
     return offset if vector is None else tirx.Ramp(offset, *vector)

@@ -14,10 +14,10 @@ from nnmagic.tinynn.builtins.argument_checks import (
     flag,
     float_function,
     formula,
-    known_int,
-    known_number,
     one_axis,
     require_float,
+    static_int,
+    static_number,
     static_size,
 )
 from nnmagic.tinynn.builtins.numpy.mathematics import expm1, log1p
@@ -69,7 +69,7 @@ def _gelu(call: Arguments) -> Value:
 
 
 def _leaky_relu(call: Arguments) -> Value:
-    return _floats(call).op("nn.leaky_relu", alpha=float(known_number(call, "negative_slope", 0.01))).value
+    return _floats(call).op("nn.leaky_relu", alpha=float(static_number(call, "negative_slope", 0.01))).value
 
 
 def _prelu(call: Arguments) -> Value:
@@ -101,11 +101,11 @@ def _selu(x: Formula) -> Formula:
 
 
 def _elu_of(call: Arguments) -> Value:
-    return _elu(_floats(call), float(known_number(call, "alpha", 1.0))).value
+    return _elu(_floats(call), float(static_number(call, "alpha", 1.0))).value
 
 
 def _celu_of(call: Arguments) -> Value:
-    alpha = float(known_number(call, "alpha", 1.0))
+    alpha = float(static_number(call, "alpha", 1.0))
     if alpha == 0:
         raise RefusalError("celu: `alpha` cannot be 0", call.given["alpha"].span)
     return _elu(_floats(call), alpha, 1 / alpha).value
@@ -121,29 +121,29 @@ def _mish(x: Formula) -> Formula:
 
 
 def _hardsigmoid(x: Formula) -> Formula:
-    return _limited(x / 6 + 0.5, 0, 1)
+    return _clip(x / 6 + 0.5, 0, 1)
 
 
-def _limited(x: Formula, low: float, high: float) -> Formula:
+def _clip(x: Formula, low: float, high: float) -> Formula:
     return x.op("clip", a_min=float(low), a_max=float(high))
 
 
 def _hardswish(x: Formula) -> Formula:
-    return x * _limited(x + 3, 0, 6) / 6
+    return x * _clip(x + 3, 0, 6) / 6
 
 
 def _hardtanh(call: Arguments) -> Value:
-    low, high = known_number(call, "min_val", -1.0), known_number(call, "max_val", 1.0)
-    return _limited(formula(call, "x"), float(low), float(high)).value
+    low, high = static_number(call, "min_val", -1.0), static_number(call, "max_val", 1.0)
+    return _clip(formula(call, "x"), float(low), float(high)).value
 
 
 def _relu6(call: Arguments) -> Value:
-    return _limited(formula(call, "x"), 0, 6).value
+    return _clip(formula(call, "x"), 0, 6).value
 
 
 def _softplus_of(call: Arguments) -> Value:
     x = _floats(call)
-    beta, threshold = float(known_number(call, "beta", 1.0)), float(known_number(call, "threshold", 20.0))
+    beta, threshold = float(static_number(call, "beta", 1.0)), float(static_number(call, "threshold", 20.0))
     scaled = x if beta == 1 else x * beta
     soft = softplus(scaled) if beta == 1 else softplus(scaled) / beta
     return (scaled > threshold).choose(x, soft).value
@@ -159,7 +159,7 @@ def _tanhshrink(x: Formula) -> Formula:
 
 def _shrink(soft: bool) -> Callable[[Arguments], Value]:
     def apply_to(call: Arguments) -> Value:
-        x, bound = _floats(call), float(known_number(call, "lambd", 0.5))
+        x, bound = _floats(call), float(static_number(call, "lambd", 0.5))
         high, low = (x - bound, x + bound) if soft else (x, x)
         return (x > bound).choose(high, (x < -bound).choose(low, x.like(0))).value
 
@@ -168,7 +168,7 @@ def _shrink(soft: bool) -> Callable[[Arguments], Value]:
 
 def _threshold(call: Arguments) -> Value:
     x = formula(call, "x")
-    return (x > known_number(call, "threshold", 0)).choose(x, known_number(call, "value", 0)).value
+    return (x > static_number(call, "threshold", 0)).choose(x, static_number(call, "value", 0)).value
 
 
 def logsigmoid(x: Formula) -> Formula:
@@ -180,7 +180,7 @@ def _softmax(operator: str, sign: int = 1) -> Callable[[Arguments], Value]:
     def apply_to(call: Arguments) -> Value:
         x = _floats(call)
         one_axis(call, "axis", x.rank, -1)
-        return (x if sign > 0 else -x).op(operator, axis=known_int(call, "axis", -1)).value
+        return (x if sign > 0 else -x).op(operator, axis=static_int(call, "axis", -1)).value
 
     return apply_to
 
@@ -225,7 +225,7 @@ def _dropout(call: Arguments) -> Value:
     if flag(call, "training"):
         hint = "leave it out: a compiled function infers, and drops nothing"
         raise RefusalError("dropout: there is no training", call.given["training"].span, hint=hint)
-    share = known_number(call, "p", 0.5)
+    share = static_number(call, "p", 0.5)
     if not 0 <= share <= 1:
         raise RefusalError(f"dropout: `p` must be from 0 to 1, not {share!r}", call.given["p"].span)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from nnmagic.relay.signatures import dtype_short_name, format_shape
-from nnmagic.tinynn.builtins.argument_checks import flag, formula, known_number, require_float, static_size
+from nnmagic.tinynn.builtins.argument_checks import flag, formula, require_float, static_number, static_size
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.operators.matmul import matrix_product
@@ -22,10 +22,10 @@ def _attention(call: Arguments) -> Value:
                 f"{call.name}: `{name}` must be of rank 2 or more, not of shape {format_shape(operand.shape)}"
             )
             raise RefusalError(message, call.given[name].span)
-    if known_number(call, "dropout_p", 0.0) != 0:
+    if static_number(call, "dropout_p", 0.0) != 0:
         raise RefusalError(f"{call.name}: there is no training, so no dropout", call.given["dropout_p"].span)
     width = static_size(call, query.shape[-1], call.given["query"].span, "the size of the last axis")
-    scale = float(known_number(call, "scale", 1 / math.sqrt(width) if width else 1.0))
+    scale = float(static_number(call, "scale", 1 / math.sqrt(width) if width else 1.0))
     flipped = key.transpose([*range(key.rank - 2), key.rank - 1, key.rank - 2])
     scores = _matrices(call, query, "query", flipped, "key") * scale
     if flag(call, "is_causal"):

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 from nnmagic.relay.ops import OPERATORS
-from nnmagic.tinynn.builtins.argument_checks import formula, known_int, static_size
+from nnmagic.tinynn.builtins.argument_checks import formula, static_int, static_size
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.calls.operator_arguments import call_with_arguments
@@ -70,13 +70,13 @@ def _same_padding(call: Arguments, rank: int, weight: Formula, layout: str) -> t
 
     Return 0 if the rank of the weight does not match its layout: the operator reports that.
     """
-    strides = per_axis(call.known("strides") if "strides" in call else 1, rank)
+    strides = per_axis(call.static("strides") if "strides" in call else 1, rank)
     if strides is None or any(stride != 1 for stride in strides):
         hint = "give the numbers, as in padding=1"
         raise RefusalError(
             f'{call.name}: padding="same" needs strides of 1', call.given["padding"].span, hint=hint
         )
-    dilation = per_axis(call.known("dilation") if "dilation" in call else 1, rank)
+    dilation = per_axis(call.static("dilation") if "dilation" in call else 1, rank)
     axes = re.findall(r"\d*[A-Za-z]", layout)
     windows = [dim for axis, dim in zip(axes, weight.shape, strict=False) if axis in "DHW"]
     if len(axes) != weight.rank or len(windows) != rank:
@@ -110,14 +110,14 @@ def _convolution(rank: int) -> Builtin:
 _TRANSPOSED_ATTRS = "strides padding output_padding groups dilation"
 
 
-def _transposed_convolution(rank: int) -> Builtin:
+def _convolution_transpose(rank: int) -> Builtin:
     name = f"nn.conv{rank}d_transpose"
 
     def apply_to(call: Arguments) -> Value:
         attrs = call.attrs(*_TRANSPOSED_ATTRS.split())
         weight = formula(call, "weight")
         if weight.rank == rank + 2:
-            groups = known_int(call, "groups", 1)
+            groups = static_int(call, "groups", 1)
             outputs = static_size(call, weight.shape[1], call.given["weight"].span) * groups
             attrs |= {"channels": outputs, "kernel_size": weight.shape[2:]}
         attrs["kernel_layout"] = "IO" + "DHW"[3 - rank :]
@@ -155,7 +155,7 @@ def _bilinear(call: Arguments) -> Value:
 
 CONVOLUTIONS = (
     *map(_convolution, (1, 2, 3)),
-    *map(_transposed_convolution, (1, 2, 3)),
+    *map(_convolution_transpose, (1, 2, 3)),
     Builtin(
         "linear",
         "data weight bias? * units? out_dtype?",

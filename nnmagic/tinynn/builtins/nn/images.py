@@ -8,8 +8,8 @@ from nnmagic.tinynn.builtins.argument_checks import (
     dtype_argument,
     flag,
     formula,
-    known_int,
     one_axis,
+    static_int,
     static_size,
 )
 from nnmagic.tinynn.builtins.nn.convolutions import operator_formula, relay_call
@@ -58,7 +58,7 @@ def _one_hot(call: Arguments) -> Value:
         )
         message = f"one_hot: `num_classes` must be an int, not {describe(size.value)}"
         raise RefusalError(message, size.span, hint=hint)
-    indices, count = index_formula(call, "indices"), known_int(call, "num_classes")
+    indices, count = index_formula(call, "indices"), static_int(call, "num_classes")
     if count < 1:
         raise RefusalError(f"one_hot: `num_classes` is {count}", call.given["num_classes"].span)
     axis = one_axis(call, "axis", indices.rank + 1, -1)
@@ -107,7 +107,7 @@ def _sizes(call: Arguments, data: Formula, rank: int) -> tuple[int, ...]:
     if ("size" in call) == ("scale_factor" in call):
         raise RefusalError(f"{call.name} takes `size` or `scale_factor`", call.span)
     name = "size" if "size" in call else "scale_factor"
-    given, span = call.known(name), call.given[name].span
+    given, span = call.static(name), call.given[name].span
     listed = given if isinstance(given, tuple) else (given,) * rank
     if len(listed) != rank or not all(isinstance(factor, int | float) for factor in listed):
         raise RefusalError(f"{call.name}: `{name}` must be a number, or {rank} of them", span)
@@ -128,7 +128,7 @@ def _sizes(call: Arguments, data: Formula, rank: int) -> tuple[int, ...]:
 
 def _pixel_shuffle(call: Arguments) -> Value:
     data = float_data(call, 3)
-    factor = known_int(call, "upscale_factor")
+    factor = static_int(call, "upscale_factor")
     batched = data if data.rank == 4 else data.expand(0)
     if batched.rank != 4:
         raise RefusalError("pixel_shuffle takes a tensor of rank 3 or 4", call.given["data"].span)
@@ -138,7 +138,7 @@ def _pixel_shuffle(call: Arguments) -> Value:
 
 def _pixel_unshuffle(call: Arguments) -> Value:
     data = float_data(call, 3)
-    factor = known_int(call, "downscale_factor")
+    factor = static_int(call, "downscale_factor")
     *batch, c, h, w = data.shape
     rows, columns = (static_size(call, dim, call.given["data"].span) for dim in (h, w))
     if factor < 1 or rows % factor or columns % factor:

@@ -9,12 +9,12 @@ from nnmagic.tinynn.builtins.argument_checks import (
     choice_argument,
     flag,
     formula,
-    known_int,
-    known_number,
     one_axis,
     pair,
     require_float,
     require_rank,
+    static_int,
+    static_number,
 )
 from nnmagic.tinynn.builtins.nn.activations import logsigmoid
 from nnmagic.tinynn.builtins.nn.convolutions import relay_call
@@ -73,22 +73,22 @@ def _absolute(_call: Arguments, gap: Formula) -> Formula:
     return gap.abs()
 
 
-def _bound(call: Arguments, name: str) -> float:
-    bound = float(known_number(call, name, 1.0))
+def _positive_number(call: Arguments, name: str) -> float:
+    bound = float(static_number(call, name, 1.0))
     if bound <= 0:
         raise RefusalError(f"{call.name}: `{name}` must be above 0", call.given[name].span)
     return bound
 
 
 def _smooth(call: Arguments, gap: Formula) -> Formula:
-    if known_number(call, "beta", 1.0) == 0:
+    if static_number(call, "beta", 1.0) == 0:
         return gap.abs()
-    size, beta = gap.abs(), _bound(call, "beta")
+    size, beta = gap.abs(), _positive_number(call, "beta")
     return (size < beta).choose(gap * gap * (0.5 / beta), size - 0.5 * beta)
 
 
 def _huber(call: Arguments, gap: Formula) -> Formula:
-    size, delta = gap.abs(), _bound(call, "delta")
+    size, delta = gap.abs(), _positive_number(call, "delta")
     return (size <= delta).choose(gap * gap * 0.5, (size - 0.5 * delta) * delta)
 
 
@@ -119,7 +119,7 @@ def _kl_div(call: Arguments) -> Value:
         losses = y.exp() * (y - x)
     else:
         losses = (y > 0).choose(y * ((y > 0).choose(y, 1).log() - x), 0)
-    if "reduction" in call and call.known("reduction") == "batchmean":
+    if "reduction" in call and call.static("reduction") == "batchmean":
         total = losses.reduce("sum")
         return (total * (1 / _rows(call, losses))).value
     return _reduce(call, losses)
@@ -158,7 +158,7 @@ def _likelihood(call: Arguments, logs: Formula) -> Value:
             hint="the targets lack the axis of the classes, axis 1",
         )
 
-    ignored = known_int(call, "ignore_index", -100)
+    ignored = static_int(call, "ignore_index", -100)
     wide = target.cast("int64")
     skipped = wide.equal(ignored)
     indices = skipped.choose(0, wide)
@@ -200,7 +200,7 @@ def _cross_entropy(call: Arguments) -> Value:
     axis = 0 if x.rank == 1 else 1
     if x.rank == 0:
         raise RefusalError("cross_entropy of a scalar", call.given["input"].span)
-    smoothing = float(known_number(call, "label_smoothing", 0.0))
+    smoothing = float(static_number(call, "label_smoothing", 0.0))
     logs = x.op("nn.log_softmax", axis=axis)
     target = formula(call, "target")
     if not target.is_float:
@@ -231,7 +231,7 @@ def _cosine_similarity(call: Arguments) -> Value:
     shape = common_shape(call, [one.shape, other.shape])
     one, other, rank = broadcast(one, shape), broadcast(other, shape), len(shape)
     axis = one_axis(call, "axis", rank, 1 if rank > 1 else 0)
-    epsilon = float(known_number(call, "eps", 1e-8))
+    epsilon = float(static_number(call, "eps", 1e-8))
     dot = (one * other).reduce("sum", (axis,))
 
     def length(x: Formula) -> Formula:

@@ -6,7 +6,14 @@ import math
 
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.signatures import format_shape
-from nnmagic.tinynn.builtins.argument_checks import axes, flag, formula, known_int, known_number, static_size
+from nnmagic.tinynn.builtins.argument_checks import (
+    axes,
+    flag,
+    formula,
+    static_int,
+    static_number,
+    static_size,
+)
 from nnmagic.tinynn.builtins.nn.convolutions import relay_call
 from nnmagic.tinynn.builtins.nn.operands import float_data
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
@@ -96,7 +103,7 @@ def _batch_norm(call: Arguments) -> Value:
         else:
             like = formula(call, "running_mean")
             parts[name] = like.op("ones_like" if number else "zeros_like")
-    epsilon = float(known_number(call, "eps", known_number(call, "epsilon", 1e-5)))
+    epsilon = float(static_number(call, "eps", static_number(call, "epsilon", 1e-5)))
     operands = [
         Operand(operand.value, call.span)
         for operand in (
@@ -145,7 +152,7 @@ def _standardize(data: Formula, along: tuple[int, ...], epsilon: float) -> Formu
 
 def _last_axes(call: Arguments, data: Formula) -> tuple[int, ...]:
     """Return the last axes; their sizes must equal ``normalized_shape``."""
-    given = call.known("normalized_shape")
+    given = call.static("normalized_shape")
     wanted = given if isinstance(given, tuple) else (given,)
     last = data.shape[data.rank - len(wanted) :] if len(wanted) <= data.rank else ()
     if (
@@ -159,7 +166,7 @@ def _last_axes(call: Arguments, data: Formula) -> tuple[int, ...]:
 
 
 def _epsilon(call: Arguments, default: float = 1e-5) -> float:
-    return float(known_number(call, "eps", known_number(call, "epsilon", default)))
+    return float(static_number(call, "eps", static_number(call, "epsilon", default)))
 
 
 def _layer_norm(call: Arguments) -> Value:
@@ -205,7 +212,7 @@ def _group_norm(call: Arguments) -> Value:
     data = float_data(call, 2)
     if "num_groups" not in call:
         raise RefusalError("group_norm: missing argument `num_groups`", call.span)
-    groups = known_int(call, "num_groups")
+    groups = static_int(call, "num_groups")
     channels = static_size(call, data.shape[1], call.given["data"].span, "the number of channels")
     if groups < 1 or channels % groups:
         message = f"group_norm: {channels} channels do not divide into {groups} groups"
@@ -235,7 +242,7 @@ def _normalize(call: Arguments) -> Value:
     """Compute x / max(norm, eps), as PyTorch does, with the norm of order p along an axis."""
     data = float_data(call, 1)
     along = axes(call, data.rank) if "axis" in call else (1,) if data.rank > 1 else (0,)
-    order, epsilon = float(known_number(call, "p", 2.0)), float(known_number(call, "eps", 1e-12))
+    order, epsilon = float(static_number(call, "p", 2.0)), float(static_number(call, "eps", 1e-12))
     if order == 2:
         length = (data * data).reduce("sum", along, keepdims=True).sqrt()
     elif order == 1:

@@ -22,7 +22,7 @@ def _pool(kind: str, rank: int) -> Builtin:
         attrs = call.attrs("strides", "padding", "dilation", "layout", "out_layout", "ceil_mode")
         attrs = {key: value for key, value in attrs.items() if value is not None}
         size = "kernel_size" if torch else "pool_size"
-        attrs["pool_size"] = call.known(size)
+        attrs["pool_size"] = call.static(size)
         if per_axis(attrs["pool_size"], rank) is None:
             wanted = "an int" if rank == 1 else f"an int, or {rank} of them"
             raise RefusalError(f"{call.name}: `{size}` must be {wanted}", call.given[size].span)

@@ -16,10 +16,10 @@ from nnmagic.tinynn.builtins.argument_checks import (
     dtype_of_operand,
     flag,
     formula,
-    known_int,
-    known_number,
-    known_or_none,
     shape_argument,
+    static_int,
+    static_number,
+    static_value_or_none,
     unify_dtypes,
 )
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
@@ -37,7 +37,7 @@ from nnmagic.tinynn.values.weak_types import is_weak
 def _array(call: Arguments) -> Value:
     """Convert nested lists of numbers or tensors, or a tensor."""
     operand, dtype = call.given["object"], dtype_argument(call)
-    known = known_or_none(operand.value)
+    known = static_value_or_none(operand.value)
     if isinstance(known, tuple):
         return constant_array(call, "object", dtype)
     if is_number(known) and dtype is not None:
@@ -120,7 +120,7 @@ def _full(call: Arguments) -> Value:
 
 
 def _fill_value(call: Arguments, operand: Operand, dtype: str | None) -> Formula:
-    known = known_or_none(operand.value)
+    known = static_value_or_none(operand.value)
     if dtype is not None and isinstance(known, bool | int | float):
         return Formula(_number(known, dtype, operand.span), call.span)
     value = as_formula(operand, call.span, f"{call.name}: `fill_value`")
@@ -167,7 +167,7 @@ def _arange(call: Arguments) -> Value:
     later = _dynamic_arange(call)
     if later is not None:
         return later
-    numbers = [call.known(name) for name in ("start", "stop", "step") if name in call]
+    numbers = [call.static(name) for name in ("start", "stop", "step") if name in call]
     for number in numbers:
         if isinstance(number, bool) or not is_number(number):
             raise RefusalError(
@@ -218,15 +218,15 @@ def _whole_number(size: Value, call: Arguments) -> Computed:
 _MAX_NUMBERS = 10_000_000
 
 
-def _spaced_numbers(call: Arguments) -> np.ndarray:
+def _space_numbers(call: Arguments) -> np.ndarray:
     """Return the numbers from start to stop as NumPy spaces them."""
-    count = known_int(call, "num", 50)
-    start, stop = (float(known_number(call, name, 0)) for name in ("start", "stop"))
+    count = static_int(call, "num", 50)
+    start, stop = (float(static_number(call, name, 0)) for name in ("start", "stop"))
     if not 0 <= count <= _MAX_NUMBERS:
         raise RefusalError(f"{call.name}: `num` is {count}", call.given["num"].span)
     endpoint = flag(call, "endpoint", default=True)
     if call.name == "logspace":
-        base = float(known_number(call, "base", 10.0))
+        base = float(static_number(call, "base", 10.0))
         return np.logspace(start, stop, count, endpoint=endpoint, base=base)
     if call.name == "geomspace":
         if start == 0 or stop == 0 or (start < 0) != (stop < 0):
@@ -238,7 +238,7 @@ def _spaced_numbers(call: Arguments) -> np.ndarray:
 def _linspace(call: Arguments) -> Value:
     dtype = dtype_argument(call) or "float64"
     with np.errstate(all="ignore"):  # the ends may be infinite or far apart
-        numbers = _spaced_numbers(call)
+        numbers = _space_numbers(call)
     if not is_float(dtype):
         numbers = np.floor(numbers)
     finite = numbers[np.isfinite(numbers)]
@@ -251,13 +251,13 @@ def _linspace(call: Arguments) -> Value:
         result = constant_of(numbers, "float64", call.span).cast(dtype)
     if not flag(call, "retstep"):
         return result.value
-    start, stop = (float(known_number(call, name, 0)) for name in ("start", "stop"))
-    gaps = known_int(call, "num", 50) - flag(call, "endpoint", default=True)
+    start, stop = (float(static_number(call, name, 0)) for name in ("start", "stop"))
+    gaps = static_int(call, "num", 50) - flag(call, "endpoint", default=True)
     return TupleOf((result.value, Known((stop - start) / gaps if gaps > 0 else float("nan"))))
 
 
 def _size(call: Arguments, parameter: str, default: int | None = None) -> int:
-    size = known_int(call, parameter, default)
+    size = static_int(call, parameter, default)
     if size < 0:
         raise RefusalError(f"{call.name}: a dimension cannot be {size}", call.given[parameter].span)
     return size
@@ -267,7 +267,7 @@ def _eye(call: Arguments) -> Value:
     rows = _size(call, "N")
     columns = _size(call, "M", rows)
     return unit_matrix(
-        rows, columns, known_int(call, "k", 0), dtype_argument(call) or "float64", call.span
+        rows, columns, static_int(call, "k", 0), dtype_argument(call) or "float64", call.span
     ).value
 
 
@@ -280,7 +280,7 @@ def _tri(call: Arguments) -> Value:
     rows = _size(call, "N")
     columns = _size(call, "M", rows)
     row = arange(rows, call.span).expand(1)
-    below = arange(columns, call.span) <= row + known_int(call, "k", 0)
+    below = arange(columns, call.span) <= row + static_int(call, "k", 0)
     return below.cast(dtype_argument(call) or "float64").value
 
 
@@ -288,7 +288,7 @@ def _vander(call: Arguments) -> Value:
     data = formula(call, "x")
     if data.rank != 1:
         raise RefusalError("vander takes a tensor of rank 1", call.given["x"].span)
-    count = known_int(call, "N", data.shape[0] if isinstance(data.shape[0], int) else None)
+    count = static_int(call, "N", data.shape[0] if isinstance(data.shape[0], int) else None)
     if not 1 <= count <= MAX_ITEMS:
         span = call.given.get("N", call.given["x"]).span
         raise RefusalError(f"vander: {count} columns (1 to {MAX_ITEMS})", span)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from nnmagic.tinynn.builtins.argument_checks import (
     as_formula,
     formula,
-    known_int,
-    known_number,
     one_axis,
     require_rank,
+    static_int,
+    static_number,
     static_size,
 )
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
@@ -21,7 +21,7 @@ from nnmagic.tinynn.values.values import RefusalError, TupleOf, Value
 def _diff(call: Arguments) -> Value:
     data = formula(call, "a")
     require_rank(call, data, "a", 1)
-    axis, times = one_axis(call, "axis", data.rank, -1), known_int(call, "n", 1)
+    axis, times = one_axis(call, "axis", data.rank, -1), static_int(call, "n", 1)
     if times < 0:
         raise RefusalError("diff: `n` must not be negative", call.given["n"].span)
 
@@ -51,7 +51,7 @@ def _gradient(call: Arguments) -> Value:
     data = formula(call, "f")
     if not data.is_float:
         data = data.cast("float64")
-    step = known_number(call, "step", 1.0)
+    step = static_number(call, "step", 1.0)
     axes = (one_axis(call, "axis", data.rank),) if "axis" in call else tuple(range(data.rank))
 
     results = []
@@ -73,7 +73,7 @@ def _trapezoid(call: Arguments) -> Value:
     if not data.is_float:
         data = data.cast("float64")
     axis = one_axis(call, "axis", data.rank, -1)
-    gaps: Formula | float = known_number(call, "dx", 1.0)
+    gaps: Formula | float = static_number(call, "dx", 1.0)
     if "x" in call:
         points = formula(call, "x").cast(data.dtype)
         require_rank(call, points, "x", 1)
@@ -110,9 +110,9 @@ def _interp(call: Arguments) -> Value:
     first, last = (of(values, flat.cast("int64") * 0 + index) for index in (0, count - 1))
     low, high = (of(points, flat.cast("int64") * 0 + index) for index in (0, count - 1))
     if "left" in call:
-        first = first.like(known_number(call, "left", 0.0))
+        first = first.like(static_number(call, "left", 0.0))
     if "right" in call:
-        last = last.like(known_number(call, "right", 0.0))
+        last = last.like(static_number(call, "right", 0.0))
     result = (flat < low).choose(first, (flat > high).choose(last, inner))
     return flat.op("isnan").choose(flat, result).reshape(queries.shape).value
 

@@ -10,9 +10,9 @@ from nnmagic.tinynn.builtins.argument_checks import (
     flag,
     float_pair,
     formula,
-    known_number,
-    known_or_none,
     pair,
+    static_number,
+    static_value_or_none,
 )
 from nnmagic.tinynn.builtins.numpy.indexing import nonzero
 from nnmagic.tinynn.builtins.numpy.mathematics import copy_sign, fold_numbers, log1p, signbit
@@ -38,7 +38,7 @@ def _clip(call: Arguments) -> Value:
         if name not in call:
             continue
         operand = call.given[name]
-        known = known_or_none(operand.value)
+        known = static_value_or_none(operand.value)
         if isinstance(known, bool | int | float):
             numbers[name] = known
             bounds[name] = Formula(number_constant(known, data.dtype, operand.span), call.span)
@@ -73,7 +73,7 @@ def _operation(name: str, summary: str, operation: str) -> Builtin:
 def _constant_list(call: Arguments, name: str) -> Operand:
     """Return an operand of arithmetic; a list of numbers becomes a tensor."""
     operand = call.given[name]
-    if isinstance(operand.value, TupleOf) and isinstance(known_or_none(operand.value), tuple):
+    if isinstance(operand.value, TupleOf) and isinstance(static_value_or_none(operand.value), tuple):
         return Operand(formula(call, name).value, operand.span)
     return operand
 
@@ -191,7 +191,7 @@ def _closeness(call: Arguments) -> Formula:
     left, right = pair(call, "a", "b")
     if not left.is_float:
         left, right = left.cast("float64"), right.cast("float64")
-    rtol, atol = known_number(call, "rtol", 1e-5), known_number(call, "atol", 1e-8)
+    rtol, atol = static_number(call, "rtol", 1e-5), static_number(call, "atol", 1e-8)
     near = (left - right).abs() <= (atol + rtol * right.abs())
     close = (near & right.op("isfinite")) | _equal_numbers(left, right)
     if flag(call, "equal_nan"):

@@ -10,12 +10,12 @@ from nnmagic.tinynn.builtins.argument_checks import (
     dtype_argument,
     flag,
     formula,
-    known_int,
-    known_or_none,
     one_axis,
     pair,
     shape_argument,
+    static_int,
     static_size,
+    static_value_or_none,
 )
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import (
@@ -58,7 +58,7 @@ def wrap_indices(indices: Formula, data: Formula, axis: int) -> Formula:
 
 def check_known_indices(call: Arguments, parameter: str, size: object) -> None:
     """Raise RefusalError if an index that is known at compile time is out of range."""
-    known = known_or_none(call.given[parameter].value)
+    known = static_value_or_none(call.given[parameter].value)
 
     def visit(value: object) -> None:
         if isinstance(value, tuple):
@@ -71,9 +71,9 @@ def check_known_indices(call: Arguments, parameter: str, size: object) -> None:
     visit(known)
 
 
-def _known_indices(call: Arguments, parameter: str, size: object) -> Formula | None:
+def _static_indices(call: Arguments, parameter: str, size: object) -> Formula | None:
     """Return indices that are known at compile time, wrapped to be non-negative; else None."""
-    known = known_or_none(call.given[parameter].value)
+    known = static_value_or_none(call.given[parameter].value)
     if known is None or not isinstance(size, int):
         return None
 
@@ -86,7 +86,7 @@ def take_checked(
 ) -> Formula:
     """Take slices at indices along an axis; an index out of range is an error."""
     check_known_indices(call, parameter, data.shape[axis])
-    static_indices = _known_indices(call, parameter, data.shape[axis])
+    static_indices = _static_indices(call, parameter, data.shape[axis])
     if static_indices is not None:
         return data.op("take", static_indices, axis=axis)
     return data.op("take", wrap_indices(indices, data, axis), axis=axis, mode="fast")
@@ -96,7 +96,7 @@ def _take(call: Arguments) -> Value:
     """Take as NumPy does: the modes "wrap" and "clip" bring an index into range, else it is an error."""
     data, indices = formula(call, "a"), index_formula(call, "indices")
     mode = choice_argument(call, "mode", ("raise", "wrap", "clip", "fast"), "raise")
-    batch = known_int(call, "batch_dims", 0)
+    batch = static_int(call, "batch_dims", 0)
     axis = one_axis(call, "axis", data.rank) if "axis" in call else None
     if axis is None:
         data, axis = data.flat() if data.rank else data.reshape((1,)), 0
@@ -120,7 +120,7 @@ def check_indices(indices: Formula, data: Formula, axis: int) -> Formula:
 
 def _take_along_axis(call: Arguments) -> Value:
     data, indices = formula(call, "arr"), index_formula(call, "indices")
-    if "axis" in call.given and call.known("axis") is None:
+    if "axis" in call.given and call.static("axis") is None:
         data = data.flat()
         axis = 0
     else:
@@ -230,7 +230,7 @@ def _product(sizes: list[int]) -> int:
 
 def _sort_operand(call: Arguments) -> tuple[Formula, int]:
     data = formula(call, "a")
-    if "axis" in call.given and call.known("axis") is None:
+    if "axis" in call.given and call.static("axis") is None:
         return (data.flat() if data.rank else data.reshape((1,))), 0
     if data.rank == 0:
         raise RefusalError(f"{call.name} of a scalar", call.given["a"].span)
@@ -254,7 +254,7 @@ def _argsort(call: Arguments) -> Value:
     return data.op("argsort", axis=axis, is_ascend=flag(call, "is_ascend", default=True), dtype=dtype).value
 
 
-def _unsupported(name: str, reason: str, hint: str) -> Builtin:
+def _declare_unsupported(name: str, reason: str, hint: str) -> Builtin:
     """Declare a name that users try and that cannot work; calling it explains why."""
 
     def apply_to(call: Arguments) -> Value:
@@ -351,13 +351,13 @@ INDEXING = (
         "argsort",
         _NAMES,
     ),
-    _unsupported(
+    _declare_unsupported(
         "delete",
         "not supported in a cell",
         "join the parts around it, as in concatenate([x[:i], x[i + 1:]])",
     ),
     *(
-        _unsupported(name, _NO_SIZE, hint)
+        _declare_unsupported(name, _NO_SIZE, hint)
         for name, hint in (
             ("bincount", _COUNT),
             ("compress", "write x[mask]; where(mask, x, 0) keeps the shape"),

@@ -13,10 +13,10 @@ from nnmagic.tinynn.builtins.argument_checks import (
     choice_argument,
     dtype_argument,
     formula,
-    known_or_none,
     one_axis,
     require_rank,
     static_size,
+    static_value_or_none,
     tensors,
     unify_dtypes,
 )
@@ -49,7 +49,7 @@ def _same_rank(call: Arguments, parts: Sequence[Formula]) -> None:
 
 def _concatenate(call: Arguments) -> Value:
     parts = _arrays(call)
-    if "axis" in call.given and call.known("axis") is None:
+    if "axis" in call.given and call.static("axis") is None:
         return concatenate(
             call, [part.flat() if part.rank else part.reshape((1,)) for part in parts], 0
         ).value
@@ -117,7 +117,7 @@ def _split_function(name: str, fixed_axis: int | None, *, equal: bool = True) ->
             axis = one_axis(call, "axis", data.rank, 0)
         elif data.rank <= axis:
             require_rank(call, data, "ary", axis + 1)
-        how, span = call.known("indices_or_sections"), call.given["indices_or_sections"].span
+        how, span = call.static("indices_or_sections"), call.given["indices_or_sections"].span
         indices = how if isinstance(how, tuple) else None
         bad = isinstance(how, bool) or not isinstance(how, int | tuple)
         if bad or not all(isinstance(index, int) for index in indices or ()):
@@ -161,7 +161,7 @@ def _split_at(call: Arguments, data: Formula, axis: int, indices: tuple[object, 
 
 def _repeat(call: Arguments) -> Value:
     data = formula(call, "a")
-    count = call.known("repeats")
+    count = call.static("repeats")
     if isinstance(count, bool) or not isinstance(count, int) or count < 0:
         hint = "one number, for all elements"
         raise RefusalError(
@@ -177,7 +177,7 @@ def _repeat(call: Arguments) -> Value:
 
 def _tile(call: Arguments) -> Value:
     data = formula(call, "A")
-    reps = call.known("reps")
+    reps = call.static("reps")
     listed = reps if isinstance(reps, tuple) else (reps,)
     if not all(isinstance(count, int) and not isinstance(count, bool) and count >= 0 for count in listed):
         raise RefusalError("tile: `reps` must be ints that are not negative", call.given["reps"].span)
@@ -201,7 +201,7 @@ def _are_ints(items: object) -> bool:
 
 
 def _pad_width(call: Arguments, rank: int) -> list[tuple[int, int]]:
-    given, span = call.known("pad_width"), call.given["pad_width"].span
+    given, span = call.static("pad_width"), call.given["pad_width"].span
     pairs: list[tuple[int, ...]]
     if isinstance(given, int):
         pairs = [(given, given)] * rank
@@ -224,7 +224,7 @@ def _pad(call: Arguments) -> Value:
     """Pad as NumPy does; ``pad_value`` and ``pad_mode`` are Relay's names."""
     data = formula(call, "array")
     widths = _pad_width(call, data.rank)
-    if "mode" in call and not isinstance(known_or_none(call.given["mode"].value), str):
+    if "mode" in call and not isinstance(static_value_or_none(call.given["mode"].value), str):
         call = Arguments(  # Relay's pad(x, widths, 0)
             call.name,
             {"constant_values": call.given["mode"], **{k: v for k, v in call.given.items() if k != "mode"}},
@@ -237,7 +237,7 @@ def _pad(call: Arguments) -> Value:
         )
     if mode == "constant":
         operand = call.given.get("constant_values", Operand(Known(0), call.span))
-        number = known_or_none(operand.value)
+        number = static_value_or_none(operand.value)
         if isinstance(number, bool | int | float):
             value: Value = number_constant(
                 bool(number) if data.dtype == "bool" else number, data.dtype, operand.span

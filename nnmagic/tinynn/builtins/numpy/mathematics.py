@@ -15,10 +15,10 @@ from nnmagic.relay.signatures import dtype_short_name
 from nnmagic.tinynn.builtins.argument_checks import (
     as_float,
     formula,
-    known_int,
-    known_number,
-    known_or_none,
     python_number,
+    static_int,
+    static_number,
+    static_value_or_none,
 )
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
@@ -163,7 +163,7 @@ def _never(x: Formula) -> Formula:
     return x.differs(x)
 
 
-def _scaled(factor: float) -> Callable[[Formula], Formula]:
+def _scale_by(factor: float) -> Callable[[Formula], Formula]:
     return lambda x: x * factor
 
 
@@ -207,10 +207,10 @@ _UNARY = (
     _float_function("expm1", "Compute exp(x) - 1, accurate near 0.", expm1),
     _float_function("log1p", "Compute log(1 + x), accurate near 0.", log1p),
     _float_function("cbrt", "Compute the cube root.", _cbrt),
-    _float_function("deg2rad", "Convert degrees to radians.", _scaled(math.pi / 180)),
-    _float_function("radians", "Convert degrees to radians.", _scaled(math.pi / 180)),
-    _float_function("rad2deg", "Convert radians to degrees.", _scaled(180 / math.pi)),
-    _float_function("degrees", "Convert radians to degrees.", _scaled(180 / math.pi)),
+    _float_function("deg2rad", "Convert degrees to radians.", _scale_by(math.pi / 180)),
+    _float_function("radians", "Convert degrees to radians.", _scale_by(math.pi / 180)),
+    _float_function("rad2deg", "Convert radians to degrees.", _scale_by(180 / math.pi)),
+    _float_function("degrees", "Convert radians to degrees.", _scale_by(180 / math.pi)),
     _float_function("sinc", "Compute sin(pi x) / (pi x).", _sinc),
     _number_function("absolute", "Compute the absolute value.", _op("abs"), _op("abs"), _same),
     _number_function("abs", "Compute the absolute value.", _op("abs"), _op("abs"), _same),
@@ -248,16 +248,16 @@ _UNARY = (
 )
 
 
-def _inverted(call: Arguments) -> Value:
+def _invert(call: Arguments) -> Value:
     return unary_by_name("invert", call.name, call.given["x"], call.span)
 
 
 def _round(call: Arguments) -> Value:
     """Round to a number of decimals as NumPy does: scale by a power of ten, round, scale back."""
-    decimals = known_int(call, "decimals", 0)
+    decimals = static_int(call, "decimals", 0)
     if abs(decimals) > 300:  # 10 ** decimals would exceed a float, or take hours
         raise RefusalError(f"{call.name}: a float has no {decimals} decimals", call.given["decimals"].span)
-    number = known_or_none(call.given["a"].value)
+    number = static_value_or_none(call.given["a"].value)
     if isinstance(number, int | float):
         try:
             return Known(round(number, decimals) if "decimals" in call else round(number))
@@ -288,9 +288,9 @@ def _nan_to_num(call: Arguments) -> Value:
         return data.value
     limits = np.finfo({"bfloat16": "float32"}.get(data.dtype, data.dtype))
     largest = {"bfloat16": 3.3895313892515355e38}.get(data.dtype, float(limits.max))
-    result = data.op("isnan").choose(known_number(call, "nan", 0.0), data)
-    result = data.equal(math.inf).choose(known_number(call, "posinf", largest), result)
-    return data.equal(-math.inf).choose(known_number(call, "neginf", -largest), result).value
+    result = data.op("isnan").choose(static_number(call, "nan", 0.0), data)
+    result = data.equal(math.inf).choose(static_number(call, "posinf", largest), result)
+    return data.equal(-math.inf).choose(static_number(call, "neginf", -largest), result).value
 
 
 def _modf(call: Arguments) -> Value:
@@ -302,9 +302,9 @@ def _modf(call: Arguments) -> Value:
 
 MATHEMATICS = (
     *_UNARY,
-    Builtin("invert", "x", _inverted, "Compute ~x.", "invert"),
-    Builtin("bitwise_not", "x", _inverted, "Compute ~x.", "bitwise_not"),
-    Builtin("bitwise_invert", "x", _inverted, "Compute ~x.", "bitwise_invert"),
+    Builtin("invert", "x", _invert, "Compute ~x.", "invert"),
+    Builtin("bitwise_not", "x", _invert, "Compute ~x.", "bitwise_not"),
+    Builtin("bitwise_invert", "x", _invert, "Compute ~x.", "bitwise_invert"),
     Builtin(
         "round",
         "a decimals?",

@@ -12,12 +12,12 @@ from nnmagic.tinynn.builtins.argument_checks import (
     axes,
     flag,
     formula,
-    known_int,
-    known_number,
-    known_or_none,
     normalize_axis,
     one_axis,
     pair,
+    static_int,
+    static_number,
+    static_value_or_none,
     unify_dtypes,
 )
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
@@ -47,7 +47,7 @@ def _matmul(call: Arguments) -> Value:
 
 def _tensor(call: Arguments, name: str) -> Operand:
     operand = call.given[name]
-    if isinstance(known_or_none(operand.value), tuple):
+    if isinstance(static_value_or_none(operand.value), tuple):
         return Operand(formula(call, name).value, operand.span)
     return operand
 
@@ -98,7 +98,7 @@ def _vecdot(call: Arguments) -> Value:
 
 
 def _move_axis_last(call: Arguments, data: Formula) -> Formula:
-    axis = normalize_axis(call, "axis", known_int(call, "axis", -1), data.rank)
+    axis = normalize_axis(call, "axis", static_int(call, "axis", -1), data.rank)
     return data.transpose([*(each for each in range(data.rank) if each != axis), axis])
 
 
@@ -139,7 +139,7 @@ def _contract(
 
 def _tensordot(call: Arguments) -> Value:
     left, right = pair(call, "a", "b")
-    given = call.known("axes") if "axes" in call else 2
+    given = call.static("axes") if "axes" in call else 2
     span = call.given["axes"].span if "axes" in call else call.span
     if isinstance(given, int) and not isinstance(given, bool):
         if not 0 <= given <= min(left.rank, right.rank):
@@ -183,7 +183,7 @@ def _cross(call: Arguments) -> Value:
     (a0, a1, a2), (b0, b1, b2) = parts
 
     components = [a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0]
-    axis = known_int(call, "axis", -1)
+    axis = static_int(call, "axis", -1)
     return stack(components, axis if axis >= 0 else components[0].rank + 1 + axis).value
 
 
@@ -194,7 +194,7 @@ def _component(data: Formula, axis: int, index: int) -> Formula:
 
 def _einsum(call: Arguments) -> Value:
     """Compute an Einstein summation, equation first; without ``->`` unrepeated indices remain, in order."""
-    equation = call.known("equation")
+    equation = call.static("equation")
     if not isinstance(equation, str):
         raise RefusalError(
             "einsum: the equation must be a string",
@@ -228,9 +228,9 @@ def _norm(call: Arguments) -> Value:
         data = data.cast("float64")
     along = axes(call, data.rank)
     keepdims = flag(call, "keepdims")
-    order = call.known("ord") if "ord" in call else None
+    order = call.static("ord") if "ord" in call else None
     if is_number(order):
-        order = known_number(call, "ord", 2)
+        order = static_number(call, "ord", 2)
     if order is not None and ((along is None and data.rank > 1) or (along is not None and len(along) > 1)):
         hint = "give the axis of the vectors, or leave `ord` out"
         raise RefusalError("norm: matrix norms are not part of TinyNN", call.given["ord"].span, hint=hint)

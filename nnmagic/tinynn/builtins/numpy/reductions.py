@@ -15,15 +15,15 @@ from nnmagic.tinynn.builtins.argument_checks import (
     dtype_argument,
     flag,
     formula,
-    known_number,
-    known_or_none,
     one_axis,
     pair,
     python_number,
+    static_number,
+    static_value_or_none,
 )
 from nnmagic.tinynn.builtins.tensor_expressions import Formula, Number
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
-from nnmagic.tinynn.operators.arithmetic import known_result
+from nnmagic.tinynn.operators.arithmetic import static_result
 from nnmagic.tinynn.values.descriptions import source_text
 from nnmagic.tinynn.values.operator_calls import is_tensor, tensor_type
 from nnmagic.tinynn.values.symbolic_sizes import as_number
@@ -61,7 +61,7 @@ def is_empty(data: Formula, along: Sequence[int] | None) -> bool:
 
 def _apply_where(call: Arguments, data: Formula, neutral: Number) -> Formula:
     """Replace the elements that ``where`` does not choose by the neutral element."""
-    if "where" not in call or known_or_none(call.given["where"].value) is True:
+    if "where" not in call or static_value_or_none(call.given["where"].value) is True:
         return data
     mask = formula(call, "where")
     if mask.dtype != "bool":
@@ -75,7 +75,7 @@ def _initial(call: Arguments, data: Formula, result: Formula, operator: str) -> 
     if "initial" not in call:
         return result
     start = call.given["initial"]
-    number = known_or_none(start.value)
+    number = static_value_or_none(start.value)
     first = data.like(number) if isinstance(number, bool | int | float) else formula(call, "initial")
     return result.op(operator, first)
 
@@ -83,7 +83,7 @@ def _initial(call: Arguments, data: Formula, result: Formula, operator: str) -> 
 def _python_numbers(call: Arguments) -> tuple[Number, ...] | None:
     """Return the argument as a tuple of Python numbers if it is one (sizes, shapes), else None."""
     operand = call.given["a"]
-    known = known_or_none(operand.value)
+    known = static_value_or_none(operand.value)
     if isinstance(known, tuple) and all(isinstance(item, bool | int | float) for item in known):
         return known if set(call.given) == {"a"} else None
     return None
@@ -94,7 +94,7 @@ def _total(name: str, operator: str, neutral: int, of_known: Callable[..., Numbe
         numbers = _python_numbers(call)
         if numbers is not None:
             try:
-                return known_result(name, of_known(numbers), call.span)
+                return static_result(name, of_known(numbers), call.span)
             except OverflowError:  # an int beyond the range of a float, added to a float
                 raise RefusalError(f"the result of `{name}` is no number of 64 bits", call.span) from None
         data = formula(call, "a")
@@ -163,11 +163,11 @@ def _extreme(name: str, kind: str) -> Builtin:
             hint = "give `initial` too: the mask may choose nothing"
             raise RefusalError(f"{name}: `where` without `initial`", call.given["where"].span, hint=hint)
         if "where" in call:
-            start = known_or_none(call.given["initial"].value)
+            start = static_value_or_none(call.given["initial"].value)
             neutral: Number = start if isinstance(start, bool | int | float) else worst
             data = _apply_where(call, data, neutral)
         if is_empty(data, along):
-            result = data.like(known_number(call, "initial", 0))
+            result = data.like(static_number(call, "initial", 0))
             shape = data.reduce(kind, along, keepdims=flag(call, "keepdims")).shape
             return result.op("broadcast_to", shape=shape).value
         result = data.reduce(kind, along, keepdims=flag(call, "keepdims"))
@@ -200,7 +200,7 @@ def _position(name: str) -> Builtin:
             data = data.reshape((1,))
         along = axes(call, data.rank)
         if along is not None and len(along) > 1:
-            hint = "one axis, or none for the place in the flattened tensor"
+            hint = "one axis, or none for the index into the flattened tensor"
             raise RefusalError(f"{name} takes one axis", call.given["axis"].span, hint=hint)
         if is_empty(data, along):
             message = f"{name} of no elements: {format_shape(data.shape)} has an axis of size 0"

@@ -13,11 +13,11 @@ from nnmagic.tinynn.builtins.argument_checks import (
     dtype_argument,
     dynamic_size_hint,
     formula,
-    known_int,
     normalize_axis,
     one_axis,
     require_rank,
     shape_argument,
+    static_int,
     static_size,
 )
 from nnmagic.tinynn.builtins.numpy.reductions import wide_dtype
@@ -61,7 +61,7 @@ def _ravel(call: Arguments) -> Value:
 
 def _transpose(call: Arguments) -> Value:
     data = formula(call, "a")
-    if "axes" not in call or call.known("axes") == ():
+    if "axes" not in call or call.static("axes") == ():
         return data.op("transpose", axes=None).value if data.rank > 1 else data.value
     permutation = axes(call, data.rank, "axes")
     assert permutation is not None
@@ -101,7 +101,7 @@ def _moveaxis(call: Arguments) -> Value:
 
 def _rollaxis(call: Arguments) -> Value:
     data = formula(call, "a")
-    axis, start = one_axis(call, "axis", data.rank), known_int(call, "start", 0)
+    axis, start = one_axis(call, "axis", data.rank), static_int(call, "start", 0)
     start += data.rank if start < 0 else 0
     if not 0 <= start <= data.rank:
         raise RefusalError(f"rollaxis: start {start} is out of range", call.span)
@@ -132,10 +132,10 @@ def _squeeze(call: Arguments) -> Value:
 
 def _expand_dims(call: Arguments) -> Value:
     data = formula(call, "a")
-    count = known_int(call, "num_newaxis", 1)
+    count = static_int(call, "num_newaxis", 1)
     if count != 1:
-        return data.op("expand_dims", axis=known_int(call, "axis"), num_newaxis=count).value
-    given = call.known("axis")
+        return data.op("expand_dims", axis=static_int(call, "axis"), num_newaxis=count).value
+    given = call.static("axis")
     listed = given if isinstance(given, tuple) else (given,)
     rank = data.rank + len(listed)
     positions = sorted(normalize_axis(call, "axis", axis, rank) for axis in listed)
@@ -220,7 +220,7 @@ def _flip_along(axis: int, rank: int) -> Callable[[Arguments], Value]:
 def _roll(call: Arguments) -> Value:
     data = formula(call, "a")
     shape = data.shape
-    shift = call.known("shift")
+    shift = call.static("shift")
     shifts = shift if isinstance(shift, tuple) else (shift,)
     if not all(isinstance(step, int) for step in shifts):
         hint = None
@@ -254,7 +254,7 @@ def _roll(call: Arguments) -> Value:
 def _rot90(call: Arguments) -> Value:
     data = formula(call, "a")
     require_rank(call, data, "a", 2)
-    turns = known_int(call, "k", 1) % 4
+    turns = static_int(call, "k", 1) % 4
     plane = axes(call, data.rank, "axes") or (0, 1)
     if len(plane) != 2:
         raise RefusalError("rot90: `axes` must be two axes", call.given["axes"].span)
@@ -278,7 +278,7 @@ def trilu(data: Formula, k: int, *, upper: bool) -> Formula:
 def _triangle(*, upper: bool) -> Callable[[Arguments], Value]:
     def apply_to(call: Arguments) -> Value:
         data = formula(call, "m")
-        k = known_int(call, "k", 0)
+        k = static_int(call, "k", 0)
         if data.rank == 1:
             data = broadcast(data, (data.shape[0], data.shape[0]))
         require_rank(call, data, "m", 2)
@@ -315,7 +315,7 @@ def _the_diagonal(call: Arguments) -> Formula:
     data = formula(call, "a")
     require_rank(call, data, "a", 2)
     one, other = one_axis(call, "axis1", data.rank, 0), one_axis(call, "axis2", data.rank, 1)
-    return diagonal_of(call, data, known_int(call, "offset", 0), one, other)
+    return diagonal_of(call, data, static_int(call, "offset", 0), one, other)
 
 
 def _trace(call: Arguments) -> Value:
@@ -328,7 +328,7 @@ def _trace(call: Arguments) -> Value:
 def _diag(call: Arguments) -> Value:
     """Return the diagonal of a matrix, or the matrix with a vector as its diagonal."""
     data = formula(call, "v")
-    k = known_int(call, "k", 0)
+    k = static_int(call, "k", 0)
     if data.rank == 2:
         return diagonal_of(call, data, k, 0, 1).value
     if data.rank != 1:

@@ -16,7 +16,7 @@ from nnmagic.tinynn.builtins.argument_checks import (
     dtype_argument,
     flag,
     formula,
-    known_number,
+    static_number,
     static_size,
 )
 from nnmagic.tinynn.builtins.numpy.reductions import REDUCE, is_empty, reduction_axes, wide_dtype
@@ -65,7 +65,7 @@ def _variance(call: Arguments) -> Formula:
         return data - data
     half = data.dtype in ("float16", "bfloat16")
     wide = data.cast("float32") if half else data
-    free = known_number(call, "ddof", known_number(call, "correction", 0))
+    free = static_number(call, "ddof", static_number(call, "correction", 0))
     if flag(call, "unbiased"):
         free = 1
     center = formula(call, "mean") if "mean" in call else wide.reduce("mean", along, keepdims=True)
@@ -98,7 +98,7 @@ def _average(call: Arguments) -> Value:
             message = (
                 f"average: weights of shape {format_shape(weights.shape)} for {format_shape(data.shape)}"
             )
-            hint = "give the weights the shape of the data, or one axis and a weight for each of its places"
+            hint = "give the weights the shape of the data, or one axis and a weight for each index"
             raise RefusalError(message, call.given["weights"].span, hint=hint)
         shape = [weights.shape[0] if axis == along[0] else 1 for axis in range(data.rank)]
         weights = (weights.reshape(shape) * 1).op("broadcast_to", shape=data.shape)
@@ -140,7 +140,7 @@ def _nan_moments(call: Arguments) -> tuple[Formula, Formula]:
     count = present.cast(data.dtype).reduce("sum", along, keepdims=True)
     mean = present.choose(data, 0).reduce("sum", along, keepdims=True) / count
     gap = present.choose(data - mean, 0)
-    free = float(known_number(call, "ddof", 0))
+    free = float(static_number(call, "ddof", 0))
     left = count - free
     variance = (gap * gap).reduce("sum", along, keepdims=True) / (left > 0).choose(left, math.nan)
     return mean, variance
@@ -210,14 +210,14 @@ def _median(call: Arguments) -> Value:
 def _quantile(hundred: float) -> Callable[[Arguments], Value]:
     def apply_to(call: Arguments) -> Value:
         data = _statistics_data(call)
-        shares = call.known("q")
+        shares = call.static("q")
         listed = shares if isinstance(shares, tuple) else (shares,)
         numbers = [share for share in listed if isinstance(share, int | float)]
         if not listed or len(numbers) != len(listed) or not all(0 <= share <= hundred for share in numbers):
             raise RefusalError(
                 f"{call.name}: `q` must be numbers from 0 to {hundred:g}", call.given["q"].span
             )
-        if "method" in call and call.known("method") != _LINEAR:
+        if "method" in call and call.static("method") != _LINEAR:
             raise RefusalError(f"{call.name}: `method` can only be 'linear'", call.given["method"].span)
         if isinstance(shares, tuple):  # NumPy: several give f64, a single one the data's dtype
             data = data.cast("float64")

@@ -32,7 +32,7 @@ from nnmagic.engine.relax.runtime.tensors import as_tensor
 from nnmagic.engine.relax.schedules.convolution.schedule import AXES, CHANNELS, PADDED, Channels
 from nnmagic.engine.relax.schedules.convolution.windows import Axis, encode_axes
 from nnmagic.engine.relax.schedules.registry import KIND
-from nnmagic.engine.relax.tir.types import Index, PrimExpr
+from nnmagic.engine.relax.tir.types import Extent, Index, PrimExpr
 from nnmagic.relay.types import TensorType
 
 
@@ -40,7 +40,7 @@ from nnmagic.relay.types import TensorType
 class _BlockedConvolution:
     """shape: of the dense result. axis: that of the channels, in the data and the result."""
 
-    shape: tuple[int, ...]
+    shape: tuple[Extent, ...]
     axis: int
     axes: tuple[Axis, ...]
     channels: Channels
@@ -88,7 +88,8 @@ def _analyze_call(call: OpCall, pads: Sequence[int], *, transposed: bool) -> _Bl
     sizes, window = shape_of(data), shape_of(weight)
     if lanes is None or tensor_dtype(weight) != dtype or str(attrs["out_dtype"]) not in ("", dtype):
         return None
-    if not all(isinstance(dim, int) for dim in (*sizes, *window)) or 0 in (*sizes, *window):
+    static = (*sizes[1:], *window)  # the batch, which comes first, may be dynamic
+    if not all(isinstance(dim, int) for dim in static) or 0 in static or _is_zero(sizes[0]):
         return None
     if str(attrs["out_layout"]) not in ("", layout) or not (layout + kernel).isalpha() or layout[0] != "N":
         return None
@@ -103,11 +104,11 @@ def _analyze_call(call: OpCall, pads: Sequence[int], *, transposed: bool) -> _Bl
     strides, dilation = integers(attrs["strides"]), integers(attrs["dilation"])
     type_ = call.node.checked_type
     assert isinstance(type_, TensorType)
-    shape = [dim for dim in type_.shape if isinstance(dim, int)]
+    shape = [sizes[0], *(dim for dim in type_.shape[1:] if isinstance(dim, int))]
     if len(shape) != len(sizes):
         return None
     result = dict(zip(layout, shape, strict=True))
-    if result["C"] != result_channels or 0 in shape:
+    if result["C"] != result_channels or 0 in shape[1:]:
         return None
     axes = tuple(
         Axis(
@@ -124,6 +125,10 @@ def _analyze_call(call: OpCall, pads: Sequence[int], *, transposed: bool) -> _Bl
     assert len(pads) == 2 * spatial
     channels = Channels(groups, size["C"], result_channels, -1)
     return _BlockedConvolution(tuple(shape), axis, axes, channels, lanes, dtype)
+
+
+def _is_zero(dim: Extent) -> bool:
+    return isinstance(dim, int) and dim == 0
 
 
 def _multiplier(taps: dict[str, int], size: dict[str, int], groups: int) -> int:
@@ -229,5 +234,5 @@ def _convolve(convolution: _BlockedConvolution, data: Tensor, weight: Tensor, *,
         CHANNELS: [channels.groups, channels.data, channels.result, channels.axis],
     }
     return te.compute(
-        (convolution.shape[0], convolution.blocks, *image, lanes), element, name="convolution", attrs=attrs
+        (data.shape[0], convolution.blocks, *image, lanes), element, name="convolution", attrs=attrs
     )

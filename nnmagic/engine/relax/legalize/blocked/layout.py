@@ -7,12 +7,13 @@ lanes beyond the channels; their contents are never read as a channel.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import tvm
 from tvm import relax, te, tirx
+from tvm_ffi import structural_equal
 
 from nnmagic.engine.relax.analysis.attribute_values import integer, number
 from nnmagic.engine.relax.legalize.registry import (
@@ -29,15 +30,18 @@ from nnmagic.engine.relax.legalize.types import RelaxType, Tensor
 from nnmagic.engine.relax.runtime.tensors import as_array, as_tensor
 from nnmagic.engine.relax.schedules import cpu_model
 from nnmagic.engine.relax.schedules.registry import KIND
-from nnmagic.engine.relax.tir.types import Index, PrimExpr, RelaxExpr
+from nnmagic.engine.relax.tir.types import Extent, Index, PrimExpr, RelaxExpr
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Blocked:
-    """data: [n, block, other axes, lane]. shape, axis: the shape and the channel axis of the dense tensor."""
+    """data: [n, block, other axes, lane]. shape, axis: the shape and the channel axis of the dense tensor.
+
+    The batch ``n`` may be dynamic; the other dimensions are static.
+    """
 
     data: RelaxExpr
-    shape: tuple[int, ...]
+    shape: tuple[Extent, ...]
     axis: int
 
     @property
@@ -64,7 +68,8 @@ class Blocked:
                 c = rest.pop(self.axis - 1)
                 return data(n, c // self.lanes, *rest, c % self.lanes)
 
-            return te.compute(self.shape, element, name="unblocked", attrs={KIND: "from_blocks"})
+            shape = (data.shape[0], *self.shape[1:])  # a dynamic batch has another variable in the kernel
+            return te.compute(shape, element, name="unblocked", attrs={KIND: "from_blocks"})
 
         return builder.emit_te(
             compute, self.data, primfunc_name_hint="unblocked", primfunc_attrs={"op_pattern": OPAQUE}
@@ -73,6 +78,14 @@ class Blocked:
     def with_data(self, data: Tensor) -> Blocked:
         """Return a blocked tensor of the same shape with other data."""
         return Blocked(data, self.shape, self.axis)
+
+
+def are_equal(left: Sequence[Extent], right: Sequence[Extent]) -> bool:
+    """Return whether two shapes are the same at compile time."""
+    return len(left) == len(right) and all(
+        a == b if isinstance(a, int) or isinstance(b, int) else structural_equal(a, b)
+        for a, b in zip(left, right, strict=True)
+    )
 
 
 def lanes_for(dtype: str) -> int | None:
@@ -103,7 +116,7 @@ def to_blocked_layout(call: OpCall, value: Value, axis: int) -> Blocked:
             )
 
         return te.compute(
-            (shape[0], -(-channels // lanes), *others, lanes),
+            (data.shape[0], -(-channels // lanes), *others, lanes),
             element,
             name="blocked",
             attrs={KIND: "to_blocks"},
@@ -148,9 +161,11 @@ def channel_vector(call: OpCall, value: Value, like: Blocked) -> Value:
 def _as_operand(call: OpCall, value: Value, like: Blocked) -> Value | None:
     """Return an operand in a form that broadcasts to blocked data, or None if it has none."""
     if isinstance(value, Blocked):
-        same = value.shape == like.shape and value.axis == like.axis and value.lanes == like.lanes
+        same = are_equal(value.shape, like.shape) and value.axis == like.axis and value.lanes == like.lanes
         return value.data if same else None
     shape = shape_of(value)
+    if are_equal(shape, like.shape) and lanes_for(tensor_dtype(value)) == like.lanes:
+        return to_blocked_layout(call, value, like.axis).data
     if not all(isinstance(dim, int) for dim in shape) or len(shape) > len(like.shape):
         return None
     if not shape:
@@ -163,8 +178,6 @@ def _as_operand(call: OpCall, value: Value, like: Blocked) -> Value | None:
         return call.emit(relax.op.reshape(value, []))
     if all(dim == (like.shape[i] if i == like.axis else 1) for i, dim in enumerate(sizes)):
         return channel_vector(call, value, like)
-    if tuple(sizes) == like.shape == tuple(shape) and lanes_for(tensor_dtype(value)) == like.lanes:
-        return to_blocked_layout(call, value, like.axis).data
     return None
 
 

@@ -15,7 +15,7 @@ from nnmagic.engine.relax.legalize.types import Tensor
 from nnmagic.engine.relax.schedules.convolution.schedule import AXES, LARGEST
 from nnmagic.engine.relax.schedules.convolution.windows import Axis, encode_axes
 from nnmagic.engine.relax.schedules.registry import KIND
-from nnmagic.engine.relax.tir.types import Index, PrimExpr
+from nnmagic.engine.relax.tir.types import Extent, Index, PrimExpr
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.types import TensorType
 
@@ -31,7 +31,7 @@ def _pool_rule(spatial: int, kind: str) -> Rule:
             return None
         taps, strides = integers(attrs["pool_size"]), integers(attrs["strides"])
         steps, pads = integers(attrs["dilation"]), full_padding(attrs, spatial)
-        shape = _shape(call)
+        shape = _shape(call, data)
         sizes = [dim for i, dim in enumerate(data.shape) if i not in (0, data.axis)]
         results = [dim for i, dim in enumerate(shape) if i not in (0, data.axis)]
         axes = [
@@ -52,7 +52,7 @@ def _global_rule(kind: str) -> Rule:
             return None
         sizes = [dim for i, dim in enumerate(data.shape) if i not in (0, data.axis)]
         axes = [Axis(dim, 1, dim, 1, 0, 1, transposed=False) for dim in sizes]
-        return _emit_pool(call, data, axes, _shape(call), kind, counted=True)
+        return _emit_pool(call, data, axes, _shape(call, data), kind, counted=True)
 
     return rule
 
@@ -64,14 +64,15 @@ def _has_channels_at(axis: int, attrs: Attrs) -> bool:
     return channels == "C" and layout == ["N", *"DHW"[4 - len(layout) :]]
 
 
-def _shape(call: OpCall) -> tuple[int, ...]:
+def _shape(call: OpCall, data: Blocked) -> tuple[Extent, ...]:
+    """Return the shape of the dense result, whose batch is the data's."""
     type_ = call.node.checked_type
     assert isinstance(type_, TensorType)
-    return tuple(dim for dim in type_.shape if isinstance(dim, int))
+    return (data.shape[0], *(dim for dim in type_.shape[1:] if isinstance(dim, int)))
 
 
 def _emit_pool(
-    call: OpCall, data: Blocked, axes: Sequence[Axis], shape: tuple[int, ...], kind: str, *, counted: bool
+    call: OpCall, data: Blocked, axes: Sequence[Axis], shape: tuple[Extent, ...], kind: str, *, counted: bool
 ) -> Value:
     """Emit the maximum or the mean of each window; ``counted``: padding counts as elements of the mean."""
 

@@ -27,17 +27,18 @@ from nnmagic.engine.relax.schedules.fusion_analysis import (
 )
 from nnmagic.engine.relax.schedules.machine_model import CpuModel, Work
 from nnmagic.engine.relax.schedules.registry import SCHEDULES
+from nnmagic.engine.relax.schedules.thread_choice import choose_threads
 from nnmagic.engine.relax.tir.builders import (
     as_expr,
+    as_index,
     dtype_of,
     local_array,
     loop,
     parallel_loop,
     ramp,
     sequence,
-    shape_of,
 )
-from nnmagic.engine.relax.tir.types import Buffer, Index, PrimExpr, Stmt, Var
+from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr, Stmt, Var
 
 #: The annotations of a block: its axes (``windows.encode_axes``), and (groups, channels of the data, channels
 #: of the result, the data's axis of channels or -1 where they are blocked).
@@ -139,15 +140,15 @@ def _schedule_pooling(function: tirx.PrimFunc, machine: CpuModel) -> tirx.PrimFu
         return function
     main = fused.main
     (data,) = fused.operands()
-    shape = shape_of(main.buffer)
-    count = shape[1] * shape[-1]
+    blocks, *_, lanes = map(int, main.buffer.ty.shape[1:])
+    count = blocks * lanes
     kernel = _WindowKernel(
         fused,
         data,
         None,
         decode_axes(list(main.annotations[AXES])),
         Channels(count, count, count, -1),
-        shape[-1],
+        lanes,
         dtype_of(main.buffer),
         largest=bool(int(main.annotations[LARGEST])),
     )
@@ -169,7 +170,7 @@ def _schedule_convolution(function: tirx.PrimFunc, machine: CpuModel) -> tirx.Pr
         weight,
         decode_axes(list(main.annotations[AXES])),
         Channels(*map(int, main.annotations[CHANNELS])),
-        shape_of(main.buffer)[-1],
+        int(main.buffer.ty.shape[-1]),
         dtype_of(main.buffer),
         padded=bool(int(main.annotations[PADDED])),
     )
@@ -177,15 +178,22 @@ def _schedule_convolution(function: tirx.PrimFunc, machine: CpuModel) -> tirx.Pr
 
 
 def _schedule_windows(function: tirx.PrimFunc, kernel: _WindowKernel, machine: CpuModel) -> tirx.PrimFunc:
-    shape, channels = shape_of(kernel.fused.main.buffer), kernel.channels
+    channels = kernel.channels
+    batch, *shape = map(as_index, kernel.fused.main.buffer.ty.shape)
     multiplications = channels.per_group * math.prod(shape) * math.prod(axis.taps for axis in kernel.axes)
     unit = Work.CONVOLUTION_MULTIPLICATIONS if channels.groups == 1 else Work.GROUPED_MULTIPLICATIONS
-    threads = machine.uses_threads(unit, multiplications)
-    body = _row_tasks(kernel, shape, machine, threads=threads)
+    body = choose_threads(
+        machine,
+        unit,
+        (batch, multiplications),
+        lambda threads: _row_tasks(kernel, (batch, *shape), machine, threads=threads),
+    )
+    least = multiplications * (batch if isinstance(batch, int) else 1)
+    threads = machine.uses_threads(unit, least)
     return with_statements(function, [*statements_before(kernel.fused, parallel=threads), body])
 
 
-def _row_tasks(kernel: _WindowKernel, shape: Sequence[int], machine: CpuModel, *, threads: bool) -> Stmt:
+def _row_tasks(kernel: _WindowKernel, shape: Sequence[Extent], machine: CpuModel, *, threads: bool) -> Stmt:
     """Build the loop over tasks: one row of the result in as many blocks as a tile has."""
     batch, blocks, *image_shape, _ = shape
     rows = image_shape[:-1]
@@ -199,7 +207,7 @@ def _row_tasks(kernel: _WindowKernel, shape: Sequence[int], machine: CpuModel, *
             number = number if row == 1 else number // row
         first = number % groups_of_blocks * tile_blocks
         block = tirx.min(first, as_expr(blocks - tile_blocks)) if groups_of_blocks > 1 else as_expr(0)
-        image = number // groups_of_blocks if batch > 1 else as_expr(0)
+        image = as_expr(0) if batch == 1 else number // groups_of_blocks
         return sequence(
             [
                 _run_of_tiles(_Tiles(kernel, phase, run, tile_blocks, image, block, tuple(indices)))
@@ -208,7 +216,8 @@ def _row_tasks(kernel: _WindowKernel, shape: Sequence[int], machine: CpuModel, *
             ]
         )
 
-    return parallel_loop("task", batch * groups_of_blocks * math.prod(rows), compute_row, wanted=threads)
+    tasks = as_index(batch * (groups_of_blocks * math.prod(rows)))
+    return parallel_loop("task", tasks, compute_row, wanted=threads)
 
 
 def _choose_tile(kernel: _WindowKernel, blocks: int, machine: CpuModel) -> tuple[int, int]:

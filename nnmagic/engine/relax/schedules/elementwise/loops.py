@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
-from tvm import ir, tirx
+from tvm import ir, sym, tirx
 from tvm.sym.pattern import detect_linear_equation
 
 from nnmagic.engine.relax.schedules.elementwise.costs import bytes_in_memory, count_instructions
@@ -13,10 +14,13 @@ from nnmagic.engine.relax.schedules.elementwise.nests import Nest, rename_lets
 from nnmagic.engine.relax.schedules.machine_model import CpuModel, Work
 from nnmagic.engine.relax.tir.builders import (
     as_expr,
+    as_index,
     collect_loads,
     dtype_of,
     is_conditional,
     local_array,
+    product,
+    round_up_div,
     static_int,
 )
 from nnmagic.engine.relax.tir.types import Call, Extent, Index, Load, Node, PrimExpr, Stmt, Var
@@ -32,6 +36,9 @@ _PIECES = 64
 #: registers; one for longer computations.
 _VECTORS_TOGETHER = ((8, 4), (40, 2))
 
+#: The lanes that int8 can number.
+_SHORT_INDICES = 128
+
 #: Two instructions of an element count as one operation, and a byte that is moved as two.
 _OPERATIONS_PER_INSTRUCTION = 1 / 2
 _OPERATIONS_PER_BYTE = 2
@@ -46,42 +53,92 @@ _VECTORIZABLE = {
 _Loops = list[tuple[Var, Extent]]
 
 
-def emit_nest(nest: Nest, machine: CpuModel) -> Stmt:
-    """Return the nest as parallel loops around vectors."""
+def emit_nest(nest: Nest, machine: CpuModel, *, dynamic_threads: bool = True) -> Stmt:
+    """Return the nest as parallel loops around vectors.
+
+    Where only the call knows the sizes, it chooses between versions of the loops.
+
+    Args:
+        nest: the loops and what they compute.
+        machine: the CPU.
+        dynamic_threads: whether the call may choose threads.
+
+    """
     if not nest.loops:
         return _emit_steps(nest, {}, 1)
-    *outer, (inner, extent) = nest.loops
-    size = static_int(extent)
     width = _choose_width(nest, machine)
-    threads = machine.uses_threads(Work.ELEMENT_OPERATIONS, _count_operations(nest))
+    threads = _threads_condition(nest, machine)
+    if not isinstance(threads, bool) and not dynamic_threads:
+        threads = False
     if width == 1:
-        var = tirx.Var("i", "int64")
-        return _wrap([*outer, (var, extent)], _emit_steps(nest, {inner: var}, 1), parallel=threads)
-    if size is None:
-        return _emit_dynamic_row(nest, width)
-    return _emit_vectors(nest, width, size, threads=threads)
-
-
-def _emit_vectors(nest: Nest, width: int, size: int, *, threads: bool) -> Stmt:
-    """Emit a nest whose innermost loop, of a static size, is vectorized."""
-    *outer, (inner, _) = nest.loops
-    loops: _Loops = list(outer)
-    indices: dict[Var, Index] = {}
+        return _emit_versions(threads, lambda *, parallel: _emit_elements(nest, threads=parallel))
     transposed = _find_transposed_loop(nest)
-    rows: _Loops = []
     if transposed is not None:
         width = min(width, _SQUARE)
-        var, extent = outer[transposed]
+    lanes = min(width, _lanes(nest, machine))
+    size = static_int(nest.loops[-1][1])
+    widths = [width] if size is not None or lanes == width else [width, lanes]
+    statement: Stmt | None = None
+    for wide in reversed(widths):
+        sizes = [(nest.loops[-1][1], wide)]
+        sizes += [] if transposed is None else [(nest.loops[transposed][1], _SQUARE)]
+        fits = [extent >= as_expr(least) for extent, least in sizes if static_int(extent) is None]
+        if fits and statement is None:
+            statement = _emit_elements(nest, threads=False)
+        vectors = _emit_versions(
+            threads if wide == width else False,
+            lambda *, parallel, wide=wide: _emit_vectors(nest, wide, transposed, threads=parallel),
+        )
+        statement = tirx.IfThenElse(tirx.all(*fits), vectors, statement) if fits else vectors
+    return statement
+
+
+class _Version(Protocol):
+    """Emit loops that threads share or not."""
+
+    def __call__(self, *, parallel: bool) -> Stmt: ...
+
+
+def _emit_versions(threads: bool | PrimExpr, emit: _Version) -> Stmt:
+    """Emit loops that threads share or not; both, where only the call knows whether they should."""
+    if isinstance(threads, bool):
+        return emit(parallel=threads)
+    return tirx.IfThenElse(threads, emit(parallel=True), emit(parallel=False))
+
+
+def _emit_elements(nest: Nest, *, threads: bool) -> Stmt:
+    """Emit loops over single elements."""
+    loops: _Loops = [(tirx.Var(var.name, "int64"), extent) for var, extent in nest.loops[:-1]]
+    loops.append((tirx.Var("i", "int64"), nest.loops[-1][1]))
+    names = {var: renamed for (var, _), (renamed, _) in zip(nest.loops, loops, strict=True)}
+    return _wrap(loops, _emit_steps(nest, names, 1), parallel=threads)
+
+
+def _emit_vectors(nest: Nest, width: int, transposed: int | None, *, threads: bool) -> Stmt:
+    """Emit a nest whose innermost loop is vectorized; it has ``width`` elements at least.
+
+    transposed: the number of the loop that makes squares with the innermost one; it has as many elements.
+    """
+    *outer, (inner, extent) = nest.loops
+    size = as_index(extent)
+    # TVM keeps facts about a variable, such as that its extent is small, for every loop that has it.
+    loops: _Loops = [(tirx.Var(var.name, "int64"), count) for var, count in outer]
+    indices: dict[Var, Index] = {var: renamed for (var, _), (renamed, _) in zip(outer, loops, strict=True)}
+    rows: _Loops = []
+    if transposed is not None:
+        var, count = outer[transposed]
         squares, row = tirx.Var("rows", "int64"), tirx.Var("row", "int64")
         rows = [(row, as_expr(_SQUARE))]
-        loops[transposed] = (squares, as_expr(-(-extent.value // _SQUARE)))
-        indices[var] = _part_begin(squares, _SQUARE, extent.value) + row
-    vectors = -(-size // width)
+        loops[transposed] = (squares, as_expr(round_up_div(as_index(count), _SQUARE)))
+        indices[var] = _part_begin(squares, _SQUARE, as_index(count)) + row
+    vectors = round_up_div(size, width)
     var = tirx.Var("v", "int64")
-    if threads and not outer and vectors >= 2 * _PIECES:
-        piece_vectors = -(-vectors // _PIECES)
+    if threads and not outer and (not isinstance(vectors, int) or vectors >= 2 * _PIECES):
+        piece_vectors = round_up_div(vectors, _PIECES)
         piece = tirx.Var("piece", "int64")
-        loops = [(piece, as_expr(-(-vectors // piece_vectors))), (var, as_expr(piece_vectors))]
+        # If only the call knows how many there are, pieces beyond the end compute its last vector again.
+        pieces = round_up_div(vectors, piece_vectors) if isinstance(vectors, int) else _PIECES
+        loops = [(piece, as_expr(pieces)), (var, as_expr(piece_vectors))]
         vector = (piece * as_expr(piece_vectors) + var) * as_expr(width)
         indices[inner] = tirx.min(vector, as_expr(size - width))
     else:
@@ -101,25 +158,9 @@ def _find_transposed_loop(nest: Nest) -> int | None:
         for number, (var, extent) in enumerate(outer):
             factors = [static_int(part) for part in detect_linear_equation(offset, [var])]
             size = static_int(extent)
-            if factors and factors[0] == 1 and size is not None and size >= _SQUARE:
+            if factors and factors[0] == 1 and (size is None or size >= _SQUARE):
                 return number
     return None
-
-
-def _emit_dynamic_row(nest: Nest, width: int) -> Stmt:
-    """Emit loops over a dynamic innermost dimension: vectors where it is long enough, else elements."""
-    *outer, (inner, extent) = nest.loops
-    var, element = tirx.Var("v", "int64"), tirx.Var("i", "int64")
-    wide = as_expr(width)
-    begin = tirx.min(var * wide, extent - wide)
-    count = (extent + (wide - as_expr(1))) // wide
-    vectors = _wrap([*outer, (var, count)], _emit_steps(nest, {inner: begin}, width), parallel=False)
-    # TVM keeps facts about a variable, such as that the extent is small, for every loop that has it.
-    renamed = {loop: tirx.Var(loop.name, "int64") for loop, _ in outer}
-    body = _emit_steps(nest, {**renamed, inner: element}, 1)
-    around = [(renamed[loop], count) for loop, count in outer]
-    elements = _wrap([*around, (element, extent)], body, parallel=False)
-    return tirx.IfThenElse(extent >= wide, vectors, elements)
 
 
 def _wrap(loops: Sequence[tuple[Var, Extent]], body: Stmt, *, parallel: bool) -> Stmt:
@@ -161,37 +202,58 @@ def _rename(value: PrimExpr, names: Mapping[Node, Node]) -> PrimExpr:
     return rewrite(value, [(ir.Var, lambda var: extended.get(var, var))])
 
 
-def _count_operations(nest: Nest) -> float:
-    """Count the operations of all elements; dynamic dimensions count as one element."""
-    sizes = [static_int(extent) for _, extent in nest.loops]
-    elements = math.prod(size for size in sizes if size is not None)
+def _threads_condition(nest: Nest, machine: CpuModel) -> bool | PrimExpr:
+    """Return whether there is work for threads: a condition where only the call knows the sizes."""
+    elements = product(extent for _, extent in nest.loops)
+    operations = _operations_of_element(nest)
+    if isinstance(elements, int):
+        return machine.uses_threads(Work.ELEMENT_OPERATIONS, elements * operations)
+    if any(_has_index(step.value, "float") for step in nest.steps):
+        return False  # TVM would bind floats of sizes, which both versions need: its code generator fails
+    most = math.ceil(Work.ELEMENT_OPERATIONS.value / operations)
+    return elements >= as_expr(most) if machine.parallel else False
+
+
+def _operations_of_element(nest: Nest) -> float:
     loads = [load for step in nest.steps for load in collect_loads(step.value)]
     instructions = sum(count_instructions(step.value) for step in nest.steps)
     moved = sum(bytes_in_memory(load.source) for load in loads) + bytes_in_memory(nest.row)
-    return elements * (instructions * _OPERATIONS_PER_INSTRUCTION + moved * _OPERATIONS_PER_BYTE)
+    return instructions * _OPERATIONS_PER_INSTRUCTION + moved * _OPERATIONS_PER_BYTE
 
 
 def _choose_width(nest: Nest, machine: CpuModel) -> int:
     """Choose how many elements of the innermost loop are computed together."""
     inner, extent = nest.loops[-1]
-    dtypes = [dtype_of(nest.row)]
-    dtypes += [dtype_of(load.source) for step in nest.steps for load in collect_loads(step.value)]
-    lanes = min(machine.lanes(dtype) for dtype in dtypes)
+    lanes = _lanes(nest, machine)
     if not all(_is_vectorizable(step.value, inner) for step in nest.steps):
         return 1
     parts = [static_int(part) for part in detect_linear_equation(nest.offset, [inner])]
     if not parts or parts[0] != 1:
         return 1
     size = static_int(extent)
-    if size is None:
-        return lanes
-    while lanes > size:
+    while size is not None and lanes > size:
         lanes //= 2
     instructions = sum(count_instructions(step.value) for step in nest.steps)
     vectors = next((count for most, count in _VECTORS_TOGETHER if instructions <= most), 1)
-    while lanes * vectors > size:
+    while size is not None and lanes * vectors > size:
         vectors //= 2
+    if any(_has_index(step.value, "int8") for step in nest.steps):  # TVM numbers lanes in the dtype
+        vectors = max(1, min(vectors, _SHORT_INDICES // lanes))
     return lanes * vectors
+
+
+def _has_index(value: PrimExpr, dtype: str) -> bool:
+    """Return whether an index or a size becomes a number of a dtype whose name begins so."""
+    casts: list[PrimExpr] = []
+    visit(value, [(tirx.Cast, casts.append)])
+    return any(dtype_of(cast).startswith(dtype) and dtype_of(cast.value) == "int64" for cast in casts)
+
+
+def _lanes(nest: Nest, machine: CpuModel) -> int:
+    """Return how many elements of the widest dtype of a nest are a vector: fewest where dtypes differ."""
+    dtypes = [dtype_of(nest.row)]
+    dtypes += [dtype_of(load.source) for step in nest.steps for load in collect_loads(step.value)]
+    return min(machine.lanes(dtype) for dtype in dtypes)
 
 
 def _is_vectorizable(value: PrimExpr, inner: Var) -> bool:
@@ -216,7 +278,8 @@ def _is_vectorizable(value: PrimExpr, inner: Var) -> bool:
     return not obstacles
 
 
-def _part_begin(number: PrimExpr, width: int, size: int) -> Index:
+def _part_begin(number: PrimExpr, width: int, size: Index) -> Index:
     """Return where a part of ``width`` begins: the last one ends with the whole, and may overlap."""
     begin = number * as_expr(width)
-    return begin if size % width == 0 else tirx.min(begin, as_expr(size - width))
+    rest = size % width if isinstance(size, int) else static_int(sym.Analyzer().simplify(size % width))
+    return begin if rest == 0 else tirx.min(begin, as_expr(size - width))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import tvm_ffi
 from tvm import ir, sym, tirx
+from tvm.sym.pattern import detect_linear_equation
 
 from nnmagic.engine.relax.schedules.kernel_analysis import Stage
 from nnmagic.engine.relax.tir.builders import (
@@ -18,8 +19,20 @@ from nnmagic.engine.relax.tir.builders import (
     local_array,
     static_int,
 )
-from nnmagic.engine.relax.tir.types import Buffer, Call, Extent, Index, Load, PrimExpr, Stmt, Var
+from nnmagic.engine.relax.tir.types import Buffer, Call, Extent, Index, Load, Node, PrimExpr, Stmt, Var
 from nnmagic.engine.relax.tir.visitors import rewrite, visit
+
+_NEGATED = {
+    tirx.LT: tirx.GE,
+    tirx.GE: tirx.LT,
+    tirx.LE: tirx.GT,
+    tirx.GT: tirx.LE,
+    tirx.EQ: tirx.NE,
+    tirx.NE: tirx.EQ,
+}
+
+#: The nodes of a condition up to which TVM is asked to prove it.
+_MOST_NODES = 64
 
 #: Loops over a part of an axis: where it begins, then the extents of the loops, outermost first.
 Range = Sequence[Index]
@@ -108,6 +121,7 @@ class NestBuilder:
         self._steps: list[NestStep] = []
         self._locals: dict[tuple[Buffer, object], Buffer] = {}
         self._branches = 0
+        self._dynamic = False
         self._lane = tirx.Var("lane", "int64")
         self.conditions: list[PrimExpr] = []
         self.unsafe: set[Buffer] = set()
@@ -128,9 +142,47 @@ class NestBuilder:
                 continue
             var = tirx.Var(f"i{len(self.loops)}", "int64")
             self._analyzer.bind(var, ir.Range(as_expr(0), extent))
+            if static_int(extent) is None:
+                self._dynamic = True
+                visit(extent, [(ir.Var, self._assume_size)])
             self.loops.append((var, extent))
             index = index * extent + var
         return index + begin
+
+    def _assume_size(self, var: Var) -> None:
+        """Let the analyzer know that a dynamic dimension is not negative."""
+        self._analyzer.update(var, sym.ConstIntBound(0, sym.ConstIntBound.POS_INF))
+
+    def _decide(self, condition: PrimExpr) -> PrimExpr:
+        """Return a condition on dynamic sizes, or what it is in these loops where that is provable."""
+        if not self._dynamic or isinstance(condition, tirx.IntImm) or not is_small(condition):
+            return condition
+        parts = split_conjunction(condition)
+        if any(self._holds(part, negated=True) for part in parts):
+            return tirx.const(0, "bool")
+        parts = [part for part in parts if not self._holds(part, negated=False)]
+        return tirx.all(*parts) if parts else tirx.const(1, "bool")
+
+    def _holds(self, condition: PrimExpr, *, negated: bool) -> bool:
+        """Return whether a comparison of integers, or its negation, provably holds."""
+        kind = _NEGATED.get(type(condition))
+        if kind is None or dtype_of(condition.a) != "int64" or collect_loads(condition):
+            return False
+        # TVM's analyzer knows that ``i < n``, but not that ``i - n < 0``.
+        difference = self._analyzer.simplify(condition.a - condition.b)
+        variables: list[Var] = []
+        visit(difference, [(ir.Var, variables.append)])
+        variables = list(dict.fromkeys(variables))
+        parts = [static_int(part) for part in detect_linear_equation(difference, variables)]
+        factors = [part for part in parts if part is not None]
+        if not parts or len(factors) < len(parts):
+            return False
+        terms = list(zip([*variables, as_expr(1)], factors, strict=True))
+        left, right = (
+            sum((term * (sign * factor) for term, factor in terms if sign * factor > 0), start=as_expr(0))
+            for sign in (1, -1)
+        )
+        return bool(self._analyzer.can_prove((kind if negated else type(condition))(left, right)))
 
     def _inline_stage(self, stage: Stage, indices: Sequence[Index]) -> PrimExpr:
         """Return the value of a stage's element."""
@@ -178,7 +230,7 @@ class NestBuilder:
         return tirx.NE(element, tirx.const(0, "int8")) if dtype_of(load) == "bool" else element
 
     def _rewrite_branch(self, call: Call, names: Mapping[Var, PrimExpr]) -> PrimExpr:
-        condition = self._analyzer.simplify(self._rewrite(call.args[0], names))
+        condition = self._decide(self._analyzer.simplify(self._rewrite(call.args[0], names)))
         if isinstance(condition, tirx.IntImm):
             return self._rewrite(call.args[1 if condition.value else 2], names)
         self.conditions.append(condition)
@@ -197,3 +249,22 @@ def rename_lets(value: PrimExpr, names: Mapping[Var, PrimExpr]) -> dict[Var, Pri
 
     visit(value, [(tirx.Let, rename)])
     return extended
+
+
+def split_conjunction(condition: PrimExpr) -> list[PrimExpr]:
+    """Return the conditions that hold if all of ``condition`` holds."""
+    if isinstance(condition, tirx.And):
+        return [*split_conjunction(condition.a), *split_conjunction(condition.b)]
+    return [condition]
+
+
+def is_small(expr: PrimExpr) -> bool:
+    """Return whether an expression is one that TVM's simplifier is not slow with."""
+    count = 0
+
+    def add(_: Node) -> None:
+        nonlocal count
+        count += 1
+
+    visit(expr, [(ir.Expr, add)])
+    return count <= _MOST_NODES

@@ -6,12 +6,19 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 
-from tvm import tirx
+from tvm import ir, sym, tirx
 from tvm.sym.pattern import detect_linear_equation
 
-from nnmagic.engine.relax.schedules.elementwise.nests import Inlining, NestBuilder
+from nnmagic.engine.relax.schedules.elementwise.nests import Inlining, NestBuilder, is_small
 from nnmagic.engine.relax.schedules.kernel_analysis import Stage
-from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, static_int
+from nnmagic.engine.relax.tir.builders import (
+    are_equal,
+    as_expr,
+    as_index,
+    collect_loads,
+    dtype_of,
+    static_int,
+)
 from nnmagic.engine.relax.tir.types import Extent, Index, PrimExpr, Var
 from nnmagic.engine.relax.tir.visitors import visit
 
@@ -20,6 +27,9 @@ _MOST_PIECES = 9
 
 #: How many loops of a nest are split because indices are divided.
 _MOST_SPLITS = 3
+
+#: What is known of a dynamic dimension.
+_SIZE = sym.ConstIntBound(0, sym.ConstIntBound.POS_INF)
 
 _COMPARISONS = (tirx.LT, tirx.LE, tirx.GT, tirx.GE, tirx.EQ, tirx.NE)
 _MIRRORED = {tirx.LT: tirx.GT, tirx.GT: tirx.LT, tirx.LE: tirx.GE, tirx.GE: tirx.LE}
@@ -35,46 +45,105 @@ def build_pieces(stage: Stage, extents: Sequence[Extent], inlining: Inlining) ->
         return [whole]
     builders = []
     for parts in itertools.product(*(itertools.pairwise(points) for points in cuts)):
-        ranges = [[begin, end - begin] for begin, end in parts]
+        ranges = [[begin, _difference(end, begin)] for begin, end in parts]
         builders.append(_split_divided_loops(NestBuilder(stage, inlining, ranges)))
     return builders
 
 
+def _difference(end: Index, begin: Index) -> Index:
+    difference = end - begin
+    return difference if static_int(difference) is not None else sym.Analyzer().simplify(difference)
+
+
 def _find_cuts(builder: NestBuilder, extents: Sequence[Extent]) -> list[list[Index]]:
     """Return where to cut each axis, from its begin to its end: no condition changes within a piece."""
-    points: dict[Var, set[int]] = {var: set() for var, _ in builder.loops}
+    points: dict[Var, _Points] = {var: _Points(extent) for var, extent in builder.loops}
     for condition in builder.conditions:
         visit(condition, [(_COMPARISONS, lambda comparison: _add_points(comparison, points))])
     cuts, loops = [], iter(builder.loops)
     for extent in extents:
-        inner: list[int] = []
-        size = static_int(extent)
-        if size != 1:
+        inner: list[Index] = []
+        if static_int(extent) != 1:
             var, _ = next(loops)
-            inner = sorted(point for point in points[var] if size is not None and 0 < point < size)
+            inner = points[var].ordered()
         cuts.append([as_expr(0), *map(as_expr, inner), extent])
     return cuts
 
 
-def _add_points(comparison: PrimExpr, points: Mapping[Var, set[int]]) -> None:
+class _Points:
+    """Points within an axis; those of dynamic sizes count where their order is provable."""
+
+    def __init__(self, extent: Extent) -> None:
+        self._extent = as_index(extent)
+        self._static: set[int] = set()
+        self._dynamic: list[PrimExpr] = []
+
+    def add(self, point: Index) -> None:
+        """Add a point."""
+        if isinstance(point, int):
+            self._static.add(point)
+        elif not any(are_equal(point, other) for other in self._dynamic):
+            self._dynamic.append(point)
+
+    def ordered(self) -> list[Index]:
+        """Return the points inside of the axis, in order."""
+        if isinstance(self._extent, int) and not self._dynamic:
+            return sorted(point for point in self._static if 0 < point < self._extent)
+        candidates = [*sorted(point for point in self._static if point > 0), *self._dynamic]
+        analyzer = sym.Analyzer()
+        for expr in map(as_expr, (self._extent, *candidates)):
+            visit(expr, [(ir.Var, lambda var: analyzer.update(var, _SIZE))])
+
+        def precedes(left: Index, right: Index) -> bool:
+            condition = as_expr(left) <= as_expr(right)
+            return is_small(condition) and analyzer.can_prove(condition)
+
+        order: list[Index] = []
+        for point in candidates:
+            if not precedes(0, point) or not precedes(point, self._extent):
+                continue
+            behind = [number for number, other in enumerate(order) if not precedes(other, point)]
+            place = behind[0] if behind else len(order)
+            if all(precedes(point, other) for other in order[place:]):
+                order.insert(place, point)
+        return order
+
+
+def _add_points(comparison: PrimExpr, points: Mapping[Var, _Points]) -> None:
     """Add the points where a comparison of one loop variable with a number changes."""
     if not dtype_of(comparison.a).startswith("int"):
         return
     variables = list(points)
-    *factors, constant = _linear_parts(comparison.a - comparison.b, variables) or [None]
+    parts = detect_linear_equation(comparison.a - comparison.b, variables)
+    if not parts:
+        return
+    *factors, constant = [static_int(part) for part in parts]
     used = [number for number, factor in enumerate(factors) if factor != 0]
-    if len(used) != 1 or constant is None:
+    if len(used) != 1:
         return
     factor, kind = factors[used[0]], type(comparison)
     if factor is None:
         return
+    changes = points[variables[used[0]]]
+    if constant is None:
+        # An axis and a size: the sides of the point belong to different pieces, whatever the comparison is.
+        if factor in (1, -1) and dtype_of(parts[-1]) == "int64" and not collect_loads(parts[-1]):
+            point = sym.Analyzer().simplify(parts[-1] * -factor)
+            if kind in (tirx.EQ, tirx.NE):
+                changes.add(point)
+            changes.add(point if _changes_before(kind, factor) else sym.Analyzer().simplify(point + 1))
+        return
     if factor < 0:
         factor, constant, kind = -factor, -constant, _MIRRORED.get(kind, kind)
-    changes = points[variables[used[0]]]
     if kind not in (tirx.GT, tirx.LE):
         changes.add(-(constant // factor))  # the first index where the difference is not below 0
     if kind not in (tirx.GE, tirx.LT):
         changes.add((-constant) // factor + 1)  # the first where it is above 0
+
+
+def _changes_before(kind: type[PrimExpr], factor: int) -> bool:
+    """Return whether ``factor * axis + constant`` compared with 0 changes before the axis makes it 0."""
+    return (_MIRRORED.get(kind, kind) if factor < 0 else kind) in (tirx.GE, tirx.LT)
 
 
 def _linear_parts(expr: PrimExpr, variables: Sequence[Var]) -> list[int | None]:

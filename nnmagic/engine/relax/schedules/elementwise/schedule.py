@@ -50,7 +50,12 @@ def _schedule_elementwise(function: tirx.PrimFunc, machine: CpuModel) -> tirx.Pr
         if not unsafe:
             break
         stored |= unsafe  # a value that a branch guards must not be computed before it
-    loops = [emit_nest(collapse_loops(builder.nest), machine) for builder in builders]
+    sizes = [_count_elements([extent for _, extent in builder.loops]) for builder in builders]
+    loops = [
+        # Threads are for the largest parts, if only the call knows whether these are large.
+        emit_nest(collapse_loops(builder.nest), machine, dynamic_threads=2 * size >= max(sizes))
+        for builder, size in zip(builders, sizes, strict=True)
+    ]
     body = tirx.SeqStmt([*rows.declarations(), *loops])
     return tirx.PrimFunc(function.params, body, function.ret_type, function.attrs)
 

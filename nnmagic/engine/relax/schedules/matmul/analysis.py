@@ -55,7 +55,7 @@ class Factor:
         return Matrix(view, base, self.row, self.column, self.panel)
 
     @property
-    def batched(self) -> bool:
+    def is_batched(self) -> bool:
         """Return whether the matrices of a batch differ."""
         return builders.static_int(self.base) != 0
 
@@ -90,7 +90,7 @@ class Product:
     @property
     def is_one_matrix(self) -> bool:
         """Return whether the batch is one matrix of more rows, times the same right matrix."""
-        if self.right.batched or builders.static_int(self.left.column) != 1:
+        if self.right.is_batched or builders.static_int(self.left.column) != 1:
             return False
         stride = builders.as_index(self.rows * self.left.row)
         expected: Index = 0

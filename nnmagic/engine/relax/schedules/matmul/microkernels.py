@@ -96,14 +96,23 @@ class TileAccess:
 
 
 def register_tile(
-    tile: Tile, depth: Extent, dtype: str, access: TileAccess, *, unrolled: bool = True
+    tile: Tile,
+    depth: Extent,
+    dtype: str,
+    access: TileAccess,
+    *,
+    unrolled: bool = True,
+    used: PrimExpr | None = None,
 ) -> Stmt:
     """Compute one tile of the result.
 
     unrolled: the statements that store the sums are unrolled; long ones are a loop over the rows instead.
+    used: how many columns of the tile are stored, where that is not all.
     """
     sums = _TileSums(tile, dtype)
     statements = [*sums.clear(), *sums.multiply(depth, access)]
+    if used is not None:
+        return builders.sequence([*statements, *sums.finish_elements(access.finish, used)])
     finish = sums.finish_unrolled if unrolled else sums.finish_in_loop
     return builders.sequence([*statements, *finish(access.finish)])
 
@@ -192,12 +201,7 @@ class _TileSums:
     def finish_in_loop(self, finish: Finish) -> list[Stmt]:
         """Copy the sums to one array, and store them in a loop over its rows."""
         tile, lanes = self.tile, self.tile.lanes
-        kept = tirx.decl_buffer((tile.rows * self.row_size,), self.dtype, "kept", data_alignment=_ALIGNMENT)
-        copies = [
-            builders.store(kept, r * self.row_size + n * lanes, lanes, self._load(array, n))
-            for r, array in enumerate(self.parts[0])
-            for n in range(tile.vectors)
-        ]
+        kept, copies = self._copy()
 
         def finish_row(r: PrimExpr) -> Stmt:
             return builders.sequence(
@@ -207,7 +211,30 @@ class _TileSums:
                 ]
             )
 
-        return [tirx.AllocBuffer(kept), *copies, builders.loop("r", tile.rows, finish_row)]
+        return [*copies, builders.loop("r", tile.rows, finish_row)]
+
+    def finish_elements(self, finish: Finish, used: PrimExpr) -> list[Stmt]:
+        """Copy the sums to one array, and store the first columns of each row, one by one."""
+        kept, copies = self._copy()
+
+        def finish_row(r: PrimExpr) -> Stmt:
+            def finish_element(j: PrimExpr) -> Stmt:
+                return finish(r, j, tirx.BufferLoad(kept, [r * self.row_size + j]))
+
+            return builders.loop("j", used, finish_element)
+
+        return [*copies, builders.loop("r", self.tile.rows, finish_row)]
+
+    def _copy(self) -> tuple[Buffer, list[Stmt]]:
+        """Copy the sums to one array, row by row."""
+        tile, lanes = self.tile, self.tile.lanes
+        kept = tirx.decl_buffer((tile.rows * self.row_size,), self.dtype, "kept", data_alignment=_ALIGNMENT)
+        copies = [
+            builders.store(kept, r * self.row_size + n * lanes, lanes, self._load(array, n))
+            for r, array in enumerate(self.parts[0])
+            for n in range(tile.vectors)
+        ]
+        return kept, [tirx.AllocBuffer(kept), *copies]
 
 
 def _finish_vector(finish: Finish, row: Index, start: int, sums: Buffer, offset: Index, lanes: int) -> Stmt:
@@ -329,7 +356,7 @@ def choose_tile(rows: int | None, columns: int | None, lanes: int, machine: CpuM
         starts = tuple(n * lanes for n in range(v))
     else:
         starts = tuple(min(n * lanes, columns - lanes) for n in range(v))
-    return Tile(-minus_rows, starts, lanes, _count_parts(-minus_rows, v))
+    return Tile(-minus_rows, starts, lanes, count_parts(-minus_rows, v))
 
 
 def _fits_registers(rows: int, vectors: int, machine: CpuModel) -> bool:
@@ -342,12 +369,12 @@ def _tile_cost(r: int, v: int, rows: int | None, vectors: int | None) -> float:
     """Estimate the cycles of a step over the whole result, in tiles of ``r`` rows and ``v`` vectors."""
     tiles = 1 / r if rows is None else -(-rows // r)
     panels = 1 / v if vectors is None else -(-vectors // v)
-    cycles = max(r * v, r + v, _BUSY_SUMS / _count_parts(r, v))
+    cycles = max(r * v, r + v, _BUSY_SUMS / count_parts(r, v))
     preference = _ROW_COST * abs(r - _BEST_ROWS) + _VECTOR_COST * abs(v - _BEST_VECTORS)
     return tiles * panels * (cycles + preference)
 
 
-def _count_parts(rows: int, vectors: int) -> int:
+def count_parts(rows: int, vectors: int) -> int:
     """Choose in how many parts to sum: with fewer sums than keep the machine busy, it would wait."""
     sums = rows * vectors
     return 1 if sums >= _BUSY_SUMS else 2 if sums >= _BUSY_SUMS // 2 else 4

@@ -41,6 +41,26 @@ class PanelPacking:
             return tirx.IfThenElse(self.depth >= self.tile.lanes, self._transpose_blocks(), elements)
         return self._transpose_blocks() if number >= self.tile.lanes else elements
 
+    def pad(self, used: PrimExpr) -> Stmt:
+        """Copy the first columns, fewer than a panel has, and fill the others with zeros."""
+        zero = tirx.const(0, self.dtype)
+
+        def copy(k: PrimExpr) -> Stmt:
+            def copy_element(j: PrimExpr) -> Stmt:
+                return builders.store(self.panel, self._index(k, j), 1, self.right.element(k, j, self.dtype))
+
+            def clear(j: PrimExpr) -> Stmt:
+                return builders.store(self.panel, self._index(k, used + j), 1, zero)
+
+            return builders.sequence(
+                [
+                    builders.loop("j", used, copy_element),
+                    builders.loop("j", self.tile.width - used, clear),
+                ]
+            )
+
+        return builders.loop("k", self.depth, copy)
+
     def _index(self, k: Index, start: Index) -> Index:
         return self.offset + k * self.tile.width + start
 

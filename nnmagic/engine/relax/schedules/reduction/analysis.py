@@ -1,21 +1,28 @@
 """Read a kernel that reduces as stages over named axes: inline cheap values, and unify axes.
 
-A kernel that is not supported (loops of another form, dynamic sizes, buffers that are not read as they were
-written) gives None, and keeps the loops that it has.
+A kernel that is not supported (loops of another form, buffers that are not read as they were written) gives
+None, and keeps the loops that it has.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import tvm
 from tvm import tirx
 
 from nnmagic.engine.relax.schedules.kernel_analysis import BlockStage, KernelStages, Stage, read_kernel
-from nnmagic.engine.relax.tir.builders import collect_loads, dtype_of
-from nnmagic.engine.relax.tir.types import Buffer, Index, Load, Node, PrimExpr, Var
+from nnmagic.engine.relax.tir.builders import (
+    are_equal,
+    as_index,
+    collect_loads,
+    dtype_of,
+    product,
+    static_int,
+)
+from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, Load, Node, PrimExpr, Var
 from nnmagic.engine.relax.tir.visitors import rewrite, visit
 
 #: The annotation of a reduction to an index (argmax, argmin): a key of ``argreduce.TIE_RULES``.
@@ -23,6 +30,9 @@ TIE_RULE = "nnmagic.place"
 
 #: An expression of more nodes than this is computed once and kept, where several stages need it.
 _LARGE_NODES = 40
+
+#: The length that a dynamic axis counts as where sizes decide.
+_DYNAMIC_LENGTH = 1 << 10
 
 #: Calls that cost about as much as an addition.
 _CHEAP_CALLS = {"isnan", "if_then_else", "shift_left", "shift_right", "reinterpret", "fabs", "likely"}
@@ -87,7 +97,18 @@ class MergedView:
 
     buffer: Buffer
     position: int
-    extent: int
+    extent: Extent
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """An axis that is a part of a dynamic one, or counts its parts: its extent has a bound.
+
+    most: the largest extent. whole: the extent of all parts together.
+    """
+
+    most: Extent
+    whole: Extent
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,17 +116,37 @@ class ReductionKernel:
     """Stages in the order in which they are computed.
 
     kept: the kernel's own buffers that stages write for one another. views: how buffers with merged
-    dimensions are stored.
+    dimensions are stored. chunks: the dynamic axes whose extents have a bound.
     """
 
     stages: tuple[ReductionStage, ...]
-    extents: Mapping[Var, int]
+    extents: Mapping[Var, Extent]
     kept: frozenset[Buffer]
     views: Mapping[Buffer, MergedView] = field(default_factory=dict)
+    chunks: Mapping[Var, Chunk] = field(default_factory=dict)
 
-    def count(self, axes: Sequence[Var]) -> int:
-        """Return how many elements the axes have together."""
-        return math.prod(self.extents[axis] for axis in axes)
+    @property
+    def is_static(self) -> bool:
+        """Return whether all sizes are static."""
+        return are_static(self.extents.values())
+
+    def count(self, axes: Sequence[Var]) -> Extent:
+        """Return how many elements the axes have together, at most."""
+        return product(self.chunks[axis].most if axis in self.chunks else self.extents[axis] for axis in axes)
+
+    def estimate(self, axes: Sequence[Var]) -> int:
+        """Return about how many elements the axes have together."""
+        return estimate(self.extents[axis] for axis in axes)
+
+
+def are_static(extents: Iterable[Extent]) -> bool:
+    """Return whether all extents are static."""
+    return all(isinstance(extent, int) for extent in extents)
+
+
+def estimate(extents: Iterable[Extent]) -> int:
+    """Return the product of extents, with a guess for dynamic ones."""
+    return math.prod(extent if isinstance(extent, int) else _DYNAMIC_LENGTH for extent in extents)
 
 
 def substitute_axes(
@@ -163,9 +204,9 @@ def _is_costly_call(node: Node) -> bool:
 def read_reduction_kernel(function: tirx.PrimFunc) -> ReductionKernel | None:
     """Read a function of serial loops as a kernel, each axis named once; None for another function."""
     kernel = read_kernel(function)
-    if kernel is None or not _is_static(function, kernel):
+    if kernel is None or not _are_supported([*function.params, *kernel.allocated]):
         return None
-    extents: dict[Var, int] = {}
+    extents: dict[Var, Extent] = {}
     stages = []
     for stage in kernel.stages:
         named = _name_axes(stage, kernel, extents)
@@ -176,29 +217,26 @@ def read_reduction_kernel(function: tirx.PrimFunc) -> ReductionKernel | None:
     return _unify_axes(inlined, kernel.allocated, extents)
 
 
-def _is_static(function: tirx.PrimFunc, kernel: KernelStages) -> bool:
-    params = [param for param in function.params if isinstance(param.ty, tirx.BufferType)]
-    buffers = [*params, *kernel.allocated]
-    dims = [dim for buffer in buffers for dim in buffer.ty.shape]
+def _are_supported(params: Sequence[Var]) -> bool:
+    """Return whether the buffers among the parameters are compact, and none of a static shape is empty."""
+    buffers = [param for param in params if isinstance(param.ty, tirx.BufferType)]
     compact = not any(list(buffer.ty.strides or ()) for buffer in buffers)
-    return compact and all(isinstance(dim, tirx.IntImm) and dim.value > 0 for dim in dims)
+    return compact and not any(static_int(dim) == 0 for buffer in buffers for dim in buffer.ty.shape)
 
 
-def _name_axes(stage: BlockStage, kernel: KernelStages, extents: dict[Var, int]) -> ReductionStage | None:
+def _name_axes(stage: BlockStage, kernel: KernelStages, extents: dict[Var, Extent]) -> ReductionStage | None:
     """Return the stage with new variables for its axes, and 0 for axes of one element."""
     names: dict[Var, PrimExpr] = {}
     reduced: list[Var] = []
     if not stage.in_own_nest:
         return None
     for var in stage.axes:
-        extent = kernel.extents[var]
-        if not isinstance(extent, tirx.IntImm):
-            return None
-        if extent.value == 1:
+        extent = as_index(kernel.extents[var])
+        if isinstance(extent, int) and extent == 1:
             names[var] = tirx.const(0, dtype_of(var))
             continue
         names[var] = axis = tirx.Var(var.name, "int64")
-        extents[axis] = int(extent)
+        extents[axis] = extent
         if var in stage.reduced:
             reduced.append(axis)
     rule = stage.annotations.get(TIE_RULE)
@@ -224,7 +262,7 @@ def _name_axes(stage: BlockStage, kernel: KernelStages, extents: dict[Var, int])
 
 
 def _inline_cheap(
-    stages: Sequence[ReductionStage], own: frozenset[Buffer], extents: Mapping[Var, int]
+    stages: Sequence[ReductionStage], own: frozenset[Buffer], extents: Mapping[Var, Extent]
 ) -> list[ReductionStage]:
     """Inline element functions that only other stages read into these, where that is cheap."""
     result: list[ReductionStage] = []
@@ -245,7 +283,7 @@ def _inline_cheap(
 
 
 def _should_inline(
-    stage: ReductionStage, readers: Sequence[ReductionStage], extents: Mapping[Var, int]
+    stage: ReductionStage, readers: Sequence[ReductionStage], extents: Mapping[Var, Extent]
 ) -> bool:
     if not all(is_axis(index) or isinstance(index, tirx.IntImm) for index in stage.indices):
         return False
@@ -260,9 +298,9 @@ def _should_inline(
         return False  # TVM reads bfloat16 inside of a Let as integers
     if not count_costly(stage.value):
         return count_nodes(stage.value) <= _LARGE_NODES or len(reads) <= 1
-    count = math.prod(extents[axis] for axis in stage.axes)
+    count = estimate(extents[axis] for axis in stage.axes)
     return len(reads) <= 1 and all(
-        math.prod(extents[axis] for axis in reader.axes) <= count for reader in reads
+        estimate(extents[axis] for axis in reader.axes) <= count for reader in reads
     )
 
 
@@ -297,7 +335,7 @@ class _AxisNames:
 
 
 def _unify_axes(
-    stages: Sequence[ReductionStage], own: frozenset[Buffer], extents: dict[Var, int]
+    stages: Sequence[ReductionStage], own: frozenset[Buffer], extents: dict[Var, Extent]
 ) -> ReductionKernel | None:
     """Give equal axes one name; return None where a buffer is not read as it was written."""
     names = _AxisNames()
@@ -310,7 +348,7 @@ def _unify_axes(
             for axis, index in zip(writer.indices, load.indices, strict=True):
                 if not is_axis(axis):
                     continue
-                if not is_axis(index) or extents[axis] != extents[index]:
+                if index not in extents or not are_equal(extents[axis], extents[index]):
                     return None
                 names.unite(axis, index)
         writers.update(dict.fromkeys(stage.writes, stage))
@@ -326,18 +364,18 @@ def _unify_axes(
 
 
 def _unite_axes_of_operands(
-    stages: Sequence[ReductionStage], names: _AxisNames, extents: Mapping[Var, int]
+    stages: Sequence[ReductionStage], names: _AxisNames, extents: Mapping[Var, Extent]
 ) -> None:
     """Unite axes of several stages that run along the same dimension of a buffer that they read."""
     along: dict[tuple[Buffer, int], Var] = {}
     for stage in stages:
         for load in collect_loads(*stage.values):
             for position, index in enumerate(load.indices):
-                if not is_axis(index):
+                if index not in extents:
                     continue
                 first = names.find(along.setdefault((load.source, position), index))
                 second = names.find(index)
-                if first.same_as(second) or extents[first] != extents[second]:
+                if first.same_as(second) or not are_equal(extents[first], extents[second]):
                     continue
                 if not any({first, second} <= set(map(names.find, other.axes)) for other in stages):
                     names.unite(first, second)

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from tvm import tirx
 
 from nnmagic.engine.relax.schedules.reduction import argreduce
-from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, sequence, vector_loop
-from nnmagic.engine.relax.tir.types import Buffer, Index, PrimExpr, Stmt, Var
+from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, round_up_div, sequence, vector_loop
+from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr, Stmt, Var
 from nnmagic.engine.relax.tir.vectorizable_isnan import make_isnan_vectorizable
 
 #: How many vectors are a group.
@@ -27,7 +27,7 @@ _NO_INDEX = {"first": 2**31 - 1, "last": -1}
 
 @dataclass(frozen=True, slots=True)
 class ArgReduce:
-    """A row of ``width`` elements, a group or more.
+    """A row of ``width`` elements, a group or more; of a dynamic width, or with as many elements before it.
 
     vector: the elements of a vector. element: returns the index and the value of an element. prefetch:
     returns statements that fetch the data after a vector. alloc: allocates an array, from its size, dtype and
@@ -35,7 +35,7 @@ class ArgReduce:
     """
 
     tie_rule: str
-    width: int
+    width: Extent
     vector: int
     dtype: str
     element: Callable[[Index], tuple[PrimExpr, PrimExpr]]
@@ -49,7 +49,6 @@ class ArgReduce:
 
     def statements(self) -> tuple[list[Stmt], PrimExpr, PrimExpr]:
         """Return the loops, and expressions of the best element's index and value after them."""
-        count, rest = divmod(self.width, self.group)
         fresh = self.alloc(self.vector, self.dtype, "fresh")
         best = self.alloc(self.vector, self.dtype, "best")
         best_group = self.alloc(self.vector, "int32", "group")
@@ -70,16 +69,31 @@ class ArgReduce:
                 vector_loop(self.vector, update_value),
             ]
 
-        statements = self._best_of_group(best, as_expr(0))
-        zero = tirx.const(0, "int32")
-        statements.append(vector_loop(self.vector, lambda lane: _store(best_group, zero, lane)))
+        zero = as_expr(0)
+        statements = self._best_of_group(best, zero if isinstance(self.width, int) else self._begin_of(zero))
+        first = tirx.const(0, "int32")
+        statements.append(vector_loop(self.vector, lambda lane: _store(best_group, first, lane)))
+        turn = tirx.Var("turn", "int64")
+        number = (turn + 1).astype("int32")
+        if not isinstance(self.width, int):
+            body = sequence(compare_group(self._begin_of(turn + 1), number))
+            turns = tirx.max(round_up_div(self.width, self.group) - 1, as_expr(0))
+            statements.append(tirx.For(turn, as_expr(0), turns, tirx.ForKind.SERIAL, body))
+            return self._find_in_group(statements, best, best_group)
+        count, rest = divmod(self.width, self.group)
         if count > 1:
-            turn = tirx.Var("turn", "int64")
-            body = sequence(compare_group((turn + 1) * self.group, (turn + 1).astype("int32")))
+            body = sequence(compare_group((turn + 1) * self.group, number))
             statements.append(tirx.For(turn, as_expr(0), as_expr(count - 1), tirx.ForKind.SERIAL, body))
         if rest:
             statements += compare_group(as_expr(self.width - self.group), tirx.const(count, "int32"))
         return self._find_in_group(statements, best, best_group)
+
+    def _begin_of(self, number: PrimExpr) -> PrimExpr:
+        """Return where a group begins: the last one ends with the row."""
+        begin = number * self.group
+        if isinstance(self.width, int) and self.width % self.group == 0:
+            return begin
+        return tirx.min(begin, as_expr(self.width - self.group))
 
     def _best_of_group(self, target: Buffer, start: Index) -> list[Stmt]:
         """Store the best of the vectors of a group, lane by lane."""
@@ -119,9 +133,7 @@ class ArgReduce:
 
         groups = self.alloc(self.vector, "int32", "groups")
         statements.append(vector_loop(self.vector, store_group))
-        start = self._reduce_lanes(statements, groups, choose_index).astype("int64") * self.group
-        if self.width % self.group:
-            start = tirx.min(start, as_expr(self.width - self.group))
+        start = self._begin_of(self._reduce_lanes(statements, groups, choose_index).astype("int64"))
         numbers = self.alloc(self.vector, "int32", "numbers")
         for number in range(VECTORS):
 

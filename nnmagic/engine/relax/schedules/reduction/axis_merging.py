@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import tvm
 from tvm import tirx
@@ -13,12 +13,11 @@ from nnmagic.engine.relax.schedules.reduction.analysis import (
     MergedView,
     ReductionKernel,
     ReductionStage,
-    is_axis,
     substitute_axes,
     variables_of,
 )
-from nnmagic.engine.relax.tir.builders import collect_loads, dtype_of, shape_of
-from nnmagic.engine.relax.tir.types import Buffer, Index, Load, PrimExpr, Var
+from nnmagic.engine.relax.tir.builders import are_equal, as_index, collect_loads, dtype_of
+from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, Load, PrimExpr, Stmt, Var
 from nnmagic.engine.relax.tir.visitors import rewrite
 
 
@@ -47,7 +46,7 @@ def _neighbours(kernel: ReductionKernel) -> list[tuple[Var, Var]]:
     for stage in kernel.stages:
         for _, indices in _accesses(stage):
             for a, b in itertools.pairwise(indices):
-                if is_axis(a) and is_axis(b):
+                if a in kernel.extents and b in kernel.extents:
                     pairs[a, b] = None
     return list(pairs)
 
@@ -61,9 +60,10 @@ def _merge_pair(kernel: ReductionKernel, pair: tuple[Var, Var]) -> ReductionKern
         return None
     merged: dict[Buffer, Buffer] = {}
     for buffer, k in positions.items():
-        shape = shape_of(buffer)
+        shape = [as_index(dim) for dim in buffer.ty.shape]
         new_shape = [*shape[:k], shape[k] * extent, *shape[k + 2 :]]
-        merged[buffer] = tirx.decl_buffer(new_shape, dtype_of(buffer), buffer.name)
+        alignment = {} if buffer in kernel.kept else {"data_alignment": buffer.ty.data_alignment}
+        merged[buffer] = tirx.decl_buffer(new_shape, dtype_of(buffer), buffer.name, **alignment)
     written = {write for stage in kernel.stages for write in stage.writes}
     for stage in kernel.stages:  # a buffer that is written is read in one way
         for load in collect_loads(*stage.values):
@@ -101,7 +101,9 @@ def _merge_positions(kernel: ReductionKernel, pair: tuple[Var, Var]) -> dict[Buf
             (k,) = dims
             if k + 1 == len(indices) or not indices[k + 1].same_as(b):
                 return None
-            if shape_of(buffer)[k + 1] != kernel.extents[b] or positions.setdefault(buffer, k) != k:
+            if not are_equal(buffer.ty.shape[k + 1], kernel.extents[b]):
+                return None
+            if positions.setdefault(buffer, k) != k:
                 return None
     return positions
 
@@ -117,7 +119,7 @@ class _AxisMerge:
     a: Var
     b: Var
     both: Var
-    extent: int
+    extent: Extent
     positions: Mapping[Buffer, int]
     merged: Mapping[Buffer, Buffer]
 
@@ -146,6 +148,20 @@ class _AxisMerge:
 
     def _merge_indices(self, indices: Sequence[Index], k: int) -> list[Index]:
         return [*indices[:k], self.both, *indices[k + 2 :]]
+
+
+def declare_views(kernel: ReductionKernel) -> tuple[ReductionKernel, list[Stmt]]:
+    """Return the kernel without views, and statements that declare these as buffers of the same memory.
+
+    Indices of dynamic dimensions need no divisions then.
+    """
+    statements: list[Stmt] = []
+    for merged, view in kernel.views.items():
+        buffer = view.buffer
+        while buffer in kernel.views:
+            buffer = kernel.views[buffer].buffer
+        statements.append(tirx.DeclBuffer(merged, data=tirx.buffer.buffer_data(buffer)))
+    return replace(kernel, views={}), statements
 
 
 def resolve_view(

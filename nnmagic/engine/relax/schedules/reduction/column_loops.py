@@ -25,6 +25,7 @@ from nnmagic.engine.relax.tir.types import Buffer, Index, PrimExpr, Stmt, Var
 #: How many rows of an array are added at a time: fewer where more nodes of expressions than this would be
 #: unrolled.
 _ROWS_TOGETHER = 8
+_ROWS_OF_NARROW = 4
 _MOST_UNROLLED_NODES = 160
 
 #: Statements of one column, from its index in the block, the condition on which it is new, and the names
@@ -61,7 +62,7 @@ class ColumnLoops:
     def _allocate(self, stage: ReductionStage) -> Sequence[Buffer]:
         if self._is_in_place(stage):
             return [self._plan.location(write) for write in stage.writes]
-        return allocate_partial(self._plan, stage, self._plan.width)
+        return allocate_partial(self._plan, stage, self._plan.capacity)
 
     def _is_in_place(self, stage: ReductionStage) -> bool:
         """Return whether the row's own memory holds the partial results."""
@@ -110,12 +111,25 @@ class ColumnLoops:
                 extent, lambda i: self._loop_over_rows(axes[1:], {**env, **self._plan.names_at(axis, i)})
             )
         nodes = sum(count_nodes(value) for stage in self._stages for value in stage.values)
-        count = min(extent, max(1, min(_ROWS_TOGETHER, _MOST_UNROLLED_NODES // nodes)))
+        count = max(1, min(self._most_rows_together(), _MOST_UNROLLED_NODES // nodes))
+        if isinstance(extent, int):
+            count = min(extent, count)
         statements = loop_over(extent // count, lambda i: self._rows_together(axis, i * count, count, env))
         rest = extent % count
-        if rest:
+        if not isinstance(extent, int):
+            if count > 1:
+                first = extent - rest
+                statements += loop_over(rest, lambda i: self._rows_together(axis, first + i, 1, env))
+        elif rest:
             statements += self._rows_together(axis, as_expr(extent - rest), rest, env)
         return statements
+
+    def _most_rows_together(self) -> int:
+        """Return how many rows may be added at a time: fewer in slow versions, which need little code."""
+        version = self._plan.version
+        if version is None or not version.narrow:
+            return _ROWS_TOGETHER
+        return 1 if version.elements else _ROWS_OF_NARROW
 
     def _rows_together(self, axis: Var, first: Index, count: int, env: Env) -> list[Stmt]:
         """Compute ``count`` rows from ``first`` on, column by column."""

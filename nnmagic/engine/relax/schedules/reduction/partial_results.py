@@ -10,8 +10,8 @@ from nnmagic.engine.relax.schedules.reduction import argreduce
 from nnmagic.engine.relax.schedules.reduction.analysis import ReductionStage, always, substitute_axes
 from nnmagic.engine.relax.schedules.reduction.combiners import combine
 from nnmagic.engine.relax.schedules.reduction.row_plan import SHORT_ROW, Env, RowPlan
-from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, loop_over
-from nnmagic.engine.relax.tir.types import Buffer, Index, PrimExpr, Stmt
+from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, loop_over, sequence
+from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr, Stmt
 from nnmagic.engine.relax.tir.vectorizable_isnan import make_isnan_vectorizable
 
 _Kind = tirx.ForKind
@@ -24,7 +24,7 @@ ElementBody = Callable[[Index, Index, PrimExpr | None], list[Stmt]]
 class RowVectors:
     """Loops over a row by vectors of ``vector`` elements, ``copies`` of them at a time."""
 
-    def __init__(self, plan: RowPlan, width: int, vector: int, copies: int) -> None:
+    def __init__(self, plan: RowPlan, width: Extent, vector: int, copies: int) -> None:
         self._plan = plan
         self._width = width
         self._vector = vector
@@ -38,6 +38,8 @@ class RowVectors:
         if vector == 1 and self._copies == 1:
             kind = _Kind.UNROLLED if self._plan.short and width < SHORT_ROW else _Kind.SERIAL
             return loop_over(width, lambda index: body(index, as_expr(0), None), kind)
+        if not isinstance(width, int):
+            return self._dynamic_statements(width, body, prefetch)
 
         def vectors(start: Index, count: int) -> list[Stmt]:
             def one_vector(u: PrimExpr) -> list[Stmt]:
@@ -60,6 +62,41 @@ class RowVectors:
             statements += loop_over(
                 vector, lambda lane: body(first + lane, lane, lane >= computed), _Kind.VECTORIZED
             )
+        return statements
+
+    def _dynamic_statements(
+        self, width: PrimExpr, body: ElementBody, prefetch: Callable[[Index], list[Stmt]] | None
+    ) -> list[Stmt]:
+        """Build the loops over a row that only the call knows to be a vector long, or longer."""
+        vector, step = self._vector, self._copies * self._vector
+
+        def compute_vector(start: Index, position: Index, is_new: PrimExpr | None = None) -> list[Stmt]:
+            def compute(lane: PrimExpr) -> list[Stmt]:
+                new = None if is_new is None else lane >= is_new
+                return body(start + lane, position + lane, new)
+
+            return loop_over(vector, compute, _Kind.VECTORIZED)
+
+        def compute_group(start: PrimExpr) -> list[Stmt]:
+            statements: list[Stmt] = []
+            for number in range(self._copies):
+                first = start + number * vector
+                statements += [
+                    *(prefetch(first) if prefetch else ()),
+                    *compute_vector(first, as_expr(number * vector)),
+                ]
+            return statements
+
+        statements = loop_over(width // step, lambda group: compute_group(group * step))
+        zero = as_expr(0)
+        if self._copies > 1:
+            first = width - width % step
+            count = (width % step) // vector
+            statements += loop_over(count, lambda number: compute_vector(first + number * vector, zero))
+        if vector > 1:
+            rest = width % vector
+            last = compute_vector(width - vector, zero, vector - rest)
+            statements.append(tirx.IfThenElse(rest > 0, sequence(last), None))
         return statements
 
 

@@ -7,7 +7,6 @@ again, which a reduction masks.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 
 from tvm import tirx
@@ -30,16 +29,26 @@ from nnmagic.engine.relax.schedules.reduction.partial_results import (
     store_element,
     update_partial,
 )
-from nnmagic.engine.relax.schedules.reduction.row_plan import Env, RowPlan, largest_power_of_two
+from nnmagic.engine.relax.schedules.reduction.row_plan import (
+    Env,
+    RowPlan,
+    RowVersion,
+    count_operations,
+    largest_power_of_two,
+)
 from nnmagic.engine.relax.tir.builders import (
     as_expr,
     collect_loads,
     dtype_of,
     item_bytes,
     loop_over,
+    maximum,
     prefetch,
+    product,
+    round_up_div,
+    sequence,
 )
-from nnmagic.engine.relax.tir.types import Buffer, Index, PrimExpr, Stmt, Var
+from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr, Stmt, Var
 
 #: How many vectors of partial results a reduction keeps: the latency of an addition times those a cycle. It
 #: keeps half as many where its expressions have so many nodes that their values need the registers.
@@ -54,40 +63,95 @@ _PREFETCH_BYTES = 1 << 12
 _TASK_OPERATIONS = 1 << 15
 
 
+def emit_rows(machine: CpuModel, kernel: ReductionKernel, rows: Sequence[Var], lane: Var) -> list[Stmt]:
+    """Return the loops of stages that have the axes ``rows`` in common; ``lane`` is contiguous in memory.
+
+    Where only the call knows the sizes, it chooses one of several versions of the loops.
+    """
+    if kernel.is_static:
+        return RowLoops(machine, kernel, rows, lane).statements()
+
+    def emit(version: RowVersion) -> Stmt:
+        return sequence(RowLoops(machine, kernel, rows, lane, version).statements())
+
+    plan = RowPlan(machine, kernel, rows, lane, RowVersion())
+    threads = machine.threads_condition(Work.ROW_OPERATIONS, count_operations(kernel))
+    serial = emit(RowVersion(threads=threads is True))
+    fast = serial
+    if not isinstance(threads, bool) and _count_rows(plan) != (1, 1):
+        fast = tirx.IfThenElse(threads, emit(RowVersion(threads=True)), serial)
+    length = kernel.chunks[lane].whole if lane in kernel.chunks else kernel.extents[lane]
+    if isinstance(length, int) or (plan.vector == 1 and not plan.across):
+        return [fast]
+    slow = emit(RowVersion(elements=True, narrow=True))
+    if plan.across:
+        narrow = tirx.IfThenElse(length >= plan.vector, emit(RowVersion(narrow=True)), slow)
+        return [tirx.IfThenElse(length >= plan.capacity, fast, narrow)]
+    if not any(_is_search(plan, stages) for stages in _passes(plan)):
+        return [tirx.IfThenElse(length >= plan.vector, fast, slow)]
+    middle = tirx.IfThenElse(length >= plan.vector, emit(RowVersion(search=False)), slow)
+    return [tirx.IfThenElse(length >= argreduce_loops.VECTORS * plan.vector, fast, middle)]
+
+
 class RowLoops:
     """The loops of stages that have the axes ``rows`` in common; ``lane`` is contiguous in memory.
 
     The kernel's kept buffers, which only its stages read, exist for one row at a time.
     """
 
-    def __init__(self, machine: CpuModel, kernel: ReductionKernel, rows: Sequence[Var], lane: Var) -> None:
+    def __init__(
+        self,
+        machine: CpuModel,
+        kernel: ReductionKernel,
+        rows: Sequence[Var],
+        lane: Var,
+        version: RowVersion | None = None,
+    ) -> None:
         self._machine = machine
-        self._plan = RowPlan(machine, kernel, rows, lane)
+        self._plan = RowPlan(machine, kernel, rows, lane, version)
         self._prefetched: set[Buffer] = set()
 
     def statements(self) -> list[Stmt]:
         """Build the loops over rows: tasks for threads where these pay."""
         plan = self._plan
-        blocks = -(-plan.extents[plan.lane] // plan.width) if plan.across else 1
-        total = math.prod(plan.extents[axis] for axis in plan.outer) * blocks
-        if total <= 1 or not self._machine.uses_threads(Work.ROW_OPERATIONS, plan.operations):
+        rows, blocks = _count_rows(plan)
+        total = rows * blocks
+        if (isinstance(total, int) and total <= 1) or not self._uses_threads():
             return self._serial(blocks)
-        group = max(1, min(-(-total // 2), _TASK_OPERATIONS * total // plan.operations))
+        group = self._rows_of_task(total)
+        whole = isinstance(total, int) and isinstance(group, int) and total % group == 0
 
         def task(number: PrimExpr) -> list[Stmt]:
             rest = tirx.min(as_expr(group), total - number * group)
             rows = loop_over(
-                group if total % group == 0 else rest,
+                group if whole else rest,
                 lambda row: self._row(*self._unravel(number * group + row, blocks)),
             )
             return [*plan.memory, *rows]
 
-        return loop_over(-(-total // group), task, tirx.ForKind.PARALLEL)
+        return loop_over(round_up_div(total, group), task, tirx.ForKind.PARALLEL)
 
-    def _unravel(self, number: PrimExpr, blocks: int) -> tuple[Env, PrimExpr]:
+    def _uses_threads(self) -> bool:
+        plan = self._plan
+        if isinstance(plan.operations, int):
+            return self._machine.uses_threads(Work.ROW_OPERATIONS, plan.operations)
+        return plan.version is not None and plan.version.threads
+
+    def _rows_of_task(self, total: Extent) -> Extent:
+        """Return how many rows a task of the thread pool computes."""
+        operations = self._plan.operations
+        if isinstance(total, int) and isinstance(operations, int):
+            return max(1, min(-(-total // 2), _TASK_OPERATIONS * total // operations))
+        operations = self._plan.row_operations
+        if isinstance(operations, int):
+            return max(1, _TASK_OPERATIONS // operations)
+        return maximum(1, tirx.floordiv(as_expr(_TASK_OPERATIONS), maximum(1, operations)))
+
+    def _unravel(self, number: PrimExpr, blocks: Extent) -> tuple[Env, PrimExpr]:
         """Return the indices of a row along the outer axes and its block from its number."""
-        block = number % blocks if blocks > 1 else as_expr(0)
-        number = number // blocks if blocks > 1 else number
+        several = not isinstance(blocks, int) or blocks > 1
+        block = number % blocks if several else as_expr(0)
+        number = number // blocks if several else number
         env: Env = {}
         for position, axis in reversed(list(enumerate(self._plan.outer))):
             count = self._plan.extents[axis]
@@ -95,7 +159,7 @@ class RowLoops:
             number = number // count if position else number
         return env, block
 
-    def _serial(self, blocks: int) -> list[Stmt]:
+    def _serial(self, blocks: Extent) -> list[Stmt]:
         def loop_over_axes(env: Env, axes: Sequence[Var]) -> list[Stmt]:
             if not axes:
                 return loop_over(blocks, lambda block: self._row(env, block))
@@ -111,36 +175,46 @@ class RowLoops:
         self._prefetched = set()
         env = {**env, **{plan.relative[axis]: index for axis, index in env.items()}}
         start: Index = as_expr(0)
-        if plan.across and plan.width < plan.extents[plan.lane]:
+        if plan.across and _is_cut(plan):
             start = tirx.min(block * plan.width, as_expr(plan.extents[plan.lane] - plan.width))
-        return [statement for stages in self._passes() for statement in self._pass(stages, env, start)]
-
-    def _passes(self) -> Iterator[list[ReductionStage]]:
-        """Group the stages that one loop over the row can compute together.
-
-        A reduction to an index starts with the row's first elements, which must be stored before its loop.
-        """
-        plan = self._plan
-        group: list[ReductionStage] = []
-        reduced: set[Buffer] = set()
-        written: set[Buffer] = set()
-        for stage in plan.stages:
-            reads = {load.source for load in collect_loads(*stage.values)}
-            if group and (
-                reads & (written if stage.tie_rule else reduced)
-                or set(plan.inner_of[stage]) != set(plan.inner_of[group[0]])
-            ):
-                yield group
-                group, reduced, written = [], set(), set()
-            group.append(stage)
-            locations = set(map(plan.location, stage.writes))
-            written |= locations
-            if stage.reduces:
-                reduced |= locations
-        if group:
-            yield group
+        return [statement for stages in _passes(plan) for statement in self._pass(stages, env, start)]
 
     def _pass(self, stages: Sequence[ReductionStage], env: Env, start: Index) -> list[Stmt]:
+        """Compute stages together: a reduction to an index of what may be empty, only if it is not."""
+        plan = self._plan
+        statements = self._compute(stages, env, start)
+        extents = {
+            axis: plan.extents[axis]
+            for stage in stages
+            if stage.tie_rule
+            for axis in stage.reduced
+            if not isinstance(plan.extents[axis], int)
+        }
+        if not extents:
+            return statements
+        empty = [
+            statement
+            for stage in stages
+            if stage.reduces
+            for statement in self._store_initial_values(stage, env, start)
+        ]
+        conditions = [substitute_axes(extent, env) > 0 for extent in extents.values()]
+        return [tirx.IfThenElse(tirx.all(*conditions), sequence(statements), sequence(empty))]
+
+    def _store_initial_values(self, stage: ReductionStage, env: Env, start: Index) -> list[Stmt]:
+        """Store the results of a reduction of no elements."""
+        plan = self._plan
+        values = list(zip(stage.writes, stage.inits or (), strict=True))
+        if not plan.across:
+            return [plan.store(stage, write, value, env) for write, value in values]
+
+        def store_column(column: PrimExpr) -> list[Stmt]:
+            here = {**env, **plan.names_at(plan.lane, column, start)}
+            return [plan.store(stage, write, value, here) for write, value in values]
+
+        return loop_over(plan.width, store_column)
+
+    def _compute(self, stages: Sequence[ReductionStage], env: Env, start: Index) -> list[Stmt]:
         plan = self._plan
         inner = self._in_memory_order(stages)
         if plan.across:
@@ -148,7 +222,7 @@ class RowLoops:
         if plan.lane not in inner:
             return self._along(stages, inner, env, vectorize=False)
         outer = [axis for axis in inner if axis != plan.lane]
-        if not outer and self._is_vector_search(stages):
+        if not outer and _is_search(plan, stages):
             return self._search(stages[0], env)
         return self._along(stages, outer, env, vectorize=True)
 
@@ -166,8 +240,8 @@ class RowLoops:
     ) -> list[Stmt]:
         """Compute vectors along the row: partial results of reductions, combined at the end."""
         plan = self._plan
-        width, vector = (plan.width, plan.vector) if vectorize else (1, 1)
-        copies = self._count_partial_vectors(stages, width // vector)
+        width, vector = (plan.width_at(env), plan.vector) if vectorize else (1, 1)
+        copies = self._count_partial_vectors(stages, width, vector)
         vectors = RowVectors(plan, width, vector, copies)
         count = copies * vector
         partial = {stage: allocate_partial(plan, stage, count) for stage in stages if stage.reduces}
@@ -204,20 +278,14 @@ class RowLoops:
             statements += finish_partial(plan, stage, buffers, count, env)
         return statements
 
-    def _count_partial_vectors(self, stages: Sequence[ReductionStage], vectors: int) -> int:
-        if self._plan.short:
+    def _count_partial_vectors(self, stages: Sequence[ReductionStage], width: Extent, vector: int) -> int:
+        static = isinstance(width, int)
+        # A reduction to an index starts with as many elements as there are partial results.
+        if self._plan.short or (not static and (vector == 1 or any(stage.tie_rule for stage in stages))):
             return 1
         heavy = sum(count_nodes(value) for stage in stages for value in stage.values) > _HEAVY_NODES
         wanted = _PARTIAL_VECTORS // 2 if heavy else _PARTIAL_VECTORS
-        return min(wanted, largest_power_of_two(vectors))
-
-    def _is_vector_search(self, stages: Sequence[ReductionStage]) -> bool:
-        """Return whether it is the search for the index of one element in a row of several vectors."""
-        (stage, *more) = stages
-        searches = not more and stage.tie_rule is not None and stage.in_order
-        group = argreduce_loops.VECTORS * self._plan.vector
-        int32 = dtype_of(stage.buffer) == "int32"
-        return searches and int32 and self._plan.vector > 1 and self._plan.width >= group
+        return min(wanted, largest_power_of_two(width // vector)) if static else wanted
 
     def _search(self, stage: ReductionStage, env: Env) -> list[Stmt]:
         """Find the index and the value of the best element."""
@@ -231,7 +299,7 @@ class RowLoops:
         assert stage.tie_rule is not None
         row = argreduce_loops.ArgReduce(
             stage.tie_rule,
-            plan.width,
+            plan.width_at(env),
             plan.vector,
             dtype_of(stage.writes[1]),
             element,
@@ -264,3 +332,55 @@ class RowLoops:
             return statements
 
         return prefetch_all
+
+
+def _passes(plan: RowPlan) -> Iterator[list[ReductionStage]]:
+    """Group the stages that one loop over the row can compute together.
+
+    A reduction to an index starts with the row's first elements, which must be stored before its loop.
+    """
+    group: list[ReductionStage] = []
+    reduced: set[Buffer] = set()
+    written: set[Buffer] = set()
+    for stage in plan.stages:
+        reads = {load.source for load in collect_loads(*stage.values)}
+        if group and (
+            reads & (written if stage.tie_rule else reduced)
+            or set(plan.inner_of[stage]) != set(plan.inner_of[group[0]])
+        ):
+            yield group
+            group, reduced, written = [], set(), set()
+        group.append(stage)
+        locations = set(map(plan.location, stage.writes))
+        written |= locations
+        if stage.reduces:
+            reduced |= locations
+    if group:
+        yield group
+
+
+def _count_rows(plan: RowPlan) -> tuple[Extent, Extent]:
+    """Return how many rows there are, and how many blocks of columns each has.
+
+    Fewer columns than the capacity are one block.
+    """
+    blocks = round_up_div(plan.extents[plan.lane], plan.capacity) if plan.across else 1
+    return product(plan.extents[axis] for axis in plan.outer), blocks
+
+
+def _is_cut(plan: RowPlan) -> bool:
+    """Return whether there may be several blocks of columns."""
+    columns = plan.extents[plan.lane]
+    return not isinstance(columns, int) or not isinstance(plan.width, int) or plan.width < columns
+
+
+def _is_search(plan: RowPlan, stages: Sequence[ReductionStage]) -> bool:
+    """Return whether stages are the search for the index of one element in a row of several vectors."""
+    (stage, *more) = stages
+    if more or stage.tie_rule is None or not stage.in_order or plan.across or plan.vector == 1:
+        return False
+    if plan.inner_of[stage] != [plan.lane] or dtype_of(stage.buffer) != "int32":
+        return False
+    if isinstance(plan.width, int):
+        return plan.width >= argreduce_loops.VECTORS * plan.vector
+    return plan.version is not None and plan.version.search

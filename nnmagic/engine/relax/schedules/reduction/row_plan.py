@@ -7,7 +7,6 @@ columns is one row, and vectors go across it.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -23,8 +22,16 @@ from nnmagic.engine.relax.schedules.reduction.analysis import (
     substitute_axes,
 )
 from nnmagic.engine.relax.schedules.reduction.axis_merging import resolve_view
-from nnmagic.engine.relax.tir.builders import as_expr, collect_loads, dtype_of, item_bytes, shape_of
-from nnmagic.engine.relax.tir.types import Buffer, Index, PrimExpr, Stmt, Var
+from nnmagic.engine.relax.tir.builders import (
+    as_expr,
+    collect_loads,
+    dtype_of,
+    item_bytes,
+    minimum,
+    product,
+    static_int,
+)
+from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr, Stmt, Var
 
 #: The operations that all costly ones of an element (functions, divisions) count as, together.
 _COSTLY_OPERATIONS = 8
@@ -44,8 +51,29 @@ _BLOCK_COLUMNS = 1024
 _CACHED_COLUMNS = 512
 _CACHED_ELEMENTS = 1 << 16
 
+#: The columns of such a block where only the call knows how long they are; and of a block of one reduction
+#: where only the call knows how many columns there are: it has a slower version for fewer.
+_DYNAMIC_CACHED_COLUMNS = 128
+_DYNAMIC_BLOCK_COLUMNS = 512
+
 #: By variable, the index at which code is emitted.
 Env = dict[Var, Index]
+
+
+@dataclass(frozen=True, slots=True)
+class RowVersion:
+    """A version of the loops of a kernel whose sizes only the call knows.
+
+    elements: whether the elements of a row are computed one after the other, because they may fill no vector.
+    narrow: whether there may be fewer columns than a block has. search: whether a row has enough vectors to
+    search for an index by groups of these. threads: whether threads share the rows, of which there is much
+    data then.
+    """
+
+    elements: bool = False
+    narrow: bool = False
+    search: bool = True
+    threads: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,26 +89,39 @@ class RowPlan:
 
     across: whether vectors go across the columns of a block. outer: the axes of the loops around a row.
     inner_of: by stage, its axes inside of a row. relative: by axis, the variable that counts from the start
-    of the row or block. width: the elements of a row, or the columns of a block. vector: the elements of a
-    vector. short: whether rows are added one element after the other. memory: allocations for a row's
+    of the row or block. width: the elements of a row, or the columns of a block, and capacity: the most that
+    there can be. vector: the elements of a vector. short: whether rows are added one element after the other.
+    operations: those of the whole array, and of a row or block of it. memory: allocations for a row's
     buffers.
     """
 
-    def __init__(self, machine: CpuModel, kernel: ReductionKernel, rows: Sequence[Var], lane: Var) -> None:
+    def __init__(
+        self,
+        machine: CpuModel,
+        kernel: ReductionKernel,
+        rows: Sequence[Var],
+        lane: Var,
+        version: RowVersion | None = None,
+    ) -> None:
         stages = kernel.stages
         self.machine = machine
+        self.version = version
         self.extents, self.views = kernel.extents, kernel.views
         self.lane = lane
         self.across = lane in rows
         self.outer = [axis for axis in rows if axis != lane]
         self.inner_of = {stage: [axis for axis in stage.axes if axis not in rows] for stage in stages}
-        self.operations = sum(_count_operations(kernel, stage) for stage in stages)
+        self.operations = count_operations(kernel)
         self.memory: list[Stmt] = []
         # A kept buffer holds one row at a time: its indices count from the start of the row, not of the
         # array.
         self.relative = {axis: tirx.Var(f"{axis.name}_in", "int64") for axis in kernel.extents}
         # The width comes first: a vector must not be longer, and rows of kept buffers are allocated by it.
-        self.width = self._choose_block(kernel) if self.across else self.extents[lane]
+        self.capacity: Extent = self._choose_block(kernel) if self.across else kernel.count([lane])
+        self.width = self.capacity if self.across else self.extents[lane]
+        if self.across and version is not None and version.narrow:
+            self.width = minimum(self.capacity, self.extents[lane])
+        self.row_operations = self._count_row_operations(kernel)
         self.short = self._has_short_rows(stages)
         self.vector = self._choose_vector(stages)
         self.kept: dict[Buffer, _RowBuffer] = {}
@@ -95,42 +136,80 @@ class RowPlan:
             load.source
             for stage in self.stages
             for load in collect_loads(*stage.values)
-            if math.prod(shape_of(load.source)) * item_bytes(dtype_of(load.source)) >= _STREAM_BYTES
+            if self._is_stream(load.source)
         )
 
     def _choose_block(self, kernel: ReductionKernel) -> int:
-        """Choose how many columns are a block: all that is read of them fits the second cache, twice."""
+        """Choose how many columns are a block: all that is read of them fits the second cache, twice.
+
+        Where only the call knows how many columns there are, a block may have fewer.
+        """
         stages = kernel.stages
-        total = self.extents[self.lane]
+        total = static_int(self.extents[self.lane])
         lanes = self.machine.lanes("float32")
         reductions = sum(stage.reduces for stage in stages)
         if len(stages) == 1 or (reductions == 1 and not self.inner_of[stages[-1]]):
-            threads = worth_threads(Work.ROW_OPERATIONS, self.operations)
             # Threads need two blocks at least.
-            narrow = threads and total < 2 * _BLOCK_COLUMNS
-            width = max(lanes, total // 2) if narrow else _BLOCK_COLUMNS
+            narrow = self._has_much_work() and total is not None and total < 2 * _BLOCK_COLUMNS
+            width = _BLOCK_COLUMNS if total is not None else _DYNAMIC_BLOCK_COLUMNS // len(stages[0].writes)
+            if narrow and total is not None:
+                width = max(lanes, total // 2)
         else:
-            deepest = max(kernel.count(self.inner_of[stage]) for stage in stages)
+            depths = [static_int(kernel.count(self.inner_of[stage])) for stage in stages]
+            static = [depth for depth in depths if depth is not None]
+            deepest = max(static, default=1)
+            if len(static) < len(depths):
+                deepest = max(deepest, _CACHED_ELEMENTS // _DYNAMIC_CACHED_COLUMNS)
             width = max(2 * lanes, min(_CACHED_COLUMNS, _CACHED_ELEMENTS // deepest))
-        return min(-(-width // lanes) * lanes, total)
+        block = -(-width // lanes) * lanes
+        return block if total is None else min(block, total)
+
+    def _has_much_work(self) -> bool:
+        """Return whether there is work for threads, whether or not they may be used."""
+        operations = static_int(self.operations)
+        if operations is None:
+            return self.version is not None and self.version.threads
+        return worth_threads(Work.ROW_OPERATIONS, operations)
+
+    def _count_row_operations(self, kernel: ReductionKernel) -> Extent:
+        """Count the operations of a row, or of a block of columns."""
+        operations: Extent = 0
+        for stage in kernel.stages:
+            inner = kernel.count(self.inner_of[stage]) * (self.capacity if self.across else 1)
+            operations = operations + inner * _operations_of_element(stage)
+        return operations
+
+    def _is_stream(self, buffer: Buffer) -> bool:
+        """Return whether a buffer comes from beyond the second cache."""
+        size = static_int(product(buffer.ty.shape))
+        if size is None:
+            return self._has_much_work()
+        return size * item_bytes(dtype_of(buffer)) >= _STREAM_BYTES
+
+    def width_at(self, env: Env) -> Extent:
+        """Return the elements of the row at an index."""
+        return self.width if isinstance(self.width, int) else substitute_axes(self.width, env)
 
     def _has_short_rows(self, stages: Sequence[ReductionStage]) -> bool:
         values = [value for stage in stages for value in stage.values]
         simple = all(
             count_nodes(value) <= _SIMPLE_NODES and not isinstance(value, tirx.Select) for value in values
         )
-        return not self.across and self.width < SHORT_ROW and simple
+        return not self.across and isinstance(self.width, int) and self.width < SHORT_ROW and simple
 
     def _choose_vector(self, stages: Sequence[ReductionStage]) -> int:
         """Choose the elements of a vector: those of the widest dtype that is written fill a register."""
         if self.short or not all(stage.in_order for stage in stages):
             return 1
+        if self.version is not None and self.version.elements:
+            return 1
         if any(dtype_of(buffer) == "bool" for stage in stages for buffer in stage.buffers):
             return 1  # TVM stores vectors of truth values in another form than single ones
         bits = max(int(tvm.DataType(dtype_of(write)).bits) for stage in stages for write in stage.writes)
-        return min(max(1, self.machine.vector_bytes * 8 // max(bits, 8)), largest_power_of_two(self.width))
+        lanes = max(1, self.machine.vector_bytes * 8 // max(bits, 8))
+        return min(lanes, largest_power_of_two(self.width)) if isinstance(self.width, int) else lanes
 
-    def allocate(self, shape: Sequence[int], dtype: str, name: str) -> Buffer:
+    def allocate(self, shape: Sequence[Extent], dtype: str, name: str) -> Buffer:
         """Allocate a buffer of the task."""
         buffer = tirx.decl_buffer(list(shape), dtype, name)
         self.memory.append(tirx.AllocBuffer(buffer))
@@ -140,7 +219,7 @@ class RowPlan:
         axes = [axis for axis in stage.indices if axis in self.extents and axis not in self.outer]
         if self.across:
             axes = [axis for axis in axes if axis != self.lane] + [self.lane]
-        shape = [self.width if axis == self.lane else self.extents[axis] for axis in axes]
+        shape = [self.capacity if axis == self.lane else self.extents[axis] for axis in axes]
         return _RowBuffer(self.allocate(shape or [1], dtype_of(write), write.name), tuple(axes))
 
     def _element_of_row(self, row: _RowBuffer) -> tuple[Buffer, list[Index]]:
@@ -184,10 +263,17 @@ class RowPlan:
         return {name: index for axis in axes for name, index in self.names_at(axis, as_expr(0)).items()}
 
 
-def _count_operations(kernel: ReductionKernel, stage: ReductionStage) -> int:
-    """Count the operations of a stage: one an element, and more where it has costly ones."""
-    costly = min(1, count_costly(stage.value))
-    return kernel.count(stage.axes) * (1 + _COSTLY_OPERATIONS * costly)
+def count_operations(kernel: ReductionKernel) -> Extent:
+    """Count the operations of all elements."""
+    total: Extent = 0
+    for stage in kernel.stages:
+        total = total + kernel.count(stage.axes) * _operations_of_element(stage)
+    return total
+
+
+def _operations_of_element(stage: ReductionStage) -> int:
+    """Count the operations of an element of a stage: one, and more where it has costly ones."""
+    return 1 + _COSTLY_OPERATIONS * min(1, count_costly(stage.value))
 
 
 def largest_power_of_two(number: int) -> int:

@@ -15,18 +15,29 @@ from tvm import tirx
 
 from nnmagic.engine.relax.schedules.machine_model import CpuModel
 from nnmagic.engine.relax.schedules.reduction.analysis import (
+    Chunk,
     ReductionKernel,
     ReductionStage,
     always,
+    are_static,
+    estimate,
     read_reduction_kernel,
     substitute_axes,
 )
-from nnmagic.engine.relax.schedules.reduction.axis_merging import merge_axes, resolve_view
+from nnmagic.engine.relax.schedules.reduction.axis_merging import declare_views, merge_axes, resolve_view
 from nnmagic.engine.relax.schedules.reduction.combiners import combine, is_supported
-from nnmagic.engine.relax.schedules.reduction.row_loops import RowLoops
+from nnmagic.engine.relax.schedules.reduction.row_loops import emit_rows
 from nnmagic.engine.relax.schedules.registry import SCHEDULES
-from nnmagic.engine.relax.tir.builders import as_expr, collect_loads, dtype_of, sequence
-from nnmagic.engine.relax.tir.types import Buffer, Index, PrimExpr, Stmt, Var
+from nnmagic.engine.relax.tir.builders import (
+    as_expr,
+    collect_loads,
+    dtype_of,
+    maximum,
+    minimum,
+    round_up_div,
+    sequence,
+)
+from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr, Stmt, Var
 
 #: How many elements a chunk of a long reduction has.
 CHUNK = 1 << 14
@@ -35,6 +46,11 @@ CHUNK = 1 << 14
 #: across columns.
 _SHORTEST_CHUNK = 64
 _ROWS_OF_CHUNK = 512
+
+#: The most chunks of a reduction whose length only the call knows, and the vectors of whose elements a chunk
+#: is made.
+_MOST_CHUNKS = 512
+_WHOLE_VECTORS = 256
 
 #: A row of more elements than this does not stay in the cache between its stages.
 _LONG_ROW = 1 << 17
@@ -60,18 +76,21 @@ def _schedule_reduction(function: tirx.PrimFunc, machine: CpuModel) -> tirx.Prim
     if kernel is None or not all(is_supported(stage) for stage in kernel.stages if stage.reduces):
         return function
     kernel = merge_axes(kernel)
+    views: list[Stmt] = []
+    if not kernel.is_static:
+        kernel, views = declare_views(kernel)
     rows = _common_axes(kernel)
     if rows and _pays_by_rows(kernel, rows):
         lane = _contiguous_axis(kernel.stages, kernel.extents)
         if lane is None:
             return function
-        return _with_body(function, [], RowLoops(machine, kernel, rows, lane).statements())
+        return _with_body(function, [], [*views, *emit_rows(machine, kernel, rows, lane)])
     loops = _SeparateLoops(machine, kernel)
     for stage in kernel.stages:
         if not loops.add(stage):
             return function
     kept = [write for stage in kernel.stages for write in stage.writes if write in kernel.kept]
-    return _with_body(function, kept, loops.statements)
+    return _with_body(function, kept, [*views, *loops.statements])
 
 
 def _with_body(
@@ -97,21 +116,27 @@ def _pays_by_rows(kernel: ReductionKernel, rows: Sequence[Var]) -> bool:
             return False
     lane = _contiguous_axis(kernel.stages, kernel.extents)
     length, count = kernel.count(list(inner)), kernel.count(rows)
-    if lane in rows and sum(stage.reduces for stage in kernel.stages) == 1:
+    across = lane in rows and sum(stage.reduces for stage in kernel.stages) == 1
+    if not isinstance(length, int) or not isinstance(count, int):
+        # Rows that only the call counts are many, and those that only the call measures are short.
+        if across and isinstance(kernel.extents[lane], int) and kernel.extents[lane] < _NARROW_COLUMNS:
+            return False
+        return not isinstance(length, int) or length <= _LONG_ROW
+    if across:
         columns = kernel.extents[lane]
         blocks = count // columns * (columns // _BLOCK_COLUMNS)
         return columns >= _NARROW_COLUMNS and (length <= _LONG_COLUMN or blocks >= _MANY_BLOCKS)
     return length <= CHUNK or (count >= _MANY_ROWS and length <= _LONG_ROW)
 
 
-def _contiguous_axis(stages: Sequence[ReductionStage], extents: Mapping[Var, int]) -> Var | None:
+def _contiguous_axis(stages: Sequence[ReductionStage], extents: Mapping[Var, Extent]) -> Var | None:
     """Return the axis along which most accesses are contiguous."""
     votes: dict[Var, int] = {}
     for stage in stages:
         for indices in [stage.indices, *(list(load.indices) for load in collect_loads(*stage.values))]:
             last = next((index for index in reversed(indices) if not isinstance(index, tirx.IntImm)), None)
             if last is not None and last in extents:
-                elements = math.prod(extents[index] for index in indices if index in extents)
+                elements = estimate(extents[index] for index in indices if index in extents)
                 votes[last] = votes.get(last, 0) + elements
     return max(votes, key=lambda axis: votes[axis]) if votes else None
 
@@ -122,6 +147,7 @@ class _SeparateLoops:
     def __init__(self, machine: CpuModel, kernel: ReductionKernel) -> None:
         self.machine = machine
         self.extents = dict(kernel.extents)
+        self.chunks: dict[Var, Chunk] = {}
         self.views = kernel.views
         self.statements: list[Stmt] = []
 
@@ -136,9 +162,30 @@ class _SeparateLoops:
         if not stage.reduces:
             self._add_loops(stage, [axis for axis in stage.axes if axis != lane], lane)
             return True
+        others = self.statements
+        self.statements = []
         for part, part_lane in self._split(stage, lane):
             self._add_loops(part, [axis for axis in part.axes if axis not in part.reduced], part_lane)
+        split, self.statements = self.statements, []
+        if self._may_have_empty_parts(stage, lane):
+            self._add_loops(stage, self._result_axes(stage), lane)
+            many = [
+                self.extents[axis] >= _FEWEST_GROUPS * self._rows_of_group(stage, lane)
+                for axis in stage.reduced
+            ]
+            split = [tirx.IfThenElse(tirx.all(*many), sequence(split), sequence(self.statements))]
+        self.statements = [*others, *split]
         return True
+
+    def _may_have_empty_parts(self, stage: ReductionStage, lane: Var) -> bool:
+        """Return whether a part of a reduction to an index may have no index to give."""
+        columns = self.extents[lane]
+        narrow = lane not in stage.reduced and isinstance(columns, int) and columns < _NARROW_COLUMNS
+        return (
+            stage.tie_rule is not None
+            and narrow
+            and not are_static(self.extents[axis] for axis in stage.reduced)
+        )
 
     def _add_scalar(self, stage: ReductionStage) -> None:
         def resolve(source: Buffer) -> Callable[[list[Index]], PrimExpr]:
@@ -149,24 +196,32 @@ class _SeparateLoops:
         self.statements.append(tirx.BufferStore(stage.buffer, value, list(stage.indices)))
 
     def _add_loops(self, stage: ReductionStage, rows: Sequence[Var], lane: Var) -> None:
-        kernel = ReductionKernel((stage,), self.extents, frozenset(), self.views)
-        self.statements += RowLoops(self.machine, kernel, rows, lane).statements()
+        extents = {axis: extent for axis, extent in self.extents.items() if axis in stage.axes}
+        if are_static(extents.values()):
+            extents = self.extents
+        kernel = ReductionKernel((stage,), extents, frozenset(), self.views, self.chunks)
+        self.statements += emit_rows(self.machine, kernel, rows, lane)
 
-    def _new_axis(self, name: str, extent: int) -> Var:
+    def _new_axis(self, name: str, extent: Extent) -> Var:
         axis = tirx.Var(name, "int64")
         self.extents[axis] = extent
         return axis
 
-    def _kept_axes(self, stage: ReductionStage) -> list[Var]:
+    def _result_axes(self, stage: ReductionStage) -> list[Var]:
         """Return the axes of the result."""
         return [index for index in stage.indices if index in self.extents]
 
     def _split(self, stage: ReductionStage, lane: Var) -> Iterator[tuple[ReductionStage, Var]]:
         """Yield the stage, or stages that compute partial results and combine them, each with its lane."""
-        if lane not in stage.reduced and self.extents[lane] < _NARROW_COLUMNS:
+        columns = self.extents[lane]
+        if lane not in stage.reduced and isinstance(columns, int) and columns < _NARROW_COLUMNS:
             yield from self._split_narrow(stage, lane)
-        else:
+        elif are_static(self.extents[axis] for axis in stage.reduced):
             yield from self._split_into_chunks(stage, lane)
+        elif stage.reduced == (lane,) and not self._result_axes(stage):
+            yield from self._split_into_dynamic_chunks(stage, lane)
+        else:
+            yield stage, lane
 
     def _split_into_chunks(self, stage: ReductionStage, lane: Var) -> Iterator[tuple[ReductionStage, Var]]:
         """Split the longest axis into chunks of a size that depends on nothing but the shape."""
@@ -180,7 +235,7 @@ class _SeparateLoops:
             return
         count, rest = divmod(length, chunk)
         slots = count + bool(rest)
-        kept = self._kept_axes(stage)
+        kept = self._result_axes(stage)
         partial = self._allocate_partial(stage, [slots, *(self.extents[axis] for axis in kept)])
         number, inside = self._new_axis("chunk", count), self._new_axis(longest.name, chunk)
         reduced = _replace_axis(stage.reduced, longest, inside)
@@ -195,31 +250,61 @@ class _SeparateLoops:
         final = self._combine_partial(stage, partial, [slot, *kept], slot)
         yield final, slot if along or lane not in kept else lane
 
+    def _split_into_dynamic_chunks(
+        self, stage: ReductionStage, lane: Var
+    ) -> Iterator[tuple[ReductionStage, Var]]:
+        """Split an axis that only the call measures into chunks, of which the last may be shorter."""
+        length = self.extents[lane]
+        chunk = maximum(CHUNK, round_up_div(length, _MOST_CHUNKS * _WHOLE_VECTORS) * _WHOLE_VECTORS)
+        partial = self._allocate_partial(stage, [_MOST_CHUNKS])
+        slots = round_up_div(length, chunk)
+        number = self._new_axis("chunk", slots)
+        inside = self._new_axis(lane.name, minimum(chunk, length - number * chunk))
+        self.chunks[inside] = Chunk(chunk, length)
+        names = {lane: number * chunk + inside}
+        yield self._redirect(stage, partial, names, [number], [inside]), inside
+        slot = self._new_axis("chunk", slots)
+        self.chunks[slot] = Chunk(_MOST_CHUNKS, slots)
+        yield self._combine_partial(stage, partial, [slot], slot), slot
+
     def _split_narrow(self, stage: ReductionStage, lane: Var) -> Iterator[tuple[ReductionStage, Var]]:
         """Group rows of a narrow array until they fill vectors; combine the rows of a group at the end."""
         columns = self.extents[lane]
         last = next((axis for axis in reversed(self._widest_access(stage)) if axis in stage.reduced), None)
-        vector = self.machine.lanes(dtype_of(stage.writes[-1]))
-        group = vector // math.gcd(vector, columns)
-        while group * columns < _VECTORS_OF_GROUP * vector:
-            group *= 2
-        if last is None or self.extents[last] < _FEWEST_GROUPS * group or self._kept_axes(stage) != [lane]:
-            yield from self._split_into_chunks(stage, lane)
+        group = self._rows_of_group(stage, lane)
+        rows = None if last is None else self.extents[last]
+        few = isinstance(rows, int) and rows < _FEWEST_GROUPS * group
+        if last is None or rows is None or few or self._result_axes(stage) != [lane]:
+            if are_static(self.extents[axis] for axis in stage.reduced):
+                yield from self._split_into_chunks(stage, lane)
+            else:
+                yield stage, lane
             return
-        count, rest = divmod(self.extents[last], group)
+        count, rest = rows // group, rows % group
         partial = self._allocate_partial(stage, [(group + 1) * columns])
         wide, number = self._new_axis("wide", group * columns), self._new_axis(last.name, count)
         names = {last: number * group + wide // columns, lane: wide % columns}
         reduced = _replace_axis(stage.reduced, last, number)
         yield self._redirect(stage, partial, names, [wide], reduced), wide
-        if rest:
+        more = not isinstance(rest, int) or rest > 0
+        if more:
             left = self._new_axis(last.name, rest)
+            self.chunks[left] = Chunk(group, rest)
             reduced = _replace_axis(stage.reduced, last, left)
             names = {last: count * group + left}
             yield self._redirect(stage, partial, names, [group * columns + lane], reduced), lane
-        row = self._new_axis("group", group + bool(rest))
+        row = self._new_axis("group", group + more)
         final = self._combine_partial(stage, partial, [row * columns + lane], row)
         yield replace(final, in_order=False), lane
+
+    def _rows_of_group(self, stage: ReductionStage, lane: Var) -> int:
+        """Return how many rows of a narrow array fill whole vectors, several of them."""
+        columns = self.extents[lane]
+        vector = self.machine.lanes(dtype_of(stage.writes[-1]))
+        group = vector // math.gcd(vector, columns)
+        while group * columns < _VECTORS_OF_GROUP * vector:
+            group *= 2
+        return group
 
     def _widest_access(self, stage: ReductionStage) -> list[Var]:
         """Return the stage's axes in the order of the load with the most axes."""
@@ -229,7 +314,7 @@ class _SeparateLoops:
         ]
         return max(reads, key=len, default=[])
 
-    def _allocate_partial(self, stage: ReductionStage, shape: Sequence[int]) -> list[Buffer]:
+    def _allocate_partial(self, stage: ReductionStage, shape: Sequence[Extent]) -> list[Buffer]:
         buffers = [tirx.decl_buffer(list(shape), dtype_of(write), "partial") for write in stage.writes]
         self.statements += [tirx.AllocBuffer(buffer) for buffer in buffers]
         return buffers

@@ -1,0 +1,162 @@
+"""Emit the entry of an AOT program, which checks its arrays, reads their sizes and runs the program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tvm import ir, tirx
+
+from nnmagic.engine.relax.codegen.aot.functions import (
+    BodyEmitter,
+    Variables,
+    as_pointer,
+    words_at,
+)
+from nnmagic.engine.relax.codegen.aot.memory import exceeds_any_memory, round_up
+from nnmagic.engine.relax.codegen.aot.program import ALIGNMENT, CLOCK, STATUS, AotProgram, Array, Register
+from nnmagic.engine.relax.runtime.aot_executable import ENTRY, GROW, REFUSED
+from nnmagic.engine.relax.runtime.numpy_abi import DATA, DESCR, DIMS, FLAGS, LOW, RANK, READABLE, TYPE, WORDS
+from nnmagic.engine.relax.tir.builders import as_expr, item_bytes
+from nnmagic.engine.relax.tir.types import Buffer, PrimExpr, PrimFunc, Stmt, Var
+
+_INT32 = ir.PrimType("int32")
+
+
+def emit_entry(program: AotProgram, variables: Variables) -> PrimFunc:
+    """Return the function that checks its arrays and runs the program.
+
+    Its arguments are addresses, as int64: of the array objects of the parameters, the results, the workspace
+    and a table. The table holds, as int64: NumPy's array type, the dtype objects, the data of the constants.
+    """
+    function = program.entry
+    count = len(program.parameters) + len(program.results)
+    names = [f"array{number}" for number in range(count)] + ["workspace", "table"]
+    addresses = [tirx.Var(name, "int64") for name in names]
+    objects = [_words(f"{name}_object", WORDS) for name in names]
+    statements: list[Stmt] = [
+        tirx.DeclBuffer(words, data=as_pointer(address))
+        for words, address in zip(objects, addresses, strict=True)
+    ]
+    dtypes = program.dtypes()
+    table = _words("table_data", 1 + len(dtypes) + len(program.constants))
+    statements.append(tirx.DeclBuffer(table, data=as_pointer(objects[-1][DATA])))
+    rounded = tirx.bitwise_and(objects[-2][DATA] + (ALIGNMENT - 1), tirx.const(-ALIGNMENT, "int64"))
+    begin = tirx.Var("workspace_data", "int64")
+    statements.append(tirx.Bind(begin, rounded))
+    arrays = (*program.parameters, *program.results)
+    statements.extend(_checks(arrays, objects, table, dtypes, function.dims))
+    if not isinstance(function.workspace, int):
+        statements.extend(_workspace_check(program, objects[-2]))
+
+    state: Buffer | None = None
+    workspace: PrimExpr = begin
+    if words := program.state_words():
+        state = words_at("state_words")
+        statements.append(tirx.DeclBuffer(state, data=as_pointer(begin)))
+        statements.append(tirx.BufferStore(state, as_expr(0), [as_expr(STATUS)]))
+        workspace = begin + as_expr(round_up(words * 8))
+    arguments: list[PrimExpr] = []
+    for param, array, words_of in zip(function.parameters, program.parameters, objects, strict=False):
+        if isinstance(param, Register):
+            arguments.append(_element(array, words_of, statements))
+        else:
+            arguments.append(words_of[DATA])
+    results = [words_of[DATA] for words_of in objects[len(program.parameters) : count]]
+    emitter = BodyEmitter(function, variables, arguments, results, is_entry=True, clocked=program.clocked)
+    first = 1 + len(dtypes)
+    constants = objects[-1][DATA] + as_expr(8 * first)
+    emitter.use(state, table, first, (begin, constants, workspace))
+    if program.clocked:
+        assert state is not None
+        times = results.pop()
+        nbytes = as_expr(program.results[-1].nbytes)
+        statements.append(tirx.Evaluate(tirx.call_extern("handle", "memset", as_pointer(times), 0, nbytes)))
+        statements.append(tirx.BufferStore(state, times, [as_expr(CLOCK)]))
+    statements.extend(emitter.body())
+    statements.append(tirx.Return(tirx.const(0, "int32")))
+    body = tirx.SeqStmt(statements)
+    return tirx.PrimFunc(addresses, body, _INT32).with_attr("global_symbol", ENTRY)
+
+
+def _words(name: str, count: int) -> Buffer:
+    return tirx.decl_buffer((count,), "int64", name, data_alignment=8)
+
+
+def _element(array: Array, words: Buffer, statements: list[Stmt]) -> PrimExpr:
+    """Load the only element of an array."""
+    dtype = "int8" if array.dtype == "bool" else array.dtype
+    view = tirx.decl_buffer((1,), dtype, "element", data_alignment=item_bytes(dtype))
+    value = tirx.Var("value", dtype)
+    statements.append(tirx.DeclBuffer(view, data=as_pointer(words[DATA])))
+    statements.append(tirx.Bind(value, view[0]))
+    return value
+
+
+def _checks(
+    arrays: Sequence[Array],
+    objects: Sequence[Buffer],
+    table: Buffer,
+    dtypes: Sequence[str],
+    dimensions: Sequence[Var],
+) -> Iterator[Stmt]:
+    """Refuse arrays of a wrong type, then of a wrong dtype, rank or flags, then of a wrong shape.
+
+    The order matters: each group reads memory that only the groups before it make safe to read. The
+    dimensions are bound where an array has them first. An array has no negative size: that of a result is
+    refused by the check of the operator's shapes.
+    """
+    pairs = list(zip(arrays, objects[: len(arrays)], strict=True))
+    low = tirx.const(LOW, "int64")
+
+    def number(words: Buffer, at: int) -> PrimExpr:
+        return tirx.bitwise_and(words[at], low)
+
+    yield _refuse(words[TYPE] != table[0] for _, words in pairs)
+    yield _refuse(
+        condition
+        for array, words in pairs
+        for condition in (
+            words[DESCR] != table[1 + dtypes.index(array.dtype)],
+            number(words, RANK) != len(array.shape),
+            tirx.bitwise_and(words[FLAGS], tirx.const(READABLE, "int64")) != READABLE,
+        )
+    )
+    dims = {}
+    for array, words in pairs:
+        if array.shape:
+            dims[words] = _words(f"{words.name}_dims", len(array.shape))
+            yield tirx.DeclBuffer(dims[words], data=as_pointer(words[DIMS]))
+    bound: set[tuple[Buffer, int]] = set()
+    for dimension in dimensions:
+        words, axis = next(
+            (words, axis)
+            for array, words in pairs
+            for axis, dim in enumerate(array.shape)
+            if not isinstance(dim, int) and dim.same_as(dimension)
+        )
+        bound.add((words, axis))
+        yield tirx.Bind(dimension, dims[words][axis])
+    yield _refuse(
+        dims[words][axis] != (dim if isinstance(dim, int | tirx.Var) else tirx.max(dim, as_expr(0)))
+        for array, words in pairs
+        for axis, dim in enumerate(array.shape)
+        if (words, axis) not in bound
+    )
+
+
+def _workspace_check(program: AotProgram, words: Buffer) -> Iterator[Stmt]:
+    """Refuse a workspace that is too small for these sizes."""
+    dims = tirx.decl_buffer((1,), "int64", "workspace_dims", data_alignment=8)
+    yield tirx.DeclBuffer(dims, data=as_pointer(words[DIMS]))
+    needed = program.entry.workspace + as_expr(round_up(program.state_words() * 8) + ALIGNMENT)
+    wrong = tirx.Or(dims[0] < needed, exceeds_any_memory(program.entry.workspace))
+    yield tirx.IfThenElse(wrong, tirx.Return(tirx.const(GROW, "int32")), None)
+
+
+def _refuse(conditions: Iterator[PrimExpr]) -> Stmt:
+    wrong: PrimExpr | None = None
+    for condition in conditions:
+        wrong = condition if wrong is None else tirx.Or(wrong, condition)
+    if wrong is None:
+        return tirx.Evaluate(tirx.const(0, "int32"))
+    return tirx.IfThenElse(wrong, tirx.Return(tirx.const(REFUSED, "int32")), None)

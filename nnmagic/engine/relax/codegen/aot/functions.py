@@ -1,0 +1,766 @@
+"""Emit native functions as TIR: registers are local arrays of one element, loops and branches structured.
+
+A native function takes the sizes of its dimensions, its arguments (single elements by value, other arrays by
+address), the addresses of its results, and those of the call's state, of the table of constants and of its
+workspace. It returns 0; the state says whether it failed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from tvm import ir, tirx
+
+from nnmagic.engine.relax.codegen.aot.memory import exceeds_any_memory, round_up
+from nnmagic.engine.relax.codegen.aot.planner import kernel_sizes
+from nnmagic.engine.relax.codegen.aot.program import (
+    ALIGNMENT,
+    CLOCK,
+    DEPTH,
+    DETAIL,
+    STATUS,
+    WORK,
+    AotProgram,
+    Assign,
+    Check,
+    Conditional,
+    Exit,
+    FunctionCall,
+    Immediate,
+    KernelCall,
+    NativeFunction,
+    NextRound,
+    Region,
+    Register,
+    ScalarCode,
+    ShapeCheck,
+    Step,
+    Storage,
+    Value,
+)
+from nnmagic.engine.relax.codegen.aot.wrapping import wrap_integers
+from nnmagic.engine.relax.runtime.aot_executable import FAILED, FAILURES, INTERRUPTED, REFUSED, TOO_DEEP
+from nnmagic.engine.relax.runtime.callbacks import POLL, SHAPES_FIT_NATIVE
+from nnmagic.engine.relax.runtime.vm_executable import MAX_CALL_DEPTH
+from nnmagic.engine.relax.schedules.kernel_analysis import Stage
+from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, item_bytes, sequence
+from nnmagic.engine.relax.tir.types import Buffer, Index, PrimExpr, PrimFunc, Stmt, Var
+from nnmagic.engine.relax.tir.visitors import rewrite
+
+#: The TIR function of each native function.
+Variables = Mapping[NativeFunction, ir.GlobalVar]
+
+_INT32 = ir.PrimType("int32")
+
+#: The work of rounds of a loop, in elements, after which the program asks whether it is to be interrupted.
+_POLL_WORK = 1 << 19
+
+
+def lower_to_pointer_args(kernel: PrimFunc) -> PrimFunc:
+    """Return a kernel as a function of pointers to its buffers' data, and of the sizes that it takes."""
+    buffers = [param for param in kernel.params if isinstance(param.ty, tirx.BufferType)]
+    pointers = [tirx.Var(f"{buffer.name}_data", _pointer_type(buffer)) for buffer in buffers]
+    declared = [
+        tirx.DeclBuffer(buffer, data=pointer) for buffer, pointer in zip(buffers, pointers, strict=True)
+    ]
+    body = tirx.SeqStmt([*declared, kernel.body])  # `object_code._return_status` makes it return 0
+    params = [*pointers, *kernel_sizes(kernel)]
+    return tirx.PrimFunc(params, body, _INT32, kernel.attrs).without_attr("global_symbol")
+
+
+def _pointer_type(buffer: Buffer) -> Any:
+    return ir.PointerType(ir.PrimType(str(buffer.ty.dtype)))
+
+
+def function_variables(program: AotProgram) -> Variables:
+    """Return the TIR functions of a program: of what is called more than once, or by itself.
+
+    What has one caller is a part of that, so that LLVM knows the arguments.
+    """
+    calls = Counter(
+        step.callee
+        for function in (program.entry, *program.functions)
+        for step in function.steps()
+        if isinstance(step, FunctionCall)
+    )
+    return {
+        function: ir.GlobalVar(f"function_{function.name}")
+        for function in program.functions
+        if function.recursive or calls[function] > 1
+    }
+
+
+def emit_functions(program: AotProgram, variables: Variables) -> Iterator[tuple[ir.GlobalVar, PrimFunc]]:
+    """Yield the native functions of a program, without its entry."""
+    for function in variables:
+        yield variables[function], _emit_function(function, variables, program.clocked)
+
+
+def _emit_function(function: NativeFunction, variables: Variables, clocked: Sequence[KernelCall]) -> PrimFunc:
+    params = [
+        tirx.Var(f"argument{number}", _value_dtype(param)) for number, param in enumerate(function.parameters)
+    ]
+    results = [_result_param(number, dtype) for number, dtype in enumerate(function.result_registers)]
+    state, table, workspace = (tirx.Var(name, "int64") for name in ("state", "table", "workspace"))
+    emitter = BodyEmitter(function, variables, params, results, clocked=clocked)
+    words, constants = words_at("state_words"), words_at("constants")
+    emitter.use(words, constants, 0, (state, table, workspace))
+    statements = [
+        tirx.DeclBuffer(words, data=as_pointer(state)),
+        tirx.DeclBuffer(constants, data=as_pointer(table)),
+        *emitter.body(),
+    ]
+    all_params = [*function.dims, *params, *results, state, table, workspace]
+    body = tirx.SeqStmt([*statements, tirx.Return(tirx.const(0, "int32"))])
+    return tirx.PrimFunc(all_params, body, _INT32)
+
+
+def _result_param(number: int, dtype: str | None) -> Var:
+    """Return the parameter for the address of a result: a pointer to an element of a dtype, or an int64."""
+    if dtype is None:
+        return tirx.Var(f"result{number}", "int64")
+    stored = "int8" if dtype == "bool" else dtype
+    return tirx.Var(f"result{number}", ir.PointerType(ir.PrimType(stored)))
+
+
+def _value_dtype(param: Register | Storage) -> str:
+    """Return the dtype of an argument: of a value, or of an address."""
+    if isinstance(param, Storage):
+        return "int64"
+    return "int8" if param.dtype == "bool" else param.dtype
+
+
+class BodyEmitter:
+    """Emits the body of a native function, or of the entry.
+
+    Attributes:
+        arguments: a value, or an address, for each parameter.
+        results: the addresses of the results.
+        is_entry: whether a failure is the function's result.
+        clocked: the calls of kernels that are timed, in the order of their rows.
+        caller: the emitter of the only caller, of whose body this is a part; None for a function.
+        targets: where this caller wants the results.
+
+    """
+
+    def __init__(
+        self,
+        function: NativeFunction,
+        variables: Variables,
+        arguments: Sequence[PrimExpr],
+        results: Sequence[PrimExpr],
+        *,
+        is_entry: bool = False,
+        clocked: Sequence[KernelCall] = (),
+        caller: BodyEmitter | None = None,
+    ) -> None:
+        self.function, self.variables = function, variables
+        self.arguments, self.results = arguments, results
+        self.is_entry = is_entry
+        self.caller = caller
+        self.targets: Sequence[Register | Storage] = ()
+        self.declared: list[Stmt] = []
+        self.locals: dict[Register | Storage, Buffer] = {}
+        self.frame: list[Stmt] = []
+        self.clocked = clocked
+
+    def use(
+        self,
+        state: Buffer | None,
+        constants: Buffer,
+        first: int,
+        addresses: tuple[PrimExpr, PrimExpr, PrimExpr],
+    ) -> None:
+        """Set where the state, the constants' addresses and the workspace are.
+
+        ``first`` is the number of the first constant in ``constants``; the addresses are those of the state,
+        of the first constant's address and of the workspace.
+        """
+        self.state, self.constants, self.first_constant = state, constants, first
+        self.state_address, self.constants_address, self.workspace = addresses
+
+    def body(self) -> list[Stmt]:
+        """Return the statements of the body."""
+        function = self.function
+        frame: list[Stmt] = []
+        if function.recursive and (not isinstance(function.workspace, int) or function.workspace):
+            frame = self._allocate_frame()
+        offsets = [tirx.Bind(offset, value) for offset, value in function.chunks]
+        setup: list[Stmt] = []
+        for param, argument in zip(function.parameters, self.arguments, strict=True):
+            if isinstance(param, Register) or param.kind == "pointer":
+                setup.append(self._store(param, argument))
+        if function.recursive:
+            setup = [*self._enter(), *setup]
+        for pointer in function.pointers:
+            self._local(pointer)
+        self._declare_copies()
+        if function.loops:
+            self._budget()
+        rounds = self._region(function.body)
+        if function.loops:
+            again: PrimExpr = tirx.const(1, "bool")
+            if self.caller is not None:
+                running = self._local(_RUNNING)
+                setup.append(_store_element(running, tirx.const(1, "int8")))
+                again = tirx.NE(_element(running), tirx.const(0, "int8"))
+            budget = self._budget()
+            some_rounds = tirx.While(tirx.And(again, _element(budget) > as_expr(0)), sequence(rounds))
+            rounds = [tirx.While(again, sequence([some_rounds, self._poll(budget)]))]
+        return [*self.declared, *offsets, *frame, *setup, *rounds]
+
+    def _declare_copies(self) -> None:
+        """Declare a pointer for each temporary with several copies: to the one that is written."""
+        for step in self.function.steps():
+            match step:
+                case KernelCall(args=args, reads=reads):
+                    written: Sequence[Value] = args[reads:]
+                case FunctionCall(results=results):
+                    written = results
+                case _:
+                    continue
+            for value in written:
+                if isinstance(value, Storage) and value.copies > 1:
+                    self._local(value)
+
+    # Registers and addresses
+
+    def _local(self, value: Register | Storage) -> Buffer:
+        """Return the local array of a register or a pointer."""
+        if value not in self.locals:
+            dtype = _value_dtype(value) if isinstance(value, Register) else "int64"
+            name = value.name if isinstance(value, Register) else "pointer"
+            self.locals[value] = self._new_local(dtype, name)
+        return self.locals[value]
+
+    def _new_local(self, dtype: str, name: str, size: int = 1) -> Buffer:
+        buffer = tirx.decl_buffer((size,), dtype, name, scope="local", data_alignment=item_bytes(dtype))
+        self.declared.append(tirx.AllocBuffer(buffer, {"disable_lower_builtin": tirx.IntImm("bool", 1)}))
+        return buffer
+
+    def _load(self, value: Value) -> PrimExpr:
+        """Return the value of a register or constant, or an address."""
+        match value:
+            case Immediate(dtype=dtype, value=number):
+                return tirx.const(number, dtype)
+            case Register(dtype="bool"):
+                return tirx.NE(_element(self._local(value)), tirx.const(0, "int8"))
+            case Register():
+                return _element(self._local(value))
+        return self._address(value)
+
+    def _store(self, target: Register | Storage, value: PrimExpr) -> Stmt:
+        """Assign an expression to a register or a pointer."""
+        local = self._local(target)
+        if dtype_of(local) == "int8" and dtype_of(value) == "bool":
+            value = _as_byte(value)
+        return _store_element(local, value)
+
+    def _address(self, storage: Storage) -> PrimExpr:
+        match storage.kind:
+            case "parameter":
+                return self.arguments[storage.index]
+            case "result":
+                return self.results[storage.index]
+            case "constant":
+                return self.constants[self.first_constant + storage.index]
+            case "pointer":
+                return _element(self._local(storage))
+        if storage.copies > 1:
+            return _element(self._local(storage))
+        return self.workspace + as_expr(storage.offset)
+
+    def _choose_copies(self, values: Sequence[Value]) -> list[Stmt]:
+        """Point each temporary with several copies to one that no pointer of the loop holds."""
+        statements: list[Stmt] = []
+        for value in values:
+            if not isinstance(value, Storage) or value.copies == 1 or value.kind != "temporary":
+                continue
+            stride = as_expr(round_up(value.nbytes))
+            begin = self.workspace + as_expr(value.offset)
+            chosen: PrimExpr = begin + stride * (value.copies - 1)
+            for number in reversed(range(value.copies - 1)):
+                copy = begin + stride * number
+                free: PrimExpr = tirx.const(1, "bool")
+                for holder in value.holders:
+                    free = tirx.And(free, tirx.NE(_element(self._local(holder)), copy))
+                chosen = tirx.Select(free, copy, chosen)
+            statements.append(_store_element(self._local(value), chosen))
+        return statements
+
+    # Steps
+
+    def _region(self, region: Region) -> list[Stmt]:
+        statements: list[Stmt] = []
+        for step in region:
+            statements += self._step(step)
+        return statements or [tirx.Evaluate(tirx.const(0, "int32"))]
+
+    def _step(self, step: Step) -> list[Stmt]:
+        match step:
+            case KernelCall():
+                return self._kernel_call(step)
+            case ScalarCode():
+                return self._scalar_code(step)
+            case FunctionCall():
+                return self._function_call(step)
+            case Assign():
+                return self._assign(step)
+            case Conditional(condition=condition, then=then, other=other):
+                taken, left = sequence(self._region(then)), sequence(self._region(other))
+                return [tirx.IfThenElse(self._load(condition), taken, left)]
+            case Check():
+                return self._check(step)
+            case ShapeCheck():
+                return self._shape_check(step)
+            case NextRound(assign=assign):
+                spent = _element(self._budget()) - self._work()
+                spend = _store_element(self._budget(), spent)
+                return [*self._assign(assign), spend, *self._count_round()]
+            case Exit():
+                return self._exit(step)
+
+    def _kernel_call(self, step: KernelCall) -> list[Stmt]:
+        reads, writes = step.args[: step.reads], step.args[step.reads :]
+        statements = self._choose_copies(writes)
+        pointers: list[PrimExpr] = []
+        after: list[Stmt] = []
+        for value in reads:
+            if isinstance(value, Register):
+                spilled = self._new_local(_value_dtype(value), "operand")
+                statements.append(_store_element(spilled, _element(self._local(value))))
+                pointers.append(_pointer_to(spilled))
+            elif isinstance(value, Immediate):
+                pointers.append(as_pointer(self.constants[self.first_constant + value.index]))
+            else:
+                pointers.append(as_pointer(self._address(value)))
+        for value in writes:
+            if isinstance(value, Register):
+                spilled = self._new_local(_value_dtype(value), "outcome")
+                pointers.append(_pointer_to(spilled))
+                after.append(_store_element(self._local(value), _element(spilled)))
+            else:
+                assert isinstance(value, Storage)
+                pointers.append(as_pointer(self._address(value)))
+        # What fails inside, a packed function, makes a kernel return another number.
+        code = ir.Call(step.kernel, [*pointers, *step.sizes], ret_ty=_INT32)
+        run: Stmt = tirx.IfThenElse(code != 0, sequence(self._fail(FAILED)), None)
+        if step in self.clocked:
+            run = self._time(run, self.clocked.index(step), step.sizes)
+        return [*statements, run, *after]
+
+    def _time(self, run: Stmt, number: int, sizes: Sequence[PrimExpr]) -> Stmt:
+        """Add the time of a call to a row of the times."""
+        assert self.state is not None
+        times = [self._new_local("int64", "time", 2) for _ in range(2)]
+        width = 2 + max(len(call.sizes) for call in self.clocked)
+        row = words_at("row")
+        passed = (times[1][0] - times[0][0]) * as_expr(10**9) + (times[1][1] - times[0][1])
+        stores = [
+            tirx.BufferStore(row, row[0] + passed, [as_expr(0)]),
+            tirx.BufferStore(row, row[1] + as_expr(1), [as_expr(1)]),
+            *(
+                tirx.BufferStore(row, as_expr(size), [as_expr(2 + position)])
+                for position, size in enumerate(sizes)
+            ),
+        ]
+        declared = tirx.DeclBuffer(row, data=as_pointer(self.state[CLOCK] + as_expr(8 * width * number)))
+        return sequence([_read_clock(times[0]), run, _read_clock(times[1]), declared, *stores])
+
+    def _function_call(self, step: FunctionCall) -> list[Stmt]:
+        statements = self._choose_copies(step.results)
+        if step.callee not in self.variables:
+            return [*statements, *self._inlined(step)]
+        args: list[PrimExpr] = []
+        after: list[Stmt] = []
+        for value, param in zip(step.args, step.callee.parameters, strict=True):
+            loaded = self._load(value)
+            if isinstance(param, Register) and param.dtype == "bool":
+                loaded = _as_byte(loaded)
+            args.append(loaded)
+        for result in step.results:
+            if isinstance(result, Register):
+                spilled = self._new_local(_value_dtype(result), "outcome")
+                args.append(_pointer_to(spilled))
+                after.append(_store_element(self._local(result), _element(spilled)))
+            else:
+                args.append(self._address(result))
+        assert self.state is not None
+        frame = self.workspace + as_expr(step.frame.offset)
+        rest = [self.state_address, self.constants_address, frame]
+        call = ir.Call(self.variables[step.callee], [*step.sizes, *args, *rest], ret_ty=_INT32)
+        failed = tirx.NE(self.state[STATUS], tirx.const(0, "int64"))
+        code = tirx.Var("code", "int32")
+        return [
+            *statements,
+            *self._hand_on_budget(),
+            tirx.Bind(code, call),
+            tirx.IfThenElse(code != 0, sequence(self._fail(INTERRUPTED)), None),  # a packed function raised
+            tirx.IfThenElse(failed, sequence(self._leave()), None),
+            *self._take_budget(),
+            *after,
+        ]
+
+    def _inlined(self, step: FunctionCall) -> list[Stmt]:
+        """Emit a function as a part of its only caller."""
+        callee = step.callee
+        sizes = [tirx.Bind(dim, as_expr(size)) for dim, size in zip(callee.dims, step.sizes, strict=True)]
+        bound: list[Stmt] = []
+        args: list[PrimExpr] = []
+        for value, param in zip(step.args, callee.parameters, strict=True):
+            loaded = self._load(value)
+            var = tirx.Var("argument", "bool" if dtype_of(loaded) == "bool" else _value_dtype(param))
+            bound.append(tirx.Bind(var, loaded))
+            args.append(var)
+        results = [
+            as_expr(0) if isinstance(result, Register) else self._address(result) for result in step.results
+        ]
+        emitter = BodyEmitter(callee, self.variables, args, results, clocked=self.clocked, caller=self)
+        emitter.targets = step.results
+        workspace = self.workspace + as_expr(step.frame.offset)
+        addresses = (self.state_address, self.constants_address, workspace)
+        emitter.use(self.state, self.constants, self.first_constant, addresses)
+        return [*sizes, *bound, *emitter.body()]
+
+    def _scalar_code(self, step: ScalarCode) -> list[Stmt]:
+        """Compute the stages of a kernel of single elements in registers."""
+        values: dict[Buffer, Value] = dict(step.values)
+        statements: list[Stmt] = []
+        for stage in step.stages:
+            for buffer in stage.writes:
+                values.setdefault(buffer, Register(dtype_of(buffer), buffer.name))
+            statements += self._scalar_stage(stage, values, step.sizes)
+        return statements
+
+    def _scalar_stage(
+        self,
+        stage: Stage,
+        values: Mapping[Buffer, Value],
+        sizes: Mapping[Var, PrimExpr],
+    ) -> list[Stmt]:
+        names: dict[Var, PrimExpr] = {axis: as_expr(0) for axis in stage.axes} | dict(sizes)
+        declared: list[Stmt] = []
+        loads = {} if stage.inits is None else dict(zip(stage.writes, stage.inits, strict=True))
+
+        def load(node: Any) -> PrimExpr:
+            buffer = node.source
+            if buffer in loads:
+                return loads[buffer]
+            value = values[buffer]
+            if not isinstance(value, Storage):
+                return self._load(value)
+            return self._element_of(value, buffer, node.indices, declared)
+
+        stores: list[Stmt] = []
+        results: list[tuple[Register, Var]] = []
+        for buffer, value in zip(stage.writes, stage.values, strict=True):
+            expr = rewrite(value, [(ir.Var, lambda var: names.get(var, var))])
+            expr = rewrite(expr, [(ir.expr.TensorLoad, load)])
+            target = values[buffer]
+            assert isinstance(target, Register)
+            result = tirx.Var(buffer.name, dtype_of(expr))
+            stores.append(tirx.Bind(result, wrap_integers(expr)))
+            results.append((target, result))
+        return [*declared, *stores, *(self._store(target, result) for target, result in results)]
+
+    def _element_of(
+        self, storage: Storage, buffer: Buffer, indices: Sequence[Index], declared: list[Stmt]
+    ) -> PrimExpr:
+        """Load one element of an array in memory."""
+        dtype = dtype_of(buffer)
+        stored = "int8" if dtype == "bool" else dtype
+        offset: Index = as_expr(0)
+        for dim, index in zip(buffer.ty.shape, indices, strict=True):
+            offset = offset * dim + index
+        view = tirx.decl_buffer((1 << 40,), stored, buffer.name, data_alignment=item_bytes(stored))
+        declared.append(tirx.DeclBuffer(view, data=as_pointer(self._address(storage))))
+        element = tirx.BufferLoad(view, [offset])
+        return tirx.NE(element, tirx.const(0, "int8")) if dtype == "bool" else element
+
+    def _assign(self, step: Assign) -> list[Stmt]:
+        """Assign several values at once: all are read before the first is written."""
+        reads, writes = [], []
+        for target, value in step.pairs:
+            if isinstance(value, Register):
+                read: PrimExpr = _element(self._local(value))
+            else:
+                read = self._load(value)
+                if dtype_of(read) == "bool":
+                    read = _as_byte(read)
+            if len(step.pairs) == 1:
+                return [_store_element(self._local(target), read)]
+            var = tirx.Var("next", dtype_of(read))
+            reads.append(tirx.Bind(var, read))
+            writes.append(_store_element(self._local(target), var))
+        return [*reads, *writes]
+
+    def _check(self, step: Check) -> list[Stmt]:
+        details: list[Stmt] = []
+        assert self.state is not None
+        if step.condition is not None:
+            condition = step.condition
+            holds = self._load(condition) if isinstance(condition, Register | Immediate) else condition
+            wrong = tirx.Not(holds)
+        elif step.index is not None:
+            index = tirx.Var("index", "int64")
+            size = step.size
+            loaded = self._load(step.index)
+            declared = tirx.Bind(index, loaded if dtype_of(loaded) == "int64" else tirx.Cast("int64", loaded))
+            unsigned = tirx.Cast("uint64", index) >= tirx.Cast("uint64", as_expr(size))
+            details = [_store_word(self.state, DETAIL, index), _store_word(self.state, DETAIL + 1, size)]
+            failed = sequence([*details, *self._fail(FAILURES + step.number)])
+            return [declared, tirx.IfThenElse(unsigned, failed, None)]
+        else:
+            assert step.report is not None
+            report = tirx.decl_buffer((2,), "int64", "report", data_alignment=8)
+            declared = tirx.DeclBuffer(report, data=as_pointer(self._address(step.report)))
+            details = [
+                _store_word(self.state, DETAIL, report[1]),
+                _store_word(self.state, DETAIL + 1, step.size),
+            ]
+            failed = sequence([*details, *self._fail(FAILURES + step.number)])
+            return [declared, tirx.IfThenElse(tirx.NE(report[0], as_expr(0)), failed, None)]
+        return [tirx.IfThenElse(wrong, sequence(self._fail(FAILURES + step.number)), None)]
+
+    def _shape_check(self, step: ShapeCheck) -> list[Stmt]:
+        """Ask about shapes that were not checked the last time, and remember them."""
+        assert self.state is not None
+        changed: PrimExpr = tirx.EQ(self.state[step.record], as_expr(0))
+        for number, size in enumerate(step.sizes):
+            changed = tirx.Or(changed, tirx.NE(self.state[step.record + 1 + number], size))
+        answer = tirx.call_packed(
+            SHAPES_FIT_NATIVE, step.key, *map(as_expr, (len(step.ranks), *step.ranks)), *step.sizes
+        )
+        remember = [
+            _store_word(self.state, step.record + 1 + number, size) for number, size in enumerate(step.sizes)
+        ]
+        ask = [
+            tirx.IfThenElse(tirx.NE(answer, 0), sequence(self._fail(REFUSED)), None),
+            *remember,
+            _store_word(self.state, step.record, as_expr(1)),
+        ]
+        return [tirx.IfThenElse(changed, sequence(ask), None)]
+
+    def _exit(self, step: Exit) -> list[Stmt]:
+        statements: list[Stmt] = []
+        for number, (value, array) in enumerate(zip(step.results, self.function.results, strict=False)):
+            if isinstance(value, Storage):
+                if value.kind != "result":
+                    nbytes = as_expr(array.nbytes)
+                    to, source = as_pointer(self.results[number]), as_pointer(self._address(value))
+                    statements.append(
+                        tirx.Evaluate(tirx.call_extern("handle", "memmove", to, source, nbytes))
+                    )
+                continue
+            loaded = self._load(value) if isinstance(value, Immediate) else _element(self._local(value))
+            if dtype_of(loaded) == "bool":
+                loaded = _as_byte(loaded)
+            if self.caller is not None:
+                statements.append(_store_element(self.caller._local(self.targets[number]), loaded))
+                continue
+            view = tirx.decl_buffer(
+                (1,), dtype_of(loaded), "result", data_alignment=item_bytes(dtype_of(loaded))
+            )
+            address = self.results[number]
+            data = address if isinstance(address.ty, ir.PointerType) else as_pointer(address)
+            statements.append(tirx.DeclBuffer(view, data=data))
+            statements.append(_store_element(view, loaded))
+        if self.caller is None:
+            return [*statements, *self._hand_on_budget(), *self._leave(0)]
+        if self.function.loops:
+            statements.append(_store_element(self._local(_RUNNING), tirx.const(0, "int8")))
+        return statements or [tirx.Evaluate(tirx.const(0, "int32"))]
+
+    # Ends, interrupts and recursion
+
+    def _fail(self, code: int) -> list[Stmt]:
+        """End the function, and those that called it, with a code."""
+        if self.caller is not None:
+            return self.caller._fail(code)
+        if self.is_entry:
+            return [tirx.Return(tirx.const(code, "int32"))]
+        assert self.state is not None
+        return [_store_word(self.state, STATUS, as_expr(code)), *self._leave()]
+
+    def _leave(self, code: int | None = None) -> list[Stmt]:
+        """End the function; ``code`` is the entry's, by default the state's."""
+        if self.caller is not None:
+            return self.caller._leave(code)
+        if self.is_entry and code is not None:
+            return [tirx.Return(tirx.const(code, "int32"))]
+        state = self.state
+        assert state is not None
+        if self.is_entry:
+            return [tirx.Return(state[STATUS].astype("int32"))]
+        leave: list[Stmt] = []
+        if self.function.recursive:
+            leave = [_store_word(state, DEPTH, state[DEPTH] - 1), *self.frame]
+        return [*leave, tirx.Return(tirx.const(0, "int32"))]
+
+    def _enter(self) -> list[Stmt]:
+        """Count the depth of recursion, and the work."""
+        assert self.state is not None
+        deeper = _store_word(self.state, DEPTH, self.state[DEPTH] + 1)
+        too_deep = tirx.GT(self.state[DEPTH], self.state[DEPTH + 1])
+        return [
+            deeper,
+            tirx.IfThenElse(too_deep, sequence(self._fail(TOO_DEEP)), None),
+            _store_word(self.state, WORK, self.state[WORK] - self._work()),
+            self._poll(self.state, WORK),
+        ]
+
+    def _count_round(self) -> list[Stmt]:
+        """Count the calls of a function at its own end, of which there may be no more than other ones."""
+        if not self.function.counts_rounds:
+            return []
+        if _ROUNDS not in self.locals:
+            self.locals[_ROUNDS] = self._new_local("int64", "rounds")
+            self.declared.append(_store_element(self.locals[_ROUNDS], as_expr(0)))
+        rounds = _element(self.locals[_ROUNDS])
+        return [
+            _store_element(self.locals[_ROUNDS], rounds + as_expr(1)),
+            tirx.IfThenElse(rounds >= as_expr(MAX_CALL_DEPTH), sequence(self._fail(TOO_DEEP)), None),
+        ]
+
+    def _allocate_frame(self) -> list[Stmt]:
+        """Allocate a workspace of the function's own."""
+        state = self.state
+        assert state is not None
+        failed = sequence([_store_word(state, STATUS, as_expr(FAILED)), tirx.Return(tirx.const(0, "int32"))])
+        statements: list[Stmt] = []
+        if not isinstance(self.function.workspace, int):
+            too_large = exceeds_any_memory(self.function.workspace)
+            statements.append(tirx.IfThenElse(too_large, failed, None))
+        nbytes = tirx.max(as_expr(self.function.workspace), as_expr(ALIGNMENT))
+        # Not aligned_alloc: TVM's passes cannot rewrite a pointer that is reinterpreted as a number.
+        frame = self._new_local("int64", "frame")
+        code = tirx.call_extern("int32", "posix_memalign", _pointer_to(frame), as_expr(ALIGNMENT), nbytes)
+        statements.append(tirx.IfThenElse(tirx.NE(code, 0), failed, None))
+        address = tirx.Var("frame", "int64")
+        statements.append(tirx.Bind(address, _element(frame)))
+        self.workspace = address
+        self.frame = [tirx.Evaluate(tirx.call_extern("void", "free", as_pointer(address)))]
+        return statements
+
+    def _budget(self) -> Buffer:
+        """Return the counter of the work until the next poll, which all loops of a TIR function share.
+
+        Functions hand it on in the state.
+        """
+        if self.caller is not None:
+            return self.caller._budget()
+        if _BUDGET not in self.locals:
+            self.locals[_BUDGET] = self._new_local("int64", "budget")
+            first = as_expr(_POLL_WORK) if self.is_entry or self.state is None else self.state[WORK]
+            self.declared.append(_store_element(self.locals[_BUDGET], first))
+        return self.locals[_BUDGET]
+
+    def _hand_on_budget(self) -> list[Stmt]:
+        """Write the counter of work to the state, for another function."""
+        if self.caller is not None:
+            return self.caller._hand_on_budget()
+        if _BUDGET not in self.locals:
+            return []
+        return [_store_word(self.state, WORK, _element(self.locals[_BUDGET]))]
+
+    def _take_budget(self) -> list[Stmt]:
+        """Read the counter of work from the state, after another function."""
+        if self.caller is not None:
+            return self.caller._take_budget()
+        if _BUDGET not in self.locals or self.state is None:
+            return []
+        return [_store_element(self.locals[_BUDGET], self.state[WORK])]
+
+    def _work(self) -> PrimExpr:
+        """Return the work of a round, or of a call, in elements."""
+        work: PrimExpr = as_expr(1)
+        for step in self.function.steps():
+            if isinstance(step, KernelCall):
+                work = work + as_expr(step.work)
+        return work
+
+    def _save_registers(self) -> tuple[list[Stmt], list[Stmt]]:
+        """Return statements that save what the loops around here carry, and that load it again.
+
+        LLVM would keep it in memory throughout if it had to survive a call: no vector register does.
+        """
+        save: list[Stmt] = []
+        restore: list[Stmt] = []
+        emitter: BodyEmitter | None = self
+        while emitter is not None:
+            function = emitter.function
+            registers = [param for param in function.parameters if isinstance(param, Register)]
+            for number, register in enumerate(registers if function.loops else ()):
+                local = emitter._local(register)
+                dtype = dtype_of(local)
+                slot = tirx.decl_buffer((1,), dtype, "saved", data_alignment=item_bytes(dtype))
+                address = self.state_address + as_expr(8 * (function.saved + number))
+                save += [
+                    tirx.DeclBuffer(slot, data=as_pointer(address)),
+                    _store_element(slot, _element(local)),
+                ]
+                restore.append(_store_element(local, _element(slot)))
+            emitter = emitter.caller
+        return save, restore
+
+    def _poll(self, budget: Buffer, number: int = 0) -> Stmt:
+        """Ask whether to stop if the budget is spent."""
+        at = as_expr(number)
+        stop = tirx.NE(tirx.call_packed(POLL), 0)
+        save, restore = self._save_registers()
+        ask = [
+            tirx.BufferStore(budget, as_expr(_POLL_WORK), [at]),
+            *save,
+            tirx.IfThenElse(stop, sequence(self._fail(INTERRUPTED)), None),
+            *restore,
+        ]
+        return tirx.IfThenElse(tirx.BufferLoad(budget, [at]) <= as_expr(0), sequence(ask), None)
+
+
+_BUDGET, _ROUNDS = Register("int64", "budget"), Register("int64", "rounds")
+
+#: Whether a loop that is a part of its caller goes on.
+_RUNNING = Register("int8", "running")
+
+
+def words_at(name: str) -> Buffer:
+    """Declare an array of 8-byte words of any length."""
+    return tirx.decl_buffer((1 << 40,), "int64", name, data_alignment=8)
+
+
+def as_pointer(address: PrimExpr) -> PrimExpr:
+    """Return an address as a pointer."""
+    return tirx.reinterpret("handle", address)
+
+
+def _read_clock(times: Buffer) -> Stmt:
+    """Return the statement that writes the time to an array, as C's ``timespec``."""
+    clock = tirx.const(time.CLOCK_MONOTONIC, "int32")
+    return tirx.Evaluate(tirx.call_extern("int32", "clock_gettime", clock, _pointer_to(times)))
+
+
+def _as_byte(truth: PrimExpr) -> PrimExpr:
+    """Return a truth value as registers and arrays hold it."""
+    return tirx.Select(truth, tirx.const(1, "int8"), tirx.const(0, "int8"))
+
+
+def _element(buffer: Buffer) -> PrimExpr:
+    return tirx.BufferLoad(buffer, [as_expr(0)])
+
+
+def _store_element(buffer: Buffer, value: PrimExpr) -> Stmt:
+    return tirx.BufferStore(buffer, value, [as_expr(0)])
+
+
+def _store_word(words: Buffer, number: int, value: Any) -> Stmt:
+    return tirx.BufferStore(words, as_expr(value), [as_expr(number)])
+
+
+def _pointer_to(buffer: Buffer) -> PrimExpr:
+    return tirx.address_of(_element(buffer))
+
+
+__all__ = ["BodyEmitter", "as_pointer", "emit_functions", "lower_to_pointer_args", "words_at"]

@@ -1,0 +1,255 @@
+"""Plan the workspace of native functions: values whose lifetimes are disjoint share bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import tvm
+from tvm import tirx
+
+from nnmagic.engine.relax.codegen.aot.program import (
+    ALIGNMENT,
+    Assign,
+    Check,
+    Conditional,
+    Exit,
+    FunctionCall,
+    KernelCall,
+    NativeFunction,
+    NextRound,
+    ScalarCode,
+    Step,
+    Storage,
+    Value,
+)
+from nnmagic.engine.relax.schedules.kernel_analysis import substitute
+from nnmagic.engine.relax.tir.builders import as_expr
+from nnmagic.engine.relax.tir.types import Extent, PrimExpr
+
+
+def plan_memory(function: NativeFunction) -> None:
+    """Give each temporary its bytes in the workspace, and set the size of that.
+
+    A result is written where it belongs if nothing else may hold it; sizes that only a call knows come after
+    the static ones. The functions that this one calls must be planned.
+    """
+    _carry_pointers(function)
+    _write_results_directly(function)
+    steps = list(function.steps())
+    for step in steps:
+        if isinstance(step, FunctionCall):
+            step.frame.nbytes = _frame_bytes(step)
+    last = _last_uses(function, steps)
+    workspace = _Workspace()
+    for position, step in enumerate(steps):
+        for storage in _written(step):
+            if storage.kind == "temporary" and storage not in workspace.live:
+                workspace.allocate(storage)
+        workspace.free(storage for storage in list(workspace.live) if last[storage] <= position)
+    function.workspace = workspace.finish(function)
+
+
+def _carry_pointers(function: NativeFunction) -> None:
+    """Make pointers of the parameters that a loop changes, and note which pointers may hold what."""
+    for step in function.steps():
+        if isinstance(step, NextRound):
+            for target, value in step.assign.pairs:
+                if isinstance(target, Storage) and isinstance(value, Storage):
+                    target.kind = "pointer"
+                    target.sources.append(value)
+    carried = [param for param in function.parameters if isinstance(param, Storage) and param.sources]
+    for param in carried:
+        for storage in _bases(param):
+            if storage.kind == "temporary" and param not in storage.holders:
+                storage.holders.append(param)
+                storage.copies += 1
+    function.pointers.extend(carried)
+
+
+def _bases(pointer: Storage) -> Iterator[Storage]:
+    """Yield the storage that a pointer may point to, behind other pointers."""
+    seen, work = {pointer}, [pointer]
+    while work:
+        for source in work.pop().sources:
+            if source not in seen:
+                seen.add(source)
+                work.append(source)
+                if source.kind != "pointer":
+                    yield source
+
+
+def _write_results_directly(function: NativeFunction) -> None:
+    """Make results of the temporaries that are nothing else."""
+    held = {storage for pointer in function.pointers for storage in _bases(pointer)}
+    numbers: dict[Storage, set[int]] = {}
+    repeated: set[Storage] = set()
+    for step in function.steps():
+        if isinstance(step, Exit):
+            storages = [result for result in step.results if isinstance(result, Storage)]
+            repeated |= {storage for storage in storages if storages.count(storage) > 1}
+            for number, result in enumerate(step.results):
+                if isinstance(result, Storage):
+                    numbers.setdefault(result, set()).add(number)
+    by_number: dict[int, list[Storage]] = {}
+    for storage, positions in numbers.items():
+        for number in positions:
+            by_number.setdefault(number, []).append(storage)
+    for storage, positions in numbers.items():
+        alone = len(positions) == 1 and storage not in held and storage not in repeated
+        if alone and storage.kind == "temporary" and len(by_number[min(positions)]) == 1:
+            storage.kind, storage.index = "result", min(positions)
+
+
+def _frame_bytes(call: FunctionCall) -> Extent:
+    callee = call.callee
+    if callee.recursive:
+        return 0  # it allocates its frames
+    if isinstance(callee.workspace, int):
+        return callee.workspace
+    return substitute(callee.workspace, dict(zip(callee.dims, call.sizes, strict=True)))
+
+
+def _last_uses(function: NativeFunction, steps: Sequence[Step]) -> dict[Storage, int]:
+    """Return the position of the last step that uses each storage."""
+    last: dict[Storage, int] = {}
+    for position, step in enumerate(steps):
+        for value in (*_read(step), *_written(step)):
+            if isinstance(value, Storage):
+                last[value] = position
+    for pointer in function.pointers:
+        if any(pointer is param for param in function.parameters):
+            last[pointer] = len(steps)  # what it holds is for the next round
+    changed = True
+    while changed:
+        changed = False
+        for pointer in function.pointers:
+            for source in pointer.sources:
+                if last.get(source, -1) < last.get(pointer, -1):
+                    last[source] = last[pointer]
+                    changed = True
+    return last
+
+
+def _read(step: Step) -> Iterator[Value]:
+    match step:
+        case KernelCall(args=args, reads=reads):
+            yield from args[:reads]
+        case ScalarCode(reads=reads):
+            yield from reads
+        case FunctionCall(args=args):
+            yield from args
+        case Assign(pairs=pairs) | NextRound(assign=Assign(pairs=pairs)):
+            yield from (value for _, value in pairs)
+        case Exit(results=results):
+            yield from results
+        case Check(report=Storage() as report):
+            yield report
+        case Conditional():
+            pass
+
+
+def _written(step: Step) -> Iterator[Storage]:
+    match step:
+        case KernelCall(args=args, reads=reads):
+            yield from (value for value in args[reads:] if isinstance(value, Storage))
+        case FunctionCall(results=results, frame=frame):
+            yield from (value for value in results if isinstance(value, Storage))
+            if not isinstance(frame.nbytes, int) or frame.nbytes:
+                yield frame
+
+
+class _Workspace:
+    """The bytes of a workspace: offsets of static sizes, then chunks whose sizes only a call knows."""
+
+    def __init__(self) -> None:
+        self.live: dict[Storage, None] = {}
+        self.size = 0
+        self.chunks: list[tuple[PrimExpr, Extent]] = []
+        self._idle: dict[str, list[PrimExpr]] = {}
+        self._key: dict[Storage, str] = {}
+        self._analyzer = tvm.sym.Analyzer()
+
+    def allocate(self, storage: Storage) -> None:
+        """Find bytes for a storage, which nobody else that is live has; those that loops carry share none."""
+        if isinstance(storage.nbytes, int):
+            nbytes = storage.nbytes if storage.copies == 1 else round_up(storage.nbytes) * storage.copies
+            storage.offset = find_offset(
+                [other for other in self.live if isinstance(other.nbytes, int)], nbytes
+            )
+            if storage.holders:
+                storage.offset = self.size
+            self.size = max(self.size, round_up(int(storage.offset) + nbytes))
+        else:
+            nbytes = self._analyzer.simplify(round_up(storage.nbytes) * storage.copies)
+            key = str(nbytes)
+            idle = self._idle.get(key)
+            if idle and not storage.holders:
+                storage.offset = idle.pop()
+            else:
+                storage.offset = tirx.Var("offset", "int64")
+                self.chunks.append((storage.offset, nbytes))
+            self._key[storage] = key
+        self.live[storage] = None
+
+    def free(self, storages: Iterator[Storage]) -> None:
+        """Give the bytes of storages to others; those that loops carry are kept."""
+        for storage in storages:
+            if storage.holders:
+                continue
+            del self.live[storage]
+            if storage in self._key:
+                self._idle.setdefault(self._key[storage], []).append(storage.offset)
+
+    def finish(self, function: NativeFunction) -> Extent:
+        """Set the offsets of a function's chunks, and return the size of its workspace."""
+        total: Extent = round_up(self.size)
+        for offset, nbytes in self.chunks:
+            function.chunks.append((offset, as_expr(total)))
+            total = total + nbytes
+        return total if isinstance(total, int) else self._analyzer.simplify(total)
+
+
+def find_offset(live: Sequence[Storage], nbytes: int) -> int:
+    """Return the lowest offset of free bytes beside live storage."""
+    offset = 0
+    for other in sorted(live, key=lambda storage: int(storage.offset)):
+        if offset + nbytes <= other.offset:
+            break
+        size = int(other.nbytes) if other.copies == 1 else round_up(int(other.nbytes)) * other.copies
+        offset = max(offset, int(round_up(int(other.offset) + size)))
+    return offset
+
+
+def round_up(nbytes: Extent) -> Extent:
+    """Return the size as a multiple of the alignment."""
+    if isinstance(nbytes, int):
+        return -(-nbytes // ALIGNMENT) * ALIGNMENT
+    return tirx.floordiv(nbytes + (ALIGNMENT - 1), tirx.const(ALIGNMENT, "int64")) * ALIGNMENT
+
+
+#: More bytes than any machine has: sizes beyond come near to what 64 bits can count.
+_MOST_BYTES = float(1 << 50)
+
+
+def exceeds_any_memory(nbytes: PrimExpr) -> PrimExpr:
+    """Return whether a size is so large that it may have wrapped around."""
+    return tirx.const(_MOST_BYTES, "float64") < _as_float(nbytes)
+
+
+def _as_float(size: PrimExpr) -> PrimExpr:
+    """Return a size, or more, in floating point, which does not wrap around."""
+    match size:
+        case tirx.Add() | tirx.Sub() | tirx.Mul() | tirx.Max() | tirx.Min():
+            return type(size)(_as_float(size.a), _as_float(size.b))
+        case tirx.FloorDiv():
+            return _as_float(size.a) / _as_float(size.b)
+        case tirx.FloorMod():
+            return _as_float(size.b)
+        case tirx.Select():
+            return tirx.Max(_as_float(size.true_value), _as_float(size.false_value))
+        case tirx.Cast():
+            return _as_float(size.value)
+        case tirx.IntImm():
+            return tirx.const(float(size.value), "float64")
+        case _:
+            return size.astype("float64")

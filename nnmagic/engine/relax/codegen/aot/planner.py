@@ -1,0 +1,623 @@
+"""Plan an AOT program from a fused Relax module: functions of kernel calls, branches, checks and loops."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import tvm
+from tvm import ir, relax, tirx
+
+from nnmagic.engine.relax.codegen.aot.memory import plan_memory
+from nnmagic.engine.relax.codegen.aot.program import (
+    STATE_WORDS,
+    AotProgram,
+    Array,
+    Assign,
+    Check,
+    Conditional,
+    Exit,
+    FunctionCall,
+    Immediate,
+    KernelCall,
+    NativeFunction,
+    NextRound,
+    Region,
+    Register,
+    ScalarCode,
+    ShapeCheck,
+    Storage,
+    static_or_expr,
+)
+from nnmagic.engine.relax.codegen.aot.program import Value as NativeValue
+from nnmagic.engine.relax.codegen.aot.scalar_code import read_scalar_stages
+from nnmagic.engine.relax.codegen.aot.size_text import NoSizeError
+from nnmagic.engine.relax.lowering.module import LOOP
+from nnmagic.engine.relax.runtime.callbacks import ASSERTED, INDEX_IN_RANGE, REQUIRED, SHAPES_FIT
+from nnmagic.engine.relax.runtime.tensors import as_array
+from nnmagic.engine.relax.runtime.vm_executable import TOO_DEEP
+from nnmagic.engine.relax.schedules.kernel_analysis import substitute
+from nnmagic.engine.relax.tir.builders import as_expr
+from nnmagic.engine.relax.tir.types import Extent, PrimExpr, PrimFunc, RelaxExpr, Var
+
+#: The dtypes of single elements that live in registers.
+_REGISTER_DTYPES = frozenset(
+    ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64")
+)
+
+_CALL_TIR = ir.Op.get("relax.call_tir")
+_RESHAPE = ir.Op.get("relax.reshape")
+
+#: What a Relax expression is while it is planned: a value, a tuple of them, or a shape.
+_Planned: TypeAlias = Any
+
+
+class _UnsupportedError(Exception):
+    """A part of a program cannot be native."""
+
+
+def plan_aot_program(module: tvm.IRModule, name: str) -> AotProgram | None:
+    """Plan the function ``name`` of a fused module; return None where it needs TVM's virtual machine."""
+    try:
+        return _Planner(module).plan(name)
+    except (_UnsupportedError, NoSizeError):
+        return None
+
+
+def kernel_sizes(kernel: PrimFunc) -> list[Var]:
+    """Return the sizes that a kernel takes: its parameters that are no buffers, then dimensions of these."""
+    sizes: dict[Var, None] = {}
+    for param in kernel.params:
+        if not isinstance(param.ty, tirx.BufferType):
+            sizes[param] = None
+    for param in kernel.params:
+        if isinstance(param.ty, tirx.BufferType):
+            sizes |= {dim: None for dim in param.ty.shape if isinstance(dim, tirx.Var)}
+    return list(sizes)
+
+
+class _Planner:
+    """The functions of a program that is being planned."""
+
+    def __init__(self, module: tvm.IRModule) -> None:
+        self.module = module
+        self.functions: dict[ir.GlobalVar, NativeFunction] = {}
+        self.waiting: list[ir.GlobalVar] = []
+        self.has_control = _has_control(module)
+        self.program: AotProgram
+
+    def plan(self, name: str) -> AotProgram:
+        function = self.module[name]
+        self.program = AotProgram(self._declare(name, function))
+        _FunctionPlanner(self, self.program.entry, function, None).plan()
+        while self.waiting:
+            var = self.waiting.pop()
+            _FunctionPlanner(self, self.functions[var], self.module[var], var).plan()
+        self.program.functions = _callees_first(list(self.functions.values()))
+        for native in self.program.functions:
+            if native.loops:
+                native.saved = STATE_WORDS + self.program.records
+                self.program.records += len(native.parameters)
+        for native in [*self.program.functions, self.program.entry]:
+            plan_memory(native)
+        self.program.facts()  # which are to be of dimensions
+        return self.program
+
+    def native(self, var: ir.GlobalVar) -> NativeFunction:
+        """Return the native function of a Relax function, which may not be planned yet."""
+        if var not in self.functions:
+            self.functions[var] = self._declare(var.name_hint, self.module[var])
+            self.waiting.append(var)
+        return self.functions[var]
+
+    def _declare(self, name: str, function: relax.Function) -> NativeFunction:
+        arrays = [_array(param.ty) for param in function.params if not isinstance(param.ty, relax.ShapeType)]
+        dims: dict[Var, None] = {}
+        for array in arrays:
+            dims |= {dim: None for dim in array.shape if isinstance(dim, tirx.Var)}
+        parameters = [self.place(array, "parameter", number) for number, array in enumerate(arrays)]
+        results = _arrays(function.ret_ty)
+        if any(not _is_of(dim, dims) for array in results for dim in array.shape):
+            raise _UnsupportedError  # it depends on values
+        registers = [array.dtype if isinstance(self.place(array), Register) else None for array in results]
+        return NativeFunction(name, list(dims), parameters, arrays, results, registers)
+
+    def place(self, array: Array, kind: str = "temporary", number: int = -1) -> Register | Storage:
+        """Return a new register or new storage for an array."""
+        if self.has_control and array.is_element and array.dtype in _REGISTER_DTYPES:
+            return Register(array.dtype)
+        return Storage(kind, number, array.nbytes)
+
+
+def _has_control(module: tvm.IRModule) -> bool:
+    """Return whether a module holds more than calls of kernels."""
+    found: list[RelaxExpr] = []
+
+    def look(node: RelaxExpr) -> None:
+        if isinstance(node, relax.If | relax.ExternFunc) or (
+            isinstance(node, ir.Call)
+            and isinstance(node.op, ir.GlobalVar)
+            and isinstance(module[node.op], relax.Function)
+        ):
+            found.append(node)
+
+    for function in module.functions.values():
+        if isinstance(function, relax.Function):
+            relax.analysis.post_order_visit(function, look)
+    return bool(found)
+
+
+def _callees_first(functions: Sequence[NativeFunction]) -> list[NativeFunction]:
+    """Sort functions so that callees come first, and mark those that call themselves."""
+    callees = {
+        function: [step.callee for step in function.steps() if isinstance(step, FunctionCall)]
+        for function in functions
+    }
+    order: dict[NativeFunction, None] = {}
+    for root in functions:
+        path: dict[NativeFunction, Iterator[NativeFunction]] = {}
+        work = [root] if root not in order else []
+        while work:
+            function = work[-1]
+            rest = path.setdefault(function, iter(callees[function]))
+            callee = next(rest, None)
+            if callee is None:
+                order[function] = None
+                del path[function]
+                work.pop()
+            elif callee in path:  # a cycle: all of it may hold several frames at a time
+                cycle = list(path)[list(path).index(callee) :]
+                for member in cycle:
+                    member.recursive = True
+            elif callee not in order:
+                work.append(callee)
+    return list(order)
+
+
+class _FunctionPlanner:
+    """Plans the body of one function.
+
+    sizes: what dimensions that ``match_cast`` names stand for.
+    arrays: the arrays, or tuples of them, of branches' values, whose types have lost their sizes.
+    """
+
+    def __init__(
+        self, planner: _Planner, native: NativeFunction, function: relax.Function, var: ir.GlobalVar | None
+    ) -> None:
+        self.planner, self.program = planner, planner.program
+        self.native, self.function, self.var = native, function, var
+        self.values: dict[RelaxExpr, _Planned] = {}
+        self.arrays: dict[RelaxExpr, _Planned] = {}
+        self.sizes: dict[Var, PrimExpr] = {}
+        self.depths: set[Var] = set()
+
+    def plan(self) -> None:
+        parameters = iter(self.native.parameters)
+        for param in self.function.params:
+            if isinstance(param.ty, relax.ShapeType):
+                self.values[param] = ()
+                self.depths.update(dim for dim in param.ty.values or () if isinstance(dim, tirx.Var))
+            else:
+                self.values[param] = next(parameters)
+        self._plan_tail(self.native.body, self.function.body)
+
+    # Regions
+
+    def _plan_tail(self, region: Region, sequence: RelaxExpr) -> None:
+        """Plan what ends the function."""
+        bindings = _bindings(sequence)
+        last = self._forwarded(bindings, sequence.body)
+        for binding in bindings if last is None else bindings[:last]:
+            self._bind(region, binding)
+        if last is None:
+            results = tuple(_flatten(self._operand(sequence.body)))
+            if len(results) != len(self.native.results):
+                raise _UnsupportedError
+            region.append(Exit(results))
+            return
+        value = bindings[last].value
+        if isinstance(value, relax.If):
+            then, other = self._branches(value)
+            branch = Conditional(self._condition(value.cond), [], [])
+            region.append(branch)
+            self._plan_tail(branch.then, then)
+            self._plan_tail(branch.other, other)
+            return
+        self.native.loops = True
+        self.native.counts_rounds = LOOP not in (self.function.attrs or {})
+        args = [self._operand(arg) for arg in value.args if not isinstance(arg, relax.ShapeExpr)]
+        arrays = [self._array_of(arg) for arg in value.args if not isinstance(arg, relax.ShapeExpr)]
+        for array, own in zip(arrays, self.native.arrays, strict=True):
+            if not _same_shape(array, own):
+                raise _UnsupportedError
+        pairs = zip(self.native.parameters, args, strict=True)
+        region.append(NextRound(Assign(tuple((param, arg) for param, arg in pairs if param is not arg))))
+
+    def _forwarded(self, bindings: Sequence[RelaxExpr], result: RelaxExpr) -> int | None:
+        """Return the position of a branch, or call of this function, whose value is the result as it is."""
+        last = len(bindings) - 1
+        while last >= 0 and isinstance(bindings[last].value, relax.TupleGetItem | relax.Tuple | relax.Var):
+            last -= 1
+        if last < 0 or not isinstance(bindings[last], relax.VarBinding):
+            return None
+        value = bindings[last].value
+        recursive = isinstance(value, ir.Call) and self.var is not None and value.op == self.var
+        if not isinstance(value, relax.If) and not recursive:
+            return None
+        type_ = bindings[last].var.ty
+        count = len(type_.fields) if isinstance(type_, relax.TupleType) else 1
+        marks = [object() for _ in range(count)]
+        values: dict[RelaxExpr, _Planned] = {
+            bindings[last].var: tuple(marks) if isinstance(type_, relax.TupleType) else marks[0]
+        }
+        for binding in bindings[last + 1 :]:
+            values[binding.var] = _evaluate(binding.value, values)
+        return last if list(_flatten(_evaluate(result, values))) == marks else None
+
+    def _branches(self, value: relax.If) -> tuple[RelaxExpr, RelaxExpr]:
+        return value.true_branch, value.false_branch
+
+    def _condition(self, expr: RelaxExpr) -> Register | Immediate:
+        condition = self._operand(expr)
+        if not isinstance(condition, Register | Immediate):
+            raise _UnsupportedError
+        return condition
+
+    # Bindings
+
+    def _bind(self, region: Region, binding: RelaxExpr) -> None:
+        if isinstance(binding, relax.MatchCast):
+            self._match_cast(binding)
+            return
+        value = binding.value
+        match value:
+            case relax.If():
+                planned, self.arrays[binding.var] = self._plan_if(region, value)
+            case ir.Call() if value.op == _CALL_TIR:
+                planned = self._kernel_call(region, value, binding.var.ty)
+            case ir.Call() if value.op == _RESHAPE:
+                planned = self._operand(value.args[0])
+            case ir.Call() if isinstance(value.op, ir.GlobalVar):
+                planned = self._function_call(region, value, binding.var.ty)
+            case ir.Call() if isinstance(value.op, relax.ExternFunc):
+                planned = self._check(region, value)
+            case _:
+                planned = self._operand(value)
+                self.arrays[binding.var] = _evaluate(value, self.arrays)
+        self.values[binding.var] = planned
+
+    def _match_cast(self, binding: relax.MatchCast) -> None:
+        """Name dimensions that are known; others depend on values."""
+        self.arrays[binding.var] = self._name_dims(binding.ty, self._arrays_of(binding.value))
+        self.values[binding.var] = self._operand(binding.value)
+
+    def _name_dims(self, type_: Any, arrays: _Planned) -> _Planned:
+        """Name the dimensions of a type that arrays are cast to, and return its arrays."""
+        if isinstance(type_, relax.TupleType):
+            parts = arrays if isinstance(arrays, tuple) else [None] * len(type_.fields)
+            return tuple(map(self._name_dims, type_.fields, parts))
+        if not _has_shape(type_):
+            return arrays
+        sizes = arrays.shape if isinstance(arrays, Array) else [None] * len(type_.shape.values)
+        for dim, size in zip(type_.shape.values, sizes, strict=True):
+            if isinstance(dim, tirx.Var) and dim not in self.sizes and not self._is_own(dim):
+                if size is None:
+                    raise _UnsupportedError
+                self.sizes[dim] = self._size(size)
+        return self._array(type_)
+
+    def _is_own(self, dim: Var) -> bool:
+        return any(dim.same_as(own) for own in self.native.dims)
+
+    def _plan_if(self, region: Region, value: relax.If) -> tuple[_Planned, _Planned]:
+        """Plan a branch, and return its value and the arrays of that.
+
+        The value is made of registers and pointers that both sides assign.
+        """
+        branch = Conditional(self._condition(value.cond), [], [])
+        outcomes, arrays = [], []
+        for inner, sequence in zip((branch.then, branch.other), self._branches(value), strict=True):
+            for binding in _bindings(sequence):
+                self._bind(inner, binding)
+            outcomes.append(self._operand(sequence.body))
+            arrays.append(self._arrays_of(sequence.body))
+        region.append(branch)
+        pairs: tuple[list[Any], list[Any]] = ([], [])
+        planned = self._merge(outcomes[0], outcomes[1], pairs)
+        for inner, assignments in zip((branch.then, branch.other), pairs, strict=True):
+            if assignments:
+                inner.append(Assign(tuple(assignments)))
+        return planned, _common_arrays(*arrays)
+
+    def _merge(self, left: _Planned, right: _Planned, pairs: tuple[list[Any], list[Any]]) -> _Planned:
+        if isinstance(left, tuple) and isinstance(right, tuple):
+            return tuple(self._merge(a, b, pairs) for a, b in zip(left, right, strict=True))
+        if left is right:
+            return left
+        target: Register | Storage
+        if isinstance(left, Storage) and isinstance(right, Storage):
+            target = Storage("pointer", -1, left.nbytes, sources=[left, right])
+            self.native.pointers.append(target)
+        elif isinstance(left, Register | Immediate) and isinstance(right, Register | Immediate):
+            target = Register(left.dtype)
+        else:
+            raise _UnsupportedError
+        pairs[0].append((target, left))
+        pairs[1].append((target, right))
+        return target
+
+    def _kernel_call(self, region: Region, call: RelaxExpr, type_: Any) -> _Planned:
+        kernel, operands, *extra = call.args
+        function = self.planner.module[kernel]
+        outputs = [self._array(field) for field in _fields(type_)]
+        arrays: list[Array] = []
+        reads: list[NativeValue] = []
+        explicit: list[PrimExpr] = []
+        for operand in operands.fields:
+            if isinstance(operand.ty, ir.PrimType):
+                explicit.append(self._size(getattr(operand, "value", operand)))
+                continue
+            reads.append(self._leaf(operand))
+            arrays.append(self._array_of(operand))
+        explicit += [self._size(size) for shape in extra for size in shape.values]
+        sizes = _bind_sizes(function, [*arrays, *outputs], explicit)
+        if len(reads) == 1 and _is_reshape(function, [*arrays, *outputs]):
+            return reads[0]
+        written = [self.planner.place(output) for output in outputs]
+        planned = tuple(written) if isinstance(type_, relax.TupleType) else written[0]
+        if all(isinstance(value, Register) for value in written):
+            stages = read_scalar_stages(function)
+            if stages is not None:
+                buffers = [param for param in function.params if isinstance(param.ty, tirx.BufferType)]
+                values = dict(zip(buffers, [*reads, *written], strict=True))
+                region.append(ScalarCode(stages, values, sizes, tuple(reads)))
+                return planned
+        self.program.kernels[kernel] = function
+        work = sum((_elements(output) for output in outputs), start=1)
+        taken = tuple(sizes[var] for var in kernel_sizes(function))
+        region.append(KernelCall(kernel, (*reads, *written), len(reads), taken, work))
+        return planned
+
+    def _function_call(self, region: Region, call: RelaxExpr, type_: Any) -> _Planned:
+        callee = self.planner.native(call.op)
+        operands = [arg for arg in call.args if not isinstance(arg, relax.ShapeExpr)]
+        args = tuple(self._leaf(arg) for arg in operands)
+        sizes = _match_dims(callee.arrays, [self._array_of(arg) for arg in operands])
+        if any(dim not in sizes for dim in callee.dims):
+            raise _UnsupportedError
+        arrays = [_with_sizes(array, sizes) for array in callee.results]
+        results = tuple(self.planner.place(array) for array in arrays)
+        taken = tuple(sizes[dim] for dim in callee.dims)
+        region.append(FunctionCall(callee, taken, args, results, Storage("temporary", -1, 0)))
+        return results if isinstance(type_, relax.TupleType) else results[0]
+
+    def _check(self, region: Region, call: RelaxExpr) -> _Planned:
+        name, args = str(call.op.global_symbol), list(call.args)
+        match name:
+            case _ if name == REQUIRED:
+                condition, message, *operator = args
+                texts = [str(text.value) for text in (message, *operator)]
+                if texts == [TOO_DEEP]:
+                    return ()  # native functions count for themselves
+                number = self._failure(["required", *texts])
+                region.append(Check(number, self._truth(condition)))
+            case _ if name == ASSERTED:
+                condition, which = args
+                number = self._failure(["assertion", int(self._size(which).value)])
+                region.append(Check(number, self._truth(condition)))
+            case _ if name == INDEX_IN_RANGE:
+                report, shape = args
+                number = self._failure(["index"])
+                (size,) = shape.values
+                index = self._operand(report)
+                if isinstance(index, Register | Immediate):
+                    region.append(Check(number, index=index, size=self._size(size)))
+                else:
+                    region.append(Check(number, report=index, size=self._size(size)))
+            case _ if name == SHAPES_FIT:
+                key, *shapes = args
+                sizes = [self._size(dim) for shape in shapes for dim in shape.values]
+                ranks = tuple(len(shape.values) for shape in shapes)
+                record = STATE_WORDS + self.program.records
+                region.append(ShapeCheck(str(key.value), ranks, tuple(sizes), record))
+                self.program.records += len(sizes) + 1
+            case _:
+                raise _UnsupportedError
+        return ()
+
+    def _truth(self, condition: RelaxExpr) -> Register | Immediate | PrimExpr:
+        if isinstance(condition.ty, ir.PrimType):
+            return self._size(getattr(condition, "value", condition))
+        return self._condition(condition)
+
+    def _failure(self, failure: list[Any]) -> int:
+        """Return the number of a possible failure."""
+        if failure not in self.program.failures:
+            self.program.failures.append(failure)
+        return self.program.failures.index(failure)
+
+    # Values
+
+    def _leaf(self, expr: RelaxExpr) -> NativeValue:
+        value = self._operand(expr)
+        if not isinstance(value, Register | Immediate | Storage):
+            raise _UnsupportedError
+        return value
+
+    def _operand(self, expr: RelaxExpr) -> _Planned:
+        if isinstance(expr, ir.GenericConst):
+            return self._constant(expr)
+        return _evaluate(expr, self.values, self._operand)
+
+    def _constant(self, expr: RelaxExpr) -> Immediate | Storage:
+        data = as_array(expr.value)
+        array = _array(expr.ty)
+        self.program.constants.append(data)
+        number = len(self.program.constants) - 1
+        if isinstance(self.planner.place(array), Register):
+            value: Any = np.asarray(data).reshape(()).item()
+            return Immediate(array.dtype, value, number)
+        return Storage("constant", number, 0)
+
+    def _array_of(self, expr: RelaxExpr) -> Array:
+        array = _evaluate(expr, self.arrays)
+        return array if isinstance(array, Array) else self._array(expr.ty)
+
+    def _arrays_of(self, expr: RelaxExpr) -> _Planned:
+        """Return the array of a value, or the arrays of a tuple; None where sizes are not known."""
+        if isinstance(expr, relax.Tuple):
+            return tuple(map(self._arrays_of, expr.fields))
+        arrays = _evaluate(expr, self.arrays)
+        if arrays is not None:
+            return arrays
+        if isinstance(expr.ty, relax.TupleType):
+            return tuple(self._array(field) if _has_shape(field) else None for field in expr.ty.fields)
+        return self._array(expr.ty) if _has_shape(expr.ty) else None
+
+    def _array(self, type_: Any) -> Array:
+        array = _array(type_)
+        return Array(array.dtype, tuple(static_or_expr(self._size(dim)) for dim in array.shape))
+
+    def _size(self, size: Any) -> PrimExpr:
+        expr = as_expr(size) if isinstance(size, int) else size
+        return substitute(expr, self.sizes) if self.sizes else expr
+
+
+def _evaluate(expr: RelaxExpr, values: dict[RelaxExpr, _Planned], leaf: Any = None) -> _Planned:
+    """Return the value of an expression that computes nothing."""
+    match expr:
+        case relax.Tuple(fields=fields):
+            inner = leaf or (lambda part: _evaluate(part, values))
+            return tuple(inner(part) for part in fields)
+        case relax.TupleGetItem(tuple_value=whole, index=index):
+            value = (leaf or (lambda part: _evaluate(part, values)))(whole)
+            if isinstance(value, tuple):
+                return value[int(index)]
+        case relax.Var() if expr in values:
+            return values[expr]
+        case relax.Var():
+            return None
+    if leaf is None:
+        return None
+    raise _UnsupportedError
+
+
+def _flatten(value: _Planned) -> Iterator[_Planned]:
+    if isinstance(value, tuple):
+        for part in value:
+            yield from _flatten(part)
+    else:
+        yield value
+
+
+def _bindings(sequence: RelaxExpr) -> list[RelaxExpr]:
+    if not isinstance(sequence, relax.SeqExpr):
+        raise _UnsupportedError
+    return [binding for block in sequence.blocks for binding in block.bindings]
+
+
+def _fields(type_: Any) -> list[Any]:
+    return list(type_.fields) if isinstance(type_, relax.TupleType) else [type_]
+
+
+def _arrays(type_: Any) -> list[Array]:
+    """Return the arrays of a type, a tensor or a flat tuple."""
+    return [_array(field) for field in _fields(type_)]
+
+
+def _array(type_: Any) -> Array:
+    if not _has_shape(type_):
+        raise _UnsupportedError
+    return Array(str(type_.dtype.dtype), tuple(map(static_or_expr, type_.shape.values)))
+
+
+def _is_of(size: Extent, dims: Container[Var]) -> bool:
+    """Return whether a size is an expression of some dimensions."""
+    if isinstance(size, int):
+        return True
+    return all(var in dims for var in tirx.analysis.undefined_vars(tirx.Evaluate(size)))
+
+
+def _has_shape(type_: Any) -> bool:
+    return isinstance(type_, relax.TensorType) and isinstance(type_.shape, relax.ShapeExpr)
+
+
+def _common_arrays(left: _Planned, right: _Planned) -> _Planned:
+    """Return the arrays that both sides of a branch have; None where they differ."""
+    if isinstance(left, tuple) and isinstance(right, tuple):
+        return tuple(map(_common_arrays, left, right))
+    if isinstance(left, Array) and isinstance(right, Array) and _same_shape(left, right):
+        return left
+    return None
+
+
+def _elements(array: Array) -> Extent:
+    elements: Extent = 1
+    for dim in array.shape:
+        elements = elements * dim
+    return elements
+
+
+_ANALYZER = tvm.sym.Analyzer()
+
+
+def _same_shape(left: Array, right: Array) -> bool:
+    pairs = zip(left.shape, right.shape, strict=True)
+    return left.dtype == right.dtype and all(
+        _ANALYZER.can_prove_equal(as_expr(a), as_expr(b)) for a, b in pairs
+    )
+
+
+def _is_reshape(kernel: PrimFunc, arrays: Sequence[Array]) -> bool:
+    """Return whether a kernel of sizes that only a call knows copies its array as it lies in memory."""
+    static = all(isinstance(dim, int) for array in arrays for dim in array.shape)
+    sized = [array for array in arrays if array.shape]
+    if static or len(sized) != 2 or not relax.analysis.has_reshape_pattern(kernel):
+        return False
+    before, after = (as_expr(_elements(array)) for array in sized)
+    return bool(_ANALYZER.can_prove_equal(before, after))  # what writes no elements has any pattern
+
+
+def _match_dims(declared: Sequence[Array], given: Sequence[Array]) -> dict[Var, PrimExpr]:
+    """Return the sizes of the dimensions that arrays declare."""
+    sizes: dict[Var, PrimExpr] = {}
+    for own, array in zip(declared, given, strict=True):
+        for dim, size in zip(own.shape, array.shape, strict=True):
+            if isinstance(dim, tirx.Var):
+                sizes.setdefault(dim, as_expr(size))
+    return sizes
+
+
+def _with_sizes(array: Array, sizes: dict[Var, PrimExpr]) -> Array:
+    shape = (dim if isinstance(dim, int) else substitute(dim, sizes) for dim in array.shape)
+    return Array(
+        array.dtype, tuple(static_or_expr(dim) if not isinstance(dim, int) else dim for dim in shape)
+    )
+
+
+def _bind_sizes(
+    kernel: PrimFunc, arrays: Sequence[Array], explicit: Sequence[PrimExpr]
+) -> dict[Var, PrimExpr]:
+    """Return the sizes that a kernel takes, from the shapes of its arrays."""
+    buffers = [param for param in kernel.params if isinstance(param.ty, tirx.BufferType)]
+    declared = [
+        Array(str(buffer.ty.dtype), tuple(map(static_or_expr, buffer.ty.shape))) for buffer in buffers
+    ]
+    if len(declared) != len(arrays):
+        raise _UnsupportedError
+    numbers = [param for param in kernel.params if not isinstance(param.ty, tirx.BufferType)]
+    if len(numbers) != len(explicit):
+        raise _UnsupportedError
+    sizes = dict(zip(numbers, explicit, strict=True))
+    for var, size in _match_dims(declared, arrays).items():
+        sizes.setdefault(var, size)
+    used: set[Var] = set()
+    for array in declared:
+        for dim in array.shape:
+            if not isinstance(dim, int):
+                tvm_vars = tirx.analysis.undefined_vars(tirx.Evaluate(dim))
+                used.update(tvm_vars)
+    if any(var not in sizes for var in used):
+        raise _UnsupportedError
+    return sizes

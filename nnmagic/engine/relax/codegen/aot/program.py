@@ -1,0 +1,329 @@
+"""Define AOT programs: native functions of structured steps, over registers and memory.
+
+A program is what TVM's AOT executor runs (static-shape dataflow with planned memory and one entry), extended
+by sizes that only a call knows, branches, loops and calls. A value of one element lives in a register.
+Other values have storage: bytes of an argument, of a constant, of a result or of the workspace.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+from tvm import ir, tirx
+
+from nnmagic.engine.relax.artifact import Json
+from nnmagic.engine.relax.codegen.aot.size_text import size_to_json
+from nnmagic.engine.relax.schedules.kernel_analysis import Stage
+from nnmagic.engine.relax.tir.builders import static_int
+from nnmagic.engine.relax.tir.types import Buffer, Extent, PrimExpr, PrimFunc
+from nnmagic.engine.relax.tir.types import Var as TirVar
+from nnmagic.relay.types import NUMPY_DTYPES
+
+#: Of the workspace and what is in it, in bytes: a vector register's, and a line's of the cache.
+ALIGNMENT = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """A dtype and a shape, whose sizes are static or expressions of a function's dimensions."""
+
+    dtype: str
+    shape: tuple[Extent, ...]
+
+    @property
+    def nbytes(self) -> Extent:
+        """The size in bytes."""
+        return math.prod(self.shape, start=NUMPY_DTYPES[self.dtype].itemsize)
+
+    @property
+    def is_element(self) -> bool:
+        """Return whether there is exactly one element."""
+        return all(static_int(dim) == 1 for dim in self.shape)
+
+
+@dataclass(slots=True, eq=False)
+class Register:
+    """One element that a register holds. ``name`` is a hint."""
+
+    dtype: str
+    name: str = "value"
+
+
+@dataclass(slots=True, eq=False)
+class Immediate:
+    """One element that is known at compile time, which is the constant of the number ``index``, too."""
+
+    dtype: str
+    value: float | int | bool
+    index: int
+
+
+@dataclass(slots=True, eq=False)
+class Storage:
+    """The bytes of a value.
+
+    Attributes:
+        kind: ``parameter``, ``constant``, ``result``, ``temporary`` (a piece of the workspace) or ``pointer``
+            (what was chosen at run time from ``sources``, and what a loop carries).
+        index: the number of the parameter, constant or result.
+        nbytes: the size in bytes.
+        offset: the first byte of a temporary in the workspace.
+        sources: what a pointer may point to.
+        copies: how many pieces of this size a temporary has: pointers of a loop may still hold the values
+            of rounds before.
+
+    """
+
+    kind: str
+    index: int
+    nbytes: Extent
+    offset: Extent = 0
+    sources: list[Storage] = field(default_factory=list)
+    copies: int = 1
+    holders: list[Storage] = field(default_factory=list)
+
+
+Value: TypeAlias = Register | Immediate | Storage
+
+
+@dataclass(frozen=True, slots=True)
+class KernelCall:
+    """A call of a kernel: the values that it reads, then those that it writes; the sizes that it takes."""
+
+    kernel: ir.GlobalVar
+    args: tuple[Value, ...]
+    reads: int
+    sizes: tuple[PrimExpr, ...] = ()
+    work: Extent = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarCode:
+    """A kernel of single elements, computed in registers: its stages, and the value of each buffer."""
+
+    stages: tuple[Stage, ...]
+    values: dict[Buffer, Value]
+    sizes: dict[TirVar, PrimExpr]
+    reads: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionCall:
+    """A call of a native function, which takes ``frame`` as its workspace."""
+
+    callee: NativeFunction
+    sizes: tuple[PrimExpr, ...]
+    args: tuple[Value, ...]
+    results: tuple[Register | Storage, ...]
+    frame: Storage
+
+
+@dataclass(frozen=True, slots=True)
+class Assign:
+    """Assign values to registers and pointers, all at once."""
+
+    pairs: tuple[tuple[Register | Storage, Value], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Conditional:
+    """Run one of two regions."""
+
+    condition: Register | Immediate
+    then: Region
+    other: Region
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Fail unless a condition holds.
+
+    Attributes:
+        number: the position in the program's ``failures``.
+        condition: a truth value, or an expression of sizes.
+        index: an index that must lie in ``range(size)`` instead.
+        report: instead two int64: whether some index is out of the range, and that index.
+
+    """
+
+    number: int
+    condition: Register | Immediate | PrimExpr | None = None
+    index: Register | Immediate | None = None
+    report: Storage | None = None
+    size: PrimExpr | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeCheck:
+    """Ask for a check of an operator's shapes, once for each combination: ``sizes`` are their dimensions."""
+
+    key: str
+    ranks: tuple[int, ...]
+    sizes: tuple[PrimExpr, ...]
+    record: int
+
+
+@dataclass(frozen=True, slots=True)
+class NextRound:
+    """Begin a loop's next round; the assignments are those of its parameters."""
+
+    assign: Assign
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """End the function with these results."""
+
+    results: tuple[Value, ...]
+
+
+Step: TypeAlias = (
+    KernelCall | ScalarCode | FunctionCall | Assign | Conditional | Check | ShapeCheck | NextRound | Exit
+)
+Region: TypeAlias = list[Step]
+
+
+@dataclass(slots=True, eq=False)
+class NativeFunction:
+    """A native function.
+
+    Attributes:
+        name: unique in the program.
+        dims: the dimensions that it takes, before its parameters.
+        parameters: what its arguments become.
+        arrays: the dtypes and shapes of the parameters.
+        results: the dtypes and shapes of the results.
+        result_registers: the dtype of each result that is a single element in a register, else None.
+        body: its steps; every path ends with an ``Exit`` or a ``NextRound``.
+        loops: whether it calls itself at its end, which is a loop.
+        counts_rounds: whether these calls count as recursion, all the same.
+        recursive: whether it calls itself elsewhere, perhaps through others; its frame is then allocated at
+            each call.
+        saved: the first word of the state where a loop saves its registers.
+        workspace: the bytes that it needs.
+
+    """
+
+    name: str
+    dims: list[TirVar]
+    parameters: list[Register | Storage]
+    arrays: list[Array]
+    results: list[Array]
+    result_registers: list[str | None]
+    body: Region = field(default_factory=list)
+    loops: bool = False
+    counts_rounds: bool = False
+    recursive: bool = False
+    saved: int = 0
+    workspace: Extent = 0
+    pointers: list[Storage] = field(default_factory=list)
+    chunks: list[tuple[PrimExpr, PrimExpr]] = field(default_factory=list)
+
+    def steps(self) -> Iterator[Step]:
+        """Yield all steps, those of branches after the branch itself."""
+        yield from _steps(self.body)
+
+
+def _steps(region: Region) -> Iterator[Step]:
+    for step in region:
+        yield step
+        if isinstance(step, Conditional):
+            yield from _steps(step.then)
+            yield from _steps(step.other)
+
+
+@dataclass(slots=True)
+class AotProgram:
+    """An AOT program: its entry, the functions that this calls, kernels, constants and possible failures."""
+
+    entry: NativeFunction
+    functions: list[NativeFunction] = field(default_factory=list)
+    constants: list[np.ndarray] = field(default_factory=list)
+    kernels: dict[ir.GlobalVar, PrimFunc] = field(default_factory=dict)
+    failures: list[Json] = field(default_factory=list)
+    records: int = 0
+    clocked: list[KernelCall] = field(default_factory=list)
+
+    @property
+    def parameters(self) -> list[Array]:
+        """The dtypes and shapes of the entry's parameters."""
+        return self.entry.arrays
+
+    @property
+    def results(self) -> list[Array]:
+        """The dtypes and shapes of the entry's results."""
+        return self.entry.results
+
+    @property
+    def has_control(self) -> bool:
+        """Return whether there is more than calls of kernels."""
+        return bool(self.functions) or not all(
+            isinstance(step, KernelCall | Exit) for step in self.entry.steps()
+        )
+
+    def facts(self) -> Json:
+        """Return what a call needs to know, as JSON."""
+        dims = self.entry.dims
+        return {
+            "dims": [self._first_axis(dim) for dim in dims],
+            "parameters": [_array_facts(array, dims) for array in self.parameters],
+            "results": [_array_facts(array, dims) for array in self.results],
+            "dtypes": self.dtypes(),
+            "workspace": size_to_json(self.entry.workspace, dims),
+            "state": self.state_words(),
+            "failures": self.failures,
+        }
+
+    def _first_axis(self, dim: TirVar) -> list[int]:
+        """Return the parameter and the axis that has a dimension as its length."""
+        return next(
+            [number, axis]
+            for number, array in enumerate(self.parameters)
+            for axis, size in enumerate(array.shape)
+            if size is dim or (not isinstance(size, int) and size.same_as(dim))
+        )
+
+    def state_words(self) -> int:
+        """Return the number of 8-byte words of a call's state: none if nothing can fail but the memory."""
+        return STATE_WORDS + self.records if self.has_control or self.clocked else 0
+
+    def dtypes(self) -> list[str]:
+        """Return the dtypes of the parameters and results, each once."""
+        return list(dict.fromkeys(array.dtype for array in (*self.parameters, *self.results)))
+
+
+def _array_facts(array: Array, dims: Sequence[TirVar]) -> Json:
+    return [array.dtype, [size_to_json(dim, dims) for dim in array.shape]]
+
+
+#: The words of a call's state: how it ended, two details of a failure, the work until the next poll for
+#: interrupts, the depth of recursion and its limit, the address of the times; then records of shapes that
+#: were checked.
+STATUS, DETAIL, WORK, DEPTH, CLOCK = 0, 1, 3, 4, 6
+STATE_WORDS = 8
+
+
+def add_clock(program: AotProgram) -> list[KernelCall]:
+    """Add a result to a program, the last one: the times of its kernel calls, in the order that this returns.
+
+    A row holds nanoseconds, the number of calls, and the sizes that the last call took.
+    """
+    calls = [
+        step
+        for function in (program.entry, *program.functions)
+        for step in function.steps()
+        if isinstance(step, KernelCall)
+    ]
+    sizes = max((len(call.sizes) for call in calls), default=0)
+    program.results.append(Array("int64", (max(len(calls), 1), 2 + sizes)))
+    program.clocked = calls
+    return calls
+
+
+def static_or_expr(dim: PrimExpr) -> Extent:
+    """Return a dimension as an ``int`` if it is static."""
+    return int(dim.value) if isinstance(dim, tirx.IntImm) else dim

@@ -1,0 +1,25 @@
+"""Read kernels of single elements as expressions, which registers hold."""
+
+from __future__ import annotations
+
+from nnmagic.engine.relax.schedules.kernel_analysis import Stage, read_kernel
+from nnmagic.engine.relax.tir.builders import collect_loads, static_int
+from nnmagic.engine.relax.tir.guarded_loads import guard_loads
+from nnmagic.engine.relax.tir.types import PrimFunc
+
+
+def read_scalar_stages(kernel: PrimFunc) -> tuple[Stage, ...] | None:
+    """Return the stages of a kernel that computes single elements only; None for any other kernel."""
+    stages = read_kernel(guard_loads(kernel))
+    if stages is None or any(static_int(dim) != 1 for stage in stages.stages for dim in stages.shape(stage)):
+        return None
+    written = {buffer for stage in stages.stages for buffer in stage.writes}
+    if any(static_int(dim) != 1 for buffer in written for dim in buffer.ty.shape):
+        return None
+    seen: set[object] = set()
+    for stage in stages.stages:
+        early = {load.source for load in collect_loads(*stage.values)} & (written - seen)
+        if early - set(stage.writes if stage.reduces else ()):
+            return None
+        seen.update(stage.writes)
+    return stages.stages

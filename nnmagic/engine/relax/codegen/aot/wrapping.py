@@ -1,0 +1,53 @@
+"""Make the arithmetic of integers wrap around, as NumPy's does."""
+
+from __future__ import annotations
+
+import operator
+
+from tvm import tirx
+
+from nnmagic.engine.relax.legalize.scalar_functions import wrap_constant
+from nnmagic.engine.relax.tir.builders import dtype_of
+from nnmagic.engine.relax.tir.types import PrimExpr
+from nnmagic.engine.relax.tir.visitors import rewrite
+
+#: The dtype that holds the exact sum, difference and product of two integers of a dtype.
+_WIDER = {f"{kind}{bits}": "int64" for kind in ("int", "uint") for bits in (8, 16, 32)}
+_WIDER |= {"uint32": "int128", "int64": "int128", "uint64": "int128"}
+_INTEGER = frozenset(_WIDER)
+_OPERATORS = {tirx.Add: operator.add, tirx.Sub: operator.sub, tirx.Mul: operator.mul}
+
+
+def wrap_integers(expr: PrimExpr) -> PrimExpr:
+    """Return a value whose sums, differences, products and casts of integers wrap around.
+
+    From 32 bits on TVM's simplifier takes it that no integer overflows, signed or not, and TVM tells LLVM the
+    same. So the arithmetic is done in a wider dtype and cast back; LLVM makes one plain instruction of that.
+    """
+    return rewrite(expr, [((tirx.Add, tirx.Sub, tirx.Mul), _widen), (tirx.Cast, _wrap_cast)])
+
+
+def _widen(node: PrimExpr) -> PrimExpr:
+    dtype = dtype_of(node)
+    if dtype not in _WIDER:
+        return node
+    if isinstance(node.a, tirx.IntImm) and isinstance(node.b, tirx.IntImm):
+        return wrap_constant(
+            _OPERATORS[type(node)](*(part.astype("int128") for part in (node.a, node.b))), dtype
+        )
+    a, b = (tirx.Cast(_WIDER[dtype], part) for part in (node.a, node.b))
+    return _cast(dtype, type(node)(a, b))
+
+
+def _wrap_cast(node: PrimExpr) -> PrimExpr:
+    integers = _INTEGER.issuperset((dtype_of(node), dtype_of(node.value)))
+    return _cast(dtype_of(node), node.value) if integers else node
+
+
+def _cast(dtype: str, value: PrimExpr) -> PrimExpr:
+    """Cast an integer, hidden from TVM's simplifier, which fails where it finds one out of range."""
+    if isinstance(value, tirx.IntImm):
+        return wrap_constant(value, dtype)
+    value = tirx.Cast("int64", value)
+    hidden = tirx.call_llvm_pure_intrin("int64", "llvm.umax.i64", value, tirx.const(0, "int64"))  # itself
+    return hidden if dtype == "int64" else tirx.Cast(dtype, hidden)

@@ -1,0 +1,90 @@
+"""Write the function that calls an AOT program: Python source for its parameters, sizes and results.
+
+All that a call needs is in the function's closure, and its arguments are written out: to gather and unpack
+them would be a quarter of the time of a small call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from nnmagic.engine.relax.artifact import Json
+from nnmagic.engine.relax.runtime.sizes import size_source
+
+FastPath = Callable[[tuple[Any, ...]], Any]
+
+
+def make_fast_path(
+    parameters: Sequence[tuple[str, int]],
+    dims: Sequence[tuple[int, int]],
+    results: Sequence[Sequence[Json]],
+    names: Mapping[str, Any],
+    *,
+    workspace: bool,
+    single: bool,
+) -> FastPath:
+    """Return a function that takes a call's arguments as they are, and returns None where they need a look.
+
+    Args:
+        parameters: the dtype and the rank of each array that it takes; a Python number serves for one of
+            rank 0.
+        dims: the array and the axis that has each dimension.
+        results: the shapes of the results, as an artifact states them.
+        names: ``entry``, ``array``, ``empty``, ``finish``, ``rebuild``, ``table``, ``nothing``,
+            ``raise_reason``, the dtypes ``pk`` of the parameters and ``tk`` of the results; with a workspace
+            ``idle`` and ``new_workspace``.
+        workspace: whether the program needs one.
+        single: whether the result is the only array, not a tuple.
+
+    """
+    arguments = [f"a{number}" for number in range(len(parameters))]
+    arrays = [f"r{number}" for number in range(len(results))]
+    allocation = [f"d{number} = a{array}.shape[{axis}]" for number, (array, axis) in enumerate(dims)]
+    for number, shape in enumerate(results):
+        sizes = "".join(f"{size_source(size)}, " for size in shape)
+        allocation.append(f"r{number} = empty(({sizes}), t{number})")
+    addresses = "".join(f"id({name}), " for name in [*arguments, *arrays])
+    every = "".join(f"{name}, " for name in [*arguments, *arrays])
+    result = "r0" if single else f"rebuild(iter(({''.join(f'{name}, ' for name in arrays)})))"
+    lines = [f"{', '.join(arguments)}, = args" if arguments else "() = args"]
+    for number, (dtype, rank) in enumerate(parameters):
+        if rank == 0 and (condition := _number_condition(dtype, f"a{number}")):
+            lines += [f"if {condition}:", f"    a{number} = array(a{number}, p{number})"]
+    if dims:
+        lines += ["try:", *(f"    {line}" for line in allocation)]
+        lines += [
+            "except (AttributeError, IndexError, TypeError, ValueError, MemoryError):",
+            "    return None",
+        ]
+    else:
+        lines += allocation
+    if workspace:
+        lines += ["try:", "    w = idle.pop()", "except IndexError:", "    w = new_workspace()"]
+    lines += ["try:", f"    code = entry({addresses}{'id(w)' if workspace else 'nothing'}, table)"]
+    lines += ["except (RuntimeError, ValueError) as error:", "    raise_reason(error)"]
+    kept = "w" if workspace else "None"
+    lines += ["if code:", f"    return None if finish(code, {kept}, ({every})) else {result}"]
+    if workspace:
+        lines += ["idle.append(w)"]
+    lines += [f"return {result}"]
+    source = "def fast_path(args):\n" + "".join(f"    {line}\n" for line in lines)
+    namespace = dict(names)
+    exec(source, namespace)  # noqa: S102 - our own text: numbers, and the names above
+    fast_path: FastPath = namespace["fast_path"]
+    return fast_path
+
+
+def _number_condition(dtype: str, name: str) -> str | None:
+    """Return the condition under which a Python number is of a dtype without further ado; None for never."""
+    if dtype == "bool":
+        return f"type({name}) is bool"
+    if dtype in ("float32", "float64"):
+        largest = float(np.finfo(dtype).max)
+        return f"type({name}) is float and {-largest!r} <= {name} <= {largest!r}"
+    if dtype.startswith(("int", "uint")):
+        limits = np.iinfo(dtype)
+        return f"type({name}) is int and {limits.min} <= {name} <= {limits.max}"
+    return None

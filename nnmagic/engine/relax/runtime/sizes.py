@@ -1,0 +1,48 @@
+"""Evaluate the sizes that an artifact states as JSON: ints, dimensions of a call, and operators.
+
+The compiler writes them (``codegen/aot/size_text.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from nnmagic.engine.relax.artifact import Json
+
+_INFIX = frozenset(("+", "-", "*", "//", "%", "<", "<=", ">", ">=", "==", "!=", "and", "or"))
+
+
+def size_source(size: Json) -> str:
+    """Return a size as Python source, where the dimension of number ``k`` is ``dk``.
+
+    Raises ValueError for what the compiler does not write.
+    """
+    match size:
+        case bool():
+            pass
+        case int():
+            return str(size)
+        case ["dim", int() as number]:
+            return f"d{number}"
+        case [str() as operator, left, right] if operator in _INFIX:
+            return f"({size_source(left)} {operator} {size_source(right)})"
+        case ["min" | "max" as function, left, right]:
+            return f"{function}({size_source(left)}, {size_source(right)})"
+        case ["if", condition, left, right]:
+            return f"({size_source(left)} if {size_source(condition)} else {size_source(right)})"
+    raise ValueError(f"{size!r} is no size")
+
+
+def size_function(sizes: Sequence[Json], dims: int) -> Callable[..., tuple[int, ...]]:
+    """Return a function of that many dimensions that evaluates the sizes, which are never negative."""
+    parameters = ", ".join(f"d{number}" for number in range(dims))
+    values = "".join(
+        f"{size}, " if isinstance(size, int) else f"max({size_source(size)}, 0), " for size in sizes
+    )
+    return _function(f"lambda {parameters}: ({values})")
+
+
+def _function(source: str) -> Callable[..., Any]:
+    function: Callable[..., Any] = eval(source, {"__builtins__": {}, "min": min, "max": max})  # noqa: S307 - our own
+    return function

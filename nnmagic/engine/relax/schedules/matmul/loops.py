@@ -1,0 +1,274 @@
+"""Write the loops of one product of two matrices of static sizes: panels of columns, tiles of rows.
+
+The right matrix is walked in panels as wide as a tile. A panel is packed first where many tiles need it and
+its rows lie so far apart that the cache's sets run out (measured: from half a megabyte on), or where its
+columns are contiguous (0.3 cycles an element, by transposing blocks of a vector's width). With few rows the
+product is limited by memory and reads the matrix as it is stored: along its rows, or along the inner
+dimension as dot products.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tvm import tirx
+
+from nnmagic.engine.relax.schedules.machine_model import CpuModel
+from nnmagic.engine.relax.schedules.matmul import microkernels
+from nnmagic.engine.relax.schedules.matmul.microkernels import (
+    DotTile,
+    Finish,
+    Matrix,
+    Tile,
+    TileAccess,
+)
+from nnmagic.engine.relax.schedules.matmul.packing import PanelPacking
+from nnmagic.engine.relax.tir import builders
+from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr, Stmt
+
+#: The bytes of a matrix from which on its rows are packed for many tiles.
+FAR_BYTES = 1 << 19
+
+#: How many tiles of rows make packing a panel worth it.
+MANY_TILES = 4
+
+#: The rows up to which dot products are computed where the inner dimension is contiguous in both matrices.
+FEW_ROWS = 4
+
+#: The sums of a tile of dot products.
+_DOT_SUMS = 16
+
+#: The bytes up to which a packed matrix is walked once for each tile of rows: it stays in the second cache.
+NEAR_BYTES = 1 << 19
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixProduct:
+    """One product of two matrices. ``finish`` stores a sum; ``unrolled``: for each vector of a tile."""
+
+    rows: Extent
+    columns: Extent
+    depth: Extent
+    dtype: str
+    left: Matrix
+    right: Matrix
+    finish: Finish
+    unrolled: bool = True
+
+    @property
+    def is_static(self) -> bool:
+        """Return whether all sizes are known at compile time."""
+        return all(isinstance(size, int) for size in (self.rows, self.columns, self.depth))
+
+    def split_panels(self) -> list[MatrixProduct]:
+        """Split off the columns of a last panel that is not full."""
+        width = self.right.panel
+        rest = self.columns % width if width else 0
+        if rest == 0:
+            return [self]
+        whole = self.columns - rest
+
+        def finish(row: PrimExpr, column: PrimExpr, value: PrimExpr) -> Stmt:
+            return self.finish(row, column + whole, value)
+
+        last = self.right_from(builders.as_expr(whole))
+        return [replace(self, columns=whole), replace(self, columns=rest, right=last, finish=finish)]
+
+    def right_from(self, first: Index) -> Matrix:
+        """Return the right matrix from a column on."""
+        right = self.right
+        if not right.panel:
+            return Matrix(right.buffer, right.index(0, first), right.row, right.column)
+        width = builders.as_expr(right.panel)
+        panel = tirx.floordiv(first, width) * (self.depth * right.panel)
+        return Matrix(right.buffer, panel + tirx.floormod(first, width), right.row, right.column)
+
+    def has_contiguous_depth(self) -> bool:
+        """Return whether the inner dimension is contiguous in both matrices, and the columns are not."""
+        return (
+            builders.static_int(self.right.row) == 1
+            and builders.static_int(self.right.column) != 1
+            and builders.static_int(self.left.column) == 1
+        )
+
+    def dot_tile(self, rows: int, width: int, lanes: int, top: Index, start: Index) -> Stmt:
+        """Compute a tile of dot products from a row and a column on."""
+        left = Matrix(self.left.buffer, self.left.index(top, 0), self.left.row, self.left.column)
+        right = Matrix(self.right.buffer, self.right.index(0, start), self.right.column, self.right.row)
+
+        def finish(r: Index, j: PrimExpr, value: PrimExpr) -> Stmt:
+            return self.finish(builders.as_expr(top + r), start + j, value)
+
+        return DotTile(rows, width, lanes, self.dtype, left, right).statements(self.depth, finish)
+
+
+def dot_width(rows: int, columns: int | None) -> int:
+    """Return how many columns a tile of dot products has: a power of two."""
+    width = max(1, _DOT_SUMS // rows) if columns is None else min(columns, max(1, _DOT_SUMS // rows))
+    return 1 << (width.bit_length() - 1)
+
+
+def declare_packed(size: Extent, dtype: str, name: str) -> Buffer:
+    """Declare the buffer of packed panels; TVM has no buffers without elements."""
+    size = max(1, size) if isinstance(size, int) else tirx.max(size, builders.as_expr(1))
+    return tirx.decl_buffer((size,), dtype, name, data_alignment=64)
+
+
+def static_loops(product: MatrixProduct, machine: CpuModel, *, threads: bool) -> Stmt:
+    """Compute a product of static sizes; ``threads`` share the work."""
+    return builders.sequence(
+        [_StaticLoops(part).all_columns(machine, threads=threads) for part in product.split_panels()]
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Panels:
+    """How the result is divided: panels of columns, and in each of them tiles of rows.
+
+    size: how many elements a packed panel has. pack: whether panels are packed.
+    """
+
+    tile: Tile
+    count: int
+    heights: int
+    size: int
+    pack: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _StaticLoops:
+    """The loops of a product whose sizes are known at compile time."""
+
+    product: MatrixProduct
+
+    def all_columns(self, machine: CpuModel, *, threads: bool) -> Stmt:
+        """Compute the product, whose columns are not in panels, or in full ones."""
+        product = self.product
+        lanes = machine.lanes(product.dtype)
+        if product.rows <= FEW_ROWS and product.depth >= lanes and product.has_contiguous_depth():
+            return self._dot_products(lanes, threads=threads)
+        tile = microkernels.choose_tile(product.rows, product.columns, lanes, machine, product.right.panel)
+        return self._tiles(tile, threads=threads)
+
+    def _dot_products(self, lanes: int, *, threads: bool) -> Stmt:
+        """Multiply few rows of the left matrix with each column of the right one."""
+        rows, columns = self.product.rows, self.product.columns
+        width = dot_width(rows, columns)
+
+        def multiply_panel(p: PrimExpr) -> Stmt:
+            start = builders.minimum(p * width, columns - width) if columns % width else p * width
+            return self.product.dot_tile(rows, width, lanes, 0, start)
+
+        return builders.parallel_loop(
+            "panel", builders.round_up_div(columns, width), multiply_panel, wanted=threads
+        )
+
+    def _tiles(self, tile: Tile, *, threads: bool) -> Stmt:
+        """Compute the result in panels of columns and tiles of rows."""
+        product = self.product
+        heights = -(-product.rows // tile.rows)
+        panels = _Panels(
+            tile,
+            -(-product.columns // tile.width),
+            heights,
+            product.depth * tile.width,
+            self._should_pack(tile, heights),
+        )
+        if self._should_share_rows(panels):
+            return self._rows_first(panels, threads=threads)
+        return self._panels_first(panels, threads=threads)
+
+    def _should_share_rows(self, panels: _Panels) -> bool:
+        """Return whether the outer loop is over rows: there are many tiles, and packed panels stay near."""
+        if panels.heights < 2 * panels.count:
+            return False
+        size = panels.size or 1 << 40
+        bytes_ = size * (panels.count or 1) * builders.item_bytes(self.product.dtype)
+        return not panels.pack or bytes_ <= NEAR_BYTES or panels.count == 1
+
+    def _panels_first(self, panels: _Panels, *, threads: bool) -> Stmt:
+        tile = panels.tile
+
+        def compute_panel(p: PrimExpr) -> Stmt:
+            first = self._first_column(p, tile)
+            if not panels.pack:
+                return builders.loop("tile", panels.heights, lambda t: self._tile(tile, t, first))
+            packed = declare_packed(panels.size, self.product.dtype, "panel")
+            return builders.sequence(
+                [
+                    tirx.AllocBuffer(packed),
+                    self._pack(packed, 0, tile, first),
+                    builders.loop("tile", panels.heights, lambda t: self._tile(tile, t, first, (packed, 0))),
+                ]
+            )
+
+        return builders.parallel_loop("panel", panels.count, compute_panel, wanted=threads)
+
+    def _rows_first(self, panels: _Panels, *, threads: bool) -> Stmt:
+        tile, size = panels.tile, panels.size
+        packed = None
+        statements = []
+        if panels.pack:
+            packed = declare_packed(size * panels.count, self.product.dtype, "panels")
+            statements = [
+                tirx.AllocBuffer(packed),
+                builders.loop(
+                    "panel",
+                    panels.count,
+                    lambda p: self._pack(packed, p * size, tile, self._first_column(p, tile)),
+                ),
+            ]
+
+        def compute_tile(t: PrimExpr, p: PrimExpr) -> Stmt:
+            source = None if packed is None else (packed, p * size)
+            return self._tile(tile, t, self._first_column(p, tile), source)
+
+        def compute_tiles(t: PrimExpr) -> Stmt:
+            return builders.loop("panel", panels.count, lambda p: compute_tile(t, p))
+
+        statements.append(builders.parallel_loop("tile", panels.heights, compute_tiles, wanted=threads))
+        return builders.sequence(statements)
+
+    def _should_pack(self, tile: Tile, heights: int) -> bool:
+        product = self.product
+        if product.right.panel:
+            return False
+        if builders.static_int(product.right.column) != 1:
+            return tile.lanes > 1
+        size = product.depth * product.columns * builders.item_bytes(product.dtype)
+        return heights >= MANY_TILES and size >= FAR_BYTES
+
+    def _pack(self, packed: Buffer, offset: Index, tile: Tile, first: Index) -> Stmt:
+        product = self.product
+        right = product.right_from(first)
+        return PanelPacking(packed, offset, tile, product.depth, right, product.dtype).statements()
+
+    def _first_column(self, p: PrimExpr, tile: Tile) -> Index:
+        """Return the first column of a panel; the last one ends with the matrix."""
+        columns = self.product.columns
+        regular = columns % tile.width == 0
+        return p * tile.width if regular else builders.minimum(p * tile.width, columns - tile.width)
+
+    def _tile(
+        self, tile: Tile, t: PrimExpr, first: Index, packed: tuple[Buffer, Index] | None = None
+    ) -> Stmt:
+        """Compute a tile from column ``first`` on; ``packed``: the buffer and offset of its packed panel."""
+        product = self.product
+        regular = tile.rows == 1 or product.rows % tile.rows == 0
+        top = t * tile.rows if regular else builders.minimum(t * tile.rows, product.rows - tile.rows)
+        right = product.right_from(first)
+
+        def load_right(k: Index, start: int) -> PrimExpr:
+            if packed is None:
+                return builders.load(right.buffer, right.index(k, start), tile.lanes, product.dtype)
+            buffer, offset = packed
+            return builders.load(buffer, offset + k * tile.width + start, tile.lanes, product.dtype)
+
+        access = TileAccess(
+            lambda r, k: product.left.element(top + r, k, product.dtype),
+            load_right,
+            lambda r, j, value: product.finish(top + r, first + j, value),
+        )
+        return microkernels.register_tile(
+            tile, product.depth, product.dtype, access, unrolled=product.unrolled
+        )

@@ -1,0 +1,162 @@
+"""Lift local functions to global ones (Johnsson 1985): what they capture becomes parameters."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import replace
+
+from nnmagic.relay.expr import (
+    Call,
+    Constant,
+    Constructor,
+    Expr,
+    Function,
+    GlobalVar,
+    Let,
+    OpRef,
+    Var,
+    children,
+)
+from nnmagic.relay.module import Module
+from nnmagic.relay.passes.rewriting import keeps_types
+from nnmagic.relay.passes.scopes import PlacementScope, Scopes, is_opaque, scopes_of
+from nnmagic.relay.traverse import Transform, binders, post_order, rewrite
+from nnmagic.relay.types import TensorType, TupleType, Type
+
+#: What means the same in every function, and is no parameter of one that is lifted.
+_CLOSED = (Constant, Constructor, GlobalVar, OpRef)
+
+
+@keeps_types
+def lift_local_functions(module: Module) -> Module:
+    """Make global functions of those that a let binds and that are only called, recursive ones among them.
+
+    A call passes what the function captured as further arguments. Functions that capture anything but tensors
+    and tuples of tensors, or take or return it, stay where they are, and so do generic ones. The module must
+    be typed.
+    """
+    functions = dict(module.functions)
+    waiting = list(functions)
+    while waiting:
+        name = waiting.pop()
+        while not is_opaque(functions[name]):
+            lifted = _lift_one(functions[name], name, functions)
+            if lifted is None:
+                break
+            functions[name], new_name, functions[new_name] = lifted
+            waiting.append(new_name)
+    return replace(module, functions=functions)
+
+
+def _lift_one(function: Function, name: str, taken: Collection[str]) -> tuple[Function, str, Function] | None:
+    """Lift one local function of a function: the rest, and the lifted one with its name; None without one."""
+    nodes = list(post_order(function))
+    lets = [node for node in nodes if isinstance(node, Let) and isinstance(node.value, Function)]
+    if not lets:
+        return None
+    uses = Counter(part for node in nodes for part in children(node))
+    calls = Counter(node.op for node in nodes if isinstance(node, Call))
+    scopes = scopes_of(function)
+    for let in lets:
+        if uses[let.var] != calls[let.var] or not uses[let.var]:
+            continue
+        captured = _captured(let, scopes)
+        if captured is None:
+            continue
+        new_name = f"{name}_{let.var.name_hint}"
+        while new_name in taken:
+            new_name += "_"
+        lifted = _lifted(let, captured, new_name)
+        return _without(function, let, captured, new_name), new_name, lifted
+    return None
+
+
+def _captured(let: Let, scopes: Scopes) -> list[Expr] | None:
+    """Return the values from outside that a local function uses; None if it cannot be lifted."""
+    function = let.value
+    assert isinstance(function, Function)
+    types = [_type_of(param) for param in function.params]
+    if function.type_params or is_opaque(function) or not all(map(_is_tensor, [*types, function.ret_type])):
+        return None
+    (scope,) = scopes.inner[function]
+    bound = {var for node in post_order(function) for var in binders(node)}
+    captured: dict[Expr, None] = {}
+    entered: set[Expr] = set()
+    work = [function.body]
+    while work:
+        node = work.pop()
+        if node in entered or isinstance(node, _CLOSED) or node is let.var:
+            continue
+        entered.add(node)
+        if node in bound if isinstance(node, Var) else _is_within(scopes.scope_of[node], scope):
+            work.extend(reversed(children(node)))
+        elif _is_tensor(_type_of(node)):
+            captured[node] = None
+        else:
+            return None
+    return list(captured)
+
+
+def _is_within(scope: PlacementScope, outer: PlacementScope) -> bool:
+    while scope.depth > outer.depth:
+        scope = scope.jump if scope.jump.depth >= outer.depth else scope.parent
+    return scope is outer
+
+
+def _lifted(let: Let, captured: list[Expr], name: str) -> Function:
+    """Return the global function of a local one, which takes what it captured as its last parameters."""
+    function = let.value
+    assert isinstance(function, Function)
+    params: dict[Expr, Expr] = {}
+    for part in captured:
+        hint = part.name_hint if isinstance(part, Var) else f"v{len(params)}"
+        params[part] = Var(hint, _type_of(part), span=part.span, checked_type=_type_of(part))
+    body = rewrite(function.body, _call_global(let.var, name, params), dict(params))
+    new_params = [param for param in params.values() if isinstance(param, Var)]
+    return replace(function, params=(*function.params, *new_params), body=body, checked_type=None)
+
+
+def _without(function: Function, let: Let, captured: list[Expr], name: str) -> Function:
+    """Return a function that calls the lifted one instead of its own local function."""
+    memo: dict[Expr, Expr] = {let.value: let.value}
+    outer: dict[Expr, Expr] = {}
+
+    def transform(old: Expr, new: Expr) -> Expr:
+        if old is let:
+            assert isinstance(new, Let)
+            return new.body
+        if isinstance(old, Call) and old.op is let.var:
+            for part in captured:
+                outer[part] = rewrite(part, transform, memo)
+        return call_global(old, new)
+
+    call_global = _call_global(let.var, name, outer)
+    new = rewrite(function, transform, memo)
+    assert isinstance(new, Function)
+    return new
+
+
+def _call_global(var: Var, name: str, captured: dict[Expr, Expr]) -> Transform:
+    """Return what makes each call of a local function one of a global function that takes more."""
+
+    def transform(old: Expr, new: Expr) -> Expr:
+        if not isinstance(old, Call) or old.op is not var:
+            return new
+        assert isinstance(new, Call)
+        return replace(
+            new, op=GlobalVar(name, span=old.op.span), args=(*new.args, *captured.values()), checked_type=None
+        )
+
+    return transform
+
+
+def _type_of(node: Expr) -> Type | None:
+    return node.checked_type or (node.type_annotation if isinstance(node, Var) else None)
+
+
+def _is_tensor(type_: Type | None) -> bool:
+    """Return whether the values of a type are tensors, or tuples of them."""
+    if isinstance(type_, TupleType):
+        return all(map(_is_tensor, type_.fields))
+    return isinstance(type_, TensorType)

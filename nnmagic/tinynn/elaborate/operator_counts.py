@@ -1,0 +1,100 @@
+"""Count the operators that an elaboration computes, and find those whose shapes depend on some variables."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from nnmagic.relay import expr as ir
+from nnmagic.relay.traverse import post_order
+from nnmagic.tinynn.elaborate.context import Elaboration
+from nnmagic.tinynn.elaborate.control_flow_blocks import (
+    Block,
+    CondBranch,
+    JoinPoint,
+    Loop,
+    Switch,
+    Terminator,
+)
+from nnmagic.tinynn.values.values import ClosureValue, Computed, Dimension, TupleOf, Value
+
+
+class OperatorCount:
+    """Counter of the calls in the values of the names, and in what the current block binds."""
+
+    def __init__(self, ctx: Elaboration) -> None:
+        self._counted: set[ir.Expr] = set()
+        self.count_new(ctx)
+
+    def count_new(self, ctx: Elaboration) -> int:
+        """Return the number of calls that were not there before."""
+        roots = [value for _, value in ctx.block.lets]
+        for value in ctx.environment.bindings.locals.values():
+            roots += _expressions_of(value)
+        calls = 0
+        for root in roots:
+            if root not in self._counted:
+                nodes = list(post_order(root, skip=self._counted))
+                self._counted.update(nodes)
+                calls += sum(isinstance(node, ir.Call) for node in nodes)
+        return calls
+
+
+def _expressions_of(value: Value) -> Iterator[ir.Expr]:
+    match value:
+        case (
+            Computed(expr=expr)
+            | ClosureValue(function=Computed(expr=expr))
+            | Dimension(number=Computed(expr=expr))
+        ):
+            yield expr
+        case TupleOf(items=items):
+            for item in items:
+                yield from _expressions_of(item)
+
+
+def has_shapes_of(block: Block, variables: Collection[ir.Var]) -> bool:
+    """Return whether a tensor in the block has a size that depends on the values of the variables."""
+    dependent: set[ir.Expr] = set(variables)
+    seen: set[ir.Expr] = set()
+    for variable, root in _expressions_in(block):
+        for node in post_order(root, skip=seen):
+            seen.add(node)
+            if not dependent.isdisjoint(ir.children(node)):
+                dependent.add(node)
+                if isinstance(node, ir.Call) and isinstance(node.op, ir.OpRef) and _sets_size(node.op.name):
+                    return True
+        if variable is not None and root in dependent:
+            dependent.add(variable)
+    return False
+
+
+def _sets_size(name: str) -> bool:
+    """Return whether an operator's arguments say how large its result is."""
+    return name == "arange" or name.startswith("dyn.")
+
+
+def _expressions_in(block: Block) -> Iterator[tuple[ir.Var | None, ir.Expr]]:
+    """Yield the expressions of a block, each with the variable that it is bound to, if any."""
+    yield from block.lets
+    yield from _expressions_in_end(block.end)
+
+
+def _expressions_in_end(end: Terminator | None) -> Iterator[tuple[ir.Var | None, ir.Expr]]:
+    match end:
+        case CondBranch(condition=condition, then=then, other=other):
+            yield None, condition
+            yield from _expressions_in(then)
+            yield from _expressions_in(other)
+        case Switch(data=data, arms=arms):
+            yield None, data
+            for _, block in arms:
+                yield from _expressions_in(block)
+        case Loop(params=params, start=start, body=body):
+            yield from zip(params, start, strict=True)
+            yield from _expressions_in(body)
+        case JoinPoint(first=first, rest=rest):
+            yield from _expressions_in_end(first)
+            yield from _expressions_in(rest)
+        case _:
+            for part in () if end is None else end.args:
+                yield None, part

@@ -1,0 +1,56 @@
+"""Sizes of tensors with named dimensions: one simple form, whatever computed them, and NumPy's results."""
+
+import re
+
+import numpy as np
+import pytest
+
+import nnmagic
+
+SIZES = (0, 1, 2, 3, 4, 33)
+
+NEIGHBOURS = [
+    f"g[{i}:{i - 2 or ''}, {j}:{j - 2 or ''}]" for i in range(3) for j in range(3) if (i, j) != (1, 1)
+]
+
+#: Statements, and the most characters of a size in the Relax module.
+PROGRAMS = {
+    "differences of differences": (["return diff(x, n=3, axis=0)"], 40),
+    "neighbours on a torus": (
+        [
+            "g = concatenate([x[-1:], x, x[:1]], axis=0)",
+            "g = concatenate([g[:, -1:], g, g[:, :1]], axis=1)",
+            "return " + " + ".join(NEIGHBOURS[:8]),
+        ],
+        120,
+    ),
+    "neighbours in a border": (["g = pad(x, 1)", "return " + " + ".join(NEIGHBOURS)], 40),
+    "bounds from both ends": (["return x[1:-1], x[1:-1:2], x[-1:0:-1], x[-1:1:-2], x[2:-1, 1:-2]"], 60),
+    "bounds out of order": (["return x[3:-3], x[-2:2], x[2:-4:3]"], 80),
+    "slices of slices": (["return x[1:][:-1][1:][:-1][::2], x[-3:][:2], x[:3][1:]"], 60),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_sizes_stay_simple_and_right(name):
+    statements, most = PROGRAMS[name]
+    lines = "".join(f"    {line}\n" for line in statements)
+    compiled = nnmagic.compile(f'def f(x: Tensor[("n", "m"), f32]):\n{lines}', cache=False)
+    text = compiled.stages["relax"]
+    assert max(map(len, re.findall(r"R\.Tensor\(\((.*?)\), dtype", text))) < most
+    namespace = {**vars(np), "concatenate": np.concatenate}
+    exec(f"def f(x):\n{lines}", namespace)
+    for rows in SIZES:
+        for columns in SIZES:
+            x = np.random.default_rng(rows).random((rows, columns), "f4")
+            try:
+                expected = namespace["f"](x)
+            except ValueError:  # what does not fit raises here, too
+                with pytest.raises(ValueError, match=r"broadcast|fit"):
+                    compiled(x)
+                continue
+            results, wanted = compiled(x), expected
+            if not isinstance(expected, tuple):
+                results, wanted = (results,), (expected,)
+            for result, correct in zip(results, wanted, strict=True):
+                np.testing.assert_allclose(result, correct, rtol=1e-5, atol=1e-5, strict=True)
