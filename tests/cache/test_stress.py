@@ -70,13 +70,13 @@ def _signal(group: int, number: int = 0) -> bool:
     return True
 
 
-def damage(cache: Path, rng: random.Random) -> None:
-    """Changes, cuts, empties, deletes or replaces a file or a folder that lies in the cache."""
+def damage(cache: Path, rng: random.Random) -> bool:
+    """Changes, cuts, empties, deletes or replaces a file or a folder in the cache; whether one was there."""
     try:
         path = rng.choice([path for path in cache.rglob("*") if rng.random() < 0.5])
         if path.is_dir():
             shutil.rmtree(path) if rng.random() < 0.5 else path.rename(cache / f"{rng.randrange(4):064x}")
-            return
+            return True
         data = bytearray(path.read_bytes())
         match rng.randrange(4):
             case 0:
@@ -89,7 +89,8 @@ def damage(cache: Path, rng: random.Random) -> None:
             case 3:
                 path.write_bytes(os.urandom(len(data)))
     except (OSError, ValueError, IndexError):
-        pass  # nothing is there yet, or somebody else was quicker
+        return False  # nothing is there yet, or somebody else was quicker
+    return True
 
 
 @pytest.mark.slow
@@ -107,8 +108,7 @@ def test_nothing_wrong_comes_of_kills_and_damage(tmp_path: Path, monkeypatch: py
             if time.monotonic() - begin > LIMIT:
                 raise TimeoutError("it hangs")
             time.sleep(rng.uniform(0.1, 0.4))
-            damage(cache, rng)
-            damages += 1
+            damages += damage(cache, rng)
             if kills < KILLS and rng.random() < 0.15:
                 kills += 1
                 killed = rng.choice(running)
@@ -136,4 +136,5 @@ def test_nothing_wrong_comes_of_kills_and_damage(tmp_path: Path, monkeypatch: py
     sys.stdout.write(f"{told}\n")
     assert counts["disk"] > 0
     assert counts["None"] > 0
-    assert warned > 0
+    assert damages > 0
+    assert warned > 0 or not FULL  # a short run may read none of what was damaged

@@ -236,14 +236,7 @@ def _compile(
             report("machine code")
             program = plan_aot_program(grouped, ENTRY) if control is None else None
             if program is not None:
-                try:
-                    return build_aot(program, lowered, resolved, opt_level)
-                except CompileError:
-                    raise
-                except Exception:
-                    if prepared.loops or not program.entry.dims:
-                        raise
-                    # TVM's passes lose a variable of some kernels of named sizes, not for its machine.
+                return build_aot(program, lowered, resolved, opt_level)
             if prepared.loops:
                 return _compile(prepared.interpreted(), target, opt_level)
             if control is not None:

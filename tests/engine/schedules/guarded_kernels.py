@@ -20,6 +20,7 @@ from nnmagic.engine.relax.tir.visitors import rewrite, visit
 from nnmagic.relay.callgraph import call_graph
 from nnmagic.relay.expr import Var
 from nnmagic.relay.infer import infer_type
+from nnmagic.relay.passes import fold_constants
 from nnmagic.relay.text.parser import parse_module
 from nnmagic.relay.traverse import rewrite_module
 from nnmagic.relay.types import AnyDim, TensorType
@@ -57,7 +58,7 @@ def with_named_sizes(text):
         shape = [AnyDim(NAMED[dim]) if dim in NAMED else dim for dim in type_.shape]
         return replace(node, type_annotation=TensorType(tuple(shape), type_.dtype))
 
-    return infer_type(rewrite_module(parse_module(VERSION + text), named))
+    return fold_constants(infer_type(rewrite_module(parse_module(VERSION + text), named)))
 
 
 def kernels_of(text, target=None):

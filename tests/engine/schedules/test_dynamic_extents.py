@@ -13,11 +13,8 @@ from tests.engine.schedules.test_elementwise import MACHINES
 CPUS = ["native", "haswell"][: len(MACHINES)]
 
 
-_CONSTANTS = pytest.mark.xfail(reason="the harness passes no constants, and those of int8 stay arguments")
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", pytest.param("int8", marks=_CONSTANTS)])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int8"])
 @pytest.mark.parametrize("cpu", CPUS)
 def test_all_sizes_between_guard_pages(dtype, cpu):
     run = subprocess.run(

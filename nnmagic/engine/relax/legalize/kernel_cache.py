@@ -15,7 +15,11 @@ from tvm import relax
 from nnmagic.engine.relax.legalize.registry import Value
 from nnmagic.engine.relax.tir.types import PrimExpr, RelaxExpr
 
-_CALL = tvm.ir.Op.get("relax.call_tir")
+_CALL, _RESHAPE = tvm.ir.Op.get("relax.call_tir"), tvm.ir.Op.get("relax.reshape")
+
+#: Marks a kernel that copies an array as it lies in memory. TVM does not fuse what is opaque.
+IS_RESHAPE = "nnmagic.is_reshape"
+_OPAQUE = 8
 
 #: Lowers a call of a Relax operator: ``FLegalize`` in TVM.
 _Legalize: TypeAlias = Callable[[relax.BlockBuilder, RelaxExpr], RelaxExpr]
@@ -100,6 +104,8 @@ def legalize_relax_ops() -> tvm.transform.Pass:
             lowered = kernels.find(key, call.args)
             if lowered is None:
                 lowered = legalize(builder, call)
+                if call.op == _RESHAPE:
+                    _keep_reshape_apart(builder, lowered)
                 kernels.remember(key, call.args, lowered)
             return lowered
 
@@ -107,6 +113,16 @@ def legalize_relax_ops() -> tvm.transform.Pass:
 
     functions = {name: add_cache(legalize) for name, legalize in _legalize_functions().items()}
     return relax.transform.LegalizeOps(functions)
+
+
+def _keep_reshape_apart(builder: relax.BlockBuilder, call: RelaxExpr) -> None:
+    """Mark a reshape's kernel in which TVM cannot see the order; fused, it would divide for each element."""
+    if call.op != _CALL:
+        return
+    kernel = builder.get()[call.args[0]]
+    if not relax.analysis.has_reshape_pattern(kernel):
+        marked = kernel.with_attr({IS_RESHAPE: True, "op_pattern": _OPAQUE})
+        builder.update_func(call.args[0], marked)
 
 
 @cache

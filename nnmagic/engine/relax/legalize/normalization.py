@@ -11,7 +11,8 @@ from tvm import te, tirx, topi
 
 from nnmagic.engine.relax.analysis.attribute_values import integer, number
 from nnmagic.engine.relax.legalize import reduction, scalar_functions
-from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Value, te_of
+from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Value, shape_of, te_of
+from nnmagic.engine.relax.legalize.reshaping import reshape_to
 from nnmagic.engine.relax.legalize.types import Tensor
 from nnmagic.engine.relax.tir.types import Index, PrimExpr
 from nnmagic.relay.expr import Attrs
@@ -21,14 +22,14 @@ def _widen(data: Tensor) -> Tensor:
     return topi.cast(data, "float32") if data.dtype in scalar_functions.NARROW_FLOATS else data
 
 
-def _scale_and_shift(attrs: Attrs, data: Tensor, gamma: Tensor, beta: Tensor, axis: int) -> Tensor:
-    """Compute ``data * gamma + beta`` along an axis, as far as the attributes ask for it."""
+def _scale_and_shift(attrs: Attrs, data: Tensor, gamma: Tensor, beta: Tensor, *axes: int) -> Tensor:
+    """Compute ``data * gamma + beta`` along axes, as far as the attributes ask for it."""
 
     def element(*index: Index) -> PrimExpr:
-        value = data(*index)
+        value, channel = data(*index), [index[axis] for axis in axes]
         if attrs["scale"]:
-            value = value * gamma(index[axis]).astype(data.dtype)
-        return value + beta(index[axis]).astype(data.dtype) if attrs["center"] else value
+            value = value * gamma(*channel).astype(data.dtype)
+        return value + beta(*channel).astype(data.dtype) if attrs["center"] else value
 
     return te.compute(data.shape, element)
 
@@ -65,14 +66,22 @@ def _instance_norm(attrs: Attrs, data: Tensor, gamma: Tensor, beta: Tensor) -> T
     return _normalize(attrs, data, gamma, beta, spatial, axis)
 
 
-def _group_norm(attrs: Attrs, data: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
-    axis, groups = _axis(attrs, data), integer(attrs["num_groups"])
-    split = [*data.shape[:axis], groups, data.shape[axis] // groups, *data.shape[axis + 1 :]]
-    grouped = topi.reshape(_widen(data), split)
-    axes = range(axis + 1, len(split))  # as in Relay, without the axes before the channels
-    standard = topi.reshape(_standardize(grouped, axes, number(attrs["epsilon"])), data.shape)
-    result = _scale_and_shift(attrs, standard, gamma, beta, axis)
-    return result if result.dtype == data.dtype else topi.cast(result, data.dtype)
+def _group_norm(call: OpCall) -> Value:
+    """Normalize views in which an axis of groups comes before the channels of a group."""
+    data, gamma, beta = call.args
+    shape, attrs = shape_of(data), call.attrs
+    axis, groups = integer(attrs["axis"]) % len(shape), integer(attrs["num_groups"])
+    split = [groups, shape[axis] // groups]
+
+    def compute(x: Tensor, g: Tensor, b: Tensor) -> Tensor:
+        axes = range(axis + 1, len(x.shape))  # as in Relay, without the axes before the channels
+        standard = _standardize(_widen(x), axes, number(attrs["epsilon"]))
+        result = _scale_and_shift(attrs, standard, g, b, axis, axis + 1)
+        return result if result.dtype == x.dtype else topi.cast(result, x.dtype)
+
+    grouped = call.emit(reshape_to(data, [*shape[:axis], *split, *shape[axis + 1 :]]))
+    parameters = [call.emit(reshape_to(value, split)) for value in (gamma, beta)]
+    return reshape_to(call.emit(call.te(compute, grouped, *parameters)), shape)
 
 
 def _batch_norm(call: OpCall) -> Value:
@@ -113,7 +122,7 @@ RULES.update(
     {
         "nn.batch_norm": _batch_norm,
         "nn.layer_norm": te_of(_layer_norm),
-        "nn.group_norm": te_of(_group_norm),
+        "nn.group_norm": _group_norm,
         "nn.instance_norm": te_of(_instance_norm),
         "nn.lrn": te_of(_lrn),
         "nn.l2_normalize": te_of(_l2_normalize),

@@ -33,6 +33,7 @@ from nnmagic.engine.relax.codegen.aot.program import (
 from nnmagic.engine.relax.codegen.aot.program import Value as NativeValue
 from nnmagic.engine.relax.codegen.aot.scalar_code import read_scalar_stages
 from nnmagic.engine.relax.codegen.aot.size_text import NoSizeError
+from nnmagic.engine.relax.legalize.kernel_cache import IS_RESHAPE
 from nnmagic.engine.relax.lowering.module import LOOP
 from nnmagic.engine.relax.runtime.callbacks import ASSERTED, INDEX_IN_RANGE, REQUIRED, SHAPES_FIT
 from nnmagic.engine.relax.runtime.tensors import as_array
@@ -573,7 +574,11 @@ def _is_reshape(kernel: PrimFunc, arrays: Sequence[Array]) -> bool:
     """Return whether a kernel of sizes that only a call knows copies its array as it lies in memory."""
     static = all(isinstance(dim, int) for array in arrays for dim in array.shape)
     sized = [array for array in arrays if array.shape]
-    if static or len(sized) != 2 or not relax.analysis.has_reshape_pattern(kernel):
+    if static or len(sized) != 2:
+        return False
+    if IS_RESHAPE in kernel.attrs:
+        return True
+    if not relax.analysis.has_reshape_pattern(kernel):
         return False
     before, after = (as_expr(_elements(array)) for array in sized)
     return bool(_ANALYZER.can_prove_equal(before, after))  # what writes no elements has any pattern

@@ -92,15 +92,6 @@ def _axes_of(indices: Sequence[Index], reduced: Sequence[Var]) -> tuple[Var, ...
 
 
 @dataclass(frozen=True, slots=True)
-class MergedView:
-    """A view of a buffer with two dimensions as one: ``position`` and the next, of size ``extent``."""
-
-    buffer: Buffer
-    position: int
-    extent: Extent
-
-
-@dataclass(frozen=True, slots=True)
 class Chunk:
     """An axis that is a part of a dynamic one, or counts its parts: its extent has a bound.
 
@@ -115,14 +106,14 @@ class Chunk:
 class ReductionKernel:
     """Stages in the order in which they are computed.
 
-    kept: the kernel's own buffers that stages write for one another. views: how buffers with merged
-    dimensions are stored. chunks: the dynamic axes whose extents have a bound.
+    kept: the kernel's own buffers that stages write for one another. views: by buffer with merged dimensions,
+    the one whose memory it is. chunks: the dynamic axes whose extents have a bound.
     """
 
     stages: tuple[ReductionStage, ...]
     extents: Mapping[Var, Extent]
     kept: frozenset[Buffer]
-    views: Mapping[Buffer, MergedView] = field(default_factory=dict)
+    views: Mapping[Buffer, Buffer] = field(default_factory=dict)
     chunks: Mapping[Var, Chunk] = field(default_factory=dict)
 
     @property

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import tvm
 from tvm import tirx
 
 from nnmagic.engine.relax.schedules.reduction.analysis import (
-    MergedView,
     ReductionKernel,
     ReductionStage,
     substitute_axes,
@@ -71,9 +70,9 @@ def _merge_pair(kernel: ReductionKernel, pair: tuple[Var, Var]) -> ReductionKern
                 return None
     merge = _AxisMerge(a, b, tirx.Var(a.name, "int64"), extent, positions, merged)
     views = dict(kernel.views)
-    for buffer, k in positions.items():
+    for buffer in positions:
         if buffer not in kernel.kept:
-            views[merged[buffer]] = MergedView(buffer, k, extent)
+            views[merged[buffer]] = views.pop(buffer, buffer)
     extents = {axis: count for axis, count in kernel.extents.items() if axis not in (a, b)}
     return ReductionKernel(
         tuple(map(merge.apply, kernel.stages)),
@@ -150,31 +149,9 @@ class _AxisMerge:
         return [*indices[:k], self.both, *indices[k + 2 :]]
 
 
-def declare_views(kernel: ReductionKernel) -> tuple[ReductionKernel, list[Stmt]]:
-    """Return the kernel without views, and statements that declare these as buffers of the same memory.
-
-    Indices of dynamic dimensions need no divisions then.
-    """
-    statements: list[Stmt] = []
-    for merged, view in kernel.views.items():
-        buffer = view.buffer
-        while buffer in kernel.views:
-            buffer = kernel.views[buffer].buffer
-        statements.append(tirx.DeclBuffer(merged, data=tirx.buffer.buffer_data(buffer)))
-    return replace(kernel, views={}), statements
-
-
-def resolve_view(
-    buffer: Buffer, indices: Sequence[Index], views: Mapping[Buffer, MergedView]
-) -> tuple[Buffer, list[Index]]:
-    """Return the buffer that a view is of, and the indices there."""
-    resolved = list(indices)
-    while buffer in views:
-        view = views[buffer]
-        k = view.position
-        resolved[k : k + 1] = [
-            tirx.floordiv(resolved[k], view.extent),
-            tirx.floormod(resolved[k], view.extent),
-        ]
-        buffer = view.buffer
-    return buffer, resolved
+def declare_views(kernel: ReductionKernel) -> list[Stmt]:
+    """Return statements that declare the buffers with merged dimensions; their indices need no divisions."""
+    return [
+        tirx.DeclBuffer(merged, data=tirx.buffer.buffer_data(buffer))
+        for merged, buffer in kernel.views.items()
+    ]

@@ -41,6 +41,7 @@ from nnmagic.engine.relax.tir.builders import (
     collect_loads,
     dtype_of,
     item_bytes,
+    local_array,
     loop_over,
     maximum,
     prefetch,
@@ -123,11 +124,12 @@ class RowLoops:
 
         def task(number: PrimExpr) -> list[Stmt]:
             rest = tirx.min(as_expr(group), total - number * group)
-            rows = loop_over(
-                group if whole else rest,
-                lambda row: self._row(*self._unravel(number * group + row, blocks)),
-            )
+            rows = loop_over(group if whole else rest, lambda row: compute_row(number * group + row))
             return [*plan.memory, *rows]
+
+        def compute_row(number: PrimExpr) -> list[Stmt]:
+            stores, env, block = self._unravel(number, blocks)
+            return [*stores, *self._row(env, block)]
 
         return loop_over(round_up_div(total, group), task, tirx.ForKind.PARALLEL)
 
@@ -147,17 +149,32 @@ class RowLoops:
             return max(1, _TASK_OPERATIONS // operations)
         return maximum(1, tirx.floordiv(as_expr(_TASK_OPERATIONS), maximum(1, operations)))
 
-    def _unravel(self, number: PrimExpr, blocks: Extent) -> tuple[Env, PrimExpr]:
-        """Return the indices of a row along the outer axes and its block from its number."""
-        several = not isinstance(blocks, int) or blocks > 1
-        block = number % blocks if several else as_expr(0)
-        number = number // blocks if several else number
-        env: Env = {}
-        for position, axis in reversed(list(enumerate(self._plan.outer))):
-            count = self._plan.extents[axis]
-            env[axis] = number % count if position else number
-            number = number // count if position else number
-        return env, block
+    def _unravel(self, number: PrimExpr, blocks: Extent) -> tuple[list[Stmt], Env, PrimExpr]:
+        """Return the indices of a row along the outer axes and its block from its number.
+
+        Indices that divide by a dynamic size are stored, by the statements returned: TVM would copy the
+        divisions into the index of each load.
+        """
+        stores: list[Stmt] = []
+
+        def divide(operation: Callable[[PrimExpr, PrimExpr], PrimExpr], size: Extent) -> PrimExpr:
+            result = operation(number, as_expr(size))
+            if isinstance(size, int):
+                return result
+            array = local_array(1, "int64", "index")
+            stores.extend((tirx.AllocBuffer(array), tirx.BufferStore(array, result, [as_expr(0)])))
+            return tirx.BufferLoad(array, [as_expr(0)])
+
+        sizes = [*(self._plan.extents[axis] for axis in self._plan.outer), blocks]
+        indices: list[PrimExpr] = []
+        for position, size in reversed(list(enumerate(sizes))):
+            if isinstance(size, int) and size == 1:
+                indices.append(as_expr(0))
+                continue
+            indices.append(divide(tirx.floormod, size) if position else number)
+            number = divide(tirx.floordiv, size) if position else number
+        block, *outer = indices
+        return stores, dict(zip(self._plan.outer, reversed(outer), strict=True)), block
 
     def _serial(self, blocks: Extent) -> list[Stmt]:
         def loop_over_axes(env: Env, axes: Sequence[Var]) -> list[Stmt]:

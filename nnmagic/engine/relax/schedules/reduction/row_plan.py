@@ -21,7 +21,6 @@ from nnmagic.engine.relax.schedules.reduction.analysis import (
     count_nodes,
     substitute_axes,
 )
-from nnmagic.engine.relax.schedules.reduction.axis_merging import resolve_view
 from nnmagic.engine.relax.tir.builders import (
     as_expr,
     collect_loads,
@@ -106,7 +105,7 @@ class RowPlan:
         stages = kernel.stages
         self.machine = machine
         self.version = version
-        self.extents, self.views = kernel.extents, kernel.views
+        self.extents = kernel.extents
         self.lane = lane
         self.across = lane in rows
         self.outer = [axis for axis in rows if axis != lane]
@@ -226,13 +225,11 @@ class RowPlan:
         return row.buffer, [self.relative[axis] for axis in row.axes] or [as_expr(0)]
 
     def _redirect_loads(self, stage: ReductionStage) -> ReductionStage:
-        """Return the stage with loads from the row's own memory, and from the buffers of views."""
-        sources = {load.source for load in collect_loads(*stage.values)} - set(stage.writes)
+        """Return the stage with loads from the row's own memory."""
+        sources = {load.source for load in collect_loads(*stage.values)} & set(self.kept) - set(stage.writes)
 
         def redirect(source: Buffer) -> Callable[[list[Index]], PrimExpr]:
-            if source in self.kept:
-                return lambda _indices: tirx.BufferLoad(*self._element_of_row(self.kept[source]))
-            return lambda indices: tirx.BufferLoad(*resolve_view(source, indices, self.views))
+            return lambda _indices: tirx.BufferLoad(*self._element_of_row(self.kept[source]))
 
         redirected = stage.substitute({}, {source: redirect(source) for source in sources})
         self.inner_of[redirected] = self.inner_of[stage]
@@ -251,7 +248,7 @@ class RowPlan:
         if write in self.kept:
             buffer, indices = self._element_of_row(self.kept[write])
         else:
-            buffer, indices = resolve_view(write, stage.indices, self.views)
+            buffer, indices = write, list(stage.indices)
         return tirx.BufferStore(buffer, value, [substitute_axes(index, env) for index in indices])
 
     def names_at(self, axis: Var, index: Index, start: Index | None = None) -> Env:

@@ -8,7 +8,7 @@ they fill a vector.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from tvm import tirx
@@ -24,7 +24,7 @@ from nnmagic.engine.relax.schedules.reduction.analysis import (
     read_reduction_kernel,
     substitute_axes,
 )
-from nnmagic.engine.relax.schedules.reduction.axis_merging import declare_views, merge_axes, resolve_view
+from nnmagic.engine.relax.schedules.reduction.axis_merging import declare_views, merge_axes
 from nnmagic.engine.relax.schedules.reduction.combiners import combine, is_supported
 from nnmagic.engine.relax.schedules.reduction.row_loops import emit_rows
 from nnmagic.engine.relax.schedules.registry import SCHEDULES
@@ -76,9 +76,7 @@ def _schedule_reduction(function: tirx.PrimFunc, machine: CpuModel) -> tirx.Prim
     if kernel is None or not all(is_supported(stage) for stage in kernel.stages if stage.reduces):
         return function
     kernel = merge_axes(kernel)
-    views: list[Stmt] = []
-    if not kernel.is_static:
-        kernel, views = declare_views(kernel)
+    views = declare_views(kernel)
     rows = _common_axes(kernel)
     if rows and _pays_by_rows(kernel, rows):
         lane = _contiguous_axis(kernel.stages, kernel.extents)
@@ -148,7 +146,6 @@ class _SeparateLoops:
         self.machine = machine
         self.extents = dict(kernel.extents)
         self.chunks: dict[Var, Chunk] = {}
-        self.views = kernel.views
         self.statements: list[Stmt] = []
 
     def add(self, stage: ReductionStage) -> bool:
@@ -188,18 +185,13 @@ class _SeparateLoops:
         )
 
     def _add_scalar(self, stage: ReductionStage) -> None:
-        def resolve(source: Buffer) -> Callable[[list[Index]], PrimExpr]:
-            return lambda indices: tirx.BufferLoad(*resolve_view(source, indices, self.views))
-
-        sources = {load.source for load in collect_loads(*stage.values)}
-        value = substitute_axes(stage.value, {}, {source: resolve(source) for source in sources})
-        self.statements.append(tirx.BufferStore(stage.buffer, value, list(stage.indices)))
+        self.statements.append(tirx.BufferStore(stage.buffer, stage.value, list(stage.indices)))
 
     def _add_loops(self, stage: ReductionStage, rows: Sequence[Var], lane: Var) -> None:
         extents = {axis: extent for axis, extent in self.extents.items() if axis in stage.axes}
         if are_static(extents.values()):
             extents = self.extents
-        kernel = ReductionKernel((stage,), extents, frozenset(), self.views, self.chunks)
+        kernel = ReductionKernel((stage,), extents, frozenset(), chunks=self.chunks)
         self.statements += emit_rows(self.machine, kernel, rows, lane)
 
     def _new_axis(self, name: str, extent: Extent) -> Var:
