@@ -144,7 +144,16 @@ def variance(x):
 #: Too little work to be shared by threads.
 SERIAL = {
     *("product_and_sum", "add_one"),
-    *("collatz", "gcd", "logistic_map", "compensated_sum", "vote", "power_iteration", "recurrent"),
+    *(
+        "collatz",
+        "gcd",
+        "logistic_map",
+        "compensated_sum",
+        "vote",
+        "power_iteration",
+        "recurrent",
+        "kalman_filter",
+    ),
 }
 
 
@@ -206,7 +215,7 @@ def vote(x):
 
 
 def power_iteration(a, v):
-    for _ in range(1000):
+    for _ in range(100):
         v = a @ v
         v = v / np.sqrt(np.sum(v * v))
     return v
@@ -216,3 +225,14 @@ def recurrent(x, w, h):
     for t in range(64):
         h = np.tanh(x[t] + w @ h)
     return h
+
+
+def kalman_filter(z, f, ft, q, x, p):
+    """The filter of Kalman (1960) for a state of which the first number is measured, with noise of 0.1."""
+    for t in range(100):
+        x = f @ x
+        p = f @ p @ ft + q
+        gain = p[:, 0] / (p[0, 0] + np.float32(0.1))
+        x = x + gain * (z[t] - x[0])
+        p = p - np.outer(gain, p[0])
+    return x

@@ -155,6 +155,30 @@ def _operators(count: int, *goals: Any) -> Compilation:
     )
 
 
+def _loop(rounds: int) -> Compilation:
+    """A loop of so many rounds that ends in the first one: what is measured is the compiler."""
+    text = (
+        "def loop(x: f32, enough: bool_):\n"
+        f"    for i in range({rounds}):\n"
+        "        x = 2.8 * x * (1 - x)\n"
+        "        if enough:\n"
+        "            break\n"
+        "    return x\n"
+    )
+    goals = (Growth(of=_loop_name(10), at_most=1.1),) if rounds > 10 else ()
+    return Compilation(
+        _loop_name(rounds),
+        "compiling",
+        goals,
+        {"nnmagic": lambda: _cell(text, [np.float32(0.5), np.True_], {})},
+        expected=lambda: np.asarray(0.7, "float32"),
+    )
+
+
+def _loop_name(rounds: int) -> str:
+    return f"compile a loop of {rounds:,} rounds"
+
+
 def _expected_foo() -> np.ndarray:
     a, b, c = _foo_arguments()
     return np.asarray(a @ b + c)
@@ -218,4 +242,6 @@ ROWS = (
     ),
     _operators(100, Within(0.4)),
     _operators(1000, Within(4.0), Growth("compile 100 mixed operators", 12.0)),
+    _loop(10),
+    _loop(10_000_000),
 )

@@ -1,4 +1,4 @@
-"""Loops: numbers that change from round to round, and small tensors. Numba runs the same Python."""
+"""Loops over numbers and over small tensors, which numba runs as Python, and programs with data types."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from benchmarks import loops
-from benchmarks.case import BEST, Case, Draw, Goal, Ratio
+from benchmarks.case import BEST, Case, Draw, Goal, Ratio, Within
 from benchmarks.cases.products import normal
 
 _NUMBA = (Ratio("numba", 1.0),)
 _BEST = (Ratio(BEST, 1.0),)
 
 #: Of power iteration, as ``benchmarks.loops`` has it.
-_ROUNDS = 1000
+_ROUNDS = 100
 
 
 def _numbers(**values: float | int) -> Draw:
@@ -67,6 +67,186 @@ def _recurrent_in_jax(jax: Any, x: Any, w: Any, h: Any) -> Any:
     return jax.lax.scan(lambda h, step: (jax.numpy.tanh(step + w @ h), None), h, x)[0]
 
 
+def _kalman_filter_in_torch(torch: Any, z: Any, f: Any, ft: Any, q: Any, x: Any, p: Any) -> Any:
+    for measured in z:
+        x = f @ x
+        p = f @ p @ ft + q
+        gain = p[:, 0] / (p[0, 0] + 0.1)
+        x = x + gain * (measured - x[0])
+        p = p - torch.outer(gain, p[0])
+    return x
+
+
+def _kalman_filter_in_jax(jax: Any, z: Any, f: Any, ft: Any, q: Any, x: Any, p: Any) -> Any:
+    def step(state: Any, measured: Any) -> Any:
+        x, p = state
+        x = f @ x
+        p = f @ p @ ft + q
+        gain = p[:, 0] / (p[0, 0] + 0.1)
+        return (x + gain * (measured - x[0]), p - jax.numpy.outer(gain, p[0])), None
+
+    return jax.lax.scan(step, (x, p), z)[0][0]
+
+
+def _motion(rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """Return 100 measurements of a position that moves with a velocity, along two axes."""
+    f = np.eye(4, dtype="float32")
+    f[0, 2] = f[1, 3] = 1
+    return {
+        "z": rng.standard_normal(100).cumsum().astype("float32"),
+        "f": f,
+        "ft": f.T.copy(),
+        "q": np.eye(4, dtype="float32") * np.float32(0.01),
+        "x": np.zeros(4, "float32"),
+        "p": np.eye(4, dtype="float32"),
+    }
+
+
+#: Of the LSTM: steps, sequences, and the width of its inputs and states.
+_STEPS, _SEQUENCES, _WIDTH = 64, 8, 64
+
+
+def _lstm_in_numpy(x: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any) -> Any:
+    hidden = cell = np.zeros(x.shape[1:], x.dtype)
+    outputs = []
+    for step in x:
+        gates = step @ w_ih.T + hidden @ w_hh.T + b_ih + b_hh
+        into, forget, out = (1 / (1 + np.exp(-gates[:, part * _WIDTH :][:, :_WIDTH])) for part in (0, 1, 3))
+        cell = forget * cell + into * np.tanh(gates[:, 2 * _WIDTH : 3 * _WIDTH])
+        hidden = out * np.tanh(cell)
+        outputs.append(hidden)
+    return np.stack(outputs)
+
+
+def _lstm_in_torch(torch: Any, x: Any, *weights: Any) -> Any:
+    start = torch.zeros(1, _SEQUENCES, _WIDTH)
+    return torch.lstm(x, (start, start), weights, True, 1, 0.0, False, False, False)[0]  # noqa: FBT003
+
+
+def _lstm_in_jax(jax: Any, x: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any) -> Any:
+    def step(states: Any, inputs: Any) -> Any:
+        hidden, cell = states
+        into, forget, candidate, out = jax.numpy.split(inputs + hidden @ w_hh.T, 4, axis=1)
+        cell = jax.nn.sigmoid(forget) * cell + jax.nn.sigmoid(into) * jax.numpy.tanh(candidate)
+        hidden = jax.nn.sigmoid(out) * jax.numpy.tanh(cell)
+        return (hidden, cell), hidden
+
+    start = jax.numpy.zeros((_SEQUENCES, _WIDTH), "float32")
+    return jax.lax.scan(step, (start, start), x @ w_ih.T + b_ih + b_hh)[1]
+
+
+_LSTM = Case(
+    "lstm of 64 steps",
+    "control flow",
+    _BEST,
+    normal("float32", x=(_STEPS, _SEQUENCES, _WIDTH)),
+    f"def lstm_64(x: Tensor[({_STEPS}, {_SEQUENCES}, {_WIDTH}), f32]):\n"
+    "    return lstm(x, w_ih=w_ih, w_hh=w_hh, b_ih=b_ih, b_hh=b_hh)[0]\n",
+    _lstm_in_numpy,
+    lambda rng: {
+        name: rng.uniform(-0.1, 0.1, shape).astype("float32")
+        for name, shape in {
+            "w_ih": (4 * _WIDTH, _WIDTH),
+            "w_hh": (4 * _WIDTH, _WIDTH),
+            "b_ih": (4 * _WIDTH,),
+            "b_hh": (4 * _WIDTH,),
+        }.items()
+    },
+    torch=_lstm_in_torch,
+    jax=_lstm_in_jax,
+    tolerance=1e-4,
+)
+
+
+# The goal of interpreted programs is one microsecond for each call, match, constructor and operator.
+
+_LIST = """\
+class List:
+    def Nil(): ...
+    def Cons(head: f32, tail: List): ...
+
+def build(n: i64, x: f32) -> List:
+    if n <= 0:
+        return Nil()
+    return Cons(x, build(n - 1, x + 1))
+
+def total(items: List) -> f32:
+    match items:
+        case Nil():
+            return f32(0)
+        case Cons(head, tail):
+            return head + total(tail)
+
+def sum_of_list(n: i64, x: f32):
+    return total(build(n, x))
+"""
+
+_TREE = """\
+class Tree:
+    def Leaf(value: f32): ...
+    def Node(left: Tree, right: Tree): ...
+
+def build(depth: i64, x: f32) -> Tree:
+    if depth <= 0:
+        return Leaf(x)
+    return Node(build(depth - 1, x * 2), build(depth - 1, x * 2 + 1))
+
+def total(tree: Tree) -> f32:
+    match tree:
+        case Leaf(value):
+            return value
+        case Node(left, right):
+            return total(left) + total(right)
+
+def sum_of_tree(depth: i64, x: f32):
+    return total(build(depth, x))
+"""
+
+_ELEMENTS, _DEPTH = 1000, 10
+
+
+def _sum_of_list(n: Any, x: Any) -> Any:
+    """Build and sum nested tuples, without recursion."""
+    items: tuple[Any, ...] = ()
+    for number in reversed(range(int(n))):
+        items = (x + number, items)
+    total = x - x
+    while items:
+        total, items = total + items[0], items[1]
+    return total
+
+
+def _sum_of_tree(depth: Any, x: Any) -> Any:
+    """Build and sum nested tuples."""
+
+    def build(depth: int, x: Any) -> Any:
+        return (build(depth - 1, x * 2), build(depth - 1, x * 2 + 1)) if depth else x
+
+    def total(tree: Any) -> Any:
+        return total(tree[0]) + total(tree[1]) if isinstance(tree, tuple) else tree
+
+    return total(build(int(depth), x))
+
+
+_INTERPRETED = (
+    Case(
+        f"list of {_ELEMENTS}, built and summed",
+        "control flow",
+        (Within(8e-6 * _ELEMENTS),),
+        _numbers(n=_ELEMENTS, x=np.float32(1)),
+        _LIST,
+        _sum_of_list,
+    ),
+    Case(
+        f"tree of {2**_DEPTH} leaves, built and summed",
+        "control flow",
+        (Within(15e-6 * 2**_DEPTH),),
+        _numbers(depth=_DEPTH, x=np.float32(0)),
+        _TREE,
+        _sum_of_tree,
+    ),
+)
+
 ROWS = (
     _case(loops.collatz, "n: i64", _numbers(n=837_799)),
     _case(loops.gcd, "a: i64, b: i64", _numbers(a=1_100_087_778_366_101, b=679_891_637_638_612)),
@@ -92,4 +272,15 @@ ROWS = (
         _recurrent_in_torch,
         _recurrent_in_jax,
     ),
+    _case(
+        loops.kalman_filter,
+        "z: Tensor[(100,), f32], f: Tensor[(4, 4), f32], ft: Tensor[(4, 4), f32], q: Tensor[(4, 4), f32], "
+        "x: Tensor[(4,), f32], p: Tensor[(4, 4), f32]",
+        _motion,
+        _BEST,
+        _kalman_filter_in_torch,
+        _kalman_filter_in_jax,
+    ),
+    _LSTM,
+    *_INTERPRETED,
 )
