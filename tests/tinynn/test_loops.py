@@ -122,6 +122,10 @@ def test_a_loop_means_what_python_means(name: str, count: int) -> None:
         "total = 0\nfor i in range(count):\n    total += tanh(x[i % 40] * v) * 2 - 1\nreturn total, i",
         "t = 1\nfor i in range(count):\n    t = t * tanh(v + x[i % 40]) + v / 3\n"
         "    if i == 70:\n        break\nelse:\n    t = t * 2\nreturn t",
+        "for i in range(count):\n    for j in range(40):\n        y = tanh(x[(i + j) % 40] + v) * 2\n"
+        "return y, i, j",
+        "t = 1\nfor i in range(count):\n    for j in range(30):\n        t = tanh(t + x[(i + j) % 40] * v)\n"
+        "return t",
     ],
 )
 def test_a_name_that_the_first_round_gives_its_type_has_it_at_every_length(body: str, count: int) -> None:
@@ -163,17 +167,30 @@ def test_a_loop_is_unrolled_where_that_is_cheap_or_needed(body: str, unrolled: b
     assert is_unrolled(body) is unrolled
 
 
-def test_only_the_loop_that_needs_its_index_is_unrolled() -> None:
+@pytest.mark.parametrize("count", [40, 100])
+def test_only_the_loop_that_needs_its_index_is_unrolled(count: int) -> None:
     text = text_of(
         source_of(
             "t = (v, v * 2, v * 3)\n"
             "for i in range(3):\n"
-            "    for j in range(100):\n"
+            "    for j in range(count):\n"
             "        v = tanh(v + t[i] + j) * 2\n"
             "return v"
-        )
+        ),
+        {"count": count},
     )
     assert text.count("let %for_loop") == 3
+
+
+@pytest.mark.parametrize("rounds", [2, 100])
+def test_the_text_of_nested_loops_grows_with_their_number(rounds: int) -> None:
+    def length(depth: int) -> int:
+        heads = [f"{'    ' * level}for i{level} in range({rounds}):" for level in range(depth)]
+        indices = " + ".join(f"i{level}" for level in range(depth))
+        body = "\n".join([*heads, f"{'    ' * depth}v = v * 0.5 + {indices}"])
+        return len(text_of(source_of(f"{body}\nreturn v")).splitlines())
+
+    assert length(18) < 4 * length(9)
 
 
 def test_a_number_that_a_shape_needs_stays_known() -> None:

@@ -91,6 +91,7 @@ DEEP = {
     "loops": _nest(18, "for i{d} in range(n)"),
     "while": _nest(18, "while x > {d}"),
     "written out": _nest(18, "for i{d} in range(2)"),
+    "long loops": _nest(18, "for i{d} in range(100)"),
     "branches": _nest(60, "if x > {d}"),
     "and": _one_line(" and ".join(f"n // {number + 2} > 1" for number in range(60))),
     "and in brackets": _one_line("(n // 2 > 1 and " * 30 + "n > 1" + ")" * 30),
@@ -103,12 +104,7 @@ DEEP = {
 }
 
 
-_REFUSED = pytest.mark.xfail(reason="loops in one another are unrolled where they should be functions")
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=_REFUSED if name == "written out" else ()) for name in DEEP]
-)
+@pytest.mark.parametrize("name", DEEP)
 def test_work_grows_with_the_size_of_a_cell(name: str) -> None:
     """Where each level doubled the work, some of these would take longer than the universe has."""
     assert _module(DEEP[name]).functions["f"]

@@ -31,8 +31,9 @@ def attempt(
 
     With ``accept``, which decides after the elaboration whether it is kept, a refusal gives up, too.
     """
-    end = _attempt(ctx, elaborate, give_up, accept, tried=ctx.observe is not None)
-    if isinstance(end, GivenUp) or ctx.observe is None:
+    tried = ctx.observe is not None and not ctx.trials
+    end = _attempt(ctx, elaborate, give_up, accept, tried=tried)
+    if isinstance(end, GivenUp) or not tried:
         return end
     return _attempt(ctx, elaborate, give_up, None, tried=False)  # once more, for the observer
 

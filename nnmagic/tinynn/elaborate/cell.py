@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from synr import ast
+
 from nnmagic.diagnostics import Diagnostics, Source
 from nnmagic.relay import expr as ir
 from nnmagic.relay.module import TypeData
@@ -14,6 +16,7 @@ from nnmagic.tinynn.analysis.bound_names import (
     find_assigned_names,
     find_mentioned_names,
     find_reassigned_names,
+    walk,
 )
 from nnmagic.tinynn.calls.defaults import to_python
 from nnmagic.tinynn.elaborate.annotation_types import find_named_dimensions, type_or_none
@@ -245,13 +248,19 @@ def _elaborate_body(
             break
         if not errors:
             first = first or body
-        peel = forms.peel | {forms.lost[name] for name in ctx.reported if name in forms.lost}
-        forms = LoopForms(unroll_all=peel == forms.peel, peel=peel)
+        kept = forms.kept.union(*(_losing_loops(*forms.lost[at]) for at in ctx.reported if at in forms.lost))
+        forms = LoopForms(unroll_all=kept == forms.kept, kept=kept)
     if first is not None and (errors or _has_unknown_size(body[1])):
         return first
     for diagnostic in errors:
         ctx.diagnostics.add(diagnostic)
     return body
+
+
+def _losing_loops(stmt: ast.Stmt, name: str) -> set[tuple[int, str]]:
+    """Return the loop after which a name has no value, and those in it that assign the name."""
+    loops = (part for part in walk(stmt, into_functions=False) if isinstance(part, tree.For | tree.While))
+    return {(id(loop), name) for loop in loops if name in find_assigned_names(loop)}
 
 
 def _has_unknown_size(result: Computed | None) -> bool:

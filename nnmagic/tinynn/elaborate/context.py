@@ -18,16 +18,24 @@ from nnmagic.tinynn.elaborate.control_flow_blocks import Block, Terminator
 from nnmagic.tinynn.namespace.name_resolution import NameResolver
 from nnmagic.tinynn.values.values import (
     FAILED,
+    MAX_TUPLE_SIZE,
     Bindings,
+    Computed,
     Environment,
     Operand,
     RefusalError,
+    TupleOf,
     Unassigned,
     Value,
+    check_size,
+    is_failed,
 )
 
 #: Statements and calls elaborated for one cell, with unrolled loops and inlined bodies; more is an error.
 MAX_WORK = 50_000
+
+#: A tuple of so many items takes as much work as a statement.
+_ITEMS_OF_A_STATEMENT = 64
 
 
 class WorkLimitError(Exception):
@@ -68,14 +76,16 @@ class LoopForms:
 
     #: Whether loops are unrolled wherever they can be.
     unroll_all: bool = False
-    #: The loops whose first round stands before them: what they assign is used after them.
-    peel: frozenset[int] = frozenset()
-    #: The loops that need their index at compile time: as functions they were refused.
-    refused: set[int] = field(default_factory=set)
-    #: The loops that became functions, and could have been unrolled or begun otherwise.
-    functions: set[int] = field(default_factory=set)
+    #: Loops with the names that they assign, and that are used after them.
+    kept: frozenset[tuple[int, str]] = frozenset()
+    #: How many forms of a loop were given up: by the loop, its number of rounds, and the types of its names.
+    given_up: dict[tuple[int, int | Computed | None, frozenset[tuple[str, object]]], int] = field(
+        default_factory=dict
+    )
+    #: Whether a loop became a function that could have been unrolled or begun otherwise.
+    functions: bool = False
     #: Names that have no usable value after a loop, with the loop.
-    lost: dict[Unassigned, int] = field(default_factory=dict)
+    lost: dict[Unassigned, tuple[ast.Stmt, str]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -102,6 +112,8 @@ class Elaboration:
     trials: int = 0
     #: The work at which the unrolling of a loop is given up, and what is raised then; None outside of one.
     unroll_budget: tuple[int, Exception] | None = None
+    #: What is raised where a loop that is being unrolled turns out not to be cheap; None outside of one.
+    unrolling: Exception | None = None
     #: How the loops of the function at hand are elaborated.
     loop_forms: LoopForms = field(default_factory=LoopForms)
     #: Whether loops become functions wherever they can: they were too long to be unrolled.
@@ -116,10 +128,16 @@ class Elaboration:
     def evaluate(self, expr: ast.Expr) -> Value:
         """Return the value of an expression; FAILED, once the error was reported, where it has none."""
         try:
-            return self.nodes.expressions.get(type(expr), _refuse_expression)(self, expr)
+            value = self.nodes.expressions.get(type(expr), _refuse_expression)(self, expr)
+            if isinstance(value, TupleOf):
+                self.work += value.size // _ITEMS_OF_A_STATEMENT
+                if value.size > MAX_TUPLE_SIZE and is_failed(value):
+                    return FAILED
+            check_size(value, self.span(expr.span))
         except RefusalError as refusal:
             self.report(refusal)
             return FAILED
+        return value
 
     def operand(self, expr: ast.Expr, keyword: str | None = None) -> Operand:
         """Return the value of an expression with its span."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from enum import Enum, auto
 from functools import partial
 
 from synr.ast import BuiltinOp
@@ -67,6 +68,7 @@ from nnmagic.tinynn.values.values import (
     Known,
     Operand,
     RefusalError,
+    TupleOf,
     Unassigned,
     Value,
     is_failed,
@@ -91,12 +93,14 @@ class _Loop:
 
     ``iterable`` and ``rounds``: of a ``for``, what it goes over, and how often; None of a ``while``.
     ``has_changing_shapes``: after it became a function, whether sizes of tensors depend on the round.
+    ``lost``: after it became a function, the names that it assigns and that have no value after it.
     """
 
     stmt: tree.For | tree.While
     iterable: Operand | None = None
     rounds: int | Computed | None = None
     has_changing_shapes: bool = False
+    lost: set[str] = field(default_factory=set)
 
     @property
     def targets(self) -> set[str]:
@@ -104,6 +108,11 @@ class _Loop:
         if isinstance(self.stmt, tree.While):
             return set()
         return {target.id.name for target in targets_of(self.stmt.target)}
+
+    @property
+    def is_long(self) -> bool:
+        """Return whether there are too many rounds to unroll."""
+        return isinstance(self.rounds, int) and self.rounds > MAX_UNROLLED
 
     def begin(self, ctx: Elaboration, index: Value) -> None:
         """Bind the names that the head of a ``for`` binds. Raises RefusalError."""
@@ -179,55 +188,103 @@ def _for_rounds(ctx: Elaboration, loop: _Loop, number: int) -> Rounds:
         yield partial(loop.begin, ctx, Known(index))
 
 
+class _Form(Enum):
+    """What a loop becomes whose rounds are known."""
+
+    #: Unrolled, to few operators, or to a first round with errors.
+    CHEAP = auto()
+    FUNCTION = auto()
+    #: The first round, then a function: so a round may assign names that have no value before the loop, or
+    #: give them other types.
+    PEELED = auto()
+    #: All rounds: as a function it was refused, because it needs its index at compile time.
+    UNROLLED = auto()
+    #: A function, whatever its errors are.
+    LAST = auto()
+
+
 def _elaborate_by_cost(ctx: Elaboration, loop: _Loop, rounds: Callable[[], Rounds]) -> Terminator | None:
     """Elaborate a loop in the first of its forms that suits it. Raises RefusalError.
 
-    A loop of few operators is unrolled, and so is one whose first round has errors. Any other becomes a
-    function, or its first round followed by a function: so a round may assign names that have no value before
-    the loop, or give them other types. Where the function is refused, because it needs the index at compile
-    time, a short loop is unrolled. ``rounds`` returns the rounds to unroll.
+    ``rounds`` returns the rounds to unroll. The attempts for the loops around it elaborate it anew: where its
+    names have the same types again, a form that was given up is not tried again.
     """
-    forms, key = ctx.loop_forms, id(loop.stmt)
-    is_long = isinstance(loop.rounds, int) and loop.rounds > MAX_UNROLLED
-    unrolls = not is_long and (forms.unroll_all or key in forms.refused)
-    limit = None if unrolls else MAX_UNROLLED_OPERATORS
-    end = try_unroll(ctx, loop.stmt, rounds, limit, is_long=is_long)
-    if not isinstance(end, GivenUp):
-        return end
-    is_unrollable = not is_long and not unrolls
-    forms.functions.add(key)
-    emitters = [_emit_loop]
-    if isinstance(loop.rounds, int):
-        emitters.insert(key not in forms.peel, _emit_loop_after_first_round)
-    for emit in emitters:
-        end = _attempt_function(ctx, loop, emit, avoid_shapes=is_unrollable)
+    forms = _forms_of(ctx, loop)
+    context = (id(loop.stmt), loop.rounds, _kinds_of_names(ctx, loop.stmt))
+    while True:
+        form = forms[ctx.loop_forms.given_up.get(context, 0)]
+        if form is not _Form.CHEAP and _Form.CHEAP in forms and ctx.unrolling is not None:
+            raise ctx.unrolling  # the loop around it is no cheaper
+        end = _elaborate_as(ctx, loop, form, rounds)
         if not isinstance(end, GivenUp):
             return end
-        if loop.has_changing_shapes:
-            break
-    if is_unrollable:
-        end = try_unroll(ctx, loop.stmt, rounds)
-        if not isinstance(end, GivenUp):
-            forms.refused.add(key)
+        ctx.loop_forms.given_up[context] = forms.index(form) + 1
+
+
+def _forms_of(ctx: Elaboration, loop: _Loop) -> list[_Form]:
+    """Return the forms that a loop may get, in the order in which they are tried."""
+    functions = [_Form.FUNCTION, _Form.PEELED] if isinstance(loop.rounds, int) else [_Form.FUNCTION]
+    if loop.is_long:
+        return [_Form.CHEAP, *functions, _Form.LAST]
+    if ctx.loop_forms.unroll_all:
+        return [_Form.UNROLLED, *functions, _Form.LAST]
+    return [_Form.CHEAP, *functions, _Form.UNROLLED, _Form.LAST]
+
+
+def _kinds_of_names(ctx: Elaboration, stmt: tree.For | tree.While) -> frozenset[tuple[str, object]]:
+    """Return which names of a loop have values at compile time, and of which types the others are."""
+    kinds = set[tuple[str, object]]()
+    for name in find_mentioned_names(stmt):
+        owner = ctx.environment.owner(name)
+        if owner is not None:
+            kinds.add((name, _kind_of(owner.bindings.locals.get(name))))
+    return frozenset(kinds)
+
+
+def _kind_of(value: Value | None) -> object:
+    match value:
+        case Computed(type=type_, weak=weak):
+            return type_, weak
+        case TupleOf(items=items):
+            return tuple(map(_kind_of, items))
+    return type(value)
+
+
+def _elaborate_as(
+    ctx: Elaboration, loop: _Loop, form: _Form, rounds: Callable[[], Rounds]
+) -> Terminator | GivenUp | None:
+    """Elaborate a loop in one of its forms; GivenUp where that does not suit it."""
+    match form:
+        case _Form.CHEAP:
+            end = try_unroll(ctx, loop.stmt, rounds, MAX_UNROLLED_OPERATORS, is_long=loop.is_long)
+            ctx.loop_forms.functions |= isinstance(end, GivenUp)
             return end
-    return _emit_loop(ctx, loop)
+        case _Form.UNROLLED:
+            return try_unroll(ctx, loop.stmt, rounds)
+        case _Form.FUNCTION:
+            return _attempt_function(ctx, loop, _emit_loop)
+        case _Form.PEELED:
+            return _attempt_function(ctx, loop, _emit_loop_after_first_round)
+        case _Form.LAST:
+            return _emit_loop(ctx, loop)
 
 
 def _attempt_function(
-    ctx: Elaboration,
-    loop: _Loop,
-    emit: Callable[[Elaboration, _Loop], Terminator | None],
-    *,
-    avoid_shapes: bool,
+    ctx: Elaboration, loop: _Loop, emit: Callable[[Elaboration, _Loop], Terminator | None]
 ) -> Terminator | GivenUp | None:
-    """Emit a loop as a function; GivenUp where it has errors, or, on request, sizes that change."""
+    """Emit a loop as a function; GivenUp where that has errors, or another form keeps names or sizes."""
     failed = ctx.environment.failed
+    avoids_shapes = not loop.is_long and not ctx.loop_forms.unroll_all
+    kept = {name for stmt, name in ctx.loop_forms.kept if stmt == id(loop.stmt)}
+    if emit is _emit_loop and not kept <= ctx.environment.bindings.locals.keys():
+        return GivenUp.GIVEN_UP  # a function cannot keep a name that has no value before it
 
     def accept(_end: Terminator | None) -> bool:
-        refused = ctx.diagnostics.errors or (ctx.environment.failed and not failed)
-        return not refused and not (avoid_shapes and loop.has_changing_shapes)
+        if ctx.diagnostics.errors or (ctx.environment.failed and not failed):
+            return False
+        return not (avoids_shapes and loop.has_changing_shapes) and not kept & loop.lost
 
-    loop.has_changing_shapes = False
+    loop.has_changing_shapes, loop.lost = False, set()
     return attempt(ctx, lambda: emit(ctx, loop), GiveUpError(), accept)
 
 
@@ -316,9 +373,14 @@ def _emit_function(ctx: Elaboration, whole: _Loop, loop: _Loop, first: int) -> T
         ctx.diagnostics.add(diagnostic)
     start = _start_arguments(carried, bindings, first)
     _mark_maybe_unassigned(ctx, stmt, bindings)
-    for plan in carried.plans.values():
+    for name in find_assigned_names(stmt):
+        value = bindings.locals[name]
+        plan = carried.plans.get(name)
         if isinstance(plan, Same) and isinstance(plan.value, Unassigned):
-            ctx.loop_forms.lost[plan.value] = id(stmt)
+            value = plan.value
+        if isinstance(value, Unassigned):
+            whole.lost.add(name)
+            ctx.loop_forms.lost[value] = (stmt, name)
     whole.has_changing_shapes = has_shapes_of(body, carried.params)
     return Loop(carried.variable, carried.params, start, body, ctx.span(stmt.span))
 
@@ -330,9 +392,7 @@ def _mark_maybe_unassigned(ctx: Elaboration, stmt: tree.For | tree.While, bindin
     for name in find_assigned_names(stmt):
         if name not in bindings.locals:
             message = f"`{name}` may not be assigned here: only a loop assigns it"
-            unassigned = Unassigned(message, "assign it before the loop", notes)
-            bindings.locals[name] = unassigned
-            ctx.loop_forms.lost[unassigned] = id(stmt)
+            bindings.locals[name] = Unassigned(message, "assign it before the loop", notes)
 
 
 def _carry(ctx: Elaboration, loop: _Loop, plans: dict[str, MergePlan]) -> _Carried:

@@ -24,6 +24,9 @@ MAX_UNROLLED = 64
 #: The most statements that one loop, with those inside it, is unrolled to.
 MAX_UNROLLED_STATEMENTS = 2000
 
+#: The same of a loop that has few operators: most of its statements compute at compile time.
+MAX_CHEAP_STATEMENTS = 5000
+
 #: The most operators of a loop that is unrolled although it could be a function.
 MAX_UNROLLED_OPERATORS = 32
 
@@ -41,10 +44,11 @@ Rounds = Iterator[Callable[[], None] | None]
 
 @dataclass(slots=True)
 class _OperatorLimit:
-    """The most operators that the rounds may compute."""
+    """The most operators that the rounds may compute, and the work at which they are given up."""
 
     counter: OperatorCount
     left: int
+    work: int
     give_up: GiveUpError
 
     def check(self, ctx: Elaboration, end: Terminator | None) -> None:
@@ -52,7 +56,7 @@ class _OperatorLimit:
         self.left -= self.counter.count_new(ctx)
         if end is not None:
             self.left -= _COST_OF_EXITS
-        if self.left < 0:
+        if self.left < 0 or ctx.work > self.work:
             raise self.give_up
 
 
@@ -80,7 +84,10 @@ def try_unroll(
 
     """
     give_up = GiveUpError()
-    limit = None if operators is None else _OperatorLimit(OperatorCount(ctx), operators, give_up)
+    limit, unrolling = None, ctx.unrolling
+    if operators is not None:
+        limit = _OperatorLimit(OperatorCount(ctx), operators, ctx.work + MAX_CHEAP_STATEMENTS, give_up)
+        ctx.unrolling = give_up
     outermost = limit is None and ctx.unroll_budget is None
     if outermost:
         ctx.unroll_budget = (ctx.work + MAX_UNROLLED_STATEMENTS, give_up)
@@ -89,6 +96,7 @@ def try_unroll(
             ctx, lambda: _unroll_rounds(ctx, stmt, rounds(), limit, give_up, is_long=is_long), give_up
         )
     finally:
+        ctx.unrolling = unrolling
         if outermost:
             ctx.unroll_budget = None
 

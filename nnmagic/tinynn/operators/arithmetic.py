@@ -25,6 +25,7 @@ from nnmagic.tinynn.values.operator_calls import apply, cast, is_tensor, tensor_
 from nnmagic.tinynn.values.operator_restrictions import check_broadcast, check_kind, wider_dtype
 from nnmagic.tinynn.values.symbolic_sizes import apply_to_dimensions, as_number
 from nnmagic.tinynn.values.values import (
+    MAX_TUPLE_SIZE,
     Computed,
     Dimension,
     Known,
@@ -33,6 +34,7 @@ from nnmagic.tinynn.values.values import (
     RefusalError,
     TupleOf,
     Value,
+    check_size,
     static_value,
 )
 from nnmagic.tinynn.values.weak_types import adopt_tensor_dtype, as_weak, both_weak, is_weak, promote_weak
@@ -393,15 +395,16 @@ def _unary_on_known(op: BuiltinOp, sign: str, operand: Operand, span: Span) -> V
 
 # -- static values -------------------------------------------------------------------------------------
 
-#: An int known at compile time has at most this many bits, a tuple this many items: enough for any shape.
+#: An int known at compile time has at most this many bits.
 _MAX_BITS = 64
-_MAX_ITEMS = 10_000
 
 
 def _apply_to_known(op: AnyOp, sign: str, left: Operand, right: Operand, span: Span) -> Value:
     """Evaluate Python's operator on numbers, strings (== and !=) and tuples (+, * and comparisons)."""
     if isinstance(left.value, TupleOf) and isinstance(right.value, TupleOf) and op is BuiltinOp.Add:
-        return TupleOf(left.value.items + right.value.items)
+        joined = TupleOf(left.value.items + right.value.items)
+        check_size(joined, span)
+        return joined
     try:
         left_value, right_value = static_value(left.value), static_value(right.value)
     except NotStaticError:
@@ -442,7 +445,7 @@ def _holds_dimension(value: Value) -> bool:
 def _repeat(value: Value, times: int, span: Span) -> Value:
     assert isinstance(value, TupleOf)
     length = max(times, 0) * len(value.items)
-    if length > _MAX_ITEMS:
+    if length > MAX_TUPLE_SIZE:
         raise RefusalError(f"a tuple of {length} is too long", span)
     return TupleOf(value.items * times if length else ())
 

@@ -7,7 +7,7 @@ and environments hold values, so that both are defined here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -60,12 +60,21 @@ class Dimension:
     number: Computed
 
 
+#: The largest size of a tuple: enough for any shape, and for the parameters of any model.
+MAX_TUPLE_SIZE = 10_000
+
+
 @dataclass(frozen=True, slots=True)
 class TupleOf:
     """A tuple or list. ``whole`` is the Relay expression that it was taken from, if there is one."""
 
     items: tuple[Value, ...]
     whole: Computed | None = None
+    #: The number of its items, and of those of the tuples in it.
+    size: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "size", _count_items(self.items))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -151,6 +160,11 @@ class Zipped:
 
     word: str
     parts: tuple[Operand, ...]
+    #: The number of its parts, and of those in them.
+    size: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "size", _count_items(part.value for part in self.parts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,6 +303,17 @@ def as_value(expr: ir.Expr, type_: Type) -> Value:
         for index, item in enumerate(type_.fields)
     )
     return TupleOf(tuple(items), Computed(expr, type_))
+
+
+def _count_items(items: Iterable[Value]) -> int:
+    return sum(1 + item.size if isinstance(item, TupleOf | Zipped) else 1 for item in items)
+
+
+def check_size(value: Value, span: Span) -> None:
+    """Check that a tuple is not too large, as one that doubles again and again is. Raises RefusalError."""
+    if isinstance(value, TupleOf | Zipped) and value.size > MAX_TUPLE_SIZE:
+        message = f"a tuple of {value.size} items, with those of the tuples in it, is too long"
+        raise RefusalError(f"{message} (at most {MAX_TUPLE_SIZE})", span)
 
 
 def is_failed(value: Value) -> bool:
