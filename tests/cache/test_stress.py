@@ -102,7 +102,8 @@ def test_nothing_wrong_comes_of_kills_and_damage(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("NNMAGIC_NUM_THREADS", "1")
     rng = random.Random(0)
     workers = [Worker(tmp_path, number) for number in range(PROCESSES)]
-    kills, damages, begin = 0, 0, time.monotonic()
+    kills, damages = 0, 0
+    begin = time.monotonic()
     try:
         while running := [each for each in workers if each.process.poll() is None]:
             if time.monotonic() - begin > LIMIT:

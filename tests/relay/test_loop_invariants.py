@@ -101,3 +101,31 @@ def test_an_index_out_of_range_in_a_round_that_is_not_run_is_no_error() -> None:
     np.testing.assert_array_equal(function(x, x[0], 40), x[0])
     with pytest.raises(IndexError):
         function(x, x[0], 41)
+
+
+@pytest.mark.parametrize("matrix", ["x", "tanh(x)", "x[:30]", "(x + x.T)"])
+def test_a_matrix_that_multiplies_columns_is_transposed_before_the_loop(matrix: str) -> None:
+    body = f"for i in range(n):\n    v = v * 0.5 + ({matrix} @ v).sum() + (x @ v)[0]\nreturn v"
+    after = hoist_loop_invariants(lifted(body), "f")
+    assert operators(after, "f").count("transpose") >= 2 - (matrix == "x")
+    assert "transpose" not in inside(after, "transpose")
+
+
+@pytest.mark.parametrize("rounds", [0, 1, 5])
+def test_products_with_columns_are_numpys(rounds: int) -> None:
+    rng = np.random.default_rng(rounds)
+    x, v = rng.uniform(-0.2, 0.2, (40, 40)), rng.standard_normal(40)
+    source = HEAD.replace("f32", "f64") + (
+        "    w = v[:, None]\n"
+        "    for i in range(n):\n"
+        "        v = tanh(x @ v) + x[:40] @ v\n"
+        "        w = x @ w - x.T @ v[:, None]\n"
+        "    return v, w\n"
+    )
+    w = v[:, None]
+    actual = nnmagic.compile(source, cache=False)(x, v, rounds)
+    for _ in range(rounds):
+        v = np.tanh(x @ v) + x @ v
+        w = x @ w - x.T @ v[:, None]
+    for one, other in zip(actual, (v, w), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-12)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 from nnmagic.relay.callgraph import call_graph, components
 from nnmagic.relay.expr import (
@@ -51,6 +52,9 @@ _MOVES = {
     *("cast", "copy", "flip", "reverse", "split", "strided_slice"),
 }
 
+#: The most elements of a matrix that is transposed: a larger one is read from memory in either order.
+_MOST_TRANSPOSED = 1 << 16
+
 #: Operators that are worth computing once whatever the size of the result.
 _HEAVY = re.compile(r"matmul|dense|conv|pool|sort|topk")
 
@@ -70,8 +74,8 @@ def hoist_loop_invariants(module: Module, entry: str) -> Module:
         callers = [function for caller, function in functions.items() if caller != name]
         if not _is_loop(functions[name], name) or any(_is_passed_on(function, name) for function in callers):
             continue
-        loop = _inline_invariant_lets(functions[name], name)
-        parts = _parts_to_hoist(loop, name)
+        loop, transposes = _transpose_matrices(_inline_invariant_lets(functions[name], name), name)
+        parts = _parts_to_hoist(loop, name, transposes)
         if not parts:
             continue
         functions = {
@@ -124,7 +128,8 @@ class _Invariants:
                 self.working.add(node)
 
 
-def _invariants_of(function: Function, name: str) -> _Invariants:
+def _invariants_of(function: Function, name: str, kept: Collection[Expr] = ()) -> _Invariants:
+    """Return the invariants of a loop; ``kept`` are calls that are worth computing once, whatever they do."""
     invariants, calls = _Invariants(), _calls_to(function, name)
     for index, param in enumerate(function.params):
         if all(call.args[index] is param for call in calls):
@@ -138,7 +143,7 @@ def _invariants_of(function: Function, name: str) -> _Invariants:
             case Constant() | Tuple() | TupleGetItem():
                 invariants.add(node, children(node), works=False)
             case Call(op=OpRef(name=operator), args=args) if not _MAY_FAIL.search(operator):
-                invariants.add(node, args, works=operator not in _MOVES)
+                invariants.add(node, args, works=operator not in _MOVES or node in kept)
     return invariants
 
 
@@ -154,9 +159,61 @@ def _inline_invariant_lets(function: Function, name: str) -> Function:
     return inlined
 
 
-def _parts_to_hoist(function: Function, name: str) -> list[Expr]:
-    """Return the largest parts that are worth an argument."""
-    invariants = _invariants_of(function, name)
+def _transpose_matrices(function: Function, name: str) -> tuple[Function, set[Expr]]:
+    """Return a loop that multiplies rows by transposes in place of matrices by columns; and the transposes.
+
+    A product of a matrix with a column adds up along rows; with the transpose, it adds whole vectors.
+    """
+    sizes = _invariants_of(function, name).sizes
+    transposes: dict[Expr, Call] = {}
+    replaced: dict[Expr, Expr] = {}
+    for node in post_order(function.body):
+        if not isinstance(node, Call) or not _multiplies_column(node) or node in sizes:
+            continue
+        matrix, column = node.args
+        if sizes.get(matrix, math.inf) > _MOST_TRANSPOSED:
+            continue
+        rows, length = cast("tuple[int, int]", _tensor_type(matrix).shape)
+        dtype = _tensor_type(matrix).dtype
+        if matrix not in transposes:
+            type_ = TensorType((length, rows), dtype)
+            transposes[matrix] = _call("transpose", matrix, type_, axes=(1, 0))
+        row = _reshape(column, (1, length), dtype)
+        product = replace(node, args=(row, transposes[matrix]), checked_type=TensorType((1, rows), dtype))
+        replaced[node] = _reshape(product, (rows, 1), dtype)
+    changed = substitute(function, replaced) if replaced else function
+    assert isinstance(changed, Function)
+    return changed, set(transposes.values())
+
+
+def _multiplies_column(call: Call) -> bool:
+    """Return whether a call is the product of a matrix with a column, of known sizes and of one dtype."""
+    if not isinstance(call.op, OpRef) or call.op.name != "nn.matmul":
+        return False
+    if any(call.attrs[name] for name in ("out_dtype", "transpose_a", "transpose_b")):
+        return False
+    matrix, column = map(_tensor_type, call.args)
+    return (
+        column.shape[1] == 1 and matrix.dtype == column.dtype and None not in map(_size_of, (matrix, column))
+    )
+
+
+def _tensor_type(tensor: Expr) -> TensorType:
+    assert isinstance(tensor.checked_type, TensorType)
+    return tensor.checked_type
+
+
+def _reshape(value: Expr, shape: tuple[int, int], dtype: str) -> Call:
+    return _call("reshape", value, TensorType(shape, dtype), newshape=shape, allowzero=False)
+
+
+def _call(name: str, value: Expr, type_: TensorType, **attrs: object) -> Call:
+    return Call(OpRef(name), (value,), attrs, span=value.span, checked_type=type_)
+
+
+def _parts_to_hoist(function: Function, name: str, transposes: Collection[Expr]) -> list[Expr]:
+    """Return the largest parts that are worth an argument, and the transposes."""
+    invariants = _invariants_of(function, name, transposes)
     nodes = list(post_order(function.body))
     work = [part for node in nodes if node not in invariants.sizes for part in children(node)]
     parts: set[Expr] = set()
@@ -165,7 +222,7 @@ def _parts_to_hoist(function: Function, name: str) -> list[Expr]:
         node = work.pop()
         if node not in seen and node in invariants.working:
             seen.add(node)
-            if _is_worth(node, invariants.sizes[node]):
+            if node in transposes or _is_worth(node, invariants.sizes[node]):
                 parts.add(node)
             else:
                 work.extend(children(node))
