@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import cache
 
 from nnmagic.tracebacks import short_errors
 
@@ -13,8 +14,9 @@ VARIABLE = "NNMAGIC_NUM_THREADS"
 def num_threads() -> int:
     """Return how many threads a call of a compiled function may use.
 
-    In a forked child it is 1 unless it was set there. Raises ValueError if ``NNMAGIC_NUM_THREADS`` is not a
-    positive integer.
+    In a forked child it is 1 unless it was set there. The variable ``NNMAGIC_NUM_THREADS`` and the cores of the
+    process are looked at the first time, and again after ``set_num_threads(None)``. Raises ValueError if the
+    variable is not a positive integer.
     """
     return _chosen.count or _default()
 
@@ -30,6 +32,7 @@ def set_num_threads(count: int | None) -> None:
     if count is not None and count < 1:
         raise ValueError(f"the number of threads must be at least 1, not {count}")
     _chosen.count = count
+    _default.cache_clear()
 
 
 def cores() -> list[int]:
@@ -39,6 +42,7 @@ def cores() -> list[int]:
     return list(range(os.cpu_count() or 1))
 
 
+@cache
 def _default() -> int:
     given = os.environ.get(VARIABLE, "").strip()
     if not given:

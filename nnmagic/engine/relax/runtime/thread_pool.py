@@ -40,7 +40,7 @@ def run_on_pool(
 
     def call(*args: Any) -> Any:
         pools = _pools
-        if pools.of_main_thread and not deep and threading.current_thread() is threading.main_thread():
+        if not deep and threading.get_ident() == pools.main_thread:
             return pools.here(run, args)
         future = pools.on_own_thread(run, args)
         return wait_uninterrupted(future) if uninterruptible else future.result()
@@ -69,10 +69,10 @@ def is_stopping() -> bool:
 
 
 class _Pools:
-    """The thread pools of a process; ``of_main_thread``: whether the main thread may have one."""
+    """The thread pools of a process; ``main_thread``: the main thread if it may have one, else None."""
 
-    def __init__(self, *, of_main_thread: bool) -> None:
-        self.of_main_thread = of_main_thread
+    def __init__(self, main_thread: int | None) -> None:
+        self.main_thread = main_thread
         self._turn = threading.Lock()  # held by whoever uses a pool
         self._sizes: dict[int, int] = {}
         self._starting = threading.Lock()
@@ -156,10 +156,10 @@ def start_deep(target: Callable[..., Any], *args: Any, stack_bytes: int = DEEP_S
 
 def _in_child() -> None:
     global _pools, _STACK_SIZE
-    _pools, _STACK_SIZE = _Pools(of_main_thread=False), threading.Lock()
+    _pools, _STACK_SIZE = _Pools(None), threading.Lock()
 
 
 _STACK_SIZE = threading.Lock()  # the size is the whole process's
-_pools = _Pools(of_main_thread=True)
+_pools = _Pools(threading.main_thread().ident)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_in_child)
