@@ -14,9 +14,9 @@ VARIABLE = "NNMAGIC_NUM_THREADS"
 def num_threads() -> int:
     """Return how many threads a call of a compiled function may use.
 
-    In a forked child it is 1 unless it was set there. The variable ``NNMAGIC_NUM_THREADS`` and the cores of the
-    process are looked at the first time, and again after ``set_num_threads(None)``. Raises ValueError if the
-    variable is not a positive integer.
+    In a forked child it is 1 unless it was set there. The variable ``NNMAGIC_NUM_THREADS`` is read and the
+    cores of the process are counted the first time, and again after ``set_num_threads(None)``. Raises
+    ValueError if the variable is not a positive integer.
     """
     return _chosen.count or _default()
 

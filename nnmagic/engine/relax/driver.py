@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from nnmagic.diagnostics import CompileError, last_line
@@ -53,6 +54,8 @@ def build(
     if "tvm" not in sys.modules:
         report("loading the compiler")
     from nnmagic.engine.relax.deferred_interrupts import is_abandoned_work_running, run_interruptible
+
+    _load_runtime()
     from nnmagic.engine.relax.runtime.loader import has_compiler
 
     if opt_level not in range(4):
@@ -73,6 +76,18 @@ def build(
     prepared = _prepare(module, entry, opt_level, graph)
     compiled = run_interruptible(lambda: _compile(prepared, target, opt_level))
     return _make_executable(compiled.artifact, prepared, lambda: compiled)
+
+
+@cache
+def _load_runtime() -> None:
+    """Load TVM's runtime on another thread: after an interrupt meanwhile, Python could not load it again."""
+    from nnmagic.engine.relax.deferred_interrupts import run_interruptible
+
+    def load_loader() -> None:
+        with _LOADING:
+            importlib.import_module("nnmagic.engine.relax.runtime.loader")
+
+    run_interruptible(load_loader)
 
 
 def _refuse_unknown_operators(module: Module, entry: str, graph: CallGraph) -> None:
@@ -100,6 +115,7 @@ def load(
 
     """
     _check_machine(artifact, entry)
+    _load_runtime()
     from nnmagic.engine.relax.deferred_interrupts import run_interruptible
 
     prepared = _prepare(module, entry, opt_level, call_graph(module))

@@ -15,6 +15,7 @@ from nnmagic.engine.relax.legalize.registry import te as te_rule
 from nnmagic.engine.relax.legalize.reshaping import element_count, reshape_to
 from nnmagic.engine.relax.legalize.sizes import same_size, simplify
 from nnmagic.engine.relax.legalize.types import Tensor
+from nnmagic.engine.relax.tir.builders import as_expr
 from nnmagic.engine.relax.tir.types import Extent, Index, PrimExpr
 from nnmagic.relay.expr import Attrs
 
@@ -229,6 +230,29 @@ def _repeat(call: OpCall) -> Value:
     return call.te(compute, data, relax.ShapeExpr(dims))
 
 
+def _tile(call: OpCall) -> Value:
+    """Repeat data along axes: as a view with an axis for the repeats before each axis of the data.
+
+    The index of an element would need divisions, which are slow where only the call knows the sizes.
+    """
+    (data,) = call.args
+    repeats, dims = list(integers(call.attrs["reps"])), shape_of(data)
+    if all(isinstance(dim, int) for dim in dims):
+        return relax.op.tile(data, repeats)
+    rank = max(len(repeats), len(dims))
+    repeats = [1] * (rank - len(repeats)) + repeats
+    dims = [1] * (rank - len(dims)) + dims
+    split = [size for pair in zip(repeats, dims, strict=True) for size in pair]
+
+    def compute(x: Tensor, shape: Sequence[Extent]) -> Tensor:
+        return te.compute(shape, lambda *at: x(*at[1::2][rank - len(x.shape) :]))
+
+    tiled = call.emit(call.te(compute, data, relax.ShapeExpr(split)))
+    return reshape_to(
+        tiled, [simplify(dim * as_expr(count)) for count, dim in zip(repeats, dims, strict=True)]
+    )
+
+
 RULES.update(
     {
         "transpose": op(relax.op.permute_dims, "axes"),
@@ -243,7 +267,7 @@ RULES.update(
         "reverse": te_of(_reverse),
         "reverse_sequence": te_of(_reverse_sequence),
         "repeat": _repeat,
-        "tile": op(relax.op.tile, repeats="reps"),
+        "tile": _tile,
         "sliding_window": te_rule(topi.sliding_window, "axis", "window_shape", "strides"),
         "layout_transform": _layout_transform,
         "nn.dilate": te_rule(topi.nn.dilate, "strides", "dilation_value"),

@@ -25,7 +25,7 @@ from nnmagic.engine.relax.legalize import BLOCKED_RULES, RULES, OpCall, Value
 from nnmagic.engine.relax.legalize.blocked.layout import Blocked
 from nnmagic.engine.relax.legalize.kernel_cache import KernelCache, key_of
 from nnmagic.engine.relax.legalize.registry import assertion, shape_of
-from nnmagic.engine.relax.lowering.shape_checks import emit_shape_check, empty_result
+from nnmagic.engine.relax.lowering.shape_checks import emit_shape_check, empty_result, move_checks_first
 from nnmagic.engine.relax.lowering.symbolic_dims import SymbolicDims
 from nnmagic.engine.relax.runtime.callbacks import ASSERTED
 from nnmagic.engine.relax.runtime.tensors import as_tensor
@@ -176,7 +176,7 @@ class _Lowering:
             yield
         finally:
             self.dense_forms.pop()
-            blocks.append(self.builder._end_block())
+            blocks.append(move_checks_first(self.builder._end_block()))
 
     def _to_dense(self, value: Value) -> Value:
         """Convert blocked tensors to the layout that Relay states, each once."""

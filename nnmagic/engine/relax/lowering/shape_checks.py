@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import tvm
 from tvm import relax
 from tvm.ir import StringImm
 
@@ -15,7 +16,7 @@ from nnmagic.engine.relax.analysis.shape_constraints import (
 )
 from nnmagic.engine.relax.analysis.tuple_flattening import flatten, leaves, rebuild
 from nnmagic.engine.relax.legalize.registry import OpCall, Value, shape_of
-from nnmagic.engine.relax.runtime.callbacks import SHAPES_FIT, encode_check
+from nnmagic.engine.relax.runtime.callbacks import REQUIRED, SHAPES_FIT, encode_check
 from nnmagic.relay.types import TensorType, TupleType, Type
 
 
@@ -41,6 +42,43 @@ def emit_shape_check(call: OpCall) -> None:
                 ty_args=[relax.TupleType([])],
             )
         )
+
+
+def move_checks_first(block: relax.BindingBlock) -> relax.BindingBlock:
+    """Check sizes before computing anything: a check between kernels would keep these from being fused.
+
+    No check moves before what defines sizes or may fail for values.
+    """
+    checks: list[relax.Binding] = []
+    kernels: list[relax.Binding] = []
+    ordered: list[relax.Binding] = []
+    for binding in block.bindings:
+        if _is_check_of_sizes(binding):
+            checks.append(binding)
+        elif _only_computes(binding):
+            kernels.append(binding)
+        else:
+            ordered += [*checks, *kernels, binding]
+            checks, kernels = [], []
+    return relax.BindingBlock([*ordered, *checks, *kernels], block.span)
+
+
+def _is_check_of_sizes(binding: relax.Binding) -> bool:
+    value = binding.value
+    if not isinstance(value, relax.Call) or not isinstance(value.op, relax.ExternFunc):
+        return False
+    name = value.op.global_symbol
+    return name == SHAPES_FIT or (name == REQUIRED and not isinstance(value.args[0], relax.Var))
+
+
+def _only_computes(binding: relax.Binding) -> bool:
+    """Return whether a binding calls a kernel or an operator of Relax, or takes part of a tuple."""
+    value = binding.value
+    if isinstance(binding, relax.MatchCast):
+        return False
+    if isinstance(value, relax.Call):
+        return isinstance(value.op, tvm.ir.Op)
+    return isinstance(value, relax.TupleGetItem | relax.Tuple | relax.Var)
 
 
 def _fits_always(call: OpCall) -> bool:

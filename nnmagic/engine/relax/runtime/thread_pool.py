@@ -15,7 +15,6 @@ from concurrent.futures import Future, wait
 from queue import SimpleQueue
 from typing import Any
 
-from nnmagic.engine.relax.runtime.loader import global_function
 from nnmagic.engine.threads import cores, num_threads
 
 #: The stack of the thread that runs the calls of others: virtual memory, of which only what is used is real.
@@ -77,16 +76,20 @@ class _Pools:
         self._sizes: dict[int, int] = {}
         self._starting = threading.Lock()
         self._jobs: SimpleQueue[_Job] | None = None
-        self._configure = global_function("runtime.config_threadpool")
 
     def here(self, run: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """Call ``run(*args)`` on this thread, with its pool."""
         with self._turn:
             thread, size = threading.get_ident(), num_threads()
             if self._sizes.get(thread) != size:
-                self._configure(_ON_ANY_CORE, size, [str(core) for core in cores()])
-                self._sizes[thread] = size
+                self._resize(thread, size)
             return run(*args)
+
+    def _resize(self, thread: int, size: int) -> None:
+        from nnmagic.engine.relax.runtime.loader import global_function
+
+        global_function("runtime.config_threadpool")(_ON_ANY_CORE, size, [str(core) for core in cores()])
+        self._sizes[thread] = size
 
     def on_own_thread(self, run: Callable[..., Any], args: tuple[Any, ...]) -> Future[Any]:
         """Submit ``run(*args)`` to the worker thread, whose pool serves all threads but the main one."""
