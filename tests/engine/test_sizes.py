@@ -1,5 +1,6 @@
 """Sizes of tensors with named dimensions: one simple form, whatever computed them, and NumPy's results."""
 
+import itertools
 import re
 
 import numpy as np
@@ -54,3 +55,41 @@ def test_sizes_stay_simple_and_right(name):
                 results, wanted = (results,), (expected,)
             for result, correct in zip(results, wanted, strict=True):
                 np.testing.assert_allclose(result, correct, rtol=1e-5, atol=1e-5, strict=True)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["x[1:] - x[:-1]", "diff(x, axis=1) * 2", "exp(x)[1:, 2:]", "x[:-1, 1:] * x[1:, :-1]", "x.T[1:] + 1"],
+)
+def test_checks_of_sizes_do_not_keep_kernels_apart(expression):
+    compiled = nnmagic.compile(f'def f(x: Tensor[("n", "m"), f32]):\n    return {expression}\n', cache=False)
+    assert compiled.stages["tir"].count("@T.prim_func") == 1
+    names = {"exp": np.exp, "diff": np.diff}
+    for n, m in itertools.product(SIZES, SIZES):
+        x = np.random.default_rng(n).standard_normal((n, m)).astype("float32")
+        np.testing.assert_allclose(compiled(x), eval(expression, {**names, "x": x}), rtol=1e-6)
+
+
+@pytest.mark.parametrize("reps", [2, (2,), (1, 3), (3, 1), (2, 2, 2), (1, 1), (0, 2)])
+def test_tiles_of_named_sizes(reps):
+    compiled = nnmagic.compile(
+        f'def f(x: Tensor[("n", "m"), f32]):\n    return tile(x, {reps}), tile(x, {reps}) * 2\n', cache=False
+    )
+    for n, m in itertools.product(SIZES, SIZES):
+        x = np.random.default_rng(n).standard_normal((n, m)).astype("float32")
+        once, twice = compiled(x)
+        np.testing.assert_array_equal(once, np.tile(x, reps))
+        np.testing.assert_array_equal(twice, np.tile(x, reps) * 2)
+
+
+def test_an_assertion_comes_before_the_checks_of_what_follows_it():
+    compiled = nnmagic.compile(
+        'def f(x: Tensor[("n",), f32]):\n'
+        "    y = x * 2\n"
+        "    assert len(x) % 3 == 0, 'three columns'\n"
+        "    return y.reshape(-1, 3)\n",
+        cache=False,
+    )
+    assert compiled(np.ones(6, "float32")).shape == (2, 3)
+    with pytest.raises(AssertionError, match="three columns"):
+        compiled(np.ones(7, "float32"))

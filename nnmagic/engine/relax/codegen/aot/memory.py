@@ -18,12 +18,13 @@ from nnmagic.engine.relax.codegen.aot.program import (
     NativeFunction,
     NextRound,
     ScalarCode,
+    ShapeCheck,
     Step,
     Storage,
     Value,
 )
 from nnmagic.engine.relax.schedules.kernel_analysis import substitute
-from nnmagic.engine.relax.tir.builders import as_expr
+from nnmagic.engine.relax.tir.builders import are_equal, as_expr
 from nnmagic.engine.relax.tir.types import Extent, PrimExpr
 
 
@@ -95,9 +96,27 @@ def _write_results_directly(function: NativeFunction) -> None:
         for number in positions:
             by_number.setdefault(number, []).append(storage)
     for storage, positions in numbers.items():
+        number = min(positions)
         alone = len(positions) == 1 and storage not in held and storage not in repeated
-        if alone and storage.kind == "temporary" and len(by_number[min(positions)]) == 1:
-            storage.kind, storage.index = "result", min(positions)
+        if (
+            alone
+            and storage.kind == "temporary"
+            and len(by_number[number]) == 1
+            and _fits(function, storage, function.results[number].nbytes)
+        ):
+            storage.kind, storage.index = "result", number
+
+
+def _fits(function: NativeFunction, storage: Storage, nbytes: Extent) -> bool:
+    """Return whether storage has so many bytes when it is written.
+
+    Where that is not certain, as for a reshape of named sizes, a check that it has comes before.
+    """
+    if are_equal(storage.nbytes, nbytes):
+        return True
+    steps = list(function.steps())
+    first = next((number for number, step in enumerate(steps) if storage in _written(step)), 0)
+    return not any(isinstance(step, Check | ShapeCheck | FunctionCall) for step in steps[first:])
 
 
 def _frame_bytes(call: FunctionCall) -> Extent:
