@@ -222,6 +222,59 @@ def test_stages_show_the_kernels():
     assert all(total.stage(name) for name in ("tir", "llvm", "asm"))
 
 
+@pytest.mark.parametrize("arm", ["Cons(f32({}), rest)", "Cons(f32({}), extend(n - 1, Nil()))"])
+@pytest.mark.parametrize("chained", [True, False])
+def test_branches_chain_and_nest(arm, chained):
+    """Branches of one function, with and without calls in them, far deeper than Python's blocks nest."""
+    many = 70
+    if chained:
+        branches = [
+            f"    {'el' if i else ''}if n == {i}:\n        made = {arm.format(i)}" for i in range(many)
+        ]
+        lines = [*branches, f"    else:\n        made = {arm.format(many)}"]
+    else:
+        lines = [f"{'    ' * (i + 1)}if n > {i}:" for i in range(many)]
+        lines.append("    " * (many + 1) + f"made = {arm.format(many)}")
+        for i in reversed(range(many)):
+            lines += ["    " * (i + 1) + "else:", "    " * (i + 2) + f"made = {arm.format(i)}"]
+    source = "\n".join(
+        [
+            "class List:\n    def Nil(): ...\n    def Cons(head: f32, tail: List): ...\n",
+            "def extend(n: i64, rest: List) -> List:\n    if n < 0:\n        return rest",
+            *lines,
+            "    return Cons(f32(n) / 2, made)\n",
+            "def f(n: i64):\n    return extend(n, Cons(f32(-1), Nil()))\n",
+        ]
+    )
+
+    def extend(n, rest):
+        if n < 0:
+            return rest
+        return [n / 2, min(n, many), *(rest if "rest" in arm else extend(n - 1, []))]
+
+    f = nnmagic.compile(source)
+    for n in (-1, 0, 1, 2, 19, 20, 21, 41, many - 1, many, many + 30):
+        assert items(f(n)) == extend(n, [-1])
+
+
+def test_closures_refer_to_themselves_and_survive():
+    f = compile_text(
+        """
+def @counter(%step: int32) -> fn (int32) -> int32 {
+  let %count = fn (%n: int32) -> int32 {
+    if (greater(%n, 0)) { add(%count(subtract(%n, 1)), %step) } else { 0 }
+  };
+  %count
+}
+def @main(%n: int32, %step: int32) {
+  let %once = @counter(%step);
+  let %twice = @counter(add(%step, %step));
+  (%once(%n), %twice(%n), %once(subtract(%n, 1)))
+}""",
+    )
+    assert f([np.int32(5), np.int32(3)]) == (15, 30, 12)
+
+
 @pytest.mark.slow
 def test_deep_recursion_gives_a_result():
     script = """
