@@ -25,7 +25,6 @@ from nnmagic.engine.relax.interpreter.instructions import (
     live_before,
 )
 from nnmagic.engine.relax.interpreter.steps import construct, slots, tuple_source
-from nnmagic.engine.relax.runtime.tensors import plain_array
 
 #: Calls and branches inside one another that are still to be returned to: an entry takes up to 0.5 kB.
 MAX_DEPTH = 1_000_000
@@ -65,7 +64,6 @@ class _Writer:
             "RefCell": RefCell,
             "failure": _failure,
             "too_deep": _too_deep,
-            "truth": _truth,
         }
         self.lines: list[str] = []
         self.waiting: list[tuple[str, Code, int]] = []
@@ -190,7 +188,7 @@ class _Writer:
     def _arms(self, instruction: Branch | Select) -> list[tuple[str, Sequence[tuple[int, str]], Code]]:
         """Return the arms that can be reached: the condition, what is bound, and the code."""
         if isinstance(instruction, Branch):
-            return [(f"truth(v{instruction.cond})", (), instruction.then), (_ALWAYS, (), instruction.other)]
+            return [(f"v{instruction.cond}", (), instruction.then), (_ALWAYS, (), instruction.other)]
         arms: list[tuple[str, Sequence[tuple[int, str]], Code]] = []
         for arm in instruction.arms:
             arms.append((" and ".join(arm.conditions) or _ALWAYS, arm.binds, arm.code))
@@ -214,10 +212,6 @@ def _is_inline(instruction: Instruction) -> bool:
     if not isinstance(instruction, Branch | Select):
         return False
     return not any(code.calls or code.nesting >= _MAX_NESTING for code in instruction.codes)
-
-
-def _truth(tensor: Any) -> bool:
-    return bool(plain_array(tensor))
 
 
 def _too_deep() -> Exception:

@@ -74,12 +74,11 @@ class ProgramKernel:
 
 
 class ProgramCompiler:
-    """Compiles the functions that an entry needs; ``as_tensor`` converts constants to tensors."""
+    """Compiles the functions that an entry needs."""
 
-    def __init__(self, module: Module, first_order: frozenset[str], as_tensor: Any) -> None:
+    def __init__(self, module: Module, first_order: frozenset[str]) -> None:
         self.module = module
         self.first_order = first_order
-        self.as_tensor = as_tensor
         self.codes: dict[str, FunctionCode] = {}
         self.waiting: list[str] = []
         self.kernels: list[ProgramKernel] = []
@@ -350,7 +349,7 @@ class _FunctionCompiler:
         target = self._slot(function, node)
         match node:
             case Constant(data=data):
-                return constant(target, self.program.as_tensor(data))
+                return constant(target, data)
             case Tuple(fields=fields):
                 return make_tuple(target, [self._slot(function, part) for part in fields])
             case TupleGetItem(tuple_value=value, index=index):

@@ -6,27 +6,117 @@ Python's stack nor C's limits recursion, and a tail call takes no stack at all.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import tvm_ffi
 
 from nnmagic.engine.arguments import Parameter, convert_argument
-from nnmagic.engine.relax.artifact import Artifact
-from nnmagic.engine.relax.interpreter.instructions import Block, Frame, FunctionCode
+from nnmagic.engine.relax.analysis.entry_signature import type_of
+from nnmagic.engine.relax.analysis.tuple_flattening import flat_names, leaves
+from nnmagic.engine.relax.artifact import AOT, Artifact
+from nnmagic.engine.relax.interpreter.instructions import Block, Frame, FunctionCode, Kernels
+from nnmagic.engine.relax.runtime.aot_executable import AotExecutable
+from nnmagic.engine.relax.runtime.loader import load_objects
 from nnmagic.engine.relax.runtime.tensors import as_array, as_tensor
 from nnmagic.engine.relax.runtime.thread_pool import on_deep_stack, run_on_pool
 from nnmagic.engine.relax.runtime.vm_executable import CompiledProgram, MachineExecutable, reason_of
+from nnmagic.relay.expr import Function, Var
+from nnmagic.relay.types import TupleType
 from nnmagic.relay.values import AdtValue
 
 
-class InterpretedProgram(MachineExecutable[list[Callable[..., Any]]]):
+class InterpretedProgram(ABC):
     """A program that the interpreter runs on NumPy arrays, tuples and AdtValue; several threads may call it.
 
     Raises TypeError or ValueError for an argument that does not fit, RecursionError for recursion that is too
     deep, AssertionError with message and location for a failed assertion, RuntimeError if no arm of a match
     takes a value.
     """
+
+    def __init__(
+        self,
+        entry: FunctionCode,
+        parameters: Sequence[Parameter],
+        artifact: Artifact,
+        compiled: Callable[[], CompiledProgram],
+        run: Callable[..., Any],
+    ) -> None:
+        """Make a program of an INTERPRETER artifact.
+
+        Args:
+            entry: the code of the entry.
+            parameters: its parameters, to check arguments.
+            artifact: an INTERPRETER artifact.
+            compiled: returns the stages, compiling if it must.
+            run: does what ``interpret`` does.
+
+        """
+        self.artifact = artifact
+        self.compiled = compiled
+        self._entry = entry
+        self._parameters = parameters
+        self._interpret = run
+
+    @abstractmethod
+    def __call__(self, arrays: Sequence[Any]) -> Any:
+        """Return the result for these arguments."""
+
+    def stage(self, name: str) -> str:
+        """Return the text of a stage: ``relax``, ``tir``, ``llvm`` or ``asm``. Raises KeyError for others."""
+        return self.compiled().stage(name)
+
+    def _run(self, arrays: Sequence[Any], kernels: Kernels) -> Any:
+        """Return the result for these arguments, with these kernels."""
+        dims: dict[str, int] = {}
+        values = [
+            _map_leaves(convert_argument(parameter, value, dims), _same)
+            for parameter, value in zip(self._parameters, arrays, strict=True)
+        ]
+        return _map_leaves(self._interpret(self._entry, values, kernels), np.array)
+
+
+class NativeInterpretedProgram(InterpretedProgram):
+    """An interpreted program of which each kernel is an AOT program."""
+
+    def __init__(
+        self,
+        entry: FunctionCode,
+        parameters: Sequence[Parameter],
+        kernels: Sequence[Function],
+        artifact: Artifact,
+        compiled: Callable[[], CompiledProgram],
+        assertions: Sequence[str] = (),
+    ) -> None:
+        """Load the kernels.
+
+        Args:
+            entry: the code of the entry.
+            parameters: its parameters, to check arguments.
+            kernels: the Relay functions of the kernels, by number.
+            artifact: an INTERPRETER artifact.
+            compiled: returns the stages, compiling if it must.
+            assertions: the texts of the assertions in kernels, by number.
+
+        """
+        super().__init__(entry, parameters, artifact, compiled, interpret)
+        library = load_objects(artifact.code)
+        self._kernels: list[Callable[..., Any]] = []
+        for function, facts in zip(kernels, artifact.facts["programs"], strict=True):
+            constants = [artifact.constants[number] for number in facts["constants"]]
+            part = Artifact(AOT, facts, (), b"", constants)
+            executable = AotExecutable(entry.name, _flat(function), part, compiled, assertions, library)
+            self._kernels.append(executable.complete_path())
+
+    def __call__(self, arrays: Sequence[Any]) -> Any:
+        """Return the result for these arguments."""
+        return self._run(arrays, self._kernels)
+
+
+class MachineInterpretedProgram(InterpretedProgram, MachineExecutable[Kernels]):
+    """An interpreted program of which TVM's virtual machine runs the kernels."""
 
     def __init__(
         self,
@@ -48,31 +138,24 @@ class InterpretedProgram(MachineExecutable[list[Callable[..., Any]]]):
             assertions: the texts of the assertions in kernels, by number.
 
         """
-        self._assertions = assertions
-        super().__init__(artifact, compiled)
-        self._entry = entry
-        self._parameters = parameters
+        MachineExecutable.__init__(self, artifact, compiled)
+        deep = any(deep for _, deep in kernels)
+        run = run_on_pool(interpret, deep=deep) if self._parallel else interpret
+        InterpretedProgram.__init__(self, entry, parameters, artifact, compiled, run)
         self._kernels = kernels
-        self._interpret = (
-            run_on_pool(interpret, deep=any(deep for _, deep in kernels)) if self._parallel else interpret
-        )
+        self._assertions = assertions
 
     def __call__(self, arrays: Sequence[Any]) -> Any:
         """Return the result for these arguments."""
-        dims: dict[str, int] = {}
-        values = [
-            _map_leaves(convert_argument(parameter, value, dims), as_tensor)
-            for parameter, value in zip(self._parameters, arrays, strict=True)
-        ]
         try:
             kernels = self._idle.pop()
         except IndexError:
             kernels = self._start()
-        result = self._interpret(self._entry, values, kernels)
+        result = self._run(arrays, kernels)
         self._idle.append(kernels)  # not where it raised: such a machine is not used again
-        return _map_leaves(result, _own_array)
+        return result
 
-    def _start(self, instrument: Callable[..., Any] | None = None) -> list[Callable[..., Any]]:
+    def _start(self, instrument: Callable[..., Any] | None = None) -> Kernels:
         """Return the kernels of a new virtual machine."""
         machine = self._program.start(instrument)
         deep_here = self._parallel  # as the whole run is, then
@@ -82,7 +165,7 @@ class InterpretedProgram(MachineExecutable[list[Callable[..., Any]]]):
         ]
 
 
-def interpret(function: FunctionCode, args: Sequence[Any], kernels: Sequence[Callable[..., Any]]) -> Any:
+def interpret(function: FunctionCode, args: Sequence[Any], kernels: Kernels) -> Any:
     """Run a function and return its value."""
     stack: list[tuple[Block, Frame]] = [(_end, ())]  # where to go on, and what is live there
     block, frame = function.start, tuple(args)
@@ -91,31 +174,46 @@ def interpret(function: FunctionCode, args: Sequence[Any], kernels: Sequence[Cal
     return frame[0]
 
 
-def _end(_kernels: Sequence[Callable[..., Any]], _stack: list[tuple[Block, Frame]], _frame: Frame) -> None:
+def _end(_kernels: Kernels, _stack: list[tuple[Block, Frame]], _frame: Frame) -> None:
     """Stand for the return from the entry."""
 
 
 def _kernel(
     run: Callable[..., Any], function: str, deep: bool, assertions: Sequence[str]
-) -> Callable[..., Any]:
-    """Wrap a kernel to raise ValueError or RecursionError with the machine's message."""
+) -> Callable[[Sequence[np.ndarray]], Any]:
+    """Wrap a kernel of a virtual machine to take and return arrays, and raise what a call raises."""
 
-    def call(*tensors: Any) -> Any:
+    def call(arrays: Sequence[np.ndarray]) -> Any:
+        tensors = map(as_tensor, arrays)
         try:
-            return on_deep_stack(run, *tensors) if deep else run(*tensors)
+            result = on_deep_stack(run, *tensors) if deep else run(*tensors)
         except (RuntimeError, AssertionError, ValueError) as error:
             raise reason_of(error, function, assertions) from error
+        return as_array(result) if isinstance(result, tvm_ffi.Tensor) else map(as_array, result)
 
     return call
 
 
-def _own_array(tensor: Any) -> np.ndarray:
-    """Return a copy: the tensor may be an argument, a constant, or occur twice in the result."""
-    return np.array(as_array(tensor))
+def _flat(kernel: Function) -> Function:
+    """Return a function with the signature of a kernel, tuples flattened."""
+    params = tuple(
+        Var(name, type_, checked_type=type_)
+        for param in kernel.params
+        for name, type_ in zip(
+            flat_names(param.name_hint, type_of(param)), leaves(type_of(param)), strict=True
+        )
+    )
+    assert kernel.ret_type is not None
+    results = tuple(leaves(kernel.ret_type))
+    return Function(params, kernel.body, results[0] if len(results) == 1 else TupleType(results))
+
+
+def _same(array: np.ndarray) -> np.ndarray:
+    return array
 
 
 def _map_leaves(value: Any, leaf: Callable[[Any], Any]) -> Any:
-    """Apply ``leaf`` to each array or tensor of a value, and make lists of AdtValue or the reverse.
+    """Apply ``leaf`` to each array of a value, and make lists of AdtValue or the reverse.
 
     Without recursion because lists nest deep.
     """

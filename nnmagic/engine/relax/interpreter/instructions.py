@@ -1,7 +1,7 @@
 """Define the interpreter's instructions: control flow over the slots of a function.
 
-A slot holds one value of one call. Values are TVM tensors, Python tuples, ``RefCell``, ``Closure``, and lists
-for values of data types: the constructor's name, then the fields.
+A slot holds one value of one call. Values are NumPy arrays, Python tuples, ``RefCell``, ``Closure``, and
+lists for values of data types: the constructor's name, then the fields.
 """
 
 from __future__ import annotations
@@ -15,9 +15,12 @@ from nnmagic.diagnostics import Span
 #: What a block needs of a call of its function: the arguments and captured values, or what it resumes with.
 Frame: TypeAlias = tuple[Any, ...]
 
+#: The kernels of a run, by number: each takes a tuple of arrays, and returns an array or some.
+Kernels: TypeAlias = Sequence[Callable[[tuple[Any, ...]], Any]]
+
 #: A straight-line or branching part of a function: takes the kernels, the return stack and its frame, and
 #: returns the block to continue with and that block's frame.
-Block: TypeAlias = Callable[[Sequence[Callable[..., Any]], "list[tuple[Block, Frame]]", Frame], Any]
+Block: TypeAlias = Callable[[Kernels, "list[tuple[Block, Frame]]", Frame], Any]
 
 
 @dataclass(slots=True, eq=False)
@@ -118,7 +121,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Branch:
-    """Continue with one of two pieces of code, as the tensor in ``cond`` says."""
+    """Continue with one of two pieces of code, as the array in ``cond`` says."""
 
     cond: int
     then: Code

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from nnmagic.engine.relax.analysis.tuple_flattening import leaves, rebuild
+from nnmagic.engine.relax.analysis.tuple_flattening import leaves, nested_source
 from nnmagic.engine.relax.interpreter.instructions import FunctionCode, Step
 from nnmagic.relay.types import TensorType, TupleType, Type
 
@@ -68,7 +68,7 @@ def run_kernel(number: int, inputs: Sequence[tuple[int, Type]], targets: Sequenc
     """
     reads = tuple(slot for slot, _ in inputs)
     given = [leaf for slot, part in inputs for leaf in _leaf_sources(f"v{slot}", part)]
-    call = f"kernels[{number}]({', '.join(given)})"
+    call = f"kernels[{number}]({tuple_source(given)})"
     if isinstance(type_, TensorType):
         return Step((f"v{targets[0]} = {call}",), tuple(targets), reads)
     made = [f"r{index}" for index, _ in enumerate(leaves(type_))]
@@ -76,8 +76,7 @@ def run_kernel(number: int, inputs: Sequence[tuple[int, Type]], targets: Sequenc
     types = type_.fields if isinstance(type_, TupleType) and len(targets) > 1 else (type_,)
     source = [f"{made[0] if len(made) == 1 else tuple_source(made)} = {call}"]
     source += [
-        f"v{target} = {_nested_source(rebuild(part, items))}"
-        for target, part in zip(targets, types, strict=True)
+        f"v{target} = {nested_source(part, items)}" for target, part in zip(targets, types, strict=True)
     ]
     return Step(tuple(source), tuple(targets), reads)
 
@@ -99,7 +98,3 @@ def _leaf_sources(value: str, type_: Type) -> Iterator[str]:
             yield from _leaf_sources(f"{value}[{index}]", part)
     else:
         yield value
-
-
-def _nested_source(value: Any) -> str:
-    return tuple_source(map(_nested_source, value)) if isinstance(value, tuple) else str(value)
