@@ -60,21 +60,35 @@ class InterpretedProgram(ABC):
         self._parameters = parameters
         self._interpret = run
 
-    @abstractmethod
     def __call__(self, arrays: Sequence[Any]) -> Any:
         """Return the result for these arguments."""
+        return self._run(self._convert(arrays))
+
+    def fast_path(self, args: tuple[Any, ...]) -> Any:
+        """Return the result for the arguments of a call as they are; None if one does not fit."""
+        try:
+            values = self._convert(args)
+        except (TypeError, ValueError):
+            return None
+        return self._run(values)
 
     def stage(self, name: str) -> str:
         """Return the text of a stage: ``relax``, ``tir``, ``llvm`` or ``asm``. Raises KeyError for others."""
         return self.compiled().stage(name)
 
-    def _run(self, arrays: Sequence[Any], kernels: Kernels) -> Any:
-        """Return the result for these arguments, with these kernels."""
+    def _convert(self, arrays: Sequence[Any]) -> Sequence[Any]:
+        """Return the interpreter's values for arguments."""
         dims: dict[str, int] = {}
-        values = [
+        return [
             _map_leaves(convert_argument(parameter, value, dims), _same)
             for parameter, value in zip(self._parameters, arrays, strict=True)
         ]
+
+    @abstractmethod
+    def _run(self, values: Sequence[Any]) -> Any:
+        """Return the result for these values."""
+
+    def _run_with(self, kernels: Kernels, values: Sequence[Any]) -> Any:
         return _map_leaves(self._interpret(self._entry, values, kernels), np.array)
 
 
@@ -110,9 +124,8 @@ class NativeInterpretedProgram(InterpretedProgram):
             executable = AotExecutable(entry.name, _flat(function), part, compiled, assertions, library)
             self._kernels.append(executable.complete_path())
 
-    def __call__(self, arrays: Sequence[Any]) -> Any:
-        """Return the result for these arguments."""
-        return self._run(arrays, self._kernels)
+    def _run(self, values: Sequence[Any]) -> Any:
+        return self._run_with(self._kernels, values)
 
 
 class MachineInterpretedProgram(InterpretedProgram, MachineExecutable[Kernels]):
@@ -145,13 +158,12 @@ class MachineInterpretedProgram(InterpretedProgram, MachineExecutable[Kernels]):
         self._kernels = kernels
         self._assertions = assertions
 
-    def __call__(self, arrays: Sequence[Any]) -> Any:
-        """Return the result for these arguments."""
+    def _run(self, values: Sequence[Any]) -> Any:
         try:
             kernels = self._idle.pop()
         except IndexError:
             kernels = self._start()
-        result = self._run(arrays, kernels)
+        result = self._run_with(kernels, values)
         self._idle.append(kernels)  # not where it raised: such a machine is not used again
         return result
 
@@ -217,6 +229,8 @@ def _map_leaves(value: Any, leaf: Callable[[Any], Any]) -> Any:
 
     Without recursion because lists nest deep.
     """
+    if isinstance(value, np.ndarray):
+        return leaf(value)
     made: list[Any] = []
     work: list[tuple[Any, bool]] = [(value, False)]
     while work:
