@@ -26,7 +26,7 @@ from nnmagic.engine.relax.interpreter.instructions import (
 )
 from nnmagic.engine.relax.interpreter.steps import construct, slots, tuple_source
 
-#: Calls and branches inside one another that are still to be returned to: an entry takes up to 0.5 kB.
+#: Calls and branches inside one another that are still to be returned to: an entry takes about 0.1 kB.
 MAX_DEPTH = 1_000_000
 
 #: How deep branches of one block are nested; Python allows 100 levels of indentation.
