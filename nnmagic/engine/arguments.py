@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import ml_dtypes
 import numpy as np
@@ -82,18 +83,19 @@ def convert_argument(parameter: Parameter, value: object, dims: MutableMapping[s
     return _Conversion(parameter, dims).of(value)
 
 
-@dataclass(frozen=True, slots=True)
-class _Path:
+class _Path(NamedTuple):
     """The path to a part of an argument, such as ``l.Cons[1]``. Formatted only for messages."""
 
     outer: _Path | str
-    step: str
+    constructor: str | None
+    field: int
 
     def __str__(self) -> str:
         steps = []
         path: _Path | str = self
         while isinstance(path, _Path):
-            steps.append(path.step)
+            name = "" if path.constructor is None else f".{path.constructor}"
+            steps.append(f"{name}[{path.field}]")
             path = path.outer
         if len(steps) > 6:
             left_out = len(steps) - 4
@@ -131,14 +133,14 @@ class _Conversion:
                 case TupleType(fields=types):
                     items = _tuple_fields(path, type_, item)
                     work.append((len(types), None))
-                    steps = [(_Path(path, f"[{i}]"), *pair) for i, pair in _enumerate_pairs(types, items)]
+                    steps = [(_Path(path, None, i), *pair) for i, pair in _enumerate_pairs(types, items)]
                     work.extend(reversed(steps))
                 case TypeCall():
                     adt = self._require_adt(path, type_, item)
                     types = self._types_of_fields(path, type_, adt)
                     work.append((len(types), adt.constructor))
                     steps = [
-                        (_Path(path, f".{adt.constructor}[{i}]"), *pair)
+                        (_Path(path, adt.constructor, i), *pair)
                         for i, pair in _enumerate_pairs(types, adt.fields)
                     ]
                     work.extend(reversed(steps))

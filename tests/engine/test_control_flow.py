@@ -5,6 +5,7 @@ import sys
 import textwrap
 from concurrent.futures import ThreadPoolExecutor
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -220,6 +221,139 @@ def test_stages_show_the_kernels():
     total = compile_text(LIST + TOTAL, entry="total")
     assert "total_kernel0" in total.stage("relax")
     assert all(total.stage(name) for name in ("tir", "llvm", "asm"))
+
+
+@pytest.mark.parametrize("arm", ["Cons(f32({}), rest)", "Cons(f32({}), extend(n - 1, Nil()))"])
+@pytest.mark.parametrize("chained", [True, False])
+def test_branches_chain_and_nest(arm, chained):
+    """Branches of one function, with and without calls in them, far deeper than Python's blocks nest."""
+    many = 70
+    if chained:
+        branches = [
+            f"    {'el' if i else ''}if n == {i}:\n        made = {arm.format(i)}" for i in range(many)
+        ]
+        lines = [*branches, f"    else:\n        made = {arm.format(many)}"]
+    else:
+        lines = [f"{'    ' * (i + 1)}if n > {i}:" for i in range(many)]
+        lines.append("    " * (many + 1) + f"made = {arm.format(many)}")
+        for i in reversed(range(many)):
+            lines += ["    " * (i + 1) + "else:", "    " * (i + 2) + f"made = {arm.format(i)}"]
+    source = "\n".join(
+        [
+            "class List:\n    def Nil(): ...\n    def Cons(head: f32, tail: List): ...\n",
+            "def extend(n: i64, rest: List) -> List:\n    if n < 0:\n        return rest",
+            *lines,
+            "    return Cons(f32(n) / 2, made)\n",
+            "def f(n: i64):\n    return extend(n, Cons(f32(-1), Nil()))\n",
+        ]
+    )
+
+    def extend(n, rest):
+        if n < 0:
+            return rest
+        return [n / 2, min(n, many), *(rest if "rest" in arm else extend(n - 1, []))]
+
+    f = nnmagic.compile(source)
+    for n in (-1, 0, 1, 2, 19, 20, 21, 41, many - 1, many, many + 30):
+        assert items(f(n)) == extend(n, [-1])
+
+
+HALVES = """def @main(%l: L[Tensor[(?, 64), {dtype}]]) -> L[Tensor[(?, 64), {dtype}]] {{
+  match (%l) {{
+    Cons(%h, %t) => {{ Cons(exp(multiply(%h, cast(0.5f, dtype="{dtype}"))), @main(%t)) }},
+    Nil => {{ Nil }},
+  }}
+}}
+"""
+
+
+@pytest.mark.parametrize("opt_level", range(4))
+def test_arrays_of_any_layout_in_a_list(opt_level):
+    f = compile_text(LIST + HALVES.format(dtype="float32"), opt_level=opt_level)
+    plain = np.linspace(-1, 1, 8 * 64, dtype=np.float32).reshape(8, 64)
+    unaligned = np.frombuffer(b"x" + plain.tobytes(), np.float32, offset=1).reshape(8, 64)
+    given = [plain, plain[::-2], np.asfortranarray(plain), plain.astype(">f4"), unaligned, plain[:0]]
+    made = items(f([make_list(given)]))
+    for array, result in zip(given, made, strict=True):
+        np.testing.assert_allclose(result, np.exp(array.astype(np.float32) / 2), rtol=1e-6)
+
+
+def test_bfloat16_in_a_list():
+    f = compile_text(LIST + HALVES.format(dtype="bfloat16"))
+    given = np.linspace(-1, 1, 64).astype(ml_dtypes.bfloat16).reshape(1, 64)
+    (made,) = items(f([make_list([given])]))
+    assert made.dtype == ml_dtypes.bfloat16
+    np.testing.assert_allclose(made.astype(float), np.exp(given.astype(float) / 2), rtol=2**-7)
+
+
+def test_parallel_kernels_between_matches_from_several_threads():
+    f = compile_text(LIST + HALVES.format(dtype="float32"))
+    large = np.random.default_rng(0).uniform(-1, 1, (20_000, 64)).astype(np.float32)
+    wanted = np.exp(large / 2)
+
+    def call(_):
+        return all(np.allclose(made, wanted) for made in items(f([make_list([large] * 3)])))
+
+    assert call(None)
+    with ThreadPoolExecutor(3) as pool:
+        assert all(pool.map(call, range(9)))
+
+
+def test_kernels_that_recurse_deep():
+    f = compile_text(
+        LIST
+        + """
+def @steps(%n: int32, %x: int32) -> int32 {
+  if (greater(%n, 0)) { add(@steps(subtract(%n, 1), %x), %x) } else { 0 }
+}
+def @main(%l: L[int32]) -> int32 {
+  match (%l) {
+    Cons(%h, Nil) => { @steps(subtract(%h, 1), 2) },
+    Cons(%h, %t) => { add(@steps(%h, 2), @main(%t)) },
+    Nil => { 0 },
+  }
+}""",
+    )
+    assert f([make_list([np.int32(3), np.int32(20_000), np.int32(2)])]) == 40_008
+    with pytest.raises(RecursionError, match="deeper than 100000 calls"):
+        f([make_list([np.int32(1 << 20), np.int32(0)])])
+    assert f([make_list([np.int32(3)])]) == 4
+
+
+def test_shapes_that_depend_on_values_in_a_list():
+    f = compile_text(
+        LIST
+        + """
+def @main(%l: L[Tensor[(4), bool]]) -> (Tensor[(?, 1), int32], Tensor[(4), bool]) {
+  match (%l) {
+    Cons(%h, Nil) => { (argwhere(%h), logical_not(%h)) },
+    Cons(%h, %t) => { @main(%t) },
+    Nil => { (zeros(shape=[0, 1], dtype="int32"), zeros(shape=[4], dtype="bool")) },
+  }
+}""",
+    )
+    mask = np.array([True, False, True, True])
+    where, inverse = f([make_list([~mask, mask])])
+    np.testing.assert_array_equal(where, np.argwhere(mask))
+    np.testing.assert_array_equal(inverse, ~mask)
+
+
+def test_closures_refer_to_themselves_and_survive():
+    f = compile_text(
+        """
+def @counter(%step: int32) -> fn (int32) -> int32 {
+  let %count = fn (%n: int32) -> int32 {
+    if (greater(%n, 0)) { add(%count(subtract(%n, 1)), %step) } else { 0 }
+  };
+  %count
+}
+def @main(%n: int32, %step: int32) {
+  let %once = @counter(%step);
+  let %twice = @counter(add(%step, %step));
+  (%once(%n), %twice(%n), %once(subtract(%n, 1)))
+}""",
+    )
+    assert f([np.int32(5), np.int32(3)]) == (15, 30, 12)
 
 
 @pytest.mark.slow

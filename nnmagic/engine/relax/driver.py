@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from nnmagic.engine.arguments import Parameter
     from nnmagic.engine.relax.artifact import Artifact, Json
     from nnmagic.engine.relax.interpreter.compiler import ProgramKernel
-    from nnmagic.engine.relax.interpreter.executable import InterpretedProgram
+    from nnmagic.engine.relax.interpreter.executable import InterpretedProgram, MachineInterpretedProgram
     from nnmagic.engine.relax.interpreter.instructions import FunctionCode
     from nnmagic.engine.relax.runtime.aot_executable import AotExecutable
     from nnmagic.engine.relax.runtime.vm_executable import CompiledProgram, VmExecutable
@@ -88,6 +88,24 @@ def _load_runtime() -> None:
             importlib.import_module("nnmagic.engine.relax.runtime.loader")
 
     run_interruptible(load_loader)
+
+
+def build_instrumentable(
+    module: Module,
+    entry: str,
+    *,
+    target: str | Mapping[str, object] | None = None,
+    opt_level: int = 3,
+) -> MachineInterpretedProgram:
+    """Compile the function ``entry``, one for the interpreter, with kernels of the virtual machine."""
+    from nnmagic.engine.relax.deferred_interrupts import run_interruptible
+    from nnmagic.engine.relax.interpreter.executable import MachineInterpretedProgram
+
+    prepared = _prepare(module, entry, opt_level, call_graph(module), native=False)
+    compiled = run_interruptible(lambda: _compile(prepared, target, opt_level, native_kernels=False))
+    executable = _make_executable(compiled.artifact, prepared, lambda: compiled)
+    assert isinstance(executable, MachineInterpretedProgram)
+    return executable
 
 
 def _refuse_unknown_operators(module: Module, entry: str, graph: CallGraph) -> None:
@@ -185,7 +203,6 @@ def _prepare(
     from nnmagic.engine.relax.analysis.entry_signature import parameters_of
     from nnmagic.engine.relax.analysis.first_order_functions import first_order_functions
     from nnmagic.engine.relax.interpreter.compiler import ProgramCompiler
-    from nnmagic.engine.relax.runtime.tensors import as_tensor
     from nnmagic.relay.passes.batch_norm import fold_batch_norm
     from nnmagic.relay.passes.lambda_lifting import lift_local_functions
     from nnmagic.relay.passes.loop_invariants import hoist_loop_invariants
@@ -211,20 +228,25 @@ def _prepare(
     control = None
     if entry not in plain:
         parameters = parameters_of(module, entry)
-        program = ProgramCompiler(module, plain, as_tensor)
+        program = ProgramCompiler(module, plain)
         control = _Control(program.compile(entry), parameters, program.kernels)
     return _Prepared(module, graph, entry, plain, control, loops, assertions, interpreted)
 
 
 def _compile(
-    prepared: _Prepared, target: str | Mapping[str, object] | None, opt_level: int
+    prepared: _Prepared,
+    target: str | Mapping[str, object] | None,
+    opt_level: int,
+    *,
+    native_kernels: bool = True,
 ) -> CompiledProgram:
+    """Compile a program; ``native_kernels``: whether the interpreter's kernels need no virtual machine."""
     import tvm
 
     from nnmagic.engine.relax.artifact import INTERPRETER, VM
     from nnmagic.engine.relax.codegen import relax_pipeline
-    from nnmagic.engine.relax.codegen.aot.planner import plan_aot_program
-    from nnmagic.engine.relax.codegen.build import build_aot, build_vm
+    from nnmagic.engine.relax.codegen.aot.planner import plan_aot_program, plan_aot_programs
+    from nnmagic.engine.relax.codegen.build import build_aot, build_interpreter_kernels, build_vm
     from nnmagic.engine.relax.codegen.target import resolve_target
     from nnmagic.engine.relax.deferred_interrupts import interrupt_safepoint
     from nnmagic.engine.relax.lowering.module import lower_module
@@ -257,6 +279,9 @@ def _compile(
                 return _compile(prepared.interpreted(), target, opt_level)
             if control is not None:
                 kind, facts = INTERPRETER, control.facts(prepared.module)
+                programs = plan_aot_programs(grouped, entries) if native_kernels else None
+                if programs is not None:
+                    return build_interpreter_kernels(programs, facts, lowered, resolved, opt_level)
             else:
                 kind, facts = VM, {"deep": "deep_calls" in (lowered.attrs or {})}
             return build_vm(kind, facts, lowered, grouped, resolved, opt_level)
@@ -274,7 +299,10 @@ def _make_executable(
     artifact: Artifact, prepared: _Prepared, compiled: Callable[[], CompiledProgram]
 ) -> AotExecutable | VmExecutable | InterpretedProgram:
     from nnmagic.engine.relax.artifact import AOT, INTERPRETER, VM
-    from nnmagic.engine.relax.interpreter.executable import InterpretedProgram
+    from nnmagic.engine.relax.interpreter.executable import (
+        MachineInterpretedProgram,
+        NativeInterpretedProgram,
+    )
     from nnmagic.engine.relax.runtime.aot_executable import AotExecutable
     from nnmagic.engine.relax.runtime.vm_executable import VmExecutable
 
@@ -284,9 +312,14 @@ def _make_executable(
     if control is not None and artifact.kind == INTERPRETER:
         if artifact.facts["kernels"] != control.facts(prepared.module)["kernels"]:
             raise ValueError("its kernels are those of another program")
+        if "programs" in artifact.facts:
+            functions = [kernel.function for kernel in control.kernels]
+            return NativeInterpretedProgram(
+                control.code, control.parameters, functions, artifact, compiled, prepared.assertions
+            )
         names = map(str, artifact.facts["names"])  # those of the program that was compiled
         kernels = [(name, kernel.deep) for name, kernel in zip(names, control.kernels, strict=True)]
-        return InterpretedProgram(
+        return MachineInterpretedProgram(
             control.code, control.parameters, kernels, artifact, compiled, prepared.assertions
         )
     if control is None and artifact.kind == AOT:

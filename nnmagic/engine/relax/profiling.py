@@ -22,7 +22,7 @@ from nnmagic.engine.relax.codegen.target import resolve_target
 from nnmagic.engine.relax.deferred_interrupts import run_interruptible
 from nnmagic.engine.relax.interpreter.executable import InterpretedProgram
 from nnmagic.engine.relax.runtime.aot_executable import AotExecutable
-from nnmagic.engine.relax.runtime.vm_executable import ENTRY, VmExecutable
+from nnmagic.engine.relax.runtime.vm_executable import ENTRY, MachineExecutable, VmExecutable
 from nnmagic.engine.relax.tir.builders import as_expr
 from nnmagic.engine.relax.tir.visitors import rewrite, visit
 from nnmagic.relay.module import Module
@@ -62,6 +62,9 @@ def kernel_times(
         aot = executable
         program, clocked = run_interruptible(lambda: _build_with_clock(aot, lowered, resolved, opt_level))
         return _measure_kernels(program, clocked, arrays)
+    if not isinstance(executable, MachineExecutable):
+        executable = relax.build_instrumentable(module, entry, target=target, opt_level=opt_level)
+        lowered = executable.compiled().lowered
     grouped = run_interruptible(lambda: _fuse(lowered, resolved, opt_level))
     kernels = {
         var.name_hint: function

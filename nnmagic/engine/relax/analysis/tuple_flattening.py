@@ -30,6 +30,13 @@ def rebuild(type_: Type, items: Iterator[Any]) -> Any:
     return next(items)
 
 
+def nested_source(type_: Type, items: Iterator[str]) -> str:
+    """Return the Python expression of what ``rebuild`` makes of the values of the next expressions."""
+    if isinstance(type_, TupleType):
+        return f"({''.join(f'{nested_source(part, items)}, ' for part in type_.fields)})"
+    return next(items)
+
+
 def flatten(value: Any) -> Iterator[Any]:
     """Yield the tensors of a lowered value, in order."""
     if isinstance(value, tuple):

@@ -6,7 +6,7 @@ the same code, loaded in the same way.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from tvm import ir, relax, tirx
 from tvm.target import codegen
 
 from nnmagic.engine import cpu
-from nnmagic.engine.relax.artifact import AOT, Artifact, Json
+from nnmagic.engine.relax.artifact import AOT, INTERPRETER, Artifact, Json
 from nnmagic.engine.relax.codegen import kernel_preparation, relax_pipeline, stage_texts
 from nnmagic.engine.relax.codegen.aot.entry import emit_entry
 from nnmagic.engine.relax.codegen.aot.functions import (
@@ -24,7 +24,7 @@ from nnmagic.engine.relax.codegen.aot.functions import (
     lower_to_pointer_args,
 )
 from nnmagic.engine.relax.codegen.aot.program import AotProgram, KernelCall
-from nnmagic.engine.relax.codegen.object_code import compile_parts, write_module
+from nnmagic.engine.relax.codegen.object_code import ObjectCode, compile_parts, write_module
 from nnmagic.engine.relax.deferred_interrupts import run_interruptible
 from nnmagic.engine.relax.runtime.aot_executable import ENTRY
 from nnmagic.engine.relax.tir.strict_float import keep_float_subtraction
@@ -63,20 +63,7 @@ def build_aot(
     program: AotProgram, lowered: tvm.IRModule, target: tvm.target.Target, opt_level: int
 ) -> RelaxProgram:
     """Compile an AOT program; ``lowered`` is its module before fusion."""
-    kernels: dict[Any, tirx.PrimFunc] = {}
-
-    def functions() -> Iterator[tuple[Any, tirx.PrimFunc]]:
-        """Schedule kernels while LLVM compiles the ones before."""
-        for var, kernel in kernel_preparation.prepare_kernels(program.kernels.items(), target, opt_level):
-            kernels[var] = kernel
-            yield var, lower_to_pointer_args(kernel)
-
-    # TVM says that what different names stand for is different memory. Of one kernel that is true, but LLVM
-    # would put several into what calls them, and let the next read what the one before has not yet written.
-    several = program.has_control or sum(isinstance(step, KernelCall) for step in program.entry.body) > 1
-    variables = function_variables(program)
-    entry = [*emit_functions(program, variables), (ir.GlobalVar(ENTRY), emit_entry(program, variables))]
-    parts = compile_parts(functions(), entry, target, apart=several)
+    kernels, parts = _compile_programs({ENTRY: program}, target, opt_level)
     facts = {
         **program.facts(),
         **_needs(target),
@@ -85,6 +72,67 @@ def build_aot(
     constants = [np.ascontiguousarray(constant) for constant in program.constants]
     artifact = Artifact(AOT, facts, [part.code for part in parts], b"", constants)
     return RelaxProgram(artifact, lowered, tvm.IRModule(kernels), [part.module for part in parts])
+
+
+def build_interpreter_kernels(
+    programs: Sequence[AotProgram],
+    facts: Json,
+    lowered: tvm.IRModule,
+    target: tvm.target.Target,
+    opt_level: int,
+) -> RelaxProgram:
+    """Compile the kernels of an interpreted program, each of which is an AOT program.
+
+    Args:
+        programs: the kernels, by number.
+        facts: what else a call needs to know, as JSON.
+        lowered: the module before fusion.
+        target: the CPU.
+        opt_level: 0 to 3.
+
+    """
+    symbols = {f"{ENTRY}{number}": program for number, program in enumerate(programs)}
+    kernels, parts = _compile_programs(symbols, target, opt_level)
+    constants: dict[tuple[object, ...], tuple[int, np.ndarray]] = {}  # those of several kernels are held once
+    described = []
+    for symbol, program in symbols.items():
+        numbers = []
+        for constant in program.constants:
+            key = constant.ctypes.data, constant.dtype, constant.shape, constant.strides
+            numbers.append(constants.setdefault(key, (len(constants), constant))[0])
+        parallel = kernel_preparation.has_parallel_loops(kernels[var] for var in program.kernels)
+        described.append({**program.facts(), "symbol": symbol, "constants": numbers, "parallel": parallel})
+    facts = {**facts, **_needs(target), "programs": described}
+    arrays = [np.ascontiguousarray(constant) for _, constant in constants.values()]
+    artifact = Artifact(INTERPRETER, facts, [part.code for part in parts], b"", arrays)
+    return RelaxProgram(artifact, lowered, tvm.IRModule(kernels), [part.module for part in parts])
+
+
+def _compile_programs(
+    programs: Mapping[str, AotProgram], target: tvm.target.Target, opt_level: int
+) -> tuple[dict[Any, tirx.PrimFunc], list[ObjectCode]]:
+    """Return the scheduled kernels and the machine code of AOT programs, which are given by symbol."""
+    kernels: dict[Any, tirx.PrimFunc] = {}
+    every = {var: kernel for program in programs.values() for var, kernel in program.kernels.items()}
+
+    def functions() -> Iterator[tuple[Any, tirx.PrimFunc]]:
+        """Schedule kernels while LLVM compiles the ones before."""
+        for var, kernel in kernel_preparation.prepare_kernels(every.items(), target, opt_level):
+            kernels[var] = kernel
+            yield var, lower_to_pointer_args(kernel)
+
+    # TVM says that what different names stand for is different memory. Of one kernel that is true, but LLVM
+    # would put several into what calls them, and let the next read what the one before has not yet written.
+    several = any(
+        program.has_control or sum(isinstance(step, KernelCall) for step in program.entry.body) > 1
+        for program in programs.values()
+    )
+    entries: list[tuple[Any, tirx.PrimFunc]] = []
+    for symbol, program in programs.items():
+        variables = function_variables(program, symbol)
+        entries += emit_functions(program, variables)
+        entries.append((ir.GlobalVar(symbol), emit_entry(program, variables, symbol)))
+    return kernels, compile_parts(functions(), entries, target, apart=several)
 
 
 def build_vm(

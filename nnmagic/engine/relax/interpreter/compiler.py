@@ -14,8 +14,10 @@ from typing import Any
 from nnmagic.engine import engine_error
 from nnmagic.engine.relax.analysis.dim_labels import names_in
 from nnmagic.engine.relax.analysis.first_order_functions import is_first_order
+from nnmagic.engine.relax.interpreter.blocks import constructor_function, set_start
 from nnmagic.engine.relax.interpreter.instructions import (
     Apply,
+    Arm,
     Branch,
     Closure,
     Code,
@@ -72,12 +74,11 @@ class ProgramKernel:
 
 
 class ProgramCompiler:
-    """Compiles the functions that an entry needs; ``as_tensor`` converts constants to tensors."""
+    """Compiles the functions that an entry needs."""
 
-    def __init__(self, module: Module, first_order: frozenset[str], as_tensor: Any) -> None:
+    def __init__(self, module: Module, first_order: frozenset[str]) -> None:
         self.module = module
         self.first_order = first_order
-        self.as_tensor = as_tensor
         self.codes: dict[str, FunctionCode] = {}
         self.waiting: list[str] = []
         self.kernels: list[ProgramKernel] = []
@@ -291,6 +292,7 @@ class _FunctionCompiler:
         code.params = tuple(layout.own(param) for param in function.params)
         code.body = yield self._scope(scope, function.body)
         code.captures = tuple(layout.captures.values())
+        set_start(code)
         return code
 
     def _slot(self, function: Function, node: Expr) -> int:
@@ -340,8 +342,6 @@ class _FunctionCompiler:
             for node in late:
                 step = yield self._instruction(scope.function, node)
                 instructions.append(step)
-        if instructions and not isinstance(instructions[-1], Step) and instructions[-1].target == target:
-            instructions[-1] = replace(instructions[-1], is_tail=True)
         return Code(tuple(instructions), target)
 
     def _instruction(self, function: Function, node: Expr) -> Steps[Any]:
@@ -349,7 +349,7 @@ class _FunctionCompiler:
         target = self._slot(function, node)
         match node:
             case Constant(data=data):
-                return constant(target, self.program.as_tensor(data))
+                return constant(target, data)
             case Tuple(fields=fields):
                 return make_tuple(target, [self._slot(function, part) for part in fields])
             case TupleGetItem(tuple_value=value, index=index):
@@ -357,14 +357,14 @@ class _FunctionCompiler:
             case GlobalVar(name=name):
                 return constant(target, Closure(self.program.code(name), []))
             case Constructor():
-                return constant(target, node)
+                return constant(target, constructor_function(node.name, len(node.inputs)))
             case Function():
                 return (yield self._closure(function, node, target))
             case If(cond=cond):
                 scopes = self.scopes.inner[node]
                 then = yield self._scope(scopes[0], node.true_branch)
                 other = yield self._scope(scopes[1], node.false_branch)
-                return Branch(self._slot(function, cond), then, other, target, is_tail=False)
+                return Branch(self._slot(function, cond), then, other, target)
             case Match():
                 return (yield self._select(function, node, target))
             case Call(op=op, args=args):
@@ -373,8 +373,8 @@ class _FunctionCompiler:
                 if isinstance(callee, Constructor):
                     return construct(target, callee.name, slots)
                 if isinstance(callee, GlobalVar):
-                    return Apply(self.program.code(callee.name), slots, target, is_tail=False)
-                return Apply(self._slot(function, callee), slots, target, is_tail=False)
+                    return Apply(self.program.code(callee.name), slots, target)
+                return Apply(self._slot(function, callee), slots, target)
             case RefCreate(value=value):
                 return make_ref(target, self._slot(function, value))
             case RefRead(ref=ref):
@@ -392,12 +392,12 @@ class _FunctionCompiler:
 
     def _select(self, function: Function, node: Match, target: int) -> Steps[Any]:
         scopes = self.scopes.inner.get(node, ())
+        data = self._slot(function, node.data)
         arms = []
         for clause, scope in zip(node.clauses, scopes, strict=True):
-            takes = compile_pattern(clause.lhs, self.layouts[function].own)
-            arms.append((takes, (yield self._scope(scope, clause.rhs))))
-        data = self._slot(function, node.data)
-        return Select(data, tuple(arms), target, is_tail=False, assertion=node.assertion, span=node.span)
+            conditions, binds = compile_pattern(clause.lhs, f"v{data}", self.layouts[function].own)
+            arms.append(Arm(conditions, binds, (yield self._scope(scope, clause.rhs))))
+        return Select(data, tuple(arms), target, assertion=node.assertion, span=node.span)
 
     # Kernels
 
@@ -436,8 +436,7 @@ class _FunctionCompiler:
         number = self.program.add_kernel(self.name, Function(tuple(params.values()), body, type_))
         return run_kernel(
             number,
-            [self._slot(function, part) for part in params],
-            all(isinstance(param.checked_type, TensorType) for param in params.values()),
+            [(self._slot(function, part), _type_of(param)) for part, param in params.items()],
             [self._slot(function, node) for node in results],
             type_,
         )

@@ -6,41 +6,130 @@ Python's stack nor C's limits recursion, and a tail call takes no stack at all.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import tvm_ffi
 
-from nnmagic.diagnostics import append_location
 from nnmagic.engine.arguments import Parameter, convert_argument
-from nnmagic.engine.relax.artifact import Artifact
-from nnmagic.engine.relax.interpreter.instructions import (
-    Apply,
-    Branch,
-    Closure,
-    Code,
-    FunctionCode,
-    Select,
-    Slots,
-    Step,
-)
-from nnmagic.engine.relax.runtime.tensors import as_array, as_tensor, plain_array
+from nnmagic.engine.relax.analysis.entry_signature import type_of
+from nnmagic.engine.relax.analysis.tuple_flattening import flat_names, leaves
+from nnmagic.engine.relax.artifact import AOT, Artifact
+from nnmagic.engine.relax.interpreter.instructions import Block, Frame, FunctionCode, Kernels
+from nnmagic.engine.relax.runtime.aot_executable import AotExecutable
+from nnmagic.engine.relax.runtime.loader import load_objects
+from nnmagic.engine.relax.runtime.tensors import as_array, as_tensor
 from nnmagic.engine.relax.runtime.thread_pool import on_deep_stack, run_on_pool
 from nnmagic.engine.relax.runtime.vm_executable import CompiledProgram, MachineExecutable, reason_of
-from nnmagic.relay.expr import Constructor
+from nnmagic.relay.expr import Function, Var
+from nnmagic.relay.types import TupleType
 from nnmagic.relay.values import AdtValue
 
-#: Calls and branches inside one another that are still to be returned to: a frame takes about 0.5 kB.
-MAX_DEPTH = 1_000_000
 
-
-class InterpretedProgram(MachineExecutable[list[Callable[..., Any]]]):
+class InterpretedProgram(ABC):
     """A program that the interpreter runs on NumPy arrays, tuples and AdtValue; several threads may call it.
 
     Raises TypeError or ValueError for an argument that does not fit, RecursionError for recursion that is too
     deep, AssertionError with message and location for a failed assertion, RuntimeError if no arm of a match
     takes a value.
     """
+
+    def __init__(
+        self,
+        entry: FunctionCode,
+        parameters: Sequence[Parameter],
+        artifact: Artifact,
+        compiled: Callable[[], CompiledProgram],
+        run: Callable[..., Any],
+    ) -> None:
+        """Make a program of an INTERPRETER artifact.
+
+        Args:
+            entry: the code of the entry.
+            parameters: its parameters, to check arguments.
+            artifact: an INTERPRETER artifact.
+            compiled: returns the stages, compiling if it must.
+            run: does what ``interpret`` does.
+
+        """
+        self.artifact = artifact
+        self.compiled = compiled
+        self._entry = entry
+        self._parameters = parameters
+        self._interpret = run
+
+    def __call__(self, arrays: Sequence[Any]) -> Any:
+        """Return the result for these arguments."""
+        return self._run(self._convert(arrays))
+
+    def fast_path(self, args: tuple[Any, ...]) -> Any:
+        """Return the result for the arguments of a call as they are; None if one does not fit."""
+        try:
+            values = self._convert(args)
+        except (TypeError, ValueError):
+            return None
+        return self._run(values)
+
+    def stage(self, name: str) -> str:
+        """Return the text of a stage: ``relax``, ``tir``, ``llvm`` or ``asm``. Raises KeyError for others."""
+        return self.compiled().stage(name)
+
+    def _convert(self, arrays: Sequence[Any]) -> Sequence[Any]:
+        """Return the interpreter's values for arguments."""
+        dims: dict[str, int] = {}
+        return [
+            _map_leaves(convert_argument(parameter, value, dims), _same)
+            for parameter, value in zip(self._parameters, arrays, strict=True)
+        ]
+
+    @abstractmethod
+    def _run(self, values: Sequence[Any]) -> Any:
+        """Return the result for these values."""
+
+    def _run_with(self, kernels: Kernels, values: Sequence[Any]) -> Any:
+        return _map_leaves(self._interpret(self._entry, values, kernels), np.array)
+
+
+class NativeInterpretedProgram(InterpretedProgram):
+    """An interpreted program of which each kernel is an AOT program."""
+
+    def __init__(
+        self,
+        entry: FunctionCode,
+        parameters: Sequence[Parameter],
+        kernels: Sequence[Function],
+        artifact: Artifact,
+        compiled: Callable[[], CompiledProgram],
+        assertions: Sequence[str] = (),
+    ) -> None:
+        """Load the kernels.
+
+        Args:
+            entry: the code of the entry.
+            parameters: its parameters, to check arguments.
+            kernels: the Relay functions of the kernels, by number.
+            artifact: an INTERPRETER artifact.
+            compiled: returns the stages, compiling if it must.
+            assertions: the texts of the assertions in kernels, by number.
+
+        """
+        super().__init__(entry, parameters, artifact, compiled, interpret)
+        library = load_objects(artifact.code)
+        self._kernels: list[Callable[..., Any]] = []
+        for function, facts in zip(kernels, artifact.facts["programs"], strict=True):
+            constants = [artifact.constants[number] for number in facts["constants"]]
+            part = Artifact(AOT, facts, (), b"", constants)
+            executable = AotExecutable(entry.name, _flat(function), part, compiled, assertions, library)
+            self._kernels.append(executable.complete_path())
+
+    def _run(self, values: Sequence[Any]) -> Any:
+        return self._run_with(self._kernels, values)
+
+
+class MachineInterpretedProgram(InterpretedProgram, MachineExecutable[Kernels]):
+    """An interpreted program of which TVM's virtual machine runs the kernels."""
 
     def __init__(
         self,
@@ -62,31 +151,23 @@ class InterpretedProgram(MachineExecutable[list[Callable[..., Any]]]):
             assertions: the texts of the assertions in kernels, by number.
 
         """
-        self._assertions = assertions
-        super().__init__(artifact, compiled)
-        self._entry = entry
-        self._parameters = parameters
+        MachineExecutable.__init__(self, artifact, compiled)
+        deep = any(deep for _, deep in kernels)
+        run = run_on_pool(interpret, deep=deep) if self._parallel else interpret
+        InterpretedProgram.__init__(self, entry, parameters, artifact, compiled, run)
         self._kernels = kernels
-        self._interpret = (
-            run_on_pool(interpret, deep=any(deep for _, deep in kernels)) if self._parallel else interpret
-        )
+        self._assertions = assertions
 
-    def __call__(self, arrays: Sequence[Any]) -> Any:
-        """Return the result for these arguments."""
-        dims: dict[str, int] = {}
-        values = [
-            _map_leaves(convert_argument(parameter, value, dims), as_tensor)
-            for parameter, value in zip(self._parameters, arrays, strict=True)
-        ]
+    def _run(self, values: Sequence[Any]) -> Any:
         try:
             kernels = self._idle.pop()
         except IndexError:
             kernels = self._start()
-        result = self._interpret(self._entry, values, kernels)
+        result = self._run_with(kernels, values)
         self._idle.append(kernels)  # not where it raised: such a machine is not used again
-        return _map_leaves(result, _own_array)
+        return result
 
-    def _start(self, instrument: Callable[..., Any] | None = None) -> list[Callable[..., Any]]:
+    def _start(self, instrument: Callable[..., Any] | None = None) -> Kernels:
         """Return the kernels of a new virtual machine."""
         machine = self._program.start(instrument)
         deep_here = self._parallel  # as the whole run is, then
@@ -96,118 +177,79 @@ class InterpretedProgram(MachineExecutable[list[Callable[..., Any]]]):
         ]
 
 
-def interpret(function: FunctionCode, args: Sequence[Any], kernels: Sequence[Callable[..., Any]]) -> Any:
+def interpret(function: FunctionCode, args: Sequence[Any], kernels: Kernels) -> Any:
     """Run a function and return its value."""
-    slots = _frame(function, (), args, kernels)
-    code, pc = function.body, 0
-    return_stack: list[tuple[Code, int, Slots, int]] = []  # where to go on, and where the value belongs
-    while True:
-        if pc == len(code.instructions):
-            value = slots[code.result]
-            if not return_stack:
-                return value
-            code, pc, slots, target = return_stack.pop()
-            slots[target] = value
-            continue
-        instruction = code.instructions[pc]
-        pc += 1
-        if isinstance(instruction, Step):
-            instruction.run(slots)
-            continue
-        goal, goal_slots = _jump_target(instruction, slots, kernels)
-        if goal is None:
-            slots[instruction.target] = goal_slots
-            continue
-        if not instruction.is_tail:
-            if len(return_stack) >= MAX_DEPTH:
-                raise RecursionError(f"the recursion is deeper than {MAX_DEPTH} calls and branches")
-            return_stack.append((code, pc, slots, instruction.target))
-        code, pc, slots = goal, 0, goal_slots
+    stack: list[tuple[Block, Frame]] = [(_end, ())]  # where to go on, and what is live there
+    block, frame = function.start, tuple(args)
+    while block is not _end:
+        block, frame = block(kernels, stack, frame)
+    return frame[0]
 
 
-def _jump_target(
-    instruction: Branch | Select | Apply, slots: Slots, kernels: Sequence[Callable[..., Any]]
-) -> tuple[Code | None, Any]:
-    """Return the code to continue with and its frame; for a constructor, None and its value."""
-    match instruction:
-        case Branch(cond=cond, then=then, other=other):
-            return (then if plain_array(slots[cond]).item() else other), slots
-        case Select(data=data, arms=arms):
-            value = slots[data]
-            for takes, code in arms:
-                if takes(value, slots):
-                    return code, slots
-            raise _failure(instruction, value)
-        case Apply(callee=callee, args=args):
-            values = [slots[arg] for arg in args]
-            if isinstance(callee, FunctionCode):
-                return callee.body, _frame(callee, (), values, kernels)
-            function = slots[callee]
-            if isinstance(function, Constructor):
-                return None, AdtValue(function.name, tuple(values))
-            assert isinstance(function, Closure)
-            return function.code.body, _frame(function.code, function.captured, values, kernels)
-
-
-def _failure(instruction: Select, value: Any) -> Exception:
-    """Return the exception for a value that no arm takes."""
-    if instruction.assertion is not None:
-        message = instruction.assertion or "the assertion does not hold"
-        return AssertionError(append_location(message, instruction.span))
-    what = value.constructor if isinstance(value, AdtValue) else "this value"
-    where = "" if instruction.span is None else f" at {instruction.span}"
-    return RuntimeError(f"no arm of the match{where} takes {what}")
-
-
-def _frame(
-    function: FunctionCode,
-    captured: Sequence[Any],
-    args: Sequence[Any],
-    kernels: Sequence[Callable[..., Any]],
-) -> Slots:
-    slots: Slots = [None] * function.size
-    slots[0] = kernels
-    for slot, value in zip(function.captures, captured, strict=True):
-        slots[slot] = value
-    for slot, value in zip(function.params, args, strict=True):
-        slots[slot] = value
-    return slots
+def _end(_kernels: Kernels, _stack: list[tuple[Block, Frame]], _frame: Frame) -> None:
+    """Stand for the return from the entry."""
 
 
 def _kernel(
     run: Callable[..., Any], function: str, deep: bool, assertions: Sequence[str]
-) -> Callable[[Sequence[Any]], Any]:
-    """Wrap a kernel to raise ValueError or RecursionError with the machine's message."""
+) -> Callable[[Sequence[np.ndarray]], Any]:
+    """Wrap a kernel of a virtual machine to take and return arrays, and raise what a call raises."""
 
-    def call(tensors: Sequence[Any]) -> Any:
+    def call(arrays: Sequence[np.ndarray]) -> Any:
+        tensors = map(as_tensor, arrays)
         try:
-            return on_deep_stack(run, *tensors) if deep else run(*tensors)
+            result = on_deep_stack(run, *tensors) if deep else run(*tensors)
         except (RuntimeError, AssertionError, ValueError) as error:
             raise reason_of(error, function, assertions) from error
+        return as_array(result) if isinstance(result, tvm_ffi.Tensor) else map(as_array, result)
 
     return call
 
 
-def _own_array(tensor: Any) -> np.ndarray:
-    """Return a copy: the tensor may be an argument, a constant, or occur twice in the result."""
-    return np.array(as_array(tensor))
+def _flat(kernel: Function) -> Function:
+    """Return a function with the signature of a kernel, tuples flattened."""
+    params = tuple(
+        Var(name, type_, checked_type=type_)
+        for param in kernel.params
+        for name, type_ in zip(
+            flat_names(param.name_hint, type_of(param)), leaves(type_of(param)), strict=True
+        )
+    )
+    assert kernel.ret_type is not None
+    results = tuple(leaves(kernel.ret_type))
+    return Function(params, kernel.body, results[0] if len(results) == 1 else TupleType(results))
+
+
+def _same(array: np.ndarray) -> np.ndarray:
+    return array
 
 
 def _map_leaves(value: Any, leaf: Callable[[Any], Any]) -> Any:
-    """Apply ``leaf`` to each array or tensor of a value, without recursion because lists nest deep."""
+    """Apply ``leaf`` to each array of a value, and make lists of AdtValue or the reverse.
+
+    Without recursion because lists nest deep.
+    """
+    if isinstance(value, np.ndarray):
+        return leaf(value)
     made: list[Any] = []
     work: list[tuple[Any, bool]] = [(value, False)]
     while work:
         item, entered = work.pop()
-        if not isinstance(item, tuple | AdtValue):
+        if not isinstance(item, tuple | list | AdtValue):
             made.append(leaf(item))
             continue
-        parts = item if isinstance(item, tuple) else item.fields
+        parts = item.fields if isinstance(item, AdtValue) else item[1:] if isinstance(item, list) else item
         if not entered:
             work.append((item, True))
             work.extend((part, False) for part in reversed(parts))
             continue
         fields = tuple(made[len(made) - len(parts) :])
         del made[len(made) - len(parts) :]
-        made.append(fields if isinstance(item, tuple) else AdtValue(item.constructor, fields))
+        match item:
+            case AdtValue(constructor=name):
+                made.append([name, *fields])
+            case list():
+                made.append(AdtValue(item[0], fields))
+            case _:
+                made.append(fields)
     return made[0]

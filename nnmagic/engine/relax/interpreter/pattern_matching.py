@@ -1,40 +1,34 @@
-"""Compile the patterns of a match to functions that test a value and bind variables."""
+"""Compile the patterns of a match to Python conditions, and to what their variables are bound to."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
-from nnmagic.engine.relax.interpreter.instructions import Slots
-from nnmagic.relay.expr import Pattern, PatternConstructor, PatternTuple, PatternVar, PatternWildcard, Var
-
-#: Whether a pattern takes a value; if so, the variables' values are in their slots.
-Matcher = Callable[[Any, Slots], bool]
+from nnmagic.relay.expr import Pattern, PatternConstructor, PatternTuple, PatternVar, Var
 
 
-def compile_pattern(pattern: Pattern, slot_of: Callable[[Var], int]) -> Matcher:
-    """Return the matcher of a pattern; ``slot_of`` returns the slot of a variable."""
-    match pattern:
-        case PatternWildcard():
-            return lambda _value, _slots: True
-        case PatternVar(var=var):
-            return _binding(slot_of(var))
-        case PatternTuple(patterns=parts):
-            inner = [compile_pattern(part, slot_of) for part in parts]
-            return lambda value, slots: _all_take(inner, value, slots)
-        case PatternConstructor(constructor=constructor, patterns=parts):
-            name = constructor.name
-            inner = [compile_pattern(part, slot_of) for part in parts]
-            return lambda value, slots: value.constructor == name and _all_take(inner, value.fields, slots)
+def compile_pattern(
+    pattern: Pattern, value: str, slot_of: Callable[[Var], int]
+) -> tuple[tuple[str, ...], tuple[tuple[int, str], ...]]:
+    """Return the conditions under which a pattern takes a value, and the slots that it binds, with values.
 
+    Args:
+        pattern: the pattern.
+        value: the Python expression of the value.
+        slot_of: returns the slot of a variable.
 
-def _binding(slot: int) -> Matcher:
-    def bind(value: Any, slots: Slots) -> bool:
-        slots[slot] = value
-        return True
-
-    return bind
-
-
-def _all_take(matchers: list[Matcher], values: tuple[Any, ...], slots: Slots) -> bool:
-    return all(takes(value, slots) for takes, value in zip(matchers, values, strict=True))
+    """
+    conditions: list[str] = []
+    binds: list[tuple[int, str]] = []
+    work = [(pattern, value)]
+    while work:
+        part, path = work.pop()
+        match part:
+            case PatternVar(var=var):
+                binds.append((slot_of(var), path))
+            case PatternTuple(patterns=parts):
+                work.extend((inner, f"{path}[{index}]") for index, inner in reversed([*enumerate(parts)]))
+            case PatternConstructor(constructor=constructor, patterns=parts):
+                conditions.append(f"{path}[0] == {constructor.name!r}")
+                work.extend((inner, f"{path}[{index}]") for index, inner in reversed([*enumerate(parts, 1)]))
+    return tuple(conditions), tuple(binds)

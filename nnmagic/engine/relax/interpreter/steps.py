@@ -1,112 +1,100 @@
-"""Make the steps of the interpreter: closures that compute slots from slots."""
+"""Make the steps of the interpreter: Python statements that compute slots from slots."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-import tvm_ffi
-
-from nnmagic.engine.relax.analysis.tuple_flattening import flatten, rebuild
-from nnmagic.engine.relax.interpreter.instructions import (
-    Closure,
-    FunctionCode,
-    RefCell,
-    Slots,
-    Step,
-)
-from nnmagic.relay.types import TensorType, Type
-from nnmagic.relay.values import AdtValue
+from nnmagic.engine.relax.analysis.tuple_flattening import leaves, nested_source
+from nnmagic.engine.relax.interpreter.instructions import FunctionCode, Step
+from nnmagic.relay.types import TensorType, TupleType, Type
 
 
 def constant(target: int, value: Any) -> Step:
     """Write a constant."""
-
-    def run_step(slots: Slots) -> None:
-        slots[target] = value
-
-    return Step(run_step)
+    return Step((f"v{target} = c{target}",), (target,), constant=value)
 
 
 def make_tuple(target: int, fields: Sequence[int]) -> Step:
     """Make a tuple of the values of slots."""
-
-    def run_step(slots: Slots) -> None:
-        slots[target] = tuple([slots[field] for field in fields])
-
-    return Step(run_step)
+    return Step((f"v{target} = {tuple_source(slots(fields))}",), (target,), tuple(fields))
 
 
 def get_field(target: int, whole: int, index: int) -> Step:
     """Take a field of a tuple."""
-
-    def run_step(slots: Slots) -> None:
-        slots[target] = slots[whole][index]
-
-    return Step(run_step)
+    return Step((f"v{target} = v{whole}[{index}]",), (target,), (whole,))
 
 
 def construct(target: int, name: str, fields: Sequence[int]) -> Step:
     """Make a value of a data type."""
-
-    def run_step(slots: Slots) -> None:
-        slots[target] = AdtValue(name, tuple([slots[field] for field in fields]))
-
-    return Step(run_step)
+    parts = ", ".join([repr(name), *slots(fields)])
+    return Step((f"v{target} = [{parts}]",), (target,), tuple(fields))
 
 
 def make_closure(target: int, code: FunctionCode, captured: Sequence[int | None]) -> Step:
     """Make a function value; it captures itself where ``captured`` has None."""
-
-    def run_step(slots: Slots) -> None:
-        closure = Closure(code, [])
-        closure.captured.extend(closure if slot is None else slots[slot] for slot in captured)
-        slots[target] = closure
-
-    return Step(run_step)
+    values = ", ".join("None" if slot is None else f"v{slot}" for slot in captured)
+    source = [f"v{target} = Closure(c{target}, [{values}])"]
+    source += [
+        f"v{target}.captured[{index}] = v{target}" for index, slot in enumerate(captured) if slot is None
+    ]
+    return Step(tuple(source), (target,), tuple(slot for slot in captured if slot is not None), code)
 
 
 def make_ref(target: int, value: int) -> Step:
     """Make a reference that holds a value."""
-
-    def run_step(slots: Slots) -> None:
-        slots[target] = RefCell(slots[value])
-
-    return Step(run_step)
+    return Step((f"v{target} = RefCell(v{value})",), (target,), (value,))
 
 
 def read_ref(target: int, ref: int) -> Step:
     """Read what a reference holds."""
-
-    def run_step(slots: Slots) -> None:
-        slots[target] = slots[ref].value
-
-    return Step(run_step)
+    return Step((f"v{target} = v{ref}.value",), (target,), (ref,))
 
 
 def write_ref(target: int, ref: int, value: int) -> Step:
     """Write into a reference; the result is the empty tuple."""
-
-    def run_step(slots: Slots) -> None:
-        slots[ref].value = slots[value]
-        slots[target] = ()
-
-    return Step(run_step)
+    return Step((f"v{ref}.value = v{value}", f"v{target} = ()"), (target,), (ref, value))
 
 
-def run_kernel(number: int, inputs: Sequence[int], flat: bool, targets: Sequence[int], type_: Type) -> Step:
-    """Run a kernel and write its result, or the parts of its tuple, to the targets."""
-    single = isinstance(type_, TensorType)
+def run_kernel(number: int, inputs: Sequence[tuple[int, Type]], targets: Sequence[int], type_: Type) -> Step:
+    """Run a kernel and write its result, or the parts of its tuple, to the targets.
 
-    def run_step(slots: Slots) -> None:
-        given = [slots[slot] for slot in inputs]
-        result = slots[0][number](given if flat else list(flatten(tuple(given))))
-        if single:
-            slots[targets[0]] = result
-            return
-        tensors = iter([result] if isinstance(result, tvm_ffi.Tensor) else result)
-        values = rebuild(type_, tensors)
-        for slot, value in zip(targets, values if len(targets) > 1 else (values,), strict=True):
-            slots[slot] = value
+    Args:
+        number: the kernel's number.
+        inputs: the slots that it takes, with their types.
+        targets: the slots of the result, or of its parts where there are several.
+        type_: the type of the result.
 
-    return Step(run_step)
+    """
+    reads = tuple(slot for slot, _ in inputs)
+    given = [leaf for slot, part in inputs for leaf in _leaf_sources(f"v{slot}", part)]
+    call = f"kernels[{number}]({tuple_source(given)})"
+    if isinstance(type_, TensorType):
+        return Step((f"v{targets[0]} = {call}",), tuple(targets), reads)
+    made = [f"r{index}" for index, _ in enumerate(leaves(type_))]
+    items = iter(made)
+    types = type_.fields if isinstance(type_, TupleType) and len(targets) > 1 else (type_,)
+    source = [f"{made[0] if len(made) == 1 else tuple_source(made)} = {call}"]
+    source += [
+        f"v{target} = {nested_source(part, items)}" for target, part in zip(targets, types, strict=True)
+    ]
+    return Step(tuple(source), tuple(targets), reads)
+
+
+def slots(numbers: Iterable[int]) -> list[str]:
+    """Return the names of slots."""
+    return [f"v{number}" for number in numbers]
+
+
+def tuple_source(parts: Iterable[str]) -> str:
+    """Return the Python expression of a tuple, which is an assignment's target, too."""
+    return f"({''.join(f'{part}, ' for part in parts)})"
+
+
+def _leaf_sources(value: str, type_: Type) -> Iterator[str]:
+    """Yield the Python expressions of the tensors of a value."""
+    if isinstance(type_, TupleType):
+        for index, part in enumerate(type_.fields):
+            yield from _leaf_sources(f"{value}[{index}]", part)
+    else:
+        yield value

@@ -11,7 +11,7 @@ import numpy as np
 
 from nnmagic.engine.failed_checks import FailedCheck, attach_check
 from nnmagic.engine.relax.analysis.entry_signature import type_of
-from nnmagic.engine.relax.analysis.tuple_flattening import flat_names, flatten, rebuild
+from nnmagic.engine.relax.analysis.tuple_flattening import flat_names, flatten, nested_source, rebuild
 from nnmagic.engine.relax.artifact import Artifact, Json
 from nnmagic.engine.relax.runtime import callbacks, numpy_abi
 from nnmagic.engine.relax.runtime.fast_path import FastPath, make_fast_path
@@ -60,6 +60,7 @@ class AotExecutable:
         artifact: Artifact,
         compiled: Callable[[], CompiledProgram],
         assertions: Sequence[str] = (),
+        library: Any = None,
     ) -> None:
         """Load the machine code.
 
@@ -69,6 +70,7 @@ class AotExecutable:
             artifact: an AOT artifact.
             compiled: returns the stages, compiling if it must.
             assertions: the texts of the function's assertions, by number.
+            library: the artifact's code where it is loaded already.
 
         """
         self._name = name
@@ -76,10 +78,10 @@ class AotExecutable:
         self.artifact = artifact
         self.compiled = compiled
         self._assertions = assertions
-        self._library = load_objects(artifact.code)
+        self._library = load_objects(artifact.code) if library is None else library
         facts = artifact.facts
         self._state = int(facts["state"])
-        self._entry: Callable[..., int] = self._library[ENTRY]
+        self._entry: Callable[..., int] = self._library[facts.get("symbol", ENTRY)]
         self._deep_entry = self._on_thread(partial(partial, on_deep_stack))
         if facts["parallel"]:
             on_pool = partial(run_on_pool, uninterruptible=True)
@@ -109,7 +111,7 @@ class AotExecutable:
         #: The result for the arguments of a call as they are; None where they need a look.
         self.fast_path: FastPath | None = None
         if self._flat and numpy_abi.address is id:
-            self.fast_path = self._make_fast_path()
+            self.fast_path = self._make_fast_path("None")
 
     def __call__(self, arrays: Sequence[Any]) -> Any:
         """Return the results for these arguments: an array, or (nested) tuples of arrays."""
@@ -251,14 +253,20 @@ class AotExecutable:
         function = replace(self._function, ret_type=TupleType((self._function.ret_type, type_)))
         return AotExecutable(self._name, function, compiled.artifact, lambda: compiled, self._assertions)
 
-    def _make_fast_path(self) -> FastPath:
+    def complete_path(self) -> FastPath:
+        """Return a function of the arguments of a call that is fast for those that need no look."""
+        if self.fast_path is None:
+            return self
+        return self._make_fast_path("slow_path(args)")
+
+    def _make_fast_path(self, otherwise: str) -> FastPath:
         names: dict[str, Any] = {
             "entry": self._entry,
             "array": np.array,
             "empty": np.empty,
             **{f"p{number}": array.dtype for number, array in enumerate(self._arrays)},
             "finish": self._finish,
-            "rebuild": partial(rebuild, self._result),
+            "slow_path": self,
             "table": id(self._table),
             "nothing": id(_NOTHING),
             "raise_reason": self._raise_reason,
@@ -272,7 +280,8 @@ class AotExecutable:
             [result.shape for result in self._results],
             names,
             workspace=bool(self._least_workspace),
-            single=isinstance(self._result, TensorType),
+            result=nested_source(self._result, (f"r{number}" for number in range(len(self._results)))),
+            otherwise=otherwise,
         )
 
 

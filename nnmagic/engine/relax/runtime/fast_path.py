@@ -24,20 +24,22 @@ def make_fast_path(
     names: Mapping[str, Any],
     *,
     workspace: bool,
-    single: bool,
+    result: str,
+    otherwise: str = "None",
 ) -> FastPath:
-    """Return a function that takes a call's arguments as they are, and returns None where they need a look.
+    """Return a function that takes a call's arguments as they are.
 
     Args:
         parameters: the dtype and the rank of each array that it takes; a Python number serves for one of
             rank 0.
         dims: the array and the axis that has each dimension.
         results: the shapes of the results, as an artifact states them.
-        names: ``entry``, ``array``, ``empty``, ``finish``, ``rebuild``, ``table``, ``nothing``,
-            ``raise_reason``, the dtypes ``pk`` of the parameters and ``tk`` of the results; with a workspace
-            ``idle`` and ``new_workspace``.
+        names: ``entry``, ``array``, ``empty``, ``finish``, ``table``, ``nothing``, ``raise_reason``, what
+            ``otherwise`` names, the dtypes ``pk`` of the parameters and ``tk`` of the results; with a
+            workspace ``idle`` and ``new_workspace``.
         workspace: whether the program needs one.
-        single: whether the result is the only array, not a tuple.
+        result: the expression of the result, of the arrays ``rk``.
+        otherwise: the expression to return where the arguments, ``args``, need a look.
 
     """
     arguments = [f"a{number}" for number in range(len(parameters))]
@@ -48,7 +50,6 @@ def make_fast_path(
         allocation.append(f"r{number} = empty(({sizes}), t{number})")
     addresses = "".join(f"id({name}), " for name in [*arguments, *arrays])
     every = "".join(f"{name}, " for name in [*arguments, *arrays])
-    result = "r0" if single else f"rebuild(iter(({''.join(f'{name}, ' for name in arrays)})))"
     lines = [f"{', '.join(arguments)}, = args" if arguments else "() = args"]
     for number, (dtype, rank) in enumerate(parameters):
         if rank == 0 and (condition := _number_condition(dtype, f"a{number}")):
@@ -57,7 +58,7 @@ def make_fast_path(
         lines += ["try:", *(f"    {line}" for line in allocation)]
         lines += [
             "except (AttributeError, IndexError, TypeError, ValueError, MemoryError):",
-            "    return None",
+            f"    return {otherwise}",
         ]
     else:
         lines += allocation
@@ -66,7 +67,7 @@ def make_fast_path(
     lines += ["try:", f"    code = entry({addresses}{'id(w)' if workspace else 'nothing'}, table)"]
     lines += ["except (RuntimeError, ValueError) as error:", "    raise_reason(error)"]
     kept = "w" if workspace else "None"
-    lines += ["if code:", f"    return None if finish(code, {kept}, ({every})) else {result}"]
+    lines += ["if code:", f"    return {otherwise} if finish(code, {kept}, ({every})) else {result}"]
     if workspace:
         lines += ["idle.append(w)"]
     lines += [f"return {result}"]

@@ -14,7 +14,7 @@ from nnmagic.engine.relax.codegen.aot.functions import (
 )
 from nnmagic.engine.relax.codegen.aot.memory import exceeds_any_memory, round_up
 from nnmagic.engine.relax.codegen.aot.program import ALIGNMENT, CLOCK, STATUS, AotProgram, Array, Register
-from nnmagic.engine.relax.runtime.aot_executable import ENTRY, GROW, REFUSED
+from nnmagic.engine.relax.runtime.aot_executable import GROW, REFUSED
 from nnmagic.engine.relax.runtime.numpy_abi import DATA, DESCR, DIMS, FLAGS, LOW, RANK, READABLE, TYPE, WORDS
 from nnmagic.engine.relax.tir.builders import as_expr, item_bytes
 from nnmagic.engine.relax.tir.types import Buffer, PrimExpr, PrimFunc, Stmt, Var
@@ -22,8 +22,8 @@ from nnmagic.engine.relax.tir.types import Buffer, PrimExpr, PrimFunc, Stmt, Var
 _INT32 = ir.PrimType("int32")
 
 
-def emit_entry(program: AotProgram, variables: Variables) -> PrimFunc:
-    """Return the function that checks its arrays and runs the program.
+def emit_entry(program: AotProgram, variables: Variables, symbol: str) -> PrimFunc:
+    """Return the function of that name that checks its arrays and runs the program.
 
     Its arguments are addresses, as int64: of the array objects of the parameters, the results, the workspace
     and a table. The table holds, as int64: NumPy's array type, the dtype objects, the data of the constants.
@@ -75,7 +75,7 @@ def emit_entry(program: AotProgram, variables: Variables) -> PrimFunc:
     statements.extend(emitter.body())
     statements.append(tirx.Return(tirx.const(0, "int32")))
     body = tirx.SeqStmt(statements)
-    return tirx.PrimFunc(addresses, body, _INT32).with_attr("global_symbol", ENTRY)
+    return tirx.PrimFunc(addresses, body, _INT32).with_attr("global_symbol", symbol)
 
 
 def _words(name: str, count: int) -> Buffer:

@@ -42,7 +42,14 @@ from nnmagic.engine.relax.codegen.aot.program import (
     Value,
 )
 from nnmagic.engine.relax.codegen.aot.wrapping import wrap_integers
-from nnmagic.engine.relax.runtime.aot_executable import FAILED, FAILURES, INTERRUPTED, REFUSED, TOO_DEEP
+from nnmagic.engine.relax.runtime.aot_executable import (
+    ENTRY,
+    FAILED,
+    FAILURES,
+    INTERRUPTED,
+    REFUSED,
+    TOO_DEEP,
+)
 from nnmagic.engine.relax.runtime.callbacks import POLL, SHAPES_FIT_NATIVE
 from nnmagic.engine.relax.runtime.vm_executable import MAX_CALL_DEPTH
 from nnmagic.engine.relax.schedules.kernel_analysis import Stage
@@ -75,10 +82,11 @@ def _pointer_type(buffer: Buffer) -> Any:
     return ir.PointerType(ir.PrimType(str(buffer.ty.dtype)))
 
 
-def function_variables(program: AotProgram) -> Variables:
+def function_variables(program: AotProgram, symbol: str) -> Variables:
     """Return the TIR functions of a program: of what is called more than once, or by itself.
 
-    What has one caller is a part of that, so that LLVM knows the arguments.
+    What has one caller is a part of that, so that LLVM knows the arguments. ``symbol`` is the entry's, by
+    which the functions of several programs differ.
     """
     calls = Counter(
         step.callee
@@ -86,8 +94,9 @@ def function_variables(program: AotProgram) -> Variables:
         for step in function.steps()
         if isinstance(step, FunctionCall)
     )
+    prefix = symbol.removeprefix(ENTRY)
     return {
-        function: ir.GlobalVar(f"function_{function.name}")
+        function: ir.GlobalVar(f"function{prefix}_{function.name}")
         for function in program.functions
         if function.recursive or calls[function] > 1
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -66,6 +66,17 @@ def plan_aot_program(module: tvm.IRModule, name: str) -> AotProgram | None:
         return None
 
 
+def plan_aot_programs(module: tvm.IRModule, names: Iterable[str]) -> list[AotProgram] | None:
+    """Plan a program for each of these functions; return None where one needs TVM's virtual machine."""
+    programs = []
+    for name in names:
+        program = plan_aot_program(module, name)
+        if program is None:
+            return None
+        programs.append(program)
+    return programs
+
+
 def kernel_sizes(kernel: PrimFunc) -> list[Var]:
     """Return the sizes that a kernel takes: its parameters that are no buffers, then dimensions of these."""
     sizes: dict[Var, None] = {}
@@ -85,11 +96,12 @@ class _Planner:
         self.module = module
         self.functions: dict[ir.GlobalVar, NativeFunction] = {}
         self.waiting: list[ir.GlobalVar] = []
-        self.has_control = _has_control(module)
+        self.has_control = False
         self.program: AotProgram
 
     def plan(self, name: str) -> AotProgram:
         function = self.module[name]
+        self.has_control = _has_control(self.module, function)
         self.program = AotProgram(self._declare(name, function))
         _FunctionPlanner(self, self.program.entry, function, None).plan()
         while self.waiting:
@@ -131,8 +143,8 @@ class _Planner:
         return Storage(kind, number, array.nbytes)
 
 
-def _has_control(module: tvm.IRModule) -> bool:
-    """Return whether a module holds more than calls of kernels."""
+def _has_control(module: tvm.IRModule, entry: relax.Function) -> bool:
+    """Return whether the entry of a program holds more than calls of kernels."""
     found: list[RelaxExpr] = []
 
     def look(node: RelaxExpr) -> None:
@@ -143,9 +155,7 @@ def _has_control(module: tvm.IRModule) -> bool:
         ):
             found.append(node)
 
-    for function in module.functions.values():
-        if isinstance(function, relax.Function):
-            relax.analysis.post_order_visit(function, look)
+    relax.analysis.post_order_visit(entry, look)
     return bool(found)
 
 
