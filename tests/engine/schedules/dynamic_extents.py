@@ -182,6 +182,8 @@ def check(case: Case, dtype: str, target: object) -> Iterator[str]:
         with np.errstate(all="ignore"):
             expected = case.function(*arrays)
         (found, *_) = kernel(*arrays, at_end=number % 2 == 0)
+        if found.size == expected.size:
+            found = found.reshape(expected.shape)  # of a tile, the kernel's result has more axes
         scale = max(1, found.size and sum(array.size for array in arrays) / found.size) ** 0.5
         if not np.allclose(found, expected, rtol=tolerance, atol=10 * tolerance * scale, equal_nan=True):
             yield f"{case.body} of {case.shapes}, {dtype}, {sizes}:\n{found}\nand not\n{expected}"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 from collections.abc import Sequence
+from typing import Any
 
 from tvm import relax, te, tirx, topi
 
@@ -21,11 +24,30 @@ from nnmagic.relay.expr import Attrs
 
 
 def _concatenate(call: OpCall) -> Value:
+    """Concatenate tensors; the sum of sizes is in normal form, because TVM fuses kernels by that."""
     (parts,) = call.args
     axis = integer(call.attrs["axis"])
-    if _have_same_shape(parts, axis % len(shape_of(parts[0]))):
+    shape = shape_of(parts[0])
+    axis %= len(shape)
+    sizes = [shape_of(part)[axis] for part in parts]
+    if all(isinstance(size, int) for size in sizes) and _have_same_shape(parts, axis):
         return relax.op.concat(list(parts), axis=axis)
-    return call.te(lambda *tensors: topi.concatenate(list(tensors), axis), *parts)
+    shape[axis] = simplify(functools.reduce(operator.add, sizes))
+
+    def compute(*given: Any) -> Tensor:
+        *tensors, sizes = given
+
+        def element(*at: Index) -> PrimExpr:
+            value, end = tensors[0](*at), tensors[0].shape[axis]
+            for tensor in tensors[1:]:
+                inside = (*at[:axis], at[axis] - end, *at[axis + 1 :])
+                value = tirx.if_then_else(at[axis] >= end, tensor(*inside), value)
+                end = simplify(end + tensor.shape[axis])
+            return value
+
+        return te.compute(sizes, element)
+
+    return call.te(compute, *parts, relax.ShapeExpr(shape))
 
 
 def _stack(call: OpCall) -> Value:
