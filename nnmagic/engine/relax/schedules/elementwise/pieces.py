@@ -46,6 +46,8 @@ def build_pieces(stage: Stage, extents: Sequence[Extent], inlining: Inlining) ->
     builders = []
     for parts in itertools.product(*(itertools.pairwise(points) for points in cuts)):
         ranges = [[begin, _difference(end, begin)] for begin, end in parts]
+        if any(static_int(size) == 0 for _, size in ranges):
+            continue
         builders.append(_split_divided_loops(NestBuilder(stage, inlining, ranges)))
     return builders
 
