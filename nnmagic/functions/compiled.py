@@ -65,7 +65,7 @@ class CompiledFunction:
         qualname: str | None = None,
         module: str | None = None,
     ) -> None:
-        call = definition.call
+        call, run = definition.call, definition.built_executable
         self.__dict__.update(
             __name__=definition.name,
             __qualname__=qualname or definition.name,
@@ -78,8 +78,8 @@ class CompiledFunction:
             _call=call,
             _parameters=call.parameters,
             _arity=call.arity,
-            _run=None,
-            _fast_path=None,
+            _run=run,
+            _fast_path=getattr(run, "fast_path", None),
         )
 
     def __call__(self, /, *args: Any, out: Any = None, **kwargs: Any) -> Any:

@@ -163,6 +163,11 @@ class Definition:
             return self._build_result[0]
 
     @property
+    def built_executable(self) -> Executable | None:
+        """Return the machine code if it is built, else None."""
+        return self._build_result[0] if "_build_result" in self.__dict__ else None
+
+    @property
     def origin(self) -> Origin | None:
         """Return the origin of the machine code; None if there is none yet."""
         return self._build_result[1] if "_build_result" in self.__dict__ else None

@@ -7,6 +7,8 @@ them would be a quarter of the time of a small call.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -73,9 +75,15 @@ def make_fast_path(
     lines += [f"return {result}"]
     source = "def fast_path(args):\n" + "".join(f"    {line}\n" for line in lines)
     namespace = dict(names)
-    exec(source, namespace)  # noqa: S102 - our own text: numbers, and the names above
+    exec(_compile(source), namespace)  # noqa: S102 - our own text: numbers, and the names above
     fast_path: FastPath = namespace["fast_path"]
     return fast_path
+
+
+@lru_cache(maxsize=1024)
+def _compile(source: str) -> CodeType:
+    """Compile source that programs with like parameters and results share."""
+    return compile(source, "<fast path>", "exec")
 
 
 def _number_condition(dtype: str, name: str) -> str | None:

@@ -6,6 +6,7 @@ The compiler writes them (``codegen/aot/size_text.py``).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from nnmagic.engine.relax.artifact import Json
@@ -43,6 +44,7 @@ def size_function(sizes: Sequence[Json], dims: int) -> Callable[..., tuple[int, 
     return _function(f"lambda {parameters}: ({values})")
 
 
+@lru_cache(maxsize=1024)
 def _function(source: str) -> Callable[..., Any]:
     function: Callable[..., Any] = eval(source, {"__builtins__": {}, "min": min, "max": max})  # noqa: S307 - our own
     return function
