@@ -8,12 +8,12 @@ from nnmagic.diagnostics import Span
 from nnmagic.relay.ops.dims import as_polynomial, floor_divide, product
 from nnmagic.relay.polynomials import NoPolynomialError
 from nnmagic.relay.signatures import format_shape
-from nnmagic.relay.types import AnyDim, Dim, TensorType
+from nnmagic.relay.types import AnyDim, Dim
 from nnmagic.tinynn.builtins.argument_checks import formula
 from nnmagic.tinynn.calls.argument_binding import Arguments
-from nnmagic.tinynn.values.operator_calls import apply, reshape_codes, reshape_to
-from nnmagic.tinynn.values.symbolic_sizes import dynamic_sizes, shape_tensor
-from nnmagic.tinynn.values.values import Computed, Known, NotStaticError, RefusalError, Value, static_value
+from nnmagic.tinynn.values.reshaping import reshape_codes, reshape_to, reshape_to_sizes
+from nnmagic.tinynn.values.symbolic_sizes import dynamic_sizes
+from nnmagic.tinynn.values.values import Known, NotStaticError, RefusalError, Value, static_value
 
 
 def reshape(call: Arguments) -> Value:
@@ -30,10 +30,7 @@ def reshape(call: Arguments) -> Value:
     full = _complete_shape(given.shape, wanted, operand.span)
     if reshape_codes(given.shape, full) is not None:
         return reshape_to(given.value, full, call.span)
-    result = apply(
-        "dyn.reshape", call.span, given.value, shape_tensor(sizes, call.span), allowzero=0 in wanted
-    )
-    return Computed(result.expr, TensorType(full, given.dtype))
+    return reshape_to_sizes(given.value, sizes, full, call.span)
 
 
 def _check_size(size: Value, span: Span) -> Dim:

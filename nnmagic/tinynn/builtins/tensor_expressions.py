@@ -14,7 +14,8 @@ from nnmagic.diagnostics import Span
 from nnmagic.relay.ops.dims import product
 from nnmagic.relay.types import Dim, TensorType, is_float, is_integer
 from nnmagic.tinynn.values.numbers import number_constant
-from nnmagic.tinynn.values.operator_calls import apply, cast, reshape_to
+from nnmagic.tinynn.values.operator_calls import apply, cast
+from nnmagic.tinynn.values.reshaping import reshape_to
 from nnmagic.tinynn.values.values import Computed
 
 Number: TypeAlias = "bool | int | float"
@@ -79,9 +80,10 @@ class Formula:
         """Cast to another dtype."""
         return Formula(cast(self.value, dtype, self.span), self.span)
 
-    def reshape(self, shape: Sequence[Dim]) -> Formula:
-        """Reshape to a shape with the same number of elements."""
-        return Formula(reshape_to(self.value, shape, self.span), self.span)
+    def reshape(self, shape: Sequence[Dim], *sources: Formula) -> Formula:
+        """Reshape to a shape with the same number of elements; ``sources`` have the named sizes in it."""
+        values = [source.value for source in sources]
+        return Formula(reshape_to(self.value, shape, self.span, values), self.span)
 
     def flat(self) -> Formula:
         """Flatten to one dimension."""

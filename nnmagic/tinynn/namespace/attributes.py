@@ -12,7 +12,8 @@ from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.syntax.unsupported_syntax import NO_STRINGS
 from nnmagic.tinynn.types.annotations import dtype_named
 from nnmagic.tinynn.values.descriptions import describe, source_text
-from nnmagic.tinynn.values.operator_calls import apply, is_tensor, reshape_to, tensor_type
+from nnmagic.tinynn.values.operator_calls import apply, is_tensor, tensor_type
+from nnmagic.tinynn.values.reshaping import reshape_to
 from nnmagic.tinynn.values.symbolic_sizes import product_of, shape_of
 from nnmagic.tinynn.values.values import (
     BuiltinName,

@@ -8,16 +8,10 @@ from nnmagic.relay.ops.dims import product
 from nnmagic.relay.signatures import format_dim, format_shape
 from nnmagic.relay.types import Dim, TensorType
 from nnmagic.tinynn.values.descriptions import describe, type_note
-from nnmagic.tinynn.values.operator_calls import (
-    apply,
-    as_computed,
-    is_tensor,
-    reshape_to,
-    tensor_type,
-    to_refusal,
-)
+from nnmagic.tinynn.values.operator_calls import apply, is_tensor, tensor_type, to_refusal
 from nnmagic.tinynn.values.operator_restrictions import check_product, dims_differ
-from nnmagic.tinynn.values.values import Computed, Known, Operand, RefusalError, TupleOf
+from nnmagic.tinynn.values.reshaping import reshape_to
+from nnmagic.tinynn.values.values import Computed, Known, Operand, RefusalError
 
 
 def matrix_product(left: Operand, right: Operand, span: Span, name: str = "@") -> Computed:
@@ -78,7 +72,7 @@ def _multiply_matrices(left: Computed, right: Computed, span: Span) -> Computed:
     left_shape, right_shape = _shape(left), _shape(right)
     if len(left_shape) == 2 and len(right_shape) == 2:
         return apply("nn.matmul", span, left, right)
-    if len(right_shape) == 2 and _count_dynamic(left_shape[:-1]) <= 1:
+    if len(right_shape) == 2:
         return _rows_times_matrix(left, right, span)
     if len(left_shape) <= 3 and len(right_shape) <= 3:
         left = left if len(left_shape) == 3 else apply("expand_dims", span, left, axis=0)
@@ -91,7 +85,8 @@ def _rows_times_matrix(left: Computed, right: Computed, span: Span) -> Computed:
     """Multiply with all leading dimensions flattened to the rows of one matrix."""
     left_shape, right_shape = _shape(left), _shape(right)
     rows = reshape_to(left, (product(left_shape[:-1]), left_shape[-1]), span)
-    return reshape_to(apply("nn.matmul", span, rows, right), (*left_shape[:-1], right_shape[-1]), span)
+    result = apply("nn.matmul", span, rows, right)
+    return reshape_to(result, (*left_shape[:-1], right_shape[-1]), span, (left,))
 
 
 def _multiply_stacks(left: Computed, right: Computed, span: Span) -> Computed:
@@ -101,41 +96,14 @@ def _multiply_stacks(left: Computed, right: Computed, span: Span) -> Computed:
     first = (1,) * (rank + 2 - len(left_shape)) + left_shape[:-2]
     second = (1,) * (rank + 2 - len(right_shape)) + right_shape[:-2]
     batch = tuple(b if a == 1 else a for a, b in zip(first, second, strict=True))
-    if _count_dynamic((*batch, *left_shape[-2:], *right_shape[-2:])):
-        return _einsum_product(left, right, batch, span)
-    flat = [_flatten_batch(value, batch, span) for value in (left, right)]
-    return reshape_to(
-        apply("nn.batch_matmul", span, *flat, transpose_b=False),
-        (*batch, left_shape[-2], right_shape[-1]),
-        span,
-    )
+    whole = [_broadcast_batch(value, batch, span) for value in (left, right)]
+    flat = [reshape_to(value, (product(batch), *_shape(value)[-2:]), span) for value in whole]
+    result = apply("nn.batch_matmul", span, *flat, transpose_b=False)
+    return reshape_to(result, (*batch, left_shape[-2], right_shape[-1]), span, whole)
 
 
-def _einsum_product(left: Computed, right: Computed, batch: tuple[Dim, ...], span: Span) -> Computed:
-    """Multiply by einsum, since one reshape cannot tell several dynamic dimensions apart."""
-    left_shape, right_shape = _shape(left), _shape(right)
-    letters = "abcdefghijklmnopqrstuvw"[: len(batch)]
-    first = letters[len(batch) - len(left_shape) + 2 :]
-    second = letters[len(batch) - len(right_shape) + 2 :]
-    equation = f"{first}xy,{second}yz->{letters}xz"
-    if any(a == 1 and b != 1 for a, b in zip(left_shape[-3::-1], batch[::-1], strict=False)):
-        left = apply("broadcast_to", span, left, shape=(*batch, *left_shape[-2:]))
-        equation = f"{letters}xy,{second}yz->{letters}xz"
-    if any(a == 1 and b != 1 for a, b in zip(right_shape[-3::-1], batch[::-1], strict=False)):
-        right = apply("broadcast_to", span, right, shape=(*batch, *right_shape[-2:]))
-        equation = f"{equation.partition(',')[0]},{letters}yz->{letters}xz"
-    pair = as_computed(Operand(TupleOf((left, right)), span))
-    result = apply("einsum", span, pair, equation=equation)
-    assert isinstance(result.type, TensorType)
-    return Computed(result.expr, TensorType((*batch, left_shape[-2], right_shape[-1]), result.type.dtype))
-
-
-def _flatten_batch(value: Computed, batch: tuple[Dim, ...], span: Span) -> Computed:
-    matrix = _shape(value)[-2:]
-    if _shape(value)[:-2] != batch:
-        value = apply("broadcast_to", span, value, shape=(*batch, *matrix))
-    return reshape_to(value, (product(batch), *matrix), span)
-
-
-def _count_dynamic(dims: tuple[Dim, ...]) -> int:
-    return sum(not isinstance(dim, int) for dim in dims)
+def _broadcast_batch(value: Computed, batch: tuple[Dim, ...], span: Span) -> Computed:
+    """Return the stack with these leading dimensions."""
+    if _shape(value)[:-2] == batch:
+        return value
+    return apply("broadcast_to", span, value, shape=(*batch, *_shape(value)[-2:]))

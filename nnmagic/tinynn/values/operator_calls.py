@@ -14,10 +14,9 @@ from nnmagic.diagnostics import Note, Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.ops.declaration import Operator, RelationError
-from nnmagic.relay.ops.dims import multiply
 from nnmagic.relay.ops.notation import Notation
 from nnmagic.relay.signatures import dtype_short_name, format_dim, format_shape, format_type
-from nnmagic.relay.types import AnyDim, Dim, TensorType, TupleType, Type
+from nnmagic.relay.types import TensorType, TupleType, Type
 from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.operator_restrictions import check_restrictions, check_result
 from nnmagic.tinynn.values.values import Computed, Operand, RefusalError, TupleOf, Value, as_value
@@ -152,44 +151,3 @@ def whole_numbers(start: Computed, stop: Computed, step: Computed, span: Span) -
         for name, end in ends.items()
     }
     return apply("arange", span, *ends.values(), **attributes, dtype="int64")
-
-
-def reshape_to(operand: Computed, shape: Sequence[Dim], span: Span) -> Computed:
-    """Return the tensor in a shape of as many elements; the type keeps its names. Raises RefusalError."""
-    assert isinstance(operand.type, TensorType)
-    codes = reshape_codes(operand.type.shape, shape)
-    if codes is None:
-        raise RefusalError("reshape: several dimensions are known only when the function is called", span)
-    result = apply("reshape", span, operand, newshape=codes, **({"allowzero": True} if 0 in shape else {}))
-    assert isinstance(result.type, TensorType)
-    return Computed(result.expr, TensorType(tuple(shape), result.type.dtype))
-
-
-def reshape_codes(given: Sequence[Dim], wanted: Sequence[Dim]) -> tuple[int, ...] | None:
-    """Return Relay's newshape: numbers, 0 for a dimension that stays, -3 for two that become one, -1 once.
-
-    None where more than one dimension would have to be inferred.
-    """
-    if sum(not isinstance(dim, int) for dim in wanted) <= 1 or 0 in wanted:
-        return _inferring(wanted)
-    codes: list[int] = []
-    position = 0
-    for dim in wanted:
-        current, following = (*given[position : position + 2], None, None)[:2]
-        named = isinstance(dim, AnyDim) and dim.label is not None
-        if isinstance(dim, int):
-            codes.append(int(dim))
-        elif named and dim == current:
-            codes.append(0)
-        elif named and current is not None and following is not None and dim == multiply(current, following):
-            codes.append(-3)
-            position += 1
-        else:
-            codes.append(-1)
-        position += 1
-    return tuple(codes) if codes.count(-1) <= 1 else None
-
-
-def _inferring(wanted: Sequence[Dim]) -> tuple[int, ...] | None:
-    codes = tuple(int(dim) if isinstance(dim, int) else -1 for dim in wanted)
-    return codes if codes.count(-1) <= 1 else None

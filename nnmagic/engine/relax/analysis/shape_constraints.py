@@ -21,9 +21,10 @@ CHECKED_BY_THEIR_RULES = frozenset(
     {
         "abs", "acos", "acosh", "add", "all", "any", "argmax", "argmin", "asin", "asinh", "atan",
         "atanh", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "cast", "cast_like", "ceil",
-        "clip", "copy", "cos", "cosh", "cumprod", "cumsum", "divide", "equal", "erf", "exp",
+        "clip", "copy", "cos", "cosh", "cumprod", "cumsum", "divide", "dyn.broadcast_to",
+        "dyn.full", "dyn.reshape", "dyn.tile", "dyn.zeros", "equal", "erf", "exp",
         "expand_dims", "fast_exp", "fast_tanh", "fixed_point_multiply", "floor", "floor_divide",
-        "floor_mod", "full", "full_like", "greater", "greater_equal", "isfinite", "isinf", "isnan",
+        "floor_mod", "full", "full_like", "gather", "greater", "greater_equal", "isfinite", "isinf", "isnan",
         "left_shift", "less", "less_equal", "log", "log10", "log2", "logical_and", "logical_not",
         "logical_or", "logical_xor", "max", "maximum", "mean", "min", "minimum", "mod", "multiply",
         "ndarray_size", "negative", "nn.batch_flatten", "nn.batch_matmul", "nn.bias_add", "nn.dense",

@@ -16,10 +16,17 @@ from nnmagic.engine.relax.legalize.manipulation import broadcast_to
 from nnmagic.engine.relax.legalize.padding import PAD_MODES, border_index
 from nnmagic.engine.relax.legalize.reduction import scan
 from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Value, shape_of, tensor_dtype
-from nnmagic.engine.relax.legalize.reshaping import element_count, reshape_to, same_element_count
+from nnmagic.engine.relax.legalize.reshaping import (
+    element_count,
+    reshape_by_codes,
+    reshape_to,
+    same_element_count,
+)
+from nnmagic.engine.relax.legalize.sizes import is_nonnegative, simplify
 from nnmagic.engine.relax.legalize.slicing import strided_set
 from nnmagic.engine.relax.legalize.sorting import sort_order
 from nnmagic.engine.relax.legalize.types import Tensor
+from nnmagic.engine.relax.tir.builders import as_expr
 from nnmagic.engine.relax.tir.types import Extent, Index, PrimExpr
 from nnmagic.relay.types import is_float
 
@@ -32,6 +39,14 @@ def emit_dims(call: OpCall, vector: Value, rank: int) -> list[Extent]:
     for variable in variables:
         call.require(variable >= 0, "a dimension is negative")
     return variables
+
+
+def _require_dims(call: OpCall, sizes: Sequence[Extent]) -> list[Extent]:
+    """Return sizes that are dimensions; have the program raise ValueError for a negative one."""
+    for size in sizes:
+        if not is_nonnegative(size):
+            call.require(as_expr(size) >= 0, "a dimension is negative")
+    return list(sizes)
 
 
 def _stack_scalars(parts: Sequence[PrimExpr]) -> Tensor:
@@ -66,6 +81,8 @@ def _first_element(call: OpCall, operand: Value, what: str) -> Callable[[Tensor]
 def _dims_from_operand(call: OpCall, position: int) -> list[Extent]:
     """Return the dimensions of a shape that is an operand."""
     shape = call.args[position]
+    if (known := call.elements(shape)) is not None:
+        return _require_dims(call, known)
     rank = shape_of(shape)[0]
     return _compute_dims(call, lambda x: [x(axis) for axis in range(rank)], rank, shape)
 
@@ -92,6 +109,9 @@ def _broadcast_to(call: OpCall) -> Value:
 def _reshape(call: OpCall) -> Value:
     """Reshape to an operand's values; 0 copies a dimension, -1 is inferred, -3 joins two."""
     data, wanted = call.args
+    codes = call.elements(wanted)
+    if codes is not None and _are_codes(codes, allowzero=bool(call.attrs["allowzero"])):
+        return reshape_by_codes(call, data, codes)
     rank = shape_of(wanted)[0]
     one, zero = tirx.const(1, "int64"), tirx.const(0, "int64")
 
@@ -112,6 +132,12 @@ def _reshape(call: OpCall) -> Value:
     dims = _compute_dims(call, sizes, rank, data, wanted)
     call.require(same_element_count(shape_of(data), dims), "the new shape has not as many elements")
     return reshape_to(data, dims)
+
+
+def _are_codes(codes: Sequence[Extent], *, allowzero: bool) -> bool:
+    """Return whether sizes among the codes of a reshape mean themselves, whatever the sizes of a call are."""
+    least = 0 if allowzero else 1
+    return all(isinstance(code, int) or is_nonnegative(simplify(code - least)) for code in codes)
 
 
 def _select_dim(dims: Sequence[Extent], axis: Index) -> PrimExpr:

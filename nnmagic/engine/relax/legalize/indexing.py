@@ -27,8 +27,10 @@ from nnmagic.engine.relax.legalize.registry import (
 )
 from nnmagic.engine.relax.legalize.registry import te as te_rule
 from nnmagic.engine.relax.legalize.reshaping import element_count
+from nnmagic.engine.relax.legalize.sizes import same_size
 from nnmagic.engine.relax.legalize.types import ElementFunction, Tensor
 from nnmagic.engine.relax.runtime.callbacks import INDEX_IN_RANGE
+from nnmagic.engine.relax.tir.builders import as_expr
 from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr
 from nnmagic.relay.expr import Attrs
 
@@ -59,12 +61,14 @@ def refuse_empty(rule: Rule, axes: Callable[[OpCall, list[Extent]], Sequence[Ext
     """Refuse to index an empty dimension, of those that ``axes`` returns, and apply the rule otherwise."""
 
     def check_and_apply(call: OpCall) -> Value:
-        data, indices = (call.args[0][0], call.args[0][1]) if len(call.args) == 1 else call.args[:2]
-        no_indices = element_count(shape_of(indices)) == 0
-        for dim in axes(call, shape_of(data)):
-            present = dim > 0
-            if no_indices is not True and present is not True:
-                call.require(tirx.any(present, no_indices), "there is no element to take")
+        data, *indices = call.args[0] if len(call.args) == 1 else call.args[:2]
+        counts = [element_count(shape_of(tensor)) for tensor in indices]
+        if 0 not in counts:
+            no_indices = [count == 0 for count in counts if not isinstance(count, int)]
+            for dim in axes(call, shape_of(data)):
+                if not isinstance(dim, int) or dim == 0:
+                    present = as_expr(dim) > 0
+                    call.require(tirx.any(present, *no_indices), "there is no element to take")
         return rule(call)
 
     return check_and_apply
@@ -136,7 +140,16 @@ def _take(attrs: Attrs, data: Tensor, indices: Tensor) -> Tensor:
     return te.compute(shape, element)
 
 
-def _gather(attrs: Attrs, data: Tensor, indices: Tensor) -> Tensor:
+def _gather(call: OpCall) -> Value:
+    """Take along an axis; no index at all takes nothing, though Relay refuses to compile that."""
+    axis = integer(call.attrs["axis"]) % len(shape_of(call.args[0]))
+    for at, (have, want) in enumerate(zip(*map(shape_of, call.args), strict=True)):
+        if at != axis and not same_size(have, want):
+            call.require(as_expr(have) == as_expr(want), "data and indices differ on another axis")
+    return te_of(_gather_elements)(call)
+
+
+def _gather_elements(attrs: Attrs, data: Tensor, indices: Tensor) -> Tensor:
     axis = integer(attrs["axis"]) % len(data.shape)
 
     def element(*at: Index) -> PrimExpr:
@@ -158,6 +171,12 @@ def _gather_nd(attrs: Attrs, data: Tensor, indices: Tensor) -> Tensor:
         return data(*outer[:batch], *where, *inner)
 
     return te.compute(shape, element)
+
+
+def _gather_nd_axes(call: OpCall, shape: list[Extent]) -> Sequence[Extent]:
+    batch, depth = integer(call.attrs["batch_dims"]), shape_of(call.args[1])[0]
+    assert isinstance(depth, int)
+    return shape[batch : batch + depth]
 
 
 def _adv_index(call: OpCall) -> Value:
@@ -291,9 +310,9 @@ def _unravel_index(call: OpCall) -> Value:
 RULES.update(
     {
         "take": _take_with_mode,
-        "gather": refuse_empty(te_of(_gather), _take_axes),
-        "gather_nd": refuse_empty(te_of(_gather_nd), lambda _call, shape: shape),
-        "adv_index": refuse_empty(_adv_index, lambda _call, shape: shape),
+        "gather": refuse_empty(_gather, _take_axes),
+        "gather_nd": refuse_empty(te_of(_gather_nd), _gather_nd_axes),
+        "adv_index": refuse_empty(_adv_index, lambda call, shape: shape[: len(call.args[0]) - 1]),
         "scatter_elements": _scatter_elements,
         "scatter_nd": _scatter_nd,
         "sparse_to_dense": _sparse_to_dense,

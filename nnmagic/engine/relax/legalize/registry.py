@@ -6,7 +6,7 @@ A rule lowers one call of a Relay operator to Relax.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, TypeAlias
 
@@ -48,13 +48,16 @@ class OpCall:
     """One call that is being lowered.
 
     builder: collects the Relax code. node: the call in Relay. args: its lowered arguments. labels: the
-    dimensions that the enclosing function names. effects: what the rule has emitted besides its result.
+    dimensions that the enclosing function names. find_elements: returns the elements of a value whose
+    elements are sizes. effects: what the rule has used besides types and attributes, or has emitted besides
+    its result.
     """
 
     builder: relax.BlockBuilder
     node: Call
     args: tuple[Value, ...]
     labels: Mapping[str, Extent]
+    find_elements: Callable[[Value], Sequence[Extent] | None] = lambda _: None
     effects: list[str] = field(default_factory=list)
 
     @property
@@ -82,6 +85,14 @@ class OpCall:
         return self.builder.call_te(
             function, *operands, primfunc_name_hint=name, primfunc_attrs=primfunc_attrs
         )
+
+    def elements(self, arg: Value) -> list[Extent] | None:
+        """Return the elements of an argument if they are constants or arithmetic on sizes, else None."""
+        elements = self.find_elements(arg)
+        if elements is None:
+            return None
+        self.effects.append("elements")
+        return list(elements)
 
     def emit(self, expr: RelaxExpr) -> Value:
         """Bind an intermediate expression to a variable."""

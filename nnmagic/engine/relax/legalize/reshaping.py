@@ -8,7 +8,7 @@ from tvm import relax
 
 from nnmagic.engine.relax.analysis.attribute_values import integer, integers
 from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Value, shape_of, tensor_dtype
-from nnmagic.engine.relax.legalize.sizes import difference, maximum, simplify
+from nnmagic.engine.relax.legalize.sizes import difference, exact_quotient, maximum, simplify
 from nnmagic.engine.relax.tir.builders import as_expr
 from nnmagic.engine.relax.tir.types import Extent, PrimExpr
 
@@ -21,18 +21,21 @@ def element_count(dims: Sequence[Extent]) -> Extent:
     return simplify(total)
 
 
-def resolve_newshape(shape: Sequence[Extent], codes: Sequence[int], *, allowzero: bool) -> list[Extent]:
+def resolve_newshape(shape: Sequence[Extent], codes: Sequence[Extent], *, allowzero: bool) -> list[Extent]:
     """Return the dimensions that Relay's ``newshape`` means.
 
     0 copies one, -1 is inferred, -2 copies the rest, -3 merges two, -4 splits one into the two that follow
-    (one of which may be -1).
+    (one of which may be -1). A size that is no number means itself.
     """
     result: list[Extent] = []
     inferred: int | None = None
     axis, code = 0, 0
     while code < len(codes):
         wanted = codes[code]
-        if wanted == -4:
+        if not isinstance(wanted, int):
+            result.append(wanted)
+            axis += 1
+        elif wanted == -4:
             first, second = codes[code + 1], codes[code + 2]
             first = shape[axis] // second if first == -1 else first
             result += [first, shape[axis] // first if second == -1 else second]
@@ -57,18 +60,15 @@ def resolve_newshape(shape: Sequence[Extent], codes: Sequence[int], *, allowzero
 
 
 def _quotient(dims: Sequence[Extent], divisors: Sequence[Extent]) -> Extent:
-    """Divide a product of dimensions by another one; a divisor that may be 0 counts as 1."""
-    above, below = list(dims), []
-    for divisor in divisors:
-        position = next((i for i, dim in enumerate(above) if dim is divisor), None)
-        if position is None or isinstance(divisor, int):
-            below.append(divisor)
-        else:
-            del above[position]
-    number = element_count(below)
+    """Divide a product of dimensions by another one; a divisor that may be 0 counts as 1.
+
+    Where the quotient is exact for all sizes, it is that also for a divisor of 0.
+    """
+    total, number = element_count(dims), element_count(divisors)
     if isinstance(number, int):
-        return element_count(above) // number if number else 0
-    return simplify(as_expr(element_count(above)) // maximum(number, 1))
+        return simplify(as_expr(total) // number) if number else 0
+    quotient = exact_quotient(total, number)
+    return simplify(as_expr(total) // maximum(number, 1)) if quotient is None else quotient
 
 
 def reshape_to(data: Value, shape: Sequence[Extent]) -> Value:
@@ -78,6 +78,12 @@ def reshape_to(data: Value, shape: Sequence[Extent]) -> Value:
         # In TVM's reshape, 0 copies a dimension of the data.
         return relax.op.zeros(relax.ShapeExpr(list(shape)), tensor_dtype(data))
     return relax.op.reshape(data, list(shape))
+
+
+def reshape_by_codes(call: OpCall, data: Value, codes: Sequence[Extent]) -> Value:
+    """Lower a reshape to the dimensions that the codes mean."""
+    shape = resolve_newshape(shape_of(data), codes, allowzero=bool(call.attrs["allowzero"]))
+    return _check_and_reshape(call, data, shape)
 
 
 def _check_and_reshape(call: OpCall, data: Value, shape: Sequence[Extent]) -> Value:
@@ -96,11 +102,7 @@ def same_element_count(left: Sequence[Extent], right: Sequence[Extent]) -> PrimE
 
 
 def _reshape(call: OpCall) -> Value:
-    (data,) = call.args
-    codes = integers(call.attrs["newshape"])
-    return _check_and_reshape(
-        call, data, resolve_newshape(shape_of(data), codes, allowzero=bool(call.attrs["allowzero"]))
-    )
+    return reshape_by_codes(call, call.args[0], integers(call.attrs["newshape"]))
 
 
 def _reverse_reshape(call: OpCall) -> Value:

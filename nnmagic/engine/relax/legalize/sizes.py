@@ -52,6 +52,25 @@ def difference(left: Extent, right: Extent) -> int | None:
     return None if normal is None else normal[0].number
 
 
+def exact_quotient(size: Extent, divisor: Extent) -> Extent | None:
+    """Return the quotient that leaves no remainder for any values of the variables; None if there is none."""
+    reader = _Reader()
+    try:
+        above, below = (reader.read(as_expr(side)) for side in (size, divisor))
+        quotient = above.divide_exactly(below)
+    except NoPolynomialError:
+        return None
+    if quotient is None:
+        return None
+    return _sum(quotient, reader.variables) if quotient.number is None else quotient.number
+
+
+def is_nonnegative(size: Extent) -> bool:
+    """Return whether a size is certainly 0 or more."""
+    normal = normal_form(as_expr(size))
+    return normal is not None and polynomials.is_nonnegative(normal[0])
+
+
 def maximum(left: Extent, right: Extent) -> Extent:
     """Return the larger of two sizes."""
     return simplify(tirx.max(as_expr(left), as_expr(right)))

@@ -25,6 +25,7 @@ from nnmagic.engine.relax.legalize import BLOCKED_RULES, RULES, OpCall, Value
 from nnmagic.engine.relax.legalize.blocked.layout import Blocked
 from nnmagic.engine.relax.legalize.kernel_cache import KernelCache, key_of
 from nnmagic.engine.relax.legalize.registry import assertion, shape_of
+from nnmagic.engine.relax.legalize.size_values import SizeValues
 from nnmagic.engine.relax.lowering.shape_checks import emit_shape_check, empty_result, move_checks_first
 from nnmagic.engine.relax.lowering.symbolic_dims import SymbolicDims
 from nnmagic.engine.relax.runtime.callbacks import ASSERTED
@@ -109,6 +110,7 @@ class _Lowering:
         self.plan = plan_inlining(module, graph)
         self.builder = relax.BlockBuilder()
         self.kernel_cache = KernelCache()
+        self.size_values = SizeValues()
         self.declared: dict[str, tvm.ir.GlobalVar] = {}
         self.waiting: list[str] = []
         self.computed: set[RelaxExpr] = set()
@@ -240,12 +242,13 @@ class _Lowering:
         interrupt_safepoint()
         args = tuple(frame.values[arg] for arg in node.args)
         try:
-            call = OpCall(self.builder, node, args, frame.labels)
+            call = OpCall(self.builder, node, args, frame.labels, self.size_values.elements)
             emit_shape_check(call)
             lowered = self._apply_rule(call) if (empty := empty_result(call)) is None else empty
             if not isinstance(lowered, tuple | relax.Var | Blocked):
                 lowered = self._unpack(self.builder.emit(lowered))
                 self.computed.update(flatten(lowered))
+                self.size_values.record(call, lowered)
         except EngineError:
             raise
         except Exception as error:  # TVM raises nearly every kind; report it as an error of this call

@@ -114,7 +114,7 @@ def _interp(call: Arguments) -> Value:
     if "right" in call:
         last = last.like(static_number(call, "right", 0.0))
     result = (flat < low).choose(first, (flat > high).choose(last, inner))
-    return flat.op("isnan").choose(flat, result).reshape(queries.shape).value
+    return flat.op("isnan").choose(flat, result).reshape(queries.shape, queries).value
 
 
 DIFFERENCES = (

@@ -198,7 +198,7 @@ def _searchsorted(call: Arguments) -> Value:
     if ordered.is_float:  # NaN sorts last: after all numbers, or after other NaN
         before = ordered.equal(ordered) | ordered.op("isnan") if right else ordered.equal(ordered)
         result = flat.op("isnan").choose(before.cast(dtype).reduce("sum"), result)
-    return (result if values.rank == 1 else result.reshape(values.shape)).value
+    return (result if values.rank == 1 else result.reshape(values.shape, values)).value
 
 
 def _digitize(call: Arguments) -> Value:

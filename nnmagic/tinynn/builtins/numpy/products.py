@@ -134,7 +134,7 @@ def _contract(
         result = rows.cast("int32").op("nn.matmul", columns.cast("int32")).truth()
     else:
         result = rows.op("nn.matmul", columns)
-    return result if len(result_shape) == 2 else result.reshape(result_shape)
+    return result if len(result_shape) == 2 else result.reshape(result_shape, left, right)
 
 
 def _tensordot(call: Arguments) -> Value:
@@ -165,7 +165,8 @@ def _kron(call: Arguments) -> Value:
     second = (1,) * (rank - right.rank) + right.shape
     spread = left.reshape([dim for each in first for dim in (each, 1)])
     tiled = right.reshape([dim for each in second for dim in (1, each)])
-    return (spread * tiled).reshape([product(each) for each in zip(first, second, strict=True)]).value
+    shape = [product(each) for each in zip(first, second, strict=True)]
+    return (spread * tiled).reshape(shape, left, right).value
 
 
 def _cross(call: Arguments) -> Value:

@@ -218,8 +218,7 @@ def _flip_along(axis: int, rank: int) -> Callable[[Arguments], Value]:
 
 
 def _roll(call: Arguments) -> Value:
-    data = formula(call, "a")
-    shape = data.shape
+    data = given = formula(call, "a")
     shift = call.static("shift")
     shifts = shift if isinstance(shift, tuple) else (shift,)
     if not all(isinstance(step, int) for step in shifts):
@@ -231,7 +230,7 @@ def _roll(call: Arguments) -> Value:
         )
     along = axes(call, data.rank)
     if along is None:
-        data, along = data.flat() if data.rank else data.reshape((1,)), (0,)
+        data, along = data.flat(), (0,)
     if len(shifts) == 1:
         shifts *= len(along)
     if len(along) == 1:
@@ -248,7 +247,7 @@ def _roll(call: Arguments) -> Value:
                 [static_slice(data, axis, size - step, size), static_slice(data, axis, 0, size - step)],
                 axis,
             )
-    return data.value if "axis" in call or not shape else data.reshape(shape).value
+    return data.value if "axis" in call else data.reshape(given.shape, given).value
 
 
 def _rot90(call: Arguments) -> Value:

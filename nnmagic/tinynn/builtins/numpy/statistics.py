@@ -195,7 +195,7 @@ def _restore_axes(call: Arguments, result: Formula, data: Formula, along: Sequen
     if not flag(call, "keepdims"):
         return result
     axes_ = range(data.rank) if along is None else along
-    return result.reshape([1 if axis in axes_ else dim for axis, dim in enumerate(data.shape)])
+    return result.reshape([1 if axis in axes_ else dim for axis, dim in enumerate(data.shape)], data)
 
 
 def _take_position(data: Formula, axis: int, position: int) -> Formula:
