@@ -1,0 +1,84 @@
+"""Arrays without elements, whose sizes have names: shapes come from the arguments, never from a quotient."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import nnmagic
+
+CASES: list[tuple[str, tuple[object, ...], list[tuple[int, ...]], Callable[[np.ndarray], object]]] = [
+    ("x.reshape(x.shape)", (0, 3, "n"), [(0, 3, 4), (0, 3, 0)], lambda x: x.reshape(x.shape)),
+    ("x.reshape(x.shape[0], 0)", ("n", 0), [(4, 0), (0, 0)], lambda x: x.reshape(len(x), 0)),
+    ("x.reshape(0, x.shape[0])", ("n", 0), [(4, 0), (0, 0)], lambda x: x.reshape(0, len(x))),
+    (
+        "x.reshape(x.shape[1], x.shape[0])",
+        ("n", "k"),
+        [(0, 5), (5, 0), (2, 3)],
+        lambda x: x.reshape(x.T.shape),
+    ),
+    (
+        "x.reshape(x.shape[0] * x.shape[1], -1)",
+        ("n", "k", 2, "m"),
+        [(1, 2, 2, 3), (2, 1, 2, 1)],
+        lambda x: x.reshape(x.shape[0] * x.shape[1], -1),
+    ),
+    (
+        "x.reshape(x.shape[2], x.shape[0], x.shape[1])",
+        ("a", "b", "c"),
+        [(0, 2, 3), (2, 0, 3), (2, 3, 4)],
+        lambda x: x.reshape(x.shape[2], *x.shape[:2]),
+    ),
+    ("ravel(x)", (0, "n"), [(0, 5)], np.ravel),
+    ("roll(x, 1)", ("n", 0), [(4, 0), (0, 0)], lambda x: np.roll(x, 1)),
+    ("diagonal(x)", (0, 1, "n"), [(0, 1, 5), (0, 1, 0)], np.diagonal),
+    ("searchsorted(ravel(x), x)", (0, "n"), [(0, 5)], lambda x: np.searchsorted(x.ravel(), x)),
+    (
+        "take_along_axis(x, argsort(x), axis=0)",
+        ("n", 3),
+        [(0, 3), (3, 3)],
+        lambda x: np.take_along_axis(x, np.argsort(x), axis=0),
+    ),
+    ("x[[0], [0]]", (3, 4, "n"), [(3, 4, 0), (3, 4, 2)], lambda x: x[[0], [0]]),
+    ("x[[0], :, [0]]", (2, "n", 2), [(2, 0, 2), (2, 3, 2)], lambda x: x[[0], :, [0]]),
+    (
+        "x @ x.swapaxes(-1, -2)",
+        ("n", 2, "m", 3),
+        [(0, 2, 4, 3), (2, 2, 0, 3), (2, 2, 1, 3)],
+        lambda x: x @ x.swapaxes(-1, -2),
+    ),
+    (
+        "x @ ones((3, 2), f32)",
+        ("n", "m", 3),
+        [(0, 4, 3), (4, 0, 3), (2, 2, 3)],
+        lambda x: x @ np.ones((3, 2), "f4"),
+    ),
+    ("kron(x, x)", ("n", "k"), [(0, 2), (2, 0), (2, 3)], lambda x: np.kron(x, x)),
+    ("tensordot(x, x, 0)", ("n", "k"), [(0, 2), (2, 3)], lambda x: np.tensordot(x, x, 0)),
+    ("diff(x, n=2, axis=0)", ("n", 3), [(0, 3), (1, 3), (2, 3), (4, 3)], lambda x: np.diff(x, n=2, axis=0)),
+    ("diff(x, n=3, axis=0)", ("n", 3), [(0, 3), (3, 3), (5, 3)], lambda x: np.diff(x, n=3, axis=0)),
+]
+
+
+@pytest.mark.parametrize(("body", "shape", "shapes", "expected"), CASES, ids=[case[0] for case in CASES])
+def test_shapes_are_numpys(
+    body: str,
+    shape: tuple[object, ...],
+    shapes: list[tuple[int, ...]],
+    expected: Callable[[np.ndarray], np.ndarray],
+) -> None:
+    written = str(shape).replace("'", '"')
+    function = nnmagic.compile(f"def f(x: Tensor[{written}, f32]):\n    return {body}\n", namespace={})
+    for size in shapes:
+        x = np.random.default_rng(0).integers(0, 5, size).astype(np.float32)
+        wanted, result = expected(x), function(x)
+        assert (result.shape, result.dtype) == (wanted.shape, wanted.dtype), f"{body} of {size}"
+        np.testing.assert_array_equal(result, wanted)
+
+
+def test_an_index_of_an_empty_axis_is_refused() -> None:
+    function = nnmagic.compile('def f(x: Tensor[(3, "n"), f32]):\n    return x[[0], [0]]\n', namespace={})
+    with pytest.raises(IndexError, match="index 0 is out of range for an axis of size 0"):
+        function(np.zeros((3, 0), np.float32))
