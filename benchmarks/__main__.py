@@ -11,7 +11,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from benchmarks.case import CONTESTANTS, OURS
+from benchmarks.case import CONTESTANTS, KNOWN, OURS
 from benchmarks.peers import all_threads, thread_settings
 from benchmarks.report import document, table
 
@@ -33,7 +33,7 @@ def main(arguments: list[str] | None = None) -> int:
     if options.list:
         print(*(row.name for row in wanted), sep="\n")
         return 0
-    peers = tuple(name for name in CONTESTANTS if name in (OURS, "numpy", *options.peers))
+    peers = tuple(name for name in CONTESTANTS if name in (OURS, "numpy", KNOWN, *options.peers))
     results: dict[tuple[str, int], dict[str, Any]] = {}
     peaks: dict[int, Any] = {}
     for threads in options.threads:
@@ -65,8 +65,8 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--peers",
         nargs="*",
-        choices=CONTESTANTS[2:],
-        default=CONTESTANTS[2:],
+        choices=CONTESTANTS[3:],
+        default=CONTESTANTS[3:],
         help="who is measured beside NumPy",
     )
     parser.add_argument(

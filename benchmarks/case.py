@@ -12,8 +12,12 @@ Arrays = Mapping[str, np.ndarray]
 Draw = Callable[[np.random.Generator], dict[str, np.ndarray]]
 
 #: Who is measured, in the order of the table's columns.
-CONTESTANTS = ("nnmagic", "numpy", "onnxruntime", "torch", "torch.compile", "jax.jit", "numba")
+CONTESTANTS = (
+    "nnmagic", "numpy", "known sizes", "onnxruntime", "torch", "torch.compile", "jax.jit", "numba",
+)  # fmt: skip
 OURS = CONTESTANTS[0]
+#: nnmagic itself, in a row with named sizes: the same cell with the sizes as numbers.
+KNOWN = CONTESTANTS[2]
 #: Stands for the quickest of all peers in a goal.
 BEST = "best peer"
 
@@ -48,7 +52,15 @@ class Growth:
     at_most: float
 
 
-Goal = Ratio | Within | OfPeak | Growth
+@dataclass(frozen=True, slots=True)
+class Overhead:
+    """Our median must exceed a contestant's by no more than this many seconds."""
+
+    over: str
+    seconds: float
+
+
+Goal = Ratio | Within | OfPeak | Growth | Overhead
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +71,8 @@ class Case:
     draws what each holds already, such as weights. source: the %%tinynn cell; constants are names that it
     captures. The others take the arguments, then the constants: ``numpy``, also the judge of all results (in
     f64); ``torch`` and ``jax``, which take their module first; ``onnx``, which takes a graph and names of
-    values; ``numba``, the name of a function of benchmarks.loops.
+    values; ``numba``, the name of a function of benchmarks.loops. known: the cell with numbers for named
+    sizes.
 
     flops: multiplications and additions of a call. nbytes: what a call must read and write at least.
     tolerance: the largest error, relative to the largest magnitude of the result. through_numpy: whether
@@ -77,6 +90,7 @@ class Case:
     jax: Callable[..., Any] | None = None
     onnx: Callable[..., str] | None = None
     numba: str | None = None
+    known: str | None = None
     flops: float = 0.0
     nbytes: float = 0.0
     tolerance: float = 2e-5

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.case import BEST, OURS, Case, Goal, Growth, OfPeak, Ratio, Row, Within
+from benchmarks.case import BEST, KNOWN, OURS, Case, Goal, Growth, OfPeak, Overhead, Ratio, Row, Within
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,8 @@ def verdict(
     match goal:
         case Ratio(peer=peer, at_least=least):
             by_peer = ratios(result)
-            reached = min(by_peer.values(), default=None) if peer == BEST else by_peer.get(peer)
+            peers = [ratio for name, ratio in by_peer.items() if name != KNOWN]
+            reached = min(peers, default=None) if peer == BEST else by_peer.get(peer)
             return _at_least(f"{least:g}x {peer}", reached, least)
         case OfPeak(at_least=least):
             rate = gflops(row, result)
@@ -63,9 +64,16 @@ def verdict(
         case Within(seconds=limit):
             return Verdict(f"<= {limit * 1e3:g} ms", ours, None if ours is None else ours <= limit)
         case Growth(of=name, at_most=most):
-            other = results.get((name, result["threads"]), {"timings": {}})["timings"].get(OURS)
-            reached = ours / other["median"] if ours is not None and other else None
+            base = results.get((name, result["threads"]), {"timings": {}})["timings"].get(OURS)
+            reached = ours / base["median"] if ours is not None and base else None
             return Verdict(f"<= {most:g}x {name}", reached, None if reached is None else reached <= most)
+
+        case Overhead(over=name, seconds=limit):
+            other = timings.get(name)
+            more = ours - other["median"] if ours is not None and other else None
+            return Verdict(
+                f"<= {limit * 1e6:g} us over {name}", more, None if more is None else more <= limit
+            )
 
 
 def _at_least(goal: str, reached: float | None, least: float) -> Verdict:

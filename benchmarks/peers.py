@@ -54,7 +54,18 @@ def module(name: str) -> Any:
 
 def nnmagic(problem: Problem) -> Ready:
     """A cell, compiled by the public interface; it captures the constants."""
-    compiled = module("nnmagic").compile(problem.case.source, namespace=dict(problem.constants), cache=False)
+    return _cell(problem.case.source, problem)
+
+
+def known_sizes(problem: Problem) -> Ready:
+    """The same cell with numbers for its named sizes."""
+    if problem.case.known is None:
+        raise AbsentError("no size is named")
+    return _cell(problem.case.known, problem)
+
+
+def _cell(source: str, problem: Problem) -> Ready:
+    compiled = module("nnmagic").compile(source, namespace=dict(problem.constants), cache=False)
     arguments = _numbers_of(problem.arguments.values())
     return Ready(lambda: compiled(*arguments), np.asarray)
 
@@ -175,6 +186,7 @@ def numba(problem: Problem) -> Ready:
 MAKERS: dict[str, Callable[[Problem], Ready]] = {
     "nnmagic": nnmagic,
     "numpy": numpy,
+    "known sizes": known_sizes,
     "onnxruntime": onnxruntime,
     "torch": torch,
     "torch.compile": torch_compile,

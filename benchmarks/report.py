@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks.case import CONTESTANTS, OURS, Case, Row
+from benchmarks.case import CONTESTANTS, KNOWN, OURS, Case, Row
 from benchmarks.judge import Results, Verdict, gflops, goals_of, ratios, verdict
 from benchmarks.notes import note_of
 
@@ -195,7 +195,7 @@ def _goals(row: Mapping[str, Any]) -> str:
 def _format_reached(verdict: Verdict) -> str:
     if verdict.reached is None:
         return "not measured"
-    if verdict.goal.endswith("ms"):
+    if verdict.goal.endswith(("ms", KNOWN)) and verdict.goal.startswith("<="):
         return duration(verdict.reached)
     return f"{verdict.reached:.0%}" if verdict.goal.endswith("peak") else f"{verdict.reached:.2f}x"
 

@@ -11,7 +11,18 @@ import pytest
 
 from benchmarks import layers, peers
 from benchmarks.__main__ import main
-from benchmarks.case import BEST, CONTESTANTS, Case, Compilation, Growth, OfPeak, Ratio, Within
+from benchmarks.case import (
+    BEST,
+    CONTESTANTS,
+    KNOWN,
+    Case,
+    Compilation,
+    Growth,
+    OfPeak,
+    Overhead,
+    Ratio,
+    Within,
+)
 from benchmarks.cases import ROWS
 from benchmarks.judge import goals_of, ratios, verdict
 from benchmarks.measure import QUICK, measure, quartiles, timing
@@ -61,6 +72,12 @@ def test_a_ratio_is_our_speed_over_theirs():
     assert ratios(a_result(numpy=4.0)) == {}
 
 
+def test_our_own_other_cell_is_no_peer():
+    result = a_result(**{"nnmagic": 2.0, "torch": 4.0, KNOWN: 1.0})
+    assert verdict(Ratio(BEST, 1.0), a_case(), result, {}, None).reached == 2.0
+    assert verdict(Ratio(KNOWN, 0.95), a_case(), result, {}, None).reached == 0.5
+
+
 @pytest.mark.parametrize(
     ("goal", "reached", "met"),
     [
@@ -75,6 +92,9 @@ def test_a_ratio_is_our_speed_over_theirs():
         (Growth("other", 4.0), 4.0, True),
         (Growth("other", 3.9), 4.0, False),
         (Growth("not measured", 3.9), None, None),
+        (Overhead("torch", 1.0), 1.0, True),
+        (Overhead("torch", 0.5), 1.0, False),
+        (Overhead(KNOWN, 0.5), None, None),
     ],
     ids=str,
 )
