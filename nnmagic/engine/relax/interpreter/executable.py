@@ -21,7 +21,7 @@ from nnmagic.engine.relax.interpreter.instructions import Block, Frame, Function
 from nnmagic.engine.relax.runtime.aot_executable import AotExecutable
 from nnmagic.engine.relax.runtime.loader import load_objects
 from nnmagic.engine.relax.runtime.tensors import as_array, as_tensor
-from nnmagic.engine.relax.runtime.thread_pool import on_deep_stack, run_on_pool
+from nnmagic.engine.relax.runtime.thread_pool import on_deep_stack, run_on_pool, run_on_worker
 from nnmagic.engine.relax.runtime.vm_executable import CompiledProgram, MachineExecutable, reason_of
 from nnmagic.relay.expr import Function, Var
 from nnmagic.relay.types import TupleType
@@ -153,7 +153,9 @@ class MachineInterpretedProgram(InterpretedProgram, MachineExecutable[Kernels]):
         """
         MachineExecutable.__init__(self, artifact, compiled)
         deep = any(deep for _, deep in kernels)
-        run = run_on_pool(interpret, deep=deep) if self._parallel else interpret
+        run = interpret
+        if self._parallel:
+            run = run_on_worker(interpret) if deep else run_on_pool(interpret)
         InterpretedProgram.__init__(self, entry, parameters, artifact, compiled, run)
         self._kernels = kernels
         self._assertions = assertions

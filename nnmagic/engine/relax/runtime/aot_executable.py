@@ -17,7 +17,7 @@ from nnmagic.engine.relax.runtime import callbacks, numpy_abi
 from nnmagic.engine.relax.runtime.fast_path import FastPath, make_fast_path
 from nnmagic.engine.relax.runtime.loader import load_objects
 from nnmagic.engine.relax.runtime.sizes import size_function
-from nnmagic.engine.relax.runtime.thread_pool import on_deep_stack, run_on_pool
+from nnmagic.engine.relax.runtime.thread_pool import on_deep_stack, run_on_pool, run_on_worker
 from nnmagic.engine.relax.runtime.vm_executable import MAX_CALL_DEPTH, CompiledProgram, reason_of
 from nnmagic.engine.relax.runtime.vm_executable import TOO_DEEP as TOO_DEEP_MESSAGE
 from nnmagic.relay.expr import Function
@@ -84,9 +84,8 @@ class AotExecutable:
         self._entry: Callable[..., int] = self._library[facts.get("symbol", ENTRY)]
         self._deep_entry = self._on_thread(partial(partial, on_deep_stack))
         if facts["parallel"]:
-            on_pool = partial(run_on_pool, uninterruptible=True)
-            self._deep_entry = self._on_thread(partial(on_pool, deep=True))
-            self._entry = self._on_thread(on_pool)
+            self._deep_entry = self._on_thread(partial(run_on_worker, uninterruptible=True))
+            self._entry = run_on_pool(self._entry, self._deep_entry)
         dims = [(int(array), int(axis)) for array, axis in facts["dims"]]
         self._dims = dims
         self._arrays = [_Array(array, len(dims)) for array in facts["parameters"]]

@@ -13,6 +13,7 @@ import weakref
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from queue import SimpleQueue
+from threading import get_ident
 from typing import Any
 
 from nnmagic.engine.threads import cores, num_threads
@@ -24,24 +25,36 @@ DEEP_STACK = 1 << 30
 _ON_ANY_CORE = -3
 
 
-def run_on_pool(
-    run: Callable[..., Any], *, deep: bool = False, uninterruptible: bool = False
-) -> Callable[..., Any]:
+def run_on_pool(run: Callable[..., Any], elsewhere: Callable[..., Any] | None = None) -> Callable[..., Any]:
     """Wrap a function so that it runs where a thread pool is, from whichever thread it is called.
 
-    Args:
-        run: the function.
-        deep: whether it needs much C stack.
-        uninterruptible: whether an interrupt of the caller waits for the end, because the function was given
-            addresses of memory that the caller keeps alive.
-
+    ``elsewhere`` is called on any thread but the main one; if None, the function runs on the worker thread.
     """
+    elsewhere = run_on_worker(run) if elsewhere is None else elsewhere
 
     def call(*args: Any) -> Any:
         pools = _pools
-        if not deep and threading.get_ident() == pools.main_thread:
-            return pools.here(run, args)
-        future = pools.on_own_thread(run, args)
+        if get_ident() != pools.main_thread:
+            return elsewhere(*args)
+        with pools.turn:
+            size = num_threads()
+            if pools.main_size != size:
+                pools.resize(size)
+                pools.main_size = size
+            return run(*args)
+
+    return call
+
+
+def run_on_worker(run: Callable[..., Any], *, uninterruptible: bool = False) -> Callable[..., Any]:
+    """Wrap a function so that it runs on the worker thread, which has a thread pool and a deep stack.
+
+    ``uninterruptible``: whether an interrupt of the caller waits for the end, because the function was given
+    addresses of memory that the caller keeps alive.
+    """
+
+    def call(*args: Any) -> Any:
+        future = _pools.on_own_thread(run, args)
         return wait_uninterrupted(future) if uninterruptible else future.result()
 
     return call
@@ -72,24 +85,27 @@ class _Pools:
 
     def __init__(self, main_thread: int | None) -> None:
         self.main_thread = main_thread
-        self._turn = threading.Lock()  # held by whoever uses a pool
-        self._sizes: dict[int, int] = {}
+        self.main_size = 0  # of the main thread's pool
+        self.turn = threading.Lock()  # held by whoever uses a pool
+        self._worker_size = 0
         self._starting = threading.Lock()
         self._jobs: SimpleQueue[_Job] | None = None
 
-    def here(self, run: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-        """Call ``run(*args)`` on this thread, with its pool."""
-        with self._turn:
-            thread, size = threading.get_ident(), num_threads()
-            if self._sizes.get(thread) != size:
-                self._resize(thread, size)
-            return run(*args)
-
-    def _resize(self, thread: int, size: int) -> None:
+    @staticmethod
+    def resize(size: int) -> None:
+        """Set how many threads the pool of this thread has."""
         from nnmagic.engine.relax.runtime.loader import global_function
 
         global_function("runtime.config_threadpool")(_ON_ANY_CORE, size, [str(core) for core in cores()])
-        self._sizes[thread] = size
+
+    def _run_on_worker(self, run: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        """Call ``run(*args)`` on the worker thread, this one, with its pool."""
+        with self.turn:
+            size = num_threads()
+            if self._worker_size != size:
+                self.resize(size)
+                self._worker_size = size
+            return run(*args)
 
     def on_own_thread(self, run: Callable[..., Any], args: tuple[Any, ...]) -> Future[Any]:
         """Submit ``run(*args)`` to the worker thread, whose pool serves all threads but the main one."""
@@ -105,7 +121,7 @@ class _Pools:
     def _serve(self, jobs: SimpleQueue[_Job]) -> None:
         while True:
             run, args, future = jobs.get()
-            run_into(future, self.here, run, args)
+            run_into(future, self._run_on_worker, run, args)
             del run, args, future  # what a call was given is not kept until the next one
 
 

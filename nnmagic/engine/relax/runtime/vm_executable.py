@@ -17,7 +17,7 @@ from nnmagic.engine.relax.artifact import Artifact
 from nnmagic.engine.relax.runtime import callbacks
 from nnmagic.engine.relax.runtime.loader import VmProgram
 from nnmagic.engine.relax.runtime.tensors import as_tensor, bfloat16_array, plain_array
-from nnmagic.engine.relax.runtime.thread_pool import on_deep_stack, run_on_pool
+from nnmagic.engine.relax.runtime.thread_pool import on_deep_stack, run_on_pool, run_on_worker
 from nnmagic.relay.expr import Function
 from nnmagic.relay.types import NUMPY_DTYPES, TensorType
 
@@ -151,7 +151,7 @@ class VmExecutable(MachineExecutable[Callable[..., Any]]):
     def _start(self, instrument: Callable[..., Any] | None = None) -> Callable[..., Any]:
         run: Callable[..., Any] = self._program.start(instrument)[ENTRY]
         if self._parallel:
-            return run_on_pool(run, deep=self._deep)
+            return run_on_worker(run) if self._deep else run_on_pool(run)
         return partial(on_deep_stack, run) if self._deep else run
 
 
