@@ -78,9 +78,9 @@ def emit_rows(machine: CpuModel, kernel: ReductionKernel, rows: Sequence[Var], l
     plan = RowPlan(machine, kernel, rows, lane, RowVersion())
     threads = machine.threads_condition(Work.ROW_OPERATIONS, count_operations(kernel))
     serial = emit(RowVersion(threads=threads is True))
-    fast = serial
-    if not isinstance(threads, bool) and _count_rows(plan) != (1, 1):
-        fast = tirx.IfThenElse(threads, emit(RowVersion(threads=True)), serial)
+    fast, shared = serial, RowVersion(threads=True)
+    if not isinstance(threads, bool) and _count_rows(RowPlan(machine, kernel, rows, lane, shared)) != (1, 1):
+        fast = tirx.IfThenElse(threads, emit(shared), serial)
     length = kernel.chunks[lane].whole if lane in kernel.chunks else kernel.extents[lane]
     if isinstance(length, int) or (plan.vector == 1 and not plan.across):
         return [fast]
