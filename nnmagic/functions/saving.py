@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import os
 import time
 import zipfile
@@ -92,6 +93,7 @@ def from_bytes(data: bytes, origin: str = "a pickle", *, code: bool = True) -> C
     begin = time.perf_counter()
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            _check_sizes(archive, len(data))
             content = from_members(archive.read)
         head = content.header["definition"]
         if head["format"] != FORMAT:
@@ -106,6 +108,12 @@ def from_bytes(data: bytes, origin: str = "a pickle", *, code: bool = True) -> C
         raise ValueError(f"{origin} holds no function that nnmagic saved: {_reason(error)}") from error
     info = CacheInfo(None, definition.key, time.perf_counter() - begin, f"loaded from {origin}")
     return CompiledFunction(definition, info, **names)
+
+
+def _check_sizes(archive: zipfile.ZipFile, nbytes: int) -> None:
+    """Raise ValueError for an archive whose parts take more memory than the archive itself."""
+    if sum(part.file_size for part in archive.infolist()) > nbytes:
+        raise ValueError("its parts are larger than the file")
 
 
 def _reason(error: Exception) -> str:
@@ -243,5 +251,13 @@ def _npy(array: np.ndarray) -> bytes:
 
 
 def _array(data: bytes, dtype: str) -> np.ndarray:
-    array = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
+    """Read an array whose elements are all there; NumPy would allocate what the header says."""
+    npy = io.BytesIO(data)
+    if np.lib.format.read_magic(npy) != (1, 0):
+        raise ValueError("an array is of another version")
+    shape, fortran_order, plain = np.lib.format.read_array_header_1_0(npy)
+    if plain.hasobject or math.prod(shape) * plain.itemsize != len(data) - npy.tell():
+        raise ValueError("an array's size does not fit its shape")
+    array = np.frombuffer(data, plain, offset=npy.tell()).copy()
+    array = array.reshape(shape, order="F" if fortran_order else "C")
     return array.view(NUMPY_DTYPES[dtype]) if dtype == "bfloat16" else array

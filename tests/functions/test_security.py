@@ -1,0 +1,153 @@
+"""What docs/security.md says of files from somebody else, with files that were made to break it."""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import pickletools
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import nnmagic
+from nnmagic import CompiledFunction, relay
+from nnmagic.cache import Content, from_members, to_members
+from nnmagic.functions.saving import to_bytes
+from nnmagic.relay.text.metadata_arrays import load_array
+
+REFUSED = "holds no function that nnmagic saved"
+
+SOURCE = "def f(x: Tensor[(3,), f32]):\n    return x * table\n"
+NAMES = {"table": np.arange(3, dtype=np.float32)}
+
+
+class _Payload:
+    """Unpickled, it makes a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return os.mkdir, (str(self.folder),)
+
+
+@pytest.fixture(scope="module")
+def function() -> CompiledFunction:
+    function = nnmagic.compile(SOURCE, namespace=NAMES)
+    function(NAMES["table"])
+    return function
+
+
+def with_files(function: CompiledFunction, **changes: bytes) -> bytes:
+    """The function's file with other parts, and checksums that agree: these are no signature."""
+    with zipfile.ZipFile(io.BytesIO(to_bytes(function))) as archive:
+        content = from_members(archive.read)
+    files = {name: changes.pop(name.replace(".", "_"), data) for name, data in content.files.items()}
+    assert not changes
+    return packed(to_members(Content({k: v for k, v in content.header.items() if k != "files"}, files)))
+
+
+def packed(members: dict[str, bytes], compression: int = zipfile.ZIP_STORED) -> bytes:
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w", compression) as archive:
+        for name, member in members.items():
+            archive.writestr(name, member)
+    return data.getvalue()
+
+
+def test_without_code_no_machine_code_of_the_file_runs(function: CompiledFunction, tmp_path: Path) -> None:
+    x, path = np.ones(3, np.float32), tmp_path / "f.nnm"
+    other = nnmagic.compile(SOURCE.replace("*", "-"), namespace=NAMES)
+    other(x)
+    with zipfile.ZipFile(io.BytesIO(to_bytes(other))) as archive:
+        path.write_bytes(with_files(function, code0_o=archive.read("code0.o")))
+    np.testing.assert_array_equal(nnmagic.load(path)(x), other(x))  # it is run as it is
+    np.testing.assert_array_equal(nnmagic.load(path, code=False)(x), function(x))
+
+
+def npy(shape: str, data: bytes, dtype: str = "<f4") -> bytes:
+    header = f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': {shape}, }}"
+    header = header.ljust(117) + "\n"
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + data
+
+
+def test_arrays_are_not_unpickled(function: CompiledFunction, tmp_path: Path) -> None:
+    made = tmp_path / "made"
+    path = tmp_path / "f.nnm"
+    path.write_bytes(with_files(function, **{"0_npy": npy("()", pickle.dumps(_Payload(made)), "|O")}))
+    with pytest.raises(ValueError, match=REFUSED):
+        nnmagic.load(path)
+    assert not made.exists()
+
+
+def test_a_small_file_takes_little_memory(function: CompiledFunction, tmp_path: Path) -> None:
+    """What it claims to hold is compared with its size before memory is allocated."""
+    path = tmp_path / "f.nnm"
+    path.write_bytes(with_files(function, **{"0_npy": npy("(1099511627776, 3)", b"")}))
+    with pytest.raises(ValueError, match="an array's size does not fit its shape"):
+        nnmagic.load(path)
+    with zipfile.ZipFile(io.BytesIO(to_bytes(function))) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    path.write_bytes(packed({**members, "more": bytes(1 << 24)}, zipfile.ZIP_DEFLATED))
+    assert path.stat().st_size < 1 << 20
+    with pytest.raises(ValueError, match="its parts are larger than the file"):
+        nnmagic.load(path)
+
+
+def test_a_changed_part_is_noticed(function: CompiledFunction, tmp_path: Path) -> None:
+    """By accident: whoever changes a file on purpose changes its checksums, too."""
+    with zipfile.ZipFile(io.BytesIO(to_bytes(function))) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    path = tmp_path / "f.nnm"
+    path.write_bytes(packed({**members, "code0.o": members["code0.o"] + b"\0"}))
+    with pytest.raises(ValueError, match=r"code0.o was changed"):
+        nnmagic.load(path)
+
+
+def test_a_pickle_names_only_our_reader(function: CompiledFunction) -> None:
+    """As every pickle it runs what it names; of ours, that is one function."""
+
+    def named() -> Iterator[str]:
+        strings: list[str] = []
+        for opcode, argument, _ in pickletools.genops(pickle.dumps(function)):
+            if opcode.name == "STACK_GLOBAL":
+                yield ".".join(strings[-2:])
+            if isinstance(argument, str):
+                strings.append(argument)
+
+    assert list(named()) == ["nnmagic.functions.saving.from_bytes"]
+
+
+def test_relay_text_is_data(tmp_path: Path) -> None:
+    """The text is parsed and checked; the metadata holds numbers, whose size must fit their shape."""
+    text = f"""#[version = "0.0.5"]
+def @main() {{
+  __import__("os").mkdir("{tmp_path / "made"}")
+}}"""
+    with pytest.raises(nnmagic.RelayError):
+        relay.parse(text)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("text", ["", "AAAA", "P6G0lvBA3f0=", "no base64!"])
+def test_metadata_of_another_form_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="not a saved TVM array"):
+        load_array(text)
+
+
+def test_compiling_runs_nothing_of_the_notebook() -> None:
+    class Trap:
+        @property
+        def x(self) -> object:
+            raise AssertionError("a property was read")
+
+    def helper() -> None:
+        raise AssertionError("it was called")
+
+    scope = {"trap": Trap(), "helper": helper}
+    with pytest.raises(nnmagic.TinyNNError):
+        nnmagic.compile("def f(x: f32):\n    return helper() + trap.x\n", namespace=scope)
