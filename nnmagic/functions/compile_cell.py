@@ -143,7 +143,7 @@ def compile_cell(
     hit, why = _from_disk(entry, why, now, use)
     cell = _with_cache_info(entry.value, CacheInfo(hit, entry.key, time.perf_counter() - begin, why))
     if cache:
-        MEMORY.put(replace(entry, value=cell))
+        MEMORY.put(replace(entry, value=cell, nbytes=entry.nbytes + _machine_code_nbytes(cell)))
     return cell
 
 
@@ -243,6 +243,15 @@ def _compile(
     own = _with_types(replace(module, functions={name: module.functions[name] for name in texts}), own_types)
     cell = CompiledCell(functions, classes, own, warnings, info)
     return Entry(names, parts, captured, cell, _nbytes(module))
+
+
+def _machine_code_nbytes(cell: CompiledCell) -> int:
+    """Return the size of the machine code that is built, with its copies of constants."""
+    executables = [function._definition.built_executable for function in cell.functions]
+    artifacts = [each.artifact for each in executables if each is not None and each.artifact is not None]
+    return sum(
+        map(len, (part for artifact in artifacts for part in (*artifact.code, artifact.bytecode)))
+    ) + sum(constant.nbytes for artifact in artifacts for constant in artifact.constants)
 
 
 def _nothing_bound(language: str, names: Iterable[str]) -> CompileError:

@@ -258,6 +258,6 @@ def _array(data: bytes, dtype: str) -> np.ndarray:
     shape, fortran_order, plain = np.lib.format.read_array_header_1_0(npy)
     if plain.hasobject or math.prod(shape) * plain.itemsize != len(data) - npy.tell():
         raise ValueError("an array's size does not fit its shape")
-    array = np.frombuffer(data, plain, offset=npy.tell()).copy()
+    array: np.ndarray = np.frombuffer(data, plain, offset=npy.tell()).copy()
     array = array.reshape(shape, order="F" if fortran_order else "C")
     return array.view(NUMPY_DTYPES[dtype]) if dtype == "bfloat16" else array

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import importlib
 import sys
+import weakref
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from nnmagic.diagnostics import CompileError, last_line
 from nnmagic.engine import cpu, engine_error
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
     from nnmagic.engine.relax.runtime.aot_executable import AotExecutable
     from nnmagic.engine.relax.runtime.vm_executable import CompiledProgram, VmExecutable
 
+
+#: How many compiled programs keep the texts of their stages at hand.
+_KEPT_PROGRAMS = 16
 
 #: A child that is forked while TVM is being loaded could load it no more.
 _LOADING = Lock()
@@ -74,8 +79,8 @@ def build(
     graph = call_graph(module)
     run_interruptible(lambda: _refuse_unknown_operators(module, entry, graph))
     prepared = _prepare(module, entry, opt_level, graph)
-    compiled = run_interruptible(lambda: _compile(prepared, target, opt_level))
-    return _make_executable(compiled.artifact, prepared, lambda: compiled)
+    compilation = _Compilation(prepared, target, opt_level)
+    return _make_executable(compilation().artifact, prepared, compilation)
 
 
 @cache
@@ -134,17 +139,8 @@ def load(
     """
     _check_machine(artifact, entry)
     _load_runtime()
-    from nnmagic.engine.relax.deferred_interrupts import run_interruptible
-
     prepared = _prepare(module, entry, opt_level, call_graph(module))
-    programs: list[CompiledProgram] = []
-
-    def compile_once() -> CompiledProgram:
-        if not programs:
-            programs.append(run_interruptible(lambda: _compile(prepared, target, opt_level)))
-        return programs[0]
-
-    return _make_executable(artifact, prepared, compile_once)
+    return _make_executable(artifact, prepared, _Compilation(prepared, target, opt_level))
 
 
 def _check_machine(artifact: Artifact, entry: str) -> None:
@@ -231,6 +227,37 @@ def _prepare(
         program = ProgramCompiler(module, plain)
         control = _Control(program.compile(entry), parameters, program.kernels)
     return _Prepared(module, graph, entry, plain, control, loops, assertions, interpreted)
+
+
+class _Compilation:
+    """Compile a program when it is called; only the programs that were called for last are kept.
+
+    The stages of a program take far more memory than its machine code, which its executable holds.
+    """
+
+    _recent: ClassVar[deque[weakref.ref[_Compilation]]] = deque()
+    _lock: ClassVar[Lock] = Lock()
+
+    def __init__(
+        self, prepared: _Prepared, target: str | Mapping[str, object] | None, opt_level: int
+    ) -> None:
+        self._compile = partial(_compile, prepared, target, opt_level)
+        self._program: CompiledProgram | None = None
+
+    def __call__(self) -> CompiledProgram:
+        """Return the program, compiled now if it is not kept."""
+        from nnmagic.engine.relax.deferred_interrupts import run_interruptible
+
+        program = self._program
+        if program is None:
+            program = self._program = run_interruptible(self._compile)
+        with self._lock:
+            others = [kept for ref in self._recent if (kept := ref()) is not None and kept is not self]
+            for oldest in others[: -_KEPT_PROGRAMS + 1]:
+                oldest._program = None
+            self._recent.clear()
+            self._recent.extend(map(weakref.ref, [*others[-_KEPT_PROGRAMS + 1 :], self]))
+        return program
 
 
 def _compile(
