@@ -56,7 +56,12 @@ class Parameter:
                     object.__setattr__(self, "_exact", (NUMPY_DTYPES[dtype], fixed))
 
 
-def convert_argument(parameter: Parameter, value: object, dims: MutableMapping[str, int]) -> object:
+def convert_argument(
+    parameter: Parameter,
+    value: object,
+    dims: MutableMapping[str, int],
+    is_checked: Callable[[TypeCall, object], bool] = lambda _type, _value: False,
+) -> object:
     """Return the array (or tuple or AdtValue of arrays) for an argument, checked against its parameter.
 
     Args:
@@ -64,6 +69,7 @@ def convert_argument(parameter: Parameter, value: object, dims: MutableMapping[s
         value: a NumPy array or scalar, a Python number (rank 0 only), or an object with ``__dlpack__`` or
             ``__array__``. It is copied only if it must be.
         dims: collects the sizes of named dimensions over the arguments of one call.
+        is_checked: returns whether a value of a data type, whole or a part, needs no check.
 
     Raises:
         TypeError: for a wrong kind, dtype or rank.
@@ -80,7 +86,7 @@ def convert_argument(parameter: Parameter, value: object, dims: MutableMapping[s
         return value
     if isinstance(parameter.type, TensorType):
         return _tensor(parameter.name, parameter.type, value, dims)
-    return _Conversion(parameter, dims).of(value)
+    return _Conversion(parameter, dims, is_checked).of(value)
 
 
 class _Path(NamedTuple):
@@ -106,9 +112,15 @@ class _Path(NamedTuple):
 class _Conversion:
     """The conversion of one argument, with an explicit stack because lists nest as deep as they are long."""
 
-    def __init__(self, parameter: Parameter, dims: MutableMapping[str, int]) -> None:
+    def __init__(
+        self,
+        parameter: Parameter,
+        dims: MutableMapping[str, int],
+        is_checked: Callable[[TypeCall, object], bool],
+    ) -> None:
         self.parameter = parameter
         self.dims = dims
+        self.is_checked = is_checked
         self.field_types: dict[tuple[TypeCall, str], tuple[Type, ...]] = {}
 
     def of(self, value: object) -> object:
@@ -135,6 +147,8 @@ class _Conversion:
                     work.append((len(types), None))
                     steps = [(_Path(path, None, i), *pair) for i, pair in _enumerate_pairs(types, items)]
                     work.extend(reversed(steps))
+                case TypeCall() if self.is_checked(type_, item):
+                    made.append(item)
                 case TypeCall():
                     adt = self._require_adt(path, type_, item)
                     types = self._types_of_fields(path, type_, adt)

@@ -147,8 +147,8 @@ class DataConstructor:
             dims: dict[str, int] = {}
             fields = tuple(
                 value
-                if isinstance(parameter.type, TypeVar) or self._is_made(parameter.type, value)
-                else convert_argument(parameter, value, dims)
+                if isinstance(parameter.type, TypeVar)
+                else convert_argument(parameter, value, dims, self._is_made)
                 for parameter, value in zip(self._call.parameters, bound, strict=True)
             )
         except (TypeError, ValueError) as error:
@@ -156,9 +156,9 @@ class DataConstructor:
             raise
         return AdtValue(self.__name__, fields)
 
-    def _is_made(self, type_: object, value: object) -> bool:
+    def _is_made(self, type_: TypeCall, value: object) -> bool:
         """Return whether a constructor of the type made a value, and so checked its fields."""
-        if not isinstance(type_, TypeCall) or not isinstance(value, AdtValue):
+        if not isinstance(value, AdtValue):
             return False
         data = self._owner.types.get(type_.func.name)
         return data is not None and any(

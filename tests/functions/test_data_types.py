@@ -17,6 +17,7 @@ from nnmagic.functions.compile_cell import compile_cell
 from nnmagic.functions.compile_options import Options
 from nnmagic.functions.data_types import DataType
 from nnmagic.relay import AdtValue
+from tests.work import count_calls
 
 LIST = '''
 class List:
@@ -99,6 +100,53 @@ def test_long_lists_are_values_like_others(List: DataType, total: CompiledFuncti
         shared = AdtValue("Node", (shared, shared))
     assert len(pickle.dumps(shared)) < 10_000
     assert copy.deepcopy(shared).fields[0] is not shared
+
+
+DEEP = """
+class Pair:
+    def End(): ...
+    def Both(part: tuple[f32, Pair]): ...
+
+class Tree:
+    def Leaf(value: f32): ...
+    def Node(left: Tree, right: Tree): ...
+
+class Nest:
+    def Core(): ...
+    def Shell(part: tuple[tuple[Nest, f32], i64]): ...
+"""
+
+
+@pytest.mark.parametrize("shape", ["left", "right", "tuple", "tuple of tuples"])
+def test_deep_values_of_any_shape(shape: str) -> None:
+    """Twice as deep is twice the work to make; the rest goes without recursion."""
+    names = bind_cell(DEEP)
+    Pair, Tree, Nest = (names[name] for name in ("Pair", "Tree", "Nest"))
+
+    def make(depth: int) -> AdtValue:
+        one, leaf = np.float32(1), Tree.Leaf(np.float32(2))
+        if shape in ("left", "right"):
+            value = leaf
+            for _ in range(depth):
+                value = Tree.Node(value, leaf) if shape == "left" else Tree.Node(leaf, value)
+        elif shape == "tuple":
+            value = Pair.End()
+            for _ in range(depth):
+                value = Pair.Both((one, value))
+        else:
+            value = Nest.Core()
+            for _ in range(depth):
+                value = Nest.Shell(((value, one), 3))
+        return value
+
+    assert count_calls(lambda: make(400)) < 2.2 * count_calls(lambda: make(200))
+    deep = make(100_000)
+    assert deep == make(100_000)
+    assert hash(deep) == hash(make(100_000))
+    assert copy.copy(deep) == deep
+    assert copy.deepcopy(deep) == deep
+    assert pickle.loads(pickle.dumps(deep)) == deep
+    assert len(repr(deep)) < 2000
 
 
 def test_a_class_is_described(List: DataType) -> None:
