@@ -136,7 +136,11 @@ def count_reduced(data: Tensor, axes: Sequence[int]) -> Extent:
 
 def mean(data: Tensor, axes: Sequence[int], *, keepdims: bool = False) -> Tensor:
     """Return the mean along axes in the data's dtype; of integers it is truncated, as in Relay."""
-    return _divide_by_count(accumulate(data, axes, keepdims=keepdims), count_reduced(data, axes))
+    dtype = data.dtype
+    if dtype in scalar_functions.NARROW_FLOATS:  # the sum may exceed what they hold
+        data = topi.cast(data, "float32")
+    result = _divide_by_count(accumulate(data, axes, keepdims=keepdims), count_reduced(data, axes))
+    return result if data.dtype == dtype else topi.cast(result, dtype)
 
 
 def _divide_by_count(sums: Tensor, number: Extent) -> Tensor:

@@ -248,7 +248,7 @@ def _roll(call: Arguments) -> Value:
                 [static_slice(data, axis, size - step, size), static_slice(data, axis, 0, size - step)],
                 axis,
             )
-    return data.value if "axis" in call or not shape else data.reshape(shape).value
+    return data.value if "axis" in call else data.reshape(shape).value
 
 
 def _rot90(call: Arguments) -> Value:
