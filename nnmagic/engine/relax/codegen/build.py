@@ -165,7 +165,8 @@ def build_vm(
         for var, function in module.functions_items()
     }
     whole = tvm.IRModule(functions, attrs=module.attrs)
-    with tvm.transform.PassContext(config=relax_pipeline.NO_SHARED_STORAGE):
+    config = {**relax_pipeline.NO_SHARED_STORAGE, **relax_pipeline.NO_CHOSEN_UNROLLING}
+    with tvm.transform.PassContext(config=config):
         built = relax.build(whole, target=target, relax_pipeline=None).mod
     modules = [each for each in built.imports if each.kind == "llvm"]
     code = [write_module(each, "o") for each in modules]

@@ -14,6 +14,7 @@ from typing import Any
 import tvm
 from tvm import s_tir, tirx
 
+from nnmagic.engine.relax.codegen.relax_pipeline import NO_CHOSEN_UNROLLING
 from nnmagic.engine.relax.deferred_interrupts import interrupt_safepoint
 from nnmagic.engine.relax.schedules.registry import collect_blocks
 from nnmagic.engine.relax.tir.flatten_buffers import flatten_buffers
@@ -253,7 +254,7 @@ def _lower(functions: dict[Any, Any], target: tvm.target.Target) -> tvm.IRModule
             of_blocks[var] = function
         else:
             of_tiles[var] = tiles
-    with target:
+    with target, tvm.transform.PassContext(config=NO_CHOSEN_UNROLLING):
         bind = tirx.transform.BindTarget(target.with_host(target))
         lowered = [
             tvm.transform.Sequential([bind, *(make() for make in passes)])(tvm.IRModule(functions)).functions

@@ -51,8 +51,9 @@ def wrap_indices(indices: Formula, data: Formula, axis: int) -> Formula:
     """Let negative indices count from the end."""
     if indices.dtype.startswith("uint"):
         return indices
-    if indices.dtype in ("int8", "int16"):
-        indices = indices.cast("int32")
+    size = data.shape[axis]
+    if indices.dtype != "int64":
+        indices = indices.cast("int32" if isinstance(size, int) and size < 2**31 else "int64")
     return (indices < 0).choose(indices + size_along(data, axis, indices), indices)
 
 
@@ -192,13 +193,13 @@ def _searchsorted(call: Arguments) -> Value:
         choice_argument(call, "side", ("left", "right"), "right" if flag(call, "right") else "left")
         == "right"
     )
-    flat = values.flat() if values.rank else values.reshape((1,))
+    wanted = values if values.rank else values.reshape((1,))
     dtype = dtype_argument(call) or "int64"
-    result = ordered.op("searchsorted", flat, right=right, dtype=dtype)
+    result = ordered.op("searchsorted", wanted, right=right, dtype=dtype)
     if ordered.is_float:  # NaN sorts last: after all numbers, or after other NaN
         before = ordered.equal(ordered) | ordered.op("isnan") if right else ordered.equal(ordered)
-        result = flat.op("isnan").choose(before.cast(dtype).reduce("sum"), result)
-    return (result if values.rank == 1 else result.reshape(values.shape)).value
+        result = wanted.op("isnan").choose(before.cast(dtype).reduce("sum"), result)
+    return (result if values.rank else result.reshape(())).value
 
 
 def _digitize(call: Arguments) -> Value:
