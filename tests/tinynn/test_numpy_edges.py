@@ -144,3 +144,43 @@ def test_a_bound_beyond_31_bits_of_a_named_size(bounds: str) -> None:
     x = np.arange(6)
     result = nnmagic.compile(f'def f(x: Tensor[("n",), i64]):\n    return x[{bounds}]\n', cache=False)(x)
     np.testing.assert_array_equal(result, eval(f"x[{bounds}]"))
+
+
+@pytest.mark.parametrize("dtype", ["f16", "f64", "i8", "u64", "bool_"])
+@pytest.mark.parametrize(
+    ("declared", "shape"), [("(2, 3)", (2, 3)), ('("n",)', (6,)), ('("n",)', (0,)), ("()", ())]
+)
+def test_unique_is_numpys(dtype: str, declared: str, shape: tuple[int, ...]) -> None:
+    numbers = [1, np.nan, -2, 1, np.nan, 0] if dtype[0] == "f" else [1, 3, 0, 1, 3, 7]
+    kind = {"f16": "float16", "f64": "float64", "i8": "int8", "u64": "uint64", "bool_": "bool"}[dtype]
+    x = np.array(numbers[: int(np.prod(shape))]).astype(kind).reshape(shape)
+    text = f"def f(x: Tensor[{declared}, {dtype}]):\n    return unique(x), x.unique(), np.unique(x)\n"
+    expected = np.unique(x)
+    for result in nnmagic.compile(text, namespace={"np": np}, cache=False)(x):
+        assert result.dtype == expected.dtype
+        np.testing.assert_array_equal(result, expected)
+
+
+def test_what_tvm_cannot_compile_is_reported_at_the_operator(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tvm import tirx
+
+    from nnmagic.engine.relax.legalize.registry import RULES
+    from nnmagic.engine.relax.legalize.unary import elementwise_rule
+
+    # LLVM refuses this comparison of bools, after the operators have become kernels.
+    monkeypatch.setitem(RULES, "logical_not", elementwise_rule(lambda value: tirx.LT(value, value)))
+    with pytest.raises(nnmagic.CompileError) as caught:
+        nnmagic.compile("def f(x: Tensor[(3,), bool_]):\n    y = x | x\n    return (~y).any()\n", cache=False)
+    (error,) = caught.value.diagnostics
+    assert error.message == "logical_not: TVM cannot build this call"
+    assert error.span is not None
+    assert (error.span.line, error.span.column) == (3, 13)
+
+
+@pytest.mark.parametrize(("dtype", "beyond"), [("f16", 1e5), ("f32", 3.5e38)])
+def test_an_attribute_beyond_a_dtype_is_infinite(dtype: str, beyond: float) -> None:
+    x = np.array([-1, 0.5, 2], "float16" if dtype == "f16" else "float32")
+    text = f"relay.clip(x, a_min=-{beyond}, a_max={beyond}), relay.nn.leaky_relu(x, alpha={beyond})"
+    clipped, leaky = nnmagic.compile(f"def f(x: Tensor[(3,), {dtype}]):\n    return {text}\n", cache=False)(x)
+    np.testing.assert_array_equal(clipped, x)
+    np.testing.assert_array_equal(leaky, np.where(x > 0, x, x * np.inf).astype(x.dtype))

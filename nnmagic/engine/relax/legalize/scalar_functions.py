@@ -26,8 +26,12 @@ def dtype_of(value: PrimExpr | Tensor) -> str:
 
 
 def constant(value: float, like: PrimExpr) -> PrimExpr:
-    """Return a constant of the dtype of ``like``."""
-    return tirx.const(value, dtype_of(like))
+    """Return a constant of the dtype of ``like``; a number beyond what a float holds becomes infinite."""
+    dtype = dtype_of(like)
+    if dtype in ("float16", "float32"):  # TVM refuses such a number
+        with np.errstate(over="ignore"):
+            value = float(np.array(value, dtype))
+    return tirx.const(value, dtype)
 
 
 def is_nan(value: PrimExpr) -> PrimExpr:

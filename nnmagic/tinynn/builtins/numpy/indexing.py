@@ -22,8 +22,10 @@ from nnmagic.tinynn.builtins.tensor_helpers import (
     arange,
     broadcast,
     common_shape,
+    concatenate,
     constant_of,
     size_along,
+    slice_axis,
     static_slice,
 )
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
@@ -255,6 +257,21 @@ def _argsort(call: Arguments) -> Value:
     return data.op("argsort", axis=axis, is_ascend=flag(call, "is_ascend", default=True), dtype=dtype).value
 
 
+def _unique(call: Arguments) -> Value:
+    """Return the distinct elements in order, with one NaN for all."""
+    data = formula(call, "ar")
+    flat = data.cast("int8") if data.dtype == "bool" else data
+    ordered = flat.flat().op("sort", axis=0)
+    first = slice_axis(ordered, 0, 0, 1)
+    later, earlier = slice_axis(ordered, 0, 1, None), slice_axis(ordered, 0, 0, -1)
+    differs = later.differs(earlier)
+    if data.is_float:
+        differs = differs & ~(later.op("isnan") & earlier.op("isnan"))
+    is_new = concatenate(call, [first.op("ones_like").cast("bool"), differs], 0)
+    indices = _argwhere_of(is_new).op("squeeze", axis=[1])
+    return ordered.op("take", indices, axis=0, mode="fast").cast(data.dtype).value
+
+
 def _declare_unsupported(name: str, reason: str, hint: str) -> Builtin:
     """Declare a name that users try and that cannot work; calling it explains why."""
 
@@ -351,6 +368,14 @@ INDEXING = (
         "Return the indices that sort the tensor, i64; stable.",
         "argsort",
         _NAMES,
+    ),
+    Builtin(
+        "unique",
+        "ar",
+        _unique,
+        "Return the distinct elements in ascending order, `?` of them.",
+        "unique",
+        "x=ar input=ar",
     ),
     _declare_unsupported(
         "delete",
