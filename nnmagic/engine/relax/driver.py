@@ -11,13 +11,16 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, ClassVar
 
-from nnmagic.diagnostics import CompileError, last_line
+from nnmagic.diagnostics import CompileError
 from nnmagic.engine import cpu, engine_error
 from nnmagic.fork_safety import Lock
 from nnmagic.progress import report
 from nnmagic.relay.callgraph import CallGraph, call_graph
+from nnmagic.relay.expr import Call, Constant, Function, OpRef, Var
 from nnmagic.relay.hashing import code_data, content_digest
+from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
+from nnmagic.relay.traverse import post_order
 
 if TYPE_CHECKING:
     from nnmagic.engine.arguments import Parameter
@@ -107,7 +110,9 @@ def build_instrumentable(
     from nnmagic.engine.relax.interpreter.executable import MachineInterpretedProgram
 
     prepared = _prepare(module, entry, opt_level, call_graph(module), native=False)
-    compiled = run_interruptible(lambda: _compile(prepared, target, opt_level, native_kernels=False))
+    compiled = run_interruptible(
+        lambda: _compile_or_locate(prepared, target, opt_level, native_kernels=False)
+    )
     executable = _make_executable(compiled.artifact, prepared, lambda: compiled)
     assert isinstance(executable, MachineInterpretedProgram)
     return executable
@@ -241,7 +246,7 @@ class _Compilation:
     def __init__(
         self, prepared: _Prepared, target: str | Mapping[str, object] | None, opt_level: int
     ) -> None:
-        self._compile = partial(_compile, prepared, target, opt_level)
+        self._compile = partial(_compile_or_locate, prepared, target, opt_level)
         self._program: CompiledProgram | None = None
 
     def __call__(self) -> CompiledProgram:
@@ -258,6 +263,45 @@ class _Compilation:
             self._recent.clear()
             self._recent.extend(map(weakref.ref, [*others[-_KEPT_PROGRAMS + 1 :], self]))
         return program
+
+
+class _BuildError(Exception):
+    """TVM failed, with the exception that is the cause."""
+
+
+def _compile_or_locate(
+    prepared: _Prepared,
+    target: str | Mapping[str, object] | None,
+    opt_level: int,
+    *,
+    native_kernels: bool = True,
+) -> CompiledProgram:
+    """Compile a program; where TVM fails, raise EngineError at the first call that it cannot build alone."""
+    try:
+        return _compile(prepared, target, opt_level, native_kernels=native_kernels)
+    except _BuildError as failure:
+        function = prepared.module.functions[prepared.entry]
+        for node in post_order(function):
+            if isinstance(node, Call) and isinstance(node.op, OpRef):
+                alone = _prepare_alone(node, opt_level)
+                try:
+                    _compile(alone, target, opt_level)
+                except _BuildError as cause:
+                    raise engine_error(f"{node.op.name}: TVM cannot build this call", node.span) from cause
+        message = f"TVM cannot build the function @{prepared.entry}"
+        raise engine_error(message, function.span) from failure
+
+
+def _prepare_alone(call: Call, opt_level: int) -> _Prepared:
+    """Prepare a program that is one call of an operator; its operands are parameters or constants."""
+    operands = [
+        arg if isinstance(arg, Constant) else Var(f"x{index}", arg.checked_type)
+        for index, arg in enumerate(call.args)
+    ]
+    params = tuple(operand for operand in operands if isinstance(operand, Var))
+    body = Call(call.op, tuple(operands), call.attrs, span=call.span)
+    module = infer_type(Module({"main": Function(params, body, span=call.span)}))
+    return _prepare(module, "main", opt_level, call_graph(module))
 
 
 def _compile(
@@ -317,9 +361,7 @@ def _compile(
         except Exception as error:  # TVM raises nearly every kind
             if prepared.loops:  # it has no place for what depends on values inside of branches
                 return _compile(prepared.interpreted(), target, opt_level)
-            reason = last_line(error)
-            message = f"TVM cannot build the function @{entry}: {reason}"
-            raise engine_error(message, prepared.module.functions[entry].span) from error
+            raise _BuildError from error
 
 
 def _make_executable(

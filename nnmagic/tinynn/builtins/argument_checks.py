@@ -52,6 +52,15 @@ def formula(call: Arguments, parameter: str) -> Formula:
     return as_formula(call.given[parameter], call.span, f"{call.name}: `{parameter}`")
 
 
+def as_formula_beside(call: Arguments, parameter: str, dtype: str) -> Formula:
+    """Return an argument as a tensor; nested tuples of numbers take the dtype of the tensor beside them."""
+    operand = call.given[parameter]
+    known = static_value_or_none(operand.value)
+    if isinstance(known, tuple):
+        return Formula(_constant(known, operand, f"{call.name}: `{parameter}`", dtype), call.span)
+    return as_formula(operand, call.span, f"{call.name}: `{parameter}`")
+
+
 def as_formula(operand: Operand, span: Span, what: str) -> Formula:
     """Return an operand as a tensor; a number, or nested tuples of numbers, becomes a constant."""
     value = as_number(operand).value
@@ -197,7 +206,7 @@ def as_float(data: Formula) -> Formula:
 
 def pair(call: Arguments, left: str, right: str) -> tuple[Formula, Formula]:
     """Return two arguments as tensors of one dtype; either may be a number."""
-    operands = [_tensor_or_number(call, name) for name in (left, right)]
+    operands = tensors_or_numbers(call, [as_number(call.given[name]) for name in (left, right)])
     if not any(is_tensor(operand.value) for operand in operands):
         operands = [
             Operand(as_formula(operand, call.span, call.name).value, operand.span) for operand in operands
@@ -218,13 +227,18 @@ def pair(call: Arguments, left: str, right: str) -> tuple[Formula, Formula]:
     return Formula(left_tensor.value, call.span), Formula(right_tensor.value, call.span)
 
 
-def _tensor_or_number(call: Arguments, parameter: str) -> Operand:
-    """Return an operand of arithmetic; nested tuples of numbers become tensors."""
-    operand = as_number(call.given[parameter])
-    if isinstance(static_value_or_none(operand.value), tuple):
-        tensor = as_formula(operand, call.span, f"{call.name}: `{parameter}`")
-        return Operand(tensor.value, operand.span)
-    return operand
+def tensors_or_numbers(call: Arguments, operands: Sequence[Operand]) -> list[Operand]:
+    """Return operands of arithmetic; nested tuples of numbers become tensors of the dtype beside them."""
+    dtypes = [tensor_type(operand).dtype for operand in operands if is_tensor(operand.value)]
+    results = []
+    for operand in operands:
+        known = static_value_or_none(operand.value)
+        if isinstance(known, tuple):
+            value = _constant(known, operand, call.name, dtypes[0] if dtypes else None)
+            results.append(Operand(value, operand.span))
+        else:
+            results.append(operand)
+    return results
 
 
 def float_pair(call: Arguments, left: str, right: str) -> tuple[Formula, Formula]:
@@ -251,6 +265,7 @@ def tensors(call: Arguments, parameter: str) -> list[Formula]:
 
 def unify_dtypes(call: Arguments, operands: Sequence[Operand]) -> list[Formula]:
     """Return operands as tensors of one dtype, that of the tensors among them."""
+    operands = tensors_or_numbers(call, operands)
     dtypes = [tensor_type(tensor).dtype for tensor in operands if is_tensor(tensor.value)]
     if len(set(dtypes)) > 1:
         shown = " and ".join(dtype_short_name(dtype) for dtype in dict.fromkeys(dtypes))

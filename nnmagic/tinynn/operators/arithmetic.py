@@ -124,6 +124,8 @@ def binary(op: AnyOp, sign: str, left: Operand, right: Operand, span: Span) -> V
         return matrix_product(left, right, span)
     if op is BuiltinOp.Div:
         return _true_division(left, right, span)
+    if sign == "**" and right.value == Known(0.5) and is_float(tensor_type(left).dtype):
+        return apply("sqrt", span, left)  # as NumPy's operator, unlike its function `power`
     left, right = _bool_beside_number(left, right, span), _bool_beside_number(right, left, span)
     first, second = same_dtype(left, right, sign)
     _check_numbers(op, left, right, first)

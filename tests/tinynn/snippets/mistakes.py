@@ -45,7 +45,7 @@ CASES: list[Case] = [
     body("an-operator-misspelt", "return «nn.rellu»(x)", "unknown operator `nn.rellu`", "did you mean nn.relu?"),
     body("a-short-name", "return x * «i»", "unknown name `i`", "assign it first, or define it in another cell"),
     # -- functions that mean another thing ------------------------------------------------------------------
-    body("unique", "return «np.unique»(x)", "`np.unique` is not supported in a cell", ELSEWHERE, **NP),
+    body("unwrap", "return «np.unwrap»(x)", "`np.unwrap` is not supported in a cell", ELSEWHERE, **NP),
     body("convolve", "return «np.convolve»(x[0], x[1])", "`np.convolve` is not supported in a cell", "write conv1d(x[None, None], flip(w)[None, None], padding=len(w) - 1)[0, 0]", **NP),
     body("delete", "return «np.delete(x, 1, axis=0)»", "delete: not supported in a cell", "join the parts around it, as in concatenate([x[:i], x[i + 1:]])", **NP),
     body("isin", "return «np.isin»(x, [1, 2])", "`np.isin` is not supported in a cell", "write (x[..., None] == y.ravel()).any(axis=-1)", **NP),

@@ -47,19 +47,20 @@ def check(name: str, types: Sequence[Type], attrs: Attrs) -> None:
         result = operator.result_type(types, attrs)
         operator.check_preconditions(types, attrs)
         tensors = list(leaves(result))
-        _check_sizes(name, tensors)
+        _check_sizes(name, "an operand", [leaf for type_ in types for leaf in leaves(type_)])
+        _check_sizes(name, "the result", tensors)
         nonempty = not all(is_empty(tensor.shape) for tensor in tensors)
         operator.check_shapes(types, attrs, nonempty=nonempty)
     except RelationError as error:
         raise ValueError(error.message) from None
 
 
-def _check_sizes(name: str, results: Sequence[TensorType]) -> None:
-    for tensor in results:
+def _check_sizes(name: str, what: str, tensors: Sequence[TensorType]) -> None:
+    for tensor in tensors:
         if any(isinstance(dim, int) and dim < 0 for dim in tensor.shape):
-            raise ValueError(f"{name}: the result would have a negative dimension, {tensor}")
+            raise ValueError(f"{name}: {what} would have a negative dimension, {tensor}")
         if _bytes(tensor) > MAX_BYTES:
-            raise ValueError(f"{name}: the result, {tensor}, is larger than any memory")
+            raise ValueError(f"{name}: {what}, {tensor}, is larger than any memory")
 
 
 def of_shapes(type_: Type, shapes: Iterator[tuple[int, ...]]) -> Type:

@@ -27,7 +27,8 @@ from nnmagic.engine.relax.codegen.aot.program import AotProgram, KernelCall
 from nnmagic.engine.relax.codegen.object_code import ObjectCode, compile_parts, write_module
 from nnmagic.engine.relax.deferred_interrupts import run_interruptible
 from nnmagic.engine.relax.runtime.aot_executable import ENTRY
-from nnmagic.engine.relax.tir.strict_float import keep_float_subtraction
+from nnmagic.engine.relax.tir.loop_extents import split_longest_loops
+from nnmagic.engine.relax.tir.strict_float import keep_float_arithmetic
 
 #: The texts that can be shown, in the order in which they are made.
 STAGES = ("relax", "tir", "llvm", "asm")
@@ -158,11 +159,14 @@ def build_vm(
         kernel_preparation.prepare_module(grouped, target, opt_level), target
     )
     functions = {
-        var: keep_float_subtraction(function) if isinstance(function, tirx.PrimFunc) else function
+        var: split_longest_loops(keep_float_arithmetic(function))
+        if isinstance(function, tirx.PrimFunc)
+        else function
         for var, function in module.functions_items()
     }
     whole = tvm.IRModule(functions, attrs=module.attrs)
-    with tvm.transform.PassContext(config=relax_pipeline.NO_SHARED_STORAGE):
+    config = {**relax_pipeline.NO_SHARED_STORAGE, **relax_pipeline.NO_CHOSEN_UNROLLING}
+    with tvm.transform.PassContext(config=config):
         built = relax.build(whole, target=target, relax_pipeline=None).mod
     modules = [each for each in built.imports if each.kind == "llvm"]
     code = [write_module(each, "o") for each in modules]

@@ -14,11 +14,13 @@ from typing import Any
 import tvm
 from tvm import s_tir, tirx
 
+from nnmagic.engine.relax.codegen.relax_pipeline import NO_CHOSEN_UNROLLING
 from nnmagic.engine.relax.deferred_interrupts import interrupt_safepoint
 from nnmagic.engine.relax.schedules.registry import collect_blocks
 from nnmagic.engine.relax.tir.flatten_buffers import flatten_buffers
 from nnmagic.engine.relax.tir.let_to_buffer import let_to_buffers
-from nnmagic.engine.relax.tir.strict_float import keep_float_subtraction
+from nnmagic.engine.relax.tir.loop_extents import split_longest_loops
+from nnmagic.engine.relax.tir.strict_float import keep_float_arithmetic
 from nnmagic.engine.relax.tir.visitors import rewrite, visit
 from nnmagic.engine.threads import cores
 
@@ -246,13 +248,13 @@ def _lower(functions: dict[Any, Any], target: tvm.target.Target) -> tvm.IRModule
     """Lower the functions to the form that LLVM takes; private ones can be called from other parts."""
     of_blocks, of_tiles = {}, {}
     for var, kernel in functions.items():
-        function = keep_float_subtraction(kernel)
+        function = split_longest_loops(keep_float_arithmetic(kernel))
         tiles = None if collect_blocks(function) else flatten_buffers(let_to_buffers(function))
         if tiles is None:
             of_blocks[var] = function
         else:
             of_tiles[var] = tiles
-    with target:
+    with target, tvm.transform.PassContext(config=NO_CHOSEN_UNROLLING):
         bind = tirx.transform.BindTarget(target.with_host(target))
         lowered = [
             tvm.transform.Sequential([bind, *(make() for make in passes)])(tvm.IRModule(functions)).functions

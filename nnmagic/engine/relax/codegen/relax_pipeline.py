@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import tvm
-from tvm import relax
+from tvm import relax, tirx
 
-from nnmagic.engine.relax.legalize.kernel_cache import legalize_relax_ops
+from nnmagic.engine.relax.legalize.kernel_cache import is_huge, legalize_relax_ops
 from nnmagic.fork_safety import Lock
 
 #: TVM's builders keep process-wide state, so one compilation runs at a time.
@@ -16,6 +16,9 @@ COMPILING = Lock()
 #: What fills no vector is computed by one that overlaps with another: some elements twice. TVM would let a
 #: kernel's arrays share memory by their elements, and the second time find what was read overwritten.
 NO_SHARED_STORAGE = {"tirx.disable_storage_rewrite": True}
+
+#: TVM would unroll a loop of so many rounds that their number, times the steps of each, wraps in 32 bits.
+NO_CHOSEN_UNROLLING = {"tirx.UnrollLoop": {"auto_max_depth": -1}}
 
 #: The longest chain that is fused into one kernel: TVM's fusion is super-linear in it.
 MAX_FUSED = 32
@@ -31,12 +34,13 @@ def fuse_kernels(module: tvm.IRModule, target: tvm.target.Target, opt_level: int
         transform.DeadCodeElimination(),  # fusion fails on what nobody uses inside of a branch
         *fusion,
         transform.DeadCodeElimination(),
-        transform.RewriteDataflowReshape(),
-        transform.ToNonDataflow(),
-        transform.RemovePurityChecking(),
     ]
+    last = [transform.ToNonDataflow(), transform.RemovePurityChecking()]
     with target, tvm.transform.PassContext(config={"relax.FuseOps.max_depth": MAX_FUSED}):
-        return tvm.transform.Sequential(passes)(module)
+        fused = tvm.transform.Sequential(passes)(module)
+        if not any(isinstance(each, tirx.PrimFunc) and is_huge(each) for each in fused.functions.values()):
+            last.insert(0, transform.RewriteDataflowReshape())
+        return tvm.transform.Sequential(last)(fused)
 
 
 def for_virtual_machine(module: tvm.IRModule, target: tvm.target.Target) -> tvm.IRModule:

@@ -19,7 +19,7 @@ from nnmagic.relay.expr import Attrs
 
 
 def _leaky_relu(attrs: Attrs, data: Tensor) -> Tensor:
-    slope = tirx.const(number(attrs["alpha"]), data.dtype)
+    slope = scalar_functions.constant(number(attrs["alpha"]), data)
     zero = tirx.const(0, data.dtype)
     return te.compute(
         data.shape, lambda *index: tirx.Select(data(*index) > zero, data(*index), data(*index) * slope)

@@ -15,7 +15,14 @@ from nnmagic.engine.relax.legalize.creation import arange
 from nnmagic.engine.relax.legalize.manipulation import broadcast_to
 from nnmagic.engine.relax.legalize.padding import PAD_MODES, border_index
 from nnmagic.engine.relax.legalize.reduction import scan
-from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Value, shape_of, tensor_dtype
+from nnmagic.engine.relax.legalize.registry import (
+    RULES,
+    OpCall,
+    Value,
+    narrow_indices,
+    shape_of,
+    tensor_dtype,
+)
 from nnmagic.engine.relax.legalize.reshaping import (
     element_count,
     reshape_by_codes,
@@ -375,7 +382,10 @@ def _argwhere(call: OpCall) -> Value:
     (condition,) = call.args
     own = shape_of(condition)
     total = element_count(own)
-    flat = call.emit(call.te(lambda x: topi.reshape(x, [total]), condition))
+    if isinstance(total, int):
+        flat = call.emit(reshape_to(condition, [total]))
+    else:  # a kernel of its own: fused into the one below, TVM would lose its dynamic size
+        flat = call.emit(call.te(lambda x: topi.reshape(x, [total]), condition))
     counts = call.emit(call.te(_count_nonzero, flat))
 
     def length(x: Tensor) -> list[Extent]:
@@ -395,11 +405,11 @@ def _argwhere(call: OpCall) -> Value:
                 length = tirx.max(dims[i], tirx.const(1, "int64"))
                 index = tirx.Select(axis == i, tirx.floormod(flat_index, length), index)
                 flat_index = tirx.floordiv(flat_index, length)
-            return index.astype("int32")
+            return index
 
         return te.compute((*rows, len(own)), element)
 
-    return call.te(compute, counts, relax.ShapeExpr(own), relax.ShapeExpr([size]))
+    return narrow_indices(call, call.te(compute, counts, relax.ShapeExpr(own), relax.ShapeExpr([size])))
 
 
 def _ranks(x: Tensor, positions: Tensor) -> Tensor:
@@ -420,6 +430,7 @@ def _unique(call: OpCall) -> Value:
     behind the unique elements they are 0.
     """
     (data,) = call.args
+    call.require(shape_of(data)[0] <= 2**31 - 1, "there are more elements than an int32 can count")
     with_counts, is_sorted = bool(call.attrs["return_counts"]), bool(call.attrs["sorted"])
     order = call.emit(call.te(lambda x: sort_order(x, 0, ascending=True), data))
     rank = call.emit(call.te(_ranks, data, order))

@@ -5,12 +5,13 @@ Creating the function of a kernel costs TVM half a millisecond, and only then wo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cache
 from typing import TypeAlias
 
 import tvm
-from tvm import relax
+from tvm import relax, tirx
 
 from nnmagic.engine.relax.legalize.registry import Value
 from nnmagic.engine.relax.tir.types import PrimExpr, RelaxExpr
@@ -90,7 +91,7 @@ def _type_key(arg: Value) -> Hashable | None:
 
 
 def _static_dims(dims: Sequence[PrimExpr]) -> tuple[int, ...] | None:
-    static = tuple(dim.value for dim in dims if isinstance(dim, tvm.tirx.IntImm))
+    static = tuple(dim.value for dim in dims if isinstance(dim, tirx.IntImm))
     return static if len(static) == len(dims) else None
 
 
@@ -120,9 +121,23 @@ def _keep_reshape_apart(builder: relax.BlockBuilder, call: RelaxExpr) -> None:
     if call.op != _CALL:
         return
     kernel = builder.get()[call.args[0]]
-    if not relax.analysis.has_reshape_pattern(kernel):
+    if not has_reshape_order(kernel):
         marked = kernel.with_attr({IS_RESHAPE: True, "op_pattern": _OPAQUE})
         builder.update_func(call.args[0], marked)
+
+
+def has_reshape_order(kernel: tirx.PrimFunc) -> bool:
+    """Return whether TVM sees that a kernel copies elements in order, which it counts in 32 bits."""
+    return not is_huge(kernel) and relax.analysis.has_reshape_pattern(kernel)
+
+
+def is_huge(kernel: tirx.PrimFunc) -> bool:
+    """Return whether the known dimensions of an argument of a kernel have a product of 2**31 or more."""
+    shapes = [param.ty.shape for param in kernel.params if isinstance(param.ty, tirx.BufferType)]
+    return any(
+        math.prod(int(dim.value) for dim in shape if isinstance(dim, tirx.IntImm)) >= 2**31
+        for shape in shapes
+    )
 
 
 @cache

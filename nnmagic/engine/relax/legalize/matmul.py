@@ -141,8 +141,14 @@ def _bias_add(call: OpCall) -> Value:
 
 
 def _einsum(call: OpCall) -> Value:
+    """Lower to a sum of products; of bools, to whether any product is true."""
     (operands,) = call.args
-    return call.te(lambda *tensors: topi.einsum(call.attrs["equation"], *tensors), *operands)
+    equation = call.attrs["equation"]
+    if tensor_dtype(operands[0]) != "bool":
+        return call.te(lambda *tensors: topi.einsum(equation, *tensors), *operands)
+    counts = [call.emit(relax.op.astype(operand, "int64")) for operand in operands]
+    total = call.emit(call.te(lambda *tensors: topi.einsum(equation, *tensors), *counts))
+    return relax.op.astype(total, "bool")
 
 
 RULES.update(

@@ -25,6 +25,8 @@ from nnmagic.engine.relax.legalize.registry import (
     OpCall,
     Rule,
     Value,
+    narrow_indices,
+    shape_of,
     te_of,
     tensor_dtype,
 )
@@ -136,7 +138,11 @@ def count_reduced(data: Tensor, axes: Sequence[int]) -> Extent:
 
 def mean(data: Tensor, axes: Sequence[int], *, keepdims: bool = False) -> Tensor:
     """Return the mean along axes in the data's dtype; of integers it is truncated, as in Relay."""
-    return _divide_by_count(accumulate(data, axes, keepdims=keepdims), count_reduced(data, axes))
+    dtype = data.dtype
+    if dtype in scalar_functions.NARROW_FLOATS:  # the sum may exceed what they hold
+        data = topi.cast(data, "float32")
+    result = _divide_by_count(accumulate(data, axes, keepdims=keepdims), count_reduced(data, axes))
+    return result if data.dtype == dtype else topi.cast(result, dtype)
 
 
 def _divide_by_count(sums: Tensor, number: Extent) -> Tensor:
@@ -207,8 +213,7 @@ def _argreducer(tie_rule: str) -> Reducer:
 
 
 def _argreduce_rule(name: str) -> Rule:
-    def compute(attrs: Attrs, data: Tensor) -> Tensor:
-        axes = _axes(attrs, data)
+    def compute(attrs: Attrs, data: Tensor, axes: Sequence[int], dtype: str) -> Tensor:
         tie_rule = f"{name}_{'last' if attrs['select_last_index'] else 'first'}"
         reducer = _argreducer(tie_rule)
         if data.dtype in scalar_functions.NARROW_FLOATS:
@@ -218,13 +223,22 @@ def _argreduce_rule(name: str) -> Rule:
             flat: PrimExpr = tirx.const(0, "int64")
             for axis, k in zip(axes, reduce_axes, strict=True):
                 flat = flat * data.shape[axis] + k.var
-            return reducer((flat.astype("int32"), data(*where)), axis=list(reduce_axes))
+            return reducer((flat.astype(dtype), data(*where)), axis=list(reduce_axes))
 
         if not axes:
-            return topi.full(data.shape, "int32", 0)
+            return topi.full(data.shape, dtype, 0)
         return reduce(element, data, axes, keepdims=bool(attrs["keepdims"]), attrs={TIE_RULE: tie_rule})[0]
 
-    return te_of(compute)
+    def rule(call: OpCall) -> Value:
+        (data,) = call.args
+        axes = axes_of(call.attrs["axis"], len(shape_of(data)), exclude=bool(call.attrs["exclude"]))
+        count = element_count([shape_of(data)[axis] for axis in axes])
+        narrow = isinstance(count, int) and count <= 2**31
+        dtype = "int32" if narrow else "int64"
+        found = call.te(lambda x: compute(call.attrs, x, axes, dtype), data)
+        return found if narrow else narrow_indices(call, found)
+
+    return rule
 
 
 def _scan_rule(combine: ElementFunction, start: int) -> Rule:

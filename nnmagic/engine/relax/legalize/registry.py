@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, TypeAlias
 
+import tvm
 import tvm_ffi
 from tvm import relax, tirx, topi
 from tvm import te as te_language
@@ -197,6 +198,29 @@ def is_normal(value: Value) -> bool:
         isinstance(normal, int) or dim is normal or tvm_ffi.structural_equal(dim, normal)
         for dim, normal in zip(dims, shape_of(value), strict=True)
     )
+
+
+def narrow_indices(call: OpCall, indices: Value) -> Value:
+    """Return int64 indices as the int32 of Relay's type; `wide_indices` finds the int64 again."""
+    return relax.op.astype(call.emit(indices), "int32")
+
+
+def wide_indices(call: OpCall) -> Value | None:
+    """Return the int64 indices that a cast of int32 ones came from, or None if they were always int32."""
+    (indices, *_) = call.args
+    source = call.node.args[0]
+    if not isinstance(source, Call) or getattr(source.op, "name", "") not in _INDEX_OPERATORS:
+        return None
+    bound = call.builder.lookup_binding(indices) if isinstance(indices, relax.Var) else None
+    if not isinstance(bound, relax.Call) or bound.op != _ASTYPE:
+        return None
+    return bound.args[0]
+
+
+#: Operators whose results Relay types as int32, also where an index may be larger.
+_INDEX_OPERATORS = frozenset({"argmax", "argmin", "argwhere"})
+
+_ASTYPE = tvm.ir.Op.get("relax.astype")
 
 
 def tensor_dtype(value: Value) -> str:

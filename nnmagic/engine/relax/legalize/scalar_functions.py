@@ -26,8 +26,12 @@ def dtype_of(value: PrimExpr | Tensor) -> str:
 
 
 def constant(value: float, like: PrimExpr) -> PrimExpr:
-    """Return a constant of the dtype of ``like``."""
-    return tirx.const(value, dtype_of(like))
+    """Return a constant of the dtype of ``like``; a number beyond what a float holds becomes infinite."""
+    dtype = dtype_of(like)
+    if dtype in ("float16", "float32"):  # TVM refuses such a number
+        with np.errstate(over="ignore"):
+            value = float(np.array(value, dtype))
+    return tirx.const(value, dtype)
 
 
 def is_nan(value: PrimExpr) -> PrimExpr:
@@ -252,16 +256,16 @@ def round_half_away(value: PrimExpr) -> PrimExpr:
 
 
 def sign(value: PrimExpr) -> PrimExpr:
-    """Return -1, 0 or 1; NaN stays NaN."""
+    """Return -1, 0 or 1; of both zeros 0, NaN stays NaN."""
     zero = constant(0, value)
-    below = (
-        value if dtype_of(value).startswith("uint") else tirx.Select(value < zero, constant(-1, value), value)
-    )
-    return tirx.Select(value > zero, constant(1, value), below)
+    rest = tirx.Select(is_nan(value), value, zero) if is_float(dtype_of(value)) else zero
+    if not dtype_of(value).startswith("uint"):
+        rest = tirx.Select(value < zero, constant(-1, value), rest)
+    return tirx.Select(value > zero, constant(1, value), rest)
 
 
 def clip(value: PrimExpr, low: float, high: float) -> PrimExpr:
-    """Limit to a range; NaN stays NaN, an empty range gives ``low``, as in Relay.
+    """Limit to a range; NaN and a zero that is in the range stay, an empty range gives ``low``, as in Relay.
 
     For integers the limits are first brought into the dtype's range.
     """
@@ -269,7 +273,9 @@ def clip(value: PrimExpr, low: float, high: float) -> PrimExpr:
     if is_integer(dtype):
         info = tirx.min_value(dtype).value, tirx.max_value(dtype).value
         low, high = (int(min(max(limit, info[0]), info[1])) for limit in (low, high))
-    return maximum(minimum(value, constant(high, value)), constant(low, value))
+    least, most = constant(low, value), constant(high, value)
+    below = tirx.Select(value > most, most, value)
+    return tirx.Select(below < least, least, below)
 
 
 def atanh(value: PrimExpr) -> PrimExpr:

@@ -50,8 +50,11 @@ def _strided_slice(call: OpCall) -> Value:
     return call.te(compute, data, relax.ShapeExpr(starts), relax.ShapeExpr(lengths))
 
 
-#: No dimension is this long; Relay writes the largest int32 for an open end.
-_LONGEST = 2**31 - 1
+#: Relay writes the bounds of int32 for an open end.
+_OPEN_ENDS = (2**31 - 1, 1 - 2**31, -(2**31))
+
+#: No dimension is this long.
+_BEYOND = 2**62
 
 
 def resolve_slice(dim: Extent, begin: int, end: int | None, step: int) -> tuple[Index, Extent]:
@@ -64,24 +67,25 @@ def resolve_slice(dim: Extent, begin: int, end: int | None, step: int) -> tuple[
         # An end before the start of a reversed slice means "including the first", as INT_MIN does in Relay.
         span = range(*slice(begin, stop if not (step < 0 and stop < -dim) else None, step).indices(dim))
         return (span.start if span else 0), len(span)
+    if end in _OPEN_ENDS:
+        end = None
     if step > 0:
-        start = _locate(begin, dim, dim)
+        start = _locate(begin, dim)
         start = maximum(start, 0) if begin < 0 else start
-        stop = dim if end is None else minimum(_locate(end, dim, dim), dim)
+        stop = dim if end is None else minimum(_locate(end, dim), dim)
         distance = maximum(as_expr(stop) - start, 0)
     else:
-        start = minimum(_locate(begin, dim, dim - 1), dim - 1)
-        stop = -1 if end is None else maximum(_locate(end, dim, dim - 1), -1)
+        start = minimum(_locate(begin, dim), dim - 1)
+        stop = -1 if end is None else maximum(_locate(end, dim), -1)
         distance = maximum(as_expr(start) - stop, 0)
     if static_int(distance) == 0:
         return 0, 0
     return start, simplify(tirx.floordiv(as_expr(distance) + (abs(step) - 1), as_expr(abs(step))))
 
 
-def _locate(bound: int, dim: Extent, last: Index) -> Index:
-    """Return the index of a bound, which may be out of range, or ``last`` for one that is beyond any end."""
-    if abs(bound) >= _LONGEST:
-        return last if bound > 0 else -1
+def _locate(bound: int, dim: Extent) -> Index:
+    """Return the index of a bound, which may be out of range."""
+    bound = max(-_BEYOND, min(bound, _BEYOND))
     return simplify(dim + bound) if bound < 0 else bound
 
 

@@ -14,6 +14,7 @@ from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Value, shape_o
 from nnmagic.engine.relax.legalize.types import Tensor
 from nnmagic.engine.relax.tir.types import Index, PrimExpr
 from nnmagic.relay.expr import Attrs
+from nnmagic.relay.types import is_float
 
 #: dtype -> the dtype of its keys.
 _KEYS = {"float64": "int64", "uint32": "int64", "int64": "int64", "uint64": "int64"}
@@ -57,10 +58,19 @@ def sort_order(data: Tensor, axis: int, *, ascending: bool, dtype: str = "int32"
 
 
 def _sort(attrs: Attrs, data: Tensor) -> Tensor:
+    if is_float(scalar_functions.dtype_of(data)):
+        return _sort_floats(attrs, data)
     ordered = topi.sort(_keys(data), axis=integer(attrs["axis"]), is_ascend=bool(attrs["is_ascend"]))
     return te.compute(
         data.shape, lambda *index: from_sort_key(ordered(*index), scalar_functions.dtype_of(data))
     )
+
+
+def _sort_floats(attrs: Attrs, data: Tensor) -> Tensor:
+    """Take the elements in order, since the keys have lost the signs of zeros."""
+    axis = integer(attrs["axis"]) % len(data.shape)
+    order = sort_order(data, axis, ascending=bool(attrs["is_ascend"]), dtype="int64")
+    return te.compute(data.shape, lambda *at: data(*at[:axis], order(*at), *at[axis + 1 :]))
 
 
 def _argsort(attrs: Attrs, data: Tensor) -> Tensor:
@@ -95,6 +105,8 @@ def _topk(call: OpCall) -> Value:
 
 
 def _searchsorted(attrs: Attrs, sequence: Tensor, values: Tensor) -> Tensor:
+    if scalar_functions.dtype_of(sequence) == "bool":  # TVM cannot compare bools
+        sequence, values = topi.cast(sequence, "int8"), topi.cast(values, "int8")
     return topi.searchsorted(sequence, values, bool(attrs["right"]), str(attrs["dtype"]))
 
 

@@ -8,7 +8,15 @@ from tvm import relax, te, tirx, topi
 
 from nnmagic.engine.relax.analysis.attribute_values import integer, number
 from nnmagic.engine.relax.legalize import scalar_functions
-from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Rule, Value, te_of, tensor_dtype
+from nnmagic.engine.relax.legalize.registry import (
+    RULES,
+    OpCall,
+    Rule,
+    Value,
+    te_of,
+    tensor_dtype,
+    wide_indices,
+)
 from nnmagic.engine.relax.legalize.registry import te as te_rule
 from nnmagic.engine.relax.legalize.types import ElementFunction, Tensor
 from nnmagic.engine.relax.tir import vector_math
@@ -72,6 +80,9 @@ def _widen_bfloat16(value: PrimExpr) -> PrimExpr:
 
 def _cast(call: OpCall, dtype: str) -> Value:
     (data, *_) = call.args
+    wide = wide_indices(call)
+    if wide is not None and dtype == "int64":
+        return relax.op.astype(wide, dtype)
     return data if tensor_dtype(data) == dtype else relax.op.astype(data, dtype)
 
 

@@ -13,7 +13,7 @@ from typing import TypeAlias
 import tvm
 from tvm import relax, tirx, topi
 
-from nnmagic.diagnostics import Diagnostics, last_line
+from nnmagic.diagnostics import Diagnostics
 from nnmagic.engine import EngineError, engine_error
 from nnmagic.engine.relax.analysis.assertions import FAIL
 from nnmagic.engine.relax.analysis.dim_labels import label_of
@@ -252,8 +252,7 @@ class _Lowering:
         except EngineError:
             raise
         except Exception as error:  # TVM raises nearly every kind; report it as an error of this call
-            reason = last_line(error)
-            raise engine_error(f"{name}: TVM cannot build this call: {reason}", node.span) from error
+            raise engine_error(f"{name}: TVM cannot build this call", node.span) from error
         return self._cast(lowered, node, frame.labels)
 
     def _apply_rule(self, call: OpCall) -> Value:

@@ -1,7 +1,7 @@
-"""Protect floating-point subtraction from TVM's simplifier.
+"""Protect floating-point sums and differences from TVM's simplifier.
 
-TVM's passes simplify differences as if numbers were real: ``(x + y) - y`` becomes x, and ``x - x`` becomes 0.
-Neither holds for floats: sums are rounded, and there are infinities and NaN.
+TVM's passes simplify them as if numbers were real: ``(x + y) - y`` becomes x, ``x - x`` becomes 0, and
+``0 + x`` becomes x. None holds for floats: sums are rounded, there are infinities and NaN, and 0 + -0 is 0.
 """
 
 from __future__ import annotations
@@ -14,9 +14,23 @@ from nnmagic.engine.relax.tir.types import PrimExpr
 from nnmagic.engine.relax.tir.visitors import rewrite
 
 
-def keep_float_subtraction(function: tirx.PrimFunc) -> tirx.PrimFunc:
-    """Replace differences by sums, which LLVM turns back into differences."""
-    return function.with_body(rewrite(function.body, [(tirx.Sub, _subtraction_as_sum)]))
+def keep_float_arithmetic(function: tirx.PrimFunc) -> tirx.PrimFunc:
+    """Replace differences by sums, which LLVM turns back into differences, and hide zeros that are added."""
+    callbacks = [(tirx.Sub, _subtraction_as_sum), (tirx.Add, _hide_zero)]
+    return function.with_body(rewrite(function.body, callbacks))
+
+
+#: The integer dtypes of the bits of floats.
+_BITS = {"float16": "int16", "bfloat16": "int16", "float32": "int32", "float64": "int64"}
+
+
+def _hide_zero(node: tirx.Add) -> PrimExpr:
+    """Write ``0 + x`` as ``x - -0``, with -0 as its bits, which TVM does not look into."""
+    zero, other = (node.a, node.b) if isinstance(node.a, tirx.FloatImm) else (node.b, node.a)
+    if not isinstance(zero, tirx.FloatImm) or zero.value != 0 or isinstance(other, tirx.FloatImm):
+        return node
+    dtype = dtype_of(zero)
+    return tirx.Sub(other, tirx.reinterpret(dtype, tirx.min_value(_BITS[dtype])))
 
 
 def _subtraction_as_sum(node: tirx.Sub) -> PrimExpr:

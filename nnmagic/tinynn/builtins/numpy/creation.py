@@ -285,6 +285,7 @@ def _tri(call: Arguments) -> Value:
 
 
 def _vander(call: Arguments) -> Value:
+    """Return powers as columns, in int64 or float64: in the dtype that NumPy gives the numbers and int64."""
     data = formula(call, "x")
     if data.rank != 1:
         raise RefusalError("vander takes a tensor of rank 1", call.given["x"].span)
@@ -292,8 +293,7 @@ def _vander(call: Arguments) -> Value:
     if not 1 <= count <= MAX_ITEMS:
         span = call.given.get("N", call.given["x"]).span
         raise RefusalError(f"vander: {count} columns (1 to {MAX_ITEMS})", span)
-    if not data.is_float:
-        data = data.cast("int64")
+    data = data.cast("float64" if data.is_float or data.dtype == "uint64" else "int64")
     powers = [data.op("ones_like")]
     for _ in range(count - 1):
         powers.append(powers[-1] * data)

@@ -98,23 +98,24 @@ def _interp(call: Arguments) -> Value:
     count = static_size(call, points.shape[0], call.given["xp"].span)
     if count == 0:
         raise RefusalError("interp: there are no points", call.given["xp"].span)
-    flat = queries.flat() if queries.rank else queries.reshape((1,))
+    wanted = queries if queries.rank else queries.reshape((1,))
 
     def of(data: Formula, indices: Formula) -> Formula:
         return data.op("take", indices, axis=0, mode="clip")
 
-    right = points.op("searchsorted", flat, right=True, dtype="int64")
+    right = points.op("searchsorted", wanted, right=True, dtype="int64")
     x0, y0, x1, y1 = (of(data, indices) for indices in (right - 1, right) for data in (points, values))
     slope = x1.equal(x0).choose(0, (y1 - y0) / x1.equal(x0).choose(1, x1 - x0))
-    inner = slope * (flat - x0) + y0
-    first, last = (of(values, flat.cast("int64") * 0 + index) for index in (0, count - 1))
-    low, high = (of(points, flat.cast("int64") * 0 + index) for index in (0, count - 1))
+    inner = slope * (wanted - x0) + y0
+    first, last = (of(values, wanted.cast("int64") * 0 + index) for index in (0, count - 1))
+    low, high = (of(points, wanted.cast("int64") * 0 + index) for index in (0, count - 1))
     if "left" in call:
         first = first.like(static_number(call, "left", 0.0))
     if "right" in call:
         last = last.like(static_number(call, "right", 0.0))
-    result = (flat < low).choose(first, (flat > high).choose(last, inner))
-    return flat.op("isnan").choose(flat, result).reshape(queries.shape, queries).value
+    result = (wanted < low).choose(first, (wanted > high).choose(last, inner))
+    result = wanted.op("isnan").choose(wanted, result)
+    return (result if queries.rank else result.reshape(())).value
 
 
 DIFFERENCES = (

@@ -13,10 +13,12 @@ from nnmagic.tinynn.builtins.argument_checks import (
     pair,
     static_number,
     static_value_or_none,
+    tensors_or_numbers,
 )
 from nnmagic.tinynn.builtins.numpy.indexing import nonzero
 from nnmagic.tinynn.builtins.numpy.mathematics import copy_sign, fold_numbers, log1p, signbit
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
+from nnmagic.tinynn.builtins.tensor_helpers import common_shape
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.operators.arithmetic import NAMED, binary
 from nnmagic.tinynn.values.descriptions import describe
@@ -42,9 +44,10 @@ def _clip(call: Arguments) -> Value:
         if isinstance(known, bool | int | float):
             numbers[name] = known
             bounds[name] = Formula(number_constant(known, data.dtype, operand.span), call.span)
-        elif is_tensor(operand.value):
+        elif is_tensor(operand.value) or isinstance(known, tuple):
             inner = Arguments(call.name, {"a": call.given["a"], name: operand}, call.span)
             data, bounds[name] = pair(inner, "a", name)
+            common_shape(call, [data.shape, bounds[name].shape])
         else:
             message = f"clip: `{name}` must be a number or a tensor, not {describe(operand.value)}"
             raise RefusalError(message, operand.span)
@@ -52,7 +55,8 @@ def _clip(call: Arguments) -> Value:
         raise RefusalError(
             "clip needs a bound", call.span, hint="write clip(x, a_min, a_max); one may be None"
         )
-    if len(numbers) == 2 and all(abs(number) <= _EXACT for number in numbers.values()):
+    exact = len(numbers) == 2 and all(abs(number) <= _EXACT for number in numbers.values())
+    if exact and numbers["a_min"] <= numbers["a_max"]:  # of an empty range NumPy gives the upper bound
         return data.op("clip", **numbers).value
     for name, operator in (("a_min", "maximum"), ("a_max", "minimum")):
         if name in bounds:
@@ -64,18 +68,10 @@ def _operation(name: str, summary: str, operation: str) -> Builtin:
     """Declare a Python operator under NumPy's name."""
 
     def apply_to(call: Arguments) -> Value:
-        left, right = (_constant_list(call, name) for name in ("x1", "x2"))
+        left, right = tensors_or_numbers(call, [call.given["x1"], call.given["x2"]])
         return binary(NAMED[operation], call.name, left, right, call.span)
 
     return Builtin(name, "x1 x2", apply_to, summary, name, "lhs=x1 rhs=x2 input=x1 other=x2")
-
-
-def _constant_list(call: Arguments, name: str) -> Operand:
-    """Return an operand of arithmetic; a list of numbers becomes a tensor."""
-    operand = call.given[name]
-    if isinstance(operand.value, TupleOf) and isinstance(static_value_or_none(operand.value), tuple):
-        return Operand(formula(call, name).value, operand.span)
-    return operand
 
 
 _OPERATIONS = (
@@ -241,7 +237,7 @@ def _where(call: Arguments) -> Value:
 
 
 def _divmod(call: Arguments) -> Value:
-    left, right = (_constant_list(call, name) for name in ("x1", "x2"))
+    left, right = tensors_or_numbers(call, [call.given["x1"], call.given["x2"]])
     return TupleOf(
         tuple(binary(NAMED[name], call.name, left, right, call.span) for name in ("floor_divide", "mod"))
     )

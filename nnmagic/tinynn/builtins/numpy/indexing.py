@@ -22,8 +22,10 @@ from nnmagic.tinynn.builtins.tensor_helpers import (
     arange,
     broadcast,
     common_shape,
+    concatenate,
     constant_of,
     size_along,
+    slice_axis,
     static_slice,
 )
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
@@ -51,8 +53,9 @@ def wrap_indices(indices: Formula, data: Formula, axis: int) -> Formula:
     """Let negative indices count from the end."""
     if indices.dtype.startswith("uint"):
         return indices
-    if indices.dtype in ("int8", "int16"):
-        indices = indices.cast("int32")
+    size = data.shape[axis]
+    if indices.dtype != "int64":
+        indices = indices.cast("int32" if isinstance(size, int) and size < 2**31 else "int64")
     return (indices < 0).choose(indices + size_along(data, axis, indices), indices)
 
 
@@ -192,13 +195,13 @@ def _searchsorted(call: Arguments) -> Value:
         choice_argument(call, "side", ("left", "right"), "right" if flag(call, "right") else "left")
         == "right"
     )
-    flat = values.flat() if values.rank else values.reshape((1,))
+    wanted = values if values.rank else values.reshape((1,))
     dtype = dtype_argument(call) or "int64"
-    result = ordered.op("searchsorted", flat, right=right, dtype=dtype)
+    result = ordered.op("searchsorted", wanted, right=right, dtype=dtype)
     if ordered.is_float:  # NaN sorts last: after all numbers, or after other NaN
         before = ordered.equal(ordered) | ordered.op("isnan") if right else ordered.equal(ordered)
-        result = flat.op("isnan").choose(before.cast(dtype).reduce("sum"), result)
-    return (result if values.rank == 1 else result.reshape(values.shape, values)).value
+        result = wanted.op("isnan").choose(before.cast(dtype).reduce("sum"), result)
+    return (result if values.rank else result.reshape(())).value
 
 
 def _digitize(call: Arguments) -> Value:
@@ -252,6 +255,21 @@ def _argsort(call: Arguments) -> Value:
 
     dtype = dtype_argument(call) or "int64"
     return data.op("argsort", axis=axis, is_ascend=flag(call, "is_ascend", default=True), dtype=dtype).value
+
+
+def _unique(call: Arguments) -> Value:
+    """Return the distinct elements in order, with one NaN for all."""
+    data = formula(call, "ar")
+    flat = data.cast("int8") if data.dtype == "bool" else data
+    ordered = flat.flat().op("sort", axis=0)
+    first = slice_axis(ordered, 0, 0, 1)
+    later, earlier = slice_axis(ordered, 0, 1, None), slice_axis(ordered, 0, 0, -1)
+    differs = later.differs(earlier)
+    if data.is_float:
+        differs = differs & ~(later.op("isnan") & earlier.op("isnan"))
+    is_new = concatenate(call, [first.op("ones_like").cast("bool"), differs], 0)
+    indices = _argwhere_of(is_new).op("squeeze", axis=[1])
+    return ordered.op("take", indices, axis=0, mode="fast").cast(data.dtype).value
 
 
 def _declare_unsupported(name: str, reason: str, hint: str) -> Builtin:
@@ -350,6 +368,14 @@ INDEXING = (
         "Return the indices that sort the tensor, i64; stable.",
         "argsort",
         _NAMES,
+    ),
+    Builtin(
+        "unique",
+        "ar",
+        _unique,
+        "Return the distinct elements in ascending order, `?` of them.",
+        "unique",
+        "x=ar input=ar",
     ),
     _declare_unsupported(
         "delete",

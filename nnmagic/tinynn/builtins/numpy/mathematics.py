@@ -89,11 +89,13 @@ def _same(x: Formula) -> Formula:
 
 def _cbrt(x: Formula) -> Formula:
     """Compute the cube root by a power and one step of Newton's method."""
+    if x.dtype in ("float16", "bfloat16"):
+        return _cbrt(x.cast("float32")).cast(x.dtype)
     size = x.abs()
     near = size ** (1 / 3)
-    better = near - (near * near * near - size) / (3 * near * near)
+    better = near - (near - size / (near * near)) * (1 / 3)
     root = (size.equal(0) | ~near.op("isfinite")).choose(near, better)
-    return (x < 0).choose(-root, root)
+    return copy_sign(root, x)
 
 
 def expm1(x: Formula) -> Formula:
@@ -109,17 +111,17 @@ def log1p(x: Formula) -> Formula:
     """Compute log(1 + x), accurate near 0 (W. Kahan): a quotient corrects the rounding error of the sum."""
     more = 1 + x
     plain = more.equal(1) | ~more.op("isfinite")
-    return plain.choose(more.equal(1).choose(x, more.log()), more.log() * x / (more - 1))
+    return plain.choose(more.equal(1).choose(x, more.log()), more.log() * (x / (more - 1)))
 
 
 def rint(x: Formula) -> Formula:
-    """Round to the nearest integer, halves to even."""
+    """Round to the nearest integer, halves to even; the sign stays, also that of 0."""
     below = x.op("floor")
     rest = x - below
     half = 0.5 * below
     even = half.op("floor").equal(half)
     down = (rest < 0.5) | (rest.equal(0.5) & even)
-    return (down | ~x.op("isfinite")).choose(below, below + 1)
+    return copy_sign((down | ~x.op("isfinite")).choose(below, below + 1).abs(), x)
 
 
 _BITS = {"float16": "int16", "bfloat16": "int16", "float32": "int32", "float64": "int64"}
@@ -140,6 +142,10 @@ def copy_sign(size: Formula, sign: Formula) -> Formula:
 def _sinc(x: Formula) -> Formula:
     angle = x.equal(0).choose(1e-20 if x.dtype != "float16" else 1e-7, x) * math.pi
     return angle.op("sin") / angle
+
+
+def _wide_sinc(x: Formula) -> Formula:
+    return _sinc(x.cast("float64"))
 
 
 def _reciprocal(call: Arguments) -> Value:
@@ -211,7 +217,7 @@ _UNARY = (
     _float_function("radians", "Convert degrees to radians.", _scale_by(math.pi / 180)),
     _float_function("rad2deg", "Convert radians to degrees.", _scale_by(180 / math.pi)),
     _float_function("degrees", "Convert radians to degrees.", _scale_by(180 / math.pi)),
-    _float_function("sinc", "Compute sin(pi x) / (pi x).", _sinc),
+    _number_function("sinc", "Compute sin(pi x) / (pi x); f64 for integers.", _sinc, _wide_sinc, _wide_sinc),
     _number_function("absolute", "Compute the absolute value.", _op("abs"), _op("abs"), _same),
     _number_function("abs", "Compute the absolute value.", _op("abs"), _op("abs"), _same),
     _number_function(

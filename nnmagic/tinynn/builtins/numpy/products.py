@@ -17,7 +17,7 @@ from nnmagic.tinynn.builtins.argument_checks import (
     pair,
     static_int,
     static_number,
-    static_value_or_none,
+    tensors_or_numbers,
     unify_dtypes,
 )
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
@@ -41,15 +41,8 @@ def _product(call: Arguments, left: Formula, right: Formula) -> Formula:
 
 
 def _matmul(call: Arguments) -> Value:
-    left, right = (_tensor(call, name) for name in ("a", "b"))
+    left, right = tensors_or_numbers(call, [call.given["a"], call.given["b"]])
     return matrix_product(left, right, call.span, call.name)
-
-
-def _tensor(call: Arguments, name: str) -> Operand:
-    operand = call.given[name]
-    if isinstance(static_value_or_none(operand.value), tuple):
-        return Operand(formula(call, name).value, operand.span)
-    return operand
 
 
 def _dot(call: Arguments) -> Value:
@@ -131,7 +124,7 @@ def _contract(
     rows = rows.reshape((product(tuple(left.shape[axis] for axis in kept)), inner))
     columns = columns.reshape((inner, product(tuple(right.shape[axis] for axis in rest))))
     if left.dtype == "bool":
-        result = rows.cast("int32").op("nn.matmul", columns.cast("int32")).truth()
+        result = rows.cast("int64").op("nn.matmul", columns.cast("int64")).truth()
     else:
         result = rows.op("nn.matmul", columns)
     return result if len(result_shape) == 2 else result.reshape(result_shape, left, right)

@@ -12,6 +12,7 @@ from nnmagic.relay.ops.dims import product
 from nnmagic.relay.signatures import dtype_short_name, format_shape
 from nnmagic.relay.types import is_float
 from nnmagic.tinynn.builtins.argument_checks import (
+    as_formula_beside,
     axes,
     dtype_argument,
     flag,
@@ -21,7 +22,7 @@ from nnmagic.tinynn.builtins.argument_checks import (
 )
 from nnmagic.tinynn.builtins.numpy.reductions import REDUCE, is_empty, reduction_axes, wide_dtype
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
-from nnmagic.tinynn.builtins.tensor_helpers import stack
+from nnmagic.tinynn.builtins.tensor_helpers import stack, static_slice
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.values.values import RefusalError, Value
 
@@ -61,8 +62,6 @@ def _mean(call: Arguments) -> Value:
 def _variance(call: Arguments) -> Formula:
     data = _statistics_data(call)
     along, keepdims = reduction_axes(call, data), flag(call, "keepdims")
-    if along is not None and not along:
-        return data - data
     half = data.dtype in ("float16", "bfloat16")
     wide = data.cast("float32") if half else data
     free = static_number(call, "ddof", static_number(call, "correction", 0))
@@ -70,7 +69,7 @@ def _variance(call: Arguments) -> Formula:
         free = 1
     center = formula(call, "mean") if "mean" in call else wide.reduce("mean", along, keepdims=True)
     attrs = {"axis": along, "keepdims": keepdims}
-    if free in (0, 1):
+    if free in (0, 1) and along != ():
         result = wide.op("variance", center, unbiased=free == 1, **attrs)
     else:
         gap = wide - center
@@ -84,7 +83,7 @@ def _average(call: Arguments) -> Value:
     along, keepdims = axes(call, data.rank), flag(call, "keepdims")
     if "weights" not in call:
         return mean_of(data, along, keepdims=keepdims).value
-    weights = formula(call, "weights")
+    weights = as_formula_beside(call, "weights", data.dtype)
     if not weights.is_float:
         weights = weights.cast("float64")
     if weights.dtype != data.dtype:
@@ -157,8 +156,10 @@ def _drop_kept_axes(call: Arguments, result: Formula) -> Value:
 _LINEAR = "linear"
 
 
-def _quantiles(call: Arguments, data: Formula, shares: Sequence[float]) -> list[Formula]:
-    """Compute quantiles by linear interpolation between order statistics; NaN if there is one."""
+def _quantiles(
+    call: Arguments, data: Formula, of_ordered: Sequence[Callable[[Formula, int, int], Formula]]
+) -> list[Formula]:
+    """Apply functions to the ordered data, its axis and its size along the axis; NaN gives NaN."""
     along = axes(call, data.rank)
     if along is None or len(along) == data.rank:
         flat, axis = data.flat() if data.rank else data.reshape((1,)), 0
@@ -172,23 +173,31 @@ def _quantiles(call: Arguments, data: Formula, shares: Sequence[float]) -> list[
         raise RefusalError(f"{call.name} of no elements", call.given["a"].span)
     ordered = flat.op("sort", axis=axis)
     missing = flat.op("isnan").reduce("any", (axis,))
-    results = []
-    for share in shares:
+    values = [function(ordered, axis, count) for function in of_ordered]
+    return [_restore_axes(call, missing.choose(math.nan, value), data, along) for value in values]
+
+
+def _interpolate_at(share: float) -> Callable[[Formula, int, int], Formula]:
+    """Return the function that interpolates ordered data linearly, as NumPy does from the nearer end."""
+
+    def interpolate(ordered: Formula, axis: int, count: int) -> Formula:
         position = share * (count - 1)
         below = min(math.floor(position), count - 1)
         low = _take_position(ordered, axis, below)
-        high = _take_position(ordered, axis, min(below + 1, count - 1))
         rest = position - below
-        value = low if rest == 0 else _interpolate(low, high, rest)
-        results.append(_restore_axes(call, missing.choose(math.nan, value), data, along))
-    return results
+        if rest == 0:
+            return low
+        high = _take_position(ordered, axis, below + 1)
+        gap = high - low
+        return low + gap * rest if rest < 0.5 else high - gap * (1 - rest)
+
+    return interpolate
 
 
-def _interpolate(low: Formula, high: Formula, rest: float) -> Formula:
-    """Interpolate as NumPy does, from the nearer end; equal ends, even infinite, give themselves."""
-    gap = high - low
-    between = low + gap * rest if rest < 0.5 else high - gap * (1 - rest)
-    return low.equal(high).choose(low, between)
+def _mean_of_middle(ordered: Formula, axis: int, count: int) -> Formula:
+    """Return the mean of the one or two elements in the middle of ordered data."""
+    middle = static_slice(ordered, axis, (count - 1) // 2, count // 2 + 1)
+    return middle.reduce("mean", (axis,))
 
 
 def _restore_axes(call: Arguments, result: Formula, data: Formula, along: Sequence[int] | None) -> Formula:
@@ -204,7 +213,7 @@ def _take_position(data: Formula, axis: int, position: int) -> Formula:
 
 
 def _median(call: Arguments) -> Value:
-    return _quantiles(call, _statistics_data(call), (0.5,))[0].value
+    return _quantiles(call, _statistics_data(call), [_mean_of_middle])[0].value
 
 
 def _quantile(hundred: float) -> Callable[[Arguments], Value]:
@@ -221,7 +230,7 @@ def _quantile(hundred: float) -> Callable[[Arguments], Value]:
             raise RefusalError(f"{call.name}: `method` can only be 'linear'", call.given["method"].span)
         if isinstance(shares, tuple):  # NumPy: several give f64, a single one the data's dtype
             data = data.cast("float64")
-        results = _quantiles(call, data, [share / hundred for share in numbers])
+        results = _quantiles(call, data, [_interpolate_at(share / hundred) for share in numbers])
         if not isinstance(shares, tuple):
             return results[0].value
 

@@ -33,7 +33,7 @@ from nnmagic.engine.relax.codegen.aot.program import (
 from nnmagic.engine.relax.codegen.aot.program import Value as NativeValue
 from nnmagic.engine.relax.codegen.aot.scalar_code import read_scalar_stages
 from nnmagic.engine.relax.codegen.aot.size_text import NoSizeError
-from nnmagic.engine.relax.legalize.kernel_cache import IS_RESHAPE
+from nnmagic.engine.relax.legalize.kernel_cache import IS_RESHAPE, has_reshape_order
 from nnmagic.engine.relax.lowering.module import LOOP
 from nnmagic.engine.relax.runtime.callbacks import ASSERTED, INDEX_IN_RANGE, REQUIRED, SHAPES_FIT
 from nnmagic.engine.relax.runtime.tensors import as_array
@@ -588,7 +588,7 @@ def _is_reshape(kernel: PrimFunc, arrays: Sequence[Array]) -> bool:
         return False
     if IS_RESHAPE in kernel.attrs:
         return True
-    if not relax.analysis.has_reshape_pattern(kernel):
+    if not has_reshape_order(kernel):
         return False
     before, after = (as_expr(_elements(array)) for array in sized)
     return bool(_ANALYZER.can_prove_equal(before, after))  # what writes no elements has any pattern

@@ -21,9 +21,6 @@ from nnmagic.engine.relax.tir.vectorizable_isnan import make_isnan_vectorizable
 #: How many vectors are a group.
 VECTORS = 4
 
-#: By the index that is kept of equal values, one that is never kept.
-_NO_INDEX = {"first": 2**31 - 1, "last": -1}
-
 
 @dataclass(frozen=True, slots=True)
 class ArgReduce:
@@ -117,7 +114,6 @@ class ArgReduce:
     ) -> tuple[list[Stmt], PrimExpr, PrimExpr]:
         """Append statements that find the best of the lanes, its group, and its index there."""
         first = self.tie_rule.endswith("first")
-        no_index = tirx.const(_NO_INDEX["first" if first else "last"], "int32")
         choose_index = tirx.min if first else tirx.max
         value = self._reduce_lanes(statements, best, self._better)
 
@@ -125,7 +121,8 @@ class ArgReduce:
             same = element == value
             if self.dtype.startswith("float"):
                 same = tirx.any(same, tirx.isnan(element))  # then the best is NaN, too
-            return tirx.Select(same, index, no_index)
+            never = tirx.max_value(dtype_of(index)) if first else tirx.const(-1, dtype_of(index))
+            return tirx.Select(same, index, never)
 
         def store_group(lane: Var) -> Stmt:
             group, element = tirx.BufferLoad(best_group, [lane]), tirx.BufferLoad(best, [lane])
@@ -134,7 +131,7 @@ class ArgReduce:
         groups = self.alloc(self.vector, "int32", "groups")
         statements.append(vector_loop(self.vector, store_group))
         start = self._begin_of(self._reduce_lanes(statements, groups, choose_index).astype("int64"))
-        numbers = self.alloc(self.vector, "int32", "numbers")
+        numbers = self.alloc(self.vector, dtype_of(self.element(start)[0]), "numbers")
         for number in range(VECTORS):
 
             def update(lane: Var, number: int = number) -> Stmt:

@@ -396,7 +396,7 @@ def _is_search(plan: RowPlan, stages: Sequence[ReductionStage]) -> bool:
     (stage, *more) = stages
     if more or stage.tie_rule is None or not stage.in_order or plan.across or plan.vector == 1:
         return False
-    if plan.inner_of[stage] != [plan.lane] or dtype_of(stage.buffer) != "int32":
+    if plan.inner_of[stage] != [plan.lane] or dtype_of(stage.buffer) not in ("int32", "int64"):
         return False
     if isinstance(plan.width, int):
         return plan.width >= argreduce_loops.VECTORS * plan.vector

@@ -1,0 +1,186 @@
+"""Results at the edges of NumPy's functions: no axes, rank 0, lists of numbers, bools, sizes beyond 2**31."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import nnmagic
+
+ARRAYS = {
+    "x": np.array([[0.5, -1.5, 2.25], [np.nan, 3, 1]], "float32"),
+    "h": np.array([1.5, 3, 2], "float16"),
+    "v": np.array([3, 1, 2], "float32"),
+    "s": np.float32(3),
+    "u": np.array([1, 2**40, 3, 2**63], "uint64"),
+    "i": np.array([0, 1, 2], "int8"),
+    "k": np.array([0, 1, 2], "uint16"),
+    "b": np.array([False, False, True, True]),
+    "c": np.array([True, False]),
+    "m": np.array([[False, True], [True, True]]),
+}
+PARAMETERS = (
+    'x: Tensor[("n", "k"), f32], h: Tensor[(3,), f16], v: Tensor[(3,), f32], s: f32, u: Tensor[(4,), u64], '
+    "i: Tensor[(3,), i8], k: Tensor[(3,), u16], b: Tensor[(4,), bool_], c: Tensor[(2,), bool_], "
+    "m: Tensor[(2, 2), bool_]"
+)
+
+#: Each is an expression of a cell; where NumPy is written differently, ``=>`` comes before it.
+EXPRESSIONS = {
+    "rank 0": "roll(s, 1); roll(s, (1, 2)); argmax(s); argmax(s, keepdims=True); argmin(s, keepdims=True)",
+    "powers": "vander(u); vander(v); vander(h, 2); vander(i, increasing=True); vander(u, 1)",
+    "sinc": "sinc(i); sinc(k); sinc(c); sinc(h); sinc(u)",
+    "no axes": """
+        std(x, axis=(), ddof=1); var(x, axis=(), ddof=1); var(x, axis=(), ddof=2);
+        var(x, axis=(), ddof=0.5); std(x, axis=()); var(i, axis=(), ddof=1); var(h, axis=(), ddof=1)
+    """,
+    "empty ranges": "clip(v, 2, 1); clip(v, 2.5, 1); clip(i, 2, 1); clip(v, nan, 1)",
+    "lists": """
+        digitize(x, [0, 2, 5]); digitize(v, [0, 2, 5], right=True); searchsorted([0, 2, 5], v);
+        searchsorted([0, 2, 5], x); searchsorted([0, 2, 5], i); interp(x, [0, 2, 5], [1, 2, 3]);
+        where(v > 1, v, [1, 2, 3]) => where(v > 1, v, w); maximum(v, [1, 2, 3]) => maximum(v, w);
+        add(v, [1, 2, 3]) => v + w; divmod(v, [1, 2, 3])[0] => v // w;
+        clip(v, [1, 2, 3], [2, 2, 4]) => clip(v, w, w + 1 - (w == 2));
+        append(v, [1, 2, 3]) => append(v, w); concatenate([v, [1, 2, 3]]) => concatenate([v, w]);
+        stack([[1, 2, 3], v]) => stack([w, v]); matmul(v, [1, 2, 3]) => v @ w;
+        dot([1, 2, 3], v) => w @ v; average(v, weights=[1, 2, 3]) => average(v, weights=w);
+        copysign(v, [1, -2, 3]) => copysign(v, array([1, -1, 1], 'f4')); array_equal(v, [3, 1, 2]);
+        isclose(v, [3, 1, 0])
+    """,
+    "bools": """
+        searchsorted(b, c); searchsorted(b, c, side='right'); searchsorted(b, m);
+        searchsorted([False, True], b); einsum('ij,jk->ik', m, m); einsum('ij->', m);
+        einsum('i,j->ij', b, c); einsum('ii->i', m)
+    """,
+}
+
+
+@pytest.mark.parametrize("subject", EXPRESSIONS)
+def test_results_are_numpys(subject: str) -> None:
+    cells, twins = [], []
+    for expression in EXPRESSIONS[subject].split(";"):
+        cell, _, twin = " ".join(expression.split()).partition(" => ")
+        cells.append(cell)
+        twins.append(twin or cell)
+    results = nnmagic.compile(f"def f({PARAMETERS}):\n    return ({', '.join(cells)},)\n", cache=False)(
+        *ARRAYS.values()
+    )
+    names = {**vars(np), **ARRAYS, "w": np.array([1, 2, 3], "float32")}
+    for cell, twin, result in zip(cells, twins, results, strict=True):
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            expected = np.asarray(eval(twin, names))
+        assert (np.asarray(result).dtype, np.shape(result)) == (expected.dtype, expected.shape), cell
+        tolerance = 2e-3 if expected.dtype == "float16" else 1e-6
+        np.testing.assert_allclose(result, expected, rtol=tolerance, atol=1e-15, err_msg=cell)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("digitize(i, [0.5])", "the float 0.5 cannot become i8"),
+        ("searchsorted([0, 300], i)", "300 does not fit in i8 (-128 to 127)"),
+        ("maximum(v, [True, None])", "maximum must hold numbers"),
+    ],
+)
+def test_a_list_that_the_dtype_beside_it_cannot_hold(call: str, message: str) -> None:
+    with pytest.raises(nnmagic.CompileError) as caught:
+        nnmagic.compile(f"def f({PARAMETERS}):\n    return {call}\n", cache=False)
+    assert caught.value.diagnostics[0].message == message
+
+
+@pytest.mark.parametrize(
+    "call", ["argmax(x)", "argmin(x)", "argmax(x, axis=0)", "argwhere(x)[:, 0]", "flatnonzero(x)"]
+)
+@pytest.mark.parametrize("size", ['"n"', "2**31 + 8"])
+def test_indices_have_64_bits_on_their_whole_way(call: str, size: str) -> None:
+    compiled = nnmagic.compile(f"def f(x: Tensor[({size},), i8]):\n    return {call}\n", cache=False)
+    kernels = compiled.stages["tir"]
+    assert "int64" in kernels
+    # The only 32-bit numbers are those of groups of elements, of which there are fewer by two orders.
+    narrow = [
+        line
+        for line in kernels.splitlines()
+        if "int32" in line and "group" not in line and "half" not in line
+    ]
+    assert not narrow
+
+
+@pytest.mark.parametrize("size", ['"n"', "2**31 + 8"])
+def test_a_negative_index_counts_from_the_end_of_a_long_axis_in_64_bits(size: str) -> None:
+    text = f"def f(x: Tensor[({size},), i8], i: Tensor[(2,), i32]):\n    return take(x, i), x[i]\n"
+    compiled = nnmagic.compile(text, cache=False)
+    assert 'int32") <' not in compiled.stages["tir"]
+    assert 'cast(%i, dtype="int64")' in compiled.relay_text
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "def f(x: Tensor[(2**31,), i8]):\n    return sort(x), x + 1, x[::-1], x.sum(), argmax(x)\n",
+        "def f(x: Tensor[(2**31, 0), i8]):\n    return x.T, x + 1, sort(x)\n",
+        "def f(x: f32):\n    return zeros((2**31,)), zeros((0, 2**31)), arange(2**31)[:3]\n",
+    ],
+)
+def test_loops_of_2_to_the_31_rounds_compile(program: str) -> None:
+    nnmagic.compile(program, cache=False)
+
+
+@pytest.mark.parametrize("call", ["x.sum()", "argmax(x)", "x.T", "x[0]"])
+def test_a_parameter_larger_than_any_memory_is_refused_where_it_is_used(call: str) -> None:
+    with pytest.raises(nnmagic.CompileError, match=r"an operand, .* is larger than any memory") as caught:
+        nnmagic.compile(f"def f(x: Tensor[(2**62, 2**62), f32]):\n    return {call}\n", cache=False)
+    span = caught.value.diagnostics[0].span
+    assert span is not None
+    assert span.line == 2
+
+
+@pytest.mark.parametrize(
+    "bounds", ["2**31:", ":2**31", "-2**31:", ":-2**31:-1", "2**40:", "::-1", "5:1:-2", "-3:"]
+)
+def test_a_bound_beyond_31_bits_of_a_named_size(bounds: str) -> None:
+    x = np.arange(6)
+    result = nnmagic.compile(f'def f(x: Tensor[("n",), i64]):\n    return x[{bounds}]\n', cache=False)(x)
+    np.testing.assert_array_equal(result, eval(f"x[{bounds}]"))
+
+
+@pytest.mark.parametrize("dtype", ["f16", "f64", "i8", "u64", "bool_"])
+@pytest.mark.parametrize(
+    ("declared", "shape"), [("(2, 3)", (2, 3)), ('("n",)', (6,)), ('("n",)', (0,)), ("()", ())]
+)
+def test_unique_is_numpys(dtype: str, declared: str, shape: tuple[int, ...]) -> None:
+    numbers = [1, np.nan, -2, 1, np.nan, 0] if dtype[0] == "f" else [1, 3, 0, 1, 3, 7]
+    kind = {"f16": "float16", "f64": "float64", "i8": "int8", "u64": "uint64", "bool_": "bool"}[dtype]
+    x = np.array(numbers[: int(np.prod(shape))]).astype(kind).reshape(shape)
+    text = f"def f(x: Tensor[{declared}, {dtype}]):\n    return unique(x), x.unique(), np.unique(x)\n"
+    expected = np.unique(x)
+    for result in nnmagic.compile(text, namespace={"np": np}, cache=False)(x):
+        assert result.dtype == expected.dtype
+        np.testing.assert_array_equal(result, expected)
+
+
+def test_what_tvm_cannot_compile_is_reported_at_the_operator(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tvm import tirx
+
+    from nnmagic.engine.relax.legalize.registry import RULES
+    from nnmagic.engine.relax.legalize.unary import elementwise_rule
+
+    # LLVM refuses this comparison of bools, after the operators have become kernels.
+    monkeypatch.setitem(RULES, "logical_not", elementwise_rule(lambda value: tirx.LT(value, value)))
+    with pytest.raises(nnmagic.CompileError) as caught:
+        nnmagic.compile("def f(x: Tensor[(3,), bool_]):\n    y = x | x\n    return (~y).any()\n", cache=False)
+    (error,) = caught.value.diagnostics
+    assert error.message == "logical_not: TVM cannot build this call"
+    assert error.span is not None
+    assert (error.span.line, error.span.column) == (3, 13)
+
+
+@pytest.mark.parametrize(("dtype", "beyond"), [("f16", 1e5), ("f32", 3.5e38)])
+def test_an_attribute_beyond_a_dtype_is_infinite(dtype: str, beyond: float) -> None:
+    x = np.array([-1, 0.5, 2], "float16" if dtype == "f16" else "float32")
+    text = f"relay.clip(x, a_min=-{beyond}, a_max={beyond}), relay.nn.leaky_relu(x, alpha={beyond})"
+    clipped, leaky = nnmagic.compile(f"def f(x: Tensor[(3,), {dtype}]):\n    return {text}\n", cache=False)(x)
+    np.testing.assert_array_equal(clipped, x)
+    np.testing.assert_array_equal(leaky, np.where(x > 0, x, x * np.inf).astype(x.dtype))
