@@ -116,12 +116,15 @@ def log1p(x: Formula) -> Formula:
 
 def rint(x: Formula) -> Formula:
     """Round to the nearest integer, halves to even; the sign stays, also that of 0."""
-    below = x.op("floor")
-    rest = x - below
-    half = 0.5 * below
-    even = half.op("floor").equal(half)
-    down = (rest < 0.5) | (rest.equal(0.5) & even)
-    return copy_sign((down | ~x.op("isfinite")).choose(below, below + 1).abs(), x)
+    if x.dtype not in _FIRST_WHOLE:
+        return rint(x.cast("float32")).cast(x.dtype)
+    size, whole = x.abs(), _FIRST_WHOLE[x.dtype]
+    rounded = (size < whole).choose(size + whole - whole, size)
+    return (x < 0).choose(-rounded, (x > 0).choose(rounded, x))
+
+
+#: The number from which on all floats are integers: a sum with it is rounded to one.
+_FIRST_WHOLE = {"float32": 2.0**23, "float64": 2.0**52}
 
 
 _BITS = {"float16": "int16", "bfloat16": "int16", "float32": "int32", "float64": "int64"}

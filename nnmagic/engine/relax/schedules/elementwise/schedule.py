@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import tvm_ffi
-from tvm import tirx
+from tvm import ir, tirx
 
 from nnmagic.engine.relax.schedules.elementwise.collapse import collapse_loops
 from nnmagic.engine.relax.schedules.elementwise.costs import CHEAP, count_instructions
 from nnmagic.engine.relax.schedules.elementwise.loops import emit_nest
 from nnmagic.engine.relax.schedules.elementwise.nests import FlatBuffers, Inlining
 from nnmagic.engine.relax.schedules.elementwise.pieces import build_pieces
-from nnmagic.engine.relax.schedules.kernel_analysis import BlockStage, KernelStages, read_kernel
+from nnmagic.engine.relax.schedules.kernel_analysis import BlockStage, KernelStages, Stage, read_kernel
 from nnmagic.engine.relax.schedules.machine_model import CpuModel
 from nnmagic.engine.relax.schedules.registry import SCHEDULES
 from nnmagic.engine.relax.tir.builders import collect_loads, static_int
-from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, Node
-from nnmagic.engine.relax.tir.visitors import visit
+from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, Load, Node
+from nnmagic.engine.relax.tir.visitors import rewrite, visit
 
 #: The length that a dynamic dimension counts as: a large one.
 _DYNAMIC_LENGTH = 1e6
@@ -91,17 +92,38 @@ def _choose_stored(kernel: KernelStages, results: set[Buffer]) -> set[Buffer]:
         stored |= {load.source for load in loads if any(map(_divides_by_dynamic, load.indices))}
         inputs = sum(weights.get(source, 0) for source in {load.source for load in loads})
         weights[stage.buffer] = count_instructions(stage.value) + inputs
-    computations: dict[Buffer, float] = {}
+    # By buffer, the loops that would compute it and the indices there: equal ones are computed once.
+    accesses: dict[Buffer, dict[_Access, Sequence[Index]]] = {}
+    sizes = {stage.buffer: _count_elements(kernel.shape(stage)) for stage in kernel.stages}
     for stage in reversed(kernel.stages):
-        size = _count_elements(kernel.shape(stage))
-        count = computations.get(stage.buffer, 0.0)
-        if stage.buffer not in stored and count > size and weights[stage.buffer] > CHEAP:
+        own = accesses.get(stage.buffer, {})
+        count = sum(sizes[root] for root, _ in own)
+        if stage.buffer not in stored and count > sizes[stage.buffer] and weights[stage.buffer] > CHEAP:
             stored.add(stage.buffer)
-        evaluations = size if stage.buffer in stored else count
-        reads = {(load.source, tvm_ffi.StructuralKey(load.indices)) for load in collect_loads(stage.value)}
-        for source, _ in reads:
-            computations[source] = computations.get(source, 0.0) + evaluations
+        if stage.buffer in stored:
+            own = {(stage.buffer, tvm_ffi.StructuralKey(list(stage.axes))): stage.axes}
+        for load in collect_loads(stage.value):
+            if load.source in sizes:
+                reads = accesses.setdefault(load.source, {})
+                for access, indices in own.items():
+                    reads.update([_compose(load, stage, access, indices)])
     return stored
+
+
+#: The buffer in whose loops another one is computed, and the indices of the element there.
+_Access: TypeAlias = tuple[Buffer, object]
+
+
+def _compose(
+    load: Load, stage: Stage, access: _Access, indices: Sequence[Index]
+) -> tuple[_Access, Sequence[Index]]:
+    """Return the access of a load in a stage whose element is accessed at ``indices``."""
+    pairs = zip(load.indices, stage.axes, strict=False)
+    if len(load.indices) == len(stage.axes) and all(index.same_as(axis) for index, axis in pairs):
+        return access, indices
+    names = dict(zip(stage.axes, indices, strict=True))
+    composed = [rewrite(index, [(ir.Var, lambda var: names.get(var, var))]) for index in load.indices]
+    return (access[0], tvm_ffi.StructuralKey(composed)), composed
 
 
 def _divides_by_dynamic(index: Index) -> bool:
