@@ -143,7 +143,7 @@ def inline_call(
     given = bind_arguments(function.name, function.parameters, operands, span)
     if any(is_failed(operand.value) for operand in given.values()):
         return FAILED
-    if ctx.inlining.count(function.definition) or len(ctx.inlining) >= _MAX_INLINED:
+    if any(body is function.definition for body in ctx.inlining) or len(ctx.inlining) >= _MAX_INLINED:
         hint = "give its parameters and its result types, so that it becomes a Relay function"
         raise RefusalError(f"{describe(function)} calls itself", callee, hint=hint)
     body = function.definition.body

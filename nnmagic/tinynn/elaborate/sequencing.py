@@ -9,7 +9,12 @@ from synr import ast
 
 from nnmagic.diagnostics import Span
 from nnmagic.relay import expr as ir
-from nnmagic.tinynn.analysis.bound_names import find_assigned_names, find_mentioned_names, may_leave, walk
+from nnmagic.tinynn.analysis.bound_names import (
+    assigns_in_expressions,
+    find_assigned_names,
+    find_mentioned_names,
+    may_leave,
+)
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.control_flow_blocks import (
     Block,
@@ -51,7 +56,7 @@ def steps_of(ctx: Elaboration, statements: Sequence[ast.Stmt]) -> list[Callable[
 
 def _run_step(ctx: Elaboration, statement: ast.Stmt, live: frozenset[str]) -> Terminator | None:
     ctx.live = live
-    if any(isinstance(part, tree.NamedExpr) for part in walk(statement, into_functions=False)):
+    if assigns_in_expressions(statement):
         ctx.live |= find_mentioned_names(statement)  # what an expression assigns is used in it, too
     ctx.count_work()
     if ctx.observe is not None:
