@@ -1,8 +1,8 @@
 """Construct wide and deep cells, by family and size, and compile each in a child process of its own.
 
-``python -m tests.tinynn.constructed_sources [--build] [FAMILY...]`` compiles every family at every size and prints
-one line each. A cell must compile or be refused with a located error; a crash, an internal error and a child that
-uses up its processor time are faults, and the exit status is 1.
+``python -m tests.tinynn.constructed_sources [--build] [FAMILY...]`` compiles every family at every size, and
+prints one line each. A cell must compile or be refused with a located error; a crash, an internal error and a
+child that uses up its processor time are faults, and the exit status is 1.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from nnmagic.diagnostics import CompileError, Source
 from nnmagic.tinynn import compile_source
 
 #: What one cell may take: seconds of the processor for Relay and for machine code, bytes of memory.
-SECONDS, BUILD_SECONDS = 10, 60
+SECONDS, BUILD_SECONDS = 20, 120
 MOST_BYTES = 16 << 30
 _FIRST_LINE = 2
 
@@ -65,11 +65,17 @@ def _function(lines: list[str], parameters: str = "x: Tensor[(4,), f32]", **name
     return Cell(f"def f({parameters}):\n{body}\n", names)
 
 
+def _calling(functions: list[str], name: str) -> Cell:
+    """Return a cell of functions that it does not bind, and of one that calls one of them."""
+    last = f"def f(x: Tensor[(4,), f32]):\n    return {name}(x)\n"
+    return Cell("\n".join([*functions, last]), {})
+
+
 def _sum_of_names(size: int) -> list[str]:
     return [*[f"x = x + a{index}" for index in range(size)], "return x"]
 
 
-# -- what doubles --------------------------------------------------------------------------------------------
+# -- what doubles -------------------------------------------------------------------------------------------
 
 
 @_family
@@ -87,7 +93,9 @@ def doubled_returned_tuple(size: int) -> Cell:
 @_family
 def doubled_tuple_of_branches(size: int) -> Cell:
     """A tuple of itself that a branch at run time chooses."""
-    return _function(["t = (x, x)", *["t = (t, t)"] * size, "if x.sum() > 0:", "    t = (t[0], t[1])", "return x"])
+    return _function(
+        ["t = (x, x)", *["t = (t, t)"] * size, "if x.sum() > 0:", "    t = (t[0], t[1])", "return x"]
+    )
 
 
 @_family
@@ -109,6 +117,12 @@ def doubled_alias(size: int) -> Cell:
 
 
 @_family
+def doubled_local_type(size: int) -> Cell:
+    """A type in a function that names itself twice, and so on."""
+    return _function(["T = tuple[f32, f32]", *["T = tuple[T, T]"] * size, "return x"])
+
+
+@_family
 def doubled_concatenation(size: int) -> Cell:
     """A tensor that doubles."""
     return _function([*["x = concatenate((x, x))"] * size, "return x"])
@@ -123,12 +137,12 @@ def doubled_sum(size: int) -> Cell:
 @_family
 def doubled_call(size: int) -> Cell:
     """Functions that each call the one before twice."""
-    functions = ["def f0(x: Tensor[(4,), f32]):\n    return x + 1\n"]
+    functions = ["def _f0(x: Tensor[(4,), f32]):\n    return x + 1\n"]
     functions += [
-        f"def f{index}(x: Tensor[(4,), f32]):\n    return f{index - 1}(x) + f{index - 1}(x * 2)\n"
+        f"def _f{index}(x: Tensor[(4,), f32]):\n    return _f{index - 1}(x) + _f{index - 1}(x * 2)\n"
         for index in range(1, size + 1)
     ]
-    return Cell("\n".join(functions), {})
+    return _calling(functions, f"_f{size}")
 
 
 @_family
@@ -157,7 +171,7 @@ def doubled_tuple_product(size: int) -> Cell:
     return _function(["t = (x,)", *["t = t * 2"] * size, "return t[0]"])
 
 
-# -- nested -----------------------------------------------------------------------------------------------------
+# -- nested -------------------------------------------------------------------------------------------------
 
 
 @_family
@@ -307,6 +321,25 @@ def nested_while_of_changing_type(size: int) -> Cell:
 
 
 @_family
+def nested_for_of_changing_types(size: int) -> Cell:
+    """Nested ``for`` loops whose first round changes the types of names."""
+    lines = [f"{' ' * depth}for i{depth} in range(100):" for depth in range(size)]
+    body = [f"{' ' * size}y = y * x + i{size - 1}"]
+    return _function(["y = 0", *lines, *body, "return y"])
+
+
+@_family
+def nested_for_of_own_types(size: int) -> Cell:
+    """Nested ``for`` loops, each of which changes the type of a name in its first round."""
+    lines = []
+    for depth in range(size):
+        lines.append(f"{' ' * depth}for i{depth} in range(100):")
+        lines.append(f"{' ' * depth} y{depth} = y{depth} * x + i{depth}")
+    starts = [f"y{depth} = {depth}" for depth in range(size)]
+    return _function([*starts, *lines, *[f"x = x + y{depth}" for depth in range(size)], "return x"])
+
+
+@_family
 def consecutive_while(size: int) -> Cell:
     """One ``while`` loop after the other."""
     lines = [line for index in range(size) for line in (f"while x.sum() < {index}:", "    x = x + 1")]
@@ -348,22 +381,22 @@ def chained_lambdas(size: int) -> Cell:
 @_family
 def chained_functions(size: int) -> Cell:
     """Functions that each call the one before."""
-    functions = ["def f0(x: Tensor[(4,), f32]):\n    return x + 1\n"]
+    functions = ["def _f0(x: Tensor[(4,), f32]):\n    return x + 1\n"]
     functions += [
-        f"def f{index}(x: Tensor[(4,), f32]):\n    return f{index - 1}(x)\n" for index in range(1, size + 1)
+        f"def _f{index}(x: Tensor[(4,), f32]):\n    return _f{index - 1}(x)\n" for index in range(1, size + 1)
     ]
-    return Cell("\n".join(functions), {})
+    return _calling(functions, f"_f{size}")
 
 
 @_family
 def chained_recursive_functions(size: int) -> Cell:
     """Functions that each call the next one, the last the first, without declared results."""
     functions = [
-        f"def f{index}(x: Tensor[(4,), f32]):\n    if x.sum() > 0:\n        return x\n"
-        f"    return f{(index + 1) % size}(x + 1)\n"
+        f"def _f{index}(x: Tensor[(4,), f32]):\n    if x.sum() > 0:\n        return x\n"
+        f"    return _f{(index + 1) % size}(x + 1)\n"
         for index in range(size)
     ]
-    return Cell("\n".join(functions), {})
+    return _calling(functions, "_f0")
 
 
 @_family
@@ -417,7 +450,7 @@ def unused_names(size: int) -> Cell:
 def match_cases(size: int) -> Cell:
     """A match of many cases on one value."""
     lines = [line for index in range(size) for line in (f"    case {index}:", f"        n = {index + 1}")]
-    return _function(["n = 1", "match n:", *lines, "return x * n"])
+    return _function(["n = 1", "match n:", *lines, "    case _:", "        pass", "return x * n"])
 
 
 _LIST = """class Tree:
@@ -432,7 +465,17 @@ _LIST = """class Tree:
 def match_alternatives(size: int) -> Cell:
     """One pattern of many alternatives."""
     pattern = " | ".join(f"({index}, {index})" for index in range(size))
-    return _function(["p = (1, 2)", "match p:", f"    case {pattern}:", "        x = x + 1", "return x"])
+    return _function(
+        [
+            "p = (1, 2)",
+            "match p:",
+            f"    case {pattern}:",
+            "        x = x + 1",
+            "    case _:",
+            "        pass",
+            "return x",
+        ]
+    )
 
 
 @_family
@@ -440,7 +483,9 @@ def match_product(size: int) -> Cell:
     """A tuple pattern whose every item has two alternatives."""
     pattern = ", ".join(["Leaf() | Node(_, _)"] * size)
     subject = ", ".join(["t"] * size)
-    text = f"{_LIST}def f(t: Tree, x: Tensor[(4,), f32]):\n    match ({subject},):\n        case ({pattern},):\n"
+    text = (
+        f"{_LIST}def f(t: Tree, x: Tensor[(4,), f32]):\n    match ({subject},):\n        case ({pattern},):\n"
+    )
     return Cell(f"{text}            x = x + 1\n    return x\n", {})
 
 
@@ -451,7 +496,7 @@ def match_depth(size: int) -> Cell:
     for _ in range(size):
         pattern = f"Node({pattern}, _)"
     text = f"{_LIST}def f(t: Tree, x: Tensor[(4,), f32]):\n    match t:\n        case {pattern}:\n"
-    return Cell(f"{text}            x = x + 1\n    return x\n", {})
+    return Cell(f"{text}            x = x + 1\n        case _:\n            x = x + 2\n    return x\n", {})
 
 
 @_family
@@ -473,7 +518,7 @@ def long_names(size: int) -> Cell:
     return _function([f"{name} = x + 1", f"return {name} * {name}"])
 
 
-# -- wide -------------------------------------------------------------------------------------------------------
+# -- wide ---------------------------------------------------------------------------------------------------
 
 
 @_family
@@ -523,7 +568,13 @@ def concatenated_named_sizes(size: int) -> Cell:
 @_family
 def split_parts(size: int) -> Cell:
     """A tensor split into many parts, whose sum is taken."""
-    lines = [f"parts = split(x, {size})", "y = parts[0]", "for part in parts:", "    y = y + part", "return y"]
+    lines = [
+        f"parts = split(x, {size})",
+        "y = parts[0]",
+        "for part in parts:",
+        "    y = y + part",
+        "return y",
+    ]
     return _function(lines, f"x: Tensor[({size}, 4), f32]")
 
 
@@ -536,7 +587,9 @@ def split_returned(size: int) -> Cell:
 @_family
 def unpacked_rows(size: int) -> Cell:
     """A loop over the rows of a tensor."""
-    return _function(["y = x[0]", "for row in x:", "    y = y * 2 + row", "return y"], f"x: Tensor[({size}, 4), f32]")
+    return _function(
+        ["y = x[0]", "for row in x:", "    y = y * 2 + row", "return y"], f"x: Tensor[({size}, 4), f32]"
+    )
 
 
 @_family
@@ -639,15 +692,16 @@ def arguments(size: int) -> Cell:
     """A call of a function of the cell with many arguments."""
     text = ", ".join(f"p{index}: Tensor[(4,), f32]" for index in range(size))
     sums = "".join(f"    x = x + p{index}\n" for index in range(1, size))
-    callee = f"def g({text}):\n    if p0.sum() > 0:\n        return p0\n    x = p0\n{sums}    return x\n"
-    return Cell(f"{callee}\ndef f(x: Tensor[(4,), f32]):\n    return g({', '.join(['x'] * size)})\n", {})
+    callee = f"def _g({text}):\n    if p0.sum() > 0:\n        return p0\n    x = p0\n{sums}    return x\n"
+    return Cell(f"{callee}\ndef f(x: Tensor[(4,), f32]):\n    return _g({', '.join(['x'] * size)})\n", {})
 
 
 @_family
 def functions(size: int) -> Cell:
     """Functions that do not call one another."""
     return Cell(
-        "\n".join(f"def f{index}(x: Tensor[(4,), f32]):\n    return x + {index}\n" for index in range(size)), {}
+        "\n".join(f"def f{index}(x: Tensor[(4,), f32]):\n    return x + {index}\n" for index in range(size)),
+        {},
     )
 
 
@@ -663,16 +717,15 @@ def constructors(size: int) -> Cell:
 def constructor_fields(size: int) -> Cell:
     """A constructor of many fields."""
     fields = ", ".join(f"a{index}: Tensor[(4,), f32]" for index in range(size))
-    return Cell(
-        f"class D:\n    def C({fields}): ...\n\n\ndef f(x: Tensor[(4,), f32]) -> D:\n    return C({', '.join(['x'] * size)})\n",
-        {},
-    )
+    text = f"class D:\n    def C({fields}): ...\n\n\ndef f(x: Tensor[(4,), f32]) -> D:\n"
+    return Cell(f"{text}    return C({', '.join(['x'] * size)})\n", {})
 
 
 @_family
 def tuple_fields(size: int) -> Cell:
     """Values with a field that is a tuple, in a loop at run time."""
-    text = "class D:\n    def Nil(): ...\n    def C(pair: tuple[Tensor[(4,), f32], Tensor[(4,), f32]], rest: D): ...\n\n\n"
+    fields = "pair: tuple[Tensor[(4,), f32], Tensor[(4,), f32]], rest: D"
+    text = f"class D:\n    def Nil(): ...\n    def C({fields}): ...\n\n\n"
     lines = [f"    d{index + 1} = C((x, x), d{index})" for index in range(size)]
     body = "\n".join(["    d0 = Nil()", *lines])
     return Cell(f"{text}def f(x: Tensor[(4,), f32]) -> D:\n{body}\n    return d{size}\n", {})
@@ -691,7 +744,7 @@ def large_constants(size: int) -> Cell:
     return _function([f"return array([{', '.join(f'{index}.5' for index in range(size))}])[:4] + x"])
 
 
-# -- compiled in a child process ---------------------------------------------------------------------------------
+# -- compiled in a child process ----------------------------------------------------------------------------
 
 
 def compile_in_child(cell: Cell, *, build: bool) -> Outcome:
@@ -772,7 +825,8 @@ def main() -> int:
     faults = 0
     for name, size, outcome in outcomes(arguments.family, arguments.sizes, build=arguments.build):
         line = "" if outcome.line is None else f" (line {outcome.line})"
-        print(f"{name} {size}: {outcome.kind} {outcome.seconds:.2f} s {outcome.message[:110]}{line}", flush=True)  # noqa: T201 - its output
+        text = f"{name} {size}: {outcome.kind} {outcome.seconds:.2f} s {outcome.message[:110]}{line}"
+        print(text, flush=True)  # noqa: T201 - its output
         faults += outcome.is_fault
     return int(faults > 0)
 

@@ -31,7 +31,6 @@ from nnmagic.engine.relax.tir.builders import as_expr
 from nnmagic.engine.relax.tir.types import Extent, Index, PrimExpr, RelaxExpr
 from nnmagic.relay.expr import Attrs
 
-
 #: How many tensors a kernel joins: the passes of TVM recurse once for each.
 _MOST_JOINED = 32
 
