@@ -26,6 +26,9 @@ ITEMS_OF_A_STATEMENT: Final = 64
 #: for the parameters of any model. Otherwise one that doubles again and again would be endless.
 MAX_TUPLE_SIZE: Final = 10_000
 
+#: The rows of a tensor, or items of a range, that are computed one by one: each becomes code.
+MAX_ITEMS: Final = 1_000
+
 #: How deep captured lists hold one another.
 MAX_CAPTURED_DEPTH: Final = 20
 
@@ -44,3 +47,6 @@ MAX_ARRAYS: Final = 1_000
 
 #: The named sizes of one function: TVM's analysis of sizes is quadratic in their number.
 MAX_NAMED_SIZES: Final = 256
+
+#: The axes of a tensor that a compiled function takes or returns: NumPy's arrays have no more.
+MAX_RANK: Final = 64

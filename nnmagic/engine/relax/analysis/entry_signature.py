@@ -9,7 +9,7 @@ from nnmagic.diagnostics import Span
 from nnmagic.engine import engine_error
 from nnmagic.engine.arguments import Parameter
 from nnmagic.engine.relax.analysis.dim_labels import label_of
-from nnmagic.limits import MAX_ARRAYS, MAX_NAMED_SIZES
+from nnmagic.limits import MAX_ARRAYS, MAX_NAMED_SIZES, MAX_RANK
 from nnmagic.relay.expr import Var
 from nnmagic.relay.module import Module
 from nnmagic.relay.text.types import type_text
@@ -27,7 +27,7 @@ def parameters_of(module: Module, entry: str) -> list[Parameter]:
 
 
 def check_widths(module: Module, entry: str) -> None:
-    """Refuse an entry with more tensors or named sizes than TVM compiles in reasonable time.
+    """Refuse an entry with more tensors, named sizes or axes than TVM compiles in reasonable time.
 
     Raises:
         EngineError: which names the limit.
@@ -41,6 +41,10 @@ def check_widths(module: Module, entry: str) -> None:
         message = f"@{entry} takes {len(parameters)} tensors and returns {len(results)}"
         hint = "stack tensors of the same shape into one"
         raise engine_error(f"{message} (at most {MAX_ARRAYS} together)", function.span, hint=hint)
+    rank = max((len(tensor.shape) for tensor in (*parameters, *results)), default=0)
+    if rank > MAX_RANK:
+        message = f"@{entry} takes or returns a tensor of {rank} axes (at most {MAX_RANK})"
+        raise engine_error(message, function.span, hint="an array of NumPy has no more")
     names = {label_of(dim) for tensor in parameters for dim in tensor.shape if not isinstance(dim, int)}
     if len(names) > MAX_NAMED_SIZES:
         message = f"@{entry} has {len(names)} named sizes (at most {MAX_NAMED_SIZES})"
