@@ -629,7 +629,7 @@ def kernel_size(size: int) -> Cell:
     """A convolution with a large kernel."""
     return _function(
         ["return nn.conv2d(x, w)"],
-        f"x: Tensor[(1, 1, {size}, {size}), f32], w: Tensor[(1, 1, {size}, {size}), f32]",
+        f"x: Tensor[(1, 1, {2 * size}, {2 * size}), f32], w: Tensor[(1, 1, {size}, {size}), f32]",
     )
 
 
