@@ -1,6 +1,6 @@
 """Represent located errors: source text, spans, diagnostics; and draw them under source lines.
 
-Every part of the package may import this file; it imports none.
+Every part of the package may import this file; it imports the limits only.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import ClassVar
+
+from nnmagic.limits import MAX_ERRORS
 
 #: Where Python ends a line; ``str.splitlines`` would also end it at a form feed or U+2028.
 _LINE_END = re.compile(r"\r\n|\r|\n")
@@ -158,7 +160,12 @@ class Diagnostics:
             self.errors.append(diagnostic)
 
     def raise_if_any(self, kind: type[CompileError]) -> None:
-        """Raise ``kind`` with every recorded error, if there is one."""
+        """Raise ``kind`` with every recorded error, if there is one; of very many the first ones."""
+        if len(self.errors) > MAX_ERRORS:
+            errors = sorted(self.errors, key=_position)
+            more = len(errors) - MAX_ERRORS
+            rest = Diagnostic(f"{more} more errors from here on are left out", errors[MAX_ERRORS].span)
+            raise kind([*errors[:MAX_ERRORS], rest])
         if self.errors:
             raise kind(self.errors)
 

@@ -23,14 +23,15 @@ MAY_IMPORT = {
     for part, may in {
         "__init__": "_version cache diagnostics engine fork_safety functions jupyter relay tinynn",
         "_version": "",
-        "diagnostics": "",
+        "diagnostics": "limits",
         "tracebacks": "diagnostics",
         "fork_safety": "",
         "progress": "",
+        "limits": "",
         "cache": "fork_safety tracebacks",
-        "relay": "diagnostics tracebacks",
-        "tinynn": "diagnostics tracebacks relay",
-        "engine": "diagnostics fork_safety tracebacks progress relay",
+        "relay": "diagnostics limits tracebacks",
+        "tinynn": "diagnostics limits tracebacks relay",
+        "engine": "diagnostics fork_safety limits tracebacks progress relay",
         "rendering": "diagnostics relay",
         "functions": (
             "_version cache diagnostics engine fork_safety progress relay rendering tinynn tracebacks"

@@ -12,6 +12,7 @@ import hashlib
 import inspect
 import itertools
 import json
+from functools import partial
 from types import EllipsisType, ModuleType
 
 import numpy as np
@@ -31,12 +32,22 @@ def fingerprint(value: object) -> str:
     if value is MISSING:
         return "name absent"
     try:
-        return _fingerprint(value)
+        return _fingerprint(value, {})
     except RecursionError:  # a list that holds itself; no cell captures it
         return f"value {next(_unique)}"
 
 
-def _fingerprint(value: object) -> str:
+def _fingerprint(value: object, known: dict[int, tuple[object, str]]) -> str:
+    """Return the fingerprint of a part; ``known``: those of lists and types that several parts share."""
+    if not isinstance(value, tuple | list | dict) and not is_alias(value):
+        return _compute_fingerprint(value, known)
+    if id(value) not in known:
+        known[id(value)] = (value, _compute_fingerprint(value, known))
+    return known[id(value)][1]
+
+
+def _compute_fingerprint(value: object, known: dict[int, tuple[object, str]]) -> str:
+    of_part = partial(_fingerprint, known=known)
     kind = f"{type(value).__module__}.{type(value).__qualname__}"
     match value:
         case np.ndarray() if is_masked(value):  # its mask is no part of its content
@@ -54,13 +65,13 @@ def _fingerprint(value: object) -> str:
         case str():
             return f"string {kind} {str.__str__(value)}"
         case tuple() | list():
-            items = json.dumps([*map(_fingerprint, value)]).encode()
+            items = json.dumps([*map(of_part, value)]).encode()
             return f"tuple {len(value)} {hashlib.sha256(items).hexdigest()}"
         case dict():
             keys = [f"{type(key).__name__} {key!r}" for key in dict.keys(value) if type(key) in (str, int)]
             if len(keys) < len(value):  # a cell captures no other keys
                 return f"value {kind} {next(_unique)}"
-            items = json.dumps([keys, [*map(_fingerprint, dict.values(value))]]).encode()
+            items = json.dumps([keys, [*map(of_part, dict.values(value))]]).encode()
             return f"dict {len(value)} {hashlib.sha256(items).hexdigest()}"
         case None | EllipsisType() | DType() | Tensor() | np.dtype():
             return f"value {kind} {value!r}"
@@ -68,7 +79,7 @@ def _fingerprint(value: object) -> str:
             return f"class {value._key}"
         case _ if is_alias(value):
             parts = (getattr(value, "__origin__", None), getattr(value, "__args__", None))
-            return f"alias {_fingerprint(parts)}"
+            return f"alias {_compute_fingerprint(parts, known)}"
         case type():
             return f"type {type.__repr__(value)}"
         case ModuleType():

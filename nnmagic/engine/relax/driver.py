@@ -61,6 +61,7 @@ def build(
     """
     if "tvm" not in sys.modules:
         report("loading the compiler")
+    from nnmagic.engine.relax.analysis.entry_signature import check_widths
     from nnmagic.engine.relax.deferred_interrupts import is_abandoned_work_running, run_interruptible
 
     _load_runtime()
@@ -79,6 +80,7 @@ def build(
         report("in another process, because a compilation that was stopped still runs")
         artifact = compile_elsewhere(module, entry, target, opt_level)
         return load(artifact, module, entry, target=target, opt_level=opt_level)
+    check_widths(module, entry)
     graph = call_graph(module)
     run_interruptible(lambda: _refuse_unknown_operators(module, entry, graph))
     prepared = _prepare(module, entry, opt_level, graph)

@@ -2,13 +2,37 @@
 
 from __future__ import annotations
 
+import functools
+import weakref
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
+from typing import TypeVar
 
 from synr import ast
 
 from nnmagic.relay.callgraph import components
 from nnmagic.tinynn.syntax import tree
+
+_Result = TypeVar("_Result")
+
+
+def _once_per_node(function: Callable[[object], _Result]) -> Callable[[object], _Result]:
+    """Remember the result for each node of a tree: loops and calls elaborate the same nodes many times.
+
+    The result must not be changed. What is no node, such as a list of nodes, has no result remembered.
+    """
+    results: dict[int, tuple[weakref.ref[ast.Node], _Result]] = {}
+
+    @functools.wraps(function)
+    def find(node: object) -> _Result:
+        if not isinstance(node, ast.Node):
+            return function(node)
+        key = id(node)
+        if key not in results:
+            results[key] = (weakref.ref(node, lambda _: results.pop(key, None)), function(node))
+        return results[key][1]
+
+    return find
 
 
 def names_of(target: ast.Expr) -> list[str]:
@@ -55,26 +79,41 @@ def names_bound(node: ast.Node) -> list[str]:
     return []
 
 
-def find_assigned_names(node: object) -> dict[str, None]:
+@_once_per_node
+def find_assigned_names(node: object) -> Mapping[str, None]:
     """Return the names that a piece of a function binds, in source order; nested functions keep theirs."""
     return dict.fromkeys(name for part in walk(node, into_functions=False) for name in names_bound(part))
 
 
-def find_reassigned_names(node: object, given: Iterable[str] = ()) -> frozenset[str]:
+def find_reassigned_names(node: object, given: Container[str] = ()) -> frozenset[str]:
     """Return the names that are bound more than once, or in a loop; ``given``: those bound before it."""
-    bound = Counter(list(given))
+    return frozenset(name for name, times in _count_bound(node).items() if times > 1 or name in given)
+
+
+@_once_per_node
+def _count_bound(node: object) -> Mapping[str, int]:
+    """Return how often a piece of a function binds its names; a loop binds its own twice."""
+    bound: Counter[str] = Counter()
     for part in walk(node, into_functions=False):
         bound.update(names_bound(part))
         if isinstance(part, tree.For | tree.While):
             bound.update(find_assigned_names(part).keys())
-    return frozenset(name for name, times in bound.items() if times > 1)
+    return bound
 
 
+@_once_per_node
 def find_mentioned_names(node: object) -> frozenset[str]:
     """Return every name that a piece of a function mentions, including nested functions."""
     return frozenset(part.id.name for part in walk(node) if isinstance(part, ast.Var))
 
 
+@_once_per_node
+def assigns_in_expressions(node: object) -> bool:
+    """Return whether an expression of a piece of a function assigns a name with ``:=``."""
+    return any(isinstance(part, tree.NamedExpr) for part in walk(node, into_functions=False))
+
+
+@_once_per_node
 def may_leave(node: object) -> bool:
     """Return whether a piece of a function contains ``return``, ``break``, ``continue`` or ``assert``."""
     leaving = ast.Return | tree.Break | tree.Continue | ast.Assert | tree.MatchNode

@@ -9,7 +9,7 @@ from nnmagic.diagnostics import Span, closest
 from nnmagic.relay.polynomials import NoPolynomialError, polynomial
 from nnmagic.relay.types import AnyDim, Dim, FuncType, TensorType, TupleType, Type, TypeCall
 from nnmagic.tinynn.builtins import PYTHON_TYPES
-from nnmagic.tinynn.elaborate.context import Elaboration
+from nnmagic.tinynn.elaborate.context import Elaboration, WorkLimitError
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.types.annotations import DType, Tensor, dtype_named, parse_named_dim
 from nnmagic.tinynn.values.descriptions import describe
@@ -199,4 +199,6 @@ def type_or_none(ctx: Elaboration, annotation: tree.Annotation) -> Type | None:
         ctx.report(refusal)
     except RecursionError:
         ctx.report_depth(annotation.span)
+    except WorkLimitError:
+        ctx.diagnostics.error("this type takes too long to compile", ctx.span(annotation.span))
     return None

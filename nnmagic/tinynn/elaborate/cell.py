@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from synr import ast
 
 from nnmagic.diagnostics import Diagnostics, Source
+from nnmagic.limits import MAX_ERRORS, MAX_WORK
 from nnmagic.relay import expr as ir
 from nnmagic.relay.module import TypeData
 from nnmagic.relay.types import AnyDim, FuncType, GlobalTypeVar, TensorType, TupleType, Type
@@ -20,11 +21,12 @@ from nnmagic.tinynn.analysis.bound_names import (
 )
 from nnmagic.tinynn.calls.defaults import to_python
 from nnmagic.tinynn.elaborate.annotation_types import find_named_dimensions, type_or_none
-from nnmagic.tinynn.elaborate.context import MAX_WORK, Elaboration, LoopForms, WorkLimitError
+from nnmagic.tinynn.elaborate.context import Elaboration, LoopForms, WorkLimitError
 from nnmagic.tinynn.elaborate.control_flow_blocks import Block
 from nnmagic.tinynn.elaborate.conversions import convert_to_declared
 from nnmagic.tinynn.elaborate.dispatch import NODES
 from nnmagic.tinynn.elaborate.function_bodies import finish_body
+from nnmagic.tinynn.elaborate.live_names import LiveNames
 from nnmagic.tinynn.elaborate.sequencing import fill_block, steps_of
 from nnmagic.tinynn.namespace.name_resolution import NameResolver
 from nnmagic.tinynn.syntax import tree
@@ -76,11 +78,13 @@ def elaborate_cell(ctx: Elaboration, cell: tree.CellNode) -> dict[str, ir.Functi
     ctx.pending.unfinished = set(cell.funcs)
     done: dict[str, ir.Function | None] = {}
     for group in callees_first(cell.funcs):
+        if len(ctx.diagnostics.errors) >= MAX_ERRORS:
+            break
         _find_types(ctx, group, cell, signatures)
         for name in group:
             done[name] = _elaborate_function(ctx, cell.funcs[name], signatures[name])
         ctx.pending.unfinished.difference_update(group)
-    return {name: function for name in cell.funcs if (function := done[name]) is not None}
+    return {name: function for name in cell.funcs if (function := done.get(name)) is not None}
 
 
 def _declare_types(ctx: Elaboration, cell: tree.CellNode) -> None:
@@ -297,7 +301,7 @@ def _try_body(
         definition.name, frozenset(find_assigned_names(body)), reassigned, None, bindings, dimensions
     )
     environment.failed = signature.failed
-    outer, ctx.environment, ctx.block, ctx.live = ctx.environment, environment, Block(), frozenset()
+    outer, ctx.environment, ctx.block, ctx.live = ctx.environment, environment, Block(), LiveNames()
     try:
         fill_block(ctx, ctx.block, steps_of(ctx, definition.body.stmts), ctx.span(definition.name_span))
         return tuple(params), finish_body(ctx, definition, ctx.block, signature.declared)

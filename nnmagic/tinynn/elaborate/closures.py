@@ -12,6 +12,7 @@ from dataclasses import replace
 from synr import ast
 
 from nnmagic.diagnostics import Span
+from nnmagic.limits import MAX_INLINED
 from nnmagic.relay import expr as ir
 from nnmagic.relay.types import FuncType, Type
 from nnmagic.tinynn.analysis.bound_names import (
@@ -28,6 +29,7 @@ from nnmagic.tinynn.elaborate.conversions import convert_to_declared
 from nnmagic.tinynn.elaborate.function_bodies import finish_body
 from nnmagic.tinynn.elaborate.joins import hoist_bindings
 from nnmagic.tinynn.elaborate.let_bindings import let_bind_names
+from nnmagic.tinynn.elaborate.live_names import LiveNames
 from nnmagic.tinynn.elaborate.sequencing import fill_block, steps_of
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.values.descriptions import describe
@@ -48,9 +50,6 @@ from nnmagic.tinynn.values.values import (
 
 #: Statements whose blocks are no part of the code around them.
 _BRANCHING = ast.If | tree.For | tree.While | tree.MatchNode | ast.Assert
-
-#: Bodies put into one another; more is recursion, which needs types.
-_MAX_INLINED = 30
 
 
 def elaborate_lambda(ctx: Elaboration, expr: tree.Lambda) -> Value:
@@ -143,9 +142,12 @@ def inline_call(
     given = bind_arguments(function.name, function.parameters, operands, span)
     if any(is_failed(operand.value) for operand in given.values()):
         return FAILED
-    if ctx.inlining.count(function.definition) or len(ctx.inlining) >= _MAX_INLINED:
-        hint = "give its parameters and its result types, so that it becomes a Relay function"
+    hint = "give its parameters and its result types, so that it becomes a Relay function"
+    if any(definition is function.definition for definition in ctx.inlining):
         raise RefusalError(f"{describe(function)} calls itself", callee, hint=hint)
+    if len(ctx.inlining) >= MAX_INLINED:
+        message = f"functions without types are inlined into one another at most {MAX_INLINED} deep"
+        raise RefusalError(message, callee, hint=hint)
     body = function.definition.body
     bindings = Bindings()
     for name, operand in given.items():
@@ -156,7 +158,7 @@ def inline_call(
     )
     outer, live = ctx.environment, ctx.live
     ctx.inlining.append(function.definition)
-    ctx.environment, ctx.live = environment, find_mentioned_names(body)
+    ctx.environment, ctx.live = environment, LiveNames(find_mentioned_names(body))
     try:
         if isinstance(function.definition, tree.Lambda):
             return ctx.evaluate(body)
@@ -175,7 +177,7 @@ def _inline_body(ctx: Elaboration, definition: tree.DefinitionNode) -> Value:
     if any(isinstance(part, _BRANCHING) for part in walk(definition.body, into_functions=False)):
         let_bind_names(ctx, sorted(outer_names))
     outer, ctx.block = ctx.block, block
-    ctx.live = frozenset()
+    ctx.live = LiveNames()
     try:
         fill_block(ctx, block, steps_of(ctx, definition.body.stmts), ctx.span(definition.name_span))
     finally:
@@ -265,7 +267,7 @@ def _elaborate_body(
         bindings,
     )
     outer, live, block, ctx.block = ctx.environment, ctx.live, ctx.block, Block()
-    ctx.environment, ctx.live = environment, frozenset()
+    ctx.environment, ctx.live = environment, LiveNames()
     try:
         fill_block(ctx, ctx.block, steps_of(ctx, definition.body.stmts), ctx.span(definition.name_span))
         return finish_body(ctx, definition, ctx.block, declared)

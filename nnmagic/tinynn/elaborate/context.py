@@ -13,29 +13,24 @@ from dataclasses import dataclass, field
 from synr import ast
 
 from nnmagic.diagnostics import Diagnostics, Source, Span
+from nnmagic.limits import ITEMS_OF_A_STATEMENT, MAX_TUPLE_SIZE, MAX_WORK
 from nnmagic.relay.types import Type
 from nnmagic.tinynn.elaborate.control_flow_blocks import Block, Terminator
+from nnmagic.tinynn.elaborate.live_names import LiveNames
 from nnmagic.tinynn.namespace.name_resolution import NameResolver
 from nnmagic.tinynn.values.values import (
     FAILED,
-    MAX_TUPLE_SIZE,
     Bindings,
     Computed,
     Environment,
     Operand,
     RefusalError,
-    TupleOf,
     Unassigned,
     Value,
     check_size,
     is_failed,
+    size_of,
 )
-
-#: Statements and calls elaborated for one cell, with unrolled loops and inlined bodies; more is an error.
-MAX_WORK = 50_000
-
-#: A tuple of so many items takes as much work as a statement.
-_ITEMS_OF_A_STATEMENT = 64
 
 
 class WorkLimitError(Exception):
@@ -101,7 +96,7 @@ class Elaboration:
     environment: Environment = field(default_factory=lambda: Environment(""))
     block: Block = field(default_factory=Block)
     #: The names that are mentioned in what follows the statement at hand, in its function.
-    live: frozenset[str] = frozenset()
+    live: LiveNames = field(default_factory=LiveNames)
     pending: PendingFunctions = field(default_factory=PendingFunctions)
     #: Why names have no usable value, as far as it was reported: once is enough.
     reported: set[Unassigned] = field(default_factory=set)
@@ -129,11 +124,12 @@ class Elaboration:
         """Return the value of an expression; FAILED, once the error was reported, where it has none."""
         try:
             value = self.nodes.expressions.get(type(expr), _refuse_expression)(self, expr)
-            if isinstance(value, TupleOf):
-                self.work += value.size // _ITEMS_OF_A_STATEMENT
-                if value.size > MAX_TUPLE_SIZE and is_failed(value):
+            size = size_of(value)
+            self.count_work(size // ITEMS_OF_A_STATEMENT)
+            if size > MAX_TUPLE_SIZE:
+                if is_failed(value):
                     return FAILED
-            check_size(value, self.span(expr.span))
+                check_size(value, self.span(expr.span))
         except RefusalError as refusal:
             self.report(refusal)
             return FAILED
@@ -166,9 +162,9 @@ class Elaboration:
             "this is nested too deeply", self.span(span), hint="split it into several assignments"
         )
 
-    def count_work(self) -> None:
-        """Count one more statement or call. Raises WorkLimitError."""
-        self.work += 1
+    def count_work(self, amount: int = 1) -> None:
+        """Count one more statement or call, or a wide value. Raises WorkLimitError."""
+        self.work += amount
         if self.work > MAX_WORK:
             raise WorkLimitError
 

@@ -42,7 +42,7 @@ def _if_condition(ctx: Elaboration, stmt: ast.If) -> bool | Computed | None:
     """Return the condition of an ``if``, with what it shares with the branches bound before it."""
     below = find_mentioned_names(stmt.true) | find_mentioned_names(stmt.false)
     if may_leave(stmt):
-        below |= ctx.live
+        below |= ctx.live.to_set()
     used = find_mentioned_names(stmt.condition) & below
     if any(not _is_atomic(ctx.environment, name) for name in used):
         with ctx.trial():

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 
 from synr import ast
 
 from nnmagic.diagnostics import Span
+from nnmagic.limits import MAX_CASES
 from nnmagic.relay import expr as ir
 from nnmagic.relay.infer.exhaustive import TooManyCasesError, find_unmatched_cases
 from nnmagic.relay.types import TypeCall
@@ -54,18 +56,17 @@ from nnmagic.tinynn.values.values import (
     is_failed,
 )
 
-#: The most cases of one ``match``, one for each alternative of ``|``.
-_MAX_CASES = 200
-
 
 def elaborate_match(ctx: Elaboration, stmt: tree.MatchNode) -> Terminator | None:
     """Elaborate ``match``. Raises RefusalError."""
     subject = ctx.operand(stmt.subject)
     if is_failed(subject.value):
         return elaborate_for_errors(ctx, stmt, [case.body.stmts for case in stmt.cases])
-    cases = [alternative for case in stmt.cases for alternative in expand_alternatives(case)]
-    if len(cases) > _MAX_CASES:
-        raise RefusalError(f"a match of {len(cases)} cases is too long", ctx.span(stmt.subject.span))
+    alternatives = (alternative for case in stmt.cases for alternative in expand_alternatives(case))
+    cases = list(islice(alternatives, MAX_CASES + 1))
+    if len(cases) > MAX_CASES:
+        message = f"a match has at most {MAX_CASES} cases, one for each alternative of `|`"
+        raise RefusalError(message, ctx.span(stmt.subject.span))
     if _needs_code(subject.value) or any(case.guard is not None for case in cases):
         let_bind_used_names(ctx, stmt)
         subject = Operand(atomize(ctx, subject.value, "subject", set()), subject.span)

@@ -8,8 +8,14 @@ from functools import partial
 from synr import ast
 
 from nnmagic.diagnostics import Span
+from nnmagic.limits import MAX_ERRORS
 from nnmagic.relay import expr as ir
-from nnmagic.tinynn.analysis.bound_names import find_assigned_names, find_mentioned_names, may_leave, walk
+from nnmagic.tinynn.analysis.bound_names import (
+    assigns_in_expressions,
+    find_assigned_names,
+    find_mentioned_names,
+    may_leave,
+)
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.control_flow_blocks import (
     Block,
@@ -21,6 +27,7 @@ from nnmagic.tinynn.elaborate.control_flow_blocks import (
 )
 from nnmagic.tinynn.elaborate.joins import exit_expressions, plan_joins
 from nnmagic.tinynn.elaborate.let_bindings import let_bind_names
+from nnmagic.tinynn.elaborate.live_names import LiveNames, live_after_each
 from nnmagic.tinynn.elaborate.merging import rebuild, types_of
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.values.values import FAILED, RefusalError
@@ -40,18 +47,19 @@ def run_steps(ctx: Elaboration, steps: Iterable[Callable[[], Terminator | None]]
 
 def steps_of(ctx: Elaboration, statements: Sequence[ast.Stmt]) -> list[Callable[[], Terminator | None]]:
     """Return statements as steps to run; each knows the names that the statements after it use."""
-    following = [ctx.live]
-    for statement in reversed(statements[1:]):
-        following.append(following[-1] | find_mentioned_names(statement))
+    following = live_after_each([find_mentioned_names(statement) for statement in statements], ctx.live)
     return [
         partial(_run_step, ctx, statement, live)
-        for statement, live in zip(statements, reversed(following), strict=bool(statements))
+        for statement, live in zip(statements, following, strict=bool(statements))
     ]
 
 
-def _run_step(ctx: Elaboration, statement: ast.Stmt, live: frozenset[str]) -> Terminator | None:
+def _run_step(ctx: Elaboration, statement: ast.Stmt, live: LiveNames) -> Terminator | None:
+    if len(ctx.diagnostics.errors) >= MAX_ERRORS:
+        _skip(ctx, statement)
+        return None
     ctx.live = live
-    if any(isinstance(part, tree.NamedExpr) for part in walk(statement, into_functions=False)):
+    if assigns_in_expressions(statement):
         ctx.live |= find_mentioned_names(statement)  # what an expression assigns is used in it, too
     ctx.count_work()
     if ctx.observe is not None:
@@ -63,14 +71,19 @@ def _run_step(ctx: Elaboration, statement: ast.Stmt, live: frozenset[str]) -> Te
             ctx.report(problem)
         else:
             ctx.report_depth(statement.span)
-        for name in find_assigned_names(statement):
-            ctx.environment.bindings.bind(name, FAILED)
-        if not isinstance(statement, ast.Assign | tree.Unpack | tree.DefinitionNode):
-            ctx.environment.failed = True
+        _skip(ctx, statement)
         return None
     finally:
         if ctx.observe is not None:
             ctx.observe(ctx, statement)
+
+
+def _skip(ctx: Elaboration, statement: ast.Stmt) -> None:
+    """Let the names that a statement binds have no value: it failed, or errors enough are reported."""
+    for name in find_assigned_names(statement):
+        ctx.environment.bindings.bind(name, FAILED)
+    if not isinstance(statement, ast.Assign | tree.Unpack | tree.DefinitionNode):
+        ctx.environment.failed = True
 
 
 def run_nested(ctx: Elaboration, statements: Sequence[ast.Stmt]) -> Terminator | None:
@@ -143,5 +156,5 @@ def let_bind_used_names(ctx: Elaboration, stmt: ast.Stmt) -> None:
     """Bind the names that the branches use; where they may leave, the following statements count, too."""
     used = find_mentioned_names(stmt)
     if may_leave(stmt):
-        used |= ctx.live
+        used |= ctx.live.to_set()
     let_bind_names(ctx, [name for name in list(ctx.environment.names()) if name in used])

@@ -51,7 +51,8 @@ def elaborate_assert(ctx: Elaboration, stmt: ast.Assert) -> Terminator | None:
     if condition is False:
         detail = f": {message}" if message else ""
         raise RefusalError(f"this assertion does not hold{detail}", ctx.span(stmt.condition.span))
-    let_bind_names(ctx, [name for name in list(ctx.environment.names()) if name in ctx.live])
+    live = ctx.live.to_set()
+    let_bind_names(ctx, [name for name in list(ctx.environment.names()) if name in live])
     holds, fails = ctx.resolver.assertion(stmt_span)
     check = ir.If(condition.expr, ir.Call(holds, ()), ir.Call(fails, ()), span=stmt_span)
     block = Block(end=BlockExit(ExitKind.GOES_ON, stmt_span, ctx.environment.bindings.copy()))

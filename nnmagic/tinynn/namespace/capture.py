@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -11,21 +12,20 @@ from typing import TypeVar
 
 import numpy as np
 
+from nnmagic.diagnostics import kind_of
+from nnmagic.limits import MAX_CAPTURED_DEPTH, MAX_TUPLE_SIZE
 from nnmagic.relay import expr as ir
 from nnmagic.relay.module import Module, TypeData
 from nnmagic.relay.types import Type, TypeCall, dtype_of_array, is_float
 from nnmagic.relay.values import AdtValue, is_masked
 from nnmagic.tinynn.program import MISSING, DataTypeInfo, ParameterInfo
-from nnmagic.tinynn.types.aliases import NoTypeError, alias_type, is_callable_name
+from nnmagic.tinynn.types.aliases import NoTypeError, WideTypeError, alias_type, is_callable_name
 from nnmagic.tinynn.types.annotations import DType, Tensor, dtype_named
 from nnmagic.tinynn.values.numbers import MAX_INT_BITS
 from nnmagic.tinynn.values.values import Computed, DictOf, Known, TupleConstructor, TupleOf, TypeOf, Value
 
 _Key = TypeVar("_Key")
 _Captured = TypeVar("_Captured")
-
-#: Limits of captured tuples: they serve shapes, settings and the arrays of layers, not data.
-_MAX_ITEMS, _MAX_DEPTH = 10_000, 20
 
 #: Hints for NumPy's unsupported dtypes, by their kind; ``{name}`` stands for the user's name.
 _DTYPE_HINTS = {
@@ -199,11 +199,30 @@ _CODE = (types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.
 _VALUES = (*_NUMBERS, *_TEXTS_AND_COLLECTIONS, *_CODE)
 
 
-def snapshot(value: object, depth: int = 0) -> object:
+def snapshot(value: object) -> object:
     """Return a value with its mutable parts copied: arrays, lists and dictionaries.
 
     The cell computes with exactly what the cache records. Raises NotCapturableError.
     """
+    try:
+        return _snapshot(value, 0, itertools.count(1))
+    except _TooManyItemsError:
+        what = f"{kind_of(value)} of more than {MAX_TUPLE_SIZE} items, with those of the items"
+        raise NotCapturableError(what, "make it a NumPy array") from None
+
+
+class _TooManyItemsError(Exception):
+    """A list, tuple or dictionary with more items than a cell takes."""
+
+
+def _snapshot(value: object, depth: int, items: Iterator[int]) -> object:
+    """Return a part of a snapshot; ``items`` counts all items of the whole."""
+
+    def take(item: object) -> object:
+        if next(items) > MAX_TUPLE_SIZE:
+            raise _TooManyItemsError
+        return _snapshot(item, depth + 1, items)
+
     match value:
         case np.ndarray() if is_masked(value):
             raise NotCapturableError(
@@ -212,13 +231,11 @@ def snapshot(value: object, depth: int = 0) -> object:
         case np.ndarray():
             return _constant(value).data
         case tuple() | list():
-            _check_size(value, depth)
-            return tuple(
-                item_ for _, item_ in _capture_items(lambda item: snapshot(item, depth + 1), enumerate(value))
-            )
+            _check_depth(value, depth)
+            return tuple(item for _, item in _capture_items(take, enumerate(value)))
         case dict():
-            _check_size(value, depth)
-            return dict(_capture_items(lambda item: snapshot(item, depth + 1), list(dict.items(value))))
+            _check_depth(value, depth)
+            return dict(_capture_items(take, list(dict.items(value))))
         case int() if value.bit_length() > MAX_INT_BITS:
             raise NotCapturableError(f"an int of {value.bit_length()} bits", "the largest float has 1024")
     return value
@@ -276,6 +293,10 @@ def _alias(value: object) -> Value | None:
         part = getattr(problem.part, "__name__", None) or repr(problem.part)
         hint = "name types of a cell in it, as in tuple[Tensor[(2, 3), f32], f32]"
         raise NotCapturableError(f"a type that holds `{part}`", hint) from None
+    except WideTypeError:
+        raise NotCapturableError(
+            f"a type of more than {MAX_TUPLE_SIZE} parts", "name fewer types in it"
+        ) from None
     return None if type_ is None else TypeOf(type_)
 
 
@@ -306,11 +327,9 @@ def _no_dtype(value: np.generic | np.ndarray) -> NotCapturableError:
     return NotCapturableError(what, hint)
 
 
-def _check_size(value: tuple[object, ...] | list[object] | dict[object, object], depth: int) -> None:
-    kind = type(value).__name__
-    if len(value) > _MAX_ITEMS or depth > _MAX_DEPTH:
-        what = f"a {kind} of {len(value)}" if depth <= _MAX_DEPTH else f"a {kind} nested too deeply"
-        raise NotCapturableError(what, "make it a NumPy array")
+def _check_depth(value: tuple[object, ...] | list[object] | dict[object, object], depth: int) -> None:
+    if depth > MAX_CAPTURED_DEPTH:
+        raise NotCapturableError(f"{kind_of(value)} nested too deeply", "make it a NumPy array")
     for key in value if isinstance(value, dict) else ():
         if type(key) not in (str, int):  # comparing keys of other classes would run their code
             raise NotCapturableError(

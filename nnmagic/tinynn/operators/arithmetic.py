@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from synr.ast import BuiltinOp
 
 from nnmagic.diagnostics import Span
+from nnmagic.limits import MAX_TUPLE_SIZE
 from nnmagic.relay.expr import Constant
 from nnmagic.relay.ops.declaration import RelationError
 from nnmagic.relay.signatures import dtype_short_name
@@ -25,7 +26,6 @@ from nnmagic.tinynn.values.operator_calls import apply, cast, is_tensor, tensor_
 from nnmagic.tinynn.values.operator_restrictions import check_broadcast, check_kind, wider_dtype
 from nnmagic.tinynn.values.symbolic_sizes import apply_to_dimensions, as_number
 from nnmagic.tinynn.values.values import (
-    MAX_TUPLE_SIZE,
     Computed,
     Dimension,
     Known,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from synr.ast import BuiltinOp
 
 from nnmagic.diagnostics import Span
+from nnmagic.limits import MAX_ITEMS
 from nnmagic.relay import expr as ir
 from nnmagic.relay.types import TensorType, is_integer
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
@@ -198,10 +199,6 @@ def items(operand: Operand, what: str) -> list[Value]:
     if number > MAX_ITEMS:
         raise RefusalError(f"{what} of {number} items is too long (at most {MAX_ITEMS})", operand.span)
     return [item(operand, Known(index), operand.span) for index in range(number)]
-
-
-#: Maximal number of items that are unrolled one by one.
-MAX_ITEMS = 1000
 
 
 def has_known_items(value: Value) -> bool:

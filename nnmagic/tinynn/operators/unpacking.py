@@ -7,6 +7,7 @@ from collections.abc import Callable
 from synr import ast
 
 from nnmagic.diagnostics import Span
+from nnmagic.limits import MAX_ITEMS
 from nnmagic.tinynn.analysis.bound_names import names_of
 from nnmagic.tinynn.operators.subscripts import subscript
 from nnmagic.tinynn.syntax import tree
@@ -15,8 +16,6 @@ from nnmagic.tinynn.values.operator_calls import is_tensor, tensor_type
 from nnmagic.tinynn.values.values import FAILED, Known, Operand, RefusalError, TupleOf, Value
 
 PublicSpan = Callable[[ast.Span], Span]
-#: Maximal number of rows that an assignment unpacks from a tensor.
-_MAX_ROWS = 1000
 
 
 def unpack(target: ast.Expr, value: Operand, to_span: PublicSpan, bind: Callable[[str, Value], None]) -> None:
@@ -50,7 +49,7 @@ def _parts(value: Operand, span: Span) -> list[Value]:
     if not is_tensor(value.value):
         raise RefusalError(f"{describe(value.value)} cannot be unpacked", value.span)
     shape = tensor_type(value).shape
-    if not shape or not isinstance(shape[0], int) or shape[0] > _MAX_ROWS:
+    if not shape or not isinstance(shape[0], int) or shape[0] > MAX_ITEMS:
         raise RefusalError(f"{describe(value.value)} cannot be unpacked", value.span)
     return [subscript(value, [Operand(Known(row), span)], value.span) for row in range(int(shape[0]))]
 

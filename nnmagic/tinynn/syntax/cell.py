@@ -6,10 +6,12 @@ import ast as py
 import inspect
 import re
 import warnings
+from itertools import islice
 
 from synr import ast
 
 from nnmagic.diagnostics import Diagnostics, Source
+from nnmagic.limits import MAX_CHARACTERS, MAX_INNER_FUNCTIONS
 from nnmagic.tinynn.syntax import tree, unsupported_syntax
 from nnmagic.tinynn.syntax.patterns import find_bound_names
 from nnmagic.tinynn.syntax.source_spans import SpanMap
@@ -22,6 +24,10 @@ _CONSTRUCTORS = "declare constructors, as in def Leaf(value: Tensor[(3,), f32]):
 def parse(source: Source, diagnostics: Diagnostics) -> tree.CellNode | None:
     """Return the tree of a cell, or None if Python itself cannot parse it; errors go to ``diagnostics``."""
     spans = SpanMap(source)
+    if len(source.text) > MAX_CHARACTERS:
+        hint = "divide it into several cells"
+        diagnostics.error(f"a cell has at most {MAX_CHARACTERS} characters", spans.start, hint=hint)
+        return None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # `x is 1` and "\d" are refused or harmless here
         try:
@@ -35,10 +41,29 @@ def parse(source: Source, diagnostics: Diagnostics) -> tree.CellNode | None:
         except ValueError as error:  # null bytes and lone surrogates
             diagnostics.error(f"the source cannot be read: {error}", spans.start)
             return None
+        inner = _find_function_beyond(module, MAX_INNER_FUNCTIONS)
+        if inner is not None:
+            message = (
+                f"the functions of a cell hold at most {MAX_INNER_FUNCTIONS} functions and comprehensions"
+            )
+            diagnostics.error(message, spans.public(spans.of(inner)), hint="divide it into several cells")
+            return None
         compiler = CellCompiler(spans, diagnostics)
         result = compiler.compile_module(module)
         _check_by_python(module, spans, diagnostics)
     return result
+
+
+def _find_function_beyond(module: py.Module, limit: int) -> py.expr | py.stmt | None:
+    """Return the first function inside another that is one too many, in the order of a walk; else None."""
+    inner = py.Lambda | py.FunctionDef | py.ListComp | py.GeneratorExp
+    found = (
+        part
+        for statement in module.body
+        for part in py.walk(statement)
+        if part is not statement and isinstance(part, inner)
+    )
+    return next(islice(found, limit, None), None)
 
 
 def _check_by_python(module: py.Module, spans: SpanMap, diagnostics: Diagnostics) -> None:

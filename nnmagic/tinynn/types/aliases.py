@@ -6,10 +6,12 @@ Only Python's own alias objects are inspected; no code of the notebook runs.
 from __future__ import annotations
 
 import collections.abc
+import itertools
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
+from nnmagic.limits import MAX_TUPLE_SIZE
 from nnmagic.relay.types import FuncType, TupleType, Type
 from nnmagic.tinynn.types.annotations import DType, Tensor
 
@@ -23,6 +25,10 @@ class NoTypeError(Exception):
     def __init__(self, part: object) -> None:
         super().__init__(part)
         self.part = part
+
+
+class WideTypeError(Exception):
+    """An alias has too many parts, with those of the aliases in it."""
 
 
 def is_callable_name(value: object) -> bool:
@@ -39,17 +45,24 @@ def alias_type(value: object, named: Callable[[object], Type | None]) -> Type | 
     """Return the type that an alias stands for, or None if the value is not an alias of a type.
 
     ``named``: gives the type of an object that is neither a dtype, a tensor annotation nor an alias, or None.
-    A part of an alias that is not a type raises NoTypeError.
+    A part of an alias that is not a type raises NoTypeError; too many parts raise WideTypeError.
     """
+    return _alias_type(value, named, itertools.count(1))
+
+
+def _alias_type(value: object, named: Callable[[object], Type | None], count: Iterator[int]) -> Type | None:
+    """Return the type that a part of an alias stands for; ``count`` counts the parts of the whole."""
     if not is_alias(value):
         return None
     origin: object = getattr(value, "__origin__", None)
     parts: tuple[object, ...] = getattr(value, "__args__", ())
 
     def part_type(part: object) -> Type:
+        if next(count) > MAX_TUPLE_SIZE:
+            raise WideTypeError
         resolved = part.relay_type() if isinstance(part, DType | Tensor) else named(part)
         if resolved is None:
-            resolved = alias_type(part, named)
+            resolved = _alias_type(part, named, count)
         if resolved is None:
             raise NoTypeError(part)
         return resolved

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from nnmagic.limits import MAX_RANK, MAX_TUPLE_SIZE
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.declaration import Operator, RelationError
 from nnmagic.relay.signatures import dtype_short_name, format_dim, format_shape, format_type
@@ -316,22 +317,16 @@ def _axis_in_range(name: str, types: Sequence[Type], attrs: Attrs) -> None:
             raise RelationError(message, 0, attr="axis")
 
 
-#: Tensors of more dimensions, and tuples of more parts, are mistakes.
-_MOST_DIMENSIONS, _MOST_PARTS = 64, 10_000
-
-
 def _expand_dims(name: str, _types: Sequence[Type], attrs: Attrs) -> None:
     count = attrs["num_newaxis"]
-    if isinstance(count, int) and count > _MOST_DIMENSIONS:
-        raise RelationError(
-            f"{name}: num_newaxis is at most {_MOST_DIMENSIONS}, not {count}", attr="num_newaxis"
-        )
+    if isinstance(count, int) and count > MAX_RANK:
+        raise RelationError(f"{name}: num_newaxis is at most {MAX_RANK}, not {count}", attr="num_newaxis")
 
 
 def _split(name: str, types: Sequence[Type], attrs: Attrs) -> None:
     count = attrs["indices_or_sections"]
-    if isinstance(count, int) and count > _MOST_PARTS:
-        message = f"{name}: indices_or_sections is at most {_MOST_PARTS}, not {count}"
+    if isinstance(count, int) and count > MAX_TUPLE_SIZE:
+        message = f"{name}: indices_or_sections is at most {MAX_TUPLE_SIZE}, not {count}"
         raise RelationError(message, attr="indices_or_sections")
     shape, axis = _tensor(types, 0).shape, attrs["axis"]
     if not isinstance(axis, int) or not -len(shape) <= axis < len(shape):

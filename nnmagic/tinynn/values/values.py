@@ -12,11 +12,13 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from nnmagic.diagnostics import Diagnostic, Note, Span
+from nnmagic.limits import MAX_TUPLE_SIZE
 from nnmagic.relay import expr as ir
 from nnmagic.relay.module import TypeData
 from nnmagic.relay.ops.declaration import Operator
 from nnmagic.relay.types import AnyDim, FuncType, TensorType, TupleType, Type, is_float
 from nnmagic.tinynn.syntax import tree
+from nnmagic.tinynn.types.part_counts import count_parts
 
 
 class RefusalError(Exception):
@@ -58,10 +60,6 @@ class Dimension:
 
     dim: AnyDim
     number: Computed
-
-
-#: The largest size of a tuple: enough for any shape, and for the parameters of any model.
-MAX_TUPLE_SIZE = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,11 +307,28 @@ def _count_items(items: Iterable[Value]) -> int:
     return sum(1 + item.size if isinstance(item, TupleOf | Zipped) else 1 for item in items)
 
 
+def size_of(value: Value) -> int:
+    """Return the number of items of a tuple, parts of a type, or names that a function captures; else 0."""
+    match value:
+        case TupleOf(size=size) | Zipped(size=size):
+            return size
+        case TypeOf(type=type_):
+            return count_parts(type_)
+        case LocalFunction(versions=versions) | ClosureValue(versions=versions):
+            return len(versions)
+    return 0
+
+
 def check_size(value: Value, span: Span) -> None:
-    """Check that a tuple is not too large, as one that doubles again and again is. Raises RefusalError."""
-    if isinstance(value, TupleOf | Zipped) and value.size > MAX_TUPLE_SIZE:
-        message = f"a tuple of {value.size} items, with those of the tuples in it, is too long"
+    """Check that a tuple or a type is not too large, as one that doubles is. Raises RefusalError."""
+    size = size_of(value)
+    if size <= MAX_TUPLE_SIZE:
+        return
+    if isinstance(value, TupleOf | Zipped):
+        message = f"a tuple of {size} items, with those of the tuples in it, is too long"
         raise RefusalError(f"{message} (at most {MAX_TUPLE_SIZE})", span)
+    if isinstance(value, TypeOf):
+        raise RefusalError(f"this type has more than {MAX_TUPLE_SIZE} parts", span)
 
 
 def is_failed(value: Value) -> bool:

@@ -115,7 +115,8 @@ def _return_status(function: tirx.PrimFunc, _module: tvm.IRModule, _context: Any
 _RETURN_STATUS: Any = tirx.transform.prim_func_pass(_return_status, opt_level=0, name="ReturnStatus")
 
 #: The passes of TVM's own CPU pipeline, in its order, except that arrays never share memory
-#: (see ``relax_pipeline``): first those for functions that are made of blocks.
+#: (see ``relax_pipeline``): first those that lower blocks, for kernels. What has none is spared them: their
+#: time is quadratic in the number of local arrays.
 _BLOCK_PASSES = (
     s_tir.transform.CanonicalizeLoop,
     s_tir.transform.LowerInitBlock,
@@ -125,6 +126,10 @@ _BLOCK_PASSES = (
     s_tir.transform.LowerMatchBuffer,
     s_tir.transform.StmtSimplify,
     s_tir.transform.LowerOpaqueBlock,
+)
+
+#: Then those for loops and statements.
+_STATEMENT_PASSES = (
     lambda: _LET_TO_BUFFERS,
     tirx.transform.FlattenBuffer,
     tirx.transform.BF16ComputeLegalize,
@@ -246,22 +251,29 @@ def _symbol(var: Any) -> str:
 
 def _lower(functions: dict[Any, Any], target: tvm.target.Target) -> tvm.IRModule:
     """Lower the functions to the form that LLVM takes; private ones can be called from other parts."""
-    of_blocks, of_tiles = {}, {}
+    of_blocks, of_statements, of_tiles = {}, {}, {}
     for var, kernel in functions.items():
         function = split_longest_loops(keep_float_arithmetic(kernel))
-        tiles = None if collect_blocks(function) else flatten_buffers(let_to_buffers(function))
-        if tiles is None:
+        if collect_blocks(function):
             of_blocks[var] = function
+        elif (tiles := flatten_buffers(let_to_buffers(function))) is None:
+            of_statements[var] = function
         else:
             of_tiles[var] = tiles
     with target, tvm.transform.PassContext(config=NO_CHOSEN_UNROLLING):
         bind = tirx.transform.BindTarget(target.with_host(target))
         lowered = [
             tvm.transform.Sequential([bind, *(make() for make in passes)])(tvm.IRModule(functions)).functions
-            for passes, functions in ((_BLOCK_PASSES, of_blocks), (_TILE_PASSES, of_tiles))
+            for passes, functions in (
+                ((*_BLOCK_PASSES, *_STATEMENT_PASSES), of_blocks),
+                (_STATEMENT_PASSES, of_statements),
+                (_TILE_PASSES, of_tiles),
+            )
         ]
         together = tvm.transform.Sequential([make() for make in _HOST_PASSES])
-        whole = together(tvm.IRModule({**lowered[0], **lowered[1]}))
+        whole = together(
+            tvm.IRModule({var: function for group in lowered for var, function in group.items()})
+        )
     public = {
         var: function if _is_public(function) else function.with_attr("global_symbol", _symbol(var))
         for var, function in whole.functions_items()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tvm import relax, te, tirx, topi
@@ -13,26 +13,75 @@ from tvm import relax, te, tirx, topi
 from nnmagic.engine.relax.analysis.attribute_values import integer, integers, number
 from nnmagic.engine.relax.legalize import scalar_functions
 from nnmagic.engine.relax.legalize.padding import pad_with
-from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Value, is_normal, op, shape_of, te_of
+from nnmagic.engine.relax.legalize.registry import (
+    OPAQUE,
+    RULES,
+    OpCall,
+    Value,
+    is_normal,
+    op,
+    shape_of,
+    te_of,
+)
 from nnmagic.engine.relax.legalize.registry import te as te_rule
 from nnmagic.engine.relax.legalize.reshaping import element_count, reshape_to
 from nnmagic.engine.relax.legalize.sizes import same_size, simplify
 from nnmagic.engine.relax.legalize.types import Tensor
 from nnmagic.engine.relax.tir.builders import as_expr
-from nnmagic.engine.relax.tir.types import Extent, Index, PrimExpr
+from nnmagic.engine.relax.tir.types import Extent, Index, PrimExpr, RelaxExpr
 from nnmagic.relay.expr import Attrs
+
+#: How many tensors a kernel joins: the passes of TVM recurse once for each.
+_MOST_JOINED = 32
 
 
 def _concatenate(call: OpCall) -> Value:
-    """Concatenate tensors; the sum of sizes is in normal form, because TVM fuses kernels by that."""
+    (parts,) = call.args
+    return _join(call, parts, integer(call.attrs["axis"]))
+
+
+def _stack(call: OpCall) -> Value:
     (parts,) = call.args
     axis = integer(call.attrs["axis"])
+    if len(parts) > _MOST_JOINED:
+        stacked = [
+            call.emit(
+                call.te(lambda *tensors: topi.stack(list(tensors), axis), *group, primfunc_attrs=_APART)
+            )
+            for group in _groups(parts)
+        ]
+        return _join(call, stacked, axis)
+    if _have_same_shape(parts, None):
+        return relax.op.stack(list(parts), axis=axis)
+    return call.te(lambda *tensors: topi.stack(list(tensors), axis), *parts)
+
+
+def _join(call: OpCall, parts: Sequence[Value], axis: int) -> Value:
+    """Concatenate tensors; many of them in groups, by kernels that TVM does not fuse."""
+    while len(parts) > _MOST_JOINED:
+        parts = [call.emit(_join_by_kernel(call, group, axis, _APART)) for group in _groups(parts)]
+    sizes = [shape_of(part)[axis] for part in parts]
+    if all(isinstance(size, int) for size in sizes) and _have_same_shape(
+        parts, axis % len(shape_of(parts[0]))
+    ):
+        return relax.op.concat(list(parts), axis=axis)
+    return _join_by_kernel(call, parts, axis, None)
+
+
+_APART = {"op_pattern": OPAQUE}
+
+
+def _groups(parts: Sequence[Value]) -> Iterator[Sequence[Value]]:
+    return (parts[begin : begin + _MOST_JOINED] for begin in range(0, len(parts), _MOST_JOINED))
+
+
+def _join_by_kernel(
+    call: OpCall, parts: Sequence[Value], axis: int, attrs: Mapping[str, object] | None
+) -> RelaxExpr:
+    """Concatenate tensors; the sum of sizes is in normal form, because TVM fuses kernels by that."""
     shape = shape_of(parts[0])
     axis %= len(shape)
-    sizes = [shape_of(part)[axis] for part in parts]
-    if all(isinstance(size, int) for size in sizes) and _have_same_shape(parts, axis):
-        return relax.op.concat(list(parts), axis=axis)
-    shape[axis] = simplify(functools.reduce(operator.add, sizes))
+    shape[axis] = simplify(functools.reduce(operator.add, (shape_of(part)[axis] for part in parts)))
 
     def compute(*given: Any) -> Tensor:
         *tensors, sizes = given
@@ -47,15 +96,7 @@ def _concatenate(call: OpCall) -> Value:
 
         return te.compute(sizes, element)
 
-    return call.te(compute, *parts, relax.ShapeExpr(shape))
-
-
-def _stack(call: OpCall) -> Value:
-    (parts,) = call.args
-    axis = integer(call.attrs["axis"])
-    if _have_same_shape(parts, None):
-        return relax.op.stack(list(parts), axis=axis)
-    return call.te(lambda *tensors: topi.stack(list(tensors), axis), *parts)
+    return call.te(compute, *parts, relax.ShapeExpr(shape), primfunc_attrs=attrs)
 
 
 def _have_same_shape(parts: Sequence[Value], free: int | None) -> bool:

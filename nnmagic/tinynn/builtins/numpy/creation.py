@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nnmagic.diagnostics import Span
+from nnmagic.limits import MAX_ITEMS
 from nnmagic.relay.polynomials import is_nonnegative, polynomial
 from nnmagic.relay.signatures import format_shape
 from nnmagic.relay.types import TensorType, is_float
@@ -25,7 +26,6 @@ from nnmagic.tinynn.builtins.argument_checks import (
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import arange, concatenate, constant_of, stack, unit_matrix
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
-from nnmagic.tinynn.operators.iteration import MAX_ITEMS
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import is_number, number_constant
 from nnmagic.tinynn.values.operator_calls import apply, whole_numbers

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from nnmagic.limits import MAX_ITEMS
 from nnmagic.tinynn.builtins.argument_checks import (
     as_formula,
     formula,
@@ -14,7 +15,6 @@ from nnmagic.tinynn.builtins.argument_checks import (
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import concatenate, slice_axis
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
-from nnmagic.tinynn.operators.iteration import MAX_ITEMS
 from nnmagic.tinynn.values.values import RefusalError, TupleOf, Value
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import reduce
+from itertools import islice
 
 from tvm import ir, tirx
 
@@ -20,6 +22,9 @@ from nnmagic.engine.relax.tir.builders import as_expr, item_bytes
 from nnmagic.engine.relax.tir.types import Buffer, PrimExpr, PrimFunc, Stmt, Var
 
 _INT32 = ir.PrimType("int32")
+
+#: How many conditions are tested at once: LLVM's time is quadratic in the length of a piece without branches.
+_CONDITIONS = 32
 
 
 def emit_entry(program: AotProgram, variables: Variables, symbol: str) -> PrimFunc:
@@ -111,8 +116,8 @@ def _checks(
     def number(words: Buffer, at: int) -> PrimExpr:
         return tirx.bitwise_and(words[at], low)
 
-    yield _refuse(words[TYPE] != table[0] for _, words in pairs)
-    yield _refuse(
+    yield from _refuse(words[TYPE] != table[0] for _, words in pairs)
+    yield from _refuse(
         condition
         for array, words in pairs
         for condition in (
@@ -136,7 +141,7 @@ def _checks(
         )
         bound.add((words, axis))
         yield tirx.Bind(dimension, dims[words][axis])
-    yield _refuse(
+    yield from _refuse(
         dims[words][axis] != (dim if isinstance(dim, int | tirx.Var) else tirx.max(dim, as_expr(0)))
         for array, words in pairs
         for axis, dim in enumerate(array.shape)
@@ -153,10 +158,9 @@ def _workspace_check(program: AotProgram, words: Buffer) -> Iterator[Stmt]:
     yield tirx.IfThenElse(wrong, tirx.Return(tirx.const(GROW, "int32")), None)
 
 
-def _refuse(conditions: Iterator[PrimExpr]) -> Stmt:
-    wrong: PrimExpr | None = None
-    for condition in conditions:
-        wrong = condition if wrong is None else tirx.Or(wrong, condition)
-    if wrong is None:
-        return tirx.Evaluate(tirx.const(0, "int32"))
-    return tirx.IfThenElse(wrong, tirx.Return(tirx.const(REFUSED, "int32")), None)
+def _refuse(conditions: Iterable[PrimExpr]) -> Iterator[Stmt]:
+    """Yield the statements that refuse the arrays if one of the conditions holds."""
+    rest = iter(conditions)
+    while group := list(islice(rest, _CONDITIONS)):
+        refused = tirx.Return(tirx.const(REFUSED, "int32"))
+        yield tirx.IfThenElse(reduce(tirx.Or, group), refused, None)

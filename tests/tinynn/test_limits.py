@@ -1,0 +1,235 @@
+"""Wide and deep cells compile, or a located error names the limit, and they can be interrupted.
+
+Each is compiled in a child process with a limit of processor time, which ends what hangs. The complete set of
+sources is compiled by hand: ``python -m tests.tinynn.constructed_sources``.
+"""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import nnmagic
+from nnmagic.diagnostics import Source, TinyNNError
+from nnmagic.functions.fingerprint import fingerprint
+from nnmagic.limits import MAX_ERRORS
+from nnmagic.tinynn import compile_source
+from tests.tinynn.constructed_sources import FAMILIES, compile_in_child
+from tests.work import count_calls
+
+COMPILED = [
+    ("doubled_tuple", 10),
+    ("doubled_sum", 2000),
+    ("doubled_call", 500),
+    ("doubled_lambda", 10),
+    ("chained_lambdas", 25),
+    ("chained_functions", 1000),
+    ("chained_recursive_functions", 200),
+    ("assignments", 5000),
+    ("named_assignments", 2000),
+    ("consecutive_ifs", 1000),
+    ("consecutive_while", 500),
+    ("conjunction", 100),
+    ("nested_for", 19),
+    ("nested_for_of_changing_types", 12),
+    ("nested_for_of_own_types", 12),
+    ("match_alternatives", 150),
+    ("parameters", 2000),
+    ("results", 2000),
+    ("stacked", 5000),
+    ("split_returned", 5000),
+    ("tuple_fields", 5000),
+    ("constructor_fields", 1000),
+    ("captured_names", 2000),
+]
+
+REFUSED = [
+    (
+        "doubled_tuple",
+        60,
+        "a tuple of 16382 items, with those of the tuples in it, is too long (at most 10000)",
+    ),
+    ("doubled_list", 15, "`items` is a list of more than 10000 items, with those of the items"),
+    ("doubled_list", 60, "is a list nested too deeply"),
+    ("doubled_alias", 60, "`Alias` is a type of more than 10000 parts"),
+    ("doubled_local_type", 60, "this type has more than 10000 parts"),
+    ("captured_numbers", 100_000, "`items` is a list of more than 10000 items, with those of the items"),
+    ("captured_dict", 100_000, "`items` is a dict of more than 10000 items, with those of the items"),
+    ("captured_arrays", 100_000, "`items` is a list of more than 10000 items, with those of the items"),
+    ("comprehension_rounds", 100, "`f` takes too long to compile"),
+    ("doubled_lambda", 20, "`f` takes too long to compile"),
+    ("chained_lambdas", 40, "functions without types are inlined into one another at most 30 deep"),
+    ("chained_lambdas", 2000, "the functions of a cell hold at most 1000 functions and comprehensions"),
+    ("match_product", 20, "a match has at most 200 cases, one for each alternative of `|`"),
+    ("match_cases", 5000, "a match has at most 200 cases, one for each alternative of `|`"),
+    ("minus_signs", 10_000, "this is nested too deeply"),
+    ("parentheses", 10_000, "too many nested parentheses"),
+    ("sum_of_names", 10_000, "this is nested too deeply"),
+    ("nested_calls", 10_000, "too many nested parentheses"),
+    ("conjunction", 5000, "this is nested too deeply"),
+    ("comparisons", 5000, "this is nested too deeply"),
+    ("long_names", 1_000_000, "a cell has at most 1000000 characters"),
+]
+
+
+@pytest.mark.parametrize(("family", "size"), COMPILED)
+def test_a_wide_or_deep_cell_compiles(family: str, size: int) -> None:
+    assert compile_in_child(FAMILIES[family](size), build=False).kind == "compiled"
+
+
+@pytest.mark.parametrize(("family", "size", "message"), REFUSED)
+def test_a_limit_is_told_where_it_is_exceeded(family: str, size: int, message: str) -> None:
+    outcome = compile_in_child(FAMILIES[family](size), build=False)
+    assert outcome.kind == "refused"
+    assert message in outcome.message
+
+
+@pytest.mark.parametrize(
+    ("family", "size", "message"),
+    [
+        ("parameters", 300, None),
+        ("parameters", 2000, "@f takes 2000 tensors and returns 1 (at most 1000 together)"),
+        ("results", 2000, "@f takes 1 tensors and returns 2000 (at most 1000 together)"),
+        ("named_sizes", 300, "@f has 300 named sizes (at most 256)"),
+        ("stacked", 5000, None),
+        ("assignments", 2000, None),
+        ("assignments_in_branch", 300, None),
+        ("assignments_in_loop", 100, None),
+        ("captured_names", 300, None),
+    ],
+)
+def test_machine_code_of_a_wide_program_is_made_or_refused(
+    family: str, size: int, message: str | None
+) -> None:
+    outcome = compile_in_child(FAMILIES[family](size), build=True)
+    assert (outcome.kind, outcome.message) == (("compiled", "") if message is None else ("refused", message))
+
+
+@pytest.mark.parametrize(
+    "family",
+    ["assignments", "named_assignments", "tuple_fields", "parameters", "errors", "chained_functions"],
+)
+def test_the_work_is_linear(family: str) -> None:
+    def work(size: int) -> int:
+        cell = FAMILIES[family](size)
+
+        def compile_() -> None:
+            try:
+                compile_source(Source("cell", cell.source), cell.names)
+            except TinyNNError:
+                assert family == "errors"
+
+        return count_calls(compile_)
+
+    work(1)
+    assert work(800) < 2.5 * work(400)
+
+
+def test_the_first_errors_are_reported() -> None:
+    cell = FAMILIES["errors"](20_000)
+    with pytest.raises(TinyNNError) as info:
+        compile_source(Source("cell", cell.source), cell.names)
+    errors = info.value.diagnostics
+    assert [error.message for error in errors] == [f"unknown name `missing{n}`" for n in range(MAX_ERRORS)]
+
+    cell = FAMILIES["syntax_errors"](20_000)
+    with pytest.raises(TinyNNError) as info:
+        compile_source(Source("cell", cell.source), cell.names)
+    *_, first, last = info.value.diagnostics
+    assert first.message == "`del` is not part of TinyNN"
+    assert last.message == f"{20_000 - MAX_ERRORS} more errors from here on are left out"
+    assert last.span is not None
+    assert last.span.line == 2 + MAX_ERRORS
+
+
+def test_lists_that_share_parts_have_a_fingerprint() -> None:
+    def doubled(last: float) -> list[object]:
+        items: list[object] = [last]
+        for _ in range(200):
+            items = [items, items]
+        return items
+
+    assert fingerprint(doubled(1.0)) == fingerprint(doubled(1.0))
+    assert fingerprint(doubled(1.0)) != fingerprint(doubled(2.0))
+
+
+@pytest.mark.parametrize("count", [32, 33, 70])
+@pytest.mark.parametrize("length", [3, '"n"'])
+@pytest.mark.parametrize(("function", "axis"), [("stack", 0), ("stack", 1), ("concatenate", 0)])
+def test_many_tensors_are_joined_as_in_numpy(count: int, length: object, function: str, axis: int) -> None:
+    names = ", ".join(f"x * {number}" for number in range(count))
+    cell = f"def f(x: Tensor[({length},), f32]):\n    return {function}(({names}), axis={axis})\n"
+    x = np.arange(1, 4, dtype=np.float32)
+    expected = getattr(np, function)([x * number for number in range(count)], axis=axis)
+    np.testing.assert_array_equal(nnmagic.compile(cell)(x), expected)
+
+
+def test_many_tensors_of_different_lengths_are_joined_as_in_numpy() -> None:
+    parameters = ", ".join(f"x{number}: Tensor[(2, {number % 5}), f32]" for number in range(70))
+    names = ", ".join(f"x{number}" for number in range(70))
+    cell = f"def f({parameters}):\n    return concatenate(({names}), axis=1)\n"
+    numbers = itertools.count()
+    arrays = [
+        np.array([[next(numbers) for _ in range(number % 5)] for _ in range(2)], np.float32).reshape(2, -1)
+        for number in range(70)
+    ]
+    np.testing.assert_array_equal(nnmagic.compile(cell)(*arrays), np.concatenate(arrays, axis=1))
+
+
+def test_many_parameters_and_results_are_those_of_numpy() -> None:
+    parameters = ", ".join(f"x{number}: Tensor[(2,), f32]" for number in range(100))
+    results = ", ".join(f"x{number} * {number}" for number in range(100))
+    f = nnmagic.compile(f"def f({parameters}):\n    return {results}\n")
+    arrays = [np.full(2, number, np.float32) for number in range(100)]
+    np.testing.assert_array_equal(np.stack(f(*arrays)), np.stack([a * i for i, a in enumerate(arrays)]))
+    with pytest.raises((TypeError, ValueError), match="x70"):
+        f(*arrays[:70], np.zeros(3, np.float32), *arrays[71:])
+
+
+INTERRUPTED = """
+import os, signal, threading
+from nnmagic.diagnostics import Source
+from nnmagic.tinynn import compile_source
+from tests.tinynn.constructed_sources import FAMILIES
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+cell = FAMILIES[{family!r}]({size})
+small = FAMILIES["assignments"](1)
+begun = threading.Event()
+
+def interrupt():
+    begun.wait()
+    os.kill(os.getpid(), signal.SIGINT)
+
+threading.Thread(target=interrupt).start()
+try:
+    begun.set()
+    while True:
+        try:
+            compile_source(Source("cell", cell.source), cell.names)
+        except Exception:
+            pass
+except KeyboardInterrupt:
+    print("stopped")
+print(len(compile_source(Source("cell", small.source), small.names).functions))
+"""
+
+
+@pytest.mark.parametrize(
+    ("family", "size"),
+    [("comprehension_rounds", 30), ("doubled_lambda", 20), ("errors", 5000), ("captured_names", 5000)],
+)
+def test_a_compilation_is_interrupted(family: str, size: int) -> None:
+    script = INTERRUPTED.format(family=family, size=size)
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "stopped\n1\n"), done.stderr[-2000:]
