@@ -52,7 +52,7 @@ def test_programs_have_named_sizes_and_arrays_without_elements() -> None:
     assert {0, 1} < sizes
     assert sum('"n"' in each.source for each in programs) > 30
     dtypes = {param.dtype.name for each in programs for param in each.params}
-    assert len(dtypes) == 12
+    assert len(dtypes) == 13
 
 
 def _statement(function: str = "add", *, exact: bool = True) -> Statement:
@@ -63,7 +63,7 @@ def _statement(function: str = "add", *, exact: bool = True) -> Statement:
     ("result", "expected", "difference"),
     [
         (np.zeros(2, np.float32), np.zeros((2, 1), np.float32), "the shape"),
-        (np.zeros(2, np.float32), np.zeros(2), "the dtype is float32, not float64"),
+        (np.zeros(2, np.float32), np.zeros(2), "the dtype"),
         (np.float32([0.0]), np.float32([-0.0]), "the sign of zero"),
         (np.float32([np.nan]), np.float32([1.0]), "values"),
         (np.int8([1]), np.int8([2]), "values"),

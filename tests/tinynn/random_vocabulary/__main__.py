@@ -17,4 +17,5 @@ if __name__ == "__main__":
     if options.work:
         work(options.first, options.count)
     else:
-        sys.exit(1 if search(options.first, options.count, options.seconds).report(sys.stdout) else 0)
+        report = search(options.first, options.count, options.seconds, log=sys.stderr)
+        sys.exit(1 if report.report(sys.stdout) else 0)

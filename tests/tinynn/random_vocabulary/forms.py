@@ -36,7 +36,7 @@ FUNCTIONS: Mapping[str, tuple[str, ...]] = {
     # element by element
     **_each(_UNARY, "NAME(<x>)"),
     **_each(_BINARY, "NAME(<x>, <y>)", "NAME(<x>, <y>)", "NAME(<number>, <x>)"),
-    **_each(_SHIFTS, "NAME(<x:iu>, <count>)", "NAME(<x:iu>, absolute(<y>) % 4)"),
+    **_each(_SHIFTS, "NAME(<x:iu>, <count>)", "NAME(<x:iu>, absolute(<array>) % 4)"),
     **_each("power pow", "NAME(<x>, <count>)", "NAME(<x>, <y>)", "NAME(<x:u>, <y>)"),
     **_each("round around", "NAME(<x>)", "NAME(<x>, <k>)"),
     "nan_to_num": ("nan_to_num(<x>)", "nan_to_num(<x>, nan=1, posinf=2, neginf=-3)"),
@@ -274,7 +274,7 @@ FUNCTIONS: Mapping[str, tuple[str, ...]] = {
     ),
     # products
     **_each("matmul", "NAME(<x: 1-4>, <matrix>)", "NAME(<x: 2-4>, matrix_transpose(<same>))"),
-    "dot": ("dot(<x>, <matrix>)", "dot(<x: 1>, <same>)", "dot(<x>, <number>)"),
+    "dot": ("dot(<x>, <matrix>)", "dot(<x: 1>, <same>)", "dot(<x>, <same>)"),
     **_each("vdot inner vecdot", "NAME(<x>, <same>)"),
     "outer": ("outer(<x>, <other>)",),
     "tensordot": (
@@ -324,7 +324,8 @@ WITHOUT_FORM: Mapping[str, str] = {
 #: Functions that are no methods: of several tensors, of none, or NumPy's without one.
 NO_METHODS = _names(
     """where permute_dims broadcast_arrays atleast_1d atleast_2d atleast_3d append array asarray
-    ascontiguousarray arange linspace vander meshgrid unravel_index ediff1d gradient trapezoid interp"""
+    ascontiguousarray arange linspace vander meshgrid unravel_index ediff1d gradient trapezoid interp
+    sort"""
 )
 
 #: Functions that move elements: they may take any number, and give the very same.
@@ -369,8 +370,9 @@ ANY_ZERO = {
     *_names("interp gradient linspace arange diff ediff1d"),
 }
 
-#: Functions that give the lowest or highest value for no elements, which NumPy refuses (docs/language.md).
-EXTREMES = _names("max amax min amin argmax argmin ptp nanmax nanmin")
+#: Functions that look for no errors in the elements: the lowest or highest value where there are no elements
+#: (docs/language.md), and NaN where the weights sum to zero.
+UNCHECKED = _names("max amax min amin argmax argmin ptp nanmax nanmin average")
 
 
 def uncovered(vocabulary: Iterable[str]) -> list[str]:

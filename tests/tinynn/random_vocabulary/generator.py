@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+import ml_dtypes
 import numpy as np
 
 from tests.tinynn.python_twin import plain
@@ -27,7 +28,7 @@ from tests.tinynn.random_vocabulary.forms import (
     ROUNDS,
     SYNTAX,
 )
-from tests.tinynn.random_vocabulary.program import DTYPE_NAMES, Program, Statement, Value
+from tests.tinynn.random_vocabulary.program import DTYPE_NAMES, Program, Statement, Value, kind_of
 
 CALLS = 4
 #: The dtypes by the letter of a form; those that stand there twice are taken more often.
@@ -35,13 +36,11 @@ KINDS = {
     "b": ("bool_",),
     "i": ("i8", "i16", "i32", "i64", "i64"),
     "u": ("u8", "u16", "u32", "u64"),
-    "f": ("f16", "f32", "f32", "f32", "f64", "f64"),
+    "f": ("f16", "f16", "bf16", "f32", "f32", "f32", "f64", "f64"),
 }
 _KIND_LETTERS = "biiuuffff"
 _MOST_ELEMENTS = 5000
 _MOST_RANK = 5
-#: Exact floats are multiples of 1/8 up to this size: f16 holds them and their sums.
-_MOST_EXACT = 256
 #: Names of the cell that the twin lacks, or that it gives Relay's parameters.
 _NAMES = {
     **NAMES,
@@ -120,7 +119,7 @@ class Generator:
         return value
 
     def array(self, dtype: str, shape: Sequence[int], values: Sequence[float]) -> np.ndarray:
-        kind = DTYPES[dtype].dtype
+        kind = kind_of(DTYPES[dtype].dtype)
         some: Sequence[float] = (
             values
             or {
@@ -128,12 +127,12 @@ class Generator:
                 "i": (-3, -2, -1, 0, 0, 1, 2, 3),
                 "u": (0, 0, 1, 2, 3, 4),
                 "f": (-3.0, -2.0, -1.5, -1.0, -0.0, 0.0, 0.5, 1.0, 2.0, 3.0),
-            }[kind.kind]
+            }[kind]
         )
-        if self.special and kind.kind == "f":
+        if self.special and kind == "f":
             some = [*some, math.inf, -math.inf, math.nan]
         elements = [self.random.choice(some) for _ in range(math.prod(shape))]
-        return np.array(elements, np.float64).astype(kind).reshape(shape)
+        return np.array(elements, np.float64).astype(DTYPES[dtype].dtype).reshape(shape)
 
     # -- statements --------------------------------------------------------------------------------------
 
@@ -202,11 +201,12 @@ class Generator:
         given = [self.values[each] for each in operands if each in self.values]
         terms = tuple(count_terms(function, [value.arrays[call] for value in given]) for call in range(CALLS))
         computed = [results[call] for call in self.alive if call in results]
+        dtypes = [np.dtype(np.float64), *(value.dtype for value in given)]
         exact = (
             function not in ROUNDS
             and all(value.exact for value in given)
             and all(map(is_exact, computed))
-            and (function not in ADDS | MULTIPLIES or max(terms) <= _MOST_EXACT)
+            and (function not in ADDS | MULTIPLIES or max(terms) <= min(map(_most_exact, dtypes)))
         )
         self.statements.append(Statement(name, text, function, operands, raises, exact, terms))
         if not computed:
@@ -252,10 +252,16 @@ def is_small(result: object) -> bool:
 def is_exact(result: object) -> bool:
     if isinstance(result, tuple):
         return all(map(is_exact, result))
-    if not isinstance(result, np.ndarray) or result.dtype.kind != "f":
+    if not isinstance(result, np.ndarray) or kind_of(result.dtype) != "f":
         return True
-    finite = result[np.isfinite(result)].astype(np.float64)
-    return bool(np.all((finite * 8 == np.rint(finite * 8)) & (abs(finite) <= _MOST_EXACT)))
+    wide = result.astype(np.float64)
+    finite, most = wide[np.isfinite(wide)], _most_exact(result.dtype)
+    return bool(np.all((finite * 8 == np.rint(finite * 8)) & (abs(finite) <= most)))
+
+
+def _most_exact(dtype: np.dtype) -> int:
+    """Return up to which size multiples of 1/8, and their sums, are exact in a dtype of floats."""
+    return 32 if dtype == ml_dtypes.bfloat16 else 256
 
 
 def count_terms(function: str, arrays: Sequence[np.ndarray | None]) -> float:
@@ -308,7 +314,7 @@ class Filler:
         ]
 
     def pick(self, kinds: str, low: int, high: int) -> Value:
-        fit = [value for value in self.known() if value.dtype.kind in kinds and low <= value.rank <= high]
+        fit = [value for value in self.known() if kind_of(value.dtype) in kinds and low <= value.rank <= high]
         if fit and self.cell.chance(0.65):
             return self.random.choice(fit[-4:])
         letter = self.random.choice([each for each in _KIND_LETTERS if each in kinds])
@@ -371,6 +377,13 @@ class Filler:
         except NoFillError:
             return self.take(self.x)
 
+    def _array(self) -> str:
+        """What broadcasts with the first operand, and is no number."""
+        try:
+            return self.take(self.of_dims(self.x.dims[self.random.randint(0, self.x.rank) :], self.x.dtype))
+        except NoFillError:
+            return self.take(self.x)
+
     def _same(self) -> str:
         try:
             return self.take(self.of_dims(self.x.dims, self.x.dtype))
@@ -410,11 +423,11 @@ class Filler:
     # -- numbers -----------------------------------------------------------------------------------------
 
     def _number(self) -> str:
-        if self.x.dtype.kind == "b":
+        if kind_of(self.x.dtype) == "b":
             return self.random.choice(["True", "False"])
-        low = 0 if self.x.dtype.kind == "u" else -2
+        low = 0 if kind_of(self.x.dtype) == "u" else -2
         number = self.random.randint(low, 3)
-        return str(number + 0.5 if self.x.dtype.kind == "f" and self.cell.chance(0.3) else number)
+        return str(number + 0.5 if kind_of(self.x.dtype) == "f" and self.cell.chance(0.3) else number)
 
     def _count(self) -> str:
         return str(self.random.choice([0, 1, 1, 2, 2, 3]))
@@ -448,7 +461,7 @@ class Filler:
     def _wider(self) -> str:
         return self.random.choice(
             {"b": ["i64", "f32", "i32"], "i": ["i64", "f64"], "u": ["u64", "f32"], "f": ["f64", "f32"]}[
-                self.x.dtype.kind
+                kind_of(self.x.dtype)
             ]
         )
 
@@ -464,8 +477,10 @@ class Filler:
                 ends = np.iinfo(DTYPES[name].dtype)
                 if np.all((ends.min <= numbers) & (numbers < ends.max)):
                     fit.append(name)
-        if np.max(np.abs(numbers), initial=0) > _MOST_EXACT:
-            fit = [name for name in fit if name != "f16"]
+        largest = np.max(np.abs(numbers), initial=0, where=np.isfinite(numbers))
+        fit = [
+            name for name in fit if name not in ("f16", "bf16") or largest <= _most_exact(DTYPES[name].dtype)
+        ]
         return self.random.choice(fit)
 
     # -- axes and shapes ---------------------------------------------------------------------------------

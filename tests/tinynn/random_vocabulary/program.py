@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import ml_dtypes
 import numpy as np
 
 from tests.tinynn.python_twin.tensor import DTYPES
 
 #: The name that a cell uses for each dtype.
 DTYPE_NAMES = {kind.dtype: name for name, kind in DTYPES.items()}
+
+
+def kind_of(dtype: np.dtype) -> str:
+    """``b``, ``i``, ``u`` or ``f``, as in a form."""
+    return "f" if dtype == ml_dtypes.bfloat16 else dtype.kind
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ _COUNTERS = ("refusals", "call_errors", "agreed", "compared")
 class Report:
     """What a search has found: the first program of each fault, and how often there is one like it."""
 
+    log: TextIO | None = None  # where each new fault is shown at once
     programs: int = 0
     shown: dict[str, str] = field(default_factory=dict)
     faults: Counter[str] = field(default_factory=Counter)
@@ -44,7 +45,14 @@ class Report:
             getattr(self, name).update(line.get(name, {}))
         for signature, shown in line.get("faults", []):  # type: ignore[attr-defined]
             self.faults[signature] += 1
-            self.shown.setdefault(signature, f"seed {line['seed']}: {shown}")
+            if signature not in self.shown:
+                self.shown[signature] = f"seed {line['seed']}: {shown}"
+                self.note(f"## {signature}\n{self.shown[signature]}\n")
+
+    def note(self, text: str) -> None:
+        if self.log is not None:
+            self.log.write(f"{text}\n")
+            self.log.flush()
 
     def report(self, out: TextIO) -> int:
         """Print faults and tables; return the number of different faults."""
@@ -102,13 +110,11 @@ def _tell(line: Mapping[str, object]) -> None:
 
 def search(first: int, count: int, seconds: float = float("inf"), log: TextIO | None = None) -> Report:
     """Judge the programs of ``count`` seeds, as many as there is time for."""
-    report, end, seed = Report(), time.monotonic() + seconds, first
+    report, end, seed = Report(log), time.monotonic() + seconds, first
     while seed < first + count and time.monotonic() < end:
         most = min(_PROGRAMS_OF_A_PROCESS, first + count - seed)
         seed = _search_in_process(report, seed, most, end)
-        if log is not None:
-            log.write(f"{seed - first} programs, {len(report.faults)} different faults\n")
-            log.flush()
+        report.note(f"{report.programs} programs, {len(report.faults)} different faults")
     return report
 
 
