@@ -457,6 +457,11 @@ CASES: list[Case] = [
         namespace={"np": np},
     ),
     accepted(
+        "leading-axes-of-arrays",
+        N,
+        "array(x, ndmin=4), array([x, x], ndmin=3, dtype=f64), array(3, ndmin=1), array([1, 2], ndmin=2), array(2, dtype=f32, ndmin=2), array(x, ndmin=1), ascontiguousarray(x.sum()), ascontiguousarray(x)",
+    ),
+    accepted(
         "grids",
         "v: Tensor[(3,), f32], w: Tensor[(2,), f32]",
         "meshgrid(v, w), meshgrid(v, w, indexing='ij'), np.meshgrid(v, w, sparse=True)",
