@@ -321,11 +321,11 @@ WITHOUT_FORM: Mapping[str, str] = {
     "permute": "PyTorch's name of transpose, which NumPy lacks",
 }
 
-#: Functions that are no methods: of several tensors, of none, or NumPy's without one.
+#: Functions that are no methods, in a cell or in the twin.
 NO_METHODS = _names(
     """where permute_dims broadcast_arrays atleast_1d atleast_2d atleast_3d append array asarray
     ascontiguousarray arange linspace vander meshgrid unravel_index ediff1d gradient trapezoid interp
-    sort"""
+    sort norm multi_dot"""
 )
 
 #: Functions that move elements: they may take any number, and give the very same.
