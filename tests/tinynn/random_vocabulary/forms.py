@@ -370,9 +370,9 @@ ANY_ZERO = {
     *_names("interp gradient linspace arange diff ediff1d"),
 }
 
-#: Functions that look for no errors in the elements: the lowest or highest value where there are no elements
-#: (docs/language.md), and NaN where the weights sum to zero.
-UNCHECKED = _names("max amax min amin argmax argmin ptp nanmax nanmin average")
+#: Functions that compute where NumPy raises: the lowest or highest value of no elements (docs/language.md), NaN
+#: where weights sum to zero, and the dimension -1 of no elements where the other dimensions tell it.
+UNCHECKED = _names("max amax min amin argmax argmin ptp nanmax nanmin average reshape")
 
 
 def uncovered(vocabulary: Iterable[str]) -> list[str]:

@@ -82,7 +82,7 @@ class Generator:
         names = ["n", "m", "k"]
         while len(self.sizes) < len(names):
             sizes = self.random.sample([0, 1, 2, 3], CALLS)
-            if self.chance(0.15):
+            if self.chance(0.3):
                 sizes[self.random.randrange(CALLS)] = self.random.choice([17, 33])
             if tuple(sizes) not in self.sizes.values():
                 self.sizes[names[len(self.sizes)]] = tuple(sizes)
@@ -99,7 +99,7 @@ class Generator:
     def dim(self) -> int | str:
         if self.chance(self.named):
             return self.random.choice(["n", "n", "m", "k"])
-        return self.random.choice([1, 2, 2, 3, 3, 3, 4, 0] if self.chance(0.4) else [1, 2, 3])
+        return self.random.choice([0, 1, 2, 3, 4, 17, 33] if self.chance(0.2) else [1, 2, 3])
 
     def size(self, dim: int | str, call: int) -> int:
         return dim if isinstance(dim, int) else self.sizes[dim][call]

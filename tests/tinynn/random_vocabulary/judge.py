@@ -1,7 +1,7 @@
 """Judge a cell: every statement gives, for the operands that it had, what NumPy gives for them.
 
-Each statement is judged by itself, by what the cell computed before, so that rounding does not add up and a
-wrong result is found where it arises.
+Where a cell returns all that it computes, each statement is judged by itself, by what the cell computed
+before: rounding does not add up, and a wrong result is found where it arises.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from tests.tinynn.snippets.runner import RTOL
 
 #: What a call may raise for arguments that it does not take.
 _CALL_ERRORS = (ValueError, IndexError, ZeroDivisionError)
+#: How many roundings of statements before may add up in a fused result.
+_STEPS = 8
 #: Words of the engine inside, which no message may have.
 _INNER_WORDS = re.compile(r"TVM|tvm|tirx?\.|Check failed|InternalError|Traceback|0x[0-9a-f]{6}")
 _LINE = re.compile(r"--> [^\n:]*:(\d+)")
@@ -41,7 +43,7 @@ class Fault:
 
     @property
     def signature(self) -> str:
-        return f"{self.function}: {self.kind}"
+        return f"{'fused, ' * self.program.fused}{self.function}: {self.kind}"
 
 
 @dataclass
@@ -63,6 +65,15 @@ def judge(program: Program) -> Verdict:
     """Compile a program, without the statements that are refused, and compare what its calls give."""
     verdict = Verdict()
     _judge(program, verdict)
+    return verdict
+
+
+def judge_both(program: Program) -> Verdict:
+    """Judge a program and, if it is right, the one that returns no more than its last results."""
+    verdict = judge(program)
+    fused = replace(program, fused=True)
+    if not verdict.faults and len(fused.returned) < len(program.statements):
+        verdict.faults += judge(fused).faults
     return verdict
 
 
@@ -167,29 +178,43 @@ def _compare_statements(
 ) -> Iterator[Fault]:
     assert isinstance(results, tuple)
     values: dict[str, object] = dict(zip([param.name for param in program.params], arguments, strict=True))
+    returned = dict(zip([statement.name for statement in program.returned], results, strict=True))
     wrong: set[str] = set()
-    for statement, result in zip(program.statements, results, strict=True):
-        values[statement.name] = result
+    for statement in program.statements:
+        name = statement.name
         if wrong.intersection(statement.operands):
-            wrong.add(statement.name)
+            wrong.add(name)
             continue
-        operands = {name: values[name] for name in statement.operands}
-        expected = run(statement.text, operands)
+        try:
+            expected = run(statement.text, {operand: values[operand] for operand in statement.operands})
+        except Exception:  # noqa: BLE001  # NumPy took its own f32 where the cell has bfloat16
+            wrong.add(name)
+            continue
+        values[name] = returned.get(name, expected)
+        if name not in returned:
+            continue
         verdict.compared[statement.function] += 1
-        if difference := compare(result, expected, statement, statement.terms[call]):
-            wrong.add(statement.name)
+        looseness = _STEPS if program.fused else 1
+        if difference := compare(returned[name], expected, statement, statement.terms[call], looseness):
+            wrong.add(name)
             kind, _, numbers = difference.partition("\n")
-            shown = [f"call {call}: {numbers}", f"NumPy gives {expected!r}", f"nnmagic gives {result!r}"]
-            yield Fault(statement.function, kind, "\n".join(shown), program, statement.name)
+            shown = [
+                f"call {call}: {numbers}",
+                f"NumPy gives {expected!r}",
+                f"nnmagic gives {returned[name]!r}",
+            ]
+            yield Fault(statement.function, kind, "\n".join(shown), program, name)
 
 
-def compare(result: object, expected: object, statement: Statement, terms: float) -> str | None:
+def compare(
+    result: object, expected: object, statement: Statement, terms: float, looseness: float = 1
+) -> str | None:
     """How a result differs from NumPy's: what differs, then the numbers on lines of their own."""
     if isinstance(expected, tuple):
         if not isinstance(result, tuple) or len(result) != len(expected):
             return f"the number of results\n{result!r}"
         pairs = zip(result, expected, strict=True)
-        return next(filter(None, (compare(*pair, statement, terms) for pair in pairs)), None)
+        return next(filter(None, (compare(*pair, statement, terms, looseness) for pair in pairs)), None)
     assert isinstance(expected, np.ndarray)
     if not isinstance(result, np.ndarray):
         return f"no array\n{type(result)}"
@@ -197,10 +222,11 @@ def compare(result: object, expected: object, statement: Statement, terms: float
         return f"the shape\n{result.shape}, not {expected.shape}"
     if result.dtype == ml_dtypes.bfloat16 and expected.dtype in RTOL and expected.dtype != result.dtype:
         # Many of NumPy's functions know no bfloat16 and compute in a wider dtype; a cell keeps it.
-        return compare(result, expected.astype(result.dtype), replace(statement, exact=False), terms)
+        rounded = expected.astype(result.dtype)
+        return compare(result, rounded, replace(statement, exact=False), terms, looseness)
     if result.dtype != expected.dtype:
         return f"the dtype\n{result.dtype}, not {expected.dtype}"
-    if statement.exact or statement.function in MOVES or expected.dtype not in RTOL:
+    if statement.exact or (statement.function in MOVES and looseness == 1) or expected.dtype not in RTOL:
         if not np.array_equal(result, expected, equal_nan=expected.dtype in RTOL):
             return "values\n"
         if expected.dtype in RTOL and statement.function not in ANY_ZERO:
@@ -211,7 +237,7 @@ def compare(result: object, expected: object, statement: Statement, terms: float
     wide = np.float64 if expected.dtype != ml_dtypes.bfloat16 else np.float32
     one, other = result.astype(wide), expected.astype(wide)
     scale = max(1.0, terms, float(np.max(np.abs(other), initial=0, where=np.isfinite(other))))
-    tolerance = RTOL[expected.dtype]
+    tolerance = RTOL[expected.dtype] * looseness
     with np.errstate(all="ignore"):
         near = np.isclose(one, other, rtol=tolerance, atol=tolerance * scale, equal_nan=True)
     return None if np.all(near) else "values, beyond the tolerance\n"

@@ -71,17 +71,27 @@ class Statement:
 
 @dataclass(frozen=True)
 class Program:
-    """A cell and its calls; ``values`` are what NumPy computes for each name, parameters included."""
+    """A cell and its calls; ``values`` are what NumPy computes for each name, parameters included.
+
+    It returns all that it assigns or, if ``fused``, only what no other statement needs: the rest may then be
+    computed in the same loops.
+    """
 
     params: tuple[Value, ...]
     statements: tuple[Statement, ...]
     values: dict[str, Value]
     calls: int
+    fused: bool = False
+
+    @property
+    def returned(self) -> tuple[Statement, ...]:
+        needed = {operand for statement in self.statements for operand in statement.operands}
+        return tuple(each for each in self.statements if not self.fused or each.name not in needed)
 
     @property
     def source(self) -> str:
-        """The cell's text; its statements begin at line 2, and it returns all that they assign."""
-        results = ", ".join(statement.name for statement in self.statements)
+        """The cell's text; its statements begin at line 2."""
+        results = ", ".join(statement.name for statement in self.returned)
         lines = [f"    {statement.name} = {statement.text}" for statement in self.statements]
         head = f"def f({', '.join(param.annotation for param in self.params)}):"
         return "\n".join([head, *lines, f"    return ({results},)", ""])

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TextIO
 
 from tests.tinynn.random_vocabulary.generator import program
-from tests.tinynn.random_vocabulary.judge import Fault, judge, minimal
+from tests.tinynn.random_vocabulary.judge import Fault, judge_both, minimal
 
 ROOT = Path(__file__).parents[3]
 #: A program that has not ended by then waits for something that does not come.
@@ -83,7 +83,7 @@ def work(first: int, count: int) -> None:
     signatures: set[str] = set()
     for seed in range(first, first + count):
         _tell({"begin": seed})
-        verdict = judge(program(seed))
+        verdict = judge_both(program(seed))
         faults = []
         for fault in verdict.faults:
             known = fault.signature in signatures
