@@ -370,10 +370,6 @@ ANY_ZERO = {
     *_names("interp gradient linspace arange diff ediff1d"),
 }
 
-#: Functions that compute where NumPy raises: the lowest or highest value of no elements (docs/language.md), NaN
-#: where weights sum to zero, and the dimension -1 of no elements where the other dimensions tell it.
-UNCHECKED = _names("max amax min amin argmax argmin ptp nanmax nanmin average reshape")
-
 
 def uncovered(vocabulary: Iterable[str]) -> list[str]:
     """The functions that have neither a form nor a reason why not."""
