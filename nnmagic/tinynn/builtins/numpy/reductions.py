@@ -197,7 +197,7 @@ def _position(name: str) -> Builtin:
         last = flag(call, "select_last_index")
         keepdims = flag(call, "keepdims")
         if data.rank == 0:
-            data = data.reshape((1,))
+            data, keepdims = data.reshape((1,)), False
         along = axes(call, data.rank)
         if along is not None and len(along) > 1:
             hint = "one axis, or none for the index into the flattened tensor"
