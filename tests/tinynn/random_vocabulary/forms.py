@@ -305,7 +305,7 @@ SYNTAX: Mapping[str, tuple[str, ...]] = {
     },
     **{f"operator {sign}": (f"<x:biu> {sign} <y>", f"<x> {sign} <y>") for sign in ["&", "|", "^"]},
     **{f"operator {sign}": (f"<x:iu> {sign} <count>",) for sign in ["<<", ">>"]},
-    "operator **": ("<x> ** <count>", "<x> ** 2", "<x:f> ** 0.5", "<x:u> ** <y>"),
+    "operator **": ("<x:iuf> ** <count>", "<x:iuf> ** 2", "<x:f> ** 0.5", "<x:u> ** <y>"),
     "operator @": ("<x: 1-4> @ <matrix>", "<x: 2-4> @ <same>.mT"),
     "unary -": ("-<x>",),
     "unary ~": ("~<x>",),
