@@ -4,6 +4,7 @@
 #   make test    the whole suite           make test-fast   without what is marked slow
 #   make stress  the cache under abuse, in full: 8 processes, 200 compilations each, kills and damage
 #   make bench   speeds beside other libraries: a table, bench.json, bench.md; BENCH="--only softmax" for a part
+#   make fuzz    random cells against NumPy for FUZZ_SECONDS (an hour), from the seed FUZZ_FIRST on
 #   make test-browser   JupyterLab in Chromium, light and dark; pictures of it in screenshots/
 #   make docs    the documentation, in site/; strict
 #   make lint    style and strict types    make format      put style right
@@ -12,12 +13,13 @@
 #   make clean   remove all that these have made
 PYTHON ?= python3
 NOX    := .nox/nox/bin/nox
-# noxfile.py reads these: how many tests run at once, the browser, options of `make bench`, the Python of real Relay.
-export JOBS CHROMIUM BENCH ORACLE_PYTHON
+# noxfile.py reads these: how many tests run at once, the browser, options of `make bench`, the Python of real
+# Relay, how long a search lasts and its first seed.
+export JOBS CHROMIUM BENCH ORACLE_PYTHON FUZZ_SECONDS FUZZ_FIRST
 
-.PHONY: demo test test-fast stress test-browser docs lint format bench lab oracle oracle-python clean
+.PHONY: demo test test-fast stress test-browser docs lint format bench fuzz lab oracle oracle-python clean
 
-demo test docs lint format bench lab oracle oracle-python: | $(NOX)
+demo test docs lint format bench fuzz lab oracle oracle-python: | $(NOX)
 	$(NOX) --session $@
 
 test-fast: | $(NOX)

@@ -90,6 +90,15 @@ def bench(session: nox.Session) -> None:
 
 
 @nox.session
+def fuzz(session: nox.Session) -> None:
+    """Search for wrong results of random cells, FUZZ_SECONDS long (an hour), from the seed FUZZ_FIRST on."""
+    install(session, ["--editable", ".", "--group", "test"])
+    first = os.environ.get("FUZZ_FIRST") or "0"
+    limit = ("--seconds", os.environ.get("FUZZ_SECONDS") or "3600")
+    session.run("python", "-m", "tests.tinynn.random_vocabulary", first, "1000000", *limit)
+
+
+@nox.session
 def lab(session: nox.Session) -> None:
     """Open the examples in JupyterLab."""
     install(session, ["--editable", ".", "--group", "lab"])

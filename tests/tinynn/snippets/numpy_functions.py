@@ -296,7 +296,7 @@ CASES: list[Case] = [
     accepted(
         "indices-of-extremes",
         f"{X}, {I}",
-        "argmax(x), argmin(x, axis=0), argmax(i, axis=-1), argmax(x, axis=1, keepdims=True), argmin(j)",
+        "argmax(x), argmin(x, axis=0), argmax(i, axis=-1), argmax(x, axis=1, keepdims=True), argmin(j), argmax(x[0, 0], keepdims=True), argmin(x.sum(), axis=0, keepdims=True)",
     ),
     accepted("indices-of-nan", S, "argmax(x), argmin(x), argmax(y), argmin(y)", arguments=SPECIALS),
     accepted(
@@ -457,6 +457,11 @@ CASES: list[Case] = [
         namespace={"np": np},
     ),
     accepted(
+        "leading-axes-of-arrays",
+        N,
+        "array(x, ndmin=4), array([x, x], ndmin=3, dtype=f64), array(3, ndmin=1), array([1, 2], ndmin=2), array(2, dtype=f32, ndmin=2), array(x, ndmin=1), ascontiguousarray(x.sum()), ascontiguousarray(x)",
+    ),
+    accepted(
         "grids",
         "v: Tensor[(3,), f32], w: Tensor[(2,), f32]",
         "meshgrid(v, w), meshgrid(v, w, indexing='ij'), np.meshgrid(v, w, sparse=True)",
@@ -502,6 +507,28 @@ CASES: list[Case] = [
         "differences",
         "x: Tensor[(3, 4), f32], i: Tensor[(5,), i32]",
         "diff(x), diff(x, axis=0), diff(i), diff(x, n=2), diff(i, prepend=i[:1]), gradient(i), gradient(x, axis=1), gradient(x), ediff1d(i), trapezoid(x), diff(x > 0)",
+    ),
+    accepted(
+        "norms-of-no-elements",
+        N,
+        "np.linalg.norm(x[:, 0], ord=inf), np.linalg.norm(x, ord=inf, axis=0), np.linalg.norm(x, ord=inf, axis=1), np.linalg.norm(x)",
+        arguments=[
+            (np.zeros((0, 3), "float32"),),
+            (np.array([[-3, 1, 2], [1, np.nan, -np.inf]], "float32"),),
+        ],
+        namespace={"np": np},
+    ),
+    accepted(
+        "integrals-of-integers-and-bools",
+        "i: Tensor[(2, 3), i8], u: Tensor[(2, 3), u8], b: Tensor[(2, 3), bool_]",
+        "trapezoid(i), trapezoid(u, axis=0), trapezoid(b), trapezoid(i, i), trapezoid(u, u[0]), trapezoid(b, b), trapezoid(b, i)",
+        arguments=[
+            (
+                np.array([[100, 100, -3], [1, 2, 3]], "int8"),
+                np.array([[200, 100, 3], [100, 2, 1]], "uint8"),
+                np.array([[True, True, False], [False, True, True]]),
+            )
+        ],
     ),
     accepted(
         "interpolation",

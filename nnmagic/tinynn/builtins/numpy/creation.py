@@ -35,7 +35,24 @@ from nnmagic.tinynn.values.weak_types import is_weak
 
 
 def _array(call: Arguments) -> Value:
-    """Convert nested lists of numbers or tensors, or a tensor."""
+    """Convert nested lists of numbers or tensors, or a tensor, with ``ndmin`` dimensions or more."""
+    value, rank = _convert(call), static_int(call, "ndmin", 0)
+    return _with_leading_axes(call, value, rank) if rank > 0 else value
+
+
+def _contiguous(call: Arguments) -> Value:
+    """Convert as ``asarray`` does; like NumPy's, the result has a dimension or more."""
+    return _with_leading_axes(call, _convert(call), 1)
+
+
+def _with_leading_axes(call: Arguments, value: Value, rank: int) -> Value:
+    """Insert axes of size 1 in front until there are ``rank``."""
+    data = as_formula(Operand(value, call.span), call.span, call.name)
+    missing = rank - data.rank
+    return data.op("expand_dims", axis=0, num_newaxis=missing).value if missing > 0 else value
+
+
+def _convert(call: Arguments) -> Value:
     operand, dtype = call.given["object"], dtype_argument(call)
     known = static_value_or_none(operand.value)
     if isinstance(known, tuple):
@@ -360,8 +377,8 @@ CREATION = (
     Builtin(
         "ascontiguousarray",
         "object dtype?",
-        _array,
-        "Return the tensor itself.",
+        _contiguous,
+        "Return the tensor itself, with one dimension or more.",
         "ascontiguousarray",
         method=False,
     ),

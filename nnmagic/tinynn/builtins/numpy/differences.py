@@ -41,16 +41,13 @@ def _diff(call: Arguments) -> Value:
     if rounds > MAX_ITEMS:
         raise RefusalError(f"diff: `n` is {times} (at most {MAX_ITEMS})", call.given["n"].span)
     for _ in range(rounds):
-        later, earlier = slice_axis(data, axis, 1, None), slice_axis(data, axis, 0, -1)
-        data = later.differs(earlier) if data.dtype == "bool" else later - earlier
+        data = _subtract_neighbours(data, axis)
     return data.value
 
 
 def _gradient(call: Arguments) -> Value:
     """Compute central differences, one-sided at the ends, for a constant step."""
-    data = formula(call, "f")
-    if not data.is_float:
-        data = data.cast("float64")
+    data = _as_float(formula(call, "f"))
     step = static_number(call, "step", 1.0)
     axes = (one_axis(call, "axis", data.rank),) if "axis" in call else tuple(range(data.rank))
 
@@ -69,20 +66,35 @@ def _gradient(call: Arguments) -> Value:
 
 
 def _trapezoid(call: Arguments) -> Value:
+    """Add up the trapezoids; like NumPy's, sums and differences of integers and bools keep their dtype."""
     data = formula(call, "y")
-    if not data.is_float:
-        data = data.cast("float64")
+    require_rank(call, data, "y", 1)
     axis = one_axis(call, "axis", data.rank, -1)
-    gaps: Formula | float = static_number(call, "dx", 1.0)
+    later, earlier = slice_axis(data, axis, 1, None), slice_axis(data, axis, 0, -1)
+    areas = later | earlier if data.dtype == "bool" else later + earlier
     if "x" in call:
-        points = formula(call, "x").cast(data.dtype)
+        points = formula(call, "x")
         require_rank(call, points, "x", 1)
         along = 0 if points.rank == 1 else axis
-        gaps = slice_axis(points, along, 1, None) - slice_axis(points, along, 0, -1)
+        gaps = _subtract_neighbours(points, along)
         if points.rank == 1:
             gaps = gaps.reshape([gaps.shape[0] if index == axis else 1 for index in range(data.rank)])
-    both = slice_axis(data, axis, 1, None) + slice_axis(data, axis, 0, -1)
-    return (both * gaps * 0.5).reduce("sum", (axis,)).value
+        if gaps.dtype != areas.dtype:
+            areas = _as_float(areas)
+            gaps = gaps.cast(areas.dtype)
+        areas = areas & gaps if areas.dtype == "bool" else areas * gaps
+        return (_as_float(areas) * 0.5).reduce("sum", (axis,)).value
+    return (_as_float(areas) * static_number(call, "dx", 1.0) * 0.5).reduce("sum", (axis,)).value
+
+
+def _as_float(data: Formula) -> Formula:
+    return data if data.is_float else data.cast("float64")
+
+
+def _subtract_neighbours(data: Formula, axis: int) -> Formula:
+    """Subtract the element before from each but the first; bools are compared, as ``np.diff`` does."""
+    later, earlier = slice_axis(data, axis, 1, None), slice_axis(data, axis, 0, -1)
+    return later.differs(earlier) if data.dtype == "bool" else later - earlier
 
 
 def _ediff1d(call: Arguments) -> Value:

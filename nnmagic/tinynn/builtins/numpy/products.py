@@ -228,8 +228,11 @@ def _norm(call: Arguments) -> Value:
     if order is not None and ((along is None and data.rank > 1) or (along is not None and len(along) > 1)):
         hint = "give the axis of the vectors, or leave `ord` out"
         raise RefusalError("norm: matrix norms are not part of TinyNN", call.given["ord"].span, hint=hint)
-    if order in (math.inf, -math.inf):
-        return data.abs().reduce("max" if order == math.inf else "min", along, keepdims=keepdims).value
+    if order == math.inf:
+        largest = data.abs().reduce("max", along, keepdims=keepdims)
+        return largest.op("maximum", 0).value  # 0 where there are no elements
+    if order == -math.inf:
+        return data.abs().reduce("min", along, keepdims=keepdims).value
     if order == 1:
         return data.abs().reduce("sum", along, keepdims=keepdims).value
     if order in (None, 2, "fro"):

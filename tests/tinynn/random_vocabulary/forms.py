@@ -1,0 +1,376 @@
+"""Say how each function of the language may be called, as text with holes that a generator fills.
+
+``<x:if 1-2>`` is an array of signed integers or floats (letters ``b i u f``, all without any) of rank 1 or 2.
+The other holes depend on it; each is a method of ``generator.Filler``. Knows nothing of nnmagic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+
+def _each(names: str, *forms: str) -> dict[str, tuple[str, ...]]:
+    """The same forms for several functions; ``NAME`` is the function's name."""
+    return {name: tuple(form.replace("NAME", name) for form in forms) for name in names.split()}
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_UNARY = (
+    "exp log log2 log10 sqrt sin cos tan sinh cosh tanh arcsin asin arccos acos arctan atan arcsinh asinh "
+    "arccosh acosh arctanh atanh exp2 expm1 log1p cbrt deg2rad radians rad2deg degrees sinc absolute abs "
+    "fabs negative positive square sign rint floor ceil trunc fix isnan isinf isfinite isposinf isneginf "
+    "signbit logical_not reciprocal invert bitwise_not bitwise_invert modf"
+)
+_BINARY = (
+    "add subtract multiply divide true_divide floor_divide mod remainder equal not_equal less less_equal "
+    "greater greater_equal bitwise_and bitwise_or bitwise_xor maximum minimum fmax fmin fmod hypot arctan2 "
+    "atan2 logaddexp logaddexp2 copysign heaviside logical_and logical_or logical_xor isclose allclose divmod"
+)
+_SHIFTS = "left_shift right_shift bitwise_left_shift bitwise_right_shift"
+
+#: How each function is called.
+FUNCTIONS: Mapping[str, tuple[str, ...]] = {
+    # element by element
+    **_each(_UNARY, "NAME(<x>)"),
+    **_each(_BINARY, "NAME(<x>, <y>)", "NAME(<x>, <y>)", "NAME(<number>, <x>)"),
+    **_each(_SHIFTS, "NAME(<x:iu>, <count>)", "NAME(<x:iu>, absolute(<array>) % 4)"),
+    **_each("power pow", "NAME(<x>, <count>)", "NAME(<x>, <y>)", "NAME(<x:u>, <y>)"),
+    **_each("round around", "NAME(<x>)", "NAME(<x>, <k>)"),
+    "nan_to_num": ("nan_to_num(<x>)", "nan_to_num(<x>, nan=1, posinf=2, neginf=-3)"),
+    "clip": (
+        "clip(<x>, -1, 2)",
+        "clip(<x>, None, 1)",
+        "clip(<x>, 1, None)",
+        "clip(<x>, <y>, 2)",
+        "clip(<x>, <y>, <y>)",
+        "clip(<x>, 2, -1)",
+    ),
+    "array_equal": ("array_equal(<x>, <same>)", "array_equal(<x>, <x>)"),
+    "where": (
+        "where(<mask>, <x>, <y>)",
+        "where(<mask>, <number>, <x>)",
+        "where(<x:b>, <any>, <y>)",
+        "where(<x>)",
+    ),
+    # along axes
+    **_each(
+        "sum prod",
+        "NAME(<x>)",
+        "NAME(<x>, axis=<axes>)",
+        "NAME(<x>, <axis>, keepdims=True)",
+        "NAME(<x>, axis=<axes>, dtype=<wider>)",
+        "NAME(<x>, axis=<axes>, initial=<count>)",
+        "NAME(<x>, axis=<axes>, where=<mask>)",
+    ),
+    **_each(
+        "max amax min amin",
+        "NAME(<x>)",
+        "NAME(<x>, axis=<axes>)",
+        "NAME(<x>, axis=<axes>, keepdims=True)",
+        "NAME(<x>, axis=<axes>, initial=<count>)",
+        "NAME(<x>, axis=<axes>, initial=<count>, where=<mask>)",
+    ),
+    **_each(
+        "all any", "NAME(<x>)", "NAME(<x>, axis=<axes>)", "NAME(<x>, <axis>, keepdims=True, where=<mask>)"
+    ),
+    **_each(
+        "mean nanmean",
+        "NAME(<x>)",
+        "NAME(<x>, axis=<axes>)",
+        "NAME(<x>, <axis>, keepdims=True)",
+        "NAME(<x>, axis=<axes>, dtype=f64)",
+        "NAME(<x>, axis=<axes>, where=<mask>)",
+    ),
+    **_each(
+        "var std nanvar nanstd",
+        "NAME(<x>)",
+        "NAME(<x>, axis=<axes>)",
+        "NAME(<x>, axis=<axes>, ddof=<count>)",
+        "NAME(<x>, <axis>, keepdims=True, ddof=1)",
+        "NAME(<x>, axis=<axes>, dtype=f64)",
+    ),
+    "variance": ("variance(<x>, axis=<axes>)",),
+    **_each(
+        "argmax argmin",
+        "NAME(<x>)",
+        "NAME(<x>, axis=<axis>)",
+        "NAME(<x>, <axis>, keepdims=True)",
+        "NAME(<x>, keepdims=True)",
+    ),
+    "ptp": ("ptp(<x>)", "ptp(<x>, axis=<axes>)", "ptp(<x>, <axis>, keepdims=True)"),
+    "average": (
+        "average(<x>)",
+        "average(<x>, axis=<axes>)",
+        "average(<x>, weights=<same>)",
+        "average(<x>, <axis>, <same>, keepdims=True)",
+    ),
+    "count_nonzero": (
+        "count_nonzero(<x>)",
+        "count_nonzero(<x>, axis=<axes>)",
+        "count_nonzero(<x>, <axis>, keepdims=True)",
+    ),
+    **_each("cumsum cumprod", "NAME(<x>)", "NAME(<x>, axis=<axis>)", "NAME(<x>, <axis>, dtype=<wider>)"),
+    **_each(
+        "nansum nanprod nanmax nanmin",
+        "NAME(<x>)",
+        "NAME(<x>, axis=<axes>)",
+        "NAME(<x>, axis=<axes>, keepdims=True)",
+    ),
+    "median": ("median(<x>)", "median(<x>, axis=<axis>)", "median(<x>, axis=<axes>, keepdims=True)"),
+    "quantile": (
+        "quantile(<x>, 0.5)",
+        "quantile(<x>, 0.25, axis=<axis>)",
+        "quantile(<x>, [0.0, 0.75, 1.0], axis=<axes>)",
+        "quantile(<x>, 0.5, axis=<axis>, keepdims=True)",
+    ),
+    "percentile": ("percentile(<x>, 50)", "percentile(<x>, [25, 100], axis=<axis>)"),
+    # shapes
+    "reshape": ("reshape(<x>, <reshape>)",) * 3,
+    "flatten": ("<x>.flatten()",),
+    "ravel": ("ravel(<x>)",),
+    "transpose": ("transpose(<x>)", "transpose(<x>, <permutation>)"),
+    "permute_dims": ("permute_dims(<x>, <permutation>)",),
+    "matrix_transpose": ("matrix_transpose(<x: 2-4>)",),
+    "swapaxes": ("swapaxes(<x>, <axis>, <axis>)",),
+    **_each("moveaxis rollaxis", "NAME(<x>, <axis>, <axis>)"),
+    "squeeze": ("squeeze(<x>, <single>)", "squeeze(<x>, (<single>,))", "squeeze(<x>)"),
+    "expand_dims": ("expand_dims(<x>, <new_axis>)", "expand_dims(<x>, (0, <new_axis>))"),
+    "broadcast_to": ("broadcast_to(<x>, (2,) + <x>.shape)", "broadcast_to(<x>, <any>.shape)"),
+    "broadcast_arrays": ("broadcast_arrays(<x>, <other>)", "broadcast_arrays(<x>, <any>)"),
+    **_each("atleast_1d atleast_2d atleast_3d", "NAME(<x>)", "NAME(<x>, <any>)"),
+    "flip": ("flip(<x>)", "flip(<x>, <axis>)", "flip(<x>, axis=<axes>)"),
+    **_each("fliplr flipud", "NAME(<x>)"),
+    "roll": ("roll(<x>, <k>)", "roll(<x>, <k>, <axis>)", "roll(<x: 2-4>, (<k>, <k>), (<axis>, <axis>))"),
+    "rot90": ("rot90(<x: 2-4>, <k>)", "rot90(<x: 2-4>, <k>, <two_axes>)", "rot90(<x: 2-4>)"),
+    **_each("tril triu", "NAME(<x: 1-4>)", "NAME(<x: 2-4>, <k>)"),
+    "diagonal": (
+        "diagonal(<x: 2-4>)",
+        "diagonal(<x: 2-4>, <k>)",
+        "diagonal(<x: 2-4>, <k>, *<two_axes>)",
+    ),
+    "trace": ("trace(<x: 2-4>)", "trace(<x: 2-4>, <k>)", "trace(<x: 2-4>, <k>, *<two_axes>)"),
+    "diag": ("diag(<x: 1-2>)", "diag(<x: 1-2>, <k>)"),
+    **_each(
+        "concatenate concat",
+        "NAME([<x: 1-4>, <same>])",
+        "NAME((<x: 1-4>, <same>, <x>), axis=<axis>)",
+        "NAME([<x: 1-4>, <joined>], axis=<join_axis>)",
+        "NAME([<x>, <same>], axis=None)",
+    ),
+    "stack": ("stack([<x>, <same>])", "stack((<x>, <same>, <x>), <new_axis>)"),
+    **_each("hstack vstack dstack column_stack", "NAME([<x>, <same>])", "NAME((<x>, <same>, <x>))"),
+    "append": ("append(<x>, <same>)", "append(<x>, <same>, <axis>)", "append(<x>, <any>)"),
+    **_each(
+        "split array_split",
+        "NAME(<x>, <pieces>, <axis>)",
+        "NAME(<x>, [1, 2], axis=<axis>)",
+        "NAME(<x>, [2, 1, 40], axis=<axis>)",
+        "NAME(<x>, [-1], axis=<axis>)",
+    ),
+    **_each("hsplit vsplit dsplit", "NAME(<x: 1-4>, <pieces>)", "NAME(<x: 1-4>, [1])"),
+    "repeat": ("repeat(<x>, <count>)", "repeat(<x>, <count>, <axis>)", "repeat(<x: 1>, <x>.shape[0])"),
+    "tile": ("tile(<x>, <count>)", "tile(<x>, (<count>, <count>))", "tile(<x>, (2, 1, <count>))"),
+    "pad": (
+        "pad(<x>, <count>)",
+        "pad(<x>, (<count>, <count>), constant_values=<count>)",
+        "pad(<x>, <count>, mode='edge')",
+        "pad(<x>, <count>, mode='reflect')",
+        "pad(<x: 2>, ((<count>, <count>), (<count>, <count>)))",
+    ),
+    # new tensors
+    "array": (
+        "array([<x>, <same>])",
+        "array(<x>)",
+        "array([[1, 2], [3, <k>]], <dtype>)",
+        "array(<x>, ndmin=3)",
+    ),
+    "asarray": ("asarray([<x>, <same>])", "asarray(<x>)", "asarray(<x>, dtype=<cast>)"),
+    "ascontiguousarray": ("ascontiguousarray(<x>)",),
+    **_each(
+        "zeros ones",
+        "NAME(<shape>)",
+        "NAME(<shape>, <dtype>)",
+        "NAME(<x>.shape, <dtype>)",
+        "NAME(<x: 1-4>.shape[0])",
+    ),
+    "empty": ("zeros_like(empty(<shape>, <dtype>))",),
+    "full": ("full(<shape>, <count>)", "full(<shape>, <count>, <dtype>)", "full(<x>.shape, 1.5, f32)"),
+    **_each("zeros_like ones_like", "NAME(<x>)", "NAME(<x>, dtype=<dtype>)"),
+    "empty_like": ("zeros_like(empty_like(<x>))",),
+    "full_like": ("full_like(<x>, <count>)", "full_like(<x>, <count>, dtype=<dtype>)"),
+    "arange": (
+        "arange(<count>)",
+        "arange(<k>, <k>)",
+        "arange(<k>, <k>, <step>)",
+        "arange(<x: 1-4>.shape[0])",
+        "arange(<x: 1-4>.shape[0], dtype=<number_dtype>)",
+        "arange(<x: 1-4>.shape[0], <k>, <step>)",
+        "arange(0.5, 3, 0.5, dtype=<float_dtype>)",
+    ),
+    "linspace": (
+        "linspace(<k>, <k>, <count>)",
+        "linspace(<k>, <k>, <count>, endpoint=False)",
+        "linspace(<k>, <k>, <count>, dtype=<float_dtype>)",
+        "linspace(<k>, <k>, <count>, retstep=True)",
+    ),
+    "logspace": ("logspace(<k>, <k>, <count>)", "logspace(0, 3, <count>, base=2.0)"),
+    "geomspace": ("geomspace(1, 8, <count>)", "geomspace(1, 1000, <count>, endpoint=False)"),
+    "eye": ("eye(<count>)", "eye(<count>, <count>, <k>, dtype=<dtype>)", "eye(<count>, k=<k>)"),
+    "identity": ("identity(<count>)", "identity(<count>, <dtype>)"),
+    "tri": ("tri(<count>)", "tri(<count>, <count>, <k>)", "tri(<count>, dtype=<dtype>)"),
+    "vander": ("vander(<x: 1>)", "vander(<x: 1>, <count>)", "vander(<x: 1>, 3, increasing=True)"),
+    "meshgrid": (
+        "meshgrid(<x: 1>, <any: 1>)",
+        "meshgrid(<x: 1>, <any: 1>, indexing='ij')",
+        "meshgrid(<x: 1>, <any: 1>, sparse=True)",
+    ),
+    "astype": ("<x>.astype(<cast>)",) * 2,
+    "copy": ("copy(<x>)",),
+    # searching and sorting
+    "take": (
+        "take(<x: 1-4>, <indices>)",
+        "take(<x: 1-4>, <indices>, <axis>)",
+        "take(<x: 1-4>, <index_array>, axis=<axis>)",
+        "take(<x: 1-4>, <index_array>, axis=<axis>, mode='clip')",
+        # Padded, because NumPy 2.4 hangs where it wraps indices around an axis without elements.
+        "take(pad(<x: 1-4>, (0, 1)), <index_array>, axis=<axis>, mode='wrap')",
+    ),
+    "take_along_axis": (
+        "take_along_axis(<x: 1-4>, argsort(<x>, axis=0, stable=True), 0)",
+        "take_along_axis(<x: 1-4>, argmax(<x>, axis=-1, keepdims=True), axis=-1)",
+    ),
+    **_each("nonzero argwhere flatnonzero", "NAME(<x>)"),
+    "searchsorted": (
+        "searchsorted(sort(<x: 1>), <any>)",
+        "searchsorted(sort(<x: 1>), <any>, side='right')",
+        "searchsorted([-1, 0, 2], <x>)",
+        "searchsorted(sort(<x: 1>), <k>)",
+    ),
+    "digitize": (
+        "digitize(<x>, [-1, 0, 2])",
+        "digitize(<x>, sort(<any: 1>))",
+        "digitize(<x>, [0, 1], right=True)",
+    ),
+    "unravel_index": ("unravel_index(absolute(<x:i>) % 6, (2, 3))", "unravel_index(<x:iu>, (5, 2, 3))"),
+    "sort": ("sort(<x>)", "sort(<x>, <axis>)", "sort(<x>, axis=None)"),
+    "argsort": ("argsort(<x>, stable=True)", "argsort(<x>, <axis>, stable=True)"),
+    "diff": (
+        "diff(<x>)",
+        "diff(<x>, <count>)",
+        "diff(<x>, <count>, <axis>)",
+        "diff(<x>, axis=<axis>, prepend=<same>)",
+        "diff(<x>, 2, <axis>, append=<same>)",
+    ),
+    "ediff1d": ("ediff1d(<x>)",),
+    "gradient": ("gradient(<x>)", "gradient(<x>, 2.0, axis=<axis>)"),
+    "trapezoid": ("trapezoid(<x>)", "trapezoid(<x>, dx=2.0, axis=<axis>)", "trapezoid(<x>, <same>)"),
+    "interp": (
+        "interp(<x>, [-1.0, 0.0, 2.0], [1.0, 3.0, -2.0])",
+        "interp(<x:f>, sort(<any: 1>), <same_as_last>)",
+        "interp(<x>, [0, 1], [2, 5], left=-1, right=7)",
+    ),
+    # products
+    **_each("matmul", "NAME(<x: 1-4>, <matrix>)", "NAME(<x: 2-4>, matrix_transpose(<same>))"),
+    "dot": ("dot(<x>, <matrix>)", "dot(<x: 1>, <same>)", "dot(<x>, <same>)"),
+    **_each("vdot inner vecdot", "NAME(<x>, <same>)"),
+    "outer": ("outer(<x>, <other>)",),
+    "tensordot": (
+        "tensordot(<x>, <other>, 0)",
+        "tensordot(<x>, <same>, <rank>)",
+        "tensordot(<x: 1-4>, <same>, axes=([<axis>], [<last_axis>]))",
+        "tensordot(<x: 2-4>, matrix_transpose(<same>), 1)",
+    ),
+    "kron": ("kron(<x>, <other>)",),
+    "cross": ("cross(<x: 1-3>, <same>)",),
+    "einsum": ("einsum(<einsum>)",) * 3,
+    "norm": (
+        "norm(<x>)",
+        "norm(<x: 1-4>, axis=<axis>)",
+        "norm(<x: 1-4>, ord=1, axis=<axis>, keepdims=True)",
+        "norm(<x: 1-4>, ord=inf, axis=<axis>)",
+    ),
+    "multi_dot": ("multi_dot([<x: 2>, <matrix>, <same_as_last>.T])",),
+    # Python's
+    "len": ("<x: 1-4> + f32(len(<x>)).astype(<dtype_of_x>)", "zeros(len(<x: 1-4>))"),
+}
+
+#: Operators and subscripts.
+SYNTAX: Mapping[str, tuple[str, ...]] = {
+    **{
+        f"operator {sign}": (f"<x> {sign} <y>", f"<number> {sign} <x>")
+        for sign in ["+", "-", "*", "/", "//", "%", "==", "!=", "<", "<=", ">", ">="]
+    },
+    **{f"operator {sign}": (f"<x:biu> {sign} <y>", f"<x> {sign} <y>") for sign in ["&", "|", "^"]},
+    **{f"operator {sign}": (f"<x:iu> {sign} <count>",) for sign in ["<<", ">>"]},
+    "operator **": ("<x:iuf> ** <count>", "<x:iuf> ** 2", "<x:f> ** 0.5", "<x:u> ** <y>"),
+    "operator @": ("<x: 1-4> @ <matrix>", "<x: 2-4> @ <same>.mT"),
+    "unary -": ("-<x>",),
+    "unary ~": ("~<x>",),
+    "subscript": ("<x: 1-4>[<subscript>]",) * 4,
+    "mask": ("<x: 1-4>[<mask>]", "<x: 1-3>[<x> > 0]"),
+    "attribute": ("<x>.T", "<x: 2-4>.mT", "<x>.real"),
+}
+
+#: Functions without a form, with the reason.
+WITHOUT_FORM: Mapping[str, str] = {
+    **dict.fromkeys(("bincount", "compress", "delete", "extract", "trim_zeros"), "always rejected"),
+    **dict.fromkeys(("int", "float", "bool"), "Python's conversions of one number: tests/tinynn/snippets"),
+    "permute": "PyTorch's name of transpose, which NumPy lacks",
+}
+
+#: Functions that are no methods, in a cell or in the twin.
+NO_METHODS = _names(
+    """where permute_dims broadcast_arrays atleast_1d atleast_2d atleast_3d append array asarray
+    ascontiguousarray arange linspace vander meshgrid unravel_index ediff1d gradient trapezoid interp
+    sort norm multi_dot"""
+)
+
+#: Functions that move elements: they may take any number, and give the very same.
+MOVES = _names(
+    """positive reshape flatten ravel transpose permute_dims matrix_transpose swapaxes moveaxis rollaxis
+    squeeze expand_dims broadcast_to broadcast_arrays atleast_1d atleast_2d atleast_3d flip fliplr flipud roll
+    rot90 tril triu diagonal diag concatenate concat stack hstack vstack dstack column_stack append split
+    array_split hsplit vsplit dsplit repeat tile array ascontiguousarray copy subscript attribute meshgrid"""
+)
+
+#: Functions of floats that round in their own way: their results are inexact, whatever they are given.
+ROUNDS = _names(
+    """exp log log2 log10 sqrt sin cos tan sinh cosh tanh arcsin asin arccos acos arctan atan arcsinh asinh
+    arccosh acosh arctanh atanh exp2 expm1 log1p cbrt deg2rad radians rad2deg degrees sinc reciprocal hypot
+    arctan2 atan2 logaddexp logaddexp2 mean nanmean var std nanvar nanstd variance average median quantile
+    percentile linspace logspace geomspace norm interp gradient trapezoid"""
+)
+
+#: Functions that add up terms: their rounding errors are relative to the sum of the terms' sizes.
+ADDS = {"operator @"} | _names(
+    """sum cumsum nansum mean nanmean var std nanvar nanstd variance average trace matmul dot vdot vecdot
+    inner tensordot einsum norm multi_dot trapezoid cross kron outer"""
+)
+
+#: Functions that multiply many factors.
+MULTIPLIES = {"operator **"} | _names("prod nanprod cumprod power pow vander")
+
+#: Functions that take inexact numbers, too: a small change of an argument is a small change of the result.
+CONTINUOUS = {
+    *(ADDS - {"norm"}),
+    *_names("add subtract multiply negative absolute abs sin cos tanh arctan maximum minimum max min where"),
+    *("operator +", "operator -", "operator *", "unary -"),
+}
+
+#: Functions for which NumPy leaves the sign of a zero to the order of its loops, or adds zeros.
+ANY_ZERO = {
+    *ADDS,
+    *MULTIPLIES,
+    *_names(
+        "maximum minimum fmax fmin max min amax amin nanmax nanmin clip ptp sinc median quantile percentile"
+    ),
+    *_names("interp gradient linspace arange diff ediff1d"),
+}
+
+
+def uncovered(vocabulary: Iterable[str]) -> list[str]:
+    """The functions that have neither a form nor a reason why not."""
+    return sorted(set(vocabulary) - set(FUNCTIONS) - set(WITHOUT_FORM))
