@@ -28,7 +28,7 @@ _OF_VECTOR = """
     flip floor invert isfinite isinf isnan isneginf isposinf log log10 log1p log2 logical_not max
     mean median min modf nan_to_num nanmax nanmean nanmin nanprod nanstd nansum nanvar negative
     nonzero ones_like positive prod ptp rad2deg radians ravel reciprocal rint round sign signbit sin
-    sinc sinh sort sqrt square squeeze std sum tan tanh transpose trapezoid trunc vander var
+    sinc sinh sort sqrt square squeeze std sum tan tanh transpose trapezoid trunc unique vander var
     zeros_like
 """
 #: Of one matrix, by name.
