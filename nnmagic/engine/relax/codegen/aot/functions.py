@@ -53,7 +53,7 @@ from nnmagic.engine.relax.runtime.aot_executable import (
 from nnmagic.engine.relax.runtime.callbacks import POLL, SHAPES_FIT_NATIVE
 from nnmagic.engine.relax.runtime.vm_executable import MAX_CALL_DEPTH
 from nnmagic.engine.relax.schedules.kernel_analysis import Stage
-from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, item_bytes, sequence
+from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, item_bytes, loop, sequence
 from nnmagic.engine.relax.tir.types import Buffer, Index, PrimExpr, PrimFunc, Stmt, Var
 from nnmagic.engine.relax.tir.visitors import rewrite
 
@@ -61,6 +61,9 @@ from nnmagic.engine.relax.tir.visitors import rewrite
 Variables = Mapping[NativeFunction, ir.GlobalVar]
 
 _INT32 = ir.PrimType("int32")
+
+#: With more copies of a temporary than this, loops find the one that is free.
+_MOST_COMPARED = 8
 
 #: The work of rounds of a loop, in elements, after which the program asks whether it is to be interrupted.
 _POLL_WORK = 1 << 19
@@ -290,6 +293,9 @@ class BodyEmitter:
                 continue
             stride = as_expr(round_up(value.nbytes))
             begin = self.workspace + as_expr(value.offset)
+            if value.copies > _MOST_COMPARED:
+                statements += self._find_free_copy(value, begin, stride)
+                continue
             chosen: PrimExpr = begin + stride * (value.copies - 1)
             for number in reversed(range(value.copies - 1)):
                 copy = begin + stride * number
@@ -298,6 +304,24 @@ class BodyEmitter:
                     free = tirx.And(free, tirx.NE(_element(self._local(holder)), copy))
                 chosen = tirx.Select(free, copy, chosen)
             statements.append(_store_element(self._local(value), chosen))
+        return statements
+
+    def _find_free_copy(self, value: Storage, begin: PrimExpr, stride: PrimExpr) -> list[Stmt]:
+        """Do the same with loops: the code is linear in the number of copies."""
+        pointer, count = self._local(value), value.copies
+        used = self._new_local("int8", "used", count)
+        zero, one = tirx.const(0, "int8"), tirx.const(1, "int8")
+        statements = [loop("copy", count, lambda copy: tirx.BufferStore(used, zero, [copy]))]
+        for holder in value.holders:
+            held = tirx.floordiv(_element(self._local(holder)) - begin, stride)
+            is_copy = tirx.And(held >= as_expr(0), held < as_expr(count))
+            statements.append(tirx.IfThenElse(is_copy, tirx.BufferStore(used, one, [held]), None))
+
+        def take_if_free(copy: PrimExpr) -> Stmt:
+            taken = _store_element(pointer, begin + stride * copy)
+            return tirx.IfThenElse(tirx.EQ(tirx.BufferLoad(used, [copy]), zero), taken, None)
+
+        statements.append(loop("copy", count, take_if_free))
         return statements
 
     # Steps
