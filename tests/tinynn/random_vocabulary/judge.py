@@ -259,12 +259,18 @@ def shorten(message: str) -> str:
 
 
 def minimal(fault: Fault) -> Fault:
-    """The same fault of a shorter program: one statement, or those that it needs."""
+    """The same fault of a shorter program: one statement, those that it needs, or as few as still show it."""
     if fault.name is None:
         return fault
     for shorter in (fault.program.alone(fault.name), fault.program.slice_of(fault.name)):
-        if shorter is not None:
-            for found in judge(shorter).faults:
-                if found.signature == fault.signature:
-                    return found
+        if shorter is not None and (same := _find(fault, shorter)):
+            return same
+    for statement in reversed(fault.program.statements):
+        shorter = fault.program.without([statement.name])
+        if any(each.name == fault.name for each in shorter.statements):
+            fault = _find(fault, shorter) or fault
     return fault
+
+
+def _find(fault: Fault, program: Program) -> Fault | None:
+    return next((found for found in judge(program).faults if found.signature == fault.signature), None)
