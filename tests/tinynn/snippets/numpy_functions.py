@@ -515,12 +515,6 @@ CASES: list[Case] = [
         arguments=[(np.array(row, "float32"),) for row in ([1, -2, 3, 4], [2, -1], [5])],
     ),
     accepted(
-        "interpolation-of-nan",
-        "x: Tensor[(11,), f64]",
-        "interp(x, [0.0, 1.0], [2.0, 3.0]), interp(x, [0.5], [2.0]), interp(x, [0.5], [2.0], left=-1.0, right=5.0)",
-        arguments=[(SPECIAL.astype("float64"),)],
-    ),
-    accepted(
         "norms-of-no-elements",
         N,
         "np.linalg.norm(x[:, 0], ord=inf), np.linalg.norm(x, ord=inf, axis=0), np.linalg.norm(x, ord=inf, axis=1), np.linalg.norm(x)",

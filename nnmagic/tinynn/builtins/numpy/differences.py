@@ -125,11 +125,6 @@ def _interp(call: Arguments) -> Value:
         first = first.like(static_number(call, "left", 0.0))
     if "right" in call:
         last = last.like(static_number(call, "right", 0.0))
-    if count == 1:  # NumPy compares with the only point, also NaN
-        only = of(values, flat.cast("int64") * 0)
-        return (
-            (flat < low).choose(first, (flat > high).choose(last, only)).reshape(queries.shape, queries).value
-        )
     result = (flat < low).choose(first, (flat > high).choose(last, inner))
     return flat.op("isnan").choose(flat, result).reshape(queries.shape, queries).value
 
