@@ -138,7 +138,7 @@ _KNOWN = re.compile(
     "|".join(
         [
             "(sinc|vander): the dtype",
-            "(sign|sort|round|around|rint|cbrt|median|quantile|percentile): the sign of zero",
+            "(sign|round|around|rint|cbrt|median|quantile|percentile): the sign of zero",
             "(var|std|variance|nanvar|nanstd|quantile|operator \\*\\*): values, beyond the tolerance",
             "(einsum|searchsorted): EngineError when compiled",
             "nanmean: values, beyond the tolerance",

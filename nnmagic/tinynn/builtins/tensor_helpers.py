@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
+from functools import reduce
 
 import numpy as np
 
@@ -31,6 +33,18 @@ def common_shape(call: Arguments, shapes: Sequence[Sequence[Dim]]) -> tuple[Dim,
 def broadcast(data: Formula, shape: Sequence[Dim]) -> Formula:
     """Broadcast a tensor to a shape."""
     return data if data.shape == tuple(shape) else data.op("broadcast_to", shape=tuple(shape))
+
+
+def broadcast_together(call: Arguments, arrays: Sequence[Formula]) -> list[Formula]:
+    """Broadcast tensors to their common shape. Raises RefusalError if there is none.
+
+    Whether a dimension without a name is 1, only the run knows: there, a sum of zeros has the common shape.
+    """
+    shape = common_shape(call, [array.shape for array in arrays])
+    if AnyDim() not in shape:
+        return [broadcast(array, shape) for array in arrays]
+    zeros = reduce(operator.add, (array.op("zeros_like").cast("int8") for array in arrays))
+    return [array.op("broadcast_to_like", zeros.cast(array.dtype)) for array in arrays]
 
 
 def atleast_nd(data: Formula, rank: int) -> Formula:

@@ -6,7 +6,7 @@ from nnmagic.diagnostics import Span
 from nnmagic.relay.ops.declaration import RelationError
 from nnmagic.relay.ops.dims import product
 from nnmagic.relay.signatures import format_dim, format_shape
-from nnmagic.relay.types import Dim, TensorType
+from nnmagic.relay.types import AnyDim, Dim, TensorType
 from nnmagic.tinynn.values.descriptions import describe, type_note
 from nnmagic.tinynn.values.operator_calls import apply, is_tensor, tensor_type, to_refusal
 from nnmagic.tinynn.values.operator_restrictions import check_product, dims_differ
@@ -106,4 +106,10 @@ def _broadcast_batch(value: Computed, batch: tuple[Dim, ...], span: Span) -> Com
     """Return the stack with these leading dimensions."""
     if _shape(value)[:-2] == batch:
         return value
-    return apply("broadcast_to", span, value, shape=(*batch, *_shape(value)[-2:]))
+    assert isinstance(value.type, TensorType)
+    shape = (*batch, *value.type.shape[-2:])
+    if AnyDim() not in shape or AnyDim() in batch:
+        return apply("broadcast_to", span, value, shape=shape)
+    zeros = apply("zeros", span, shape=(*batch, 1, 1), dtype=value.type.dtype)
+    whole = apply("add", span, apply("zeros_like", span, value), zeros)
+    return apply("broadcast_to_like", span, value, whole)  # the sizes of the matrices are known in a call

@@ -509,6 +509,12 @@ CASES: list[Case] = [
         "diff(x), diff(x, axis=0), diff(i), diff(x, n=2), diff(i, prepend=i[:1]), gradient(i), gradient(x, axis=1), gradient(x), ediff1d(i), trapezoid(x), diff(x > 0)",
     ),
     accepted(
+        "broadcasts-of-sizes-without-names",
+        'x: Tensor[("n",), f32]',
+        "y = x[x > 0]\nreturn broadcast_arrays(y, y[:, None]), broadcast_arrays(y, x[:1] > 0), meshgrid(y, x), meshgrid(y, x, indexing='ij', sparse=True), triu(y), tril(y > 2), cosine_similarity(y, y + 1, axis=0)",
+        arguments=[(np.array(row, "float32"),) for row in ([1, -2, 3, 4], [2, -1], [5])],
+    ),
+    accepted(
         "norms-of-no-elements",
         N,
         "np.linalg.norm(x[:, 0], ord=inf), np.linalg.norm(x, ord=inf, axis=0), np.linalg.norm(x, ord=inf, axis=1), np.linalg.norm(x)",

@@ -20,7 +20,7 @@ from nnmagic.tinynn.builtins.nn.activations import logsigmoid
 from nnmagic.tinynn.builtins.nn.convolutions import relay_call
 from nnmagic.tinynn.builtins.numpy.indexing import check_indices, take_checked
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
-from nnmagic.tinynn.builtins.tensor_helpers import broadcast, common_shape
+from nnmagic.tinynn.builtins.tensor_helpers import broadcast_together
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.values.operator_restrictions import dims_differ
 from nnmagic.tinynn.values.values import RefusalError, Value
@@ -228,9 +228,8 @@ def _cross_entropy(call: Arguments) -> Value:
 def _cosine_similarity(call: Arguments) -> Value:
     one, other = pair(call, "x1", "x2")
     require_float(call, one, "x1")
-    shape = common_shape(call, [one.shape, other.shape])
-    one, other, rank = broadcast(one, shape), broadcast(other, shape), len(shape)
-    axis = one_axis(call, "axis", rank, 1 if rank > 1 else 0)
+    one, other = broadcast_together(call, [one, other])
+    axis = one_axis(call, "axis", one.rank, 1 if one.rank > 1 else 0)
     epsilon = float(static_number(call, "eps", 1e-8))
     dot = (one * other).reduce("sum", (axis,))
 

@@ -24,7 +24,14 @@ from nnmagic.tinynn.builtins.argument_checks import (
     unify_dtypes,
 )
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
-from nnmagic.tinynn.builtins.tensor_helpers import arange, concatenate, constant_of, stack, unit_matrix
+from nnmagic.tinynn.builtins.tensor_helpers import (
+    arange,
+    broadcast_together,
+    concatenate,
+    constant_of,
+    stack,
+    unit_matrix,
+)
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import is_number, number_constant
@@ -330,16 +337,12 @@ def _meshgrid(call: Arguments) -> Value:
     axes = list(range(rank))
     if choice_argument(call, "indexing", ("xy", "ij"), "xy") == "xy" and rank > 1:
         axes[0], axes[1] = 1, 0
-    shape = [parts[axes.index(own_axis)].shape[0] for own_axis in range(rank)]
-    grids = []
+    rows = []
     for part, own_axis in zip(parts, axes, strict=True):
         own = [part.shape[0] if axis == own_axis else 1 for axis in range(rank)]
-        row = part.reshape(own)
-        if flag(call, "sparse"):
-            grids.append(row.value)
-        else:
-            grids.append((row if rank == 1 else row.op("broadcast_to", shape=tuple(shape))).value)
-    return TupleOf(tuple(grids))
+        rows.append(part.reshape(own))
+    grids = rows if flag(call, "sparse") or not rows else broadcast_together(call, rows)
+    return TupleOf(tuple(grid.value for grid in grids))
 
 
 def _astype(call: Arguments) -> Value:

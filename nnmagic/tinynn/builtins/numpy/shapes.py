@@ -25,8 +25,7 @@ from nnmagic.tinynn.builtins.reshaping import reshape
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import (
     atleast_nd,
-    broadcast,
-    common_shape,
+    broadcast_together,
     concatenate,
     static_slice,
     unit_matrix,
@@ -177,8 +176,7 @@ def _broadcast_arrays(call: Arguments) -> Value:
     span = call.given["arrays"].span
     inner = [Arguments(call.name, {"x": Operand(item, span)}, call.span) for item in given.items]
     arrays = [formula(arguments, "x") for arguments in inner]
-    shape = common_shape(call, [array.shape for array in arrays]) if arrays else ()
-    return TupleOf(tuple(broadcast(array, shape).value for array in arrays))
+    return TupleOf(tuple(array.value for array in broadcast_together(call, arrays)) if arrays else ())
 
 
 def _atleast(rank: int) -> Builtin:
@@ -279,7 +277,7 @@ def _triangle(*, upper: bool) -> Callable[[Arguments], Value]:
         data = formula(call, "m")
         k = static_int(call, "k", 0)
         if data.rank == 1:
-            data = broadcast(data, (data.shape[0], data.shape[0]))
+            data, _ = broadcast_together(call, [data, data.expand(1)])
         require_rank(call, data, "m", 2)
         if data.dtype == "bool":
             return trilu(data.cast("int8"), k, upper=upper).truth().value
