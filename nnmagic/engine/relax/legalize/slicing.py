@@ -53,8 +53,8 @@ def _strided_slice(call: OpCall) -> Value:
 #: Relay writes the bounds of int32 for an open end.
 _OPEN_ENDS = (2**31 - 1, 1 - 2**31, -(2**31))
 
-#: No dimension is this long.
-_BEYOND = 2**62
+#: No dimension is this long. TinyNN writes the number for an open end.
+_BEYOND = 2**48
 
 
 def resolve_slice(dim: Extent, begin: int, end: int | None, step: int) -> tuple[Index, Extent]:
@@ -67,8 +67,13 @@ def resolve_slice(dim: Extent, begin: int, end: int | None, step: int) -> tuple[
         # An end before the start of a reversed slice means "including the first", as INT_MIN does in Relay.
         span = range(*slice(begin, stop if not (step < 0 and stop < -dim) else None, step).indices(dim))
         return (span.start if span else 0), len(span)
-    if end in _OPEN_ENDS:
+    toward = 1 if step > 0 else -1
+    if end in _OPEN_ENDS or (end is not None and end * toward >= _BEYOND):
         end = None
+    if begin * toward >= _BEYOND or (end is not None and end * toward <= -_BEYOND):
+        return 0, 0
+    if begin * toward <= -_BEYOND:
+        begin = 0 if step > 0 else -1
     if step > 0:
         start = _locate(begin, dim)
         start = maximum(start, 0) if begin < 0 else start
@@ -85,7 +90,6 @@ def resolve_slice(dim: Extent, begin: int, end: int | None, step: int) -> tuple[
 
 def _locate(bound: int, dim: Extent) -> Index:
     """Return the index of a bound, which may be out of range."""
-    bound = max(-_BEYOND, min(bound, _BEYOND))
     return simplify(dim + bound) if bound < 0 else bound
 
 
