@@ -7,6 +7,35 @@ from fnmatch import fnmatchcase
 #: (pattern of row names, threads or None for any, what holds it back); the first that fits counts.
 NOTES: tuple[tuple[str, int | None, str], ...] = (
     (
+        "mlp*batch 1, n rows",
+        None,
+        "the first layer: 5.5 us where the known single row takes 3.9. Its weights are packed for tiles of "
+        "rows, of which one row uses a part; the kernel for a known row has its own packing",
+    ),
+    (
+        "dense+bias+relu 16x*, n rows",
+        None,
+        "both kernels take 2.03 us; 0.35 us are the way of a call whose kernel has a version for threads, "
+        "the rest is the choice between versions",
+    ),
+    (
+        "*1x1*, n rows",
+        None,
+        "level on one thread; with two, the tasks of a dynamic batch are not cut as evenly",
+    ),
+    (
+        "depthwise*, n rows",
+        None,
+        "the three kernels (blocked, convolution, unblocked) take what those of known sizes take; the call "
+        "takes up to 1 us more, which shows below 20 us",
+    ),
+    (
+        "*, n rows",
+        None,
+        "kernels alone are level within the spread; what is left is 1 to 13%: rows of known length are one "
+        "loop over the whole array, those of a named count are loops with a tail, and indices have 64 bits",
+    ),
+    (
         "foo*",
         None,
         "level with numba within the spread: of 0.8 us most is the call and NumPy's allocation of the"
