@@ -48,3 +48,10 @@ def test_what_is_spread_keeps_its_bits() -> None:
     cell = "def f(x: Tensor[(5, 1), bf16]):\n    return broadcast_to(x, (5, 64))\n"
     result = nnmagic.compile(cell, cache=False)(bits.reshape(5, 1))
     assert result.tobytes() == np.repeat(bits, 64).tobytes()
+
+
+def test_a_remainder_beside_a_result_of_unknown_size() -> None:
+    source = "def f(x: Tensor[(4,), bf16]):\n    return mod(-1, x), flatnonzero(x)\n"
+    x = np.array([3, -1, 0.5, 0.25], ml_dtypes.bfloat16)
+    result, _ = nnmagic.compile(source, namespace={}, cache=False)(x)
+    np.testing.assert_array_equal(result.astype(np.float32), np.mod(np.float32(-1), x.astype(np.float32)))

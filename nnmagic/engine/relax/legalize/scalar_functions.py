@@ -181,7 +181,10 @@ def trunc_mod(left: PrimExpr, right: PrimExpr) -> PrimExpr:
 def _fmod(left: PrimExpr, right: PrimExpr) -> PrimExpr:
     """Call C's ``fmod``; ``left - trunc(left / right) * right`` is inexact for large quotients."""
     dtype = dtype_of(left)
-    return tirx.call_pure_extern(dtype, "fmod" if dtype == "float64" else "fmodf", left, right)
+    if dtype == "float64":
+        return tirx.call_pure_extern(dtype, "fmod", left, right)
+    wide = [side.astype("float32") for side in (left, right)]
+    return tirx.call_pure_extern("float32", "fmodf", *wide).astype(dtype)
 
 
 def floor_divide(left: PrimExpr, right: PrimExpr) -> PrimExpr:
