@@ -70,8 +70,9 @@ def kernels_of(text, target=None):
         lowered = lower_module(typed, {ENTRY: "main"}, call_graph(typed))
         fused = relax_pipeline.fuse_kernels(lowered, resolved, 3)
         kernels = [each for each in fused.functions_items() if isinstance(each[1], tirx.PrimFunc)]
-        # A reshape that is left is a view.
-        kernels = [each for each in kernels if not each[0].name_hint.startswith("reshape")]
+        # A reshape that is left is a view; indices are counted in 64 bits and then cast to Relay's type.
+        beside = ("reshape", "cast", "astype")
+        kernels = [each for each in kernels if not each[0].name_hint.startswith(beside)] or kernels
         return [kernel for _, kernel in kernel_preparation.prepare_kernels(kernels, resolved, 3)], resolved
 
 
