@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import nnmagic
+from nnmagic import relay
 
 SIZES = (0, 1, 2, 3, 4, 33)
 
@@ -93,3 +94,20 @@ def test_an_assertion_comes_before_the_checks_of_what_follows_it():
     assert compiled(np.ones(6, "float32")).shape == (2, 3)
     with pytest.raises(AssertionError, match="three columns"):
         compiled(np.ones(7, "float32"))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "index", "expected"),
+    [("%0", "-1", 3), ("%0", "1", 4), ("reshape(%0, newshape=[2, 1])", "1", 4)],
+)
+def test_a_size_that_is_taken_of_a_shape(sizes, index, expected):
+    """Relay clips an index below 0; of a matrix of sizes it takes a row."""
+    flat = "reshape(%2, newshape=[1])"
+    text = f"""#[version = "0.0.5"]
+def @main(%x: Tensor[(?, ?), float32]) {{
+  %0 = shape_of(%x, dtype="int64");
+  %1 = {sizes};
+  %2 = take(%1, {index}, axis=0);
+  dyn.zeros({flat}, shape=None, dtype="float32")
+}}"""
+    assert nnmagic.compile(relay.parse(text))(np.zeros((3, 4), "float32")).shape == (expected,)

@@ -61,7 +61,7 @@ class SizeValues:
 
     def record(self, call: OpCall, lowered: Value) -> None:
         """Remember the elements of what a call was lowered to, if sizes determine them."""
-        if isinstance(lowered, tuple) or tensor_dtype(lowered) != "int64":
+        if isinstance(lowered, tuple) or tensor_dtype(lowered) != "int64" or int(lowered.ty.ndim) > 1:
             return
         elements = self._evaluate(call)
         if elements is not None:
@@ -98,8 +98,8 @@ class SizeValues:
             return None
         chosen = []
         for position in positions:
-            if not isinstance(position, int) or not -len(elements) <= position < len(elements):
-                return None
+            if not isinstance(position, int) or not 0 <= position < len(elements):
+                return None  # what another index means is the mode's to say
             chosen.append(elements[position])
         return tuple(chosen)
 
