@@ -102,7 +102,7 @@ def _take(call: Arguments) -> Value:
     batch = static_int(call, "batch_dims", 0)
     axis = one_axis(call, "axis", data.rank) if "axis" in call else None
     if axis is None:
-        data, axis = data.flat() if data.rank else data.reshape((1,)), 0
+        data, axis = data.flat(), 0
     if batch:
         return data.op(
             "take", indices, axis=axis, batch_dims=batch, mode="clip" if mode == "raise" else mode
@@ -234,7 +234,7 @@ def _product(sizes: list[int]) -> int:
 def _sort_operand(call: Arguments) -> tuple[Formula, int]:
     data = formula(call, "a")
     if "axis" in call.given and call.static("axis") is None:
-        return (data.flat() if data.rank else data.reshape((1,))), 0
+        return data.flat(), 0
     if data.rank == 0:
         raise RefusalError(f"{call.name} of a scalar", call.given["a"].span)
     return data, one_axis(call, "axis", data.rank, -1)

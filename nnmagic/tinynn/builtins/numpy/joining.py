@@ -50,9 +50,7 @@ def _same_rank(call: Arguments, parts: Sequence[Formula]) -> None:
 def _concatenate(call: Arguments) -> Value:
     parts = _arrays(call)
     if "axis" in call.given and call.static("axis") is None:
-        return concatenate(
-            call, [part.flat() if part.rank else part.reshape((1,)) for part in parts], 0
-        ).value
+        return concatenate(call, [part.flat() for part in parts], 0).value
     if parts[0].rank == 0:
         hint = "write stack([a, b]) for scalars"
         raise RefusalError(
@@ -96,7 +94,7 @@ def _column_stack(call: Arguments) -> Value:
 def _append(call: Arguments) -> Value:
     parts = unify_dtypes(call, [call.given["arr"], call.given["values"]])
     if "axis" not in call:
-        flat = [part.flat() if part.rank else part.reshape((1,)) for part in parts]
+        flat = [part.flat() for part in parts]
         return concatenate(call, flat, 0).value
     axis = one_axis(call, "axis", parts[0].rank)
     if parts[0].rank != parts[1].rank:
@@ -169,7 +167,7 @@ def _repeat(call: Arguments) -> Value:
         )
     axis = one_axis(call, "axis", data.rank) if "axis" in call else None
     if axis is None:
-        data, axis = data.flat() if data.rank else data.reshape((1,)), 0
+        data, axis = data.flat(), 0
     if count == 0:
         return static_slice(data, axis, 0, 0).value
     return data.op("repeat", repeats=count, axis=axis).value

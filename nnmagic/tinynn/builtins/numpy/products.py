@@ -59,7 +59,7 @@ def _dot(call: Arguments) -> Value:
 
 def _vdot(call: Arguments) -> Value:
     left, right = pair(call, "a", "b")
-    return _product(call, *(each.flat() if each.rank else each.reshape((1,)) for each in (left, right))).value
+    return _product(call, *(each.flat() for each in (left, right))).value
 
 
 def _inner(call: Arguments) -> Value:
@@ -71,7 +71,7 @@ def _inner(call: Arguments) -> Value:
 
 def _outer(call: Arguments) -> Value:
     left, right = pair(call, "a", "b")
-    left, right = (each.flat() if each.rank else each.reshape((1,)) for each in (left, right))
+    left, right = (each.flat() for each in (left, right))
     return (left.expand(1) * right).value
 
 

@@ -162,7 +162,7 @@ def _quantiles(
     """Apply functions to the ordered data, its axis and its size along the axis; NaN gives NaN."""
     along = axes(call, data.rank)
     if along is None or len(along) == data.rank:
-        flat, axis = data.flat() if data.rank else data.reshape((1,)), 0
+        flat, axis = data.flat(), 0
     else:
         if len(along) != 1:
             hint = "reshape the axes to one first"
