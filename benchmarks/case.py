@@ -76,7 +76,7 @@ class Case:
 
     flops: multiplications and additions of a call. nbytes: what a call must read and write at least.
     tolerance: the largest error, relative to the largest magnitude of the result. through_numpy: whether
-    every contestant takes and gives NumPy arrays, rather than its own tensors.
+    every contestant takes and gives NumPy arrays, rather than its own tensors. peers: who takes part.
     """
 
     name: str
@@ -95,6 +95,7 @@ class Case:
     nbytes: float = 0.0
     tolerance: float = 2e-5
     through_numpy: bool = False
+    peers: tuple[str, ...] = CONTESTANTS
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from benchmarks.cases import (
     networks,
     products,
     rows,
+    vocabulary,
 )
 
 #: In the order of the table.
@@ -28,4 +29,5 @@ ROWS: tuple[Row, ...] = (
     *control_flow.ROWS,
     *named_sizes.ROWS,
     *compiling.ROWS,
+    *vocabulary.ROWS,
 )

@@ -10,15 +10,19 @@ from __future__ import annotations
 
 import errno
 import json
+import mmap
 import os
 import re
 import stat
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
+
+import numpy as np
 
 from nnmagic.cache.entry import Content, DamagedError, Json, from_members, to_members
 from nnmagic.cache.memory import digest
@@ -29,6 +33,9 @@ _KEY, _PARTIAL, _TRASH, _NOTE = re.compile(r"[0-9a-f]{64}"), "partial-", "trash-
 
 #: The names that files of an entry may have.
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+
+#: Files from this size on are read to the beginning of a page, so that arrays in them need no copy.
+_LARGE = 1 << 20
 
 #: After how many seconds an entry that is only half written is deleted.
 _PATIENCE = 600
@@ -104,7 +111,7 @@ class DiskCache:
         self._warn(f"held a damaged entry, which was dropped: {why}")
         return MissingEntry(f"the entry was damaged: {why}")
 
-    def _member(self, name: str, folder: int) -> bytes:
+    def _member(self, name: str, folder: int) -> bytes | memoryview:
         """Return a file of an entry. Raises DamagedError unless it is a plain file of this user's."""
         if not _NAME.fullmatch(name):
             raise DamagedError(f"{name!r} is no name of a file")
@@ -116,7 +123,7 @@ class DiskCache:
                 raise DamagedError(f"{name} is no file of this user's")
             if status.st_mode & 0o022:
                 raise DamagedError(f"{name} could be written by others")
-            return file.read()
+            return file.read() if status.st_size < _LARGE else _read_to_page(file, status.st_size)
 
     def put(self, key: str, content: Content, *, replace: bool = False) -> None:
         """Keep an entry, and drop the least recently used ones; ``replace``: even if the key has an entry."""
@@ -134,7 +141,9 @@ class DiskCache:
         except OSError as error:
             self._warn(f"cannot be written to: {_reason(error)}")
 
-    def _write(self, root: int, key: str, members: dict[str, bytes], *, replace: bool) -> None:
+    def _write(
+        self, root: int, key: str, members: Mapping[str, bytes | memoryview], *, replace: bool
+    ) -> None:
         name = f"{_PARTIAL}{os.urandom(8).hex()}"
         os.mkdir(name, 0o700, dir_fd=root)
         try:
@@ -161,7 +170,7 @@ class DiskCache:
         """Return the value last noted under a name, None if there is none or it cannot be read."""
         try:
             with self._open(create=False) as root:
-                return json.loads(self._member(_note(name), root))
+                return json.loads(bytes(self._member(_note(name), root)))
         except (OSError, ValueError, RecursionError):
             return None
 
@@ -324,7 +333,16 @@ def _is_folder(name: str, root: int) -> bool:
     return stat.S_ISDIR(status.st_mode)
 
 
-def _create(name: str, data: bytes, folder: int) -> None:
+def _read_to_page(file: BufferedReader, size: int) -> memoryview:
+    """Read a file of this size to memory that begins at a page. Raises DamagedError if it has changed."""
+    room = np.empty(size + mmap.PAGESIZE, np.uint8)
+    page = room[-room.ctypes.data % mmap.PAGESIZE :][:size]
+    if file.readinto(page.data) != size or file.read(1):
+        raise DamagedError("its size changed while it was read")
+    return page.data
+
+
+def _create(name: str, data: bytes | memoryview, folder: int) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     with os.fdopen(os.open(name, flags, 0o600, dir_fd=folder), "wb") as file:
         file.write(data)

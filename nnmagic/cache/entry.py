@@ -28,10 +28,10 @@ class Content:
     """The content of an entry: the header, as JSON, and the files by name."""
 
     header: Mapping[str, Json]
-    files: Mapping[str, bytes]
+    files: Mapping[str, bytes | memoryview]
 
 
-def to_members(content: Content) -> dict[str, bytes]:
+def to_members(content: Content) -> dict[str, bytes | memoryview]:
     """Return the files of an entry by name, the same for the same content."""
     header = {**content.header, "files": sorted(content.files)}
     members = {HEADER: json.dumps(header, indent=1).encode(), **content.files}
@@ -39,13 +39,13 @@ def to_members(content: Content) -> dict[str, bytes]:
     return {**members, SUMS: sums.encode()}
 
 
-def from_members(read: Callable[[str], bytes]) -> Content:
+def from_members(read: Callable[[str], bytes | memoryview]) -> Content:
     """Return the content again; ``read`` returns a file by its name.
 
     Raises DamagedError and what ``read`` raises.
     """
-    data = read(HEADER)
-    sums = _parse_sums(read(SUMS))
+    data = bytes(read(HEADER))
+    sums = _parse_sums(bytes(read(SUMS)))
     if sums.get(HEADER) != _sum(data):
         raise DamagedError(f"{HEADER} was changed")
     try:
@@ -60,7 +60,7 @@ def from_members(read: Callable[[str], bytes]) -> Content:
     return Content(header, files)
 
 
-def _sum(data: bytes) -> str:
+def _sum(data: bytes | memoryview) -> str:
     return hashlib.sha256(data).hexdigest()
 
 

@@ -250,7 +250,7 @@ def _npy(array: np.ndarray) -> bytes:
     return npy.getvalue()
 
 
-def _array(data: bytes, dtype: str) -> np.ndarray:
+def _array(data: bytes | memoryview, dtype: str) -> np.ndarray:
     """Read an array whose elements are all there; NumPy would allocate what the header says."""
     npy = io.BytesIO(data)
     if np.lib.format.read_magic(npy) != (1, 0):

@@ -96,7 +96,11 @@ OTHERS = {
     "of another kind": ({"facts": {"kind": "machine"}}, {}, "an entry cannot be used"),
     "of a kind that is none": ({"facts": {"kind": "magic"}}, {}, "none of this function's"),
     "without its facts": ({"facts": None}, {}, "an entry cannot be used"),
-    "with too many constants": ({"facts": {"constants": [8, 8]}}, {}, "the constants have 8 bytes, not 16"),
+    "with too many constants": (
+        {"facts": {"constants": [8, 8]}},
+        {},
+        "the constants have 64 bytes, not 128",
+    ),
     "that is no object file": ({}, {"code0.o": b"text"}, "an entry cannot be used"),
     "that is half an object file": ({}, {"code0.o": None}, "an entry cannot be used"),
 }

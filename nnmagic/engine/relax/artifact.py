@@ -42,36 +42,49 @@ class Artifact:
     constants: Sequence[np.ndarray] = field(default=())
 
     def to_files(self) -> tuple[Json, dict[str, bytes]]:
-        """Return the facts as JSON, and the files that ``from_files`` takes."""
+        """Return the facts as JSON, and the files that ``from_files`` takes.
+
+        Each constant begins at a multiple of a cache line in the file.
+        """
         facts = {**self.facts, "kind": self.kind}
         files = {f"code{index}.o": code for index, code in enumerate(self.code)}
         if self.bytecode:
             files["bytecode"] = self.bytecode
         if self.constants:
             facts["constants"] = [constant.nbytes for constant in self.constants]
-            files["constants"] = b"".join(_bytes(constant) for constant in self.constants)
+            files["constants"] = b"".join(map(_padded_bytes, self.constants))
         return facts, files
 
 
-def from_files(facts: Mapping[str, Json], files: Mapping[str, bytes]) -> Artifact:
-    """Return an artifact from the results of ``to_files``. Raises ValueError or KeyError for other input."""
+def from_files(facts: Mapping[str, Json], files: Mapping[str, bytes | memoryview]) -> Artifact:
+    """Return an artifact from the results of ``to_files``. Raises ValueError or KeyError for other input.
+
+    The constants are parts of their file, which is copied unless it begins at a cache line.
+    """
     sizes = [int(size) for size in facts.get("constants", ())]
-    data = np.frombuffer(files["constants"], np.uint8) if sizes else np.empty(0, np.uint8)
-    if sum(sizes) != data.size:
-        raise ValueError(f"the constants have {data.size} bytes, not {sum(sizes)}")
-    ends = np.cumsum(sizes, dtype=np.int64).tolist()
-    constants = [_copy_aligned(data[end - size : end]) for size, end in zip(sizes, ends, strict=True)]
+    data = _aligned(np.frombuffer(files["constants"], np.uint8)) if sizes else np.empty(0, np.uint8)
+    ends = np.cumsum([_round_up(size) for size in sizes], dtype=np.int64).tolist()
+    if sizes and (min(sizes) < 0 or ends[-1] != data.size):
+        raise ValueError(f"the constants have {data.size} bytes, not {ends[-1]}")
+    constants = [data[end - _round_up(size) :][:size] for size, end in zip(sizes, ends, strict=True)]
     names = itertools.takewhile(files.__contains__, (f"code{index}.o" for index in itertools.count()))
-    code, bytecode = [files[name] for name in names], files.get("bytecode", b"")
+    code, bytecode = [bytes(files[name]) for name in names], bytes(files.get("bytecode", b""))
     return Artifact(str(facts["kind"]), facts, code, bytecode, constants)
 
 
-def _bytes(array: np.ndarray) -> bytes:
-    return np.ascontiguousarray(array).tobytes()
+def _round_up(size: int) -> int:
+    return -(-size // _ALIGNMENT) * _ALIGNMENT
 
 
-def _copy_aligned(data: np.ndarray) -> np.ndarray:
-    """Return a copy that begins at a cache line."""
+def _padded_bytes(array: np.ndarray) -> bytes:
+    data = np.ascontiguousarray(array).tobytes()
+    return data.ljust(_round_up(len(data)), b"\0")
+
+
+def _aligned(data: np.ndarray) -> np.ndarray:
+    """Return the bytes, or a copy that begins at a cache line."""
+    if data.ctypes.data % _ALIGNMENT == 0:
+        return data
     room = np.empty(data.size + _ALIGNMENT, np.uint8)
     copy = room[-room.ctypes.data % _ALIGNMENT :][: data.size]
     copy[...] = data
