@@ -313,4 +313,5 @@ def _read_panels(load: Load, row: Var, column: Var) -> Factor | None:
     if width is None or not (isinstance(panel, tirx.FloorDiv) and isinstance(lane, tirx.FloorMod)):
         return None
     divides = all(node.a.same_as(column) and builders.static_int(node.b) == width for node in (panel, lane))
-    return Factor(load.source, 0, width, 1, width) if divides else None
+    size = builders.as_index(dims[1]) * width
+    return Factor(load.source, 0, width, size, width) if divides else None

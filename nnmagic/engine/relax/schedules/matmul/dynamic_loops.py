@@ -196,7 +196,7 @@ class _DynamicLoops:
                 yield True, lambda: self._dot_products(product.rows)
             yield from self._column_versions()
             return
-        if self.least <= 1 and not product.right.panel:
+        if self.least <= 1:
             yield tirx.EQ(product.rows, builders.as_expr(1)), self._one_row
         if dots and self.least <= FEW_ROWS:
             yield tirx.all(product.rows > 1, product.rows <= FEW_ROWS), lambda: self._dot_products(2)

@@ -64,7 +64,7 @@ class MatrixProduct:
         """Split off the columns of a last panel that is not full."""
         width = self.right.panel
         rest = self.columns % width if width else 0
-        if rest == 0:
+        if rest in (0, self.columns):
             return [self]
         whole = self.columns - rest
 
@@ -77,11 +77,7 @@ class MatrixProduct:
     def right_from(self, first: Index) -> Matrix:
         """Return the right matrix from a column on."""
         right = self.right
-        if not right.panel:
-            return Matrix(right.buffer, right.index(0, first), right.row, right.column)
-        width = builders.as_expr(right.panel)
-        panel = tirx.floordiv(first, width) * (self.depth * right.panel)
-        return Matrix(right.buffer, panel + tirx.floormod(first, width), right.row, right.column)
+        return replace(right, base=right.index(0, first))
 
     def has_contiguous_depth(self) -> bool:
         """Return whether the inner dimension is contiguous in both matrices, and the columns are not."""

@@ -60,7 +60,7 @@ class Matrix:
     """A matrix in a flat buffer: element (i, j) is at index ``base + i * row + j * column``.
 
     panel: the width of the panels in which the columns are stored, each with its rows one after the other;
-    ``column`` is not used then. 0 for other layouts.
+    ``column`` is the size of a panel then. 0 for other layouts.
     """
 
     buffer: Buffer
@@ -71,11 +71,20 @@ class Matrix:
 
     def index(self, i: Index, j: Index) -> Index:
         """Return the index of an element in the buffer."""
-        return self.base + i * self.row + j * self.column
+        if not self.panel:
+            return self.base + i * self.row + j * self.column
+        number, lane = _split(j, self.panel)
+        return self.base + number * self.column + i * self.row + lane
 
     def element(self, i: Index, j: Index, dtype: str) -> PrimExpr:
         """Load an element."""
         return builders.load(self.buffer, self.index(i, j), 1, dtype)
+
+
+def _split(index: Index, width: int) -> tuple[Index, Index]:
+    if isinstance(index, int):
+        return divmod(index, width)
+    return tirx.floordiv(index, builders.as_expr(width)), tirx.floormod(index, builders.as_expr(width))
 
 
 #: Stores a finished sum: (row in the tile, column in the panel, sum) -> statement.
@@ -340,7 +349,8 @@ def _add_lanes(vector: PrimExpr, lanes: int) -> PrimExpr:
 def choose_tile(rows: int | None, columns: int | None, lanes: int, machine: CpuModel, width: int = 0) -> Tile:
     """Choose the tile that covers the result with the least work; for dynamic sizes, the best for large ones.
 
-    width: of the panels of a packed matrix, which the columns of a tile must divide; 0 for other matrices.
+    width: of the panels of a packed matrix, which the columns of a tile must divide, or be a multiple of where
+        there is one row; 0 for other matrices.
     """
     if columns is not None:
         lanes = min(lanes, 1 << (max(1, columns).bit_length() - 1))
@@ -349,7 +359,7 @@ def choose_tile(rows: int | None, columns: int | None, lanes: int, machine: CpuM
         (_tile_cost(r, v, rows, vectors), -r, v)
         for r in range(1, min(rows or _MOST_ROWS, _MOST_ROWS) + 1)
         for v in range(1, min(vectors or _MOST_VECTORS, _MOST_VECTORS) + 1)
-        if not (width and width % (v * lanes)) and _fits_registers(r, v, machine)
+        if _fits_panels(v * lanes, width, rows, columns) and _fits_registers(r, v, machine)
     ]
     _, minus_rows, v = min(candidates)
     if vectors is None or columns is None or vectors > v or width:
@@ -357,6 +367,15 @@ def choose_tile(rows: int | None, columns: int | None, lanes: int, machine: CpuM
     else:
         starts = tuple(min(n * lanes, columns - lanes) for n in range(v))
     return Tile(-minus_rows, starts, lanes, count_parts(-minus_rows, v))
+
+
+def _fits_panels(tile: int, width: int, rows: int | None, columns: int | None) -> bool:
+    """Return whether a tile of so many columns reads panels of a width where they are stored."""
+    if width == 0:
+        return True
+    if columns is not None and tile > columns:
+        return False
+    return width % tile == 0 or (rows == 1 and tile % width == 0)
 
 
 def _fits_registers(rows: int, vectors: int, machine: CpuModel) -> bool:
