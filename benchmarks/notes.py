@@ -11,8 +11,8 @@ NOTES: tuple[tuple[str, int | None, str], ...] = (
         None,
         "0.4 of 1.1 us are the way of a call whose kernels have versions for threads; the rest is the choice "
         "between versions in both products and the addresses of panels. Reading four panels of the packed "
-        "weights at a time took 0.7 us off; two or one at a time were slower, 7.0 against 6.1 us for the first "
-        "layer alone",
+        "weights at a time took 0.7 us off; two or one at a time were slower, 7.0 against 6.1 us for the "
+        "first layer alone",
     ),
     (
         "dense+bias+relu 16x*, n rows",

@@ -1,18 +1,20 @@
 """Every function of the language beside NumPy and eager torch: rows written from the declarations.
 
 A function is called with as many tensors as it has required parameters, by the same text in the cell, in
-NumPy and in torch. ``_CALLS`` has the text of the others; ``_IN_TORCH`` what differs there.
+NumPy and in torch. ``_CALLS`` has the text of the others; ``_IN_TORCH`` what differs there. Torch in f64 is
+the judge of functions for neural networks.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from benchmarks.case import BEST, OURS, Case, Goal, Ratio
+from benchmarks.peers import module
 from nnmagic.tinynn.builtins import BUILTINS
 from nnmagic.tinynn.calls.argument_binding import Builtin
 
@@ -25,11 +27,14 @@ def _each(names: str, text: str) -> dict[str, str]:
     return {name: text.replace("NAME", name) for name in names.split()}
 
 
+#: The height and width of images, by the rows of matrices.
+_IMAGES = {512: (64, 64), 8: (4, 4)}
+
 #: How a function is called whose required parameters are not one or two tensors of any numbers: ``x`` and
 #: ``y`` hold normal numbers, ``p`` some between 0 and 1, ``q`` between 1 and 3, ``i`` integers from 0 to 7,
 #: ``m`` and ``l`` truth values, all of one shape; ``v`` has a row's length, ``w`` is square, ``u`` is sorted.
 _CALLS: dict[str, str] = {
-    **_each("log log2 log10 sqrt log1p arcsin asin arccos acos arctanh atanh rsqrt", "NAME(p)"),
+    **_each("log log2 log10 sqrt log1p arcsin asin arccos acos arctanh atanh", "NAME(p)"),
     **_each("arccosh acosh", "NAME(q)"),
     **_each("invert bitwise_not bitwise_invert", "NAME(i)"),
     **_each("bitwise_and bitwise_or bitwise_xor", "NAME(i, j)"),
@@ -45,11 +50,12 @@ _CALLS: dict[str, str] = {
     "divmod": "divmod(x, q)[0] + divmod(x, q)[1]",
     "clip": "clip(x, -1.0, 1.0)",
     "where": "where(m, x, y)",
+    "variance": "variance(x, axis=1)",
     **_each("sum prod max amax min amin mean var std nansum nanmax nanmin nanmean nanvar", "NAME(x, axis=1)"),
     **_each("nanstd nanprod ptp argmax argmin cumsum cumprod average median", "NAME(x, axis=1)"),
     "quantile": "quantile(x, 0.25, axis=1)",
     "percentile": "percentile(x, 25.0, axis=1)",
-    "reshape": "reshape(x, (COLUMNS, ROWS)) + 1.0",
+    "reshape": "reshape(x, (ROWS * COLUMNS,)) + 1.0",
     "ravel": "ravel(x) + 1.0",
     "flatten": "x.flatten()",
     "transpose": "transpose(x) + 1.0",
@@ -58,7 +64,7 @@ _CALLS: dict[str, str] = {
     "swapaxes": "swapaxes(x, 0, 1) + 1.0",
     "moveaxis": "moveaxis(x, 0, 1) + 1.0",
     "rollaxis": "rollaxis(x, 1) + 1.0",
-    "squeeze": "squeeze(x) + 1.0",
+    "squeeze": "squeeze(expand_dims(x, 0), 0) + 1.0",
     "expand_dims": "expand_dims(x, 0) + 1.0",
     "broadcast_to": "broadcast_to(v, (ROWS, COLUMNS)) + 1.0",
     "broadcast_arrays": "broadcast_arrays(x, v)[1] + 1.0",
@@ -78,15 +84,15 @@ _CALLS: dict[str, str] = {
     "pad": "pad(x, 1)",
     **_each("array asarray", "NAME([v, v])"),
     "ascontiguousarray": "ascontiguousarray(x) + 1.0",
-    **_each("zeros ones", "NAME((ROWS, COLUMNS)) + v"),
-    "full": "full((ROWS, COLUMNS), 2.0) + v",
+    **_each("zeros ones", "NAME((ROWS, COLUMNS), 'float32') + x"),
+    "full": "full((ROWS, COLUMNS), 2.0, 'float32') + x",
     **_each("zeros_like ones_like", "NAME(x) + v"),
     "full_like": "full_like(x, 2.0) + v",
     "arange": "arange(COLUMNS) + i",
-    "linspace": "linspace(0.0, 1.0, COLUMNS) * x",
-    "logspace": "logspace(0.0, 1.0, COLUMNS) * x",
-    "geomspace": "geomspace(1.0, 8.0, COLUMNS) * x",
-    **_each("eye identity tri", "NAME(COLUMNS) + w"),
+    "linspace": "linspace(0.0, 1.0, COLUMNS, dtype='float32') * x",
+    "logspace": "logspace(0.0, 1.0, COLUMNS, dtype='float32') * x",
+    "geomspace": "geomspace(1.0, 8.0, COLUMNS, dtype='float32') * x",
+    **_each("eye identity tri", "NAME(COLUMNS, dtype='float32') + w"),
     "vander": "vander(v, 8)",
     "meshgrid": "meshgrid(v, v)[0] + meshgrid(v, v)[1]",
     "astype": "x.astype('int32')",
@@ -113,8 +119,8 @@ _CALLS: dict[str, str] = {
     "kron": "kron(x[:8, :8], y[:8, :8])",
     "cross": "cross(x[:, :3], y[:, :3])",
     "einsum": "einsum('ij,kj->ik', x, y)",
-    "norm": "linalg.norm(x, axis=1)",
-    "multi_dot": "linalg.multi_dot([x, w, w])",
+    "norm": "norm(x, axis=1)",
+    "multi_dot": "multi_dot([x, w, w])",
 }
 #: Functions that have no row of their own, with the reason.
 _WITHOUT_ROW = {
@@ -123,8 +129,106 @@ _WITHOUT_ROW = {
     **dict.fromkeys(("empty", "empty_like"), "any result is right"),
 }
 
-#: What torch calls by another name, or with other arguments; None where it has nothing of that meaning.
-_IN_TORCH: dict[str, str | None] = {}
+#: Functions that need a known size, so that they have no rows of named sizes.
+_KNOWN_SIZES = _each(
+    "median quantile percentile diagonal trace diag roll split array_split hsplit vsplit dsplit gradient "
+    "interp kron cross vander linspace logspace geomspace eye identity tri broadcast_to glu pixel_shuffle "
+    "pixel_unshuffle interpolate upsample one_hot",
+    "NAME",
+)
+
+#: What torch calls by another name, or with other arguments; empty where it has nothing of that meaning.
+_IN_TORCH: dict[str, str] = {
+    **dict.fromkeys(
+        [
+            "allclose",
+            "median",
+            "unravel_index",
+            "percentile",
+            "array",
+            "vander",
+            "average",
+            "append",
+            "meshgrid",
+        ]
+    ),
+    "round": "round(x, decimals=2)",
+    "equal": "eq(x, y)",
+    "divmod": "floor_divide(x, q) + remainder(x, q)",
+    "max": "amax(x, 1)",
+    "min": "amin(x, 1)",
+    **_each("var std", "NAME(x, 1, correction=0)"),
+    "variance": "var(x, 1, correction=0)",
+    "quantile": "quantile(x, 0.25, 1)",
+    "transpose": "transpose(x, 0, 1) + 1.0",
+    "flip": "flip(x, (0, 1)) + 1.0",
+    "roll": "roll(x, 3, 1)",
+    **_each("split array_split", "chunk(x, 2, 1)[0] + chunk(x, 2, 1)[1]"),
+    "pad": "pad(x, (1, 1, 1, 1))",
+    "asarray": "stack([v, v])",
+    "zeros": "zeros(ROWS, COLUMNS) + x",
+    "ones": "ones(ROWS, COLUMNS) + x",
+    "full": "full((ROWS, COLUMNS), 2.0) + x",
+    "linspace": "linspace(0.0, 1.0, COLUMNS) * x",
+    "logspace": "logspace(0.0, 1.0, COLUMNS) * x",
+    "eye": "eye(COLUMNS) + w",
+    "astype": "x.to(int32)",
+    "copy": "x.clone()",
+    "take": "x[i[0]]",
+    "take_along_axis": "gather(x, 1, i)",
+    "nonzero": "nonzero(m, as_tuple=True)[0] + nonzero(m, as_tuple=True)[1]",
+    "flatnonzero": "nonzero(m.ravel()).ravel()",
+    "repeat": "repeat_interleave(x, 2, 1)",
+    "tile": "tile(x, (2, 2))",
+    "searchsorted": "searchsorted(u, x)",
+    "digitize": "bucketize(x, u, right=True)",
+    "sort": "sort(x, 1)[0]",
+    "argsort": "argsort(x, dim=1, stable=True)",
+    "gradient": "gradient(x, dim=1)[0]",
+    "trapezoid": "trapezoid(x, dim=1)",
+    "dot": "mv(x, v)",
+    "vdot": "vdot(x.ravel(), y.ravel())",
+    "norm": "torch.linalg.vector_norm(x, dim=1)",
+    "multi_dot": "torch.linalg.multi_dot([x, w, w])",
+    "kron": "kron(x[:8, :8].contiguous(), y[:8, :8].contiguous())",
+    "cumprod": "cumprod(x, 1)",
+    "cumsum": "cumsum(x, 1)",
+    "prod": "prod(x, 1)",
+    "hstack": "hstack([x, y])",
+}
+
+#: Functions for neural networks: ``c`` are images of 16 channels, ``s`` sequences of 16 channels.
+_NEURAL: dict[str, str] = {
+    **_each("relu sigmoid erf erfc elu celu selu silu mish hardsigmoid hardswish relu6 softplus", "NAME(x)"),
+    **_each("softsign tanhshrink softshrink hardshrink logsigmoid hardtanh gelu leaky_relu", "NAME(x)"),
+    "rsqrt": "rsqrt(p)",
+    "threshold": "threshold(x, 0.5, 2.0)",
+    **_each("softmax log_softmax softmin glu logsumexp", "NAME(x, 1)"),
+    "linear": "linear(x, w, v)",
+    "conv2d": "conv2d(c, k, padding=1)",
+    "conv1d": "conv1d(s, g, padding=1)",
+    "conv_transpose2d": "conv_transpose2d(c, k)",
+    **_each("max_pool2d avg_pool2d", "NAME(c, 2)"),
+    **_each("max_pool1d avg_pool1d", "NAME(s, 2)"),
+    **_each("adaptive_avg_pool2d adaptive_max_pool2d", "NAME(c, 1)"),
+    "batch_norm": "batch_norm(c, running_mean=h, running_var=b, weight=h, bias=b)",
+    "layer_norm": "layer_norm(x, (COLUMNS,), v, v)",
+    "rms_norm": "rms_norm(x, (COLUMNS,), v)",
+    "group_norm": "group_norm(c, 4, h, b)",
+    "instance_norm": "instance_norm(c)",
+    "normalize": "normalize(x)",
+    "embedding": "embedding(i, w)",
+    "one_hot": "one_hot(i, 8)",
+    "interpolate": "interpolate(c, scale_factor=2)",
+    "pixel_shuffle": "pixel_shuffle(c, 2)",
+    "pixel_unshuffle": "pixel_unshuffle(c, 2)",
+    "scaled_dot_product_attention": "scaled_dot_product_attention(a, a, a)",
+    **_each("mse_loss l1_loss smooth_l1_loss huber_loss", "NAME(x, y)"),
+    **_each("binary_cross_entropy", "NAME(p, p)"),
+    "binary_cross_entropy_with_logits": "binary_cross_entropy_with_logits(x, p)",
+    "kl_div": "kl_div(x, p)",
+    "cosine_similarity": "cosine_similarity(x, y)",
+}
 
 _ARGUMENTS: dict[str, Callable[[np.random.Generator, int, int], np.ndarray]] = {
     **dict.fromkeys(("x", "y"), lambda g, rows, columns: g.standard_normal((rows, columns), "float32")),
@@ -136,49 +240,70 @@ _ARGUMENTS: dict[str, Callable[[np.random.Generator, int, int], np.ndarray]] = {
     "u": lambda g, _, columns: np.sort(g.standard_normal(columns, "float32")),
     "w": lambda g, _, columns: g.standard_normal((columns, columns), "float32"),
     "t": lambda g, rows, columns: g.standard_normal((2, rows // 2, columns), "float32"),
+    "a": lambda g, rows, columns: g.standard_normal((4, rows, columns // 8), "float32"),
+    "c": lambda g, rows, _: g.standard_normal((rows // 64 or 1, 16, *_IMAGES[rows]), "float32"),
+    "s": lambda g, rows, _: g.standard_normal((rows // 64 or 1, 16, _IMAGES[rows][0] ** 2), "float32"),
+    "k": lambda g, _rows, _columns: g.standard_normal((16, 16, 3, 3), "float32"),
+    "g": lambda g, _rows, _columns: g.standard_normal((16, 16, 3), "float32"),
+    **dict.fromkeys(("h", "b"), lambda g, _rows, _columns: g.uniform(1, 2, 16).astype("float32")),
 }
-_DTYPES = {"float32": "f32", "float64": "f64", "int64": "i64", "int32": "i32", "bool": "bool"}
+_DTYPES = {"float32": "f32", "int64": "i64", "bool": "bool_"}
 
 
 def _call_of(builtin: Builtin) -> str | None:
     """Return the text of a function's call; None where it has no row."""
-    if builtin.name in _WITHOUT_ROW or (builtin.numpy is None and builtin.name not in _CALLS):
+    if builtin.name in _WITHOUT_ROW:
         return None
+    if builtin.numpy is None:
+        return _CALLS.get(builtin.name) or _NEURAL.get(builtin.name)
     required = [word for word in builtin.signature.split(" *")[0].split() if not word.endswith("?")]
     tensors = ", ".join(("x", "y")[: len(required)])
     return _CALLS.get(builtin.name, f"{builtin.name}({tensors})")
 
 
-def _function(text: str, parameters: Sequence[str], namespace: dict[str, Any]) -> Callable[..., Any]:
+def _function(text: str, parameters: Sequence[str], namespace: Mapping[str, Any]) -> Callable[..., Any]:
     """Define a Python function that returns the text."""
     scope = dict(namespace)
-    exec(f"def function({', '.join(parameters)}):\n    return {text}\n", scope)  # noqa: S102 - our own text
+    exec(f"def function({', '.join(parameters)}):\n    return {text}\n", scope)
     function: Callable[..., Any] = scope["function"]
     return function
 
 
 def _in_torch(text: str, parameters: Sequence[str]) -> Callable[..., Any]:
+    """Return a function of torch and tensors, defined at its first call."""
     functions: list[Callable[..., Any]] = []
 
     def function(torch: Any, *tensors: Any) -> Any:
         if not functions:
-            namespace = {**vars(torch.nn.functional), **vars(torch), "torch": torch}
+            namespace = {**vars(torch), **vars(torch.nn.functional), "torch": torch}
             functions.append(_function(text, parameters, namespace))
         return functions[0](*tensors)
 
     return function
 
 
+def _judged_by_torch(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function of torch as one of arrays."""
+
+    def judge(*arrays: np.ndarray) -> np.ndarray:
+        torch = module("torch")
+        result: np.ndarray = function(torch, *map(torch.from_numpy, arrays)).numpy()
+        return result
+
+    return judge
+
+
 def _with_sizes(text: str, rows: int | str, columns: int | str) -> str:
     return text.replace("ROWS", str(rows)).replace("COLUMNS", str(columns))
 
 
-def _annotation(array: np.ndarray, sizes: dict[int, str]) -> str:
-    dims = ", ".join(f'"{sizes[size]}"' if size in sizes else str(size) for size in array.shape)
-    return f"Tensor[({dims},), {_DTYPES[str(array.dtype)]}]"
+def _annotation(array: np.ndarray, names: Mapping[int, str]) -> str:
+    dims = ", ".join(f'"{names[size]}"' if size in names else str(size) for size in array.shape)
+    return f"Tensor[({dims}{',' * (array.ndim == 1)}), {_DTYPES[str(array.dtype)]}]"
 
 
 def _row(builtin: Builtin, text: str, shape: tuple[int, int], *, named: bool) -> Case:
+    """Return the row of a call on matrices of a shape; ``named``: their sizes are names, or the batch is."""
     rows, columns = shape
     written = _with_sizes(text, rows, columns)
     used = {node.id for node in ast.walk(ast.parse(written)) if isinstance(node, ast.Name)}
@@ -187,22 +312,30 @@ def _row(builtin: Builtin, text: str, shape: tuple[int, int], *, named: bool) ->
     def draw(generator: np.random.Generator) -> dict[str, np.ndarray]:
         return {name: _ARGUMENTS[name](generator, rows, columns) for name in parameters}
 
-    names = {rows: "n", columns: "n" if rows == columns else "k"} if named else {}
     arrays = draw(np.random.default_rng(0))
+    names = {rows: "n", columns: "n" if rows == columns else "k"} if named else {}
+    if named and builtin.name in _NEURAL and arrays[parameters[0]].ndim > 2:
+        names = {rows // 64 or 1: "n"}
     annotations = ", ".join(f"{name}: {_annotation(array, names)}" for name, array in arrays.items())
-    cell = _with_sizes(text, names.get(rows, rows), names.get(columns, columns))
-    in_torch = _IN_TORCH.get(builtin.name, text)
-    large = shape == _SIZES[0]
-    goals: tuple[Goal, ...] = (Ratio(BEST, 0.95),) if large else (Ratio("numpy", 1.0),)
+    matrix = next((name for name in parameters if arrays[name].shape == shape), "w")
+    sizes = (f"{matrix}.shape[0]", f"{matrix}.shape[1]") if named and matrix in parameters else shape
+    torch_text = _IN_TORCH.get(builtin.name, text)
+    in_torch = _in_torch(_with_sizes(torch_text, rows, columns), parameters) if torch_text else None
+    numpy_text = written.replace(f"{builtin.name}(", f"{builtin.numpy}(") if builtin.numpy else written
+    is_neural = builtin.name in _NEURAL
+    in_numpy = _function(numpy_text, parameters, {**vars(np.linalg), **vars(np)})
+    goals: tuple[Goal, ...] = (
+        (Ratio(BEST, 0.95),) if shape == _SIZES[0] or is_neural else (Ratio("numpy", 1.0),)
+    )
     return Case(
         f"{builtin.name}, {rows}x{columns}" + (", named" if named else ""),
         "vocabulary",
         goals,
         draw,
-        f"def function({annotations}):\n    return {cell}\n",
-        _function(written, parameters, vars(np)),
-        torch=in_torch and _in_torch(_with_sizes(in_torch, rows, columns), parameters),
-        peers=(OURS, "numpy", "torch"),
+        f"def function({annotations}):\n    return {_with_sizes(text, *sizes)}\n",
+        _judged_by_torch(in_torch) if is_neural and in_torch else in_numpy,
+        torch=in_torch,
+        peers=(OURS, "torch") if is_neural else (OURS, "numpy", "torch"),
         tolerance=1e-4,
     )
 
@@ -212,7 +345,7 @@ def _rows() -> Iterator[Case]:
         text = _call_of(builtin)
         if text is not None:
             for shape in _SIZES:
-                for named in (False, True):
+                for named in (False,) if builtin.name in _KNOWN_SIZES else (False, True):
                     yield _row(builtin, text, shape, named=named)
 
 
