@@ -13,6 +13,7 @@ from nnmagic.relay.passes import (
     dead_code_elimination,
     eliminate_common_subexpr,
     fold_constants,
+    fold_views,
     inline,
     partial_unroll,
     remove_unused_functions,
@@ -30,6 +31,7 @@ ALL = [
     dead_code_elimination,
     eliminate_common_subexpr,
     fold_constants,
+    fold_views,
     inline,
     partial_unroll,
     remove_unused_functions,
@@ -391,3 +393,27 @@ def test_models_keep_their_types_and_their_number_of_calls(text):
     new = EVERYTHING(erase_types(module))
     assert infer_type(new).functions["main"].checked_type == module.functions["main"].checked_type
     assert structural_equal(to_graph_normal_form(to_a_normal_form(module)), to_graph_normal_form(module))
+
+
+PRODUCT = "nn.matmul({}, {}, units=None{})"
+SWAPPED, KEPT = "transpose({}, axes=[1, 0])", "transpose({}, axes=[0, 1])"
+VIEWS = {
+    PRODUCT.format("transpose(%x, axes=None)", "%y", ""): PRODUCT.format("%x", "%y", ", transpose_a=True"),
+    PRODUCT.format("%z", SWAPPED.format("%y"), ""): PRODUCT.format("%z", "%y", ", transpose_b=True"),
+    PRODUCT.format(KEPT.format("%z"), SWAPPED.format("%y"), ""): PRODUCT.format(
+        KEPT.format("%z"), "%y", ", transpose_b=True"
+    ),
+    "squeeze(expand_dims(reshape(%x, newshape=[2, 6]), axis=0), axis=[0])": "reshape(%x, newshape=[2, 6])",
+    "reshape(transpose(%x, axes=None), newshape=[2, 6])": None,
+}
+
+
+@pytest.mark.parametrize("text", VIEWS)
+def test_views_are_folded_into_what_reads_them(text):
+    expected = VIEWS[text]
+    head = "def @main(%x: Tensor[(3, 4), float32], %y: Tensor[(3, 5), float32], %z: Tensor[(2, 5), float32])"
+    module = infer_type(parse(f"{VERSION}{head} {{ {text} }}"))
+    wanted = infer_type(parse(f"{VERSION}{head} {{ {expected or text} }}"))
+    folded = fold_views(module)
+    assert structural_equal(folded, wanted)
+    assert folded.functions["main"].body.checked_type == module.functions["main"].body.checked_type

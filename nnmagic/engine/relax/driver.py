@@ -209,6 +209,7 @@ def _prepare(
     from nnmagic.relay.passes.batch_norm import fold_batch_norm
     from nnmagic.relay.passes.lambda_lifting import lift_local_functions
     from nnmagic.relay.passes.loop_invariants import hoist_loop_invariants
+    from nnmagic.relay.passes.views import fold_views
 
     interpreted = partial(_prepare, module, entry, opt_level, graph, native=False)
     plain = first_order_functions(module, graph)
@@ -227,7 +228,7 @@ def _prepare(
             loops = frozenset(lowered.functions) - frozenset(module.functions)
             module, graph, plain = lowered, lowered_graph, lowered_plain
     if opt_level:
-        module = fold_batch_norm(module)
+        module = fold_views(fold_batch_norm(module))
     control = None
     if entry not in plain:
         parameters = parameters_of(module, entry)

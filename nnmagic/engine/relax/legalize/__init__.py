@@ -9,6 +9,7 @@ from nnmagic.engine.relax.legalize import (  # noqa: F401 - each adds its rules 
     convolution,
     creation,
     data_dependent,
+    einsum,
     fourier,
     image,
     indexing,

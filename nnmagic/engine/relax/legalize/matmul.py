@@ -1,4 +1,4 @@
-"""Legalize matrix products: matmul, dense, batch_matmul, einsum, and bias_add.
+"""Legalize matrix products: matmul, dense, batch_matmul, and bias_add.
 
 Products of float16 and bfloat16 are accumulated in float32; with an ``out_dtype``, in that.
 """
@@ -96,9 +96,9 @@ def _matmul(call: OpCall, *, transpose_a: bool, transpose_b: bool) -> Value:
     left, right = call.args
     a, b = shape_of(left), shape_of(right)
     inner = a[-2] if transpose_a else a[-1], b[-1] if transpose_b else b[-2]
-    call.require(_equal(*inner), "the inner dimensions differ")
+    call.require(dimensions_agree(*inner), "the inner dimensions differ")
     for dim, other in zip(reversed(a[:-2]), reversed(b[:-2]), strict=False):
-        if 1 not in (dim, other) and _equal(dim, other) is not True:
+        if 1 not in (dim, other) and dimensions_agree(dim, other) is not True:
             static = isinstance(dim, int) and isinstance(other, int)
             condition = False if static else tirx.any(dim == other, dim == 1, other == 1)
             call.require(condition, "the batch dimensions differ")
@@ -106,7 +106,7 @@ def _matmul(call: OpCall, *, transpose_a: bool, transpose_b: bool) -> Value:
     units = call.attrs.get("units")
     if units is not None:
         columns = b[-2] if transpose_b else b[-1]
-        call.require(_equal(columns, units), f"the weight has not {units} units")
+        call.require(dimensions_agree(columns, units), f"the weight has not {units} units")
     packed, panels = _pack_constant(right, transposed=transpose_b)
     transpose_b = transpose_b and packed is right
     return call.te(
@@ -118,7 +118,8 @@ def _matmul(call: OpCall, *, transpose_a: bool, transpose_b: bool) -> Value:
     )
 
 
-def _equal(left: Extent, right: Extent) -> PrimExpr | bool:
+def dimensions_agree(left: Extent, right: Extent) -> PrimExpr | bool:
+    """Return whether two dimensions are equal: a bool, or a condition on dynamic ones."""
     if isinstance(left, int) and isinstance(right, int):
         return left == right
     return True if left is right else topi.utils.simplify(left == right)
@@ -132,23 +133,12 @@ def _matmul_by_attributes(call: OpCall) -> Value:
 def _bias_add(call: OpCall) -> Value:
     own, (size,) = map(shape_of, call.args)
     axis = integer(call.attrs["axis"]) % len(own)
-    call.require(_equal(own[axis], size), "the bias has not the length of the axis")
+    call.require(dimensions_agree(own[axis], size), "the bias has not the length of the axis")
 
     def compute(data: Tensor, bias: Tensor) -> Tensor:
         return te.compute(data.shape, lambda *index: data(*index) + bias(index[axis]))
 
     return call.te(compute, *call.args)
-
-
-def _einsum(call: OpCall) -> Value:
-    """Lower to a sum of products; of bools, to whether any product is true."""
-    (operands,) = call.args
-    equation = call.attrs["equation"]
-    if tensor_dtype(operands[0]) != "bool":
-        return call.te(lambda *tensors: topi.einsum(equation, *tensors), *operands)
-    counts = [call.emit(relax.op.astype(operand, "int64")) for operand in operands]
-    total = call.emit(call.te(lambda *tensors: topi.einsum(equation, *tensors), *counts))
-    return relax.op.astype(total, "bool")
 
 
 RULES.update(
@@ -157,6 +147,5 @@ RULES.update(
         "nn.batch_matmul": _matmul_by_attributes,
         "nn.dense": lambda call: _matmul(call, transpose_a=False, transpose_b=True),
         "nn.bias_add": _bias_add,
-        "einsum": _einsum,
     }
 )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from tvm import te, tirx, topi
 
 from nnmagic.engine.relax.analysis.attribute_values import integers
 from nnmagic.engine.relax.legalize import scalar_functions
 from nnmagic.engine.relax.legalize.convolution import full_padding
-from nnmagic.engine.relax.legalize.reduction import MAX, lowest, reduce
+from nnmagic.engine.relax.legalize.reduction import MAX, lowest, mean, reduce
 from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Rule, Value, shape_of, te_of
 from nnmagic.engine.relax.legalize.types import Tensor
 from nnmagic.engine.relax.tir.types import Index, PrimExpr
@@ -135,6 +135,8 @@ def _adaptive_rule(spatial: int, kind: str) -> Rule:
             return data
         size = integers(given) * (spatial if len(integers(given)) == 1 else 1)
         assert len(axes) == spatial
+        if set(size) == {1}:
+            return call.te(lambda x: _GLOBAL[kind](x, axes), data)
         if kind == "max":
             return call.te(lambda x: _adaptive_max_pool(x, size, axes), data)
         return call.te(lambda x: _ADAPTIVE[spatial](x, size, kind, layout), data)
@@ -142,13 +144,21 @@ def _adaptive_rule(spatial: int, kind: str) -> Rule:
     return rule
 
 
+def _max_of_image(data: Tensor, axes: Sequence[int]) -> Tensor:
+    return reduce(lambda where, spans: MAX(data(*where), axis=spans), data, axes, keepdims=True)
+
+
+#: The pools whose window is a whole image, by their kind.
+_GLOBAL: Mapping[str, Callable[[Tensor, Sequence[int]], Tensor]] = {
+    "max": _max_of_image,
+    "avg": lambda data, axes: mean(data, axes, keepdims=True),
+}
+
+
 def _global_rule(kind: str) -> Rule:
     def compute(attrs: Attrs, data: Tensor) -> Tensor:
-        if kind == "avg":
-            return topi.nn.global_pool(data, kind, str(attrs["layout"]))
         layout = parse_layout(attrs["layout"])
-        axes = sorted(layout.index(letter) for letter in "HW")
-        return reduce(lambda where, spans: MAX(data(*where), axis=spans), data, axes, keepdims=True)
+        return _GLOBAL[kind](data, sorted(layout.index(letter) for letter in "HW"))
 
     return te_of(compute)
 

@@ -19,7 +19,6 @@ from nnmagic.engine.relax.legalize import scalar_functions
 from nnmagic.engine.relax.legalize.binary import broadcast
 from nnmagic.engine.relax.legalize.extern_loops import grid
 from nnmagic.engine.relax.legalize.registry import (
-    ALL,
     OPAQUE,
     RULES,
     OpCall,
@@ -88,7 +87,6 @@ def _highest(dtype: str) -> PrimExpr:
 MAX = te.comm_reducer(scalar_functions.maximum, lowest)
 _MIN = te.comm_reducer(scalar_functions.minimum, _highest)
 _PRODUCT = te.comm_reducer(lambda a, b: a * b, lambda dtype: tirx.const(1, dtype))
-_ANY = te.comm_reducer(lambda a, b: tirx.Or(a, b), lambda dtype: tirx.const(0, dtype))  # noqa: PLW0108 - TVM reads its parameters' names
 
 
 def _axes(attrs: Attrs, data: Tensor) -> list[int]:
@@ -108,6 +106,24 @@ def reduction_rule(reducer: Reducer) -> Rule:
             axes,
             keepdims=bool(attrs["keepdims"]),
         )
+
+    return te_of(compute)
+
+
+def _truth_rule(reducer: Reducer) -> Rule:
+    """Lower a reduction of bools to one of bytes, which TVM can keep in vectors."""
+
+    def compute(attrs: Attrs, data: Tensor) -> Tensor:
+        axes = _axes(attrs, data)
+        if not axes:
+            return topi.identity(data)
+        found = reduce(
+            lambda where, reduce_axes: reducer(data(*where).astype("uint8"), axis=reduce_axes),
+            data,
+            axes,
+            keepdims=bool(attrs["keepdims"]),
+        )
+        return te.compute(found.shape, lambda *at: found(*at) != tirx.const(0, "uint8"))
 
     return te_of(compute)
 
@@ -154,7 +170,7 @@ def _divide_by_count(sums: Tensor, number: Extent) -> Tensor:
 
 
 def _sum_rule(reducer: Reducer, of_bools: Reducer) -> Rule:
-    bools = reduction_rule(of_bools)
+    bools = _truth_rule(of_bools)
 
     def compute(attrs: Attrs, data: Tensor) -> Tensor:
         axes = _axes(attrs, data)
@@ -296,12 +312,12 @@ def scan(
 
 RULES.update(
     {
-        "sum": _sum_rule(te.sum, _ANY),
-        "prod": _sum_rule(_PRODUCT, ALL),
+        "sum": _sum_rule(te.sum, te.max),
+        "prod": _sum_rule(_PRODUCT, te.min),
         "max": reduction_rule(MAX),
         "min": reduction_rule(_MIN),
-        "all": reduction_rule(ALL),
-        "any": reduction_rule(_ANY),
+        "all": _truth_rule(te.min),
+        "any": _truth_rule(te.max),
         "mean": te_of(_mean),
         "variance": _variance,
         "argmax": _argreduce_rule("max"),

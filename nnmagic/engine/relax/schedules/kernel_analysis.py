@@ -139,17 +139,23 @@ def _is_int(value: PrimExpr, number: int) -> bool:
 def _read_block(
     realize: Node, loops: Mapping[Var, Extent], extents: dict[Var, Extent], *, in_own_nest: bool
 ) -> BlockStage | None:
-    """Read a block, and add the extents of its axes: each is a loop's variable, or has one element."""
+    """Read a block, and add the extents of its axes: each is a loop's variable, or has one element.
+
+    The axis that TVM gives the block of a scalar is none of the stage.
+    """
     block = realize.block
-    stores = _read_stores(block.body)
-    inits = () if block.init is None else _read_stores(block.init)
+    of_scalar = not loops and all(isinstance(value, tirx.IntImm) for value in realize.iter_values)
+    dummies = dict(zip((var.var for var in block.iter_vars), realize.iter_values, strict=True))
+    stores = _read_stores(block.body, dummies if of_scalar else {})
+    inits = () if block.init is None else _read_stores(block.init, {})
     if block.alloc_buffers or block.match_buffers or stores is None or inits is None:
         return None
     for iter_var, value in zip(block.iter_vars, realize.iter_values, strict=True):
         if value not in loops and not isinstance(value, tirx.IntImm):
             return None
         extents[iter_var.var] = loops[value] if value in loops else as_expr(1)
-    axes = tuple(iter_var.var for iter_var in block.iter_vars)
+    is_plain = of_scalar and block.init is None
+    axes = () if is_plain else tuple(iter_var.var for iter_var in block.iter_vars)
     reduced = [var.var for var in block.iter_vars if var.iter_type == tirx.IterVar.CommReduce]
     return BlockStage(
         tuple(store.buffer for store in stores),
@@ -159,14 +165,17 @@ def _read_block(
         tuple(store.value for store in stores),
         tuple(store.value for store in inits) if block.init is not None else None,
         dict(block.annotations),
-        indices_are_axes(realize.iter_values, list(loops)),
+        is_plain or indices_are_axes(realize.iter_values, list(loops)),
         in_own_nest,
     )
 
 
-def _read_stores(body: Stmt) -> list[tirx.BufferStore] | None:
-    """Return the stores of a block, with the values that it binds substituted; None for other statements."""
-    bound: dict[Var, PrimExpr] = {}
+def _read_stores(body: Stmt, known: Mapping[Var, PrimExpr]) -> list[tirx.BufferStore] | None:
+    """Return the stores of a block, with the values that it binds substituted; None for other statements.
+
+    ``known`` are values of the block's variables.
+    """
+    bound = dict(known)
     stores = []
     for statement in _statements(body):
         match statement:

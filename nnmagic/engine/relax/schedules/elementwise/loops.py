@@ -158,7 +158,7 @@ def _find_transposed_loop(nest: Nest) -> int | None:
         for number, (var, extent) in enumerate(outer):
             factors = [static_int(part) for part in detect_linear_equation(offset, [var])]
             size = static_int(extent)
-            if factors and factors[0] == 1 and (size is None or size >= _SQUARE):
+            if factors and factors[0] in (1, -1) and (size is None or size >= _SQUARE):
                 return number
     return None
 

@@ -60,6 +60,21 @@ class MatrixProduct:
         """Return whether all sizes are known at compile time."""
         return all(isinstance(size, int) for size in (self.rows, self.columns, self.depth))
 
+    def transposed(self) -> MatrixProduct:
+        """Return the product that has the same sums, as the transpose of its result."""
+
+        def finish(row: PrimExpr, column: PrimExpr, value: PrimExpr) -> Stmt:
+            return self.finish(column, row, value)
+
+        return replace(
+            self,
+            rows=self.columns,
+            columns=self.rows,
+            left=self.right.transposed(),
+            right=self.left.transposed(),
+            finish=finish,
+        )
+
     def split_panels(self) -> list[MatrixProduct]:
         """Split off the columns of a last panel that is not full."""
         width = self.right.panel
@@ -83,7 +98,7 @@ class MatrixProduct:
         """Return whether the inner dimension is contiguous in both matrices, and the columns are not."""
         return (
             builders.static_int(self.right.row) == 1
-            and builders.static_int(self.right.column) != 1
+            and (self.columns == 1 or builders.static_int(self.right.column) != 1)
             and builders.static_int(self.left.column) == 1
         )
 

@@ -76,6 +76,10 @@ class Matrix:
         number, lane = _split(j, self.panel)
         return self.base + number * self.column + i * self.row + lane
 
+    def transposed(self) -> Matrix:
+        """Return the transpose; the columns must not be in panels."""
+        return Matrix(self.buffer, self.base, self.column, self.row)
+
     def element(self, i: Index, j: Index, dtype: str) -> PrimExpr:
         """Load an element."""
         return builders.load(self.buffer, self.index(i, j), 1, dtype)
@@ -349,8 +353,8 @@ def _add_lanes(vector: PrimExpr, lanes: int) -> PrimExpr:
 def choose_tile(rows: int | None, columns: int | None, lanes: int, machine: CpuModel, width: int = 0) -> Tile:
     """Choose the tile that covers the result with the least work; for dynamic sizes, the best for large ones.
 
-    width: of the panels of a packed matrix, which the columns of a tile must divide, or be a multiple of where
-        there is one row; 0 for other matrices.
+    width: of the panels of a packed matrix, which the columns of a tile must divide (of one row, they may be
+        a multiple); 0 for other matrices.
     """
     if columns is not None:
         lanes = min(lanes, 1 << (max(1, columns).bit_length() - 1))

@@ -72,6 +72,8 @@ def _multiply(product: Product, left: Buffer, right: Buffer, machine: CpuModel) 
             finish,
             unrolled=not product.has_long_epilogue,
         )
+        if product.columns == 1 and not matrices.right.panel:
+            matrices = matrices.transposed()  # one row of dot products, or of sums of rows
         loops = static_loops if matrices.is_static else dynamic_loops
         return loops(matrices, machine, threads=threads)
 

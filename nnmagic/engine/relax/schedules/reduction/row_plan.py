@@ -122,7 +122,7 @@ class RowPlan:
             self.width = minimum(self.capacity, self.extents[lane])
         self.row_operations = self._count_row_operations(kernel)
         self.short = self._has_short_rows(stages)
-        self.vector = self._choose_vector(stages)
+        self.vector = self._choose_vector(kernel)
         self.kept: dict[Buffer, _RowBuffer] = {}
         for stage in stages:
             for write in stage.writes:
@@ -196,14 +196,16 @@ class RowPlan:
         )
         return not self.across and isinstance(self.width, int) and self.width < SHORT_ROW and simple
 
-    def _choose_vector(self, stages: Sequence[ReductionStage]) -> int:
+    def _choose_vector(self, kernel: ReductionKernel) -> int:
         """Choose the elements of a vector: those of the widest dtype that is written fill a register."""
+        stages = kernel.stages
         if self.short or not all(stage.in_order for stage in stages):
             return 1
         if self.version is not None and self.version.elements:
             return 1
-        if any(dtype_of(buffer) == "bool" for stage in stages for buffer in stage.buffers):
-            return 1  # TVM stores vectors of truth values in another form than single ones
+        reduced = {write for stage in stages if stage.reduces for write in stage.writes}
+        if any(dtype_of(buffer) == "bool" for buffer in reduced | kernel.kept):
+            return 1  # TVM keeps vectors of truth values in another form than single ones
         bits = max(int(tvm.DataType(dtype_of(write)).bits) for stage in stages for write in stage.writes)
         lanes = max(1, self.machine.vector_bytes * 8 // max(bits, 8))
         return min(lanes, largest_power_of_two(self.width)) if isinstance(self.width, int) else lanes

@@ -1,0 +1,79 @@
+"""Fold what only arranges elements into what reads them: transposes into products, reshapes into reshapes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from nnmagic.relay.expr import Call, Expr, Function, OpRef
+from nnmagic.relay.module import Module
+from nnmagic.relay.passes.rewriting import map_functions, rewrite
+from nnmagic.relay.types import TensorType
+
+#: The operators that keep the elements and their order, and take one tensor.
+_RESHAPES = frozenset({"reshape", "expand_dims", "squeeze", "nn.batch_flatten"})
+
+#: The products whose operands may be taken transposed, with the attributes that say so.
+_PRODUCTS = {"nn.matmul": ("transpose_a", "transpose_b"), "nn.batch_matmul": ("transpose_a", "transpose_b")}
+
+
+def fold_views(module: Module) -> Module:
+    """Let products read a transposed matrix where it is, and make chains of reshapes one reshape.
+
+    Results are the same to the bit. A reshape must have a known shape. Types are kept.
+    """
+    return map_functions(module, _fold_function)
+
+
+def _fold_function(function: Function) -> Function:
+    new = rewrite(function, _fold)
+    assert isinstance(new, Function)
+    return new
+
+
+def _fold(_old: Expr, new: Expr) -> Expr:
+    if not isinstance(new, Call):
+        return new
+    name = _name(new)
+    if name in _PRODUCTS:
+        return _fold_transposes(new, _PRODUCTS[name])
+    if name in _RESHAPES:
+        return _fold_reshapes(new)
+    return new
+
+
+def _name(call: Call) -> str:
+    return call.op.name if isinstance(call.op, OpRef) else ""
+
+
+def _fold_transposes(product: Call, flags: tuple[str, ...]) -> Call:
+    for index, flag in enumerate(flags):
+        arg = product.args[index]
+        if isinstance(arg, Call) and _swaps_last_axes(arg):
+            args = (*product.args[:index], arg.args[0], *product.args[index + 1 :])
+            product = replace(product, args=args, attrs={**product.attrs, flag: not product.attrs[flag]})
+    return product
+
+
+def _swaps_last_axes(call: Call) -> bool:
+    """Return whether a call exchanges rows and columns, and nothing else."""
+    type_ = call.checked_type
+    if _name(call) != "transpose" or not isinstance(type_, TensorType) or len(type_.shape) < 2:
+        return False
+    rank, axes = len(type_.shape), call.attrs["axes"]
+    if not axes:
+        return rank == 2
+    assert isinstance(axes, tuple)
+    expected = [*range(rank - 2), rank - 1, rank - 2]
+    return [axis % rank for axis in axes if isinstance(axis, int)] == expected
+
+
+def _fold_reshapes(outer: Call) -> Call:
+    inner, type_ = outer.args[0], outer.checked_type
+    if not isinstance(inner, Call) or _name(inner) not in _RESHAPES or len(inner.args) != 1:
+        return outer
+    if len(outer.args) != 1 or not isinstance(type_, TensorType):
+        return outer
+    if not all(isinstance(dim, int) and dim > 0 for dim in type_.shape):
+        return outer
+    attrs = {"newshape": type_.shape, "allowzero": False}
+    return Call(OpRef("reshape"), inner.args, attrs, span=outer.span, checked_type=type_)
