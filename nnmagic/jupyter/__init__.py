@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -17,6 +18,15 @@ def load_ipython_extension(ip: InteractiveShell) -> None:
     ip.register_magics(TinyNNMagics)
     ip.input_transformers_cleanup.append(_add_empty_body)
     add_help(ip)
+    if _has_user(ip) and ip.magics_manager.registry[TinyNNMagics.__name__].preload:
+        from nnmagic.jupyter.preload import preload
+
+        preload()
+
+
+def _has_user(ip: InteractiveShell) -> bool:
+    """Return whether somebody types into the shell: it is that of a kernel, or of a terminal."""
+    return hasattr(ip, "kernel") or (type(ip).__name__ == "TerminalInteractiveShell" and sys.stdin.isatty())
 
 
 def unload_ipython_extension(ip: InteractiveShell) -> None:

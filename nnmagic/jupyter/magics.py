@@ -97,6 +97,10 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
         allow_none=True,
         help="How many threads compiled functions use; None for all cores.",
     ).tag(config=True)
+    preload = Bool(
+        default_value=True,
+        help="Whether loading the extension in a kernel or terminal also begins to import the compiler.",
+    ).tag(config=True)
     tb = Bool(
         default_value=False,
         help="Whether errors show the frames inside nnmagic, to debug it.",

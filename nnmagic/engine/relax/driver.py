@@ -100,6 +100,28 @@ def _load_runtime() -> None:
     run_interruptible(load_loader)
 
 
+def preload() -> None:
+    """Import TVM's runtime, and its compiler if that is here, before something is compiled.
+
+    Meant for a thread that has time. Raises what the import raises.
+    """
+    _load_runtime()
+    from nnmagic.engine.relax.runtime.loader import has_compiler
+
+    importlib.import_module("tvm_ffi_orcjit")
+    if has_compiler():
+        _load_compiler()
+
+
+@cache
+def _load_compiler() -> None:
+    """Load TVM, on a thread that an interrupt does not reach."""
+    from nnmagic.engine.relax.runtime.ffi import torch_hidden
+
+    with _LOADING, torch_hidden():
+        importlib.import_module("nnmagic.engine.relax.lowering.module")
+
+
 def build_instrumentable(
     module: Module,
     entry: str,
@@ -121,8 +143,8 @@ def build_instrumentable(
 
 
 def _refuse_unknown_operators(module: Module, entry: str, graph: CallGraph) -> None:
-    with _LOADING:  # TVM is loaded here
-        from nnmagic.engine.relax.lowering.module import refuse_unknown_operators
+    _load_compiler()
+    from nnmagic.engine.relax.lowering.module import refuse_unknown_operators
 
     refuse_unknown_operators(module, entry, graph)
 
@@ -280,6 +302,7 @@ def _compile_or_locate(
     native_kernels: bool = True,
 ) -> CompiledProgram:
     """Compile a program; where TVM fails, raise EngineError at the first call that it cannot build alone."""
+    _load_compiler()
     try:
         return _compile(prepared, target, opt_level, native_kernels=native_kernels)
     except _BuildError as failure:

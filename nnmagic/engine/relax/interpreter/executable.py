@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import tvm_ffi
 
 from nnmagic.engine.arguments import Parameter, convert_argument
 from nnmagic.engine.relax.analysis.entry_signature import type_of
@@ -19,6 +18,7 @@ from nnmagic.engine.relax.analysis.tuple_flattening import flat_names, leaves
 from nnmagic.engine.relax.artifact import AOT, Artifact
 from nnmagic.engine.relax.interpreter.instructions import Block, Frame, FunctionCode, Kernels
 from nnmagic.engine.relax.runtime.aot_executable import AotExecutable
+from nnmagic.engine.relax.runtime.ffi import tvm_ffi
 from nnmagic.engine.relax.runtime.loader import load_objects
 from nnmagic.engine.relax.runtime.tensors import as_array, as_tensor
 from nnmagic.engine.relax.runtime.thread_pool import on_deep_stack, run_on_pool, run_on_worker

@@ -13,11 +13,10 @@ from itertools import repeat
 from operator import attrgetter, methodcaller
 from typing import Any
 
-import tvm_ffi
-
 from nnmagic.diagnostics import last_line
 from nnmagic.engine.failed_checks import FailedCheck, attach_check
 from nnmagic.engine.relax.analysis.shape_constraints import check, of_shapes
+from nnmagic.engine.relax.runtime.ffi import tvm_ffi
 from nnmagic.engine.relax.runtime.tensors import plain_array
 from nnmagic.engine.relax.runtime.thread_pool import is_stopping
 from nnmagic.relay.expr import Attrs

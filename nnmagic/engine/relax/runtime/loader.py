@@ -13,9 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import tvm_ffi
-from tvm_ffi import libinfo
-
+from nnmagic.engine.relax.runtime.ffi import tvm_ffi
 from nnmagic.engine.threads import cores, num_threads
 from nnmagic.fork_safety import Lock
 
@@ -33,7 +31,7 @@ def ensure() -> None:
     os.environ["TVM_NUM_THREADS"] = str(max(num_threads(), len(cores())))
     os.environ["TVM_BIND_THREADS"] = "0"
     for library in ("tvm_runtime", "tvm_runtime_extra"):  # what sorts is in the other
-        libinfo.load_lib_ctypes("tvm", library, "RTLD_GLOBAL", extra_lib_paths=[_libraries()])
+        tvm_ffi.libinfo.load_lib_ctypes("tvm", library, "RTLD_GLOBAL", extra_lib_paths=[_libraries()])
 
 
 def _libraries() -> Path:

@@ -11,8 +11,8 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-import tvm_ffi
 
+from nnmagic.engine.relax.runtime.ffi import tvm_ffi
 from nnmagic.engine.relax.runtime.loader import global_function
 
 _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)

@@ -1,0 +1,107 @@
+"""What is imported while the user types: TVM, but not torch; forks and the end of the process wait for it."""
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+CELL = "def foo(a: Tensor[(2, 3), f32]):\\n    return a + 1.0\\n"
+STARTED = """
+    import os, sys, threading
+    from nnmagic.jupyter.preload import preload
+    preload()
+    threads = [thread for thread in threading.enumerate() if thread.name == "nnmagic preload"]
+"""
+
+
+def run(code: str, tmp_path: Path, **more: str) -> str:
+    """Run a program of its own, in which every warning is an error, with an empty cache."""
+    environment = {
+        **os.environ,
+        "NNMAGIC_CACHE_DIR": str(tmp_path / "cache"),
+        "PYTHONPATH": str(ROOT),
+        **more,
+    }
+    process = subprocess.run(
+        [sys.executable, "-W", "error", "-c", textwrap.dedent(code)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert process.returncode == 0, process.stderr
+    assert not process.stderr
+    return process.stdout
+
+
+def test_a_thread_imports_what_the_first_cell_needs(tmp_path: Path) -> None:
+    code = f"""{STARTED}
+    preload()  # a second time, as %load_ext may be
+    assert "tvm" not in sys.modules
+    (thread,) = threads
+    thread.join()
+    needed = ["nnmagic.functions.compile_cell", "tvm", "nnmagic.engine.relax.lowering.module", "synr"]
+    print([name for name in needed if name not in sys.modules])
+    """
+    assert run(code, tmp_path).strip() == "[]"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+def test_a_fork_waits_and_the_child_compiles(tmp_path: Path) -> None:
+    """-W error makes an error of the warning about a fork while another thread imports."""
+    code = f"""{STARTED}
+    child = os.fork()
+    import nnmagic, numpy as np
+    foo = nnmagic.compile("{CELL}", namespace={{}})
+    assert (foo(np.zeros((2, 3), "f4")) == 1).all()
+    if child == 0:
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    print(os.waitstatus_to_exitcode(status), threads[0].is_alive())
+    """
+    assert run(code, tmp_path).split() == ["0", "False"]
+
+
+def test_the_process_may_end_at_once(tmp_path: Path) -> None:
+    assert run(STARTED, tmp_path) == ""
+
+
+def test_torch_is_not_imported_and_can_be_afterwards(tmp_path: Path) -> None:
+    """It takes a second or more; tvm_ffi and TVM import it where it is installed."""
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").write_text("print('torch is imported')\n")
+    code = f"""
+    import sys
+    sys.path.append({str(tmp_path)!r})
+    import nnmagic, numpy as np
+    foo = nnmagic.compile("{CELL}", namespace={{}})
+    assert (foo(np.zeros((2, 3), "f4")) == 1).all()
+    assert foo.stages["tir"]
+    print("tvm" in sys.modules, "torch" in sys.modules)
+    import torch
+    """
+    assert run(code, tmp_path).splitlines() == ["True False", "torch is imported"]
+
+
+def test_a_setting_turns_it_off(tmp_path: Path) -> None:
+    code = """
+    import sys, threading
+    from traitlets.config import Config
+    from IPython.terminal.interactiveshell import TerminalInteractiveShell
+    sys.stdin.isatty = lambda: True
+    names = []
+    for wanted in (False, True):
+        config = Config({"TinyNNMagics": {"preload": wanted}})
+        config.HistoryManager.enabled = False
+        shell = TerminalInteractiveShell.instance(config=config)
+        shell.extension_manager.load_extension("nnmagic")
+        names.append("nnmagic preload" in [thread.name for thread in threading.enumerate()])
+        TerminalInteractiveShell.clear_instance()
+    print(*names)
+    """
+    assert run(code, tmp_path, IPYTHONDIR=str(tmp_path / "ipython")).split()[-2:] == ["False", "True"]
