@@ -1,7 +1,7 @@
 """Define element functions that TVM lacks, or that differ there from NumPy and Relay.
 
 TVM leaves integer division by zero and over-long shifts to the machine, where the first kills the process;
-its ``max`` and ``min`` drop NaN on one side; its ``!=`` of NaN is false; its atanh loses all digits near 0.
+its ``max`` and ``min`` drop NaN on one side; its ``!=`` of NaN is false.
 """
 
 from __future__ import annotations
@@ -36,7 +36,23 @@ def constant(value: float, like: PrimExpr) -> PrimExpr:
 
 def is_nan(value: PrimExpr) -> PrimExpr:
     """Return whether a floating-point number is NaN. (TVM's simplifier takes ``x != x`` for false.)"""
-    return tirx.isnan(value.astype("float32") if dtype_of(value) == "bfloat16" else value)
+    return tirx.isnan(_widen_bfloat16(value))
+
+
+def is_finite(value: PrimExpr) -> PrimExpr:
+    """Return whether a floating-point number is neither infinite nor NaN."""
+    wide = _widen_bfloat16(value)
+    return tirx.abs(wide) < tirx.const(float("inf"), dtype_of(wide))
+
+
+def is_infinite(value: PrimExpr) -> PrimExpr:
+    """Return whether a floating-point number is infinite, of either sign."""
+    wide = _widen_bfloat16(value)
+    return tirx.abs(wide) >= tirx.const(float("inf"), dtype_of(wide))
+
+
+def _widen_bfloat16(value: PrimExpr) -> PrimExpr:
+    return value.astype("float32") if dtype_of(value) == "bfloat16" else value
 
 
 def is_true(value: PrimExpr) -> PrimExpr:
@@ -281,9 +297,3 @@ def clip(value: PrimExpr, low: float, high: float) -> PrimExpr:
         return maximum(minimum(value, most), least)
     below = tirx.Select(value > most, most, value)
     return tirx.Select(below < least, least, below)
-
-
-def atanh(value: PrimExpr) -> PrimExpr:
-    """Call the C library's inverse hyperbolic tangent."""
-    dtype = dtype_of(value)
-    return tirx.call_pure_extern(dtype, "atanh" if dtype == "float64" else "atanhf", value)
