@@ -146,3 +146,35 @@ def test_a_product_of_matrices_and_a_sine_of_large_arguments():
     result = compile_text(f"def @main({kinds}) {{ sin(nn.dense(%x, %w, units=None)) }}")([x, w])
     product = compile_text(f"def @main({kinds}) {{ nn.dense(%x, %w, units=None) }}")([x, w])
     np.testing.assert_allclose(result, np.sin(product), rtol=1e-14, atol=1e-14)
+
+
+SPECIAL = [0, -0.0, 1, -1, 2, -2, 3, -3, 0.5, -0.5, 1e-40, -1e-40, 1e300, -1e300, np.inf, -np.inf, np.nan]
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_powers(dtype, machine):
+    with np.errstate(all="ignore"):
+        special = np.array(SPECIAL).astype(dtype)
+        x, y = (one.ravel() for one in np.meshgrid(special, special))
+        base = abs(everywhere(dtype, 0, 4))
+        exponent = np.random.default_rng(0).permutation(everywhere(dtype, -1100, 1100))
+        near = np.linspace(0.5, 2, base.size, dtype=dtype)
+        far = np.linspace(-900, 900, base.size).astype(dtype)
+        fits = np.log2(base.astype("longdouble")) / np.finfo(dtype).maxexp  # results of every exponent
+        x = np.concatenate([x, base, near, base])
+        y = np.concatenate([y, exponent, far, (far / 900 / abs(fits)).astype(dtype)])
+        kind = f"Tensor[({x.size}), {dtype}]"
+        text = f"def @main(%x: {kind}, %y: {kind}) {{ power(%x, %y) }}"
+        result = compile_text(text, target={"kind": "llvm", "mcpu": machine})([x, y])
+        expected = np.power(x.astype("longdouble"), y.astype("longdouble"))
+    assert_within(result, expected, 1)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_powers_of_two(dtype):
+    x = everywhere(dtype, -1100, 1100)
+    suffix = "f" if dtype == "float32" else "f64"
+    text = f"def @main(%x: Tensor[({x.size}), {dtype}]) {{ power(2{suffix}, %x) }}"
+    with np.errstate(all="ignore"):
+        assert_within(compile_text(text)([x]), np.exp2(x.astype("longdouble")), 2)

@@ -32,6 +32,7 @@ from nnmagic.engine.relax.tir.vector_math.exponential import (
 )
 from nnmagic.engine.relax.tir.vector_math.inverse_trigonometric import acos, asin, atan
 from nnmagic.engine.relax.tir.vector_math.logarithm import acosh, asinh, atanh, log, log2, log10
+from nnmagic.engine.relax.tir.vector_math.power import power
 from nnmagic.engine.relax.tir.vector_math.trigonometric import cos, sin, tan
 
 __all__ = [
@@ -50,6 +51,7 @@ __all__ = [
     "log",
     "log2",
     "log10",
+    "power",
     "scaled_exp",
     "sigmoid",
     "sin",

@@ -77,6 +77,12 @@ class Computation:
         self.form = form
         self._bindings: list[tuple[Var, PrimExpr]] = []
 
+    def in_format(self, form: Format) -> Computation:
+        """Return the same computation, continued in another format."""
+        other = Computation(form)
+        other._bindings = self._bindings
+        return other
+
     def bind(self, name: str, value: PrimExpr) -> PrimExpr:
         """Bind the value, and return the variable."""
         var = tirx.Var(name, dtype_of(value))
@@ -112,6 +118,10 @@ class Computation:
     def at_least(self, value: PrimExpr, limit: float) -> PrimExpr:
         """Clamp the value from below; NaN stays."""
         return tirx.Select(value < self.number(limit), self.number(limit), value)
+
+    def clamp(self, name: str, value: PrimExpr, low: float, high: float) -> PrimExpr:
+        """Bind the value, clamped from both sides; NaN stays."""
+        return self.bind(name, self.at_least(self.bind(name, self.at_most(value, high)), low))
 
     def polynomial(self, coefficients: Coefficients, x: PrimExpr, *last: float) -> PrimExpr:
         """Evaluate a polynomial by Horner's rule; its coefficients begin with the highest power.

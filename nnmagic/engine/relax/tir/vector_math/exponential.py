@@ -40,7 +40,7 @@ _EXP = {
 }
 
 #: Beyond these arguments exp2 is 0 or infinite.
-_EXP2_RANGE = {"float32": (-151.0, 129.0), "float64": (-1076.0, 1025.0)}
+EXP2_RANGE = {"float32": (-151.0, 129.0), "float64": (-1076.0, 1025.0)}
 
 #: ``(2**r - 1) / r`` for ``|r| <= 1/2``.
 _EXP2 = {
@@ -99,7 +99,7 @@ def exp_near_zero(steps: Computation, r: PrimExpr) -> PrimExpr:
     return steps.polynomial(_EXP, r, 1.0, 1.0)
 
 
-def _scale(steps: Computation, value: PrimExpr, n: PrimExpr, rounded: PrimExpr) -> PrimExpr:
+def scale(steps: Computation, value: PrimExpr, n: PrimExpr, rounded: PrimExpr) -> PrimExpr:
     """Multiply by 2**n in two steps, as one factor could overflow."""
     half = steps.bind("half", steps.round_to_bits(n * steps.number(0.5)))
     return value * steps.power_of_two(half) * steps.power_of_two(rounded - half)
@@ -109,19 +109,19 @@ def _scale(steps: Computation, value: PrimExpr, n: PrimExpr, rounded: PrimExpr) 
 def exp(steps: Computation, x: PrimExpr) -> PrimExpr:
     """Compute e to the x: a polynomial, scaled by a power of two."""
     low, high = _EXP_RANGE[steps.form.dtype]
-    x = steps.bind("x", steps.at_least(steps.bind("x", steps.at_most(x, high)), low))
+    x = steps.clamp("x", x, low, high)
     rounded, n, r = reduce_exp_argument(steps, x)
-    return _scale(steps, exp_near_zero(steps, r), n, rounded)
+    return scale(steps, exp_near_zero(steps, r), n, rounded)
 
 
 @vector_function
 def exp2(steps: Computation, x: PrimExpr) -> PrimExpr:
     """Compute 2 to the x: a polynomial, scaled by a power of two."""
-    low, high = _EXP2_RANGE[steps.form.dtype]
-    x = steps.bind("x", steps.at_least(steps.bind("x", steps.at_most(x, high)), low))
+    low, high = EXP2_RANGE[steps.form.dtype]
+    x = steps.clamp("x", x, low, high)
     rounded = steps.bind("rounded", steps.round_to_bits(x))
     n = steps.bind("n", steps.from_bits(rounded) - steps.number(steps.form.round_to_integer))
-    return _scale(steps, exp2_near_zero(steps, steps.bind("r", x - n)), n, rounded)
+    return scale(steps, exp2_near_zero(steps, steps.bind("r", x - n)), n, rounded)
 
 
 def exp2_near_zero(steps: Computation, r: PrimExpr) -> PrimExpr:

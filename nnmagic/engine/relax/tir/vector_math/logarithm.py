@@ -130,6 +130,20 @@ def _add_ln2(steps: Computation, logarithm: PrimExpr, condition: PrimExpr) -> Pr
 
 def _split_logarithm(steps: Computation, x: PrimExpr) -> tuple[PrimExpr, PrimExpr, PrimExpr]:
     """Split ``x = 2**k * (1 + f)``, 0.7 < 1 + f < 1.4: return k and two numbers whose sum is log(1 + f)."""
+    exponent, f = split_exponent(steps, x)
+    square = steps.bind("square", f * f)
+    if steps.form.dtype == "float32":
+        rest = steps.bind("rest", square * (f * steps.polynomial(_LOG, f) - steps.number(0.5)))
+        return exponent, f, rest
+    s = steps.bind("s", f / (f + steps.number(2)))
+    z = steps.bind("z", s * s)
+    half = steps.bind("half", square * steps.number(0.5))
+    rest = steps.bind("rest", s * (half + z * steps.polynomial(_LOG, z)) - half)
+    return exponent, f, rest
+
+
+def split_exponent(steps: Computation, x: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
+    """Split ``x = 2**k * (1 + f)``, 0.7 < 1 + f < 1.4: return k and f."""
     form = steps.form
     small = x < steps.number(2.0 ** (2 - form.bias))  # TVM cannot bind truth values
     normal = steps.bind("normal", tirx.Select(small, x * steps.number(2.0**form.mantissa), x))
@@ -140,16 +154,7 @@ def _split_logarithm(steps: Computation, x: PrimExpr) -> tuple[PrimExpr, PrimExp
     mantissa = bits & steps.integer((1 << form.mantissa) - 1)
     f = steps.bind("f", steps.from_bits(mantissa + steps.integer(root)) - steps.number(1))
     correction = tirx.Select(small, steps.number(-form.mantissa), steps.number(0))
-    exponent = steps.bind("exponent", k.astype(form.dtype) + correction)
-    square = steps.bind("square", f * f)
-    if form.dtype == "float32":
-        rest = steps.bind("rest", square * (f * steps.polynomial(_LOG, f) - steps.number(0.5)))
-        return exponent, f, rest
-    s = steps.bind("s", f / (f + steps.number(2)))
-    z = steps.bind("z", s * s)
-    half = steps.bind("half", square * steps.number(0.5))
-    rest = steps.bind("rest", s * (half + z * steps.polynomial(_LOG, z)) - half)
-    return exponent, f, rest
+    return steps.bind("exponent", k.astype(form.dtype) + correction), f
 
 
 def _extend_to_all_reals(steps: Computation, x: PrimExpr, logarithm: PrimExpr) -> PrimExpr:
