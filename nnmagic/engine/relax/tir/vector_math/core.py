@@ -18,6 +18,9 @@ _T = TypeVar("_T")
 ByDtype = Mapping[str, _T]
 Coefficients = ByDtype[Sequence[float]]
 
+#: How many coefficients a long polynomial has.
+_LONG = 8
+
 LOG2_E = 1.4426950408889634074
 LOG10_E = 0.43429448190325182765
 
@@ -124,17 +127,30 @@ class Computation:
         return self.bind(name, self.at_least(self.bind(name, self.at_most(value, high)), low))
 
     def polynomial(self, coefficients: Coefficients, x: PrimExpr, *last: float) -> PrimExpr:
-        """Evaluate a polynomial by Horner's rule; its coefficients begin with the highest power.
+        """Evaluate a polynomial; its coefficients begin with the highest power.
+
+        A long one is the sum of its even and its odd powers, which the CPU computes at the same time, each by
+        Horner's rule.
 
         Args:
             coefficients: by dtype.
             x: the argument.
-            last: further coefficients, the same for each dtype.
+            last: the coefficients of lower powers, the same for each dtype.
 
         """
-        first, *others = (*coefficients[self.form.dtype], *last)
-        total = self.number(first)
-        for coefficient in others:
+        every = coefficients[self.form.dtype]
+        if len(every) < _LONG:
+            return self._horner((*every, *last), x)
+        square = self.bind("square", x * x)
+        even = self.bind("even", self._horner(every[-1::-2][::-1], square))
+        total = self._horner(every[-2::-2][::-1], square) * x + even
+        for coefficient in last:
+            total = total * x + self.number(coefficient)
+        return total
+
+    def _horner(self, coefficients: Sequence[float], x: PrimExpr) -> PrimExpr:
+        total = self.number(coefficients[0])
+        for coefficient in coefficients[1:]:
             total = total * x + self.number(coefficient)
         return total
 

@@ -59,9 +59,7 @@ _LARGEST = {"float32": 2.0**40, "float64": 2.0**70}
 def power(steps: Computation, x: PrimExpr, y: PrimExpr) -> PrimExpr:
     """Compute x to the y, for negative x where y is an integer."""
     largest = _LARGEST[steps.form.dtype]
-    limited = steps.bind(
-        "limited", steps.at_least(steps.bind("limited", steps.at_most(y, largest)), -largest)
-    )
+    limited = steps.clamp("limited", y, -largest, largest)
     size = steps.bind("size", tirx.abs(x))
     raise_size = _power_of_float64 if steps.form is FLOAT64 else _power_of_float32
     result = steps.bind("result", raise_size(steps, size, limited))
@@ -73,9 +71,8 @@ def power(steps: Computation, x: PrimExpr, y: PrimExpr) -> PrimExpr:
     half = steps.bind("half", y * steps.number(0.5))
     odd = tirx.Select(tirx.floor(half) < half, x, one)
     fraction = tirx.floor(y) < y
-    result = steps.bind(
-        "result", steps.copy_sign(result, steps.bind("sign", tirx.Select(fraction, one, odd)))
-    )
+    sign = steps.bind("sign", tirx.Select(fraction, one, odd))
+    result = steps.bind("result", steps.copy_sign(result, sign))
     undefined = tirx.all(x < zero, size < infinity, fraction)
     result = steps.bind("result", tirx.Select(undefined, steps.number(float("nan")), result))
     return tirx.Select(tirx.any(x == one, y == zero), one, result)
@@ -93,8 +90,7 @@ def _power_of_float32(steps: Computation, x: PrimExpr, y: PrimExpr) -> PrimExpr:
     z = wide.bind("z", s * s)
     log2 = k.astype("float64") + s * wide.polynomial(_LOG2_SHORT, z)
     low, high = EXP2_RANGE["float32"]
-    product = wide.bind("product", wide.at_most(wide.bind("product", y.astype("float64") * log2), high))
-    product = wide.bind("product", wide.at_least(product, low))
+    product = wide.clamp("product", y.astype("float64") * log2, low, high)
     rounded = wide.bind("rounded", wide.round_to_bits(product))
     n = wide.bind("n", wide.from_bits(rounded) - wide.number(FLOAT64.round_to_integer))
     value = wide.polynomial(_EXP2_SHORT, wide.bind("r", product - n)) * wide.power_of_two(rounded)
@@ -112,13 +108,11 @@ def _power_of_float64(steps: Computation, x: PrimExpr, y: PrimExpr) -> PrimExpr:
     high = steps.bind("high", y_high * log_high)
     low = steps.bind("low", y_high * log_low + y_low * (log_high + log_low))
     least, most = EXP2_RANGE["float64"]
-    total = steps.bind("total", steps.at_most(steps.bind("total", high + low), most))
-    total = steps.bind("total", steps.at_least(total, least))
+    total = steps.clamp("total", high + low, least, most)
     rounded = steps.bind("rounded", steps.round_to_bits(total))
     n = steps.bind("n", steps.from_bits(rounded) - steps.number(FLOAT64.round_to_integer))
     near = steps.bind("near", high - n)
-    r = steps.bind("r", steps.at_most(steps.bind("r", near + low), 1.0))
-    r = steps.bind("r", steps.at_least(r, -1.0))
+    r = steps.clamp("r", near + low, -1.0, 1.0)
     return scale(steps, exp2_near_zero(steps, r), n, rounded)
 
 
