@@ -4,9 +4,8 @@ import math
 
 import numpy as np
 import pytest
-from tvm.target import codegen
 
-from tests.engine.programs import compile_text
+from tests.engine.programs import MACHINES, compile_text
 
 #: name -> (what is right, the dense range of arguments, the bounds in ulp of float32 and float64).
 FUNCTIONS = {
@@ -36,11 +35,6 @@ FUNCTIONS = {
 
 #: The functions that the C library computes for very large arguments.
 CALLING = {"sin", "cos", "tan"}
-
-MACHINES = [
-    codegen.llvm_get_system_cpu(),
-    *(["haswell"] if "x86_64" in codegen.llvm_get_system_triple() else []),
-]
 
 
 def everywhere(dtype, low, high):

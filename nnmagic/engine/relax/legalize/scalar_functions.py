@@ -13,6 +13,7 @@ import tvm
 from tvm import tirx
 
 from nnmagic.engine.relax.legalize.types import ElementFunction, Tensor
+from nnmagic.engine.relax.tir import vector_math
 from nnmagic.engine.relax.tir.types import PrimExpr
 from nnmagic.relay.types import is_float, is_integer
 
@@ -191,16 +192,7 @@ def trunc_divide(left: PrimExpr, right: PrimExpr) -> PrimExpr:
 
 def trunc_mod(left: PrimExpr, right: PrimExpr) -> PrimExpr:
     """Return the remainder of truncated division, with the sign of ``left``; exact, also of floats."""
-    return _fmod(left, right) if is_float(dtype_of(left)) else _TRUNC_MOD(left, right)
-
-
-def _fmod(left: PrimExpr, right: PrimExpr) -> PrimExpr:
-    """Call C's ``fmod``; ``left - trunc(left / right) * right`` is inexact for large quotients."""
-    dtype = dtype_of(left)
-    if dtype == "float64":
-        return tirx.call_pure_extern(dtype, "fmod", left, right)
-    wide = [side.astype("float32") for side in (left, right)]
-    return tirx.call_pure_extern("float32", "fmodf", *wide).astype(dtype)
+    return vector_math.fmod(left, right) if is_float(dtype_of(left)) else _TRUNC_MOD(left, right)
 
 
 def floor_divide(left: PrimExpr, right: PrimExpr) -> PrimExpr:
@@ -213,7 +205,7 @@ def floor_divide(left: PrimExpr, right: PrimExpr) -> PrimExpr:
     floor = tirx.floor(q)
     nearest = tirx.Select(q - floor > constant(0.5, left), floor + constant(1, left), floor)
     signed = tirx.Select(q == constant(0, left), _zero_of_quotient(left, right), nearest)
-    floored = tirx.Let(rest, _fmod(left, right), tirx.Let(q, below, signed))
+    floored = tirx.Let(rest, vector_math.fmod(left, right), tirx.Let(q, below, signed))
     return tirx.Select(right == constant(0, left), left / right, floored)
 
 
@@ -232,7 +224,7 @@ def floor_mod(left: PrimExpr, right: PrimExpr) -> PrimExpr:
     zero, rest = constant(0, left), tirx.Var("rest", dtype_of(left))
     nothing = tirx.Select(right < zero, -tirx.abs(rest), tirx.abs(rest))
     q = tirx.Select(_differs_in_sign(rest, right), rest + right, tirx.Select(rest == zero, nothing, rest))
-    return tirx.Let(rest, _fmod(left, right), q)
+    return tirx.Let(rest, vector_math.fmod(left, right), q)
 
 
 def _differs_in_sign(rest: PrimExpr, right: PrimExpr) -> PrimExpr:

@@ -33,6 +33,7 @@ from nnmagic.engine.relax.tir.vector_math.exponential import (
 from nnmagic.engine.relax.tir.vector_math.inverse_trigonometric import acos, asin, atan
 from nnmagic.engine.relax.tir.vector_math.logarithm import acosh, asinh, atanh, log, log2, log10
 from nnmagic.engine.relax.tir.vector_math.power import power
+from nnmagic.engine.relax.tir.vector_math.remainder import fmod
 from nnmagic.engine.relax.tir.vector_math.trigonometric import cos, sin, tan
 
 __all__ = [
@@ -48,6 +49,7 @@ __all__ = [
     "exp",
     "exp2",
     "exp_scale",
+    "fmod",
     "log",
     "log2",
     "log10",

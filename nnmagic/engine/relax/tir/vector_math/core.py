@@ -172,6 +172,11 @@ class Computation:
         sign = self.bits(source) & self.integer(-(1 << (self.form.mantissa + self.form.exponent)))
         return self.from_bits(self.bits(value) | sign)
 
+    def head(self, value: PrimExpr) -> PrimExpr:
+        """Bind the first half of a number's digits, rounded towards 0: 26 bits of float64, 12 of float32."""
+        rest = self.form.mantissa + 2 >> 1
+        return self.bind("head", self.from_bits(self.bits(value) & self.integer(-(1 << rest))))
+
     def call_library_if(
         self, condition: PrimExpr, name: str, arguments: Sequence[PrimExpr], value: PrimExpr
     ) -> PrimExpr:

@@ -124,15 +124,15 @@ def _log2_in_two_parts(steps: Computation, x: PrimExpr) -> tuple[PrimExpr, PrimE
     k, f = _split(steps, x)
     two = steps.number(2)
     d = steps.bind("d", f + two)
-    d_high = _head(steps, d)
+    d_high = steps.head(d)
     d_rest = steps.bind("d_rest", d - two)
     d_low = steps.bind("d_low", (d - d_high) + (f - d_rest))
     inverse = steps.bind("inverse", steps.number(1) / d)
-    s_high = _head(steps, steps.bind("s", f * inverse))
+    s_high = steps.head(steps.bind("s", f * inverse))
     s_rest = steps.bind("s_rest", f - s_high * d_high)
     s_low = steps.bind("s_low", (s_rest - s_high * d_low) * inverse)
     square = steps.bind("square", s_high * s_high)
-    z_high = _head(steps, square)
+    z_high = steps.head(square)
     z_low = steps.bind("z_low", (square - z_high) + s_low * (s_high + s_high + s_low))
     z = steps.bind("z", z_high + z_low)
     third_high, third_low = map(steps.number, _THIRD)
@@ -140,20 +140,20 @@ def _log2_in_two_parts(steps: Computation, x: PrimExpr) -> tuple[PrimExpr, PrimE
     w_low = steps.bind("w_low", (z_low * steps.number(1 / 3) + z_high * third_low) + tail)
     w_first = steps.bind("w_first", z_high * third_high)
     w = steps.bind("w", w_first + w_low)
-    w_high = _head(steps, w)
+    w_high = steps.head(w)
     w_low = steps.bind("w_low", (w_first - w_high) + w_low)
     product = steps.bind("product", s_high * w_high)
     rest = steps.bind("rest", (s_low + s_low * w) + s_high * w_low)
     total = steps.bind("total", s_high + product)
     total_rest = steps.bind("total_rest", s_high - total)
-    total_high = _head(steps, total)
+    total_high = steps.head(total)
     total_low = steps.bind("total_low", (total - total_high) + ((total_rest + product) + rest))
     factor_high, factor_low = map(steps.number, _TWO_LOG2_E)
     low = steps.bind("low", total_high * factor_low + total_low * (factor_high + factor_low))
     fraction = steps.bind("fraction", total_high * factor_high)
     log = steps.bind("log", k + fraction)
     log_rest = steps.bind("log_rest", k - log)
-    high = _head(steps, log)
+    high = steps.head(log)
     return high, steps.bind("log_low", (log - high) + ((log_rest + fraction) + low))
 
 
@@ -165,10 +165,5 @@ def _split(steps: Computation, x: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
 
 def _split_number(steps: Computation, value: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
     """Split a number into its first 26 bits and the rest."""
-    head = _head(steps, value)
+    head = steps.head(value)
     return head, steps.bind("rest", value - head)
-
-
-def _head(steps: Computation, value: PrimExpr) -> PrimExpr:
-    """Return the number that the first 26 bits of the mantissa give."""
-    return steps.bind("head", steps.from_bits(steps.bits(value) & steps.integer(-(1 << 27))))
