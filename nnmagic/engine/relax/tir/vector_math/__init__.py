@@ -1,22 +1,30 @@
-"""Build mathematical functions as TIR that LLVM vectorizes: no calls of the C library, no branches.
+"""Build mathematical functions as TIR that LLVM vectorizes: no branches, and no calls of the C library.
 
-Each function maps an expression of float32 or float64 to one of the same dtype; float16 and bfloat16 are
+Each function maps expressions of float32 or float64 to one of the same dtype; float16 and bfloat16 are
 computed in float32. Arguments are reduced as in W. J. Cody and W. Waite, Software Manual for the Elementary
 Functions, 1980. The polynomials are minimax fits of our own (Remez exchange with 50 digits). NaN stays NaN;
-infinities and denormal results are correct. The largest errors, measured over all exponents, in units in the
-last place:
+infinities, signs of zeros and denormal results are correct. Rare arguments that need another algorithm
+(angles beyond 100,000, quotients from 2**23 on) are given to the C library, one at a time
+(``Computation.call_library_if``); the others stay vectors.
 
-=======  =======  =======
-         float32  float64
-=======  =======  =======
-exp      1.1      1.5
-log      0.9      0.9
-log2     1.7      1.7
-log10    1.9      1.9
-tanh     2.5      3.3
-sigmoid  2.5      2.5
-erf      2.3      3.0
-=======  =======  =======
+The errors are at most, in units in the last place, measured over all exponents:
+
+==================================  =======  =======
+                                    float32  float64
+==================================  =======  =======
+exp                                 1.1      1.5
+log                                 1        1
+log2                                1.8      1.8
+log10                               2        2
+power                               1.5      1.5
+exp2, sin, cos                      2        2
+tanh                                2.5      3.4
+sigmoid                             2.5      2.5
+erf                                 2.5      4
+tan, sinh, cosh, asin, acos, atan,  3        3
+asinh, acosh, atanh
+fmod                                exact    exact
+==================================  =======  =======
 """
 
 from nnmagic.engine.relax.tir.vector_math.error_function import erf
