@@ -2,10 +2,17 @@
 
 import ml_dtypes
 import numpy as np
+from tvm.target import codegen
 
 from nnmagic.engine.relax import build
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.text.parser import parse_module
+
+#: CPUs whose vectors this machine has: its own, and on x86-64 one with vectors of 256 bits.
+MACHINES = [
+    codegen.llvm_get_system_cpu(),
+    *(["haswell"] if "x86_64" in codegen.llvm_get_system_triple() else []),
+]
 
 VERSION = '#[version = "0.0.5"]\n'
 

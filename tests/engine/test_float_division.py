@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.engine.programs import compile_text
+from tests.engine.programs import MACHINES, compile_text
 
 NUMBERS = [0, -0.0, 1, -1, 3, -3, 7, -7, 1e8, 1e10, 0.1, 0.7, -0.7, 2.5, np.inf, -np.inf, np.nan, 1e-30]
 CALLS = {
@@ -86,3 +86,32 @@ def test_a_rest_that_is_used_often():
     with np.errstate(all="ignore"):
         rest = np.mod(x, 0.7)
         np.testing.assert_array_equal(compile_text(text)([x]), rest * rest + np.mod(rest, rest))
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_quotients_of_all_sizes(dtype, machine):
+    """Quotients of every exponent, those next to integers, and those of numbers without all their digits."""
+    random = np.random.default_rng(1)
+    with np.errstate(all="ignore"):
+        divisor = random.uniform(-1, 1, 1 << 14).astype(dtype)
+        quotient = np.exp2(random.uniform(-2, 60, divisor.size)).astype(dtype)
+        product = np.rint(quotient) * divisor
+        tiny = np.finfo(dtype).smallest_normal
+        all_sizes = np.exp2(random.uniform(-140, 120, divisor.size)).astype(dtype)
+        x = [
+            quotient * divisor,
+            product,
+            np.nextafter(product, divisor),
+            quotient * divisor * tiny,
+            all_sizes,
+        ]
+        y = [divisor, divisor, divisor, divisor * tiny, random.permutation(all_sizes)]
+        x, y = map(np.concatenate, (x, y))
+        kind = f"Tensor[({x.size}), {dtype}]"
+        text = f"def @main(%x: {kind}, %y: {kind}) {{ {body('%x', '%y')} }}"
+        results = compile_text(text, target={"kind": "llvm", "mcpu": machine})([x, y])
+        for (name, function), result in zip(CALLS.items(), results, strict=True):
+            np.testing.assert_array_equal(result, function(x, y), err_msg=name)
+            if name in SIGNED:
+                same_signs(result, function(x, y))

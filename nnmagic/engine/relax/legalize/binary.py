@@ -23,6 +23,7 @@ from nnmagic.engine.relax.legalize.registry import (
 from nnmagic.engine.relax.legalize.sizes import broadcast_size, same_size
 from nnmagic.engine.relax.legalize.types import ElementFunction, Tensor
 from nnmagic.engine.relax.runtime.tensors import as_array
+from nnmagic.engine.relax.tir import vector_math
 from nnmagic.engine.relax.tir.builders import static_int
 from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr, RelaxExpr
 from nnmagic.relay.types import is_float
@@ -226,18 +227,23 @@ def _power(call: OpCall) -> Value:
     """
     base, exponent = call.args
     _require_broadcast(call, [shape_of(base), shape_of(exponent)])
-    dtype, immediate = tensor_dtype(base), _as_immediate(exponent)
-    value = getattr(immediate, "value", None)
-    if immediate is exponent and not isinstance(exponent, relax.Var) and not shape_of(exponent):
-        value = as_array(exponent.value).item()
+    dtype, value = tensor_dtype(base), _constant_number(exponent)
     if not is_float(dtype):
         return _integer_power(call, value)
+    if _constant_number(base) == 2:
+        return call.te(lambda x: broadcast(vector_math.exp2, x), exponent)
+    immediate = _as_immediate(exponent)
     if value in (3, 4):
         times = int(value)
         product = in_float32(lambda a, _: scalar_functions.multiply_all([a] * times))
         return call.te(lambda x: broadcast(product, x, immediate), base)
     operand = exponent if isinstance(value, float) and value >= 3 else immediate
-    return call.te(lambda *pair: broadcast(in_float32(tirx.power), *pair), base, operand)
+    return call.te(lambda *pair: broadcast(vector_math.power, *pair), base, operand)
+
+
+def _constant_number(value: Value) -> float | None:
+    """Return the number that a constant of rank 0 holds; None for other values."""
+    return None if isinstance(value, relax.Var) or shape_of(value) else as_array(value.value).item()
 
 
 def _where(condition: PrimExpr, x: PrimExpr, y: PrimExpr) -> PrimExpr:

@@ -1,7 +1,7 @@
 """Define element functions that TVM lacks, or that differ there from NumPy and Relay.
 
 TVM leaves integer division by zero and over-long shifts to the machine, where the first kills the process;
-its ``max`` and ``min`` drop NaN on one side; its ``!=`` of NaN is false; its atanh loses all digits near 0.
+its ``max`` and ``min`` drop NaN on one side; its ``!=`` of NaN is false.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import tvm
 from tvm import tirx
 
 from nnmagic.engine.relax.legalize.types import ElementFunction, Tensor
+from nnmagic.engine.relax.tir import vector_math
 from nnmagic.engine.relax.tir.types import PrimExpr
 from nnmagic.relay.types import is_float, is_integer
 
@@ -36,7 +37,23 @@ def constant(value: float, like: PrimExpr) -> PrimExpr:
 
 def is_nan(value: PrimExpr) -> PrimExpr:
     """Return whether a floating-point number is NaN. (TVM's simplifier takes ``x != x`` for false.)"""
-    return tirx.isnan(value.astype("float32") if dtype_of(value) == "bfloat16" else value)
+    return tirx.isnan(_widen_bfloat16(value))
+
+
+def is_finite(value: PrimExpr) -> PrimExpr:
+    """Return whether a floating-point number is neither infinite nor NaN."""
+    wide = _widen_bfloat16(value)
+    return tirx.abs(wide) < tirx.const(float("inf"), dtype_of(wide))
+
+
+def is_infinite(value: PrimExpr) -> PrimExpr:
+    """Return whether a floating-point number is infinite, of either sign."""
+    wide = _widen_bfloat16(value)
+    return tirx.abs(wide) >= tirx.const(float("inf"), dtype_of(wide))
+
+
+def _widen_bfloat16(value: PrimExpr) -> PrimExpr:
+    return value.astype("float32") if dtype_of(value) == "bfloat16" else value
 
 
 def is_true(value: PrimExpr) -> PrimExpr:
@@ -175,16 +192,7 @@ def trunc_divide(left: PrimExpr, right: PrimExpr) -> PrimExpr:
 
 def trunc_mod(left: PrimExpr, right: PrimExpr) -> PrimExpr:
     """Return the remainder of truncated division, with the sign of ``left``; exact, also of floats."""
-    return _fmod(left, right) if is_float(dtype_of(left)) else _TRUNC_MOD(left, right)
-
-
-def _fmod(left: PrimExpr, right: PrimExpr) -> PrimExpr:
-    """Call C's ``fmod``; ``left - trunc(left / right) * right`` is inexact for large quotients."""
-    dtype = dtype_of(left)
-    if dtype == "float64":
-        return tirx.call_pure_extern(dtype, "fmod", left, right)
-    wide = [side.astype("float32") for side in (left, right)]
-    return tirx.call_pure_extern("float32", "fmodf", *wide).astype(dtype)
+    return vector_math.fmod(left, right) if is_float(dtype_of(left)) else _TRUNC_MOD(left, right)
 
 
 def floor_divide(left: PrimExpr, right: PrimExpr) -> PrimExpr:
@@ -197,7 +205,7 @@ def floor_divide(left: PrimExpr, right: PrimExpr) -> PrimExpr:
     floor = tirx.floor(q)
     nearest = tirx.Select(q - floor > constant(0.5, left), floor + constant(1, left), floor)
     signed = tirx.Select(q == constant(0, left), _zero_of_quotient(left, right), nearest)
-    floored = tirx.Let(rest, _fmod(left, right), tirx.Let(q, below, signed))
+    floored = tirx.Let(rest, vector_math.fmod(left, right), tirx.Let(q, below, signed))
     return tirx.Select(right == constant(0, left), left / right, floored)
 
 
@@ -216,7 +224,7 @@ def floor_mod(left: PrimExpr, right: PrimExpr) -> PrimExpr:
     zero, rest = constant(0, left), tirx.Var("rest", dtype_of(left))
     nothing = tirx.Select(right < zero, -tirx.abs(rest), tirx.abs(rest))
     q = tirx.Select(_differs_in_sign(rest, right), rest + right, tirx.Select(rest == zero, nothing, rest))
-    return tirx.Let(rest, _fmod(left, right), q)
+    return tirx.Let(rest, vector_math.fmod(left, right), q)
 
 
 def _differs_in_sign(rest: PrimExpr, right: PrimExpr) -> PrimExpr:
@@ -281,9 +289,3 @@ def clip(value: PrimExpr, low: float, high: float) -> PrimExpr:
         return maximum(minimum(value, most), least)
     below = tirx.Select(value > most, most, value)
     return tirx.Select(below < least, least, below)
-
-
-def atanh(value: PrimExpr) -> PrimExpr:
-    """Call the C library's inverse hyperbolic tangent."""
-    dtype = dtype_of(value)
-    return tirx.call_pure_extern(dtype, "atanh" if dtype == "float64" else "atanhf", value)

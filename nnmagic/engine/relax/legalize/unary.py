@@ -74,10 +74,6 @@ def predicate_rule(function: ElementFunction, *, otherwise: bool) -> Rule:
     )
 
 
-def _widen_bfloat16(value: PrimExpr) -> PrimExpr:
-    return value.astype("float32") if scalar_functions.dtype_of(value) == "bfloat16" else value
-
-
 def _cast(call: OpCall, dtype: str) -> Value:
     (data, *_) = call.args
     wide = wide_indices(call)
@@ -107,29 +103,34 @@ RULES.update(
     {
         name: relax_math_rule(getattr(relax.op, name))
         for name in [
+            "rsqrt",
+            "sqrt",
+        ]
+    }
+    | {
+        name: element_math_rule(getattr(vector_math, name))
+        for name in [
             "acos",
             "acosh",
             "asin",
             "asinh",
             "atan",
+            "atanh",
             "cos",
             "cosh",
-            "rsqrt",
+            "erf",
+            "exp",
+            "log",
+            "log10",
+            "log2",
+            "sigmoid",
             "sin",
             "sinh",
-            "sqrt",
             "tan",
+            "tanh",
         ]
     }
     | {
-        "exp": element_math_rule(vector_math.exp),
-        "sigmoid": element_math_rule(vector_math.sigmoid),
-        "tanh": element_math_rule(vector_math.tanh),
-        "atanh": element_math_rule(scalar_functions.atanh),
-        "erf": element_math_rule(vector_math.erf),
-        "log": element_math_rule(vector_math.log),
-        "log2": element_math_rule(vector_math.log2),
-        "log10": element_math_rule(vector_math.log10),
         "fast_exp": te_rule(topi.fast_exp),
         "fast_tanh": te_rule(topi.fast_tanh),
         "abs": elementwise_rule(tirx.abs),
@@ -140,8 +141,8 @@ RULES.update(
         "trunc": rounding_rule(tirx.trunc),
         "round": elementwise_rule(scalar_functions.round_half_away),
         "isnan": predicate_rule(scalar_functions.is_nan, otherwise=False),
-        "isinf": predicate_rule(lambda value: tirx.isinf(_widen_bfloat16(value)), otherwise=False),
-        "isfinite": predicate_rule(lambda value: tirx.isfinite(_widen_bfloat16(value)), otherwise=True),
+        "isinf": predicate_rule(scalar_functions.is_infinite, otherwise=False),
+        "isfinite": predicate_rule(scalar_functions.is_finite, otherwise=True),
         "logical_not": elementwise_rule(scalar_functions.logical_not),
         "bitwise_not": elementwise_rule(tirx.bitwise_not),
         "clip": te_of(_clip),

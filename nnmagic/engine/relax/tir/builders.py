@@ -103,6 +103,14 @@ def is_conditional(call: Call) -> bool:
     return getattr(call.op, "name", "") == "prim.if_then_else"
 
 
+def is_library_fallback(call: Call) -> bool:
+    """Return whether a call is ``if_then_else`` whose first value, a rare one, the C library computes."""
+    if not is_conditional(call):
+        return False
+    value = call.args[1]
+    return isinstance(value, tvm.ir.Call) and getattr(value.op, "name", "") == "tirx.call_pure_extern"
+
+
 def indices_are_axes(indices: Sequence[Index], axes: Sequence[Var]) -> bool:
     """Return whether the indices are the axes, in order."""
     return len(indices) == len(axes) and all(a.same_as(b) for a, b in zip(indices, axes, strict=True))

@@ -10,9 +10,11 @@ import tvm
 from tvm import tirx
 
 from nnmagic.engine.relax.tir.builders import (
+    as_expr,
     broadcast,
     dtype_of,
     is_conditional,
+    is_library_fallback,
     local_array,
     ramp,
     sequence,
@@ -98,8 +100,30 @@ class _LetBuffers:
         """Keep the lets of one case inside of it: the other case must not compute them."""
         if not is_conditional(call):
             return call
+        if self._lanes > 1 and is_library_fallback(call):
+            return self._rewrite_library_fallback(call)
         conditional = rewrite(call, [(tvm.ir.Var, lambda var: self._loads.get(var, var))])
         # The visitor descends into a callback's result, so a variable stands for it until the end.
         var = tirx.Var("chosen", conditional.ty)
         self._conditionals[var] = conditional
         return var
+
+    def _rewrite_library_fallback(self, call: Call) -> PrimExpr:
+        """Compute all lanes as a vector; then call the C library for those that need it, if there are any."""
+        condition, library, value = call.args
+        name, *arguments = library.args
+        rare = self._store(self._remove_lets(condition.astype("int8")), "rare").source
+        operands = [self._store(self._remove_lets(argument), "argument").source for argument in arguments]
+        result = self._store(self._remove_lets(value), "result")
+        lane = tirx.Var("lane", "int64")
+        zero = tirx.const(0, "int8")
+        exact = tirx.call_pure_extern(
+            dtype_of(call), name, *(tirx.BufferLoad(operand, [lane]) for operand in operands)
+        )
+        store = tirx.BufferStore(result.source, exact, [lane])
+        choice = tirx.IfThenElse(tirx.BufferLoad(rare, [lane]) != zero, store, None)
+        lanes = tirx.For(lane, as_expr(0), as_expr(self._lanes), tirx.ForKind.SERIAL, choice)
+        every = tirx.BufferLoad(rare, [ramp(0, self._lanes)])
+        any_rare = tirx.call_llvm_pure_intrin("int8", "llvm.vector.reduce.or", every)
+        self._stores.append(tirx.IfThenElse(any_rare != zero, lanes, None))
+        return result

@@ -88,23 +88,40 @@ def _same(x: Formula) -> Formula:
 
 
 def _cbrt(x: Formula) -> Formula:
-    """Compute the cube root by a power and one step of Newton's method."""
-    if x.dtype in ("float16", "bfloat16"):
+    """Compute the cube root from its inverse, which needs no divisions and cannot overflow.
+
+    The bits of a number divided by -3 are near those of the inverse. Two steps of Householder's method, with
+    the series of ``(1 - r)**(-1/3)`` and of its square, give the other digits. Denormal numbers are scaled by
+    a power of eight, and their roots by its cube root.
+    """
+    if x.dtype not in _INVERSE_OF_ONE:
         return _cbrt(x.cast("float32")).cast(x.dtype)
-    size = x.abs()
-    near = size ** (1 / 3)
-    better = near - (near - size / (near * near)) * (1 / 3)
-    root = (size.equal(0) | ~near.op("isfinite")).choose(near, better)
-    return copy_sign(root, x)
+    bits, size = _BITS[x.dtype], x.abs()
+    denormal = size < float(np.finfo(x.dtype).smallest_normal)
+    number = denormal.choose(size * 2.0**60, size)
+    third = (number.op("reinterpret", dtype=bits).cast(x.dtype) * (1 / 3)).cast(bits)
+    inverse = (third.like(_INVERSE_OF_ONE[x.dtype]) - third).op("reinterpret", dtype=x.dtype)
+    rest = 1 - number * inverse * inverse * inverse
+    inverse = inverse + inverse * (rest * (1 / 3 + rest * (2 / 9 + rest * (14 / 81))))
+    rest = 1 - number * inverse * inverse * inverse
+    root = denormal.choose(x * 2.0**40, x) * inverse * inverse
+    root = root + root * (rest * (2 / 3 + rest * (5 / 9 + rest * (40 / 81))))
+    return x.op("isfinite").choose(root, x)
+
+
+#: Four thirds of the bits of 1, and a little less.
+_INVERSE_OF_ONE = {
+    "float32": 0x3F800000 * 4 // 3 - 0x88000,
+    "float64": (0x3FF << 52) * 4 // 3 - (0x88000 << 29),
+}
 
 
 def expm1(x: Formula) -> Formula:
-    """Compute exp(x) - 1, accurate near 0 (W. Kahan): its logarithm corrects the rounding error of exp."""
-    grown = x.exp()
-    less = grown - 1
-    exact = less * x / grown.log()
-    plain = grown.equal(1) | less.equal(-1) | ~grown.op("isfinite")
-    return plain.choose(grown.equal(1).choose(x, less), exact)
+    """Compute exp(x) - 1, accurate near 0: it is ``tanh(x / 2) * (exp(x) + 1)``."""
+    if x.dtype in ("float16", "bfloat16"):
+        return expm1(x.cast("float32")).cast(x.dtype)
+    tiny = x.abs() < 1e-30  # half of a denormal number may lack its last digit
+    return tiny.choose(x, (x * 0.5).op("tanh") * (x.exp() + 1))
 
 
 def log1p(x: Formula) -> Formula:

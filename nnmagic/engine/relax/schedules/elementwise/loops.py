@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+import tvm_ffi
 from tvm import ir, sym, tirx
 from tvm.sym.pattern import detect_linear_equation
 
@@ -18,6 +19,7 @@ from nnmagic.engine.relax.tir.builders import (
     collect_loads,
     dtype_of,
     is_conditional,
+    is_library_fallback,
     local_array,
     product,
     round_up_div,
@@ -264,17 +266,22 @@ def _is_vectorizable(value: PrimExpr, inner: Var) -> bool:
         if var.same_as(inner):
             obstacles.append(var)
 
-    def check_call(call: Call) -> None:
+    def check_call(call: Call) -> tvm_ffi.WalkResult:
+        if is_library_fallback(call):
+            visit(call.args[2], checks, before_parts=True)
+            return tvm_ffi.WalkResult.SKIP
         if str(getattr(call.op, "name", "")).rsplit(".", 1)[-1] not in _VECTORIZABLE:
             obstacles.append(call)
         if is_conditional(call):
             visit(call.args[0], [(ir.Var, check_condition)])
+        return tvm_ffi.WalkResult.ADVANCE
 
     def check_load(load: Load) -> None:
         if not all(detect_linear_equation(index, [inner]) for index in load.indices):
             obstacles.append(load)
 
-    visit(value, [(ir.Call, check_call), (ir.expr.TensorLoad, check_load)])
+    checks = [(ir.Call, check_call), (ir.expr.TensorLoad, check_load)]
+    visit(value, checks, before_parts=True)
     return not obstacles
 
 

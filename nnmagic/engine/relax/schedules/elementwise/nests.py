@@ -16,6 +16,7 @@ from nnmagic.engine.relax.tir.builders import (
     collect_loads,
     dtype_of,
     is_conditional,
+    is_library_fallback,
     local_array,
     static_int,
 )
@@ -204,7 +205,7 @@ class NestBuilder:
             (ir.expr.TensorLoad, lambda load: finish(self._rewrite_load(load, names))),
             (
                 ir.Call,
-                lambda call: finish(self._rewrite_branch(call, names)) if is_conditional(call) else call,
+                lambda call: finish(self._rewrite_branch(call, names)) if _is_branch(call) else call,
             ),
         ]
         rewritten = rewrite(value, callbacks, before_parts=True)
@@ -238,6 +239,10 @@ class NestBuilder:
         branches = [self._rewrite(branch, names) for branch in call.args[1:]]
         self._branches -= 1
         return tirx.if_then_else(condition, *branches)
+
+
+def _is_branch(call: Call) -> bool:
+    return is_conditional(call) and not is_library_fallback(call)
 
 
 def rename_lets(value: PrimExpr, names: Mapping[Var, PrimExpr]) -> dict[Var, PrimExpr]:

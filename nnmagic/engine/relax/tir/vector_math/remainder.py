@@ -1,0 +1,37 @@
+"""Compute exact remainders of floating-point divisions as vectors; of large quotients, call the C library."""
+
+from __future__ import annotations
+
+from tvm import tirx
+
+from nnmagic.engine.relax.tir.types import PrimExpr
+from nnmagic.engine.relax.tir.vector_math.core import FLOAT32, FLOAT64, Computation, vector_function
+
+#: From this quotient on, its product with parts of the divisor may be rounded.
+_LARGEST = {"float32": 2.0**23, "float64": 2.0**24}
+
+
+@vector_function
+def fmod(steps: Computation, x: PrimExpr, y: PrimExpr) -> PrimExpr:
+    """Compute the remainder of truncated division: exact, with the sign of x."""
+    size, divisor = steps.bind("size", tirx.abs(x)), steps.bind("divisor", tirx.abs(y))
+    quotient = steps.bind("quotient", size / divisor)
+    whole = steps.bind("whole", tirx.trunc(quotient))
+    rest = steps.bind("rest", _subtract_product(steps, size, whole, divisor))
+    # The quotient may have been rounded up to an integer.
+    rest = steps.bind("rest", tirx.Select(rest < steps.number(0), rest + divisor, rest))
+    rest = steps.bind("rest", tirx.Select(size < divisor, size, rest))
+    large = quotient >= steps.number(_LARGEST[steps.form.dtype])
+    return steps.call_library_if(large, "fmod", (x, y), steps.copy_sign(rest, x))
+
+
+def _subtract_product(steps: Computation, size: PrimExpr, whole: PrimExpr, divisor: PrimExpr) -> PrimExpr:
+    """Compute ``size - whole * divisor`` exactly, where ``whole`` is the quotient or that plus 1."""
+    if steps.form is FLOAT32:
+        wide = steps.in_format(FLOAT64)
+        product = wide.bind("product", whole.astype("float64") * divisor.astype("float64"))
+        return (size.astype("float64") - product).astype("float32")
+    first = steps.head(divisor)
+    rest = steps.bind("rest", size - whole * first)
+    second = steps.bind("second", divisor - first)
+    return rest - whole * second

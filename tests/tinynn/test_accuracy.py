@@ -1,0 +1,22 @@
+"""Functions that cells compose of Relay's operators are accurate for numbers of every size."""
+
+import numpy as np
+import pytest
+
+import nnmagic
+from tests.engine.accuracy import assert_within, everywhere
+
+#: name -> (the dense range of arguments, the bound in ulp).
+FUNCTIONS = {"cbrt": ((-9, 9), 1), "expm1": ((-40, 40), 4), "log1p": ((-1, 4), 3), "exp2": ((-1100, 1100), 2)}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_of_all_numbers(name, dtype):
+    (low, high), bound = FUNCTIONS[name]
+    x = everywhere(dtype, low, high)
+    short = dtype.replace("loat", "")
+    cell = f"def f(x: Tensor[({x.size},), {short}]):\n    return {name}(x)\n"
+    with np.errstate(all="ignore"):
+        expected = getattr(np, name)(x.astype("f8" if dtype == "float32" else "longdouble"))
+    assert_within(nnmagic.compile(cell)(x), expected, bound)
