@@ -16,8 +16,8 @@ from nnmagic.engine.relax.tir import builders
 from nnmagic.engine.relax.tir.builders import as_expr, loop, sequence
 from nnmagic.engine.relax.tir.types import Buffer, Extent, PrimExpr, Stmt
 
-#: The bits of a digit: its counts fit into the first-level cache.
-DIGIT_BITS = 11
+#: The bits of a digit: the lines that a pass writes to fit into the first-level cache.
+DIGIT_BITS = 9
 
 
 def radix_sort(
