@@ -13,6 +13,7 @@ from nnmagic.engine.relax.legalize.radix_sort import radix_sort
 from nnmagic.engine.relax.legalize.sort_keys import from_sort_key, join_zeros, key_dtype, sort_key
 from nnmagic.engine.relax.legalize.sorting_network import BLOCK, Columns, sort_columns
 from nnmagic.engine.relax.legalize.types import Tensor, Tensors
+from nnmagic.engine.relax.schedules.independent_loops import INDEPENDENT, independent_loop
 from nnmagic.engine.relax.schedules.matmul.packing import exchange_blocks
 from nnmagic.engine.relax.schedules.registry import KIND
 from nnmagic.engine.relax.tir import builders
@@ -52,13 +53,16 @@ def sort_along(
         emit,
         dtype=[dtype for _, dtype in outputs],
         name="sort",
-        attrs={KIND: "sort"},
+        attrs={KIND: INDEPENDENT},
     )
 
 
 #: The longest sequences that the network sorts, and the longest ones if there is only one.
 _LONGEST = 1 << 14
 _LENGTH_OF_ONE = 512
+
+#: How many operations the sort of an element counts as.
+_OPERATIONS = 8
 
 #: Returns the index of an element: of a sequence of a group, or of a sequence.
 _GroupIndex: TypeAlias = Callable[[PrimExpr, Index, Index], list[Index]]
@@ -108,6 +112,13 @@ class _Sort:
             return tirx.Evaluate(0)
         return branch(_is_short(self.length, self.total), self._by_network, self._by_radix)
 
+    def _independent(self, sequences: Stmt, of_round: int) -> Stmt:
+        """Mark the loop over the sequences, so many in a round, for threads; if there is such a loop."""
+        if not isinstance(sequences, tirx.For) or static_int(self.total) == 1:
+            return sequences
+        length = static_int(self.length) or _LENGTH_OF_ONE
+        return independent_loop(sequences, of_round * length * _OPERATIONS)
+
     # What is sorted
 
     def _key(self, index: Sequence[Index]) -> PrimExpr:
@@ -154,17 +165,15 @@ class _Sort:
         """Sort groups of as many sequences as a vector has lanes; the last ones may repeat."""
         lanes = self.lanes
         groups = builders.round_up_div(self.total, lanes)
-        if self.axis == len(self.other):
-            fits = _both(_at_least(self.length, lanes), _at_least(self.count, lanes))
-            whole = partial(self._sort_groups, groups, self._any_index, is_row=True)
-        elif len(self.inner) == 1:
-            fits = _at_least(self.inner[0], lanes)
-            across = builders.round_up_div(self.inner[0], lanes)
-            outer = builders.product(self.other[:-1])
-            whole = partial(self._sort_groups, outer * across, partial(self._index_across, across))
-        else:
+        if self.axis == len(self.other) or len(self.inner) > 1:
             return self._sort_groups(groups, self._any_index)
-        return branch(fits, whole, lambda: self._sort_groups(groups, self._any_index))
+        across = builders.round_up_div(self.inner[0], lanes)
+        outer = builders.product(self.other[:-1])
+        return branch(
+            _at_least(self.inner[0], lanes),
+            lambda: self._sort_groups(outer * across, partial(self._index_across, across)),
+            lambda: self._sort_groups(groups, self._any_index),
+        )
 
     def _any_index(self, group: PrimExpr, lane: Index, at: Index) -> list[Index]:
         """Return the index of an element of a sequence of a group, counted over the other axes."""
@@ -179,7 +188,7 @@ class _Sort:
         index = self._index(outer, at)
         return [*index[:-1], column + lane]
 
-    def _sort_groups(self, groups: Extent, index: _GroupIndex, *, is_row: bool = False) -> Stmt:
+    def _sort_groups(self, groups: Extent, index: _GroupIndex) -> Stmt:
         length, lanes = self.length, self.lanes
         known = static_int(length)
         block = BLOCK if known is None else min(BLOCK, 1 << (known - 1).bit_length())
@@ -194,18 +203,32 @@ class _Sort:
         def sort_group(group: PrimExpr) -> Stmt:
             at = partial(index, group)
             statements: list[Stmt] = [tirx.AllocBuffer(part) for part in parts]
-            statements.append(self._load_rows(columns, at) if is_row else self._load_columns(columns, at))
+            statements.append(self._load(columns, at))
             if known is None or known != rows:
                 statements.append(loop("row", rows - length, pad))
             statements.append(sort_columns(columns))
-            for name in self.outputs:
-                store = self._store_rows if is_row else self._store_columns
-                statements.append(store(columns, name, at))
+            statements += [self._store(columns, name, at) for name in self.outputs]
             if not self.by_index and is_float(self.dtype):
                 statements.append(self._order_zeros(columns, at))
             return sequence(statements)
 
-        return loop("group", groups, sort_group)
+        return self._independent(loop("group", groups, sort_group), lanes)
+
+    def _load(self, columns: Columns, index: _SequenceIndex) -> Stmt:
+        by_columns = partial(self._load_columns, columns, index)
+        if self.axis != len(self.other):
+            return by_columns()
+        return branch(
+            _at_least(self.length, columns.lanes), partial(self._load_rows, columns, index), by_columns
+        )
+
+    def _store(self, columns: Columns, name: str, index: _SequenceIndex) -> Stmt:
+        by_columns = partial(self._store_columns, columns, name, index)
+        if self.axis != len(self.other):
+            return by_columns()
+        return branch(
+            _at_least(self.count, columns.lanes), partial(self._store_rows, columns, name, index), by_columns
+        )
 
     def _load_columns(self, columns: Columns, index: _SequenceIndex) -> Stmt:
         def copy(row: PrimExpr) -> Stmt:
@@ -319,7 +342,7 @@ class _Sort:
     # Long sequences: one after the other, by their digits
 
     def _by_radix(self) -> Stmt:
-        return loop("sequence", self.total, self._sort_long)
+        return self._independent(loop("sequence", self.total, self._sort_long), 1)
 
     def _sort_long(self, number: PrimExpr) -> Stmt:
         """Sort one sequence, its keys less the lowest one."""
@@ -404,11 +427,3 @@ def _transpose(source: Buffer, target: Buffer, to: Index, lanes: int, start: Ind
     return statements + [
         builders.store(target, to + row * lanes, lanes, value) for row, value in enumerate(rows)
     ]
-
-
-def _both(left: PrimExpr | bool, right: PrimExpr | bool) -> PrimExpr | bool:
-    if isinstance(left, bool):
-        return left and right
-    if isinstance(right, bool):
-        return right and left
-    return tirx.And(left, right)
