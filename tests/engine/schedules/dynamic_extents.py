@@ -168,7 +168,7 @@ CASES = [
         for case in (
             Case(f"sort(%a, axis={axis})", (shape,), partial(np.sort, axis=axis), more=WIDE),
             Case(
-                f"argsort(%a, axis={axis})",
+                f'argsort(%a, axis={axis}, dtype="int32")',
                 (shape,),
                 partial(np.argsort, axis=axis, kind="stable"),
                 more=WIDE,
