@@ -11,6 +11,7 @@ import itertools
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -161,6 +162,19 @@ CASES = [
     ),
     Case("repeat(%a, repeats=3, axis=1)", ((_N, _M),), lambda a: np.repeat(a, 3, 1)),
     Case("tile(%a, reps=[2, 3])", ((_N, _M),), lambda a: np.tile(a, (2, 3))),
+    *(
+        case
+        for shape, axis in (((_N, _M), 0), ((_N, _M), 1), ((_N, 6, _M), 1), ((_N,), 0), ((_N, 20), 0))
+        for case in (
+            Case(f"sort(%a, axis={axis})", (shape,), partial(np.sort, axis=axis), more=WIDE),
+            Case(
+                f'argsort(%a, axis={axis}, dtype="int32")',
+                (shape,),
+                partial(np.argsort, axis=axis, kind="stable"),
+                more=WIDE,
+            ),
+        )
+    ),
     Case("reverse(%a, axis=1)", ((_N, _M),), lambda a: a[:, ::-1]),
 ]
 

@@ -8,14 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tvm import relax, te, tirx, topi
+from tvm.script.ir_builder import tirx as T  # noqa: N812 - TVM's own name for its builder
 
 from nnmagic.engine.relax.analysis.attribute_values import integer
 from nnmagic.engine.relax.legalize import scalar_functions
 from nnmagic.engine.relax.legalize.creation import arange
+from nnmagic.engine.relax.legalize.extern_loops import fill_by_loops, grid
 from nnmagic.engine.relax.legalize.manipulation import broadcast_to
 from nnmagic.engine.relax.legalize.padding import PAD_MODES, border_index
 from nnmagic.engine.relax.legalize.reduction import scan
 from nnmagic.engine.relax.legalize.registry import (
+    OPAQUE,
     RULES,
     OpCall,
     Value,
@@ -34,7 +37,7 @@ from nnmagic.engine.relax.legalize.slicing import strided_set
 from nnmagic.engine.relax.legalize.sorting import sort_order
 from nnmagic.engine.relax.legalize.types import Tensor
 from nnmagic.engine.relax.tir.builders import as_expr
-from nnmagic.engine.relax.tir.types import Extent, Index, PrimExpr
+from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr
 from nnmagic.relay.types import is_float
 
 
@@ -371,45 +374,40 @@ def _running_sum(x: Tensor) -> Tensor:
 
 
 def _count_nonzero(x: Tensor) -> Tensor:
-    """Count the nonzero elements of the flat data, up to and with each."""
-    one, none = tirx.const(1, "int64"), tirx.const(0, "int64")
-    ones = te.compute(x.shape, lambda i: tirx.Select(scalar_functions.is_true(x(i)), one, none))
-    return _running_sum(ones)
+    """Return the number of nonzero elements, as a vector of one."""
+    axes = [te.reduce_axis((0, dim), "k") for dim in x.shape]
+
+    def element(_at: Index) -> PrimExpr:
+        one, none = tirx.const(1, "int64"), tirx.const(0, "int64")
+        counted = tirx.Select(scalar_functions.is_true(x(*axes)), one, none)
+        return te.sum(counted, axis=axes) if axes else counted
+
+    return te.compute((1,), element)
 
 
 def _argwhere(call: OpCall) -> Value:
     """Lower to the indices of the nonzero elements, in order."""
     (condition,) = call.args
-    own = shape_of(condition)
-    total = element_count(own)
-    if isinstance(total, int):
-        flat = call.emit(reshape_to(condition, [total]))
-    else:  # a kernel of its own: fused into the one below, TVM would lose its dynamic size
-        flat = call.emit(call.te(lambda x: topi.reshape(x, [total]), condition))
-    counts = call.emit(call.te(_count_nonzero, flat))
+    rank = len(shape_of(condition))
+    (size,) = emit_dims(call, call.emit(call.te(_count_nonzero, condition)), 1)
 
-    def length(x: Tensor) -> list[Extent]:
-        last = tirx.max(x.shape[0] - 1, 0)
-        return [tirx.if_then_else(x.shape[0] > 0, x(last), tirx.const(0, "int64"))]
+    def compute(x: Tensor, rows: Sequence[Extent]) -> Tensor:
+        return fill_by_loops(_collect_indices, ([*rows, rank], "int64"), x)
 
-    (size,) = _compute_dims(call, length, 1, counts)
+    indices = call.te(compute, condition, relax.ShapeExpr([size]), primfunc_attrs={"op_pattern": OPAQUE})
+    return narrow_indices(call, indices)
 
-    def compute(x: Tensor, dims: Sequence[Extent], rows: Sequence[Extent]) -> Tensor:
-        wanted = te.compute(rows, lambda row: row.astype("int64") + 1)
-        flat_indices = topi.searchsorted(x, wanted, right=False, out_dtype="int64")
 
-        def element(row: Index, axis: Index) -> PrimExpr:
-            flat_index: PrimExpr = flat_indices(row)
-            index: PrimExpr = tirx.const(0, "int64")
-            for i in reversed(range(len(own))):
-                length = tirx.max(dims[i], tirx.const(1, "int64"))
-                index = tirx.Select(axis == i, tirx.floormod(flat_index, length), index)
-                flat_index = tirx.floordiv(flat_index, length)
-            return index
-
-        return te.compute((*rows, len(own)), element)
-
-    return narrow_indices(call, call.te(compute, counts, relax.ShapeExpr(own), relax.ShapeExpr([size])))
+def _collect_indices(condition: Buffer, indices: Buffer) -> None:
+    """Emit the loop that stores every index, but over the last one unless its element is not zero."""
+    size, rank = indices.ty.shape
+    position = T.buffer_proxy(T.alloc_buffer((1,), "int64", scope="local"))
+    position[0] = tirx.const(0, "int64")
+    with grid(condition.ty.shape) as index, T.If(position[0] < size), T.Then():
+        for axis in range(int(rank)):
+            T.buffer_store(indices, index[axis].astype("int64"), [position[0], axis])
+        is_true = scalar_functions.is_true(tirx.BufferLoad(condition, index))
+        position[0] = position[0] + is_true.astype("int64")
 
 
 def _ranks(x: Tensor, positions: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from tvm import tirx
 
 # These fill the table of schedules.
+from nnmagic.engine.relax.schedules import independent_loops as _independent_loops  # noqa: F401
 from nnmagic.engine.relax.schedules import layout_transform as _layout_transform  # noqa: F401
 from nnmagic.engine.relax.schedules.convolution import schedule as _convolution  # noqa: F401
 from nnmagic.engine.relax.schedules.elementwise import schedule as _elementwise  # noqa: F401

@@ -1,0 +1,55 @@
+"""Map numbers to integers that sort as the numbers do, and back."""
+
+from __future__ import annotations
+
+import tvm
+from tvm import tirx
+
+from nnmagic.engine.relax.legalize import scalar_functions
+from nnmagic.engine.relax.tir.types import PrimExpr
+
+
+def key_dtype(dtype: str) -> str:
+    """Return the dtype of the keys of a dtype's numbers."""
+    return "int64" if tvm.DataType(dtype).bits == 64 else "int32"
+
+
+def sort_key(value: PrimExpr) -> PrimExpr:
+    """Return an integer that sorts as the number does: -0 right before 0, all NaN the highest."""
+    dtype = scalar_functions.dtype_of(value)
+    if dtype in scalar_functions.NARROW_FLOATS:
+        return sort_key(value.astype("float32"))
+    kind = key_dtype(dtype)
+    if dtype in ("uint32", "uint64"):
+        return tirx.reinterpret(kind, value) ^ tirx.min_value(kind)
+    if not dtype.startswith("float"):
+        return value.astype(kind)
+    bits = tirx.reinterpret(kind, value)
+    infinity = tirx.const(0x7F800000 if kind == "int32" else 0x7FF0000000000000, kind)
+    is_nan = bits & tirx.max_value(kind) > infinity
+    return tirx.Select(is_nan, tirx.max_value(kind), _flip_negative(bits))
+
+
+def from_sort_key(key: PrimExpr, dtype: str) -> PrimExpr:
+    """Return the number that has this key."""
+    if dtype in scalar_functions.NARROW_FLOATS:
+        return from_sort_key(key, "float32").astype(dtype)
+    kind = key_dtype(dtype)
+    if dtype in ("uint32", "uint64"):
+        return tirx.reinterpret(dtype, key ^ tirx.min_value(kind))
+    if not dtype.startswith("float"):
+        return key.astype(dtype)
+    return tirx.reinterpret(dtype, _flip_negative(key))
+
+
+def join_zeros(key: PrimExpr) -> PrimExpr:
+    """Return the key of a float, made the same for both zeros."""
+    kind = scalar_functions.dtype_of(key)
+    return tirx.Select(key == tirx.const(-1, kind), tirx.const(0, kind), key)
+
+
+def _flip_negative(bits: PrimExpr) -> PrimExpr:
+    """Reverse the order of the negative numbers, whose bits grow with the magnitude."""
+    kind = scalar_functions.dtype_of(bits)
+    sign = tirx.shift_right(bits, tirx.const(tvm.DataType(kind).bits - 1, kind))
+    return bits ^ (sign & tirx.max_value(kind))

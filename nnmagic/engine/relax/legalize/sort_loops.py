@@ -1,0 +1,429 @@
+"""Sort along an axis by loops of our own: the elements, or the indices that sort them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeAlias
+
+import tvm
+from tvm import te, tirx
+
+from nnmagic.engine.relax.legalize.radix_sort import radix_sort
+from nnmagic.engine.relax.legalize.sort_keys import from_sort_key, join_zeros, key_dtype, sort_key
+from nnmagic.engine.relax.legalize.sorting_network import BLOCK, Columns, sort_columns
+from nnmagic.engine.relax.legalize.types import Tensor, Tensors
+from nnmagic.engine.relax.schedules.independent_loops import INDEPENDENT, independent_loop
+from nnmagic.engine.relax.schedules.matmul.packing import exchange_blocks
+from nnmagic.engine.relax.schedules.registry import KIND
+from nnmagic.engine.relax.tir import builders
+from nnmagic.engine.relax.tir.builders import as_expr, loop, sequence, static_int, vector_loop
+from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr, Stmt
+from nnmagic.relay.types import is_float
+
+#: The bytes of the vectors. LLVM splits those that the machine has not.
+_VECTOR_BYTES = 64
+
+#: The bits of an index beside a key of 32 bits.
+_INDEX_BITS = 32
+
+
+def sort_along(
+    data: Tensor,
+    axis: int,
+    outputs: Sequence[tuple[str, str]],
+    *,
+    ascending: bool,
+    count: Extent | None = None,
+) -> Tensors:
+    """Return the first ``count`` elements along an axis in order, or their indices; NaN are the highest.
+
+    Equal elements keep their order. ``outputs``: the names, "values" or "indices", and the dtypes.
+    """
+    axis %= len(data.shape)
+    shape = [*data.shape[:axis], data.shape[axis] if count is None else count, *data.shape[axis + 1 :]]
+
+    def emit(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
+        names = [name for name, _ in outputs]
+        return _Sort(ins[0], axis, dict(zip(names, outs, strict=True)), ascending).emit()
+
+    return te.extern(
+        [shape] * len(outputs),
+        [data],
+        emit,
+        dtype=[dtype for _, dtype in outputs],
+        name="sort",
+        attrs={KIND: INDEPENDENT},
+    )
+
+
+#: The longest sequences that the network sorts, and the longest ones if there is only one.
+_LONGEST = 1 << 14
+_LENGTH_OF_ONE = 512
+
+#: How many operations the sort of an element counts as.
+_OPERATIONS = 8
+
+#: Returns the index of an element: of a sequence of a group, or of a sequence.
+_GroupIndex: TypeAlias = Callable[[PrimExpr, Index, Index], list[Index]]
+_SequenceIndex: TypeAlias = Callable[[Index, Index], list[Index]]
+
+
+def branch(condition: PrimExpr | bool, yes: Callable[[], Stmt], no: Callable[[], Stmt]) -> Stmt:
+    """Build one of two statements, or both where only the call knows the condition."""
+    if isinstance(condition, bool):
+        return yes() if condition else no()
+    return tirx.IfThenElse(condition, yes(), no())
+
+
+def _at_least(value: Index, least: int) -> PrimExpr | bool:
+    number = static_int(value)
+    return as_expr(value) >= least if number is None else number >= least
+
+
+def _is_short(length: Index, total: Index) -> PrimExpr | bool:
+    """Return whether the network is faster: its time grows faster, but it sorts many sequences at once."""
+    return length <= builders.minimum(_LONGEST, total * _LENGTH_OF_ONE)
+
+
+class _Sort:
+    """The loops that sort one tensor along an axis."""
+
+    def __init__(self, data: Buffer, axis: int, outputs: dict[str, Buffer], ascending: bool) -> None:
+        self.data, self.axis, self.outputs, self.ascending = data, axis, outputs, ascending
+        self.dtype = builders.dtype_of(data)
+        shape = [builders.as_index(dim) for dim in data.ty.shape]
+        self.length = shape[axis]
+        self.other = [*shape[:axis], *shape[axis + 1 :]]
+        self.inner = shape[axis + 1 :]
+        self.total = builders.product(self.other)
+        result = next(iter(outputs.values()))
+        self.count = builders.as_index(result.ty.shape[axis])
+        self.by_index = "indices" in outputs
+        self.kind = key_dtype(self.dtype)
+        self.packed = self.by_index and self.kind == "int32"
+        word = "int64" if self.packed else self.kind
+        self.words = [word, "int64"] if self.by_index and not self.packed else [word]
+        self.lanes = _VECTOR_BYTES * 8 // int(tvm.DataType(word).bits)
+
+    def emit(self) -> Stmt:
+        """Return the loops."""
+        if 0 in (static_int(self.length), static_int(self.total), static_int(self.count)):
+            return tirx.Evaluate(0)
+        return branch(_is_short(self.length, self.total), self._by_network, self._by_radix)
+
+    def _independent(self, sequences: Stmt, of_round: int) -> Stmt:
+        """Mark the loop over the sequences, so many in a round, for threads; if there is such a loop."""
+        if not isinstance(sequences, tirx.For) or static_int(self.total) == 1:
+            return sequences
+        length = static_int(self.length) or _LENGTH_OF_ONE
+        return independent_loop(sequences, of_round * length * _OPERATIONS)
+
+    # What is sorted
+
+    def _key(self, index: Sequence[Index]) -> PrimExpr:
+        """Return the key of an element; a lower key comes first."""
+        key = sort_key(tirx.BufferLoad(self.data, list(index)))
+        if self.by_index and is_float(self.dtype):
+            key = join_zeros(key)
+        return key if self.ascending else key ^ tirx.const(-1, self.kind)
+
+    def _word(self, index: Sequence[Index]) -> list[PrimExpr]:
+        """Return the word of an element: its key, with its index along the axis if that is wanted."""
+        key = self._key(index)
+        at = as_expr(index[self.axis]).astype("int64")
+        if self.packed:
+            wide = tirx.shift_left(key.astype("int64"), tirx.const(_INDEX_BITS, "int64"))
+            return [tirx.bitwise_or(wide, at)]
+        return [key, at] if self.by_index else [key]
+
+    def _result(self, name: str, words: Sequence[PrimExpr], index: Sequence[Index]) -> PrimExpr:
+        """Return an element of an output, the one at ``index``, from its word."""
+        if not self.by_index:
+            key = words[0] if self.ascending else words[0] ^ tirx.const(-1, self.kind)
+            return from_sort_key(key, self.dtype)
+        at = words[-1] & tirx.const((1 << _INDEX_BITS) - 1, "int64") if self.packed else words[-1]
+        if name == "values":
+            return tirx.BufferLoad(self.data, [*index[: self.axis], at, *index[self.axis + 1 :]])
+        return at.astype(builders.dtype_of(self.outputs[name]))
+
+    def _index(self, sequence_: Index, at: Index) -> list[Index]:
+        """Return the index of an element of a sequence along the axis, counted over the other axes."""
+        result: list[Index] = []
+        rest = as_expr(sequence_)
+        for position, dim in enumerate(reversed(self.other)):
+            is_first = position == len(self.other) - 1
+            size = builders.maximum(dim, 1)
+            result.insert(0, rest if is_first else tirx.floormod(rest, as_expr(size)))
+            rest = rest if is_first else tirx.floordiv(rest, as_expr(size))
+        result.insert(self.axis, at)
+        return result
+
+    # Short sequences: a vector of them at once, by a sorting network
+
+    def _by_network(self) -> Stmt:
+        """Sort groups of as many sequences as a vector has lanes; the last ones may repeat."""
+        lanes = self.lanes
+        groups = builders.round_up_div(self.total, lanes)
+        if self.axis == len(self.other) or len(self.inner) > 1:
+            return self._sort_groups(groups, self._any_index)
+        across = builders.round_up_div(self.inner[0], lanes)
+        outer = builders.product(self.other[:-1])
+        return branch(
+            _at_least(self.inner[0], lanes),
+            lambda: self._sort_groups(outer * across, partial(self._index_across, across)),
+            lambda: self._sort_groups(groups, self._any_index),
+        )
+
+    def _any_index(self, group: PrimExpr, lane: Index, at: Index) -> list[Index]:
+        """Return the index of an element of a sequence of a group, counted over the other axes."""
+        return self._index(tirx.min(group * self.lanes + lane, as_expr(self.total) - 1), at)
+
+    def _index_across(self, across: Extent, group: PrimExpr, lane: Index, at: Index) -> list[Index]:
+        """Return the index of an element of a sequence of a group, where these are neighbours in memory."""
+        column = tirx.min(
+            tirx.floormod(group, as_expr(across)) * self.lanes, as_expr(self.inner[0]) - self.lanes
+        )
+        outer = tirx.floordiv(group, as_expr(across)) * as_expr(self.inner[0])
+        index = self._index(outer, at)
+        return [*index[:-1], column + lane]
+
+    def _sort_groups(self, groups: Extent, index: _GroupIndex) -> Stmt:
+        length, lanes = self.length, self.lanes
+        known = static_int(length)
+        block = BLOCK if known is None else min(BLOCK, 1 << (known - 1).bit_length())
+        rows = builders.round_up_div(length, block) * block
+        parts = tuple(tirx.decl_buffer((rows * lanes,), word, "words") for word in self.words)
+        columns = Columns(parts, lanes, rows, block)
+        highest = [builders.broadcast(tirx.max_value(word), lanes) for word in self.words]
+
+        def pad(row: PrimExpr) -> Stmt:
+            return sequence(columns.store(length + row, highest))
+
+        def sort_group(group: PrimExpr) -> Stmt:
+            at = partial(index, group)
+            statements: list[Stmt] = [tirx.AllocBuffer(part) for part in parts]
+            statements.append(self._load(columns, at))
+            if known is None or known != rows:
+                statements.append(loop("row", rows - length, pad))
+            statements.append(sort_columns(columns))
+            statements += [self._store(columns, name, at) for name in self.outputs]
+            if not self.by_index and is_float(self.dtype):
+                statements.append(self._order_zeros(columns, at))
+            return sequence(statements)
+
+        return self._independent(loop("group", groups, sort_group), lanes)
+
+    def _load(self, columns: Columns, index: _SequenceIndex) -> Stmt:
+        by_columns = partial(self._load_columns, columns, index)
+        if self.axis != len(self.other):
+            return by_columns()
+        return branch(
+            _at_least(self.length, columns.lanes), partial(self._load_rows, columns, index), by_columns
+        )
+
+    def _store(self, columns: Columns, name: str, index: _SequenceIndex) -> Stmt:
+        by_columns = partial(self._store_columns, columns, name, index)
+        if self.axis != len(self.other):
+            return by_columns()
+        return branch(
+            _at_least(self.count, columns.lanes), partial(self._store_rows, columns, name, index), by_columns
+        )
+
+    def _load_columns(self, columns: Columns, index: _SequenceIndex) -> Stmt:
+        def copy(row: PrimExpr) -> Stmt:
+            def element(lane: PrimExpr) -> Stmt:
+                values = self._word(index(lane, row))
+                return sequence(_store_elements(columns.parts, row * columns.lanes + lane, values))
+
+            return vector_loop(columns.lanes, element)
+
+        return loop("row", self.length, copy)
+
+    def _store_columns(self, columns: Columns, name: str, index: _SequenceIndex) -> Stmt:
+        def copy(row: PrimExpr) -> Stmt:
+            def element(lane: PrimExpr) -> Stmt:
+                words = [tirx.BufferLoad(part, [row * columns.lanes + lane]) for part in columns.parts]
+                at = index(lane, row)
+                return tirx.BufferStore(self.outputs[name], self._result(name, words, at), at)
+
+            return vector_loop(columns.lanes, element)
+
+        return loop("row", self.count, copy)
+
+    def _load_rows(self, columns: Columns, index: _SequenceIndex) -> Stmt:
+        """Load the sequences, which are rows, by squares of them that are transposed."""
+        lanes = columns.lanes
+
+        def copy(number: PrimExpr) -> Stmt:
+            start = tirx.min(number * lanes, as_expr(self.length) - lanes)
+            squares = [builders.local_array(lanes * lanes, word, "square") for word in self.words]
+            statements: list[Stmt] = [tirx.AllocBuffer(square) for square in squares]
+
+            def element(row: int, lane: PrimExpr) -> Stmt:
+                words = self._word(index(row, start + lane))
+                return sequence(_store_elements(squares, row * lanes + lane, words))
+
+            statements += [vector_loop(lanes, partial(element, row)) for row in range(lanes)]
+            for square, part in zip(squares, columns.parts, strict=True):
+                statements += _transpose(square, part, start * lanes, lanes)
+            return sequence(statements)
+
+        return loop("square", builders.round_up_div(self.length, lanes), copy)
+
+    def _store_rows(self, columns: Columns, name: str, index: _SequenceIndex) -> Stmt:
+        lanes = columns.lanes
+
+        def copy(number: PrimExpr) -> Stmt:
+            start = tirx.min(number * lanes, as_expr(self.count) - lanes)
+            squares = [builders.local_array(lanes * lanes, word, "square") for word in self.words]
+            statements: list[Stmt] = [tirx.AllocBuffer(square) for square in squares]
+            for square, part in zip(squares, columns.parts, strict=True):
+                statements += _transpose(part, square, 0, lanes, start * lanes)
+
+            def element(row: int, lane: PrimExpr) -> Stmt:
+                words = [tirx.BufferLoad(square, [row * lanes + lane]) for square in squares]
+                at = index(row, start + lane)
+                return tirx.BufferStore(self.outputs[name], self._result(name, words, at), at)
+
+            statements += [vector_loop(lanes, partial(element, row)) for row in range(lanes)]
+            return sequence(statements)
+
+        return loop("square", builders.round_up_div(self.count, lanes), copy)
+
+    def _order_zeros(self, columns: Columns, index: _SequenceIndex) -> Stmt:
+        """Put zeros of both signs in the order of the data, in the sequences that have them."""
+        (words,), lanes = columns.parts, self.lanes
+        has = builders.local_array(lanes, self.kind, "has_negative_zero")
+        zero, one = tirx.const(0, self.kind), tirx.const(1, self.kind)
+
+        def clear(lane: PrimExpr) -> Stmt:
+            return tirx.BufferStore(has, zero, [lane])
+
+        def look(row: PrimExpr) -> Stmt:
+            def look_at(lane: PrimExpr) -> Stmt:
+                is_negative = words[row * lanes + lane] == self._negative_zero()
+                return tirx.BufferStore(has, tirx.Select(is_negative, one, has[lane]), [lane])
+
+            return vector_loop(lanes, look_at)
+
+        def reorder(lane: PrimExpr) -> Stmt:
+            return tirx.IfThenElse(has[lane] != zero, self._move_zeros(partial(index, lane)), None)
+
+        loops = [vector_loop(lanes, clear), loop("row", self.length, look), loop("lane", lanes, reorder)]
+        return sequence([tirx.AllocBuffer(has), *loops])
+
+    def _negative_zero(self) -> PrimExpr:
+        """Return the word of -0, which the keys put on one side of 0."""
+        return tirx.const(-1 if self.ascending else 0, self.kind)
+
+    def _move_zeros(self, index: Callable[[Index], list[Index]]) -> Stmt:
+        """Put the zeros of a sequence in the order of the data."""
+        result = self.outputs["values"]
+        position = builders.local_array(1, "int64", "position")
+
+        def add(value: PrimExpr) -> Stmt:
+            return tirx.BufferStore(position, position[0] + value.astype("int64"), [0])
+
+        def count(at: PrimExpr) -> Stmt:
+            return add(self._key(index(at)) < tirx.const(-1, self.kind))
+
+        def put(at: PrimExpr) -> Stmt:
+            value = tirx.BufferLoad(self.data, index(at))
+            store = tirx.BufferStore(result, value, index(position[0]))
+            inside = tirx.IfThenElse(position[0] < as_expr(self.count), store, None)
+            is_zero = value == tirx.const(0, self.dtype)
+            return tirx.IfThenElse(is_zero, sequence([inside, add(as_expr(1))]), None)
+
+        start = tirx.BufferStore(position, as_expr(0), [0])
+        counts = loop("at", self.length, count)
+        return sequence([tirx.AllocBuffer(position), start, counts, loop("at", self.length, put)])
+
+    # Long sequences: one after the other, by their digits
+
+    def _by_radix(self) -> Stmt:
+        return self._independent(loop("sequence", self.total, self._sort_long), 1)
+
+    def _sort_long(self, number: PrimExpr) -> Stmt:
+        """Sort one sequence, its keys less the lowest one."""
+        length, index = self.length, partial(self._index, number)
+        unsigned = "uint32" if self.kind == "int32" and not self.by_index else "uint64"
+        words = tirx.decl_buffer((length * 2,), unsigned, "words")
+        order = [tirx.decl_buffer((length * 2,), "int64", "order")] * (len(self.words) - 1)
+        lowest, highest = (builders.local_array(1, self.kind, name) for name in ("lowest", "highest"))
+        side = builders.local_array(1, "int64", "side")
+
+        def key_of(at: PrimExpr) -> PrimExpr:
+            return self._key(index(at))
+
+        def find_range(at: PrimExpr) -> Stmt:
+            low = tirx.BufferStore(lowest, tirx.min(lowest[0], key_of(at)), [0])
+            return sequence([low, tirx.BufferStore(highest, tirx.max(highest[0], key_of(at)), [0])])
+
+        def distance(key: PrimExpr) -> PrimExpr:
+            """Return how far above the lowest key a key is; without a sign all distances fit."""
+            return tirx.reinterpret("uint64", key.astype("int64") - lowest[0].astype("int64"))
+
+        def load(at: PrimExpr) -> Stmt:
+            word = distance(key_of(at))
+            if self.packed:
+                shifted = tirx.shift_left(word, tirx.const(_INDEX_BITS, "uint64"))
+                word = tirx.bitwise_or(shifted, at.astype("uint64"))
+            stores = [tirx.BufferStore(words, word.astype(unsigned), [at])]
+            return sequence([*stores, *(tirx.BufferStore(each, at, [at]) for each in order)])
+
+        def store(at: PrimExpr) -> Stmt:
+            place = side[0] * length + at
+            if order:
+                parts = [words[place], order[0][place]]
+            elif self.packed:
+                parts = [tirx.reinterpret("int64", words[place])]
+            else:
+                lifted = tirx.reinterpret("int64", words[place].astype("uint64")) + lowest[0].astype("int64")
+                parts = [lifted.astype(self.kind)]
+            stores = [
+                tirx.BufferStore(output, self._result(name, parts, index(at)), index(at))
+                for name, output in self.outputs.items()
+            ]
+            return sequence(stores)
+
+        buffers = [words, *order, lowest, highest, side]
+        statements: list[Stmt] = [tirx.AllocBuffer(buffer) for buffer in buffers]
+        statements += [
+            tirx.BufferStore(lowest, tirx.max_value(self.kind), [0]),
+            tirx.BufferStore(highest, tirx.min_value(self.kind), [0]),
+            loop("at", length, find_range),
+            loop("at", length, load),
+            radix_sort(
+                [words, *order], length, _INDEX_BITS if self.packed else 0, distance(highest[0]), side
+            ),
+            loop("at", self.count, store),
+        ]
+        if not self.by_index and is_float(self.dtype):
+            statements.append(self._move_zeros(index))
+        return sequence(statements)
+
+
+def _store_elements(buffers: Sequence[Buffer], at: PrimExpr, values: Sequence[PrimExpr]) -> list[Stmt]:
+    return [tirx.BufferStore(buffer, value, [at]) for buffer, value in zip(buffers, values, strict=True)]
+
+
+def _transpose(source: Buffer, target: Buffer, to: Index, lanes: int, start: Index = 0) -> list[Stmt]:
+    """Transpose a square of two flat buffers."""
+    dtype = builders.dtype_of(source)
+    kind = builders.vector_type(dtype, lanes)
+    statements: list[Stmt] = []
+
+    def bind(values: Sequence[PrimExpr]) -> list[PrimExpr]:
+        variables = [tirx.Var("row", kind) for _ in values]
+        statements.extend(tirx.Bind(var, value) for var, value in zip(variables, values, strict=True))
+        return variables
+
+    rows = bind([builders.load(source, start + row * lanes, lanes, dtype) for row in range(lanes)])
+    step = 1
+    while step < lanes:
+        rows = bind(exchange_blocks(rows, step, lanes))
+        step *= 2
+    return statements + [
+        builders.store(target, to + row * lanes, lanes, value) for row, value in enumerate(rows)
+    ]

@@ -1,0 +1,41 @@
+"""Let threads share the loops that an operator's rule marks: their rounds are independent of each other."""
+
+from __future__ import annotations
+
+from tvm import tirx
+
+from nnmagic.engine.relax.schedules.machine_model import CpuModel, Work
+from nnmagic.engine.relax.schedules.registry import SCHEDULES
+from nnmagic.engine.relax.schedules.thread_choice import split_factors
+from nnmagic.engine.relax.tir.builders import as_expr
+from nnmagic.engine.relax.tir.types import Stmt
+from nnmagic.engine.relax.tir.visitors import rewrite
+
+#: The kind of the kernels with such loops.
+INDEPENDENT = "independent"
+
+#: The annotation of such a loop: how many operations on elements one round is.
+_WORK = "nnmagic.work_of_round"
+
+
+def independent_loop(loop: tirx.For, work_of_round: int) -> Stmt:
+    """Mark a loop whose rounds are independent, each of about so many operations on elements."""
+    annotations = {_WORK: as_expr(work_of_round)}
+    return tirx.For(loop.loop_var, loop.min, loop.extent, loop.kind, loop.body, annotations=annotations)
+
+
+def _share_loops(function: tirx.PrimFunc, machine: CpuModel) -> tirx.PrimFunc:
+    """Share the loops that are known to be enough work; two versions would take twice as long to compile."""
+
+    def share(loop: tirx.For) -> Stmt:
+        if _WORK not in loop.annotations:
+            return loop
+        work, _ = split_factors([loop.extent, loop.annotations[_WORK]])
+        threads = machine.uses_threads(Work.ROW_OPERATIONS, work)
+        kind = tirx.ForKind.PARALLEL if threads else loop.kind
+        return tirx.For(loop.loop_var, loop.min, loop.extent, kind, loop.body)
+
+    return function.with_body(rewrite(function.body, [(tirx.For, share)]))
+
+
+SCHEDULES[INDEPENDENT] = _share_loops
