@@ -88,3 +88,10 @@ def f(a: bf16, b: bf16, n: i32):
         ml_dtypes.bfloat16(3), ml_dtypes.bfloat16(0.5), 4
     )
     assert [float(result) for result in results] == [a, b]
+
+
+def test_one_element_spread_beside_a_result_of_unknown_size() -> None:
+    source = "def f(x: Tensor[(1,), bf16]):\n    return unique(x), x[x != 0], broadcast_to(x, (70,))\n"
+    x = np.array([1.5], ml_dtypes.bfloat16)
+    for result, count in zip(nnmagic.compile(source, namespace={}, cache=False)(x), (1, 1, 70), strict=True):
+        np.testing.assert_array_equal(result, np.repeat(x, count))

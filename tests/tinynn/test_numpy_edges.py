@@ -216,3 +216,12 @@ def test_an_attribute_beyond_a_dtype_is_infinite(dtype: str, beyond: float) -> N
     clipped, leaky = nnmagic.compile(f"def f(x: Tensor[(3,), {dtype}]):\n    return {text}\n", cache=False)(x)
     np.testing.assert_array_equal(clipped, x)
     np.testing.assert_array_equal(leaky, np.where(x > 0, x, x * np.inf).astype(x.dtype))
+
+
+def test_unravel_index_refuses_what_is_outside_of_the_shape() -> None:
+    text = 'def f(i: Tensor[("n",), i64]):\n    return unravel_index(i, (5, 2, 3))\n'
+    function, x = nnmagic.compile(text, cache=False), np.array([0, 29, 7])
+    np.testing.assert_array_equal(function(x), np.unravel_index(x, (5, 2, 3)))
+    for outside in (30, -1, 1000):
+        with pytest.raises(IndexError, match="out of range"):
+            function(np.array([0, outside]))

@@ -283,7 +283,14 @@ def clip(value: PrimExpr, low: float, high: float) -> PrimExpr:
     return tirx.Select(below < least, least, below)
 
 
-def atanh(value: PrimExpr) -> PrimExpr:
-    """Call the C library's inverse hyperbolic tangent."""
-    dtype = dtype_of(value)
-    return tirx.call_pure_extern(dtype, "atanh" if dtype == "float64" else "atanhf", value)
+def c_function(name: str) -> ElementFunction:
+    """Return the C library's function of an f32 or f64.
+
+    TVM has intrinsics of these names, but ``atanh`` is inaccurate and the others break in vectors.
+    """
+
+    def call(value: PrimExpr) -> PrimExpr:
+        dtype = dtype_of(value)
+        return tirx.call_pure_extern(dtype, name if dtype == "float64" else f"{name}f", value)
+
+    return call
