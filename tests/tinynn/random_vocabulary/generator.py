@@ -46,6 +46,7 @@ _NAMES = {
     **NAMES,
     **{name: lift_results(getattr(np.linalg, name)) for name in ("norm", "multi_dot")},
     "pad": lift_results(np.pad),
+    "sign": lift_results(lambda x: np.sign(x) + np.zeros((), x.dtype)),  # of bfloat16, NumPy's may be -0
 }
 _NAMES["__builtins__"] = {**NAMES["__builtins__"], "slice": slice, "Ellipsis": ...}  # type: ignore[dict-item]
 _HOLE = re.compile(r"<([a-z]\w*)(?::([biuf]*) ?([\d-]*))?>")
