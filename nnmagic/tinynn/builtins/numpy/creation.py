@@ -339,6 +339,8 @@ def _meshgrid(call: Arguments) -> Value:
         raise RefusalError("meshgrid takes tensors of rank 1", span)
     parts = [part if part.rank else part.reshape((1,)) for part in parts]
     rank = len(parts)
+    if rank > MAX_RANK:
+        raise RefusalError(f"meshgrid of {rank} tensors has as many axes (at most {MAX_RANK})", span)
     axes = list(range(rank))
     if choice_argument(call, "indexing", ("xy", "ij"), "xy") == "xy" and rank > 1:
         axes[0], axes[1] = 1, 0
