@@ -219,3 +219,78 @@ def _run(*parts: str, options: tuple[str, ...] = ()) -> tuple[str, str]:
         check=False,
     )
     return done.stdout, done.stderr
+
+
+STORM = """
+    import faulthandler, random, select, signal, textwrap, time
+    import numpy as np
+    import nnmagic
+
+    text = '''
+    class List:
+        def Nil(): ...
+        def Cons(head: f32, tail: List): ...
+
+    def build(n: i32) -> List:
+        return List.Nil() if n == 0 else List.Cons(1.0, build(n - 1))
+
+    def total(items: List) -> f32:
+        match items:
+            case Nil():
+                return 0.0
+            case Cons(head, tail):
+                return head + total(tail)
+
+    def f(n: i32, x: Tensor[("n", "n"), f32]):
+        return total(build(n)), x @ x
+    '''
+    depth, x = np.int32(3000), np.ones((300, 300), "f4")
+    f = nnmagic.compile(textwrap.dedent(text), cache=False)
+    other = "def f(x: Tensor[(2,), f32]):\\n    return x + 1\\n"
+    expected = f(depth, x)
+    state = {"calls": False}
+
+    def interrupt(*_):
+        if state["calls"]:
+            state["calls"] = False
+            raise KeyboardInterrupt
+
+    def work():
+        return [f(depth, x), nnmagic.compile(other, cache=False)(x[0, :2])]
+
+    def weather_the_storm():
+        stopped = 0
+        while not select.select([end], [], [], 0)[0]:
+            try:
+                state["calls"] = True
+                work()
+                state["calls"] = False
+            except KeyboardInterrupt:
+                stopped += 1
+        return stopped
+
+    end, write_end = os.pipe()
+    begin, write_begin = os.pipe()
+    child = os.fork()
+    if child == 0:
+        faulthandler.dump_traceback_later(200, exit=True)
+        signal.signal(signal.SIGINT, interrupt)
+        os.write(write_begin, b".")
+        stopped = weather_the_storm()
+        (deep, product), small = work()
+        right = deep == expected[0] and np.array_equal(product, expected[1]) and list(small) == [2, 2]
+        os._exit(0 if right and stopped else 1)
+    os.read(begin, 1)
+    chance = random.Random(0)
+    for _ in range(200):
+        os.kill(child, signal.SIGINT)
+        time.sleep(chance.random() / 50)
+    os.write(write_end, b".")
+    print(ended(child))
+"""
+
+
+@pytest.mark.slow
+def test_a_storm_of_interrupts_leaves_a_forked_child_working() -> None:
+    shown, _ = _run(HEAD, STORM)  # Python writes of interrupts that it ignores
+    assert shown == "0\n"

@@ -55,3 +55,43 @@ def test_a_remainder_beside_a_result_of_unknown_size() -> None:
     x = np.array([3, -1, 0.5, 0.25], ml_dtypes.bfloat16)
     result, _ = nnmagic.compile(source, namespace={}, cache=False)(x)
     np.testing.assert_array_equal(result.astype(np.float32), np.mod(np.float32(-1), x.astype(np.float32)))
+
+
+def test_scalars_beside_a_named_size() -> None:
+    source = """
+def f(a: bf16, b: bf16, x: Tensor[(2, "n"), i8]):
+    return a > b, a <= b, maximum(a, b), where(a < b, a, b), (a + b).astype(i32), argmin(a), x.atan2(x)
+"""
+    compiled = nnmagic.compile(source, namespace={}, cache=False)
+    for a, b in [(1, -2), (-1.5, -2), (3, 2.5), (-0.5, 4)]:
+        *results, _ = compiled(ml_dtypes.bfloat16(a), ml_dtypes.bfloat16(b), np.ones((2, 3), np.int8))
+        expected = [a > b, a <= b, max(a, b), min(a, b), int(a + b), 0]
+        assert [float(result) for result in results] == expected
+
+
+def test_a_loop_that_exchanges_scalars() -> None:
+    source = """
+def f(a: bf16, b: bf16, n: i32):
+    i = 0
+    while i < n:
+        a, b = b, a - b
+        if b > a:
+            b = b - 1
+        i = i + 1
+    return a, b
+"""
+    a, b = 3.0, 0.5
+    for _ in range(4):
+        a, b = b, a - b
+        b -= b > a
+    results = nnmagic.compile(source, namespace={}, cache=False)(
+        ml_dtypes.bfloat16(3), ml_dtypes.bfloat16(0.5), 4
+    )
+    assert [float(result) for result in results] == [a, b]
+
+
+def test_one_element_spread_beside_a_result_of_unknown_size() -> None:
+    source = "def f(x: Tensor[(1,), bf16]):\n    return unique(x), x[x != 0], broadcast_to(x, (70,))\n"
+    x = np.array([1.5], ml_dtypes.bfloat16)
+    for result, count in zip(nnmagic.compile(source, namespace={}, cache=False)(x), (1, 1, 70), strict=True):
+        np.testing.assert_array_equal(result, np.repeat(x, count))

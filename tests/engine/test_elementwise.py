@@ -127,6 +127,16 @@ def test_mathematics(name, dtype):
         assert_same(result, expected, dtype, TOLERANCE[dtype], 1e-3 * TOLERANCE[dtype])
 
 
+def test_mathematics_inside_of_a_reduction():
+    params = ", ".join(f"%x{number}: Tensor[(5, 9), float32]" for number in range(len(MATHEMATICS)))
+    text = ", ".join(f"max({name}(%x{number}), axis=[1])" for number, name in enumerate(MATHEMATICS))
+    ranges = [bounds for _, bounds in MATHEMATICS.values()]
+    arrays = [np.random.default_rng(0).uniform(*bounds, (5, 9)).astype("f4") for bounds in ranges]
+    results = compile_text(f"def @main({params}) {{ ({text},) }}")(arrays)
+    for (function, _), array, result in zip(MATHEMATICS.values(), arrays, results, strict=True):
+        np.testing.assert_allclose(result, function(array).max(axis=1), rtol=1e-4, atol=1e-6)
+
+
 @pytest.mark.parametrize("name", ["tanh", "sinh", "asinh", "atanh", "sin", "tan", "asin", "atan", "erf"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_odd_functions_keep_their_precision_near_zero(name, dtype):

@@ -529,6 +529,15 @@ def parameters(size: int) -> Cell:
 
 
 @_family
+def private_parameters(size: int) -> Cell:
+    """A function of many parameters that another one calls."""
+    parameters = ", ".join(f"p{index}: Tensor[(4,), f32]" for index in range(size))
+    private = f"def _f({parameters}):\n    return p0 + p{size - 1}\n"
+    caller = f"def f(x: Tensor[(4,), f32]):\n    return _f({', '.join(['x'] * size)})\n"
+    return Cell(f"{private}\n{caller}", {})
+
+
+@_family
 def parameter_tuple(size: int) -> Cell:
     """A parameter that is a wide tuple."""
     text = f"t: tuple[{', '.join(['Tensor[(4,), f32]'] * size)}]"

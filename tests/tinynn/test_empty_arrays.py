@@ -33,6 +33,13 @@ CASES: list[tuple[str, tuple[object, ...], list[tuple[int, ...]], Callable[[np.n
     ),
     ("ravel(x)", (0, "n"), [(0, 5)], np.ravel),
     ("roll(x, 1)", ("n", 0), [(4, 0), (0, 0)], lambda x: np.roll(x, 1)),
+    (
+        "roll(x, (2, -3), (0, 1))",
+        ("n", "k"),
+        [(0, 0), (1, 0), (0, 1), (1, 1), (3, 4), (5, 2)],
+        lambda x: np.roll(x, (2, -3), (0, 1)),
+    ),
+    ("roll(x, 7)", ("n", "k"), [(0, 3), (1, 1), (2, 3), (5, 4)], lambda x: np.roll(x, 7)),
     ("diagonal(x)", (0, 1, "n"), [(0, 1, 5), (0, 1, 0)], np.diagonal),
     ("searchsorted(ravel(x), x)", (0, "n"), [(0, 5)], lambda x: np.searchsorted(x.ravel(), x)),
     (
@@ -82,3 +89,15 @@ def test_an_index_of_an_empty_axis_is_refused() -> None:
     function = nnmagic.compile('def f(x: Tensor[(3, "n"), f32]):\n    return x[[0], [0]]\n', namespace={})
     with pytest.raises(IndexError, match="index 0 is out of range for an axis of size 0"):
         function(np.zeros((3, 0), np.float32))
+
+
+def test_temporaries_without_elements_need_no_memory() -> None:
+    text = """
+def f(x: Tensor[(3, "n", 0, 2), u8], s: u8, w: Tensor[(2, 2), f32]):
+    y = bitwise_right_shift(x, absolute(s) % 4)
+    return less_equal(x, y), less_equal(y, s), min(w, axis=0), eye(2, 2, -1), arcsin(ones_like(y))
+"""
+    x, s, w = np.zeros((3, 2, 0, 2), np.uint8), np.uint8(3), np.float32([[1, 2], [0, 3]])
+    results = nnmagic.compile(text, namespace={}, cache=False)(x, s, w)
+    assert [result.shape for result in results] == [x.shape, x.shape, (2,), (2, 2), x.shape]
+    np.testing.assert_array_equal(results[2], [0, 2])

@@ -66,6 +66,7 @@ REFUSED = [
     ("chained_lambdas", 2000, "the functions of a cell hold at most 1000 functions and comprehensions"),
     ("match_product", 20, "a match has at most 200 cases, one for each alternative of `|`"),
     ("match_cases", 5000, "a match has at most 200 cases, one for each alternative of `|`"),
+    ("meshgrid_named", 65, "meshgrid of 65 tensors has as many axes (at most 64)"),
     ("minus_signs", 10_000, "this is nested too deeply"),
     ("parentheses", 10_000, "too many nested parentheses"),
     ("sum_of_names", 10_000, "this is nested too deeply"),
@@ -113,7 +114,15 @@ def test_machine_code_of_a_wide_program_is_made_or_refused(
 
 @pytest.mark.parametrize(
     "family",
-    ["assignments", "named_assignments", "tuple_fields", "parameters", "errors", "chained_functions"],
+    [
+        "assignments",
+        "named_assignments",
+        "tuple_fields",
+        "parameters",
+        "private_parameters",
+        "errors",
+        "chained_functions",
+    ],
 )
 def test_the_work_is_linear(family: str) -> None:
     def work(size: int) -> int:

@@ -52,7 +52,29 @@ EXPRESSIONS = {
     "bools": """
         searchsorted(b, c); searchsorted(b, c, side='right'); searchsorted(b, m);
         searchsorted([False, True], b); einsum('ij,jk->ik', m, m); einsum('ij->', m);
-        einsum('i,j->ij', b, c); einsum('ii->i', m)
+        einsum('i,j->ij', b, c); einsum('ii->i', m);
+        m @ m; m @ c; m[0] @ m[1]; matmul(stack([m, m]), m); dot(m, m); dot(c[0], m); vdot(m, m); inner(m, m);
+        vecdot(m, m); outer(b, c); kron(m, c); tensordot(m, m, 2);
+        multi_dot([m, m, m]) => linalg.multi_dot([m, m, m])
+    """,
+    "empty counts": """
+        arange(2, 1); arange(1, 1); arange(0, -3.5); arange(5, 2, 4)[1:]; arange(3, 5, -1);
+        arange(2, 1, dtype=f32) => arange(2, 1, dtype='float32')
+    """,
+    "means where": """
+        nanmean(x, axis=1, where=x < 3); nanmean(x, where=x[:1] > 0); nanmean(x, where=True);
+        nanmean(x, 0, keepdims=True, where=x > 0); nanmean(i[:2], where=c); mean(i, where=True)
+    """,
+    "no degrees of freedom": """
+        nanvar(i, ddof=3); nanvar(i, ddof=4); nanstd(b, ddof=4); nanstd(i, ddof=5); nanvar(i - i, ddof=3);
+        nanvar(v, ddof=3); nanvar(x, axis=1, ddof=2); nanvar(m, axis=0, ddof=2); nanstd(i, keepdims=True)
+    """,
+    "quantiles beside infinities": """
+        quantile(where(v < 2, -inf, v), 0.0); quantile(where(v > 2, inf, v), 1.0); quantile(v, 1.0);
+        quantile(where(v < 2, -inf, v), [0.0, 0.5, 0.75]); percentile(where(v > 2, inf, v), 50)
+    """,
+    "one point": """
+        interp(x, [2.0], [5.0]); interp(x, [2.0], [5.0], left=-1, right=7); interp(x[1], v[:1], v[1:2])
     """,
 }
 
@@ -75,6 +97,16 @@ def test_results_are_numpys(subject: str) -> None:
         assert (np.asarray(result).dtype, np.shape(result)) == (expected.dtype, expected.shape), cell
         tolerance = 2e-3 if expected.dtype == "float16" else 1e-6
         np.testing.assert_allclose(result, expected, rtol=tolerance, atol=1e-15, err_msg=cell)
+
+
+def test_a_variance_in_f64_is_computed_in_f64() -> None:
+    x = np.random.default_rng(0).normal(size=(5, 7)).astype("float32")
+    x[1, 2] = np.nan
+    text = "def f(x: Tensor[(5, 7), f32]):\n    return nanvar(x, dtype=f64), nanstd(x, (0, 1), dtype=f64)\n"
+    # np.nanvar(x, dtype="f8") rounds the deviations to f32.
+    expected = np.nanvar(x.astype("float64"))
+    variance, deviation = nnmagic.compile(text, cache=False)(x)
+    np.testing.assert_allclose([variance, deviation], [expected, np.sqrt(expected)], rtol=1e-14)
 
 
 @pytest.mark.parametrize(
@@ -184,3 +216,12 @@ def test_an_attribute_beyond_a_dtype_is_infinite(dtype: str, beyond: float) -> N
     clipped, leaky = nnmagic.compile(f"def f(x: Tensor[(3,), {dtype}]):\n    return {text}\n", cache=False)(x)
     np.testing.assert_array_equal(clipped, x)
     np.testing.assert_array_equal(leaky, np.where(x > 0, x, x * np.inf).astype(x.dtype))
+
+
+def test_unravel_index_refuses_what_is_outside_of_the_shape() -> None:
+    text = 'def f(i: Tensor[("n",), i64]):\n    return unravel_index(i, (5, 2, 3))\n'
+    function, x = nnmagic.compile(text, cache=False), np.array([0, 29, 7])
+    np.testing.assert_array_equal(function(x), np.unravel_index(x, (5, 2, 3)))
+    for outside in (30, -1, 1000):
+        with pytest.raises(IndexError, match="out of range"):
+            function(np.array([0, outside]))

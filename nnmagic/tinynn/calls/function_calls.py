@@ -47,9 +47,9 @@ def bind_arguments(
         hint = f"give by name: {names}"
         message = f"{function} takes {len(positional)} positional arguments, but {len(given)} are given"
         raise RefusalError(message, given[len(positional)].span, hint=hint)
+    positional_only = {formal.name for formal in parameters if formal.kind == "POSITIONAL_ONLY"}
     for operand in operands:
-        kinds = [formal.kind for formal in parameters if formal.name == operand.keyword]
-        if kinds == ["POSITIONAL_ONLY"]:
+        if operand.keyword in positional_only:
             hint = "leave the name out"
             raise RefusalError(
                 f"{function}: `{operand.keyword}` is given by its place only", operand.span, hint=hint

@@ -8,7 +8,8 @@ from nnmagic.relay.ops.dims import product
 from nnmagic.relay.signatures import format_dim, format_shape
 from nnmagic.relay.types import AnyDim, Dim, TensorType
 from nnmagic.tinynn.values.descriptions import describe, type_note
-from nnmagic.tinynn.values.operator_calls import apply, is_tensor, tensor_type, to_refusal
+from nnmagic.tinynn.values.numbers import number_constant
+from nnmagic.tinynn.values.operator_calls import apply, cast, is_tensor, tensor_type, to_refusal
 from nnmagic.tinynn.values.operator_restrictions import check_product, dims_differ
 from nnmagic.tinynn.values.reshaping import reshape_to
 from nnmagic.tinynn.values.values import Computed, Known, Operand, RefusalError
@@ -29,6 +30,10 @@ def matrix_product(left: Operand, right: Operand, span: Span, name: str = "@") -
                 f"{sign} takes tensors of rank 1 or more, not a scalar", side.span, hint="write * instead"
             )
     left_type, right_type = tensor_type(left), tensor_type(right)
+    if left_type.dtype == right_type.dtype == "bool":  # any of ands: whether the number of them is not 0
+        left, right = (_count(side, span) for side in (left, right))
+        counts = matrix_product(left, right, span, name)
+        return apply("not_equal", span, counts, number_constant(0, "float32", span))
     try:
         check_product(sign, left_type, right_type, (-1, -2 if len(right_type.shape) > 1 else -1))
     except RelationError as error:
@@ -47,6 +52,12 @@ def matrix_product(left: Operand, right: Operand, span: Span, name: str = "@") -
         return result
     rank = len(_shape(result))
     return apply("squeeze", span, result, axis=sorted(rank + axis for axis in dropped))
+
+
+def _count(operand: Operand, span: Span) -> Operand:
+    """Return bools as numbers of which no sum is 0 by overflow or rounding."""
+    assert isinstance(operand.value, Computed)
+    return Operand(cast(operand.value, "float32", span), operand.span)
 
 
 def _shape(value: Computed) -> tuple[Dim, ...]:

@@ -66,7 +66,9 @@ _FREE: dict[str, Callable[..., object]] = {
     **_TORCH,
     **{name: _of_numbers(name) for name in ("max", "min")},
     "sum": _sum,
-    "sort": lambda a, axis=-1: np.sort(np.asarray(a), axis),  # it calls the method that works in place
+    # They call the method that works in place.
+    "sort": lambda a, axis=-1: np.sort(np.asarray(a), axis),
+    "unique": lambda a: np.unique(np.asarray(a)),
 }
 FUNCTIONS = {name: lift_results(function) for name, function in _FREE.items()}
 Tensor.functions.update(FUNCTIONS)

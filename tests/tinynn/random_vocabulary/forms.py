@@ -30,9 +30,50 @@ _BINARY = (
     "atan2 logaddexp logaddexp2 copysign heaviside logical_and logical_or logical_xor isclose allclose divmod"
 )
 _SHIFTS = "left_shift right_shift bitwise_left_shift bitwise_right_shift"
+_VARIANCE = (
+    "NAME(<x>)",
+    "NAME(<x>, axis=<axes>)",
+    "NAME(<x>, axis=<axes>, ddof=<count>)",
+    "NAME(<x>, <axis>, keepdims=True, ddof=1)",
+)
+
+_ACTIVATIONS = (
+    "relu relu6 sigmoid silu swish gelu elu celu selu leaky_relu mish hardsigmoid hardswish hardtanh "
+    "softplus softsign tanhshrink softshrink hardshrink logsigmoid erf erfc rsqrt"
+)
+
+#: How the functions of neural networks are called, which the twin computes from PyTorch's manual.
+NEURAL: Mapping[str, tuple[str, ...]] = {
+    **_each(_ACTIVATIONS, "NAME(<x:f>)"),
+    "threshold": ("threshold(<x:f>, 0.5, 2)",),
+    "glu": ("glu(concatenate([<x:f 1-4>, <same>], axis=-1))",),
+    "dropout": ("dropout(<x:f>, 0.5, training=False)",),
+    **_each("softmax softmin log_softmax logsumexp", "NAME(<x:f 1-4>, dim=<axis>)"),
+    **_each("layer_norm rms_norm", "NAME(<x:f 1-4>, (<x>.shape[-1],))"),
+    "instance_norm": ("instance_norm(<x:f 3-4>)",),
+    **_each(
+        "mse_loss l1_loss smooth_l1_loss huber_loss",
+        "NAME(<x:f>, <same>)",
+        "NAME(<x:f>, <same>, reduction='sum')",
+        "NAME(<x:f>, <same>, reduction='none')",
+    ),
+    "binary_cross_entropy": ("binary_cross_entropy(sigmoid(<x:f>), sigmoid(<same>))",),
+    "binary_cross_entropy_with_logits": ("binary_cross_entropy_with_logits(<x:f>, sigmoid(<same>))",),
+    "linear": ("linear(<x:f 2>, <same>)",),
+    "scaled_dot_product_attention": ("scaled_dot_product_attention(<x:f 2-4>, <same>, <same>)",),
+    "one_hot": ("one_hot(absolute(<x:i>) % 4, 4)",),
+    "conv1d": ("conv1d(<x:f 3>, <same>)", "conv1d(<x:f 3>, <same>, padding=1)"),
+    "conv2d": ("conv2d(<x:f 4>, <same>)", "conv2d(<x:f 4>, <same>, padding=1)"),
+    **_each("max_pool1d avg_pool1d", "NAME(<x:f 3>, 2)", "NAME(<x:f 3>, 3, stride=1, padding=1)"),
+    **_each("max_pool2d avg_pool2d", "NAME(<x:f 4>, 2)", "NAME(<x:f 4>, 3, stride=1, padding=1)"),
+    **_each("adaptive_avg_pool1d adaptive_max_pool1d", "NAME(<x:f 3>, 1)"),
+    **_each("adaptive_avg_pool2d adaptive_max_pool2d", "NAME(<x:f 4>, 1)"),
+    "interpolate": ("interpolate(<x:f 4>, scale_factor=2)",),
+}
 
 #: How each function is called.
 FUNCTIONS: Mapping[str, tuple[str, ...]] = {
+    **NEURAL,
     # element by element
     **_each(_UNARY, "NAME(<x>)"),
     **_each(_BINARY, "NAME(<x>, <y>)", "NAME(<x>, <y>)", "NAME(<number>, <x>)"),
@@ -84,14 +125,8 @@ FUNCTIONS: Mapping[str, tuple[str, ...]] = {
         "NAME(<x>, axis=<axes>, dtype=f64)",
         "NAME(<x>, axis=<axes>, where=<mask>)",
     ),
-    **_each(
-        "var std nanvar nanstd",
-        "NAME(<x>)",
-        "NAME(<x>, axis=<axes>)",
-        "NAME(<x>, axis=<axes>, ddof=<count>)",
-        "NAME(<x>, <axis>, keepdims=True, ddof=1)",
-        "NAME(<x>, axis=<axes>, dtype=f64)",
-    ),
+    **_each("var std", *_VARIANCE, "NAME(<x>, axis=<axes>, dtype=f64)"),
+    **_each("nanvar nanstd", *_VARIANCE),  # with ``dtype``, NumPy rounds deviations to the dtype of the data
     "variance": ("variance(<x>, axis=<axes>)",),
     **_each(
         "argmax argmin",
@@ -255,6 +290,7 @@ FUNCTIONS: Mapping[str, tuple[str, ...]] = {
         "digitize(<x>, [0, 1], right=True)",
     ),
     "unravel_index": ("unravel_index(absolute(<x:i>) % 6, (2, 3))", "unravel_index(<x:iu>, (5, 2, 3))"),
+    "unique": ("unique(<x>)",),
     "sort": ("sort(<x>)", "sort(<x>, <axis>)", "sort(<x>, axis=None)"),
     "argsort": ("argsort(<x>, stable=True)", "argsort(<x>, <axis>, stable=True)"),
     "diff": (
@@ -292,7 +328,8 @@ FUNCTIONS: Mapping[str, tuple[str, ...]] = {
         "norm(<x: 1-4>, ord=1, axis=<axis>, keepdims=True)",
         "norm(<x: 1-4>, ord=inf, axis=<axis>)",
     ),
-    "multi_dot": ("multi_dot([<x: 2>, <matrix>, <same_as_last>.T])",),
+    # Integers, because NumPy multiplies three matrices in the order that is cheapest.
+    "multi_dot": ("multi_dot([<x:biu 2>, <matrix>, <same_as_last>.T])", "multi_dot([<x: 2>, <same>.T])"),
     # Python's
     "len": ("<x: 1-4> + f32(len(<x>)).astype(<dtype_of_x>)", "zeros(len(<x: 1-4>))"),
 }
@@ -318,8 +355,19 @@ SYNTAX: Mapping[str, tuple[str, ...]] = {
 WITHOUT_FORM: Mapping[str, str] = {
     **dict.fromkeys(("bincount", "compress", "delete", "extract", "trim_zeros"), "always rejected"),
     **dict.fromkeys(("int", "float", "bool"), "Python's conversions of one number: tests/tinynn/snippets"),
-    "unique": "np.unique judges it in tests/tinynn/test_numpy_edges.py",
+    **dict.fromkeys(("normalize", "cosine_similarity"), "their eps is 0 in f16, and not in the twin"),
     "permute": "PyTorch's name of transpose, which NumPy lacks",
+    **dict.fromkeys(
+        _names("rnn rnn_cell lstm lstm_cell gru gru_cell"), "tests/tinynn/test_recurrent.py has programs"
+    ),
+    **dict.fromkeys(
+        _names(
+            """adaptive_avg_pool3d adaptive_max_pool3d avg_pool3d max_pool3d conv3d conv_transpose1d
+            conv_transpose2d conv_transpose3d batch_norm group_norm bilinear cross_entropy nll_loss kl_div
+            embedding pixel_shuffle pixel_unshuffle prelu upsample"""
+        ),
+        "shapes that depend on one another: tests/tinynn/snippets/nn_functions.py",
+    ),
 }
 
 #: Functions that are no methods, in a cell or in the twin.
@@ -343,12 +391,13 @@ ROUNDS = _names(
     arccosh acosh arctanh atanh exp2 expm1 log1p cbrt deg2rad radians rad2deg degrees sinc reciprocal hypot
     arctan2 atan2 logaddexp logaddexp2 mean nanmean var std nanvar nanstd variance average median quantile
     percentile linspace logspace geomspace norm interp gradient trapezoid"""
-)
+) | frozenset(NEURAL)
 
 #: Functions that add up terms: their rounding errors are relative to the sum of the terms' sizes.
 ADDS = {"operator @"} | _names(
     """sum cumsum nansum mean nanmean var std nanvar nanstd variance average trace matmul dot vdot vecdot
-    inner tensordot einsum norm multi_dot trapezoid cross kron outer"""
+    inner tensordot einsum norm multi_dot trapezoid cross kron outer linear conv1d conv2d
+    scaled_dot_product_attention mse_loss l1_loss smooth_l1_loss huber_loss"""
 )
 
 #: Functions that multiply many factors.

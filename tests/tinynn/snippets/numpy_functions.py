@@ -679,6 +679,21 @@ CASES: list[Case] = [
         "bincount: how many results there are depends on the elements",
     ),
     refused(
+        "parts-of-a-named-size",
+        function(N, "array_split(«x», 2)"),
+        'array_split: the size must be known at compile time, not the dimension "n"',
+    ),
+    refused(
+        "equal-parts-of-a-named-size",
+        function(N, "vsplit(«x», 2)"),
+        'vsplit: the size must be known at compile time, not the dimension "n"',
+    ),
+    refused(
+        "array-of-300-axes",
+        function(X, "array(x, ndmin=«300»)"),
+        "array: `ndmin` is at most 64, not 300",
+    ),
+    refused(
         "ragged-array", function("x: f32", "array(«[[1, 2], [3]]»)"), "array: the rows are not of one length"
     ),
     refused(

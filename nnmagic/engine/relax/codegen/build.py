@@ -24,11 +24,9 @@ from nnmagic.engine.relax.codegen.aot.functions import (
     lower_to_pointer_args,
 )
 from nnmagic.engine.relax.codegen.aot.program import AotProgram, KernelCall
-from nnmagic.engine.relax.codegen.object_code import ObjectCode, compile_parts, write_module
+from nnmagic.engine.relax.codegen.object_code import VM_PIPELINE, ObjectCode, compile_parts, write_module
 from nnmagic.engine.relax.deferred_interrupts import run_interruptible
 from nnmagic.engine.relax.runtime.aot_executable import ENTRY
-from nnmagic.engine.relax.schedules.registry import collect_blocks
-from nnmagic.engine.relax.tir.let_to_buffer import let_to_buffers
 from nnmagic.engine.relax.tir.loop_extents import split_longest_loops
 from nnmagic.engine.relax.tir.strict_float import keep_float_arithmetic
 
@@ -161,24 +159,20 @@ def build_vm(
         kernel_preparation.prepare_module(grouped, target, opt_level), target
     )
     functions = {
-        var: _prepare_for_tvm(function) if isinstance(function, tirx.PrimFunc) else function
+        var: split_longest_loops(keep_float_arithmetic(function))
+        if isinstance(function, tirx.PrimFunc)
+        else function
         for var, function in module.functions_items()
     }
     whole = tvm.IRModule(functions, attrs=module.attrs)
     config = {**relax_pipeline.NO_SHARED_STORAGE, **relax_pipeline.NO_CHOSEN_UNROLLING}
     with tvm.transform.PassContext(config=config):
-        built = relax.build(whole, target=target, relax_pipeline=None).mod
+        built = relax.build(whole, target=target, relax_pipeline=None, tir_pipeline=VM_PIPELINE).mod
     modules = [each for each in built.imports if each.kind == "llvm"]
     code = [write_module(each, "o") for each in modules]
     parallel = kernel_preparation.has_parallel_loops(module.functions.values())
     facts = {**facts, **_needs(target), "parallel": parallel}
     return RelaxProgram(Artifact(kind, facts, code, write_module(built, "ro")), lowered, module, modules)
-
-
-def _prepare_for_tvm(kernel: tirx.PrimFunc) -> tirx.PrimFunc:
-    """Return a kernel that TVM compiles right: it forgets that a cast in a let is of bfloat16."""
-    function = split_longest_loops(keep_float_arithmetic(kernel))
-    return function if collect_blocks(function) else let_to_buffers(function)
 
 
 def _needs(target: tvm.target.Target) -> Json:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
@@ -168,6 +168,31 @@ _HOST_PASSES = (
     lambda: _RETURN_STATUS,
     tirx.transform.LowerIntrin,
 )
+
+
+#: The name of the passes for kernels that the virtual machine calls, by which TVM finds them.
+VM_PIPELINE = "nnmagic"
+
+
+def _vm_pipeline() -> tuple[Any, Callable[[], Any], Callable[[], Any]]:
+    """Return TVM's own CPU pipeline with the passes above, then those that finish host and device code."""
+    lower = (
+        *(_BLOCK_PASSES + _STATEMENT_PASSES),
+        tirx.transform.AnnotateEntryFunc,
+        tirx.transform.SplitHostDevice,
+        tirx.transform.MakePackedAPI,
+        lambda: _BROADCAST_BITS,
+        tirx.transform.BF16StorageLegalize,
+    )
+    finish = (tirx.transform.LowerTVMBuiltin, tirx.transform.LowerIntrin)
+
+    def finish_functions() -> Any:
+        return tvm.transform.Sequential([make() for make in finish])
+
+    return tvm.transform.Sequential([make() for make in lower]), finish_functions, finish_functions
+
+
+tirx.register_tir_pipeline(VM_PIPELINE, _vm_pipeline)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,14 @@ each call has all cores anyway. A forked child has the worker only.
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import weakref
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from queue import SimpleQueue
 from threading import get_ident
+from types import FrameType
 from typing import Any
 
 from nnmagic.engine.threads import cores, num_threads
@@ -54,8 +56,9 @@ def run_on_worker(run: Callable[..., Any], *, uninterruptible: bool = False) -> 
     """
 
     def call(*args: Any) -> Any:
-        future = _pools.on_own_thread(run, args)
-        return wait_uninterrupted(future) if uninterruptible else future.result()
+        if uninterruptible:
+            return wait_uninterrupted(_pools.on_own_thread, run, args)
+        return _pools.on_own_thread(run, args).result()
 
     return call
 
@@ -139,26 +142,60 @@ def run_into(future: Future[Any], function: Callable[..., Any], *args: Any) -> N
         future.set_result(result)
 
 
-def wait_uninterrupted(future: Future[Any]) -> Any:
-    """Return the result of ``future``; an interrupt meanwhile is raised after the end, which it hastens."""
-    interrupt: BaseException | None = None
+def wait_uninterrupted(start: Callable[..., Future[Any]], *args: Any) -> Any:
+    """Return the result of the future that ``start(*args)`` returns.
+
+    What the handler of an interrupt raises meanwhile is raised after the end, which it hastens: no moment is
+    left in which the caller could go on while the other thread uses the caller's memory.
+    """
+    handler = signal.getsignal(signal.SIGINT)
+    is_deferred = get_ident() == threading.main_thread().ident and callable(handler)
+    interrupts: list[BaseException] = []
+    futures: list[Future[Any]] = []
+
+    def defer(number: int, frame: FrameType | None) -> None:
+        try:
+            handler(number, frame)  # type: ignore[operator,misc]  # it is callable
+        except BaseException as error:  # noqa: BLE001 - raised below
+            interrupts.append(error)
+            _stopping.update(futures)
+
+    if is_deferred:
+        signal.signal(signal.SIGINT, defer)
+    try:
+        futures.append(start(*args))
+        if interrupts:
+            _stopping.update(futures)
+        _wait_for_end(futures, interrupts)
+    finally:
+        if is_deferred:
+            signal.signal(signal.SIGINT, handler)
+    if interrupts:
+        raise interrupts[0]
+    return futures[0].result()
+
+
+def _wait_for_end(futures: list[Future[Any]], interrupts: list[BaseException]) -> None:
+    """Wait; what the handlers of other signals raise meanwhile joins the interrupts."""
     while True:
         try:
-            wait([future])
-            break
-        except BaseException as error:  # noqa: BLE001 - raised below
-            interrupt = error
-            _stopping.add(future)
-    if interrupt is not None:
-        raise interrupt
-    return future.result()
+            wait(futures)
+        except BaseException as error:  # noqa: BLE001, PERF203 - raised by the caller
+            interrupts.append(error)
+            _stopping.update(futures)
+        else:
+            return
 
 
 def on_deep_stack(run: Callable[..., Any], *args: Any) -> Any:
     """Call ``run(*args)`` on a thread with a C stack for deep recursion, and wait for its end."""
-    future: Future[Any] = Future()
-    start_deep(run_into, future, run, *args)
-    return wait_uninterrupted(future)
+
+    def start() -> Future[Any]:
+        future: Future[Any] = Future()
+        start_deep(run_into, future, run, *args)
+        return future
+
+    return wait_uninterrupted(start)
 
 
 def start_deep(target: Callable[..., Any], *args: Any, stack_bytes: int = DEEP_STACK) -> threading.Thread:

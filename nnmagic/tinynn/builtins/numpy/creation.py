@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nnmagic.diagnostics import Span
-from nnmagic.limits import MAX_ITEMS
+from nnmagic.limits import MAX_ITEMS, MAX_RANK
 from nnmagic.relay.polynomials import is_nonnegative, polynomial
 from nnmagic.relay.signatures import format_shape
 from nnmagic.relay.types import TensorType, is_float
@@ -44,6 +44,10 @@ from nnmagic.tinynn.values.weak_types import is_weak
 def _array(call: Arguments) -> Value:
     """Convert nested lists of numbers or tensors, or a tensor, with ``ndmin`` dimensions or more."""
     value, rank = _convert(call), static_int(call, "ndmin", 0)
+    if rank > MAX_RANK:
+        raise RefusalError(
+            f"{call.name}: `ndmin` is at most {MAX_RANK}, not {rank}", call.given["ndmin"].span
+        )
     return _with_leading_axes(call, value, rank) if rank > 0 else value
 
 
@@ -205,9 +209,10 @@ def _arange(call: Arguments) -> Value:
     dtype = dtype_argument(call) or natural
     if numbers[2] == 0:
         raise RefusalError("arange: the step cannot be zero", call.span)
-    ends = [
-        number_constant(number, dtype, call.span) for number in numbers if isinstance(number, int | float)
-    ]
+    first, last, gap = (number for number in numbers if isinstance(number, int | float))
+    ends = [number_constant(number, dtype, call.span) for number in (first, last, gap)]
+    if last <= first if gap > 0 else last >= first:
+        return apply("zeros", call.span, shape=(0,), dtype=dtype)
     start, stop, step = (end.expr for end in ends)
     return apply("arange", call.span, *ends, start=start, stop=stop, step=step, dtype=dtype)
 
@@ -334,6 +339,8 @@ def _meshgrid(call: Arguments) -> Value:
         raise RefusalError("meshgrid takes tensors of rank 1", span)
     parts = [part if part.rank else part.reshape((1,)) for part in parts]
     rank = len(parts)
+    if rank > MAX_RANK:
+        raise RefusalError(f"meshgrid of {rank} tensors has as many axes (at most {MAX_RANK})", span)
     axes = list(range(rank))
     if choice_argument(call, "indexing", ("xy", "ij"), "xy") == "xy" and rank > 1:
         axes[0], axes[1] = 1, 0

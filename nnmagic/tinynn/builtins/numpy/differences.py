@@ -118,7 +118,7 @@ def _interp(call: Arguments) -> Value:
     right = points.op("searchsorted", wanted, right=True, dtype="int64")
     x0, y0, x1, y1 = (of(data, indices) for indices in (right - 1, right) for data in (points, values))
     slope = x1.equal(x0).choose(0, (y1 - y0) / x1.equal(x0).choose(1, x1 - x0))
-    inner = slope * (wanted - x0) + y0
+    inner = slope * (wanted - x0) + y0 if count > 1 else y0
     first, last = (of(values, wanted.cast("int64") * 0 + index) for index in (0, count - 1))
     low, high = (of(points, wanted.cast("int64") * 0 + index) for index in (0, count - 1))
     if "left" in call:
@@ -126,7 +126,8 @@ def _interp(call: Arguments) -> Value:
     if "right" in call:
         last = last.like(static_number(call, "right", 0.0))
     result = (wanted < low).choose(first, (wanted > high).choose(last, inner))
-    result = wanted.op("isnan").choose(wanted, result)
+    if count > 1:
+        result = wanted.op("isnan").choose(wanted, result)
     return (result if queries.rank else result.reshape(())).value
 
 

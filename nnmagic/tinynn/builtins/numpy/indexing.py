@@ -216,12 +216,19 @@ def _unravel_index(call: Arguments) -> Value:
     indices = index_formula(call, "indices").cast("int64")
     shape = shape_argument(call, "shape")
     sizes = [static_size(call, dim, call.given["shape"].span) for dim in shape]
+    if not sizes or 0 in sizes:
+        message = f"unravel_index: no index fits the shape {format_shape(sizes)}"
+        raise RefusalError(message, call.given["shape"].span)
     check_known_indices(call, "indices", _product(sizes))
-    coordinates, rest = [], indices
-    for size in reversed(sizes):
-        coordinates.append(rest.op("floor_mod", max(size, 1)).value)
-        rest = rest.op("floor_divide", max(size, 1))
-    return TupleOf(tuple(reversed(coordinates)))
+    # An index outside of the shape has a first coordinate out of range; the others depend on that check.
+    inner = _product(sizes[1:])
+    rows = indices.op("floor_divide", inner)
+    first = arange(sizes[0], call.span).op("take", rows, axis=0, mode="fast")
+    coordinates, rest = [], indices - first * inner
+    for size in reversed(sizes[1:]):
+        coordinates.append(rest.op("floor_mod", size).value)
+        rest = rest.op("floor_divide", size)
+    return TupleOf((first.value, *reversed(coordinates)))
 
 
 def _product(sizes: list[int]) -> int:

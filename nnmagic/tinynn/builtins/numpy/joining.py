@@ -135,6 +135,8 @@ def _equal_parts(call: Arguments, data: Formula, axis: int, count: int, equal: b
     if not 0 < count <= 10_000:
         raise RefusalError(f"{call.name}: {count} parts", span)
     size = data.shape[axis]
+    if count > 1:
+        size = static_size(call, size, call.given["ary"].span)
     if not isinstance(size, int) or size % count == 0:
         operand = Operand(data.value, call.given["ary"].span)
         attrs = {"indices_or_sections": count, "axis": axis}

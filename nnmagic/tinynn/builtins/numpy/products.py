@@ -40,6 +40,11 @@ def _product(call: Arguments, left: Formula, right: Formula) -> Formula:
     return Formula(result, call.span)
 
 
+def _multiply(left: Formula, right: Formula) -> Formula:
+    """Multiply element by element; the product of bools is their ``and``."""
+    return left & right if left.dtype == right.dtype == "bool" else left * right
+
+
 def _matmul(call: Arguments) -> Value:
     left, right = tensors_or_numbers(call, [call.given["a"], call.given["b"]])
     return matrix_product(left, right, call.span, call.name)
@@ -49,7 +54,7 @@ def _dot(call: Arguments) -> Value:
     """Multiply scalars; of tensors, sum over the last axis of one and the second to last of the other."""
     left, right = pair(call, "a", "b")
     if left.rank == 0 or right.rank == 0:
-        return (left * right).value
+        return _multiply(left, right).value
     if right.rank <= 2 or left.rank == 1:
         if left.rank == 1 and right.rank > 2:
             return _contract(call, left, right, (0,), (right.rank - 2,)).value
@@ -65,14 +70,14 @@ def _vdot(call: Arguments) -> Value:
 def _inner(call: Arguments) -> Value:
     left, right = pair(call, "a", "b")
     if left.rank == 0 or right.rank == 0:
-        return (left * right).value
+        return _multiply(left, right).value
     return _contract(call, left, right, (left.rank - 1,), (right.rank - 1,)).value
 
 
 def _outer(call: Arguments) -> Value:
     left, right = pair(call, "a", "b")
     left, right = (each.flat() for each in (left, right))
-    return (left.expand(1) * right).value
+    return _multiply(left.expand(1), right).value
 
 
 def _vecdot(call: Arguments) -> Value:
@@ -83,8 +88,8 @@ def _vecdot(call: Arguments) -> Value:
         shown = f"{format_dim(first)} and {format_dim(second)}"
         raise RefusalError(f"vecdot: the vectors have different lengths, {shown}", call.span)
     if same_dim(first, second):
-        product_ = left * right
-        return product_.reduce("sum", (product_.rank - 1,)).value
+        product_ = _multiply(left, right)
+        return product_.reduce("any" if product_.dtype == "bool" else "sum", (product_.rank - 1,)).value
     rows, columns = left.expand(left.rank - 1), right.expand(right.rank)  # matmul checks the lengths
     result = _product(call, rows, columns)
     return result.op("squeeze", axis=[result.rank - 2, result.rank - 1]).value
@@ -124,7 +129,7 @@ def _contract(
     rows = rows.reshape((product(tuple(left.shape[axis] for axis in kept)), inner))
     columns = columns.reshape((inner, product(tuple(right.shape[axis] for axis in rest))))
     if left.dtype == "bool":
-        result = rows.cast("int64").op("nn.matmul", columns.cast("int64")).truth()
+        result = rows.cast("float32").op("nn.matmul", columns.cast("float32")).truth()
     else:
         result = rows.op("nn.matmul", columns)
     return result if len(result_shape) == 2 else result.reshape(result_shape, left, right)
@@ -159,7 +164,7 @@ def _kron(call: Arguments) -> Value:
     spread = left.reshape([dim for each in first for dim in (each, 1)])
     tiled = right.reshape([dim for each in second for dim in (1, each)])
     shape = [product(each) for each in zip(first, second, strict=True)]
-    return (spread * tiled).reshape(shape, left, right).value
+    return _multiply(spread, tiled).reshape(shape, left, right).value
 
 
 def _cross(call: Arguments) -> Value:

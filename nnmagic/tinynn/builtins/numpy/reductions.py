@@ -59,16 +59,22 @@ def is_empty(data: Formula, along: Sequence[int] | None) -> bool:
     return 0 in (data.shape if along is None else [data.shape[axis] for axis in along])
 
 
-def _apply_where(call: Arguments, data: Formula, neutral: Number) -> Formula:
-    """Replace the elements that ``where`` does not choose by the neutral element."""
+def where_mask(call: Arguments) -> Formula | None:
+    """Return the argument ``where`` as bools; None if all elements are chosen."""
     if "where" not in call or static_value_or_none(call.given["where"].value) is True:
-        return data
+        return None
     mask = formula(call, "where")
     if mask.dtype != "bool":
         message = f"{call.name}: `where` must be of bools, not {dtype_short_name(mask.dtype)}"
         hint = f"compare it first, as in {source_text(call.given['where'].span)} != 0"
         raise RefusalError(message, call.given["where"].span, hint=hint)
-    return mask.choose(data, neutral)
+    return mask
+
+
+def _apply_where(call: Arguments, data: Formula, neutral: Number) -> Formula:
+    """Replace the elements that ``where`` does not choose by the neutral element."""
+    mask = where_mask(call)
+    return data if mask is None else mask.choose(data, neutral)
 
 
 def _initial(call: Arguments, data: Formula, result: Formula, operator: str) -> Formula:

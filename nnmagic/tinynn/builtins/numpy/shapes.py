@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.ops.dims import product
 from nnmagic.relay.signatures import format_dim, format_shape
-from nnmagic.relay.types import AnyDim
+from nnmagic.relay.types import AnyDim, TensorType
 from nnmagic.tinynn.builtins.argument_checks import (
     axes,
     dtype_argument,
@@ -32,10 +32,16 @@ from nnmagic.tinynn.builtins.tensor_helpers import (
 )
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.values.numbers import number_constant
-from nnmagic.tinynn.values.operator_calls import apply, call_operator
+from nnmagic.tinynn.values.operator_calls import apply, call_operator, whole_numbers
 from nnmagic.tinynn.values.operator_restrictions import dims_differ
-from nnmagic.tinynn.values.symbolic_sizes import dim_of, dynamic_sizes, shape_tensor, with_shape
-from nnmagic.tinynn.values.values import Operand, RefusalError, TupleOf, Value
+from nnmagic.tinynn.values.symbolic_sizes import (
+    dim_of,
+    dimension_size,
+    dynamic_sizes,
+    shape_tensor,
+    with_shape,
+)
+from nnmagic.tinynn.values.values import Computed, Operand, RefusalError, TupleOf, Value
 
 _NAMES = "x=a input=a m=a ary=a array=a"
 
@@ -236,16 +242,31 @@ def _roll(call: Arguments) -> Value:
     if len(along) != len(shifts):
         raise RefusalError("roll: `shift` and `axis` have different lengths", call.span)
     for axis, step in zip(along, shifts, strict=True):
-        size = static_size(call, data.shape[axis], call.given["a"].span)
         assert isinstance(step, int)
-        step = step % size if size else 0  # noqa: PLW2901
-        if step:
-            data = concatenate(
-                call,
-                [static_slice(data, axis, size - step, size), static_slice(data, axis, 0, size - step)],
-                axis,
-            )
+        data = _roll_axis(call, data, axis, step)
     return data.value if "axis" in call else data.reshape(given.shape, given).value
+
+
+def _roll_axis(call: Arguments, data: Formula, axis: int, step: int) -> Formula:
+    size = data.shape[axis]
+    if not isinstance(size, int):
+        return _roll_dynamic_axis(data, axis, step)
+    step = step % size if size else 0
+    if not step:
+        return data
+    parts = [static_slice(data, axis, size - step, size), static_slice(data, axis, 0, size - step)]
+    return concatenate(call, parts, axis)
+
+
+def _roll_dynamic_axis(data: Formula, axis: int, step: int) -> Formula:
+    size = dimension_size(data.value, axis, data.span)
+    start, gap = (number_constant(number, "int64", data.span) for number in (0, 1))
+    positions = Computed(
+        whole_numbers(start, size, gap, data.span).expr, TensorType((data.shape[axis],), "int64")
+    )
+    divisor = Formula(size, data.span).op("maximum", 1)
+    shift = divisor.like(step).op("floor_mod", divisor)
+    return data.op("take", (Formula(positions, data.span) - shift).op("floor_mod", divisor), axis=axis)
 
 
 def _rot90(call: Arguments) -> Value:

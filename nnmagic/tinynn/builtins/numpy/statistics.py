@@ -20,9 +20,9 @@ from nnmagic.tinynn.builtins.argument_checks import (
     static_number,
     static_size,
 )
-from nnmagic.tinynn.builtins.numpy.reductions import REDUCE, is_empty, reduction_axes, wide_dtype
+from nnmagic.tinynn.builtins.numpy.reductions import REDUCE, is_empty, reduction_axes, where_mask, wide_dtype
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
-from nnmagic.tinynn.builtins.tensor_helpers import stack, static_slice
+from nnmagic.tinynn.builtins.tensor_helpers import broadcast, stack, static_slice
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.values.values import RefusalError, Value
 
@@ -52,11 +52,16 @@ def _statistics_data(call: Arguments) -> Formula:
 def _mean(call: Arguments) -> Value:
     data = _statistics_data(call)
     along, keepdims = reduction_axes(call, data), flag(call, "keepdims")
-    if "where" in call:
-        mask = formula(call, "where").op("broadcast_to", shape=data.shape)
-        total = mask.choose(data, 0).reduce("sum", along, keepdims=keepdims)
-        return (total / mask.cast(data.dtype).reduce("sum", along, keepdims=keepdims)).value
-    return mean_of(data, along, keepdims=keepdims).value
+    mask = where_mask(call)
+    if mask is None:
+        return mean_of(data, along, keepdims=keepdims).value
+    return _mean_where(data, broadcast(mask, data.shape), along, keepdims=keepdims).value
+
+
+def _mean_where(data: Formula, mask: Formula, along: Sequence[int] | None, *, keepdims: bool) -> Formula:
+    """Return the mean of the elements that the mask chooses."""
+    total = mask.choose(data, 0).reduce("sum", along, keepdims=keepdims)
+    return total / mask.cast(data.dtype).reduce("sum", along, keepdims=keepdims)
 
 
 def _variance(call: Arguments) -> Formula:
@@ -131,26 +136,26 @@ def _replace_nan(name: str, kind: str, neutral: float) -> Builtin:
     return Builtin(name, signature, apply_to, f"Compute {kind}, ignoring NaN.", name, _NAMES)
 
 
-def _nan_moments(call: Arguments) -> tuple[Formula, Formula]:
-    """Return the mean (axes kept) and the variance of the elements that are not NaN."""
+def _nan_mean(call: Arguments) -> Value:
     data = _statistics_data(call)
-    along = reduction_axes(call, data)
+    present, mask = ~data.op("isnan"), where_mask(call)
+    chosen = present if mask is None else present & mask
+    along, keepdims = reduction_axes(call, data), flag(call, "keepdims")
+    return _mean_where(data, chosen, along, keepdims=keepdims).value
+
+
+def _nan_variance(call: Arguments) -> Formula:
+    """Return the variance of the elements that are not NaN; NaN where ``ddof`` leaves none of them."""
+    if not formula(call, "a").is_float:
+        return _variance(call)
+    data = _statistics_data(call)
+    along, keepdims = reduction_axes(call, data), flag(call, "keepdims")
     present = ~data.op("isnan")
-    count = present.cast(data.dtype).reduce("sum", along, keepdims=True)
-    mean = present.choose(data, 0).reduce("sum", along, keepdims=True) / count
+    mean = _mean_where(data, present, along, keepdims=True)
     gap = present.choose(data - mean, 0)
-    free = float(static_number(call, "ddof", 0))
-    left = count - free
-    variance = (gap * gap).reduce("sum", along, keepdims=True) / (left > 0).choose(left, math.nan)
-    return mean, variance
-
-
-def _drop_kept_axes(call: Arguments, result: Formula) -> Value:
-    if flag(call, "keepdims"):
-        return result.value
-    along = reduction_axes(call, result)
-    along = tuple(range(result.rank)) if along is None else along
-    return result.op("squeeze", axis=along).value if along else result.value
+    count = present.cast(data.dtype).reduce("sum", along, keepdims=keepdims)
+    left = count - float(static_number(call, "ddof", 0))
+    return (gap * gap).reduce("sum", along, keepdims=keepdims) / (left > 0).choose(left, math.nan)
 
 
 _LINEAR = "linear"
@@ -183,11 +188,8 @@ def _interpolate_at(share: float) -> Callable[[Formula, int, int], Formula]:
     def interpolate(ordered: Formula, axis: int, count: int) -> Formula:
         position = share * (count - 1)
         below = min(math.floor(position), count - 1)
-        low = _take_position(ordered, axis, below)
         rest = position - below
-        if rest == 0:
-            return low
-        high = _take_position(ordered, axis, below + 1)
+        low, high = (_take_position(ordered, axis, min(each, count - 1)) for each in (below, below + 1))
         gap = high - low
         return low + gap * rest if rest < 0.5 else high - gap * (1 - rest)
 
@@ -277,21 +279,21 @@ STATISTICS = (
     Builtin(
         "nanmean",
         _STATISTIC,
-        lambda c: _drop_kept_axes(c, _nan_moments(c)[0]),
+        _nan_mean,
         "Compute mean, ignoring NaN.",
         "nanmean",
     ),
     Builtin(
         "nanvar",
         _NAN_MOMENT,
-        lambda c: _drop_kept_axes(c, _nan_moments(c)[1]),
+        lambda c: _nan_variance(c).value,
         "Compute var, ignoring NaN.",
         "nanvar",
     ),
     Builtin(
         "nanstd",
         _NAN_MOMENT,
-        lambda c: _drop_kept_axes(c, _nan_moments(c)[1].sqrt()),
+        lambda c: _nan_variance(c).sqrt().value,
         "Compute std, ignoring NaN.",
         "nanstd",
     ),

@@ -55,7 +55,7 @@ from nnmagic.engine.relax.runtime.vm_executable import MAX_CALL_DEPTH
 from nnmagic.engine.relax.schedules.kernel_analysis import Stage
 from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, item_bytes, loop, sequence
 from nnmagic.engine.relax.tir.types import Buffer, Index, PrimExpr, PrimFunc, Stmt, Var
-from nnmagic.engine.relax.tir.visitors import rewrite
+from nnmagic.engine.relax.tir.visitors import rewrite, visit
 
 #: The TIR function of each native function.
 Variables = Mapping[NativeFunction, ir.GlobalVar]
@@ -488,16 +488,27 @@ class BodyEmitter:
             return self._element_of(value, buffer, node.indices, declared)
 
         stores: list[Stmt] = []
-        results: list[tuple[Register, Var]] = []
+        results: list[tuple[Register, PrimExpr]] = []
         for buffer, value in zip(stage.writes, stage.values, strict=True):
             expr = rewrite(value, [(ir.Var, lambda var: names.get(var, var))])
             expr = rewrite(expr, [(ir.expr.TensorLoad, load)])
             target = values[buffer]
             assert isinstance(target, Register)
-            result = tirx.Var(buffer.name, dtype_of(expr))
-            stores.append(tirx.Bind(result, wrap_integers(expr)))
+            store, result = self._name_value(buffer.name, wrap_integers(expr))
+            stores.append(store)
             results.append((target, result))
         return [*declared, *stores, *(self._store(target, result) for target, result in results)]
+
+    def _name_value(self, name: str, value: PrimExpr) -> tuple[Stmt, PrimExpr]:
+        """Return a statement that computes a value, and the expression that it has from then on.
+
+        One that is computed from bfloat16 is stored, as BF16ComputeLegalize does not look into a Bind.
+        """
+        if not _has_bfloat16(value):
+            var = tirx.Var(name, dtype_of(value))
+            return tirx.Bind(var, value), var
+        register = Register(dtype_of(value), name)
+        return self._store(register, value), self._load(register)
 
     def _element_of(
         self, storage: Storage, buffer: Buffer, indices: Sequence[Index], declared: list[Stmt]
@@ -778,6 +789,12 @@ def _read_clock(times: Buffer) -> Stmt:
 def _as_byte(truth: PrimExpr) -> PrimExpr:
     """Return a truth value as registers and arrays hold it."""
     return tirx.Select(truth, tirx.const(1, "int8"), tirx.const(0, "int8"))
+
+
+def _has_bfloat16(value: PrimExpr) -> bool:
+    parts: list[PrimExpr] = []
+    visit(value, [((ir.expr.TensorLoad, tirx.Cast), parts.append)])
+    return any(dtype_of(part) == "bfloat16" for part in parts)
 
 
 def _element(buffer: Buffer) -> PrimExpr:

@@ -225,7 +225,10 @@ class _Workspace:
         for offset, nbytes in self.chunks:
             function.chunks.append((offset, as_expr(total)))
             total = total + nbytes
-        return total if isinstance(total, int) else self._analyzer.simplify(total)
+        if isinstance(total, int):
+            return total
+        total = self._analyzer.simplify(total)
+        return total.value if isinstance(total, tirx.IntImm) else total  # named sizes times 0
 
 
 def find_offset(live: Sequence[Storage], nbytes: int) -> int:
