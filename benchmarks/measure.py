@@ -25,6 +25,8 @@ class Settings:
 
 
 FULL = Settings()
+#: For rows of which there are very many.
+SHORT = Settings(batch=0.003, rounds=(5, 9), budget=0.5)
 QUICK = Settings(batch=0.001, rounds=(3, 3), budget=0.5)
 
 

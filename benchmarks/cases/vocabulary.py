@@ -27,13 +27,11 @@ def _each(names: str, text: str) -> dict[str, str]:
     return {name: text.replace("NAME", name) for name in names.split()}
 
 
-#: The height and width of images, by the rows of matrices.
+#: The sizes of images and of volumes, by the rows of matrices.
 _IMAGES = {512: (64, 64), 8: (4, 4)}
+_VOLUMES = {512: (16, 16, 16), 8: (4, 4, 4)}
 
-#: How a function is called whose required parameters are not one or two tensors of any numbers: ``x`` and
-#: ``y`` hold normal numbers, ``p`` some between 0 and 1, ``q`` between 1 and 3, ``o`` near 1, ``i`` integers
-#: from 0 to 7, ``m`` and ``l`` truth values, all of one shape; ``v`` has a row's length, ``w`` is square, ``u``
-#: is sorted.
+#: How a function is called whose required parameters are not one or two tensors of any numbers.
 _CALLS: dict[str, str] = {
     **_each("log log2 log10 sqrt log1p arcsin asin arccos acos arctanh atanh", "NAME(p)"),
     **_each("arccosh acosh", "NAME(q)"),
@@ -125,10 +123,16 @@ _CALLS: dict[str, str] = {
     "multi_dot": "multi_dot([x, w, w])",
 }
 #: Functions that have no row of their own, with the reason.
-_WITHOUT_ROW = {
+WITHOUT_ROW = {
     **dict.fromkeys(("bincount", "compress", "delete", "extract", "trim_zeros"), "refused"),
     **dict.fromkeys(("int", "float", "bool", "len"), "of one number"),
     **dict.fromkeys(("empty", "empty_like"), "any result is right"),
+    **dict.fromkeys(("swish", "upsample"), "another name of silu, of interpolate"),
+    **dict.fromkeys(
+        ("rnn", "lstm", "gru", "rnn_cell", "lstm_cell", "gru_cell"), "loops have rows of their own"
+    ),
+    "dropout": "drops nothing",
+    "bilinear": "einsum has a row",
 }
 
 #: Functions that need a known size, so that they have no rows of named sizes.
@@ -199,7 +203,7 @@ _IN_TORCH: dict[str, str] = {
     "hstack": "hstack([x, y])",
 }
 
-#: Functions for neural networks: ``c`` are images of 16 channels, ``s`` sequences of 16 channels.
+#: Functions for neural networks; the first tensor is the one with the batch.
 _NEURAL: dict[str, str] = {
     **_each("relu sigmoid erf erfc elu celu selu silu mish hardsigmoid hardswish relu6 softplus", "NAME(x)"),
     **_each("softsign tanhshrink softshrink hardshrink logsigmoid hardtanh gelu leaky_relu", "NAME(x)"),
@@ -230,11 +234,24 @@ _NEURAL: dict[str, str] = {
     "binary_cross_entropy_with_logits": "binary_cross_entropy_with_logits(x, p)",
     "kl_div": "kl_div(x, p)",
     "cosine_similarity": "cosine_similarity(x, y)",
+    **_each("nll_loss cross_entropy", "NAME(x, r)"),
+    "prelu": "prelu(c, h)",
+    "conv_transpose1d": "conv_transpose1d(s, g)",
+    **_each("adaptive_avg_pool1d adaptive_max_pool1d", "NAME(s, 1)"),
+    "conv3d": "conv3d(f, z, padding=1)",
+    "conv_transpose3d": "conv_transpose3d(f, z)",
+    **_each("max_pool3d avg_pool3d", "NAME(f, 2)"),
+    **_each("adaptive_avg_pool3d adaptive_max_pool3d", "NAME(f, 1)"),
 }
 
 #: What is rounded in f32 may differ from what is rounded in f64 by one in the last place.
 _TOLERANCES = {"round": 1e-2}
 
+#: What the names in a call stand for: ``x`` and ``y`` hold normal numbers, ``p`` some between 0 and 1, ``q``
+#: between 1 and 3, ``o`` near 1, ``i`` and ``j`` integers from 0 to 7, ``m`` and ``l`` truth values, all of
+#: one shape; ``v`` has a row's length, ``w`` is square, ``u`` is sorted, ``r`` are labels, ``t`` has three
+#: axes. Images ``c``, sequences ``s``, volumes ``f`` and their kernels ``k``, ``g``, ``z`` have 16 channels,
+#: as have ``h`` and ``b``.
 _ARGUMENTS: dict[str, Callable[[np.random.Generator, int, int], np.ndarray]] = {
     **dict.fromkeys(("x", "y"), lambda g, rows, columns: g.standard_normal((rows, columns), "float32")),
     "p": lambda g, rows, columns: g.uniform(0.01, 0.99, (rows, columns)).astype("float32"),
@@ -251,6 +268,9 @@ _ARGUMENTS: dict[str, Callable[[np.random.Generator, int, int], np.ndarray]] = {
     "s": lambda g, rows, _: g.standard_normal((rows // 64 or 1, 16, _IMAGES[rows][0] ** 2), "float32"),
     "k": lambda g, _rows, _columns: g.standard_normal((16, 16, 3, 3), "float32"),
     "g": lambda g, _rows, _columns: g.standard_normal((16, 16, 3), "float32"),
+    "f": lambda g, rows, _: g.standard_normal((rows // 64 or 1, 16, *_VOLUMES[rows]), "float32"),
+    "z": lambda g, _rows, _columns: g.standard_normal((16, 16, 3, 3, 3), "float32"),
+    "r": lambda g, rows, columns: g.integers(0, columns, rows),
     **dict.fromkeys(("h", "b"), lambda g, _rows, _columns: g.uniform(1, 2, 16).astype("float32")),
 }
 _DTYPES = {"float32": "f32", "int64": "i64", "bool": "bool_"}
@@ -258,7 +278,7 @@ _DTYPES = {"float32": "f32", "int64": "i64", "bool": "bool_"}
 
 def _call_of(builtin: Builtin) -> str | None:
     """Return the text of a function's call; None where it has no row."""
-    if builtin.name in _WITHOUT_ROW:
+    if builtin.name in WITHOUT_ROW:
         return None
     if builtin.numpy is None:
         return _CALLS.get(builtin.name) or _NEURAL.get(builtin.name)

@@ -23,11 +23,12 @@ from benchmarks.case import (
     Ratio,
     Within,
 )
-from benchmarks.cases import ROWS
+from benchmarks.cases import ROWS, vocabulary
 from benchmarks.judge import goals_of, ratios, verdict
 from benchmarks.measure import QUICK, measure, quartiles, timing
-from benchmarks.report import duration, table
+from benchmarks.report import document, duration, table
 from benchmarks.worker import judge, row_result
+from nnmagic.tinynn.builtins import BUILTINS
 
 ROOT = Path(__file__).parent.parent.parent
 CASES = [row for row in ROWS if isinstance(row, Case)]
@@ -170,6 +171,30 @@ def test_a_compilation_is_checked():
 def test_names_are_different_and_contestants_known():
     assert len({row.name for row in ROWS}) == len(ROWS)
     assert set(peers.MAKERS) == set(CONTESTANTS)
+
+
+def test_every_function_of_the_language_has_a_row():
+    measured = {row.name.partition(",")[0] for row in ROWS if row.family == "vocabulary"}
+    assert set(BUILTINS) == measured | set(vocabulary.WITHOUT_ROW)
+
+
+@pytest.mark.parametrize("name", ["sin", "sort", "einsum", "take", "divmod"])
+def test_a_row_of_the_vocabulary_compares_with_numpy(name):
+    for row in CASES:
+        if row.name in (f"{name}, 8x16", f"{name}, 8x16, named"):
+            result = row_result(row, 1, ("nnmagic", "numpy"), QUICK)
+            assert set(result["timings"]) == {"nnmagic", "numpy"}
+
+
+def test_rows_of_the_vocabulary_come_last_the_worst_first():
+    row = a_case(family="vocabulary")
+    rows = [replace(row, name=name) for name in ("fast", "slow")] + [a_case(name="other")]
+    results = {
+        (each.name, 1): {**a_result(nnmagic=1.0, numpy=numpy), "name": each.name, "family": each.family}
+        for each, numpy in zip(rows, (3.0, 0.5, 1.0), strict=True)
+    }
+    report = document(rows, results, {}, quick=True)
+    assert [each["name"] for each in report["rows"]] == ["other", "slow", "fast"]
 
 
 def test_numpy_convolutions_are_convolutions():
