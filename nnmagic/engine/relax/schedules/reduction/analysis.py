@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import tvm
+import tvm_ffi
 from tvm import tirx
 
 from nnmagic.engine.relax.schedules.kernel_analysis import BlockStage, KernelStages, Stage, read_kernel
@@ -357,14 +358,15 @@ def _unify_axes(
 def _unite_axes_of_operands(
     stages: Sequence[ReductionStage], names: _AxisNames, extents: Mapping[Var, Extent]
 ) -> None:
-    """Unite axes of several stages that run along the same dimension of a buffer that they read."""
-    along: dict[tuple[Buffer, int], Var] = {}
+    """Unite axes of several stages that run along the same dimension of buffers of one shape."""
+    along: dict[tuple[object, int], Var] = {}
     for stage in stages:
         for load in collect_loads(*stage.values):
+            shape = tvm_ffi.StructuralKey(list(load.source.ty.shape))
             for position, index in enumerate(load.indices):
                 if index not in extents:
                     continue
-                first = names.find(along.setdefault((load.source, position), index))
+                first = names.find(along.setdefault((shape, position), index))
                 second = names.find(index)
                 if first.same_as(second) or not are_equal(extents[first], extents[second]):
                     continue
