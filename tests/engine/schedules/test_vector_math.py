@@ -150,3 +150,14 @@ def test_powers_of_two(dtype):
     text = f"def @main(%x: Tensor[({x.size}), {dtype}]) {{ power(2{suffix}, %x) }}"
     with np.errstate(all="ignore"):
         assert_within(compile_text(text)([x]), np.exp2(x.astype("longdouble")), 2)
+
+
+@pytest.mark.parametrize("exponent", [-1, -0.5, 0, 0.5, 1, 1.5, 2, 3, 4, 5])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_powers_with_a_constant_exponent(exponent, dtype):
+    x = everywhere(dtype, -4, 4)
+    suffix = "f" if dtype == "float32" else "f64"
+    text = f"def @main(%x: Tensor[({x.size}), {dtype}]) {{ power(%x, {float(exponent)}{suffix}) }}"
+    with np.errstate(all="ignore"):
+        expected = np.power(x.astype("longdouble"), np.longdouble(exponent))
+    assert_within(compile_text(text)([x]), expected, 2)
