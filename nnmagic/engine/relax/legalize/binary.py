@@ -221,10 +221,7 @@ _NEGATIVE = "an integer has no power of a negative number; cast it to a floating
 
 
 def _power(call: OpCall) -> Value:
-    """Lower to a power.
-
-    TVM folds numbers in the code with overflow and warns of exponents from 3, which therefore stay tensors.
-    """
+    """Lower to a power."""
     base, exponent = call.args
     _require_broadcast(call, [shape_of(base), shape_of(exponent)])
     dtype, value = tensor_dtype(base), _constant_number(exponent)
@@ -232,13 +229,23 @@ def _power(call: OpCall) -> Value:
         return _integer_power(call, value)
     if _constant_number(base) == 2:
         return call.te(lambda x: broadcast(vector_math.exp2, x), exponent)
-    immediate = _as_immediate(exponent)
-    if value in (3, 4):
-        times = int(value)
-        product = in_float32(lambda a, _: scalar_functions.multiply_all([a] * times))
-        return call.te(lambda x: broadcast(product, x, immediate), base)
-    operand = exponent if isinstance(value, float) and value >= 3 else immediate
+    if value in _POWERS:
+        power = in_float32(lambda x, _: _POWERS[value](x))
+        return call.te(lambda x: broadcast(power, x, tirx.const(value, dtype)), base)
+    # TVM folds numbers in the code with overflow, and warns of exponents from 3.
+    operand = exponent if isinstance(value, float) and value >= 3 else _as_immediate(exponent)
     return call.te(lambda *pair: broadcast(vector_math.power, *pair), base, operand)
+
+
+#: The powers of floats that have a formula of their own, by the exponent.
+_POWERS: dict[object, ElementFunction] = {
+    1: lambda x: x,
+    -1: lambda x: scalar_functions.constant(1, x) / x,
+    -0.5: scalar_functions.inverse_square_root,
+    2: lambda x: x * x,
+    3: lambda x: x * x * x,
+    4: lambda x: x * x * x * x,
+}
 
 
 def _constant_number(value: Value) -> float | None:

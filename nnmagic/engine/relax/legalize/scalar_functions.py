@@ -275,6 +275,13 @@ def sign(value: PrimExpr) -> PrimExpr:
     return tirx.Select(value > zero, constant(1, value), rest)
 
 
+def inverse_square_root(value: PrimExpr) -> PrimExpr:
+    """Return ``value ** -0.5``, which is infinite of both zeros, and 0 of both infinities."""
+    zero, infinity = constant(0, value), constant(float("inf"), value)
+    root = tirx.Select(value == zero, infinity, constant(1, value) / tirx.sqrt(value))
+    return tirx.Select(value == -infinity, zero, root)
+
+
 def clip(value: PrimExpr, low: float, high: float) -> PrimExpr:
     """Limit to a range; NaN and a zero that is in the range stay, an empty range gives ``low``, as in Relay.
 
