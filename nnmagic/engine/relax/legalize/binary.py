@@ -111,8 +111,13 @@ def _require_broadcast(call: OpCall, shapes: Sequence[Sequence[Extent]]) -> tupl
     return result, static
 
 
-def division_rule(function: ElementFunction) -> Rule:
-    """Lower to a division. TVM refuses one by a literal 0, which therefore stays a tensor."""
+def division_rule(
+    function: ElementFunction, by_constant: Callable[[PrimExpr, int], PrimExpr] | None = None
+) -> Rule:
+    """Lower to a division. TVM refuses one by a literal 0, which therefore stays a tensor.
+
+    ``by_constant`` divides an int64 by a constant of at least 2.
+    """
 
     def operand(value: Value) -> Value:
         immediate = _as_immediate(value)
@@ -120,9 +125,19 @@ def division_rule(function: ElementFunction) -> Rule:
 
     def rule(call: OpCall) -> Value:
         shape, _ = _require_broadcast(call, [shape_of(arg) for arg in call.args])
+        left, right = call.args
+        if by_constant is not None and (divisor := _int64_constant(right)) >= 2:
+            return _broadcast_to(call, lambda value: by_constant(value, divisor), [left], shape)
         return _broadcast_to(call, function, map(operand, call.args), shape)
 
     return rule
+
+
+def _int64_constant(value: Value) -> int:
+    """Return a constant of rank 0 and dtype int64; 0 for another value."""
+    if isinstance(value, relax.Var) or shape_of(value) or tensor_dtype(value) != "int64":
+        return 0
+    return int(as_array(value.value))
 
 
 def _is_float_zero(value: Value) -> bool:
@@ -250,8 +265,10 @@ RULES.update(
         "subtract": _arithmetic_rule(lambda a, b: a - b, relax.op.subtract, scalar_functions.not_equal),
         "multiply": _arithmetic_rule(lambda a, b: a * b, relax.op.multiply, tirx.all),
         "divide": division_rule(scalar_functions.divide),
-        "floor_divide": division_rule(in_float32(scalar_functions.floor_divide)),
-        "floor_mod": division_rule(in_float32(scalar_functions.floor_mod)),
+        "floor_divide": division_rule(
+            in_float32(scalar_functions.floor_divide), scalar_functions.floor_divide_by
+        ),
+        "floor_mod": division_rule(in_float32(scalar_functions.floor_mod), scalar_functions.floor_mod_by),
         "trunc_divide": division_rule(in_float32(scalar_functions.trunc_divide)),
         "trunc_mod": division_rule(in_float32(scalar_functions.trunc_mod)),
         "mod": division_rule(in_float32(scalar_functions.trunc_mod)),

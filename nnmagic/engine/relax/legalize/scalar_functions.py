@@ -219,6 +219,35 @@ def floor_mod(left: PrimExpr, right: PrimExpr) -> PrimExpr:
     return tirx.Let(rest, _fmod(left, right), q)
 
 
+def floor_divide_by(value: PrimExpr, divisor: int) -> PrimExpr:
+    """Divide an int64 by a constant of at least 2 and round down; CPUs do not divide vectors of integers.
+
+    The magnitude, less 1 if the value is negative, is multiplied by 2**(63 + bits) / divisor, rounded up.
+    Granlund and Montgomery, Division by Invariant Integers using Multiplication, 1994, theorem 4.2.
+    """
+    sign = tirx.shift_right(value, tirx.const(63, "int64"))
+    magnitude = tirx.reinterpret("uint64", value ^ sign)
+    bits = (divisor - 1).bit_length()
+    factor = -(-(1 << (63 + bits)) // divisor)
+    quotient = tirx.shift_right(_high_half(magnitude, factor), tirx.const(bits - 1, "uint64"))
+    return tirx.reinterpret("int64", quotient) ^ sign
+
+
+def floor_mod_by(value: PrimExpr, divisor: int) -> PrimExpr:
+    """Return the remainder of `floor_divide_by`."""
+    return value - floor_divide_by(value, divisor) * tirx.const(divisor, "int64")
+
+
+def _high_half(value: PrimExpr, factor: int) -> PrimExpr:
+    """Return the upper 64 of the 128 bits of an unsigned product, from products of halves."""
+    half, low = tirx.const(32, "uint64"), tirx.const(2**32 - 1, "uint64")
+    upper, lower = tirx.shift_right(value, half), tirx.bitwise_and(value, low)
+    of_upper, of_lower = (tirx.const(part, "uint64") for part in (factor >> 32, factor & (2**32 - 1)))
+    middle = lower * of_upper + tirx.shift_right(lower * of_lower, half)
+    other = upper * of_lower + tirx.bitwise_and(middle, low)
+    return upper * of_upper + tirx.shift_right(middle, half) + tirx.shift_right(other, half)
+
+
 def _differs_in_sign(rest: PrimExpr, right: PrimExpr) -> PrimExpr:
     """Return whether a remainder other than 0 differs in sign from the divisor; false for NaN."""
     zero = constant(0, right)
