@@ -68,6 +68,14 @@ def test_rows_of_any_length(dtype):
             _check(executable, x, 1)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "uint64", "int8"])
+def test_one_row_of_any_length(dtype):
+    executable = _compile("?", dtype, 0)
+    for length in [*LENGTHS, 129, 4000, 8192, 8193]:
+        for x in _arrays(dtype, (length,), 0):
+            _check(executable, x, 0)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "int64", "bool"])
 def test_columns_of_any_number(dtype):
     executable = _compile("?, ?", dtype, 0)
@@ -77,7 +85,7 @@ def test_columns_of_any_number(dtype):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int8"])
-@pytest.mark.parametrize("shape", ["5, 4, 19", "40, 257", "3, 1700", "20"])
+@pytest.mark.parametrize("shape", ["5, 4, 19", "40, 257", "3, 1700", "20, 1700", "20", "3000"])
 def test_known_sizes(shape, dtype):
     dims = tuple(map(int, shape.split(", ")))
     for axis in range(len(dims)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import tvm
 from tvm import relax, te, tirx
@@ -46,16 +46,21 @@ def broadcast_rule(function: ElementFunction, relax_op: Callable[..., RelaxExpr]
 
 
 def _broadcast_to(
-    call: OpCall, function: ElementFunction, operands: Iterable[Value], shape: Sequence[Extent]
+    call: OpCall,
+    function: ElementFunction,
+    operands: Iterable[Value],
+    shape: Sequence[Extent],
+    *,
+    attrs: Mapping[str, object] | None = None,
 ) -> Value:
-    """Apply ``function`` to the elements of operands that broadcast to a shape."""
+    """Apply ``function`` to the elements of operands that broadcast to a shape; ``attrs``: the kernel's."""
     if all(isinstance(dim, int) for dim in shape):
-        return call.te(lambda *tensors: broadcast(function, *tensors), *operands)
+        return call.te(lambda *tensors: broadcast(function, *tensors), *operands, primfunc_attrs=attrs)
 
     def compute(dims: Sequence[Extent], *tensors: Tensor | PrimExpr) -> Tensor:
         return _apply(function, tensors, dims)
 
-    return call.te(compute, relax.ShapeExpr(shape), *operands)
+    return call.te(compute, relax.ShapeExpr(shape), *operands, primfunc_attrs=attrs)
 
 
 def broadcast(function: ElementFunction, *operands: Tensor | PrimExpr) -> Tensor:
@@ -112,8 +117,13 @@ def _require_broadcast(call: OpCall, shapes: Sequence[Sequence[Extent]]) -> tupl
     return result, static
 
 
-def division_rule(function: ElementFunction) -> Rule:
-    """Lower to a division. TVM refuses one by a literal 0, which therefore stays a tensor."""
+def division_rule(
+    function: ElementFunction, by_constant: Callable[[PrimExpr, int], PrimExpr] | None = None
+) -> Rule:
+    """Lower to a division. TVM refuses one by a literal 0, which therefore stays a tensor.
+
+    ``by_constant`` divides an int64 by a constant of at least 2.
+    """
 
     def operand(value: Value) -> Value:
         immediate = _as_immediate(value)
@@ -121,9 +131,22 @@ def division_rule(function: ElementFunction) -> Rule:
 
     def rule(call: OpCall) -> Value:
         shape, _ = _require_broadcast(call, [shape_of(arg) for arg in call.args])
+        left, right = call.args
+        if by_constant is not None and (divisor := _int64_constant(right)) >= 2:
+            # A kernel of its own: LLVM is told that sums of int64 do not overflow, and would take 2 * x < 0
+            # for x < 0 if it saw them.
+            attrs = {"op_pattern": OPAQUE}
+            return _broadcast_to(call, lambda value: by_constant(value, divisor), [left], shape, attrs=attrs)
         return _broadcast_to(call, function, map(operand, call.args), shape)
 
     return rule
+
+
+def _int64_constant(value: Value) -> int:
+    """Return a constant of rank 0 and dtype int64; 0 for another value."""
+    if isinstance(value, relax.Var) or shape_of(value) or tensor_dtype(value) != "int64":
+        return 0
+    return int(as_array(value.value))
 
 
 def _is_float_zero(value: Value) -> bool:
@@ -263,8 +286,10 @@ RULES.update(
         "subtract": _arithmetic_rule(lambda a, b: a - b, relax.op.subtract, scalar_functions.not_equal),
         "multiply": _arithmetic_rule(lambda a, b: a * b, relax.op.multiply, tirx.all),
         "divide": division_rule(scalar_functions.divide),
-        "floor_divide": division_rule(in_float32(scalar_functions.floor_divide)),
-        "floor_mod": division_rule(in_float32(scalar_functions.floor_mod)),
+        "floor_divide": division_rule(
+            in_float32(scalar_functions.floor_divide), scalar_functions.floor_divide_by
+        ),
+        "floor_mod": division_rule(in_float32(scalar_functions.floor_mod), scalar_functions.floor_mod_by),
         "trunc_divide": division_rule(in_float32(scalar_functions.trunc_divide)),
         "trunc_mod": division_rule(in_float32(scalar_functions.trunc_mod)),
         "mod": division_rule(in_float32(scalar_functions.trunc_mod)),

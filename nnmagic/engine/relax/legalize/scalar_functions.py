@@ -227,6 +227,37 @@ def floor_mod(left: PrimExpr, right: PrimExpr) -> PrimExpr:
     return tirx.Let(rest, vector_math.fmod(left, right), q)
 
 
+def floor_divide_by(value: PrimExpr, divisor: int) -> PrimExpr:
+    """Divide an int64 by a constant of at least 2 and round down; CPUs do not divide vectors of integers.
+
+    The magnitude, less 1 if the value is negative, is multiplied by 2**(63 + length) / divisor, rounded up.
+    Granlund and Montgomery, Division by Invariant Integers using Multiplication, 1994, theorem 4.2.
+    """
+    bits = tirx.reinterpret("uint64", value)  # TVM would simplify a shift of ``value`` as if none overflowed
+    is_negative = tirx.shift_right(bits, tirx.const(63, "uint64")) > tirx.const(0, "uint64")
+    sign = tirx.Select(is_negative, tirx.const(-1, "int64"), tirx.const(0, "int64"))
+    magnitude = bits ^ tirx.reinterpret("uint64", sign)
+    length = (divisor - 1).bit_length()
+    factor = -(-(1 << (63 + length)) // divisor)
+    quotient = tirx.shift_right(_high_half(magnitude, factor), tirx.const(length - 1, "uint64"))
+    return tirx.reinterpret("int64", quotient) ^ sign
+
+
+def floor_mod_by(value: PrimExpr, divisor: int) -> PrimExpr:
+    """Return the remainder of `floor_divide_by`."""
+    return value - floor_divide_by(value, divisor) * tirx.const(divisor, "int64")
+
+
+def _high_half(value: PrimExpr, factor: int) -> PrimExpr:
+    """Return the upper 64 of the 128 bits of an unsigned product, from products of halves."""
+    half, low = tirx.const(32, "uint64"), tirx.const(2**32 - 1, "uint64")
+    upper, lower = tirx.shift_right(value, half), tirx.bitwise_and(value, low)
+    of_upper, of_lower = (tirx.const(part, "uint64") for part in (factor >> 32, factor & (2**32 - 1)))
+    middle = lower * of_upper + tirx.shift_right(lower * of_lower, half)
+    other = upper * of_lower + tirx.bitwise_and(middle, low)
+    return upper * of_upper + tirx.shift_right(middle, half) + tirx.shift_right(other, half)
+
+
 def _differs_in_sign(rest: PrimExpr, right: PrimExpr) -> PrimExpr:
     """Return whether a remainder other than 0 differs in sign from the divisor; false for NaN."""
     zero = constant(0, right)

@@ -11,7 +11,7 @@ from tvm import te, tirx
 
 from nnmagic.engine.relax.legalize.radix_sort import radix_sort
 from nnmagic.engine.relax.legalize.sort_keys import from_sort_key, join_zeros, key_dtype, sort_key
-from nnmagic.engine.relax.legalize.sorting_network import BLOCK, Columns, sort_columns
+from nnmagic.engine.relax.legalize.sorting_network import BLOCK, Columns, merge_columns, sort_columns
 from nnmagic.engine.relax.legalize.types import Tensor, Tensors
 from nnmagic.engine.relax.schedules.independent_loops import INDEPENDENT, independent_loop
 from nnmagic.engine.relax.schedules.matmul.packing import exchange_blocks
@@ -60,6 +60,12 @@ def sort_along(
 #: The longest sequences that the network sorts, and the longest ones if there is only one.
 _LONGEST = 1 << 14
 _LENGTH_OF_ONE = 512
+
+#: Sequences that fill only this part of the lanes are sorted one after the other.
+_FEW = 4
+
+#: The longest of these for which that is faster than by their digits.
+_LONGEST_OF_FEW = 1 << 13
 
 #: How many operations the sort of an element counts as.
 _OPERATIONS = 8
@@ -110,6 +116,10 @@ class _Sort:
         """Return the loops."""
         if 0 in (static_int(self.length), static_int(self.total), static_int(self.count)):
             return tirx.Evaluate(0)
+        few = static_int(self.total)
+        if few is not None and few <= self.lanes // _FEW:
+            is_short = _at_least(_LONGEST_OF_FEW - self.length, 0)
+            return branch(is_short, self._by_merged_columns, self._by_radix)
         return branch(_is_short(self.length, self.total), self._by_network, self._by_radix)
 
     def _independent(self, sequences: Stmt, of_round: int) -> Stmt:
@@ -194,6 +204,7 @@ class _Sort:
         block = BLOCK if known is None else min(BLOCK, 1 << (known - 1).bit_length())
         rows = builders.round_up_div(length, block) * block
         parts = tuple(tirx.decl_buffer((rows * lanes,), word, "words") for word in self.words)
+        kept, (rows,) = _keep_in_memory(rows)
         columns = Columns(parts, lanes, rows, block)
         highest = [builders.broadcast(tirx.max_value(word), lanes) for word in self.words]
 
@@ -202,9 +213,9 @@ class _Sort:
 
         def sort_group(group: PrimExpr) -> Stmt:
             at = partial(index, group)
-            statements: list[Stmt] = [tirx.AllocBuffer(part) for part in parts]
+            statements: list[Stmt] = [*map(tirx.AllocBuffer, parts), *kept]
             statements.append(self._load(columns, at))
-            if known is None or known != rows:
+            if known is None or known % block:
                 statements.append(loop("row", rows - length, pad))
             statements.append(sort_columns(columns))
             statements += [self._store(columns, name, at) for name in self.outputs]
@@ -339,6 +350,74 @@ class _Sort:
         counts = loop("at", self.length, count)
         return sequence([tirx.AllocBuffer(position), start, counts, loop("at", self.length, put)])
 
+    # Few sequences: the lanes have parts of one, which are merged in the end
+
+    def _by_merged_columns(self) -> Stmt:
+        return loop("sequence", self.total, self._sort_by_merged_columns)
+
+    def _level(self) -> Index:
+        """Return how often a block of rows is doubled until it has as many elements as a sequence."""
+        capacities = [BLOCK * self.lanes]
+        while capacities[-1] < _LONGEST_OF_FEW:
+            capacities.append(2 * capacities[-1])
+        known = static_int(self.length)
+        if known is not None:
+            return sum(known > capacity for capacity in capacities)
+        level = as_expr(0)
+        for capacity in capacities:
+            level = level + (as_expr(self.length) > capacity).astype("int64")
+        return level
+
+    def _sort_by_merged_columns(self, number: PrimExpr) -> Stmt:
+        length, lanes, index = self.length, self.lanes, partial(self._index, number)
+        level = self._level()
+        rows = BLOCK << level if isinstance(level, int) else tirx.shift_left(as_expr(BLOCK), level)
+        size = rows * lanes
+        matrix = [tirx.decl_buffer((size,), word, "words") for word in self.words]
+        flat = [tirx.decl_buffer((size,), word, "merged") for word in self.words]
+        kept, (level, rows) = _keep_in_memory(level, rows)
+        size = rows * lanes
+        columns = Columns(tuple(matrix), lanes, rows, BLOCK)
+
+        def load(at: PrimExpr) -> Stmt:
+            return sequence(_store_elements(matrix, at, self._word(index(at))))
+
+        def pad(at: PrimExpr) -> Stmt:
+            return sequence(
+                _store_elements(matrix, length + at, [tirx.max_value(word) for word in self.words])
+            )
+
+        def transpose(square: PrimExpr) -> Stmt:
+            start = square * lanes
+            moves = [
+                each
+                for source, target in zip(matrix, flat, strict=True)
+                for each in _transpose(source, target, start, lanes, start * lanes, rows)
+            ]
+            return sequence(moves)
+
+        def store(at: PrimExpr) -> Stmt:
+            words = [part[at] for part in flat]
+            stores = [
+                tirx.BufferStore(output, self._result(name, words, index(at)), index(at))
+                for name, output in self.outputs.items()
+            ]
+            return sequence(stores)
+
+        statements = [
+            *map(tirx.AllocBuffer, [*matrix, *flat]),
+            *kept,
+            loop("at", length, load),
+            loop("at", size - length, pad),
+            sort_columns(columns),
+            merge_columns(columns, level),
+            loop("square", builders.round_up_div(rows, lanes), transpose),
+            loop("at", self.count, store),
+        ]
+        if not self.by_index and is_float(self.dtype):
+            statements.append(self._move_zeros(index))
+        return sequence(statements)
+
     # Long sequences: one after the other, by their digits
 
     def _by_radix(self) -> Stmt:
@@ -404,12 +483,28 @@ class _Sort:
         return sequence(statements)
 
 
+def _keep_in_memory(*values: Index) -> tuple[list[Stmt], list[Index]]:
+    """Store the values that only the call knows; TVM would simplify them anew wherever they are used."""
+    statements: list[Stmt] = []
+    results: list[Index] = []
+    for value in values:
+        if static_int(value) is not None:
+            results.append(value)
+            continue
+        array = builders.local_array(1, "int64", "size")
+        statements += [tirx.AllocBuffer(array), tirx.BufferStore(array, value, [0])]
+        results.append(tirx.BufferLoad(array, [0]))
+    return statements, results
+
+
 def _store_elements(buffers: Sequence[Buffer], at: PrimExpr, values: Sequence[PrimExpr]) -> list[Stmt]:
     return [tirx.BufferStore(buffer, value, [at]) for buffer, value in zip(buffers, values, strict=True)]
 
 
-def _transpose(source: Buffer, target: Buffer, to: Index, lanes: int, start: Index = 0) -> list[Stmt]:
-    """Transpose a square of two flat buffers."""
+def _transpose(
+    source: Buffer, target: Buffer, to: Index, lanes: int, start: Index = 0, stride: Index | None = None
+) -> list[Stmt]:
+    """Transpose a square between flat buffers; the target's rows are ``stride`` apart, or neighbours."""
     dtype = builders.dtype_of(source)
     kind = builders.vector_type(dtype, lanes)
     statements: list[Stmt] = []
@@ -424,6 +519,8 @@ def _transpose(source: Buffer, target: Buffer, to: Index, lanes: int, start: Ind
     while step < lanes:
         rows = bind(exchange_blocks(rows, step, lanes))
         step *= 2
-    return statements + [
-        builders.store(target, to + row * lanes, lanes, value) for row, value in enumerate(rows)
+    distance = lanes if stride is None else stride
+    statements += [
+        builders.store(target, to + row * distance, lanes, value) for row, value in enumerate(rows)
     ]
+    return statements

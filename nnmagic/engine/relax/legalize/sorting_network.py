@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from tvm import tirx
 
@@ -95,7 +96,7 @@ def _merge_runs(columns: Columns, level: PrimExpr, run: PrimExpr) -> Stmt:
     Rows behind the last one count as the highest. They stay there: the upper of two rows gets the higher
     elements.
     """
-    rows, block = as_expr(columns.rows), columns.block
+    rows = as_expr(columns.rows)
 
     def compare(first: Index, second: Index) -> Stmt:
         return _exchange(columns, first, second)
@@ -108,32 +109,89 @@ def _merge_runs(columns: Columns, level: PrimExpr, run: PrimExpr) -> Stmt:
         count = tirx.max(run - skipped, as_expr(0))
         return loop("row", count, lambda row: compare(first + row, end - 1 - skipped - row))
 
+    pairs = _groups(columns, rows, level + 1)
+    return sequence([loop("pair", pairs, mirror), _clean_runs(columns, level, run)])
+
+
+def _clean_runs(columns: Columns, level: Index, run: PrimExpr) -> Stmt:
+    """Sort runs that are bitonic: compare rows at half the length of a run, at a fourth, and so on."""
+    rows, block = as_expr(columns.rows), columns.block
+
     def clean(step: PrimExpr) -> Stmt:
-        """Compare rows at half the distance as before."""
         stride = tirx.shift_right(run, step + 1)
 
         def clean_group(at: PrimExpr) -> Stmt:
             first = at * (stride * 2)
             count = tirx.max(tirx.min(stride, rows - first - stride), as_expr(0))
-            return loop("row", count, lambda row: compare(first + row, first + stride + row))
+            return loop("row", count, lambda row: _exchange(columns, first + row, first + stride + row))
 
-        return loop("group", _shifted_up(rows, level - step), clean_group)
+        return loop("group", _groups(columns, rows, level - step), clean_group)
 
     def finish(at: PrimExpr) -> Stmt:
         return _in_registers(columns, at * block, _bitonic_pairs(block))
 
-    def _shifted_up(value: PrimExpr, level: PrimExpr) -> PrimExpr:
-        """Return how many groups of the block times 2 to the level cover the value."""
-        bits = level + (block.bit_length() - 1)
-        return tirx.shift_right(value + tirx.shift_left(as_expr(1), bits) - 1, bits)
+    blocks = loop("block", builders.round_up_div(columns.rows, block), finish)
+    return sequence([loop("step", level, clean), blocks])
 
-    return sequence(
-        [
-            loop("pair", _shifted_up(rows, level + 1), mirror),
-            loop("step", level, clean),
-            loop("block", builders.round_up_div(columns.rows, block), finish),
-        ]
-    )
+
+def _groups(columns: Columns, rows: PrimExpr, level: PrimExpr) -> PrimExpr:
+    """Return how many groups of the block times 2 to the level cover the rows."""
+    bits = as_expr(level) + (columns.block.bit_length() - 1)
+    return tirx.shift_right(rows + tirx.shift_left(as_expr(1), bits) - 1, bits)
+
+
+def merge_columns(columns: Columns, level: Index) -> Stmt:
+    """Merge sorted columns to one sequence, column after column.
+
+    The number of rows is the block times 2 to the level. Neighbours are merged, then pairs of these, and
+    so on.
+    """
+    rows = as_expr(columns.rows)
+    half = tirx.shift_right(rows, as_expr(1))
+
+    def mirror(width: int, stage: PrimExpr) -> Stmt:
+        rounds = loop("row", half, partial(_mirror_lanes, columns, width))
+        return tirx.IfThenElse(stage == width.bit_length() - 1, rounds, None)
+
+    def merge(stage: PrimExpr) -> Stmt:
+        widths = [1 << bit for bit in range(columns.lanes.bit_length() - 1)]
+        mirrors = [mirror(width, stage) for width in widths]
+        return sequence([*mirrors, _clean_runs(columns, level, rows)])
+
+    return loop("stage", columns.lanes.bit_length() - 1, merge)
+
+
+def _mirror_lanes(columns: Columns, width: int, row: PrimExpr) -> Stmt:
+    """Compare a row with the one as far from the end, the lanes of groups of ``2 * width`` in reverse.
+
+    The lower elements go to the first half of each group. Then compare lanes at half the distance, and so on.
+    """
+    lanes, last = columns.lanes, as_expr(columns.rows) - 1
+    arrays = [builders.local_array(4 * lanes, builders.dtype_of(part), "rows") for part in columns.parts]
+    registers = Columns(tuple(arrays), lanes, 4, 4)
+
+    def shuffle(target: int, source: int, distance: int) -> list[Stmt]:
+        order = [lane ^ distance for lane in range(lanes)]
+        return registers.store(target, [tirx.Shuffle([each], order) for each in registers.load(source)])
+
+    def choose(low: int, high: int, bit: int) -> list[Stmt]:
+        order = [lanes + lane if lane & bit else lane for lane in range(lanes)]
+        pairs = zip(registers.load(low), registers.load(high), strict=True)
+        return registers.store(low, [tirx.Shuffle(list(pair), order) for pair in pairs])
+
+    statements: list[Stmt] = [tirx.AllocBuffer(array) for array in arrays]
+    statements += [*registers.store(0, columns.load(row)), *registers.store(1, columns.load(last - row))]
+    statements += [*shuffle(2, 1, 2 * width - 1), *shuffle(3, 0, 2 * width - 1)]
+    for at in (0, 1):
+        statements += [_exchange(registers, at, at + 2), *choose(at, at + 2, width)]
+    distance = width // 2
+    while distance:
+        for at in (0, 1):
+            statements += shuffle(at + 2, at, distance)
+            statements += [_exchange(registers, at, at + 2), *choose(at, at + 2, distance)]
+        distance //= 2
+    statements += [*columns.store(row, registers.load(0)), *columns.store(last - row, registers.load(1))]
+    return sequence(statements)
 
 
 def _in_registers(columns: Columns, first: Index, pairs: Iterator[tuple[int, int]]) -> Stmt:
@@ -159,10 +217,11 @@ def _exchange(columns: Columns, first: Index, second: Index) -> Stmt:
     if len(rows) == 1:
         results = [(tirx.min(a, b), tirx.max(a, b)) for a, b in rows]
     else:
-        swap = builders.local_array(lanes, "uint8", "swap")
-        statements += [tirx.AllocBuffer(swap), builders.store(swap, 0, lanes, _is_higher(lanes, *rows))]
-        is_set = builders.load(swap, 0, lanes, "uint8") > builders.broadcast(tirx.const(0, "uint8"), lanes)
-        results = [(tirx.Select(is_set, b, a), tirx.Select(is_set, a, b)) for a, b in rows]
+        swap = builders.local_array(lanes, "int64", "swap")
+        statements += [tirx.AllocBuffer(swap), builders.store(swap, 0, lanes, _swap_mask(lanes, *rows))]
+        mask = builders.load(swap, 0, lanes, "int64")
+        differences = [tirx.bitwise_and(a ^ b, mask) for a, b in rows]
+        results = [(a ^ change, b ^ change) for (a, b), change in zip(rows, differences, strict=True)]
     statements += [
         builders.store(array, 0, lanes, low) for array, (low, _) in zip(arrays, results, strict=True)
     ]
@@ -173,12 +232,13 @@ def _exchange(columns: Columns, first: Index, second: Index) -> Stmt:
     return sequence(statements)
 
 
-def _is_higher(lanes: int, keys: tuple[PrimExpr, PrimExpr], indices: tuple[PrimExpr, PrimExpr]) -> PrimExpr:
-    """Return 1 where the first pair of a key and an index is higher than the second one.
+def _swap_mask(lanes: int, keys: tuple[PrimExpr, PrimExpr], indices: tuple[PrimExpr, PrimExpr]) -> PrimExpr:
+    """Return -1 where the first pair of a key and an index is higher than the second one, else 0.
 
-    TVM simplifies no vectors of truth values, and takes signed integers that a condition compares for
-    indices.
+    A mask, because TVM cannot analyse vectors of truth values.
     """
     conditions = keys[0] > keys[1], keys[0] == keys[1], indices[0] > indices[1]
     higher, equal, later = (tirx.Cast(builders.vector_type("uint8", lanes), each) for each in conditions)
-    return tirx.bitwise_or(higher, tirx.bitwise_and(equal, later))
+    swap = tirx.bitwise_or(higher, tirx.bitwise_and(equal, later))
+    zero = builders.broadcast(tirx.const(0, "int64"), lanes)
+    return zero - tirx.Cast(builders.vector_type("int64", lanes), swap)
