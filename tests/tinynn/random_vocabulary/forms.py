@@ -417,7 +417,7 @@ ANY_ZERO = {
     *_names(
         "maximum minimum fmax fmin max min amax amin nanmax nanmin clip ptp sinc median quantile percentile"
     ),
-    *_names("interp gradient linspace arange diff ediff1d sort"),
+    *_names("interp gradient linspace arange diff ediff1d sort unique"),
 }
 
 
