@@ -234,10 +234,9 @@ def _roll(call: Arguments) -> Value:
         )
     listed = call.static("axis") if "axis" in call else None
     if listed is None:
-        data, along = data.flat(), (0,)
-    else:
-        items = listed if isinstance(listed, tuple) else (listed,)
-        along = tuple(normalize_axis(call, "axis", axis, data.rank) for axis in items)
+        data = data.flat()
+    items = listed if isinstance(listed, tuple) else (listed or 0,)
+    along = tuple(normalize_axis(call, "axis", axis, data.rank) for axis in items)
     if len(shifts) == 1:
         shifts *= len(along)
     if len(along) == 1:
