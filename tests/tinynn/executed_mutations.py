@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import nnmagic
-from nnmagic.diagnostics import TinyNNError
+from nnmagic.diagnostics import CompileError
 from tests.tinynn.fuzzing import MOST_BYTES, corpus, namespace
 from tests.tinynn.mutations import mutate
 from tests.tinynn.snippets.arguments import arguments_of
@@ -112,7 +112,7 @@ def _compile_and_call(text: str) -> tuple[str, str]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", nnmagic.TinyNNWarning)
             function = nnmagic.compile(text, namespace=names, cache=False)
-    except TinyNNError:
+    except CompileError:
         return "refused", ""
     try:
         calls = arguments_of(Accepted("", text, namespace=names))
