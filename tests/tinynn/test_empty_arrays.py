@@ -39,6 +39,7 @@ CASES: list[tuple[str, tuple[object, ...], list[tuple[int, ...]], Callable[[np.n
         [(0, 0), (1, 0), (0, 1), (1, 1), (3, 4), (5, 2)],
         lambda x: np.roll(x, (2, -3), (0, 1)),
     ),
+    ("roll(x, (2, 3), (1, -1))", (2, "k"), [(2, 4), (2, 0)], lambda x: np.roll(x, (2, 3), (1, -1))),
     ("roll(x, 7)", ("n", "k"), [(0, 3), (1, 1), (2, 3), (5, 4)], lambda x: np.roll(x, 7)),
     ("diagonal(x)", (0, 1, "n"), [(0, 1, 5), (0, 1, 0)], np.diagonal),
     ("searchsorted(ravel(x), x)", (0, "n"), [(0, 5)], lambda x: np.searchsorted(x.ravel(), x)),

@@ -140,6 +140,19 @@ def test_changed_snippets_are_programs_or_located_errors(tmp_path: Path) -> None
     assert count == _SOURCES or SECONDS
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_changed_snippets_that_are_called_and_interrupted_answer() -> None:
+    """``python -m tests.tinynn.executed_mutations`` runs more of them, with less patience."""
+    command = [sys.executable, "-W", "ignore", "-m", "tests.tinynn.executed_mutations", "0", "120"]
+    done = subprocess.run(
+        [*command, "--patience", "120"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.startswith("120 sources: ")
+    assert "'called'" in done.stdout
+
+
 #: Numbers at which something ends: dtypes, dimensions, what a constant of the program may hold, floats.
 _EXTREMES = [2**31, 2**32 + 1, 10**9, 2**62, 2**63, 2**64, 10**30, 10**400, -1, -(2**31) - 1, -(2**63) - 1]
 _EXTREMES += [1e39, 1e300, -1e300, 1e-320, math.inf, math.nan]

@@ -29,20 +29,20 @@ COMPILED = [
     ("chained_lambdas", 25),
     ("chained_functions", 1000),
     ("chained_recursive_functions", 200),
-    ("assignments", 5000),
-    ("named_assignments", 2000),
-    ("consecutive_ifs", 1000),
-    ("consecutive_while", 500),
-    ("conjunction", 100),
+    ("assignments", 2000),
+    ("named_assignments", 1000),
+    ("consecutive_ifs", 500),
+    ("consecutive_while", 200),
+    ("conjunction", 50),
     ("nested_for", 19),
     ("nested_for_of_changing_types", 12),
     ("nested_for_of_own_types", 12),
     ("match_alternatives", 150),
-    ("parameters", 2000),
-    ("results", 2000),
+    ("parameters", 1200),
+    ("results", 1200),
     ("stacked", 5000),
     ("split_returned", 5000),
-    ("tuple_fields", 5000),
+    ("tuple_fields", 2000),
     ("constructor_fields", 1000),
     ("captured_names", 2000),
 ]
@@ -63,16 +63,16 @@ REFUSED = [
     ("comprehension_rounds", 100, "`f` takes too long to compile"),
     ("doubled_lambda", 20, "`f` takes too long to compile"),
     ("chained_lambdas", 40, "functions without types are inlined into one another at most 30 deep"),
-    ("chained_lambdas", 2000, "the functions of a cell hold at most 1000 functions and comprehensions"),
+    ("chained_lambdas", 1100, "the functions of a cell hold at most 1000 functions and comprehensions"),
     ("match_product", 20, "a match has at most 200 cases, one for each alternative of `|`"),
-    ("match_cases", 5000, "a match has at most 200 cases, one for each alternative of `|`"),
+    ("match_cases", 201, "a match has at most 200 cases, one for each alternative of `|`"),
     ("meshgrid_named", 65, "meshgrid of 65 tensors has as many axes (at most 64)"),
     ("minus_signs", 10_000, "this is nested too deeply"),
     ("parentheses", 10_000, "too many nested parentheses"),
     ("sum_of_names", 10_000, "this is nested too deeply"),
     ("nested_calls", 10_000, "too many nested parentheses"),
-    ("conjunction", 5000, "this is nested too deeply"),
-    ("comparisons", 5000, "this is nested too deeply"),
+    ("conjunction", 1000, "this is nested too deeply"),
+    ("comparisons", 1000, "this is nested too deeply"),
     ("long_names", 1_000_000, "a cell has at most 1000000 characters"),
 ]
 
@@ -92,15 +92,15 @@ def test_a_limit_is_told_where_it_is_exceeded(family: str, size: int, message: s
 @pytest.mark.parametrize(
     ("family", "size", "message"),
     [
-        ("parameters", 300, None),
-        ("parameters", 2000, "@f takes 2000 tensors and returns 1 (at most 1000 together)"),
-        ("results", 2000, "@f takes 1 tensors and returns 2000 (at most 1000 together)"),
-        ("named_sizes", 300, "@f has 300 named sizes (at most 256)"),
-        ("stacked", 5000, None),
-        ("assignments", 2000, None),
-        ("assignments_in_branch", 300, None),
-        ("assignments_in_loop", 100, None),
-        ("captured_names", 300, None),
+        ("parameters", 150, None),
+        ("parameters", 1000, "@f takes 1000 tensors and returns 1 (at most 1000 together)"),
+        ("results", 1000, "@f takes 1 tensors and returns 1000 (at most 1000 together)"),
+        ("named_sizes", 257, "@f has 257 named sizes (at most 256)"),
+        ("stacked", 2000, None),
+        ("assignments", 700, None),
+        ("assignments_in_branch", 100, None),
+        ("assignments_in_loop", 50, None),
+        ("captured_names", 150, None),
         ("nested_loops_of_tuples", 100, None),
         ("new_axes", 64, "@f takes or returns a tensor of 65 axes (at most 64)"),
     ],
@@ -137,7 +137,7 @@ def test_the_work_is_linear(family: str) -> None:
         return count_calls(compile_)
 
     work(1)
-    assert work(800) < 2.5 * work(400)
+    assert work(400) < 2.5 * work(200)
 
 
 def test_the_first_errors_are_reported() -> None:
@@ -168,8 +168,7 @@ def test_lists_that_share_parts_have_a_fingerprint() -> None:
     assert fingerprint(doubled(1.0)) != fingerprint(doubled(2.0))
 
 
-@pytest.mark.parametrize("count", [32, 33, 70])
-@pytest.mark.parametrize("length", [3, '"n"'])
+@pytest.mark.parametrize(("count", "length"), [(32, '"n"'), (33, '"n"'), (70, 3)])
 @pytest.mark.parametrize(("function", "axis"), [("stack", 0), ("stack", 1), ("concatenate", 0)])
 def test_many_tensors_are_joined_as_in_numpy(count: int, length: object, function: str, axis: int) -> None:
     names = ", ".join(f"x * {number}" for number in range(count))

@@ -247,6 +247,10 @@ def _pool(kind, rank):
         if kind == "avg" and counted and padding:
             sides = neural._sides(padding, rank)
             data, padding = np.pad(data, [(0, 0)] * (data.ndim - rank) + sides), 0
+        if kind == "avg" and not padding and not more:  # Relay's marks what is outside of the data by NaN
+            return neural._pool(rank, lambda window, axes: np.mean(window, axis=axes), 0)(
+                data, kernel_size, strides
+            )
         return relays(data, kernel_size, strides, padding=padding, **more)
 
     return pool

@@ -49,7 +49,7 @@ NEURAL: Mapping[str, tuple[str, ...]] = {
     "glu": ("glu(concatenate([<x:f 1-4>, <same>], axis=-1))",),
     "dropout": ("dropout(<x:f>, 0.5, training=False)",),
     **_each("softmax softmin log_softmax logsumexp", "NAME(<x:f 1-4>, dim=<axis>)"),
-    **_each("layer_norm rms_norm", "NAME(<x:f 1-4>, (<x>.shape[-1],))"),
+    **_each("layer_norm rms_norm", "NAME(<x:f 1-4>, (<x>.shape[-1],), eps=1e-5)"),
     "instance_norm": ("instance_norm(<x:f 3-4>)",),
     **_each(
         "mse_loss l1_loss smooth_l1_loss huber_loss",
@@ -417,7 +417,7 @@ ANY_ZERO = {
     *_names(
         "maximum minimum fmax fmin max min amax amin nanmax nanmin clip ptp sinc median quantile percentile"
     ),
-    *_names("interp gradient linspace arange diff ediff1d sort"),
+    *_names("interp gradient linspace arange diff ediff1d sort unique"),
 }
 
 

@@ -679,6 +679,12 @@ CASES: list[Case] = [
         "bincount: how many results there are depends on the elements",
     ),
     refused(
+        "quantile-of-bools",
+        function(B, "quantile(«a», 0.5)"),
+        "quantile is defined for numbers, not bool_",
+        "convert it first, as in a.astype(f64)",
+    ),
+    refused(
         "parts-of-a-named-size",
         function(N, "array_split(«x», 2)"),
         'array_split: the size must be known at compile time, not the dimension "n"',

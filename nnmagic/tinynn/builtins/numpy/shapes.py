@@ -232,9 +232,11 @@ def _roll(call: Arguments) -> Value:
         raise RefusalError(
             "roll: `shift` must be an int or a tuple of ints", call.given["shift"].span, hint=hint
         )
-    along = axes(call, data.rank)
-    if along is None:
-        data, along = data.flat(), (0,)
+    listed = call.static("axis") if "axis" in call else None
+    if listed is None:
+        data = data.flat()
+    items = listed if isinstance(listed, tuple) else (listed or 0,)
+    along = tuple(normalize_axis(call, "axis", axis, data.rank) for axis in items)
     if len(shifts) == 1:
         shifts *= len(along)
     if len(along) == 1:
@@ -244,7 +246,7 @@ def _roll(call: Arguments) -> Value:
     for axis, step in zip(along, shifts, strict=True):
         assert isinstance(step, int)
         data = _roll_axis(call, data, axis, step)
-    return data.value if "axis" in call else data.reshape(given.shape, given).value
+    return data.reshape(given.shape, given).value if listed is None else data.value
 
 
 def _roll_axis(call: Arguments, data: Formula, axis: int, step: int) -> Formula:

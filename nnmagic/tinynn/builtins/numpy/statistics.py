@@ -24,6 +24,7 @@ from nnmagic.tinynn.builtins.numpy.reductions import REDUCE, is_empty, reduction
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import broadcast, stack, static_slice
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.values.descriptions import source_text
 from nnmagic.tinynn.values.values import RefusalError, Value
 
 _NAMES = "x=a input=a"
@@ -220,6 +221,10 @@ def _median(call: Arguments) -> Value:
 
 def _quantile(hundred: float) -> Callable[[Arguments], Value]:
     def apply_to(call: Arguments) -> Value:
+        operand = call.given["a"]
+        if formula(call, "a").dtype == "bool":
+            hint = f"convert it first, as in {source_text(operand.span)}.astype(f64)"
+            raise RefusalError(f"{call.name} is defined for numbers, not bool_", operand.span, hint=hint)
         data = _statistics_data(call)
         shares = call.static("q")
         listed = shares if isinstance(shares, tuple) else (shares,)
