@@ -161,7 +161,7 @@ class Generator:
             return False
         if self.chance(0.15) and function not in NO_METHODS:
             text = re.sub(rf"^{re.escape(function)}\((v\d+)(?:, )?(.*)\)$", rf"\1.{function}(\2)", text)
-        wide = function.startswith("nan") or function in {*NEURAL, "searchsorted", "digitize"}
+        wide = function.startswith("nan") or function in {*NEURAL, "searchsorted", "digitize", "sort"}
         if wide and any(each.dtype == ml_dtypes.bfloat16 for each in filler.operands):
             return False  # NumPy looks for no NaN in bfloat16, and the twin's functions take none
         operands = tuple(dict.fromkeys(operand.name for operand in filler.operands))
