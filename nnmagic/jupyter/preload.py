@@ -1,5 +1,8 @@
 """Import, while the user types the first cell, what that cell will need: the front end, then TVM.
 
+TVM's compiler is left out where compiled code is on disk: then the first cells of a notebook will hardly be
+new ones. The run-time is imported anyway.
+
 A thread does it, so an interrupt cannot leave a library half imported. A fork waits for its end, since the
 child would find half of a library. At the end of the process what has not begun is left out.
 """
@@ -53,9 +56,11 @@ def _import_front_end() -> None:
 
 
 def _import_tvm() -> None:
+    from nnmagic.cache.settings import disk_cache
     from nnmagic.engine import relax
 
-    relax.preload()
+    cache = disk_cache()
+    relax.preload(compiler=cache is None or cache.usage.entries == 0)
 
 
 _preload = _Preload()

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import nnmagic
 from tests.engine.programs import MACHINES, compile_text
 
 NUMBERS = [0, -0.0, 1, -1, 3, -3, 7, -7, 1e8, 1e10, 0.1, 0.7, -0.7, 2.5, np.inf, -np.inf, np.nan, 1e-30]
@@ -115,3 +116,17 @@ def test_quotients_of_all_sizes(dtype, machine):
             np.testing.assert_array_equal(result, function(x, y), err_msg=name)
             if name in SIGNED:
                 same_signs(result, function(x, y))
+
+
+@pytest.mark.parametrize("number", [0.0, -0.0, np.nan, np.inf, 2.0])
+@pytest.mark.parametrize("beside", ["x.var()", "x + 1.0"])
+def test_a_literal_zero_beside_numbers_in_registers(beside, number):
+    """TVM takes 0 / v and 0 * v for 0; beside a variance, v is in a register."""
+    text = "0.0 / v, 0.0 * v, v * 0.0, 0.0 + v, v + 0.0, -0.0 + v, 0.0 - v, v - 0.0, v == 0.0"
+    source = f"def f(x: Tensor[('n',), f32], v: Tensor[(), f64]):\n    return {beside}, {text}\n"
+    _, *results = nnmagic.compile(source, cache=False)(np.ones(3, "f4"), np.float64(number))
+    with np.errstate(all="ignore"):
+        expected = eval(text, {"v": np.float64(number)})
+    for result, wanted in zip(results, expected, strict=True):
+        np.testing.assert_array_equal(result, wanted)
+        assert np.isnan(wanted) or np.signbit(result) == np.signbit(wanted) or result.dtype == bool

@@ -51,6 +51,16 @@ def test_a_thread_imports_what_the_first_cell_needs(tmp_path: Path) -> None:
     assert run(code, tmp_path).strip() == "[]"
 
 
+@pytest.mark.skipif(os.name != "posix", reason="nothing is kept on disk")
+def test_the_compiler_is_left_out_where_code_is_on_disk(tmp_path: Path) -> None:
+    run(f'import nnmagic; nnmagic.compile("{CELL}", namespace={{}})', tmp_path)
+    code = f"""{STARTED}
+    threads[0].join()
+    print("tvm_ffi" in sys.modules, "tvm" in sys.modules)
+    """
+    assert run(code, tmp_path).split() == ["True", "False"]
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 def test_a_fork_waits_and_the_child_compiles(tmp_path: Path) -> None:
     """-W error makes an error of the warning about a fork while another thread imports."""

@@ -1005,6 +1005,14 @@ CASES = [
         _array(3, 4),
         np.ones((3, 4), "f4"),
     ),
+    case(
+        "x: Tensor[(5,), bool_]",
+        "quantile(x, 0.5)",
+        "convert it first, as in x.astype(f64)",
+        "quantile(x.astype(f64), 0.5)",
+        lambda x: np.quantile(x.astype("f8"), 0.5),
+        np.array([True, False, True, True, False]),
+    ),
     case(X, "einsum(2, x, y)", 'as in einsum("ij,jk->ik", a, b)', 'einsum("ij,kj->ik", x, y)'),
     case(
         'x: Tensor[(12,), f32], y: Tensor[("n",), f32]',

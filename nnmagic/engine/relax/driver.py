@@ -100,8 +100,8 @@ def _load_runtime() -> None:
     run_interruptible(load_loader)
 
 
-def preload() -> None:
-    """Import TVM's runtime, and its compiler if that is here, before something is compiled.
+def preload(*, compiler: bool) -> None:
+    """Import TVM's runtime, and its compiler if that is wanted and here, before something is compiled.
 
     Meant for a thread that has time. Raises what the import raises.
     """
@@ -109,7 +109,7 @@ def preload() -> None:
     from nnmagic.engine.relax.runtime.loader import has_compiler
 
     importlib.import_module("tvm_ffi_orcjit")
-    if has_compiler():
+    if compiler and has_compiler():
         _load_compiler()
 
 

@@ -20,6 +20,7 @@ from nnmagic.engine.relax.legalize.binary import broadcast
 from nnmagic.engine.relax.legalize.extern_loops import grid
 from nnmagic.engine.relax.legalize.registry import (
     OPAQUE,
+    REDUCTION,
     RULES,
     OpCall,
     Rule,
@@ -125,7 +126,10 @@ def _truth_rule(reducer: Reducer) -> Rule:
         )
         return te.compute(found.shape, lambda *at: found(*at) != tirx.const(0, "uint8"))
 
-    return te_of(compute)
+    # A reduction for TVM, which would fuse the comparison with sizes that only the run knows, and fail.
+    return lambda call: call.te(
+        lambda data: compute(call.attrs, data), *call.args, primfunc_attrs={"op_pattern": REDUCTION}
+    )
 
 
 def accumulate(

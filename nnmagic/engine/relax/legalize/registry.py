@@ -147,6 +147,9 @@ class OpCall:
 #: TVM's number of the kernels that it does not fuse.
 OPAQUE = 8
 
+#: TVM's pattern of a kernel that reduces.
+REDUCTION = 3
+
 #: TVM's number of the kernels into which it fuses the element-wise operators that follow.
 OUT_ELEMENTWISE_FUSABLE = 4
 

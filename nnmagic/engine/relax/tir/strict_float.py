@@ -6,6 +6,8 @@ TVM's passes simplify them as if numbers were real: ``(x + y) - y`` becomes x, `
 
 from __future__ import annotations
 
+import math
+
 import tvm
 from tvm import tirx
 
@@ -24,13 +26,22 @@ def keep_float_arithmetic(function: tirx.PrimFunc) -> tirx.PrimFunc:
 _BITS = {"float16": "int16", "bfloat16": "int16", "float32": "int32", "float64": "int64"}
 
 
+def hidden_zero(zero: float, dtype: str) -> PrimExpr:
+    """Return 0 or -0 of a dtype; of a float from bits, because TVM takes ``0 / x`` and ``0 * x`` for 0."""
+    if dtype not in _BITS:
+        return tirx.const(zero, dtype)
+    negative = tirx.reinterpret(dtype, tirx.min_value(_BITS[dtype]))
+    # TVM takes bits that are all 0 for those of a pointer.
+    return negative if math.copysign(1, zero) < 0 else tirx.Mul(negative, tirx.const(-1, dtype))
+
+
 def _hide_zero(node: tirx.Add) -> PrimExpr:
     """Write ``0 + x`` as ``x - -0``, with -0 as its bits, which TVM does not look into."""
     zero, other = (node.a, node.b) if isinstance(node.a, tirx.FloatImm) else (node.b, node.a)
     if not isinstance(zero, tirx.FloatImm) or zero.value != 0 or isinstance(other, tirx.FloatImm):
         return node
     dtype = dtype_of(zero)
-    return tirx.Sub(other, tirx.reinterpret(dtype, tirx.min_value(_BITS[dtype])))
+    return tirx.Sub(other, hidden_zero(-0.0, dtype))
 
 
 def _subtraction_as_sum(node: tirx.Sub) -> PrimExpr:

@@ -54,6 +54,7 @@ from nnmagic.engine.relax.runtime.callbacks import POLL, SHAPES_FIT_NATIVE
 from nnmagic.engine.relax.runtime.vm_executable import MAX_CALL_DEPTH
 from nnmagic.engine.relax.schedules.kernel_analysis import Stage
 from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, item_bytes, loop, sequence
+from nnmagic.engine.relax.tir.strict_float import hidden_zero
 from nnmagic.engine.relax.tir.types import Buffer, Index, PrimExpr, PrimFunc, Stmt, Var
 from nnmagic.engine.relax.tir.visitors import rewrite, visit
 
@@ -257,7 +258,7 @@ class BodyEmitter:
         """Return the value of a register or constant, or an address."""
         match value:
             case Immediate(dtype=dtype, value=number):
-                return tirx.const(number, dtype)
+                return hidden_zero(number, dtype) if number == 0 else tirx.const(number, dtype)
             case Register(dtype="bool"):
                 return tirx.NE(_element(self._local(value)), tirx.const(0, "int8"))
             case Register():
