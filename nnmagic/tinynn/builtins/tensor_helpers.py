@@ -95,7 +95,7 @@ def unit_matrix(rows: int, columns: int, k: int, dtype: str, span: Span) -> Form
 
 
 def row_and_column(rows: int, columns: int, k: int, span: Span) -> tuple[Formula, Formula]:
-    """Return the index of a matrix's row plus ``k``, and that of its column, in int32 where that is enough."""
+    """Return the index of a row plus ``k``, and that of a column, in int32 where that is enough."""
     dtype = "int32" if rows + columns + abs(k) < 2**31 else "int64"
     row = arange(rows, span).cast(dtype).expand(1)
     return (row + k if k else row), arange(columns, span).cast(dtype)

@@ -25,10 +25,10 @@ from nnmagic.tinynn.builtins.argument_checks import (
 )
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import (
-    row_and_column,
     broadcast_together,
     concatenate,
     constant_of,
+    row_and_column,
     stack,
     unit_matrix,
 )
