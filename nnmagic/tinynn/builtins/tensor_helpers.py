@@ -90,8 +90,15 @@ def constant_of(array: np.ndarray, dtype: str, span: Span) -> Formula:
 
 def unit_matrix(rows: int, columns: int, k: int, dtype: str, span: Span) -> Formula:
     """Return a matrix of ones where row + k equals column, else zeros."""
-    row = arange(rows, span).expand(1)
-    return (row + k).equal(arange(columns, span)).cast(dtype)
+    row, column = row_and_column(rows, columns, k, span)
+    return row.equal(column).cast(dtype)
+
+
+def row_and_column(rows: int, columns: int, k: int, span: Span) -> tuple[Formula, Formula]:
+    """Return the index of a row plus ``k``, and that of a column, in int32 where that is enough."""
+    dtype = "int32" if rows + columns + abs(k) < 2**31 else "int64"
+    row = arange(rows, span).cast(dtype).expand(1)
+    return (row + k if k else row), arange(columns, span).cast(dtype)
 
 
 def arange(size: int, span: Span) -> Formula:

@@ -26,13 +26,13 @@ from nnmagic.engine.relax.legalize.registry import (
     tensor_dtype,
 )
 from nnmagic.engine.relax.legalize.registry import te as te_rule
-from nnmagic.engine.relax.legalize.reshaping import element_count
+from nnmagic.engine.relax.legalize.reshaping import element_count, reshape_to
 from nnmagic.engine.relax.legalize.sizes import same_size
 from nnmagic.engine.relax.legalize.types import ElementFunction, Tensor
 from nnmagic.engine.relax.runtime.callbacks import INDEX_IN_RANGE
 from nnmagic.engine.relax.tir.builders import as_expr
 from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr
-from nnmagic.relay.expr import Attrs
+from nnmagic.relay.expr import Attrs, Call, Constant, Expr
 
 
 def clamp(index: Index, dim: Extent) -> PrimExpr:
@@ -78,18 +78,16 @@ def require_indices_in_range(call: OpCall, indices: Value, dim: Extent) -> None:
     """Have the program raise IndexError for the first index that is not in ``range(dim)``."""
 
     def find_bad_index(x: Tensor, shape: Sequence[Extent]) -> Tensor:
-        (size,) = shape
-        flat = x if len(x.shape) == 1 else topi.reshape(x, [element_count(x.shape)])
-        count = flat.shape[0]
+        (size,), (count,) = shape, x.shape
         k = te.reduce_axis((0, count), "k")
-        index = flat(k).astype("int64")
+        index = x(k).astype("int64")
         bad = tirx.any(index < 0, index >= size)
         far = tirx.const(2**62, "int64")
         position = te.compute((), lambda: te.min(tirx.Select(bad, k.var.astype("int64"), far), axis=k))
         last = tirx.max(count - 1, 0)
 
         def element(i: Index) -> PrimExpr:
-            bad_index = flat(tirx.min(position(), last)).astype("int64")
+            bad_index = x(tirx.min(position(), last)).astype("int64")
             report = tirx.Select(i == 0, tirx.const(1, "int64"), bad_index)
             return tirx.if_then_else(position() < far, report, tirx.const(0, "int64"))
 
@@ -101,7 +99,9 @@ def require_indices_in_range(call: OpCall, indices: Value, dim: Extent) -> None:
     elif not shape_of(indices):
         report = call.emit(relax.op.astype(indices, "int64"))
     else:
-        report = call.emit(call.te(find_bad_index, indices, size))
+        own = shape_of(indices)
+        flat = indices if len(own) == 1 else call.emit(reshape_to(indices, [element_count(own)]))
+        report = call.emit(call.te(find_bad_index, flat, size))
     call.emit(relax.Call(relax.ExternFunc(INDEX_IN_RANGE), [report, size], ty_args=[relax.TupleType([])]))
 
 
@@ -113,7 +113,18 @@ def _take_with_mode(call: OpCall) -> Value:
     axis, shape = call.attrs["axis"], shape_of(data)
     dim = element_count(shape) if axis is None else shape[integer(axis) % len(shape)]
     require_indices_in_range(call, indices, dim)
+    if _counts_from_zero(call.node.args[0]):
+        dtype = tensor_dtype(data)
+        return indices if tensor_dtype(indices) == dtype else relax.op.astype(indices, dtype)
     return te_of(_take)(call) if dim != 0 else refuse_empty(te_of(_take), _take_axes)(call)
+
+
+def _counts_from_zero(data: Expr) -> bool:
+    """Return whether data is an ``arange``, not an empty one, whose elements are their own indices."""
+    if not isinstance(data, Call) or getattr(data.op, "name", "") != "arange":
+        return False
+    bounds = [arg.data.item() for arg in data.args if isinstance(arg, Constant)]
+    return len(bounds) == 3 and bounds[0] == 0 and bounds[1] >= 1 and bounds[2] == 1
 
 
 def _take_axes(call: OpCall, shape: list[Extent]) -> Sequence[Extent]:

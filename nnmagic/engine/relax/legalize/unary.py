@@ -78,7 +78,7 @@ def _cast(call: OpCall, dtype: str) -> Value:
     (data, *_) = call.args
     wide = wide_indices(call)
     if wide is not None and dtype == "int64":
-        return relax.op.astype(wide, dtype)
+        return wide
     return data if tensor_dtype(data) == dtype else relax.op.astype(data, dtype)
 
 

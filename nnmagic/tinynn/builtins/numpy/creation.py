@@ -25,10 +25,10 @@ from nnmagic.tinynn.builtins.argument_checks import (
 )
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import (
-    arange,
     broadcast_together,
     concatenate,
     constant_of,
+    row_and_column,
     stack,
     unit_matrix,
 )
@@ -308,9 +308,8 @@ def _identity(call: Arguments) -> Value:
 def _tri(call: Arguments) -> Value:
     rows = _size(call, "N")
     columns = _size(call, "M", rows)
-    row = arange(rows, call.span).expand(1)
-    below = arange(columns, call.span) <= row + static_int(call, "k", 0)
-    return below.cast(dtype_argument(call) or "float64").value
+    row, column = row_and_column(rows, columns, static_int(call, "k", 0), call.span)
+    return (column <= row).cast(dtype_argument(call) or "float64").value
 
 
 def _vander(call: Arguments) -> Value:
