@@ -54,6 +54,19 @@ def _float_rule(lower: Callable[[OpCall, Value], Value]) -> Rule:
     return rule
 
 
+def _reinterpret(attrs: Attrs, data: Tensor) -> Tensor:
+    """Read bits as another dtype; those of a bfloat16 as half of a float32, to which TVM widens arrays of it."""
+    dtype = str(attrs["dtype"])
+    if data.dtype != "bfloat16" or dtype == data.dtype:
+        return topi.reinterpret(data, dtype)
+
+    def element(*index: Index) -> PrimExpr:
+        bits = tirx.reinterpret("int32", data(*index).astype("float32"))
+        return tirx.shift_right(bits, tirx.const(16, "int32")).astype(dtype)
+
+    return te.compute(data.shape, element)
+
+
 def elementwise_rule(function: ElementFunction) -> Rule:
     """Lower to a function of each element."""
     return te_rule(lambda data: _map_elements(function, data))
@@ -149,7 +162,7 @@ RULES.update(
         "copy": lambda call: call.args[0],
         "cast": lambda call: _cast(call, str(call.attrs["dtype"])),
         "cast_like": lambda call: _cast(call, tensor_dtype(call.args[1])),
-        "reinterpret": te_rule(topi.reinterpret, "dtype"),
+        "reinterpret": te_of(_reinterpret),
         "fixed_point_multiply": te_of(_fixed_point_multiply),
     }
 )
