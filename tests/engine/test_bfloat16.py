@@ -107,5 +107,7 @@ def test_the_bits_of_elements_that_are_computed_in_the_same_loop(size: str) -> N
     x[:3] = [np.nan, -0.0, np.inf]
     s = _B.type(-1.5)
     expected = [np.full(300, True), np.copysign(s, x + s), np.isnan(s + x)]
-    for result, numpys in zip(nnmagic.compile(source, namespace={}, cache=False)(x, s), expected, strict=True):
-        np.testing.assert_array_equal(result.view(f"u{numpys.itemsize}"), numpys.view(f"u{numpys.itemsize}"))
+    results = nnmagic.compile(source, namespace={}, cache=False)(x, s)
+    for result, numpys in zip(results, expected, strict=True):
+        bits = f"u{numpys.itemsize}"
+        np.testing.assert_array_equal(result.view(bits), numpys.view(bits))

@@ -55,7 +55,7 @@ def _float_rule(lower: Callable[[OpCall, Value], Value]) -> Rule:
 
 
 def _reinterpret(attrs: Attrs, data: Tensor) -> Tensor:
-    """Read bits as another dtype; those of a bfloat16 as half of a float32, to which TVM widens arrays of it."""
+    """Read bits as another dtype; those of a bfloat16 from a float32, to which TVM widens local arrays."""
     dtype = str(attrs["dtype"])
     if data.dtype != "bfloat16" or dtype == data.dtype:
         return topi.reinterpret(data, dtype)
