@@ -126,3 +126,31 @@ def test_no_indices_of_an_empty_axis(shape: str) -> None:
     function = nnmagic.compile(source, namespace={}, cache=False)
     results = function(np.zeros((0, 0), np.float32), np.zeros(0, np.int64))
     assert [result.shape for result in results] == [(0, 0), (0, 0)]
+
+
+_CONVOLUTION = "conv2d(x, ones((5, 3, 2, 2), f32), padding=1)"
+_POOL = "adaptive_avg_pool2d(x, 2), max_pool2d(x, 2), adaptive_max_pool2d(x, 1), avg_pool2d(x, 3, padding=1)"
+
+
+@pytest.mark.parametrize("shape", ["(0, 3, 4, 4)", '("n", 3, 4, 4)', '("n", 3, "h", "w")'])
+def test_batches_of_no_images_give_pytorchs_shapes(shape: str) -> None:
+    source = f"def f(x: Tensor[{shape}, f32]):\n    return {_CONVOLUTION}, {_POOL}\n"
+    results = nnmagic.compile(source, namespace={}, cache=False)(np.zeros((0, 3, 4, 4), np.float32))
+    shapes = [(0, 5, 5, 5), (0, 3, 2, 2), (0, 3, 2, 2), (0, 3, 1, 1), (0, 3, 2, 2)]
+    assert [result.shape for result in results] == shapes
+
+
+@pytest.mark.parametrize("shape", ["(2, 3, 0, 4)", '("n", 3, 0, 4)', '("n", 3, "h", "w")'])
+@pytest.mark.parametrize("text", [_CONVOLUTION, *_POOL.split("), ")])
+def test_images_without_pixels_are_refused_as_by_pytorch(shape: str, text: str) -> None:
+    text += ")" * (text.count("(") - text.count(")"))
+    source = f"def f(x: Tensor[{shape}, f32]):\n    return {text}\n"
+    with pytest.raises((ValueError, CompileError), match="no elements along H of|larger than the"):
+        nnmagic.compile(source, namespace={}, cache=False)(np.zeros((2, 3, 0, 4), np.float32))
+
+
+@pytest.mark.parametrize("shape", ["(2, 3, 2)", '("n", 3, 2)', '("n", 3, "w")'])
+def test_a_kernel_that_fits_nowhere_is_refused_as_by_pytorch(shape: str) -> None:
+    source = f"def f(x: Tensor[{shape}, f32]):\n    return conv1d(x, ones((5, 3, 3), f32))\n"
+    with pytest.raises((ValueError, CompileError), match="the kernel is larger than the padded data"):
+        nnmagic.compile(source, namespace={}, cache=False)(np.zeros((2, 3, 2), np.float32))
