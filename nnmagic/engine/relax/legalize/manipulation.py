@@ -114,9 +114,12 @@ def _split(call: OpCall) -> Value:
     axis, shape = integer(call.attrs["axis"]), shape_of(data)
     if isinstance(where, int) and shape[axis] == 0:  # TVM requires increasing indices
         return (data,) * where
-    dynamic = isinstance(where, int) and not isinstance(shape[axis], int)
-    split = _split_dynamic if dynamic else topi.split
-    bound = call.emit(call.te(lambda x: split(x, where, axis), data))
+    if isinstance(where, int) and not isinstance(shape[axis], int):
+        sections = where
+        parts = call.te(lambda x: _split_dynamic(x, sections, axis), data)
+    else:
+        parts = call.te(lambda x: topi.split(x, where, axis=axis), data)
+    bound = call.emit(parts)
     if not isinstance(bound.ty, relax.TupleType):
         return (bound,)
     return tuple(call.emit(relax.TupleGetItem(bound, i)) for i in range(len(bound.ty.fields)))
