@@ -54,7 +54,7 @@ _OF_ROWS = """
 
 #: Of one number each, by PyTorch's names.
 _ACTIVATIONS = """
-    relu(x); relu6(x); sigmoid(x); erf(x); rsqrt(x); gelu(x, approximate='none'); leaky_relu(x);
+    relu(x); relu6(x); sigmoid(x); erf(x); erfc(x); rsqrt(x); gelu(x, approximate='none'); leaky_relu(x);
     leaky_relu(x, 0); leaky_relu(x, -0.5); elu(x); elu(x, 0.5); celu(x); celu(x, 2.0); celu(x, -2.0); selu(x);
     silu(x); mish(x); hardsigmoid(x); hardswish(x); hardtanh(x); hardtanh(x, -0.5, 2.0); softplus(x);
     softsign(x); tanhshrink(x); softshrink(x); softshrink(x, 0.0); hardshrink(x); hardshrink(x, 0.0);

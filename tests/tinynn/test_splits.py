@@ -25,8 +25,7 @@ def test_parts_are_numpys(text: str) -> None:
         names = {"x": x, "split": np.split, "array_split": np.array_split, "hsplit": np.hsplit}
         try:
             expected = eval(text, names)
-        except ValueError as error:
-            assert "equal division" in str(error)
+        except ValueError:  # NumPy's, of parts that would differ
             with pytest.raises(ValueError, match=r"cannot be split into \d equal sections"):
                 function(x)
             continue

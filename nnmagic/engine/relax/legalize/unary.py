@@ -21,7 +21,7 @@ from nnmagic.engine.relax.legalize.registry import te as te_rule
 from nnmagic.engine.relax.legalize.types import ElementFunction, Tensor
 from nnmagic.engine.relax.tir import vector_math
 from nnmagic.engine.relax.tir.types import Index, PrimExpr, RelaxExpr
-from nnmagic.relay.expr import Attrs
+from nnmagic.relay.expr import Attrs, Call, Constant
 from nnmagic.relay.types import is_float
 
 
@@ -110,6 +110,19 @@ def _fixed_point_multiply(attrs: Attrs, data: Tensor) -> Tensor:
         return ((wide + tirx.const(1 << (right - 1), "int64")) >> right).astype(data.dtype)
 
     return te.compute(data.shape, element)
+
+
+#: Lowers the argument of an ``erfc``, which Relay writes as ``1 - erf(x)``.
+erfc_rule = element_math_rule(vector_math.erfc)
+
+
+def is_erfc(node: Call) -> bool:
+    """Return whether a call is ``1 - erf(x)``."""
+    if getattr(node.op, "name", "") != "subtract":
+        return False
+    one, erf = node.args
+    is_one = isinstance(one, Constant) and one.data.shape == () and one.data == 1
+    return is_one and isinstance(erf, Call) and getattr(erf.op, "name", "") == "erf"
 
 
 RULES.update(
