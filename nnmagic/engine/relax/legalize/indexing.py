@@ -109,14 +109,22 @@ def _take_with_mode(call: OpCall) -> Value:
     """Lower ``take``; in the mode "fast", which leaves indices out of range undefined, they are errors."""
     if call.attrs["mode"] != "fast":
         return refuse_empty(te_of(_take), _take_axes)(call)
-    data, indices = call.args
-    axis, shape = call.attrs["axis"], shape_of(data)
-    dim = element_count(shape) if axis is None else shape[integer(axis) % len(shape)]
-    require_indices_in_range(call, indices, dim)
+    dim = require_taken_in_range(call)
     if _counts_from_zero(call.node.args[0]):
+        data, indices = call.args
         dtype = tensor_dtype(data)
         return indices if tensor_dtype(indices) == dtype else relax.op.astype(indices, dtype)
     return te_of(_take)(call) if dim != 0 else refuse_empty(te_of(_take), _take_axes)(call)
+
+
+def require_taken_in_range(call: OpCall) -> Extent:
+    """Have the program raise IndexError for an index of a ``take``; return the size that indices have."""
+    data, indices = call.args
+    axis, shape = call.attrs["axis"], shape_of(data)
+    dim = element_count(shape) if axis is None else shape[integer(axis) % len(shape)]
+    if element_count(shape_of(indices)) != 0:
+        require_indices_in_range(call, indices, dim)
+    return dim
 
 
 def _counts_from_zero(data: Expr) -> bool:

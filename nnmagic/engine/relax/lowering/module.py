@@ -26,6 +26,7 @@ from nnmagic.engine.relax.legalize.blocked.layout import Blocked
 from nnmagic.engine.relax.legalize.kernel_cache import KernelCache, key_of
 from nnmagic.engine.relax.legalize.registry import assertion, shape_of
 from nnmagic.engine.relax.legalize.size_values import SizeValues
+from nnmagic.engine.relax.legalize.unary import erfc_rule, is_erfc
 from nnmagic.engine.relax.lowering.shape_checks import emit_shape_check, empty_result, move_checks_first
 from nnmagic.engine.relax.lowering.symbolic_dims import SymbolicDims
 from nnmagic.engine.relax.runtime.callbacks import ASSERTED
@@ -244,7 +245,9 @@ class _Lowering:
         try:
             call = OpCall(self.builder, node, args, frame.labels, self.size_values.elements)
             emit_shape_check(call)
-            lowered = self._apply_rule(call) if (empty := empty_result(call)) is None else empty
+            lowered = empty_result(call)
+            if lowered is None:
+                lowered = self._lower_erfc(frame, call) if is_erfc(node) else self._apply_rule(call)
             if not isinstance(lowered, tuple | relax.Var | Blocked):
                 lowered = self._unpack(self.builder.emit(lowered))
                 self.computed.update(flatten(lowered))
@@ -254,6 +257,12 @@ class _Lowering:
         except Exception as error:  # TVM raises nearly every kind; report it as an error of this call
             raise engine_error(f"{name}: TVM cannot build this call", node.span) from error
         return self._cast(lowered, node, frame.labels)
+
+    def _lower_erfc(self, frame: _Frame, call: OpCall) -> Value:
+        """Lower ``1 - erf(x)`` to a function of x, which keeps the digits of a small result."""
+        erf = call.node.args[1]
+        assert isinstance(erf, Call)
+        return erfc_rule(replace(call, args=(self._to_dense(frame.values[erf.args[0]]),)))
 
     def _apply_rule(self, call: OpCall) -> Value:
         """Apply the operator's rule for blocked values if there is one and it fits, else its usual rule."""

@@ -15,6 +15,7 @@ from nnmagic.engine.relax.analysis.shape_constraints import (
     of_shapes,
 )
 from nnmagic.engine.relax.analysis.tuple_flattening import flatten, leaves, rebuild
+from nnmagic.engine.relax.legalize.indexing import require_taken_in_range
 from nnmagic.engine.relax.legalize.registry import OpCall, Value, shape_of
 from nnmagic.engine.relax.runtime.callbacks import REQUIRED, SHAPES_FIT, encode_check
 from nnmagic.relay.types import TensorType, TupleType, Type
@@ -104,6 +105,8 @@ def empty_result(call: OpCall) -> Value | None:
         return None
     if not all(isinstance(dim, int) for tensor in tensors for dim in tensor.shape):
         return None
+    if call.name == "take" and call.attrs["mode"] == "fast":
+        require_taken_in_range(call)
     zeros = (
         call.emit(relax.op.full(list(tensor.shape), relax.const(0, tensor.dtype), tensor.dtype))
         for tensor in tensors
