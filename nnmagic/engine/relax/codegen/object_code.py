@@ -21,7 +21,7 @@ from nnmagic.engine.relax.tir.flatten_buffers import flatten_buffers
 from nnmagic.engine.relax.tir.let_to_buffer import let_to_buffers
 from nnmagic.engine.relax.tir.loop_extents import split_longest_loops
 from nnmagic.engine.relax.tir.strict_float import keep_float_arithmetic
-from nnmagic.engine.relax.tir.visitors import rewrite, visit
+from nnmagic.engine.relax.tir.visitors import rewrite, rewrite_body, visit
 from nnmagic.engine.threads import cores
 
 #: How many statements that store are a part: a hundred milliseconds of LLVM, of which ten are for any module.
@@ -43,9 +43,7 @@ def _keep_on_stack(allocation: tirx.AllocBuffer) -> tirx.AllocBuffer:
 
 
 _KEEP_ON_STACK: Any = tirx.transform.prim_func_pass(
-    lambda function, _module, _context: function.with_body(
-        rewrite(function.body, [(tirx.AllocBuffer, _keep_on_stack)])
-    ),
+    lambda function, _module, _context: rewrite_body(function, [(tirx.AllocBuffer, _keep_on_stack)]),
     opt_level=0,
     name="KeepOnStack",
 )
@@ -77,9 +75,7 @@ def _broadcast_bits(node: tirx.Broadcast) -> Any:
 
 
 _BROADCAST_BITS: Any = tirx.transform.prim_func_pass(
-    lambda function, _module, _context: function.with_body(
-        rewrite(function.body, [(tirx.Broadcast, _broadcast_bits)])
-    ),
+    lambda function, _module, _context: rewrite_body(function, [(tirx.Broadcast, _broadcast_bits)]),
     opt_level=0,
     name="BroadcastBits",
 )
@@ -269,10 +265,7 @@ def _call_by_symbol(part: dict[Any, Any]) -> dict[Any, Any]:
             return call
         return tirx.call_extern(str(call.ty.dtype), _symbol(call.op), *call.args)
 
-    return {
-        var: function.with_body(rewrite(function.body, [(tvm.ir.Call, use_symbol)]))
-        for var, function in part.items()
-    }
+    return {var: rewrite_body(function, [(tvm.ir.Call, use_symbol)]) for var, function in part.items()}
 
 
 def _is_public(function: tirx.PrimFunc) -> bool:
