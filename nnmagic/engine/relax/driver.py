@@ -224,6 +224,7 @@ def _prepare(
     have no need of the interpreter.
     """
     from nnmagic.engine.relax.analysis.assertions import lower_assertions
+    from nnmagic.engine.relax.analysis.attention import find_attention
     from nnmagic.engine.relax.analysis.closure_elimination import eliminate_closures
     from nnmagic.engine.relax.analysis.entry_signature import parameters_of
     from nnmagic.engine.relax.analysis.first_order_functions import first_order_functions
@@ -231,6 +232,7 @@ def _prepare(
     from nnmagic.relay.passes.batch_norm import fold_batch_norm
     from nnmagic.relay.passes.lambda_lifting import lift_local_functions
     from nnmagic.relay.passes.loop_invariants import hoist_loop_invariants
+    from nnmagic.relay.passes.softmax import fold_softmax
     from nnmagic.relay.passes.views import fold_views
 
     interpreted = partial(_prepare, module, entry, opt_level, graph, native=False)
@@ -250,7 +252,7 @@ def _prepare(
             loops = frozenset(lowered.functions) - frozenset(module.functions)
             module, graph, plain = lowered, lowered_graph, lowered_plain
     if opt_level:
-        module = fold_views(fold_batch_norm(module))
+        module = find_attention(fold_softmax(fold_views(fold_batch_norm(module))))
     control = None
     if entry not in plain:
         parameters = parameters_of(module, entry)
