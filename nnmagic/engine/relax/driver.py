@@ -20,6 +20,7 @@ from nnmagic.relay.expr import Call, Constant, Function, OpRef, Var
 from nnmagic.relay.hashing import code_data, content_digest
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
+from nnmagic.relay.ops.declaration import OPERATORS
 from nnmagic.relay.traverse import post_order
 
 if TYPE_CHECKING:
@@ -310,7 +311,7 @@ def _compile_or_locate(
     except _BuildError as failure:
         function = prepared.module.functions[prepared.entry]
         for node in post_order(function):
-            if isinstance(node, Call) and isinstance(node.op, OpRef):
+            if isinstance(node, Call) and isinstance(node.op, OpRef) and node.op.name in OPERATORS:
                 alone = _prepare_alone(node, opt_level)
                 try:
                     _compile(alone, target, opt_level)
