@@ -343,6 +343,33 @@ def test_scores_that_something_else_reads_are_computed_once(body):
     assert function.stages["tir"].count("softmax") > 0
 
 
+#: Attention inside of control flow; the last runs on the interpreter.
+AROUND = {
+    "branch": "if q[0, 0] > 0.0:\n        return softmax(q @ k.T) @ v\n    return q",
+    "loop": "for i in range(count):\n        q = softmax(q @ k.T) @ v + q\n    return q",
+    "function": "def step(x):\n        return softmax(x @ k.T) @ v + x\n    return step(step(q))",
+    "list": "steps = [lambda x: softmax(x @ k.T) @ v, lambda x: x]\n    return steps[0](q)",
+}
+
+
+@pytest.mark.parametrize("around", AROUND)
+@pytest.mark.parametrize("length", ["600", '"L"'])
+def test_attention_in_control_flow(around, length):
+    parameters = f"q: Tensor[({length}, 16), f32], k: Tensor[(550, 16), f32], v: Tensor[(550, 16), f32]"
+    function = nnmagic.compile(f"def f({parameters}, count: i32):\n    {AROUND[around]}\n")
+    assert "attention" in function.stages["tir"]
+    generator = np.random.default_rng(3)
+    q, k, v = (generator.standard_normal((size, 16)).astype("float32") for size in (600, 550, 550))
+    q[0, 0] = 1
+    wanted = wide([q])[0]
+    for _ in range({"loop": 3, "function": 2}.get(around, 1)):
+        scores = wanted @ wide([k])[0].T
+        powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+        step = powers / powers.sum(axis=1, keepdims=True) @ wide([v])[0]
+        wanted = step + wanted if around in ("loop", "function") else step
+    np.testing.assert_allclose(function(q, k, v, 3), wanted, rtol=1e-3, atol=1e-3)
+
+
 if __name__ == "__main__":
     for each in sys.argv[3:]:
         check(each, sys.argv[2], sys.argv[1])
