@@ -17,7 +17,10 @@ from tvm import tirx
 
 from nnmagic.engine.relax.schedules.independent_loops import independent_loop
 from nnmagic.engine.relax.schedules.machine_model import CpuModel, Work
+from nnmagic.engine.relax.schedules.matmul.dynamic_loops import dynamic_loops
+from nnmagic.engine.relax.schedules.matmul.loops import MatrixProduct, static_loops
 from nnmagic.engine.relax.schedules.matmul.microkernels import (
+    Finish,
     Matrix,
     Tile,
     TileAccess,
@@ -28,12 +31,15 @@ from nnmagic.engine.relax.schedules.matmul.microkernels import (
 from nnmagic.engine.relax.schedules.matmul.packing import PanelPacking
 from nnmagic.engine.relax.schedules.thread_choice import choose_threads
 from nnmagic.engine.relax.tir import builders, vector_math
-from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr, Stmt
+from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr, Stmt, Var
 from nnmagic.engine.relax.tir.vector_math.core import FLOAT32, FLOAT64
 
 #: The vectors of queries in a block if there are so many, and its tiles of keys.
 _MOST_VECTORS = 2
 _TILES = 8
+
+#: The queries below which each is computed alone, where only the call knows how many there are.
+_FEW_QUERIES = 8
 
 #: Returns an operand of the scores for a key and a query of a block: (key, lane) -> expression.
 _Element = Callable[[Index, Index], PrimExpr]
@@ -88,20 +94,56 @@ class Attention:
     def loops(self, machine: CpuModel) -> Stmt:
         """Return the loops; threads share the blocks of queries if there is enough work."""
         shape = _BlockShape(self, machine)
-        blocks = builders.round_up_div(self.rows, shape.queries)
 
-        def block(place: PrimExpr) -> Stmt:
-            batch = tirx.floordiv(place, builders.as_expr(blocks))
-            number = tirx.floormod(place, builders.as_expr(blocks))
+        def block(batch: PrimExpr, number: PrimExpr) -> Stmt:
             return _QueryBlock(self, shape, batch, number * shape.queries).statements()
 
+        blocks = self._share(machine, builders.round_up_div(self.rows, shape.queries), block)
+        if builders.static_int(self.rows) is not None:
+            return blocks
+        rows = self._share(machine, self.rows, lambda *at: _QueryRow(self, machine, *at).statements())
+        return tirx.IfThenElse(self.rows < _FEW_QUERIES, rows, blocks)
+
+    def _share(self, machine: CpuModel, count: Extent, compute: Callable[[PrimExpr, PrimExpr], Stmt]) -> Stmt:
+        """Compute so many parts of each index of the batch, shared by threads if there is enough work."""
+
+        def part(place: PrimExpr) -> Stmt:
+            size = builders.as_expr(count)
+            return compute(tirx.floordiv(place, size), tirx.floormod(place, size))
+
         def build(threads: bool) -> Stmt:
-            loop = builders.loop("place", builders.as_index(self.batch * blocks), block)
+            loop = builders.loop("place", builders.as_index(self.batch * count), part)
             shared = threads and isinstance(loop, tirx.For)
             return independent_loop(loop, Work.ROW_OPERATIONS.value) if shared else loop
 
         factors = (self.batch, self.rows, self.keys, self.depth, 2)
         return choose_threads(machine, Work.MATMUL_MULTIPLICATIONS, factors, build)
+
+    def score(
+        self, value: PrimExpr, operands: Sequence[PrimExpr | None], row: Index, column: Index
+    ) -> PrimExpr:
+        """Apply the steps to a product; ``operands`` are the elements of theirs."""
+        for step, operand in zip(self.steps, operands, strict=True):
+            value = step.apply(value, operand, builders.as_expr(row), builders.as_expr(column))
+        return value
+
+    def scale(self) -> PrimExpr:
+        """Return a power of two between a half and one part of the keys, over the scale of exponentials."""
+        unit = 1 / vector_math.exp_scale(self.dtype)
+        keys = builders.static_int(self.keys)
+        if keys is not None:
+            return tirx.const(unit / (1 << keys.bit_length()), self.dtype)
+        form = FLOAT64 if self.dtype == "float64" else FLOAT32
+        bits = tirx.reinterpret(form.integer, builders.as_expr(self.keys).astype(self.dtype))
+        power = tirx.reinterpret(self.dtype, bits & tirx.const(-(1 << form.mantissa), form.integer))
+        return tirx.const(unit / 2, self.dtype) / tirx.max(power, tirx.const(1, self.dtype))
+
+    def without_keys(self) -> PrimExpr:
+        """Return 1 if there are no keys, whose sum of exponentials must not be 0, else 0."""
+        one, zero = tirx.const(1, self.dtype), tirx.const(0, self.dtype)
+        if builders.static_int(self.keys) is not None:
+            return zero if self.keys else one
+        return tirx.Select(self.keys < 1, one, zero)
 
 
 class _BlockShape:
@@ -185,7 +227,7 @@ class _QueryBlock:
         needed = builders.minimum(blocks, builders.round_up_div(end, size)) if attention.causal else blocks
         statements = [
             *map(tirx.AllocBuffer, buffers),
-            tirx.Bind(self.scale, self._scale()),
+            tirx.Bind(self.scale, attention.scale()),
             self._pack(self.queries, self.query.transposed(), attention.depth),
             self._fill(self.largest, 1, -math.inf),
             self._fill(self.total, 1, 0),
@@ -201,18 +243,6 @@ class _QueryBlock:
             done = builders.minimum(keys, builders.round_up_div(end, size) * size)
             statements += self._add_skipped(done)
         return builders.sequence([*statements, *self._finish()])
-
-    def _scale(self) -> PrimExpr:
-        """Return a power of two between a half and one part of the keys, over the scale of exponentials."""
-        attention = self.attention
-        unit = 1 / vector_math.exp_scale(attention.dtype)
-        keys = builders.static_int(attention.keys)
-        if keys is not None:
-            return self._number(unit / (1 << keys.bit_length()))
-        form = FLOAT64 if attention.dtype == "float64" else FLOAT32
-        bits = tirx.reinterpret(form.integer, builders.as_expr(attention.keys).astype(attention.dtype))
-        power = tirx.reinterpret(attention.dtype, bits & tirx.const(-(1 << form.mantissa), form.integer))
-        return self._number(unit / 2) / tirx.max(power, self._number(1))
 
     def _fill(self, buffer: Buffer, rows: Extent, value: float) -> Stmt:
         lanes = self.shape.lanes
@@ -246,10 +276,12 @@ class _QueryBlock:
 
         def finish(row: PrimExpr, lane: PrimExpr, value: PrimExpr) -> Stmt:
             at = top + row
-            for number, step in enumerate(self.attention.steps):
-                operand = self._operand(number, step, start, at, lane)
-                value = step.apply(value, operand, self.first + lane, builders.as_expr(start + at))
-            return tirx.BufferStore(self.scores, value, [at * width + lane])
+            operands = [
+                self._operand(number, step, start, at, lane)
+                for number, step in enumerate(self.attention.steps)
+            ]
+            score = self.attention.score(value, operands, self.first + lane, start + at)
+            return tirx.BufferStore(self.scores, score, [at * width + lane])
 
         access = TileAccess(
             lambda r, d: self.key.element(d, start + top + r, dtype),
@@ -290,7 +322,7 @@ class _QueryBlock:
 
         def find_largest(c: PrimExpr) -> Stmt:
             score, most = load(self.scores, c * width + offset), load(largest, 0)
-            return builders.store(largest, 0, lanes, tirx.Select(score > most, score, most))
+            return builders.store(largest, 0, lanes, _larger(most, score))
 
         def power(c: PrimExpr) -> Stmt:
             at = c * width + offset
@@ -388,10 +420,7 @@ class _QueryBlock:
         attention, lanes, width = self.attention, self.shape.lanes, self.shape.queries
         dtype = attention.dtype
         one = self._number(1)
-        keys = builders.as_expr(attention.keys)
-        none = one if builders.static_int(attention.keys) == 0 else self._number(0)
-        if builders.static_int(attention.keys) is None:
-            none = tirx.Select(keys < 1, one, self._number(0))  # without keys the result is 0
+        none = attention.without_keys()
 
         def invert(n: PrimExpr) -> Stmt:
             total = builders.load(self.total, n * lanes, lanes, dtype) + builders.broadcast(none, lanes)
@@ -432,3 +461,103 @@ class _QueryBlock:
             return builders.loop("j", attention.width, store)
 
         return builders.loop("r", self.used, store_row)
+
+
+class _QueryRow:
+    """The statements for one query: its scores of all keys are in one array."""
+
+    def __init__(self, attention: Attention, machine: CpuModel, batch: PrimExpr, row: PrimExpr) -> None:
+        self.attention, self.machine, self.batch, self.row = attention, machine, batch, row
+        self.lanes = machine.lanes(attention.dtype)
+        size = attention.keys + self.lanes
+        self.scores = tirx.decl_buffer((size,), attention.dtype, "scores", data_alignment=64)
+        self.largest, self.total = (
+            builders.local_array(self.lanes, attention.dtype, name, 64) for name in ("largest", "total")
+        )
+        self.largest_of_all, self.base, self.scale, self.share = (
+            tirx.Var(name, attention.dtype) for name in ("largest_of_all", "base", "scale", "share")
+        )
+
+    def statements(self) -> Stmt:
+        """Compute the query's row of the result."""
+        attention, lanes = self.attention, self.lanes
+        lowest, zero, one = (tirx.const(value, attention.dtype) for value in (-math.inf, 0, 1))
+        vectors = builders.round_up_div(attention.keys, lanes)
+        total = self._reduce(self.total, lambda a, b: a + b) + attention.without_keys()
+        query, key, value = (each(self.batch) for each in (attention.query, attention.key, attention.value))
+        query = Matrix(query.buffer, query.index(self.row, 0), query.row, query.column)
+        powers = Matrix(self.scores, builders.as_expr(0), 1, 1)
+        return builders.sequence(
+            [
+                *map(tirx.AllocBuffer, (self.scores, self.largest, self.total)),
+                # What fills the last vector has no part in the maximum and in the sum.
+                builders.store(self.scores, attention.keys, lanes, builders.broadcast(lowest, lanes)),
+                self._multiply(attention.keys, attention.depth, query, key, self._store_score),
+                builders.store(self.largest, 0, lanes, builders.broadcast(lowest, lanes)),
+                builders.store(self.total, 0, lanes, builders.broadcast(zero, lanes)),
+                builders.loop("i", vectors, self._find_largest),
+                tirx.Bind(self.largest_of_all, self._reduce(self.largest, _larger)),
+                tirx.Bind(self.base, tirx.Select(self.largest_of_all == lowest, zero, self.largest_of_all)),
+                tirx.Bind(self.scale, attention.scale()),
+                builders.loop("i", vectors, self._find_powers),
+                tirx.Bind(self.share, one / total),
+                self._multiply(attention.width, attention.keys, powers, value, self._store_result),
+            ]
+        )
+
+    def _multiply(self, columns: Extent, depth: Extent, left: Matrix, right: Matrix, finish: Finish) -> Stmt:
+        product = MatrixProduct(1, columns, depth, self.attention.dtype, left, right, finish)
+        loops = static_loops if product.is_static else dynamic_loops
+        return loops(product, self.machine, threads=False)
+
+    def _store_score(self, _: PrimExpr, key: PrimExpr, value: PrimExpr) -> Stmt:
+        operands = [
+            None
+            if step.operand is None
+            else step.operand.matrix(self.batch).element(self.row, key, self.attention.dtype)
+            for step in self.attention.steps
+        ]
+        return tirx.BufferStore(self.scores, self.attention.score(value, operands, self.row, key), [key])
+
+    def _store_result(self, _: PrimExpr, column: PrimExpr, value: PrimExpr) -> Stmt:
+        attention = self.attention
+        at = (self.batch * attention.rows + self.row) * attention.width + column
+        return tirx.BufferStore(attention.result, value * self.share, [at])
+
+    def _find_largest(self, i: PrimExpr) -> Stmt:
+        lanes, dtype = self.lanes, self.attention.dtype
+        most = builders.load(self.largest, 0, lanes, dtype)
+        score = builders.load(self.scores, i * lanes, lanes, dtype)
+        return builders.store(self.largest, 0, lanes, _larger(most, score))
+
+    def _find_powers(self, i: PrimExpr) -> Stmt:
+        lanes, dtype = self.lanes, self.attention.dtype
+
+        def power(lane: PrimExpr) -> Stmt:
+            distance = tirx.BufferLoad(self.scores, [i * lanes + lane]) - self.base
+            value = vector_math.scaled_exp(distance) * self.scale
+            return tirx.BufferStore(self.scores, value, [i * lanes + lane])
+
+        powers = builders.load(self.scores, i * lanes, lanes, dtype)
+        total = builders.load(self.total, 0, lanes, dtype) + powers
+        return builders.sequence(
+            [builders.vector_loop(lanes, power), builders.store(self.total, 0, lanes, total)]
+        )
+
+    def _reduce(self, vector: Buffer, combine: Callable[[PrimExpr, PrimExpr], PrimExpr]) -> PrimExpr:
+        """Combine the elements of a vector."""
+        values = [tirx.BufferLoad(vector, [builders.as_expr(lane)]) for lane in range(self.lanes)]
+        bindings: list[tuple[Var, PrimExpr]] = []
+        while len(values) > 1:
+            pairs = zip(values[::2], values[1::2], strict=True)
+            bindings += [(tirx.Var("part", self.attention.dtype), combine(a, b)) for a, b in pairs]
+            values = [var for var, _ in bindings[-(len(values) // 2) :]]
+        result = values[0]
+        for var, value in reversed(bindings):
+            result = tirx.Let(var, value, result)
+        return result
+
+
+def _larger(most: PrimExpr, value: PrimExpr) -> PrimExpr:
+    """Return the larger of two numbers, the first where the second is NaN."""
+    return tirx.Select(value > most, value, most)
