@@ -16,6 +16,7 @@ from tvm import relax, tirx, topi
 from nnmagic.diagnostics import Diagnostics
 from nnmagic.engine import EngineError, engine_error
 from nnmagic.engine.relax.analysis.assertions import FAIL
+from nnmagic.engine.relax.analysis.attention import ATTENTION
 from nnmagic.engine.relax.analysis.dim_labels import label_of
 from nnmagic.engine.relax.analysis.entry_signature import type_of
 from nnmagic.engine.relax.analysis.inline_plan import plan_inlining
@@ -110,6 +111,8 @@ class _Lowering:
         self.loops = loops
         self.plan = plan_inlining(module, graph)
         self.builder = relax.BlockBuilder()
+        #: Whether an operand may not be used, as it is another way to compute the result.
+        self.has_alternatives = False
         self.kernel_cache = KernelCache()
         self.size_values = SizeValues()
         self.declared: dict[str, tvm.ir.GlobalVar] = {}
@@ -126,6 +129,8 @@ class _Lowering:
             name = self.waiting.pop()
             self._define(self.module.functions[name], self.declared[name])
         module = self.builder.get()
+        if self.has_alternatives:
+            module = _remove_unused(module)
         return module.with_attr("deep_calls", 1) if self.declared else module
 
     def _define(self, function: Function, name: str | tvm.ir.GlobalVar) -> None:
@@ -241,6 +246,7 @@ class _Lowering:
     def _lower_operator(self, frame: _Frame, name: str, node: Call) -> Value:
         """Lower a call of an operator by its rule, bind the result and check its type."""
         interrupt_safepoint()
+        self.has_alternatives |= name == ATTENTION
         args = tuple(frame.values[arg] for arg in node.args)
         try:
             call = OpCall(self.builder, node, args, frame.labels, self.size_values.elements)
@@ -368,6 +374,13 @@ class _Lowering:
                     raise engine_error(f"the relax engine computes {what}", node.span)
                 return value
         return value
+
+
+def _remove_unused(module: tvm.IRModule) -> tvm.IRModule:
+    """Remove what is computed and not used."""
+    transform = relax.transform
+    passes = [transform.ConvertToDataflow(1), transform.DeadCodeElimination(), transform.ToNonDataflow()]
+    return tvm.transform.Sequential(passes)(module)
 
 
 def _parameter(var: Var, dims: SymbolicDims) -> Value:

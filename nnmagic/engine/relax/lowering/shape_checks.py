@@ -18,13 +18,14 @@ from nnmagic.engine.relax.analysis.tuple_flattening import flatten, leaves, rebu
 from nnmagic.engine.relax.legalize.indexing import require_taken_in_range
 from nnmagic.engine.relax.legalize.registry import OpCall, Value, shape_of
 from nnmagic.engine.relax.runtime.callbacks import REQUIRED, SHAPES_FIT, encode_check
+from nnmagic.relay.ops.declaration import OPERATORS
 from nnmagic.relay.types import TensorType, TupleType, Type
 
 
 def emit_shape_check(call: OpCall) -> None:
     """Refuse operands whose shapes do not fit: at compile time if they are static, otherwise at run time."""
     types = [arg.checked_type for arg in call.node.args]
-    if not all(isinstance(type_, TensorType | TupleType) for type_ in types):
+    if call.name not in OPERATORS or not all(isinstance(type_, TensorType | TupleType) for type_ in types):
         return
     shapes = [shape_of(value) for value in flatten(call.args)]
     operand_types: list[Type] = [type_ for type_ in types if type_ is not None]
