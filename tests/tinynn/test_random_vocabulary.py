@@ -13,7 +13,7 @@ import pytest
 from nnmagic.tinynn.builtins import BUILTINS, METHODS
 from tests.tinynn.random_vocabulary.forms import FUNCTIONS, SYNTAX, WITHOUT_FORM, uncovered
 from tests.tinynn.random_vocabulary.generator import Generator, program
-from tests.tinynn.random_vocabulary.judge import compare, judge, minimal, shorten
+from tests.tinynn.random_vocabulary.judge import compare, depends_on_zeros, judge, minimal, shorten
 from tests.tinynn.random_vocabulary.program import Program, Statement, Value
 from tests.tinynn.random_vocabulary.search import search
 
@@ -124,6 +124,25 @@ def test_a_fault_is_cut_down_to_the_statement_that_is_wrong(monkeypatch: pytest.
     assert fault.signature == "square: the shape"
     expected = "def f(v1: Tensor[(2,), f32]):\n    v2 = square(v1)\n    return (v2,)\n"
     assert minimal(fault).program.source == expected
+
+
+@pytest.mark.parametrize(
+    ("function", "text", "signs", "is_open"),
+    [
+        ("max", "v0.max(initial=0)", True, True),
+        ("max", "v0.max(initial=0)", False, True),
+        ("multiply", "v0 * 2", [False, True], False),
+    ],
+)
+def test_a_fused_sign_of_a_zero_is_open_only_where_numpy_leaves_it_open(
+    function: str, text: str, signs: object, is_open: bool
+) -> None:
+    x = np.array([-0.0, -1.0], np.float32)
+    one = Statement("v1", text, function, ("v0",), (None,), True, (1.0,))
+    sign = Statement("v2", "signbit(v1)", "signbit", ("v1",), (None,), True, (1.0,))
+    values = {"v0": Value("v0", (x,), (2,), True), "v1": Value("v1", (x * 2,), (2,), True)}
+    cell = Program((values["v0"],), (one, sign), values, 1, fused=True)
+    assert depends_on_zeros(cell, sign, (x,), np.array(signs), 1.0) == is_open
 
 
 def test_messages_are_counted_without_what_differs() -> None:

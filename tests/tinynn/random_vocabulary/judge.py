@@ -198,7 +198,10 @@ def _compare_statements(
             continue
         verdict.compared[statement.function] += 1
         looseness = _fused_looseness(program, statement) if program.fused else 1
-        if difference := compare(returned[name], expected, statement, statement.terms[call], looseness):
+        terms = statement.terms[call]
+        if difference := compare(returned[name], expected, statement, terms, looseness):
+            if program.fused and depends_on_zeros(program, statement, arguments, returned[name], terms):
+                continue
             wrong.add(name)
             kind, _, numbers = difference.partition("\n")
             shown = [
@@ -207,6 +210,32 @@ def _compare_statements(
                 f"nnmagic gives {returned[name]!r}",
             ]
             yield Fault(statement.function, kind, "\n".join(shown), program, name)
+
+
+def depends_on_zeros(
+    program: Program, statement: Statement, arguments: tuple[np.ndarray, ...], result: object, terms: float
+) -> bool:
+    """Whether a fused result is NumPy's for zeros of one sign, where NumPy leaves their sign open.
+
+    ``signbit(max(x, initial=0))`` of -0.0 tells which zero an extreme took; only a result that the cell does
+    not return hides that.
+    """
+    sliced = program.slice_of(statement.name)
+    if not any(each.function in ANY_ZERO for each in sliced.statements):
+        return False
+    given = {param.name: array for param, array in zip(program.params, arguments, strict=True)}
+    for zero in (0.0, -0.0):
+        values: dict[str, object] = dict(given)
+        for each in sliced.statements:
+            value = run(each.text, {operand: values[operand] for operand in each.operands})
+            if each.function in ANY_ZERO and isinstance(value, np.ndarray) and value.dtype in RTOL:
+                value = np.where(value == 0, value.dtype.type(zero), value)
+            values[each.name] = value
+        if not compare(
+            result, values[statement.name], statement, terms, _fused_looseness(program, statement)
+        ):
+            return True
+    return False
 
 
 def _fused_looseness(program: Program, statement: Statement) -> float:
