@@ -196,7 +196,7 @@ def kernel_names(executable):
 
 
 @pytest.mark.parametrize("mask", MASKS)
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", ["float32", pytest.param("float64", marks=pytest.mark.slow)])
 def test_infinities_and_nan_are_those_of_the_steps(mask, dtype):
     """Rows of -inf only, infinite and NaN scores and values, at keys that count and at keys that do not."""
     depth, width = 8, 6
