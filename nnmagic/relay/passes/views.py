@@ -61,7 +61,7 @@ def _flip(arg: Expr) -> Expr | None:
         return None
     if _swaps_last_axes(arg):
         return arg.args[0]
-    inner = arg.args[0] if _name(arg) == "reshape" else None
+    inner = arg.args[0] if _name(arg) == "reshape" and not arg.attrs["allowzero"] else None
     if not isinstance(inner, Call) or not _swaps_last_axes(inner):
         return None
     type_, before = arg.checked_type, inner.checked_type

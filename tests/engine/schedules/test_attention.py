@@ -196,7 +196,7 @@ def kernel_names(executable):
 
 
 @pytest.mark.parametrize("mask", MASKS)
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", ["float32", pytest.param("float64", marks=pytest.mark.slow)])
 def test_infinities_and_nan_are_those_of_the_steps(mask, dtype):
     """Rows of -inf only, infinite and NaN scores and values, at keys that count and at keys that do not."""
     depth, width = 8, 6
@@ -323,6 +323,24 @@ def test_what_users_write_is_one_kernel(form, by_hand, named):
     names = {"softmax": softmax, "sqrt": np.sqrt, "where": np.where, "inf": np.inf}
     names |= {name: value.astype("f8").view(Matrices) for name, value in zip("qkvm", values, strict=True)}
     assert_equal(function(*values), np.asarray(eval(form, names)))
+
+
+KEYS_OF_ALL = np.random.default_rng(4).standard_normal((500, 16)).astype("float32")
+VALUES_OF_ALL = np.random.default_rng(5).standard_normal((500, 8)).astype("float32")
+MASK_OF_ALL = np.tri(600, 500, dtype=bool)
+
+
+@nnmagic.function
+def with_captured_arrays(q: nnmagic.Tensor[(600, 16), nnmagic.f32]):
+    return softmax(where(MASK_OF_ALL, q @ KEYS_OF_ALL.T, -inf)) @ VALUES_OF_ALL  # noqa: F821
+
+
+def test_captured_arrays_are_operands():
+    q = np.random.default_rng(6).standard_normal((600, 16)).astype("float32")
+    assert "attention" in with_captured_arrays.stages["tir"]
+    scores = np.where(MASK_OF_ALL, q.astype("f8") @ KEYS_OF_ALL.T, -np.inf)
+    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+    assert_equal(with_captured_arrays(q), powers / powers.sum(axis=1, keepdims=True) @ VALUES_OF_ALL)
 
 
 #: What must stay as it is written: something else reads the scores or the shares.

@@ -35,7 +35,11 @@ def _attention(call: OpCall) -> Value:
     batch, rows, keys, depth, width = _sizes(
         [shape_of(each) for each in (query, key, value)], transposed, shape_of(unfused)
     )
-    if _is_less(rows, _LEAST_QUERIES) or _is_less(batch * rows * keys, _LEAST_SCORES) or 0 in (depth, width):
+    if (
+        _is_less(rows, _LEAST_QUERIES)
+        or _is_less(batch * rows * keys, _LEAST_SCORES)
+        or 0 in (keys, depth, width)
+    ):
         return unfused
     dtype = tensor_dtype(query)
     machine = cpu_model(tvm.target.Target.current())
