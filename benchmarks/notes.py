@@ -6,6 +6,67 @@ from fnmatch import fnmatchcase
 
 #: (pattern of row names, threads or None for any, what holds it back); the first that fits counts.
 NOTES: tuple[tuple[str, int | None, str], ...] = (
+    *(
+        (
+            f"{name}, * 512x512*" if other else f"{name}, 512x512*",
+            None,
+            "of 440 us in float32 270 are polynomials in float64, one vector of eight lanes a cycle, 85 a "
+            "division and its correction, 80 the special cases. Only logarithms of two floats would be "
+            "quicker; polynomials in float32 behind the first terms were estimated at 0.55x",
+        )
+        for name in ("power", "pow", "float_power")
+        for other in (False, True)
+    ),
+    *(
+        (
+            f"{name}, 512x512*",
+            None,
+            "34 instructions a vector, of which 18 (products and comparisons) share two ports: 17 to 20 "
+            "cycles. NumPy's 11 are by instructions for exponents and tables in registers, which TIR's "
+            "expressions of single elements cannot name",
+        )
+        for name in ("log2", "log10")
+    ),
+    *(
+        (
+            f"{name}, 512x512*",
+            None,
+            "bound by arithmetic: a logarithm of a sum and of what its rounding lost, with a division or a "
+            "root; NumPy's bound is 4 units in the last place, ours 3",
+        )
+        for name in ("arcsinh", "asinh", "arccosh", "acosh", "arctanh", "atanh", "log1p")
+    ),
+    ("expm1, 512x512*", None, "two exponentials: Relay has no expm1, it is tanh(x / 2) * (exp(x) + 1)"),
+    ("tan, 512x512*", None, "bound by arithmetic: sine and cosine, and a division"),
+    (
+        "cbrt, *512x512*",
+        None,
+        "bound by arithmetic, 32 operators of Relay, as many as are fused (in f64 five more: two kernels). "
+        "It was 190 us before its first step became a polynomial without subtractions",
+    ),
+    (
+        "take_along_axis, 512x512*",
+        None,
+        "of 190 us the gather takes 115, an element at a time; wrapping negative indices takes 48 and the "
+        "check of all of them 24, in kernels of their own because both are needed twice",
+    ),
+    (
+        "a[ln][ly], 512x512*",
+        None,
+        "NumPy stops at the first element that decides; the kernel reads all, in 2.3 of 3.9 us",
+    ),
+    ("count_nonzero, 512x512, named", None, "counts in int64, as the size is not known; int32 takes half"),
+    (
+        "trapezoid, 512x512, named",
+        None,
+        "TVM's fusion leaves a slice that begins at 1 before a reduction as a kernel, half of the time; the "
+        "weighted sum of known sizes would multiply an infinity by 0 where there is one element",
+    ),
+    ("rot90, 512x512*", None, "bound by the transposition: squares of eight, read in reverse"),
+    ("array, 512x512, named", None, "0.07 us are the kernel, the rest the call with a named size"),
+    ("asarray, 512x512, named", None, "0.07 us are the kernel, the rest the call with a named size"),
+    ("searchsorted, 512x512, named", None, "a loop with branches; of a known length they are selections"),
+    ("digitize, 512x512, named", None, "a loop with branches; of a known length they are selections"),
     (
         "mlp*batch 1, n rows",
         None,

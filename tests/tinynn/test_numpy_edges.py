@@ -225,3 +225,14 @@ def test_unravel_index_refuses_what_is_outside_of_the_shape() -> None:
     for outside in (30, -1, 1000):
         with pytest.raises(IndexError, match="out of range"):
             function(np.array([0, outside]))
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5000])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_trapezoid_of_few_and_many_numbers(size: int, axis: int) -> None:
+    y = np.random.default_rng(size).standard_normal((size, 2) if axis == 0 else (2, size))
+    y.flat[0] = np.inf
+    cell = f"def f(y: Tensor[{y.shape}, f64]):\n    return trapezoid(y, dx=0.25, axis={axis})\n"
+    later, earlier = y.take(range(1, size), axis), y.take(range(size - 1), axis)
+    expected = (0.125 * (later + earlier)).sum(axis)
+    np.testing.assert_allclose(nnmagic.compile(cell, cache=False)(y), expected, rtol=1e-11, atol=1e-13)

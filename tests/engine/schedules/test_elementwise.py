@@ -179,3 +179,18 @@ def test_two_dimensions_of_one_name(size):
     x = np.random.default_rng(0).standard_normal((size, size)).astype("f4")
     for given, expected in zip(result(x), (x + x.T, x + x[0], x[:, None] * x[None]), strict=True):
         np.testing.assert_array_equal(given, expected)
+
+
+@pytest.mark.parametrize("count", [2, 3, 8, 9])
+@pytest.mark.parametrize("shape", [(1, 1), (3, 21), (40, 16)])
+def test_stacks_along_the_last_axis(shape, count):
+    rows, columns = shape
+    arrays = [draw_values(*shape) + np.float32(number) for number in range(count)]
+    names = [f"x{number}" for number in range(count)]
+    values = [f"{name} * 2.0" if number % 2 else name for number, name in enumerate(names)]
+    expected = np.stack([array * np.float32(1 + number % 2) for number, array in enumerate(arrays)], -1)
+    for dims in (f"{rows}, {columns}", '"n", "k"'):
+        params = ", ".join(f"{name}: Tensor[({dims}), f32]" for name in names)
+        body = f"def f({params}):\n    return stack([{', '.join(values)}], -1)\n"
+        for target in MACHINES:
+            np.testing.assert_array_equal(nnmagic.compile(body, target=target)(*arrays), expected)

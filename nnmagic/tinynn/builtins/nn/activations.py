@@ -182,7 +182,12 @@ def _threshold(call: Arguments) -> Value:
 
 def logsigmoid(x: Formula) -> Formula:
     """Compute log(sigmoid(x)) without loss of precision."""
-    return x.op("minimum", 0) - log1p((-x.abs()).exp())
+    return x.op("minimum", 0) - log_of_one_plus_exp(x)
+
+
+def log_of_one_plus_exp(x: Formula) -> Formula:
+    """Compute log(1 + exp(-|x|)) without loss of precision."""
+    return log1p((-x.abs()).exp())
 
 
 def _softmax(operator: str, sign: int = 1) -> Callable[[Arguments], Value]:

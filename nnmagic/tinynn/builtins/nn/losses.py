@@ -16,7 +16,7 @@ from nnmagic.tinynn.builtins.argument_checks import (
     static_int,
     static_number,
 )
-from nnmagic.tinynn.builtins.nn.activations import logsigmoid
+from nnmagic.tinynn.builtins.nn.activations import log_of_one_plus_exp
 from nnmagic.tinynn.builtins.nn.convolutions import relay_call
 from nnmagic.tinynn.builtins.numpy.indexing import check_indices, take_checked
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
@@ -105,7 +105,8 @@ def _binary_cross_entropy(call: Arguments) -> Value:
 
 def _binary_with_logits(call: Arguments) -> Value:
     x, y = _pairs(call)
-    yes, no = logsigmoid(x), logsigmoid(-x)
+    rest = log_of_one_plus_exp(x)  # the logarithms of sigmoid(x) and of sigmoid(-x) have it in common
+    yes, no = x.op("minimum", 0) - rest, (-x).op("minimum", 0) - rest
     positive = y * yes
     if "pos_weight" in call:
         positive = positive * formula(call, "pos_weight")

@@ -95,7 +95,7 @@ def _cbrt(x: Formula) -> Formula:
     ``(1 - r)**(-2/3)``, give the other digits. Denormal numbers are scaled by a power of eight, and their
     roots by its cube root.
     """
-    if x.dtype not in _BITS:
+    if x.dtype not in _INVERSE_OF_ONE:
         return _cbrt(x.cast("float32")).cast(x.dtype)
     bits, size = _BITS[x.dtype], x.abs()
     denormal = size < float(np.finfo(x.dtype).smallest_normal)
