@@ -360,7 +360,8 @@ def _astype(call: Arguments) -> Value:
 
 
 def _copy(call: Arguments) -> Value:
-    return formula(call, "a").value
+    data = formula(call, "a")
+    return data.op("copy").value if data.rank else data.value
 
 
 _SPACE_SIGNATURE = "start stop num? endpoint? retstep? dtype?"
