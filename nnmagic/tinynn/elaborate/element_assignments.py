@@ -14,7 +14,7 @@ from nnmagic.tinynn.elaborate.expressions import elaborate_name, evaluate_operan
 from nnmagic.tinynn.elaborate.let_bindings import let_bind, let_bind_names
 from nnmagic.tinynn.elaborate.operations import binary_operation
 from nnmagic.tinynn.elaborate.shared_memory import Foreign, Tokens, forget_shared_names, may_share
-from nnmagic.tinynn.operators.element_assignment import set_elements, set_where, single_mask
+from nnmagic.tinynn.operators.element_assignment import selection, set_elements, set_where
 from nnmagic.tinynn.operators.subscripts import subscript
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.values.descriptions import describe
@@ -53,22 +53,27 @@ def elaborate_update(ctx: Elaboration, stmt: tree.UpdateElements) -> None:
         return
     memory = _own_memory(ctx, target, tensor)
     _bind_names(ctx)
-    mask = single_mask(tensor, index)
     target_span = ctx.span(target.span)
-    is_number = not isinstance(right.value, Computed) or right.value.type == TensorType((), _dtype(tensor))
-    of_all = mask is not None and is_number  # all elements are computed, and those of the mask taken
-    current = tensor if of_all else Operand(subscript(tensor, index, target_span), target_span)
-    result = binary_operation(ctx, stmt.op.name, current, right, span)
+    current = subscript(tensor, index, target_span)
+    mask = selection(tensor, index, current, target_span) if _is_number(right, tensor) else None
+    if mask is not None:  # for all elements, of which those of the mask are taken
+        current = tensor.value
+    result = binary_operation(ctx, stmt.op.name, Operand(current, target_span), right, span)
     if is_failed(result):
         _fail(ctx, target)
         return
     every = [Operand(Known(Ellipsis), target_span)]
-    changed = set_elements(tensor, every if of_all else index, Operand(result, span), target_span)
-    if of_all:
-        assert mask is not None
+    new = Operand(result, span)
+    changed = set_elements(tensor, index if mask is None else every, new, target_span)
+    if mask is not None:
         assert isinstance(tensor.value, Computed)
         changed = set_where(tensor.value, mask, changed, span)
     _bind_changed(ctx, target, memory, changed)
+
+
+def _is_number(value: Operand, tensor: Operand) -> bool:
+    """Return whether a value is one number, which may stand beside all elements of a tensor."""
+    return not isinstance(value.value, Computed) or value.value.type == TensorType((), _dtype(tensor))
 
 
 def _dtype(tensor: Operand) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 
@@ -18,7 +19,16 @@ from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import apply, cast, is_tensor, tensor_type, whole_numbers
 from nnmagic.tinynn.values.operator_restrictions import broadcast_shape
 from nnmagic.tinynn.values.symbolic_sizes import as_number, number_of, product_of, shape_of, size_along
-from nnmagic.tinynn.values.values import Computed, Dimension, Known, Operand, RefusalError, SliceOf, TupleOf
+from nnmagic.tinynn.values.values import (
+    Computed,
+    Dimension,
+    Known,
+    Operand,
+    RefusalError,
+    SliceOf,
+    TupleOf,
+    Value,
+)
 
 
 def set_elements(tensor: Operand, index: Sequence[Operand], value: Operand, span: Span) -> Computed:
@@ -41,6 +51,26 @@ def set_elements(tensor: Operand, index: Sequence[Operand], value: Operand, span
         notes = (Note(f"this is {describe(chosen)}", span),)
         raise RefusalError(message, value.span, notes=notes)
     return _Assignment(data, list(index_parts(index, data, span)), chosen, new, span).result()
+
+
+def selection(tensor: Operand, index: Sequence[Operand], chosen: Value, span: Span) -> Computed | None:
+    """Return a mask of the elements that an index chooses, if their number depends on values.
+
+    It has the tensor's shape, or broadcasts to it. None for an index that holds arrays beside other items.
+    """
+    data = tensor.value
+    assert isinstance(data, Computed)
+    mask = single_mask(tensor, index)
+    if mask is not None:
+        return mask
+    parts = list(index_parts(index, data, span))
+    if not isinstance(chosen, Computed) or ANY not in _shape(chosen):
+        return None
+    if any(_kind_of(part) not in ("int", "slice") for part in parts):
+        return None
+    number = Computed(ir.constant(0, "int64", span=span), TensorType((), "int64"))
+    conditions = _Assignment(data, parts, chosen, number, span).conditions()
+    return None if conditions is None else _all_of(conditions, span)
 
 
 def set_where(data: Computed, mask: Computed, new: Computed, span: Span) -> Computed:
@@ -123,25 +153,28 @@ class _Assignment:
                 return self._set_slices(slices)
             if lead and any(isinstance(part.item.value, Computed | Dimension) for part in self.parts[:lead]):
                 return self._set_row(lead)
-            conditions = self._conditions()
+            conditions = self.conditions()
             if conditions is not None:
                 return self._set_where(conditions)
         elif kinds[0] == "array" and all(_is_full(part) for part in self.parts[1:]):
-            (axis_index,) = axis_indices(self.data, self.parts[0])
-            return self._scatter([axis_index.check_range(self.data, 0, self.span)])
+            indices = self.parts[0].item.value
+            if isinstance(indices, Computed) and indices.type != TensorType(_shape(indices), "bool"):
+                return self._scatter([cast(indices, "int64", self.span)])
         return self._scatter_flat()
 
     # -- elements and rows -----------------------------------------------------------------------------
 
     def _single_indices(self, lead: int) -> list[Computed]:
-        """Return the indices of the first axes, of rank 0 and in range."""
+        """Return the indices of the first axes, of rank 0; ``scatter_nd`` checks those that are dynamic."""
         indices = []
-        for axis, part in enumerate(self.parts[:lead]):
-            (axis_index,) = axis_indices(self.data, part)
-            if isinstance(axis_index.index, int):
-                indices.append(number_constant(axis_index.index, "int64", self.span))
+        for part in self.parts[:lead]:
+            index = as_number(part.item).value
+            if isinstance(index, Known):
+                assert isinstance(index.value, int)
+                indices.append(number_constant(index.value, "int64", self.span))
             else:
-                indices.append(axis_index.check_range(self.data, axis, self.span))
+                assert isinstance(index, Computed)
+                indices.append(cast(index, "int64", self.span))
         return indices
 
     def _scatter(self, indices: Sequence[Computed]) -> Computed:
@@ -152,9 +185,8 @@ class _Assignment:
     def _set_row(self, lead: int) -> Computed:
         """Change a row, and put it back."""
         indices = self._single_indices(lead)
-        row = self.data
-        for index in indices:
-            row = apply("take", self.span, row, index, axis=0, mode="clip")
+        row = subscript(Operand(self.data, self.span), [part.item for part in self.parts[:lead]], self.span)
+        assert isinstance(row, Computed)
         rest = [IndexPart(part.item, part.axis - lead, part.used) for part in self.parts[lead:]]
         changed = _Assignment(row, rest, self.chosen, self.new, self.span).result()
         whole = _Assignment(self.data, self.parts[:lead], changed, changed, self.span)
@@ -229,7 +261,7 @@ class _Assignment:
 
     # -- conditions on positions -----------------------------------------------------------------------
 
-    def _conditions(self) -> list[Computed] | None:
+    def conditions(self) -> list[Computed] | None:
         """Return for each axis that is cut which positions are chosen.
 
         None where the value has other elements along such an axis than one.
@@ -288,10 +320,7 @@ class _Assignment:
         for part in reversed(self.parts):  # axes that an integer drops; the value may have fewer axes
             if not part.is_slice and len(_shape(value)) >= len(_shape(self.data)) - part.axis:
                 value = apply("expand_dims", self.span, value, axis=-(len(_shape(self.data)) - part.axis))
-        whole = conditions[0]
-        for condition in conditions[1:]:
-            whole = apply("logical_and", self.span, whole, condition)
-        return _like(apply("where", self.span, whole, value, self.data), self.data)
+        return set_where(self.data, _all_of(conditions, self.span), value, self.span)
 
     # -- everything else -------------------------------------------------------------------------------
 
@@ -312,6 +341,10 @@ class _Assignment:
 
 #: The end of a slice that goes to the end of any axis.
 _FAR_END = 2**31 - 1
+
+
+def _all_of(conditions: Sequence[Computed], span: Span) -> Computed:
+    return reduce(lambda left, right: apply("logical_and", span, left, right), conditions)
 
 
 def _kind_of(part: IndexPart) -> str:
