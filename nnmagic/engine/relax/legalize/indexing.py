@@ -114,7 +114,45 @@ def _take_with_mode(call: OpCall) -> Value:
     axis, shape = call.attrs["axis"], shape_of(data)
     dim = element_count(shape) if axis is None else shape[integer(axis) % len(shape)]
     require_indices_in_range(call, indices, dim)
-    return te_of(_take)(call) if dim != 0 else refuse_empty(te_of(_take), _take_axes)(call)
+    if dim == 0:
+        return refuse_empty(te_of(_take), _take_axes)(call)
+    return te_of(_take)(call) if axis is None or shape_of(indices) else _take_row(call)
+
+
+#: Marks a kernel that takes a row by numbers, with the axis of each.
+TAKES_ROW = "nnmagic.takes_row"
+
+
+def _take_row(call: OpCall) -> Value:
+    """Lower what one number takes; of several, as in ``x[i, j]``, one kernel takes what all of them do."""
+    data, *indices = call.args
+    axes = [integer(call.attrs["axis"]) % len(shape_of(data))]
+    bound = call.builder.lookup_binding(data) if isinstance(data, relax.Var) else None
+    if isinstance(bound, relax.Call) and bound.op == _CALL_TIR:
+        outer = (call.builder.get()[bound.args[0]].attrs or {}).get(TAKES_ROW)
+        if outer is not None:
+            data, *before = bound.args[1].fields
+            indices = [*before, *indices]
+            taken = [int(axis) for axis in outer]
+            axis = axes[0]
+            for other in sorted(taken):
+                axis += axis >= other
+            axes = [*taken, axis]
+
+    def compute(x: Tensor, *where: Tensor) -> Tensor:
+        def element(*at: Index) -> PrimExpr:
+            rest = iter(at)
+            chosen = dict(zip(axes, where, strict=True))
+            position = (
+                clamp(chosen[axis](), dim) if axis in chosen else next(rest)
+                for axis, dim in enumerate(x.shape)
+            )
+            return x(*position)
+
+        shape = [dim for axis, dim in enumerate(x.shape) if axis not in axes]
+        return te.compute(shape, element)
+
+    return call.te(compute, data, *indices, primfunc_attrs={TAKES_ROW: axes})
 
 
 def _take_axes(call: OpCall, shape: list[Extent]) -> Sequence[Extent]:
@@ -300,7 +338,7 @@ def _coordinates(call: OpCall, indices: Value, depth: int) -> list[Value]:
     return coordinates
 
 
-_CONCAT = tvm.ir.Op.get("relax.concat")
+_CALL_TIR, _CONCAT = tvm.ir.Op.get("relax.call_tir"), tvm.ir.Op.get("relax.concat")
 
 #: Marks a kernel whose first statement copies its first operand, which the rest of it changes.
 COPIES_FIRST = "nnmagic.copies_first"
