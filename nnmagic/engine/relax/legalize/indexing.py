@@ -119,40 +119,45 @@ def _take_with_mode(call: OpCall) -> Value:
     return te_of(_take)(call) if axis is None or shape_of(indices) else _take_row(call)
 
 
-#: Marks a kernel that takes a row by numbers, with the axis of each.
+#: Marks a kernel that takes a row by numbers: the axis of each, and which of its operands it is.
 TAKES_ROW = "nnmagic.takes_row"
 
 
 def _take_row(call: OpCall) -> Value:
     """Lower what one number takes; of several, as in ``x[i, j]``, one kernel takes what all of them do."""
-    data, *indices = call.args
-    axes = [integer(call.attrs["axis"]) % len(shape_of(data))]
+    data, index = call.args
+    chosen: list[tuple[int, Value]] = []
+    axis = integer(call.attrs["axis"]) % len(shape_of(data))
     bound = call.builder.lookup_binding(data) if isinstance(data, relax.Var) else None
     if isinstance(bound, relax.Call) and bound.op == _CALL_TIR:
-        outer = (call.builder.get()[bound.args[0]].attrs or {}).get(TAKES_ROW)
-        if outer is not None:
-            data, *before = bound.args[1].fields
-            indices = [*before, *indices]
-            taken = [int(axis) for axis in outer]
-            axis = axes[0]
-            for other in sorted(taken):
-                axis += axis >= other
-            axes = [*taken, axis]
+        outer = [int(number) for number in (call.builder.get()[bound.args[0]].attrs or {}).get(TAKES_ROW, ())]
+        fields = bound.args[1].fields
+        chosen = [(axis, fields[operand]) for axis, operand in zip(outer[::2], outer[1::2], strict=True)]
+        data = fields[0] if chosen else data
+        for taken in sorted(outer[::2]):
+            axis += axis >= taken
+    chosen.append((axis, index))
+    indices: list[Value] = []  # each once: TVM passes them so
+    for _, number in chosen:
+        if not any(number.same_as(other) for other in indices):
+            indices.append(number)
+    operands = {
+        axis: next(at for at, other in enumerate(indices) if number.same_as(other)) for axis, number in chosen
+    }
 
     def compute(x: Tensor, *where: Tensor) -> Tensor:
         def element(*at: Index) -> PrimExpr:
             rest = iter(at)
-            chosen = dict(zip(axes, where, strict=True))
             position = (
-                clamp(chosen[axis](), dim) if axis in chosen else next(rest)
+                clamp(where[operands[axis]](), dim) if axis in operands else next(rest)
                 for axis, dim in enumerate(x.shape)
             )
             return x(*position)
 
-        shape = [dim for axis, dim in enumerate(x.shape) if axis not in axes]
-        return te.compute(shape, element)
+        return te.compute([dim for axis, dim in enumerate(x.shape) if axis not in operands], element)
 
-    return call.te(compute, data, *indices, primfunc_attrs={TAKES_ROW: axes})
+    row = [number for axis, operand in operands.items() for number in (axis, 1 + operand)]
+    return call.te(compute, data, *indices, primfunc_attrs={TAKES_ROW: row})
 
 
 def _take_axes(call: OpCall, shape: list[Extent]) -> Sequence[Extent]:
