@@ -103,6 +103,8 @@ def single_store(kernel: PrimFunc) -> tirx.BufferStore | None:
     """Return the store that a kernel consists of; None for any other kernel."""
     block = getattr(kernel.body, "block", None)
     store = kernel.body if block is None else block.body
+    if isinstance(store, tirx.AttrStmt):
+        store = store.body
     return store if isinstance(store, tirx.BufferStore) else None
 
 

@@ -100,6 +100,7 @@ class _Planner:
         self.functions: dict[ir.GlobalVar, NativeFunction] = {}
         self.waiting: list[ir.GlobalVar] = []
         self.has_control = False
+        self.name = ""
         self.in_place: dict[ir.GlobalVar | None, InPlacePlan] = {}
         self.kernels_in_place: dict[ir.GlobalVar, tuple[ir.GlobalVar, PrimFunc]] = {}
         self.program: AotProgram
@@ -107,6 +108,7 @@ class _Planner:
     def plan(self, name: str) -> AotProgram:
         function = self.module[name]
         self.has_control = _has_control(self.module, function)
+        self.name = name
         self.in_place = plan_in_place(self.module, name, self._holds_element, _forwarded)
         self.program = AotProgram(self._declare(name, function))
         _FunctionPlanner(self, self.program.entry, function, None).plan()
@@ -150,7 +152,7 @@ class _Planner:
         if var not in self.kernels_in_place:
             kernel = without_copy(self.module[var])
             assert kernel is not None
-            self.kernels_in_place[var] = (ir.GlobalVar(f"{var.name_hint}_in_place"), kernel)
+            self.kernels_in_place[var] = (ir.GlobalVar(f"{var.name_hint}_in_place_{self.name}"), kernel)
         return self.kernels_in_place[var]
 
     def place(self, array: Array, kind: str = "temporary", number: int = -1) -> Register | Storage:
