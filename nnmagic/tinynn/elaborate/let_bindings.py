@@ -81,7 +81,7 @@ def let_bind(ctx: Elaboration, value: Computed, name: str) -> Computed:
     variable = ir.Var(name, span=value.expr.span)
     ctx.block.lets.append((variable, value.expr))
     ctx.memory.bound[variable] = value.expr
-    return Computed(variable, value.type, value.weak)
+    return replace(value, expr=variable)
 
 
 def is_atom(expr: ir.Expr) -> bool:

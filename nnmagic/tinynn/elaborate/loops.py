@@ -457,7 +457,7 @@ def _elaborate_round(
     live, ctx.live = ctx.live, ctx.live | find_mentioned_names(stmt)
     body = Block()
     with ctx.inside(body, _enter_round(ctx, carried, outer)) as bindings:
-        counter = None if carried.counter is None else Computed(carried.counter, _INT64, weak=True)
+        counter = None if carried.counter is None else Computed(carried.counter, _INT64, weak=True, least=0)
         condition = _test_round(ctx, loop, counter)
         again, leave = Block(), Block()
         with ctx.inside(again, bindings.copy()):

@@ -12,7 +12,7 @@ from nnmagic.diagnostics import Note, Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.signatures import dtype_short_name
 from nnmagic.relay.types import ANY, Dim, TensorType, TupleType, is_float, is_integer
-from nnmagic.tinynn.operators.slices import DynamicSlice, StaticSlice, resolve_slice
+from nnmagic.tinynn.operators.slices import DynamicSlice, StaticSlice, resolve_slice, static_bound
 from nnmagic.tinynn.operators.subscripts import IndexPart, axis_indices, index_parts, subscript
 from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.numbers import number_constant
@@ -224,8 +224,14 @@ class _Assignment:
         slice_ = part.item.value
         assert isinstance(slice_, SliceOf)
         resolved = resolve_slice(slice_, self.data, part.axis, part.item)
-        if isinstance(resolved, DynamicSlice) or len(resolved) > 1:
+        if isinstance(resolved, DynamicSlice):
             return None
+        if len(resolved) > 1:  # bounds from both ends, which may be out of order: then nothing is set
+            bounds = [static_bound(bound, self.span) for bound in (slice_.start, slice_.stop, slice_.step)]
+            start, stop, step = bounds
+            if start is None or stop is None or (step or 1) < 0:
+                return None
+            return StaticSlice(part.axis, start, stop, step or 1, ANY)
         if not resolved:
             return StaticSlice(part.axis, 0, _FAR_END, 1, dim)
         (only,) = resolved

@@ -124,7 +124,10 @@ TAKES_ROW = "nnmagic.takes_row"
 
 
 def _take_row(call: OpCall) -> Value:
-    """Lower what one number takes; of several, as in ``x[i, j]``, one kernel takes what all of them do."""
+    """Lower what one number takes that was checked to be in range.
+
+    Of several, as in ``x[i, j]``, one kernel takes what all of them do.
+    """
     data, index = call.args
     chosen: list[tuple[int, Value]] = []
     axis = integer(call.attrs["axis"]) % len(shape_of(data))
@@ -149,8 +152,8 @@ def _take_row(call: OpCall) -> Value:
         def element(*at: Index) -> PrimExpr:
             rest = iter(at)
             position = (
-                clamp(where[operands[axis]](), dim) if axis in operands else next(rest)
-                for axis, dim in enumerate(x.shape)
+                where[operands[axis]]().astype("int64") if axis in operands else next(rest)
+                for axis in range(len(x.shape))
             )
             return x(*position)
 
@@ -357,7 +360,7 @@ def _scatter_row(call: OpCall, how: str, coordinates: Sequence[Value], updates: 
         *where, updates, result = rest
         with grid(data.shape) as at:
             T.buffer_store(result, data[tuple(at)], at)
-        first = [clamp(index[()], dim) for index, dim in zip(where, data.shape, strict=False)]
+        first = [index[()] for index in where]
         with grid(updates.shape) as at:
             target = [*first, *at]
             T.buffer_store(result, combine(result[tuple(target)], updates[tuple(at)]), target)
