@@ -120,6 +120,7 @@ class _Loop:
         """Bind the names that the head of a ``for`` binds. Raises RefusalError."""
         if isinstance(self.stmt, tree.For):
             assert self.iterable is not None
+            _check_unchanged(ctx, self.stmt, self.iterable.span)
             value = item(self.iterable, index, self.iterable.span)
             assign_target(ctx, self.stmt.target, Operand(value, self.iterable.span))
 
@@ -156,6 +157,29 @@ def elaborate_for(ctx: Elaboration, stmt: tree.For) -> Terminator | None:
         for target in targets_of(stmt.target):
             ctx.environment.bindings.bind(target.id.name, FAILED)
         return elaborate_for_errors(ctx, stmt, [stmt.body.stmts, stmt.orelse.stmts])
+    if not ctx.assigns_elements:
+        return _elaborate_for_over(ctx, stmt, iterable)
+    ctx.environment.bindings.bind(_items_of(stmt), iterable.value)
+    try:
+        return _elaborate_for_over(ctx, stmt, iterable)
+    finally:
+        ctx.environment.bindings.forget(_items_of(stmt))
+
+
+def _items_of(stmt: tree.For) -> str:
+    """Return the name, which no cell can write, under which the names hold what a loop goes over."""
+    return f"items of the loop in line {stmt.span.start_line}"
+
+
+def _check_unchanged(ctx: Elaboration, stmt: tree.For, span: Span) -> None:
+    """Check that no round has changed what a loop goes over. Raises RefusalError."""
+    items = ctx.environment.bindings.locals.get(_items_of(stmt))
+    if isinstance(items, Unassigned):
+        message = "a loop goes over an array that it changes"
+        raise RefusalError(message, span, hint="go over a copy: write .copy() behind it", notes=items.notes)
+
+
+def _elaborate_for_over(ctx: Elaboration, stmt: tree.For, iterable: Operand) -> Terminator | None:
     rounds = count(iterable)
     loop = _Loop(stmt, iterable, rounds)
     if isinstance(rounds, int) and (has_known_items(iterable.value) or rounds == 0):

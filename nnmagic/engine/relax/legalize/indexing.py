@@ -303,7 +303,8 @@ def _scatter_nd(call: OpCall) -> Value:
 
     def target(indices: Buffer, shape: Sequence[Extent], at: list[Index]) -> list[Index]:
         row, rest = at[: len(rows)], at[len(rows) :]
-        chosen = (clamp(indices[(k, *row)], dim) for k, dim in zip(range(depth), shape, strict=False))
+        sources = [(k, *row) for k in range(depth)]
+        chosen = (clamp(indices[source], dim) for source, dim in zip(sources, shape, strict=False))
         return [*chosen, *rest]
 
     return _scatter(call, how, target, data, wrapped, updates)
