@@ -478,5 +478,5 @@ CREATION = (
         method=False,
     ),
     Builtin("astype", "x dtype * copy?", _astype, "Convert to another dtype.", "astype", "input=x"),
-    Builtin("copy", "a", _copy, "Return the tensor itself: tensors are immutable.", "copy", "x=a"),
+    Builtin("copy", "a", _copy, "Return a copy, whose elements may be assigned.", "copy", "x=a"),
 )
