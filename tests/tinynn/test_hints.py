@@ -140,6 +140,12 @@ CASES = [
     ),
     case(
         X,
+        "z = x.copy()\nfor row in z:\n    z[0] = row + 1\nreturn z",
+        "go over a copy: write .copy() behind it",
+        "z = x.copy()\nfor row in z.copy():\n    z[0] = row + 1\nreturn z",
+    ),
+    case(
+        X,
         "z = x.copy()\nz[0][1] = 5\nreturn z",
         "write one index, as in z[i, j]",
         "z = x.copy()\nz[0, 1] = 5\nreturn z",
