@@ -175,7 +175,7 @@ def _binder(name: str, infos: Sequence[ParameterInfo]) -> Callable[..., tuple[ob
     names = "".join(f"{info.name}, " for info in infos)
     made: dict[str, Callable[..., tuple[object, ...]]] = {}
     exec(f"def binder({', '.join(written)}): return ({names})", made)  # noqa: S102 - identifiers alone
-    binder = made["binder"]
+    binder = made.pop("binder")  # or it and the names would keep each other
     assert isinstance(binder, FunctionType)
     binder.__name__ = binder.__qualname__ = name
     defaults = {info.name: info.default for info in infos if info.default is not MISSING}

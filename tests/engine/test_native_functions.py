@@ -407,7 +407,7 @@ def f(k: i64, x: Tensor[("n", "m"), f32]):
         if z.sum(dtype=np.float64) < 2**24:
             assert f(np.int64(3), x) == expected
         assert f(np.int64(0), x) == 0
-    assert len(f._definition.executable._idle) == 1
+    assert len(f._definition.executable._entry.idle) == 1
 
 
 # -- recursion ---------------------------------------------------------------------------------------------

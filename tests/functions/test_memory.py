@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
+import weakref
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -45,6 +48,34 @@ def growth(count: int, *, cache: bool) -> int:
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc, and glibc gives memory back when asked")
 def test_dropped_functions_give_their_memory_back() -> None:
     assert growth(60, cache=False) < 3_000_000
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def f(x: Tensor[(2, 3), f32]):\n    return x * weights + exp(x)\n",
+        "def f(x: Tensor[('n', 3), f32]):\n    return (x - x.max(axis=0)) @ weights.T\n",
+        "def f(x: Tensor[(2, 3), f32], n: i32 = 2):\n"
+        "    for i in range(n):\n        x = x * weights\n    return x\n",
+    ],
+    ids=["straight", "named", "loop"],
+)
+@pytest.mark.usefixtures("without_collector")
+def test_a_dropped_function_needs_no_garbage_collection(source: str) -> None:
+    weights = np.ones((2, 3), "float32")
+    f = nnmagic.compile(source, namespace={"weights": weights}, cache=False)
+    f(np.ones((2, 3), "float32"))
+    kept = [weakref.ref(f), weakref.ref(f._definition.executable)]
+    del f
+    assert [each() for each in kept] == [None, None]
+
+
+@pytest.fixture
+def without_collector() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc, and glibc gives memory back when asked")

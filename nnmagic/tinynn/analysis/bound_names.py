@@ -168,6 +168,10 @@ def may_leave(node: object) -> bool:
     return any(isinstance(part, leaving) for part in walk(node, into_functions=False))
 
 
+#: What the fields of a node hold, beside names, numbers and spans.
+_PARTS = (ast.Node, list, tuple, dict)
+
+
 def walk(node: object, *, into_functions: bool = True) -> Iterator[ast.Node]:
     """Yield a node and all its parts in source order, without recursion."""
     work: list[object] = [node]
@@ -181,7 +185,7 @@ def walk(node: object, *, into_functions: bool = True) -> Iterator[ast.Node]:
                 and isinstance(part, tree.DefinitionNode | tree.Lambda)
             ):
                 continue
-            work += [value for name, value in reversed(vars(part).items()) if name != "span"]
+            work += [value for value in reversed(vars(part).values()) if isinstance(value, _PARTS)]
         elif isinstance(part, list | tuple):
             work += reversed(part)
         elif isinstance(part, dict):

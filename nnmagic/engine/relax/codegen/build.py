@@ -26,7 +26,7 @@ from nnmagic.engine.relax.codegen.aot.functions import (
 from nnmagic.engine.relax.codegen.aot.program import AotProgram, KernelCall
 from nnmagic.engine.relax.codegen.object_code import VM_PIPELINE, ObjectCode, compile_parts, write_module
 from nnmagic.engine.relax.deferred_interrupts import run_interruptible
-from nnmagic.engine.relax.runtime.aot_executable import ENTRY
+from nnmagic.engine.relax.runtime.native_entry import ENTRY
 from nnmagic.engine.relax.tir.loop_extents import split_longest_loops
 from nnmagic.engine.relax.tir.strict_float import keep_float_arithmetic
 

@@ -21,7 +21,7 @@ from nnmagic.engine.relax.tir.flatten_buffers import flatten_buffers
 from nnmagic.engine.relax.tir.let_to_buffer import let_to_buffers
 from nnmagic.engine.relax.tir.loop_extents import split_longest_loops
 from nnmagic.engine.relax.tir.strict_float import keep_float_arithmetic
-from nnmagic.engine.relax.tir.visitors import rewrite, visit
+from nnmagic.engine.relax.tir.visitors import rewrite, rewrite_body, visit, with_body
 from nnmagic.engine.threads import cores
 
 #: How many statements that store are a part: a hundred milliseconds of LLVM, of which ten are for any module.
@@ -46,7 +46,7 @@ def _annotate_device(function: tirx.PrimFunc, _module: tvm.IRModule, _context: A
     """Annotate the device of a private function's memory; MakePackedAPI annotates public functions only."""
     body = rewrite(function.body, [(tirx.AllocBuffer, _keep_on_stack)])
     if _is_public(function):
-        return function.with_body(body)
+        return with_body(function, body)
     for key, value in (("device_type", tvm.cpu().dlpack_device_type()), ("device_id", 0)):
         body = tirx.AttrStmt("default", key, value, body)
     return function.with_body(body)
@@ -68,9 +68,7 @@ def _broadcast_bits(node: tirx.Broadcast) -> Any:
 
 
 _BROADCAST_BITS: Any = tirx.transform.prim_func_pass(
-    lambda function, _module, _context: function.with_body(
-        rewrite(function.body, [(tirx.Broadcast, _broadcast_bits)])
-    ),
+    lambda function, _module, _context: rewrite_body(function, [(tirx.Broadcast, _broadcast_bits)]),
     opt_level=0,
     name="BroadcastBits",
 )
@@ -259,10 +257,7 @@ def _call_by_symbol(part: dict[Any, Any]) -> dict[Any, Any]:
             return call
         return tirx.call_extern(str(call.ty.dtype), _symbol(call.op), *call.args)
 
-    return {
-        var: function.with_body(rewrite(function.body, [(tvm.ir.Call, use_symbol)]))
-        for var, function in part.items()
-    }
+    return {var: rewrite_body(function, [(tvm.ir.Call, use_symbol)]) for var, function in part.items()}
 
 
 def _is_public(function: tirx.PrimFunc) -> bool:

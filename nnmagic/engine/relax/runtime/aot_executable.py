@@ -4,45 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
-from nnmagic.engine.failed_checks import FailedCheck, attach_check
 from nnmagic.engine.relax.analysis.entry_signature import type_of
 from nnmagic.engine.relax.analysis.tuple_flattening import flat_names, flatten, nested_source, rebuild
 from nnmagic.engine.relax.artifact import Artifact, Json
-from nnmagic.engine.relax.runtime import callbacks, numpy_abi
+from nnmagic.engine.relax.runtime import numpy_abi
 from nnmagic.engine.relax.runtime.fast_path import FastPath, make_fast_path
 from nnmagic.engine.relax.runtime.loader import load_objects
+from nnmagic.engine.relax.runtime.native_entry import NOTHING, NativeEntry, out_of_memory
 from nnmagic.engine.relax.runtime.sizes import size_function
-from nnmagic.engine.relax.runtime.thread_pool import on_deep_stack, run_on_pool, run_on_worker
-from nnmagic.engine.relax.runtime.vm_executable import MAX_CALL_DEPTH, CompiledProgram, reason_of
-from nnmagic.engine.relax.runtime.vm_executable import TOO_DEEP as TOO_DEEP_MESSAGE
+from nnmagic.engine.relax.runtime.vm_executable import CompiledProgram
 from nnmagic.relay.expr import Function
 from nnmagic.relay.types import NUMPY_DTYPES, TensorType, TupleType
-
-#: The name of the entry in the library.
-ENTRY = "nnmagic_entry"
-
-#: What the entry gives else than 0: an array is not what it should be, or shapes do not fit; there is not
-#: enough memory; the workspace is too small; an interrupt; too deep recursion. From FAILURES on: a failure.
-REFUSED, FAILED, GROW, INTERRUPTED, TOO_DEEP = 1, 2, 3, 4, 5
-FAILURES = 16
-
-#: Where the state has the details of a failure, and the limit of recursion.
-_DETAIL, _DEPTH, _LIMIT = 1, 4, 5
-
-#: Calls inside calls that the stack of any thread holds.
-_SHALLOW = 1000
-
-_ALIGNMENT = 64
-
-#: No machine has so much memory.
-_MOST_BYTES = 1 << 50
-
-_NOTHING = np.empty(0, np.uint8)
 
 
 class AotExecutable:
@@ -78,35 +54,17 @@ class AotExecutable:
         self.artifact = artifact
         self.compiled = compiled
         self._assertions = assertions
-        self._library = load_objects(artifact.code) if library is None else library
         facts = artifact.facts
-        self._state = int(facts["state"])
-        self._entry: Callable[..., int] = self._library[facts.get("symbol", ENTRY)]
-        self._deep_entry = self._on_thread(partial(partial, on_deep_stack))
-        if facts["parallel"]:
-            self._deep_entry = self._on_thread(partial(run_on_worker, uninterruptible=True))
-            self._entry = run_on_pool(self._entry, self._deep_entry)
-        dims = [(int(array), int(axis)) for array, axis in facts["dims"]]
-        self._dims = dims
+        library = load_objects(artifact.code) if library is None else library
+        self._entry = NativeEntry(name, library, facts, artifact.constants, assertions)
+        dims = self._entry.dims
         self._arrays = [_Array(array, len(dims)) for array in facts["parameters"]]
         self._results = [_Array(array, len(dims)) for array in facts["results"]]
-        self._failures: Sequence[Json] = facts["failures"]
-        self._workspace_of = size_function([facts["workspace"]], len(dims))
-        #: What any call needs at least; more if sizes of the call say so.
-        self._least_workspace = self._workspace_bytes((0,) * len(dims))
-        if dims and not isinstance(facts["workspace"], int):
-            self._least_workspace = max(self._least_workspace, _ALIGNMENT)
-        # The workspaces of calls that have ended: one for each thread at most.
-        self._idle: list[np.ndarray] = []
         types = [(var, type_of(var)) for var in function.params]
         self._names = [name for var, type_ in types for name in flat_names(var.name_hint, type_)]
         self._flat = all(isinstance(type_, TensorType) for _, type_ in types)
         assert function.ret_type is not None
         self._result = function.ret_type
-        self._constants = artifact.constants
-        words = [id(np.ndarray), *(id(NUMPY_DTYPES[dtype]) for dtype in facts["dtypes"])]
-        words += [constant.ctypes.data for constant in self._constants]
-        self._table = np.array(words, np.int64)
         #: The result for the arguments of a call as they are; None where they need a look.
         self.fast_path: FastPath | None = None
         if self._flat and numpy_abi.address is id:
@@ -119,128 +77,15 @@ class AotExecutable:
             _readable(value, expected, name)
             for value, expected, name in zip(values, self._arrays, self._names, strict=True)
         ]
-        sizes = self._sizes_of(given)
+        sizes = self._entry.sizes_of(given)
         for array, expected, name in zip(given, self._arrays, self._names, strict=True):
             shape = expected.shape_of(*sizes)
             if array.shape != shape:
                 raise ValueError(f"{name} must be of shape {shape}, not {array.shape}")
         results = [result.new(sizes, self._name) for result in self._results]
-        if self._run_entry([*given, *results]):
+        if self._entry([*given, *results]):
             raise AssertionError("the machine code refuses arrays that were made for it")
         return rebuild(self._result, iter(results))
-
-    def _on_thread(
-        self, run_on_thread: Callable[[Callable[..., int]], Callable[..., int]]
-    ) -> Callable[..., int]:
-        """Return a function that runs the entry on another thread; without a state no check can fail."""
-        if not self._state:
-            return run_on_thread(self._entry)
-        return callbacks.keep_pending(self._entry, run_on_thread)
-
-    def _sizes_of(self, arrays: Sequence[np.ndarray]) -> tuple[int, ...]:
-        """Return the dimensions of a call."""
-        return tuple(arrays[array].shape[axis] for array, axis in self._dims)
-
-    def _run_entry(self, arrays: Sequence[Any]) -> bool:
-        """Run the machine code, and return whether it refused an array. Raises what the run raises."""
-        workspace = self._borrow_workspace()
-        return self._finish(self._start(self._entry, arrays, workspace), workspace, arrays)
-
-    def _finish(self, code: int, workspace: np.ndarray | None, arrays: Sequence[Any]) -> bool:
-        """Finish a call that ended with a code, and return whether it refused an array.
-
-        Raises what the call raises. ``workspace`` is None if the program needs none.
-        """
-        if workspace is None:
-            workspace = _NOTHING
-        if code == GROW:
-            workspace = self._new_workspace(self._workspace_bytes(self._sizes_of(arrays)))
-            code = self._start(self._entry, arrays, workspace)
-        if code == TOO_DEEP:
-            self._set_limit(workspace, MAX_CALL_DEPTH)
-            code = self._start(self._deep_entry, arrays, workspace)
-            self._set_limit(workspace, _SHALLOW)
-        error = self._error(code, workspace) if code else None
-        if workspace is not _NOTHING:
-            self._idle.append(workspace)
-        if error is not None:
-            raise error
-        return code != 0
-
-    def _start(self, entry: Callable[..., int], arrays: Sequence[Any], workspace: np.ndarray) -> int:
-        """Run the machine code once, and return how it ended."""
-        objects = (*arrays, workspace, self._table)
-        try:
-            if numpy_abi.address is not None:
-                return entry(*map(id, objects))
-            tables = [numpy_abi.description(array) for array in objects]
-            return entry(*(words.ctypes.data for words in tables))
-        except (RuntimeError, ValueError) as error:
-            self._raise_reason(error)
-
-    def _raise_reason(self, error: Exception) -> NoReturn:
-        raise reason_of(error, self._name, self._assertions) from error
-
-    def _error(self, code: int, workspace: np.ndarray) -> BaseException | None:
-        """Return what a call raises that ended with a code; None if an array was refused."""
-        if (pending := callbacks.take_pending()) is not None:
-            return reason_of(pending, self._name) if isinstance(pending, callbacks.CheckError) else pending
-        match code:
-            case _ if code == REFUSED:
-                return None
-            case _ if code == INTERRUPTED:
-                return KeyboardInterrupt()
-            case _ if code == TOO_DEEP:
-                return RecursionError(TOO_DEEP_MESSAGE)
-            case _ if code < FAILURES:
-                return _out_of_memory(self._name)
-        match self._failures[code - FAILURES]:
-            case ["assertion", int() as number]:
-                return AssertionError(self._assertions[number])
-            case ["index"]:
-                index, length = self._state_words(workspace)[_DETAIL : _DETAIL + 2].tolist()
-                message = callbacks.index_message(index, length)
-                return attach_check(IndexError(message), FailedCheck("take", length))
-            case [_, str() as message, str() as operator]:
-                return attach_check(ValueError(message), FailedCheck(operator))
-            case [_, str() as message]:
-                return ValueError(message)
-        raise AssertionError(f"the machine code ended with the code {code}")
-
-    # Workspaces
-
-    def _workspace_bytes(self, sizes: tuple[int, ...]) -> int:
-        """Return the bytes of a call's workspace: of its state, and of its temporaries."""
-        (temporaries,) = self._workspace_of(*sizes)
-        state = -(-self._state * 8 // _ALIGNMENT) * _ALIGNMENT
-        return state + temporaries + _ALIGNMENT if state or temporaries else 0
-
-    def _borrow_workspace(self) -> np.ndarray:
-        """Return a workspace for one call, which goes to ``_idle`` afterwards."""
-        if not self._least_workspace:
-            return _NOTHING
-        try:
-            return self._idle.pop()
-        except IndexError:
-            return self._new_workspace(self._least_workspace)
-
-    def _new_workspace(self, nbytes: int) -> np.ndarray:
-        if nbytes > _MOST_BYTES:
-            raise _out_of_memory(self._name)
-        workspace = np.empty(nbytes, np.uint8)
-        if self._state:
-            workspace[: self._state * 8 + _ALIGNMENT] = 0
-            self._set_limit(workspace, _SHALLOW)
-        return workspace
-
-    def _state_words(self, workspace: np.ndarray) -> np.ndarray:
-        begin = -workspace.ctypes.data % _ALIGNMENT
-        return workspace[begin : begin + 8 * self._state].view(np.int64)
-
-    def _set_limit(self, workspace: np.ndarray, depth: int) -> None:
-        """Set how deep the call may recurse."""
-        words = self._state_words(workspace)
-        words[_DEPTH], words[_LIMIT] = 0, depth
 
     def stage(self, name: str) -> str:
         """Return the text of a stage: ``relax``, ``tir``, ``llvm`` or ``asm``. Raises KeyError for others."""
@@ -256,36 +101,33 @@ class AotExecutable:
         """Return a function of the arguments of a call that is fast for those that need no look."""
         if self.fast_path is None:
             return self
-        return self._make_fast_path("slow_path(args)")
+        return self._make_fast_path("slow_path(args)", slow_path=self)
 
-    def _make_fast_path(self, otherwise: str) -> FastPath:
+    def _make_fast_path(self, otherwise: str, **more: Any) -> FastPath:
+        entry = self._entry
         names: dict[str, Any] = {
-            "entry": self._entry,
+            "entry": entry.run,
             "array": np.array,
             "empty": np.empty,
             **{f"p{number}": array.dtype for number, array in enumerate(self._arrays)},
-            "finish": self._finish,
-            "slow_path": self,
-            "table": id(self._table),
-            "nothing": id(_NOTHING),
-            "raise_reason": self._raise_reason,
-            "idle": self._idle,
-            "new_workspace": self._borrow_workspace,
+            "finish": entry.finish,
+            "table": id(entry.table),
+            "nothing": id(NOTHING),
+            "raise_reason": entry.raise_reason,
+            "idle": entry.idle,
+            "new_workspace": entry.borrow_workspace,
             **{f"t{number}": result.dtype for number, result in enumerate(self._results)},
+            **more,
         }
         return make_fast_path(
             [(array.dtype.name, len(array.shape)) for array in self._arrays],
-            self._dims,
+            entry.dims,
             [result.shape for result in self._results],
             names,
-            workspace=bool(self._least_workspace),
+            workspace=bool(entry.least_workspace),
             result=nested_source(self._result, (f"r{number}" for number in range(len(self._results)))),
             otherwise=otherwise,
         )
-
-
-def _out_of_memory(function: str) -> MemoryError:
-    return MemoryError(f"@{function}: a tensor of this call needs more memory than there is")
 
 
 class _Array:
@@ -305,7 +147,7 @@ class _Array:
         try:
             return np.empty(self.shape_of(*sizes), self.dtype)
         except ValueError as error:  # more elements than can be counted
-            raise _out_of_memory(function) from error
+            raise out_of_memory(function) from error
 
 
 def _readable(value: Any, expected: _Array, name: str) -> np.ndarray:

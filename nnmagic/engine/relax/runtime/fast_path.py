@@ -76,7 +76,7 @@ def make_fast_path(
     source = "def fast_path(args):\n" + "".join(f"    {line}\n" for line in lines)
     namespace = dict(names)
     exec(_compile(source), namespace)  # noqa: S102 - our own text: numbers, and the names above
-    fast_path: FastPath = namespace["fast_path"]
+    fast_path: FastPath = namespace.pop("fast_path")  # or it and the names would keep each other
     return fast_path
 
 

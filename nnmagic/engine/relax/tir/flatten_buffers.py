@@ -12,7 +12,7 @@ from tvm import tirx
 
 from nnmagic.engine.relax.tir.builders import as_index, dtype_of, product
 from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, Load, Node, PrimExpr, Stmt, Var
-from nnmagic.engine.relax.tir.visitors import rewrite, visit
+from nnmagic.engine.relax.tir.visitors import rewrite, visit, with_body
 
 
 def flatten_buffers(function: tirx.PrimFunc) -> tirx.PrimFunc | None:
@@ -22,10 +22,13 @@ def flatten_buffers(function: tirx.PrimFunc) -> tirx.PrimFunc | None:
     unsupported: list[Node] = []
 
     def flatten(buffer: Buffer) -> Buffer | None:
+        """Return the buffer as one of a single dimension, which it may be; None if that cannot be."""
         dtype = dtype_of(buffer)
         if dtype == "bool" or list(buffer.ty.strides or ()):
             unsupported.append(buffer)
             return None
+        if len(buffer.ty.shape) == 1:
+            return buffer
         size = product(buffer.ty.shape)
         scope, alignment = buffer.ty.storage_scope, buffer.ty.data_alignment
         flat = tirx.decl_buffer((size,), dtype, buffer.name, scope=scope, data_alignment=alignment)
@@ -44,8 +47,10 @@ def flatten_buffers(function: tirx.PrimFunc) -> tirx.PrimFunc | None:
         return statement if flat is None else tirx.DeclBuffer(flat, data=pointer)
 
     def rewrite_allocation(statement: tirx.AllocBuffer) -> Stmt:
-        flat = flatten(statement.buffer)
-        return statement if flat is None else tirx.AllocBuffer(flat, statement.annotations)
+        buffer = statement.buffer
+        flat = flatten(buffer)
+        same = flat is None or flat is buffer
+        return statement if same else tirx.AllocBuffer(flat, statement.annotations)
 
     def rewrite_load(load: Load) -> PrimExpr:
         flat = flat_buffers.get(load.source)
@@ -64,7 +69,7 @@ def flatten_buffers(function: tirx.PrimFunc) -> tirx.PrimFunc | None:
         return None
     body = rewrite(body, [(tvm.ir.TensorLoad, rewrite_load), (tirx.BufferStore, rewrite_store)])
     visit(body, [(tvm.ir.Var, lambda var: unsupported.append(var) if var in flat_buffers else None)])
-    return None if unsupported else function.with_body(body)
+    return None if unsupported else with_body(function, body)
 
 
 def _is_buffer_data(pointer: Node) -> bool:

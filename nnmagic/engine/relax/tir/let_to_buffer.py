@@ -21,7 +21,7 @@ from nnmagic.engine.relax.tir.builders import (
     vector_type,
 )
 from nnmagic.engine.relax.tir.types import Buffer, Call, PrimExpr, Stmt, Var
-from nnmagic.engine.relax.tir.visitors import rewrite
+from nnmagic.engine.relax.tir.visitors import contains, rewrite
 
 _BOOL = tvm.DataType("bool").type_code
 
@@ -44,6 +44,8 @@ def let_to_buffers(function: tirx.PrimFunc) -> tirx.PrimFunc:
         statement = lets.rewrite_store(store)
         return sequence([*map(tirx.AllocBuffer, lets.arrays), statement]) if lets.arrays else store
 
+    if not contains(function.body, tirx.Let):
+        return function
     body = rewrite(function.body, [(tirx.For, rewrite_loop)])
     return function.with_body(rewrite(body, [(tirx.BufferStore, rewrite_single_store)]))
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import tvm_ffi
 
-from nnmagic.engine.relax.tir.types import Node
+from nnmagic.engine.relax.tir.types import Node, PrimFunc
 
 #: Callbacks by the type of node, or by several types; the first entry that fits is taken.
 Callbacks = Sequence[tuple[type | tuple[type, ...], Callable[[Any], Any]]]
@@ -32,6 +32,23 @@ def rewrite(root: Node, callbacks: Callbacks, *, before_parts: bool = False) -> 
     replacement.
     """
     return _MAP(root, _entries(callbacks), [], _PRE if before_parts else _POST)
+
+
+def rewrite_body(function: PrimFunc, callbacks: Callbacks) -> PrimFunc:
+    """Return the function with a rewritten body, or itself where nothing changes."""
+    return with_body(function, rewrite(function.body, callbacks))
+
+
+def with_body(function: PrimFunc, body: Node) -> PrimFunc:
+    """Return the function with another body, or itself if it is the same one."""
+    return function if body.same_as(function.body) else function.with_body(body)
+
+
+def contains(root: Node, kind: type) -> bool:
+    """Return whether a node of the kind is in the tree."""
+    found: list[Node] = []
+    visit(root, [(kind, found.append)])
+    return bool(found)
 
 
 def _entries(callbacks: Callbacks) -> list[tuple[int, Callable[[Any], Any]]]:

@@ -16,7 +16,7 @@ from nnmagic.engine.relax.codegen.aot.functions import (
 )
 from nnmagic.engine.relax.codegen.aot.memory import exceeds_any_memory, round_up
 from nnmagic.engine.relax.codegen.aot.program import ALIGNMENT, CLOCK, STATUS, AotProgram, Array, Register
-from nnmagic.engine.relax.runtime.aot_executable import GROW, REFUSED
+from nnmagic.engine.relax.runtime.native_entry import GROW, REFUSED
 from nnmagic.engine.relax.runtime.numpy_abi import DATA, DESCR, DIMS, FLAGS, LOW, RANK, READABLE, TYPE, WORDS
 from nnmagic.engine.relax.tir.builders import as_expr, item_bytes
 from nnmagic.engine.relax.tir.types import Buffer, PrimExpr, PrimFunc, Stmt, Var

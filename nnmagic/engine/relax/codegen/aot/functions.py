@@ -44,7 +44,8 @@ from nnmagic.engine.relax.codegen.aot.program import (
     Value,
 )
 from nnmagic.engine.relax.codegen.aot.wrapping import wrap_integers
-from nnmagic.engine.relax.runtime.aot_executable import (
+from nnmagic.engine.relax.runtime.callbacks import POLL, SHAPES_FIT_NATIVE
+from nnmagic.engine.relax.runtime.native_entry import (
     ENTRY,
     FAILED,
     FAILURES,
@@ -52,7 +53,6 @@ from nnmagic.engine.relax.runtime.aot_executable import (
     REFUSED,
     TOO_DEEP,
 )
-from nnmagic.engine.relax.runtime.callbacks import POLL, SHAPES_FIT_NATIVE
 from nnmagic.engine.relax.runtime.vm_executable import MAX_CALL_DEPTH
 from nnmagic.engine.relax.schedules.kernel_analysis import Stage
 from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, item_bytes, loop, sequence

@@ -1,0 +1,208 @@
+"""Run the entry of an AOT program's machine code: workspaces, interrupts, and what it raises."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NoReturn
+
+import numpy as np
+
+from nnmagic.engine.failed_checks import FailedCheck, attach_check
+from nnmagic.engine.relax.artifact import Json
+from nnmagic.engine.relax.runtime import callbacks, numpy_abi
+from nnmagic.engine.relax.runtime.sizes import size_function
+from nnmagic.engine.relax.runtime.thread_pool import on_deep_stack, run_on_pool, run_on_worker
+from nnmagic.engine.relax.runtime.vm_executable import MAX_CALL_DEPTH, reason_of
+from nnmagic.engine.relax.runtime.vm_executable import TOO_DEEP as TOO_DEEP_MESSAGE
+from nnmagic.relay.types import NUMPY_DTYPES
+
+#: The name of the entry in the library.
+ENTRY = "nnmagic_entry"
+
+#: What the entry gives else than 0: an array is not what it should be, or shapes do not fit; there is not
+#: enough memory; the workspace is too small; an interrupt; too deep recursion. From FAILURES on: a failure.
+REFUSED, FAILED, GROW, INTERRUPTED, TOO_DEEP = 1, 2, 3, 4, 5
+FAILURES = 16
+
+#: Where the state has the details of a failure, and the limit of recursion.
+_DETAIL, _DEPTH, _LIMIT = 1, 4, 5
+
+#: Calls inside calls that the stack of any thread holds.
+_SHALLOW = 1000
+
+_ALIGNMENT = 64
+
+#: No machine has so much memory.
+_MOST_BYTES = 1 << 50
+
+#: The workspace of a program that needs none.
+NOTHING = np.empty(0, np.uint8)
+
+
+class NativeEntry:
+    """The entry of a program, with the workspaces of its calls.
+
+    ``sizes`` of a call are its dimensions, ``dims``: each is the extent of an array along an axis. It holds
+    nothing that holds it, so that a function that is dropped gives its memory back at once.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        library: Any,
+        facts: Json,
+        constants: Sequence[np.ndarray],
+        assertions: Sequence[str],
+    ) -> None:
+        """Find the entry in the library, which is loaded.
+
+        Args:
+            name: the function's name, for messages.
+            library: the machine code.
+            facts: what the artifact says of it.
+            constants: the arrays that it reads.
+            assertions: the texts of the function's assertions, by number.
+
+        """
+        self.name = name
+        self._library = library
+        self._assertions = assertions
+        self._state = int(facts["state"])
+        self.run: Callable[..., int] = library[facts.get("symbol", ENTRY)]
+        self._run_deep = self._on_thread(partial(partial, on_deep_stack))
+        if facts["parallel"]:
+            self._run_deep = self._on_thread(partial(run_on_worker, uninterruptible=True))
+            self.run = run_on_pool(self.run, self._run_deep)
+        self.dims = [(int(array), int(axis)) for array, axis in facts["dims"]]
+        self._failures: Sequence[Json] = facts["failures"]
+        self._workspace_of = size_function([facts["workspace"]], len(self.dims))
+        #: What any call needs at least; more if sizes of the call say so.
+        self.least_workspace = self._workspace_bytes((0,) * len(self.dims))
+        if self.dims and not isinstance(facts["workspace"], int):
+            self.least_workspace = max(self.least_workspace, _ALIGNMENT)
+        # The workspaces of calls that have ended: one for each thread at most.
+        self.idle: list[np.ndarray] = []
+        self._constants = constants
+        words = [id(np.ndarray), *(id(NUMPY_DTYPES[dtype]) for dtype in facts["dtypes"])]
+        words += [constant.ctypes.data for constant in constants]
+        self.table = np.array(words, np.int64)
+
+    def _on_thread(
+        self, run_on_thread: Callable[[Callable[..., int]], Callable[..., int]]
+    ) -> Callable[..., int]:
+        """Return a function that runs the entry on another thread; without a state no check can fail."""
+        if not self._state:
+            return run_on_thread(self.run)
+        return callbacks.keep_pending(self.run, run_on_thread)
+
+    def sizes_of(self, arrays: Sequence[np.ndarray]) -> tuple[int, ...]:
+        """Return the dimensions of a call."""
+        return tuple(arrays[array].shape[axis] for array, axis in self.dims)
+
+    def __call__(self, arrays: Sequence[Any]) -> bool:
+        """Run the machine code, and return whether it refused an array. Raises what the run raises."""
+        workspace = self.borrow_workspace()
+        return self.finish(self._start(self.run, arrays, workspace), workspace, arrays)
+
+    def finish(self, code: int, workspace: np.ndarray | None, arrays: Sequence[Any]) -> bool:
+        """Finish a call that ended with a code, and return whether it refused an array.
+
+        Raises what the call raises. ``workspace`` is None if the program needs none.
+        """
+        if workspace is None:
+            workspace = NOTHING
+        if code == GROW:
+            workspace = self._new_workspace(self._workspace_bytes(self.sizes_of(arrays)))
+            code = self._start(self.run, arrays, workspace)
+        if code == TOO_DEEP:
+            self._set_limit(workspace, MAX_CALL_DEPTH)
+            code = self._start(self._run_deep, arrays, workspace)
+            self._set_limit(workspace, _SHALLOW)
+        error = self._error(code, workspace) if code else None
+        if workspace is not NOTHING:
+            self.idle.append(workspace)
+        if error is not None:
+            raise error
+        return code != 0
+
+    def _start(self, entry: Callable[..., int], arrays: Sequence[Any], workspace: np.ndarray) -> int:
+        """Run the machine code once, and return how it ended."""
+        objects = (*arrays, workspace, self.table)
+        try:
+            if numpy_abi.address is not None:
+                return entry(*map(id, objects))
+            tables = [numpy_abi.description(array) for array in objects]
+            return entry(*(words.ctypes.data for words in tables))
+        except (RuntimeError, ValueError) as error:
+            self.raise_reason(error)
+
+    def raise_reason(self, error: Exception) -> NoReturn:
+        """Raise what a call raises whose machine code raised the error."""
+        raise reason_of(error, self.name, self._assertions) from error
+
+    def _error(self, code: int, workspace: np.ndarray) -> BaseException | None:
+        """Return what a call raises that ended with a code; None if an array was refused."""
+        if (pending := callbacks.take_pending()) is not None:
+            return reason_of(pending, self.name) if isinstance(pending, callbacks.CheckError) else pending
+        match code:
+            case _ if code == REFUSED:
+                return None
+            case _ if code == INTERRUPTED:
+                return KeyboardInterrupt()
+            case _ if code == TOO_DEEP:
+                return RecursionError(TOO_DEEP_MESSAGE)
+            case _ if code < FAILURES:
+                return out_of_memory(self.name)
+        match self._failures[code - FAILURES]:
+            case ["assertion", int() as number]:
+                return AssertionError(self._assertions[number])
+            case ["index"]:
+                index, length = self._state_words(workspace)[_DETAIL : _DETAIL + 2].tolist()
+                message = callbacks.index_message(index, length)
+                return attach_check(IndexError(message), FailedCheck("take", length))
+            case [_, str() as message, str() as operator]:
+                return attach_check(ValueError(message), FailedCheck(operator))
+            case [_, str() as message]:
+                return ValueError(message)
+        raise AssertionError(f"the machine code ended with the code {code}")
+
+    # Workspaces
+
+    def _workspace_bytes(self, sizes: tuple[int, ...]) -> int:
+        """Return the bytes of a call's workspace: of its state, and of its temporaries."""
+        (temporaries,) = self._workspace_of(*sizes)
+        state = -(-self._state * 8 // _ALIGNMENT) * _ALIGNMENT
+        return state + temporaries + _ALIGNMENT if state or temporaries else 0
+
+    def borrow_workspace(self) -> np.ndarray:
+        """Return a workspace for one call, which goes to ``idle`` afterwards."""
+        if not self.least_workspace:
+            return NOTHING
+        try:
+            return self.idle.pop()
+        except IndexError:
+            return self._new_workspace(self.least_workspace)
+
+    def _new_workspace(self, nbytes: int) -> np.ndarray:
+        if nbytes > _MOST_BYTES:
+            raise out_of_memory(self.name)
+        workspace = np.empty(nbytes, np.uint8)
+        if self._state:
+            workspace[: self._state * 8 + _ALIGNMENT] = 0
+            self._set_limit(workspace, _SHALLOW)
+        return workspace
+
+    def _state_words(self, workspace: np.ndarray) -> np.ndarray:
+        begin = -workspace.ctypes.data % _ALIGNMENT
+        return workspace[begin : begin + 8 * self._state].view(np.int64)
+
+    def _set_limit(self, workspace: np.ndarray, depth: int) -> None:
+        """Set how deep the call may recurse."""
+        words = self._state_words(workspace)
+        words[_DEPTH], words[_LIMIT] = 0, depth
+
+
+def out_of_memory(function: str) -> MemoryError:
+    """Return the error of a call of the function that needs more memory than there is."""
+    return MemoryError(f"@{function}: a tensor of this call needs more memory than there is")
