@@ -38,7 +38,7 @@ def demo(session: nox.Session) -> None:
 def test(session: nox.Session) -> None:
     """Run the whole suite."""
     install(session, ["--editable", ".", "--group", "test"])
-    session.run(*PYTEST, *PARALLEL, *session.posargs)
+    session.run(*PYTEST, *PARALLEL, "--durations=30", *session.posargs)
 
 
 @nox.session(python=["3.10", "3.11", "3.12", "3.13"])

@@ -11,7 +11,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from benchmarks.case import CONTESTANTS, KNOWN, OURS
+from benchmarks.case import CONTESTANTS, KNOWN, OURS, Row
 from benchmarks.peers import all_threads, thread_settings
 from benchmarks.report import document, table
 
@@ -26,7 +26,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = _options(arguments)
     from benchmarks.cases import ROWS
 
-    wanted = [row for row in ROWS if not options.only or any(part in row.name for part in options.only)]
+    wanted = [row for row in ROWS if _is_wanted(row, options.only)]
     if not wanted:
         print("no row has such a name; there are:", *(row.name for row in ROWS), sep="\n  ", file=sys.stderr)
         return 2
@@ -56,6 +56,10 @@ def main(arguments: list[str] | None = None) -> int:
     if options.markdown:
         options.markdown.write_text(table(report) + "\n", encoding="utf-8")
     return int(any(row["wrong"] for row in report["rows"]))
+
+
+def _is_wanted(row: Row, parts: list[str] | None) -> bool:
+    return any(part in row.name for part in parts) if parts else not row.optional
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:

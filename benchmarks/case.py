@@ -76,7 +76,8 @@ class Case:
 
     flops: multiplications and additions of a call. nbytes: what a call must read and write at least.
     tolerance: the largest error, relative to the largest magnitude of the result. through_numpy: whether
-    every contestant takes and gives NumPy arrays, rather than its own tensors. peers: who takes part.
+    every contestant takes and gives NumPy arrays, rather than its own tensors. optional: whether it is only
+    measured if ``--only`` names it. peers: who takes part.
     """
 
     name: str
@@ -95,6 +96,7 @@ class Case:
     nbytes: float = 0.0
     tolerance: float = 2e-5
     through_numpy: bool = False
+    optional: bool = False
     peers: tuple[str, ...] = CONTESTANTS
 
 
@@ -111,6 +113,7 @@ class Compilation:
     runs: Mapping[str, Callable[[], Callable[[], Any]]]
     expected: Callable[[], np.ndarray]
     tolerance: float = 2e-5
+    optional: bool = False
 
 
 Row = Case | Compilation

@@ -8,6 +8,8 @@ import textwrap
 
 import pytest
 
+from tests.list_cell import LIST
+
 HEAD = """
     import os, threading
     from nnmagic.fork_safety import Lock
@@ -227,25 +229,14 @@ STORM = """
     import nnmagic
 
     text = '''
-    class List:
-        def Nil(): ...
-        def Cons(head: f32, tail: List): ...
-
     def build(n: i32) -> List:
         return List.Nil() if n == 0 else List.Cons(1.0, build(n - 1))
-
-    def total(items: List) -> f32:
-        match items:
-            case Nil():
-                return 0.0
-            case Cons(head, tail):
-                return head + total(tail)
 
     def f(n: i32, x: Tensor[("n", "n"), f32]):
         return total(build(n)), x @ x
     '''
     depth, x = np.int32(3000), np.ones((300, 300), "f4")
-    f = nnmagic.compile(textwrap.dedent(text), cache=False)
+    f = nnmagic.compile(list_cell + textwrap.dedent(text), cache=False)
     other = "def f(x: Tensor[(2,), f32]):\\n    return x + 1\\n"
     expected = f(depth, x)
     state = {"calls": False}
@@ -292,5 +283,5 @@ STORM = """
 
 @pytest.mark.slow
 def test_a_storm_of_interrupts_leaves_a_forked_child_working() -> None:
-    shown, _ = _run(HEAD, STORM)  # Python writes of interrupts that it ignores
+    shown, _ = _run(HEAD, f"list_cell = {LIST!r}\n", STORM)  # Python writes of interrupts that it ignores
     assert shown == "0\n"

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 
 from benchmarks.case import BEST, Case, Ratio
 from benchmarks.cases.products import normal
 
-_HEADS, _LENGTH, _WIDTH = 8, 128, 64
-_SHAPE = (1, _HEADS, _LENGTH, _WIDTH)
-_TYPE = f"Tensor[{_SHAPE}, f32]"
+_HEADS, _WIDTH = 8, 64
 
 
-def _in_numpy(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
+def _in_numpy(q: np.ndarray, k: np.ndarray, v: np.ndarray, *, causal: bool) -> np.ndarray:
     scores = q @ k.transpose(0, 1, 3, 2) * q.dtype.type(1 / math.sqrt(_WIDTH))
+    if causal:
+        scores = np.where(np.tri(*scores.shape[-2:], dtype=bool), scores, -np.inf)
     powers = np.exp(scores - scores.max(axis=-1, keepdims=True))
     return powers / powers.sum(axis=-1, keepdims=True) @ v
 
 
-def _in_jax(jax, q, k, v):
+def _in_jax(jax, q, k, v, *, causal):
     scores = q @ k.swapaxes(2, 3) * (1 / math.sqrt(_WIDTH))
+    if causal:
+        scores = jax.numpy.where(jax.numpy.tri(*scores.shape[-2:], dtype=bool), scores, -jax.numpy.inf)
     return jax.nn.softmax(scores, axis=-1) @ v
 
 
@@ -31,19 +34,37 @@ def _in_onnx(graph, q, k, v):
     return graph.MatMul(graph.Softmax(scores, axis=-1), v)
 
 
-ROWS = (
-    Case(
-        f"attention {_HEADS} heads {_LENGTH}x{_WIDTH}",
+def _in_torch(torch, q, k, v, *, causal):
+    return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
+
+
+#: What cells compute: named, and written out.
+_NAMED = "return scaled_dot_product_attention(q, k, v)"
+_CAUSAL = "return scaled_dot_product_attention(q, k, v, is_causal=True)"
+_WRITTEN = f"return softmax(q @ k.transpose(0, 1, 3, 2) / {math.sqrt(_WIDTH)}, axis=-1) @ v"
+
+
+def _case(name: str, length: int, goal: Ratio, body: str) -> Case:
+    shape = (1, _HEADS, length, _WIDTH)
+    tensor, causal = f"Tensor[{shape}, f32]", body == _CAUSAL
+    return Case(
+        f"{name} {_HEADS} heads {length}x{_WIDTH}",
         "attention",
-        (Ratio(BEST, 1.0),),
-        normal(q=_SHAPE, k=_SHAPE, v=_SHAPE),
-        f"def attention(q: {_TYPE}, k: {_TYPE}, v: {_TYPE}):\n"
-        "    return scaled_dot_product_attention(q, k, v)\n",
-        _in_numpy,
-        torch=lambda torch, q, k, v: torch.nn.functional.scaled_dot_product_attention(q, k, v),
-        jax=_in_jax,
-        onnx=_in_onnx,
-        flops=4.0 * _HEADS * _LENGTH**2 * _WIDTH,
-        nbytes=16.0 * _HEADS * _LENGTH * _WIDTH,
-    ),
+        (goal,),
+        normal(q=shape, k=shape, v=shape),
+        f"def attention(q: {tensor}, k: {tensor}, v: {tensor}):\n    {body}\n",
+        partial(_in_numpy, causal=causal),
+        torch=partial(_in_torch, causal=causal),
+        jax=partial(_in_jax, causal=causal),
+        onnx=None if causal else _in_onnx,
+        flops=4.0 * _HEADS * length**2 * _WIDTH / (2 if causal else 1),
+        nbytes=16.0 * _HEADS * length * _WIDTH,
+    )
+
+
+ROWS = (
+    _case("attention", 128, Ratio(BEST, 1.0), _NAMED),
+    _case("attention", 2048, Ratio("torch", 1.0), _NAMED),
+    _case("causal attention", 2048, Ratio("torch", 1.0), _CAUSAL),
+    _case("attention, written out,", 2048, Ratio("torch", 1.0), _WRITTEN),
 )

@@ -2,7 +2,7 @@
 
 A function is called with as many tensors as it has required parameters, by the same text in the cell, in
 NumPy and in torch. ``_CALLS`` has the text of the others; ``_IN_TORCH`` what differs there. Torch in f64 is
-the judge of functions for neural networks.
+the judge of functions for neural networks. Rows of other dtypes are optional: ``--only ', f64'``.
 """
 
 from __future__ import annotations
@@ -273,7 +273,21 @@ _ARGUMENTS: dict[str, Callable[[np.random.Generator, int, int], np.ndarray]] = {
     "r": lambda g, rows, columns: g.integers(0, columns, rows),
     **dict.fromkeys(("h", "b"), lambda g, _rows, _columns: g.uniform(1, 2, 16).astype("float32")),
 }
-_DTYPES = {"float32": "f32", "int64": "i64", "bool": "bool_"}
+_DTYPES = {"float32": "f32", "float64": "f64", "int32": "i32", "int64": "i64", "bool": "bool_"}
+
+#: The functions that have rows of integers.
+_OF_INTEGERS = frozenset(
+    {
+        **_each("add subtract multiply floor_divide mod remainder divmod power maximum minimum abs", ""),
+        **_each("absolute sign negative square clip where equal not_equal less less_equal greater", ""),
+        **_each(
+            "greater_equal logical_and sum prod max min mean ptp argmax argmin cumsum cumprod any all", ""
+        ),
+        **_each("count_nonzero nonzero sort argsort median unique searchsorted diff take roll flip", ""),
+        **_each("transpose concatenate stack dstack repeat tile pad copy outer dot matmul tensordot", ""),
+        **_each("einsum tri triu tril trace diagonal gradient true_divide isin bitwise_and left_shift", ""),
+    }
+)
 
 
 def _call_of(builtin: Builtin) -> str | None:
@@ -328,15 +342,25 @@ def _annotation(array: np.ndarray, names: Mapping[int, str]) -> str:
     return f"Tensor[({dims}{',' * (array.ndim == 1)}), {_DTYPES[str(array.dtype)]}]"
 
 
-def _row(builtin: Builtin, text: str, shape: tuple[int, int], *, named: bool) -> Case:
+def _cast(array: np.ndarray, dtype: str) -> np.ndarray:
+    """Return float32 numbers in another dtype: a hundred times as large as integers."""
+    if array.dtype != "float32":
+        return array
+    return (array * 100 if dtype.startswith("int") else array).astype(dtype)
+
+
+def _row(
+    builtin: Builtin, text: str, shape: tuple[int, int], *, named: bool = False, dtype: str = "float32"
+) -> Case:
     """Return the row of a call on matrices of a shape; ``named``: their sizes are names, or the batch is."""
     rows, columns = shape
+    text = text.replace("float32", dtype)
     written = _with_sizes(text, rows, columns)
     used = {node.id for node in ast.walk(ast.parse(written)) if isinstance(node, ast.Name)}
     parameters = [name for name in _ARGUMENTS if name in used]
 
     def draw(generator: np.random.Generator) -> dict[str, np.ndarray]:
-        return {name: _ARGUMENTS[name](generator, rows, columns) for name in parameters}
+        return {name: _cast(_ARGUMENTS[name](generator, rows, columns), dtype) for name in parameters}
 
     arrays = draw(np.random.default_rng(0))
     names = {rows: "n", columns: "n" if rows == columns else "k"} if named else {}
@@ -353,8 +377,10 @@ def _row(builtin: Builtin, text: str, shape: tuple[int, int], *, named: bool) ->
     goals: tuple[Goal, ...] = (
         (Ratio(BEST, 0.95),) if shape == _SIZES[0] or is_neural else (Ratio("numpy", 1.0),)
     )
+    usual = dtype == "float32"
+    size = f"{rows}x{columns}" if usual else f"{_DTYPES[dtype]} {rows}x{columns}"
     return Case(
-        f"{builtin.name}, {rows}x{columns}" + (", named" if named else ""),
+        f"{builtin.name}, {size}" + (", named" if named else ""),
         "vocabulary",
         goals,
         draw,
@@ -363,6 +389,7 @@ def _row(builtin: Builtin, text: str, shape: tuple[int, int], *, named: bool) ->
         torch=in_torch,
         peers=(OURS, "torch") if is_neural else (OURS, "numpy", "torch"),
         tolerance=_TOLERANCES.get(builtin.name, 1e-4),
+        optional=not usual,
     )
 
 
@@ -375,4 +402,14 @@ def _rows() -> Iterator[Case]:
                     yield _row(builtin, text, shape, named=named)
 
 
-ROWS = tuple(_rows())
+def _rows_of_dtypes() -> Iterator[Case]:
+    """Return the rows of NumPy's functions in other dtypes: ``sin, f64 512x512``."""
+    for builtin in BUILTINS.values():
+        text = _call_of(builtin)
+        if text is not None and builtin.name not in _NEURAL:
+            for dtype in ("float64", "int32", "int64"):
+                if dtype == "float64" or builtin.name in _OF_INTEGERS:
+                    yield _row(builtin, text, _SIZES[0], dtype=dtype)
+
+
+ROWS = (*_rows(), *_rows_of_dtypes())

@@ -11,6 +11,8 @@ import pytest
 from jupyter_client.manager import start_new_kernel
 from nbclient import NotebookClient
 
+from tests.list_cell import LIST
+
 pytestmark = pytest.mark.slow
 
 CELLS = [
@@ -44,19 +46,7 @@ def halved(x: f32, limit: f32):
     return x
 """,
     "halved(9.0, 1.5).tolist()",
-    """\
-%%tinynn
-class List:
-    def Nil(): ...
-    def Cons(head: f32, tail: List): ...
-
-def total(items: List) -> f32:
-    match items:
-        case Nil():
-            return 0.0
-        case Cons(head, tail):
-            return head + total(tail)
-""",
+    f"%%tinynn\n{LIST}",
     "total(List.Cons(1.5, List.Cons(2.0, List.Nil()))).tolist()",
     """\
 %%relay

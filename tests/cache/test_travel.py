@@ -6,7 +6,6 @@ import copy
 import io
 import os
 import pickle
-import subprocess
 import sys
 import textwrap
 import zipfile
@@ -21,6 +20,7 @@ import nnmagic
 from nnmagic import CompiledFunction
 from nnmagic.cache import Content, from_members, to_members
 from nnmagic.engine import cpu
+from tests.child_process import run_python
 
 SOURCES = {
     "direct": "def f(x: Tensor[(4,), f32]):\n    return softmax(x * w)\n",
@@ -47,25 +47,15 @@ def to_lists(result: object) -> object:
 
 def child(code: str, *, compiler: bool = False) -> str:
     """What a fresh Python prints that has no cache on disk, and a compiler only where it is told."""
-    environment = {**os.environ, "NNMAGIC_CACHE_MB": "0"}
-    if not compiler:
-        environment["TVM_USE_RUNTIME_LIB"] = "1"
+    runtime = {} if compiler else {"TVM_USE_RUNTIME_LIB": "1"}
     head = "import nnmagic, numpy as np\nx = np.array([0.5, 1, -1, 2], 'float32')\n"
     tail = (
         "\nprint('libtvm_compiler' in open('/proc/self/maps').read())"
         if sys.platform == "linux"
         else "\nprint(False)"
     )
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", head + textwrap.dedent(code) + tail],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    program = head + textwrap.dedent(code) + tail
+    return run_python("-W", "error", "-c", program, NNMAGIC_CACHE_MB="0", **runtime).stdout
 
 
 SHOWN = """
@@ -249,15 +239,7 @@ def run_program(body: str, folder: Path, function: CompiledFunction) -> None:
     program.write_text(
         PROGRAM.format(path=str(folder / "f.nnm")) + textwrap.indent(textwrap.dedent(body), "    ")
     )
-    done = subprocess.run(
-        [sys.executable, str(program)],
-        env={**os.environ, "NNMAGIC_CACHE_DIR": str(folder / "cache")},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    done = run_python(str(program), NNMAGIC_CACHE_DIR=str(folder / "cache"))
     assert done.stdout.endswith("done\n")
     assert not (folder / "cache").exists(), "nothing was compiled"
 

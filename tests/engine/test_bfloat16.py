@@ -95,3 +95,19 @@ def test_one_element_spread_beside_a_result_of_unknown_size() -> None:
     x = np.array([1.5], ml_dtypes.bfloat16)
     for result, count in zip(nnmagic.compile(source, namespace={}, cache=False)(x), (1, 1, 70), strict=True):
         np.testing.assert_array_equal(result, np.repeat(x, count))
+
+
+@pytest.mark.parametrize("size", ["300", '"n"'])
+def test_the_bits_of_elements_that_are_computed_in_the_same_loop(size: str) -> None:
+    source = (
+        f"def f(x: Tensor[({size},), bf16], s: bf16):\n"
+        "    return signbit(broadcast_to(s, x.shape)), copysign(s, x + s), isnan(s + x)\n"
+    )
+    x = np.linspace(-3, 3, 300).astype(_B)
+    x[:3] = [np.nan, -0.0, np.inf]
+    s = _B.type(-1.5)
+    expected = [np.full(300, True), np.copysign(s, x + s), np.isnan(s + x)]
+    results = nnmagic.compile(source, namespace={}, cache=False)(x, s)
+    for result, numpys in zip(results, expected, strict=True):
+        bits = f"u{numpys.itemsize}"
+        np.testing.assert_array_equal(result.view(bits), numpys.view(bits))

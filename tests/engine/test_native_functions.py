@@ -625,3 +625,22 @@ def f(k: i64, b: bool_, x: Tensor[("n",), f32]):
     return k
 """)
     assert f(np.int64(3), np.bool_(True), np.ones(3, F32)) == 0
+
+
+@pytest.mark.parametrize("function", ["arcsinh", "arctanh", "log1p", "sinh", "cbrt"])
+@pytest.mark.parametrize("dtype", ["f32", "f64", "u16"])
+def test_mathematics_of_a_number_beside_kernels_of_named_sizes(function, dtype):
+    source = f"""
+def f(x: Tensor[("m", "n"), f64], y: Tensor[("m", "n"), f64], number: {dtype}):
+    return einsum("...i,...i->...", x, y), x[0] @ y[0], {function}(number), {function}(number + 1) > 2
+"""
+    x, y = np.arange(6.0).reshape(2, 3), np.ones((2, 3))
+    number = {"f32": np.float32(0.5), "f64": np.float64(0.25), "u16": np.uint16(0)}[dtype]
+    product, first, result, large = nnmagic.compile(source, namespace={}, cache=False)(x, y, number)
+    np.testing.assert_array_equal(product, x.sum(axis=1))
+    assert first == 3
+    with np.errstate(all="ignore"):
+        expected = getattr(np, function)(number)
+        assert large == (getattr(np, function)(number + 1) > 2)
+    assert result.dtype == expected.dtype
+    np.testing.assert_allclose(result, expected, rtol=1e-6)

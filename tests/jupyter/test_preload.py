@@ -1,14 +1,13 @@
 """What is imported while the user types: TVM, but not torch; forks and the end of the process wait for it."""
 
 import os
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.child_process import run_python
+
 CELL = "def foo(a: Tensor[(2, 3), f32]):\\n    return a + 1.0\\n"
 STARTED = """
     import os, sys, threading
@@ -20,21 +19,8 @@ STARTED = """
 
 def run(code: str, tmp_path: Path, **more: str) -> str:
     """Run a program of its own, in which every warning is an error, with an empty cache."""
-    environment = {
-        **os.environ,
-        "NNMAGIC_CACHE_DIR": str(tmp_path / "cache"),
-        "PYTHONPATH": str(ROOT),
-        **more,
-    }
-    process = subprocess.run(
-        [sys.executable, "-W", "error", "-c", textwrap.dedent(code)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert process.returncode == 0, process.stderr
+    cache = str(tmp_path / "cache")
+    process = run_python("-W", "error", "-c", textwrap.dedent(code), NNMAGIC_CACHE_DIR=cache, **more)
     assert not process.stderr
     return process.stdout
 

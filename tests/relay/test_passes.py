@@ -13,6 +13,7 @@ from nnmagic.relay.passes import (
     dead_code_elimination,
     eliminate_common_subexpr,
     fold_constants,
+    fold_softmax,
     fold_views,
     inline,
     partial_unroll,
@@ -31,6 +32,7 @@ ALL = [
     dead_code_elimination,
     eliminate_common_subexpr,
     fold_constants,
+    fold_softmax,
     fold_views,
     inline,
     partial_unroll,
@@ -396,6 +398,7 @@ def test_models_keep_their_types_and_their_number_of_calls(text):
 
 
 PRODUCT = "nn.matmul({}, {}, units=None{})"
+BATCH = "nn.batch_matmul({}, {}, transpose_b=False)"
 SWAPPED, KEPT = "transpose({}, axes=[1, 0])", "transpose({}, axes=[0, 1])"
 VIEWS = {
     PRODUCT.format("transpose(%x, axes=None)", "%y", ""): PRODUCT.format("%x", "%y", ", transpose_a=True"),
@@ -405,15 +408,62 @@ VIEWS = {
     ),
     "squeeze(expand_dims(reshape(%x, newshape=[2, 6]), axis=0), axis=[0])": "reshape(%x, newshape=[2, 6])",
     "reshape(transpose(%x, axes=None), newshape=[2, 6])": None,
+    BATCH.format(
+        "reshape(%a, newshape=[8, 3, 4])", "reshape(transpose(%b, axes=[0, 1, 3, 2]), newshape=[8, 4, 5])"
+    ): (
+        BATCH.format("reshape(%a, newshape=[8, 3, 4])", "reshape(%b, newshape=[8, 5, 4])").replace(
+            "transpose_b=False", "transpose_b=True"
+        )
+    ),
+    BATCH.format(
+        "reshape(%a, newshape=[-3, 0, 0])", "reshape(transpose(%b, axes=[0, 1, 3, 2]), newshape=[-3, 4, 0])"
+    ): (
+        BATCH.format("reshape(%a, newshape=[-3, 0, 0])", "reshape(%b, newshape=[-3, 0, 4])").replace(
+            "transpose_b=False", "transpose_b=True"
+        )
+    ),
+    BATCH.format(
+        "reshape(%a, newshape=[4, 6, 4])", "reshape(transpose(%b, axes=[0, 1, 3, 2]), newshape=[4, 4, 10])"
+    ): None,
 }
 
 
 @pytest.mark.parametrize("text", VIEWS)
 def test_views_are_folded_into_what_reads_them(text):
     expected = VIEWS[text]
-    head = "def @main(%x: Tensor[(3, 4), float32], %y: Tensor[(3, 5), float32], %z: Tensor[(2, 5), float32])"
+    head = "def @main(%x: Tensor[(3, 4), float32], %y: Tensor[(3, 5), float32], %z: Tensor[(2, 5), float32],"
+    head += " %a: Tensor[(2, 4, 3, 4), float32], %b: Tensor[(2, 4, 5, 4), float32])"
     module = infer_type(parse(f"{VERSION}{head} {{ {text} }}"))
     wanted = infer_type(parse(f"{VERSION}{head} {{ {expected or text} }}"))
     folded = fold_views(module)
     assert structural_equal(folded, wanted)
     assert folded.functions["main"].body.checked_type == module.functions["main"].body.checked_type
+
+
+MAX, SUM = "max({}, axis=[{}], keepdims={})", "sum({}, axis=[{}], keepdims={})"
+SOFTMAX = "%0 = exp(subtract(%x, {})); divide(%0, {})"
+SOFTMAXES = {
+    SOFTMAX.format(MAX.format("%x", 1, True), SUM.format("%0", 1, True)): "nn.softmax(%x)",
+    SOFTMAX.format(MAX.format("%x", -1, True), SUM.format("%0", 1, True)): "nn.softmax(%x)",
+    SOFTMAX.format(MAX.format("%x", 0, True), SUM.format("%0", 0, True)): "nn.softmax(%x, axis=0)",
+    SOFTMAX.format(MAX.format("%x", 0, False), SUM.format("%0", 0, False)): "nn.softmax(%x, axis=0)",
+    SOFTMAX.format(
+        f"expand_dims({MAX.format('%x', 1, False)}, axis=1)",
+        f"expand_dims({SUM.format('%0', 1, False)}, axis=-1)",
+    ): "nn.softmax(%x)",
+    # Another axis, the transpose of the sums, another tensor, and what something else uses.
+    SOFTMAX.format(MAX.format("%x", 0, True), SUM.format("%0", 1, True)): None,
+    SOFTMAX.format(MAX.format("%x", 1, False), SUM.format("%0", 1, False)): None,
+    SOFTMAX.format(MAX.format("%y", 1, True), SUM.format("%0", 1, True)): None,
+    SOFTMAX.format(MAX.format("%x", 1, True), SUM.format("%0", 1, True)).replace("divide", "add(%0, divide")
+    + ")": None,
+}
+
+
+@pytest.mark.parametrize("text", SOFTMAXES)
+def test_a_softmax_in_exponentials_is_folded(text):
+    expected = SOFTMAXES[text]
+    head = "def @main(%x: Tensor[(3, 3), float32], %y: Tensor[(3, 3), float32])"
+    module = infer_type(parse(f"{VERSION}{head} {{ {text} }}"))
+    wanted = infer_type(parse(f"{VERSION}{head} {{ {expected or text} }}"))
+    assert structural_equal(fold_softmax(module), wanted)

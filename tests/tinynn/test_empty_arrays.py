@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import nnmagic
+from nnmagic.diagnostics import CompileError
 
 CASES: list[tuple[str, tuple[object, ...], list[tuple[int, ...]], Callable[[np.ndarray], object]]] = [
     ("x.reshape(x.shape)", (0, 3, "n"), [(0, 3, 4), (0, 3, 0)], lambda x: x.reshape(x.shape)),
@@ -102,3 +103,54 @@ def f(x: Tensor[(3, "n", 0, 2), u8], s: u8, w: Tensor[(2, 2), f32]):
     results = nnmagic.compile(text, namespace={}, cache=False)(x, s, w)
     assert [result.shape for result in results] == [x.shape, x.shape, (2,), (2, 2), x.shape]
     np.testing.assert_array_equal(results[2], [0, 2])
+
+
+@pytest.mark.parametrize("shape", ["(0, 0)", '("n", 0)', '(0, "n")', '("n", "m")', '(0, 2, "n")'])
+@pytest.mark.parametrize("text", ["x[i]", "x[i, i]", "take(x, i)", "take(x, i, axis=0)", "x[:1][i]"])
+@pytest.mark.parametrize("indices", ["(2,)", '("k",)', "()"])
+def test_an_index_of_an_empty_axis_is_refused_where_the_result_has_no_elements(
+    shape: str, text: str, indices: str
+) -> None:
+    x = np.zeros(tuple(0 if isinstance(dim, str) else dim for dim in eval(shape)), np.float32)
+    i = np.zeros(tuple(2 if isinstance(dim, str) else dim for dim in eval(indices)), np.int64)
+    with pytest.raises(IndexError):
+        eval(text, {"x": x, "i": i, "take": np.take})
+    source = f"def f(x: Tensor[{shape}, f32], i: Tensor[{indices}, i64]):\n    return {text}\n"
+    with pytest.raises((IndexError, CompileError), match=r"out of range|no element to take"):
+        nnmagic.compile(source, namespace={}, cache=False)(x, i)
+
+
+@pytest.mark.parametrize("shape", ["(0, 0)", '("n", 0)', '(0, "n")', '("n", "m")'])
+def test_no_indices_of_an_empty_axis(shape: str) -> None:
+    source = f'def f(x: Tensor[{shape}, f32], i: Tensor[("k",), i64]):\n    return x[i], take(x, i, axis=1)\n'
+    function = nnmagic.compile(source, namespace={}, cache=False)
+    results = function(np.zeros((0, 0), np.float32), np.zeros(0, np.int64))
+    assert [result.shape for result in results] == [(0, 0), (0, 0)]
+
+
+_CONVOLUTION = "conv2d(x, ones((5, 3, 2, 2), f32), padding=1)"
+_POOL = "adaptive_avg_pool2d(x, 2), max_pool2d(x, 2), adaptive_max_pool2d(x, 1), avg_pool2d(x, 3, padding=1)"
+
+
+@pytest.mark.parametrize("shape", ["(0, 3, 4, 4)", '("n", 3, 4, 4)', '("n", 3, "h", "w")'])
+def test_batches_of_no_images_give_pytorchs_shapes(shape: str) -> None:
+    source = f"def f(x: Tensor[{shape}, f32]):\n    return {_CONVOLUTION}, {_POOL}\n"
+    results = nnmagic.compile(source, namespace={}, cache=False)(np.zeros((0, 3, 4, 4), np.float32))
+    shapes = [(0, 5, 5, 5), (0, 3, 2, 2), (0, 3, 2, 2), (0, 3, 1, 1), (0, 3, 2, 2)]
+    assert [result.shape for result in results] == shapes
+
+
+@pytest.mark.parametrize("shape", ["(2, 3, 0, 4)", '("n", 3, 0, 4)', '("n", 3, "h", "w")'])
+@pytest.mark.parametrize("text", [_CONVOLUTION, *_POOL.split("), ")])
+def test_images_without_pixels_are_refused_as_by_pytorch(shape: str, text: str) -> None:
+    text += ")" * (text.count("(") - text.count(")"))
+    source = f"def f(x: Tensor[{shape}, f32]):\n    return {text}\n"
+    with pytest.raises((ValueError, CompileError), match=r"no elements along H of|larger than the"):
+        nnmagic.compile(source, namespace={}, cache=False)(np.zeros((2, 3, 0, 4), np.float32))
+
+
+@pytest.mark.parametrize("shape", ["(2, 3, 2)", '("n", 3, 2)', '("n", 3, "w")'])
+def test_a_kernel_that_fits_nowhere_is_refused_as_by_pytorch(shape: str) -> None:
+    source = f"def f(x: Tensor[{shape}, f32]):\n    return conv1d(x, ones((5, 3, 3), f32))\n"
+    with pytest.raises((ValueError, CompileError), match="the kernel is larger than the padded data"):
+        nnmagic.compile(source, namespace={}, cache=False)(np.zeros((2, 3, 2), np.float32))

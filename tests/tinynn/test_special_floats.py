@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import nnmagic
+from tests.tinynn.python_twin import neural, torch_names
 
 _DTYPES = {"f16": "float16", "f32": "float32", "f64": "float64"}
 
@@ -49,6 +50,18 @@ _OF_ROWS = """
     sort(z, axis=1, kind='stable'); argsort(z, axis=1, kind='stable');
     sort(z.T, kind='stable', axis=0); quantile(z, 0.3, axis=1); quantile(z, 0.7, axis=1); diff(z);
     z[:, :1].sum(axis=1); mean(z[:, :1], axis=1)
+"""
+
+#: Of one number each, by PyTorch's names.
+_ACTIVATIONS = """
+    relu(x); relu6(x); sigmoid(x); erf(x); erfc(x); rsqrt(x); gelu(x, approximate='none'); leaky_relu(x);
+    leaky_relu(x, 0); leaky_relu(x, -0.5); elu(x); elu(x, 0.5); celu(x); celu(x, 2.0); celu(x, -2.0); selu(x);
+    silu(x); mish(x); hardsigmoid(x); hardswish(x); hardtanh(x); hardtanh(x, -0.5, 2.0); softplus(x);
+    softsign(x); tanhshrink(x); softshrink(x); softshrink(x, 0.0); hardshrink(x); hardshrink(x, 0.0);
+    hardshrink(x, -1.0); threshold(x, 0.5, 2.0); threshold(x, -1, 0); logsigmoid(x);
+    mse_loss(x, 0 * y, reduction='none'); l1_loss(x, y, reduction='none');
+    smooth_l1_loss(x, y, reduction='none'); huber_loss(x, y, reduction='none');
+    kl_div(y, x, reduction='none')
 """
 
 _TIE = "of 0.0 and -0.0 NumPy takes the first or the second, by dtype, function and machine"
@@ -138,3 +151,23 @@ def test_reductions_of_two_numbers(dtype: str) -> None:
     names = _REDUCTIONS.split()
     sources = [f"{name}(z, axis=1)" for name in names] + [f"{name}(z.T, axis=0)" for name in names]
     _check([*sources, *_split(_OF_ROWS)], dtype, {"z": pairs}, pairs)
+
+
+@pytest.mark.parametrize("dtype", _DTYPES)
+@pytest.mark.parametrize("size", ["13", '"n"'])
+def test_functions_of_neural_networks(dtype: str, size: str) -> None:
+    numbers = _numbers(_DTYPES[dtype])
+    limits = np.finfo(numbers.dtype)
+    names = {**vars(neural), **vars(torch_names)}
+    sources, ones = _split(_ACTIVATIONS), np.ones_like(numbers)
+    tensor = f"Tensor[({size},), {dtype}]"
+    text = f"def f(x: {tensor}, y: {tensor}):\n    return ({', '.join(sources)},)\n"
+    results = nnmagic.compile(text, cache=False)(numbers, ones)
+    for source, result in zip(sources, results, strict=True):
+        with np.errstate(all="ignore"):
+            expected = eval(source, {**names, "x": numbers.astype("f8"), "y": ones.astype("f8")})
+            expected = np.asarray(expected).astype(numbers.dtype)
+        assert (result.shape, result.dtype) == (expected.shape, expected.dtype), source
+        one, other = result.astype("f8"), expected.astype("f8")
+        near = np.isclose(one, other, rtol=float(4 * limits.eps), atol=float(4 * limits.tiny), equal_nan=True)
+        assert near.all(), f"{source} of {numbers[~near]}: {result[~near]}, not {expected[~near]}"

@@ -20,6 +20,7 @@ from nnmagic.relay.expr import Call, Constant, Function, OpRef, Var
 from nnmagic.relay.hashing import code_data, content_digest
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
+from nnmagic.relay.ops.declaration import OPERATORS
 from nnmagic.relay.traverse import post_order
 
 if TYPE_CHECKING:
@@ -224,6 +225,7 @@ def _prepare(
     have no need of the interpreter.
     """
     from nnmagic.engine.relax.analysis.assertions import lower_assertions
+    from nnmagic.engine.relax.analysis.attention import find_attention
     from nnmagic.engine.relax.analysis.closure_elimination import eliminate_closures
     from nnmagic.engine.relax.analysis.entry_signature import parameters_of
     from nnmagic.engine.relax.analysis.first_order_functions import first_order_functions
@@ -231,6 +233,7 @@ def _prepare(
     from nnmagic.relay.passes.batch_norm import fold_batch_norm
     from nnmagic.relay.passes.lambda_lifting import lift_local_functions
     from nnmagic.relay.passes.loop_invariants import hoist_loop_invariants
+    from nnmagic.relay.passes.softmax import fold_softmax
     from nnmagic.relay.passes.views import fold_views
 
     interpreted = partial(_prepare, module, entry, opt_level, graph, native=False)
@@ -250,7 +253,7 @@ def _prepare(
             loops = frozenset(lowered.functions) - frozenset(module.functions)
             module, graph, plain = lowered, lowered_graph, lowered_plain
     if opt_level:
-        module = fold_views(fold_batch_norm(module))
+        module = find_attention(fold_softmax(fold_views(fold_batch_norm(module))))
     control = None
     if entry not in plain:
         parameters = parameters_of(module, entry)
@@ -308,7 +311,7 @@ def _compile_or_locate(
     except _BuildError as failure:
         function = prepared.module.functions[prepared.entry]
         for node in post_order(function):
-            if isinstance(node, Call) and isinstance(node.op, OpRef):
+            if isinstance(node, Call) and isinstance(node.op, OpRef) and node.op.name in OPERATORS:
                 alone = _prepare_alone(node, opt_level)
                 try:
                     _compile(alone, target, opt_level)

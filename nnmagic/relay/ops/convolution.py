@@ -149,7 +149,8 @@ class _Convolution:
             require_positive(name, dims(attrs, name, self.rank))
         shape = self.data_shape(tensor(types), attrs)
         _, kernel = self.kernel(shape, tensor(types, self.weight), attrs)
-        if any(isinstance(dim, int) and dim < 0 for dim in self.spatial(shape, kernel, attrs)):
+        least = 0 if self.transposed else 1
+        if any(isinstance(dim, int) and dim < least for dim in self.spatial(shape, kernel, attrs)):
             raise RelationError("the kernel is larger than the padded data", 0, self.weight)
 
     def assume(self, types: Sequence[Type | None], attrs: Attrs) -> Sequence[Type | None]:
@@ -213,9 +214,8 @@ def _declare_convolution(rank: int) -> None:
         attrs_key=f"Conv{rank}DAttrs",
         family="convolution",
         assume=convolution.assume,
-        preconditions=[convolution.precondition],
+        preconditions=[convolution.precondition, window_has_elements],
         shape_constraints=[_divide_groups],
-        nonempty_constraints=[window_has_elements],
     )
     transposed = _Convolution(axes, transposed=True)
     declare(
@@ -239,9 +239,8 @@ def _declare_convolution(rank: int) -> None:
         "kernel_layout out_layout output_padding out_dtype",
         family="convolution",
         assume=transposed.assume,
-        preconditions=[transposed.precondition],
+        preconditions=[transposed.precondition, window_has_elements],
         shape_constraints=[_divide_groups],
-        nonempty_constraints=[window_has_elements],
     )
 
 

@@ -195,7 +195,7 @@ def _declare_resize(rank: int) -> None:
         _OUT_DTYPE,
         attrs_key=f"Resize{rank}DAttrs",
         family="image",
-        nonempty_constraints=[window_has_elements],
+        preconditions=[window_has_elements],
     )
 
 

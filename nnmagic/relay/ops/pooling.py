@@ -145,8 +145,7 @@ def _declare_pools(rank: int) -> None:
             *extra,
             attrs_key=f"{kind.capitalize()}Pool{rank}DAttrs",
             family="pooling",
-            preconditions=[pool.precondition],
-            nonempty_constraints=[window_has_elements],
+            preconditions=[pool.precondition, window_has_elements],
         )
         declare(
             f"nn.adaptive_{kind}_pool{rank}d",
@@ -158,7 +157,7 @@ def _declare_pools(rank: int) -> None:
             Attr("out_layout", STR, ""),
             attrs_key=f"AdaptivePool{rank}DAttrs",
             family="pooling",
-            nonempty_constraints=[window_has_elements],
+            preconditions=[window_has_elements],
         )
 
 
@@ -174,7 +173,7 @@ for _kind, _what, _extra in (("max", "Largest element", ()), ("avg", "Mean", (_C
         Attr("out_layout", STR, ""),
         attrs_key="GlobalPool2DAttrs",
         family="pooling",
-        nonempty_constraints=[window_has_elements],
+        preconditions=[window_has_elements],
     )
     # Relay names the first argument "data", but it is the gradient of the result; the data is the second.
     declare(

@@ -224,7 +224,6 @@ declare(
     attrs_key="AvgPool2DAttrs",
     family="quantization",
     preconditions=OPERATORS["nn.avg_pool2d"].preconditions,
-    nonempty_constraints=OPERATORS["nn.avg_pool2d"].nonempty_constraints,
 )
 
 
@@ -354,7 +353,6 @@ declare(
     family="quantization",
     preconditions=[*OPERATORS["nn.conv2d"].preconditions, _check_kernel_zero_points],
     shape_constraints=OPERATORS["nn.conv2d"].shape_constraints,
-    nonempty_constraints=OPERATORS["nn.conv2d"].nonempty_constraints,
 )
 declare(
     "qnn.conv2d_transpose",
@@ -368,7 +366,6 @@ declare(
     family="quantization",
     preconditions=[*OPERATORS["nn.conv2d_transpose"].preconditions, _check_kernel_zero_points],
     shape_constraints=OPERATORS["nn.conv2d_transpose"].shape_constraints,
-    nonempty_constraints=OPERATORS["nn.conv2d_transpose"].nonempty_constraints,
 )
 
 

@@ -23,6 +23,7 @@ from nnmagic.relay.passes.loop_invariants import hoist_loop_invariants
 from nnmagic.relay.passes.normal_forms import to_a_normal_form, to_graph_normal_form
 from nnmagic.relay.passes.numpy_evaluator import evaluate_with_numpy
 from nnmagic.relay.passes.partial_evaluation import Evaluator
+from nnmagic.relay.passes.softmax import fold_softmax
 from nnmagic.relay.passes.views import fold_views
 
 Pass = Callable[[Module], Module]
@@ -36,6 +37,7 @@ __all__ = [
     "evaluate_with_numpy",
     "fold_batch_norm",
     "fold_constants",
+    "fold_softmax",
     "fold_views",
     "hoist_loop_invariants",
     "inline",

@@ -48,11 +48,50 @@ def _name(call: Call) -> str:
 
 def _fold_transposes(product: Call, flags: tuple[str, ...]) -> Call:
     for index, flag in enumerate(flags):
-        arg = product.args[index]
-        if isinstance(arg, Call) and _swaps_last_axes(arg):
-            args = (*product.args[:index], arg.args[0], *product.args[index + 1 :])
+        flipped = _flip(product.args[index])
+        if flipped is not None:
+            args = (*product.args[:index], flipped, *product.args[index + 1 :])
             product = replace(product, args=args, attrs={**product.attrs, flag: not product.attrs[flag]})
     return product
+
+
+def _flip(arg: Expr) -> Expr | None:
+    """Return what a transpose of rows and columns was made of, also if a reshape of the batch follows."""
+    if not isinstance(arg, Call):
+        return None
+    if _swaps_last_axes(arg):
+        return arg.args[0]
+    inner = arg.args[0] if _name(arg) == "reshape" else None
+    if not isinstance(inner, Call) or not _swaps_last_axes(inner):
+        return None
+    type_, before = arg.checked_type, inner.checked_type
+    newshape = arg.attrs["newshape"]
+    assert isinstance(type_, TensorType)
+    assert isinstance(before, TensorType)
+    assert isinstance(newshape, tuple)
+    if not _keeps_last_axes(newshape, before) or len(type_.shape) < 2:
+        return None
+    *outer, rows, columns = newshape
+    *batch, first, second = type_.shape
+    attrs = {**arg.attrs, "newshape": (*outer, columns, rows)}
+    flipped = TensorType((*batch, second, first), type_.dtype)
+    return replace(arg, args=inner.args, attrs=attrs, checked_type=flipped)
+
+
+def _keeps_last_axes(newshape: tuple[object, ...], before: TensorType) -> bool:
+    """Return whether a reshape to this shape clearly only merges or splits the axes before the last two."""
+    if len(newshape) < 2:
+        return False
+    *outer, rows, columns = newshape
+    if outer == [-3] and len(before.shape) == 4:
+        kept = (0, before.shape[-2]), (0, before.shape[-1])
+        return all(size in names for size, names in zip((rows, columns), kept, strict=True))
+    static = [dim for dim in before.shape if isinstance(dim, int) and dim > 0]
+    return (
+        len(static) == len(before.shape)
+        and all(isinstance(size, int) and size > 0 for size in newshape)
+        and list(before.shape[-2:]) == [rows, columns]
+    )
 
 
 def _swaps_last_axes(call: Call) -> bool:

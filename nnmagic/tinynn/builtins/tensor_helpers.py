@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from functools import reduce
+from typing import TypeAlias
 
 import numpy as np
 
@@ -18,7 +19,8 @@ from nnmagic.tinynn.calls.argument_binding import Arguments
 from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import as_computed, call_operator, whole_numbers
 from nnmagic.tinynn.values.operator_restrictions import broadcast_shape
-from nnmagic.tinynn.values.values import Computed, Known, Operand, RefusalError, TupleOf
+from nnmagic.tinynn.values.symbolic_sizes import dimension_size
+from nnmagic.tinynn.values.values import Computed, Dimension, Known, Operand, RefusalError, TupleOf
 
 
 def common_shape(call: Arguments, shapes: Sequence[Sequence[Dim]]) -> tuple[Dim, ...]:
@@ -88,16 +90,40 @@ def constant_of(array: np.ndarray, dtype: str, span: Span) -> Formula:
     return Formula(Computed(constant, TensorType(tuple(array.shape), dtype)), span)
 
 
-def unit_matrix(rows: int, columns: int, k: int, dtype: str, span: Span) -> Formula:
+#: A size: a number, or a dimension that only the run knows.
+Size: TypeAlias = int | Dimension
+
+
+def unit_matrix(rows: Size, columns: Size, k: int, dtype: str, span: Span) -> Formula:
     """Return a matrix of ones where row + k equals column, else zeros."""
-    row = arange(rows, span).expand(1)
-    return (row + k).equal(arange(columns, span)).cast(dtype)
+    row, column = row_and_column(rows, columns, k, span)
+    return row.equal(column).cast(dtype)
 
 
-def arange(size: int, span: Span) -> Formula:
+def row_and_column(rows: Size, columns: Size, k: int, span: Span) -> tuple[Formula, Formula]:
+    """Return the index of a row plus ``k``, and that of a column, in int32 where that is enough."""
+    total = sum(size if isinstance(size, int) else 2**31 for size in (rows, columns))
+    dtype = "int32" if total + abs(k) < 2**31 else "int64"
+    row = arange(rows, span).cast(dtype).expand(1)
+    return (row + k if k else row), arange(columns, span).cast(dtype)
+
+
+def arange(size: Size, span: Span) -> Formula:
     """Return 0, 1, 2, ... as int64."""
-    start, stop, step = (number_constant(number, "int64", span) for number in (0, size, 1))
-    return Formula(whole_numbers(start, stop, step, span), span)
+    start, step = (number_constant(number, "int64", span) for number in (0, 1))
+    if isinstance(size, int):
+        return Formula(whole_numbers(start, number_constant(size, "int64", span), step, span), span)
+    numbers = whole_numbers(start, size.number, step, span)
+    return Formula(Computed(numbers.expr, TensorType((size.dim,), "int64")), span)
+
+
+def size_of(data: Formula, axis: int) -> Size:
+    """Return the size of an axis."""
+    dim = data.shape[axis]
+    if isinstance(dim, AnyDim):
+        return Dimension(dim, dimension_size(data.value, axis, data.span))
+    assert isinstance(dim, int)
+    return int(dim)
 
 
 def size_along(data: Formula, axis: int, like: Formula) -> Formula:

@@ -12,6 +12,7 @@ from nnmagic.tinynn.types.annotations import DType, dtype_named
 from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.numbers import is_number, number_constant
 from nnmagic.tinynn.values.operator_calls import as_computed, call_operator, cast, is_tensor, tensor_type
+from nnmagic.tinynn.values.symbolic_sizes import as_number
 from nnmagic.tinynn.values.values import (
     Computed,
     Known,
@@ -208,7 +209,7 @@ def _natural_dtype(number: bool | int | float) -> str:
 
 def convert_to_dtype(dtype: str, short: str, operands: Sequence[Operand], span: Span) -> Value:
     """Return ``f32(x)``: a number as a tensor of rank 0, a tensor converted. Raises RefusalError."""
-    value = bind(short, ("x",), ("x",), operands, span)["x"]
+    value = as_number(bind(short, ("x",), ("x",), operands, span)["x"])
     if is_tensor(value.value):
         assert isinstance(value.value, Computed)
         return cast(value.value, dtype, span)

@@ -323,21 +323,11 @@ def _expand_dims(name: str, _types: Sequence[Type], attrs: Attrs) -> None:
         raise RelationError(f"{name}: num_newaxis is at most {MAX_RANK}, not {count}", attr="num_newaxis")
 
 
-def _split(name: str, types: Sequence[Type], attrs: Attrs) -> None:
+def _split(name: str, _types: Sequence[Type], attrs: Attrs) -> None:
     count = attrs["indices_or_sections"]
     if isinstance(count, int) and count > MAX_TUPLE_SIZE:
         message = f"{name}: indices_or_sections is at most {MAX_TUPLE_SIZE}, not {count}"
         raise RelationError(message, attr="indices_or_sections")
-    shape, axis = _tensor(types, 0).shape, attrs["axis"]
-    if not isinstance(axis, int) or not -len(shape) <= axis < len(shape):
-        return  # the operator's own rule speaks of the axis
-    if isinstance(count, int) and count > 1 and not isinstance(shape[axis], int):
-        raise RelationError(
-            f"{name}: dimension {axis} of {format_shape(shape)} may not divide into {count} equal parts",
-            0,
-            hint="split along a dimension whose size is a number",
-            attr="indices_or_sections",
-        )
 
 
 _RULES: dict[str, Callable[[str, Sequence[Type], Attrs], None]] = {

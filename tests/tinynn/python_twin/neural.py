@@ -25,6 +25,10 @@ def erf(x):
     return np.vectorize(math.erf, otypes=[np.float64])(x).astype(x.dtype)
 
 
+def erfc(x):
+    return np.vectorize(math.erfc, otypes=[np.float64])(x).astype(x.dtype)
+
+
 def gelu(x):
     return (x.astype(np.float64) * (1 + erf(x.astype(np.float64) / math.sqrt(2))) / 2).astype(x.dtype)
 

@@ -95,7 +95,7 @@ def hardsigmoid(x):
 
 @_wide
 def hardswish(x):
-    return x * np.clip(x + 3, 0, 6) / 6
+    return x * (np.clip(x + 3, 0, 6) / 6)
 
 
 @_wide
@@ -130,12 +130,12 @@ def softshrink(x, lambd=0.5):
 
 @_wide
 def hardshrink(x, lambd=0.5):
-    return np.where(np.abs(x) > lambd, x, 0)
+    return np.where(np.abs(x) <= lambd, 0, x)
 
 
 @_wide
 def threshold(x, threshold, value):
-    return np.where(x > threshold, x, value)
+    return np.where(x <= threshold, value, x)
 
 
 @_wide
@@ -169,7 +169,8 @@ def logsumexp(x, axis=None, keepdims=False):
     return np.logaddexp.reduce(x, axis=axis, keepdims=keepdims)
 
 
-def dropout(x, p=0.5, rate=0.5):
+def dropout(x, p=0.5, training=False, rate=0.5):
+    assert not training
     return x
 
 
@@ -434,7 +435,7 @@ def binary_cross_entropy_with_logits(x, y, weight=None, reduction="mean", pos_we
 
 @_wide
 def kl_div(x, y, reduction="mean", log_target=False):
-    losses = np.exp(y) * (y - x) if log_target else y * (np.log(y) - x)
+    losses = np.exp(y) * (y - x) if log_target else y * (np.log(np.where(y == 0, 1, y)) - x)
     return np.sum(losses) / len(x) if reduction == "batchmean" else _reduce_losses(losses, reduction)
 
 

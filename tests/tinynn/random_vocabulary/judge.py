@@ -197,7 +197,7 @@ def _compare_statements(
         if name not in returned:
             continue
         verdict.compared[statement.function] += 1
-        looseness = _STEPS if program.fused else 1
+        looseness = _fused_looseness(program, statement) if program.fused else 1
         if difference := compare(returned[name], expected, statement, statement.terms[call], looseness):
             wrong.add(name)
             kind, _, numbers = difference.partition("\n")
@@ -207,6 +207,15 @@ def _compare_statements(
                 f"nnmagic gives {returned[name]!r}",
             ]
             yield Fault(statement.function, kind, "\n".join(shown), program, name)
+
+
+def _fused_looseness(program: Program, statement: Statement) -> float:
+    """How many roundings of a result's dtype may add up: those before may be of a narrower dtype."""
+    names = {each.name for each in program.slice_of(statement.name).statements}
+    dtypes = [program.values[name].dtype for name in names if name in program.values]
+    coarsest = max((RTOL[dtype] for dtype in dtypes if dtype in RTOL), default=1.0)
+    own = program.values.get(statement.name)
+    return _STEPS * max(1.0, coarsest / RTOL[own.dtype] if own and own.dtype in RTOL else 1.0)
 
 
 def compare(

@@ -685,16 +685,6 @@ CASES: list[Case] = [
         "convert it first, as in a.astype(f64)",
     ),
     refused(
-        "parts-of-a-named-size",
-        function(N, "array_split(«x», 2)"),
-        'array_split: the size must be known at compile time, not the dimension "n"',
-    ),
-    refused(
-        "equal-parts-of-a-named-size",
-        function(N, "vsplit(«x», 2)"),
-        'vsplit: the size must be known at compile time, not the dimension "n"',
-    ),
-    refused(
         "array-of-300-axes",
         function(X, "array(x, ndmin=«300»)"),
         "array: `ndmin` is at most 64, not 300",

@@ -21,7 +21,7 @@ from nnmagic.engine.relax.tir.flatten_buffers import flatten_buffers
 from nnmagic.engine.relax.tir.let_to_buffer import let_to_buffers
 from nnmagic.engine.relax.tir.loop_extents import split_longest_loops
 from nnmagic.engine.relax.tir.strict_float import keep_float_arithmetic
-from nnmagic.engine.relax.tir.visitors import rewrite, rewrite_body, visit, with_body
+from nnmagic.engine.relax.tir.visitors import rewrite, rewrite_body, visit
 from nnmagic.engine.threads import cores
 
 #: How many statements that store are a part: a hundred milliseconds of LLVM, of which ten are for any module.
@@ -42,11 +42,18 @@ def _keep_on_stack(allocation: tirx.AllocBuffer) -> tirx.AllocBuffer:
     return tirx.AllocBuffer(allocation.buffer, {"disable_lower_builtin": tirx.IntImm("bool", 1)})
 
 
+_KEEP_ON_STACK: Any = tirx.transform.prim_func_pass(
+    lambda function, _module, _context: rewrite_body(function, [(tirx.AllocBuffer, _keep_on_stack)]),
+    opt_level=0,
+    name="KeepOnStack",
+)
+
+
 def _annotate_device(function: tirx.PrimFunc, _module: tvm.IRModule, _context: Any) -> tirx.PrimFunc:
     """Annotate the device of a private function's memory; MakePackedAPI annotates public functions only."""
-    body = rewrite(function.body, [(tirx.AllocBuffer, _keep_on_stack)])
     if _is_public(function):
-        return with_body(function, body)
+        return function
+    body = function.body
     for key, value in (("device_type", tvm.cpu().dlpack_device_type()), ("device_id", 0)):
         body = tirx.AttrStmt("default", key, value, body)
     return function.with_body(body)
@@ -161,6 +168,7 @@ _HOST_PASSES = (
     tirx.transform.SkipAssert,  # of the entry's arguments, which we make; kernels have none
     lambda: _BROADCAST_BITS,
     tirx.transform.BF16StorageLegalize,
+    lambda: _KEEP_ON_STACK,
     lambda: _ANNOTATE_DEVICE,
     tirx.transform.LowerTVMBuiltin,
     lambda: _RETURN_STATUS,
@@ -182,7 +190,7 @@ def _vm_pipeline() -> tuple[Any, Callable[[], Any], Callable[[], Any]]:
         lambda: _BROADCAST_BITS,
         tirx.transform.BF16StorageLegalize,
     )
-    finish = (tirx.transform.LowerTVMBuiltin, tirx.transform.LowerIntrin)
+    finish = (lambda: _KEEP_ON_STACK, tirx.transform.LowerTVMBuiltin, tirx.transform.LowerIntrin)
 
     def finish_functions() -> Any:
         return tvm.transform.Sequential([make() for make in finish])

@@ -5,6 +5,7 @@ To add an operator: one line in the family's ``RULES.update``, and its row in te
 
 from nnmagic.engine.relax.legalize import (  # noqa: F401 - each adds its rules to the table
     activation,
+    attention,
     binary,
     convolution,
     creation,

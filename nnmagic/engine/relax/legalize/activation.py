@@ -5,25 +5,37 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from tvm import te, tirx, topi
+from tvm import relax, te, tirx, topi
 
 from nnmagic.engine.relax.analysis.attribute_values import integer, number
 from nnmagic.engine.relax.legalize import reduction, scalar_functions
 from nnmagic.engine.relax.legalize.indexing import clip_to_range
-from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Value, shape_of, te_of
-from nnmagic.engine.relax.legalize.types import Tensor
+from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Value, shape_of, te_of, tensor_dtype
+from nnmagic.engine.relax.legalize.types import ElementFunction, Tensor
 from nnmagic.engine.relax.legalize.unary import elementwise_rule
 from nnmagic.engine.relax.tir import vector_math
 from nnmagic.engine.relax.tir.types import Index, PrimExpr
 from nnmagic.relay.expr import Attrs
 
 
-def _leaky_relu(attrs: Attrs, data: Tensor) -> Tensor:
-    slope = scalar_functions.constant(number(attrs["alpha"]), data)
-    zero = tirx.const(0, data.dtype)
-    return te.compute(
-        data.shape, lambda *index: tirx.Select(data(*index) > zero, data(*index), data(*index) * slope)
-    )
+def _leaky_relu(call: OpCall) -> Value:
+    """Scale negative numbers; a slope of 0 is an operand, because TVM takes x * 0 for 0 even of NaN."""
+    (data,) = call.args
+    alpha = number(call.attrs["alpha"])
+    if alpha:
+        return call.te(
+            lambda x: _scale_negative(x, lambda value: scalar_functions.constant(alpha, value)), data
+        )
+    zero = relax.const(alpha, tensor_dtype(data))
+    return call.te(lambda x, slope: _scale_negative(x, lambda _: slope()), data, zero)
+
+
+def _scale_negative(data: Tensor, slope: ElementFunction) -> Tensor:
+    def element(*index: Index) -> PrimExpr:
+        value = data(*index)
+        return tirx.Select(value > tirx.const(0, data.dtype), value, value * slope(value))
+
+    return te.compute(data.shape, element)
 
 
 def _prelu(attrs: Attrs, data: Tensor, slope: Tensor) -> Tensor:
@@ -142,7 +154,7 @@ RULES.update(
         "nn.relu": elementwise_rule(
             lambda value: scalar_functions.maximum(value, scalar_functions.constant(0, value))
         ),
-        "nn.leaky_relu": te_of(_leaky_relu),
+        "nn.leaky_relu": _leaky_relu,
         "nn.prelu": te_of(_prelu),
         "nn.softmax": te_of(_softmax),
         "nn.log_softmax": te_of(_log_softmax),

@@ -12,6 +12,7 @@ from tvm.script.ir_builder import tirx as T  # noqa: N812 - TVM's own name for i
 
 from nnmagic.engine.relax.analysis.attribute_values import integer
 from nnmagic.engine.relax.legalize import scalar_functions
+from nnmagic.engine.relax.legalize.blocked.layout import lanes_for
 from nnmagic.engine.relax.legalize.creation import arange
 from nnmagic.engine.relax.legalize.extern_loops import fill_by_loops, grid
 from nnmagic.engine.relax.legalize.manipulation import broadcast_to
@@ -36,7 +37,7 @@ from nnmagic.engine.relax.legalize.sizes import is_nonnegative, maximum, simplif
 from nnmagic.engine.relax.legalize.slicing import strided_set
 from nnmagic.engine.relax.legalize.sorting import sort_order
 from nnmagic.engine.relax.legalize.types import Tensor
-from nnmagic.engine.relax.tir.builders import as_expr
+from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, ramp, vector_type
 from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr
 from nnmagic.relay.types import is_float
 
@@ -398,16 +399,51 @@ def _argwhere(call: OpCall) -> Value:
     return narrow_indices(call, indices)
 
 
+#: How many indices a vector of AVX-512 has; there its true lanes are moved together by one instruction.
+_LANES = 8
+
+
 def _collect_indices(condition: Buffer, indices: Buffer) -> None:
-    """Emit the loop that stores every index, but over the last one unless its element is not zero."""
+    """Emit the loops that store the index of each element that is not zero."""
     size, rank = indices.ty.shape
     position = T.buffer_proxy(T.alloc_buffer((1,), "int64", scope="local"))
     position[0] = tirx.const(0, "int64")
+    if rank == 1 and lanes_for("float64") == _LANES and dtype_of(condition) == "bool":
+        _collect_vectors(condition, indices, position)
+        return
     with grid(condition.ty.shape) as index, T.If(position[0] < size), T.Then():
+        # Each index is stored over the last one unless the element of that was not zero.
         for axis in range(int(rank)):
             T.buffer_store(indices, index[axis].astype("int64"), [position[0], axis])
         is_true = scalar_functions.is_true(tirx.BufferLoad(condition, index))
         position[0] = position[0] + is_true.astype("int64")
+
+
+def _collect_vectors(condition: Buffer, indices: Buffer, position: Buffer) -> None:
+    """Emit loops that store the indices of several truth values at once; what follows overwrites the rest."""
+    (length,), size = condition.ty.shape, indices.ty.shape[0]
+    column = T.decl_buffer((size,), "int64", data=tirx.buffer.buffer_data(indices), align=8)
+
+    def collect_one(index: Index) -> None:
+        with T.If(position[0] < size), T.Then():
+            T.buffer_store(column, index, [position[0]])
+            position[0] = position[0] + tirx.BufferLoad(condition, [index]).astype("int64")
+
+    with T.serial(length // _LANES) as group:
+        every = ramp(group * _LANES, _LANES)
+        with T.If(position[0] + _LANES <= size):
+            with T.Then():
+                mask = tirx.BufferLoad(condition, [every])
+                packed = tirx.call_llvm_pure_intrin(
+                    vector_type("int64", _LANES), "llvm.experimental.vector.compress", every, mask, every
+                )
+                T.buffer_store(column, packed, [ramp(position[0], _LANES)])
+                bits = tirx.reinterpret("uint64", mask.astype(vector_type("uint8", _LANES)))
+                position[0] = position[0] + tirx.popcount(bits).astype("int64")
+            with T.Else(), T.serial(_LANES) as lane:
+                collect_one(group * _LANES + lane)
+    with T.serial(length % _LANES) as rest:
+        collect_one(length - length % _LANES + rest)
 
 
 def _ranks(x: Tensor, positions: Tensor) -> Tensor:

@@ -27,13 +27,13 @@ from nnmagic.engine.relax.legalize.registry import (
     tensor_dtype,
 )
 from nnmagic.engine.relax.legalize.registry import te as te_rule
-from nnmagic.engine.relax.legalize.reshaping import element_count
+from nnmagic.engine.relax.legalize.reshaping import element_count, reshape_to
 from nnmagic.engine.relax.legalize.sizes import same_size
 from nnmagic.engine.relax.legalize.types import ElementFunction, Tensor
 from nnmagic.engine.relax.runtime.callbacks import INDEX_IN_RANGE
 from nnmagic.engine.relax.tir.builders import as_expr
 from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr
-from nnmagic.relay.expr import Attrs
+from nnmagic.relay.expr import Attrs, Call, Constant, Expr
 
 
 def clamp(index: Index, dim: Extent) -> PrimExpr:
@@ -79,18 +79,16 @@ def require_indices_in_range(call: OpCall, indices: Value, dim: Extent) -> None:
     """Have the program raise IndexError for the first index that is not in ``range(dim)``."""
 
     def find_bad_index(x: Tensor, shape: Sequence[Extent]) -> Tensor:
-        (size,) = shape
-        flat = x if len(x.shape) == 1 else topi.reshape(x, [element_count(x.shape)])
-        count = flat.shape[0]
+        (size,), (count,) = shape, x.shape
         k = te.reduce_axis((0, count), "k")
-        index = flat(k).astype("int64")
+        index = x(k).astype("int64")
         bad = tirx.any(index < 0, index >= size)
         far = tirx.const(2**62, "int64")
         position = te.compute((), lambda: te.min(tirx.Select(bad, k.var.astype("int64"), far), axis=k))
         last = tirx.max(count - 1, 0)
 
         def element(i: Index) -> PrimExpr:
-            bad_index = flat(tirx.min(position(), last)).astype("int64")
+            bad_index = x(tirx.min(position(), last)).astype("int64")
             report = tirx.Select(i == 0, tirx.const(1, "int64"), bad_index)
             return tirx.if_then_else(position() < far, report, tirx.const(0, "int64"))
 
@@ -102,7 +100,9 @@ def require_indices_in_range(call: OpCall, indices: Value, dim: Extent) -> None:
     elif not shape_of(indices):
         report = call.emit(relax.op.astype(indices, "int64"))
     else:
-        report = call.emit(call.te(find_bad_index, indices, size))
+        own = shape_of(indices)
+        flat = indices if len(own) == 1 else call.emit(reshape_to(indices, [element_count(own)]))
+        report = call.emit(call.te(find_bad_index, flat, size))
     call.emit(relax.Call(relax.ExternFunc(INDEX_IN_RANGE), [report, size], ty_args=[relax.TupleType([])]))
 
 
@@ -110,13 +110,32 @@ def _take_with_mode(call: OpCall) -> Value:
     """Lower ``take``; in the mode "fast", which leaves indices out of range undefined, they are errors."""
     if call.attrs["mode"] != "fast":
         return refuse_empty(te_of(_take), _take_axes)(call)
+    dim = require_taken_in_range(call)
+    if _counts_from_zero(call.node.args[0]):
+        data, indices = call.args
+        dtype = tensor_dtype(data)
+        return indices if tensor_dtype(indices) == dtype else relax.op.astype(indices, dtype)
+    if dim == 0:
+        return refuse_empty(te_of(_take), _take_axes)(call)
+    return te_of(_take)(call) if call.attrs["axis"] is None or shape_of(call.args[1]) else _take_row(call)
+
+
+def require_taken_in_range(call: OpCall) -> Extent:
+    """Have the program raise IndexError for an index of a ``take``; return the size that indices have."""
     data, indices = call.args
     axis, shape = call.attrs["axis"], shape_of(data)
     dim = element_count(shape) if axis is None else shape[integer(axis) % len(shape)]
-    require_indices_in_range(call, indices, dim)
-    if dim == 0:
-        return refuse_empty(te_of(_take), _take_axes)(call)
-    return te_of(_take)(call) if axis is None or shape_of(indices) else _take_row(call)
+    if element_count(shape_of(indices)) != 0:
+        require_indices_in_range(call, indices, dim)
+    return dim
+
+
+def _counts_from_zero(data: Expr) -> bool:
+    """Return whether data is an ``arange``, not an empty one, whose elements are their own indices."""
+    if not isinstance(data, Call) or getattr(data.op, "name", "") != "arange":
+        return False
+    bounds = [arg.data.item() for arg in data.args if isinstance(arg, Constant)]
+    return len(bounds) == 3 and bounds[0] == 0 and bounds[1] >= 1 and bounds[2] == 1
 
 
 #: Marks a kernel that takes a row by numbers: the axis of each, and which of its operands it is.

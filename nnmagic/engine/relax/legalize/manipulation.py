@@ -114,11 +114,30 @@ def _split(call: OpCall) -> Value:
     axis, shape = integer(call.attrs["axis"]), shape_of(data)
     if isinstance(where, int) and shape[axis] == 0:  # TVM requires increasing indices
         return (data,) * where
-    parts = call.te(lambda x: topi.split(x, where, axis=axis), data)
+    if isinstance(where, int) and not isinstance(shape[axis], int):
+        sections = where
+        parts = call.te(lambda x: _split_dynamic(x, sections, axis), data)
+    else:
+        parts = call.te(lambda x: topi.split(x, where, axis=axis), data)
     bound = call.emit(parts)
     if not isinstance(bound.ty, relax.TupleType):
         return (bound,)
     return tuple(call.emit(relax.TupleGetItem(bound, i)) for i in range(len(bound.ty.fields)))
+
+
+def _split_dynamic(data: Tensor, count: int, axis: int) -> list[Tensor]:
+    """Split an axis into ``count`` equal parts; its size is a multiple of it, as the shape check requires."""
+    axis %= len(data.shape)
+    size = tirx.floordiv(data.shape[axis], tirx.const(count, "int64"))
+    shape = [*data.shape[:axis], size, *data.shape[axis + 1 :]]
+
+    def take_part(part: int) -> Tensor:
+        def element(*index: Index) -> PrimExpr:
+            return data(*index[:axis], index[axis] + size * part, *index[axis + 1 :])
+
+        return te.compute(shape, element)
+
+    return [take_part(part) for part in range(count)]
 
 
 def _meshgrid(call: OpCall) -> Value:

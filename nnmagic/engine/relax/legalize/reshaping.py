@@ -9,7 +9,7 @@ from tvm import relax
 from nnmagic.engine.relax.analysis.attribute_values import integer, integers
 from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Value, shape_of, tensor_dtype
 from nnmagic.engine.relax.legalize.sizes import difference, exact_quotient, maximum, simplify
-from nnmagic.engine.relax.tir.builders import as_expr
+from nnmagic.engine.relax.tir.builders import are_equal, as_expr
 from nnmagic.engine.relax.tir.types import Extent, PrimExpr
 
 
@@ -77,6 +77,10 @@ def reshape_to(data: Value, shape: Sequence[Extent]) -> Value:
     if any(isinstance(size, int) and size == 0 for size in sizes):
         # In TVM's reshape, 0 copies a dimension of the data.
         return relax.op.zeros(relax.ShapeExpr(list(shape)), tensor_dtype(data))
+    own = shape_of(data)
+    units = _unit_axes(own)
+    if len(own) - len(units) == len(shape) and all(map(are_equal, _without(own, units), shape)):
+        return relax.op.squeeze(data, sorted(units))  # a reshape divides indices by the sizes
     return relax.op.reshape(data, list(shape))
 
 
@@ -148,7 +152,11 @@ def _squeeze(call: OpCall) -> Value:
     dropped = {a % len(shape) for a in integers(axis)} if axis is not None else _unit_axes(shape)
     for a in dropped:
         call.require(shape[a] == 1, f"the dimension at axis {a} is not 1")
-    return reshape_to(data, [dim for a, dim in enumerate(shape) if a not in dropped])
+    return reshape_to(data, _without(shape, dropped))
+
+
+def _without(shape: Sequence[Extent], axes: set[int]) -> list[Extent]:
+    return [dim for axis, dim in enumerate(shape) if axis not in axes]
 
 
 def _unit_axes(shape: Sequence[Extent]) -> set[int]:

@@ -7,6 +7,7 @@ from tvm import tirx
 
 from nnmagic.engine.relax.legalize import scalar_functions
 from nnmagic.engine.relax.tir.types import PrimExpr
+from nnmagic.engine.relax.tir.vectorizable_isnan import is_nan
 
 
 def key_dtype(dtype: str) -> str:
@@ -25,9 +26,7 @@ def sort_key(value: PrimExpr) -> PrimExpr:
     if not dtype.startswith("float"):
         return value.astype(kind)
     bits = tirx.reinterpret(kind, value)
-    infinity = tirx.const(0x7F800000 if kind == "int32" else 0x7FF0000000000000, kind)
-    is_nan = bits & tirx.max_value(kind) > infinity
-    return tirx.Select(is_nan, tirx.max_value(kind), _flip_negative(bits))
+    return tirx.Select(is_nan(value), tirx.max_value(kind), _flip_negative(bits))
 
 
 def from_sort_key(key: PrimExpr, dtype: str) -> PrimExpr:

@@ -21,7 +21,7 @@ from nnmagic.engine.relax.legalize.registry import te as te_rule
 from nnmagic.engine.relax.legalize.types import ElementFunction, Tensor
 from nnmagic.engine.relax.tir import vector_math
 from nnmagic.engine.relax.tir.types import Index, PrimExpr, RelaxExpr
-from nnmagic.relay.expr import Attrs
+from nnmagic.relay.expr import Attrs, Call, Constant
 from nnmagic.relay.types import is_float
 
 
@@ -54,6 +54,19 @@ def _float_rule(lower: Callable[[OpCall, Value], Value]) -> Rule:
     return rule
 
 
+def _reinterpret(attrs: Attrs, data: Tensor) -> Tensor:
+    """Read bits as another dtype; those of a bfloat16 from a float32, to which TVM widens local arrays."""
+    dtype = str(attrs["dtype"])
+    if data.dtype != "bfloat16" or dtype == data.dtype:
+        return topi.reinterpret(data, dtype)
+
+    def element(*index: Index) -> PrimExpr:
+        bits = tirx.reinterpret("int32", data(*index).astype("float32"))
+        return tirx.shift_right(bits, tirx.const(16, "int32")).astype(dtype)
+
+    return te.compute(data.shape, element)
+
+
 def elementwise_rule(function: ElementFunction) -> Rule:
     """Lower to a function of each element."""
     return te_rule(lambda data: _map_elements(function, data))
@@ -78,7 +91,7 @@ def _cast(call: OpCall, dtype: str) -> Value:
     (data, *_) = call.args
     wide = wide_indices(call)
     if wide is not None and dtype == "int64":
-        return relax.op.astype(wide, dtype)
+        return wide
     return data if tensor_dtype(data) == dtype else relax.op.astype(data, dtype)
 
 
@@ -97,6 +110,19 @@ def _fixed_point_multiply(attrs: Attrs, data: Tensor) -> Tensor:
         return ((wide + tirx.const(1 << (right - 1), "int64")) >> right).astype(data.dtype)
 
     return te.compute(data.shape, element)
+
+
+#: Lowers the argument of an ``erfc``, which Relay writes as ``1 - erf(x)``.
+erfc_rule = element_math_rule(vector_math.erfc)
+
+
+def is_erfc(node: Call) -> bool:
+    """Return whether a call is ``1 - erf(x)``."""
+    if getattr(node.op, "name", "") != "subtract":
+        return False
+    one, erf = node.args
+    is_one = isinstance(one, Constant) and one.data.shape == () and one.data == 1
+    return is_one and isinstance(erf, Call) and getattr(erf.op, "name", "") == "erf"
 
 
 RULES.update(
@@ -149,7 +175,7 @@ RULES.update(
         "copy": lambda call: call.args[0],
         "cast": lambda call: _cast(call, str(call.attrs["dtype"])),
         "cast_like": lambda call: _cast(call, tensor_dtype(call.args[1])),
-        "reinterpret": te_rule(topi.reinterpret, "dtype"),
+        "reinterpret": te_of(_reinterpret),
         "fixed_point_multiply": te_of(_fixed_point_multiply),
     }
 )

@@ -16,6 +16,7 @@ from tvm import relax, tirx, topi
 from nnmagic.diagnostics import Diagnostics
 from nnmagic.engine import EngineError, engine_error
 from nnmagic.engine.relax.analysis.assertions import FAIL
+from nnmagic.engine.relax.analysis.attention import ATTENTION
 from nnmagic.engine.relax.analysis.dim_labels import label_of
 from nnmagic.engine.relax.analysis.entry_signature import type_of
 from nnmagic.engine.relax.analysis.inline_plan import plan_inlining
@@ -26,6 +27,7 @@ from nnmagic.engine.relax.legalize.blocked.layout import Blocked
 from nnmagic.engine.relax.legalize.kernel_cache import KernelCache, key_of
 from nnmagic.engine.relax.legalize.registry import assertion, shape_of
 from nnmagic.engine.relax.legalize.size_values import SizeValues
+from nnmagic.engine.relax.legalize.unary import erfc_rule, is_erfc
 from nnmagic.engine.relax.lowering.shape_checks import emit_shape_check, empty_result, move_checks_first
 from nnmagic.engine.relax.lowering.symbolic_dims import SymbolicDims
 from nnmagic.engine.relax.runtime.callbacks import ASSERTED
@@ -109,6 +111,8 @@ class _Lowering:
         self.loops = loops
         self.plan = plan_inlining(module, graph)
         self.builder = relax.BlockBuilder()
+        #: Whether an operand may not be used, as it is another way to compute the result.
+        self.has_alternatives = False
         self.kernel_cache = KernelCache()
         self.size_values = SizeValues()
         self.declared: dict[str, tvm.ir.GlobalVar] = {}
@@ -125,6 +129,8 @@ class _Lowering:
             name = self.waiting.pop()
             self._define(self.module.functions[name], self.declared[name])
         module = self.builder.get()
+        if self.has_alternatives:
+            module = _remove_unused(module)
         return module.with_attr("deep_calls", 1) if self.declared else module
 
     def _define(self, function: Function, name: str | tvm.ir.GlobalVar) -> None:
@@ -240,11 +246,14 @@ class _Lowering:
     def _lower_operator(self, frame: _Frame, name: str, node: Call) -> Value:
         """Lower a call of an operator by its rule, bind the result and check its type."""
         interrupt_safepoint()
+        self.has_alternatives |= name == ATTENTION
         args = tuple(frame.values[arg] for arg in node.args)
         try:
             call = OpCall(self.builder, node, args, frame.labels, self.size_values.elements)
             emit_shape_check(call)
-            lowered = self._apply_rule(call) if (empty := empty_result(call)) is None else empty
+            lowered = empty_result(call)
+            if lowered is None:
+                lowered = self._lower_erfc(frame, call) if is_erfc(node) else self._apply_rule(call)
             if not isinstance(lowered, tuple | relax.Var | Blocked):
                 lowered = self._unpack(self.builder.emit(lowered))
                 self.computed.update(flatten(lowered))
@@ -254,6 +263,12 @@ class _Lowering:
         except Exception as error:  # TVM raises nearly every kind; report it as an error of this call
             raise engine_error(f"{name}: TVM cannot build this call", node.span) from error
         return self._cast(lowered, node, frame.labels)
+
+    def _lower_erfc(self, frame: _Frame, call: OpCall) -> Value:
+        """Lower ``1 - erf(x)`` to a function of x, which keeps the digits of a small result."""
+        erf = call.node.args[1]
+        assert isinstance(erf, Call)
+        return erfc_rule(replace(call, args=(self._to_dense(frame.values[erf.args[0]]),)))
 
     def _apply_rule(self, call: OpCall) -> Value:
         """Apply the operator's rule for blocked values if there is one and it fits, else its usual rule."""
@@ -359,6 +374,13 @@ class _Lowering:
                     raise engine_error(f"the relax engine computes {what}", node.span)
                 return value
         return value
+
+
+def _remove_unused(module: tvm.IRModule) -> tvm.IRModule:
+    """Remove what is computed and not used."""
+    transform = relax.transform
+    passes = [transform.ConvertToDataflow(1), transform.DeadCodeElimination(), transform.ToNonDataflow()]
+    return tvm.transform.Sequential(passes)(module)
 
 
 def _parameter(var: Var, dims: SymbolicDims) -> Value:

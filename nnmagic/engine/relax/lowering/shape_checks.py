@@ -15,16 +15,18 @@ from nnmagic.engine.relax.analysis.shape_constraints import (
     of_shapes,
 )
 from nnmagic.engine.relax.analysis.tuple_flattening import flatten, leaves, rebuild
+from nnmagic.engine.relax.legalize.indexing import require_taken_in_range
 from nnmagic.engine.relax.legalize.registry import OpCall, Value, shape_of
 from nnmagic.engine.relax.legalize.sizes import same_size
 from nnmagic.engine.relax.runtime.callbacks import REQUIRED, SHAPES_FIT, encode_check
+from nnmagic.relay.ops.declaration import OPERATORS
 from nnmagic.relay.types import TensorType, TupleType, Type
 
 
 def emit_shape_check(call: OpCall) -> None:
     """Refuse operands whose shapes do not fit: at compile time if they are static, otherwise at run time."""
     types = [arg.checked_type for arg in call.node.args]
-    if not all(isinstance(type_, TensorType | TupleType) for type_ in types):
+    if call.name not in OPERATORS or not all(isinstance(type_, TensorType | TupleType) for type_ in types):
         return
     shapes = [shape_of(value) for value in flatten(call.args)]
     operand_types: list[Type] = [type_ for type_ in types if type_ is not None]
@@ -110,6 +112,8 @@ def empty_result(call: OpCall) -> Value | None:
         return None
     if not all(isinstance(dim, int) for tensor in tensors for dim in tensor.shape):
         return None
+    if call.name == "take" and call.attrs["mode"] == "fast":
+        require_taken_in_range(call)
     zeros = (
         call.emit(relax.op.full(list(tensor.shape), relax.const(0, tensor.dtype), tensor.dtype))
         for tensor in tensors

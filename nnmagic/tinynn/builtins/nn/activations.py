@@ -89,7 +89,7 @@ def _prelu(call: Arguments) -> Value:
 
 def _elu(x: Formula, alpha: float, inner: float = 1.0) -> Formula:
     below = expm1(x.op("minimum", 0) * inner) * alpha
-    return (x > 0).choose(x, below)
+    return (x >= 0).choose(x, below)  # -0.0 as it is
 
 
 #: Klambauer et al., "Self-Normalizing Neural Networks", arXiv:1706.02515.
@@ -129,7 +129,7 @@ def _clip(x: Formula, low: float, high: float) -> Formula:
 
 
 def _hardswish(x: Formula) -> Formula:
-    return x * _clip(x + 3, 0, 6) / 6
+    return x * (_clip(x + 3, 0, 6) / 6)  # the largest numbers times 6 would overflow
 
 
 def _hardtanh(call: Arguments) -> Value:
@@ -157,18 +157,27 @@ def _tanhshrink(x: Formula) -> Formula:
     return x - x.op("tanh")
 
 
-def _shrink(soft: bool) -> Callable[[Arguments], Value]:
-    def apply_to(call: Arguments) -> Value:
-        x, bound = _floats(call), float(static_number(call, "lambd", 0.5))
-        high, low = (x - bound, x + bound) if soft else (x, x)
-        return (x > bound).choose(high, (x < -bound).choose(low, x.like(0))).value
+def _shrink_bound(call: Arguments) -> float:
+    return float(static_number(call, "lambd", 0.5))
 
-    return apply_to
+
+def _softshrink(call: Arguments) -> Value:
+    """Move x towards 0; the zero between keeps the sign of x, and NaN stays NaN."""
+    x, bound = _floats(call), _shrink_bound(call)
+    if bound < 0:
+        message = f"softshrink: `lambd` must not be negative, not {bound!r}"
+        raise RefusalError(message, call.given["lambd"].span)
+    return (x > bound).choose(x - bound, (x < -bound).choose(x + bound, x * 0)).value
+
+
+def _hardshrink(call: Arguments) -> Value:
+    x, bound = _floats(call), _shrink_bound(call)
+    return (x.abs() <= bound).choose(0, x).value
 
 
 def _threshold(call: Arguments) -> Value:
     x = formula(call, "x")
-    return (x > static_number(call, "threshold", 0)).choose(x, static_number(call, "value", 0)).value
+    return (x <= static_number(call, "threshold", 0)).choose(static_number(call, "value", 0), x).value
 
 
 def logsigmoid(x: Formula) -> Formula:
@@ -304,11 +313,11 @@ ACTIVATIONS = (
     ),
     _float_activation("softsign", "Compute x / (1 + abs(x)).", _softsign),
     _float_activation("tanhshrink", "Compute x - tanh(x).", _tanhshrink),
-    Builtin("softshrink", "x lambd?=0.5", _shrink(soft=True), "Move x towards 0 by lambd.", None, _INPUT),
+    Builtin("softshrink", "x lambd?=0.5", _softshrink, "Move x towards 0 by lambd.", None, _INPUT),
     Builtin(
         "hardshrink",
         "x lambd?=0.5",
-        _shrink(soft=False),
+        _hardshrink,
         "Return x, or 0 where abs(x) is at most lambd.",
         None,
         _INPUT,

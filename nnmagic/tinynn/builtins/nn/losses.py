@@ -113,12 +113,10 @@ def _binary_with_logits(call: Arguments) -> Value:
 
 
 def _kl_div(call: Arguments) -> Value:
-    """Compute target * (log(target) - input), 0 where the target is 0; ``input`` is a logarithm."""
+    """Compute target * (log(target) - input), where 0 * log(0) is 0; ``input`` is a logarithm."""
     x, y = _pairs(call)
-    if flag(call, "log_target"):
-        losses = y.exp() * (y - x)
-    else:
-        losses = (y > 0).choose(y * ((y > 0).choose(y, 1).log() - x), 0)
+    weights, logs = (y.exp(), y) if flag(call, "log_target") else (y, y.equal(0).choose(1, y).log())
+    losses = weights * (logs - x)
     if "reduction" in call and call.static("reduction") == "batchmean":
         total = losses.reduce("sum")
         return (total * (1 / _rows(call, losses))).value

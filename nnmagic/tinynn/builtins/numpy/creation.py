@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from nnmagic.diagnostics import Span
@@ -25,10 +27,12 @@ from nnmagic.tinynn.builtins.argument_checks import (
 )
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import (
+    Size,
     arange,
     broadcast_together,
     concatenate,
     constant_of,
+    row_and_column,
     stack,
     unit_matrix,
 )
@@ -266,6 +270,9 @@ def _space_numbers(call: Arguments) -> np.ndarray:
 
 def _linspace(call: Arguments) -> Value:
     dtype = dtype_argument(call) or "float64"
+    count = call.given["num"].value if "num" in call else None
+    if isinstance(count, Dimension):
+        return _linspace_of_dynamic_size(call, count, dtype)
     with np.errstate(all="ignore"):  # the ends may be infinite or far apart
         numbers = _space_numbers(call)
     if not is_float(dtype):
@@ -285,8 +292,33 @@ def _linspace(call: Arguments) -> Value:
     return TupleOf((result.value, Known((stop - start) / gaps if gaps > 0 else float("nan"))))
 
 
-def _size(call: Arguments, parameter: str, default: int | None = None) -> int:
-    size = static_int(call, parameter, default)
+def _linspace_of_dynamic_size(call: Arguments, count: Dimension, dtype: str) -> Value:
+    """Return ``num`` numbers, each computed as NumPy does: the first is ``start``, the last ``stop``."""
+    start, stop = (float(static_number(call, name, 0)) for name in ("start", "stop"))
+    endpoint = flag(call, "endpoint", default=True)
+    number = Formula(count.number, call.span)
+    gaps = (number - 1 if endpoint else number).op("maximum", 1).cast("float64")
+    index = arange(count, call.span)
+    position, step = index.cast("float64"), gaps.like(stop - start) / gaps
+    result = step.equal(0).choose(position / gaps * (stop - start), position * step) + start
+    if endpoint:
+        result = ((index + 1).equal(number) & (index > 0)).choose(stop, result)
+    if not is_float(dtype):
+        result = result.op("floor")
+    numbers = result.cast(dtype).value
+    if not flag(call, "retstep"):
+        return numbers
+    several = number > (1 if endpoint else 0)
+    return TupleOf((numbers, several.choose(step, math.nan).value))
+
+
+def _size(call: Arguments, parameter: str, default: Size | None = None) -> Size:
+    if default is not None and parameter not in call:
+        return default
+    value = call.given[parameter].value if parameter in call else None
+    if isinstance(value, Dimension):
+        return value
+    size = static_int(call, parameter)
     if size < 0:
         raise RefusalError(f"{call.name}: a dimension cannot be {size}", call.given[parameter].span)
     return size
@@ -308,9 +340,8 @@ def _identity(call: Arguments) -> Value:
 def _tri(call: Arguments) -> Value:
     rows = _size(call, "N")
     columns = _size(call, "M", rows)
-    row = arange(rows, call.span).expand(1)
-    below = arange(columns, call.span) <= row + static_int(call, "k", 0)
-    return below.cast(dtype_argument(call) or "float64").value
+    row, column = row_and_column(rows, columns, static_int(call, "k", 0), call.span)
+    return (column <= row).cast(dtype_argument(call) or "float64").value
 
 
 def _vander(call: Arguments) -> Value:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from nnmagic.limits import MAX_ITEMS
 from nnmagic.tinynn.builtins.argument_checks import (
     as_formula,
@@ -10,12 +12,12 @@ from nnmagic.tinynn.builtins.argument_checks import (
     require_rank,
     static_int,
     static_number,
-    static_size,
 )
+from nnmagic.tinynn.builtins.numpy.indexing import wrap_indices
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
-from nnmagic.tinynn.builtins.tensor_helpers import concatenate, slice_axis
+from nnmagic.tinynn.builtins.tensor_helpers import concatenate, constant_of, size_along, slice_axis
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
-from nnmagic.tinynn.values.values import RefusalError, TupleOf, Value
+from nnmagic.tinynn.values.values import Computed, RefusalError, TupleOf, Value
 
 
 def _diff(call: Arguments) -> Value:
@@ -53,7 +55,10 @@ def _gradient(call: Arguments) -> Value:
 
     results = []
     for axis in axes:
-        size = static_size(call, data.shape[axis], call.given["f"].span)
+        size = data.shape[axis]
+        if not isinstance(size, int):
+            results.append(_gradient_of_dynamic_size(call, data, axis, step))
+            continue
         if size < 2:
             raise RefusalError(f"gradient needs two elements along axis {axis}", call.given["f"].span)
         first = (slice_axis(data, axis, 1, 2) - slice_axis(data, axis, 0, 1)) / step
@@ -63,6 +68,22 @@ def _gradient(call: Arguments) -> Value:
             parts.insert(1, (slice_axis(data, axis, 2, None) - slice_axis(data, axis, 0, -2)) / (2 * step))
         results.append(concatenate(call, parts, axis).value)
     return results[0] if len(results) == 1 else TupleOf(tuple(results))
+
+
+#: The most numbers whose trapezoids are added up as a weighted sum, which reads each number once.
+_MOST_WEIGHTS = 4096
+
+
+def _gradient_of_dynamic_size(call: Arguments, data: Formula, axis: int, step: float) -> Value:
+    """Compute the gradient along an axis; an axis of fewer than two elements is an error at run time."""
+
+    def at(index: int) -> Formula:
+        position = constant_of(np.array([index]), "int64", call.span)
+        return data.op("take", wrap_indices(position, data, axis), axis=axis, mode="fast")
+
+    middle = (slice_axis(data, axis, 2, None) - slice_axis(data, axis, 0, -2)) / (2 * step)
+    parts = [(at(1) - at(0)) / step, middle, (at(-1) - at(-2)) / step]
+    return Computed(concatenate(call, parts, axis).value.expr, data.type)
 
 
 def _trapezoid(call: Arguments) -> Value:
@@ -84,6 +105,12 @@ def _trapezoid(call: Arguments) -> Value:
             gaps = gaps.cast(areas.dtype)
         areas = areas & gaps if areas.dtype == "bool" else areas * gaps
         return (_as_float(areas) * 0.5).reduce("sum", (axis,)).value
+    size = data.shape[axis]
+    if data.dtype in ("float32", "float64") and isinstance(size, int) and 1 < size <= _MOST_WEIGHTS:
+        weights = np.ones([size if index == axis else 1 for index in range(data.rank)])
+        weights.flat[[0, -1]] = 0.5
+        whole = (data * constant_of(weights.astype(data.dtype), data.dtype, call.span)).reduce("sum", (axis,))
+        return (whole * static_number(call, "dx", 1.0)).value
     return (_as_float(areas) * static_number(call, "dx", 1.0) * 0.5).reduce("sum", (axis,)).value
 
 
@@ -107,8 +134,7 @@ def _interp(call: Arguments) -> Value:
     queries, points, values = (formula(call, name).cast("float64") for name in ("x", "xp", "fp"))
     if points.rank != 1 or values.rank != 1 or points.shape != values.shape:
         raise RefusalError("interp: `xp` and `fp` must be of rank 1 and one length", call.span)
-    count = static_size(call, points.shape[0], call.given["xp"].span)
-    if count == 0:
+    if points.shape[0] == 0:
         raise RefusalError("interp: there are no points", call.given["xp"].span)
     wanted = queries if queries.rank else queries.reshape((1,))
 
@@ -118,16 +144,18 @@ def _interp(call: Arguments) -> Value:
     right = points.op("searchsorted", wanted, right=True, dtype="int64")
     x0, y0, x1, y1 = (of(data, indices) for indices in (right - 1, right) for data in (points, values))
     slope = x1.equal(x0).choose(0, (y1 - y0) / x1.equal(x0).choose(1, x1 - x0))
-    inner = slope * (wanted - x0) + y0 if count > 1 else y0
-    first, last = (of(values, wanted.cast("int64") * 0 + index) for index in (0, count - 1))
-    low, high = (of(points, wanted.cast("int64") * 0 + index) for index in (0, count - 1))
+    count = size_along(points, 0, right)
+    single = count.equal(1)
+    inner = single.choose(y0, slope * (wanted - x0) + y0)
+    ends = [right * 0 + index for index in (0, count - 1)]
+    first, last = (of(values, index) for index in ends)
+    low, high = (of(points, index) for index in ends)
     if "left" in call:
         first = first.like(static_number(call, "left", 0.0))
     if "right" in call:
         last = last.like(static_number(call, "right", 0.0))
     result = (wanted < low).choose(first, (wanted > high).choose(last, inner))
-    if count > 1:
-        result = wanted.op("isnan").choose(wanted, result)
+    result = (wanted.op("isnan") & ~single).choose(wanted, result)
     return (result if queries.rank else result.reshape(())).value
 
 

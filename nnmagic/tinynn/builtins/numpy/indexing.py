@@ -155,6 +155,8 @@ def nonzero(condition: Formula) -> Value:
     if condition.rank == 0:
         raise RefusalError("nonzero of a scalar", condition.span, hint="compare it: x != 0")
     positions = _argwhere_of(condition)
+    if condition.rank == 1:
+        return TupleOf((positions.flat().value,))
     columns = []
     for axis in range(condition.rank):
         column = positions.op(
@@ -275,7 +277,7 @@ def _unique(call: Arguments) -> Value:
     if data.is_float:
         differs = differs & ~(later.op("isnan") & earlier.op("isnan"))
     is_new = concatenate(call, [first.op("ones_like").cast("bool"), differs], 0)
-    indices = _argwhere_of(is_new).op("squeeze", axis=[1])
+    indices = _argwhere_of(is_new).flat()
     return ordered.op("take", indices, axis=0, mode="fast").cast(data.dtype).value
 
 

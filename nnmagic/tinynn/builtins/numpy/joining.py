@@ -8,7 +8,9 @@ from itertools import pairwise
 import numpy as np
 
 from nnmagic.relay.ops import OPERATORS
+from nnmagic.relay.ops.dims import add, floor_divide
 from nnmagic.relay.signatures import format_shape
+from nnmagic.relay.types import Dim, TensorType
 from nnmagic.tinynn.builtins.argument_checks import (
     choice_argument,
     dtype_argument,
@@ -23,10 +25,12 @@ from nnmagic.tinynn.builtins.argument_checks import (
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import atleast_nd, concatenate, constant_of, static_slice
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.operators.subscripts import subscript
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import call_operator, is_tensor
-from nnmagic.tinynn.values.values import Known, Operand, RefusalError, TupleOf, Value
+from nnmagic.tinynn.values.symbolic_sizes import number_of, size_along
+from nnmagic.tinynn.values.values import Computed, Known, Operand, RefusalError, SliceOf, TupleOf, Value
 
 _NAMES = "x=a input=a m=a ary=a array=a"
 
@@ -123,7 +127,7 @@ def _split_function(name: str, fixed_axis: int | None, *, equal: bool = True) ->
         if indices is None:
             assert isinstance(how, int)
             return _equal_parts(call, data, axis, how, equal)
-        return _split_at(call, data, axis, indices)
+        return _split_at(data, axis, indices)
 
     summary = "Split into parts of equal size or at the given indices; return a tuple."
     signature = "ary indices_or_sections" + (" axis?" if fixed_axis is None and name != "hsplit" else "")
@@ -135,8 +139,8 @@ def _equal_parts(call: Arguments, data: Formula, axis: int, count: int, equal: b
     if not 0 < count <= 10_000:
         raise RefusalError(f"{call.name}: {count} parts", span)
     size = data.shape[axis]
-    if count > 1:
-        size = static_size(call, size, call.given["ary"].span)
+    if not isinstance(size, int) and not equal:
+        return _nearly_equal_parts(data, axis, count)
     if not isinstance(size, int) or size % count == 0:
         operand = Operand(data.value, call.given["ary"].span)
         attrs = {"indices_or_sections": count, "axis": axis}
@@ -149,14 +153,44 @@ def _equal_parts(call: Arguments, data: Formula, axis: int, count: int, equal: b
     for part in range(count - 1):
         end += small + (part < larger)
         ends.append(end)
-    return _split_at(call, data, axis, tuple(ends))
+    return _split_at(data, axis, tuple(ends))
 
 
-def _split_at(call: Arguments, data: Formula, axis: int, indices: tuple[object, ...]) -> Value:
-    size = static_size(call, data.shape[axis], call.given["ary"].span)
+def _nearly_equal_parts(data: Formula, axis: int, count: int) -> Value:
+    """Split a dynamic axis: part i has size // count elements, and one more if i < size % count."""
+    size = data.shape[axis]
+    length = Formula(number_of(size_along(data.value, axis, data.span), data.span), data.span)
+    each = length.op("floor_divide", count)
+    larger = length - each * count
+    bounds = [each * part + larger.op("minimum", part) for part in range(count + 1)]
+    return TupleOf(
+        tuple(
+            _slice(data, axis, start.value, stop.value, floor_divide(add(size, count - 1 - part), count))
+            for part, (start, stop) in enumerate(pairwise(bounds))
+        )
+    )
+
+
+def _split_at(data: Formula, axis: int, indices: tuple[object, ...]) -> Value:
+    size = data.shape[axis]
+    if not isinstance(size, int):
+        ends = [Known(0), *map(Known, indices), Known(None)]
+        return TupleOf(tuple(_slice(data, axis, start, stop) for start, stop in pairwise(ends)))
     bounds = [0, *(slice(index).indices(size)[1] for index in indices if isinstance(index, int)), size]
     parts = [static_slice(data, axis, a, max(a, b)) for a, b in pairwise(bounds)]
     return TupleOf(tuple(part.value for part in parts))
+
+
+def _slice(data: Formula, axis: int, start: Value, stop: Value, size: Dim | None = None) -> Computed:
+    """Return ``data[start:stop]`` along an axis; ``size``: how many elements that are, if it is known."""
+    whole, part = SliceOf(Known(None), Known(None), Known(None)), SliceOf(start, stop, Known(None))
+    index = [Operand(each, data.span) for each in (*[whole] * axis, part)]
+    value = subscript(Operand(data.value, data.span), index, data.span)
+    assert isinstance(value, Computed)
+    if size is None:
+        return value
+    shape = tuple(size if each == axis else dim for each, dim in enumerate(data.shape))
+    return Computed(value.expr, TensorType(shape, data.dtype))
 
 
 def _repeat(call: Arguments) -> Value:

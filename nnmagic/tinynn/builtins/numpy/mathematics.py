@@ -7,7 +7,7 @@ functions of floats: f16 for i8 and u8, f32 for i16 and u16, f64 for the others.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -90,30 +90,45 @@ def _same(x: Formula) -> Formula:
 def _cbrt(x: Formula) -> Formula:
     """Compute the cube root from its inverse, which needs no divisions and cannot overflow.
 
-    The bits of a number divided by -3 are near those of the inverse. Two steps of Householder's method, with
-    the series of ``(1 - r)**(-1/3)`` and of its square, give the other digits. Denormal numbers are scaled by
-    a power of eight, and their roots by its cube root.
+    A number's bits divided by -3 are near those of the inverse. A polynomial in the product of the number and
+    the inverse's cube, which is near 1, and a step of Householder's method, with the series of
+    ``(1 - r)**(-2/3)``, give the other digits. Denormal numbers are scaled by a power of eight, and their
+    roots by its cube root.
     """
-    if x.dtype not in _INVERSE_OF_ONE:
+    if x.dtype not in _BITS:
         return _cbrt(x.cast("float32")).cast(x.dtype)
     bits, size = _BITS[x.dtype], x.abs()
     denormal = size < float(np.finfo(x.dtype).smallest_normal)
     number = denormal.choose(size * 2.0**60, size)
-    third = (number.op("reinterpret", dtype=bits).cast(x.dtype) * (1 / 3)).cast(bits)
-    inverse = (third.like(_INVERSE_OF_ONE[x.dtype]) - third).op("reinterpret", dtype=x.dtype)
-    rest = 1 - number * inverse * inverse * inverse
-    inverse = inverse + inverse * (rest * (1 / 3 + rest * (2 / 9 + rest * (14 / 81))))
-    rest = 1 - number * inverse * inverse * inverse
+    third = number.op("reinterpret", dtype=bits).cast(x.dtype) * (1 / 3)
+    inverse = (_INVERSE_OF_ONE[x.dtype] - third).cast(bits).op("reinterpret", dtype=x.dtype)
+    product = number * inverse * (inverse * inverse)
+    inverse = inverse * _evaluate(_INVERSE_ROOT[x.dtype], product)
+    rest = 1 - number * inverse * inverse * inverse  # with the rounding errors that the root has
     root = denormal.choose(x * 2.0**40, x) * inverse * inverse
-    root = root + root * (rest * (2 / 3 + rest * (5 / 9 + rest * (40 / 81))))
+    root = root + root * _evaluate(_SECOND_STEP[x.dtype], rest)
     return x.op("isfinite").choose(root, x)
 
 
-#: Four thirds of the bits of 1, and a little less.
-_INVERSE_OF_ONE = {
-    "float32": 0x3F800000 * 4 // 3 - 0x88000,
-    "float64": (0x3FF << 52) * 4 // 3 - (0x88000 << 29),
+def _evaluate(coefficients: Sequence[float], x: Formula) -> Formula | float:
+    """Evaluate a polynomial whose coefficients begin with the highest power."""
+    total: Formula | float = coefficients[0]
+    for coefficient in coefficients[1:]:
+        total = coefficient + x * total
+    return total
+
+
+#: Four thirds of the bits of 1, less what makes the cubes that `_cbrt` begins with 0.90 to 1.11.
+_INVERSE_OF_ONE = {"float32": (4 / 3 * 0x7F - 0.065) * 2.0**23, "float64": (4 / 3 * 0x3FF - 0.065) * 2.0**52}
+
+#: ``u**(-1/3)`` for u from 0.90 to 1.11: minimax fits of the relative error.
+_INVERSE_ROOT = {
+    "float32": (0.22088301435916105, -0.7764702033293924, 1.5555925830660633),
+    "float64": (-0.17129305927033223, 0.7376174656199501, -1.2947014896723932, 1.728375074244215),
 }
+
+#: As many terms of ``(1 - r)**(-2/3) - 1`` as the digits need; the last is half of the next, at its largest.
+_SECOND_STEP = {"float32": (2 / 3, 5.6e-9), "float64": (40 / 81, 5 / 9, 2 / 3, 0.0)}
 
 
 def expm1(x: Formula) -> Formula:

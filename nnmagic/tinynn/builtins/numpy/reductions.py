@@ -229,8 +229,12 @@ def _range_of(call: Arguments) -> Value:
 
 
 def _count_nonzero(call: Arguments) -> Value:
-    data = formula(call, "a").truth().cast("int64")
-    return data.reduce("sum", reduction_axes(call, data), keepdims=flag(call, "keepdims")).value
+    data = formula(call, "a").truth()
+    axes = reduction_axes(call, data)
+    sizes = [size for size in data.shape if isinstance(size, int)]
+    few = len(sizes) == data.rank and math.prod(sizes) < 2**31  # int32 has twice as many lanes
+    counted = data.cast("int32" if few else "int64")
+    return counted.reduce("sum", axes, keepdims=flag(call, "keepdims")).cast("int64").value
 
 
 def _scan(name: str, operator: str) -> Builtin:

@@ -24,9 +24,12 @@ from nnmagic.tinynn.builtins.numpy.reductions import wide_dtype
 from nnmagic.tinynn.builtins.reshaping import reshape
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import (
+    arange,
     atleast_nd,
     broadcast_together,
     concatenate,
+    size_along,
+    size_of,
     static_slice,
     unit_matrix,
 )
@@ -41,7 +44,7 @@ from nnmagic.tinynn.values.symbolic_sizes import (
     shape_tensor,
     with_shape,
 )
-from nnmagic.tinynn.values.values import Computed, Operand, RefusalError, TupleOf, Value
+from nnmagic.tinynn.values.values import Computed, Dimension, Operand, RefusalError, TupleOf, Value
 
 _NAMES = "x=a input=a m=a ary=a array=a"
 
@@ -316,8 +319,10 @@ def diagonal_of(call: Arguments, data: Formula, offset: int, axis1: int, axis2: 
     rest = [axis for axis in range(data.rank) if axis not in (axis1, axis2)]
     data = data.transpose([*rest, axis1, axis2])
     span = next(iter(call.given.values())).span
-    rows, columns = (static_size(call, dim, span) for dim in data.shape[-2:])
     top, left = max(-offset, 0), max(offset, 0)
+    if not all(isinstance(dim, int) for dim in data.shape[-2:]):
+        return _diagonal_of_dynamic_size(data, top, left)
+    rows, columns = (static_size(call, dim, span) for dim in data.shape[-2:])
     length = max(min(rows - top, columns - left), 0)
     flat = data.reshape((*data.shape[:-2], rows * columns))
     first = top * columns + left
@@ -325,6 +330,20 @@ def diagonal_of(call: Arguments, data: Formula, offset: int, axis1: int, axis2: 
         return static_slice(flat, len(rest), 0, 0)
     end = first + (length - 1) * (columns + 1) + 1
     return flat.op("strided_slice", begin=[first], end=[end], strides=[columns + 1], axes=[len(rest)])
+
+
+def _diagonal_of_dynamic_size(data: Formula, top: int, left: int) -> Formula:
+    """Return the diagonal of the last two axes that begins in a row and a column."""
+    axis = data.rank - 2
+    like = arange(1, data.span)
+    rows, columns = (size_along(data, each, like) for each in (axis, axis + 1))
+    length = (rows - top).op("minimum", columns - left).op("maximum", 0)
+    dim = data.shape[axis]
+    if not isinstance(dim, AnyDim) or dims_differ(dim, data.shape[axis + 1]) is not False or top or left:
+        dim = AnyDim()
+    positions = arange(Dimension(dim, length.value), data.span) * (columns + 1) + (columns * top + left)
+    flat = data.reshape((*data.shape[:axis], product(data.shape[axis:])), data)
+    return flat.op("take", positions, axis=axis, mode="fast")
 
 
 def _diagonal(call: Arguments) -> Value:
@@ -354,13 +373,9 @@ def _diag(call: Arguments) -> Value:
     if data.rank != 1:
         message = f"diag takes a tensor of rank 1 or 2, not one of shape {format_shape(data.shape)}"
         raise RefusalError(message, call.given["v"].span)
-    size = data.shape[0]
-    if not isinstance(size, int):
-        raise RefusalError("diag of a named dimension is not supported yet", call.given["v"].span)
-
     zero = Formula(number_constant(False if data.dtype == "bool" else 0, data.dtype, call.span), call.span)
     values = data.op("nn.pad", zero, pad_width=[(abs(k), 0)]) if k else data
-    total = size + abs(k)
+    total = size_of(values, 0)
     mask = unit_matrix(total, total, k, "bool", call.span)
     return mask.choose(values if k >= 0 else values.expand(1), zero).value
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from nnmagic.relay.ops.dims import product
 from nnmagic.relay.signatures import dtype_short_name, format_shape
@@ -22,7 +23,7 @@ from nnmagic.tinynn.builtins.argument_checks import (
 )
 from nnmagic.tinynn.builtins.numpy.reductions import REDUCE, is_empty, reduction_axes, where_mask, wide_dtype
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
-from nnmagic.tinynn.builtins.tensor_helpers import broadcast, stack, static_slice
+from nnmagic.tinynn.builtins.tensor_helpers import arange, broadcast, size_along, stack, static_slice
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.values.descriptions import source_text
 from nnmagic.tinynn.values.values import RefusalError, Value
@@ -162,9 +163,7 @@ def _nan_variance(call: Arguments) -> Formula:
 _LINEAR = "linear"
 
 
-def _quantiles(
-    call: Arguments, data: Formula, of_ordered: Sequence[Callable[[Formula, int, int], Formula]]
-) -> list[Formula]:
+def _quantiles(call: Arguments, data: Formula, of_ordered: Sequence[_OfOrdered]) -> list[Formula]:
     """Apply functions to the ordered data, its axis and its size along the axis; NaN gives NaN."""
     along = axes(call, data.rank)
     if along is None or len(along) == data.rank:
@@ -174,33 +173,68 @@ def _quantiles(
             hint = "reshape the axes to one first"
             raise RefusalError(f"{call.name} takes one axis, or all", call.given["axis"].span, hint=hint)
         flat, axis = data, along[0]
-    count = static_size(call, flat.shape[axis], call.given["a"].span, "the number of elements")
+    count = flat.shape[axis]
     if count == 0:
         raise RefusalError(f"{call.name} of no elements", call.given["a"].span)
     ordered = flat.op("sort", axis=axis)
     missing = flat.op("isnan").reduce("any", (axis,))
-    values = [function(ordered, axis, count) for function in of_ordered]
+    values = [
+        function(ordered, axis, count) if isinstance(count, int) else later(ordered, axis)
+        for function, later in of_ordered
+    ]
     return [_restore_axes(call, missing.choose(math.nan, value), data, along) for value in values]
 
 
-def _interpolate_at(share: float) -> Callable[[Formula, int, int], Formula]:
-    """Return the function that interpolates ordered data linearly, as NumPy does from the nearer end."""
+#: What takes a number from ordered data and its axis: of a known size, and of one that only the run knows.
+_OfOrdered: TypeAlias = "tuple[Callable[[Formula, int, int], Formula], Callable[[Formula, int], Formula]]"
+
+
+def _neighbours(ordered: Formula, axis: int, position: Formula, count: Formula) -> list[Formula]:
+    """Return the elements at a position and the next one, of an axis of dynamic size; NaN if it is empty."""
+    widths = [(0, int(each == axis)) for each in range(ordered.rank)]
+    padded = ordered.op("nn.pad", math.nan, pad_width=widths)
+    last = (count - 1).op("maximum", 0)
+    return [
+        padded.op("take", each.op("minimum", last).op("maximum", 0), axis=axis, mode="fast")
+        for each in (position, position + 1)
+    ]
+
+
+def _interpolate_at(share: float) -> _OfOrdered:
+    """Return functions that interpolate ordered data linearly, as NumPy does from the nearer end."""
 
     def interpolate(ordered: Formula, axis: int, count: int) -> Formula:
         position = share * (count - 1)
         below = min(math.floor(position), count - 1)
-        rest = position - below
+        rest = position - below if below < count - 1 else position + 1
         low, high = (_take_position(ordered, axis, min(each, count - 1)) for each in (below, below + 1))
         gap = high - low
         return low + gap * rest if rest < 0.5 else high - gap * (1 - rest)
 
-    return interpolate
+    def interpolate_later(ordered: Formula, axis: int) -> Formula:
+        count = size_along(ordered, axis, arange(1, ordered.span))
+        position = (count - 1).cast("float64") * share
+        below = position.op("floor")
+        rest = (below < (count - 1).cast("float64")).choose(position - below, position + 1)
+        low, high = _neighbours(ordered, axis, below.cast("int64"), count)
+        gap = high - low
+        upper = high - gap * (1 - rest).cast(gap.dtype)
+        return (rest < 0.5).choose(low + gap * rest.cast(gap.dtype), upper)
+
+    return interpolate, interpolate_later
 
 
 def _mean_of_middle(ordered: Formula, axis: int, count: int) -> Formula:
     """Return the mean of the one or two elements in the middle of ordered data."""
     middle = static_slice(ordered, axis, (count - 1) // 2, count // 2 + 1)
     return middle.reduce("mean", (axis,))
+
+
+def _mean_of_middle_later(ordered: Formula, axis: int) -> Formula:
+    count = size_along(ordered, axis, arange(1, ordered.span))
+    low, high = _neighbours(ordered, axis, (count - 1).op("floor_divide", 2), count)
+    odd = count.op("floor_mod", 2).equal(1)
+    return odd.choose(low + 0, stack([low, high], 0).reduce("mean", (0,)))
 
 
 def _restore_axes(call: Arguments, result: Formula, data: Formula, along: Sequence[int] | None) -> Formula:
@@ -216,7 +250,7 @@ def _take_position(data: Formula, axis: int, position: int) -> Formula:
 
 
 def _median(call: Arguments) -> Value:
-    return _quantiles(call, _statistics_data(call), [_mean_of_middle])[0].value
+    return _quantiles(call, _statistics_data(call), [(_mean_of_middle, _mean_of_middle_later)])[0].value
 
 
 def _quantile(hundred: float) -> Callable[[Arguments], Value]:

@@ -537,9 +537,11 @@ class BodyEmitter:
     def _name_value(self, name: str, value: PrimExpr) -> tuple[Stmt, PrimExpr]:
         """Return a statement that computes a value, and the expression that it has from then on.
 
-        One that is computed from bfloat16 is stored, as BF16ComputeLegalize does not look into a Bind.
+        One that is computed from bfloat16 is stored, as BF16ComputeLegalize does not look into a Bind. So is
+        one with lets, which ``let_to_buffers`` then removes: TVM may simplify a Bind twice, and refuses to
+        bind the variable of a let again.
         """
-        if not _has_bfloat16(value):
+        if not (_has_bfloat16(value) or _has_lets(value)):
             var = tirx.Var(name, dtype_of(value))
             return tirx.Bind(var, value), var
         register = Register(dtype_of(value), name)
@@ -839,6 +841,12 @@ def _has_bfloat16(value: PrimExpr) -> bool:
     parts: list[PrimExpr] = []
     visit(value, [((ir.expr.TensorLoad, tirx.Cast), parts.append)])
     return any(dtype_of(part) == "bfloat16" for part in parts)
+
+
+def _has_lets(value: PrimExpr) -> bool:
+    lets: list[PrimExpr] = []
+    visit(value, [(tirx.Let, lets.append)])
+    return bool(lets)
 
 
 def _element(buffer: Buffer) -> PrimExpr:

@@ -14,6 +14,7 @@ from nnmagic.engine.relax.schedules.elementwise.costs import bytes_in_memory, co
 from nnmagic.engine.relax.schedules.elementwise.nests import Nest, rename_lets
 from nnmagic.engine.relax.schedules.machine_model import CpuModel, Work
 from nnmagic.engine.relax.tir.builders import (
+    are_equal,
     as_expr,
     as_index,
     collect_loads,
@@ -23,6 +24,7 @@ from nnmagic.engine.relax.tir.builders import (
     local_array,
     product,
     round_up_div,
+    sequence,
     static_int,
 )
 from nnmagic.engine.relax.tir.types import Call, Extent, Index, Load, Node, PrimExpr, Stmt, Var
@@ -37,6 +39,9 @@ _PIECES = 64
 #: How many vectors are computed together, by the instructions of an element up to which their values stay in
 #: registers; one for longer computations.
 _VECTORS_TOGETHER = ((8, 4), (40, 2))
+
+#: How many nests that write to one array in turns become one loop, at most.
+_MOST_INTERLEAVED = 8
 
 #: The lanes that int8 can number.
 _SHORT_INDICES = 128
@@ -108,12 +113,41 @@ def _emit_versions(threads: bool | PrimExpr, emit: _Version) -> Stmt:
     return tirx.IfThenElse(threads, emit(parallel=True), emit(parallel=False))
 
 
-def _emit_elements(nest: Nest, *, threads: bool) -> Stmt:
-    """Emit loops over single elements."""
-    loops: _Loops = [(tirx.Var(var.name, "int64"), extent) for var, extent in nest.loops[:-1]]
-    loops.append((tirx.Var("i", "int64"), nest.loops[-1][1]))
-    names = {var: renamed for (var, _), (renamed, _) in zip(nest.loops, loops, strict=True)}
-    return _wrap(loops, _emit_steps(nest, names, 1), parallel=threads)
+def _emit_elements(*nests: Nest, threads: bool) -> Stmt:
+    """Emit loops over single elements, of nests with equal extents."""
+    extents = [extent for _, extent in nests[0].loops]
+    outer = [tirx.Var(var.name, "int64") for var, _ in nests[0].loops[:-1]]
+    loops: _Loops = list(zip([*outer, tirx.Var("i", "int64")], extents, strict=True))
+    bodies = []
+    for nest in nests:
+        names = {var: renamed for (var, _), (renamed, _) in zip(nest.loops, loops, strict=True)}
+        bodies.append(_emit_steps(nest, names, 1))
+    return _wrap(loops, sequence(bodies), parallel=threads)
+
+
+def emit_interleaved(nests: Sequence[Nest], machine: CpuModel) -> Stmt | None:
+    """Emit nests that write every k-th element of one array, k of them, as one loop; None for others.
+
+    LLVM makes vectors of the values of one round, which are neighbours in memory, as in a stack along the
+    last axis.
+    """
+    first, count = nests[0], len(nests)
+    if not first.loops or not 1 < count <= _MOST_INTERLEAVED:
+        return None
+    for nest in nests:
+        if not nest.row.same_as(first.row) or len(nest.loops) != len(first.loops):
+            return None
+        pairs = zip(nest.loops, first.loops, strict=True)
+        if not all(are_equal(extent, other) for (_, extent), (_, other) in pairs):
+            return None
+        inner = nest.loops[-1][0]
+        parts = [static_int(part) for part in detect_linear_equation(nest.offset, [inner])]
+        if not parts or parts[0] != count:
+            return None
+        if not all(_is_vectorizable(step.value, inner) for step in nest.steps):
+            return None
+    threads = _threads_condition(first, machine)
+    return _emit_versions(threads, lambda *, parallel: _emit_elements(*nests, threads=parallel))
 
 
 def _emit_vectors(nest: Nest, width: int, transposed: int | None, *, threads: bool) -> Stmt:

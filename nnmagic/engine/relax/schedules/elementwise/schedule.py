@@ -11,7 +11,7 @@ from tvm import ir, tirx
 
 from nnmagic.engine.relax.schedules.elementwise.collapse import collapse_loops
 from nnmagic.engine.relax.schedules.elementwise.costs import CHEAP, count_instructions
-from nnmagic.engine.relax.schedules.elementwise.loops import emit_nest
+from nnmagic.engine.relax.schedules.elementwise.loops import emit_interleaved, emit_nest
 from nnmagic.engine.relax.schedules.elementwise.nests import FlatBuffers, Inlining
 from nnmagic.engine.relax.schedules.elementwise.pieces import build_pieces
 from nnmagic.engine.relax.schedules.kernel_analysis import BlockStage, KernelStages, Stage, read_kernel
@@ -52,11 +52,17 @@ def _schedule_elementwise(function: tirx.PrimFunc, machine: CpuModel) -> tirx.Pr
             break
         stored |= unsafe  # a value that a branch guards must not be computed before it
     sizes = [_count_elements([extent for _, extent in builder.loops]) for builder in builders]
-    loops = [
-        # Threads are for the largest parts, if only the call knows whether these are large.
-        emit_nest(collapse_loops(builder.nest), machine, dynamic_threads=2 * size >= max(sizes))
-        for builder, size in zip(builders, sizes, strict=True)
-    ]
+    nests = [collapse_loops(builder.nest) for builder in builders]
+    interleaved = emit_interleaved(nests, machine)
+    loops = (
+        [interleaved]
+        if interleaved is not None
+        else [
+            # Threads are for the largest parts, if only the call knows whether these are large.
+            emit_nest(nest, machine, dynamic_threads=2 * size >= max(sizes))
+            for nest, size in zip(nests, sizes, strict=True)
+        ]
+    )
     body = tirx.SeqStmt([*rows.declarations(), *loops])
     return tirx.PrimFunc(function.params, body, function.ret_type, function.attrs)
 

@@ -21,6 +21,7 @@ exp2, sin, cos                      2        2
 tanh                                2.5      3.4
 sigmoid                             2.5      2.5
 erf                                 2.5      4
+erfc                                6        8
 sinh, cosh, asin, acos, atan,       3        3
 asinh, acosh, atanh
 tan                                 3.5      3.5
@@ -28,7 +29,7 @@ fmod                                exact    exact
 ==================================  =======  =======
 """
 
-from nnmagic.engine.relax.tir.vector_math.error_function import erf
+from nnmagic.engine.relax.tir.vector_math.error_function import erf, erfc
 from nnmagic.engine.relax.tir.vector_math.exponential import (
     cosh,
     exp,
@@ -55,6 +56,7 @@ __all__ = [
     "cos",
     "cosh",
     "erf",
+    "erfc",
     "exp",
     "exp2",
     "exp_scale",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tvm import tirx
 
 from nnmagic.engine.relax.tir.types import PrimExpr
-from nnmagic.engine.relax.tir.vector_math.core import Computation, vector_function
-from nnmagic.engine.relax.tir.vector_math.exponential import exp_near_zero, reduce_exp_argument
+from nnmagic.engine.relax.tir.vector_math.core import LOG2_E, Computation, vector_function
+from nnmagic.engine.relax.tir.vector_math.exponential import exp_near_zero, reduce_exp_argument, scale
 
 #: The argument from which on the second polynomial is used.
 _NEAR = {"float32": 0.92578125, "float64": 1.0}
@@ -69,6 +69,48 @@ _LOG_ERFC = {
     ),
 }
 
+#: The argument from which on erfc is computed by itself, and the one from which on it is 0.
+_ERFC_RANGE = {"float32": (0.5, 10.5), "float64": (0.5, 28.0)}
+#: ``exp(t**2) * erfc(t) * (t + shift)`` in terms of ``w = 1 / (t + shift)``, moved and scaled to -1 to 1.
+_ERFC_SHIFT = {"float32": 3.0, "float64": 4.0}
+_ERFC = {
+    "float32": (
+        4.885276184295659e-06,
+        -6.7865590882228885e-06,
+        -0.00013657203862518503,
+        -0.000196781383673862,
+        0.0026649335454116017,
+        0.021127375340272224,
+        0.08960531848431373,
+        0.26960926705165267,
+        0.6242492129140962,
+        1.1479953494369397,
+    ),
+    "float64": (
+        -5.393466924636428e-11,
+        -2.765713621315146e-11,
+        9.230304338410553e-10,
+        1.0853848537554698e-09,
+        -1.1021162643623294e-08,
+        -2.8320465462162644e-08,
+        1.0080378279413506e-07,
+        5.954034583267034e-07,
+        -5.854656291828436e-09,
+        -9.154296134438622e-06,
+        -3.2616464519751224e-05,
+        1.9119794640591072e-05,
+        0.0007122500149104589,
+        0.00410576649799945,
+        0.01569239287988338,
+        0.04694498486118278,
+        0.11684668469210592,
+        0.24942978782576525,
+        0.4645638577869513,
+        0.7626233701824806,
+        1.1097094521551207,
+    ),
+}
+
 
 @vector_function
 def erf(steps: Computation, x: PrimExpr) -> PrimExpr:
@@ -81,3 +123,28 @@ def erf(steps: Computation, x: PrimExpr) -> PrimExpr:
     outer = steps.bind("outer", steps.copy_sign(steps.number(1) - e, x))
     inner = steps.bind("inner", x * steps.polynomial(_ERF, x * x))
     return tirx.Select(t < steps.number(_NEAR[steps.form.dtype]), inner, outer)
+
+
+@vector_function
+def erfc(steps: Computation, x: PrimExpr) -> PrimExpr:
+    """Compute ``1 - erf(x)`` to the last digits: from 1/2 on ``exp(-t**2)`` times a function of ``t = |x|``.
+
+    The square is split, as its rounding would become the error of the exponential: ``t = head + rest``.
+    """
+    near, most = _ERFC_RANGE[steps.form.dtype]
+    t = steps.bind("t", steps.at_most(steps.bind("size", tirx.abs(x)), most))
+    head = steps.head(t)
+    form, one = steps.form, steps.number(1)
+    rounded = steps.bind("rounded", steps.round_to_bits(t * t * steps.number(-LOG2_E)))
+    n = steps.bind("n", steps.from_bits(rounded) - steps.number(form.round_to_integer))
+    high = steps.bind("high", -(head * head) - n * steps.number(form.ln2_high))
+    r = steps.bind("r", high - n * steps.number(form.ln2_low) - (t - head) * (t + head))
+    shift = _ERFC_SHIFT[form.dtype]
+    w = steps.bind("w", one / (t + steps.number(shift)))
+    low, top = 1 / (most + shift), 1 / (near + shift)
+    u = steps.bind("u", (w - steps.number((low + top) / 2)) * steps.number(2 / (top - low)))
+    factor = steps.bind("factor", w * steps.polynomial(_ERFC, u))
+    far = steps.bind("far", scale(steps, exp_near_zero(steps, r) * factor, n, rounded))
+    inner = steps.bind("inner", one - x * steps.polynomial(_ERF, x * x))
+    outer = tirx.Select(x < steps.number(0), steps.number(2) - far, far)
+    return tirx.Select(tirx.abs(x) < steps.number(near), inner, outer)

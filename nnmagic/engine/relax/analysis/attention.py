@@ -1,0 +1,243 @@
+"""Find attention: two products with a softmax between them, named or written out.
+
+Type inference does not always know that dynamic sizes agree. So the call of ``ATTENTION`` has what was
+written as its first argument, and its rule takes that where the sizes do not clearly agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from nnmagic.relay.expr import Call, Constant, Expr, Function, OpRef, children
+from nnmagic.relay.module import Module
+from nnmagic.relay.passes.rewriting import map_functions
+from nnmagic.relay.traverse import post_order, rewrite
+from nnmagic.relay.types import TensorType
+
+#: An operator of this engine: ``softmax(steps(query @ key)) @ value``. Its arguments are the same computed by
+#: other operators, the query, the key, the value, the tensor that softmax takes, and the operands of steps.
+#: Its attributes: "transposed" has a bool for query, key and value; "steps" holds, in order, tuples of an
+#: operator, the number of its operand and a constant, which only "where", "where not" and ``CAUSAL`` need.
+ATTENTION = "nnmagic.attention"
+
+#: The step that sets the scores of keys after the query to a constant; it has no operand.
+CAUSAL = "causal"
+
+_PRODUCTS = frozenset({"nn.matmul", "nn.batch_matmul", "nn.dense"})
+_RESHAPES = frozenset({"reshape", "dyn.reshape"})
+_COMMUTATIVE = frozenset({"add", "multiply"})
+_ARITHMETIC = _COMMUTATIVE | {"subtract", "divide"}
+
+#: The operators that need no more of a tensor than its shape.
+_SHAPE_READERS = frozenset({"shape_of", "ones_like", "zeros_like"})
+
+
+def find_attention(module: Module) -> Module:
+    """Put a call of ``ATTENTION`` around each product that is the last of an attention. Types are kept."""
+    return map_functions(module, _find_in_function)
+
+
+def _find_in_function(function: Function) -> Function:
+    order = list(post_order(function))
+    if not any(_call(node, "nn.softmax") for node in order):
+        return function
+    users: dict[Expr, list[Expr]] = {}
+    for node in order:
+        for part in children(node):
+            users.setdefault(part, []).append(node)
+
+    def wrap(old: Expr, new: Expr) -> Expr:
+        found = _match(old)
+        if found is None or not _is_private(found, users):
+            return new
+        again = _match(new)  # its operands may have become other ones
+        return new if again is None else again.wrap(new)
+
+    wrapped = rewrite(function, wrap)
+    assert isinstance(wrapped, Function)
+    return wrapped
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A step from a product to a score."""
+
+    operator: str
+    score: Expr
+    operand: Expr | None
+    constant: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Attention:
+    """The parts of an attention. ``inner`` are the calls between its products, and the first product."""
+
+    query: Expr
+    key: Expr
+    value: Expr
+    scores: Expr
+    transposed: tuple[bool, bool, bool]
+    steps: Sequence[_Step]
+    inner: Sequence[Call]
+
+    def wrap(self, product: Expr) -> Call:
+        """Return the call that stands for the last product."""
+        operands: list[Expr] = []
+        steps = []
+        for step in self.steps:
+            steps.append((step.operator, len(operands), step.constant))
+            if step.operand is not None:
+                operands.append(step.operand)
+        args = (product, self.query, self.key, self.value, self.scores, *operands)
+        attrs: Mapping[str, object] = {"transposed": self.transposed, "steps": tuple(steps)}
+        return Call(OpRef(ATTENTION), args, attrs, span=product.span, checked_type=product.checked_type)
+
+
+def _is_private(found: _Attention, users: Mapping[Expr, Sequence[Expr]]) -> bool:
+    """Return whether nothing but the attention reads the elements of what it computes on the way."""
+    inner: set[Expr] = set(found.inner)
+    outside = [user for node in found.inner for user in users[node] if user not in inner]
+    return sum(_call(user, *_SHAPE_READERS) is None for user in outside) == 1
+
+
+def _match(last: Expr) -> _Attention | None:
+    """Read an attention from its last product."""
+    product = _product(last)
+    if product is None:
+        return None
+    weights, value = product.args
+    inner: list[Call] = []
+    while call := _call(weights, *_RESHAPES):
+        inner.append(call)
+        weights = call.args[0]
+    left_is_transposed, value_is_transposed = _transposes(product)
+    softmax = _call(weights, "nn.softmax")
+    if softmax is None or left_is_transposed or not _is_of_last_axis(softmax):
+        return None
+    inner.append(softmax)
+    steps = _read_steps(softmax.args[0], inner)
+    first = inner[-1]
+    if steps is None or any(step.operand in inner for step in steps):
+        return None
+    query, key = first.args
+    transposed = (*_transposes(first), value_is_transposed)
+    return _Attention(query, key, value, softmax.args[0], transposed, steps, inner)
+
+
+def _read_steps(scores: Expr, inner: list[Call]) -> list[_Step] | None:
+    """Read the steps from the first product to the scores, in order, and append the calls to ``inner``.
+
+    A step before a reshape may only have an operand of one element.
+    """
+    steps: list[_Step] = []
+    node, is_reshaped = scores, False
+    while _product(node) is None:
+        if reshape := _call(node, *_RESHAPES):
+            inner.append(reshape)
+            is_reshaped, node = True, reshape.args[0]
+            continue
+        step = _read_step(node)
+        if step is None or (is_reshaped and not _is_scalar(step.operand)):
+            return None
+        assert isinstance(node, Call)
+        inner.append(node)
+        steps.append(step)
+        node = step.score
+    assert isinstance(node, Call)
+    inner.append(node)
+    return steps[::-1]
+
+
+def _read_step(node: Expr) -> _Step | None:
+    if call := _call(node, *_ARITHMETIC):
+        left, right = call.args
+        name = _name(call)
+        if name in _COMMUTATIVE and not _may_be_scores(left):
+            left, right = right, left
+        return _Step(name, left, right) if _may_be_scores(left) else None
+    call = _call(node, "where")
+    if call is None:
+        return None
+    condition, yes, no = call.args
+    if not isinstance(condition.checked_type, TensorType) or condition.checked_type.dtype != "bool":
+        return None
+    if _constant(condition) is not None:
+        return None
+    if (constant := _constant(yes)) is not None:
+        return _Step("where not", no, condition, constant)
+    if (constant := _constant(no)) is None:
+        return None
+    if _is_causal(condition, yes):
+        return _Step(CAUSAL, yes, None, constant)
+    return _Step("where", yes, condition, constant)
+
+
+def _may_be_scores(node: Expr) -> bool:
+    """Return whether a product leads to a tensor by arithmetic, reshapes and choices."""
+    while (call := _call(node, *_ARITHMETIC, *_RESHAPES, "where")) and _product(node) is None:
+        args = call.args[1:] if _name(call) == "where" else call.args
+        is_second = _constant(args[0]) is not None or (_is_scalar(args[0]) and _name(call) in _COMMUTATIVE)
+        node = args[1] if is_second else args[0]
+    return _product(node) is not None
+
+
+def _is_causal(condition: Expr, score: Expr) -> bool:
+    """Return whether a condition is that the column is not after the row, counted as cells do."""
+    type_, comparison = score.checked_type, _call(condition, "less_equal")
+    if comparison is None or not isinstance(type_, TensorType):
+        return False
+    rank = len(type_.shape)
+    return all(
+        _counts_along(counted, axis, score)
+        for counted, axis in zip(comparison.args, (rank - 1, rank - 2), strict=True)
+    )
+
+
+def _counts_along(counted: Expr, axis: int, score: Expr) -> bool:
+    """Return whether an expression counts positions of the score's tensor from 1 along an axis."""
+    count = _call(counted, "cumsum")
+    if count is None or count.attrs["axis"] != axis or count.attrs["exclusive"]:
+        return False
+    cast = _call(count.args[0], "cast")
+    ones = None if cast is None else _call(cast.args[0], "ones_like")
+    return ones is not None and ones.args[0] is score
+
+
+def _name(call: Call) -> str:
+    return call.op.name if isinstance(call.op, OpRef) else ""
+
+
+def _call(node: Expr, *names: str) -> Call | None:
+    """Return the node if it is a call of one of these operators."""
+    return node if isinstance(node, Call) and _name(node) in names else None
+
+
+def _product(node: Expr) -> Call | None:
+    """Return the node if it is a product of matrices, or of batches of them, in one dtype."""
+    call = _call(node, *_PRODUCTS)
+    if call is None:
+        return None
+    types = [part.checked_type for part in (call, *call.args)]
+    dtypes = {type_.dtype if isinstance(type_, TensorType) else "" for type_ in types}
+    return call if dtypes in ({"float32"}, {"float64"}) else None
+
+
+def _transposes(product: Call) -> tuple[bool, bool]:
+    if _name(product) == "nn.dense":
+        return False, True
+    return bool(product.attrs["transpose_a"]), bool(product.attrs["transpose_b"])
+
+
+def _is_of_last_axis(softmax: Call) -> bool:
+    type_, axis = softmax.checked_type, softmax.attrs["axis"]
+    return isinstance(type_, TensorType) and axis in (-1, len(type_.shape) - 1)
+
+
+def _is_scalar(node: Expr | None) -> bool:
+    return node is not None and isinstance(node.checked_type, TensorType) and not node.checked_type.shape
+
+
+def _constant(node: Expr) -> float | None:
+    """Return the value of a constant of one element, None for others."""
+    return float(node.data) if isinstance(node, Constant) and node.data.shape == () else None
