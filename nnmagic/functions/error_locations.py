@@ -13,7 +13,7 @@ from nnmagic.relay.callgraph import call_graph, components
 from nnmagic.relay.expr import Call, GlobalVar, OpRef
 from nnmagic.relay.module import Module
 from nnmagic.relay.traverse import post_order
-from nnmagic.relay.types import TensorType
+from nnmagic.relay.types import ANY, Dim, TensorType
 
 #: At most so many locations are shown where more than one may have raised an error.
 _MOST = 4
@@ -55,14 +55,23 @@ def _operator(call: Call) -> str:
 def _indexing_calls(module: Module, size: int) -> Iterator[Call]:
     """Yield the calls that index an axis which may have that size."""
     for call in _calls(module):
-        if _operator(call) != "take" or call.attrs["mode"] != "fast":
-            continue
-        axis, type_ = call.attrs["axis"], call.args[0].checked_type
-        if isinstance(axis, int) and isinstance(type_, TensorType):
-            dim = type_.shape[axis]
-            if isinstance(dim, int) and dim != size:
-                continue
-        yield call
+        if any(not isinstance(dim, int) or dim == size for dim in _indexed_dims(call)):
+            yield call
+
+
+def _indexed_dims(call: Call) -> tuple[Dim, ...]:
+    """Return the sizes of the axes that a call may find an index out of range of."""
+    name = _operator(call)
+    if name not in ("take", "scatter_nd") or (name == "take" and call.attrs["mode"] != "fast"):
+        return ()
+    data, indices = (arg.checked_type for arg in call.args[:2])
+    if not isinstance(data, TensorType) or not isinstance(indices, TensorType):
+        return (ANY,)
+    if name == "scatter_nd":
+        depth = indices.shape[0]
+        return data.shape[:depth] if isinstance(depth, int) else data.shape
+    axis = call.attrs["axis"]
+    return (data.shape[axis],) if isinstance(axis, int) else (ANY,)
 
 
 def _recursive_calls(module: Module) -> Iterator[Call]:

@@ -1,6 +1,7 @@
 """Indices, lengths and boxes from anywhere: no operator reads or writes outside its data."""
 
 import contextlib
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -23,6 +24,9 @@ PROGRAMS = [
      "scatter_elements(%x, %i, %u, axis=1)"),
     ("%x: Tensor[(7, 5), float32], %i: Tensor[(2, 9), int64], %u: Tensor[(9), float32]",
      "scatter_nd(%x, %i, %u)"),
+    ("%x: Tensor[(7, 5), float32], %i: Tensor[(2), int64], %u: float32", "scatter_nd(%x, %i, %u)"),
+    ("%x: Tensor[(7, 5), float32], %i: int64, %j: int32, %u: float32",
+     'add(take(take(%x, %i, axis=0, mode="fast"), %j, axis=0, mode="fast"), %u)'),
     ("%i: Tensor[(9, 2), int32], %u: Tensor[(9), float32]",
      "sparse_to_dense(%i, %u, 0f, output_shape=[7, 5])"),
     ("%i: Tensor[(9), int32], %s: Tensor[(2), int32]", "unravel_index(%i, %s)"),
@@ -61,7 +65,8 @@ def main():
         types = [param.checked_type for param in module(text).functions["main"].params]
         executable = compile_text(text)
         for seed in range(40):
-            with contextlib.suppress(*([IndexError] if "fast" in body else [])):  # it is told, not read
+            told = [IndexError] if re.search("fast|scatter_nd", body) else []
+            with contextlib.suppress(*told):
                 executable([wild(type_, [seed, index]) for index, type_ in enumerate(types)])
 
 

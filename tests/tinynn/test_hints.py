@@ -95,71 +95,66 @@ LATER = f"; in a loop of dynamic length, {unsupported_syntax.FILL_A_TENSOR}"
 FIXED = 'write a number in place of "n" in the annotation: the size must be fixed'
 
 CASES = [
-    # tensors do not change
+    # memory of somebody else
     case(
         X,
         "x[1] = 0\nreturn x",
-        "write x = where((arange(x.shape[0]) == 1)[:, None], 0, x)",
-        "x = where((arange(x.shape[0]) == 1)[:, None], 0, x)\nreturn x",
+        "change a copy: write x = x.copy() before",
+        "x = x.copy()\nx[1] = 0\nreturn x",
     ),
     case(
         X,
-        "x[-1] = y[0]\nreturn x",
-        "write x = where((arange(x.shape[0]) == x.shape[0] - 1)[:, None], y[0], x)",
-        "x = where((arange(x.shape[0]) == x.shape[0] - 1)[:, None], y[0], x)\nreturn x",
-    ),
-    case(X, "x[x < 0] = 0\nreturn x", "write x = where(x < 0, 0, x)", "x = where(x < 0, 0, x)\nreturn x"),
-    case(
-        X, "x[x < y] = y[x < y]\nreturn x", "write x = where(x < y, y, x)", "x = where(x < y, y, x)\nreturn x"
+        "z = x.copy()\nrow = z[0]\nz[0, 1] = 5\nreturn z, row",
+        "give it memory of its own before the change, as in row = row.copy()",
+        "z = x.copy()\nrow = z[0]\nrow = row.copy()\nz[0, 1] = 5\nreturn z, row",
     ),
     case(
         X,
-        "x[isnan(x)] += 1\nreturn x",
-        "write x = where(isnan(x), x + 1, x)",
-        "x = where(isnan(x), x + 1, x)\nreturn x",
+        "z = x.copy()\nz[0], z[1] = z[1], z[0]\nreturn z",
+        "copy it first, or write one assignment after the other",
+        "z = x.copy()\nfirst = z[0].copy()\nz[0] = z[1]\nz[1] = first\nreturn z",
     ),
     case(
         X,
-        "x[:, 0] *= 2\nreturn x",
-        "write x = where(arange(x.shape[1]) == 0, x * 2, x)",
-        "x = where(arange(x.shape[1]) == 0, x * 2, x)\nreturn x",
-    ),
-    case(
-        "x: Tensor[(3, 4), f32], w: Tensor[(3,), f32]",
-        "x[:, 1] = w\nreturn x",
-        "write x = where(arange(x.shape[1]) == 1, w[:, None], x)",
-        "x = where(arange(x.shape[1]) == 1, w[:, None], x)\nreturn x",
+        "def change(z):\n    z[0] = 1\n    return z\nw = x.copy()\nw = change(w)\nreturn w",
+        "change a copy, as in z = z.copy(), and return it",
+        "def change(z):\n    z = z.copy()\n    z[0] = 1\n    return z\nw = x.copy()\nw = change(w)\nreturn w",
     ),
     case(
         X,
-        "x[0, :2] = 1\nreturn x",
-        "write x = where((arange(x.shape[0]) == 0)[:, None] & (arange(x.shape[1]) < 2), 1, x)",
-        "x = where((arange(x.shape[0]) == 0)[:, None] & (arange(x.shape[1]) < 2), 1, x)\nreturn x",
+        "z = x.copy()\ndef change():\n    z[0] = 1\n    return z\nreturn change()",
+        "change a copy that is the function's own: z_ = z.copy()",
+        "z = x.copy()\ndef change():\n    z_ = z.copy()\n    z_[0] = 1\n    return z_\nreturn change()",
     ),
-    case(
-        "x: Tensor[(6,), f32]",
-        "x[1:-1:2] = 3\nreturn x",
-        "write x = where((arange(x.shape[0]) >= 1) & (arange(x.shape[0]) < x.shape[0] - 1) & ((arange(x.shape[0]) - 1) % 2 == 0), 3, x)",
-        "x = where((arange(x.shape[0]) >= 1) & (arange(x.shape[0]) < x.shape[0] - 1) & ((arange(x.shape[0]) - 1) % 2 == 0), 3, x)\nreturn x",
-    ),
-    case(X, "x[:] = 1\nreturn x", "write x = full_like(x, 1)", "x = full_like(x, 1)\nreturn x"),
     case(
         X,
-        "x[:] = y[0]\nreturn x",
-        "write x = broadcast_to(y[0], x.shape)",
-        "x = broadcast_to(y[0], x.shape)\nreturn x",
+        "t = [x, y]\nt[1] = x\nreturn stack(t)",
+        "make a new one, as in t = t[:i] + [item] + t[i + 1:]",
+        "t = [x, y]\nt = t[:1] + [x] + t[2:]\nreturn stack(t)",
     ),
     case(
-        "x: Tensor[(5,), f32], value: f32, i: i64",
-        "x[i] = value\nreturn x",
-        "write x = where(arange(x.shape[0]) == i, value, x)",
-        "x = where(arange(x.shape[0]) == i, value, x)\nreturn x",
+        X,
+        "z = x.copy()\nz[0] = [1, 2, 3, 4]\nreturn z",
+        "make a tensor of it, as in array([1, 2, 3, 4], f32)",
+        "z = x.copy()\nz[0] = array([1, 2, 3, 4], f32)\nreturn z",
     ),
     case(
-        V,
-        "out = zeros((5,), f32)\nfor i in range(5):\n    out[i] = v[i] * 2\nreturn out",
-        "write out = where(arange(out.shape[0]) == i, v[i] * 2, out)",
-        "out = zeros((5,), f32)\nfor i in range(5):\n    out = where(arange(out.shape[0]) == i, v[i] * 2, out)\nreturn out",
+        X,
+        "z = x.copy()\nfor row in z:\n    z[0] = row + 1\nreturn z",
+        "go over a copy: write .copy() behind it",
+        "z = x.copy()\nfor row in z.copy():\n    z[0] = row + 1\nreturn z",
+    ),
+    case(
+        X,
+        "z = x.copy()\nz[0][1] = 5\nreturn z",
+        "write one index, as in z[i, j]",
+        "z = x.copy()\nz[0, 1] = 5\nreturn z",
+    ),
+    case(
+        "x: Tensor[(3,), f32], v: Tensor[(3,), i32]",
+        "z = x.copy()\nz[:] = v\nreturn z",
+        "convert it, as in (v).astype(f32)",
+        "z = x.copy()\nz[:] = (v).astype(f32)\nreturn z",
     ),
     # lists that grow
     case(
@@ -172,19 +167,19 @@ CASES = [
         N,
         "out = []\nfor row in x:\n    out.append(row * 2)\nreturn stack(out)",
         f"write out = out + [row * 2]{LATER}",
-        "n = len(x)\nout = zeros((n, 3), f32)\nfor i in range(n):\n    out = where((arange(n) == i)[:, None], x[i] * 2, out)\nreturn out",
+        "n = len(x)\nout = zeros((n, 3), f32)\nfor i in range(n):\n    out[i] = x[i] * 2\nreturn out",
     ),
     case(
         N,
         "out = []\nfor row in x:\n    out = out + [row * 2]\nreturn stack(out)",
         GROWING,
-        "n = len(x)\nout = zeros((n, 3), f32)\nfor i in range(n):\n    out = where((arange(n) == i)[:, None], x[i] * 2, out)\nreturn out",
+        "n = len(x)\nout = zeros((n, 3), f32)\nfor i in range(n):\n    out[i] = x[i] * 2\nreturn out",
     ),
     case(
         "x: Tensor[(3,), f32]",
         "out = [x]\nfor i in range(100):\n    out = out + [x * i]\nreturn stack(out)",
         GROWING,
-        "n = 100\nout = zeros((n, 3), f32)\nfor i in range(n):\n    out = where((arange(n) == i)[:, None], x * i, out)\nreturn out",
+        "n = 100\nout = zeros((n, 3), f32)\nfor i in range(n):\n    out[i] = x * i\nreturn out",
     ),
     case(
         N,

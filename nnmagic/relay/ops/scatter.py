@@ -72,13 +72,6 @@ def _check_scatter_nd(types: Sequence[Type], _attrs: Attrs) -> None:
     require_type(updates, indices.shape[1:] + data.shape[depth:], "the updates", 2)
 
 
-def _fit_slices(types: Sequence[Type], _attrs: Attrs) -> None:
-    """Require data that has an element to update."""
-    data, indices, updates = sizes(types)
-    if 0 not in updates and 0 in data[: indices[0]]:
-        raise RelationError("there is no element to update", 0)
-
-
 declare(
     "scatter_elements",
     "data indices updates",
@@ -101,7 +94,6 @@ declare(
     attrs_key="ScatterNDAttrs",
     family="indexing",
     preconditions=[_check_scatter_nd],
-    shape_constraints=[_fit_slices],
 )
 
 

@@ -36,10 +36,12 @@ def _once_per_node(function: Callable[[object], _Result]) -> Callable[[object], 
 
 
 def names_of(target: ast.Expr) -> list[str]:
-    """Return every name that the left side of an assignment binds."""
+    """Return every name that the left side of an assignment binds, anew where it assigns elements."""
     match target:
         case ast.Var():
             return [target.id.name]
+        case ast.Call(params=[ast.Var() as owner, *_]):
+            return [owner.id.name]
         case tree.Starred():
             return names_of(target.value)
         case ast.Tuple():
@@ -66,6 +68,8 @@ def names_bound(node: ast.Node) -> list[str]:
             return [target.id.name for target in node.lhs]
         case tree.Unpack():
             return [name for target in node.targets for name in names_of(target)]
+        case tree.UpdateElements():
+            return names_of(node.target)
         case tree.InvalidStatement() | tree.InvalidPattern():
             return list(node.names)
         case tree.For():
@@ -83,6 +87,50 @@ def names_bound(node: ast.Node) -> list[str]:
 def find_assigned_names(node: object) -> Mapping[str, None]:
     """Return the names that a piece of a function binds, in source order; nested functions keep theirs."""
     return dict.fromkeys(name for part in walk(node, into_functions=False) for name in names_bound(part))
+
+
+@_once_per_node
+def find_local_names(node: object) -> frozenset[str]:
+    """Return the names that are a function's own, as in Python: an assignment to elements makes none."""
+    bound = find_assigned_names(node)
+    changed = {name for part in walk(node, into_functions=False) for name in _names_changed(part)}
+    if not changed:
+        return frozenset(bound)
+    parts = list(walk(node, into_functions=False))
+    kept = {name for part in parts for name in names_bound(part) if name not in _names_changed(part)}
+    kept |= {target.id.name for part in parts for target in _variables_bound(part)}
+    return frozenset(name for name in bound if name not in changed or name in kept)
+
+
+def _names_changed(node: ast.Node) -> list[str]:
+    """Return the names whose elements a statement assigns."""
+    match node:
+        case tree.Unpack():
+            return [name for target in node.targets for name in _owners_of(target)]
+        case tree.UpdateElements():
+            return names_of(node.target)
+    return []
+
+
+def _owners_of(target: ast.Expr) -> Iterator[str]:
+    match target:
+        case ast.Call():
+            yield from names_of(target)
+        case ast.Tuple():
+            for part in target.values:
+                yield from _owners_of(part)
+
+
+def _variables_bound(node: ast.Node) -> Iterator[ast.Var]:
+    if isinstance(node, tree.Unpack):
+        for target in node.targets:
+            yield from targets_of(target)
+
+
+@_once_per_node
+def assigns_elements(node: object) -> bool:
+    """Return whether a piece of a cell assigns elements of a tensor."""
+    return any(_names_changed(part) for part in walk(node))
 
 
 def find_reassigned_names(node: object, given: Container[str] = ()) -> frozenset[str]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from synr import ast
 
-from nnmagic.tinynn.analysis.bound_names import targets_of
+from nnmagic.tinynn.analysis.bound_names import names_of
 from nnmagic.tinynn.elaborate.annotation_types import type_or_none
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.conversions import convert_declared_value
-from nnmagic.tinynn.operators.unpacking import fail_all, unpack
+from nnmagic.tinynn.elaborate.element_assignments import assign_elements
+from nnmagic.tinynn.operators.unpacking import unpack
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.values.values import FAILED, Operand, RefusalError, Value, is_failed
 
@@ -25,17 +26,24 @@ def elaborate_walrus(ctx: Elaboration, expr: tree.NamedExpr) -> Value:
     return value
 
 
-def assign_target(ctx: Elaboration, target: ast.Expr, value: Operand) -> None:
-    """Bind the names of a target. Raises RefusalError."""
-    spans = {variable.id.name: ctx.span(variable.span) for variable in targets_of(target)}
+def assign_target(ctx: Elaboration, target: ast.Expr, value: Operand, *, is_only: bool = True) -> None:
+    """Bind the names of a target, and assign its elements. Raises RefusalError.
 
-    def bind(name: str, part: Value) -> None:
-        ctx.environment.bindings.bind(name, part, spans.get(name))
-
+    ``is_only``: whether no other target has the same value.
+    """
     if is_failed(value.value):
-        fail_all(target, bind)
-    else:
-        unpack(target, value, ctx.span, bind)
+        for name in names_of(target):
+            ctx.environment.bindings.bind(name, FAILED)
+        return
+
+    def bind(part: ast.Expr, item: Value) -> None:
+        if isinstance(part, ast.Var):
+            ctx.environment.bindings.bind(part.id.name, item, ctx.span(part.span))
+            return
+        others = None if is_only and part is target else value
+        assign_elements(ctx, part, Operand(item, value.span), others)
+
+    unpack(target, value, ctx.span, bind)
 
 
 def elaborate_assign(ctx: Elaboration, stmt: ast.Assign) -> None:
@@ -54,7 +62,7 @@ def elaborate_assign(ctx: Elaboration, stmt: ast.Assign) -> None:
 
 
 def elaborate_unpack(ctx: Elaboration, stmt: tree.Unpack) -> None:
-    """Elaborate ``a, (b, *c) = value`` and ``a = b = value``."""
+    """Elaborate ``a, (b, *c), d[i] = value`` and ``a = b = value``."""
     value = Operand(ctx.evaluate(stmt.rhs), ctx.span(stmt.rhs.span))
     for target in stmt.targets:
-        assign_target(ctx, target, value)
+        assign_target(ctx, target, value, is_only=len(stmt.targets) == 1)

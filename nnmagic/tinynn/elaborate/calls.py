@@ -64,6 +64,12 @@ def elaborate_call(ctx: Elaboration, expr: ast.Call) -> Value:
         raise RefusalError(error.message, error.span or callee.span, hint=hiding, notes=error.notes) from None
 
 
+def _own_constant(ctx: Elaboration, constant: ir.Constant, operands: list[Operand]) -> None:
+    """Record that a constant which a function made has memory of its own."""
+    if not any(isinstance(item.value, Computed) and item.value.expr is constant for item in operands):
+        ctx.memory.own(constant)
+
+
 def _shadowing_hint(ctx: Elaboration, callee: ast.Expr) -> str | None:
     """Return a hint where a written path such as ``nn.relu`` begins with a name of the function's own."""
     if not (isinstance(callee, ast.Attr) and isinstance(callee.object, ast.Var)):
@@ -82,6 +88,8 @@ def apply_value(ctx: Elaboration, callee: Operand, operands: list[Operand], span
             return call_with_arguments(operator, operands, span)
         case BuiltinName(builtin=builtin):
             result = builtin.call(operands, span)
+            if isinstance(result, Computed) and isinstance(result.expr, ir.Constant):
+                _own_constant(ctx, result.expr, operands)
             return hoist_lets(ctx, result) if builtin.has_loops else result
         case Method(receiver=receiver, callee=function):
             return apply_value(ctx, Operand(function, callee.span), [receiver, *operands], span)

@@ -13,8 +13,10 @@ from nnmagic.relay import expr as ir
 from nnmagic.relay.module import TypeData
 from nnmagic.relay.types import AnyDim, FuncType, GlobalTypeVar, TensorType, TupleType, Type
 from nnmagic.tinynn.analysis.bound_names import (
+    assigns_elements,
     callees_first,
     find_assigned_names,
+    find_local_names,
     find_mentioned_names,
     find_reassigned_names,
     walk,
@@ -68,6 +70,7 @@ def new_elaboration(source: Source, namespace: Mapping[str, object], diagnostics
 def elaborate_cell(ctx: Elaboration, cell: tree.CellNode) -> dict[str, ir.Function]:
     """Return the Relay functions of the cell, in source order; those with errors are left out."""
     ctx.resolver.linker.reserved.update(cell.funcs)
+    ctx.assigns_elements = assigns_elements(list(cell.funcs.values()))
     ctx.resolver.refused = cell.refused
     _declare_types(ctx, cell)
     signatures = {name: _elaborate_signature(ctx, definition) for name, definition in cell.funcs.items()}
@@ -292,14 +295,13 @@ def _try_body(
             continue
         variable = ir.Var(parameter.name, type_, span=span)
         params.append(variable)
+        ctx.memory.own(variable, f"the parameter `{parameter.name}`")
         bindings.bind(parameter.name, as_value(variable, type_), span)
         for label, written in find_named_dimensions(parameter.name, type_):
             dimensions.setdefault(label, written)
     body = definition.body
     reassigned = find_reassigned_names(body, bindings.locals)
-    environment = Environment(
-        definition.name, frozenset(find_assigned_names(body)), reassigned, None, bindings, dimensions
-    )
+    environment = Environment(definition.name, find_local_names(body), reassigned, None, bindings, dimensions)
     environment.failed = signature.failed
     outer, ctx.environment, ctx.block, ctx.live = ctx.environment, environment, Block(), LiveNames()
     try:

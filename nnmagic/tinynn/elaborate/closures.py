@@ -16,7 +16,7 @@ from nnmagic.limits import MAX_INLINED
 from nnmagic.relay import expr as ir
 from nnmagic.relay.types import FuncType, Type
 from nnmagic.tinynn.analysis.bound_names import (
-    find_assigned_names,
+    find_local_names,
     find_mentioned_names,
     find_reassigned_names,
     walk,
@@ -154,10 +154,11 @@ def inline_call(
         bindings.bind(name, operand.value, operand.span)
     reassigned = find_reassigned_names(body, bindings.locals)
     environment = Environment(
-        function.name, frozenset(find_assigned_names(body)), reassigned, function.environment, bindings
+        function.name, find_local_names(body), reassigned, function.environment, bindings
     )
     outer, live = ctx.environment, ctx.live
     ctx.inlining.append(function.definition)
+    ctx.callers.append(ctx.environment)
     ctx.environment, ctx.live = environment, LiveNames(find_mentioned_names(body))
     try:
         if isinstance(function.definition, tree.Lambda):
@@ -165,6 +166,7 @@ def inline_call(
         return _inline_body(ctx, function.definition)
     finally:
         ctx.inlining.pop()
+        ctx.callers.pop()
         ctx.environment, ctx.live = outer, live
 
 
@@ -240,6 +242,7 @@ def _make_closure(ctx: Elaboration, definition: tree.DefinitionNode, formals: tu
         assert type_ is not None
         param = ir.Var(parameter.name, type_, span=ctx.span(parameter.span))
         params.append(param)
+        ctx.memory.own(param, f"the parameter `{parameter.name}`")
         bindings.bind(parameter.name, as_value(param, type_), param.span)
     body = _elaborate_body(ctx, definition, bindings, declared)
     if body is None:
@@ -261,7 +264,7 @@ def _elaborate_body(
     reassigned = find_reassigned_names(definition.body, bindings.locals)
     environment = Environment(
         definition.name,
-        frozenset(find_assigned_names(definition.body)),
+        find_local_names(definition.body),
         reassigned,
         ctx.environment,
         bindings,

@@ -17,6 +17,7 @@ from nnmagic.limits import ITEMS_OF_A_STATEMENT, MAX_TUPLE_SIZE, MAX_WORK
 from nnmagic.relay.types import Type
 from nnmagic.tinynn.elaborate.control_flow_blocks import Block, Terminator
 from nnmagic.tinynn.elaborate.live_names import LiveNames
+from nnmagic.tinynn.elaborate.shared_memory import SharedMemory
 from nnmagic.tinynn.namespace.name_resolution import NameResolver
 from nnmagic.tinynn.values.values import (
     FAILED,
@@ -102,6 +103,12 @@ class Elaboration:
     reported: set[Unassigned] = field(default_factory=set)
     #: Inlined bodies, innermost last.
     inlining: list[object] = field(default_factory=list)
+    #: The functions that the inlined bodies were called in.
+    callers: list[Environment] = field(default_factory=list)
+    #: Whether the cell assigns elements anywhere: only then does it matter what values share.
+    assigns_elements: bool = False
+    #: The memory that values may share.
+    memory: SharedMemory = field(default_factory=SharedMemory)
     work: int = 0
     #: How many trials are under way, each inside the one before.
     trials: int = 0

@@ -10,6 +10,7 @@ from nnmagic.tinynn.elaborate.closures import elaborate_lambda, elaborate_nested
 from nnmagic.tinynn.elaborate.comprehensions import elaborate_comprehension
 from nnmagic.tinynn.elaborate.conditions import elaborate_chain, elaborate_conditional, elaborate_logical
 from nnmagic.tinynn.elaborate.context import NodeTable
+from nnmagic.tinynn.elaborate.element_assignments import elaborate_update
 from nnmagic.tinynn.elaborate.expressions import (
     elaborate_constant,
     elaborate_ellipsis,
@@ -54,6 +55,7 @@ NODES = NodeTable(
     statements={
         ast.Assign: elaborate_assign,
         tree.Unpack: elaborate_unpack,
+        tree.UpdateElements: elaborate_update,
         ast.Return: elaborate_return,
         tree.Break: elaborate_break,
         tree.Continue: elaborate_continue,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from nnmagic.diagnostics import Note, Span
@@ -47,8 +47,10 @@ def merge_exits(ctx: Elaboration, end: Terminator) -> Terminator | None:
     exits = [exit_ for exit_, _ in exits_of(end) if exit_.kind is not ExitKind.JUMPS]
     if not exits or may_fail(end) or any(exit_.kind is not ExitKind.GOES_ON for exit_ in exits):
         return end
-    plans = plan_joins(ctx, [exit_.bindings for exit_ in exits], end.span)
+    branches = [exit_.bindings for exit_ in exits]
+    plans = plan_joins(ctx, branches, end.span)
     _bind_joined(ctx, end, plans)
+    share_joined_memory(ctx, plans, branches)
     return None
 
 
@@ -96,6 +98,17 @@ def plan_joins(ctx: Elaboration, branches: Sequence[Bindings], span: Span) -> di
         else:
             bindings.forget(name)
     return plans
+
+
+def share_joined_memory(ctx: Elaboration, names: Iterable[str], branches: Sequence[Bindings]) -> None:
+    """Record that what names stand for after a join may share what each branch left them."""
+    if not ctx.assigns_elements:
+        return
+    chain = ctx.environment.chain()
+    for name in names:
+        values = [branch.locals[name] for branch in branches if name in branch.locals]
+        tokens = frozenset[object]().union(*(ctx.memory.of_value(value, chain) for value in values))
+        ctx.memory.share(ctx.environment.bindings.locals[name], tokens)
 
 
 def _names_used_later(ctx: Elaboration, branches: Sequence[Bindings]) -> set[str]:

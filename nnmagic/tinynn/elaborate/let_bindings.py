@@ -80,7 +80,8 @@ def let_bind(ctx: Elaboration, value: Computed, name: str) -> Computed:
         raise BranchNeededError
     variable = ir.Var(name, span=value.expr.span)
     ctx.block.lets.append((variable, value.expr))
-    return Computed(variable, value.type, value.weak)
+    ctx.memory.bound[variable] = value.expr
+    return replace(value, expr=variable)
 
 
 def is_atom(expr: ir.Expr) -> bool:

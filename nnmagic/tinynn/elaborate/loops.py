@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from functools import partial
@@ -47,6 +47,7 @@ from nnmagic.tinynn.elaborate.sequencing import (
     run_steps,
     steps_of,
 )
+from nnmagic.tinynn.elaborate.shared_memory import LoopMemory
 from nnmagic.tinynn.elaborate.truth import truth_of
 from nnmagic.tinynn.elaborate.unrolling import (
     MAX_UNROLLED,
@@ -85,6 +86,7 @@ class _Carried:
     variable: ir.Var
     params: tuple[ir.Var, ...]
     counter: ir.Var | None
+    memory: LoopMemory
 
 
 @dataclass(slots=True)
@@ -118,6 +120,7 @@ class _Loop:
         """Bind the names that the head of a ``for`` binds. Raises RefusalError."""
         if isinstance(self.stmt, tree.For):
             assert self.iterable is not None
+            _check_unchanged(ctx, self.stmt, self.iterable.span)
             value = item(self.iterable, index, self.iterable.span)
             assign_target(ctx, self.stmt.target, Operand(value, self.iterable.span))
 
@@ -154,6 +157,29 @@ def elaborate_for(ctx: Elaboration, stmt: tree.For) -> Terminator | None:
         for target in targets_of(stmt.target):
             ctx.environment.bindings.bind(target.id.name, FAILED)
         return elaborate_for_errors(ctx, stmt, [stmt.body.stmts, stmt.orelse.stmts])
+    if not ctx.assigns_elements:
+        return _elaborate_for_over(ctx, stmt, iterable)
+    ctx.environment.bindings.bind(_items_of(stmt), iterable.value)
+    try:
+        return _elaborate_for_over(ctx, stmt, iterable)
+    finally:
+        ctx.environment.bindings.forget(_items_of(stmt))
+
+
+def _items_of(stmt: tree.For) -> str:
+    """Return the name, which no cell can write, under which the names hold what a loop goes over."""
+    return f"items of the loop in line {stmt.span.start_line}"
+
+
+def _check_unchanged(ctx: Elaboration, stmt: tree.For, span: Span) -> None:
+    """Check that no round has changed what a loop goes over. Raises RefusalError."""
+    items = ctx.environment.bindings.locals.get(_items_of(stmt))
+    if isinstance(items, Unassigned):
+        message = "a loop goes over an array that it changes"
+        raise RefusalError(message, span, hint="go over a copy: write .copy() behind it", notes=items.notes)
+
+
+def _elaborate_for_over(ctx: Elaboration, stmt: tree.For, iterable: Operand) -> Terminator | None:
     rounds = count(iterable)
     loop = _Loop(stmt, iterable, rounds)
     if isinstance(rounds, int) and (has_known_items(iterable.value) or rounds == 0):
@@ -357,18 +383,19 @@ def _emit_function(ctx: Elaboration, whole: _Loop, loop: _Loop, first: int) -> T
     bindings = ctx.environment.bindings
     names = [name for name in find_assigned_names(stmt) if name in bindings.locals]
     plans: dict[str, MergePlan] = {name: plan_value(bindings.locals[name], keep=False) for name in names}
-    while True:  # until a round asks for no other types than those that it began with
-        carried = _carry(ctx, loop, plans)
+    memory = _loop_memory(ctx, plans)
+    while True:  # until a round asks for no other types, and shares no other memory, than it began with
+        carried = _carry(ctx, loop, plans, memory)
         diagnostics, failed, reported = ctx.diagnostics, ctx.environment.failed, set(ctx.reported)
         ctx.diagnostics = Diagnostics()
         try:
-            body, widened = _elaborate_round(ctx, loop, carried)
+            body, widened, shared = _elaborate_round(ctx, loop, carried)
         finally:
             errors, ctx.diagnostics = ctx.diagnostics.errors, diagnostics
-        if widened == plans:
+        if widened == plans and shared == memory:
             break
         ctx.environment.failed, ctx.reported = failed, reported
-        plans = widened
+        plans, memory = widened, shared
     for diagnostic in errors:
         ctx.diagnostics.add(diagnostic)
     start = _start_arguments(carried, bindings, first)
@@ -395,7 +422,32 @@ def _mark_maybe_unassigned(ctx: Elaboration, stmt: tree.For | tree.While, bindin
             bindings.locals[name] = Unassigned(message, "assign it before the loop", notes)
 
 
-def _carry(ctx: Elaboration, loop: _Loop, plans: dict[str, MergePlan]) -> _Carried:
+def _loop_memory(ctx: Elaboration, carried: Collection[str]) -> LoopMemory:
+    """Return what the names that a loop carries may share before it."""
+    if not ctx.assigns_elements:
+        return LoopMemory(frozenset())
+    chain = ctx.environment.chain()
+    others = [
+        value
+        for environment in dict.fromkeys((*chain, *ctx.callers))
+        for name, value in environment.bindings.locals.items()
+        if environment is not ctx.environment or name not in carried
+    ]
+    outside = frozenset[object]().union(*(ctx.memory.of_value(value, chain) for value in others))
+    return _widen_memory(ctx, LoopMemory(outside), carried, ctx.environment.bindings, [])
+
+
+def _widen_memory(
+    ctx: Elaboration, memory: LoopMemory, carried: Collection[str], before: Bindings, rounds: list[BlockExit]
+) -> LoopMemory:
+    if not ctx.assigns_elements:
+        return memory
+    chain = ctx.environment.chain()
+    ends = [exit_.bindings for exit_ in rounds]
+    return memory.widen(carried, before, ends, lambda value: ctx.memory.of_value(value, chain))
+
+
+def _carry(ctx: Elaboration, loop: _Loop, plans: dict[str, MergePlan], memory: LoopMemory) -> _Carried:
     """Create the parameters of the loop's function for the plans."""
     span = ctx.span(loop.stmt.span)
     is_for = isinstance(loop.stmt, tree.For)
@@ -404,7 +456,7 @@ def _carry(ctx: Elaboration, loop: _Loop, plans: dict[str, MergePlan]) -> _Carri
     for name, plan in plans.items():
         params += [ir.Var(name, part.type, span=span) for part in types_of(plan)]
     variable = ir.Var("for_loop" if is_for else "while_loop", span=span)
-    return _Carried(plans, variable, tuple(params), counter)
+    return _Carried(plans, variable, tuple(params), counter, memory)
 
 
 def _start_arguments(carried: _Carried, bindings: Bindings, first: int) -> tuple[ir.Expr, ...]:
@@ -420,14 +472,16 @@ def _start_arguments(carried: _Carried, bindings: Bindings, first: int) -> tuple
     return tuple(start)
 
 
-def _elaborate_round(ctx: Elaboration, loop: _Loop, carried: _Carried) -> tuple[Block, dict[str, MergePlan]]:
-    """Return the body of the loop's function, and the plans that its rounds ask for."""
+def _elaborate_round(
+    ctx: Elaboration, loop: _Loop, carried: _Carried
+) -> tuple[Block, dict[str, MergePlan], LoopMemory]:
+    """Return the body of the loop's function, and the plans and the memory that its rounds ask for."""
     outer, stmt = ctx.environment.bindings, loop.stmt
     span = ctx.span(stmt.span)
     live, ctx.live = ctx.live, ctx.live | find_mentioned_names(stmt)
     body = Block()
-    with ctx.inside(body, _enter_round(carried, outer)) as bindings:
-        counter = None if carried.counter is None else Computed(carried.counter, _INT64, weak=True)
+    with ctx.inside(body, _enter_round(ctx, carried, outer)) as bindings:
+        counter = None if carried.counter is None else Computed(carried.counter, _INT64, weak=True, least=0)
         condition = _test_round(ctx, loop, counter)
         again, leave = Block(), Block()
         with ctx.inside(again, bindings.copy()):
@@ -449,10 +503,12 @@ def _elaborate_round(ctx: Elaboration, loop: _Loop, carried: _Carried) -> tuple[
         exit_ for exit_, _ in exits_of(again.end) if exit_.kind in (ExitKind.GOES_ON, ExitKind.CONTINUES)
     ]
     plans = _widen_plans(carried, outer, rounds, span)
+    memory = _widen_memory(ctx, carried.memory, carried.plans.keys(), outer, rounds)
+    final = plans == carried.plans and memory == carried.memory
     for exit_ in rounds:
         exit_.kind, exit_.target = ExitKind.JUMPS, carried.variable
-        exit_.args = _next_arguments(ctx, carried, exit_, plans == carried.plans)
-    return body, plans
+        exit_.args = _next_arguments(ctx, carried, exit_, final)
+    return body, plans, memory
 
 
 def _test_round(ctx: Elaboration, loop: _Loop, counter: Computed | None) -> Computed | bool | None:
@@ -478,12 +534,16 @@ def _round_steps(
     return [first, *steps_of(ctx, loop.stmt.body.stmts)]
 
 
-def _enter_round(carried: _Carried, outer: Bindings) -> Bindings:
+def _enter_round(ctx: Elaboration, carried: _Carried, outer: Bindings) -> Bindings:
     """Return the bindings at the beginning of a round."""
     bindings = outer.copy()
+    for name, value in carried.memory.forgotten.items():
+        bindings.bind(name, value)
     params = iter(carried.params[1:] if carried.counter is not None else carried.params)
     for name, plan in carried.plans.items():
         bindings.locals[name] = rebuild(plan, params)
+        own = frozenset({(carried.variable, name)}) | carried.memory.tokens.get(name, frozenset())
+        ctx.memory.share(bindings.locals[name], own)
         bindings.versions[name] = bindings.versions.get(name, 0) + 1
     return bindings
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from synr import ast
 
 from nnmagic.diagnostics import Span
+from nnmagic.relay.types import TensorType
 from nnmagic.tinynn.elaborate.annotation_types import callable_annotation, tensor_annotation, tuple_annotation
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.expressions import evaluate_operands
@@ -16,6 +17,7 @@ from nnmagic.tinynn.syntax import SIGNS, tree
 from nnmagic.tinynn.values.values import (
     FAILED,
     BuiltinName,
+    Computed,
     Operand,
     RefusalError,
     TupleConstructor,
@@ -91,7 +93,16 @@ def _elaborate_subscript(ctx: Elaboration, expr: ast.Call) -> Value:
     items = evaluate_operands(ctx, index)
     if any(is_failed(part.value) for part in (owner, *items)):
         return FAILED
-    return subscript(owner, items, span)
+    value = subscript(owner, items, span)
+    if isinstance(value, Computed) and any(_is_array(item.value) for item in items):
+        ctx.memory.own(value.expr)  # NumPy copies what arrays choose
+    return value
+
+
+def _is_array(value: Value) -> bool:
+    if isinstance(value, Computed) and isinstance(value.type, TensorType):
+        return bool(value.type.shape)
+    return isinstance(value, TupleOf)
 
 
 def _elaborate_type_subscript(

@@ -25,7 +25,7 @@ from nnmagic.tinynn.elaborate.control_flow_blocks import (
     Terminator,
     exits_of,
 )
-from nnmagic.tinynn.elaborate.joins import exit_expressions, plan_joins
+from nnmagic.tinynn.elaborate.joins import exit_expressions, plan_joins, share_joined_memory
 from nnmagic.tinynn.elaborate.let_bindings import let_bind_names
 from nnmagic.tinynn.elaborate.live_names import LiveNames, live_after_each
 from nnmagic.tinynn.elaborate.merging import rebuild, types_of
@@ -131,6 +131,7 @@ def continue_after(
             variables = [ir.Var(name, part.type, span=end.span) for part in types_of(plan)]
             bindings.locals[name] = rebuild(plan, iter(variables))
             params += variables
+        share_joined_memory(ctx, plans, [exit_.bindings for exit_, _ in ends])
         for exit_, _ in ends:
             exit_.args = exit_expressions(ctx, exit_, plans)
             exit_.kind, exit_.target = ExitKind.JUMPS, variable

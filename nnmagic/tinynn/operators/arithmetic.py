@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import operator as python
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from synr.ast import BuiltinOp
@@ -109,6 +110,30 @@ _ON_KNOWN: dict[AnyOp, Callable[[Any, Any], object]] = {
 _DIVISIONS = (BuiltinOp.Div, BuiltinOp.FloorDiv, BuiltinOp.Mod)
 
 
+def least_of(value: Value) -> int | None:
+    """Return a lower bound of an int; None if none is known."""
+    match value:
+        case Known(value=int() as number):
+            return int(number)
+        case Computed(least=least):
+            return least
+    return None
+
+
+#: Bounds beyond it are not followed: sums of them would come near to what 64 bits can count.
+_FAR = 1 << 31
+
+
+def _least_of_result(op: AnyOp, left: Value, right: Value) -> int | None:
+    """Return a lower bound of a sum of ints, or of a difference with a static int."""
+    first, second = least_of(left), least_of(right)
+    if first is None or second is None or max(abs(first), abs(second)) > _FAR:
+        return None
+    if op is BuiltinOp.Add:
+        return first + second
+    return first - second if op is BuiltinOp.Sub and isinstance(right, Known) else None
+
+
 def binary(op: AnyOp, sign: str, left: Operand, right: Operand, span: Span) -> Value:
     """Evaluate ``left op right``."""
     on_sizes = apply_to_dimensions(op, left, right, span)
@@ -116,7 +141,9 @@ def binary(op: AnyOp, sign: str, left: Operand, right: Operand, span: Span) -> V
         return on_sizes
     left, right = as_number(left), as_number(right)
     if both_weak(left, right):
-        return as_weak(binary(op, sign, *promote_weak(left, right), span))
+        result = as_weak(binary(op, sign, *promote_weak(left, right), span))
+        least = _least_of_result(op, left.value, right.value)
+        return result if least is None or not isinstance(result, Computed) else replace(result, least=least)
     left, right = adopt_tensor_dtype(left, right, sign)
     if not is_tensor(left.value) and not is_tensor(right.value):
         return _apply_to_known(op, sign, left, right, span)

@@ -123,7 +123,8 @@ def _dim(tensor: Computed, axis: int) -> Dim:
 
 def single_index(tensor: Computed, axis: int, number: Computed, span: Span) -> AxisIndex:
     """Resolve a dynamic integer of rank 0."""
-    return _scalar_index(tensor, axis, number, span, negative=None)
+    negative = False if number.least is not None and number.least >= 0 else None
+    return _scalar_index(tensor, axis, cast(number, "int64", span), span, negative=negative)
 
 
 def _scalar_index(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from synr.ast import BuiltinOp
 
@@ -11,7 +12,7 @@ from nnmagic.limits import MAX_ITEMS
 from nnmagic.relay import expr as ir
 from nnmagic.relay.types import TensorType, is_integer
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
-from nnmagic.tinynn.operators.arithmetic import binary
+from nnmagic.tinynn.operators.arithmetic import binary, least_of
 from nnmagic.tinynn.operators.subscripts import subscript
 from nnmagic.tinynn.syntax.unsupported_syntax import FILL_A_TENSOR
 from nnmagic.tinynn.values.descriptions import describe, source_text
@@ -219,8 +220,9 @@ def item(operand: Operand, index: Value, span: Span) -> Value:
                 else binary(BuiltinOp.Mul, "*", Operand(index, span), Operand(step, span), span)
             )
             if start == Known(0):
-                return stepped
-            return binary(BuiltinOp.Add, "+", Operand(start, span), Operand(stepped, span), span)
+                return _count_from(0, stepped, step)
+            first = binary(BuiltinOp.Add, "+", Operand(start, span), Operand(stepped, span), span)
+            return _count_from(least_of(start), first, step)
         case Zipped(word="enumerate", parts=(only,)):
             return TupleOf((index, item(only, index, span)))
         case Zipped(word="reversed", parts=(only,)):
@@ -236,6 +238,12 @@ def item(operand: Operand, index: Value, span: Span) -> Value:
     assert isinstance(value, Computed)
     assert isinstance(index, Computed)
     return apply("take", span, value, index, axis=0)
+
+
+def _count_from(least: int | None, value: Value, step: Value) -> Value:
+    """Return an item of a range that begins with ``least`` or more; it is no less if the range goes up."""
+    goes_up = isinstance(step, Known) and isinstance(step.value, int) and step.value > 0
+    return replace(value, least=least) if goes_up and isinstance(value, Computed) else value
 
 
 def _from_end(number: int | Computed, index: Value, span: Span) -> Value:

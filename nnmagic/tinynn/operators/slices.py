@@ -70,25 +70,28 @@ def static_bound(value: Value, span: Span) -> int | None:
 
 
 def resolve_slice(
-    slice_: SliceOf, tensor: Computed, axis: int, item: Operand
+    slice_: SliceOf, tensor: Computed, axis: int, item: Operand, *, dynamic: bool = False
 ) -> tuple[StaticSlice, ...] | DynamicSlice:
-    """Resolve a slice along an axis to slices that are applied in turn: none if it takes the whole axis."""
+    """Resolve a slice along an axis to slices that are applied in turn: none if it takes the whole axis.
+
+    With ``dynamic`` it is resolved to bounds, whatever it is.
+    """
     start, stop = _convert_bound(slice_.start, item.span), _convert_bound(slice_.stop, item.span)
     step = static_bound(slice_.step, item.span)
     if step == 0:
         raise RefusalError("the step of a slice cannot be zero", item.span)
     step = None if step is None else _clamp_bound(step)
-    if start in (Known(None), Known(0)) and stop == Known(None) and step in (None, 1):
+    if start in (Known(None), Known(0)) and stop == Known(None) and step in (None, 1) and not dynamic:
         return ()
     dim = tensor_type(Operand(tensor, item.span)).shape[axis]
     size = _size(start, stop, step or 1, dim)
-    if isinstance(start, Known) and isinstance(stop, Known):
+    if isinstance(start, Known) and isinstance(stop, Known) and not dynamic:
         if isinstance(dim, int):
             return _static_slice(slice(start.value, stop.value, step), axis, int(dim))
         slices = _open_slices(start.value, stop.value, step or 1, axis, size)
         if slices:
             return slices
-    if size == dim and step in (None, 1) and dim != ANY:
+    if size == dim and step in (None, 1) and dim != ANY and not dynamic:
         return ()
     return _dynamic_slice(start, stop, step or 1, size, tensor, axis, item.span)
 

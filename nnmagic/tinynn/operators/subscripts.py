@@ -110,7 +110,7 @@ def _static_int_or_none(operand: Operand) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class IndexPart:
     """One item of an index, with the first axis that it applies to and the number of axes that it uses."""
 
     item: Operand
@@ -127,21 +127,33 @@ class _Part:
         """Return whether it keeps an axis."""
         return isinstance(self.item.value, SliceOf)
 
+    @property
+    def is_int(self) -> bool:
+        """Return whether it is one integer, static or dynamic."""
+        match self.item.value:
+            case Known(value=int() as number):
+                return not isinstance(number, bool)
+            case Dimension():
+                return True
+            case Computed(type=TensorType(shape=(), dtype=dtype)):
+                return is_integer(dtype)
+        return False
+
 
 _FULL = SliceOf(Known(None), Known(None), Known(None))
 
 
 def _index_tensor(value: Computed, index: Sequence[Operand], span: Span) -> Computed:
-    parts = list(_parts(index, value, span))
+    parts = list(index_parts(index, value, span))
     rows = [part for part in parts if not part.is_new and not part.is_slice]
-    if rows and all(map(_is_int, rows)) and any(map(_is_dynamic_slice, parts)):
+    if rows and all(part.is_int for part in rows) and any(map(_is_dynamic_slice, parts)):
         whole = Operand(_FULL, span)
         items = [part.item if part in rows else whole for part in parts if not part.is_new]
         rest = [part.item for part in parts if part not in rows]
         return _index_tensor(_index_tensor(value, items, span), rest, span)  # a slice of a row copies less
     value = _apply_slices(value, parts, span)
     chosen = [part for part in parts if not part.is_new and not part.is_slice]
-    indices = [axis_index for part in chosen for axis_index in _axis_indices(value, part)]
+    indices = [axis_index for part in chosen for axis_index in axis_indices(value, part)]
     value, block, first_axis = _gather(value, indices, span)
     if any(axis_index.is_array for axis_index in indices):
         value = _move_block(value, block, first_axis, _block_position(parts, chosen), span)
@@ -152,19 +164,7 @@ def _index_tensor(value: Computed, index: Sequence[Operand], span: Span) -> Comp
     return value
 
 
-def _is_int(part: _Part) -> bool:
-    """Return whether a part of an index is one integer, static or dynamic."""
-    match part.item.value:
-        case Known(value=int() as number):
-            return not isinstance(number, bool)
-        case Dimension():
-            return True
-        case Computed(type=TensorType(shape=(), dtype=dtype)):
-            return is_integer(dtype)
-    return False
-
-
-def _is_dynamic_slice(part: _Part) -> bool:
+def _is_dynamic_slice(part: IndexPart) -> bool:
     """Return whether a part of an index is a slice with a bound that is computed at run time."""
     slice_ = part.item.value
     return isinstance(slice_, SliceOf) and any(
@@ -172,7 +172,7 @@ def _is_dynamic_slice(part: _Part) -> bool:
     )
 
 
-def _parts(index: Sequence[Operand], value: Computed, span: Span) -> Iterator[_Part]:
+def index_parts(index: Sequence[Operand], value: Computed, span: Span) -> Iterator[IndexPart]:
     """Yield the items with their axes; ``...`` and omitted items become full slices."""
     rank = len(tensor_type(Operand(value, span)).shape)
     only = index[0] if len(index) == 1 else None
@@ -194,7 +194,7 @@ def _parts(index: Sequence[Operand], value: Computed, span: Span) -> Iterator[_P
     listed = list(zip(index, used, strict=True))
     axis = 0
     for item, count in [*listed[:first], *full, *listed[first + 1 :]]:
-        yield _Part(item, axis, count)
+        yield IndexPart(item, axis, count)
         axis += count
 
 
@@ -214,7 +214,7 @@ def _axes_used(item: Operand) -> int:
     return 1
 
 
-def _apply_slices(value: Computed, parts: Sequence[_Part], span: Span) -> Computed:
+def _apply_slices(value: Computed, parts: Sequence[IndexPart], span: Span) -> Computed:
     """Apply every slice; each keeps its axis."""
     cuts: list[tuple[StaticSlice, ...]] = []
     shape = list(tensor_type(Operand(value, span)).shape)
@@ -242,7 +242,7 @@ def _apply_slices(value: Computed, parts: Sequence[_Part], span: Span) -> Comput
     return Computed(value.expr, TensorType(tuple(shape), tensor_type(Operand(value, span)).dtype))
 
 
-def _axis_indices(value: Computed, part: _Part) -> list[AxisIndex]:
+def axis_indices(value: Computed, part: IndexPart) -> list[AxisIndex]:
     """Resolve an int, an array or a mask to indices along axes."""
     item = part.item
     index = item.value
@@ -330,7 +330,7 @@ def apply_adv_index(parts: Sequence[Computed], span: Span) -> Computed:
     return apply("adv_index", span, whole)
 
 
-def _block_position(parts: Sequence[_Part], chosen: Sequence[_Part]) -> int:
+def _block_position(parts: Sequence[IndexPart], chosen: Sequence[IndexPart]) -> int:
     """Return the number of kept axes before the block of the arrays' axes.
 
     The block stands where neighbouring arrays stand; otherwise it comes first, as in NumPy.
@@ -350,7 +350,7 @@ def _move_block(value: Computed, block: int, first_axis: int, wanted: int, span:
     return apply("transpose", span, value, axes=[*kept[:wanted], *own, *kept[wanted:]])
 
 
-def _new_axes(parts: Sequence[_Part], chosen: Sequence[_Part], block: int | None) -> list[int]:
+def _new_axes(parts: Sequence[IndexPart], chosen: Sequence[IndexPart], block: int | None) -> list[int]:
     """Return the positions of new axes in the result, in order.
 
     ``block``: the rank of the arrays' block, None without arrays.
@@ -367,6 +367,6 @@ def _new_axes(parts: Sequence[_Part], chosen: Sequence[_Part], block: int | None
     return positions
 
 
-def _are_neighbours(parts: Sequence[_Part], chosen: Sequence[_Part]) -> bool:
+def _are_neighbours(parts: Sequence[IndexPart], chosen: Sequence[IndexPart]) -> bool:
     numbers = [number for number, part in enumerate(parts) if any(part is each for each in chosen)]
     return numbers == list(range(numbers[0], numbers[-1] + 1))

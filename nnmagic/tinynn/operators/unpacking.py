@@ -8,20 +8,24 @@ from synr import ast
 
 from nnmagic.diagnostics import Span
 from nnmagic.limits import MAX_ITEMS
-from nnmagic.tinynn.analysis.bound_names import names_of
 from nnmagic.tinynn.operators.subscripts import subscript
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.operator_calls import is_tensor, tensor_type
-from nnmagic.tinynn.values.values import FAILED, Known, Operand, RefusalError, TupleOf, Value
+from nnmagic.tinynn.values.values import Known, Operand, RefusalError, TupleOf, Value
 
 PublicSpan = Callable[[ast.Span], Span]
 
 
-def unpack(target: ast.Expr, value: Operand, to_span: PublicSpan, bind: Callable[[str, Value], None]) -> None:
-    """Bind every name of a target; before an error is raised, the names to its left are bound."""
-    if isinstance(target, ast.Var):
-        bind(target.id.name, value.value)
+def unpack(
+    target: ast.Expr, value: Operand, to_span: PublicSpan, bind: Callable[[ast.Expr, Value], None]
+) -> None:
+    """Bind every part of a target: Vars, and subscripts, whose elements are assigned.
+
+    Before an error is raised, the parts to its left are bound.
+    """
+    if isinstance(target, ast.Var | ast.Call):
+        bind(target, value.value)
         return
     assert isinstance(target, ast.Tuple)
     span = to_span(target.span)
@@ -52,9 +56,3 @@ def _parts(value: Operand, span: Span) -> list[Value]:
     if not shape or not isinstance(shape[0], int) or shape[0] > MAX_ITEMS:
         raise RefusalError(f"{describe(value.value)} cannot be unpacked", value.span)
     return [subscript(value, [Operand(Known(row), span)], value.span) for row in range(int(shape[0]))]
-
-
-def fail_all(target: ast.Expr, bind: Callable[[str, Value], None]) -> None:
-    """Bind every name of a target to a failed value: the error of its value was already reported."""
-    for name in names_of(target):
-        bind(name, FAILED)

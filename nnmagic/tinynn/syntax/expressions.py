@@ -216,11 +216,11 @@ class ExpressionCompiler(Compiler):  # type: ignore[misc]  # synr is untyped
     # -- targets ---------------------------------------------------------------------------------------
 
     def compile_target(
-        self, target: py.expr, value: py.expr | None = None, sign: str = "", *, in_tuple: bool = False
+        self, target: py.expr, *, elements: bool = False, in_tuple: bool = False
     ) -> ast.Expr | None:
         """Compile the left side of an assignment or of a ``for``; return None if it was refused.
 
-        ``value`` and ``sign``: the right side, and the operator of ``+=``, for a hint.
+        ``elements``: whether elements of a tensor may be assigned.
         """
         span = self.spans.of(target)
         match target:
@@ -229,15 +229,23 @@ class ExpressionCompiler(Compiler):  # type: ignore[misc]  # synr is untyped
             case py.Starred(value=py.Name() as value) if in_tuple:
                 return tree.Starred(span, self.compile_var(value))
             case py.Tuple(elts=parts) | py.List(elts=parts):
-                inner = [self.compile_target(part, in_tuple=True) for part in parts]
+                inner = [self.compile_target(part, elements=elements, in_tuple=True) for part in parts]
                 starred = [part for part in inner if isinstance(part, tree.Starred)]
                 if len(starred) > 1:
                     self.refuse("only one name of an assignment can be starred", starred[1].span)
                     return None
                 return None if any(part is None for part in inner) else ast.Tuple(span, inner)
+            case py.Subscript(value=py.Name()) if elements:
+                return self.compile_expr(target)
+            case py.Subscript(value=py.Subscript(value=py.Name(id=name))) if elements:
+                hint = f"write one index, as in {name}[i, j]"
+                self.refuse("elements are assigned by one index of a name", span, hint)
+            case py.Subscript() if elements:
+                hint = "give the tensor a name first: y = ..., then y[i] = value"
+                self.refuse("elements are assigned by one index of a name", span, hint)
             case py.Subscript():
-                hint = replacements.item_assignment(target, value, sign, self.function)
-                self.refuse("a tensor cannot be changed in place", span, hint)
+                hint = "give the items a name, and assign that: y[i] = item"
+                self.refuse("elements cannot be assigned here", span, hint)
             case py.Attribute():
                 self.refuse("an attribute cannot be assigned", span, "assign to a name")
             case _:

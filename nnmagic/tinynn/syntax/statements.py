@@ -106,7 +106,7 @@ class StatementCompiler(PatternCompiler):
 
     def _assignment(self, stmt: py.Assign) -> ast.Stmt:
         span, rhs = self.spans.of(stmt), self.compile_expr(stmt.value)
-        targets = [self.compile_target(target, stmt.value) for target in stmt.targets]
+        targets = [self.compile_target(target, elements=True) for target in stmt.targets]
         if any(target is None for target in targets):
             return tree.InvalidStatement(span, find_bound_names(stmt), returns=False)
         if len(targets) == 1 and isinstance(targets[0], ast.Var):
@@ -115,7 +115,7 @@ class StatementCompiler(PatternCompiler):
 
     def _compile_annotated(self, stmt: py.AnnAssign) -> ast.Stmt:
         span = self.spans.of(stmt)
-        target = self.compile_target(stmt.target, stmt.value)
+        target = self.compile_target(stmt.target)
         declared = self.compile_type(stmt.annotation)
         if stmt.value is None:
             self.refuse("a name is declared without a value", span, "assign a value, or leave the line out")
@@ -125,11 +125,13 @@ class StatementCompiler(PatternCompiler):
 
     def _compile_augmented(self, stmt: py.AugAssign) -> ast.Stmt:
         span, rhs = self.spans.of(stmt), self.compile_expr(stmt.value)
-        target = self.compile_target(stmt.target, stmt.value, SYMBOLS[type(stmt.op)][0])
+        target = self.compile_target(stmt.target, elements=True)
         if target is None:
             return tree.InvalidStatement(span, find_bound_names(stmt), returns=False)
         sign, op = SYMBOLS[type(stmt.op)]
         op_span = self.spans.operator(stmt.target, f"{sign}=")
+        if isinstance(target, ast.Call):
+            return tree.UpdateElements(span, target, ast.Op(op_span, op), rhs)
         return ast.Assign(span, [target], None, ast.Call(span, ast.Op(op_span, op), [target, rhs], {}))
 
     def _bare_expression(self, stmt: py.Expr) -> ast.Stmt:

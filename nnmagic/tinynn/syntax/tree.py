@@ -212,13 +212,23 @@ class Continue(ast.Stmt):  # type: ignore[misc]  # synr is untyped
 
 @attr.s(auto_attribs=True, frozen=True)
 class Unpack(ast.Stmt):  # type: ignore[misc]  # synr is untyped
-    """``a, (b, *c) = rhs`` and ``a = b = rhs``: each target is a Var or a Tuple of targets.
+    """``a, (b, *c), d[i] = rhs`` and ``a = b = rhs``.
 
-    One part of a Tuple may be Starred.
+    A target is a Var, a subscript of one, or a Tuple of targets, one of which may be Starred.
     """
 
     span: ast.Span
     targets: Sequence[ast.Expr]
+    rhs: ast.Expr
+
+
+@attr.s(auto_attribs=True, frozen=True)
+class UpdateElements(ast.Stmt):  # type: ignore[misc]  # synr is untyped
+    """``target[index] += rhs`` with any operator; ``target`` is a subscript of a Var."""
+
+    span: ast.Span
+    target: ast.Call
+    op: ast.Op
     rhs: ast.Expr
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 _NEVER = "is not part of TinyNN"
 _ELSEWHERE = "Python that is not a tensor program belongs in another cell"
 #: What works in a loop whose number of rounds is dynamic.
-FILL_A_TENSOR = "fill out = zeros((n, 3), f32) by out = where((arange(n) == i)[:, None], row, out)"
+FILL_A_TENSOR = "fill out = zeros((n, 3), f32) by out[i] = row"
 #: What to do where a string would be put together.
 NO_STRINGS = (
     "a cell makes no strings: use one of the notebook by its name, or put the values into a list in "

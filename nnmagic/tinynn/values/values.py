@@ -36,12 +36,14 @@ class Computed:
     """A Relay expression with its type: known at run time, or a constant tensor.
 
     ``weak``: a Python number (int64, float64 or bool of rank 0) known at run time only, such as a loop's
-    counter. Like a literal it takes the dtype of the tensor beside it.
+    counter. Like a literal it takes the dtype of the tensor beside it. ``least``: a lower bound of such an
+    int, None if unknown.
     """
 
     expr: ir.Expr
     type: Type
     weak: bool = False
+    least: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

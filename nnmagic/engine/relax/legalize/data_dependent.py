@@ -33,7 +33,7 @@ from nnmagic.engine.relax.legalize.reshaping import (
     reshape_to,
     same_element_count,
 )
-from nnmagic.engine.relax.legalize.sizes import is_nonnegative, simplify
+from nnmagic.engine.relax.legalize.sizes import is_nonnegative, maximum, simplify
 from nnmagic.engine.relax.legalize.slicing import strided_set
 from nnmagic.engine.relax.legalize.sorting import sort_order
 from nnmagic.engine.relax.legalize.types import Tensor
@@ -504,12 +504,34 @@ def _unique(call: OpCall) -> Value:
     return call.te(compute, data, order, rank)
 
 
+def _count_of_sizes(call: OpCall) -> tuple[Extent, Extent, int] | None:
+    """Return the start, the number and the step of whole numbers whose ends are sizes; None for others."""
+    ends = [call.elements(arg) for arg in call.args]
+    if any(end is None or len(end) != 1 for end in ends):
+        return None
+    start, stop, step = (end[0] for end in ends if end is not None)
+    if not isinstance(step, int) or step == 0:
+        return None
+    if start == 0 and step == 1 and isinstance(stop, tirx.Var):
+        return start, stop, step
+    count = -tirx.floordiv(as_expr(start) - as_expr(stop), tirx.const(step, "int64"))
+    return start, maximum(simplify(count), 0), step
+
+
 def _arange(call: OpCall) -> Value:
     """Lower ``arange``; computed operands keep their fractions, as constants do, which Relay would drop."""
     if not any(isinstance(arg, relax.Var) for arg in call.args):
         return arange(call)
     dtype = str(call.attrs["dtype"])
     wide = "float64" if is_float(dtype) else "int64"
+    known = None if is_float(dtype) else _count_of_sizes(call)
+    if known is not None:
+        first, size, by = known
+
+        def count(shape: Sequence[Extent], start: Sequence[Extent]) -> Tensor:
+            return te.compute(shape, lambda i: (as_expr(start[0]) + i * by).astype(dtype))
+
+        return call.te(count, relax.ShapeExpr([size]), relax.ShapeExpr([first]))
 
     def sizes(*bounds: Tensor) -> list[Extent]:
         start, stop, step = (bound().astype(wide) for bound in bounds)

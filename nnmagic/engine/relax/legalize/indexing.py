@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import tvm
 from tvm import relax, te, tirx, topi
 from tvm.script.ir_builder import tirx as T  # noqa: N812 - TVM's own name for its builder
 
@@ -114,7 +115,9 @@ def _take_with_mode(call: OpCall) -> Value:
         data, indices = call.args
         dtype = tensor_dtype(data)
         return indices if tensor_dtype(indices) == dtype else relax.op.astype(indices, dtype)
-    return te_of(_take)(call) if dim != 0 else refuse_empty(te_of(_take), _take_axes)(call)
+    if dim == 0:
+        return refuse_empty(te_of(_take), _take_axes)(call)
+    return te_of(_take)(call) if call.attrs["axis"] is None or shape_of(call.args[1]) else _take_row(call)
 
 
 def require_taken_in_range(call: OpCall) -> Extent:
@@ -133,6 +136,50 @@ def _counts_from_zero(data: Expr) -> bool:
         return False
     bounds = [arg.data.item() for arg in data.args if isinstance(arg, Constant)]
     return len(bounds) == 3 and bounds[0] == 0 and bounds[1] >= 1 and bounds[2] == 1
+
+
+#: Marks a kernel that takes a row by numbers: the axis of each, and which of its operands it is.
+TAKES_ROW = "nnmagic.takes_row"
+
+
+def _take_row(call: OpCall) -> Value:
+    """Lower what one number takes that was checked to be in range.
+
+    Of several, as in ``x[i, j]``, one kernel takes what all of them do.
+    """
+    data, index = call.args
+    chosen: list[tuple[int, Value]] = []
+    axis = integer(call.attrs["axis"]) % len(shape_of(data))
+    bound = call.builder.lookup_binding(data) if isinstance(data, relax.Var) else None
+    if isinstance(bound, relax.Call) and bound.op == _CALL_TIR:
+        outer = [int(number) for number in (call.builder.get()[bound.args[0]].attrs or {}).get(TAKES_ROW, ())]
+        fields = bound.args[1].fields
+        chosen = [(axis, fields[operand]) for axis, operand in zip(outer[::2], outer[1::2], strict=True)]
+        data = fields[0] if chosen else data
+        for taken in sorted(outer[::2]):
+            axis += axis >= taken
+    chosen.append((axis, index))
+    indices: list[Value] = []  # each once: TVM passes them so
+    for _, number in chosen:
+        if not any(number.same_as(other) for other in indices):
+            indices.append(number)
+    operands = {
+        axis: next(at for at, other in enumerate(indices) if number.same_as(other)) for axis, number in chosen
+    }
+
+    def compute(x: Tensor, *where: Tensor) -> Tensor:
+        def element(*at: Index) -> PrimExpr:
+            rest = iter(at)
+            position = (
+                where[operands[axis]]().astype("int64") if axis in operands else next(rest)
+                for axis in range(len(x.shape))
+            )
+            return x(*position)
+
+        return te.compute([dim for axis, dim in enumerate(x.shape) if axis not in operands], element)
+
+    row = [number for axis, operand in operands.items() for number in (axis, 1 + operand)]
+    return call.te(compute, data, *indices, primfunc_attrs={TAKES_ROW: row})
 
 
 def _take_axes(call: OpCall, shape: list[Extent]) -> Sequence[Extent]:
@@ -245,7 +292,7 @@ def _scatter(call: OpCall, how: str, target: Callable[..., list[Index]], *operan
     def compute(data: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
         return fill_by_loops(loops, (data.shape, data.dtype), data, indices, updates)
 
-    return call.te(compute, *operands, primfunc_attrs={"op_pattern": OPAQUE})
+    return call.te(compute, *operands, primfunc_attrs={"op_pattern": OPAQUE, COPIES_FIRST: 1})
 
 
 def _scatter_elements(call: OpCall) -> Value:
@@ -258,15 +305,91 @@ def _scatter_elements(call: OpCall) -> Value:
 
 
 def _scatter_nd(call: OpCall) -> Value:
-    depth, *rows = shape_of(call.args[1])
+    """Lower to loops over the updates; an index out of range is an error."""
+    data, indices, updates = call.args
+    depth, *rows = shape_of(indices)
+    assert isinstance(depth, int)
+    how = str(call.attrs["mode"])
+    if how not in _REDUCTIONS:
+        call.refuse(f"cannot reduce by {how!r}")
+    if not rows:
+        return _scatter_row(call, how, _coordinates(call, indices, depth), updates)
+    dims = shape_of(data)[:depth]
+    wrapped = call.emit(call.te(_wrap_rows, indices, relax.ShapeExpr(dims)))
+    for k, dim in enumerate(dims):
+        row = call.emit(call.te(lambda x, k=k: te.compute(x.shape[1:], lambda *at: x(k, *at)), wrapped))
+        require_indices_in_range(call, row, dim)
 
     def target(indices: Buffer, shape: Sequence[Extent], at: list[Index]) -> list[Index]:
         row, rest = at[: len(rows)], at[len(rows) :]
         sources = [(k, *row) for k in range(depth)]
-        chosen = (clamp_from_end(indices[source], dim) for source, dim in zip(sources, shape, strict=False))
+        chosen = (clamp(indices[source], dim) for source, dim in zip(sources, shape, strict=False))
         return [*chosen, *rest]
 
-    return _scatter(call, str(call.attrs["mode"]), target, *call.args)
+    return _scatter(call, how, target, data, wrapped, updates)
+
+
+def _wrap_rows(indices: Tensor, dims: Sequence[Extent]) -> Tensor:
+    """Count negative indices from the end of the axis that their row is for."""
+
+    def element(k: Index, *at: Index) -> PrimExpr:
+        dim: PrimExpr = as_expr(dims[0])
+        for axis in range(1, len(dims)):
+            dim = tirx.Select(k == axis, as_expr(dims[axis]), dim)
+        index = indices(k, *at).astype("int64")
+        return tirx.Select(index < 0, index + dim, index)
+
+    return te.compute(indices.shape, element)
+
+
+def _coordinates(call: OpCall, indices: Value, depth: int) -> list[Value]:
+    """Return the coordinates that a vector of indices holds, which are in range, as tensors of rank 0.
+
+    Those that were joined to the vector are taken from where they come from, which may be registers.
+    """
+    bound = call.builder.lookup_binding(indices) if isinstance(indices, relax.Var) else None
+    parts = [(indices, k) for k in range(depth)]
+    if isinstance(bound, relax.Call) and bound.op == _CONCAT:
+        fields = bound.args[0].fields
+        if all(shape_of(field) == [1] for field in fields):
+            parts = [(field, 0) for field in fields]
+    coordinates = []
+    for (source, k), dim in zip(parts, shape_of(call.args[0]), strict=False):
+
+        def wrap_negative(x: Tensor, size: Sequence[Extent], k: int = k) -> Tensor:
+            index = x(k).astype("int64")
+            return te.compute((), lambda: tirx.Select(index < 0, index + size[0], index))
+
+        index = call.emit(call.te(wrap_negative, source, relax.ShapeExpr([dim])))
+        require_indices_in_range(call, index, dim)
+        coordinates.append(index)
+    return coordinates
+
+
+_CALL_TIR, _CONCAT = tvm.ir.Op.get("relax.call_tir"), tvm.ir.Op.get("relax.concat")
+
+#: Marks a kernel whose first statement copies its first operand, which the rest of it changes.
+COPIES_FIRST = "nnmagic.copies_first"
+
+
+def _scatter_row(call: OpCall, how: str, coordinates: Sequence[Value], updates: Value) -> Value:
+    """Lower the change of one element, or of one row, at coordinates that are in range."""
+    combine = _REDUCTIONS[how]
+
+    def loops(data: Buffer, *rest: Buffer) -> None:
+        *where, updates, result = rest
+        with grid(data.shape) as at:
+            T.buffer_store(result, data[tuple(at)], at)
+        first = [index[()] for index in where]
+        with grid(updates.shape) as at:
+            target = [*first, *at]
+            T.buffer_store(result, combine(result[tuple(target)], updates[tuple(at)]), target)
+
+    def compute(data: Tensor, *rest: Tensor) -> Tensor:
+        return fill_by_loops(loops, (data.shape, data.dtype), data, *rest)
+
+    attrs = {"op_pattern": OPAQUE, COPIES_FIRST: 1}
+    return call.te(compute, call.args[0], *coordinates, updates, primfunc_attrs=attrs)
 
 
 def _sparse_to_dense(call: OpCall) -> Value:

@@ -73,7 +73,24 @@ def is_nonnegative(size: Extent) -> bool:
 
 def maximum(left: Extent, right: Extent) -> Extent:
     """Return the larger of two sizes."""
+    inner = _shifted_maximum(left)
+    if inner is not None:
+        size, least, shift = inner
+        bound = static_int(right)
+        if bound is not None and least + shift <= bound:  # max(max(n - 1, 0) - 1, 0) is max(n - 2, 0)
+            left = simplify(size + shift)
     return simplify(tirx.max(as_expr(left), as_expr(right)))
+
+
+def _shifted_maximum(size: Extent) -> tuple[Extent, int, int] | None:
+    """Return the parts of ``max(size, least) + shift`` with static numbers; None for another size."""
+    shift = 0
+    if isinstance(size, tirx.Add | tirx.Sub) and static_int(size.b) is not None:
+        shift = int(size.b.value) if isinstance(size, tirx.Add) else -int(size.b.value)
+        size = size.a
+    if isinstance(size, tirx.Max) and static_int(size.b) is not None:
+        return size.a, int(size.b.value), shift
+    return None
 
 
 def minimum(left: Extent, right: Extent) -> Extent:

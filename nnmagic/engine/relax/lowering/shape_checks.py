@@ -17,6 +17,7 @@ from nnmagic.engine.relax.analysis.shape_constraints import (
 from nnmagic.engine.relax.analysis.tuple_flattening import flatten, leaves, rebuild
 from nnmagic.engine.relax.legalize.indexing import require_taken_in_range
 from nnmagic.engine.relax.legalize.registry import OpCall, Value, shape_of
+from nnmagic.engine.relax.legalize.sizes import same_size
 from nnmagic.engine.relax.runtime.callbacks import REQUIRED, SHAPES_FIT, encode_check
 from nnmagic.relay.ops.declaration import OPERATORS
 from nnmagic.relay.types import TensorType, TupleType, Type
@@ -84,7 +85,12 @@ def _only_computes(binding: relax.Binding) -> bool:
 
 
 def _fits_always(call: OpCall) -> bool:
-    """Return whether an operator takes any sizes with these attributes."""
+    """Return whether a call's shapes fit whatever its sizes are."""
+    if call.name == "scatter_nd":
+        data, indices, updates = map(shape_of, call.args)
+        depth = indices[0]
+        wanted = [*indices[1:], *data[depth:]] if isinstance(depth, int) else []
+        return len(wanted) == len(updates) and all(map(same_size, wanted, updates))
     return call.name == "take" and call.attrs["batch_dims"] == 0
 
 

@@ -391,7 +391,8 @@ def _astype(call: Arguments) -> Value:
 
 
 def _copy(call: Arguments) -> Value:
-    return formula(call, "a").value
+    data = formula(call, "a")
+    return data.op("copy").value if data.rank else data.value
 
 
 _SPACE_SIGNATURE = "start stop num? endpoint? retstep? dtype?"
@@ -508,5 +509,5 @@ CREATION = (
         method=False,
     ),
     Builtin("astype", "x dtype * copy?", _astype, "Convert to another dtype.", "astype", "input=x"),
-    Builtin("copy", "a", _copy, "Return the tensor itself: tensors are immutable.", "copy", "x=a"),
+    Builtin("copy", "a", _copy, "Return a copy, whose elements may be assigned.", "copy", "x=a"),
 )

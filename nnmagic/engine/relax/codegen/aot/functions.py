@@ -27,6 +27,7 @@ from nnmagic.engine.relax.codegen.aot.program import (
     Assign,
     Check,
     Conditional,
+    CopyArray,
     Exit,
     FunctionCall,
     Immediate,
@@ -39,6 +40,7 @@ from nnmagic.engine.relax.codegen.aot.program import (
     ShapeCheck,
     Step,
     Storage,
+    StoreElement,
     Value,
 )
 from nnmagic.engine.relax.codegen.aot.wrapping import wrap_integers
@@ -55,7 +57,7 @@ from nnmagic.engine.relax.runtime.vm_executable import MAX_CALL_DEPTH
 from nnmagic.engine.relax.schedules.kernel_analysis import Stage
 from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, item_bytes, loop, sequence
 from nnmagic.engine.relax.tir.strict_float import hidden_zero
-from nnmagic.engine.relax.tir.types import Buffer, Index, PrimExpr, PrimFunc, Stmt, Var
+from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr, PrimFunc, Stmt, Var
 from nnmagic.engine.relax.tir.visitors import rewrite, visit
 
 #: The TIR function of each native function.
@@ -339,6 +341,11 @@ class BodyEmitter:
                 return self._kernel_call(step)
             case ScalarCode():
                 return self._scalar_code(step)
+            case StoreElement():
+                return self._store_in_memory(step)
+            case CopyArray(source=source, target=target, nbytes=nbytes):
+                chosen = self._choose_copies([target])
+                return [*chosen, _copy_bytes(self._address(target), self._address(source), nbytes)]
             case FunctionCall():
                 return self._function_call(step)
             case Assign():
@@ -405,7 +412,8 @@ class BodyEmitter:
         return sequence([_read_clock(times[0]), run, _read_clock(times[1]), declared, *stores])
 
     def _function_call(self, step: FunctionCall) -> list[Stmt]:
-        statements = self._choose_copies(step.results)
+        written = [result for number, result in enumerate(step.results) if number not in step.callee.changed]
+        statements = self._choose_copies(written)
         if step.callee not in self.variables:
             return [*statements, *self._inlined(step)]
         args: list[PrimExpr] = []
@@ -469,6 +477,32 @@ class BodyEmitter:
             statements += self._scalar_stage(stage, values, step.sizes)
         return statements
 
+    def _store_in_memory(self, step: StoreElement) -> list[Stmt]:
+        """Store one element of an array in memory."""
+        declared: list[Stmt] = []
+
+        def load(node: Any) -> PrimExpr:
+            value = step.values[node.source]
+            if not isinstance(value, Storage):
+                return self._load(value)
+            return self._element_of(value, node.source, node.indices, step.sizes, declared)
+
+        def compute(expr: PrimExpr) -> PrimExpr:
+            expr = rewrite(as_expr(expr), [(ir.Var, lambda var: step.sizes.get(var, var))])
+            return rewrite(expr, [(ir.expr.TensorLoad, load)])
+
+        bound: list[Stmt] = []
+        indices: list[PrimExpr] = []
+        for index in step.indices:
+            statement, name = self._name_value("index", compute(index))
+            bound.append(statement)
+            indices.append(name)
+        statement, value = self._name_value("element", wrap_integers(compute(step.value)))
+        view, offset, declaration = self._view(step.storage, step.buffer, indices, step.sizes)
+        if dtype_of(value) == "bool":
+            value = _as_byte(value)
+        return [*declared, *bound, statement, declaration, tirx.BufferStore(view, value, [offset])]
+
     def _scalar_stage(
         self,
         stage: Stage,
@@ -486,7 +520,7 @@ class BodyEmitter:
             value = values[buffer]
             if not isinstance(value, Storage):
                 return self._load(value)
-            return self._element_of(value, buffer, node.indices, declared)
+            return self._element_of(value, buffer, node.indices, names, declared)
 
         stores: list[Stmt] = []
         results: list[tuple[Register, PrimExpr]] = []
@@ -514,18 +548,31 @@ class BodyEmitter:
         return self._store(register, value), self._load(register)
 
     def _element_of(
-        self, storage: Storage, buffer: Buffer, indices: Sequence[Index], declared: list[Stmt]
+        self,
+        storage: Storage,
+        buffer: Buffer,
+        indices: Sequence[Index],
+        sizes: Mapping[Var, PrimExpr],
+        declared: list[Stmt],
     ) -> PrimExpr:
         """Load one element of an array in memory."""
+        view, offset, declaration = self._view(storage, buffer, indices, sizes)
+        declared.append(declaration)
+        element = tirx.BufferLoad(view, [offset])
+        return tirx.NE(element, tirx.const(0, "int8")) if dtype_of(buffer) == "bool" else element
+
+    def _view(
+        self, storage: Storage, buffer: Buffer, indices: Sequence[Index], sizes: Mapping[Var, PrimExpr]
+    ) -> tuple[Buffer, PrimExpr, Stmt]:
+        """Return a flat view of an array in memory, the position of an element in it, and its declaration."""
         dtype = dtype_of(buffer)
         stored = "int8" if dtype == "bool" else dtype
         offset: Index = as_expr(0)
         for dim, index in zip(buffer.ty.shape, indices, strict=True):
-            offset = offset * dim + index
+            size = rewrite(as_expr(dim), [(ir.Var, lambda var: sizes.get(var, var))])
+            offset = offset * size + index
         view = tirx.decl_buffer((1 << 40,), stored, buffer.name, data_alignment=item_bytes(stored))
-        declared.append(tirx.DeclBuffer(view, data=as_pointer(self._address(storage))))
-        element = tirx.BufferLoad(view, [offset])
-        return tirx.NE(element, tirx.const(0, "int8")) if dtype == "bool" else element
+        return view, offset, tirx.DeclBuffer(view, data=as_pointer(self._address(storage)))
 
     def _assign(self, step: Assign) -> list[Stmt]:
         """Assign several values at once: all are read before the first is written."""
@@ -595,12 +642,8 @@ class BodyEmitter:
         statements: list[Stmt] = []
         for number, (value, array) in enumerate(zip(step.results, self.function.results, strict=False)):
             if isinstance(value, Storage):
-                if value.kind != "result":
-                    nbytes = as_expr(array.nbytes)
-                    to, source = as_pointer(self.results[number]), as_pointer(self._address(value))
-                    statements.append(
-                        tirx.Evaluate(tirx.call_extern("handle", "memmove", to, source, nbytes))
-                    )
+                if value.kind != "result" and number not in self.function.changed:
+                    statements.append(_copy_bytes(self.results[number], self._address(value), array.nbytes))
                 continue
             loaded = self._load(value) if isinstance(value, Immediate) else _element(self._local(value))
             if dtype_of(loaded) == "bool":
@@ -816,6 +859,11 @@ def _store_element(buffer: Buffer, value: PrimExpr) -> Stmt:
 
 def _store_word(words: Buffer, number: int, value: Any) -> Stmt:
     return tirx.BufferStore(words, as_expr(value), [as_expr(number)])
+
+
+def _copy_bytes(to: PrimExpr, source: PrimExpr, nbytes: Extent) -> Stmt:
+    pointers = as_pointer(to), as_pointer(source)
+    return tirx.Evaluate(tirx.call_extern("handle", "memmove", *pointers, as_expr(nbytes)))
 
 
 def _pointer_to(buffer: Buffer) -> PrimExpr:

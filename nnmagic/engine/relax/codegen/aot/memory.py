@@ -12,6 +12,7 @@ from nnmagic.engine.relax.codegen.aot.program import (
     Assign,
     Check,
     Conditional,
+    CopyArray,
     Exit,
     FunctionCall,
     KernelCall,
@@ -21,6 +22,7 @@ from nnmagic.engine.relax.codegen.aot.program import (
     ShapeCheck,
     Step,
     Storage,
+    StoreElement,
     Value,
 )
 from nnmagic.engine.relax.schedules.kernel_analysis import substitute
@@ -155,6 +157,11 @@ def _read(step: Step) -> Iterator[Value]:
             yield from args[:reads]
         case ScalarCode(reads=reads):
             yield from reads
+        case StoreElement(storage=storage, values=values):
+            yield storage
+            yield from values.values()
+        case CopyArray(source=source):
+            yield source
         case FunctionCall(args=args):
             yield from args
         case Assign(pairs=pairs) | NextRound(assign=Assign(pairs=pairs)):
@@ -175,6 +182,8 @@ def _written(step: Step) -> Iterator[Storage]:
             yield from (value for value in results if isinstance(value, Storage))
             if not isinstance(frame.nbytes, int) or frame.nbytes:
                 yield frame
+        case CopyArray(target=target):
+            yield target
 
 
 class _Workspace:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 import tvm
 from tvm import ir, relax, tirx
 
+from nnmagic.engine.relax.codegen.aot.in_place import InPlacePlan, plan_in_place, single_store, without_copy
 from nnmagic.engine.relax.codegen.aot.memory import plan_memory
 from nnmagic.engine.relax.codegen.aot.program import (
     STATE_WORDS,
@@ -17,6 +18,7 @@ from nnmagic.engine.relax.codegen.aot.program import (
     Assign,
     Check,
     Conditional,
+    CopyArray,
     Exit,
     FunctionCall,
     Immediate,
@@ -28,6 +30,7 @@ from nnmagic.engine.relax.codegen.aot.program import (
     ScalarCode,
     ShapeCheck,
     Storage,
+    StoreElement,
     static_or_expr,
 )
 from nnmagic.engine.relax.codegen.aot.program import Value as NativeValue
@@ -97,11 +100,16 @@ class _Planner:
         self.functions: dict[ir.GlobalVar, NativeFunction] = {}
         self.waiting: list[ir.GlobalVar] = []
         self.has_control = False
+        self.name = ""
+        self.in_place: dict[ir.GlobalVar | None, InPlacePlan] = {}
+        self.kernels_in_place: dict[ir.GlobalVar, tuple[ir.GlobalVar, PrimFunc]] = {}
         self.program: AotProgram
 
     def plan(self, name: str) -> AotProgram:
         function = self.module[name]
         self.has_control = _has_control(self.module, function)
+        self.name = name
+        self.in_place = plan_in_place(self.module, name, self._holds_element, _forwarded)
         self.program = AotProgram(self._declare(name, function))
         _FunctionPlanner(self, self.program.entry, function, None).plan()
         while self.waiting:
@@ -135,6 +143,17 @@ class _Planner:
             raise _UnsupportedError  # it depends on values
         registers = [array.dtype if isinstance(self.place(array), Register) else None for array in results]
         return NativeFunction(name, list(dims), parameters, arrays, results, registers)
+
+    def _holds_element(self, value: RelaxExpr) -> bool:
+        return _has_shape(value.ty) and isinstance(self.place(_array(value.ty)), Register)
+
+    def kernel_in_place(self, var: ir.GlobalVar) -> tuple[ir.GlobalVar, PrimFunc]:
+        """Return a kernel that copies its first operand first, without that copy."""
+        if var not in self.kernels_in_place:
+            kernel = without_copy(self.module[var])
+            assert kernel is not None
+            self.kernels_in_place[var] = (ir.GlobalVar(f"{var.name_hint}_in_place_{self.name}"), kernel)
+        return self.kernels_in_place[var]
 
     def place(self, array: Array, kind: str = "temporary", number: int = -1) -> Register | Storage:
         """Return a new register or new storage for an array."""
@@ -202,6 +221,9 @@ class _FunctionPlanner:
         self.arrays: dict[RelaxExpr, _Planned] = {}
         self.sizes: dict[Var, PrimExpr] = {}
         self.depths: set[Var] = set()
+        self.in_place = planner.in_place[var]
+        #: The numbers of the parameters among those that are no shapes.
+        self.native.changed = _array_numbers(function, self.in_place)
 
     def plan(self) -> None:
         parameters = iter(self.native.parameters)
@@ -218,7 +240,7 @@ class _FunctionPlanner:
     def _plan_tail(self, region: Region, sequence: RelaxExpr) -> None:
         """Plan what ends the function."""
         bindings = _bindings(sequence)
-        last = self._forwarded(bindings, sequence.body)
+        last = _forwarded(bindings, sequence.body, self.var)
         for binding in bindings if last is None else bindings[:last]:
             self._bind(region, binding)
         if last is None:
@@ -245,27 +267,6 @@ class _FunctionPlanner:
         pairs = zip(self.native.parameters, args, strict=True)
         region.append(NextRound(Assign(tuple((param, arg) for param, arg in pairs if param is not arg))))
 
-    def _forwarded(self, bindings: Sequence[RelaxExpr], result: RelaxExpr) -> int | None:
-        """Return the position of a branch, or call of this function, whose value is the result as it is."""
-        last = len(bindings) - 1
-        while last >= 0 and isinstance(bindings[last].value, relax.TupleGetItem | relax.Tuple | relax.Var):
-            last -= 1
-        if last < 0 or not isinstance(bindings[last], relax.VarBinding):
-            return None
-        value = bindings[last].value
-        recursive = isinstance(value, ir.Call) and self.var is not None and value.op == self.var
-        if not isinstance(value, relax.If) and not recursive:
-            return None
-        type_ = bindings[last].var.ty
-        count = len(type_.fields) if isinstance(type_, relax.TupleType) else 1
-        marks = [object() for _ in range(count)]
-        values: dict[RelaxExpr, _Planned] = {
-            bindings[last].var: tuple(marks) if isinstance(type_, relax.TupleType) else marks[0]
-        }
-        for binding in bindings[last + 1 :]:
-            values[binding.var] = _evaluate(binding.value, values)
-        return last if list(_flatten(_evaluate(result, values))) == marks else None
-
     def _branches(self, value: relax.If) -> tuple[RelaxExpr, RelaxExpr]:
         return value.true_branch, value.false_branch
 
@@ -286,11 +287,11 @@ class _FunctionPlanner:
             case relax.If():
                 planned, self.arrays[binding.var] = self._plan_if(region, value)
             case ir.Call() if value.op == _CALL_TIR:
-                planned = self._kernel_call(region, value, binding.var.ty)
+                planned = self._kernel_call(region, value, binding.var)
             case ir.Call() if value.op == _RESHAPE:
                 planned = self._operand(value.args[0])
             case ir.Call() if isinstance(value.op, ir.GlobalVar):
-                planned = self._function_call(region, value, binding.var.ty)
+                planned = self._function_call(region, value, binding.var)
             case ir.Call() if isinstance(value.op, relax.ExternFunc):
                 planned = self._check(region, value)
             case _:
@@ -358,9 +359,9 @@ class _FunctionPlanner:
         pairs[1].append((target, right))
         return target
 
-    def _kernel_call(self, region: Region, call: RelaxExpr, type_: Any) -> _Planned:
+    def _kernel_call(self, region: Region, call: RelaxExpr, var: RelaxExpr) -> _Planned:
         kernel, operands, *extra = call.args
-        function = self.planner.module[kernel]
+        function, type_ = self.planner.module[kernel], var.ty
         outputs = [self._array(field) for field in _fields(type_)]
         arrays: list[Array] = []
         reads: list[NativeValue] = []
@@ -375,6 +376,8 @@ class _FunctionPlanner:
         sizes = _bind_sizes(function, [*arrays, *outputs], explicit)
         if len(reads) == 1 and _is_reshape(function, [*arrays, *outputs]):
             return reads[0]
+        if var in self.in_place.kernels and isinstance(reads[0], Storage):
+            return self._change(region, kernel, reads, sizes)
         written = [self.planner.place(output) for output in outputs]
         planned = tuple(written) if isinstance(type_, relax.TupleType) else written[0]
         if all(isinstance(value, Register) for value in written):
@@ -390,15 +393,63 @@ class _FunctionPlanner:
         region.append(KernelCall(kernel, (*reads, *written), len(reads), taken, work))
         return planned
 
-    def _function_call(self, region: Region, call: RelaxExpr, type_: Any) -> _Planned:
-        callee = self.planner.native(call.op)
+    def _change(
+        self,
+        region: Region,
+        kernel: ir.GlobalVar,
+        reads: Sequence[NativeValue],
+        sizes: Mapping[Var, PrimExpr],
+    ) -> Storage:
+        """Plan a kernel that changes its first operand in place."""
+        changed, *others = reads
+        assert isinstance(changed, Storage)
+        name, function = self.planner.kernel_in_place(kernel)
+        buffers = [param for param in function.params if isinstance(param.ty, tirx.BufferType)]
+        values = dict(zip(buffers, [*others, changed], strict=True))
+        store = single_store(function)
+        if store is not None and all(isinstance(value, Register | Immediate) for value in others):
+            indices = tuple(store.indices)
+            region.append(StoreElement(changed, store.buffer, indices, store.value, values, dict(sizes)))
+            return changed
+        self.program.kernels[name] = function
+        taken = tuple(sizes[var] for var in kernel_sizes(function))
+        work = 1
+        region.append(KernelCall(name, (*others, changed), len(reads), taken, work))
+        return changed
+
+    def _give(self, region: Region, call: RelaxExpr, var: RelaxExpr) -> list[NativeValue]:
+        """Return the arguments of a call; a copy of what the callee changes and is needed here."""
+        consumed = self.planner.in_place[call.op].consumed
+        given = self.in_place.given.get(var, set())
+        args: list[NativeValue] = []
+        for number, arg in enumerate(call.args):
+            if isinstance(arg, relax.ShapeExpr):
+                continue
+            value = self._leaf(arg)
+            if number in consumed and number not in given and isinstance(value, Storage):
+                nbytes = self._array_of(arg).nbytes
+                copy = Storage("temporary", -1, nbytes)
+                region.append(CopyArray(value, copy, nbytes))
+                value = copy
+            args.append(value)
+        return args
+
+    def _function_call(self, region: Region, call: RelaxExpr, var: RelaxExpr) -> _Planned:
+        callee, type_ = self.planner.native(call.op), var.ty
         operands = [arg for arg in call.args if not isinstance(arg, relax.ShapeExpr)]
-        args = tuple(self._leaf(arg) for arg in operands)
+        args = tuple(self._give(region, call, var))
         sizes = _match_dims(callee.arrays, [self._array_of(arg) for arg in operands])
         if any(dim not in sizes for dim in callee.dims):
             raise _UnsupportedError
         arrays = [_with_sizes(array, sizes) for array in callee.results]
-        results = tuple(self.planner.place(array) for array in arrays)
+        places = [self.planner.place(array) for array in arrays]
+        for result, number in _array_numbers(
+            self.planner.module[call.op], self.planner.in_place[call.op]
+        ).items():
+            changed = args[number]
+            assert isinstance(changed, Storage)
+            places[result] = changed
+        results = tuple(places)
         taken = tuple(sizes[dim] for dim in callee.dims)
         region.append(FunctionCall(callee, taken, args, results, Storage("temporary", -1, 0)))
         return results if isinstance(type_, relax.TupleType) else results[0]
@@ -495,6 +546,28 @@ class _FunctionPlanner:
         return substitute(expr, self.sizes) if self.sizes else expr
 
 
+def _forwarded(bindings: Sequence[RelaxExpr], result: RelaxExpr, function: ir.GlobalVar | None) -> int | None:
+    """Return the position of a branch, or call of the function itself, whose value is the result as it is."""
+    last = len(bindings) - 1
+    while last >= 0 and isinstance(bindings[last].value, relax.TupleGetItem | relax.Tuple | relax.Var):
+        last -= 1
+    if last < 0 or not isinstance(bindings[last], relax.VarBinding):
+        return None
+    value = bindings[last].value
+    recursive = isinstance(value, ir.Call) and function is not None and value.op == function
+    if not isinstance(value, relax.If) and not recursive:
+        return None
+    type_ = bindings[last].var.ty
+    count = len(type_.fields) if isinstance(type_, relax.TupleType) else 1
+    marks = [object() for _ in range(count)]
+    values: dict[RelaxExpr, _Planned] = {
+        bindings[last].var: tuple(marks) if isinstance(type_, relax.TupleType) else marks[0]
+    }
+    for binding in bindings[last + 1 :]:
+        values[binding.var] = _evaluate(binding.value, values)
+    return last if list(_flatten(_evaluate(result, values))) == marks else None
+
+
 def _evaluate(expr: RelaxExpr, values: dict[RelaxExpr, _Planned], leaf: Any = None) -> _Planned:
     """Return the value of an expression that computes nothing."""
     match expr:
@@ -512,6 +585,14 @@ def _evaluate(expr: RelaxExpr, values: dict[RelaxExpr, _Planned], leaf: Any = No
     if leaf is None:
         return None
     raise _UnsupportedError
+
+
+def _array_numbers(function: relax.Function, plan: InPlacePlan) -> dict[int, int]:
+    """Return the results that are changed parameters, with their numbers among those that are no shapes."""
+    numbers = [
+        number for number, param in enumerate(function.params) if not isinstance(param.ty, relax.ShapeType)
+    ]
+    return {result: numbers.index(number) for result, number in plan.returned.items()}
 
 
 def _flatten(value: _Planned) -> Iterator[_Planned]:

@@ -19,7 +19,7 @@ from nnmagic.engine.relax.artifact import Json
 from nnmagic.engine.relax.codegen.aot.size_text import size_to_json
 from nnmagic.engine.relax.schedules.kernel_analysis import Stage
 from nnmagic.engine.relax.tir.builders import static_int
-from nnmagic.engine.relax.tir.types import Buffer, Extent, PrimExpr, PrimFunc
+from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr, PrimFunc
 from nnmagic.engine.relax.tir.types import Var as TirVar
 from nnmagic.relay.types import NUMPY_DTYPES
 
@@ -102,6 +102,27 @@ class KernelCall:
 
 
 @dataclass(frozen=True, slots=True)
+class StoreElement:
+    """A store of one element, computed in registers: ``buffer[indices] = value`` in ``storage``."""
+
+    storage: Storage
+    buffer: Buffer
+    indices: tuple[Index, ...]
+    value: PrimExpr
+    values: dict[Buffer, Value]
+    sizes: dict[TirVar, PrimExpr]
+
+
+@dataclass(frozen=True, slots=True)
+class CopyArray:
+    """A copy of an array, which a function may change."""
+
+    source: Storage
+    target: Storage
+    nbytes: Extent
+
+
+@dataclass(frozen=True, slots=True)
 class ScalarCode:
     """A kernel of single elements, computed in registers: its stages, and the value of each buffer."""
 
@@ -113,7 +134,10 @@ class ScalarCode:
 
 @dataclass(frozen=True, slots=True)
 class FunctionCall:
-    """A call of a native function, which takes ``frame`` as its workspace."""
+    """A call of a native function, which takes ``frame`` as its workspace.
+
+    Results that are arguments, which the function changes, are not written by it.
+    """
 
     callee: NativeFunction
     sizes: tuple[PrimExpr, ...]
@@ -182,7 +206,17 @@ class Exit:
 
 
 Step: TypeAlias = (
-    KernelCall | ScalarCode | FunctionCall | Assign | Conditional | Check | ShapeCheck | NextRound | Exit
+    KernelCall
+    | ScalarCode
+    | StoreElement
+    | CopyArray
+    | FunctionCall
+    | Assign
+    | Conditional
+    | Check
+    | ShapeCheck
+    | NextRound
+    | Exit
 )
 Region: TypeAlias = list[Step]
 
@@ -205,6 +239,7 @@ class NativeFunction:
             each call.
         saved: the first word of the state where a loop saves its registers.
         workspace: the bytes that it needs.
+        changed: the results that are parameters which it changes, with the numbers of these.
 
     """
 
@@ -220,6 +255,7 @@ class NativeFunction:
     recursive: bool = False
     saved: int = 0
     workspace: Extent = 0
+    changed: dict[int, int] = field(default_factory=dict)
     pointers: list[Storage] = field(default_factory=list)
     chunks: list[tuple[PrimExpr, PrimExpr]] = field(default_factory=list)
 

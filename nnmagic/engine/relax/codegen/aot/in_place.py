@@ -1,0 +1,386 @@
+"""Find the kernels that may change their first operand in place, as nobody needs the old value any more.
+
+Values are never changed in Relay and Relax: ``scatter_nd`` copies its data and changes the copy. Where that
+copy can be left out, changing one element takes one store. An operand may be changed if its memory is the
+program's own, and nothing that may share it is used afterwards on any path.
+
+A function may change a parameter in place if it hands that on unchanged from round to round. Its callers
+then give up their argument, or pass a copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import tvm
+from tvm import ir, relax, tirx
+
+from nnmagic.engine.relax.legalize.indexing import COPIES_FIRST
+from nnmagic.engine.relax.legalize.kernel_cache import IS_RESHAPE, has_reshape_order
+from nnmagic.engine.relax.tir.types import PrimFunc, RelaxExpr, Stmt
+from nnmagic.engine.relax.tir.visitors import rewrite
+
+_CALL_TIR = ir.Op.get("relax.call_tir")
+_RESHAPE = ir.Op.get("relax.reshape")
+
+#: Where something is computed: positions in nested regions, and in between which branch it is.
+_Path: TypeAlias = tuple[int, ...]
+
+#: What a Relax value is made of: a tuple of them, or the memory that an array may be in.
+_Memory: TypeAlias = Any
+
+
+#: Finds what a region ends with: of bindings, their result and the function that they are in.
+FindTail: TypeAlias = Callable[[Sequence[RelaxExpr], RelaxExpr, ir.GlobalVar | None], int | None]
+
+
+@dataclass(slots=True, eq=False)
+class _Root:
+    """Memory between two changes of it. ``param``: of which parameter it is; ``owned``: of the program."""
+
+    owned: bool
+    param: int | None = None
+
+
+@dataclass(slots=True)
+class InPlacePlan:
+    """What a function may change in place.
+
+    Attributes:
+        kernels: the variables of the calls of kernels that change their first operand.
+        given: for the variable of a call of a function, the arguments that the callee may change.
+        consumed: the parameters that the function itself changes.
+        returned: the results that are such a parameter, by their numbers.
+
+    """
+
+    kernels: set[RelaxExpr] = field(default_factory=set)
+    given: dict[RelaxExpr, set[int]] = field(default_factory=dict)
+    consumed: frozenset[int] = frozenset()
+    returned: dict[int, int] = field(default_factory=dict)
+
+
+def plan_in_place(
+    module: tvm.IRModule, entry: str, holds_element: Callable[[RelaxExpr], bool], find_tail: FindTail
+) -> dict[ir.GlobalVar | None, InPlacePlan]:
+    """Return the plan of each function that ``entry`` reaches, and under None that of the entry.
+
+    ``holds_element`` tells of a value whether a register holds it; ``find_tail`` returns the position of the
+    branch, or call of the function itself, that a region ends with.
+    """
+    plans: dict[ir.GlobalVar | None, InPlacePlan] = {}
+    for var in _callees_first(module, module[entry]):
+        plans[var] = _plan_function(module, module[var], var, plans, holds_element, find_tail)
+    plans[None] = _plan_function(module, module[entry], None, plans, holds_element, find_tail)
+    return plans
+
+
+def without_copy(kernel: PrimFunc) -> PrimFunc | None:
+    """Return a kernel that copies its first operand first as one that finds it in its result.
+
+    None for any other kernel.
+    """
+    if COPIES_FIRST not in (kernel.attrs or {}):
+        return None
+    dropped: list[Stmt] = []
+
+    def drop_first(sequence: Stmt) -> Stmt:
+        if dropped:
+            return sequence
+        first, *rest = sequence.seq
+        dropped.append(first)
+        return rest[0] if len(rest) == 1 else tirx.SeqStmt(rest)
+
+    body = rewrite(kernel.body, [(tirx.SeqStmt, drop_first)], before_parts=True)
+    if len(dropped) != 1:
+        return None
+    return tirx.PrimFunc(list(kernel.params[1:]), body, kernel.ret_type, kernel.attrs)
+
+
+def single_store(kernel: PrimFunc) -> tirx.BufferStore | None:
+    """Return the store that a kernel consists of; None for any other kernel."""
+    block = getattr(kernel.body, "block", None)
+    store = kernel.body if block is None else block.body
+    if isinstance(store, tirx.AttrStmt):
+        store = store.body
+    return store if isinstance(store, tirx.BufferStore) else None
+
+
+def _callees_first(module: tvm.IRModule, entry: RelaxExpr) -> list[ir.GlobalVar]:
+    """Return the functions that a function reaches, callees before callers where there is no recursion."""
+    order: dict[ir.GlobalVar, None] = {}
+    path: list[tuple[ir.GlobalVar | None, Iterator[ir.GlobalVar]]] = [(None, iter(_callees(module, entry)))]
+    begun: set[ir.GlobalVar] = set()
+    while path:
+        var, rest = path[-1]
+        callee = next(rest, None)
+        if callee is None:
+            if var is not None:
+                order[var] = None
+            path.pop()
+        elif callee not in begun:
+            begun.add(callee)
+            path.append((callee, iter(_callees(module, module[callee]))))
+    return list(order)
+
+
+def _callees(module: tvm.IRModule, function: RelaxExpr) -> list[ir.GlobalVar]:
+    callees: dict[ir.GlobalVar, None] = {}
+
+    def look(node: RelaxExpr) -> None:
+        callee = node.op if isinstance(node, ir.Call) else None
+        if isinstance(callee, ir.GlobalVar) and isinstance(module[callee], relax.Function):
+            callees[callee] = None
+
+    relax.analysis.post_order_visit(function, look)
+    return list(callees)
+
+
+def _plan_function(
+    module: tvm.IRModule,
+    function: RelaxExpr,
+    var: ir.GlobalVar | None,
+    plans: Mapping[ir.GlobalVar | None, InPlacePlan],
+    holds_element: Callable[[RelaxExpr], bool],
+    find_tail: FindTail,
+) -> InPlacePlan:
+    """Plan with all parameters, then without those that turn out to be of others from round to round."""
+    candidates = set(range(len(function.params))) if var is not None else set()
+    while True:
+        planning = _FunctionAnalysis(module, function, var, plans, holds_element, find_tail, candidates)
+        if planning.unstable <= planning.excluded:
+            return planning.plan
+        candidates -= planning.unstable
+
+
+class _FunctionAnalysis:
+    """The analysis of one function, in which the parameters ``candidates`` may be changed."""
+
+    def __init__(
+        self,
+        module: tvm.IRModule,
+        function: RelaxExpr,
+        var: ir.GlobalVar | None,
+        plans: Mapping[ir.GlobalVar | None, InPlacePlan],
+        holds_element: Callable[[RelaxExpr], bool],
+        find_tail: FindTail,
+        candidates: Collection[int],
+    ) -> None:
+        self.module, self.var, self.plans, self.holds_element = module, var, plans, holds_element
+        self.find_tail = find_tail
+        self.excluded = set(range(len(function.params))) - set(candidates)
+        self.unstable: set[int] = set()
+        self.plan = InPlacePlan()
+        self.changed: set[int] = set()
+        self.uses: dict[RelaxExpr, list[_Path]] = {}
+        self.memory: dict[RelaxExpr, _Memory] = {}
+        #: The variables whose arrays may be in some memory.
+        self.holders: dict[_Root, list[RelaxExpr]] = {}
+        self.results: list[list[_Memory]] = []
+        self.rounds: list[list[frozenset[_Root]]] = []
+        for number, param in enumerate(function.params):
+            if isinstance(param.ty, relax.ShapeType) or holds_element(param):
+                self.memory[param] = frozenset()
+            else:
+                self._hold(param, frozenset((_Root(number in candidates, number),)))
+        if isinstance(function.body, relax.SeqExpr):
+            self._collect_uses(function.body, ())
+            self._region(function.body, (), is_tail=True)
+        self._judge(len(function.params))
+
+    # Uses
+
+    def _collect_uses(self, sequence: RelaxExpr, path: _Path) -> None:
+        position = 0
+        for block in sequence.blocks:
+            for binding in block.bindings:
+                here = (*path, position)
+                value = binding.value
+                if isinstance(value, relax.If):
+                    self._use(value.cond, here)
+                    self._collect_uses(value.true_branch, (*here, 0))
+                    self._collect_uses(value.false_branch, (*here, 1))
+                else:
+                    self._use(value, here)
+                position += 1
+        self._use(sequence.body, (*path, position))
+
+    def _use(self, expr: RelaxExpr, path: _Path) -> None:
+        match expr:
+            case relax.Var():
+                self.uses.setdefault(expr, []).append(path)
+            case relax.Tuple(fields=fields):
+                for part in fields:
+                    self._use(part, path)
+            case relax.TupleGetItem(tuple_value=whole):
+                self._use(whole, path)
+            case ir.Call(args=args):
+                for arg in args:
+                    self._use(arg, path)
+
+    # Memory
+
+    def _hold(self, var: RelaxExpr, memory: _Memory) -> None:
+        self.memory[var] = memory
+        for root in _roots(memory):
+            self.holders.setdefault(root, []).append(var)
+
+    def _evaluate(self, expr: RelaxExpr) -> _Memory:
+        match expr:
+            case relax.Var():
+                return self.memory.get(expr, frozenset())
+            case relax.Tuple(fields=fields):
+                return tuple(map(self._evaluate, fields))
+            case relax.TupleGetItem(tuple_value=whole, index=index):
+                parts = self._evaluate(whole)
+                return parts[int(index)] if isinstance(parts, tuple) else parts
+            case ir.GenericConst():
+                return frozenset((_Root(owned=False),))
+        return frozenset()
+
+    def _new(self, type_: Any) -> _Memory:
+        if isinstance(type_, relax.TupleType):
+            return tuple(map(self._new, type_.fields))
+        return frozenset((_Root(owned=True),))
+
+    def _region(self, sequence: RelaxExpr, path: _Path, *, is_tail: bool) -> _Memory:
+        """Find the memory of a region's values, and return that of its result."""
+        bindings = [binding for block in sequence.blocks for binding in block.bindings]
+        last = self.find_tail(bindings, sequence.body, self.var) if is_tail else None
+        for position, binding in enumerate(bindings):
+            here, value = (*path, position), binding.value
+            tail = position == last
+            if isinstance(value, relax.If):
+                then = self._region(value.true_branch, (*here, 0), is_tail=tail)
+                other = self._region(value.false_branch, (*here, 1), is_tail=tail)
+                memory = _merge(then, other)
+            elif isinstance(value, ir.Call):
+                memory = self._call(binding.var, value, here, is_tail=tail)
+            else:
+                memory = self._evaluate(value)
+            if not self.holds_element(binding.var):
+                self._hold(binding.var, memory)
+        result = self._evaluate(sequence.body)
+        if is_tail and last is None:
+            self.results.append(list(result) if isinstance(result, tuple) else [result])
+        return result
+
+    def _call(self, var: RelaxExpr, call: RelaxExpr, path: _Path, *, is_tail: bool) -> _Memory:
+        if call.op == _CALL_TIR:
+            return self._kernel(var, call, path)
+        if call.op == _RESHAPE:
+            return self._evaluate(call.args[0])
+        if isinstance(call.op, ir.GlobalVar):
+            args = [frozenset(_roots(self._evaluate(arg))) for arg in call.args]
+            if is_tail and call.op == self.var:
+                self.rounds.append(args)
+                return self._new(var.ty)
+            return self._function(var, call, args, path)
+        return frozenset() if isinstance(call.op, relax.ExternFunc) else self._new(var.ty)
+
+    def _kernel(self, var: RelaxExpr, call: RelaxExpr, path: _Path) -> _Memory:
+        kernel, operands = self.module[call.args[0]], call.args[1].fields
+        arrays = [operand for operand in operands if isinstance(operand.ty, relax.TensorType)]
+        if without_copy(kernel) is not None and not self.holds_element(var):
+            memory, *others = (frozenset(_roots(self._evaluate(operand))) for operand in arrays)
+            if not self.holds_element(arrays[0]) and self._may_change(memory, others, path):
+                self.plan.kernels.add(var)
+                return self._change(memory)
+        if len(arrays) == 1 and _may_be_view(kernel):
+            return _merge(self._evaluate(arrays[0]), self._new(var.ty))
+        return self._new(var.ty)
+
+    def _function(
+        self, var: RelaxExpr, call: RelaxExpr, args: Sequence[frozenset[_Root]], path: _Path
+    ) -> _Memory:
+        plan = self.plans.get(call.op, InPlacePlan())
+        changed: dict[int, frozenset[_Root]] = {}
+        for number in sorted(plan.consumed):
+            others = [arg for other, arg in enumerate(args) if other != number]
+            if self._may_change(args[number], others, path):
+                self.plan.given.setdefault(var, set()).add(number)
+                changed[number] = self._change(args[number])
+        results = [self._new(field) for field in _fields(var.ty)]
+        for result, number in plan.returned.items():
+            if number in changed:
+                results[result] = changed[number]
+        return tuple(results) if isinstance(var.ty, relax.TupleType) else results[0]
+
+    def _may_change(self, memory: frozenset[_Root], others: Sequence[frozenset[_Root]], path: _Path) -> bool:
+        """Return whether nothing reads this memory later, and nothing else than one operand reads it now."""
+        if not memory or not all(root.owned for root in memory):
+            return False
+        if any(not memory.isdisjoint(other) for other in others):
+            return False
+        return not any(
+            _is_after(use, path)
+            for root in memory
+            for var in self.holders[root]
+            for use in self.uses.get(var, ())
+        )
+
+    def _change(self, memory: frozenset[_Root]) -> frozenset[_Root]:
+        """Return the memory after a change of it."""
+        self.changed.update(root.param for root in memory if root.param is not None)
+        params = {root.param for root in memory}
+        return frozenset(_Root(owned=True, param=param) for param in params)
+
+    # Parameters
+
+    def _judge(self, count: int) -> None:
+        """Find the parameters that are changed, and those of them that are not the same in all rounds."""
+        for number in self.changed:
+            for args in self.rounds:
+                if {root.param for root in args[number]} != {number}:
+                    self.unstable.add(number)
+                if any(
+                    root.param == number for other in range(count) if other != number for root in args[other]
+                ):
+                    self.unstable.add(number)
+        self.plan.consumed = frozenset(self.changed)
+        counts = {len(results) for results in self.results}
+        for result in range(counts.pop()) if len(counts) == 1 else ():
+            owners = {frozenset(root.param for root in _roots(results[result])) for results in self.results}
+            if len(owners) != 1:
+                continue
+            params = owners.pop()
+            owner = next(iter(params), None)
+            if len(params) == 1 and owner in self.changed and owner not in self.plan.returned.values():
+                assert owner is not None
+                self.plan.returned[result] = owner
+
+
+def _is_after(use: _Path, path: _Path) -> bool:
+    """Return whether control may come from ``path`` to ``use``: not from one branch to the other."""
+    for depth, (one, other) in enumerate(zip(use, path, strict=False)):
+        if one != other:
+            return depth % 2 == 0 and one > other
+    return len(use) > len(path)
+
+
+def _roots(memory: _Memory) -> Iterator[_Root]:
+    if isinstance(memory, tuple):
+        for part in memory:
+            yield from _roots(part)
+    else:
+        yield from memory
+
+
+def _merge(left: _Memory, right: _Memory) -> _Memory:
+    if isinstance(left, tuple) and isinstance(right, tuple) and len(left) == len(right):
+        return tuple(map(_merge, left, right))
+    return frozenset((*_roots(left), *_roots(right)))
+
+
+def _fields(type_: Any) -> list[Any]:
+    return list(type_.fields) if isinstance(type_, relax.TupleType) else [type_]
+
+
+def _may_be_view(kernel: PrimFunc) -> bool:
+    """Return whether the planner may take a kernel's result for its operand as it lies in memory."""
+    buffers = [param for param in kernel.params if isinstance(param.ty, tirx.BufferType)]
+    if all(isinstance(dim, tirx.IntImm) for buffer in buffers for dim in buffer.ty.shape):
+        return False
+    return IS_RESHAPE in (kernel.attrs or {}) or has_reshape_order(kernel)

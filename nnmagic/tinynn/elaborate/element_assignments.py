@@ -1,0 +1,154 @@
+"""Elaborate assignments to elements: the name stands for a new tensor from then on.
+
+In Relay nothing changes in place; the engine does it where nobody needs the old tensor any more.
+"""
+
+from __future__ import annotations
+
+from synr import ast
+
+from nnmagic.diagnostics import Note
+from nnmagic.relay.types import TensorType
+from nnmagic.tinynn.elaborate.context import Elaboration
+from nnmagic.tinynn.elaborate.expressions import elaborate_name, evaluate_operands
+from nnmagic.tinynn.elaborate.let_bindings import let_bind, let_bind_names
+from nnmagic.tinynn.elaborate.operations import binary_operation
+from nnmagic.tinynn.elaborate.shared_memory import Foreign, Tokens, forget_shared_names, may_share
+from nnmagic.tinynn.operators.element_assignment import selection, set_elements, set_where
+from nnmagic.tinynn.operators.subscripts import subscript
+from nnmagic.tinynn.syntax import tree
+from nnmagic.tinynn.values.descriptions import describe
+from nnmagic.tinynn.values.values import FAILED, Computed, Known, Operand, RefusalError, TupleOf, is_failed
+
+
+def assign_elements(ctx: Elaboration, target: ast.Call, value: Operand, others: Operand | None) -> None:
+    """Elaborate ``name[index] = value``. Raises RefusalError.
+
+    ``others``: the value whose parts other targets of the statement take.
+    """
+    tensor = _read_changed(ctx, target)
+    index = evaluate_operands(ctx, target.params[1].values)
+    if tensor is None or any(is_failed(item.value) for item in index):
+        _fail(ctx, target)
+        return
+    memory = _own_memory(ctx, target, tensor)
+    if others is not None and may_share(_tokens(ctx, others), memory):
+        message = "the right side shares memory with what is assigned, and has several targets"
+        raise RefusalError(
+            message, others.span, hint="copy it first, or write one assignment after the other"
+        )
+    _bind_names(ctx)
+    span = ctx.span(target.span)
+    _bind_changed(ctx, target, memory, set_elements(tensor, index, value, span))
+
+
+def elaborate_update(ctx: Elaboration, stmt: tree.UpdateElements) -> None:
+    """Elaborate ``name[index] += value`` with any operator. Raises RefusalError."""
+    target, span = stmt.target, ctx.span(stmt.span)
+    tensor = _read_changed(ctx, target)
+    index = evaluate_operands(ctx, target.params[1].values)
+    right = ctx.operand(stmt.rhs)
+    if tensor is None or any(is_failed(item.value) for item in (*index, right)):
+        _fail(ctx, target)
+        return
+    memory = _own_memory(ctx, target, tensor)
+    _bind_names(ctx)
+    target_span = ctx.span(target.span)
+    current = subscript(tensor, index, target_span)
+    mask = selection(tensor, index, current, target_span) if _is_number(right, tensor) else None
+    if mask is not None:  # for all elements, of which those of the mask are taken
+        current = tensor.value
+    result = binary_operation(ctx, stmt.op.name, Operand(current, target_span), right, span)
+    if is_failed(result):
+        _fail(ctx, target)
+        return
+    every = [Operand(Known(Ellipsis), target_span)]
+    new = Operand(result, span)
+    changed = set_elements(tensor, index if mask is None else every, new, target_span)
+    if mask is not None:
+        assert isinstance(tensor.value, Computed)
+        changed = set_where(tensor.value, mask, changed, span)
+    _bind_changed(ctx, target, memory, changed)
+
+
+def _is_number(value: Operand, tensor: Operand) -> bool:
+    """Return whether a value is one number, which may stand beside all elements of a tensor."""
+    return not isinstance(value.value, Computed) or value.value.type == TensorType((), _dtype(tensor))
+
+
+def _dtype(tensor: Operand) -> str:
+    assert isinstance(tensor.value, Computed)
+    assert isinstance(tensor.value.type, TensorType)
+    return tensor.value.type.dtype
+
+
+def _read_changed(ctx: Elaboration, target: ast.Call) -> Operand | None:
+    """Return the tensor that is changed; None where an error was reported. Raises RefusalError."""
+    variable = target.params[0]
+    name, span = variable.id.name, ctx.span(variable.span)
+    owner = ctx.environment.owner(name)
+    if owner is not ctx.environment:
+        what = "the function around" if owner is not None else "the notebook"
+        hint = f"change a copy that is the function's own: {name}_ = {name}.copy()"
+        raise RefusalError(f"`{name}` belongs to {what}, and cannot be changed here", span, hint=hint)
+    value = elaborate_name(ctx, variable)
+    if is_failed(value):
+        return None
+    if isinstance(value, TupleOf):
+        hint = f"make a new one, as in {name} = {name}[:i] + [item] + {name}[i + 1:]"
+        raise RefusalError("the items of a tuple or a list cannot be assigned", span, hint=hint)
+    if not isinstance(value, Computed) or not isinstance(value.type, TensorType):
+        raise RefusalError(f"{describe(value)} has no elements to assign", span)
+    if not value.type.shape:
+        message = f"`{name}` is {describe(value)}: it has no elements to assign"
+        raise RefusalError(message, span, hint=f"assign the name: {name} = value")
+    return Operand(value, span)
+
+
+def _own_memory(ctx: Elaboration, target: ast.Call, tensor: Operand) -> Tokens:
+    """Return the memory that is changed. Raises RefusalError where it is not the function's own."""
+    name = target.params[0].id.name
+    tokens = _tokens(ctx, tensor)
+    foreign = [token for token in tokens if isinstance(token, Foreign)]
+    if foreign:
+        whose = foreign[0].what or "a value that is used elsewhere"
+        message = f"`{name}` may share memory with {whose}, which a cell does not change"
+        notes = []
+        if whose == f"the parameter `{name}`":
+            message = f"the parameter `{name}` belongs to the caller, and cannot be changed"
+        elif name in ctx.environment.bindings.spans:
+            notes = [Note(f"`{name}` is assigned here", ctx.environment.bindings.spans[name])]
+        hint = f"change a copy: write {name} = {name}.copy() before"
+        raise RefusalError(message, ctx.span(target.span), hint=hint, notes=notes)
+    chain = ctx.environment.chain()
+    for outer in (*chain[1:], *ctx.callers):
+        for other, value in outer.bindings.locals.items() if outer is not ctx.environment else ():
+            if may_share(ctx.memory.of_value(value, chain), tokens):
+                message = f"`{name}` may share memory with `{other}` of `{outer.name}`"
+                hint = f"change a copy, as in {name} = {name}.copy(), and return it"
+                raise RefusalError(message, ctx.span(target.span), hint=hint)
+    return tokens
+
+
+def _tokens(ctx: Elaboration, operand: Operand) -> Tokens:
+    return ctx.memory.of_value(operand.value, ctx.environment.chain())
+
+
+def _bind_names(ctx: Elaboration) -> None:
+    """Bind what names stand for by let: what was read before the change is then computed before it."""
+    let_bind_names(ctx, list(ctx.environment.bindings.locals))
+
+
+def _bind_changed(ctx: Elaboration, target: ast.Call, memory: Tokens, changed: Computed) -> None:
+    variable = target.params[0]
+    name, span = variable.id.name, ctx.span(target.span)
+    old = ctx.environment.bindings.locals[name]
+    if isinstance(old, Computed) and old.expr is changed.expr:
+        return  # there is no element to change
+    ctx.memory.own(changed.expr)
+    ctx.environment.bindings.bind(name, let_bind(ctx, changed, name), span)
+    forget_shared_names(ctx.memory, ctx.environment.chain(), name, memory, span)
+
+
+def _fail(ctx: Elaboration, target: ast.Call) -> None:
+    ctx.environment.bindings.bind(target.params[0].id.name, FAILED)

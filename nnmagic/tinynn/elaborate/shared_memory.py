@@ -1,0 +1,269 @@
+"""Find which names may share memory, as Python's names of one NumPy array do.
+
+Relay's values are never changed: an assignment to elements makes a new tensor and binds the name to it. Other
+names of the same memory would keep the old one, so they lose their value: whoever reads one gets an error.
+
+Memory is known by tokens: of an array that the function makes, the Relay expression that makes it. A value
+may share memory with all arrays whose tokens it has: too many tokens refuse too much, never too little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+
+from nnmagic.diagnostics import Note, Span
+from nnmagic.relay import expr as ir
+from nnmagic.relay.types import TensorType, TupleType, Type
+from nnmagic.tinynn.values.values import (
+    Bindings,
+    ClosureValue,
+    Computed,
+    DictOf,
+    Environment,
+    LocalFunction,
+    Method,
+    TupleOf,
+    Unassigned,
+    Value,
+    Zipped,
+)
+
+Tokens = frozenset[object]
+
+_NONE: Tokens = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """Memory that is not the function's own: ``what`` says whose it is; of an unknown owner it is empty."""
+
+    what: str
+
+
+#: Memory that any value may share, as that of a pattern's variable.
+ANY_MEMORY = Foreign("")
+
+#: Operators whose result NumPy may keep in the memory of their first operand.
+_VIEWS = frozenset(
+    (
+        "annotation.stop_fusion",
+        "broadcast_to",
+        "broadcast_to_like",
+        "contrib_reverse_reshape",
+        "dyn.broadcast_to",
+        "dyn.reshape",
+        "dyn.squeeze",
+        "dyn.strided_slice",
+        "einsum",
+        "expand_dims",
+        "layout_transform",
+        "nn.batch_flatten",
+        "on_device",
+        "reshape",
+        "reshape_like",
+        "reverse",
+        "slice_like",
+        "sliding_window",
+        "split",
+        "squeeze",
+        "strided_slice",
+        "take",
+        "transpose",
+    )
+)
+
+
+@dataclass(slots=True)
+class SharedMemory:
+    """What is known about the memory of expressions, in a cell that assigns elements.
+
+    ``tokens``: of expressions; ``bound``: what variables that are bound by let stand for; ``fresh``: the
+    functions of the module whose results are in memory of their own.
+    """
+
+    tokens: dict[ir.Expr, Tokens] = field(default_factory=dict)
+    bound: dict[ir.Var, ir.Expr] = field(default_factory=dict)
+    fresh: set[str] = field(default_factory=set)
+
+    def of_expr(self, expr: ir.Expr) -> Tokens:
+        """Return the tokens of the memory that an expression of rank 1 or more may share."""
+        found = set[object]()
+        work, seen = [expr], set[ir.Expr]()
+        while work:
+            node = work.pop()
+            if node in seen:
+                continue
+            seen.add(node)
+            known = self.tokens.get(node)
+            if known is None:
+                work += self._parts(node, found)
+            else:
+                found |= known
+        result = frozenset(found)
+        self.tokens[expr] = result
+        return result
+
+    def _parts(self, node: ir.Expr, found: set[object]) -> Iterable[ir.Expr]:
+        """Add the memory of a node's own, and return the expressions whose memory it may share."""
+        match node:
+            case ir.Constant(data=data):
+                if data.ndim:
+                    found.add(Foreign("a constant"))
+                return ()
+            case ir.Var():
+                if node in self.bound:
+                    return (self.bound[node],)
+                found.add(ANY_MEMORY)
+                return ()
+            case ir.Call(op=ir.OpRef(name=name), args=args):
+                if name in _VIEWS:
+                    return args[:1]
+                found.add(node)
+                return ()
+            case ir.Call(op=ir.GlobalVar(name=name)) if name in self.fresh:
+                found.add(node)
+                return ()
+            case ir.Call(op=op, args=args):
+                found.add(node)
+                return args if isinstance(op, ir.GlobalVar | ir.Constructor) else (op, *args)
+            case ir.Tuple(fields=fields):
+                return fields
+            case ir.TupleGetItem(tuple_value=whole, index=index):
+                return (whole.fields[index],) if isinstance(whole, ir.Tuple) else (whole,)
+            case ir.Let(var=var, value=value, body=body):
+                self.bound[var] = value
+                return (body,)
+            case ir.If(true_branch=then, false_branch=other):
+                return then, other
+            case ir.GlobalVar() | ir.Constructor() | ir.OpRef():
+                return ()
+        found.add(ANY_MEMORY)
+        return ()
+
+    def of_value(self, value: Value, chain: Sequence[Environment] = ()) -> Tokens:
+        """Return the tokens of a value; what a function captures from ``chain`` is read anew by each call."""
+        return self._of_value(value, chain, set())
+
+    def _of_value(self, value: Value, chain: Sequence[Environment], seen: set[int]) -> Tokens:
+        match value:
+            case Computed(expr=expr, type=type_):
+                return self.of_expr(expr) if _has_memory(type_) else _NONE
+            case TupleOf(items=items):
+                return _union(self._of_value(item, chain, seen) for item in items)
+            case DictOf(items=named):
+                return _union(self._of_value(item, chain, seen) for item in named.values())
+            case Zipped(parts=parts):
+                return _union(self._of_value(part.value, chain, seen) for part in parts)
+            case Method(receiver=receiver):
+                return self._of_value(receiver.value, chain, seen)
+            case LocalFunction(environment=environment) | ClosureValue(environment=environment):
+                if id(value) in seen:
+                    return _NONE
+                seen.add(id(value))
+                given = [formal.default for formal in value.parameters if formal.default is not None]
+                captured = () if environment in chain else _captured(value)
+                return _union(self._of_value(item, chain, seen) for item in (*given, *captured))
+        return _NONE
+
+    def share(self, value: Value, tokens: Tokens) -> None:
+        """Record that each part of a value may share the memory of these tokens."""
+        match value:
+            case Computed(expr=expr):
+                self.tokens[expr] = tokens
+            case TupleOf(items=items, whole=whole):
+                for part in (*items, *([] if whole is None else [whole])):
+                    self.share(part, tokens)
+
+    def own(self, expr: ir.Expr, what: str | None = None) -> None:
+        """Record that an expression has memory of its own; ``what``: whose it is, if not the function's."""
+        self.tokens[expr] = frozenset((expr if what is None else Foreign(what),))
+
+
+def _has_memory(type_: Type) -> bool:
+    """Return whether a value of a type may hold an array: numbers of rank 0 are copied wherever they go."""
+    if isinstance(type_, TupleType):
+        return any(map(_has_memory, type_.fields))
+    return not isinstance(type_, TensorType) or bool(type_.shape)
+
+
+def _captured(function: LocalFunction | ClosureValue) -> Iterator[Value]:
+    for name in function.versions:
+        owner = function.environment.owner(name)
+        value = None if owner is None else owner.bindings.locals.get(name)
+        if value is not None:
+            yield value
+
+
+def _union(parts: Iterable[Tokens]) -> Tokens:
+    return frozenset().union(*parts)
+
+
+# -- changes -------------------------------------------------------------------------------------------
+
+
+def forget_shared_names(
+    memory: SharedMemory, chain: Sequence[Environment], name: str, changed: Tokens, span: Span
+) -> None:
+    """Take the values of the other names that may share memory that was changed through ``name``."""
+    bindings = chain[0].bindings
+    for other, value in list(bindings.locals.items()):
+        if other != name and may_share(memory.of_value(value, chain), changed):
+            message = f"`{other}` may share memory with `{name}`, which was changed"
+            hint = f"give it memory of its own before the change, as in {other} = {other}.copy()"
+            notes = [Note(f"`{name}` is changed here", span)]
+            if other in bindings.spans:
+                notes.append(Note(f"`{other}` is assigned here", bindings.spans[other]))
+            bindings.bind(other, Unassigned(message, hint, tuple(notes)), bindings.spans.get(other))
+
+
+def may_share(left: Tokens, right: Tokens) -> bool:
+    """Return whether two values may share memory."""
+    if not left or not right:
+        return False
+    return ANY_MEMORY in left or ANY_MEMORY in right or not left.isdisjoint(right)
+
+
+# -- loops ---------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class LoopMemory:
+    """What the names that a loop carries may share at the beginning of each of its rounds.
+
+    ``tokens``: of memory outside of the loop, and one token for each two names that may share memory.
+    ``forgotten``: other names that a round takes the values of.
+    """
+
+    outside: Tokens
+    tokens: Mapping[str, Tokens] = field(default_factory=dict)
+    forgotten: Mapping[str, Unassigned] = field(default_factory=dict)
+
+    def widen(
+        self,
+        carried: Collection[str],
+        before: Bindings,
+        rounds: Iterable[Bindings],
+        tokens_of: Callable[[Value], Tokens],
+    ) -> LoopMemory:
+        """Return the same with what names share before the loop, and where rounds go on to the next one."""
+        tokens = {name: set(self.tokens.get(name, _NONE)) for name in carried}
+        forgotten = dict(self.forgotten)
+        for bindings in (before, *rounds):
+            values = bindings.locals
+            held = {name: tokens_of(values[name]) for name in carried if name in values}
+            for name, own in held.items():
+                tokens[name] |= {
+                    token for token in own if token in self.outside or isinstance(token, Foreign)
+                }
+            for left, right in combinations(held, 2):
+                if may_share(held[left], held[right]):
+                    pair = frozenset((left, right))
+                    tokens[left].add(pair)
+                    tokens[right].add(pair)
+            for name, value in values.items():
+                had = before.locals.get(name, value)
+                if isinstance(value, Unassigned) and not isinstance(had, Unassigned) and name not in carried:
+                    forgotten.setdefault(name, value)
+        return LoopMemory(self.outside, {name: frozenset(own) for name, own in tokens.items()}, forgotten)

@@ -1,0 +1,380 @@
+"""Evaluate ``x[index] = value``: return the tensor with other elements, by NumPy's rules of indexing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+
+from nnmagic.diagnostics import Note, Span
+from nnmagic.relay import expr as ir
+from nnmagic.relay.signatures import dtype_short_name
+from nnmagic.relay.types import ANY, Dim, TensorType, TupleType, is_float, is_integer
+from nnmagic.tinynn.operators.slices import DynamicSlice, StaticSlice, resolve_slice, static_bound
+from nnmagic.tinynn.operators.subscripts import IndexPart, axis_indices, index_parts, subscript
+from nnmagic.tinynn.values.descriptions import describe, source_text
+from nnmagic.tinynn.values.numbers import number_constant
+from nnmagic.tinynn.values.operator_calls import apply, cast, is_tensor, tensor_type, whole_numbers
+from nnmagic.tinynn.values.operator_restrictions import broadcast_shape
+from nnmagic.tinynn.values.symbolic_sizes import as_number, number_of, product_of, shape_of, size_along
+from nnmagic.tinynn.values.values import (
+    Computed,
+    Dimension,
+    Known,
+    Operand,
+    RefusalError,
+    SliceOf,
+    TupleOf,
+    Value,
+)
+
+
+def set_elements(tensor: Operand, index: Sequence[Operand], value: Operand, span: Span) -> Computed:
+    """Return the tensor with ``value`` at ``index``.
+
+    Raises RefusalError for what ``tensor[index]`` refuses, for a value of another dtype, and for one that
+    does not broadcast to the chosen elements.
+    """
+    data = tensor.value
+    assert isinstance(data, Computed)
+    new = _convert(value, tensor)
+    mask = single_mask(tensor, index)
+    if mask is not None and not _shape(new):
+        return set_where(data, mask, new, span)
+    chosen = subscript(tensor, index, span)
+    assert isinstance(chosen, Computed)
+    new = _drop_leading_axes(new, len(_shape(chosen)), span)
+    if broadcast_shape([_shape(chosen), _shape(new)]) != _shape(chosen):
+        message = f"{describe(new)} does not fit into {describe(chosen)}"
+        notes = (Note(f"this is {describe(chosen)}", span),)
+        raise RefusalError(message, value.span, notes=notes)
+    return _Assignment(data, list(index_parts(index, data, span)), chosen, new, span).result()
+
+
+def selection(tensor: Operand, index: Sequence[Operand], chosen: Value, span: Span) -> Computed | None:
+    """Return a mask of the elements that an index chooses, if their number depends on values.
+
+    It has the tensor's shape, or broadcasts to it. None for an index that holds arrays beside other items.
+    """
+    data = tensor.value
+    assert isinstance(data, Computed)
+    mask = single_mask(tensor, index)
+    if mask is not None:
+        return mask
+    parts = list(index_parts(index, data, span))
+    if not isinstance(chosen, Computed) or ANY not in _shape(chosen):
+        return None
+    if any(_kind_of(part) not in ("int", "slice") for part in parts):
+        return None
+    number = Computed(ir.constant(0, "int64", span=span), TensorType((), "int64"))
+    conditions = _Assignment(data, parts, chosen, number, span).conditions()
+    return None if conditions is None else _all_of(conditions, span)
+
+
+def set_where(data: Computed, mask: Computed, new: Computed, span: Span) -> Computed:
+    """Return the tensor with the elements of ``new`` where ``mask``, which has its shape, is true."""
+    return _like(apply("where", span, mask, new, data), data)
+
+
+def single_mask(tensor: Operand, index: Sequence[Operand]) -> Computed | None:
+    """Return the mask of an index that is nothing but a mask of the tensor's shape."""
+    if len(index) != 1 or not isinstance(index[0].value, Computed):
+        return None
+    mask, shape = index[0].value, tensor_type(tensor).shape
+    return mask if mask.type == TensorType(shape, "bool") and ANY not in shape else None
+
+
+def _shape(value: Computed) -> tuple[Dim, ...]:
+    assert isinstance(value.type, TensorType)
+    return value.type.shape
+
+
+def _like(result: Computed, data: Computed) -> Computed:
+    """Return a result that has the type of the data."""
+    return Computed(result.expr, data.type)
+
+
+def _convert(value: Operand, tensor: Operand) -> Computed:
+    """Return a value in the tensor's dtype. Raises RefusalError where only a number could get that."""
+    dtype, short = tensor_type(tensor).dtype, dtype_short_name(tensor_type(tensor).dtype)
+    match as_number(value).value:
+        case Known(value=bool() as truth) if dtype != "bool":
+            return number_constant(int(truth), dtype, value.span)
+        case Known(value=bool() | int() | float() as number):
+            return number_constant(number, dtype, value.span)
+        case Computed(weak=True, type=TensorType(dtype=given)) as number_later:
+            if given == dtype or is_float(dtype) or (is_integer(dtype) and not is_float(given)):
+                return cast(number_later, dtype, value.span)
+        case Computed(type=TensorType(dtype=given)) as other if given == dtype:
+            return Computed(other.expr, other.type)
+    hint = None
+    if is_tensor(value.value):
+        hint = f"convert it, as in ({source_text(value.span)}).astype({short})"
+    elif isinstance(value.value, TupleOf):
+        hint = f"make a tensor of it, as in array({source_text(value.span)}, {short})"
+    message = f"an element of {short} cannot be {describe(value.value)}"
+    raise RefusalError(message, value.span, hint=hint)
+
+
+def _drop_leading_axes(new: Computed, rank: int, span: Span) -> Computed:
+    """Return a value without leading axes of size 1 that the chosen elements do not have."""
+    more = len(_shape(new)) - rank
+    if more <= 0 or any(dim != 1 for dim in _shape(new)[:more]):
+        return new
+    return apply("squeeze", span, new, axis=list(range(more)))
+
+
+@dataclass(slots=True)
+class _Assignment:
+    """An assignment whose value fits: ``chosen`` are the elements that it replaces."""
+
+    data: Computed
+    parts: list[IndexPart]
+    chosen: Computed
+    new: Computed
+    span: Span
+
+    def result(self) -> Computed:
+        """Return the changed tensor, by the operator that writes the fewest elements."""
+        if 0 in _shape(self.chosen):
+            return self.data
+        kinds = [_kind_of(part) for part in self.parts]
+        if set(kinds) <= {"int", "slice"}:
+            lead = next((number for number, kind in enumerate(kinds) if kind != "int"), len(kinds))
+            rest_is_full = all(_is_full(part) for part in self.parts[lead:])
+            if lead and rest_is_full:
+                return self._scatter(self._single_indices(lead))
+            if all(map(_is_full, self.parts)):
+                return apply("copy", self.span, self._broadcast())
+            slices = self._static_slices()
+            if slices is not None:
+                return self._set_slices(slices)
+            if lead and any(isinstance(part.item.value, Computed | Dimension) for part in self.parts[:lead]):
+                return self._set_row(lead)
+            conditions = self.conditions()
+            if conditions is not None:
+                return self._set_where(conditions)
+        elif kinds[0] == "array" and all(_is_full(part) for part in self.parts[1:]):
+            indices = self.parts[0].item.value
+            if isinstance(indices, Computed) and indices.type != TensorType(_shape(indices), "bool"):
+                return self._scatter([cast(indices, "int64", self.span)])
+        return self._scatter_flat()
+
+    # -- elements and rows -----------------------------------------------------------------------------
+
+    def _single_indices(self, lead: int) -> list[Computed]:
+        """Return the indices of the first axes, of rank 0; ``scatter_nd`` checks those that are dynamic."""
+        indices = []
+        for part in self.parts[:lead]:
+            index = as_number(part.item).value
+            if isinstance(index, Known):
+                assert isinstance(index.value, int)
+                indices.append(number_constant(index.value, "int64", self.span))
+            else:
+                assert isinstance(index, Computed)
+                indices.append(cast(index, "int64", self.span))
+        return indices
+
+    def _scatter(self, indices: Sequence[Computed]) -> Computed:
+        """Put the value where the indices of the first axes say; they are of one shape."""
+        rows = [apply("expand_dims", self.span, index, axis=0) for index in indices]
+        return _scatter_nd(self.data, _join(rows, self.span), self._broadcast(), self.span)
+
+    def _set_row(self, lead: int) -> Computed:
+        """Change a row, and put it back."""
+        indices = self._single_indices(lead)
+        row = subscript(Operand(self.data, self.span), [part.item for part in self.parts[:lead]], self.span)
+        assert isinstance(row, Computed)
+        rest = [IndexPart(part.item, part.axis - lead, part.used) for part in self.parts[lead:]]
+        changed = _Assignment(row, rest, self.chosen, self.new, self.span).result()
+        whole = _Assignment(self.data, self.parts[:lead], changed, changed, self.span)
+        return whole._scatter(indices)
+
+    def _broadcast(self) -> Computed:
+        """Return the value in the shape of the chosen elements."""
+        shape = _shape(self.chosen)
+        if _shape(self.new) == shape and ANY not in shape:
+            return self.new
+        if all(isinstance(dim, int) for dim in shape):
+            return apply("broadcast_to", self.span, self.new, shape=shape)
+        if not _shape(self.new):
+            return apply("full_like", self.span, self.chosen, self.new)
+        return apply("broadcast_to_like", self.span, self.new, self.chosen)
+
+    # -- slices ----------------------------------------------------------------------------------------
+
+    def _static_slices(self) -> list[StaticSlice] | None:
+        """Return a slice with positive steps for each axis; None where bounds or indices are dynamic."""
+        slices = []
+        for part in self.parts:
+            one = self._static_slice(part)
+            if one is None:
+                return None
+            slices.append(one)
+        return slices
+
+    def _static_slice(self, part: IndexPart) -> StaticSlice | None:
+        dim = _shape(self.data)[part.axis]
+        if not part.is_slice:
+            (axis_index,) = axis_indices(self.data, part)
+            index = axis_index.index
+            return StaticSlice(part.axis, index, index + 1, 1, 1) if isinstance(index, int) else None
+        slice_ = part.item.value
+        assert isinstance(slice_, SliceOf)
+        resolved = resolve_slice(slice_, self.data, part.axis, part.item)
+        if isinstance(resolved, DynamicSlice):
+            return None
+        if len(resolved) > 1:  # bounds from both ends, which may be out of order: then nothing is set
+            bounds = [static_bound(bound, self.span) for bound in (slice_.start, slice_.stop, slice_.step)]
+            start, stop, step = bounds
+            if start is None or stop is None or (step or 1) < 0:
+                return None
+            return StaticSlice(part.axis, start, stop, step or 1, ANY)
+        if not resolved:
+            return StaticSlice(part.axis, 0, _FAR_END, 1, dim)
+        (only,) = resolved
+        if only.stride > 0:
+            return only
+        if not isinstance(dim, int) or not isinstance(only.size, int):
+            return None
+        last = only.begin + (only.size - 1) * only.stride
+        return StaticSlice(part.axis, last, only.begin + 1, -only.stride, -only.size)
+
+    def _set_slices(self, slices: Sequence[StaticSlice]) -> Computed:
+        """Put the value into slices; a negative size says that the value is reversed there."""
+        value = self._broadcast()
+        kept = [part.is_slice for part in self.parts]
+        for part in self.parts:
+            if not part.is_slice:
+                value = apply("expand_dims", self.span, value, axis=part.axis)
+        for axis, (part, slice_) in enumerate(zip(self.parts, slices, strict=True)):
+            if kept[axis] and isinstance(slice_.size, int) and slice_.size < 0:
+                value = apply("reverse", self.span, value, axis=part.axis)
+        bounds = [
+            Computed(
+                ir.constant(np.array(numbers, "int64"), "int64", span=self.span),
+                TensorType((len(slices),), "int64"),
+            )
+            for numbers in (
+                [slice_.begin for slice_ in slices],
+                [slice_.end for slice_ in slices],
+                [slice_.stride for slice_ in slices],
+            )
+        ]
+        return _like(apply("strided_set", self.span, self.data, value, *bounds), self.data)
+
+    # -- conditions on positions -----------------------------------------------------------------------
+
+    def conditions(self) -> list[Computed] | None:
+        """Return for each axis that is cut which positions are chosen.
+
+        None where the value has other elements along such an axis than one.
+        """
+        sizes = iter(_shape(self.new)[::-1])
+        conditions = []
+        for part in reversed(self.parts):
+            given = next(sizes, 1) if part.is_slice else 1
+            if _is_full(part):
+                continue
+            if given != 1:
+                return None
+            conditions.append(self._condition(part))
+        return conditions
+
+    def _condition(self, part: IndexPart) -> Computed:
+        """Return which positions along an axis are chosen, as a tensor of that axis and those after it."""
+        size = number_of(size_along(self.data, part.axis, self.span), self.span)
+        zero, one = (number_constant(number, "int64", self.span) for number in (0, 1))
+        positions = whole_numbers(zero, size, one, self.span)
+        positions = Computed(positions.expr, TensorType((_shape(self.data)[part.axis],), "int64"))
+
+        def both(left: Computed, right: Computed) -> Computed:
+            return apply("logical_and", self.span, left, right)
+
+        if not part.is_slice:
+            (axis_index,) = axis_indices(self.data, part)
+            index = axis_index.index
+            if isinstance(index, int):
+                wanted = number_constant(index, "int64", self.span)
+            else:
+                wanted = axis_index.check_range(self.data, part.axis, self.span)
+            condition = apply("equal", self.span, positions, wanted)
+        else:
+            start, stop, step = self._bounds(part)
+            first, last = ("greater_equal", "less") if step > 0 else ("less_equal", "greater")
+            condition = both(
+                apply(first, self.span, positions, start), apply(last, self.span, positions, stop)
+            )
+            if step not in (1, -1):
+                distance = apply("subtract", self.span, positions, start)
+                rest = apply("floor_mod", self.span, distance, number_constant(abs(step), "int64", self.span))
+                condition = both(condition, apply("equal", self.span, rest, zero))
+        after = len(_shape(self.data)) - part.axis - 1
+        return apply("expand_dims", self.span, condition, axis=1, num_newaxis=after) if after else condition
+
+    def _bounds(self, part: IndexPart) -> tuple[Computed, Computed, int]:
+        slice_ = part.item.value
+        assert isinstance(slice_, SliceOf)
+        resolved = resolve_slice(slice_, self.data, part.axis, part.item, dynamic=True)
+        assert isinstance(resolved, DynamicSlice)
+        return resolved.start, resolved.stop, resolved.step
+
+    def _set_where(self, conditions: Sequence[Computed]) -> Computed:
+        value = self.new
+        for part in reversed(self.parts):  # axes that an integer drops; the value may have fewer axes
+            if not part.is_slice and len(_shape(value)) >= len(_shape(self.data)) - part.axis:
+                value = apply("expand_dims", self.span, value, axis=-(len(_shape(self.data)) - part.axis))
+        return set_where(self.data, _all_of(conditions, self.span), value, self.span)
+
+    # -- everything else -------------------------------------------------------------------------------
+
+    def _scatter_flat(self) -> Computed:
+        """Put the value where the same index finds the positions of the elements in memory."""
+        span = self.span
+        count = number_of(product_of(shape_of(self.data, span).items, span), span)
+        zero, one = (number_constant(number, "int64", span) for number in (0, 1))
+        order = apply("reshape_like", span, whole_numbers(zero, count, one, span), self.data)
+        order = Computed(order.expr, TensorType(_shape(self.data), "int64"))
+        positions = subscript(Operand(order, span), [part.item for part in self.parts], span)
+        assert isinstance(positions, Computed)
+        flat = apply("reshape", span, self.data, newshape=(-1,))
+        indices = apply("expand_dims", span, positions, axis=0)
+        result = _scatter_nd(flat, indices, self._broadcast(), span)
+        return _like(apply("reshape_like", span, result, self.data), self.data)
+
+
+#: The end of a slice that goes to the end of any axis.
+_FAR_END = 2**31 - 1
+
+
+def _all_of(conditions: Sequence[Computed], span: Span) -> Computed:
+    return reduce(lambda left, right: apply("logical_and", span, left, right), conditions)
+
+
+def _kind_of(part: IndexPart) -> str:
+    """Return what a part of an index is: ``int``, ``slice``, ``new`` or ``array``."""
+    if part.is_new:
+        return "new"
+    if part.is_slice:
+        return "slice"
+    return "int" if part.is_int else "array"
+
+
+def _is_full(part: IndexPart) -> bool:
+    none = Known(None)
+    return part.item.value == SliceOf(none, none, none)
+
+
+def _scatter_nd(data: Computed, indices: Computed, updates: Computed, span: Span) -> Computed:
+    return _like(apply("scatter_nd", span, data, indices, updates, mode="update"), data)
+
+
+def _join(rows: Sequence[Computed], span: Span) -> Computed:
+    """Join indices, whose first axis is new, along that."""
+    if len(rows) == 1:
+        return rows[0]
+    types = TupleType(tuple(row.type for row in rows))
+    whole = Computed(ir.Tuple(tuple(row.expr for row in rows), span=span), types)
+    return apply("concatenate", span, whole, axis=0)

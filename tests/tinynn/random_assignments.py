@@ -1,0 +1,181 @@
+"""Random functions that assign elements; as a program: compare them with Python on NumPy.
+
+    python -m tests.tinynn.random_assignments FIRST LAST
+
+Each function changes arrays of one shape by indices, slices, masks and index arrays, in straight code, loops
+and branches, and gives some of them other names. It must give what Python gives, raise IndexError where
+Python does, or be refused because of these names.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import warnings
+from collections import Counter
+
+import numpy as np
+
+import nnmagic
+
+_SIZES = (4, 4, 5, 3, 1)
+
+
+class _Writer:
+    """Writes the statements of one function."""
+
+    def __init__(self, chance: random.Random, size: int, *, is_matrix: bool) -> None:
+        self.chance, self.size, self.is_matrix = chance, size, is_matrix
+        self.arrays = ["y"]
+        self.counters: list[str] = []
+
+    def block(self, depth: int) -> list[str]:
+        return [line for _ in range(self.chance.randint(1, 3)) for line in self.statement(depth)]
+
+    def statement(self, depth: int) -> list[str]:
+        chance, indent = self.chance, "    " * depth
+        name, sign = chance.choice(self.arrays), chance.choice(("=", "=", "=", "+=", "*=", "-="))
+        kind = chance.randrange(14)
+        if kind < 4:
+            return [f"{indent}{name}[{self.position()}] {sign} {self.number()}"]
+        if kind < 6:
+            index = self.cut()
+            same = f"{chance.choice(self.arrays)}[{index}]"
+            values = [self.number(), f"{same} * 0.5 + 1", same]
+            return [f"{indent}{name}[{index}] {sign} {chance.choice(values)}"]
+        if kind == 6:
+            mask = f"{chance.choice(self.arrays)} {chance.choice('<>')} {self.number()}"
+            return [f"{indent}{name}[{mask}] {sign} {self.number()}"]
+        if kind == 7:
+            value = chance.choice((self.number(), f"{chance.choice(self.arrays)}[k]"))
+            return [f"{indent}{name}[k] {sign} {value}"]
+        if kind == 8:
+            return self.new_name(indent, name, depth)
+        if kind == 9 and depth < 4:
+            lines = [f"{indent}if {self.number()} > {self.number()}:", *self.block(depth + 1)]
+            if chance.random() < 0.5:
+                lines += [f"{indent}else:", *self.block(depth + 1)]
+            return lines
+        if kind in (10, 11) and depth < 4:
+            return self.loop(indent, depth)
+        if kind == 12:
+            other = chance.choice(self.arrays)
+            if self.is_matrix or chance.random() < 0.5:
+                return [f"{indent}{name}, {other} = {other}, {name}"]
+            targets = f"{name}[{self.position()}], {other}[{self.position()}]"
+            return [f"{indent}{targets} = {self.number()}, {self.number()}"]
+        return [f"{indent}c = {self.number()} + x.ravel()[0] * 0"]
+
+    def new_name(self, indent: str, name: str, depth: int) -> list[str]:
+        new = self.chance.choice("uvw")
+        sources = [name, f"{name}[::-1]", f"{name}[:]", f"({name} if c > 0 else {name} * 2)"]
+        sources += [f"{name}.copy()", f"{name}.copy()", f"{name} + 1", f"{name} * 0.5", "np.zeros_like(x)"]
+        if depth == 1 and new not in self.arrays:
+            self.arrays.append(new)
+        return [f"{indent}{new} = {self.chance.choice(sources)}"]
+
+    def loop(self, indent: str, depth: int) -> list[str]:
+        counter, chance = f"i{depth}", self.chance
+        end = chance.choice([str(chance.randint(0, 4)), "n", "n", *self.counters[-1:]])
+        lines = [f"{indent}for {counter} in range({chance.choice(('', '', '1, '))}{end}):"]
+        self.counters.append(counter)
+        lines += self.block(depth + 1)
+        if chance.random() < 0.2:
+            lines.append(f"{indent}    if {self.number()} > 1:")
+            lines.append(f"{indent}        {chance.choice(('break', 'continue'))}")
+        self.counters.pop()
+        return lines
+
+    def number(self, depth: int = 0) -> str:
+        chance = self.chance
+        kind = chance.randrange(6)
+        if kind == 0:
+            return f"{chance.uniform(-2, 2):.2f}"
+        if kind == 1:
+            return "c"
+        if kind == 2 and depth < 2:
+            return f"({self.number(depth + 1)} {chance.choice('+-*')} {self.number(depth + 1)})"
+        return f"{chance.choice(self.arrays)}[{self.position()}]"
+
+    def position(self) -> str:
+        return f"{self.index()}, {self.index()}" if self.is_matrix else self.index()
+
+    def index(self) -> str:
+        counted = [text for name in self.counters for text in (name, name, f"{name} - 1")]
+        return self.chance.choice([str(self.chance.randint(-self.size, self.size - 1)), "0", "-1", *counted])
+
+    def cut(self) -> str:
+        if not self.is_matrix:
+            return self.slice()
+        parts = [(self.slice, self.slice), (self.index, self.slice), (self.slice, self.index), (self.slice,)]
+        return ", ".join(part() for part in self.chance.choice(parts))
+
+    def slice(self) -> str:
+        ends = (self.chance.choice(["", "", str(self.chance.randint(-5, 5)), *self.counters]) for _ in "ab")
+        return ":".join(ends) + self.chance.choice(("", "", "", "", ":2", ":-1", ":-2"))
+
+
+def write_program(seed: int) -> tuple[str, tuple[np.ndarray, np.ndarray]]:
+    """Return the source of ``f``, and arguments for it."""
+    chance, numbers = random.Random(seed), np.random.default_rng(seed)
+    size = chance.choice(_SIZES)
+    writer = _Writer(chance, size, is_matrix=chance.random() < 0.5)
+    shape = (size, size) if writer.is_matrix else (size,)
+    written = str(shape if chance.random() < 0.5 else ("n", "m")[: len(shape)]).replace("'", '"')
+    header = [f"def f(x: Tensor[{written}, f32], k: Tensor[(2,), i64]):", "    n = len(x)"]
+    lines = [*header, "    c = x.ravel()[0] + 0", "    y = x.copy()"]
+    for _ in range(chance.randint(2, 7)):
+        lines += writer.statement(1)
+    lines.append(f"    return ({', '.join(writer.arrays)}, c)")
+    return "\n".join(lines), (numbers.uniform(-2, 2, shape).astype("float32"), numbers.integers(-1, 1, 2))
+
+
+def compare(seed: int) -> tuple[str, str]:
+    """Return what came of a program, ``wrong`` if it is not what Python gives, and the program."""
+    source, arguments = write_program(seed)
+    namespace: dict[str, object] = {"np": np}
+    exec("from __future__ import annotations\n" + source, namespace)
+    wanted, error = _run(namespace["f"], arguments)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", nnmagic.TinyNNWarning)
+            compiled = nnmagic.compile(source, namespace={"np": np}, cache=False)
+    except nnmagic.TinyNNError as refusal:
+        message = str(refusal)
+        known = "share memory" in message or "out of range" in message or error is not None
+        return ("refused" if known else "wrong"), f"{source}\n{message}"
+    except nnmagic.EngineError:
+        # With named sizes a slice may have any length, and TVM builds no branch with such a slice.
+        return ("unbuilt" if '"n"' in source else "wrong"), source
+    found, failure = _run(compiled, arguments)
+    if error is not None or failure is not None:
+        same = type(error) is type(failure) or isinstance(error, UnboundLocalError)
+        return ("raises" if same else "wrong"), f"{source}\n{error!r}\n{failure!r}"
+    large = any(np.abs(part).max(initial=0) > 1e6 or not np.isfinite(part).all() for part in wanted)
+    pairs = zip(found, wanted, strict=True)
+    close = all(np.allclose(a, b, rtol=1e-3, atol=1e-4, equal_nan=True) for a, b in pairs)
+    return ("equal" if close or large else "wrong"), f"{source}\n{arguments}\n{wanted}\n{found}"
+
+
+def _run(function: object, arguments: tuple[np.ndarray, ...]) -> tuple[list[np.ndarray], Exception | None]:
+    assert callable(function)
+    try:
+        with np.errstate(all="ignore"):
+            return [np.asarray(part) for part in function(*(each.copy() for each in arguments))], None
+    except (IndexError, UnboundLocalError) as error:
+        return [], error
+
+
+def main(first: int, last: int) -> None:
+    """Compare programs, and say what came of them; end at the first that is wrong."""
+    outcomes = Counter[str]()
+    for seed in range(first, last):
+        outcome, program = compare(seed)
+        outcomes[outcome] += 1
+        if outcome == "wrong":
+            sys.exit(f"seed {seed}:\n{program}")
+    sys.stdout.write(f"{dict(outcomes)}\n")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]))
