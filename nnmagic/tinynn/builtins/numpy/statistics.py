@@ -190,12 +190,10 @@ _OfOrdered: TypeAlias = "tuple[Callable[[Formula, int, int], Formula], Callable[
 
 
 def _neighbours(ordered: Formula, axis: int, position: Formula, count: Formula) -> list[Formula]:
-    """Return the elements at a position and the next one, of an axis of dynamic size; NaN if it is empty."""
-    widths = [(0, int(each == axis)) for each in range(ordered.rank)]
-    padded = ordered.op("nn.pad", math.nan, pad_width=widths)
+    """Return the elements at a position and the next one, of an axis of dynamic size."""
     last = (count - 1).op("maximum", 0)
     return [
-        padded.op("take", each.op("minimum", last).op("maximum", 0), axis=axis, mode="fast")
+        ordered.op("take", each.op("minimum", last).op("maximum", 0), axis=axis, mode="fast")
         for each in (position, position + 1)
     ]
 
@@ -232,7 +230,9 @@ def _mean_of_middle(ordered: Formula, axis: int, count: int) -> Formula:
 
 def _mean_of_middle_later(ordered: Formula, axis: int) -> Formula:
     count = size_along(ordered, axis, arange(1, ordered.span))
-    low, high = _neighbours(ordered, axis, (count - 1).op("floor_divide", 2), count)
+    widths = [(0, int(each == axis)) for each in range(ordered.rank)]
+    padded = ordered.op("nn.pad", math.nan, pad_width=widths)  # the median of no elements
+    low, high = _neighbours(padded, axis, (count - 1).op("floor_divide", 2), count)
     odd = count.op("floor_mod", 2).equal(1)
     return odd.choose(low + 0, stack([low, high], 0).reduce("mean", (0,)))
 
