@@ -95,6 +95,8 @@ def fuzz(session: nox.Session) -> None:
     install(session, ["--editable", ".", "--group", "test"])
     first = os.environ.get("FUZZ_FIRST") or "0"
     limit = ("--seconds", os.environ.get("FUZZ_SECONDS") or "3600")
+    assignments = (first, str(int(first) + 2000))
+    session.run("python", "-m", "tests.tinynn.random_assignments", *assignments)
     session.run("python", "-m", "tests.tinynn.random_vocabulary", first, "1000000", *limit)
 
 
