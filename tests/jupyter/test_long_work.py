@@ -105,7 +105,7 @@ def test_developers_see_where_an_interrupt_came(kernel: Kernel) -> None:
     kernel.run("%config TinyNNMagics.tb = True")
     try:
         reply, _ = kernel.run("loop(1.0, 2_000_000_000)", interrupt_after=0.5)
-        assert "aot_executable" in traceback_of(reply)
+        assert "native_entry" in traceback_of(reply)
     finally:
         kernel.run("%config TinyNNMagics.tb = False")
 

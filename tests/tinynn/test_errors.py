@@ -279,7 +279,7 @@ HINTS = [
     (body("return x.foo"), None),
     (body("return relay.take(x, [0, 1])"), "make it an array in another cell, as in indices = numpy.array([0, 2], 'int32')"),
     (body("return conv2d(x, y, padding='SAME')"), "write the numbers, as in padding=1 or padding=(1, 1)"),
-    (body("return split(x, 2)", 'x: Tensor[("n", 4), f32]'), 'write a number in place of "n" in the annotation: the size must be fixed'),
+    (body("return glu(x, axis=0)", 'x: Tensor[("n", 4), f32]'), 'write a number in place of "n" in the annotation: the size must be fixed'),
     (body("return split(x, 2) * 2"), "it has several results: take one of them, as in result[0]"),
     ("def f(nn: f32, y: f32):\n    return nn.relu(y)\n", "`nn` is a name of the function's own here: rename it, or write relay.nn.relu"),
     ("def f(self, x: f32):\n    return x\n", "a method cannot be compiled: write a function, and give it what it needs"),

@@ -585,23 +585,6 @@ CASES = [
     # sizes that only the call knows
     case(
         N,
-        "eye(x.shape[0])",
-        FIXED,
-        "def f(x: Tensor[(4, 3), f32]):\n    return eye(x.shape[0])\n",
-        lambda x: np.eye(4),
-        _array(4, 3),
-    ),
-    case(
-        N,
-        "linspace(0, 1, x.shape[0])",
-        FIXED,
-        "def f(x: Tensor[(4, 3), f32]):\n    return linspace(0, 1, x.shape[0])\n",
-        lambda x: np.linspace(0, 1, 4),
-        _array(4, 3),
-    ),
-    case(N, "median(x, axis=0)", FIXED, "def f(x: Tensor[(4, 3), f32]):\n    return median(x, axis=0)\n"),
-    case(
-        N,
         "roll(x, x.shape[0], axis=0)",
         f"{FIXED}; or write concatenate([x[-n:], x[:-n]])",
         "n = x.shape[0]\nreturn concatenate([x[-n:], x[:-n]])",

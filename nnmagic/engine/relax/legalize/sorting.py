@@ -52,11 +52,12 @@ def _topk(call: OpCall) -> Value:
 
 
 def _searchsorted(attrs: Attrs, sequence: Tensor, values: Tensor) -> Tensor:
-    if scalar_functions.dtype_of(sequence) == "bool":  # TVM cannot compare bools
+    of_bools = scalar_functions.dtype_of(sequence) == "bool"
+    if of_bools:  # TVM cannot compare them
         sequence, values = topi.cast(sequence, "int8"), topi.cast(values, "int8")
     right, dtype = bool(attrs["right"]), str(attrs["dtype"])
     size = static_int(sequence.shape[0])
-    if len(sequence.shape) > 1 or size is None or not 0 < size < _LONG:
+    if len(sequence.shape) > 1 or size is None or not 0 < size < _LONG or of_bools:
         return topi.searchsorted(sequence, values, right, dtype)
 
     def search(*at: Index) -> PrimExpr:
