@@ -11,15 +11,19 @@ _ROOT = Path(__file__).parents[1]
 
 
 def run_python(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run the interpreter with these arguments and changes of the environment; it must end well."""
+    """Run the interpreter with these arguments and changes of the environment; it must end well.
+
+    If it does not, the error shows its last lines, of which a child that may crash prints one for each case.
+    """
     done = subprocess.run(
         [sys.executable, *arguments],
         cwd=_ROOT,
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
         check=False,
     )
-    assert done.returncode == 0, done.stderr[-3000:]
+    last = done.stdout.strip().rsplit("\n", maxsplit=1)[-1]
+    assert done.returncode == 0, f"exit status {done.returncode}, the last was {last}\n{done.stderr[-3000:]}"
     return done

@@ -7,10 +7,7 @@ Arguments lie at the end of their page of memory: who reads behind one is ended 
 import ctypes
 import ctypes.util
 import mmap
-import os
-import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,6 +18,7 @@ from nnmagic.engine.relax import build
 from nnmagic.engine.relax.legalize import RULES
 from nnmagic.engine.relax.runtime.aot_executable import AotExecutable
 from nnmagic.relay.types import AnyDim, TensorType
+from tests.child_process import run_python
 from tests.engine.calls import arrays, of_the_operators
 
 #: Operators that TVM itself refuses where sizes are known only at the call, in its own words.
@@ -180,17 +178,7 @@ def main(share, *names):
 @pytest.mark.slow
 @pytest.mark.parametrize("share", range(SHARES))
 def test_sizes_around_those_of_a_call(share):
-    run = subprocess.run(
-        [sys.executable, "-m", "tests.engine.test_rules_robust", str(share)],
-        cwd=Path(__file__).parents[2],
-        env={**os.environ, **CHECKED_MEMORY},
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-    last = run.stdout.strip().rsplit("\n", maxsplit=1)[-1]
-    assert run.returncode == 0, f"exit status {run.returncode}, the last was {last}\n{run.stderr[-5000:]}"
+    run_python("-m", "tests.engine.test_rules_robust", str(share), **CHECKED_MEMORY)
 
 
 def test_every_operator_has_a_call():

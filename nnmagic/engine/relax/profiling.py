@@ -24,7 +24,7 @@ from nnmagic.engine.relax.interpreter.executable import InterpretedProgram
 from nnmagic.engine.relax.runtime.aot_executable import AotExecutable
 from nnmagic.engine.relax.runtime.vm_executable import ENTRY, MachineExecutable, VmExecutable
 from nnmagic.engine.relax.tir.builders import as_expr
-from nnmagic.engine.relax.tir.visitors import rewrite, visit
+from nnmagic.engine.relax.tir.visitors import replace_vars, visit
 from nnmagic.relay.module import Module
 from nnmagic.relay.types import NUMPY_DTYPES, TensorType
 
@@ -212,6 +212,6 @@ def _operations(body: Any) -> int:
 
 
 def _length(extent: Any, lengths: Mapping[Any, Any]) -> int:
-    told = rewrite(extent, [(ir.Var, lambda var: lengths.get(var, var))])
+    told = replace_vars(extent, lengths)
     known = Analyzer().simplify(told)
     return int(known.value) if isinstance(known, tirx.IntImm) else 0

@@ -1,11 +1,8 @@
 """Attention in one kernel: NumPy is the judge, arrays lie between guarded pages, memory is linear."""
 
 import itertools
-import os
 import re
-import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,9 +13,9 @@ from nnmagic.engine.relax import build
 from nnmagic.engine.relax.analysis.attention import find_attention
 from nnmagic.engine.relax.tir.visitors import visit
 from nnmagic.relay.passes import fold_views
+from tests.child_process import run_python
 from tests.engine.schedules.program_kernels import program_kernels, with_named_sizes
 
-ROOT = Path(__file__).parents[3]
 TARGETS = {"own": None, "avx2": {"kind": "llvm", "mcpu": "haswell"}}
 SCALE = 0.25
 
@@ -144,17 +141,7 @@ def check(mask, dtype, target):
 
 def run_in_child(*arguments):
     """Kernels between guarded pages run in a child: they may crash."""
-    run = subprocess.run(
-        [sys.executable, "-m", "tests.engine.schedules.test_attention", *arguments],
-        cwd=ROOT,
-        env={**os.environ, "TVM_NUM_THREADS": "2"},
-        capture_output=True,
-        text=True,
-        timeout=900,
-        check=False,
-    )
-    last = run.stdout.strip().rsplit("\n", maxsplit=1)[-1]
-    assert run.returncode == 0, f"exit status {run.returncode}, the last was {last}\n{run.stderr[-3000:]}"
+    run_python("-m", "tests.engine.schedules.test_attention", *arguments, TVM_NUM_THREADS="2")
 
 
 @pytest.mark.parametrize("mask", ["causal", "added"])

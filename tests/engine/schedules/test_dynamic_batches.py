@@ -3,19 +3,16 @@
 Each kernel of a program runs alone, on arrays between guarded pages.
 """
 
-import os
-import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests.child_process import run_python
 from tests.engine.programs import compile_text
 from tests.engine.schedules.program_kernels import program_kernels, with_named_sizes
 from tests.engine.schedules.test_convolution import with_constant_weight
 
-ROOT = Path(__file__).parents[3]
 TARGETS = {"own": None, "avx2": {"kind": "llvm", "mcpu": "haswell"}}
 BATCHES = (1, 5)
 
@@ -105,17 +102,7 @@ def check(name, dtype, target, *, constant):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("target", TARGETS)
 def test_kernels_of_a_dynamic_batch(target, dtype):
-    run = subprocess.run(
-        [sys.executable, "-m", "tests.engine.schedules.test_dynamic_batches", target, dtype],
-        cwd=ROOT,
-        env={**os.environ, "TVM_NUM_THREADS": "2"},
-        capture_output=True,
-        text=True,
-        timeout=900,
-        check=False,
-    )
-    last = run.stdout.strip().rsplit("\n", maxsplit=1)[-1]
-    assert run.returncode == 0, f"exit status {run.returncode}, the last was {last}\n{run.stderr[-3000:]}"
+    run_python("-m", "tests.engine.schedules.test_dynamic_batches", target, dtype, TVM_NUM_THREADS="2")
 
 
 def test_a_program_of_any_batch():

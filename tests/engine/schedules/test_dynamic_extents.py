@@ -1,12 +1,8 @@
 """Kernels of sizes that only the call knows: every size, only their memory, and the loops of static rows."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
+from tests.child_process import run_python
 from tests.engine.schedules.guarded_kernels import kernels_of
 from tests.engine.schedules.test_elementwise import MACHINES
 
@@ -17,16 +13,7 @@ CPUS = ["native", "haswell"][: len(MACHINES)]
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int8"])
 @pytest.mark.parametrize("cpu", CPUS)
 def test_all_sizes_between_guard_pages(dtype, cpu):
-    run = subprocess.run(
-        [sys.executable, "-m", "tests.engine.schedules.dynamic_extents", dtype, cpu],
-        cwd=Path(__file__).parents[3],
-        env=os.environ,
-        capture_output=True,
-        text=True,
-        timeout=900,
-        check=False,
-    )
-    assert run.returncode == 0, f"exit status {run.returncode}: {run.stderr[-2000:]}"
+    run = run_python("-m", "tests.engine.schedules.dynamic_extents", dtype, cpu)
     assert not run.stdout, run.stdout[:5000]
 
 

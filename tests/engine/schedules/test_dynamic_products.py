@@ -1,20 +1,17 @@
 """Matrix products of sizes that only the call knows: NumPy is the judge, arrays lie between guarded pages."""
 
 import itertools
-import os
-import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from nnmagic.engine.relax import build
+from tests.child_process import run_python
 from tests.engine.programs import compile_text
 from tests.engine.schedules.program_kernels import program_kernels, with_named_sizes
 from tests.engine.schedules.test_convolution import with_constant_weight
 
-ROOT = Path(__file__).parents[3]
 TARGETS = {"own": None, "avx2": {"kind": "llvm", "mcpu": "haswell"}}
 DTYPES = ("float32", "float64", "int32")
 
@@ -110,17 +107,7 @@ def check(name, dtype, target):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("target", TARGETS)
 def test_sizes_around_those_of_tiles(target, dtype):
-    run = subprocess.run(
-        [sys.executable, "-m", "tests.engine.schedules.test_dynamic_products", target, dtype],
-        cwd=ROOT,
-        env={**os.environ, "TVM_NUM_THREADS": "2"},
-        capture_output=True,
-        text=True,
-        timeout=900,
-        check=False,
-    )
-    last = run.stdout.strip().rsplit("\n", maxsplit=1)[-1]
-    assert run.returncode == 0, f"exit status {run.returncode}, the last was {last}\n{run.stderr[-3000:]}"
+    run_python("-m", "tests.engine.schedules.test_dynamic_products", target, dtype, TVM_NUM_THREADS="2")
 
 
 @pytest.mark.parametrize("columns", [10, 64, 75])

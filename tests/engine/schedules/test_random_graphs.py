@@ -4,15 +4,13 @@
 """
 
 import os
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from nnmagic.engine.relax import build
 from nnmagic.relay import ANY, Function, Module, TensorType, Tuple, Var, call, constant, infer_type
+from tests.child_process import run_python
 from tests.engine.programs import compile_text
 from tests.engine.schedules.random_graphs import difference, disagreement, program
 from tests.engine.schedules.test_reductions import TARGETS
@@ -30,17 +28,8 @@ def test_programs_compute_what_numpy_computes(part):
 
 @pytest.mark.slow
 def test_programs_write_no_memory_but_theirs():
-    run = subprocess.run(
-        [sys.executable, "-m", "tests.engine.schedules.random_graphs", "1000", "1040"],
-        cwd=Path(__file__).parents[3],
-        env={**os.environ, **CHECKED_MEMORY},
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
+    run = run_python("-m", "tests.engine.schedules.random_graphs", "1000", "1040", **CHECKED_MEMORY)
     wrong = "WRONG" in run.stdout or "ERROR" in run.stdout
-    assert run.returncode == 0, f"exit status {run.returncode}, after {run.stdout[-20:]}{run.stderr[-3000:]}"
     assert not wrong, run.stdout[-5000:]
 
 

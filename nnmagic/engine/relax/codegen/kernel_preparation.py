@@ -12,7 +12,7 @@ from nnmagic.engine.relax.deferred_interrupts import interrupt_safepoint
 from nnmagic.engine.relax.schedules import apply_schedule, cpu_model
 from nnmagic.engine.relax.tir.builders import item_bytes
 from nnmagic.engine.relax.tir.empty_reductions import initialize_reductions
-from nnmagic.engine.relax.tir.visitors import rewrite, visit
+from nnmagic.engine.relax.tir.visitors import VarMap, rewrite, visit
 from nnmagic.progress import report
 
 
@@ -64,7 +64,7 @@ def relax_alignment(function: tirx.PrimFunc) -> tirx.PrimFunc:
         if isinstance(param.ty.elem_offset, tirx.Var):
             instead[param.ty.elem_offset] = tirx.const(0, str(param.ty.elem_offset.ty.dtype))
     rewrites = [
-        (tvm.ir.Var, lambda var: instead.get(var, var)),
+        (tvm.ir.Var, VarMap(instead).replace),
         (tirx.For, _serial),
         (tirx.AttrStmt, lambda node: node.body if node.attr_key == "pragma_scope" else node),
     ]

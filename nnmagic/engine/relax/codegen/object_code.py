@@ -12,16 +12,18 @@ from pathlib import Path
 from typing import Any
 
 import tvm
+import tvm_ffi
 from tvm import s_tir, tirx
 
 from nnmagic.engine.relax.codegen.relax_pipeline import NO_CHOSEN_UNROLLING
 from nnmagic.engine.relax.deferred_interrupts import interrupt_safepoint
 from nnmagic.engine.relax.schedules.registry import collect_blocks
+from nnmagic.engine.relax.tir.builders import item_bytes, static_int
 from nnmagic.engine.relax.tir.flatten_buffers import flatten_buffers
 from nnmagic.engine.relax.tir.let_to_buffer import let_to_buffers
 from nnmagic.engine.relax.tir.loop_extents import split_longest_loops
 from nnmagic.engine.relax.tir.strict_float import keep_float_arithmetic
-from nnmagic.engine.relax.tir.visitors import rewrite, rewrite_body, visit
+from nnmagic.engine.relax.tir.visitors import rewrite, visit
 from nnmagic.engine.threads import cores
 
 #: How many statements that store are a part: a hundred milliseconds of LLVM, of which ten are for any module.
@@ -31,27 +33,28 @@ _PART = 80
 _STACK_BYTES = 4096
 
 
-def _keep_on_stack(allocation: tirx.AllocBuffer) -> tirx.AllocBuffer:
-    """Leave a small allocation to LLVM: TVM would ask its runtime for each."""
-    type_ = allocation.buffer.ty
-    if not all(isinstance(dim, tirx.IntImm) for dim in type_.shape):
+_ON_STACK = tvm_ffi.Map({"disable_lower_builtin": tirx.IntImm("bool", 1)})
+
+
+def _annotate_memory(function: tirx.PrimFunc, _module: tvm.IRModule, _context: Any) -> tirx.PrimFunc:
+    """Leave small arrays to LLVM: TVM would ask its runtime for each.
+
+    Say on which device the others of a private function are; MakePackedAPI does that for public functions.
+    """
+    others = []
+
+    def keep_on_stack(allocation: tirx.AllocBuffer) -> tirx.AllocBuffer:
+        type_ = allocation.buffer.ty
+        lengths = [static_int(dim) for dim in type_.shape]
+        known = [length for length in lengths if length is not None]
+        size = math.prod(known) * item_bytes(str(type_.dtype))
+        if len(known) == len(lengths) and 0 < size <= _STACK_BYTES:
+            return tirx.AllocBuffer(allocation.buffer, _ON_STACK)
+        others.append(allocation)
         return allocation
-    bits = math.prod(int(dim.value) for dim in type_.shape) * int(tvm.DataType(str(type_.dtype)).bits)
-    if not 0 < bits <= 8 * _STACK_BYTES:
-        return allocation
-    return tirx.AllocBuffer(allocation.buffer, {"disable_lower_builtin": tirx.IntImm("bool", 1)})
 
-
-_KEEP_ON_STACK: Any = tirx.transform.prim_func_pass(
-    lambda function, _module, _context: rewrite_body(function, [(tirx.AllocBuffer, _keep_on_stack)]),
-    opt_level=0,
-    name="KeepOnStack",
-)
-
-
-def _annotate_device(function: tirx.PrimFunc, _module: tvm.IRModule, _context: Any) -> tirx.PrimFunc:
-    """Annotate the device of a private function's memory; MakePackedAPI annotates public functions only."""
-    if _is_public(function):
+    function = rewrite(function, [(tirx.AllocBuffer, keep_on_stack)])
+    if not others or _is_public(function):
         return function
     body = function.body
     for key, value in (("device_type", tvm.cpu().dlpack_device_type()), ("device_id", 0)):
@@ -59,7 +62,7 @@ def _annotate_device(function: tirx.PrimFunc, _module: tvm.IRModule, _context: A
     return function.with_body(body)
 
 
-_ANNOTATE_DEVICE: Any = tirx.transform.prim_func_pass(_annotate_device, opt_level=0, name="AnnotateDevice")
+_ANNOTATE_MEMORY: Any = tirx.transform.prim_func_pass(_annotate_memory, opt_level=0, name="AnnotateMemory")
 
 _LET_TO_BUFFERS: Any = tirx.transform.prim_func_pass(
     lambda function, _module, _context: let_to_buffers(function), opt_level=0, name="LetToBuffers"
@@ -75,7 +78,7 @@ def _broadcast_bits(node: tirx.Broadcast) -> Any:
 
 
 _BROADCAST_BITS: Any = tirx.transform.prim_func_pass(
-    lambda function, _module, _context: rewrite_body(function, [(tirx.Broadcast, _broadcast_bits)]),
+    lambda function, _module, _context: rewrite(function, [(tirx.Broadcast, _broadcast_bits)]),
     opt_level=0,
     name="BroadcastBits",
 )
@@ -113,7 +116,8 @@ def _return_status(function: tirx.PrimFunc, _module: tvm.IRModule, _context: Any
         return tirx.Evaluate(tirx.call_extern("void", "free", call.args[2]))
 
     body = rewrite(function.body, [(tirx.DeclBuffer, allocate_large)])
-    body = rewrite(body, [(tirx.IfThenElse, free_large)])
+    if large:
+        body = rewrite(body, [(tirx.IfThenElse, free_large)])
     return function.with_body(tirx.SeqStmt([body, tirx.Return(tirx.const(0, "int32"))]))
 
 
@@ -168,8 +172,7 @@ _HOST_PASSES = (
     tirx.transform.SkipAssert,  # of the entry's arguments, which we make; kernels have none
     lambda: _BROADCAST_BITS,
     tirx.transform.BF16StorageLegalize,
-    lambda: _KEEP_ON_STACK,
-    lambda: _ANNOTATE_DEVICE,
+    lambda: _ANNOTATE_MEMORY,
     tirx.transform.LowerTVMBuiltin,
     lambda: _RETURN_STATUS,
     tirx.transform.LowerIntrin,
@@ -190,7 +193,7 @@ def _vm_pipeline() -> tuple[Any, Callable[[], Any], Callable[[], Any]]:
         lambda: _BROADCAST_BITS,
         tirx.transform.BF16StorageLegalize,
     )
-    finish = (lambda: _KEEP_ON_STACK, tirx.transform.LowerTVMBuiltin, tirx.transform.LowerIntrin)
+    finish = (lambda: _ANNOTATE_MEMORY, tirx.transform.LowerTVMBuiltin, tirx.transform.LowerIntrin)
 
     def finish_functions() -> Any:
         return tvm.transform.Sequential([make() for make in finish])
@@ -265,7 +268,7 @@ def _call_by_symbol(part: dict[Any, Any]) -> dict[Any, Any]:
             return call
         return tirx.call_extern(str(call.ty.dtype), _symbol(call.op), *call.args)
 
-    return {var: rewrite_body(function, [(tvm.ir.Call, use_symbol)]) for var, function in part.items()}
+    return {var: rewrite(function, [(tvm.ir.Call, use_symbol)]) for var, function in part.items()}
 
 
 def _is_public(function: tirx.PrimFunc) -> bool:

@@ -35,7 +35,7 @@ def _share_loops(function: tirx.PrimFunc, machine: CpuModel) -> tirx.PrimFunc:
         kind = tirx.ForKind.PARALLEL if threads else loop.kind
         return tirx.For(loop.loop_var, loop.min, loop.extent, kind, loop.body)
 
-    return function.with_body(rewrite(function.body, [(tirx.For, share)]))
+    return rewrite(function, [(tirx.For, share)])
 
 
 SCHEDULES[INDEPENDENT] = _share_loops

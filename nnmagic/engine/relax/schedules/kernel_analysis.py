@@ -14,7 +14,7 @@ from tvm import s_tir, tirx
 
 from nnmagic.engine.relax.tir.builders import as_expr, indices_are_axes
 from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, Node, PrimExpr, Stmt, Var
-from nnmagic.engine.relax.tir.visitors import rewrite
+from nnmagic.engine.relax.tir.visitors import VarMap, rewrite
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -195,7 +195,7 @@ def substitute(
     """Return the expression with other expressions for variables, and for every load of some buffers."""
     values = loads or {}
     callbacks = [
-        (tvm.ir.Var, lambda var: variables.get(var, var)),
+        (tvm.ir.Var, VarMap(variables).replace),
         (tvm.ir.TensorLoad, lambda load: values.get(load.source, load)),
     ]
     return rewrite(expr, callbacks)

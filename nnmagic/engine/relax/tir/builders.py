@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from typing import Any
 
 import tvm
 import tvm_ffi
 from tvm import sym, tirx
+from tvm.tirx.layout import S, TileLayout
 
 from nnmagic.engine.relax.tir.types import Buffer, Call, Extent, Index, Load, Node, PrimExpr, Stmt, Var
 from nnmagic.engine.relax.tir.visitors import visit
@@ -170,7 +173,13 @@ def store(buffer: Buffer, start: Index, lanes: int, value: PrimExpr) -> Stmt:
 def local_array(size: int, dtype: str, name: str, alignment: int | None = None) -> Buffer:
     """Declare a small array of the innermost loops, which LLVM keeps in registers."""
     aligned = {} if alignment is None else {"data_alignment": alignment}
-    return tirx.decl_buffer((size,), dtype, name, scope="local", **aligned)
+    return tirx.decl_buffer((size,), dtype, name, scope="local", layout=_row_layout(size), **aligned)
+
+
+@cache
+def _row_layout(size: int) -> Any:
+    """Return the layout that TVM gives to arrays of one dimension; making it takes longer than the array."""
+    return TileLayout(S[size,])
 
 
 def vector_type(dtype: str, lanes: int) -> str:

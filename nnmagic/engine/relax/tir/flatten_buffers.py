@@ -12,7 +12,7 @@ from tvm import tirx
 
 from nnmagic.engine.relax.tir.builders import as_index, dtype_of, product
 from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, Load, Node, PrimExpr, Stmt, Var
-from nnmagic.engine.relax.tir.visitors import rewrite, visit, with_body
+from nnmagic.engine.relax.tir.visitors import rewrite, visit
 
 
 def flatten_buffers(function: tirx.PrimFunc) -> tirx.PrimFunc | None:
@@ -64,12 +64,12 @@ def flatten_buffers(function: tirx.PrimFunc) -> tirx.PrimFunc | None:
 
     # Declarations come first: loads and stores need the flat buffers.
     declarations = [(tirx.DeclBuffer, rewrite_declaration), (tirx.AllocBuffer, rewrite_allocation)]
-    body = rewrite(function.body, declarations)
+    flat = rewrite(function, declarations)
     if unsupported:
         return None
-    body = rewrite(body, [(tvm.ir.TensorLoad, rewrite_load), (tirx.BufferStore, rewrite_store)])
-    visit(body, [(tvm.ir.Var, lambda var: unsupported.append(var) if var in flat_buffers else None)])
-    return None if unsupported else with_body(function, body)
+    flat = rewrite(flat, [(tvm.ir.TensorLoad, rewrite_load), (tirx.BufferStore, rewrite_store)])
+    visit(flat, [(tvm.ir.Var, lambda var: unsupported.append(var) if var in flat_buffers else None)])
+    return None if unsupported else flat
 
 
 def _is_buffer_data(pointer: Node) -> bool:

@@ -10,7 +10,7 @@ from tvm import tirx
 
 from nnmagic.engine.relax.tir.builders import collect_loads
 from nnmagic.engine.relax.tir.types import PrimExpr
-from nnmagic.engine.relax.tir.visitors import rewrite_body, visit
+from nnmagic.engine.relax.tir.visitors import rewrite, visit
 
 
 def guard_loads(function: tirx.PrimFunc) -> tirx.PrimFunc:
@@ -19,7 +19,7 @@ def guard_loads(function: tirx.PrimFunc) -> tirx.PrimFunc:
     visit(function.body, [(tirx.Select, selects.append)])
     if not any(map(_guards_load, selects)):
         return function
-    return rewrite_body(function, [(tirx.Select, _make_branch)])
+    return rewrite(function, [(tirx.Select, _make_branch)])
 
 
 def _make_branch(select: tirx.Select) -> PrimExpr:

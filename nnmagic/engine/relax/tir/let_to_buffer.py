@@ -20,8 +20,8 @@ from nnmagic.engine.relax.tir.builders import (
     sequence,
     vector_type,
 )
-from nnmagic.engine.relax.tir.types import Buffer, Call, PrimExpr, Stmt, Var
-from nnmagic.engine.relax.tir.visitors import contains, rewrite
+from nnmagic.engine.relax.tir.types import Buffer, Call, PrimExpr, Stmt
+from nnmagic.engine.relax.tir.visitors import VarMap, contains, rewrite
 
 _BOOL = tvm.DataType("bool").type_code
 
@@ -46,8 +46,8 @@ def let_to_buffers(function: tirx.PrimFunc) -> tirx.PrimFunc:
 
     if not contains(function.body, tirx.Let):
         return function
-    body = rewrite(function.body, [(tirx.For, rewrite_loop)])
-    return function.with_body(rewrite(body, [(tirx.BufferStore, rewrite_single_store)]))
+    vectors = rewrite(function, [(tirx.For, rewrite_loop)])
+    return rewrite(vectors, [(tirx.BufferStore, rewrite_single_store)])
 
 
 class _LetBuffers:
@@ -56,8 +56,8 @@ class _LetBuffers:
     def __init__(self, lane: PrimExpr, lanes: int) -> None:
         self._lane = lane
         self._lanes = lanes
-        self._loads: dict[Var, PrimExpr] = {}
-        self._conditionals: dict[Var, PrimExpr] = {}
+        self._loads = VarMap()
+        self._conditionals = VarMap()
         self._stores: list[Stmt] = []
         self.arrays: list[Buffer] = []
 
@@ -68,13 +68,13 @@ class _LetBuffers:
         if not self._stores:
             return store
         statements = sequence([*self._stores, tirx.BufferStore(store.buffer, value, list(store.indices))])
-        return rewrite(statements, [(tvm.ir.Var, lambda var: self._conditionals.get(var, var))])
+        return rewrite(statements, [(tvm.ir.Var, self._conditionals.replace)])
 
     def _remove_lets(self, expr: PrimExpr) -> PrimExpr:
         """Return the expression with loads in place of the variables that lets bind."""
         callbacks = [
             (tirx.Let, self._rewrite_let),
-            (tvm.ir.Var, lambda var: self._loads.get(var, var)),
+            (tvm.ir.Var, self._loads.replace),
             (tvm.ir.Call, self._rewrite_conditional),
         ]
         return rewrite(expr, callbacks, before_parts=True)
@@ -104,7 +104,7 @@ class _LetBuffers:
             return call
         if self._lanes > 1 and is_library_fallback(call):
             return self._rewrite_library_fallback(call)
-        conditional = rewrite(call, [(tvm.ir.Var, lambda var: self._loads.get(var, var))])
+        conditional = rewrite(call, [(tvm.ir.Var, self._loads.replace)])
         # The visitor descends into a callback's result, so a variable stands for it until the end.
         var = tirx.Var("chosen", conditional.ty)
         self._conditionals[var] = conditional

@@ -9,7 +9,7 @@ from tvm import tirx
 
 from nnmagic.engine.relax.tir.builders import static_int
 from nnmagic.engine.relax.tir.types import Stmt
-from nnmagic.engine.relax.tir.visitors import rewrite, rewrite_body
+from nnmagic.engine.relax.tir.visitors import rewrite
 
 _ROUNDS = 2**31
 
@@ -19,7 +19,7 @@ _INNER = 2**16
 
 def split_longest_loops(function: tirx.PrimFunc) -> tirx.PrimFunc:
     """Replace each loop of 2**31 rounds by two nested ones; the outer one keeps what is said of the loop."""
-    return rewrite_body(function, [(tirx.For, _split)])
+    return rewrite(function, [(tirx.For, _split)])
 
 
 def _split(loop: tirx.For) -> Stmt:

@@ -13,13 +13,13 @@ from tvm import tirx
 
 from nnmagic.engine.relax.tir.builders import broadcast, collect_loads, dtype_of
 from nnmagic.engine.relax.tir.types import PrimExpr
-from nnmagic.engine.relax.tir.visitors import rewrite_body
+from nnmagic.engine.relax.tir.visitors import rewrite
 
 
 def keep_float_arithmetic(function: tirx.PrimFunc) -> tirx.PrimFunc:
     """Replace differences by sums, which LLVM turns back into differences, and hide zeros that are added."""
     callbacks = [(tirx.Sub, _subtraction_as_sum), (tirx.Add, _hide_zero)]
-    return rewrite_body(function, callbacks)
+    return rewrite(function, callbacks)
 
 
 #: The integer dtypes of the bits of floats.

@@ -6,12 +6,13 @@ call: that costs 20 us, several thousand times a compilation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import tvm
 import tvm_ffi
 
-from nnmagic.engine.relax.tir.types import Node, PrimFunc
+from nnmagic.engine.relax.tir.types import Node, Var
 
 #: Callbacks by the type of node, or by several types; the first entry that fits is taken.
 Callbacks = Sequence[tuple[type | tuple[type, ...], Callable[[Any], Any]]]
@@ -26,22 +27,39 @@ def visit(root: Node, callbacks: Callbacks, *, before_parts: bool = False) -> No
 
 
 def rewrite(root: Node, callbacks: Callbacks, *, before_parts: bool = False) -> Node:
-    """Return the tree with each node replaced by the result of its callback.
+    """Return the tree with each node replaced by the result of its callback; itself if nothing changes.
 
     A node is visited after its parts. With ``before_parts`` it is visited first, and then the parts of its
-    replacement.
+    replacement. The tree may be a whole function: to make one of a new body, TVM walks through the body.
     """
     return _MAP(root, _entries(callbacks), [], _PRE if before_parts else _POST)
 
 
-def rewrite_body(function: PrimFunc, callbacks: Callbacks) -> PrimFunc:
-    """Return the function with a rewritten body, or itself where nothing changes."""
-    return with_body(function, rewrite(function.body, callbacks))
+class VarMap:
+    """What replaces variables.
+
+    A dictionary would compare keys by ``==``, for which TVM makes an expression whenever a key is found.
+    """
+
+    __slots__ = ("_items",)
+
+    def __init__(self, items: Mapping[Var, Node] | None = None) -> None:
+        self._items: dict[int, tuple[Var, Node]] = {}
+        for var, value in (items or {}).items():
+            self[var] = value
+
+    def __setitem__(self, var: Var, value: Node) -> None:
+        self._items[hash(var)] = var, value  # the hash is the address: of no other while the variable is kept
+
+    def replace(self, var: Var) -> Node:
+        """Return what replaces the variable; itself if nothing does."""
+        item = self._items.get(hash(var))
+        return var if item is None else item[1]
 
 
-def with_body(function: PrimFunc, body: Node) -> PrimFunc:
-    """Return the function with another body, or itself if it is the same one."""
-    return function if body.same_as(function.body) else function.with_body(body)
+def replace_vars(root: Node, replacements: Mapping[Var, Node]) -> Node:
+    """Return the tree with other nodes for variables."""
+    return rewrite(root, [(tvm.ir.Var, VarMap(replacements).replace)])
 
 
 def contains(root: Node, kind: type) -> bool:

@@ -58,7 +58,7 @@ from nnmagic.engine.relax.schedules.kernel_analysis import Stage
 from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, item_bytes, loop, sequence
 from nnmagic.engine.relax.tir.strict_float import hidden_zero
 from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr, PrimFunc, Stmt, Var
-from nnmagic.engine.relax.tir.visitors import rewrite, visit
+from nnmagic.engine.relax.tir.visitors import replace_vars, rewrite, visit
 
 #: The TIR function of each native function.
 Variables = Mapping[NativeFunction, ir.GlobalVar]
@@ -488,7 +488,7 @@ class BodyEmitter:
             return self._element_of(value, node.source, node.indices, step.sizes, declared)
 
         def compute(expr: PrimExpr) -> PrimExpr:
-            expr = rewrite(as_expr(expr), [(ir.Var, lambda var: step.sizes.get(var, var))])
+            expr = replace_vars(as_expr(expr), step.sizes)
             return rewrite(expr, [(ir.expr.TensorLoad, load)])
 
         bound: list[Stmt] = []
@@ -525,7 +525,7 @@ class BodyEmitter:
         stores: list[Stmt] = []
         results: list[tuple[Register, PrimExpr]] = []
         for buffer, value in zip(stage.writes, stage.values, strict=True):
-            expr = rewrite(value, [(ir.Var, lambda var: names.get(var, var))])
+            expr = replace_vars(value, names)
             expr = rewrite(expr, [(ir.expr.TensorLoad, load)])
             target = values[buffer]
             assert isinstance(target, Register)
@@ -569,7 +569,7 @@ class BodyEmitter:
         stored = "int8" if dtype == "bool" else dtype
         offset: Index = as_expr(0)
         for dim, index in zip(buffer.ty.shape, indices, strict=True):
-            size = rewrite(as_expr(dim), [(ir.Var, lambda var: sizes.get(var, var))])
+            size = replace_vars(as_expr(dim), sizes)
             offset = offset * size + index
         view = tirx.decl_buffer((1 << 40,), stored, buffer.name, data_alignment=item_bytes(stored))
         return view, offset, tirx.DeclBuffer(view, data=as_pointer(self._address(storage)))

@@ -28,7 +28,7 @@ from nnmagic.engine.relax.tir.builders import (
     static_int,
 )
 from nnmagic.engine.relax.tir.types import Call, Extent, Index, Load, Node, PrimExpr, Stmt, Var
-from nnmagic.engine.relax.tir.visitors import rewrite, visit
+from nnmagic.engine.relax.tir.visitors import replace_vars, visit
 
 #: The side of the squares that a transposition is made of; more rows would fall out of the cache.
 _SQUARE = 8
@@ -234,8 +234,7 @@ def _emit_steps(nest: Nest, indices: Mapping[Var, Index], width: int) -> Stmt:
 
 def _rename(value: PrimExpr, names: Mapping[Node, Node]) -> PrimExpr:
     """Return a copy with other variables and buffers, and new variables for its lets."""
-    extended = rename_lets(value, names)
-    return rewrite(value, [(ir.Var, lambda var: extended.get(var, var))])
+    return replace_vars(value, rename_lets(value, names))
 
 
 def _threads_condition(nest: Nest, machine: CpuModel) -> bool | PrimExpr:

@@ -21,7 +21,7 @@ from nnmagic.engine.relax.tir.builders import (
     static_int,
 )
 from nnmagic.engine.relax.tir.types import Buffer, Call, Extent, Index, Load, Node, PrimExpr, Stmt, Var
-from nnmagic.engine.relax.tir.visitors import rewrite, visit
+from nnmagic.engine.relax.tir.visitors import VarMap, rewrite, visit
 
 _NEGATED = {
     tirx.LT: tirx.GE,
@@ -193,7 +193,7 @@ class NestBuilder:
     def _rewrite(self, value: PrimExpr, names: Mapping[Var, PrimExpr]) -> PrimExpr:
         """Replace variables, and loads by those from flat buffers or local arrays."""
         # The visitor descends into a callback's result, so a variable stands for it until the end.
-        finished: dict[Var, PrimExpr] = {}
+        finished = VarMap()
 
         def finish(expr: PrimExpr) -> Var:
             stand_in = tirx.Var("finished", dtype_of(expr))
@@ -201,7 +201,7 @@ class NestBuilder:
             return stand_in
 
         callbacks = [
-            (ir.Var, lambda var: names.get(var, var)),
+            (ir.Var, VarMap(names).replace),
             (ir.expr.TensorLoad, lambda load: finish(self._rewrite_load(load, names))),
             (
                 ir.Call,
@@ -209,7 +209,7 @@ class NestBuilder:
             ),
         ]
         rewritten = rewrite(value, callbacks, before_parts=True)
-        return rewrite(rewritten, [(ir.Var, lambda var: finished.get(var, var))])
+        return rewrite(rewritten, [(ir.Var, finished.replace)])
 
     def _rewrite_load(self, load: Load, names: Mapping[Var, PrimExpr]) -> PrimExpr:
         indices = [self._rewrite(index, names) for index in load.indices]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 import tvm_ffi
-from tvm import ir, tirx
+from tvm import tirx
 
 from nnmagic.engine.relax.schedules.elementwise.collapse import collapse_loops
 from nnmagic.engine.relax.schedules.elementwise.costs import CHEAP, count_instructions
@@ -19,7 +19,7 @@ from nnmagic.engine.relax.schedules.machine_model import CpuModel
 from nnmagic.engine.relax.schedules.registry import SCHEDULES
 from nnmagic.engine.relax.tir.builders import collect_loads, static_int
 from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, Load, Node
-from nnmagic.engine.relax.tir.visitors import rewrite, visit
+from nnmagic.engine.relax.tir.visitors import replace_vars, visit
 
 #: The length that a dynamic dimension counts as: a large one.
 _DYNAMIC_LENGTH = 1e6
@@ -128,7 +128,7 @@ def _compose(
     if len(load.indices) == len(stage.axes) and all(index.same_as(axis) for index, axis in pairs):
         return access, indices
     names = dict(zip(stage.axes, indices, strict=True))
-    composed = [rewrite(index, [(ir.Var, lambda var: names.get(var, var))]) for index in load.indices]
+    composed = [replace_vars(index, names) for index in load.indices]
     return (access[0], tvm_ffi.StructuralKey(composed)), composed
 
 
