@@ -13,6 +13,7 @@ from nnmagic.engine.arguments import Parameter, convert_argument
 from nnmagic.engine.executable import Executable
 from nnmagic.functions.calls import CallAdapter, store
 from nnmagic.functions.definition import CacheInfo, Definition
+from nnmagic.functions.destinations import check_destinations, say_unchanged, write_destinations
 from nnmagic.functions.error_locations import add_location
 from nnmagic.functions.stages import Stages
 from nnmagic.relay.module import Module
@@ -38,6 +39,8 @@ class CompiledFunction:
     Takes NumPy arrays, Python scalars and anything with ``__dlpack__`` or ``__array__`` (for a parameter that
     is a tuple, a tuple of them); gives a new NumPy array, a tuple of them, or an AdtValue. ``out`` is an
     array, or a tuple of arrays, that takes the result and is given back; it may overlap the arguments.
+    Arguments of parameters that are ``Out`` or ``InOut`` in the signature are changed: NumPy arrays that may
+    overlap other arguments, but not each other. All arguments are read before anything is written.
 
     Raises TypeError or ValueError, which name the parameter, for arguments that do not fit, AssertionError
     with its message and location where an assertion of the function does not hold. It never changes, may be
@@ -79,7 +82,7 @@ class CompiledFunction:
             _parameters=call.parameters,
             _arity=call.arity,
             _run=run,
-            _fast_path=getattr(run, "fast_path", None),
+            _fast_path=_fast_path_of(call, run),
         )
 
     def __call__(self, /, *args: Any, out: Any = None, **kwargs: Any) -> Any:
@@ -102,6 +105,8 @@ class CompiledFunction:
                 convert_argument(parameter, value, dims)
                 for parameter, value in zip(self._parameters, args, strict=True)
             ]
+            destinations = [(self._parameters[number], args[number]) for number in self._call.destinations]
+            check_destinations(destinations)
         except (TypeError, ValueError) as error:
             hide_frames(error)
             raise
@@ -110,8 +115,12 @@ class CompiledFunction:
             result = run(values)
         except _SHOWN as error:
             add_location(error, self._definition.module)
+            if destinations:
+                say_unchanged(error)
             hide_frames(error, cause=True)  # the cause is TVM's
             raise
+        if destinations:
+            result = write_destinations(result, [array for _, array in destinations])
         if out is None:
             return result
         try:
@@ -132,7 +141,7 @@ class CompiledFunction:
     def build(self) -> Executable:
         """Build the machine code now rather than at the first call. Raises EngineError."""
         run = self._definition.executable
-        self.__dict__.update(_run=run, _fast_path=getattr(run, "fast_path", None))
+        self.__dict__.update(_run=run, _fast_path=_fast_path_of(self._call, run))
         return run
 
     @property
@@ -253,13 +262,21 @@ class CompiledFunction:
         return relay_section(self.relay, self.relay_text, [self._head()], origins=origins)
 
     def _head(self) -> str:
-        """Return the HTML of its signature."""
+        """Return the HTML of its signature, with what its results in Relay are if a call changes arrays."""
         from nnmagic.rendering.sections import signature_head
 
-        return signature_head(self.name, self._format_signature(), self.__doc__)
+        said = (self.__doc__ or "").strip().split("\n")[0]
+        if results := self._call.results_in_relay():
+            said = f"{said} In Relay its results are {', '.join(results)}."
+        return signature_head(self.name, self._format_signature(), said)
 
     def _format_signature(self) -> str:
         """Return the signature without ``out``, which all have."""
         signature = self.__signature__
         own = list(signature.parameters.values())
         return str(signature.replace(parameters=own[:-1] if self._call.takes_out else own))
+
+
+def _fast_path_of(call: CallAdapter, run: Executable | None) -> Callable[[tuple[Any, ...]], Any] | None:
+    """Return the function that calls the machine code with arguments that need no look, if there is one."""
+    return None if call.destinations else getattr(run, "fast_path", None)

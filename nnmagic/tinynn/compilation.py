@@ -61,7 +61,10 @@ def _info(
     lines = (source.line(number) or "" for number in range(span.line, span.end_line + 1))
     parameters = tuple(
         ParameterInfo(
-            formal.name, formal.kind, MISSING if formal.default is None else to_python(formal.default)
+            formal.name,
+            formal.kind,
+            MISSING if formal.default is None else to_python(formal.default),
+            formal.destination,
         )
         for formal in formals
     )
