@@ -76,6 +76,7 @@ class CallAdapter:
         binder: returns the arguments in the order of the parameters.
         destinations: the numbers of the parameters whose arrays a call changes; what these hold afterwards
             are the last results of the function.
+        reads: for each of them, whether the function reads the array.
         returns: whether it has a result of its own.
         crosses: whether Python can hold all arguments and results; it cannot hold Relay's functions.
 
@@ -89,7 +90,12 @@ class CallAdapter:
     binder: Callable[..., tuple[object, ...]]
     crosses: bool
     destinations: tuple[int, ...] = ()
+    reads: tuple[bool, ...] = ()
     returns: bool = True
+
+    def destinations_read(self) -> list[tuple[int, bool]]:
+        """Return the parameters whose arrays a call changes, each with whether the function reads it."""
+        return list(zip(self.destinations, self.reads, strict=True))
 
     def results_in_relay(self) -> list[str]:
         """Return what the results of the function are in Relay, if a call changes arrays."""
@@ -145,6 +151,7 @@ def call_with(
         for info, type_ in zip(infos, types, strict=True)
     ]
     destinations = tuple(number for number, info in enumerate(infos) if info.destination)
+    reads = tuple(infos[number].destination != "Out" for number in destinations)
     own = _own_result(result, len(destinations))
     takes_out = takes_out and own is not None
     if takes_out:
@@ -160,7 +167,7 @@ def call_with(
     crosses = not any(map(_holds_function, (*types, result)))
     binder = _binder(name, infos)
     return CallAdapter(
-        name, parameters, signature, takes_out, arity, binder, crosses, destinations, own is not None
+        name, parameters, signature, takes_out, arity, binder, crosses, destinations, reads, own is not None
     )
 
 

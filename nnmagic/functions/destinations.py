@@ -48,17 +48,26 @@ def _may_overlap_itself(array: np.ndarray) -> bool:
     return False
 
 
-def write_destinations(results: object, arrays: Sequence[object]) -> object:
-    """Write the last results of a call into the arrays that it changes; return its own, or None."""
+def write_destinations(
+    results: object, arrays: Sequence[object], changed: list[int], numbers: Sequence[int]
+) -> object:
+    """Write the last results of a call into the arrays that it changes; return its own, or None.
+
+    ``changed`` takes those of the arrays' ``numbers`` that are written, before they are.
+    """
     parts = results if isinstance(results, tuple) else (results,)
-    own, changed = parts[: len(parts) - len(arrays)], parts[len(parts) - len(arrays) :]
-    for array, new in zip(arrays, changed, strict=True):
+    own, last = parts[: len(parts) - len(arrays)], parts[len(parts) - len(arrays) :]
+    for array, new, number in zip(arrays, last, numbers, strict=True):
         assert isinstance(array, np.ndarray)
-        np.copyto(array, new)
+        if new is not array:
+            changed.append(number)
+            np.copyto(array, new)
     return own[0] if own else None
 
 
-def say_unchanged(error: BaseException) -> None:
-    """Say in the message of a failed call that it has changed no array."""
+def say_changed(error: BaseException, names: Sequence[str]) -> None:
+    """Say in the message of a failed call which arrays it may have changed."""
     if len(error.args) <= 1 and all(isinstance(arg, str) for arg in error.args):
-        error.args = ("\n".join([*error.args, "No array was changed."]),)
+        shown = " and ".join(f"`{name}`" for name in names)
+        said = f"{shown} may have been changed in part." if names else "No array was changed."
+        error.args = ("\n".join([*error.args, said]),)

@@ -46,7 +46,8 @@ def compile_source(source: Source, namespace: Mapping[str, object]) -> Program:
         DataTypeInfo(name, data.docstring, elaboration.resolver.data_types[name].fields)
         for name, data in module.types.items()
     )
-    warnings = tuple(lint(module, elaboration.span))
+    changed = {info.name: {each.name for each in info.parameters if each.destination} for info in infos}
+    warnings = tuple(lint(module, elaboration.span, changed))
     known = {**elaboration.resolver.linker.infos, **{info.name: info for info in types}}
     return Program(typed, infos, types, known, elaboration.resolver.looked_up, module, warnings)
 
