@@ -463,7 +463,11 @@ def test_a_deep_recursion_begins_anew_without_changes(after: str) -> None:
     body = "    x[0] += 1\n    if i > 0:\n        deep(x, i - 1)\n"
     source = f"def deep(x: InOut[Tensor[(2,), i64]], i: i64) -> None:\n{body}{after}"
     array = np.zeros(2, "int64")
-    nnmagic.compile(source)(array, 5000)  # deeper than the stack that a call begins on
+    deep = nnmagic.compile(source)
+    deep(array, 5000)  # deeper than the stack that a call begins on
+    assert array.tolist() == [5001, 5001 if after else 0]
+    with pytest.raises(RecursionError, match="No array was changed"):
+        deep(array, 100_001)
     assert array.tolist() == [5001, 5001 if after else 0]
 
 
