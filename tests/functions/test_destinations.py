@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import itertools
 import pickle
@@ -128,13 +129,17 @@ CALLS: list[tuple[Callable[..., object], tuple[object, ...]]] = [
     (swap, (random(5), random(5) + 2)),
     (collatz, (np.array([6, 7, 1, 27]),)),
 ]
-COMPILED = {function: nnmagic.compile(function) for function, _ in CALLS}
+
+
+@functools.cache
+def compiled(function: Callable[..., object]) -> CompiledFunction:
+    return nnmagic.compile(function)
 
 
 @pytest.mark.parametrize(("function", "args"), CALLS, ids=lambda part: getattr(part, "__name__", ""))
 def test_changes_what_python_changes(function: Callable[..., object], args: tuple[object, ...]) -> None:
     ours, theirs = copies(args), copies(args)
-    result, wanted = COMPILED[function](*ours), function(*theirs)
+    result, wanted = compiled(function)(*ours), function(*theirs)
     assert (result is None) == (wanted is None)
     if wanted is not None:
         np.testing.assert_allclose(result, wanted)
@@ -147,11 +152,11 @@ def copies(args: tuple[object, ...]) -> list[object]:
 
 
 def test_tuples_beside_arrays_that_change() -> None:
-    compiled = nnmagic.compile(add_pair)
+    function = compiled(add_pair)
     for size in (1, 4):
         ours, theirs = ([random(size), random(size) + 1, np.zeros(size)] for _ in "ab")
-        total, (factor, rest) = compiled((ours[0], 0.5), *ours[1:])
-        wanted, (_, wanted_rest) = add_pair((theirs[0], 0.5), *theirs[1:])  # type: ignore[misc]
+        total, (factor, rest) = function((ours[0], 0.5), *ours[1:])
+        wanted, (_, wanted_rest) = add_pair((theirs[0], 0.5), *theirs[1:])
         assert factor == 0.5
         np.testing.assert_allclose(total, wanted)
         np.testing.assert_allclose(rest, wanted_rest)
@@ -161,7 +166,7 @@ def test_tuples_beside_arrays_that_change() -> None:
 @pytest.mark.parametrize("view", [np.s_[:6], np.s_[::2], np.s_[::-2], np.s_[5:-1]])
 def test_writes_through_views(view: slice) -> None:
     ours, theirs = np.arange(12.0), np.arange(12.0)
-    assert COMPILED[scale](ours[view], 3.0) == scale(theirs[view], 3.0)
+    assert compiled(scale)(ours[view], 3.0) == scale(theirs[view], 3.0)
     np.testing.assert_array_equal(ours, theirs)
 
 
@@ -169,7 +174,7 @@ def test_writes_through_views(view: slice) -> None:
 def test_writes_any_layout(order: str) -> None:
     ours = np.asarray(random(5, 6), order=order)[::-1, 1:]
     theirs = ours.copy()
-    COMPILED[smooth](2, ours, np.zeros_like(ours))
+    compiled(smooth)(2, ours, np.zeros_like(ours))
     smooth(2, theirs, np.zeros_like(theirs))
     np.testing.assert_allclose(ours, theirs)
 
@@ -177,7 +182,7 @@ def test_writes_any_layout(order: str) -> None:
 def test_writes_bytes_without_alignment() -> None:
     memory = np.zeros(8 * 4 + 1, np.uint8)
     array = memory[1:].view(np.float64)
-    COMPILED[fill](array, 1.5)
+    compiled(fill)(array, 1.5)
     assert array.tolist() == [1.5] * 4
 
 
@@ -186,15 +191,14 @@ def test_arguments_are_read_before_anything_is_written(shift: int) -> None:
     whole = np.arange(10.0)
     x, out = whole[2:8], whole[2 + shift : 8 + shift]
     wanted = np.cumsum(x)
-    COMPILED[cumulative](x, out)
+    compiled(cumulative)(x, out)
     np.testing.assert_array_equal(out, wanted)
     whole = np.arange(10.0)
     total = whole[2 + shift : 8 + shift] @ whole[2:8]
-    assert COMPILED[unchanged](whole[2 + shift : 8 + shift], whole[2:8]) == total
+    assert compiled(unchanged)(whole[2 + shift : 8 + shift], whole[2:8]) == total
     np.testing.assert_array_equal(whole, np.arange(10.0))
 
 
-@nnmagic.function
 def shift_first(x: InOut[VECTOR], y: VECTOR):
     for i in range(len(x)):
         x[i] = y[i] + 1.0
@@ -207,7 +211,7 @@ def test_a_changed_array_may_overlap_one_that_is_read(shift: int) -> None:
     x, y = whole[1:8], whole[1 + shift : 8 + shift]
     wanted = y + 1
     wanted[0] += y[-1]
-    shift_first(x, y)
+    compiled(shift_first)(x, y)
     np.testing.assert_array_equal(x, wanted)
 
 
@@ -245,7 +249,7 @@ def resident_bytes(array: np.ndarray) -> int:
     for block in re.split(r"(?m)^(?=[0-9a-f]+-[0-9a-f]+ )", smaps):
         limits = re.match(r"([0-9a-f]+)-([0-9a-f]+) ", block)
         if limits and int(limits[1], 16) <= begin < int(limits[2], 16):
-            return 1024 * int(re.search(r"Rss:\s+(\d+) kB", block)[1])  # type: ignore[index]
+            return 1024 * int(re.search(r"Rss:\s+(\d+) kB", block)[1])
     raise AssertionError("the array is nowhere")
 
 
@@ -305,7 +309,7 @@ BAD: list[tuple[object, type[Exception], str]] = [
 @pytest.mark.parametrize(("array", "kind", "message"), BAD)
 def test_what_cannot_be_changed_is_refused(array: object, kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=rf"scale\(\) {message}"):
-        COMPILED[scale](array, 2.0)
+        compiled(scale)(array, 2.0)
 
 
 def test_an_object_that_is_no_numpy_array_is_refused() -> None:
@@ -314,22 +318,21 @@ def test_an_object_that_is_no_numpy_array_is_refused() -> None:
             return np.zeros(3)
 
     with pytest.raises(TypeError, match=r"argument 'x' is changed by the call: it must be a NumPy array"):
-        COMPILED[scale](Exporter(), 2.0)
+        compiled(scale)(Exporter(), 2.0)
 
 
 def test_two_changed_arrays_share_no_memory() -> None:
     whole = np.zeros((4, 4))
     with pytest.raises(ValueError, match=r"argument 'a' shares memory with 'b'"):
-        COMPILED[smooth](1, whole, whole)
-    COMPILED[smooth](1, whole[:, ::2], whole[:, 1::2])
+        compiled(smooth)(1, whole, whole)
+    compiled(smooth)(1, whole[:, ::2], whole[:, 1::2])
 
 
 def test_sizes_of_a_changed_array_agree_with_the_others() -> None:
     with pytest.raises(ValueError, match=r"argument 'out' must be .* not of shape \(4,\)"):
-        COMPILED[cumulative](np.zeros(3), np.zeros(4))
+        compiled(cumulative)(np.zeros(3), np.zeros(4))
 
 
-@nnmagic.function
 def assign_twice(x: InOut[VECTOR], i: i64, j: i64):
     x[i] = 1.0
     x[j] = x[i] + 1.0
@@ -340,41 +343,41 @@ def test_a_failing_call_says_whether_it_changed_the_array() -> None:
     with pytest.raises(
         IndexError, match=r"(?s)out of range for an axis of size 3.*`x` may have been changed"
     ):
-        assign_twice(array, 0, 5)
+        compiled(assign_twice)(array, 0, 5)
     assert array.tolist() == [1, 0, 0]
     array = np.zeros(6)[::2]  # is changed through a copy
     with pytest.raises(IndexError, match="No array was changed"):
-        assign_twice(array, 0, 5)
+        compiled(assign_twice)(array, 0, 5)
     assert not array.any()
 
 
 def test_the_signature_says_what_is_changed() -> None:
-    signature = inspect.signature(COMPILED[scale])
+    signature = inspect.signature(compiled(scale))
     assert str(signature.parameters["x"].annotation) == "InOut[Tensor[('n',), f64]]"
     assert signature.return_annotation == f64
-    assert inspect.signature(COMPILED[fill]).return_annotation is None
-    assert list(inspect.signature(COMPILED[fill]).parameters) == ["out", "value"]
-    assert "fill(out: Out[Tensor[('n',), f64]], value: f64) -> None" in repr(COMPILED[fill])
+    assert inspect.signature(compiled(fill)).return_annotation is None
+    assert list(inspect.signature(compiled(fill)).parameters) == ["out", "value"]
+    assert "fill(out: Out[Tensor[('n',), f64]], value: f64) -> None" in repr(compiled(fill))
 
 
 def test_the_display_says_which_result_in_relay_is_which_array() -> None:
-    shown = COMPILED[scale]._repr_mimebundle_()["text/html"]
+    shown = compiled(scale)._repr_mimebundle_()["text/html"]
     assert "In Relay its results are what it returns, x." in shown
-    assert "In Relay its results are a, b." in COMPILED[smooth]._repr_mimebundle_()["text/html"]
+    assert "In Relay its results are a, b." in compiled(smooth)._repr_mimebundle_()["text/html"]
 
 
 def test_a_function_is_saved_and_pickled_with_its_destinations(tmp_path: Path) -> None:
     path = tmp_path / "scale.nnm"
-    COMPILED[scale].save(path)
+    compiled(scale).save(path)
     for function in (
         nnmagic.load(path),
         nnmagic.load(path, code=False),
-        pickle.loads(pickle.dumps(COMPILED[scale])),
+        pickle.loads(pickle.dumps(compiled(scale))),
     ):
         array = np.ones(3)
         assert function(array, 2.0) == 6
         assert array.tolist() == [2, 2, 2]
-        assert str(function.__signature__) == str(COMPILED[scale].__signature__)
+        assert str(function.__signature__) == str(compiled(scale).__signature__)
 
 
 def test_a_destination_is_part_of_the_key() -> None:
@@ -436,7 +439,7 @@ def callers() -> dict[str, tuple[CompiledFunction, Callable[..., object]]]:
     names = {name: getattr(nnmagic, name) for name in ("Tensor", "InOut", "Out", "f64", "i64", "bool_")}
     namespace: dict[str, object] = {"np": np, **names}
     exec(CALLERS, namespace)
-    return {each.name: (each, namespace[each.name]) for each in cell.functions}  # type: ignore[misc]
+    return {each.name: (each, namespace[each.name]) for each in cell.functions}
 
 
 CALLS_OF_CALLS: list[tuple[str, tuple[object, ...]]] = [
@@ -450,9 +453,9 @@ CALLS_OF_CALLS: list[tuple[str, tuple[object, ...]]] = [
 def test_functions_change_the_arrays_of_their_callers(
     callers: dict[str, tuple[CompiledFunction, Callable[..., object]]], name: str, args: tuple[object, ...]
 ) -> None:
-    compiled, function = callers[name]
+    ours_function, function = callers[name]
     ours, theirs = copies(args), copies(args)
-    result, wanted = compiled(*ours), function(*theirs)
+    result, wanted = ours_function(*ours), function(*theirs)
     pairs = zip(result, wanted, strict=True) if isinstance(wanted, tuple) else [(result, wanted)]
     for one, other in [*(pair for pair in pairs if pair[1] is not None), *zip(ours, theirs, strict=True)]:
         np.testing.assert_allclose(one, other)
@@ -473,7 +476,7 @@ def test_a_deep_recursion_begins_anew_without_changes(after: str) -> None:
 
 def test_a_linked_function_changes_the_array_of_its_caller() -> None:
     source = "def twice(x: InOut[Tensor[(3,), f64]]):\n    s = scale(x, 2.0)\n    x[0] = s\n"
-    twice = nnmagic.compile(source, namespace={"scale": COMPILED[scale]})
+    twice = nnmagic.compile(source, namespace={"scale": compiled(scale)})
     array = np.ones(3)
     twice(array)
     assert array.tolist() == [6, 2, 2]
@@ -604,7 +607,7 @@ def test_an_alias_is_captured() -> None:
 def test_many_threads_change_arrays_of_their_own() -> None:
     from concurrent.futures import ThreadPoolExecutor
 
-    function = COMPILED[cumulative]
+    function = compiled(cumulative)
 
     def run(seed: int) -> bool:
         x, out = np.random.default_rng(seed).uniform(size=100), np.empty(100)
