@@ -410,6 +410,15 @@ def on_copies(y: Tensor[("n",), f64], rounds: i64):
     fill(t, value=first)
     return z, t, first
 
+def add_into(a: Tensor[("n",), f64], *, out: Out[Tensor[("n",), f64]]):
+    out[:] = a + 1
+    return a
+
+def by_name(a: Tensor[("n",), f64]):
+    t = np.zeros_like(a)
+    add_into(a, out=t)
+    return t, t * 2
+
 def passed_on(x: InOut[Tensor[("n",), f64]], keep: Tensor[(), bool_]):
     if keep:
         return scale(x, 1.0)
@@ -444,6 +453,7 @@ def callers() -> dict[str, tuple[CompiledFunction, Callable[..., object]]]:
 
 CALLS_OF_CALLS: list[tuple[str, tuple[object, ...]]] = [
     *(("on_copies", (random(n), rounds)) for n, rounds in itertools.product((1, 3), (0, 4))),
+    ("by_name", (random(4),)),
     *(("passed_on", (random(3), np.bool_(keep))) for keep in (True, False)),
     *((name, (np.ones(5, "int64"), i)) for name in ("down", "down_and_return") for i in (0, 3, 5)),
 ]
@@ -559,6 +569,20 @@ REFUSED: list[tuple[str, str]] = [
         "statement",
     ),
     (HEAD + "def f(x: f64):\n    return change", "changes its arguments, and is no value"),
+    (
+        "def g(x: Tensor[(3,), f64], out: InOut[Tensor[(3,), f64]]):\n    out[0] = 1.0\n    return x\n\n"
+        "def f(x: Tensor[(3,), f64]):\n    y = x.copy()\n    z = g(x, y)\n    z[0] = 2.0\n    return z",
+        "`z` may share memory with the parameter `x`",
+    ),
+    (
+        "def g(x: Tensor[(3,), f64], out: InOut[Tensor[(3,), f64]]):\n    out[0] = 1.0\n    return out\n\n"
+        "def f(x: Tensor[(3,), f64]):\n    y = x.copy()\n    z = g(x, y)\n    y[0] = 2.0\n    return z",
+        "`z` may share memory with `y`, which was changed",
+    ),
+    (
+        "def f(x: InOut[Tensor[(3,), f64]]):\n    z = x[1:]\n    x += 1.0\n    return z",
+        "`z` may share memory with `x`, which was changed",
+    ),
     ("def f(x: Tensor[(3,), f64]):\n    abs(x)\n    return x", "the value of this expression is not used"),
 ]
 
