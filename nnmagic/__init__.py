@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from nnmagic.functions.saving import load
     from nnmagic.jupyter import load_ipython_extension, unload_ipython_extension
     from nnmagic.tinynn.types.annotations import (
+        InOut,
+        Out,
         Tensor,
         bf16,
         bool_,
@@ -51,7 +53,9 @@ _MODULES = {
     "nnmagic.functions.definition": "CacheInfo",
     "nnmagic.functions.saving": "load",
     "nnmagic.jupyter": "load_ipython_extension unload_ipython_extension",
-    "nnmagic.tinynn.types.annotations": "Tensor f16 bf16 f32 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool_",
+    "nnmagic.tinynn.types.annotations": (
+        "InOut Out Tensor f16 bf16 f32 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool_"
+    ),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names.split()}
 
@@ -62,6 +66,8 @@ __all__ = [
     "CompiledFunction",
     "Diagnostic",
     "EngineError",
+    "InOut",
+    "Out",
     "RelayError",
     "Span",
     "Tensor",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -82,7 +82,9 @@ class _Counts:
 COUNTS = _Counts()
 
 
-def key_fields(module: Module, entry: str, options: Options) -> dict[str, str]:
+def key_fields(
+    module: Module, entry: str, options: Options, destinations: Sequence[int] = ()
+) -> dict[str, str]:
     """Return everything that the machine code of a function depends on, by name."""
     data, arrays = code_data(module, [entry])
     return {
@@ -92,6 +94,7 @@ def key_fields(module: Module, entry: str, options: Options) -> dict[str, str]:
         "engine": options.engine_taken,
         "option target": options.target_text,
         "option opt_level": str(options.opt_level),
+        **({"destinations": str(list(destinations))} if destinations else {}),
         **environment(),
     }
 
@@ -102,33 +105,39 @@ def key_of(fields: Mapping[str, str]) -> str:
 
 
 def build(
-    module: Module, entry: str, options: Options, use: Use, carried: Content | None
+    module: Module,
+    entry: str,
+    options: Options,
+    use: Use,
+    carried: Content | None,
+    destinations: Sequence[int] = (),
 ) -> tuple[Executable, Origin]:
     """Return the machine code of a function of a typed module, and its origin.
 
-    ``carried`` is the machine code in the file that the function came from. Raises EngineError.
+    ``carried`` is the machine code in the file that the function came from; ``destinations`` are the
+    parameters whose arrays it may change. Raises EngineError.
     """
     if options.engine_taken != "relax":
         return options.build(module, entry), Origin(None, "the engine 'relay' keeps nothing on disk")
     why = ""
     if carried is not None:
         try:
-            return _load_from_file(carried, module, entry, options), Origin(None)
+            return _load_from_file(carried, module, entry, options, destinations), Origin(None)
         except _OF_OTHER_CODE as error:
             why = f"its machine code cannot run here: {_reason(error)}"
     cache = None if use is Use.NO else disk_cache()
     if cache is None:
-        return _compile(module, entry, options, why), Origin(None, why)
-    wanted = key_fields(module, entry, options)
+        return _compile(module, entry, options, why, destinations), Origin(None, why)
+    wanted = key_fields(module, entry, options, destinations)
     key = key_of(wanted)
     if use is Use.YES:
-        loaded = _load_entry(cache, key, wanted, module, entry, options)
+        loaded = _load_entry(cache, key, wanted, module, entry, options, destinations)
         if not isinstance(loaded, MissingEntry):
             return loaded, Origin("disk", f"{why}; found on disk" if why else "found on disk")
         COUNTS.count_miss()
         why = why or loaded.why
     begin = time.perf_counter()
-    built = _compile(module, entry, options, why)
+    built = _compile(module, entry, options, why, destinations)
     if built.artifact is not None:
         content = content_of(built.artifact, wanted, entry, time.perf_counter() - begin)
         if is_current():
@@ -147,7 +156,13 @@ def content_of(artifact: Artifact, made_of: Mapping[str, str], entry: str, secon
 
 
 def _load_entry(
-    cache: DiskCache, key: str, wanted: Mapping[str, str], module: Module, entry: str, options: Options
+    cache: DiskCache,
+    key: str,
+    wanted: Mapping[str, str],
+    module: Module,
+    entry: str,
+    options: Options,
+    destinations: Sequence[int],
 ) -> Executable | MissingEntry:
     content = cache.get(key)
     if isinstance(content, MissingEntry):
@@ -155,7 +170,7 @@ def _load_entry(
     try:
         if content.header["made of"] != wanted:
             raise ValueError("it is that of something else")
-        executable = _load(content, module, entry, options)
+        executable = _load(content, module, entry, options, destinations)
         COUNTS.count_hit(float(content.header["seconds"]))
     except _OF_OTHER_CODE as error:
         reason = f"an entry cannot be used: {_reason(error)}"
@@ -164,23 +179,30 @@ def _load_entry(
     return executable
 
 
-def _load_from_file(content: Content, module: Module, entry: str, options: Options) -> Executable:
+def _load_from_file(
+    content: Content, module: Module, entry: str, options: Options, destinations: Sequence[int]
+) -> Executable:
     made_of, here = content.header["made of"], {"format": str(FORMAT), **environment()}
     for name in ("format", *FOR_RUNNING):
         if made_of[name] != here[name]:
             raise ValueError(f"it is for the {name} {made_of[name]}, and this is {here[name]}")
-    return _load(content, module, entry, options)
+    return _load(content, module, entry, options, destinations)
 
 
-def _load(content: Content, module: Module, entry: str, options: Options) -> Executable:
+def _load(
+    content: Content, module: Module, entry: str, options: Options, destinations: Sequence[int]
+) -> Executable:
     from nnmagic.engine import relax
     from nnmagic.engine.relax.artifact import from_files
 
     artifact = from_files(content.header["facts"], content.files)
-    return relax.load(artifact, module, entry, target=options.target, opt_level=options.opt_level)
+    target, level = options.target, options.opt_level
+    return relax.load(artifact, module, entry, target=target, opt_level=level, destinations=destinations)
 
 
-def _compile(module: Module, entry: str, options: Options, why: str) -> Executable:
+def _compile(
+    module: Module, entry: str, options: Options, why: str, destinations: Sequence[int]
+) -> Executable:
     """Compile; ``why``: the reason why existing code could not be used."""
     from nnmagic.engine.relax.runtime.loader import has_compiler
 
@@ -189,7 +211,7 @@ def _compile(module: Module, entry: str, options: Options, why: str) -> Executab
             "install apache-tvm, or unset TVM_USE_RUNTIME_LIB; its compiler makes the code again from Relay"
         )
         raise engine_error(f"@{entry} cannot be run: {why}, and TVM's compiler is not here", hint=hint)
-    return options.build(module, entry)
+    return options.build(module, entry, destinations)
 
 
 def _reason(error: Exception) -> str:

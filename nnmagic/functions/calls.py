@@ -29,7 +29,7 @@ from nnmagic.relay.types import (
     VarDim,
 )
 from nnmagic.tinynn.program import MISSING, ParameterInfo
-from nnmagic.tinynn.types.annotations import Tensor, dtype_named
+from nnmagic.tinynn.types.annotations import DESTINATIONS, Tensor, dtype_named
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +74,10 @@ class CallAdapter:
         takes_out: whether ``out=`` is ours; a function may have a parameter of that name.
         arity: the number of positional arguments; None if some parameters are keyword-only.
         binder: returns the arguments in the order of the parameters.
+        destinations: the numbers of the parameters whose arrays a call changes; what these hold afterwards
+            are the last results of the function.
+        reads: for each of them, whether the function reads the array.
+        returns: whether it has a result of its own.
         crosses: whether Python can hold all arguments and results; it cannot hold Relay's functions.
 
     """
@@ -85,6 +89,23 @@ class CallAdapter:
     arity: int | None
     binder: Callable[..., tuple[object, ...]]
     crosses: bool
+    destinations: tuple[int, ...] = ()
+    reads: tuple[bool, ...] = ()
+    returns: bool = True
+
+    def destinations_read(self) -> list[tuple[int, bool]]:
+        """Return the parameters whose arrays a call changes, each with whether the function reads it."""
+        return list(zip(self.destinations, self.reads, strict=True))
+
+    def results_in_relay(self) -> list[str]:
+        """Return what the results of the function are in Relay, if a call changes arrays."""
+        if not self.destinations:
+            return []
+        names = list(self.signature.parameters)
+        return [
+            *(["what it returns"] if self.returns else []),
+            *(names[number] for number in self.destinations),
+        ]
 
     def bind(self, args: Sequence[object], keywords: Mapping[str, object]) -> tuple[object, ...]:
         """Return the arguments in the order of the parameters. Raises Python's own TypeError."""
@@ -125,21 +146,43 @@ def call_with(
             info.name,
             getattr(inspect.Parameter, info.kind),
             default=_signature_default(info.default),
-            annotation=annotation(type_),
+            annotation=_parameter_annotation(info, type_),
         )
         for info, type_ in zip(infos, types, strict=True)
     ]
+    destinations = tuple(number for number, info in enumerate(infos) if info.destination)
+    reads = tuple(infos[number].destination != "Out" for number in destinations)
+    own = _own_result(result, len(destinations))
+    takes_out = takes_out and own is not None
     if takes_out:
         shown.append(inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None))
     parameters = tuple(
         Parameter(f"{name}() argument {info.name!r}", type_, data_types)
         for info, type_ in zip(infos, types, strict=True)
     )
-    signature = inspect.Signature(shown, return_annotation=annotation(result))
+    shown_result = None if own is None else annotation(own)
+    signature = inspect.Signature(shown, return_annotation=shown_result)
     by_name = any(info.kind == "KEYWORD_ONLY" for info in infos)
     arity = None if by_name else len(infos)
     crosses = not any(map(_holds_function, (*types, result)))
-    return CallAdapter(name, parameters, signature, takes_out, arity, _binder(name, infos), crosses)
+    binder = _binder(name, infos)
+    return CallAdapter(
+        name, parameters, signature, takes_out, arity, binder, crosses, destinations, reads, own is not None
+    )
+
+
+def _parameter_annotation(info: ParameterInfo, type_: Type) -> object:
+    shown = annotation(type_)
+    return DESTINATIONS[info.destination](shown) if isinstance(shown, Tensor) and info.destination else shown
+
+
+def _own_result(result: Type, destinations: int) -> Type | None:
+    """Return the type of what a function returns beside what arrays hold; None if it returns nothing."""
+    if not destinations:
+        return result
+    if isinstance(result, TupleType) and len(result.fields) == destinations + 1:
+        return result.fields[0]
+    return None
 
 
 def _holds_function(type_: Type) -> bool:

@@ -86,13 +86,17 @@ class Options:
 
         resolve_target(self.target, self.opt_level)
 
-    def build(self, module: Module, entry: str) -> Executable:
-        """Return the machine code of a function of a typed module. Raises EngineError."""
+    def build(self, module: Module, entry: str, destinations: Sequence[int] = ()) -> Executable:
+        """Return the machine code of a function of a typed module. Raises EngineError.
+
+        ``destinations``: the parameters whose arrays it may change.
+        """
         from nnmagic.engine import legacy_relay, relax
 
         if self.engine_taken == "relay":
             return legacy_relay.build(module, entry, target=self.target, opt_level=self.opt_level)
-        return relax.build(module, entry, target=self.target, opt_level=self.opt_level)
+        level = self.opt_level
+        return relax.build(module, entry, target=self.target, opt_level=level, destinations=destinations)
 
     def kernel_times(
         self, module: Module, entry: str, executable: Any, values: Sequence[Any]

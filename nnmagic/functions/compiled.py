@@ -5,7 +5,7 @@ TVM is imported when machine code is first needed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from nnmagic.engine.arguments import Parameter, convert_argument
 from nnmagic.engine.executable import Executable
 from nnmagic.functions.calls import CallAdapter, store
 from nnmagic.functions.definition import CacheInfo, Definition
+from nnmagic.functions.destinations import check_destinations, say_changed, write_destinations
 from nnmagic.functions.error_locations import add_location
 from nnmagic.functions.stages import Stages
 from nnmagic.relay.module import Module
@@ -38,6 +39,8 @@ class CompiledFunction:
     Takes NumPy arrays, Python scalars and anything with ``__dlpack__`` or ``__array__`` (for a parameter that
     is a tuple, a tuple of them); gives a new NumPy array, a tuple of them, or an AdtValue. ``out`` is an
     array, or a tuple of arrays, that takes the result and is given back; it may overlap the arguments.
+    Arguments of parameters that are ``Out`` or ``InOut`` in the signature are changed: NumPy arrays that may
+    overlap other arguments, but not each other. All arguments are read before anything is written.
 
     Raises TypeError or ValueError, which name the parameter, for arguments that do not fit, AssertionError
     with its message and location where an assertion of the function does not hold. It never changes, may be
@@ -56,6 +59,7 @@ class CompiledFunction:
     _arity: int | None
     _run: Executable | None
     _fast_path: Callable[[tuple[Any, ...]], Any] | None
+    _path_into: Callable[[tuple[Any, ...]], Any] | None
 
     def __init__(
         self,
@@ -79,7 +83,8 @@ class CompiledFunction:
             _parameters=call.parameters,
             _arity=call.arity,
             _run=run,
-            _fast_path=getattr(run, "fast_path", None),
+            _fast_path=_fast_path_of(call, run),
+            _path_into=_path_into(call, run),
         )
 
     def __call__(self, /, *args: Any, out: Any = None, **kwargs: Any) -> Any:
@@ -94,6 +99,14 @@ class CompiledFunction:
                 raise
             if result is not None:
                 return result
+        if self._path_into is not None and out is None and not kwargs and len(args) == self._arity:
+            try:
+                own = self._path_into(args)
+            except _SHOWN as error:
+                self._say_where(error, self._call.destinations)
+                raise
+            if own is not None:
+                return own[0] if own else None
         try:
             if kwargs or len(args) != self._arity or out is not None:
                 args, out = self._bind_arguments(args, kwargs, out)
@@ -102,16 +115,22 @@ class CompiledFunction:
                 convert_argument(parameter, value, dims)
                 for parameter, value in zip(self._parameters, args, strict=True)
             ]
+            check_destinations(
+                [(self._parameters[number], args[number]) for number in self._call.destinations]
+            )
         except (TypeError, ValueError) as error:
             hide_frames(error)
             raise
         run = self._run or self.build()
-        try:
-            result = run(values)
-        except _SHOWN as error:
-            add_location(error, self._definition.module)
-            hide_frames(error, cause=True)  # the cause is TVM's
-            raise
+        if self._call.destinations:
+            result = self._run_into(run, values)
+        else:
+            try:
+                result = run(values)
+            except _SHOWN as error:
+                add_location(error, self._definition.module)
+                hide_frames(error, cause=True)  # the cause is TVM's
+                raise
         if out is None:
             return result
         try:
@@ -119,6 +138,27 @@ class CompiledFunction:
         except (TypeError, ValueError) as error:
             hide_frames(error)
             raise
+
+    def _run_into(self, run: Executable, values: list[Any]) -> Any:
+        """Run the function and write into the arrays that it changes; errors say which may have changed."""
+        call, changed = self._call, list[int]()
+        arrays = [values[number] for number in call.destinations]
+        call_into = getattr(run, "call_into", None)
+        try:
+            results = (
+                run(values) if call_into is None else call_into(values, call.destinations_read(), changed)
+            )
+            return write_destinations(results, arrays, changed, call.destinations)
+        except _SHOWN as error:
+            self._say_where(error, changed)
+            raise
+
+    def _say_where(self, error: BaseException, changed: Sequence[int]) -> None:
+        """Say in an error of a run where it was raised, and which arguments it may have changed."""
+        add_location(error, self._definition.module)
+        names = list(self._call.signature.parameters)
+        say_changed(error, [names[number] for number in changed])
+        hide_frames(error, cause=True)  # the cause is TVM's
 
     def _bind_arguments(
         self, args: tuple[Any, ...], keywords: dict[str, Any], out: Any
@@ -132,7 +172,8 @@ class CompiledFunction:
     def build(self) -> Executable:
         """Build the machine code now rather than at the first call. Raises EngineError."""
         run = self._definition.executable
-        self.__dict__.update(_run=run, _fast_path=getattr(run, "fast_path", None))
+        call = self._call
+        self.__dict__.update(_run=run, _fast_path=_fast_path_of(call, run), _path_into=_path_into(call, run))
         return run
 
     @property
@@ -253,13 +294,27 @@ class CompiledFunction:
         return relay_section(self.relay, self.relay_text, [self._head()], origins=origins)
 
     def _head(self) -> str:
-        """Return the HTML of its signature."""
+        """Return the HTML of its signature, with what its results in Relay are if a call changes arrays."""
         from nnmagic.rendering.sections import signature_head
 
-        return signature_head(self.name, self._format_signature(), self.__doc__)
+        said = (self.__doc__ or "").strip().split("\n")[0]
+        if results := self._call.results_in_relay():
+            said = f"{said} In Relay its results are {', '.join(results)}."
+        return signature_head(self.name, self._format_signature(), said)
 
     def _format_signature(self) -> str:
         """Return the signature without ``out``, which all have."""
         signature = self.__signature__
         own = list(signature.parameters.values())
         return str(signature.replace(parameters=own[:-1] if self._call.takes_out else own))
+
+
+def _fast_path_of(call: CallAdapter, run: Executable | None) -> Callable[[tuple[Any, ...]], Any] | None:
+    """Return the function that calls the machine code with arguments that need no look, if there is one."""
+    return None if call.destinations else getattr(run, "fast_path", None)
+
+
+def _path_into(call: CallAdapter, run: Executable | None) -> Callable[[tuple[Any, ...]], Any] | None:
+    """Return the same of a function that changes arguments: it gives a tuple of what it returns."""
+    make_path = getattr(run, "path_into", None)
+    return make_path(call.destinations_read()) if make_path is not None and call.destinations else None

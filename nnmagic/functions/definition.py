@@ -154,7 +154,8 @@ class Definition:
 
     @Cached
     def _build_result(self) -> tuple[Executable, Origin]:
-        return build(self.module, self.name, self.options, self.use, self.carried)
+        destinations = self.call.destinations
+        return build(self.module, self.name, self.options, self.use, self.carried, destinations)
 
     @property
     def executable(self) -> Executable:
@@ -183,7 +184,7 @@ class Definition:
     @Cached
     def code_dependencies(self) -> Mapping[str, str]:
         """Return what its machine code depends on, by name."""
-        return key_fields(self.module, self.name, self.options)
+        return key_fields(self.module, self.name, self.options, self.call.destinations)
 
     def _engine_stage(self, name: str) -> str:
         return self.executable.stage(name)

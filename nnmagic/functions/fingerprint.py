@@ -22,7 +22,7 @@ from nnmagic.relay.hashing import array_digest
 from nnmagic.relay.values import is_masked
 from nnmagic.tinynn.program import MISSING
 from nnmagic.tinynn.types.aliases import is_alias
-from nnmagic.tinynn.types.annotations import DType, Tensor
+from nnmagic.tinynn.types.annotations import Destination, DType, Tensor
 
 _unique = itertools.count()
 
@@ -73,7 +73,7 @@ def _compute_fingerprint(value: object, known: dict[int, tuple[object, str]]) ->
                 return f"value {kind} {next(_unique)}"
             items = json.dumps([keys, [*map(of_part, dict.values(value))]]).encode()
             return f"dict {len(value)} {hashlib.sha256(items).hexdigest()}"
-        case None | EllipsisType() | DType() | Tensor() | np.dtype():
+        case None | EllipsisType() | DType() | Tensor() | Destination() | np.dtype():
             return f"value {kind} {value!r}"
         case DataType():
             return f"class {value._key}"

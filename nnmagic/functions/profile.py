@@ -65,9 +65,14 @@ def profile(function: CompiledFunction, args: Sequence[Any], keywords: Mapping[s
 
     Raises what the call raises, and EngineError for an engine that does not show its kernels.
     """
+    definition = function._definition
+    if definition.call.destinations:  # not the caller's arrays, many times
+        args = [arg.copy() if isinstance(arg, np.ndarray) else arg for arg in args]
+        keywords = {
+            name: arg.copy() if isinstance(arg, np.ndarray) else arg for name, arg in keywords.items()
+        }
     function(*args, **keywords)
     seconds = least_time(lambda: function(*args, **keywords))
-    definition = function._definition
     dims: dict[str, int] = {}
     call = definition.call
     values = [

@@ -33,10 +33,11 @@ from nnmagic.relay.serialization import Json, module_from_data, module_to_data
 from nnmagic.relay.types import NUMPY_DTYPES, dtype_of_array
 from nnmagic.relay.values import AdtValue
 from nnmagic.tinynn.program import MISSING, ParameterInfo
+from nnmagic.tinynn.types.annotations import DESTINATIONS
 from nnmagic.tracebacks import short_errors
 
 #: The version of the form of the file; a file of another version is refused.
-FORMAT = 3
+FORMAT = 4
 
 #: The names of the files beside those of the machine code: Relay's text, and how those of arrays end.
 _TEXT, _ARRAY = "relay.txt", ".npy"
@@ -54,7 +55,8 @@ def to_bytes(function: CompiledFunction) -> bytes:
     definition = function._definition
     module, arrays = module_to_data(definition.module)
     parameters = [
-        [each.name, each.kind, _default_to_data(each.default, arrays)] for each in definition.parameters
+        [each.name, each.kind, _default_to_data(each.default, arrays), each.destination]
+        for each in definition.parameters
     ]
     source, options = definition.source, definition.options
     head = {
@@ -203,8 +205,8 @@ def _definition(head: dict[str, Any], arrays: list[np.ndarray]) -> Definition:
         options=Options(**head["options"]),
         key=content_digest(head, arrays)[:40],
         parameters=tuple(
-            ParameterInfo(str(name), str(kind), _default(default, arrays))
-            for name, kind, default in head["parameters"]
+            ParameterInfo(str(name), str(kind), _default(default, arrays), _destination(destination))
+            for name, kind, default, destination in head["parameters"]
         ),
         infos=infos_from_data(head["classes"]),
     )
@@ -241,6 +243,12 @@ def _default(data: Json, arrays: list[np.ndarray]) -> object:
             array.flags.writeable = False
             return array
     raise ValueError(f"not a default: {data!r}")
+
+
+def _destination(data: Json) -> str:
+    if data == "" or data in DESTINATIONS:
+        return str(data)
+    raise ValueError(f"not a destination: {data!r}")
 
 
 def _npy(array: np.ndarray) -> bytes:

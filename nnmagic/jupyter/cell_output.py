@@ -60,7 +60,8 @@ def _sections(cell: CompiledCell, name: str) -> tuple[list[Section], str | None]
         case "relay":
             from_relay = bool(cell.functions) and cell.functions[0]._definition.language == "relay"
             origins: Origins = "none" if from_relay else "hover"  # the source itself stands right above
-            return [relay_section(cell.own, cell.relay_text, origins=origins)], None
+            changing = [each._head() for each in cell.functions if each._call.destinations]
+            return [relay_section(cell.own, cell.relay_text, changing, origins=origins)], None
         case "graph":
             graph = graph_of(cell.own)
             svg = graph.svg

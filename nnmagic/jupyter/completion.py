@@ -245,7 +245,7 @@ def _members(owner: tuple[str, ...], names: Names, namespace: Mapping[str, objec
     if spaces := _of_space(owner, namespaces()):
         return spaces
     if owner == ("nnmagic",):
-        return {"relay": "module", "Tensor": "type"} | _dtypes()
+        return {"relay": "module", "InOut": "type", "Out": "type", "Tensor": "type"} | _dtypes()
     return _of_tensor() if head not in ("relay", "nnmagic") else {}
 
 

@@ -66,7 +66,7 @@ class CursorContext:
         """Whether an annotation is being typed."""
         bracket = self.bracket
         if bracket is not None and bracket.kind == "[":
-            return bracket.callee in ("Tensor", "tuple", "Callable")
+            return bracket.callee in ("Tensor", "tuple", "Callable", "InOut", "Out")
         if bracket is not None and bracket.kind == "(":
             return bracket.defines and ":" in bracket.part
         return bool(

@@ -46,7 +46,8 @@ def compile_source(source: Source, namespace: Mapping[str, object]) -> Program:
         DataTypeInfo(name, data.docstring, elaboration.resolver.data_types[name].fields)
         for name, data in module.types.items()
     )
-    warnings = tuple(lint(module, elaboration.span))
+    changed = {info.name: {each.name for each in info.parameters if each.destination} for info in infos}
+    warnings = tuple(lint(module, elaboration.span, changed))
     known = {**elaboration.resolver.linker.infos, **{info.name: info for info in types}}
     return Program(typed, infos, types, known, elaboration.resolver.looked_up, module, warnings)
 
@@ -61,7 +62,10 @@ def _info(
     lines = (source.line(number) or "" for number in range(span.line, span.end_line + 1))
     parameters = tuple(
         ParameterInfo(
-            formal.name, formal.kind, MISSING if formal.default is None else to_python(formal.default)
+            formal.name,
+            formal.kind,
+            MISSING if formal.default is None else to_python(formal.default),
+            formal.destination,
         )
         for formal in formals
     )

@@ -30,12 +30,13 @@ class ParameterInfo:
     """A parameter as a caller sees it.
 
     kind: its name in ``inspect.Parameter``. default: a number, a bool, an array, an AdtValue or a tuple of
-    them; MISSING where there is none.
+    them; MISSING where there is none. destination: ``"Out"`` or ``"InOut"`` if a call changes the argument.
     """
 
     name: str
     kind: str = "POSITIONAL_OR_KEYWORD"
     default: object = MISSING
+    destination: str = ""
 
 
 @dataclass(frozen=True, slots=True)

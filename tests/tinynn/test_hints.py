@@ -94,13 +94,49 @@ GROWING = f"a list keeps its length here: {unsupported_syntax.FILL_A_TENSOR}"
 LATER = f"; in a loop of dynamic length, {unsupported_syntax.FILL_A_TENSOR}"
 FIXED = 'write a number in place of "n" in the annotation: the size must be fixed'
 
+CHANGING = """
+def change(a: InOut[Tensor[(3,), f32]], b: Tensor[(3,), f32]):
+    a[0] = b[1] + 1
+    return b[2]
+"""
+USING = """
+def f(x: Tensor[(3,), f32]):
+    z = x.copy()
+    CALL
+    return z
+"""
+
 CASES = [
     # memory of somebody else
     case(
         X,
         "x[1] = 0\nreturn x",
-        "change a copy: write x = x.copy() before",
+        "change a copy: write x = x.copy() before; or declare it as x: InOut[Tensor[(3, 4), f32]]",
         "x = x.copy()\nx[1] = 0\nreturn x",
+    ),
+    case(
+        "",
+        CHANGING.replace("a[0] =", "a =") + "\ndef f(x: Tensor[(3,), f32]):\n    return x\n",
+        "write into it, as in a[...] = value, or use another name",
+        CHANGING.replace("a[0] =", "a[...] =") + USING.replace("CALL", "change(z, x)"),
+    ),
+    case(
+        "",
+        CHANGING + USING.replace("CALL", "return change(z, x) + 1"),
+        "write change(a, b), or y = change(a, b), on a line before",
+        CHANGING + USING.replace("CALL", "y = change(z, x)\n    z = z + y"),
+    ),
+    case(
+        "",
+        CHANGING + USING.replace("CALL", "change(*(z, x))"),
+        "write its arguments one by one",
+        CHANGING + USING.replace("CALL", "change(z, x)"),
+    ),
+    case(
+        "",
+        "def f(x: Tensor[(3,), f32]) -> Out[Tensor[(3,), f32]]:\n    return x + 1\n",
+        "write the type of the tensor alone",
+        "def f(x: Tensor[(3,), f32]) -> Tensor[(3,), f32]:\n    return x + 1\n",
     ),
     case(
         X,

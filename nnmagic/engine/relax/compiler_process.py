@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from nnmagic.engine import engine_error
 from nnmagic.engine.relax.artifact import Artifact, from_files
@@ -19,7 +19,11 @@ _SCRIPT = (
 
 
 def compile_elsewhere(
-    module: Module, entry: str, target: str | Mapping[str, object] | None, opt_level: int
+    module: Module,
+    entry: str,
+    target: str | Mapping[str, object] | None,
+    opt_level: int,
+    destinations: Sequence[int],
 ) -> Artifact:
     """Return the artifact of ``driver.build``, which a new process compiles; an interrupt kills that.
 
@@ -27,7 +31,7 @@ def compile_elsewhere(
         EngineError: if the program cannot be compiled, or ends the process.
 
     """
-    request = pickle.dumps((*module_to_data(module), entry, target, opt_level))
+    request = pickle.dumps((*module_to_data(module), entry, target, opt_level, destinations))
     command = [sys.executable, "-W", "ignore", "-c", _SCRIPT.format(path=sys.path)]
     # In a session of its own: a terminal's Ctrl-C is this process's alone.
     with subprocess.Popen(  # noqa: S603 - this Python, and no shell

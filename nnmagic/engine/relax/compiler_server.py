@@ -18,10 +18,11 @@ def serve() -> None:
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what TVM prints is no answer
     request = pickle.load(sys.stdin.buffer)  # noqa: S301 - from the process that started this one
-    data, arrays, entry, target, opt_level = request
+    data, arrays, entry, target, opt_level, destinations = request
     answer: tuple[tuple[str, str | None] | None, Any]
     try:
-        built = build(infer_type(module_from_data(data, arrays)), entry, target=target, opt_level=opt_level)
+        module = infer_type(module_from_data(data, arrays))
+        built = build(module, entry, target=target, opt_level=opt_level, destinations=destinations)
         answer = None, built.artifact.to_files()
     except CompileError as error:
         first = error.diagnostics[0]

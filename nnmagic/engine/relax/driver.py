@@ -7,7 +7,7 @@ import sys
 import weakref
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, ClassVar
 
@@ -46,12 +46,15 @@ def build(
     *,
     target: str | Mapping[str, object] | None = None,
     opt_level: int = 3,
+    destinations: Sequence[int] = (),
 ) -> AotExecutable | VmExecutable | InterpretedProgram:
     """Compile the function ``entry`` of a typed module.
 
     Args:
         module: a typed module.
         entry: the name of the function to run.
+        destinations: the numbers of the parameters that are tensors which a call may change, so that they
+            become the last results of the function; ``AotExecutable.call_into`` says what it changes.
         target: None for this machine's CPU, or TVM's dict of settings.
         opt_level: 0 keeps one kernel per operator; from 1 on operators are fused. LLVM's level is the same.
 
@@ -79,12 +82,12 @@ def build(
         from nnmagic.engine.relax.compiler_process import compile_elsewhere
 
         report("in another process, because a compilation that was stopped still runs")
-        artifact = compile_elsewhere(module, entry, target, opt_level)
+        artifact = compile_elsewhere(module, entry, target, opt_level, destinations)
         return load(artifact, module, entry, target=target, opt_level=opt_level)
     check_widths(module, entry)
     graph = call_graph(module)
     run_interruptible(lambda: _refuse_unknown_operators(module, entry, graph))
-    prepared = _prepare(module, entry, opt_level, graph)
+    prepared = replace(_prepare(module, entry, opt_level, graph), destinations=tuple(destinations))
     compilation = _Compilation(prepared, target, opt_level)
     return _make_executable(compilation().artifact, prepared, compilation)
 
@@ -157,6 +160,7 @@ def load(
     *,
     target: str | Mapping[str, object] | None = None,
     opt_level: int = 3,
+    destinations: Sequence[int] = (),
 ) -> AotExecutable | VmExecutable | InterpretedProgram:
     """Return what ``build`` makes of the same arguments, from its artifact and without loading the compiler.
 
@@ -170,6 +174,7 @@ def load(
     _check_machine(artifact, entry)
     _load_runtime()
     prepared = _prepare(module, entry, opt_level, call_graph(module))
+    prepared = replace(prepared, destinations=tuple(destinations))
     return _make_executable(artifact, prepared, _Compilation(prepared, target, opt_level))
 
 
@@ -187,7 +192,8 @@ class _Prepared:
     """A program before it is compiled: its module and call graph, first-order functions, control flow.
 
     loops: the functions that were local ones, and take no stack where they call themselves at their end.
-    assertions: the texts of assertions, by number. interpreted: the same for the interpreter.
+    assertions: the texts of assertions, by number. interpreted: the same for the interpreter. destinations:
+    the parameters of the entry that it may change.
     """
 
     module: Module
@@ -198,6 +204,7 @@ class _Prepared:
     loops: frozenset[str]
     assertions: Sequence[str]
     interpreted: Callable[[], _Prepared]
+    destinations: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,13 +375,18 @@ def _compile(
         try:
             report("Relax")
             with resolved:
-                lowered = lower_module(module, entries, graph, prepared.loops)
+                destinations = _destinations(prepared) if control is None else {}
+                lowered = lower_module(module, entries, graph, prepared.loops, destinations.values())
             grouped = relax_pipeline.fuse_kernels(lowered, resolved, opt_level)
             interrupt_safepoint()
             report("machine code")
-            program = plan_aot_program(grouped, ENTRY) if control is None else None
+            program = plan_aot_program(grouped, ENTRY, destinations) if control is None else None
             if program is not None:
                 return build_aot(program, lowered, resolved, opt_level)
+            if (
+                destinations
+            ):  # results of the virtual machine must be copies of what they may share memory with
+                return _compile(replace(prepared, destinations=()), target, opt_level)
             if prepared.loops:
                 return _compile(prepared.interpreted(), target, opt_level)
             if control is not None:
@@ -391,6 +403,23 @@ def _compile(
             if prepared.loops:  # it has no place for what depends on values inside of branches
                 return _compile(prepared.interpreted(), target, opt_level)
             raise _BuildError from error
+
+
+def _destinations(prepared: _Prepared) -> dict[int, int]:
+    """Return the arrays of the caller that a program may change, with the results that they become.
+
+    Both are numbers among the tensors of all parameters, or results, tuples flattened.
+    """
+    from nnmagic.engine.relax.analysis.entry_signature import type_of
+    from nnmagic.engine.relax.analysis.tuple_flattening import leaves
+
+    if not prepared.destinations:
+        return {}
+    function = prepared.module.functions[prepared.entry]
+    counts = [len(list(leaves(type_of(var)))) for var in function.params]
+    assert function.ret_type is not None
+    first = len(list(leaves(function.ret_type))) - len(prepared.destinations)
+    return {sum(counts[:number]): first + position for position, number in enumerate(prepared.destinations)}
 
 
 def _make_executable(

@@ -76,6 +76,8 @@ def names_bound(node: ast.Node) -> list[str]:
             return names_of(node.target)
         case tree.NamedExpr():
             return [node.target.id.name]
+        case tree.ChangingCall():
+            return list(node.changed)
         case tree.DefinitionNode():
             return [node.name]
         case tree.CapturePattern() | tree.StarPattern():
@@ -109,6 +111,8 @@ def _names_changed(node: ast.Node) -> list[str]:
             return [name for target in node.targets for name in _owners_of(target)]
         case tree.UpdateElements():
             return names_of(node.target)
+        case tree.ChangingCall():
+            return list(node.changed)
     return []
 
 
@@ -129,7 +133,7 @@ def _variables_bound(node: ast.Node) -> Iterator[ast.Var]:
 
 @_once_per_node
 def assigns_elements(node: object) -> bool:
-    """Return whether a piece of a cell assigns elements of a tensor."""
+    """Return whether a piece of a cell assigns elements of a tensor, or calls what does."""
     return any(_names_changed(part) for part in walk(node))
 
 
@@ -157,8 +161,31 @@ def find_mentioned_names(node: object) -> frozenset[str]:
 
 @_once_per_node
 def assigns_in_expressions(node: object) -> bool:
-    """Return whether an expression of a piece of a function assigns a name with ``:=``."""
-    return any(isinstance(part, tree.NamedExpr) for part in walk(node, into_functions=False))
+    """Return whether an expression of a piece of a function assigns a name, with ``:=`` or by a call."""
+    assigning = tree.NamedExpr | tree.ChangingCall
+    return any(isinstance(part, assigning) for part in walk(node, into_functions=False))
+
+
+def is_augmented(stmt: ast.Assign) -> bool:
+    """Return whether an assignment of a name was written with an operator: ``name += value``."""
+    rhs = stmt.rhs
+    return isinstance(rhs, ast.Call) and bool(rhs.params) and rhs.params[0] is stmt.lhs[0]
+
+
+def find_rebound(node: object, names: Container[str]) -> Iterator[tuple[str, ast.Span]]:
+    """Yield those of the names that a piece of a function lets stand for another value, with the statement.
+
+    An assignment to elements does not, nor does one with an operator, which changes the tensor.
+    """
+    for part in walk(node, into_functions=False):
+        if isinstance(part, ast.Assign) and is_augmented(part):
+            continue
+        bound = [target.id.name for target in _variables_bound(part)]
+        if not isinstance(part, tree.Unpack):
+            bound = [name for name in names_bound(part) if name not in _names_changed(part)]
+        for name in bound:
+            if name in names:
+                yield name, part.span
 
 
 @_once_per_node

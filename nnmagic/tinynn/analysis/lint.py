@@ -5,7 +5,7 @@ Names that begin with ``_``, loop variables, and the names of an unpacked tuple 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 
 from synr import ast
 
@@ -17,8 +17,11 @@ from nnmagic.tinynn.syntax import tree
 ToSpan = Callable[[ast.Span], Span]
 
 
-def lint(cell: tree.CellNode, to_span: ToSpan) -> list[Diagnostic]:
-    """Return every warning of a cell, in source order."""
+def lint(cell: tree.CellNode, to_span: ToSpan, changed: Mapping[str, Container[str]]) -> list[Diagnostic]:
+    """Return every warning of a cell, in source order.
+
+    ``changed``: for each function, the parameters whose arrays it changes.
+    """
     warnings: list[Diagnostic] = []
     for definition in cell.funcs.values():
         parts = list(walk(definition.body))
@@ -26,7 +29,8 @@ def lint(cell: tree.CellNode, to_span: ToSpan) -> list[Diagnostic]:
         for part in parts:
             if isinstance(part, ast.Block) and id(part) not in dead:
                 warnings += _unreachable(part.stmts, to_span, dead)
-        for function in [definition, *(part for part in parts if isinstance(part, tree.DefinitionNode))]:
+        warnings += _find_unused(definition, to_span, dead, changed[definition.name])
+        for function in (part for part in parts if isinstance(part, tree.DefinitionNode)):
             warnings += _find_unused(function, to_span, dead)
     return sorted(warnings, key=lambda each: (each.span.line, each.span.column) if each.span else (0, 0))
 
@@ -34,7 +38,9 @@ def lint(cell: tree.CellNode, to_span: ToSpan) -> list[Diagnostic]:
 # -- unused variables ----------------------------------------------------------------------------------
 
 
-def _find_unused(function: tree.DefinitionNode, to_span: ToSpan, dead: set[int]) -> Iterator[Diagnostic]:
+def _find_unused(
+    function: tree.DefinitionNode, to_span: ToSpan, dead: set[int], changed: Container[str] = ()
+) -> Iterator[Diagnostic]:
     """Yield a warning for each variable that neither its function nor a nested one reads."""
     parts = list(walk(function.body))
     targets = {
@@ -46,7 +52,7 @@ def _find_unused(function: tree.DefinitionNode, to_span: ToSpan, dead: set[int])
     for part in walk(function.body, into_functions=False):
         for target in _assignment_targets(part):
             name = target.id.name
-            if name in quiet or name.startswith("_") or id(target) in dead:
+            if name in quiet or name in changed or name.startswith("_") or id(target) in dead:
                 continue
             quiet.add(name)  # one warning per name
             hint = "leave it out, or begin its name with `_`"

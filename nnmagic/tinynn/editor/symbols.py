@@ -34,6 +34,8 @@ TYPE_NAMES = {
     "Tensor": "Tensor[(2, 3), f32]: a tensor's shape and dtype.",
     "tuple": "tuple[A, B]: several values.",
     "Callable": "Callable[[A], B]: a function.",
+    "InOut": "InOut[Tensor[(3,), f32]]: an array of the caller that the function reads and changes.",
+    "Out": "Out[Tensor[(3,), f32]]: an array of the caller that the function fills.",
 }
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from keyword import iskeyword
+from typing import TypeVar
 
 from nnmagic.diagnostics import Span, closest
 from nnmagic.relay.polynomials import NoPolynomialError, polynomial
@@ -11,7 +12,7 @@ from nnmagic.relay.types import AnyDim, Dim, FuncType, TensorType, TupleType, Ty
 from nnmagic.tinynn.builtins import PYTHON_TYPES
 from nnmagic.tinynn.elaborate.context import Elaboration, WorkLimitError
 from nnmagic.tinynn.syntax import tree
-from nnmagic.tinynn.types.annotations import DType, Tensor, dtype_named, parse_named_dim
+from nnmagic.tinynn.types.annotations import Destination, DType, Tensor, dtype_named, parse_named_dim
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.values import (
     BuiltinName,
@@ -28,6 +29,8 @@ from nnmagic.tinynn.values.values import (
     static_value,
 )
 
+_Result = TypeVar("_Result")
+
 _KNOWN_LATER = 'for a size known at the call, write its name in quotes, as in "n"'
 
 
@@ -39,12 +42,18 @@ _WHOLE_TYPES = {
     "tuple": "say what it holds, as in tuple[Tensor[(2, 3), f32], f32]",
     "Tuple": "say what it holds, as in tuple[Tensor[(2, 3), f32], f32]",
     "Callable": "say what it takes and gives, as in Callable[[Tensor[(3,), f32]], f32]",
+    "Out": "say of what, as in Out[Tensor[(2, 3), f32]]",
+    "InOut": "say of what, as in InOut[Tensor[(2, 3), f32]]",
 }
 
 
 def annotation_type(operand: Operand) -> Type:
     """Return the Relay type that an annotation means. Raises RefusalError."""
     match operand.value:
+        case TypeOf(destination=str() as destination) if destination:
+            raise _misplaced(destination, operand)
+        case Known(value=Destination() as marked):
+            raise _misplaced(type(marked).__name__, operand)
         case TypeOf(type=type_):
             return type_
         case DataTypeName(type=data):
@@ -65,6 +74,35 @@ def annotation_type(operand: Operand) -> Type:
                 "a tuple is no type", operand.span, hint="write tuple[Tensor[(2, 3), f32], f32]"
             )
     raise RefusalError(f"{describe(operand.value)} is no type", operand.span, hint=_EXAMPLE)
+
+
+def _misplaced(destination: str, operand: Operand) -> RefusalError:
+    message = f"`{destination}` is for parameters of the functions of a cell"
+    return RefusalError(message, operand.span, hint="write the type of the tensor alone")
+
+
+def parameter_type(operand: Operand) -> tuple[Type, str]:
+    """Return the type of a parameter, and ``"Out"`` or ``"InOut"`` if a call changes its argument."""
+    match operand.value:
+        case TypeOf(type=type_, destination=destination) if destination:
+            return type_, destination
+        case Known(value=Destination(tensor=tensor) as marked):
+            return tensor.relay_type(), type(marked).__name__
+    return annotation_type(operand), ""
+
+
+def destination_annotation(name: str, items: Sequence[Operand], span: Span) -> Value:
+    """Return ``Out[type]`` or ``InOut[type]``. Raises RefusalError."""
+    hint = _WHOLE_TYPES[name]
+    if len(items) != 1:
+        raise RefusalError(f"`{name}` takes the type of a tensor", span, hint=hint)
+    type_ = annotation_type(items[0])
+    if not isinstance(type_, TensorType):
+        raise RefusalError(f"`{name}` takes the type of a tensor", items[0].span, hint=hint)
+    if not type_.shape:
+        message = f"`{name}` takes a tensor with elements to assign: one of rank 1 or more"
+        raise RefusalError(message, items[0].span, hint="return the number instead")
+    return TypeOf(type_, name)
 
 
 def tensor_annotation(items: Sequence[Operand], shape_parts: Sequence[Operand], span: Span) -> Value:
@@ -187,14 +225,29 @@ def callable_annotation(items: Sequence[Operand], span: Span) -> Value:
 
 def elaborate_type(ctx: Elaboration, ty: tree.Annotation) -> Type | None:
     """Return the type that an annotation means; None where an error was reported. Raises RefusalError."""
+    return _resolve(ctx, ty, annotation_type)
+
+
+def _resolve(ctx: Elaboration, ty: tree.Annotation, resolve: Callable[[Operand], _Result]) -> _Result | None:
     value = ctx.evaluate(ty.expr)
-    return None if is_failed(value) else annotation_type(Operand(value, ctx.span(ty.span)))
+    return None if is_failed(value) else resolve(Operand(value, ctx.span(ty.span)))
 
 
 def type_or_none(ctx: Elaboration, annotation: tree.Annotation) -> Type | None:
     """Return the type that an annotation means; None where there is an error, which is reported."""
+    return _resolve_or_report(ctx, annotation, annotation_type)
+
+
+def parameter_type_or_none(ctx: Elaboration, annotation: tree.Annotation) -> tuple[Type | None, str]:
+    """Return what `parameter_type` does; None and ``""`` where there is an error, which is reported."""
+    return _resolve_or_report(ctx, annotation, parameter_type) or (None, "")
+
+
+def _resolve_or_report(
+    ctx: Elaboration, annotation: tree.Annotation, resolve: Callable[[Operand], _Result]
+) -> _Result | None:
     try:
-        return elaborate_type(ctx, annotation)
+        return _resolve(ctx, annotation, resolve)
     except RefusalError as refusal:
         ctx.report(refusal)
     except RecursionError:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from synr import ast
 
-from nnmagic.tinynn.analysis.bound_names import names_of
+from nnmagic.tinynn.analysis.bound_names import is_augmented, names_of
 from nnmagic.tinynn.elaborate.annotation_types import type_or_none
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.conversions import convert_declared_value
-from nnmagic.tinynn.elaborate.element_assignments import assign_elements
+from nnmagic.tinynn.elaborate.element_assignments import assign_elements, update_destination
 from nnmagic.tinynn.operators.unpacking import unpack
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.values.values import FAILED, Operand, RefusalError, Value, is_failed
@@ -50,6 +50,9 @@ def elaborate_assign(ctx: Elaboration, stmt: ast.Assign) -> None:
     """Elaborate ``name = value`` and ``name: type = value``."""
     target = stmt.lhs[0]
     name = target.id.name
+    if name in ctx.environment.destinations and is_augmented(stmt):
+        update_destination(ctx, stmt)
+        return
     value = ctx.evaluate(stmt.rhs)
     if stmt.ty is not None:
         declared = type_or_none(ctx, stmt.ty)

@@ -39,6 +39,7 @@ from nnmagic.tinynn.values.values import (
     TupleOf,
     Value,
     as_value,
+    changes_arguments,
     is_failed,
     record_constructor,
 )
@@ -93,6 +94,8 @@ def apply_value(ctx: Elaboration, callee: Operand, operands: list[Operand], span
             return hoist_lets(ctx, result) if builtin.has_loops else result
         case Method(receiver=receiver, callee=function):
             return apply_value(ctx, Operand(function, callee.span), [receiver, *operands], span)
+        case GlobalFunction() as function if changes_arguments(function):
+            raise _changing(function, span)
         case GlobalFunction(name=name, type=None) if name in ctx.pending.unfinished:
             ctx.pending.awaited.add(name)
             weak = ctx.pending.weak_results.get(name)
@@ -130,9 +133,19 @@ def apply_value(ctx: Elaboration, callee: Operand, operands: list[Operand], span
     raise RefusalError(f"{describe(callee.value)} cannot be called", callee.span, hint=hint)
 
 
+def _changing(function: GlobalFunction, span: Span) -> RefusalError:
+    """Return the error for a use of a function that changes arguments other than a call of its own."""
+    arguments = ", ".join(formal.name for formal in function.parameters)
+    message = f"`{function.written}` changes its arguments, and is called in a statement of its own"
+    call = f"{function.written}({arguments})"
+    return RefusalError(message, span, hint=f"write {call}, or y = {call}, on a line before")
+
+
 def as_function(ctx: Elaboration, value: Operand, wanted: FuncType) -> Computed:
     """Convert a value to a Relay function of a type. Raises RefusalError."""
     match value.value:
+        case GlobalFunction() as function if changes_arguments(function):
+            raise _changing(function, value.span)
         case GlobalFunction(name=name, type=FuncType() as type_) if type_ == wanted:
             return Computed(ir.GlobalVar(name, span=value.span), type_)
         case ClosureValue(function=Computed(type=type_)) as closure if type_ == wanted:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
+import attr
 from synr import ast
 
 from nnmagic.diagnostics import Diagnostics, Source
@@ -19,20 +21,30 @@ from nnmagic.tinynn.analysis.bound_names import (
     find_local_names,
     find_mentioned_names,
     find_reassigned_names,
+    find_rebound,
     walk,
 )
+from nnmagic.tinynn.analysis.changing_calls import mark_changing_calls
 from nnmagic.tinynn.calls.defaults import to_python
-from nnmagic.tinynn.elaborate.annotation_types import find_named_dimensions, type_or_none
+from nnmagic.tinynn.elaborate.annotation_types import (
+    find_named_dimensions,
+    parameter_type_or_none,
+    type_or_none,
+)
 from nnmagic.tinynn.elaborate.context import Elaboration, LoopForms, WorkLimitError
 from nnmagic.tinynn.elaborate.control_flow_blocks import Block
 from nnmagic.tinynn.elaborate.conversions import convert_to_declared
 from nnmagic.tinynn.elaborate.dispatch import NODES
-from nnmagic.tinynn.elaborate.function_bodies import finish_body
+from nnmagic.tinynn.elaborate.function_bodies import declares_none, finish_body
 from nnmagic.tinynn.elaborate.live_names import LiveNames
 from nnmagic.tinynn.elaborate.sequencing import fill_block, steps_of
+from nnmagic.tinynn.elaborate.statements import return_destinations
+from nnmagic.tinynn.namespace.capture import as_compiled_function
+from nnmagic.tinynn.namespace.lookup import look_up
 from nnmagic.tinynn.namespace.name_resolution import NameResolver
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.values.descriptions import describe
+from nnmagic.tinynn.values.operator_calls import apply
 from nnmagic.tinynn.values.values import (
     FAILED,
     Bindings,
@@ -55,11 +67,26 @@ _ROUNDS = 3
 
 @dataclass(slots=True)
 class _Signature:
-    """A function's parameters with their types (None where an error was reported) and declared result."""
+    """A function's parameters with their types (None where an error was reported) and declared result.
+
+    ``destinations``: the parameters whose arrays it changes, each with ``"Out"`` or ``"InOut"``.
+    """
 
     parameters: list[tuple[tree.ParameterNode, Type | None]]
+    destinations: dict[str, str]
     declared: Type | None
+    is_silent: bool
     failed: bool
+
+    def results(self) -> Type | None:
+        """Return the declared type of its own result and of the arrays that it changes."""
+        types = [type_ for parameter, type_ in self.parameters if parameter.name in self.destinations]
+        if self.declared is not None:
+            types.insert(0, self.declared)
+        elif not self.is_silent:
+            return None
+        known = tuple(type_ for type_ in types if type_ is not None)
+        return known[0] if len(known) == 1 else TupleType(known)
 
 
 def new_elaboration(source: Source, namespace: Mapping[str, object], diagnostics: Diagnostics) -> Elaboration:
@@ -70,14 +97,20 @@ def new_elaboration(source: Source, namespace: Mapping[str, object], diagnostics
 def elaborate_cell(ctx: Elaboration, cell: tree.CellNode) -> dict[str, ir.Function]:
     """Return the Relay functions of the cell, in source order; those with errors are left out."""
     ctx.resolver.linker.reserved.update(cell.funcs)
-    ctx.assigns_elements = assigns_elements(list(cell.funcs.values()))
     ctx.resolver.refused = cell.refused
     _declare_types(ctx, cell)
     signatures = {name: _elaborate_signature(ctx, definition) for name, definition in cell.funcs.items()}
     for name, signature in signatures.items():
         ctx.resolver.functions[name] = GlobalFunction(name, name, _elaborate_formals(ctx, signature), None)
-        if signature.declared is not None and not signature.failed:
-            _set_type(ctx, name, signature, signature.declared)
+        results = signature.results()
+        if results is not None and not signature.failed:
+            _set_type(ctx, name, signature, results)
+    find_formals = partial(_find_formals, ctx)
+    functions = {
+        name: mark_changing_calls(definition, find_formals) for name, definition in cell.funcs.items()
+    }
+    cell = attr.evolve(cell, funcs=functions)
+    ctx.assigns_elements = assigns_elements(list(functions.values()))
     ctx.pending.unfinished = set(cell.funcs)
     done: dict[str, ir.Function | None] = {}
     for group in callees_first(cell.funcs):
@@ -127,23 +160,50 @@ def _declare_types(ctx: Elaboration, cell: tree.CellNode) -> None:
 
 
 def _elaborate_signature(ctx: Elaboration, definition: tree.DefinitionNode) -> _Signature:
-    parameters = [
-        (parameter, None if parameter.ty is None else type_or_none(ctx, parameter.ty))
-        for parameter in definition.params
-    ]
-    declared = None if definition.ret_type is None else type_or_none(ctx, definition.ret_type)
-    failed = any(type_ is None for _, type_ in parameters) or (
-        definition.ret_type is not None and declared is None
+    parameters: list[tuple[tree.ParameterNode, Type | None]] = []
+    destinations: dict[str, str] = {}
+    for parameter in definition.params:
+        type_, destination = (None, "") if parameter.ty is None else parameter_type_or_none(ctx, parameter.ty)
+        parameters.append((parameter, type_))
+        if destination:
+            destinations[parameter.name] = destination
+    declared, declares = None, definition.ret_type is not None
+    if destinations and declares and declares_none(definition):
+        declares = False
+    if definition.ret_type is not None and declares:
+        declared = type_or_none(ctx, definition.ret_type)
+    failed = any(type_ is None for _, type_ in parameters) or (declares and declared is None)
+    is_silent = bool(destinations) and not any(
+        isinstance(part, ast.Return) and part.value is not None
+        for part in walk(definition.body, into_functions=False)
     )
-    return _Signature(parameters, declared, failed)
+    return _Signature(parameters, destinations, declared, is_silent and not declares, failed)
+
+
+def _find_formals(ctx: Elaboration, callee: ast.Expr) -> Sequence[Formal] | None:
+    """Return the parameters of a function that changes arguments, by how a call writes it; else None."""
+    if not isinstance(callee, ast.Var):
+        return None
+    name = callee.id.name
+    if name in ctx.resolver.functions:
+        formals: Sequence[Formal] = ctx.resolver.functions[name].parameters
+    else:
+        compiled = as_compiled_function(look_up(ctx.resolver.namespace, name))
+        infos = () if compiled is None else compiled.parameters
+        formals = [Formal(info.name, info.kind, None, info.destination) for info in infos]
+    return formals if any(formal.destination for formal in formals) else None
 
 
 def _elaborate_formals(ctx: Elaboration, signature: _Signature) -> tuple[Formal, ...]:
     """Return the parameters as a caller sees them. A default must be known at compile time."""
     formals = []
     for parameter, type_ in signature.parameters:
-        default = None
-        if parameter.default is not None:
+        default, destination = None, signature.destinations.get(parameter.name, "")
+        if parameter.default is not None and destination:
+            message = f"`{parameter.name}` is `{destination}`: it has no default"
+            hint = "leave the default out: each call gives its own array"
+            ctx.report(RefusalError(message, ctx.span(parameter.default.span), hint=hint))
+        elif parameter.default is not None:
             default = ctx.evaluate(parameter.default)
             if not is_failed(default) and type_ is not None:
                 try:
@@ -152,7 +212,7 @@ def _elaborate_formals(ctx: Elaboration, signature: _Signature) -> tuple[Formal,
                 except RefusalError as refusal:
                     ctx.report(refusal)
                     default = FAILED
-        formals.append(Formal(parameter.name, parameter.kind, default))
+        formals.append(Formal(parameter.name, parameter.kind, default, destination))
     return tuple(formals)
 
 
@@ -225,7 +285,7 @@ def _elaborate_function(
         message = f"`{name}` calls itself, and no branch says what it returns"
         ctx.diagnostics.error(message, ctx.span(definition.name_span), hint=hint)
     if result is None or signature.failed or len(ctx.diagnostics.errors) > before:
-        if signature.declared is None:
+        if signature.results() is None:
             ctx.resolver.functions[name] = replace(ctx.resolver.functions[name], type=None)
         return None
     _set_type(ctx, name, signature, result.type)
@@ -295,17 +355,35 @@ def _try_body(
             continue
         variable = ir.Var(parameter.name, type_, span=span)
         params.append(variable)
-        ctx.memory.own(variable, f"the parameter `{parameter.name}`")
-        bindings.bind(parameter.name, as_value(variable, type_), span)
+        destination = signature.destinations.get(parameter.name)
+        ctx.memory.own(variable, None if destination else f"the parameter `{parameter.name}`")
+        value = as_value(variable, type_)
+        if destination == "Out":
+            value = Computed(apply("zeros_like", span, Computed(variable, type_)).expr, type_)
+        bindings.bind(parameter.name, value, span)
         for label, written in find_named_dimensions(parameter.name, type_):
             dimensions.setdefault(label, written)
     body = definition.body
     reassigned = find_reassigned_names(body, bindings.locals)
     environment = Environment(definition.name, find_local_names(body), reassigned, None, bindings, dimensions)
     environment.failed = signature.failed
+    environment.destinations = {
+        parameter.name: type_
+        for parameter, type_ in signature.parameters
+        if type_ is not None and parameter.name in signature.destinations
+    }
+    for rebound, at in find_rebound(body, environment.destinations):
+        hint = f"write into it, as in {rebound}[...] = value, or use another name"
+        message = f"`{rebound}` is the caller's array, and cannot stand for another value"
+        ctx.report(RefusalError(message, ctx.span(at), hint=hint))
+        environment.failed = True
     outer, ctx.environment, ctx.block, ctx.live = ctx.environment, environment, Block(), LiveNames()
+    ctx.live |= environment.destinations
     try:
-        fill_block(ctx, ctx.block, steps_of(ctx, definition.body.stmts), ctx.span(definition.name_span))
+        steps = steps_of(ctx, definition.body.stmts)
+        if environment.destinations:
+            steps.append(partial(return_destinations, ctx, None, definition.name_span))
+        fill_block(ctx, ctx.block, steps, ctx.span(definition.name_span))
         return tuple(params), finish_body(ctx, definition, ctx.block, signature.declared)
     except RefusalError as refusal:
         ctx.report(refusal)

@@ -37,12 +37,16 @@ class ExitKind(Enum):
 
 @dataclass(slots=True)
 class BlockExit:
-    """The end of a block. ``bindings``: the names there; ``value``: of a return."""
+    """The end of a block. ``bindings``: the names there.
+
+    Of a return: ``value``, and what the arrays that the function changes hold then, ``written``.
+    """
 
     kind: ExitKind
     span: Span
     bindings: Bindings = field(default_factory=Bindings)
     value: Operand | None = None
+    written: tuple[Operand, ...] = ()
     target: ir.Var | None = None
     args: tuple[ir.Expr, ...] = ()
 

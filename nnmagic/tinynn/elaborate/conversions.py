@@ -30,6 +30,7 @@ from nnmagic.tinynn.values.values import (
     Value,
     Zipped,
     as_value,
+    changes_arguments,
 )
 
 
@@ -96,6 +97,8 @@ def to_relay(value: Operand, wanted: Type | None = None) -> Computed:
             return whole
         case ClosureValue(function=function):
             return function
+        case GlobalFunction(written=name) as function if changes_arguments(function):
+            raise RefusalError(f"`{name}` changes its arguments, and is no value", value.span, hint="call it")
         case GlobalFunction(name=name, type=FuncType() as type_):
             return Computed(ir.GlobalVar(name, span=value.span), type_)
         case ConstructorName(constructor=constructor):

@@ -6,6 +6,7 @@ from synr import ast
 
 from nnmagic.tinynn.elaborate.assignments import elaborate_assign, elaborate_unpack, elaborate_walrus
 from nnmagic.tinynn.elaborate.calls import elaborate_call
+from nnmagic.tinynn.elaborate.changing_calls import elaborate_call_statement, elaborate_changing_call
 from nnmagic.tinynn.elaborate.closures import elaborate_lambda, elaborate_nested_function
 from nnmagic.tinynn.elaborate.comprehensions import elaborate_comprehension
 from nnmagic.tinynn.elaborate.conditions import elaborate_chain, elaborate_conditional, elaborate_logical
@@ -39,6 +40,7 @@ NODES = NodeTable(
         ast.Attr: elaborate_name,
         ast.Constant: elaborate_constant,
         ast.Call: elaborate_call,
+        tree.ChangingCall: elaborate_changing_call,
         ast.Tuple: elaborate_tuple,
         ast.ArrayLiteral: elaborate_tuple,
         ast.Slice: elaborate_slice,
@@ -56,6 +58,7 @@ NODES = NodeTable(
         ast.Assign: elaborate_assign,
         tree.Unpack: elaborate_unpack,
         tree.UpdateElements: elaborate_update,
+        tree.CallStatement: elaborate_call_statement,
         ast.Return: elaborate_return,
         tree.Break: elaborate_break,
         tree.Continue: elaborate_continue,

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from synr import ast
 
-from nnmagic.diagnostics import Note
+from nnmagic.diagnostics import Note, Span
+from nnmagic.relay.signatures import format_type
 from nnmagic.relay.types import TensorType
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.expressions import elaborate_name, evaluate_operands
@@ -18,6 +19,7 @@ from nnmagic.tinynn.operators.element_assignment import selection, set_elements,
 from nnmagic.tinynn.operators.subscripts import subscript
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.values.descriptions import describe
+from nnmagic.tinynn.values.operator_calls import tensor_type
 from nnmagic.tinynn.values.values import FAILED, Computed, Known, Operand, RefusalError, TupleOf, is_failed
 
 
@@ -26,34 +28,35 @@ def assign_elements(ctx: Elaboration, target: ast.Call, value: Operand, others: 
 
     ``others``: the value whose parts other targets of the statement take.
     """
-    tensor = _read_changed(ctx, target)
+    variable, span = target.params[0], ctx.span(target.span)
+    tensor = read_changed(ctx, variable)
     index = evaluate_operands(ctx, target.params[1].values)
     if tensor is None or any(is_failed(item.value) for item in index):
         _fail(ctx, target)
         return
-    memory = _own_memory(ctx, target, tensor)
-    if others is not None and may_share(_tokens(ctx, others), memory):
+    memory = own_memory(ctx, variable, tensor, span)
+    if others is not None and may_share(tokens_of(ctx, others), memory):
         message = "the right side shares memory with what is assigned, and has several targets"
         raise RefusalError(
             message, others.span, hint="copy it first, or write one assignment after the other"
         )
-    _bind_names(ctx)
-    span = ctx.span(target.span)
-    _bind_changed(ctx, target, memory, set_elements(tensor, index, value, span))
+    bind_names(ctx)
+    bind_changed(ctx, variable, memory, set_elements(tensor, index, value, span), span)
 
 
 def elaborate_update(ctx: Elaboration, stmt: tree.UpdateElements) -> None:
     """Elaborate ``name[index] += value`` with any operator. Raises RefusalError."""
     target, span = stmt.target, ctx.span(stmt.span)
-    tensor = _read_changed(ctx, target)
+    variable = target.params[0]
+    tensor = read_changed(ctx, variable)
     index = evaluate_operands(ctx, target.params[1].values)
     right = ctx.operand(stmt.rhs)
     if tensor is None or any(is_failed(item.value) for item in (*index, right)):
         _fail(ctx, target)
         return
-    memory = _own_memory(ctx, target, tensor)
-    _bind_names(ctx)
     target_span = ctx.span(target.span)
+    memory = own_memory(ctx, variable, tensor, target_span)
+    bind_names(ctx)
     current = subscript(tensor, index, target_span)
     mask = selection(tensor, index, current, target_span) if _is_number(right, tensor) else None
     if mask is not None:  # for all elements, of which those of the mask are taken
@@ -68,7 +71,16 @@ def elaborate_update(ctx: Elaboration, stmt: tree.UpdateElements) -> None:
     if mask is not None:
         assert isinstance(tensor.value, Computed)
         changed = set_where(tensor.value, mask, changed, span)
-    _bind_changed(ctx, target, memory, changed)
+    bind_changed(ctx, variable, memory, changed, target_span)
+
+
+def update_destination(ctx: Elaboration, stmt: ast.Assign) -> None:
+    """Elaborate ``name += value`` for a parameter whose array is changed. Raises RefusalError."""
+    call, variable = stmt.rhs, stmt.lhs[0]
+    every = ast.Tuple(variable.span, [tree.EllipsisLiteral(variable.span)])
+    subscripted = ast.Op(variable.span, ast.BuiltinOp.Subscript)
+    target = ast.Call(variable.span, subscripted, [variable, every], {})
+    elaborate_update(ctx, tree.UpdateElements(stmt.span, target, call.func_name, call.params[1]))
 
 
 def _is_number(value: Operand, tensor: Operand) -> bool:
@@ -82,9 +94,8 @@ def _dtype(tensor: Operand) -> str:
     return tensor.value.type.dtype
 
 
-def _read_changed(ctx: Elaboration, target: ast.Call) -> Operand | None:
+def read_changed(ctx: Elaboration, variable: ast.Var) -> Operand | None:
     """Return the tensor that is changed; None where an error was reported. Raises RefusalError."""
-    variable = target.params[0]
     name, span = variable.id.name, ctx.span(variable.span)
     owner = ctx.environment.owner(name)
     if owner is not ctx.environment:
@@ -105,43 +116,52 @@ def _read_changed(ctx: Elaboration, target: ast.Call) -> Operand | None:
     return Operand(value, span)
 
 
-def _own_memory(ctx: Elaboration, target: ast.Call, tensor: Operand) -> Tokens:
-    """Return the memory that is changed. Raises RefusalError where it is not the function's own."""
-    name = target.params[0].id.name
-    tokens = _tokens(ctx, tensor)
+def own_memory(ctx: Elaboration, variable: ast.Var, tensor: Operand, span: Span) -> Tokens:
+    """Return the memory that is changed at a span. Raises RefusalError if it is not the function's own."""
+    name = variable.id.name
+    tokens = tokens_of(ctx, tensor)
     foreign = [token for token in tokens if isinstance(token, Foreign)]
     if foreign:
         whose = foreign[0].what or "a value that is used elsewhere"
         message = f"`{name}` may share memory with {whose}, which a cell does not change"
+        hint = f"change a copy: write {name} = {name}.copy() before"
         notes = []
         if whose == f"the parameter `{name}`":
             message = f"the parameter `{name}` belongs to the caller, and cannot be changed"
+            if ctx.environment.parent is None:
+                hint += f"; or declare it as {name}: InOut[{format_type(tensor_type(tensor))}]"
         elif name in ctx.environment.bindings.spans:
             notes = [Note(f"`{name}` is assigned here", ctx.environment.bindings.spans[name])]
-        hint = f"change a copy: write {name} = {name}.copy() before"
-        raise RefusalError(message, ctx.span(target.span), hint=hint, notes=notes)
+        raise RefusalError(message, span, hint=hint, notes=notes)
+    for other in ctx.environment.destinations:
+        value = ctx.environment.bindings.locals[other]
+        if other != name and may_share(tokens_of(ctx, Operand(value, span)), tokens):
+            message = f"`{name}` may share memory with `{other}`, which the caller gave"
+            hint = f"change `{other}` by its own name, or a copy: {name} = {name}.copy()"
+            raise RefusalError(message, span, hint=hint)
     chain = ctx.environment.chain()
     for outer in (*chain[1:], *ctx.callers):
         for other, value in outer.bindings.locals.items() if outer is not ctx.environment else ():
             if may_share(ctx.memory.of_value(value, chain), tokens):
                 message = f"`{name}` may share memory with `{other}` of `{outer.name}`"
                 hint = f"change a copy, as in {name} = {name}.copy(), and return it"
-                raise RefusalError(message, ctx.span(target.span), hint=hint)
+                raise RefusalError(message, span, hint=hint)
     return tokens
 
 
-def _tokens(ctx: Elaboration, operand: Operand) -> Tokens:
+def tokens_of(ctx: Elaboration, operand: Operand) -> Tokens:
+    """Return the memory that a value may share."""
     return ctx.memory.of_value(operand.value, ctx.environment.chain())
 
 
-def _bind_names(ctx: Elaboration) -> None:
+def bind_names(ctx: Elaboration) -> None:
     """Bind what names stand for by let: what was read before the change is then computed before it."""
     let_bind_names(ctx, list(ctx.environment.bindings.locals))
 
 
-def _bind_changed(ctx: Elaboration, target: ast.Call, memory: Tokens, changed: Computed) -> None:
-    variable = target.params[0]
-    name, span = variable.id.name, ctx.span(target.span)
+def bind_changed(ctx: Elaboration, variable: ast.Var, memory: Tokens, changed: Computed, span: Span) -> None:
+    """Let a name stand for the changed tensor; other names that may share its memory lose their values."""
+    name = variable.id.name
     old = ctx.environment.bindings.locals[name]
     if isinstance(old, Computed) and old.expr is changed.expr:
         return  # there is no element to change

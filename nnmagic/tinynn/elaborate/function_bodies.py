@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from nnmagic.diagnostics import Note
 from nnmagic.relay import expr as ir
-from nnmagic.relay.types import Type
+from nnmagic.relay.types import TupleType, Type
 from nnmagic.tinynn.analysis.bound_names import find_assigned_names
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.control_flow_blocks import Block, BlockExit, ExitKind, exits_of, render
@@ -35,6 +35,79 @@ def finish_body(
     if open_ends and not ctx.environment.failed:
         _report_no_return(ctx, definition, open_ends, exits)
         return None
+    if ctx.environment.destinations:
+        return _finish_changing(ctx, definition, block, declared, exits)
+    return _finish(ctx, definition, block, declared, exits)
+
+
+def declares_none(definition: tree.DefinitionNode) -> bool:
+    """Return whether a function declares that it returns None."""
+    ret_type = definition.ret_type
+    return ret_type is not None and getattr(ret_type.expr, "value", ...) is None
+
+
+def _finish_changing(
+    ctx: Elaboration,
+    definition: tree.DefinitionNode,
+    block: Block,
+    declared: Type | None,
+    exits: Sequence[BlockExit],
+) -> Computed | None:
+    """Return the body of a function that changes arrays: what they hold in the end, after its own result."""
+    returns = [exit_ for exit_ in exits if exit_.kind is ExitKind.RETURNS]
+    silent = [exit_ for exit_ in returns if exit_.value is None]
+    if silent and len(silent) < len(returns):
+        valued = next(exit_ for exit_ in returns if exit_.value is not None)
+        notes = [Note("it returns a value here", valued.span), Note("but none here", silent[0].span)]
+        message = f"`{definition.name}` does not return a value on every path"
+        hint = "return a value everywhere, or nowhere"
+        ctx.diagnostics.error(message, ctx.span(definition.name_span), hint=hint, notes=notes)
+        return None
+    if not silent and declares_none(definition):
+        message = f"`{definition.name}` is declared to return None, but returns a value"
+        ctx.diagnostics.error(message, returns[0].span, hint="leave out the value, or declare its type")
+        return None
+    if silent and declared is not None:
+        message, span = f"`{definition.name}` returns nothing", ctx.span(definition.name_span)
+        ctx.diagnostics.error(message, span, hint="add a `return`, or declare its result as None")
+        return None
+    usable = [exit_ for exit_ in returns if not any(is_failed(part.value) for part in exit_.written)]
+    if ctx.environment.failed:
+        usable = []
+    if silent and len(usable) < len(returns):
+        return None
+    types = tuple(ctx.environment.destinations.values())
+    written = {
+        id(exit_): tuple(
+            convert_to_declared(f"`{name}`", type_, part, None)
+            for (name, type_), part in zip(ctx.environment.destinations.items(), exit_.written, strict=True)
+        )
+        for exit_ in usable
+    }
+
+    def leaf(exit_: BlockExit, own: tuple[ir.Expr, ...]) -> ir.Expr:
+        parts = (*own, *(part.expr for part in written[id(exit_)]))
+        return parts[0] if len(parts) == 1 else ir.Tuple(parts, span=exit_.span)
+
+    if not silent:
+        return _finish(ctx, definition, block, declared, exits, types, leaf)
+    result = types[0] if len(types) == 1 else TupleType(types)
+    return Computed(render(block, result, lambda exit_: leaf(exit_, ())), result)
+
+
+def _finish(
+    ctx: Elaboration,
+    definition: tree.DefinitionNode,
+    block: Block,
+    declared: Type | None,
+    exits: Sequence[BlockExit],
+    more: tuple[Type, ...] = (),
+    leaf: Callable[[BlockExit, tuple[ir.Expr, ...]], ir.Expr] = lambda _exit, own: own[0],
+) -> Computed | None:
+    """Return the body of a function as one expression.
+
+    ``more``: the types of what it gives beside what it returns; ``leaf`` puts both together.
+    """
     values = [exit_.value for exit_ in exits if exit_.kind is ExitKind.RETURNS and exit_.value is not None]
     usable = [value for value in values if not is_failed(value.value)]
     if not usable:
@@ -53,9 +126,11 @@ def finish_body(
     parts = {id(value): part_of(value) for value in usable}
     result = declared if declared is not None and len(usable) > 1 else parts[id(usable[0])].type
     weak = declared is None and all(_is_number_alone(value.value) for value in usable)
+    if more:
+        result, weak = TupleType((result, *more)), False
     if ctx.environment.failed or len(usable) < len(values):
         return Computed(ir.Tuple(()), result, weak)  # the type alone is of use
-    expr = render(block, result, lambda exit_: parts[id(exit_.value)].expr)
+    expr = render(block, result, lambda exit_: leaf(exit_, (parts[id(exit_.value)].expr,)))
     return Computed(expr, result, weak)
 
 

@@ -6,7 +6,12 @@ from synr import ast
 
 from nnmagic.diagnostics import Span
 from nnmagic.relay.types import TensorType
-from nnmagic.tinynn.elaborate.annotation_types import callable_annotation, tensor_annotation, tuple_annotation
+from nnmagic.tinynn.elaborate.annotation_types import (
+    callable_annotation,
+    destination_annotation,
+    tensor_annotation,
+    tuple_annotation,
+)
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.expressions import evaluate_operands
 from nnmagic.tinynn.elaborate.truth import negate
@@ -14,6 +19,7 @@ from nnmagic.tinynn.operators.arithmetic import binary, unary
 from nnmagic.tinynn.operators.membership import identity, membership
 from nnmagic.tinynn.operators.subscripts import subscript
 from nnmagic.tinynn.syntax import SIGNS, tree
+from nnmagic.tinynn.types.annotations import DESTINATIONS
 from nnmagic.tinynn.values.values import (
     FAILED,
     BuiltinName,
@@ -111,6 +117,10 @@ def _elaborate_type_subscript(
     if owner.name == "Callable":
         items = evaluate_operands(ctx, index)
         return FAILED if any(is_failed(item.value) for item in items) else callable_annotation(items, span)
+    if owner.name in DESTINATIONS:
+        items = evaluate_operands(ctx, index)
+        failed = any(is_failed(item.value) for item in items)
+        return FAILED if failed else destination_annotation(owner.name, items, span)
     if owner.name != "Tensor":
         items = evaluate_operands(ctx, index)
         return FAILED if any(is_failed(item.value) for item in items) else tuple_annotation(items)

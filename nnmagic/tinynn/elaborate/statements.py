@@ -33,12 +33,26 @@ def elaborate_invalid_statement(ctx: Elaboration, stmt: tree.InvalidStatement) -
 def elaborate_return(ctx: Elaboration, stmt: ast.Return) -> Terminator:
     """Elaborate ``return``."""
     span = ctx.span(stmt.span)
+    if ctx.environment.destinations:
+        value = None if stmt.value is None else ctx.operand(stmt.value)
+        return return_destinations(ctx, value, stmt.span)
     if stmt.value is None:
         hint = "return a tensor, or a tuple of them"
         ctx.report(RefusalError("`return` without a value", span, hint=hint))
         return BlockExit(ExitKind.RETURNS, span, ctx.environment.bindings, Operand(FAILED, span))
     value = ctx.operand(stmt.value)
     return BlockExit(ExitKind.RETURNS, span, ctx.environment.bindings, value)
+
+
+def return_destinations(ctx: Elaboration, value: Operand | None, span: ast.Span) -> BlockExit:
+    """Return from a function that changes arrays, ``value`` beside what they hold now."""
+    written = tuple(
+        Operand(ctx.evaluate(ast.Var(span, ast.Id(span, name))), ctx.span(span))
+        for name in ctx.environment.destinations
+    )
+    if value is not None and any(is_failed(part.value) for part in written):
+        value = Operand(FAILED, value.span)
+    return BlockExit(ExitKind.RETURNS, ctx.span(span), ctx.environment.bindings, value, written)
 
 
 def elaborate_assert(ctx: Elaboration, stmt: ast.Assert) -> Terminator | None:

@@ -20,7 +20,7 @@ from nnmagic.relay.types import Type, TypeCall, dtype_of_array, is_float
 from nnmagic.relay.values import AdtValue, is_masked
 from nnmagic.tinynn.program import MISSING, DataTypeInfo, ParameterInfo
 from nnmagic.tinynn.types.aliases import NoTypeError, WideTypeError, alias_type, is_callable_name
-from nnmagic.tinynn.types.annotations import DType, Tensor, dtype_named
+from nnmagic.tinynn.types.annotations import Destination, DType, Tensor, dtype_named
 from nnmagic.tinynn.values.numbers import MAX_INT_BITS
 from nnmagic.tinynn.values.values import Computed, DictOf, Known, TupleConstructor, TupleOf, TypeOf, Value
 
@@ -244,7 +244,7 @@ def _snapshot(value: object, depth: int, items: Iterator[int]) -> object:
 def capture(value: object) -> Value:
     """Convert a snapshot to a value of a cell. Raises NotCapturableError."""
     match value:
-        case None | DType() | Tensor():
+        case None | DType() | Tensor() | Destination():
             return Known(value)
         case np.ndarray():  # a snapshot already owns its array
             return _tensor(ir.Constant(value))
@@ -270,6 +270,8 @@ def capture(value: object) -> Value:
         return TupleConstructor("tuple")
     if value is Tensor:
         return TupleConstructor("Tensor")
+    if isinstance(value, type) and issubclass(value, Destination):
+        return TupleConstructor(value.__name__)
     if is_callable_name(value):
         return TupleConstructor("Callable")
     alias = _alias(value)

@@ -52,7 +52,7 @@ class Linker:
         for param in function.params:
             info = parameters.get(param.name_hint, ParameterInfo(param.name_hint))
             default = None if info.default is MISSING else from_python(info.default, module.types)
-            formals.append(Formal(info.name, info.kind, default))
+            formals.append(Formal(info.name, info.kind, default, info.destination))
         return GlobalFunction(names[name], name_in_cell, tuple(formals), _type_of(function))
 
     def link_types(

@@ -45,7 +45,7 @@ from nnmagic.tinynn.namespace.unsupported_functions import (
 )
 from nnmagic.tinynn.operators.iteration import ITERATION
 from nnmagic.tinynn.program import MISSING
-from nnmagic.tinynn.types.annotations import DTYPES, dtype_named
+from nnmagic.tinynn.types.annotations import DESTINATIONS, DTYPES, dtype_named
 from nnmagic.tinynn.values.values import (
     FAILED,
     BuiltinName,
@@ -106,7 +106,7 @@ class NameResolver:
         for table in (self.functions, self.data_types, self.constructors):
             if path[0] in table:
                 return table[path[0]], 1
-        value = self._look_up(path[0])
+        value = self._look_up(path[0]) if not self._is_output_history(path[0]) else MISSING
         if value is not MISSING:
             return self._of_notebook(path, value, span)
         first = path[0]
@@ -140,6 +140,10 @@ class NameResolver:
         """Return the constructors for a true and a false assertion; link their data type."""
         self.linker.link_types("`assert`", {ASSERTION.header.name: ASSERTION}, {}, span)
         return ASSERTION.constructors[0], ASSERTION.constructors[1]
+
+    def _is_output_history(self, name: str) -> bool:
+        """Return whether a name is IPython's ``Out``, which every notebook has: a cell means the type."""
+        return name == "Out" and isinstance(self.namespace.get(name), dict)
 
     def _look_up(self, name: str) -> object:
         if name not in self._found:
@@ -245,7 +249,7 @@ class NameResolver:
         if len(path) > 1:
             return self._unknown_path(path, span, local)
         name = path[0]
-        defined = [*local, *self.functions, *BUILTINS, *DTYPES, "Tensor"]
+        defined = [*local, *self.functions, *BUILTINS, *DTYPES, "Tensor", *DESTINATIONS]
         defined += [key for key in self.namespace if not key.startswith("_")]
         short = {operator.rpartition(".")[2] for operator in OPERATORS}
         suggestions = difflib.get_close_matches(
@@ -296,7 +300,7 @@ def language_name(path: tuple[str, ...]) -> tuple[Value, int] | None:
     head, used = rest[0], len(path) - len(rest) + 1
     if head in DTYPES:
         return Known(DTYPES[head]), used
-    if head in ("Tensor", "Tuple", "tuple", "Callable"):
+    if head in ("Tensor", "Tuple", "tuple", "Callable", *DESTINATIONS):
         return TupleConstructor(head), used
     if head in BUILTINS and len(rest) == 1 and path[0] != "relay":
         return BuiltinName(BUILTINS[head]), used

@@ -16,6 +16,9 @@ from nnmagic.tinynn.syntax.patterns import PatternCompiler, find_bound_names
 NESTED = "this is nested too deeply"
 NESTED_HINT = "split it into several assignments"
 
+UNUSED = "the value of this expression is not used"
+UNUSED_HINT = "return it, assign it to a name, or leave the line out"
+
 _COMPOUND = re.compile(r"If|For|While|Match|With|Try|Async|FunctionDef|ClassDef")
 
 
@@ -161,9 +164,10 @@ class StatementCompiler(PatternCompiler):
             case py.Yield() | py.YieldFrom() | py.Await():
                 self.compile_expr(stmt.value)
                 return tree.InvalidStatement(span, find_bound_names(stmt), returns=True)
+            case py.Call(func=py.Name() | py.Attribute()):
+                return tree.CallStatement(span, self.compile_expr(stmt.value))
             case _:
-                hint = "return it, assign it to a name, or leave the line out"
-                self.refuse("the value of this expression is not used", span, hint)
+                self.refuse(UNUSED, span, UNUSED_HINT)
                 # A `return` may be what was meant.
                 return tree.InvalidStatement(span, find_bound_names(stmt), returns=True)
         return tree.InvalidStatement(span, find_bound_names(stmt), returns=False)

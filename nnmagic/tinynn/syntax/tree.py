@@ -57,6 +57,28 @@ class Conditional(ast.Expr):  # type: ignore[misc]  # synr is untyped
 
 
 @attr.s(auto_attribs=True, frozen=True)
+class CallStatement(ast.Stmt):  # type: ignore[misc]  # synr is untyped
+    """``function(a, b)`` alone, which is there for what it changes."""
+
+    span: ast.Span
+    call: ast.Call
+
+
+@attr.s(auto_attribs=True, frozen=True)
+class ChangingCall(ast.Call):  # type: ignore[misc]  # synr is untyped
+    """Call of a function that changes arguments, as a statement or the right side of one.
+
+    ``changed``: the names of those that are names.
+    """
+
+    span: ast.Span
+    func_name: ast.Expr
+    params: Sequence[ast.Expr]
+    keyword_params: Mapping[ast.Expr, ast.Expr]
+    changed: Sequence[str]
+
+
+@attr.s(auto_attribs=True, frozen=True)
 class Logical(ast.Expr):  # type: ignore[misc]  # synr is untyped
     """``a and b and c`` or ``a or b``; ``word`` is "and" or "or"."""
 

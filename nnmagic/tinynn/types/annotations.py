@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from nnmagic.relay.types import TensorType
 
-__all__ = ["DTYPES", "DType", "Dim", "Tensor", "dtype_named"]
+__all__ = ["DESTINATIONS", "DTYPES", "DType", "Destination", "Dim", "InOut", "Out", "Tensor", "dtype_named"]
 
 #: A dimension in an annotation: a number, the name of a dynamic dimension, or
 #: arithmetic on such names (``"2*n"``, ``"n + m"``, ``"n // 2"``).
@@ -111,6 +111,48 @@ class Tensor:
 
         dims = tuple(AnyDim(dim) if isinstance(dim, str) else dim for dim in self.shape)
         return TensorType(dims, self.dtype.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """Annotation of a parameter whose array a call changes; ``tensor`` is the array's type."""
+
+    tensor: Tensor
+
+    @short_errors
+    def __class_getitem__(cls, item: object) -> Destination:
+        name = cls.__name__
+        if not isinstance(item, Tensor):
+            raise TypeError(f"{name} takes the type of a tensor, as in {name}[Tensor[(2, 3), f32]]")
+        if not item.shape:
+            raise TypeError(f"{name} takes a tensor with elements to assign: one of rank 1 or more")
+        return cls(item)
+
+    def __call__(self, *_args: object, **_kwargs: object) -> NoReturn:
+        """Refuse to make an array; defined because Python 3.10 requires a type hint to be callable."""
+        raise TypeError(f"{self!r} is a type; it does not make arrays")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}[{self.tensor!r}]"
+
+
+class Out(Destination):
+    """Annotation of an array that a call fills: ``Out[Tensor[("n",), f32]]``.
+
+    The function finds zeros in it, whatever the caller's array holds.
+    """
+
+    __slots__ = ()
+
+
+class InOut(Destination):
+    """Annotation of an array that a call reads and changes: ``InOut[Tensor[("n",), f32]]``."""
+
+    __slots__ = ()
+
+
+#: Annotations of arrays that a call changes, by their names in a cell.
+DESTINATIONS: dict[str, type[Destination]] = {"Out": Out, "InOut": InOut}
 
 
 def check_shape(shape: object) -> tuple[Dim, ...]:

@@ -7,7 +7,7 @@ import ast
 from nnmagic.diagnostics import Note, Span
 from nnmagic.relay.signatures import format_dim, format_type
 from nnmagic.relay.types import AnyDim, FuncType, Type, TypeCall
-from nnmagic.tinynn.types.annotations import DType, Tensor
+from nnmagic.tinynn.types.annotations import Destination, DType, Tensor
 from nnmagic.tinynn.values.values import (
     BuiltinName,
     ClosureValue,
@@ -85,8 +85,10 @@ def describe(value: Value) -> str:
             return f"the method {name} (without its call)"
         case TupleConstructor(name=name):
             return f"`{name}`"
-        case TypeOf(type=type_):
+        case TypeOf(type=type_, destination=""):
             return f"the type {format_type(type_)}"
+        case TypeOf(type=type_, destination=destination):
+            return f"the type {destination}[{format_type(type_)}]"
         case Known(value=known):
             return _describe_known(known)
     return "a value"
@@ -96,7 +98,7 @@ def _describe_known(value: object) -> str:
     match value:
         case None:
             return "None"
-        case bool() | DType() | Tensor():
+        case bool() | DType() | Tensor() | Destination():
             return repr(value)
         case int() | float():
             return f"the number {brief(value)}"

@@ -95,11 +95,15 @@ class SliceOf:
 
 @dataclass(frozen=True, slots=True)
 class Formal:
-    """A parameter as a caller sees it: ``kind`` is that of ``inspect.Parameter``."""
+    """A parameter as a caller sees it: ``kind`` is that of ``inspect.Parameter``.
+
+    ``destination``: ``"Out"`` or ``"InOut"`` if a call changes the argument.
+    """
 
     name: str
     kind: str = "POSITIONAL_OR_KEYWORD"
     default: Value | None = None
+    destination: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,16 +245,20 @@ class Method:
 
 @dataclass(frozen=True, slots=True)
 class TupleConstructor:
-    """``tuple`` or ``Tuple`` in an annotation, or Tensor itself, before their subscript."""
+    """``tuple``, ``Tuple``, ``Tensor``, ``Out`` and the like in an annotation, before their subscript."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class TypeOf:
-    """A type that no Python object stands for: a tuple annotation."""
+    """A type that no Python object stands for: a tuple annotation.
+
+    ``destination``: ``"Out"`` or ``"InOut"`` around a tensor's type, which only a parameter can have.
+    """
 
     type: Type
+    destination: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,6 +315,11 @@ def as_value(expr: ir.Expr, type_: Type) -> Value:
 
 def _count_items(items: Iterable[Value]) -> int:
     return sum(1 + item.size if isinstance(item, TupleOf | Zipped) else 1 for item in items)
+
+
+def changes_arguments(value: Value) -> bool:
+    """Return whether a value is a function that changes arguments."""
+    return isinstance(value, GlobalFunction) and any(formal.destination for formal in value.parameters)
 
 
 def size_of(value: Value) -> int:
@@ -415,6 +428,8 @@ class Environment:
     dimensions: dict[str, str] = field(default_factory=dict)
     #: A statement failed in a way that leaves open what the function returns.
     failed: bool = False
+    #: The parameters whose arrays the function changes, with their types.
+    destinations: dict[str, Type] = field(default_factory=dict)
 
     def chain(self) -> list[Environment]:
         """Return the environment and those around it, the innermost first."""

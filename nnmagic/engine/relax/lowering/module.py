@@ -66,7 +66,11 @@ BindingBlock: TypeAlias = relax.BindingBlock
 
 
 def lower_module(
-    module: Module, entries: Mapping[str, str], graph: CallGraph, loops: Collection[str] = ()
+    module: Module,
+    entries: Mapping[str, str],
+    graph: CallGraph,
+    loops: Collection[str] = (),
+    uncopied: Collection[int] = (),
 ) -> tvm.IRModule:
     """Lower first-order functions to a Relax module.
 
@@ -78,12 +82,13 @@ def lower_module(
         entries: The name of each entry in Relax, with the name of its function in ``module``.
         graph: The call graph of ``module``.
         loops: The functions that are marked by the attribute ``LOOP``.
+        uncopied: The results of the entries that may share memory with parameters and other results.
 
     Raises:
         EngineError: For what the engine cannot run.
 
     """
-    return _Lowering(module, graph, loops).run(entries)
+    return _Lowering(module, graph, loops, uncopied).run(entries)
 
 
 @dataclass(slots=True)
@@ -106,9 +111,11 @@ class _Frame:
 class _Lowering:
     """The state of one lowering: the builder, the declared functions, the tensors that kernels computed."""
 
-    def __init__(self, module: Module, graph: CallGraph, loops: Collection[str]) -> None:
+    def __init__(
+        self, module: Module, graph: CallGraph, loops: Collection[str], uncopied: Collection[int]
+    ) -> None:
         self.module = module
-        self.loops = loops
+        self.loops, self.uncopied = loops, uncopied
         self.plan = plan_inlining(module, graph)
         self.builder = relax.BlockBuilder()
         #: Whether an operand may not be used, as it is another way to compute the result.
@@ -170,8 +177,8 @@ class _Lowering:
     def _copy_unowned(self, results: Sequence[RelaxExpr]) -> Iterator[RelaxExpr]:
         """Copy results that share the memory of a parameter, of a constant or of another result."""
         seen: set[RelaxExpr] = set()
-        for result in results:
-            copy = result not in self.computed or result in seen
+        for number, result in enumerate(results):
+            copy = number not in self.uncopied and (result not in self.computed or result in seen)
             seen.add(result)
             yield self.builder.emit_te(topi.identity, result, primfunc_name_hint="copy") if copy else result
 

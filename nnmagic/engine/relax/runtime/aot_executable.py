@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -61,17 +62,38 @@ class AotExecutable:
         self._arrays = [_Array(array, len(dims)) for array in facts["parameters"]]
         self._results = [_Array(array, len(dims)) for array in facts["results"]]
         types = [(var, type_of(var)) for var in function.params]
-        self._names = [name for var, type_ in types for name in flat_names(var.name_hint, type_)]
+        names = [list(flat_names(var.name_hint, type_)) for var, type_ in types]
+        self._names = [name for each in names for name in each]
+        #: The number of each parameter's first tensor.
+        self._first_tensors = [0, *accumulate(map(len, names))]
         self._flat = all(isinstance(type_, TensorType) for _, type_ in types)
         assert function.ret_type is not None
         self._result = function.ret_type
         #: The result for the arguments of a call as they are; None where they need a look.
         self.fast_path: FastPath | None = None
-        if self._flat and numpy_abi.address is id:
+        #: The results that are parameters, which the machine code changes in place, with these.
+        self._in_place = {int(result): int(param) for result, param in facts.get("in place", ())}
+        if self._flat and not self._in_place and numpy_abi.address is id:
             self.fast_path = self._make_fast_path("None")
 
     def __call__(self, arrays: Sequence[Any]) -> Any:
         """Return the results for these arguments: an array, or (nested) tuples of arrays."""
+        return self.call_into(arrays, (), [])
+
+    def call_into(
+        self, arrays: Sequence[Any], destinations: Sequence[tuple[int, bool]], changed: list[int]
+    ) -> Any:
+        """Return the same; the last results are arguments where the machine code can write into these.
+
+        It can if nothing else shares memory with the argument, which is contiguous and aligned.
+
+        Args:
+            arrays: the arguments.
+            destinations: of the last results, the parameters that they are for, and whether the program
+                reads these.
+            changed: takes the parameters whose arrays are written, before the first element is.
+
+        """
         values = arrays if self._flat else list(flatten(tuple(arrays)))
         given = [
             _readable(value, expected, name)
@@ -82,7 +104,18 @@ class AotExecutable:
             shape = expected.shape_of(*sizes)
             if array.shape != shape:
                 raise ValueError(f"{name} must be of shape {shape}, not {array.shape}")
-        results = [result.new(sizes, self._name) for result in self._results]
+        results: list[np.ndarray | None] = [None] * len(self._results)
+        for number, (parameter, is_read) in enumerate(destinations, len(results) - len(destinations)):
+            tensor = self._first_tensors[parameter]
+            if (number in self._in_place or not is_read) and _is_alone(values, given, tensor):
+                results[number] = given[tensor]
+                changed.append(parameter)
+        for number, tensor in self._in_place.items():
+            if results[number] is None:
+                given[tensor] = results[number] = np.array(given[tensor], order="C")
+        for number, result in enumerate(self._results):
+            if results[number] is None:
+                results[number] = result.new(sizes, self._name)
         if self._entry([*given, *results]):
             raise AssertionError("the machine code refuses arrays that were made for it")
         return rebuild(self._result, iter(results))
@@ -103,7 +136,31 @@ class AotExecutable:
             return self
         return self._make_fast_path("slow_path(args)", slow_path=self)
 
-    def _make_fast_path(self, otherwise: str, **more: Any) -> FastPath:
+    def path_into(self, destinations: Sequence[tuple[int, bool]]) -> FastPath | None:
+        """Return a function of the arguments of a call that writes the last results into arguments.
+
+        It returns a tuple of the other results, or None where the arguments need a look; ``destinations`` are
+        those of ``call_into``. None where there is no such function, as results must be copied.
+        """
+        first = len(self._results) - len(destinations)
+        written = {number: param for number, (param, _) in enumerate(destinations, first)}
+        in_place = all(
+            not is_read or self._in_place.get(number) == param
+            for number, (param, is_read) in enumerate(destinations, first)
+        )
+        if not in_place or not self._flat or numpy_abi.address is not id:
+            return None
+        names = (f"r{number}" for number in range(len(self._results)))
+        own = ""
+        if first:
+            assert isinstance(self._result, TupleType)
+            own = f"{nested_source(self._result.fields[0], names)}, "
+        more = {"ndarray": np.ndarray, "overlap": np.may_share_memory}
+        return self._make_fast_path("None", written, f"({own})", **more)
+
+    def _make_fast_path(
+        self, otherwise: str, written: Mapping[int, int] | None = None, result: str = "", **more: Any
+    ) -> FastPath:
         entry = self._entry
         names: dict[str, Any] = {
             "entry": entry.run,
@@ -125,9 +182,19 @@ class AotExecutable:
             [result.shape for result in self._results],
             names,
             workspace=bool(entry.least_workspace),
-            result=nested_source(self._result, (f"r{number}" for number in range(len(self._results)))),
+            result=result
+            or nested_source(self._result, (f"r{number}" for number in range(len(self._results)))),
             otherwise=otherwise,
+            written=written,
         )
+
+
+def _is_alone(values: Sequence[Any], given: Sequence[np.ndarray], number: int) -> bool:
+    """Return whether an argument is given as it is, and no other one may share memory with it."""
+    array = given[number]
+    return array is values[number] and not any(
+        np.may_share_memory(array, other) for index, other in enumerate(given) if index != number
+    )
 
 
 class _Array:

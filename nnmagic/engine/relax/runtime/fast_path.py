@@ -28,6 +28,7 @@ def make_fast_path(
     workspace: bool,
     result: str,
     otherwise: str = "None",
+    written: Mapping[int, int] | None = None,
 ) -> FastPath:
     """Return a function that takes a call's arguments as they are.
 
@@ -42,17 +43,30 @@ def make_fast_path(
         workspace: whether the program needs one.
         result: the expression of the result, of the arrays ``rk``.
         otherwise: the expression to return where the arguments, ``args``, need a look.
+        written: the results that are arguments, with these: NumPy arrays that are writable and share no
+            memory with other arguments, or they need a look. ``names`` holds ``ndarray`` and ``overlap``.
 
     """
     arguments = [f"a{number}" for number in range(len(parameters))]
     arrays = [f"r{number}" for number in range(len(results))]
+    written = written or {}
     allocation = [f"d{number} = a{array}.shape[{axis}]" for number, (array, axis) in enumerate(dims)]
     for number, shape in enumerate(results):
+        if number in written:
+            allocation.append(f"r{number} = a{written[number]}")
+            continue
         sizes = "".join(f"{size_source(size)}, " for size in shape)
         allocation.append(f"r{number} = empty(({sizes}), t{number})")
     addresses = "".join(f"id({name}), " for name in [*arguments, *arrays])
     every = "".join(f"{name}, " for name in [*arguments, *arrays])
     lines = [f"{', '.join(arguments)}, = args" if arguments else "() = args"]
+    for number in written.values():
+        wrong = [f"type(a{number}) is not ndarray", f"not a{number}.flags.writeable"]
+        for other, (_, rank) in enumerate(parameters):
+            if other != number:
+                kind = f"type(a{other}) is not ndarray or" if rank else f"type(a{other}) is ndarray and"
+                wrong.append(f"{kind} overlap(a{number}, a{other})")
+        lines += [f"if {' or '.join(wrong)}:", f"    return {otherwise}"]
     for number, (dtype, rank) in enumerate(parameters):
         if rank == 0 and (condition := _number_condition(dtype, f"a{number}")):
             lines += [f"if {condition}:", f"    a{number} = array(a{number}, p{number})"]

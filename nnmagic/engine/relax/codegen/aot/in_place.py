@@ -63,17 +63,22 @@ class InPlacePlan:
 
 
 def plan_in_place(
-    module: tvm.IRModule, entry: str, holds_element: Callable[[RelaxExpr], bool], find_tail: FindTail
+    module: tvm.IRModule,
+    entry: str,
+    holds_element: Callable[[RelaxExpr], bool],
+    find_tail: FindTail,
+    destinations: Mapping[int, int],
 ) -> dict[ir.GlobalVar | None, InPlacePlan]:
     """Return the plan of each function that ``entry`` reaches, and under None that of the entry.
 
     ``holds_element`` tells of a value whether a register holds it; ``find_tail`` returns the position of the
-    branch, or call of the function itself, that a region ends with.
+    branch, or call of the function itself, that a region ends with. ``destinations``: the parameters of the
+    entry that it may change, each with the result that it is to be then.
     """
     plans: dict[ir.GlobalVar | None, InPlacePlan] = {}
     for var in _callees_first(module, module[entry]):
         plans[var] = _plan_function(module, module[var], var, plans, holds_element, find_tail)
-    plans[None] = _plan_function(module, module[entry], None, plans, holds_element, find_tail)
+    plans[None] = _plan_function(module, module[entry], None, plans, holds_element, find_tail, destinations)
     return plans
 
 
@@ -145,14 +150,21 @@ def _plan_function(
     plans: Mapping[ir.GlobalVar | None, InPlacePlan],
     holds_element: Callable[[RelaxExpr], bool],
     find_tail: FindTail,
+    destinations: Mapping[int, int] | None = None,
 ) -> InPlacePlan:
-    """Plan with all parameters, then without those that turn out to be of others from round to round."""
-    candidates = set(range(len(function.params))) if var is not None else set()
+    """Plan with all parameters, then without those that turn out to be of others from round to round.
+
+    Those of the entry are ``destinations``; they must be the results that these say.
+    """
+    candidates = set(range(len(function.params)) if destinations is None else destinations)
     while True:
         planning = _FunctionAnalysis(module, function, var, plans, holds_element, find_tail, candidates)
-        if planning.unstable <= planning.excluded:
-            return planning.plan
-        candidates -= planning.unstable
+        plan, wrong = planning.plan, planning.unstable - planning.excluded
+        if destinations is not None:
+            wrong |= {param for param in plan.consumed if plan.returned.get(destinations[param]) != param}
+        if not wrong:
+            return plan
+        candidates -= wrong
 
 
 class _FunctionAnalysis:

@@ -61,10 +61,20 @@ class _UnsupportedError(Exception):
     """A part of a program cannot be native."""
 
 
-def plan_aot_program(module: tvm.IRModule, name: str) -> AotProgram | None:
-    """Plan the function ``name`` of a fused module; return None where it needs TVM's virtual machine."""
+def plan_aot_program(
+    module: tvm.IRModule, name: str, destinations: Mapping[int, int] | None = None
+) -> AotProgram | None:
+    """Plan the function ``name`` of a fused module; return None where it needs TVM's virtual machine.
+
+    ``destinations``: the arrays of the caller that it may change, with the results that they are to be then.
+    A program that may have to begin anew changes none.
+    """
     try:
-        return _Planner(module).plan(name)
+        if destinations:
+            program = _Planner(module, destinations).plan(name)
+            if not any(each.recursive or each.counts_rounds for each in program.functions):
+                return program
+        return _Planner(module, {}).plan(name)
     except (_UnsupportedError, NoSizeError):
         return None
 
@@ -95,8 +105,8 @@ def kernel_sizes(kernel: PrimFunc) -> list[Var]:
 class _Planner:
     """The functions of a program that is being planned."""
 
-    def __init__(self, module: tvm.IRModule) -> None:
-        self.module = module
+    def __init__(self, module: tvm.IRModule, destinations: Mapping[int, int]) -> None:
+        self.module, self.destinations = module, destinations
         self.functions: dict[ir.GlobalVar, NativeFunction] = {}
         self.waiting: list[ir.GlobalVar] = []
         self.has_control = False
@@ -109,7 +119,13 @@ class _Planner:
         function = self.module[name]
         self.has_control = _has_control(self.module, function)
         self.name = name
-        self.in_place = plan_in_place(self.module, name, self._holds_element, _forwarded)
+        arrays = [
+            number
+            for number, param in enumerate(function.params)
+            if not isinstance(param.ty, relax.ShapeType)
+        ]
+        destinations = {arrays[param]: result for param, result in self.destinations.items()}
+        self.in_place = plan_in_place(self.module, name, self._holds_element, _forwarded, destinations)
         self.program = AotProgram(self._declare(name, function))
         _FunctionPlanner(self, self.program.entry, function, None).plan()
         while self.waiting:

@@ -304,7 +304,11 @@ class AotProgram:
     def facts(self) -> Json:
         """Return what a call needs to know, as JSON."""
         dims = self.entry.dims
+        in_place = (
+            {"in place": [list(pair) for pair in self.entry.changed.items()]} if self.entry.changed else {}
+        )
         return {
+            **in_place,
             "dims": [self._first_axis(dim) for dim in dims],
             "parameters": [_array_facts(array, dims) for array in self.parameters],
             "results": [_array_facts(array, dims) for array in self.results],

@@ -1,0 +1,162 @@
+"""Elaborate calls of functions that change arguments: the names stand for new tensors from then on.
+
+In Relay such a function gives the new tensors as results, after its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from synr import ast
+
+from nnmagic.diagnostics import Note, Span
+from nnmagic.tinynn.calls.function_calls import bind_arguments, call_function
+from nnmagic.tinynn.elaborate.calls import as_function, elaborate_call
+from nnmagic.tinynn.elaborate.context import Elaboration
+from nnmagic.tinynn.elaborate.element_assignments import (
+    bind_changed,
+    bind_names,
+    own_memory,
+    read_changed,
+    tokens_of,
+)
+from nnmagic.tinynn.elaborate.expressions import evaluate_operands
+from nnmagic.tinynn.elaborate.let_bindings import let_bind
+from nnmagic.tinynn.elaborate.shared_memory import Tokens, may_share
+from nnmagic.tinynn.syntax import tree
+from nnmagic.tinynn.syntax.statements import UNUSED, UNUSED_HINT
+from nnmagic.tinynn.values.values import (
+    FAILED,
+    Computed,
+    GlobalFunction,
+    Known,
+    Operand,
+    RefusalError,
+    TupleOf,
+    Value,
+    as_value,
+    changes_arguments,
+    is_failed,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """Argument that a call changes: its parameter, its name in the caller, its value and memory."""
+
+    formal: str
+    variable: ast.Var
+    tensor: Computed
+    memory: Tokens
+
+
+def elaborate_call_statement(ctx: Elaboration, stmt: tree.CallStatement) -> None:
+    """Elaborate a call that is a statement. Raises RefusalError for one that changes nothing."""
+    callee = ctx.evaluate(stmt.call.func_name)
+    if is_failed(callee):
+        ctx.environment.failed = True
+        return
+    if not changes_arguments(callee):
+        raise RefusalError(UNUSED, ctx.span(stmt.span), hint=UNUSED_HINT)
+    ctx.evaluate(stmt.call)
+
+
+def elaborate_changing_call(ctx: Elaboration, expr: tree.ChangingCall) -> Value:
+    """Elaborate a call of a function that changes arguments, and return its own result; None if it has none.
+
+    Raises RefusalError for an argument that is no array of the function's own, or shares memory with another.
+    """
+    callee = ctx.operand(expr.func_name)
+    function = callee.value
+    if not isinstance(function, GlobalFunction) or not changes_arguments(function):
+        return elaborate_call(ctx, expr)
+    span = ctx.span(expr.span)
+    given = _arguments(ctx, expr, function, span)
+    if any(is_failed(operand.value) for operand, _ in given.values()):
+        return _fail(ctx, expr)
+    targets = [
+        _target(ctx, function, formal.name, given[formal.name][1])
+        for formal in function.parameters
+        if formal.destination
+    ]
+    if function.type is None:  # its own type is being inferred
+        ctx.pending.awaited.add(function.name)
+        return _fail(ctx, expr)
+    for target in targets:
+        for name, (other, _) in given.items():
+            if name != target.formal and may_share(tokens_of(ctx, other), target.memory):
+                message = (
+                    f"{function.written} changes `{target.formal}`, with which `{name}` may share memory"
+                )
+                notes = [Note(f"this is `{target.formal}`", ctx.span(target.variable.span))]
+                raise RefusalError(message, other.span, hint=f"give it a copy as `{name}`", notes=notes)
+    bind_names(ctx)
+    operands = [
+        replace(given[formal.name][0], keyword=formal.name if formal.kind == "KEYWORD_ONLY" else None)
+        for formal in function.parameters
+    ]
+    result = call_function(function, operands, span, partial(as_function, ctx))
+    return _bind_results(ctx, result, targets)
+
+
+def _arguments(
+    ctx: Elaboration, expr: tree.ChangingCall, function: GlobalFunction, span: Span
+) -> dict[str, tuple[Operand, ast.Expr | None]]:
+    """Return the arguments by parameter, with what the call writes; None for a default."""
+    nodes = list(expr.params)
+    operands = evaluate_operands(ctx, nodes)
+    for key, node in expr.keyword_params.items():
+        operands.append(Operand(ctx.evaluate(node), ctx.span(node.span), key.value))
+        nodes.append(node)
+    if len(operands) != len(nodes) or any(isinstance(node, tree.Starred) for node in nodes):
+        hint = "write its arguments one by one"
+        raise RefusalError(f"{function.written} changes arguments: `*` cannot give them", span, hint=hint)
+    written = {id(operand): node for operand, node in zip(operands, nodes, strict=True)}
+    bound = bind_arguments(function.written, function.parameters, operands, span)
+    return {name: (operand, written.get(id(operand))) for name, operand in bound.items()}
+
+
+def _target(ctx: Elaboration, function: GlobalFunction, formal: str, node: ast.Expr | None) -> _Target:
+    """Return what a call changes as an argument. Raises RefusalError if it must not."""
+    assert node is not None, "what a call changes has no default"
+    if not isinstance(node, ast.Var):
+        hint = "give an array a name, and call the function with it; then assign what is to change"
+        message = f"{function.written} changes `{formal}`: the argument must be the name of an array"
+        raise RefusalError(message, ctx.span(node.span), hint=hint)
+    tensor = read_changed(ctx, node)
+    assert tensor is not None, "its value is known"
+    assert isinstance(tensor.value, Computed)
+    memory = own_memory(ctx, node, tensor, tensor.span)
+    return _Target(formal, node, tensor.value, memory)
+
+
+def _bind_results(ctx: Elaboration, result: Value, targets: Sequence[_Target]) -> Value:
+    """Bind the names of the changed tensors, and return the function's own result."""
+    own: Value = Known(None)
+    parts: list[Value] = [result]
+    shared: Tokens = frozenset()
+    if isinstance(result, TupleOf):
+        assert result.whole is not None
+        whole = let_bind(ctx, result.whole, "results")
+        split = as_value(whole.expr, whole.type)
+        assert isinstance(split, TupleOf)
+        parts = list(split.items)
+        if len(parts) > len(targets):
+            own = parts.pop(0)
+        shared = ctx.memory.of_expr(whole.expr)
+    for target, part in zip(targets, parts, strict=True):
+        assert isinstance(part, Computed)
+        changed, span = Computed(part.expr, target.tensor.type), ctx.span(target.variable.span)
+        bind_changed(ctx, target.variable, target.memory, changed, span)
+        shared |= ctx.memory.of_expr(part.expr)
+    if isinstance(own, Computed | TupleOf):
+        ctx.memory.share(own, shared)
+    return own
+
+
+def _fail(ctx: Elaboration, expr: tree.ChangingCall) -> Value:
+    for name in expr.changed:
+        ctx.environment.bindings.bind(name, FAILED)
+    return FAILED
