@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nnmagic.relay.expr import Attrs
-from nnmagic.relay.ops.attributes import BOOL, FLOAT, choice
+from nnmagic.relay.ops.attributes import BOOL, FLOAT, choice, optional
 from nnmagic.relay.ops.checks import sizes
 from nnmagic.relay.ops.declaration import Attr, Check, RelationError, declare
 from nnmagic.relay.ops.dims import Shape, same_dim
@@ -35,7 +35,8 @@ def _matrices(types: Sequence[Type], index: int = 0) -> TensorType:
 def _square(types: Sequence[Type]) -> TensorType:
     """Return the first argument, which is a square matrix or a batch of them. Raises RelationError."""
     data = _matrices(types)
-    require_same(*data.shape[-2:], "the matrix must be square", 0)
+    rows, columns = data.shape[-2:]
+    require_same(rows, columns, "the matrix must be square", 0)
     return data
 
 
@@ -215,7 +216,7 @@ declare(
     "a b",
     _lstsq,
     "The least-squares solution of a @ x = b, squared residuals, the rank of a, its singular values.",
-    Attr("rcond", FLOAT, -1.0),
+    Attr("rcond", optional(FLOAT), None),
     numpy="numpy.linalg.lstsq",
     family=_LINALG,
     shape_constraints=[_fits_lapack(1)],

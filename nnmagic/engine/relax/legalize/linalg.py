@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, cast
 
+import numpy as np
 from tvm import relax, te, tirx
 
 from nnmagic.engine import engine_error
@@ -162,6 +163,21 @@ def _for_each(batch: Sequence[Extent], body: Callable[[list[PrimExpr]], Stmt]) -
         return loop("item", batch[len(at)], lambda index: open_loops([*at, index]))
 
     return open_loops([])
+
+
+def _if_finite(status: Buffer, parts: Sequence[tuple[Buffer, Extent]], result: PrimExpr) -> Stmt:
+    """Keep the status of a call that is made only where all elements are finite.
+
+    Of others LAPACK may look for singular values forever, and nothing can interrupt it.
+    """
+
+    def check(buffer: Buffer, at: PrimExpr) -> Stmt:
+        is_finite = tirx.abs(_load(buffer, at)) < tirx.infinity(_FLOAT)
+        return _note(status, tirx.Select(is_finite, tirx.const(0, _INT), tirx.const(1, _INT)))
+
+    checks = [loop("k", size, lambda at, buffer=buffer: check(buffer, at)) for buffer, size in parts]
+    all_finite = tirx.EQ(_load(status, 0), tirx.const(0, _INT))
+    return sequence([*checks, tirx.IfThenElse(all_finite, _note(status, result), None)])
 
 
 #: Returns the statements for one element of the batch, of the operands' and results' items and workspaces.
@@ -371,7 +387,7 @@ def _svd(call: OpCall) -> Value:
             singular = parts[1] if vectors else parts[0]
             statements = [
                 _to_columns(matrix, a),
-                _note(status, found),
+                _if_finite(status, [(a, rows * columns)], found),
                 loop("k", least, lambda k: singular.store(_load(values, k), k)),
             ]
             if vectors and full:  # LAPACK does nothing where there are no elements
@@ -423,13 +439,19 @@ def _eigh(call: OpCall) -> Value:
 #: the depth of the tree of problems, for sizes of 32 bits.
 _SMALLEST, _DEPTH = 25, 30
 
+#: Singular values below the largest one times this, and times the larger size, are 0 by default.
+_EPSILON = float(np.finfo(np.float64).eps)
+
 
 def _lstsq(call: OpCall) -> Value:
-    dtype, rcond = tensor_dtype(call.args[0]), float(cast(float, call.attrs["rcond"]))
+    dtype, rcond = tensor_dtype(call.args[0]), call.attrs["rcond"]
 
     def kernel(rows: Extent, columns: Extent, _rows: Extent, sides: Extent) -> _Kernel:
         least, most = minimum(rows, columns), maximum(rows, columns)
         stride, right = maximum(most, 1), maximum(sides, 1)  # LAPACK wants one right-hand side at least
+        cutoff = as_expr(most).astype(_FLOAT) * _number(_EPSILON)
+        if rcond is not None:
+            cutoff = _number(float(cast(float, rcond)))
         length = least * (least + right + 16 + 2 * _SMALLEST + 8 * _DEPTH)
         length += (_SMALLEST + 1) ** 2 + _BLOCK * (rows + columns + right)
 
@@ -438,7 +460,7 @@ def _lstsq(call: OpCall) -> Value:
             status, a, b, found, found_rank, space, integers = work
             solved = _lapack(
                 *("dgelsd", rows, columns, right, _address(a), maximum(rows, 1), _address(b), stride),
-                *(_address(found), _number(rcond), _address(found_rank)),
+                *(_address(found), cutoff, _address(found_rank)),
                 *(_address(space), length, _address(integers)),
             )
 
@@ -454,7 +476,7 @@ def _lstsq(call: OpCall) -> Value:
                 loop("k", stride * right, lambda k: _store(b, _number(0), k)),
                 _to_columns(matrix, a),
                 _to_columns(given, b, stride),
-                _note(status, solved),
+                _if_finite(status, [(a, rows * columns), (b, stride * right)], solved),
                 _from_columns(b, solution, stride),
                 loop("side", sides, add_squares),
                 rank.store(_load(found_rank, 0)),
