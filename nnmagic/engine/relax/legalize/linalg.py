@@ -121,16 +121,17 @@ def _from_columns(
     buffer: Buffer,
     matrix: _Item,
     stride: Extent | None = None,
-    keep: Callable[[PrimExpr, PrimExpr], PrimExpr] | None = None,
+    *,
+    upper: bool = False,
 ) -> Stmt:
-    """Copy a matrix from LAPACK's order; what ``keep(row, column)`` does not keep is 0."""
+    """Copy a matrix, or its upper triangle, from LAPACK's order."""
     rows, columns = matrix.shape
     step = rows if stride is None else stride
 
     def copy(row: PrimExpr, column: PrimExpr) -> Stmt:
         value = _load(buffer, column * step + row)
-        if keep is not None:
-            value = tirx.if_then_else(keep(row, column), value, _number(0))
+        if upper:
+            value = tirx.Select(row <= column, value, _number(0))
         return matrix.store(value, row, column)
 
     return _by_blocks(rows, columns, copy)
@@ -144,14 +145,6 @@ def _unit_matrix(rows: Extent, buffer: Buffer) -> Stmt:
             buffer, tirx.if_then_else(tirx.EQ(row, column), _number(1), _number(0)), column * rows + row
         ),
     )
-
-
-def _is_upper(row: PrimExpr, column: PrimExpr) -> PrimExpr:
-    return row <= column
-
-
-def _is_lower(row: PrimExpr, column: PrimExpr) -> PrimExpr:
-    return row >= column
 
 
 def _for_each(batch: Sequence[Extent], body: Callable[[list[PrimExpr]], Stmt]) -> Stmt:
@@ -284,14 +277,27 @@ def _inv(call: OpCall) -> Value:
 
 
 def _cholesky(call: OpCall) -> Value:
+    """Lower to a factorization of the rows, which are columns to LAPACK: L is an upper triangle there."""
     dtype, upper = tensor_dtype(call.args[0]), bool(call.attrs["upper"])
 
     def kernel(size: Extent, _: Extent) -> _Kernel:
         def body(items: Sequence[_Item], work: Sequence[Buffer]) -> list[Stmt]:
             (matrix, factor), (status, a) = items, work
-            factored = _lapack("dpotrf", "U" if upper else "L", size, _address(a), maximum(size, 1))
-            keep = _is_upper if upper else _is_lower
-            return [_to_columns(matrix, a), _note(status, factored), _from_columns(a, factor, keep=keep)]
+            factored = _lapack("dpotrf", "L" if upper else "U", size, _address(a), maximum(size, 1))
+
+            def copy_in(row: PrimExpr, column: PrimExpr) -> Stmt:
+                return _store(a, matrix[row, column], row * size + column)
+
+            def copy_out(row: PrimExpr, column: PrimExpr) -> Stmt:
+                kept = row <= column if upper else row >= column
+                value = tirx.Select(kept, _load(a, row * size + column), _number(0))
+                return factor.store(value, row, column)
+
+            copies = [
+                loop("row", size, lambda row, copy=copy: loop("column", size, lambda at: copy(row, at)))
+                for copy in (copy_in, copy_out)
+            ]
+            return [copies[0], _note(status, factored), copies[1]]
 
         return [((size, size), dtype)], [((size, size), _FLOAT)], body
 
@@ -353,7 +359,7 @@ def _qr(call: OpCall) -> Value:
             statements = [
                 _to_columns(matrix, a),
                 _note(status, _lapack("dgeqrf", rows, columns, *common)),
-                _from_columns(a, parts[-1], rows, _is_upper),
+                _from_columns(a, parts[-1], rows, upper=True),
             ]
             if mode != "r":
                 statements.append(_note(status, _lapack("dorgqr", rows, kept, least, *common)))
