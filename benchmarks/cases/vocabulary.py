@@ -276,8 +276,8 @@ def _positive_definite(matrix: np.ndarray) -> np.ndarray:
 #: What the names in a call stand for: ``x`` and ``y`` hold normal numbers, ``p`` some between 0 and 1, ``q``
 #: between 1 and 3, ``o`` near 1, ``i`` and ``j`` integers from 0 to 7, ``m`` and ``l`` truth values, all of
 #: one shape; ``v`` has a row's length, ``w`` is square, ``d`` is positive definite, ``u`` is sorted, ``r``
-#: are labels, ``t`` has three axes. Images ``c``, sequences ``s``, volumes ``f`` and their kernels ``k``, ``g``,
-#: ``z`` have 16 channels, as have ``h`` and ``b``.
+#: are labels, ``t`` has three axes. Images ``c``, sequences ``s``, volumes ``f`` and their kernels ``k``,
+#: ``g``, ``z`` have 16 channels, as have ``h`` and ``b``.
 _ARGUMENTS: dict[str, Callable[[np.random.Generator, int, int], np.ndarray]] = {
     **dict.fromkeys(("x", "y"), lambda g, rows, columns: g.standard_normal((rows, columns), "float32")),
     "p": lambda g, rows, columns: g.uniform(0.01, 0.99, (rows, columns)).astype("float32"),

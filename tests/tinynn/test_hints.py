@@ -786,6 +786,14 @@ CASES = [
     ),
     case(
         "x: Tensor[(3, 3), f32]",
+        "cond(x, 1)",
+        "write norm(x, p) * norm(inv(x), p)",
+        "norm(x, 1) * norm(inv(x), 1)",
+        lambda x: np.linalg.cond(x, 1),
+        _array(3, 3),
+    ),
+    case(
+        "x: Tensor[(3, 3), f32]",
         "cov(x)",
         f"write {unsupported_functions._INSTEAD['cov']}",
         "d = x - x.mean(axis=1, keepdims=True)\nreturn d @ d.T / (x.shape[1] - 1)",

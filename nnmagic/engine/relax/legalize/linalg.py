@@ -137,6 +137,11 @@ def _from_columns(
     return _by_blocks(rows, columns, copy)
 
 
+def _by_rows(size: Extent, copy: Callable[[PrimExpr, PrimExpr], Stmt]) -> Stmt:
+    """Copy the elements (row, column) of a square matrix, row by row."""
+    return loop("row", size, lambda row: loop("column", size, lambda column: copy(row, column)))
+
+
 def _unit_matrix(rows: Extent, buffer: Buffer) -> Stmt:
     return _by_blocks(
         rows,
@@ -164,11 +169,14 @@ def _if_finite(status: Buffer, parts: Sequence[tuple[Buffer, Extent]], result: P
     Of others LAPACK may look for singular values forever, and nothing can interrupt it.
     """
 
-    def check(buffer: Buffer, at: PrimExpr) -> Stmt:
-        is_finite = tirx.abs(_load(buffer, at)) < tirx.infinity(_FLOAT)
-        return _note(status, tirx.Select(is_finite, tirx.const(0, _INT), tirx.const(1, _INT)))
+    def check(buffer: Buffer, size: Extent) -> Stmt:
+        def check_element(at: PrimExpr) -> Stmt:
+            is_finite = tirx.abs(_load(buffer, at)) < tirx.infinity(_FLOAT)
+            return _note(status, tirx.Select(is_finite, tirx.const(0, _INT), tirx.const(1, _INT)))
 
-    checks = [loop("k", size, lambda at, buffer=buffer: check(buffer, at)) for buffer, size in parts]
+        return loop("k", size, check_element)
+
+    checks = [check(buffer, size) for buffer, size in parts]
     all_finite = tirx.EQ(_load(status, 0), tirx.const(0, _INT))
     return sequence([*checks, tirx.IfThenElse(all_finite, _note(status, result), None)])
 
@@ -293,11 +301,11 @@ def _cholesky(call: OpCall) -> Value:
                 value = tirx.Select(kept, _load(a, row * size + column), _number(0))
                 return factor.store(value, row, column)
 
-            copies = [
-                loop("row", size, lambda row, copy=copy: loop("column", size, lambda at: copy(row, at)))
-                for copy in (copy_in, copy_out)
+            return [
+                _by_rows(size, copy_in),
+                _note(status, factored),
+                _by_rows(size, copy_out),
             ]
-            return [copies[0], _note(status, factored), copies[1]]
 
         return [((size, size), dtype)], [((size, size), _FLOAT)], body
 

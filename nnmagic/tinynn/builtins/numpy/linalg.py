@@ -419,7 +419,7 @@ LINALG = (
         _matrix_rank,
         "Compute the rank: the number of singular values above a tolerance",
     ),
-    _row("pinv", "a rcond? hermitian? * rtol?", _pinv, "Compute the pseudo-inverse"),
+    _row("pinv", "a rcond? hermitian? * rtol?=1e-15", _pinv, "Compute the pseudo-inverse"),
     _row("cond", "a p?", _cond, "Compute the condition number: the ratio of singular values"),
     _row("matrix_power", "a n", _matrix_power, "Compute the power of a square matrix"),
     Builtin(
