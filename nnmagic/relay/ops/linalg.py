@@ -225,6 +225,6 @@ declare(
     "linalg.full_rank",
     "data rank a",
     _full_rank,
-    "The data, if a has more rows than columns and the rank is that of its columns; else an error.",
+    "The data, if there are none or a has more rows than columns and full column rank; otherwise an error.",
     family=_LINALG,
 )

@@ -506,17 +506,18 @@ def _lstsq(call: OpCall) -> Value:
 
 
 def _full_rank(call: OpCall) -> Value:
-    """Lower to the data as they are, after a check."""
+    """Lower to the data as they are, after a check; of no data there is nothing to check."""
     data, rank, matrix = call.args
 
     def check(found: Tensor, sizes: Sequence[Extent]) -> Tensor:
-        rows, columns = sizes
-        is_full = tirx.EQ(found().astype("int64"), as_expr(columns))
-        return te.compute((), lambda: tirx.all(is_full, as_expr(rows) > columns))
+        count, rows, columns = map(as_expr, sizes)
+        is_full = tirx.EQ(found().astype("int64"), columns)
+        return te.compute((), lambda: tirx.any(count <= 0, tirx.all(is_full, rows > columns)))
 
-    full = call.emit(call.te(check, rank, relax.ShapeExpr(matrix.ty.shape.values)))
-    message = "NumPy gives no residuals unless the matrix has more rows than columns, and full rank"
-    call.emit(assertion(full, f"linalg.lstsq: {message}", call.name))
+    sizes = [product(data.ty.shape.values), *matrix.ty.shape.values]
+    full = call.emit(call.te(check, rank, relax.ShapeExpr(sizes)))
+    message = "lstsq has no residuals unless the matrix has more rows than columns, and full rank"
+    call.emit(assertion(full, f"{call.name}: {message}", call.name))
     return data
 
 
