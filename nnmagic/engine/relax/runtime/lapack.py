@@ -17,7 +17,7 @@ PREFIX, SETTER = "nnmagic_lapack_", "nnmagic_set_lapack_"
 
 #: Why a program that needs LAPACK cannot be compiled or loaded, and what to do.
 WHY = "linear algebra is computed by LAPACK, which comes with SciPy, and SciPy is not installed"
-HOW_TO_INSTALL = "pip install 'nnmagic[linalg]', or pip install scipy"
+HOW_TO_INSTALL = "pip install scipy"
 
 
 def names_after(prefix: str, code: Iterable[bytes]) -> list[str]:
