@@ -121,6 +121,16 @@ _CALLS: dict[str, str] = {
     "einsum": "einsum('ij,kj->ik', x, y)",
     "norm": "norm(x, axis=1)",
     "multi_dot": "multi_dot([x, w, w])",
+    "solve": "solve(d, v)",
+    **_each("inv cholesky eigvalsh cond", "NAME(d)"),
+    "det": "det(x[:8, :8])",
+    "slogdet": "slogdet(d)[1]",
+    "qr": "abs(qr(x)[1])",
+    "svd": "svd(x)[1]",
+    **_each("svdvals matrix_rank pinv", "NAME(x)"),
+    "eigh": "eigh(d)[0]",
+    "lstsq": "lstsq(d, v)[0]",
+    "matrix_power": "matrix_power(d, 3)",
 }
 #: Functions that have no row of their own, with the reason.
 WITHOUT_ROW = {
@@ -196,6 +206,16 @@ _IN_TORCH: dict[str, str] = {
     "vdot": "vdot(x.ravel(), y.ravel())",
     "norm": "torch.linalg.vector_norm(x, dim=1)",
     "multi_dot": "torch.linalg.multi_dot([x, w, w])",
+    "solve": "torch.linalg.solve(d, v)",
+    **_each("inv cholesky eigvalsh cond", "torch.linalg.NAME(d)"),
+    "det": "torch.linalg.det(x[:8, :8])",
+    "slogdet": "torch.linalg.slogdet(d)[1]",
+    "qr": "abs(torch.linalg.qr(x)[1])",
+    "svd": "torch.linalg.svd(x)[1]",
+    **_each("svdvals matrix_rank pinv", "torch.linalg.NAME(x)"),
+    "eigh": "torch.linalg.eigh(d)[0]",
+    "lstsq": "torch.linalg.lstsq(d, v[:, None])[0][:, 0]",
+    "matrix_power": "torch.linalg.matrix_power(d, 3)",
     "kron": "kron(x[:8, :8].contiguous(), y[:8, :8].contiguous())",
     "cumprod": "cumprod(x, 1)",
     "cumsum": "cumsum(x, 1)",
@@ -247,11 +267,17 @@ _NEURAL: dict[str, str] = {
 #: What is rounded in f32 may differ from what is rounded in f64 by one in the last place.
 _TOLERANCES = {"round": 1e-2}
 
+
+def _positive_definite(matrix: np.ndarray) -> np.ndarray:
+    result: np.ndarray = matrix @ matrix.T / np.float32(len(matrix)) + np.eye(len(matrix), dtype="float32")
+    return result
+
+
 #: What the names in a call stand for: ``x`` and ``y`` hold normal numbers, ``p`` some between 0 and 1, ``q``
 #: between 1 and 3, ``o`` near 1, ``i`` and ``j`` integers from 0 to 7, ``m`` and ``l`` truth values, all of
-#: one shape; ``v`` has a row's length, ``w`` is square, ``u`` is sorted, ``r`` are labels, ``t`` has three
-#: axes. Images ``c``, sequences ``s``, volumes ``f`` and their kernels ``k``, ``g``, ``z`` have 16 channels,
-#: as have ``h`` and ``b``.
+#: one shape; ``v`` has a row's length, ``w`` is square, ``d`` is positive definite, ``u`` is sorted, ``r``
+#: are labels, ``t`` has three axes. Images ``c``, sequences ``s``, volumes ``f`` and their kernels ``k``,
+#: ``g``, ``z`` have 16 channels, as have ``h`` and ``b``.
 _ARGUMENTS: dict[str, Callable[[np.random.Generator, int, int], np.ndarray]] = {
     **dict.fromkeys(("x", "y"), lambda g, rows, columns: g.standard_normal((rows, columns), "float32")),
     "p": lambda g, rows, columns: g.uniform(0.01, 0.99, (rows, columns)).astype("float32"),
@@ -262,6 +288,7 @@ _ARGUMENTS: dict[str, Callable[[np.random.Generator, int, int], np.ndarray]] = {
     "v": lambda g, _, columns: g.standard_normal(columns, "float32"),
     "u": lambda g, _, columns: np.sort(g.standard_normal(columns, "float32")),
     "w": lambda g, _, columns: g.standard_normal((columns, columns), "float32"),
+    "d": lambda g, _, columns: _positive_definite(g.standard_normal((columns, columns), "float32")),
     "t": lambda g, rows, columns: g.standard_normal((2, rows // 2, columns), "float32"),
     "a": lambda g, rows, columns: g.standard_normal((4, rows, columns // 8), "float32"),
     "c": lambda g, rows, _: g.standard_normal((rows // 64 or 1, 16, *_IMAGES[rows]), "float32"),

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeVar
 
+from numpy.linalg import LinAlgError
+
 _E = TypeVar("_E", bound=BaseException)
 
 
@@ -21,6 +23,15 @@ class FailedCheck:
 
     operator: str
     axis_size: int | None = None
+
+
+def refused_value(message: str, operator: str) -> ValueError:
+    """Return the error of an operator that refuses its operands, with the failed check attached.
+
+    It is a ValueError; of linear algebra NumPy's LinAlgError, which is one, too.
+    """
+    kind = LinAlgError if operator.startswith("linalg.") else ValueError
+    return attach_check(kind(message), FailedCheck(operator))
 
 
 def attach_check(error: _E, check: FailedCheck) -> _E:

@@ -32,6 +32,16 @@ BY_HAND: list[tuple[str, str, dict[str, list[int]]]] = [
         {"l": [3, 2]},
     ),
     ("%x: Tensor[(2, 3), float32]", "tile(%x, reps=[2, 1])", {}),
+    ("%a: Tensor[(2, 3, 3), float64], %b: Tensor[(2, 3, 2), float64]", "linalg.solve(%a, %b)", {}),
+    *(("%a: Tensor[(2, 3, 3), float32]", f"linalg.{name}(%a)", {}) for name in ("inv", "slogdet", "eigh")),
+    ("%a: Tensor[(2, 2), float32]", "linalg.cholesky(%a)", {"a": [4, 1, 1, 4]}),
+    *(("%a: Tensor[(2, 4, 3), float64]", f"linalg.{name}(%a)", {}) for name in ("qr", "svd")),
+    ("%a: Tensor[(4, 3), float64], %b: Tensor[(4, 2), float64]", "linalg.lstsq(%a, %b)", {}),
+    (
+        "%x: Tensor[(2), float64], %r: Tensor[(), int32], %a: Tensor[(4, 3), float64]",
+        "linalg.full_rank(%x, %r, %a)",
+        {"r": [3]},
+    ),
     ("%x: Tensor[(2, 5), float32]", "sliding_window(%x, axis=1, window_shape=[3], strides=[1])", {}),
     (
         "%x: Tensor[(4, 2, 2, 1), float32]",

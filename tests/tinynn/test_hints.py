@@ -816,9 +816,17 @@ CASES = [
     ),
     case(
         "x: Tensor[(3, 3), f32], n: i64",
-        "for i in range(n):\n    x = np.linalg.inv(x)\nreturn x",
+        "for i in range(n):\n    x = np.linalg.tensorinv(x)\nreturn x",
         unsupported_functions.ELSEWHERE,
         "x @ x",
+    ),
+    case(
+        "x: Tensor[(3, 3), f32]",
+        "cond(x, 1)",
+        "write norm(x, p) * norm(inv(x), p)",
+        "norm(x, 1) * norm(inv(x), 1)",
+        lambda x: np.linalg.cond(x, 1),
+        _array(3, 3),
     ),
     case(
         "x: Tensor[(3, 3), f32]",

@@ -22,6 +22,7 @@ from nnmagic.tinynn.builtins.numpy.differences import DIFFERENCES
 from nnmagic.tinynn.builtins.numpy.elementwise import ELEMENTWISE
 from nnmagic.tinynn.builtins.numpy.indexing import INDEXING
 from nnmagic.tinynn.builtins.numpy.joining import JOINING
+from nnmagic.tinynn.builtins.numpy.linalg import LINALG
 from nnmagic.tinynn.builtins.numpy.mathematics import MATHEMATICS
 from nnmagic.tinynn.builtins.numpy.products import PRODUCTS
 from nnmagic.tinynn.builtins.numpy.reductions import REDUCTIONS
@@ -35,7 +36,7 @@ __all__ = ["BUILTINS", "CONSTANTS", "IN_PLACE", "METHODS", "MODULES", "PYTHON_ON
 
 _NUMPY_ROWS = (
     *(*MATHEMATICS, *ELEMENTWISE, *REDUCTIONS, *STATISTICS, *SHAPES, *JOINING),
-    *(*CREATION, *INDEXING, *DIFFERENCES, *PRODUCTS),
+    *(*CREATION, *INDEXING, *DIFFERENCES, *PRODUCTS, *LINALG),
 )
 _LAYERS = (*CONVOLUTIONS, *POOLING, *NORMALIZATION, *IMAGES, *ATTENTION, *RECURRENT)
 _NEURAL_ROWS = (*ACTIVATIONS, *_LAYERS, *LOSSES)
@@ -97,7 +98,7 @@ _NUMPY = {row.name: row for row in _NUMPY_ROWS if row.numpy is not None or row.i
 _LINALG = {
     name: BUILTINS[name]
     for name in (
-        "norm",
+        *(row.name for row in LINALG),
         "multi_dot",
         "matmul",
         "outer",

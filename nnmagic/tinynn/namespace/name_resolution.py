@@ -304,6 +304,8 @@ def language_name(path: tuple[str, ...]) -> tuple[Value, int] | None:
         return TupleConstructor(head), used
     if head in BUILTINS and len(rest) == 1 and path[0] != "relay":
         return BuiltinName(BUILTINS[head]), used
+    if head == "linalg" and len(rest) == 2 and path[0] != "relay" and rest[1] in MODULES["numpy.linalg"]:
+        return BuiltinName(MODULES["numpy.linalg"][rest[1]]), used + 1
     if head in CONSTANTS and len(path) == 1:
         return Known(CONSTANTS[head]), 1
     if len(path) == 1 and head in ITERATION:

@@ -135,7 +135,7 @@ CASES: list[Case] = [
     refused("a-function-under-another-name", function(X, "«np.array_equiv»(x, x)"), "`np.array_equiv` is not supported in a cell", "write (x == y).all()", {"np": np}),
     refused("a-function-in-a-formula", function(X, "«np.cov»(x)"), "`np.cov` is not supported in a cell", "write d @ d.T / (x.shape[1] - 1), with d = x - x.mean(axis=1, keepdims=True)", {"np": np}),
     refused("a-function-of-numpy-mistyped", function(X, "«np.sine»(x)"), "the module numpy has no sine", "did you mean np.sin?", {"np": np}),
-    refused("a-function-of-linear-algebra", function(X, "«np.linalg.svd»(x)"), "`np.linalg.svd` is not supported in a cell", CALL, {"np": np}),
+    refused("a-function-of-linear-algebra", function(X, "«np.linalg.eig»(x)"), "`np.linalg.eig` is not supported in a cell", CALL, {"np": np}),
     refused("a-function-of-numpy-by-its-name", function(X, "«cov»(x)"), "`cov` is not supported in a cell", None, {"cov": np.cov}),
     refused("a-ufunc-by-its-name", function(X, "«gcd»(2, 4) * x"), "`gcd` is not supported in a cell", CALL, {"gcd": np.gcd}),
     refused("a-function-of-torch", function(X, "«F.fold»(x)"), "`F.fold` is not supported in a cell", CALL, {"F": TORCH}),

@@ -24,6 +24,7 @@ from nnmagic.engine.relax.codegen.aot.functions import (
     lower_to_pointer_args,
 )
 from nnmagic.engine.relax.codegen.aot.program import AotProgram, KernelCall
+from nnmagic.engine.relax.codegen.lapack_stubs import compile_stubs
 from nnmagic.engine.relax.codegen.object_code import VM_PIPELINE, ObjectCode, compile_parts, write_module
 from nnmagic.engine.relax.deferred_interrupts import run_interruptible
 from nnmagic.engine.relax.runtime.native_entry import ENTRY
@@ -133,7 +134,8 @@ def _compile_programs(
         variables = function_variables(program, symbol)
         entries += emit_functions(program, variables)
         entries.append((ir.GlobalVar(symbol), emit_entry(program, variables, symbol)))
-    return kernels, compile_parts(functions(), entries, target, apart=several)
+    parts = compile_parts(functions(), entries, target, apart=several)
+    return kernels, [*parts, *compile_stubs([part.code for part in parts])]
 
 
 def build_vm(
@@ -170,6 +172,9 @@ def build_vm(
         built = relax.build(whole, target=target, relax_pipeline=None, tir_pipeline=VM_PIPELINE).mod
     modules = [each for each in built.imports if each.kind == "llvm"]
     code = [write_module(each, "o") for each in modules]
+    for stubs in compile_stubs(code):
+        modules.append(stubs.module)
+        code.append(stubs.code)
     parallel = kernel_preparation.has_parallel_loops(module.functions.values())
     facts = {**facts, **_needs(target), "parallel": parallel}
     return RelaxProgram(Artifact(kind, facts, code, write_module(built, "ro")), lowered, module, modules)

@@ -14,6 +14,7 @@ from nnmagic.engine.relax.legalize import (  # noqa: F401 - each adds its rules 
     fourier,
     image,
     indexing,
+    linalg,
     manipulation,
     matmul,
     non_max_suppression,

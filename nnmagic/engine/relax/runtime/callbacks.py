@@ -14,7 +14,7 @@ from operator import attrgetter, methodcaller
 from typing import Any
 
 from nnmagic.diagnostics import last_line
-from nnmagic.engine.failed_checks import FailedCheck, attach_check
+from nnmagic.engine.failed_checks import FailedCheck, attach_check, refused_value
 from nnmagic.engine.relax.analysis.shape_constraints import check, of_shapes
 from nnmagic.engine.relax.runtime.ffi import tvm_ffi
 from nnmagic.engine.relax.runtime.tensors import plain_array
@@ -52,8 +52,9 @@ class CheckError(RuntimeError):
         kind, message, operator, axis_size = json.loads(last_line(self))
         if kind == "AssertionError":
             return AssertionError(assertions[int(message)])
-        error = (IndexError if kind == "IndexError" else ValueError)(message)
-        return attach_check(error, FailedCheck(operator, axis_size))
+        if kind == "IndexError":
+            return attach_check(IndexError(message), FailedCheck(operator, axis_size))
+        return refused_value(message, operator)
 
 
 def _shapes_fit(text: str, *shapes: Sequence[int]) -> None:

@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from nnmagic.engine.relax.runtime import lapack
 from nnmagic.engine.relax.runtime.ffi import tvm_ffi
 from nnmagic.engine.threads import cores, num_threads
 from nnmagic.fork_safety import Lock
@@ -68,7 +69,9 @@ class _Linker:
             if self._session is None:
                 # None: no support for what runs when C++ is loaded, which our code does not have.
                 self._session = tvm_ffi_orcjit.ExecutionSession(orc_rt=None)
-            return self._session.load_module(list(code))
+            library = self._session.load_module(list(code))
+        lapack.set_routines(library, code)
+        return library
 
 
 def load_objects(code: Sequence[bytes]) -> Any:

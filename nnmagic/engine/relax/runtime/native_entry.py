@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from nnmagic.engine.failed_checks import FailedCheck, attach_check
+from nnmagic.engine.failed_checks import FailedCheck, attach_check, refused_value
 from nnmagic.engine.relax.artifact import Json
 from nnmagic.engine.relax.runtime import callbacks, numpy_abi
 from nnmagic.engine.relax.runtime.sizes import size_function
@@ -162,7 +162,7 @@ class NativeEntry:
                 message = callbacks.index_message(index, length)
                 return attach_check(IndexError(message), FailedCheck("take", length))
             case [_, str() as message, str() as operator]:
-                return attach_check(ValueError(message), FailedCheck(operator))
+                return refused_value(message, operator)
             case [_, str() as message]:
                 return ValueError(message)
         raise AssertionError(f"the machine code ended with the code {code}")

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import math
-
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.ops.dims import product, same_dim
 from nnmagic.relay.signatures import format_dim, format_shape
 from nnmagic.tinynn.builtins.argument_checks import (
     as_formula,
-    axes,
-    flag,
-    formula,
     normalize_axis,
     one_axis,
     pair,
     static_int,
-    static_number,
     tensors_or_numbers,
     unify_dtypes,
 )
@@ -24,7 +18,6 @@ from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import stack
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.operators.matmul import matrix_product
-from nnmagic.tinynn.values.numbers import is_number
 from nnmagic.tinynn.values.operator_calls import as_computed, call_operator
 from nnmagic.tinynn.values.operator_restrictions import dims_differ
 from nnmagic.tinynn.values.values import Computed, Operand, RefusalError, TupleOf, Value
@@ -220,35 +213,6 @@ def _einsum(call: Arguments) -> Value:
     )
 
 
-def _norm(call: Arguments) -> Value:
-    """Compute the norm of vectors, or of all elements; ``ord`` is 1, 2 or inf."""
-    data = formula(call, "x")
-    if not data.is_float:
-        data = data.cast("float64")
-    along = axes(call, data.rank)
-    keepdims = flag(call, "keepdims")
-    order = call.static("ord") if "ord" in call else None
-    if is_number(order):
-        order = static_number(call, "ord", 2)
-    if order is not None and ((along is None and data.rank > 1) or (along is not None and len(along) > 1)):
-        hint = "give the axis of the vectors, or leave `ord` out"
-        raise RefusalError("norm: matrix norms are not part of TinyNN", call.given["ord"].span, hint=hint)
-    if order == math.inf:
-        largest = data.abs().reduce("max", along, keepdims=keepdims)
-        return largest.op("maximum", 0).value  # 0 where there are no elements
-    if order == -math.inf:
-        return data.abs().reduce("min", along, keepdims=keepdims).value
-    if order == 1:
-        return data.abs().reduce("sum", along, keepdims=keepdims).value
-    if order in (None, 2, "fro"):
-        return (data * data).reduce("sum", along, keepdims=keepdims).sqrt().value
-    if isinstance(order, int | float) and order > 0:
-        return (
-            (data.abs() ** float(order)).reduce("sum", along, keepdims=keepdims).op("power", 1 / order).value
-        )
-    raise RefusalError("norm: `ord` must be a number above 0", call.given["ord"].span)
-
-
 def _multi_dot(call: Arguments) -> Value:
     given = call.given["arrays"].value
     if not isinstance(given, TupleOf) or len(given.items) < 2:
@@ -296,14 +260,6 @@ PRODUCTS = (
     ),
     Builtin(
         "einsum", "equation *operands", _einsum, "Compute an Einstein summation.", "einsum", method=False
-    ),
-    Builtin(
-        "norm",
-        "x ord? axis? keepdims?",
-        _norm,
-        "Compute the norm of vectors (numpy.linalg.norm).",
-        None,
-        "input=x",
     ),
     Builtin(
         "multi_dot",

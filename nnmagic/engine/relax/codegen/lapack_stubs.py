@@ -1,0 +1,83 @@
+"""Compile the stubs by which machine code calls LAPACK; ``runtime/lapack.py`` says what sets them."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import tvm
+from tvm.target import codegen
+
+from nnmagic.engine.relax.codegen.object_code import ObjectCode, write_module
+from nnmagic.engine.relax.runtime.lapack import PREFIX, SETTER, names_after
+
+#: What a routine takes: a character, an integer or a float64, of which it wants the address, or a pointer.
+#: After these it takes the address of its status, which the stub returns.
+_ROUTINES = {
+    "dgesv": "iipippi",
+    "dgetrf": "iipip",
+    "dpotrf": "cipi",
+    "dgeqrf": "iipippi",
+    "dorgqr": "iiipippi",
+    "dgesdd": "ciipippipipip",
+    "dsyevd": "ccipippipi",
+    "dgelsd": "iiipipipdppip",
+}
+
+_TYPES = {"c": "i8", "i": "i32", "d": "double", "p": "ptr"}
+
+_STUB = """
+@address_of_{name} = private global ptr null
+
+define i32 @{prefix}{name}({parameters}) {{
+{slots}
+  %status = alloca i32
+  store i32 0, ptr %status
+  %routine = load ptr, ptr @address_of_{name}
+  call void %routine({arguments}, ptr %status)
+  %result = load i32, ptr %status
+  ret i32 %result
+}}
+
+define i32 @__tvm_ffi_{setter}(ptr %self, ptr %arguments, i32 %count, ptr %returned) {{
+  %word = getelementptr i8, ptr %arguments, i64 8
+  %address = load ptr, ptr %word
+  store ptr %address, ptr @address_of_{name}
+  store i64 0, ptr %returned
+  %value = getelementptr i8, ptr %returned, i64 8
+  store i64 0, ptr %value
+  ret i32 0
+}}
+"""
+
+
+def compile_stubs(code: Sequence[bytes]) -> list[ObjectCode]:
+    """Return the stubs that object files call: none if they call no routine."""
+    names = names_after(PREFIX, code)
+    if not names:
+        return []
+    triple = f'target triple = "{codegen.llvm_get_system_triple()}"\n'
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "stubs.ll")
+        path.write_text(triple + "".join(map(_stub, names)))
+        module = tvm.get_global_func("ffi.Module.load_from_file.ll")(str(path), "ll")
+    return [ObjectCode(module, write_module(module, "o"))]
+
+
+def _stub(name: str) -> str:
+    """Return the stub and the setter of a routine as LLVM code."""
+    kinds = list(enumerate(_ROUTINES[name]))
+    slots = [
+        f"  %slot{number} = alloca {_TYPES[kind]}\n  store {_TYPES[kind]} %value{number}, ptr %slot{number}"
+        for number, kind in kinds
+        if kind != "p"
+    ]
+    return _STUB.format(
+        name=name,
+        prefix=PREFIX,
+        setter=f"{SETTER}{name}",
+        parameters=", ".join(f"{_TYPES[kind]} %value{number}" for number, kind in kinds),
+        slots="\n".join(slots),
+        arguments=", ".join(f"ptr %{'value' if kind == 'p' else 'slot'}{number}" for number, kind in kinds),
+    )

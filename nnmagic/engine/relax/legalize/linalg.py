@@ -1,0 +1,536 @@
+"""Legalize linear algebra: kernels that call LAPACK for each matrix of a batch.
+
+As NumPy does, they compute in float64 on matrices whose columns lie one after the other, LAPACK's order.
+Workspaces are further results of a kernel, so that the plan of the program's memory has them.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias, cast
+
+import numpy as np
+from tvm import relax, te, tirx
+
+from nnmagic.engine import engine_error
+from nnmagic.engine.relax.legalize.registry import OPAQUE, RULES, OpCall, Value, assertion, tensor_dtype
+from nnmagic.engine.relax.legalize.types import Tensor, Tensors
+from nnmagic.engine.relax.runtime.lapack import HOW_TO_INSTALL, PREFIX, WHY
+from nnmagic.engine.relax.tir.builders import (
+    as_expr,
+    as_index,
+    dtype_of,
+    loop,
+    maximum,
+    minimum,
+    product,
+    round_up_div,
+    sequence,
+)
+from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr, Stmt
+
+#: A workspace for so many columns lets LAPACK's routines use products of matrices.
+_BLOCK = 64
+
+#: Rows that are copied at once between the two orders: as many lines of the cache are in use.
+_ROWS = 16
+
+_INT, _FLOAT = "int32", "float64"
+
+#: The shape and dtype of a result or workspace.
+_Array: TypeAlias = "tuple[Sequence[Extent], str]"
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """The matrix, vector or number of a batch's element."""
+
+    buffer: Buffer
+    batch: Sequence[PrimExpr]
+
+    @property
+    def shape(self) -> list[Extent]:
+        """Return its shape."""
+        return [as_index(dim) for dim in self.buffer.shape[len(self.batch) :]]
+
+    def __getitem__(self, at: tuple[Index, ...]) -> PrimExpr:
+        return tirx.BufferLoad(self.buffer, [*self.batch, *map(as_expr, at)]).astype(_FLOAT)
+
+    def store(self, value: PrimExpr, *at: Index) -> Stmt:
+        """Return the statement that stores an element."""
+        converted = value.astype(dtype_of(self.buffer))
+        return tirx.BufferStore(self.buffer, converted, [*self.batch, *map(as_expr, at)])
+
+
+def _number(value: float) -> PrimExpr:
+    return tirx.const(value, _FLOAT)
+
+
+def _address(buffer: Buffer) -> PrimExpr:
+    return tirx.address_of(tirx.BufferLoad(buffer, [as_expr(0)] * len(buffer.shape)))
+
+
+def _lapack(routine: str, *args: Index | str) -> PrimExpr:
+    """Return the call of a routine of LAPACK, which gives 0 or the number of what failed.
+
+    A buffer goes by its address; letters, sizes and numbers go by value.
+    """
+    given = []
+    for arg in args:
+        if isinstance(arg, str | int):
+            given.append(tirx.const(ord(arg), "int8") if isinstance(arg, str) else tirx.const(arg, _INT))
+        else:
+            is_size = str(getattr(arg.ty, "dtype", "")) == "int64"  # a pointer has none
+            given.append(arg.astype(_INT) if is_size else arg)
+    return tirx.call_extern(_INT, f"{PREFIX}{routine}", *given)
+
+
+def _load(buffer: Buffer, at: Index) -> PrimExpr:
+    return tirx.BufferLoad(buffer, [as_expr(at)])
+
+
+def _store(buffer: Buffer, value: PrimExpr, at: Index = 0) -> Stmt:
+    return tirx.BufferStore(buffer, value, [as_expr(at)])
+
+
+def _by_blocks(rows: Extent, columns: Extent, copy: Callable[[PrimExpr, PrimExpr], Stmt]) -> Stmt:
+    """Copy the elements (row, column), in an order that suits rows as well as columns in memory."""
+
+    def block(outer: PrimExpr) -> Stmt:
+        first = outer * _ROWS
+        count = minimum(_ROWS, as_expr(rows) - first)
+        return loop(
+            "column", columns, lambda column: loop("row", count, lambda row: copy(first + row, column))
+        )
+
+    return loop("block", round_up_div(rows, _ROWS), block)
+
+
+def _to_columns(matrix: _Item, buffer: Buffer, stride: Extent | None = None) -> Stmt:
+    """Copy a matrix to LAPACK's order, ``stride`` elements from one column to the next."""
+    rows, columns = matrix.shape
+    step = rows if stride is None else stride
+    return _by_blocks(
+        rows, columns, lambda row, column: _store(buffer, matrix[row, column], column * step + row)
+    )
+
+
+def _from_columns(
+    buffer: Buffer,
+    matrix: _Item,
+    stride: Extent | None = None,
+    *,
+    upper: bool = False,
+) -> Stmt:
+    """Copy a matrix, or its upper triangle, from LAPACK's order."""
+    rows, columns = matrix.shape
+    step = rows if stride is None else stride
+
+    def copy(row: PrimExpr, column: PrimExpr) -> Stmt:
+        value = _load(buffer, column * step + row)
+        if upper:
+            value = tirx.Select(row <= column, value, _number(0))
+        return matrix.store(value, row, column)
+
+    return _by_blocks(rows, columns, copy)
+
+
+def _by_rows(size: Extent, copy: Callable[[PrimExpr, PrimExpr], Stmt]) -> Stmt:
+    """Copy the elements (row, column) of a square matrix, row by row."""
+    return loop("row", size, lambda row: loop("column", size, lambda column: copy(row, column)))
+
+
+def _unit_matrix(rows: Extent, buffer: Buffer) -> Stmt:
+    return _by_blocks(
+        rows,
+        rows,
+        lambda row, column: _store(
+            buffer, tirx.if_then_else(tirx.EQ(row, column), _number(1), _number(0)), column * rows + row
+        ),
+    )
+
+
+def _for_each(batch: Sequence[Extent], body: Callable[[list[PrimExpr]], Stmt]) -> Stmt:
+    """Build loops over the elements of a batch."""
+
+    def open_loops(at: list[PrimExpr]) -> Stmt:
+        if len(at) == len(batch):
+            return body(at)
+        return loop("item", batch[len(at)], lambda index: open_loops([*at, index]))
+
+    return open_loops([])
+
+
+def _if_finite(status: Buffer, parts: Sequence[tuple[Buffer, Extent]], result: PrimExpr) -> Stmt:
+    """Keep the status of a call that is made only where all elements are finite.
+
+    Of others LAPACK may look for singular values forever, and nothing can interrupt it.
+    """
+
+    def check(buffer: Buffer, size: Extent) -> Stmt:
+        def check_element(at: PrimExpr) -> Stmt:
+            is_finite = tirx.abs(_load(buffer, at)) < tirx.infinity(_FLOAT)
+            return _note(status, tirx.Select(is_finite, tirx.const(0, _INT), tirx.const(1, _INT)))
+
+        return loop("k", size, check_element)
+
+    checks = [check(buffer, size) for buffer, size in parts]
+    all_finite = tirx.EQ(_load(status, 0), tirx.const(0, _INT))
+    return sequence([*checks, tirx.IfThenElse(all_finite, _note(status, result), None)])
+
+
+#: Returns the statements for one element of the batch, of the operands' and results' items and workspaces.
+_Body: TypeAlias = Callable[[Sequence[_Item], Sequence[Buffer]], Sequence[Stmt]]
+
+#: A kernel: its results for one element of the batch, workspaces, and statements.
+_Kernel: TypeAlias = "tuple[Sequence[_Array], Sequence[_Array], _Body]"
+
+
+def _compute(call: OpCall, kernel: Callable[..., _Kernel], failure: str | None) -> Value:
+    """Return the results of a kernel.
+
+    ``kernel`` takes the rows and columns of each operand. The first workspace, which is added, is the status;
+    ``failure`` says what it means if it is not 0.
+    """
+    if importlib.util.find_spec("scipy") is None:
+        raise engine_error(f"{call.name}: {WHY}", call.node.span, hint=HOW_TO_INSTALL)
+    counts: list[int] = []
+
+    def compute(*tensors: Tensor) -> Tensors:
+        batch = tensors[0].shape[:-2]
+        sizes = [as_index(dim) for tensor in tensors for dim in tensor.shape[-2:]]
+        results, workspaces, body = kernel(*sizes)
+        counts.append(len(results))
+        outputs = [([*batch, *shape], dtype) for shape, dtype in results]
+        for shape, dtype in (((1,), _INT), *workspaces):
+            outputs.append(([maximum(product(shape), 1)], dtype))
+
+        def emit(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
+            buffers, work = [*ins, *outs[: len(results)]], outs[len(results) :]
+
+            def of_item(at: list[PrimExpr]) -> Stmt:
+                return sequence(body([_Item(buffer, at) for buffer in buffers], work))
+
+            return sequence([_store(work[0], tirx.const(0, _INT)), _for_each(batch, of_item)])
+
+        return te.extern(
+            [shape for shape, _ in outputs],
+            list(tensors),
+            emit,
+            dtype=[dtype for _, dtype in outputs],
+            name=call.name.replace(".", "_"),
+        )
+
+    parts = call.emit(call.te(compute, *call.args, primfunc_attrs={"op_pattern": OPAQUE}))
+    (count,) = counts
+    if failure is not None:
+        status = call.emit(relax.TupleGetItem(parts, count))
+        worked = call.emit(
+            call.te(lambda found: te.compute((), lambda: tirx.EQ(found(0), tirx.const(0, _INT))), status)
+        )
+        call.emit(assertion(worked, f"{call.name}: {failure}", call.name))
+    results = [relax.TupleGetItem(parts, number) for number in range(count)]
+    return results[0] if count == 1 else relax.Tuple(results)
+
+
+def _note(status: Buffer, result: PrimExpr) -> Stmt:
+    """Keep the status of a call: it stays 0 if all are."""
+    return _store(status, tirx.bitwise_or(_load(status, 0), result))
+
+
+def _solve(call: OpCall) -> Value:
+    dtype = tensor_dtype(call.args[0])
+
+    def kernel(size: Extent, _: Extent, _rows: Extent, columns: Extent) -> _Kernel:
+        stride = maximum(size, 1)
+
+        def body(items: Sequence[_Item], work: Sequence[Buffer]) -> list[Stmt]:
+            (matrix, sides, solution), (status, a, b, pivots) = items, work
+            addresses = _address(a), stride, _address(pivots), _address(b), stride
+            return [
+                _to_columns(matrix, a),
+                _to_columns(sides, b),
+                _note(status, _lapack("dgesv", size, columns, *addresses)),
+                _from_columns(b, solution),
+            ]
+
+        work = [((size, size), _FLOAT), ((size, columns), _FLOAT), ((size,), _INT)]
+        return [((size, columns), dtype)], work, body
+
+    return _compute(call, kernel, "Singular matrix")
+
+
+def _inv(call: OpCall) -> Value:
+    dtype = tensor_dtype(call.args[0])
+
+    def kernel(size: Extent, _: Extent) -> _Kernel:
+        stride = maximum(size, 1)
+
+        def body(items: Sequence[_Item], work: Sequence[Buffer]) -> list[Stmt]:
+            (matrix, inverse), (status, a, b, pivots) = items, work
+            addresses = _address(a), stride, _address(pivots), _address(b), stride
+            return [
+                _to_columns(matrix, a),
+                _unit_matrix(size, b),
+                _note(status, _lapack("dgesv", size, size, *addresses)),
+                _from_columns(b, inverse),
+            ]
+
+        work = [((size, size), _FLOAT), ((size, size), _FLOAT), ((size,), _INT)]
+        return [((size, size), dtype)], work, body
+
+    return _compute(call, kernel, "Singular matrix")
+
+
+def _cholesky(call: OpCall) -> Value:
+    """Lower to a factorization of the rows, which are columns to LAPACK: L is an upper triangle there."""
+    dtype, upper = tensor_dtype(call.args[0]), bool(call.attrs["upper"])
+
+    def kernel(size: Extent, _: Extent) -> _Kernel:
+        def body(items: Sequence[_Item], work: Sequence[Buffer]) -> list[Stmt]:
+            (matrix, factor), (status, a) = items, work
+            factored = _lapack("dpotrf", "L" if upper else "U", size, _address(a), maximum(size, 1))
+
+            def copy_in(row: PrimExpr, column: PrimExpr) -> Stmt:
+                return _store(a, matrix[row, column], row * size + column)
+
+            def copy_out(row: PrimExpr, column: PrimExpr) -> Stmt:
+                kept = row <= column if upper else row >= column
+                value = tirx.Select(kept, _load(a, row * size + column), _number(0))
+                return factor.store(value, row, column)
+
+            return [
+                _by_rows(size, copy_in),
+                _note(status, factored),
+                _by_rows(size, copy_out),
+            ]
+
+        return [((size, size), dtype)], [((size, size), _FLOAT)], body
+
+    return _compute(call, kernel, "Matrix is not positive definite")
+
+
+def _slogdet(call: OpCall) -> Value:
+    """Lower to an LU decomposition; a singular matrix, for which the status is not 0, has the sign 0."""
+    dtype = tensor_dtype(call.args[0])
+
+    def kernel(size: Extent, _: Extent) -> _Kernel:
+        def body(items: Sequence[_Item], work: Sequence[Buffer]) -> list[Stmt]:
+            (matrix, sign, logarithm), (status, a, pivots, signs, logarithms) = items, work
+            factored = _lapack("dgetrf", size, size, _address(a), maximum(size, 1), _address(pivots))
+
+            def multiply(k: PrimExpr) -> Stmt:
+                entry = _load(a, k * size + k)
+                is_swapped = tirx.NE(_load(pivots, k).astype("int64"), k + 1)
+                is_negative = entry < _number(0)
+                changes = tirx.Or(
+                    tirx.And(is_swapped, tirx.Not(is_negative)), tirx.And(tirx.Not(is_swapped), is_negative)
+                )
+                factor = tirx.Select(changes, _number(-1), _number(1))
+                total = _load(logarithms, 0) + tirx.log(tirx.abs(entry))
+                return sequence([_store(signs, _load(signs, 0) * factor), _store(logarithms, total)])
+
+            singular = [_store(signs, _number(0)), _store(logarithms, -tirx.infinity(_FLOAT))]
+            return [
+                _to_columns(matrix, a),
+                _store(status, factored),
+                _store(signs, _number(1)),
+                _store(logarithms, _number(0)),
+                tirx.IfThenElse(
+                    tirx.EQ(_load(status, 0), tirx.const(0, _INT)),
+                    loop("k", size, multiply),
+                    sequence(singular),
+                ),
+                sign.store(_load(signs, 0)),
+                logarithm.store(_load(logarithms, 0)),
+            ]
+
+        work = [((size, size), _FLOAT), ((size,), _INT), ((1,), _FLOAT), ((1,), _FLOAT)]
+        return [((), dtype), ((), dtype)], work, body
+
+    return _compute(call, kernel, None)
+
+
+def _qr(call: OpCall) -> Value:
+    dtype, mode = tensor_dtype(call.args[0]), str(call.attrs["mode"])
+
+    def kernel(rows: Extent, columns: Extent) -> _Kernel:
+        least, most, stride = minimum(rows, columns), maximum(rows, columns), maximum(rows, 1)
+        kept = rows if mode == "complete" else least
+        length = maximum(_BLOCK * most, 1)
+
+        def body(items: Sequence[_Item], work: Sequence[Buffer]) -> list[Stmt]:
+            (matrix, *parts), (status, a, factors, space) = items, work
+            common = _address(a), stride, _address(factors), _address(space), length
+            statements = [
+                _to_columns(matrix, a),
+                _note(status, _lapack("dgeqrf", rows, columns, *common)),
+                _from_columns(a, parts[-1], rows, upper=True),
+            ]
+            if mode != "r":
+                statements.append(_note(status, _lapack("dorgqr", rows, kept, least, *common)))
+                statements.append(_from_columns(a, parts[0]))
+            return statements
+
+        results = [((rows, kept), dtype), ((kept, columns), dtype)]
+        work = [((rows, most), _FLOAT), ((least,), _FLOAT), ((length,), _FLOAT)]
+        return (results[1:] if mode == "r" else results), work, body
+
+    return _compute(call, kernel, "Incorrect argument found while performing QR factorization")
+
+
+def _svd(call: OpCall) -> Value:
+    dtype = tensor_dtype(call.args[0])
+    full, vectors = bool(call.attrs["full_matrices"]), bool(call.attrs["compute_uv"])
+    job = ("A" if full else "S") if vectors else "N"
+
+    def kernel(rows: Extent, columns: Extent) -> _Kernel:
+        least, stride = minimum(rows, columns), maximum(rows, 1)
+        left, right = (rows, columns) if full else (least, least)
+        length = 4 * least * least + 7 * least + (_BLOCK + 1) * (rows + columns) + 1
+
+        def body(items: Sequence[_Item], work: Sequence[Buffer]) -> list[Stmt]:
+            (matrix, *parts), (status, a, values, u, vh, space, integers) = items, work
+            found = _lapack(
+                *("dgesdd", job, rows, columns, _address(a), stride, _address(values)),
+                *(_address(u), stride, _address(vh), maximum(right, 1)),
+                *(_address(space), length, _address(integers)),
+            )
+            singular = parts[1] if vectors else parts[0]
+            statements = [
+                _to_columns(matrix, a),
+                _if_finite(status, [(a, rows * columns)], found),
+                loop("k", least, lambda k: singular.store(_load(values, k), k)),
+            ]
+            if vectors and full:  # LAPACK does nothing where there are no elements
+                units = sequence([_unit_matrix(rows, u), _unit_matrix(columns, vh)])
+                statements.append(tirx.IfThenElse(as_expr(least) <= 0, units, None))
+            if vectors:
+                statements += [_from_columns(u, parts[0]), _from_columns(vh, parts[2])]
+            return statements
+
+        u, vh = (((rows, left), (right, columns))) if vectors else ((1,), (1,))
+        work = [((rows, columns), _FLOAT), ((least,), _FLOAT), (u, _FLOAT), (vh, _FLOAT)]
+        work += [((length,), _FLOAT), ((8 * least,), _INT)]
+        results = [((rows, left), dtype), ((least,), dtype), ((right, columns), dtype)]
+        return (results if vectors else results[1:2]), work, body
+
+    return _compute(call, kernel, "SVD did not converge")
+
+
+def _eigh(call: OpCall) -> Value:
+    dtype = tensor_dtype(call.args[0])
+    vectors, triangle = bool(call.attrs["compute_v"]), str(call.attrs["UPLO"])
+
+    def kernel(size: Extent, _: Extent) -> _Kernel:
+        length = (2 * size * size if vectors else 0) + (_BLOCK + 6) * size + 1
+        integers = 3 + 5 * size
+
+        def body(items: Sequence[_Item], work: Sequence[Buffer]) -> list[Stmt]:
+            (matrix, values, *rest), (status, a, found, space, indices) = items, work
+            solved = _lapack(
+                *("dsyevd", "V" if vectors else "N", triangle),
+                *(size, _address(a), maximum(size, 1), _address(found)),
+                *(_address(space), length, _address(indices), integers),
+            )
+            return [
+                _to_columns(matrix, a),
+                _note(status, solved),
+                loop("k", size, lambda k: values.store(_load(found, k), k)),
+                *(_from_columns(a, each) for each in rest),
+            ]
+
+        results = [((size,), dtype), ((size, size), dtype)]
+        work = [((size, size), _FLOAT), ((size,), _FLOAT), ((length,), _FLOAT), ((integers,), _INT)]
+        return results[: 1 + vectors], work, body
+
+    return _compute(call, kernel, "Eigenvalues did not converge")
+
+
+#: What LAPACK's documentation bounds the workspace of ``gelsd`` by: the size of its smallest problems, and
+#: the depth of the tree of problems, for sizes of 32 bits.
+_SMALLEST, _DEPTH = 25, 30
+
+#: Singular values below the largest one times this, and times the larger size, are 0 by default.
+_EPSILON = float(np.finfo(np.float64).eps)
+
+
+def _lstsq(call: OpCall) -> Value:
+    dtype, rcond = tensor_dtype(call.args[0]), call.attrs["rcond"]
+
+    def kernel(rows: Extent, columns: Extent, _rows: Extent, sides: Extent) -> _Kernel:
+        least, most = minimum(rows, columns), maximum(rows, columns)
+        stride, right = maximum(most, 1), maximum(sides, 1)  # LAPACK wants one right-hand side at least
+        cutoff = as_expr(most).astype(_FLOAT) * _number(_EPSILON)
+        if rcond is not None:
+            cutoff = _number(float(cast(float, rcond)))
+        length = least * (least + right + 16 + 2 * _SMALLEST + 8 * _DEPTH)
+        length += (_SMALLEST + 1) ** 2 + _BLOCK * (rows + columns + right)
+
+        def body(items: Sequence[_Item], work: Sequence[Buffer]) -> list[Stmt]:
+            matrix, given, solution, residuals, rank, values = items
+            status, a, b, found, found_rank, space, integers = work
+            solved = _lapack(
+                *("dgelsd", rows, columns, right, _address(a), maximum(rows, 1), _address(b), stride),
+                *(_address(found), cutoff, _address(found_rank)),
+                *(_address(space), length, _address(integers)),
+            )
+
+            def add_squares(side: PrimExpr) -> Stmt:
+                def add(row: PrimExpr) -> Stmt:
+                    entry = _load(b, side * stride + columns + row)
+                    return residuals.store(residuals[(side,)] + entry * entry, side)
+
+                rest = loop("row", maximum(as_expr(rows) - columns, 0), add)
+                return sequence([residuals.store(_number(0), side), rest])
+
+            return [
+                loop("k", stride * right, lambda k: _store(b, _number(0), k)),
+                _to_columns(matrix, a),
+                _to_columns(given, b, stride),
+                _if_finite(status, [(a, rows * columns), (b, stride * right)], solved),
+                _from_columns(b, solution, stride),
+                loop("side", sides, add_squares),
+                rank.store(_load(found_rank, 0)),
+                loop("k", least, lambda k: values.store(_load(found, k), k)),
+            ]
+
+        results = [((columns, sides), dtype), ((sides,), dtype), ((), _INT), ((least,), dtype)]
+        work = [((rows, columns), _FLOAT), ((stride, right), _FLOAT), ((least,), _FLOAT), ((1,), _INT)]
+        work += [((length,), _FLOAT), (((3 * _DEPTH + 11) * least,), _INT)]
+        return results, work, body
+
+    return _compute(call, kernel, "SVD did not converge in Linear Least Squares")
+
+
+def _full_rank(call: OpCall) -> Value:
+    """Lower to the data as they are, after a check; of no data there is nothing to check."""
+    data, rank, matrix = call.args
+
+    def check(found: Tensor, sizes: Sequence[Extent]) -> Tensor:
+        count, rows, columns = map(as_expr, sizes)
+        is_full = tirx.EQ(found().astype("int64"), columns)
+        return te.compute((), lambda: tirx.any(count <= 0, tirx.all(is_full, rows > columns)))
+
+    sizes = [product(data.ty.shape.values), *matrix.ty.shape.values]
+    full = call.emit(call.te(check, rank, relax.ShapeExpr(sizes)))
+    message = "lstsq has no residuals unless the matrix has more rows than columns, and full rank"
+    call.emit(assertion(full, f"{call.name}: {message}", call.name))
+    return data
+
+
+RULES.update(
+    {
+        "linalg.solve": _solve,
+        "linalg.inv": _inv,
+        "linalg.cholesky": _cholesky,
+        "linalg.slogdet": _slogdet,
+        "linalg.qr": _qr,
+        "linalg.svd": _svd,
+        "linalg.eigh": _eigh,
+        "linalg.lstsq": _lstsq,
+        "linalg.full_rank": _full_rank,
+    }
+)

@@ -1,0 +1,230 @@
+"""Declare the operators of linear algebra, which real Relay lacks: those of LAPACK that NumPy has.
+
+Matrices are the last two axes; the others are a batch. Each operator takes float32 and float64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nnmagic.relay.expr import Attrs
+from nnmagic.relay.ops.attributes import BOOL, FLOAT, choice, optional
+from nnmagic.relay.ops.checks import sizes
+from nnmagic.relay.ops.declaration import Attr, Check, RelationError, declare
+from nnmagic.relay.ops.dims import Shape, same_dim
+from nnmagic.relay.ops.relations import require_same, tensor
+from nnmagic.relay.types import ANY, Dim, TensorType, TupleType, Type
+
+_DTYPES = ("float32", "float64")
+
+#: LAPACK counts sizes and elements of its workspaces in 32 bits.
+_MOST = 2**31 - 1
+
+
+def _matrices(types: Sequence[Type], index: int = 0) -> TensorType:
+    """Return an argument that is a matrix or a batch of them, of floats. Raises RelationError."""
+    data = tensor(types, index)
+    if data.dtype not in _DTYPES:
+        message = "expected {allowed:dtype or}, found {data}"
+        raise RelationError(message, index, allowed=_DTYPES, data=data)
+    if len(data.shape) < 2:
+        raise RelationError("expected a matrix or a batch of them, found {data}", index, data=data)
+    return data
+
+
+def _square(types: Sequence[Type]) -> TensorType:
+    """Return the first argument, which is a square matrix or a batch of them. Raises RelationError."""
+    data = _matrices(types)
+    rows, columns = data.shape[-2:]
+    require_same(rows, columns, "the matrix must be square", 0)
+    return data
+
+
+def _least(left: Dim, right: Dim) -> Dim:
+    """Return the smaller of two dimensions; ``?`` if only the run knows it."""
+    if isinstance(left, int) and isinstance(right, int):
+        return min(left, right)
+    return left if same_dim(left, right) else ANY
+
+
+def _second_of(types: Sequence[Type], first: TensorType) -> TensorType:
+    """Return the right-hand sides: matrices with as many rows and the batch of the first argument."""
+    second = _matrices(types, 1)
+    if second.dtype != first.dtype:
+        message = "the dtypes {first:dtype} and {second:dtype} differ"
+        raise RelationError(message, 0, 1, first=first.dtype, second=second.dtype)
+    if len(first.shape) != len(second.shape):
+        raise RelationError("{first} and {second} differ in rank", 0, 1, first=first, second=second)
+    for left, right in zip(first.shape[:-1], second.shape[:-1], strict=True):
+        require_same(left, right, "the matrix and the right-hand sides do not fit", 0, 1)
+    return second
+
+
+def _solve(types: Sequence[Type], _attrs: Attrs) -> TensorType:
+    return _second_of(types, _square(types))
+
+
+def _same(types: Sequence[Type], _attrs: Attrs) -> TensorType:
+    return _square(types)
+
+
+def _slogdet(types: Sequence[Type], _attrs: Attrs) -> TupleType:
+    data = _square(types)
+    batch = TensorType(data.shape[:-2], data.dtype)
+    return TupleType((batch, batch))
+
+
+def _of_parts(data: TensorType, *parts: Shape) -> Type:
+    """Return the type of results for each matrix of a batch, which have these shapes."""
+    batch = data.shape[:-2]
+    types = tuple(TensorType((*batch, *part), data.dtype) for part in parts)
+    return types[0] if len(types) == 1 else TupleType(types)
+
+
+def _qr(types: Sequence[Type], attrs: Attrs) -> Type:
+    data = _matrices(types)
+    rows, columns = data.shape[-2:]
+    least = _least(rows, columns)
+    match attrs["mode"]:
+        case "r":
+            return _of_parts(data, (least, columns))
+        case "complete":
+            return _of_parts(data, (rows, rows), (rows, columns))
+    return _of_parts(data, (rows, least), (least, columns))
+
+
+def _svd(types: Sequence[Type], attrs: Attrs) -> Type:
+    data = _matrices(types)
+    rows, columns = data.shape[-2:]
+    least = _least(rows, columns)
+    if not attrs["compute_uv"]:
+        return _of_parts(data, (least,))
+    if attrs["full_matrices"]:
+        return _of_parts(data, (rows, rows), (least,), (columns, columns))
+    return _of_parts(data, (rows, least), (least,), (least, columns))
+
+
+def _eigh(types: Sequence[Type], attrs: Attrs) -> Type:
+    data = _square(types)
+    values = data.shape[-1:]
+    return _of_parts(data, values, data.shape[-2:]) if attrs["compute_v"] else _of_parts(data, values)
+
+
+def _lstsq(types: Sequence[Type], _attrs: Attrs) -> TupleType:
+    """Return solutions, sums of squared residuals, the rank, and singular values."""
+    data = _matrices(types)
+    if len(data.shape) != 2:
+        raise RelationError("expected one matrix, found {data}", 0, data=data)
+    other = _second_of(types, data)
+    rows, columns = data.shape
+    shapes = (columns, other.shape[1]), other.shape[1:], (_least(rows, columns),)
+    solution, residuals, values = (TensorType(shape, data.dtype) for shape in shapes)
+    return TupleType((solution, residuals, TensorType((), "int32"), values))
+
+
+def _full_rank(types: Sequence[Type], _attrs: Attrs) -> TensorType:
+    tensor(types, 1, rank=0)
+    tensor(types, 2, rank=2)
+    return tensor(types)
+
+
+def _fits_lapack(elements: int) -> Check:
+    """Return the check that a workspace of this many times the square of the smaller size is countable."""
+
+    def check(types: Sequence[Type], _attrs: Attrs) -> None:
+        *_, rows, columns = sizes(types)[0]
+        least, most = sorted((rows, columns))
+        if elements * least * least + 512 * least + 64 * most + 4096 > _MOST:
+            message = f"matrices of shape ({rows}, {columns}) are larger than LAPACK's 32-bit sizes can hold"
+            raise RelationError(message, 0)
+
+    return check
+
+
+_LINALG = "linalg"
+declare(
+    "linalg.solve",
+    "a b",
+    _solve,
+    "The solution x of a @ x = b, for the columns of b.",
+    numpy="numpy.linalg.solve",
+    family=_LINALG,
+    shape_constraints=[_fits_lapack(0)],
+)
+declare(
+    "linalg.inv",
+    "a",
+    _same,
+    "The inverse of square matrices.",
+    numpy="numpy.linalg.inv",
+    family=_LINALG,
+    shape_constraints=[_fits_lapack(0)],
+)
+declare(
+    "linalg.cholesky",
+    "a",
+    _same,
+    "The Cholesky factor of symmetric, positive definite matrices; only one triangle of them is read.",
+    Attr("upper", BOOL, default=False),
+    numpy="numpy.linalg.cholesky",
+    family=_LINALG,
+    shape_constraints=[_fits_lapack(0)],
+)
+declare(
+    "linalg.slogdet",
+    "a",
+    _slogdet,
+    "The sign of the determinant, and the logarithm of its absolute value.",
+    numpy="numpy.linalg.slogdet",
+    family=_LINALG,
+    shape_constraints=[_fits_lapack(0)],
+)
+declare(
+    "linalg.qr",
+    "a",
+    _qr,
+    "The QR decomposition: orthonormal columns and an upper triangle, or the triangle alone.",
+    Attr("mode", choice("reduced", "complete", "r"), "reduced"),
+    numpy="numpy.linalg.qr",
+    family=_LINALG,
+    shape_constraints=[_fits_lapack(0)],
+)
+declare(
+    "linalg.svd",
+    "a",
+    _svd,
+    "The singular value decomposition (u, s, vh), or the singular values alone.",
+    Attr("full_matrices", BOOL, default=True),
+    Attr("compute_uv", BOOL, default=True),
+    numpy="numpy.linalg.svd",
+    family=_LINALG,
+    shape_constraints=[_fits_lapack(4)],
+)
+declare(
+    "linalg.eigh",
+    "a",
+    _eigh,
+    "The eigenvalues of symmetric matrices in ascending order, and their eigenvectors as columns.",
+    Attr("UPLO", choice("L", "U"), "L"),
+    Attr("compute_v", BOOL, default=True),
+    numpy="numpy.linalg.eigh",
+    family=_LINALG,
+    shape_constraints=[_fits_lapack(2)],
+)
+declare(
+    "linalg.lstsq",
+    "a b",
+    _lstsq,
+    "The least-squares solution of a @ x = b, squared residuals, the rank of a, its singular values.",
+    Attr("rcond", optional(FLOAT), None),
+    numpy="numpy.linalg.lstsq",
+    family=_LINALG,
+    shape_constraints=[_fits_lapack(1)],
+)
+declare(
+    "linalg.full_rank",
+    "data rank a",
+    _full_rank,
+    "The data, if there are none or a has more rows than columns and full column rank; otherwise an error.",
+    family=_LINALG,
+)

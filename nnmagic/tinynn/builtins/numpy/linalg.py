@@ -1,0 +1,433 @@
+"""Define NumPy's linear algebra (numpy.linalg): systems, decompositions, determinants, norms.
+
+Integers and bools give f64. Matrices are the last two axes; the others are a batch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from nnmagic.relay.ops import OPERATORS
+from nnmagic.relay.signatures import dtype_short_name, format_shape
+from nnmagic.relay.types import Dim
+from nnmagic.tinynn.builtins.argument_checks import (
+    axes,
+    choice_argument,
+    flag,
+    formula,
+    pair,
+    require_rank,
+    static_int,
+    static_number,
+)
+from nnmagic.tinynn.builtins.tensor_expressions import Formula
+from nnmagic.tinynn.builtins.tensor_helpers import (
+    broadcast,
+    common_shape,
+    constant_of,
+    size_along,
+    size_of,
+    unit_matrix,
+)
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.operators.matmul import matrix_product
+from nnmagic.tinynn.values.descriptions import describe, source_text
+from nnmagic.tinynn.values.numbers import is_number
+from nnmagic.tinynn.values.operator_calls import call_operator
+from nnmagic.tinynn.values.operator_restrictions import dims_differ
+from nnmagic.tinynn.values.values import Computed, Operand, RefusalError, TupleOf, Value
+
+_NAMES = "A=a x=a input=a"
+
+
+def _floats(call: Arguments, data: Formula, parameter: str) -> Formula:
+    """Return matrices as LAPACK has them: in f32 or f64, integers and bools in f64."""
+    if not data.is_float:
+        return data.cast("float64")
+    if data.dtype not in ("float32", "float64"):
+        span = call.given[parameter].span
+        message = f"{call.name} takes f32 and f64, not {dtype_short_name(data.dtype)}"
+        raise RefusalError(message, span, hint=f"convert it first, as in {source_text(span)}.astype(f32)")
+    return data
+
+
+def _matrices(call: Arguments, parameter: str = "a") -> Formula:
+    """Return an argument that is a matrix or a batch of them."""
+    data = _floats(call, formula(call, parameter), parameter)
+    require_rank(call, data, parameter, 2)
+    return data
+
+
+def _square(call: Arguments, parameter: str = "a") -> Formula:
+    """Return an argument that is a square matrix or a batch of them; integers stay."""
+    data = formula(call, parameter)
+    require_rank(call, data, parameter, 2)
+    if dims_differ(*data.shape[-2:]):
+        message = f"{call.name} takes square matrices, not a tensor of shape {format_shape(data.shape)}"
+        raise RefusalError(message, call.given[parameter].span)
+    return data
+
+
+def _apply(call: Arguments, name: str, *operands: Formula, **attrs: object) -> list[Formula]:
+    """Return the results of an operator, whose operands are the call's first arguments."""
+    given = [Operand(each.value, call.given[word].span) for each, word in zip(operands, "ab", strict=False)]
+    result = call_operator(OPERATORS[f"linalg.{name}"], given, attrs, call.span)
+    parts = result.items if isinstance(result, TupleOf) else (result,)
+    tensors: list[Formula] = []
+    for part in parts:
+        assert isinstance(part, Computed)
+        tensors.append(Formula(part, call.span))
+    return tensors
+
+
+def _tuple_of(parts: Sequence[Formula]) -> TupleOf:
+    return TupleOf(tuple(part.value for part in parts))
+
+
+def _of_square(name: str, *parameters: str) -> Callable[[Arguments], Value]:
+    """Return the function that applies an operator with these attributes."""
+
+    def apply_to(call: Arguments) -> Value:
+        data = _floats(call, _square(call), "a")
+        attrs = {each: flag(call, each) for each in parameters if each in call}
+        parts = _apply(call, name, data, **attrs)
+        return parts[0].value if len(parts) == 1 else _tuple_of(parts)
+
+    return apply_to
+
+
+def _pair(call: Arguments) -> tuple[Formula, Formula]:
+    """Return a matrix and right-hand sides, in one dtype."""
+    left, right = pair(call, "a", "b")
+    left, right = _floats(call, left, "a"), _floats(call, right, "b")
+    require_rank(call, left, "a", 2)
+    require_rank(call, right, "b", 1)
+    rows = right.shape[-1 if right.rank == 1 else -2]
+    if dims_differ(left.shape[-2], rows):
+        shown = f"{format_shape(left.shape)} and {format_shape(right.shape)}"
+        message = f"{call.name}: the matrix and the right-hand sides, of shapes {shown}, do not fit"
+        raise RefusalError(message, call.given["b"].span)
+    return left, right
+
+
+def _solve(call: Arguments) -> Value:
+    """Solve for one vector, or for the columns of matrices, whose batch dimensions broadcast."""
+    _square(call)
+    matrix, sides = _pair(call)
+    vector = sides.rank == 1
+    if vector:
+        sides = sides.expand(1)
+    if matrix.shape[:-2] != sides.shape[:-2]:
+        batch = common_shape(call, [matrix.shape[:-2], sides.shape[:-2]])
+        matrix, sides = (broadcast(each, (*batch, *each.shape[-2:])) for each in (matrix, sides))
+    (solution,) = _apply(call, "solve", matrix, sides)
+    return solution.op("squeeze", axis=[solution.rank - 1]).value if vector else solution.value
+
+
+def _det(call: Arguments) -> Value:
+    """Compute in f64, as NumPy does: the logarithm of a large determinant has few digits after the point."""
+    data = _floats(call, _square(call), "a")
+    sign, logarithm = _apply(call, "slogdet", data.cast("float64"))
+    return (sign * logarithm.exp()).cast(data.dtype).value
+
+
+def _qr(call: Arguments) -> Value:
+    mode = choice_argument(call, "mode", ("reduced", "complete", "r"), "reduced")
+    parts = _apply(call, "qr", _matrices(call), mode=mode)
+    return parts[0].value if mode == "r" else _tuple_of(parts)
+
+
+def _svd(call: Arguments) -> Value:
+    if flag(call, "hermitian"):
+        span = call.given["hermitian"].span
+        raise RefusalError("svd: `hermitian` must be False", span, hint="leave it out, or call eigh")
+    full, vectors = flag(call, "full_matrices", default=True), flag(call, "compute_uv", default=True)
+    parts = _apply(call, "svd", _matrices(call), full_matrices=full, compute_uv=vectors)
+    return _tuple_of(parts) if vectors else parts[0].value
+
+
+def _triangle(call: Arguments) -> str:
+    return choice_argument(call, "UPLO", ("L", "U", "l", "u"), "L").upper()
+
+
+def _eigh(call: Arguments) -> Value:
+    return _tuple_of(_apply(call, "eigh", _floats(call, _square(call), "a"), UPLO=_triangle(call)))
+
+
+def _eigvalsh(call: Arguments) -> Value:
+    (values,) = _apply(call, "eigh", _floats(call, _square(call), "a"), UPLO=_triangle(call), compute_v=False)
+    return values.value
+
+
+def _lstsq(call: Arguments) -> Value:
+    """Return (solution, residuals, rank, singular values); using residuals that NumPy lacks is an error."""
+    matrix, sides = _pair(call)
+    vector = sides.rank == 1
+    if vector:
+        sides = sides.expand(1)
+    attrs = {"rcond": float(static_number(call, "rcond", 0))} if "rcond" in call else {}
+    solution, residuals, rank, values = _apply(call, "lstsq", matrix, sides, **attrs)
+    rows, columns = matrix.shape
+    if isinstance(rows, int) and isinstance(columns, int) and rows <= columns:
+        residuals = constant_of(np.zeros(0), matrix.dtype, call.span)
+    else:
+        residuals = residuals.op("linalg.full_rank", rank, matrix)
+    if vector:
+        solution = solution.op("squeeze", axis=[1])
+    return _tuple_of([solution, residuals, rank, values])
+
+
+# -- of singular values --------------------------------------------------------------------------------------
+
+
+def _singular_values(call: Arguments, data: Formula) -> Formula:
+    call = Arguments(call.name, {"a": next(iter(call.given.values()))}, call.span)
+    (values,) = _apply(call, "svd", data, compute_uv=False)
+    return values
+
+
+def _largest(data: Formula, axis: int) -> Formula:
+    """Return the largest of numbers that are not negative along an axis, which stays; 0 of none."""
+    return data.reduce("max", (axis,), keepdims=True).op("maximum", 0)
+
+
+def _cutoff(
+    call: Arguments, data: Formula, values: Formula, parameter: str, default: float | None
+) -> Formula:
+    """Return below what singular values count as 0: a share of the largest one.
+
+    ``default``: that share; by default the precision of the dtype, times the larger size of the matrix.
+    """
+    share = static_number(call, parameter, 0) if parameter in call else default
+    largest = _largest(values, values.rank - 1)
+    if share is not None:
+        return largest * float(share)
+    rows, columns = (data.shape[-2], data.shape[-1])
+    epsilon = float(np.finfo(data.dtype).eps)
+    if isinstance(rows, int) and isinstance(columns, int):
+        return largest * (max(rows, columns) * epsilon)
+    sizes = [size_along(data, data.rank - k, values) for k in (1, 2)]
+    first, second = (largest.like(0) + size for size in sizes)
+    return largest * (first.op("maximum", second) * epsilon)
+
+
+def _refuse_hermitian(call: Arguments) -> None:
+    if flag(call, "hermitian"):
+        span = call.given["hermitian"].span
+        raise RefusalError(f"{call.name}: `hermitian` must be False", span, hint="leave it out")
+
+
+def _matrix_rank(call: Arguments) -> Value:
+    _refuse_hermitian(call)
+    data = _floats(call, formula(call, "a"), "a")
+    if data.rank < 2:
+        return data.truth().reduce("any").cast("int64").value
+    if "tol" in call and "rtol" in call:
+        raise RefusalError("matrix_rank takes `tol` or `rtol`, not both", call.given["rtol"].span)
+    values = _singular_values(call, data)
+    if "tol" in call:
+        above = values > float(static_number(call, "tol", 0))
+    else:
+        above = values > _cutoff(call, data, values, "rtol", None)
+    return above.cast("int64").reduce("sum", (values.rank - 1,)).value
+
+
+def _pinv(call: Arguments) -> Value:
+    _refuse_hermitian(call)
+    data = _matrices(call)
+    if "rcond" in call and "rtol" in call:
+        raise RefusalError("pinv takes `rcond` or `rtol`, not both", call.given["rtol"].span)
+    order = [*range(data.rank - 2), data.rank - 1, data.rank - 2]
+    if 0 in data.shape[-2:]:
+        return data.transpose(order).value
+    u, values, vh = _apply(call, "svd", data, full_matrices=False)
+    default = None if "rtol" in call.given else 1e-15  # as in NumPy, where rtol=None is a precision
+    cutoff = _cutoff(call, data, values, "rcond" if "rcond" in call else "rtol", default)
+    inverse = (values > cutoff).choose(1 / values, 0)
+    scaled = inverse.expand(values.rank) * u.transpose(order)
+    return _product(call, vh.transpose(order), scaled).value
+
+
+def _product(call: Arguments, left: Formula, right: Formula) -> Formula:
+    span = call.span
+    value = matrix_product(Operand(left.value, span), Operand(right.value, span), span, call.name)
+    return Formula(value, span)
+
+
+def _cond(call: Arguments) -> Value:
+    """Compute the ratio of singular values; infinite for a singular matrix, as of 0 / 0."""
+    order = call.static("p") if "p" in call else None
+    if order not in (None, 2, -2):
+        message = f"cond: `p` must be None, 2 or -2, not {describe(call.given['p'].value)}"
+        raise RefusalError(message, call.given["p"].span, hint="write norm(x, p) * norm(inv(x), p)")
+    data = _matrices(call)
+    if 0 in data.shape[-2:]:
+        raise RefusalError("cond of a matrix without elements", call.given["a"].span)
+    values = _singular_values(call, data)
+    axis = values.rank - 1
+    largest, least = (values.reduce(name, (axis,)) for name in ("max", "min"))
+    ratio = least / largest if order == -2 else largest / least
+    missing = data.op("isnan").reduce("any", (data.rank - 2, data.rank - 1))
+    return (ratio.op("isnan") & ~missing).choose(math.inf, ratio).value
+
+
+def _matrix_power(call: Arguments) -> Value:
+    """Multiply by repeated squaring; integers stay integers, unless the power is negative."""
+    data, power = _square(call), static_int(call, "n")
+    if power < 0:
+        (data,) = _apply(call, "inv", _floats(call, data, "a"))
+        power = -power
+    if power == 0:
+        size = size_of(data, data.rank - 1)
+        return broadcast(unit_matrix(size, size, 0, data.dtype, call.span), data.shape).value
+    result: Formula | None = None
+    while power:
+        if power & 1:
+            result = data if result is None else _product(call, result, data)
+        power >>= 1
+        if power:
+            data = _product(call, data, data)
+    assert result is not None
+    return result.value
+
+
+# -- norms ---------------------------------------------------------------------------------------------------
+
+
+def _norm(call: Arguments) -> Value:
+    """Compute the norms of vectors or of matrices along one or two axes; without `ord` of all elements."""
+    data = formula(call, "x")
+    if not data.is_float:
+        data = data.cast("float64")
+    along, keepdims = axes(call, data.rank), flag(call, "keepdims")
+    order = call.static("ord") if "ord" in call else None
+    if is_number(order):
+        order = static_number(call, "ord", 2)
+    if order is None and (along is None or len(along) < 3):
+        return _root_of_squares(data, along, keepdims=keepdims).value
+    along = tuple(range(data.rank)) if along is None else along
+    if len(along) == 1:
+        result = _vector_norm(call, data, along, order, keepdims=keepdims)
+    elif len(along) == 2:
+        result = _matrix_norm(call, data, along[0], along[1], order)
+        if keepdims:
+            kept: list[Dim] = [1 if axis in along else dim for axis, dim in enumerate(data.shape)]
+            result = result.reshape(kept, data)
+    else:
+        message = f"norm along {len(along)} axes: a vector has one, a matrix two"
+        raise RefusalError(message, call.span, hint="give the axes, or leave `ord` out")
+    return result.value
+
+
+def _root_of_squares(data: Formula, along: Sequence[int] | None, *, keepdims: bool) -> Formula:
+    return (data * data).reduce("sum", along, keepdims=keepdims).sqrt()
+
+
+def _vector_norm(
+    call: Arguments, data: Formula, along: tuple[int, ...], order: object, *, keepdims: bool
+) -> Formula:
+    if not isinstance(order, int | float):
+        raise RefusalError("norm: `ord` must be a number for vectors", call.given["ord"].span)
+    if order == math.inf:
+        return data.abs().reduce("max", along, keepdims=keepdims).op("maximum", 0)  # 0 of no elements
+    if order == -math.inf:
+        return data.abs().reduce("min", along, keepdims=keepdims)
+    if order == 0:
+        return data.truth().cast(data.dtype).reduce("sum", along, keepdims=keepdims)
+    if order == 1:
+        return data.abs().reduce("sum", along, keepdims=keepdims)
+    if order == 2:
+        return _root_of_squares(data, along, keepdims=keepdims)
+    powers = (data.abs() ** float(order)).reduce("sum", along, keepdims=keepdims)
+    return powers.op("power", 1 / order)
+
+
+def _extremum(data: Formula, axis: int, *, least: bool) -> Formula:
+    """Return the least along an axis, or the largest of numbers that are not negative: 0 of no elements."""
+    return data.reduce("min", (axis,)) if least else data.reduce("max", (axis,)).op("maximum", 0)
+
+
+def _matrix_norm(call: Arguments, data: Formula, row: int, column: int, order: object) -> Formula:
+    if order in ("fro", "f"):
+        return _root_of_squares(data, (row, column), keepdims=False)
+    if order in (1, -1, math.inf, -math.inf):
+        assert isinstance(order, int | float)
+        inner, outer = (row, column) if abs(order) == 1 else (column, row)
+        sums = data.abs().reduce("sum", (inner,))
+        axis = outer - (outer > inner)
+        return _extremum(sums, axis, least=order < 0)
+    if order in (2, -2, "nuc"):
+        kept = [axis for axis in range(data.rank) if axis not in (row, column)]
+        values = _singular_values(call, _floats(call, data, "x").transpose([*kept, row, column]))
+        axis = values.rank - 1
+        if order == "nuc":
+            return values.reduce("sum", (axis,))
+        return _extremum(values, axis, least=order == -2)
+    message = f"norm: `ord` of a matrix must be 1, -1, 2, -2, inf, -inf, 'fro' or 'nuc', not {order!r}"
+    raise RefusalError(message, call.given["ord"].span)
+
+
+def _row(
+    name: str, signature: str, apply_to: Callable[[Arguments], Value], summary: str, aliases: str = _NAMES
+) -> Builtin:
+    return Builtin(
+        name, signature, apply_to, f"{summary} (numpy.linalg.{name}).", None, aliases, method=False
+    )
+
+
+LINALG = (
+    _row("solve", "a b", _solve, "Solve a @ x = b for x", ""),
+    _row("inv", "a", _of_square("inv"), "Compute the inverse of a matrix"),
+    _row(
+        "cholesky",
+        "a * upper?",
+        _of_square("cholesky", "upper"),
+        "Compute the Cholesky factor of a positive definite matrix",
+    ),
+    _row("det", "a", _det, "Compute the determinant"),
+    _row(
+        "slogdet",
+        "a",
+        _of_square("slogdet"),
+        "Compute the sign and the logarithm of the absolute value of the determinant",
+    ),
+    _row("qr", "a mode?", _qr, "Compute the QR decomposition, or R alone"),
+    _row(
+        "svd",
+        "a full_matrices? compute_uv? hermitian?",
+        _svd,
+        "Compute the singular value decomposition (u, s, vh), or s alone",
+    ),
+    _row(
+        "svdvals", "a", lambda call: _singular_values(call, _matrices(call)).value, "Compute singular values"
+    ),
+    _row("eigh", "a UPLO?", _eigh, "Compute eigenvalues and eigenvectors of a symmetric matrix"),
+    _row("eigvalsh", "a UPLO?", _eigvalsh, "Compute the eigenvalues of a symmetric matrix"),
+    _row(
+        "lstsq",
+        "a b rcond?",
+        _lstsq,
+        "Solve a @ x = b by least squares: the solution, residuals, rank and singular values",
+        "",
+    ),
+    _row(
+        "matrix_rank",
+        "a tol? hermitian? * rtol?",
+        _matrix_rank,
+        "Compute the rank: the number of singular values above a tolerance",
+    ),
+    _row("pinv", "a rcond? hermitian? * rtol?=1e-15", _pinv, "Compute the pseudo-inverse"),
+    _row("cond", "a p?", _cond, "Compute the condition number: the ratio of singular values"),
+    _row("matrix_power", "a n", _matrix_power, "Compute the power of a square matrix"),
+    Builtin(
+        "norm",
+        "x ord? axis? keepdims?",
+        _norm,
+        "Compute the norm of vectors or matrices (numpy.linalg.norm).",
+        None,
+        "input=x",
+    ),
+)
