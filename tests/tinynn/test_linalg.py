@@ -323,6 +323,9 @@ def test_shapes_are_checked_by_relay() -> None:
     ):
         with pytest.raises(nnmagic.RelayError, match=message):
             build(types, "linalg.inv(%a)")
+    for call in ("linalg.svd(%a)", "linalg.eigh(%a)"):
+        with pytest.raises(nnmagic.EngineError, match="larger than LAPACK's 32-bit sizes"):
+            build(["(40000, 40000), float64"], call)
 
 
 def test_text_of_relay_is_read_again() -> None:

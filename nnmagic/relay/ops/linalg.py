@@ -129,12 +129,16 @@ def _full_rank(types: Sequence[Type], _attrs: Attrs) -> TensorType:
 
 
 def _fits_lapack(elements: int) -> Check:
-    """Return the check that a workspace of this many times the square of the smaller size is countable."""
+    """Return the check that LAPACK can count its workspace.
+
+    ``elements``: how many times the square of the smaller size it has.
+    """
 
     def check(types: Sequence[Type], _attrs: Attrs) -> None:
-        *_, rows, columns = sizes(types)[0]
+        (*_, rows, columns), *others = sizes(types)
         least, most = sorted((rows, columns))
-        if elements * least * least + 512 * least + 64 * most + 4096 > _MOST:
+        sides = sum(other[-1] for other in others) if elements else 0
+        if least * (elements * least + sides + 512) + 80 * (most + sides) + 4096 > _MOST:
             message = f"matrices of shape ({rows}, {columns}) are larger than LAPACK's 32-bit sizes can hold"
             raise RelationError(message, 0)
 
