@@ -41,6 +41,13 @@ def test(session: nox.Session) -> None:
     session.run(*PYTEST, *PARALLEL, "--durations=30", *session.posargs)
 
 
+@nox.session(name="test-exhaustive")
+def test_exhaustive(session: nox.Session) -> None:
+    """Run the whole suite with all cases of what `test` samples."""
+    session.env["NNMAGIC_EXHAUSTIVE"] = "1"
+    test(session)
+
+
 @nox.session(python=["3.10", "3.11", "3.12", "3.13"])
 def tests(session: nox.Session) -> None:
     """Run the whole suite on one of the supported Pythons."""

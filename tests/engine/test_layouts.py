@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.exhaustive import EXHAUSTIVE
+
 
 @pytest.mark.slow
 def test_random_layouts_in_a_child_process():
     run = subprocess.run(
-        [sys.executable, "-m", "tests.engine.layouts", "1500"],
+        [sys.executable, "-m", "tests.engine.layouts", "1500" if EXHAUSTIVE else "500"],
         cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,

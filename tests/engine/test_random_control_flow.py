@@ -12,7 +12,9 @@ import sys
 
 import pytest
 
-PROGRAMS = int(os.environ.get("NNMAGIC_CONTROL_FLOW_PROGRAMS", "16"))
+from tests.exhaustive import EXHAUSTIVE
+
+PROGRAMS = int(os.environ.get("NNMAGIC_CONTROL_FLOW_PROGRAMS", "16" if EXHAUSTIVE else "8"))
 SEED = int(os.environ.get("NNMAGIC_CONTROL_FLOW_SEED", "0"))
 #: A child process judges so many: a crash says which program it was.
 BATCH = 8

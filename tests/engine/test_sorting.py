@@ -1,9 +1,12 @@
 """Sorting and nonzero against NumPy: dtypes, axes, hard orders, known and named sizes."""
 
+import itertools
+
 import numpy as np
 import pytest
 
 from tests.engine.programs import compile_text
+from tests.exhaustive import sample
 
 DTYPES = ["float32", "float64", "float16", "int8", "int32", "int64", "uint8", "uint32", "uint64", "bool"]
 LENGTHS = [0, 1, 2, 3, 15, 16, 17, 255, 256, 257, 1000]
@@ -84,8 +87,15 @@ def test_columns_of_any_number(dtype):
             _check(executable, x, 0)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "int8"])
-@pytest.mark.parametrize("shape", ["5, 4, 19", "40, 257", "3, 1700", "20, 1700", "20", "3000"])
+@pytest.mark.parametrize(
+    ("shape", "dtype"),
+    sample(
+        itertools.product(
+            ["5, 4, 19", "40, 257", "3, 1700", "20, 1700", "20", "3000"], ["float32", "float64", "int8"]
+        ),
+        2,
+    ),
+)
 def test_known_sizes(shape, dtype):
     dims = tuple(map(int, shape.split(", ")))
     for axis in range(len(dims)):
@@ -94,7 +104,7 @@ def test_known_sizes(shape, dtype):
             _check(executable, x, axis)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64", "uint64", "int8"])
+@pytest.mark.parametrize("dtype", sample(["float32", "int32", "float64", "int64", "int8", "uint64"], 2))
 def test_long_rows(dtype):
     known, named = _compile("100000", dtype, 0), _compile("?", dtype, 0)
     for x in _arrays(dtype, (100_000,), 0):

@@ -17,6 +17,7 @@ from nnmagic.functions.compile_cell import compile_cell
 from nnmagic.functions.compile_options import Options
 from nnmagic.functions.data_types import DataType
 from nnmagic.relay import AdtValue
+from tests.exhaustive import EXHAUSTIVE
 from tests.work import count_calls
 
 LIST = '''
@@ -102,6 +103,9 @@ def test_long_lists_are_values_like_others(List: DataType, total: CompiledFuncti
     assert copy.deepcopy(shared).fields[0] is not shared
 
 
+#: Deep enough to end a process whose C code descends.
+DEPTH = 100_000 if EXHAUSTIVE else 50_000
+
 DEEP = """
 class Pair:
     def End(): ...
@@ -140,9 +144,9 @@ def test_deep_values_of_any_shape(shape: str) -> None:
         return value
 
     assert count_calls(lambda: make(400)) < 2.2 * count_calls(lambda: make(200))
-    deep = make(100_000)
-    assert deep == make(100_000)
-    assert hash(deep) == hash(make(100_000))
+    deep, other = make(DEPTH), make(DEPTH)
+    assert deep == other
+    assert hash(deep) == hash(other)
     assert copy.copy(deep) == deep
     assert copy.deepcopy(deep) == deep
     assert pickle.loads(pickle.dumps(deep)) == deep

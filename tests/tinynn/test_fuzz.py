@@ -22,6 +22,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.exhaustive import EXHAUSTIVE, sample
 from tests.tinynn.fuzzing import fault_of, namespace
 from tests.tinynn.snippets.cases import Accepted
 from tests.tinynn.test_snippets import TOPICS, cases_of
@@ -30,7 +31,7 @@ ROOT = Path(__file__).parents[2]
 SEED = int(os.environ.get("NNMAGIC_FUZZ_SEED", "20"))
 SECONDS = float(os.environ.get("NNMAGIC_FUZZ_SECONDS", "0"))
 #: How many sources are compiled where no time is given.
-_SOURCES = 10_000
+_SOURCES = 10_000 if EXHAUSTIVE else 4_000
 #: A source that has not ended by then, by whatever clock, waits for something that does not come.
 _PATIENCE = 300
 
@@ -144,12 +145,13 @@ def test_changed_snippets_are_programs_or_located_errors(tmp_path: Path) -> None
 @pytest.mark.timeout(900)
 def test_changed_snippets_that_are_called_and_interrupted_answer() -> None:
     """``python -m tests.tinynn.executed_mutations`` runs more of them, with less patience."""
-    command = [sys.executable, "-W", "ignore", "-m", "tests.tinynn.executed_mutations", "0", "120"]
+    count = "120" if EXHAUSTIVE else "50"
+    command = [sys.executable, "-W", "ignore", "-m", "tests.tinynn.executed_mutations", "0", count]
     done = subprocess.run(
         [*command, "--patience", "120"], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.startswith("120 sources: ")
+    assert done.stdout.startswith(f"{count} sources: ")
     assert "'called'" in done.stdout
 
 
@@ -167,7 +169,7 @@ def test_snippets_with_extreme_numbers_are_programs_or_located_errors() -> None:
     )
     numbers = itertools.cycle(_EXTREMES)
     faults = []
-    for source in accepted:
+    for source in sample(accepted, 3):
         tree = ast.parse(source)
         for node in ast.walk(tree):
             if isinstance(node, ast.Constant) and type(node.value) in (int, float):

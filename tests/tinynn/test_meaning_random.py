@@ -17,12 +17,13 @@ from nnmagic import relay
 from nnmagic.diagnostics import Source, TinyNNError
 from nnmagic.relay.module import Module
 from nnmagic.tinynn import compile_source
+from tests.exhaustive import EXHAUSTIVE
 from tests.tinynn.interpreter import find_shared_nodes, run
 from tests.tinynn.python_twin import plain, twin
 from tests.tinynn.random_programs import program
 from tests.tinynn.snippets.runner import same
 
-PROGRAMS = int(os.environ.get("NNMAGIC_MEANING_PROGRAMS", "400"))
+PROGRAMS = int(os.environ.get("NNMAGIC_MEANING_PROGRAMS", "400" if EXHAUSTIVE else "200"))
 SEED = int(os.environ.get("NNMAGIC_MEANING_SEED", "0"))
 #: So many go through the real engine, which takes longer.
 BUILT = PROGRAMS // 10

@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 
 from nnmagic.tinynn.builtins import BUILTINS, METHODS
+from tests.exhaustive import EXHAUSTIVE
 from tests.tinynn.random_vocabulary.forms import FUNCTIONS, SYNTAX, WITHOUT_FORM, uncovered
 from tests.tinynn.random_vocabulary.generator import Generator, program
 from tests.tinynn.random_vocabulary.judge import compare, depends_on_zeros, judge, minimal, shorten
 from tests.tinynn.random_vocabulary.program import Program, Statement, Value
 from tests.tinynn.random_vocabulary.search import search
 
-_PROGRAMS = 80
+_PROGRAMS = 80 if EXHAUSTIVE else 40
 _FORMS = {**FUNCTIONS, **SYNTAX}
 
 

@@ -3,6 +3,7 @@
 Each kernel of a program runs alone, on arrays between guarded pages.
 """
 
+import itertools
 import sys
 
 import numpy as np
@@ -12,6 +13,7 @@ from tests.child_process import run_python
 from tests.engine.programs import compile_text
 from tests.engine.schedules.program_kernels import program_kernels, with_named_sizes
 from tests.engine.schedules.test_convolution import with_constant_weight
+from tests.exhaustive import sample
 
 TARGETS = {"own": None, "avx2": {"kind": "llvm", "mcpu": "haswell"}}
 BATCHES = (1, 5)
@@ -99,8 +101,7 @@ def check(name, dtype, target, *, constant):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("dtype", "target"), sample(itertools.product(["float32", "float64"], TARGETS), 3))
 def test_kernels_of_a_dynamic_batch(target, dtype):
     run_python("-m", "tests.engine.schedules.test_dynamic_batches", target, dtype, TVM_NUM_THREADS="2")
 

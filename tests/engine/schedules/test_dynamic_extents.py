@@ -1,17 +1,20 @@
 """Kernels of sizes that only the call knows: every size, only their memory, and the loops of static rows."""
 
+import itertools
+
 import pytest
 
 from tests.child_process import run_python
 from tests.engine.schedules.guarded_kernels import kernels_of
 from tests.engine.schedules.test_elementwise import MACHINES
+from tests.exhaustive import sample
 
+DTYPES = ["float32", "float64", "int32", "int8"]
 CPUS = ["native", "haswell"][: len(MACHINES)]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int8"])
-@pytest.mark.parametrize("cpu", CPUS)
+@pytest.mark.parametrize(("dtype", "cpu"), sample(itertools.product(DTYPES, CPUS), 3))
 def test_all_sizes_between_guard_pages(dtype, cpu):
     run = run_python("-m", "tests.engine.schedules.dynamic_extents", dtype, cpu)
     assert not run.stdout, run.stdout[:5000]

@@ -11,6 +11,7 @@ from tests.child_process import run_python
 from tests.engine.programs import compile_text
 from tests.engine.schedules.program_kernels import program_kernels, with_named_sizes
 from tests.engine.schedules.test_convolution import with_constant_weight
+from tests.exhaustive import sample
 
 TARGETS = {"own": None, "avx2": {"kind": "llvm", "mcpu": "haswell"}}
 DTYPES = ("float32", "float64", "int32")
@@ -104,8 +105,7 @@ def check(name, dtype, target):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("target", "dtype"), sample(itertools.product(TARGETS, DTYPES), 2))
 def test_sizes_around_those_of_tiles(target, dtype):
     run_python("-m", "tests.engine.schedules.test_dynamic_products", target, dtype, TVM_NUM_THREADS="2")
 

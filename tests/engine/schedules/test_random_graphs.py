@@ -15,8 +15,9 @@ from tests.engine.programs import compile_text
 from tests.engine.schedules.random_graphs import difference, disagreement, program
 from tests.engine.schedules.test_reductions import TARGETS
 from tests.engine.test_rules_robust import CHECKED_MEMORY
+from tests.exhaustive import EXHAUSTIVE
 
-PROGRAMS = int(os.environ.get("NNMAGIC_RANDOM_GRAPHS", "80"))
+PROGRAMS = int(os.environ.get("NNMAGIC_RANDOM_GRAPHS", "80" if EXHAUSTIVE else "32"))
 
 
 @pytest.mark.parametrize("part", range(4))
@@ -28,7 +29,13 @@ def test_programs_compute_what_numpy_computes(part):
 
 @pytest.mark.slow
 def test_programs_write_no_memory_but_theirs():
-    run = run_python("-m", "tests.engine.schedules.random_graphs", "1000", "1040", **CHECKED_MEMORY)
+    run = run_python(
+        "-m",
+        "tests.engine.schedules.random_graphs",
+        "1000",
+        "1040" if EXHAUSTIVE else "1016",
+        **CHECKED_MEMORY,
+    )
     wrong = "WRONG" in run.stdout or "ERROR" in run.stdout
     assert not wrong, run.stdout[-5000:]
 
