@@ -109,6 +109,9 @@ def require_indices_in_range(call: OpCall, indices: Value, dim: Extent) -> None:
 def _take_with_mode(call: OpCall) -> Value:
     """Lower ``take``; in the mode "fast", which leaves indices out of range undefined, they are errors."""
     if call.attrs["mode"] != "fast":
+        size = _taken_size(call)
+        if size is not None:
+            return call.te(lambda sizes: te.compute((), lambda: sizes[0]), relax.ShapeExpr([size]))
         return refuse_empty(te_of(_take), _take_axes)(call)
     dim = require_taken_in_range(call)
     if _counts_from_zero(call.node.args[0]):
@@ -118,6 +121,21 @@ def _take_with_mode(call: OpCall) -> Value:
     if dim == 0:
         return refuse_empty(te_of(_take), _take_axes)(call)
     return te_of(_take)(call) if call.attrs["axis"] is None or shape_of(call.args[1]) else _take_row(call)
+
+
+def _taken_size(call: OpCall) -> Extent | None:
+    """Return the size that a call takes, as of ``x.shape[0]``; None if it takes something else."""
+    data, index = call.args
+    if tensor_dtype(data) != "int64" or shape_of(index):
+        return None
+    sizes, positions = call.elements(data), call.elements(index)
+    if sizes is None or positions is None or len(shape_of(data)) != 1:
+        return None
+    (position,) = positions
+    if not isinstance(position, int) or not 0 <= position < len(sizes):
+        return None
+    size = sizes[position]
+    return None if isinstance(size, int) else size
 
 
 def require_taken_in_range(call: OpCall) -> Extent:

@@ -8,12 +8,12 @@ workspace. It returns 0; the state says whether it failed.
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tvm import ir, tirx
 
+from nnmagic.engine.relax.codegen.aot.counted_loops import CountedLoop, find_counted_loop
 from nnmagic.engine.relax.codegen.aot.memory import exceeds_any_memory, round_up
 from nnmagic.engine.relax.codegen.aot.planner import kernel_sizes
 from nnmagic.engine.relax.codegen.aot.program import (
@@ -89,22 +89,11 @@ def _pointer_type(buffer: Buffer) -> Any:
 
 
 def function_variables(program: AotProgram, symbol: str) -> Variables:
-    """Return the TIR functions of a program: of what is called more than once, or by itself.
-
-    What has one caller is a part of that, so that LLVM knows the arguments. ``symbol`` is the entry's, by
-    which the functions of several programs differ.
-    """
-    calls = Counter(
-        step.callee
-        for function in (program.entry, *program.functions)
-        for step in function.steps()
-        if isinstance(step, FunctionCall)
-    )
+    """Return the TIR functions of a program; ``symbol`` is the entry's, by which several programs differ."""
     prefix = symbol.removeprefix(ENTRY)
     return {
         function: ir.GlobalVar(f"function{prefix}_{function.name}")
-        for function in program.functions
-        if function.recursive or calls[function] > 1
+        for function in program.separate_functions()
     }
 
 
@@ -181,6 +170,8 @@ class BodyEmitter:
         self.locals: dict[Register | Storage, Buffer] = {}
         self.frame: list[Stmt] = []
         self.clocked = clocked
+        #: Of a loop that counts by itself: the parameter that no round assigns.
+        self.counter: Register | None = None
 
     def use(
         self,
@@ -213,19 +204,45 @@ class BodyEmitter:
         for pointer in function.pointers:
             self._local(pointer)
         self._declare_copies()
+        counted = find_counted_loop(function)
         if function.loops:
-            self._budget()
-        rounds = self._region(function.body)
+            budget = self._budget()
+        rounds = self._region(function.body) if counted is None else self._counted_rounds(counted)
         if function.loops:
             again: PrimExpr = tirx.const(1, "bool")
             if self.caller is not None:
                 running = self._local(_RUNNING)
                 setup.append(_store_element(running, tirx.const(1, "int8")))
                 again = tirx.NE(_element(running), tirx.const(0, "int8"))
-            budget = self._budget()
-            some_rounds = tirx.While(tirx.And(again, _element(budget) > as_expr(0)), sequence(rounds))
-            rounds = [tirx.While(again, sequence([some_rounds, self._poll(budget)]))]
+            if counted is None:
+                rounds = [tirx.While(tirx.And(again, _element(budget) > as_expr(0)), sequence(rounds))]
+            rounds = [tirx.While(again, sequence([*rounds, self._poll(budget)]))]
         return [*self.declared, *offsets, *frame, *setup, *rounds]
+
+    def _counted_rounds(self, counted: CountedLoop) -> list[Stmt]:
+        """Run as many rounds as the budget allows, then end the loop or go on."""
+        self.counter = counted.counter
+        budget, counter = self._budget(), self._local(counted.counter)
+        first, left, rounds = (tirx.Var(name, "int64") for name in ("first", "left", "rounds"))
+        limit = self._load(counted.limit)
+        # A difference of numbers far apart wraps around: as an unsigned one it is right.
+        distance = tirx.reinterpret("int64", tirx.reinterpret("uint64", limit) - tirx.reinterpret("uint64", first))
+        allowed = tirx.max(_element(budget), as_expr(1))
+        few = tirx.And(distance >= as_expr(0), distance < allowed)
+        chosen = tirx.Select(first < limit, tirx.Select(few, distance, allowed), as_expr(0))
+
+        def run_round(number: PrimExpr) -> Stmt:
+            return sequence([_store_element(counter, first + number), *self._region(counted.round)])
+
+        return [
+            tirx.Bind(first, _element(counter)),
+            tirx.Bind(rounds, chosen),
+            loop("round", rounds, run_round),
+            tirx.Bind(left, first + rounds),
+            _store_element(counter, left),
+            _store_element(budget, _element(budget) - rounds),
+            tirx.IfThenElse(left >= limit, sequence(self._region(counted.end)), None),
+        ]
 
     def _declare_copies(self) -> None:
         """Declare a pointer for each temporary with several copies: to the one that is written."""
@@ -357,6 +374,9 @@ class BodyEmitter:
                 return self._check(step)
             case ShapeCheck():
                 return self._shape_check(step)
+            case NextRound(assign=Assign(pairs=pairs)) if self.counter is not None:
+                others = tuple(pair for pair in pairs if pair[0] is not self.counter)
+                return self._assign(Assign(others))
             case NextRound(assign=assign):
                 spent = _element(self._budget()) - self._work()
                 spend = _store_element(self._budget(), spent)

@@ -34,6 +34,7 @@ from nnmagic.engine.relax.codegen.aot.program import (
     static_or_expr,
 )
 from nnmagic.engine.relax.codegen.aot.program import Value as NativeValue
+from nnmagic.engine.relax.codegen.aot.ranges import decide_checks
 from nnmagic.engine.relax.codegen.aot.scalar_code import read_scalar_stages
 from nnmagic.engine.relax.codegen.aot.size_text import NoSizeError
 from nnmagic.engine.relax.legalize.kernel_cache import IS_RESHAPE, has_reshape_order
@@ -116,6 +117,7 @@ class _Planner:
             var = self.waiting.pop()
             _FunctionPlanner(self, self.functions[var], self.module[var], var).plan()
         self.program.functions = _callees_first(list(self.functions.values()))
+        decide_checks(self.program)
         for native in self.program.functions:
             if native.loops:
                 native.saved = STATE_WORDS + self.program.records

@@ -1,0 +1,114 @@
+"""Find the loops that count: LLVM vectorises the innermost ones if it knows the number of rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from tvm import ir, tirx
+
+from nnmagic.engine.relax.codegen.aot.program import (
+    Assign,
+    Check,
+    Conditional,
+    Immediate,
+    NativeFunction,
+    NextRound,
+    Region,
+    Register,
+    ScalarCode,
+    StoreElement,
+    Value,
+    steps_of,
+)
+from nnmagic.engine.relax.tir.builders import dtype_of
+from nnmagic.engine.relax.tir.types import Buffer, PrimExpr
+
+#: What a round of an innermost loop consists of.
+_PLAIN = (ScalarCode, StoreElement, Check, Assign, Conditional, NextRound)
+
+
+@dataclass(frozen=True, slots=True)
+class CountedLoop:
+    """An innermost loop whose ``counter`` grows by 1 while it is less than ``limit``.
+
+    ``round`` are the steps of a round, ``end`` those after the last one.
+    """
+
+    counter: Register
+    limit: Register | Immediate
+    round: Region
+    end: Region
+
+
+def find_counted_loop(function: NativeFunction) -> CountedLoop | None:
+    """Return the innermost loop that a function is; None for another function."""
+    if not function.loops or function.counts_rounds or len(function.body) != 2:
+        return None
+    test, branch = function.body
+    if not isinstance(test, ScalarCode) or not isinstance(branch, Conditional):
+        return None
+    bounds = _read_test(test, branch.condition)
+    is_plain = all(isinstance(step, _PLAIN) for step in steps_of(branch.then))
+    if bounds is None or not is_plain or any(isinstance(step, NextRound) for step in steps_of(branch.other)):
+        return None
+    counter, limit = bounds
+    carried = {param for step in function.steps() for param, _ in _carried(step)}
+    if limit in carried or find_steps(function).get(counter) != 1:
+        return None
+    return CountedLoop(counter, limit, branch.then, branch.other)
+
+
+def _read_test(test: ScalarCode, condition: Value) -> tuple[Register, Register | Immediate] | None:
+    """Return the counter of a test and its limit."""
+    (stage, *more) = test.stages
+    if more or test.values.get(stage.buffer) is not condition or not isinstance(stage.value, tirx.LT):
+        return None
+    counter, limit = (_leaf(part, test.values) for part in (stage.value.a, stage.value.b))
+    if isinstance(counter, Register) and isinstance(limit, Register | Immediate) and counter.dtype == "int64":
+        return counter, limit
+    return None
+
+
+def find_steps(function: NativeFunction) -> dict[Register, int]:
+    """Return the parameters of a loop that grow by a constant in each round, and that constant."""
+    sums = {
+        target: (param, by)
+        for step in function.steps()
+        if isinstance(step, ScalarCode)
+        for target, param, by in _read_sum(step)
+    }
+    steps: dict[Register, int] = {}
+    rounds = [dict(_carried(step)) for step in function.steps() if isinstance(step, NextRound)]
+    for param in function.parameters:
+        found = {sums.get(carried.get(param)) for carried in rounds}  # type: ignore[arg-type]  # None for others
+        if len(found) == 1 and isinstance(param, Register):
+            ((own, by),) = found if None not in found else {(None, 0)}
+            if own is param:
+                steps[param] = by
+    return steps
+
+
+def _carried(step: object) -> tuple[tuple[object, Value], ...]:
+    return step.assign.pairs if isinstance(step, NextRound) else ()
+
+
+def _read_sum(step: ScalarCode) -> Iterator[tuple[Register, Register, int]]:
+    """Yield the register that a step gives the sum of another one and a constant, with these."""
+    (stage, *more) = step.stages
+    target = step.values.get(stage.buffer)
+    if more or not isinstance(target, Register) or not isinstance(stage.value, tirx.Add | tirx.Sub):
+        return
+    own, by = (_leaf(part, step.values) for part in (stage.value.a, stage.value.b))
+    is_sum = isinstance(stage.value, tirx.Add)
+    if is_sum and isinstance(own, Immediate):
+        own, by = by, own
+    if isinstance(own, Register) and isinstance(by, Immediate) and isinstance(by.value, int):
+        yield target, own, by.value if is_sum else -by.value
+
+
+def _leaf(expr: PrimExpr, values: Mapping[Buffer, Value]) -> Value | None:
+    """Return what an expression is: a register, or a constant."""
+    if isinstance(expr, tirx.IntImm):
+        return Immediate(dtype_of(expr), int(expr.value), -1)
+    return values.get(expr.source) if isinstance(expr, ir.expr.TensorLoad) else None
