@@ -1,4 +1,4 @@
-"""Find the loops that count: LLVM vectorises the innermost ones if it knows the number of rounds."""
+"""Find the loops that count: LLVM vectorises innermost loops if it knows the number of rounds."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from nnmagic.engine.relax.codegen.aot.program import (
     Assign,
     Check,
     Conditional,
+    Exit,
     Immediate,
     NativeFunction,
     NextRound,
     Region,
     Register,
     ScalarCode,
+    Storage,
     StoreElement,
     Value,
     steps_of,
@@ -30,33 +32,41 @@ _PLAIN = (ScalarCode, StoreElement, Check, Assign, Conditional, NextRound)
 
 @dataclass(frozen=True, slots=True)
 class CountedLoop:
-    """An innermost loop whose ``counter`` grows by 1 while it is less than ``limit``.
+    """A loop whose ``counter`` grows by 1 while it is less than ``limit``.
 
-    ``round`` are the steps of a round, ``end`` those after the last one.
+    ``round`` are the steps of a round, ``end`` those after the last one; ``is_innermost``: a round calls
+    nothing.
     """
 
     counter: Register
     limit: Register | Immediate
     round: Region
     end: Region
+    is_innermost: bool
 
 
 def find_counted_loop(function: NativeFunction) -> CountedLoop | None:
-    """Return the innermost loop that a function is; None for another function."""
+    """Return the loop that a function is; None for another function, or a loop with other ends."""
     if not function.loops or function.counts_rounds or len(function.body) != 2:
         return None
     test, branch = function.body
     if not isinstance(test, ScalarCode) or not isinstance(branch, Conditional):
         return None
     bounds = _read_test(test, branch.condition)
-    is_plain = all(isinstance(step, _PLAIN) for step in steps_of(branch.then))
-    if bounds is None or not is_plain or any(isinstance(step, NextRound) for step in steps_of(branch.other)):
+    ends = any(isinstance(step, Exit) for step in steps_of(branch.then))
+    if bounds is None or ends or any(isinstance(step, NextRound) for step in steps_of(branch.other)):
         return None
     counter, limit = bounds
-    carried = {param for step in function.steps() for param, _ in _carried(step)}
-    if limit in carried or find_steps(function).get(counter) != 1:
+    if limit in find_carried(function) or find_steps(function).get(counter) != 1:
         return None
-    return CountedLoop(counter, limit, branch.then, branch.other)
+    is_innermost = all(isinstance(step, _PLAIN) for step in steps_of(branch.then))
+    return CountedLoop(counter, limit, branch.then, branch.other, is_innermost)
+
+
+def find_carried(function: NativeFunction) -> set[Register | Storage]:
+    """Return the parameters of a loop that its rounds assign."""
+    rounds = (step for step in function.steps() if isinstance(step, NextRound))
+    return {param for step in rounds for param, _ in step.assign.pairs}
 
 
 def _read_test(test: ScalarCode, condition: Value) -> tuple[Register, Register | Immediate] | None:
@@ -79,7 +89,7 @@ def find_steps(function: NativeFunction) -> dict[Register, int]:
         for target, param, by in _read_sum(step)
     }
     steps: dict[Register, int] = {}
-    rounds = [dict(_carried(step)) for step in function.steps() if isinstance(step, NextRound)]
+    rounds = [dict(step.assign.pairs) for step in function.steps() if isinstance(step, NextRound)]
     for param in function.parameters:
         found = {sums.get(carried.get(param)) for carried in rounds}  # type: ignore[arg-type]  # None for others
         if len(found) == 1 and isinstance(param, Register):
@@ -87,10 +97,6 @@ def find_steps(function: NativeFunction) -> dict[Register, int]:
             if own is param:
                 steps[param] = by
     return steps
-
-
-def _carried(step: object) -> tuple[tuple[object, Value], ...]:
-    return step.assign.pairs if isinstance(step, NextRound) else ()
 
 
 def _read_sum(step: ScalarCode) -> Iterator[tuple[Register, Register, int]]:

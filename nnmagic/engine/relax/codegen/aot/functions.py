@@ -13,7 +13,11 @@ from typing import Any
 
 from tvm import ir, tirx
 
-from nnmagic.engine.relax.codegen.aot.counted_loops import CountedLoop, find_counted_loop
+from nnmagic.engine.relax.codegen.aot.counted_loops import (
+    CountedLoop,
+    find_carried,
+    find_counted_loop,
+)
 from nnmagic.engine.relax.codegen.aot.memory import exceeds_any_memory, round_up
 from nnmagic.engine.relax.codegen.aot.planner import kernel_sizes
 from nnmagic.engine.relax.codegen.aot.program import (
@@ -205,44 +209,84 @@ class BodyEmitter:
             self._local(pointer)
         self._declare_copies()
         counted = find_counted_loop(function)
-        if function.loops:
-            budget = self._budget()
-        rounds = self._region(function.body) if counted is None else self._counted_rounds(counted)
-        if function.loops:
-            again: PrimExpr = tirx.const(1, "bool")
-            if self.caller is not None:
-                running = self._local(_RUNNING)
-                setup.append(_store_element(running, tirx.const(1, "int8")))
-                again = tirx.NE(_element(running), tirx.const(0, "int8"))
-            if counted is None:
-                rounds = [tirx.While(tirx.And(again, _element(budget) > as_expr(0)), sequence(rounds))]
-            rounds = [tirx.While(again, sequence([*rounds, self._poll(budget)]))]
-        return [*self.declared, *offsets, *frame, *setup, *rounds]
+        if not function.loops:
+            statements = self._region(function.body)
+        elif counted is not None:
+            statements = self._counted_loop(counted)
+        else:
+            statements = self._loop()
+        return [*self.declared, *offsets, *frame, *setup, *statements]
 
-    def _counted_rounds(self, counted: CountedLoop) -> list[Stmt]:
-        """Run as many rounds as the budget allows, then end the loop or go on."""
+    # Loops
+
+    def _loop(self) -> list[Stmt]:
+        """Emit a loop that goes on until a round ends it."""
+        budget = self._budget()
+        begin: list[Stmt] = []
+        again: PrimExpr = tirx.const(1, "bool")
+        if self.caller is not None:
+            running = self._local(_RUNNING)
+            begin = [_store_element(running, tirx.const(1, "int8"))]
+            again = tirx.NE(_element(running), tirx.const(0, "int8"))
+        some = tirx.While(
+            tirx.And(again, _element(budget) > as_expr(0)), sequence(self._region(self.function.body))
+        )
+        return [*begin, tirx.While(again, sequence([some, self._poll(budget)]))]
+
+    def _counted_loop(self, counted: CountedLoop) -> list[Stmt]:
+        """Emit a loop that counts, as one that LLVM sees to count, then what follows its last round.
+
+        Rounds that call something poll. Innermost rounds do not, so that they can be vectors: either the loop
+        around them polls, or, if they are many, they come in pieces.
+        """
         self.counter = counted.counter
         budget, counter = self._budget(), self._local(counted.counter)
-        first, left, rounds = (tirx.Var(name, "int64") for name in ("first", "left", "rounds"))
         limit = self._load(counted.limit)
-        # A difference of numbers far apart wraps around: as an unsigned one it is right.
-        distance = tirx.reinterpret("int64", tirx.reinterpret("uint64", limit) - tirx.reinterpret("uint64", first))
-        allowed = tirx.max(_element(budget), as_expr(1))
-        few = tirx.And(distance >= as_expr(0), distance < allowed)
-        chosen = tirx.Select(first < limit, tirx.Select(few, distance, allowed), as_expr(0))
+        everything = self._left(counter, limit)
+        if not counted.is_innermost:
+            spend = _store_element(budget, _element(budget) - self._work())
+            loops = self._rounds(counted, everything, [spend, self._poll(budget)])
+        else:
+            some = tirx.min(self._left(counter, limit), tirx.max(_element(budget), as_expr(1)))
+            pieces = tirx.While(
+                _element(counter) < limit, sequence([*self._rounds(counted, some), self._poll(budget)])
+            )
+            loops = [pieces]
+        return [*loops, *self._region(counted.end)]
+
+    def _left(self, counter: Buffer, limit: PrimExpr) -> PrimExpr:
+        """Return the number of rounds that are left; at most the largest number."""
+        most = tirx.const((1 << 63) - 1, "int64")
+        # A difference of numbers far apart wraps around, and is negative.
+        distance = tirx.reinterpret("int64", _as_unsigned(limit) - _as_unsigned(_element(counter)))
+        some = tirx.Select(distance < as_expr(0), most, distance)
+        return tirx.Select(_element(counter) < limit, some, as_expr(0))
+
+    def _rounds(self, counted: CountedLoop, count: PrimExpr, after_each: Sequence[Stmt] = ()) -> list[Stmt]:
+        """Run some rounds; ``after_each`` is what follows each of them."""
+        counter, budget = self._local(counted.counter), self._budget()
+        first, rounds = (tirx.Var(name, "int64") for name in ("first", "rounds"))
 
         def run_round(number: PrimExpr) -> Stmt:
-            return sequence([_store_element(counter, first + number), *self._region(counted.round)])
+            body = self._region(counted.round)
+            return sequence([_store_element(counter, first + number), *body, *after_each])
 
-        return [
+        statements = [
             tirx.Bind(first, _element(counter)),
-            tirx.Bind(rounds, chosen),
+            tirx.Bind(rounds, count),
             loop("round", rounds, run_round),
-            tirx.Bind(left, first + rounds),
-            _store_element(counter, left),
-            _store_element(budget, _element(budget) - rounds),
-            tirx.IfThenElse(left >= limit, sequence(self._region(counted.end)), None),
+            _store_element(counter, first + rounds),
         ]
+        if counted.is_innermost:
+            statements.append(_store_element(budget, _element(budget) - rounds))
+        return statements
+
+    def _is_in_loop(self) -> bool:
+        """Return whether this is a part of a loop, which polls."""
+        caller = self.caller
+        while caller is not None and not caller.function.loops:
+            caller = caller.caller
+        return caller is not None
 
     def _declare_copies(self) -> None:
         """Declare a pointer for each temporary with several copies: to the one that is written."""
@@ -802,8 +846,11 @@ class BodyEmitter:
         emitter: BodyEmitter | None = self
         while emitter is not None:
             function = emitter.function
+            carried = find_carried(function) - {emitter.counter}
             registers = [param for param in function.parameters if isinstance(param, Register)]
-            for number, register in enumerate(registers if function.loops else ()):
+            for number, register in enumerate(registers):
+                if register not in carried:
+                    continue
                 local = emitter._local(register)
                 dtype = dtype_of(local)
                 slot = tirx.decl_buffer((1,), dtype, "saved", data_alignment=item_bytes(dtype))
@@ -867,6 +914,10 @@ def _has_lets(value: PrimExpr) -> bool:
     lets: list[PrimExpr] = []
     visit(value, [(tirx.Let, lets.append)])
     return bool(lets)
+
+
+def _as_unsigned(value: PrimExpr) -> PrimExpr:
+    return tirx.reinterpret("uint64", value)
 
 
 def _element(buffer: Buffer) -> PrimExpr:

@@ -4,8 +4,8 @@ Values are never changed in Relay and Relax: ``scatter_nd`` copies its data and 
 copy can be left out, changing one element takes one store. An operand may be changed if its memory is the
 program's own, and nothing that may share it is used afterwards on any path.
 
-A function may change a parameter in place if it hands that on unchanged from round to round. Its callers
-then give up their argument, or pass a copy.
+A function may change a parameter in place if it hands that on from round to round, or exchanges it for others
+that it changes. Its callers then give up their arguments, or pass copies.
 """
 
 from __future__ import annotations
@@ -330,16 +330,19 @@ class _FunctionAnalysis:
     # Parameters
 
     def _judge(self, count: int) -> None:
-        """Find the parameters that are changed, and those of them that are not the same in all rounds."""
-        for number in self.changed:
-            for args in self.rounds:
-                if {root.param for root in args[number]} != {number}:
+        """Find the parameters that are changed, and those of them whose memory rounds do not keep apart."""
+        consumed = self._exchanged()
+        for args in self.rounds:
+            for number in consumed:
+                holders = {other for other in range(count) if any(root.param == number for root in args[other])}
+                if len(holders) > 1 or not holders <= consumed:
                     self.unstable.add(number)
-                if any(
-                    root.param == number for other in range(count) if other != number for root in args[other]
-                ):
-                    self.unstable.add(number)
-        self.plan.consumed = frozenset(self.changed)
+        self.plan.consumed = frozenset(consumed)
+        kept = {
+            number
+            for number in consumed
+            if all({root.param for root in args[number]} == {number} for args in self.rounds)
+        }
         counts = {len(results) for results in self.results}
         for result in range(counts.pop()) if len(counts) == 1 else ():
             owners = {frozenset(root.param for root in _roots(results[result])) for results in self.results}
@@ -347,9 +350,24 @@ class _FunctionAnalysis:
                 continue
             params = owners.pop()
             owner = next(iter(params), None)
-            if len(params) == 1 and owner in self.changed and owner not in self.plan.returned.values():
+            if len(params) == 1 and owner in kept and owner not in self.plan.returned.values():
                 assert owner is not None
                 self.plan.returned[result] = owner
+
+
+    def _exchanged(self) -> set[int]:
+        """Return the parameters that are changed, and those that take turns with them from round to round."""
+        found, work = set(self.changed), list(self.changed)
+        while work:
+            number = work.pop()
+            for args in self.rounds:
+                source, *others = {root.param for root in args[number]} or {None}
+                if source is None or others or source in self.excluded:
+                    self.unstable.add(number)
+                elif source not in found:
+                    found.add(source)
+                    work.append(source)
+        return found
 
 
 def _is_after(use: _Path, path: _Path) -> bool:

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from tvm import ir, tirx
 
-from nnmagic.engine.relax.codegen.aot.counted_loops import find_steps
+from nnmagic.engine.relax.codegen.aot.counted_loops import find_carried, find_steps
 from nnmagic.engine.relax.codegen.aot.linear import LEAST, MOST, Facts, Linear, Symbol, number, of_symbol
 from nnmagic.engine.relax.codegen.aot.program import (
     AotProgram,
@@ -106,13 +106,7 @@ class _Analysis:
     ) -> None:
         """Follow a function; what is assumed about its rounds is proved, or assumed no more."""
         self.sizes |= {dim: sizes.get(dim) or of_symbol(Symbol(0)) for dim in function.dims}
-        changed = {
-            param
-            for step in function.steps()
-            if isinstance(step, NextRound)
-            for param, _ in step.assign.pairs
-            if isinstance(param, Register)
-        }
+        changed = find_carried(function)
         steps = find_steps(function)
         begun = len(self.edits), len(self.facts.known)
         outer = getattr(self, "function", None)
