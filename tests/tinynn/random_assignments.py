@@ -3,8 +3,8 @@
     python -m tests.tinynn.random_assignments FIRST LAST
 
 Each function changes arrays of one shape by indices, slices, masks and index arrays, in straight code, loops
-and branches, and gives some of them other names. It must give what Python gives, raise IndexError where
-Python does, or be refused because of these names.
+and branches, in nests of loops with any bounds and steps, and gives some of them other names. It must give
+what Python gives, raise IndexError where Python does, or be refused because of these names.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 
 import nnmagic
 
-_SIZES = (4, 4, 5, 3, 1)
+_SIZES = (4, 4, 5, 3, 1, 0, 37)
 
 
 class _Writer:
@@ -35,7 +35,11 @@ class _Writer:
     def statement(self, depth: int) -> list[str]:
         chance, indent = self.chance, "    " * depth
         name, sign = chance.choice(self.arrays), chance.choice(("=", "=", "=", "+=", "*=", "-="))
-        kind = chance.randrange(14)
+        kind = chance.randrange(16)
+        if not self.size and not self.counters:  # there is no element but in loops without rounds
+            kind = chance.choice((4, 10, 14))
+        if kind >= 14:
+            return self.nest(depth, name) if depth == 1 else [f"{indent}c = c * 0.5"]
         if kind < 4:
             return [f"{indent}{name}[{self.position()}] {sign} {self.number()}"]
         if kind < 6:
@@ -64,7 +68,7 @@ class _Writer:
                 return [f"{indent}{name}, {other} = {other}, {name}"]
             targets = f"{name}[{self.position()}], {other}[{self.position()}]"
             return [f"{indent}{targets} = {self.number()}, {self.number()}"]
-        return [f"{indent}c = {self.number()} + x.ravel()[0] * 0"]
+        return [f"{indent}c = {self.number()} + y.sum() * 0"]
 
     def new_name(self, indent: str, name: str, depth: int) -> list[str]:
         new = self.chance.choice("uvw")
@@ -86,9 +90,39 @@ class _Writer:
         self.counters.pop()
         return lines
 
+    def nest(self, depth: int, name: str) -> list[str]:
+        """Return loops around assignments to single elements, which a compiler may reorder or vectorise."""
+        chance, before = self.chance, len(self.counters)
+        lines: list[str] = []
+        for level in range(chance.randint(1, 3)):
+            counter = f"j{level}"
+            lines.append(f"{'    ' * (depth + level)}for {counter} in range({self.bounds()}):")
+            self.counters.append(counter)
+        indent = "    " * (depth + len(lines))
+        if chance.random() < 0.4:
+            lines.insert(0, f"{'    ' * depth}s = c")
+            lines.append(f"{indent}s {chance.choice('+-')}= {self.number()}")
+            lines.append(f"{indent}{name}[{self.position()}] = s")
+        for _ in range(chance.randint(1, 2)):
+            sign = chance.choice(("=", "+=", "-="))
+            lines.append(f"{indent}{name}[{self.position()}] {sign} {self.number()} * 0.5")
+        del self.counters[before:]
+        return lines
+
+    def bounds(self) -> str:
+        """Return the arguments of a ``range``, often in the array and in terms of the loops around."""
+        chance = self.chance
+        inner = [text for name in self.counters for text in (name, f"{name} + 1")]
+        step = chance.choice((1, 1, 1, 2, 3, -1, -1, -2))
+        low = chance.choice(["0", "0", "1", *inner])
+        high = chance.choice(["n", "n", "n - 1", "len(x)", *inner])
+        if step == 1:
+            return high if low == "0" else f"{low}, {high}"
+        return f"{low}, {high}, {step}" if step > 0 else f"{high} - 1, {low} - 1, {step}"
+
     def number(self, depth: int = 0) -> str:
         chance = self.chance
-        kind = chance.randrange(6)
+        kind = chance.randrange(6 if self.size or self.counters else 2)
         if kind == 0:
             return f"{chance.uniform(-2, 2):.2f}"
         if kind == 1:
@@ -101,8 +135,9 @@ class _Writer:
         return f"{self.index()}, {self.index()}" if self.is_matrix else self.index()
 
     def index(self) -> str:
-        counted = [text for name in self.counters for text in (name, name, f"{name} - 1")]
-        return self.chance.choice([str(self.chance.randint(-self.size, self.size - 1)), "0", "-1", *counted])
+        counted = [text for name in self.counters for text in (name, name, f"{name} - 1", f"n - 1 - {name}")]
+        fixed = self.chance.randint(-self.size, max(self.size - 1, 0))
+        return self.chance.choice([str(fixed), "0", "-1", *counted])
 
     def cut(self) -> str:
         if not self.is_matrix:
@@ -121,9 +156,9 @@ def write_program(seed: int) -> tuple[str, tuple[np.ndarray, np.ndarray]]:
     size = chance.choice(_SIZES)
     writer = _Writer(chance, size, is_matrix=chance.random() < 0.5)
     shape = (size, size) if writer.is_matrix else (size,)
-    written = str(shape if chance.random() < 0.5 else ("n", "m")[: len(shape)]).replace("'", '"')
+    written = str(shape if size and chance.random() < 0.5 else ("n", "m")[: len(shape)]).replace("'", '"')
     header = [f"def f(x: Tensor[{written}, f32], k: Tensor[(2,), i64]):", "    n = len(x)"]
-    lines = [*header, "    c = x.ravel()[0] + 0", "    y = x.copy()"]
+    lines = [*header, f"    c = {'x.ravel()[0]' if size else 'x.sum()'} + 0", "    y = x.copy()"]
     for _ in range(chance.randint(2, 7)):
         lines += writer.statement(1)
     lines.append(f"    return ({', '.join(writer.arrays)}, c)")

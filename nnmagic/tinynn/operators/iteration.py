@@ -162,7 +162,9 @@ def _hint(value: Value) -> str | None:
 def _range_count(start: Operand, stop: Operand, step: int, span: Span) -> Computed:
     """Return ceil((stop - start) / step); negative for some empty ranges, which a loop's test accepts."""
     first, last = (start, stop) if step > 0 else (stop, start)
-    distance = last if first.value == Known(0) else Operand(binary(BuiltinOp.Sub, "-", last, first, span), span)
+    distance = (
+        last if first.value == Known(0) else Operand(binary(BuiltinOp.Sub, "-", last, first, span), span)
+    )
     result = distance.value
     size = abs(step)
     if size != 1:

@@ -23,7 +23,7 @@ from nnmagic.engine.relax.codegen.aot.program import (
     Value,
     steps_of,
 )
-from nnmagic.engine.relax.tir.builders import dtype_of
+from nnmagic.engine.relax.tir.builders import collect_loads, dtype_of
 from nnmagic.engine.relax.tir.types import Buffer, PrimExpr
 
 #: What a round of an innermost loop consists of.
@@ -80,6 +80,41 @@ def _read_test(test: ScalarCode, condition: Value) -> tuple[Register, Register |
     return None
 
 
+def find_summands(function: NativeFunction) -> set[Register]:
+    """Return the floats that a loop adds in each round to one sum, or subtracts from it.
+
+    The sum is a parameter, or an element at an index that stays the same.
+    """
+    sums: dict[Register, list[Value | None]] = {}
+    varying: set[Value] = set(find_carried(function))
+    results: set[Value] = set()
+    for step in function.steps():
+        match step:
+            case NextRound(assign=Assign(pairs=pairs)):
+                results.update(value for _, value in pairs)
+            case StoreElement():
+                used = {step.values[load.source] for load in collect_loads(*step.indices)}
+                if used.isdisjoint(varying):
+                    results.update(step.values[load.source] for load in collect_loads(step.value))
+            case ScalarCode(stages=stages, values=values, reads=reads):
+                target = values.get(stages[-1].buffer)
+                moves = not varying.isdisjoint(reads) or any(isinstance(read, Storage) for read in reads)
+                if isinstance(target, Register) and moves:
+                    varying.add(target)
+                sum_ = stages[0].value
+                if (
+                    len(stages) == 1
+                    and isinstance(target, Register)
+                    and isinstance(sum_, tirx.Add | tirx.Sub)
+                ):
+                    sums[target] = [_leaf(part, values) for part in (sum_.a, sum_.b)]
+    found: set[Register] = set()
+    for target, parts in sums.items():
+        if target in results and target.dtype in ("float32", "float64"):
+            found.update(part for part in parts if isinstance(part, Register))
+    return found
+
+
 def find_steps(function: NativeFunction) -> dict[Register, int]:
     """Return the parameters of a loop that grow by a constant in each round, and that constant."""
     sums = {
@@ -88,15 +123,21 @@ def find_steps(function: NativeFunction) -> dict[Register, int]:
         if isinstance(step, ScalarCode)
         for target, param, by in _read_sum(step)
     }
-    steps: dict[Register, int] = {}
     rounds = [dict(step.assign.pairs) for step in function.steps() if isinstance(step, NextRound)]
-    for param in function.parameters:
-        found = {sums.get(carried.get(param)) for carried in rounds}  # type: ignore[arg-type]  # None for others
-        if len(found) == 1 and isinstance(param, Register):
-            ((own, by),) = found if None not in found else {(None, 0)}
-            if own is param:
-                steps[param] = by
+    steps: dict[Register, int] = {}
+    for param in find_carried(function):
+        found = {_sum_of(carried.get(param), sums) for carried in rounds}
+        own, by = found.pop()
+        if not found and isinstance(param, Register) and own is param:
+            steps[param] = by
     return steps
+
+
+def _sum_of(
+    value: Value | None, sums: Mapping[Register, tuple[Register, int]]
+) -> tuple[Register | None, int]:
+    """Return the register and the constant whose sum a value is."""
+    return sums.get(value, (None, 0)) if isinstance(value, Register) else (None, 0)
 
 
 def _read_sum(step: ScalarCode) -> Iterator[tuple[Register, Register, int]]:

@@ -17,6 +17,7 @@ from nnmagic.engine.relax.codegen.aot.counted_loops import (
     CountedLoop,
     find_carried,
     find_counted_loop,
+    find_summands,
 )
 from nnmagic.engine.relax.codegen.aot.memory import exceeds_any_memory, round_up
 from nnmagic.engine.relax.codegen.aot.planner import kernel_sizes
@@ -174,6 +175,9 @@ class BodyEmitter:
         self.locals: dict[Register | Storage, Buffer] = {}
         self.frame: list[Stmt] = []
         self.clocked = clocked
+        #: What is added to one sum from round to round. A sum waits for the one before: a cycle less if the
+        #: instruction has no product in it.
+        self.summands = find_summands(function) if function.loops else set[Register]()
         #: Of a loop that counts by itself: the parameter that no round assigns.
         self.counter: Register | None = None
 
@@ -234,25 +238,22 @@ class BodyEmitter:
         return [*begin, tirx.While(again, sequence([some, self._poll(budget)]))]
 
     def _counted_loop(self, counted: CountedLoop) -> list[Stmt]:
-        """Emit a loop that counts, as one that LLVM sees to count, then what follows its last round.
+        """Emit a loop that counts, then what follows its last round.
 
-        Rounds that call something poll. Innermost rounds do not, so that they can be vectors: either the loop
-        around them polls, or, if they are many, they come in pieces.
+        LLVM sees how many rounds it has. Those that call something poll for interrupts. Innermost rounds can
+        be vectors, and do not: they come in pieces, with a poll between.
         """
         self.counter = counted.counter
         budget, counter = self._budget(), self._local(counted.counter)
         limit = self._load(counted.limit)
-        everything = self._left(counter, limit)
-        if not counted.is_innermost:
-            spend = _store_element(budget, _element(budget) - self._work())
-            loops = self._rounds(counted, everything, [spend, self._poll(budget)])
+        left = self._left(counter, limit)
+        if counted.is_innermost:
+            piece = self._rounds(counted, tirx.min(left, tirx.max(_element(budget), as_expr(1))))
+            rounds = [tirx.While(_element(counter) < limit, sequence([*piece, self._poll(budget)]))]
         else:
-            some = tirx.min(self._left(counter, limit), tirx.max(_element(budget), as_expr(1)))
-            pieces = tirx.While(
-                _element(counter) < limit, sequence([*self._rounds(counted, some), self._poll(budget)])
-            )
-            loops = [pieces]
-        return [*loops, *self._region(counted.end)]
+            spend = _store_element(budget, _element(budget) - self._work())
+            rounds = self._rounds(counted, left, [spend, self._poll(budget)])
+        return [*rounds, *self._region(counted.end)]
 
     def _left(self, counter: Buffer, limit: PrimExpr) -> PrimExpr:
         """Return the number of rounds that are left; at most the largest number."""
@@ -280,13 +281,6 @@ class BodyEmitter:
         if counted.is_innermost:
             statements.append(_store_element(budget, _element(budget) - rounds))
         return statements
-
-    def _is_in_loop(self) -> bool:
-        """Return whether this is a part of a loop, which polls."""
-        caller = self.caller
-        while caller is not None and not caller.function.loops:
-            caller = caller.caller
-        return caller is not None
 
     def _declare_copies(self) -> None:
         """Declare a pointer for each temporary with several copies: to the one that is written."""
@@ -324,6 +318,9 @@ class BodyEmitter:
                 return hidden_zero(number, dtype) if number == 0 else tirx.const(number, dtype)
             case Register(dtype="bool"):
                 return tirx.NE(_element(self._local(value)), tirx.const(0, "int8"))
+            case Register() if value in self.summands:
+                fence = f"llvm.arithmetic.fence.{'f32' if value.dtype == 'float32' else 'f64'}"
+                return tirx.call_llvm_pure_intrin(value.dtype, fence, _element(self._local(value)))
             case Register():
                 return _element(self._local(value))
         return self._address(value)

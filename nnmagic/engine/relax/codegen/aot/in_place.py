@@ -10,7 +10,7 @@ that it changes. Its callers then give up their arguments, or pass copies.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -62,6 +62,16 @@ class InPlacePlan:
     returned: dict[int, int] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class _Planning:
+    """The plans of the functions of a module so far, and what `plan_in_place` is given."""
+
+    module: tvm.IRModule
+    holds_element: Callable[[RelaxExpr], bool]
+    find_tail: FindTail
+    plans: dict[ir.GlobalVar | None, InPlacePlan] = field(default_factory=dict)
+
+
 def plan_in_place(
     module: tvm.IRModule, entry: str, holds_element: Callable[[RelaxExpr], bool], find_tail: FindTail
 ) -> dict[ir.GlobalVar | None, InPlacePlan]:
@@ -70,11 +80,11 @@ def plan_in_place(
     ``holds_element`` tells of a value whether a register holds it; ``find_tail`` returns the position of the
     branch, or call of the function itself, that a region ends with.
     """
-    plans: dict[ir.GlobalVar | None, InPlacePlan] = {}
+    planning = _Planning(module, holds_element, find_tail)
     for var in _callees_first(module, module[entry]):
-        plans[var] = _plan_function(module, module[var], var, plans, holds_element, find_tail)
-    plans[None] = _plan_function(module, module[entry], None, plans, holds_element, find_tail)
-    return plans
+        planning.plans[var] = _plan_function(planning, module[var], var)
+    planning.plans[None] = _plan_function(planning, module[entry], None)
+    return planning.plans
 
 
 def without_copy(kernel: PrimFunc) -> PrimFunc | None:
@@ -138,21 +148,14 @@ def _callees(module: tvm.IRModule, function: RelaxExpr) -> list[ir.GlobalVar]:
     return list(callees)
 
 
-def _plan_function(
-    module: tvm.IRModule,
-    function: RelaxExpr,
-    var: ir.GlobalVar | None,
-    plans: Mapping[ir.GlobalVar | None, InPlacePlan],
-    holds_element: Callable[[RelaxExpr], bool],
-    find_tail: FindTail,
-) -> InPlacePlan:
+def _plan_function(planning: _Planning, function: RelaxExpr, var: ir.GlobalVar | None) -> InPlacePlan:
     """Plan with all parameters, then without those that turn out to be of others from round to round."""
     candidates = set(range(len(function.params))) if var is not None else set()
     while True:
-        planning = _FunctionAnalysis(module, function, var, plans, holds_element, find_tail, candidates)
-        if planning.unstable <= planning.excluded:
-            return planning.plan
-        candidates -= planning.unstable
+        analysis = _FunctionAnalysis(planning, function, var, candidates)
+        if analysis.unstable <= analysis.excluded:
+            return analysis.plan
+        candidates -= analysis.unstable
 
 
 class _FunctionAnalysis:
@@ -160,16 +163,12 @@ class _FunctionAnalysis:
 
     def __init__(
         self,
-        module: tvm.IRModule,
+        planning: _Planning,
         function: RelaxExpr,
         var: ir.GlobalVar | None,
-        plans: Mapping[ir.GlobalVar | None, InPlacePlan],
-        holds_element: Callable[[RelaxExpr], bool],
-        find_tail: FindTail,
         candidates: Collection[int],
     ) -> None:
-        self.module, self.var, self.plans, self.holds_element = module, var, plans, holds_element
-        self.find_tail = find_tail
+        self.planning, self.var = planning, var
         self.excluded = set(range(len(function.params))) - set(candidates)
         self.unstable: set[int] = set()
         self.plan = InPlacePlan()
@@ -181,7 +180,7 @@ class _FunctionAnalysis:
         self.results: list[list[_Memory]] = []
         self.rounds: list[list[frozenset[_Root]]] = []
         for number, param in enumerate(function.params):
-            if isinstance(param.ty, relax.ShapeType) or holds_element(param):
+            if isinstance(param.ty, relax.ShapeType) or planning.holds_element(param):
                 self.memory[param] = frozenset()
             else:
                 self._hold(param, frozenset((_Root(number in candidates, number),)))
@@ -248,7 +247,7 @@ class _FunctionAnalysis:
     def _region(self, sequence: RelaxExpr, path: _Path, *, is_tail: bool) -> _Memory:
         """Find the memory of a region's values, and return that of its result."""
         bindings = [binding for block in sequence.blocks for binding in block.bindings]
-        last = self.find_tail(bindings, sequence.body, self.var) if is_tail else None
+        last = self.planning.find_tail(bindings, sequence.body, self.var) if is_tail else None
         for position, binding in enumerate(bindings):
             here, value = (*path, position), binding.value
             tail = position == last
@@ -260,7 +259,7 @@ class _FunctionAnalysis:
                 memory = self._call(binding.var, value, here, is_tail=tail)
             else:
                 memory = self._evaluate(value)
-            if not self.holds_element(binding.var):
+            if not self.planning.holds_element(binding.var):
                 self._hold(binding.var, memory)
         result = self._evaluate(sequence.body)
         if is_tail and last is None:
@@ -281,11 +280,11 @@ class _FunctionAnalysis:
         return frozenset() if isinstance(call.op, relax.ExternFunc) else self._new(var.ty)
 
     def _kernel(self, var: RelaxExpr, call: RelaxExpr, path: _Path) -> _Memory:
-        kernel, operands = self.module[call.args[0]], call.args[1].fields
+        kernel, operands = self.planning.module[call.args[0]], call.args[1].fields
         arrays = [operand for operand in operands if isinstance(operand.ty, relax.TensorType)]
-        if without_copy(kernel) is not None and not self.holds_element(var):
+        if without_copy(kernel) is not None and not self.planning.holds_element(var):
             memory, *others = (frozenset(_roots(self._evaluate(operand))) for operand in arrays)
-            if not self.holds_element(arrays[0]) and self._may_change(memory, others, path):
+            if not self.planning.holds_element(arrays[0]) and self._may_change(memory, others, path):
                 self.plan.kernels.add(var)
                 return self._change(memory)
         if len(arrays) == 1 and _may_be_view(kernel):
@@ -295,7 +294,7 @@ class _FunctionAnalysis:
     def _function(
         self, var: RelaxExpr, call: RelaxExpr, args: Sequence[frozenset[_Root]], path: _Path
     ) -> _Memory:
-        plan = self.plans.get(call.op, InPlacePlan())
+        plan = self.planning.plans.get(call.op, InPlacePlan())
         changed: dict[int, frozenset[_Root]] = {}
         for number in sorted(plan.consumed):
             others = [arg for other, arg in enumerate(args) if other != number]
@@ -334,7 +333,9 @@ class _FunctionAnalysis:
         consumed = self._exchanged()
         for args in self.rounds:
             for number in consumed:
-                holders = {other for other in range(count) if any(root.param == number for root in args[other])}
+                holders = {
+                    other for other in range(count) if any(root.param == number for root in args[other])
+                }
                 if len(holders) > 1 or not holders <= consumed:
                     self.unstable.add(number)
         self.plan.consumed = frozenset(consumed)
@@ -353,7 +354,6 @@ class _FunctionAnalysis:
             if len(params) == 1 and owner in kept and owner not in self.plan.returned.values():
                 assert owner is not None
                 self.plan.returned[result] = owner
-
 
     def _exchanged(self) -> set[int]:
         """Return the parameters that are changed, and those that take turns with them from round to round."""

@@ -101,9 +101,7 @@ class _Analysis:
 
     # Functions and regions
 
-    def follow(
-        self, function: NativeFunction, args: Sequence[_Known], sizes: Mapping[Var, Linear]
-    ) -> None:
+    def follow(self, function: NativeFunction, args: Sequence[_Known], sizes: Mapping[Var, Linear]) -> None:
         """Follow a function; what is assumed about its rounds is proved, or assumed no more."""
         self.sizes |= {dim: sizes.get(dim) or of_symbol(Symbol(0)) for dim in function.dims}
         changed = find_carried(function)
@@ -112,7 +110,9 @@ class _Analysis:
         outer = getattr(self, "function", None)
         while True:
             self.function = function
-            self.invariants = {param: value for param, value in self.invariants.items() if param not in changed}
+            self.invariants = {
+                param: value for param, value in self.invariants.items() if param not in changed
+            }
             for param, arg in zip(function.parameters, args, strict=True):
                 if not isinstance(param, Register):
                     continue
@@ -151,7 +151,10 @@ class _Analysis:
                 scope = _Scope(self, step.values, step.sizes)
                 indices = tuple(map(scope.decide_choices, step.indices))
                 value = scope.decide_choices(step.value)
-                if any(new is not old for new, old in zip((*indices, value), (*step.indices, step.value), strict=True)):
+                if any(
+                    new is not old
+                    for new, old in zip((*indices, value), (*step.indices, step.value), strict=True)
+                ):
                     self.edits.append((region, step, replace(step, indices=indices, value=value)))
             case Check():
                 if self._holds(step):
@@ -324,7 +327,7 @@ class _Scope:
         return None if choice is None else self._choose(*choice)
 
     def _cast(self, value: _Known, dtype: str) -> _Known:
-        return value if not isinstance(value, Linear) or self._fits(value, dtype) else None
+        return value if isinstance(value, Linear) and self._fits(value, dtype) else None
 
     def _fits(self, value: Linear, dtype: str) -> bool:
         """Return whether a sum certainly is a number of a dtype."""
@@ -334,19 +337,18 @@ class _Scope:
         facts = self.analysis.facts
         return facts.prove(value + half) and facts.prove(number(half - 1) - value)
 
-    def _connect(self, expr: PrimExpr) -> _Known:
-        a, b = self.evaluate(expr.a), self.evaluate(expr.b)
-        if isinstance(expr, tirx.Or):
-            a, b = (each.negated() if isinstance(each, _Truth) else None for each in (a, b))
-        both = self._both(a, b)
-        return both.negated() if isinstance(expr, tirx.Or) else both
-
-    def _both(self, a: _Truth | None, b: _Truth | None) -> _Truth:
-        for one, other in ((a, b), (b, a)):
-            if isinstance(one, _Truth) and isinstance(other, _Truth) and self.analysis.decide(one):
-                return other
-        known = [each for each in (a, b) if isinstance(each, _Truth)]
-        return _Truth(tuple(fact for each in known for fact in each.when), ())
+    def _connect(self, expr: PrimExpr) -> _Truth:
+        """Return what is known about ``and``, or about ``or``, which is true unless both are false."""
+        truths = [each for each in map(self.evaluate, (expr.a, expr.b)) if isinstance(each, _Truth)]
+        is_or = isinstance(expr, tirx.Or)
+        if is_or:
+            truths = [each.negated() for each in truths]
+        undecided = [each for each in truths if not self.analysis.decide(each)]
+        if len(truths) == 2 and len(undecided) < 2:
+            both = undecided[0] if undecided else _TRUE
+        else:
+            both = _Truth(tuple(fact for each in truths for fact in each.when), ())
+        return both.negated() if is_or else both
 
     def _compare(self, expr: PrimExpr) -> _Truth | None:
         a, b = self.evaluate(expr.a), self.evaluate(expr.b)
