@@ -15,7 +15,7 @@ from tvm.script.ir_builder import tirx as T  # noqa: N812 - TVM's own name for i
 from nnmagic.engine.relax.analysis.attribute_values import integer
 from nnmagic.engine.relax.legalize import scalar_functions
 from nnmagic.engine.relax.legalize.binary import broadcast_shape, element_at
-from nnmagic.engine.relax.legalize.extern_loops import fill_by_loops, grid
+from nnmagic.engine.relax.legalize.extern_loops import COPIES_FIRST, fill_by_loops, grid
 from nnmagic.engine.relax.legalize.registry import (
     OPAQUE,
     RULES,
@@ -385,9 +385,6 @@ def _coordinates(call: OpCall, indices: Value, depth: int) -> list[Value]:
 
 
 _CALL_TIR, _CONCAT = tvm.ir.Op.get("relax.call_tir"), tvm.ir.Op.get("relax.concat")
-
-#: Marks a kernel whose first statement copies its first operand, which the rest of it changes.
-COPIES_FIRST = "nnmagic.copies_first"
 
 
 def _scatter_row(call: OpCall, how: str, coordinates: Sequence[Value], updates: Value) -> Value:

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import tvm
 from tvm import ir, relax, tirx
 
-from nnmagic.engine.relax.legalize.indexing import COPIES_FIRST
+from nnmagic.engine.relax.legalize.extern_loops import COPIES_FIRST
 from nnmagic.engine.relax.legalize.kernel_cache import IS_RESHAPE, has_reshape_order
 from nnmagic.engine.relax.tir.types import PrimFunc, RelaxExpr, Stmt
 from nnmagic.engine.relax.tir.visitors import rewrite

@@ -379,7 +379,8 @@ class _FunctionPlanner:
         if len(reads) == 1 and _is_reshape(function, [*arrays, *outputs]):
             return reads[0]
         if var in self.in_place.kernels and isinstance(reads[0], Storage):
-            return self._change(region, kernel, reads, sizes)
+            work = sum((_elements(array) for array in arrays[1:]), start=1)
+            return self._change(region, kernel, reads, sizes, work)
         written = [self.planner.place(output) for output in outputs]
         planned = tuple(written) if isinstance(type_, relax.TupleType) else written[0]
         if all(isinstance(value, Register) for value in written):
@@ -401,6 +402,7 @@ class _FunctionPlanner:
         kernel: ir.GlobalVar,
         reads: Sequence[NativeValue],
         sizes: Mapping[Var, PrimExpr],
+        work: Extent,
     ) -> Storage:
         """Plan a kernel that changes its first operand in place."""
         changed, *others = reads
@@ -415,7 +417,6 @@ class _FunctionPlanner:
             return changed
         self.program.kernels[name] = function
         taken = tuple(sizes[var] for var in kernel_sizes(function))
-        work = 1
         region.append(KernelCall(name, (*others, changed), len(reads), taken, work))
         return changed
 
