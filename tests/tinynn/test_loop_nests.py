@@ -115,6 +115,14 @@ def test_rows_and_columns_in_loops(parameters: str) -> None:
         np.testing.assert_allclose(function(x, rounds), judge(x, rounds), rtol=1e-12)  # type: ignore[arg-type]
 
 
+def test_slices_of_unknown_length_in_branches() -> None:
+    body = "if k > 2:\n    y[:k] = y[1 : k + 1] * 2\nelse:\n    y[k:] = 5"
+    function, judge = compiled(body, 'x: Tensor[("m",), f64], k: i64')
+    x = np.arange(7.0)
+    for k in (0, 2, 3, 6):
+        np.testing.assert_array_equal(function(x, k), judge(x, k))  # type: ignore[arg-type]
+
+
 def test_what_is_proved_holds() -> None:
     """Compared with all integers in the bounds of some random facts."""
     chance = random.Random(3)
