@@ -154,11 +154,17 @@ SERIAL = {
         "recurrent",
         "kalman_filter",
     ),
+    *("moving_average", "prefix_sums", "jacobi_by_elements", "jacobi_by_slices"),
+    *("cholesky", "lu", "floyd_warshall", "triangular_solve"),
 }
 
 
 #: What must not be reordered.
-STRICT = {"compensated_sum"}
+STRICT = {
+    "compensated_sum",
+    *("moving_average", "prefix_sums", "jacobi_by_elements", "jacobi_by_slices"),
+    *("cholesky", "lu", "floyd_warshall", "triangular_solve"),
+}
 
 
 def product_and_sum(a, b, c):
@@ -235,4 +241,84 @@ def kalman_filter(z, f, ft, q, x, p):
         gain = p[:, 0] / (p[0, 0] + np.float32(0.1))
         x = x + gain * (z[t] - x[0])
         p = p - np.outer(gain, p[0])
+    return x
+
+
+def moving_average(x):
+    out = np.zeros_like(x)
+    y = x[0]
+    for i in range(len(x)):
+        y = 0.9 * y + 0.1 * x[i]
+        out[i] = y
+    return out
+
+
+def prefix_sums(x):
+    y = x.copy()
+    for i in range(1, len(x)):
+        y[i] += y[i - 1]
+    return y
+
+
+def jacobi_by_elements(u, rounds):
+    a = u.copy()
+    b = u.copy()
+    n = u.shape[0]
+    for _ in range(rounds):
+        for i in range(1, n - 1):
+            for j in range(1, n - 1):
+                b[i, j] = 0.25 * (a[i - 1, j] + a[i + 1, j] + a[i, j - 1] + a[i, j + 1])
+        a, b = b, a
+    return a
+
+
+def jacobi_by_slices(u, rounds):
+    a = u.copy()
+    for _ in range(rounds):
+        a[1:-1, 1:-1] = 0.25 * (a[:-2, 1:-1] + a[2:, 1:-1] + a[1:-1, :-2] + a[1:-1, 2:])
+    return a
+
+
+def cholesky(m):
+    a = m.copy()
+    for i in range(a.shape[0]):
+        for j in range(i):
+            s = a[i, j]
+            for k in range(j):
+                s -= a[i, k] * a[j, k]
+            a[i, j] = s / a[j, j]
+        s = a[i, i]
+        for k in range(i):
+            s -= a[i, k] * a[i, k]
+        a[i, i] = np.sqrt(s)
+    return a
+
+
+def lu(m):
+    a = m.copy()
+    n = a.shape[0]
+    for k in range(n):
+        for i in range(k + 1, n):
+            a[i, k] /= a[k, k]
+            for j in range(k + 1, n):
+                a[i, j] -= a[i, k] * a[k, j]
+    return a
+
+
+def floyd_warshall(m):
+    a = m.copy()
+    n = a.shape[0]
+    for k in range(n):
+        for i in range(n):
+            for j in range(n):
+                a[i, j] = min(a[i, j], a[i, k] + a[k, j])
+    return a
+
+
+def triangular_solve(m, b):
+    x = b.copy()
+    for i in range(len(b)):
+        for j in range(i):
+            x[i] -= m[i, j] * x[j]
+        x[i] /= m[i, i]
     return x

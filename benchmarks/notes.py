@@ -163,6 +163,26 @@ NOTES: tuple[tuple[str, int | None, str], ...] = (
     ),
     ("compensated sum", None, "a chain of four dependent operations: level with numba within the spread"),
     (
+        "moving average",
+        None,
+        "a chain of a product and a sum a round, level with numba within the spread",
+    ),
+    (
+        "jacobi by elements",
+        None,
+        "both are vectors of the same width. A row of 98 elements takes 17.6 ns, numba's 14.6: before each "
+        "row LLVM checks that it does not overlap with what is read, and the program whether to poll. A "
+        "call copies three times 80 kB, numba twice: which of the two arrays is the result is known at "
+        "the end",
+    ),
+    (
+        "jacobi by slices",
+        None,
+        "each round makes a new array, in one kernel that asks of each element whether it is inside. Two "
+        "kernels, one for the values and one that stores them in place, took as long",
+    ),
+    ("triangular solve", None, "a chain of sums through memory, as numba's: level within the spread"),
+    (
         "lstm of*",
         None,
         "of 320 us 134 are the outputs: Relay has no assignment to elements, so that each round writes all "

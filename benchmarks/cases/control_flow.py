@@ -247,6 +247,36 @@ _INTERPRETED = (
     ),
 )
 
+_MATRIX = 'Tensor[("n", "n"), f64]'
+
+
+def _definite(rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """Return a symmetric positive definite matrix."""
+    m = rng.random((200, 200)) + 200 * np.eye(200)
+    return {"m": m @ m.T}
+
+
+def _stencil(rng: np.random.Generator) -> dict[str, np.ndarray]:
+    return {"u": rng.random((200, 200)), "rounds": np.asarray(10)}
+
+
+_ELEMENTS_OF_ARRAYS = (
+    _case(loops.moving_average, 'x: Tensor[("n",), f64]', normal("float64", x=(5_000,))),
+    _case(loops.prefix_sums, 'x: Tensor[("n",), f64]', normal("float64", x=(5_000,))),
+    *(
+        _case(function, f"u: {_MATRIX}, rounds: i64", _stencil)
+        for function in (loops.jacobi_by_elements, loops.jacobi_by_slices)
+    ),
+    _case(loops.cholesky, f"m: {_MATRIX}", _definite),
+    _case(loops.lu, f"m: {_MATRIX}", _definite),
+    _case(loops.floyd_warshall, f"m: {_MATRIX}", _definite),
+    _case(
+        loops.triangular_solve,
+        f'm: {_MATRIX}, b: Tensor[("n",), f64]',
+        lambda rng: {**_definite(rng), "b": rng.random(200)},
+    ),
+)
+
 ROWS = (
     _case(loops.collatz, "n: i64", _numbers(n=837_799)),
     _case(loops.gcd, "a: i64, b: i64", _numbers(a=1_100_087_778_366_101, b=679_891_637_638_612)),
@@ -283,4 +313,5 @@ ROWS = (
     ),
     _LSTM,
     *_INTERPRETED,
+    *_ELEMENTS_OF_ARRAYS,
 )

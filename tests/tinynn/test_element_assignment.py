@@ -145,6 +145,16 @@ def test_a_name_of_changed_memory_is_refused_with_both_places(body: str, name: s
     assert "is changed here" in message
 
 
+def test_a_tuple_that_shares_memory_is_told_to_hold_a_copy() -> None:
+    source = (
+        "def f(x: Tensor[(3,), f32]):\n    y = x.copy()\n    pair = ({}, 1)\n    y[0] = 1\n    return pair\n"
+    )
+    with pytest.raises(nnmagic.TinyNNError, match=r"let it hold a copy, as y\.copy\(\)"):
+        nnmagic.compile(source.format("y"))
+    y, _ = nnmagic.compile(source.format("y.copy()"))(np.zeros(3, np.float32))
+    np.testing.assert_array_equal(y, np.zeros(3))
+
+
 @pytest.mark.parametrize("rows", ["y", "y[1:]", "enumerate(y)", "zip(x, y)"])
 def test_an_array_that_a_loop_goes_over_is_not_changed_in_it(rows: str) -> None:
     for sizes in ("(5, 4)", '("n", 4)'):

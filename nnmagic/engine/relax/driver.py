@@ -16,7 +16,7 @@ from nnmagic.engine import cpu, engine_error
 from nnmagic.fork_safety import Lock
 from nnmagic.progress import report
 from nnmagic.relay.callgraph import CallGraph, call_graph
-from nnmagic.relay.expr import Call, Constant, Function, OpRef, Var
+from nnmagic.relay.expr import Call, Constant, Function, If, OpRef, Var
 from nnmagic.relay.hashing import code_data, content_digest
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
@@ -261,6 +261,8 @@ def _prepare(
             module, graph, plain = lowered, lowered_graph, lowered_plain
     if opt_level:
         module = find_attention(fold_softmax(fold_views(fold_batch_norm(module))))
+    if not native:
+        plain -= {entry}
     control = None
     if entry not in plain:
         parameters = parameters_of(module, entry)
@@ -400,7 +402,8 @@ def _compile(
         except CompileError:
             raise
         except Exception as error:  # TVM raises nearly every kind
-            if prepared.loops:  # it has no place for what depends on values inside of branches
+            # It has no place for what depends on values inside of branches.
+            if prepared.loops or (control is None and _has_branches(prepared)):
                 return _compile(prepared.interpreted(), target, opt_level)
             raise _BuildError from error
 
@@ -422,6 +425,10 @@ def _destinations(prepared: _Prepared) -> dict[int, int]:
     return {sum(counts[:number]): first + position for position, number in enumerate(prepared.destinations)}
 
 
+def _has_branches(prepared: _Prepared) -> bool:
+    return any(isinstance(node, If) for node in post_order(prepared.module.functions[prepared.entry]))
+
+
 def _make_executable(
     artifact: Artifact, prepared: _Prepared, compiled: Callable[[], CompiledProgram]
 ) -> AotExecutable | VmExecutable | InterpretedProgram:
@@ -433,7 +440,7 @@ def _make_executable(
     from nnmagic.engine.relax.runtime.aot_executable import AotExecutable
     from nnmagic.engine.relax.runtime.vm_executable import VmExecutable
 
-    if artifact.kind == INTERPRETER and prepared.loops:
+    if artifact.kind == INTERPRETER and prepared.control is None:
         prepared = prepared.interpreted()
     function, control = prepared.module.functions[prepared.entry], prepared.control
     if control is not None and artifact.kind == INTERPRETER:

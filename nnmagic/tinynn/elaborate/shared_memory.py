@@ -212,6 +212,8 @@ def forget_shared_names(
         if other != name and may_share(memory.of_value(value, chain), changed):
             message = f"`{other}` may share memory with `{name}`, which was changed"
             hint = f"give it memory of its own before the change, as in {other} = {other}.copy()"
+            if not isinstance(value, Computed) or not isinstance(value.type, TensorType):
+                hint = f"let it hold a copy, as {name}.copy()"
             notes = [Note(f"`{name}` is changed here", span)]
             if other in bindings.spans:
                 notes.append(Note(f"`{other}` is assigned here", bindings.spans[other]))

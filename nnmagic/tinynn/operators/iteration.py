@@ -161,16 +161,15 @@ def _hint(value: Value) -> str | None:
 
 def _range_count(start: Operand, stop: Operand, step: int, span: Span) -> Computed:
     """Return ceil((stop - start) / step); negative for some empty ranges, which a loop's test accepts."""
+    first, last = (start, stop) if step > 0 else (stop, start)
     distance = (
-        stop if start.value == Known(0) else Operand(binary(BuiltinOp.Sub, "-", stop, start, span), span)
+        last if first.value == Known(0) else Operand(binary(BuiltinOp.Sub, "-", last, first, span), span)
     )
-    if step != 1:
-        shifted = binary(
-            BuiltinOp.Add, "+", distance, Operand(Known(step - (1 if step > 0 else -1)), span), span
-        )
-        result = binary(BuiltinOp.FloorDiv, "//", Operand(shifted, span), Operand(Known(step), span), span)
-    else:
-        result = distance.value
+    result = distance.value
+    size = abs(step)
+    if size != 1:
+        shifted = binary(BuiltinOp.Add, "+", distance, Operand(Known(size - 1), span), span)
+        result = binary(BuiltinOp.FloorDiv, "//", Operand(shifted, span), Operand(Known(size), span), span)
     assert isinstance(result, Computed)
     return result
 

@@ -136,7 +136,13 @@ def division_rule(
             # A kernel of its own: LLVM is told that sums of int64 do not overflow, and would take 2 * x < 0
             # for x < 0 if it saw them.
             attrs = {"op_pattern": OPAQUE}
-            return _broadcast_to(call, lambda value: by_constant(value, divisor), [left], shape, attrs=attrs)
+
+            def divide(value: PrimExpr) -> PrimExpr:
+                if not shape:  # no vector
+                    return function(value, tirx.const(divisor, "int64"))
+                return by_constant(value, divisor)
+
+            return _broadcast_to(call, divide, [left], shape, attrs=attrs)
         return _broadcast_to(call, function, map(operand, call.args), shape)
 
     return rule

@@ -12,6 +12,9 @@ from tvm.script.ir_builder import tirx as T  # noqa: N812 - TVM's own name for i
 from nnmagic.engine.relax.legalize.types import Tensor
 from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, Stmt
 
+#: Marks a kernel whose first statement copies its first operand, which the rest of it changes.
+COPIES_FIRST = "nnmagic.copies_first"
+
 
 def fill_by_loops(
     emit: Callable[..., None], result: tuple[Sequence[Extent], str], *operands: Tensor

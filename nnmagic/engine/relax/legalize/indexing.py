@@ -15,7 +15,7 @@ from tvm.script.ir_builder import tirx as T  # noqa: N812 - TVM's own name for i
 from nnmagic.engine.relax.analysis.attribute_values import integer
 from nnmagic.engine.relax.legalize import scalar_functions
 from nnmagic.engine.relax.legalize.binary import broadcast_shape, element_at
-from nnmagic.engine.relax.legalize.extern_loops import fill_by_loops, grid
+from nnmagic.engine.relax.legalize.extern_loops import COPIES_FIRST, fill_by_loops, grid
 from nnmagic.engine.relax.legalize.registry import (
     OPAQUE,
     RULES,
@@ -109,6 +109,9 @@ def require_indices_in_range(call: OpCall, indices: Value, dim: Extent) -> None:
 def _take_with_mode(call: OpCall) -> Value:
     """Lower ``take``; in the mode "fast", which leaves indices out of range undefined, they are errors."""
     if call.attrs["mode"] != "fast":
+        size = _taken_size(call)
+        if size is not None:
+            return call.te(lambda sizes: te.compute((), lambda: sizes[0]), relax.ShapeExpr([size]))
         return refuse_empty(te_of(_take), _take_axes)(call)
     dim = require_taken_in_range(call)
     if _counts_from_zero(call.node.args[0]):
@@ -118,6 +121,21 @@ def _take_with_mode(call: OpCall) -> Value:
     if dim == 0:
         return refuse_empty(te_of(_take), _take_axes)(call)
     return te_of(_take)(call) if call.attrs["axis"] is None or shape_of(call.args[1]) else _take_row(call)
+
+
+def _taken_size(call: OpCall) -> Extent | None:
+    """Return the size that a call takes, as of ``x.shape[0]``; None if it takes something else."""
+    data, index = call.args
+    if tensor_dtype(data) != "int64" or shape_of(index):
+        return None
+    sizes, positions = call.elements(data), call.elements(index)
+    if sizes is None or positions is None or len(shape_of(data)) != 1:
+        return None
+    (position,) = positions
+    if not isinstance(position, int) or not 0 <= position < len(sizes):
+        return None
+    size = sizes[position]
+    return None if isinstance(size, int) else size
 
 
 def require_taken_in_range(call: OpCall) -> Extent:
@@ -367,9 +385,6 @@ def _coordinates(call: OpCall, indices: Value, depth: int) -> list[Value]:
 
 
 _CALL_TIR, _CONCAT = tvm.ir.Op.get("relax.call_tir"), tvm.ir.Op.get("relax.concat")
-
-#: Marks a kernel whose first statement copies its first operand, which the rest of it changes.
-COPIES_FIRST = "nnmagic.copies_first"
 
 
 def _scatter_row(call: OpCall, how: str, coordinates: Sequence[Value], updates: Value) -> Value:

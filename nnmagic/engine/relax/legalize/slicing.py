@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tvm import relax, te, tirx
+from tvm.script.ir_builder import tirx as T  # noqa: N812 - TVM's own name for its builder
 
 from nnmagic.engine.relax.analysis.attribute_values import integers
-from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Value, shape_of
+from nnmagic.engine.relax.legalize.extern_loops import COPIES_FIRST, fill_by_loops, grid
+from nnmagic.engine.relax.legalize.registry import OPAQUE, RULES, OpCall, Value, shape_of
 from nnmagic.engine.relax.legalize.sizes import maximum, minimum, same_size, simplify
 from nnmagic.engine.relax.legalize.types import Tensor
 from nnmagic.engine.relax.runtime.tensors import as_array
 from nnmagic.engine.relax.tir.builders import as_expr, static_int
-from nnmagic.engine.relax.tir.types import Extent, Index, PrimExpr
+from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr
 
 #: Beyond the end of any axis.
 _FAR = 2**63 - 1
@@ -106,6 +108,10 @@ def strided_set(call: OpCall) -> Value:
         if not same_size(given, length):
             call.require(given == length, "the values have not the shape of the slice")
 
+    is_thin = any(length == 1 and dim != 1 for length, dim in zip(lengths, shape_of(data), strict=True))
+    if is_thin:
+        return _set_in_place(call, data, values, starts, strides)
+
     def compute(x: Tensor, new: Tensor, first: Sequence[Extent], size: Sequence[Extent]) -> Tensor:
         def element(*index: Index) -> PrimExpr:
             steps = zip(index, first, size, strides, strict=False)
@@ -120,6 +126,25 @@ def strided_set(call: OpCall) -> Value:
         return te.compute(x.shape, element)
 
     return call.te(compute, data, values, relax.ShapeExpr(starts), relax.ShapeExpr(lengths))
+
+
+def _set_in_place(
+    call: OpCall, data: Value, values: Value, starts: Sequence[Index], strides: Sequence[int]
+) -> Value:
+    """Set a row, a column or the like: the copy of all the data is left out where it may be changed."""
+
+    def compute(x: Tensor, new: Tensor, first: Sequence[Extent]) -> Tensor:
+        def loops(old: Buffer, source: Buffer, result: Buffer) -> None:
+            with grid(old.shape) as at:
+                T.buffer_store(result, old[tuple(at)], at)
+            with grid(source.shape) as at:
+                moved = [start + i * step for i, start, step in zip(at, first, strides, strict=False)]
+                T.buffer_store(result, source[tuple(at)], [*moved, *at[len(moved) :]])
+
+        return fill_by_loops(loops, (x.shape, x.dtype), x, new)
+
+    attrs = {"op_pattern": OPAQUE, COPIES_FIRST: 1}
+    return call.te(compute, data, values, relax.ShapeExpr(starts), primfunc_attrs=attrs)
 
 
 def _slice_like(call: OpCall) -> Value:

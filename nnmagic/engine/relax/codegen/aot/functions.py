@@ -8,12 +8,17 @@ workspace. It returns 0; the state says whether it failed.
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tvm import ir, tirx
 
+from nnmagic.engine.relax.codegen.aot.counted_loops import (
+    CountedLoop,
+    find_carried,
+    find_counted_loop,
+    find_summands,
+)
 from nnmagic.engine.relax.codegen.aot.memory import exceeds_any_memory, round_up
 from nnmagic.engine.relax.codegen.aot.planner import kernel_sizes
 from nnmagic.engine.relax.codegen.aot.program import (
@@ -89,22 +94,11 @@ def _pointer_type(buffer: Buffer) -> Any:
 
 
 def function_variables(program: AotProgram, symbol: str) -> Variables:
-    """Return the TIR functions of a program: of what is called more than once, or by itself.
-
-    What has one caller is a part of that, so that LLVM knows the arguments. ``symbol`` is the entry's, by
-    which the functions of several programs differ.
-    """
-    calls = Counter(
-        step.callee
-        for function in (program.entry, *program.functions)
-        for step in function.steps()
-        if isinstance(step, FunctionCall)
-    )
+    """Return the TIR functions of a program; ``symbol`` is the entry's, by which several programs differ."""
     prefix = symbol.removeprefix(ENTRY)
     return {
         function: ir.GlobalVar(f"function{prefix}_{function.name}")
-        for function in program.functions
-        if function.recursive or calls[function] > 1
+        for function in program.separate_functions()
     }
 
 
@@ -181,6 +175,11 @@ class BodyEmitter:
         self.locals: dict[Register | Storage, Buffer] = {}
         self.frame: list[Stmt] = []
         self.clocked = clocked
+        #: What is added to one sum from round to round. A sum waits for the one before: a cycle less if the
+        #: instruction has no product in it.
+        self.summands = find_summands(function) if function.loops else set[Register]()
+        #: Of a loop that counts by itself: the parameter that no round assigns.
+        self.counter: Register | None = None
 
     def use(
         self,
@@ -213,19 +212,75 @@ class BodyEmitter:
         for pointer in function.pointers:
             self._local(pointer)
         self._declare_copies()
-        if function.loops:
-            self._budget()
-        rounds = self._region(function.body)
-        if function.loops:
-            again: PrimExpr = tirx.const(1, "bool")
-            if self.caller is not None:
-                running = self._local(_RUNNING)
-                setup.append(_store_element(running, tirx.const(1, "int8")))
-                again = tirx.NE(_element(running), tirx.const(0, "int8"))
-            budget = self._budget()
-            some_rounds = tirx.While(tirx.And(again, _element(budget) > as_expr(0)), sequence(rounds))
-            rounds = [tirx.While(again, sequence([some_rounds, self._poll(budget)]))]
-        return [*self.declared, *offsets, *frame, *setup, *rounds]
+        counted = find_counted_loop(function)
+        if not function.loops:
+            statements = self._region(function.body)
+        elif counted is not None:
+            statements = self._counted_loop(counted)
+        else:
+            statements = self._loop()
+        return [*self.declared, *offsets, *frame, *setup, *statements]
+
+    # Loops
+
+    def _loop(self) -> list[Stmt]:
+        """Emit a loop that goes on until a round ends it."""
+        budget = self._budget()
+        begin: list[Stmt] = []
+        again: PrimExpr = tirx.const(1, "bool")
+        if self.caller is not None:
+            running = self._local(_RUNNING)
+            begin = [_store_element(running, tirx.const(1, "int8"))]
+            again = tirx.NE(_element(running), tirx.const(0, "int8"))
+        some = tirx.While(
+            tirx.And(again, _element(budget) > as_expr(0)), sequence(self._region(self.function.body))
+        )
+        return [*begin, tirx.While(again, sequence([some, self._poll(budget)]))]
+
+    def _counted_loop(self, counted: CountedLoop) -> list[Stmt]:
+        """Emit a loop that counts, then what follows its last round.
+
+        LLVM sees how many rounds it has. Those that call something poll for interrupts. Innermost rounds can
+        be vectors, and do not: they come in pieces, with a poll between.
+        """
+        self.counter = counted.counter
+        budget, counter = self._budget(), self._local(counted.counter)
+        limit = self._load(counted.limit)
+        left = self._left(counter, limit)
+        if counted.is_innermost:
+            piece = self._rounds(counted, tirx.min(left, tirx.max(_element(budget), as_expr(1))))
+            rounds = [tirx.While(_element(counter) < limit, sequence([*piece, self._poll(budget)]))]
+        else:
+            spend = _store_element(budget, _element(budget) - self._work())
+            rounds = self._rounds(counted, left, [spend, self._poll(budget)])
+        return [*rounds, *self._region(counted.end)]
+
+    def _left(self, counter: Buffer, limit: PrimExpr) -> PrimExpr:
+        """Return the number of rounds that are left; at most the largest number."""
+        most = tirx.const((1 << 63) - 1, "int64")
+        # A difference of numbers far apart wraps around, and is negative.
+        distance = tirx.reinterpret("int64", _as_unsigned(limit) - _as_unsigned(_element(counter)))
+        some = tirx.Select(distance < as_expr(0), most, distance)
+        return tirx.Select(_element(counter) < limit, some, as_expr(0))
+
+    def _rounds(self, counted: CountedLoop, count: PrimExpr, after_each: Sequence[Stmt] = ()) -> list[Stmt]:
+        """Run some rounds; ``after_each`` is what follows each of them."""
+        counter, budget = self._local(counted.counter), self._budget()
+        first, rounds = (tirx.Var(name, "int64") for name in ("first", "rounds"))
+
+        def run_round(number: PrimExpr) -> Stmt:
+            body = self._region(counted.round)
+            return sequence([_store_element(counter, first + number), *body, *after_each])
+
+        statements = [
+            tirx.Bind(first, _element(counter)),
+            tirx.Bind(rounds, count),
+            loop("round", rounds, run_round),
+            _store_element(counter, first + rounds),
+        ]
+        if counted.is_innermost:
+            statements.append(_store_element(budget, _element(budget) - rounds))
+        return statements
 
     def _declare_copies(self) -> None:
         """Declare a pointer for each temporary with several copies: to the one that is written."""
@@ -263,6 +318,9 @@ class BodyEmitter:
                 return hidden_zero(number, dtype) if number == 0 else tirx.const(number, dtype)
             case Register(dtype="bool"):
                 return tirx.NE(_element(self._local(value)), tirx.const(0, "int8"))
+            case Register() if value in self.summands:
+                fence = f"llvm.arithmetic.fence.{'f32' if value.dtype == 'float32' else 'f64'}"
+                return tirx.call_llvm_pure_intrin(value.dtype, fence, _element(self._local(value)))
             case Register():
                 return _element(self._local(value))
         return self._address(value)
@@ -357,6 +415,9 @@ class BodyEmitter:
                 return self._check(step)
             case ShapeCheck():
                 return self._shape_check(step)
+            case NextRound(assign=Assign(pairs=pairs)) if self.counter is not None:
+                others = tuple(pair for pair in pairs if pair[0] is not self.counter)
+                return self._assign(Assign(others))
             case NextRound(assign=assign):
                 spent = _element(self._budget()) - self._work()
                 spend = _store_element(self._budget(), spent)
@@ -782,8 +843,11 @@ class BodyEmitter:
         emitter: BodyEmitter | None = self
         while emitter is not None:
             function = emitter.function
+            carried = find_carried(function) - {emitter.counter}
             registers = [param for param in function.parameters if isinstance(param, Register)]
-            for number, register in enumerate(registers if function.loops else ()):
+            for number, register in enumerate(registers):
+                if register not in carried:
+                    continue
                 local = emitter._local(register)
                 dtype = dtype_of(local)
                 slot = tirx.decl_buffer((1,), dtype, "saved", data_alignment=item_bytes(dtype))
@@ -847,6 +911,10 @@ def _has_lets(value: PrimExpr) -> bool:
     lets: list[PrimExpr] = []
     visit(value, [(tirx.Let, lets.append)])
     return bool(lets)
+
+
+def _as_unsigned(value: PrimExpr) -> PrimExpr:
+    return tirx.reinterpret("uint64", value)
 
 
 def _element(buffer: Buffer) -> PrimExpr:

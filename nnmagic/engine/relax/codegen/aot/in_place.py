@@ -4,8 +4,8 @@ Values are never changed in Relay and Relax: ``scatter_nd`` copies its data and 
 copy can be left out, changing one element takes one store. An operand may be changed if its memory is the
 program's own, and nothing that may share it is used afterwards on any path.
 
-A function may change a parameter in place if it hands that on unchanged from round to round. Its callers
-then give up their argument, or pass a copy.
+A function may change a parameter in place if it hands that on from round to round, or exchanges it for others
+that it changes. Its callers then give up their arguments, or pass copies.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import tvm
 from tvm import ir, relax, tirx
 
-from nnmagic.engine.relax.legalize.indexing import COPIES_FIRST
+from nnmagic.engine.relax.legalize.extern_loops import COPIES_FIRST
 from nnmagic.engine.relax.legalize.kernel_cache import IS_RESHAPE, has_reshape_order
 from nnmagic.engine.relax.tir.types import PrimFunc, RelaxExpr, Stmt
 from nnmagic.engine.relax.tir.visitors import rewrite
@@ -62,6 +62,16 @@ class InPlacePlan:
     returned: dict[int, int] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class _Planning:
+    """The plans of the functions of a module so far, and what `plan_in_place` is given."""
+
+    module: tvm.IRModule
+    holds_element: Callable[[RelaxExpr], bool]
+    find_tail: FindTail
+    plans: dict[ir.GlobalVar | None, InPlacePlan] = field(default_factory=dict)
+
+
 def plan_in_place(
     module: tvm.IRModule,
     entry: str,
@@ -75,11 +85,11 @@ def plan_in_place(
     branch, or call of the function itself, that a region ends with. ``destinations``: the parameters of the
     entry that it may change, each with the result that it is to be then.
     """
-    plans: dict[ir.GlobalVar | None, InPlacePlan] = {}
+    planning = _Planning(module, holds_element, find_tail)
     for var in _callees_first(module, module[entry]):
-        plans[var] = _plan_function(module, module[var], var, plans, holds_element, find_tail)
-    plans[None] = _plan_function(module, module[entry], None, plans, holds_element, find_tail, destinations)
-    return plans
+        planning.plans[var] = _plan_function(planning, module[var], var)
+    planning.plans[None] = _plan_function(planning, module[entry], None, destinations)
+    return planning.plans
 
 
 def without_copy(kernel: PrimFunc) -> PrimFunc | None:
@@ -144,12 +154,9 @@ def _callees(module: tvm.IRModule, function: RelaxExpr) -> list[ir.GlobalVar]:
 
 
 def _plan_function(
-    module: tvm.IRModule,
+    planning: _Planning,
     function: RelaxExpr,
     var: ir.GlobalVar | None,
-    plans: Mapping[ir.GlobalVar | None, InPlacePlan],
-    holds_element: Callable[[RelaxExpr], bool],
-    find_tail: FindTail,
     destinations: Mapping[int, int] | None = None,
 ) -> InPlacePlan:
     """Plan with all parameters, then without those that turn out to be of others from round to round.
@@ -158,8 +165,8 @@ def _plan_function(
     """
     candidates = set(range(len(function.params)) if destinations is None else destinations)
     while True:
-        planning = _FunctionAnalysis(module, function, var, plans, holds_element, find_tail, candidates)
-        plan, wrong = planning.plan, planning.unstable - planning.excluded
+        analysis = _FunctionAnalysis(planning, function, var, candidates)
+        plan, wrong = analysis.plan, analysis.unstable - analysis.excluded
         if destinations is not None:
             wrong |= {param for param in plan.consumed if plan.returned.get(destinations[param]) != param}
         if not wrong:
@@ -172,16 +179,12 @@ class _FunctionAnalysis:
 
     def __init__(
         self,
-        module: tvm.IRModule,
+        planning: _Planning,
         function: RelaxExpr,
         var: ir.GlobalVar | None,
-        plans: Mapping[ir.GlobalVar | None, InPlacePlan],
-        holds_element: Callable[[RelaxExpr], bool],
-        find_tail: FindTail,
         candidates: Collection[int],
     ) -> None:
-        self.module, self.var, self.plans, self.holds_element = module, var, plans, holds_element
-        self.find_tail = find_tail
+        self.planning, self.var = planning, var
         self.excluded = set(range(len(function.params))) - set(candidates)
         self.unstable: set[int] = set()
         self.plan = InPlacePlan()
@@ -193,7 +196,7 @@ class _FunctionAnalysis:
         self.results: list[list[_Memory]] = []
         self.rounds: list[list[frozenset[_Root]]] = []
         for number, param in enumerate(function.params):
-            if isinstance(param.ty, relax.ShapeType) or holds_element(param):
+            if isinstance(param.ty, relax.ShapeType) or planning.holds_element(param):
                 self.memory[param] = frozenset()
             else:
                 self._hold(param, frozenset((_Root(number in candidates, number),)))
@@ -260,7 +263,7 @@ class _FunctionAnalysis:
     def _region(self, sequence: RelaxExpr, path: _Path, *, is_tail: bool) -> _Memory:
         """Find the memory of a region's values, and return that of its result."""
         bindings = [binding for block in sequence.blocks for binding in block.bindings]
-        last = self.find_tail(bindings, sequence.body, self.var) if is_tail else None
+        last = self.planning.find_tail(bindings, sequence.body, self.var) if is_tail else None
         for position, binding in enumerate(bindings):
             here, value = (*path, position), binding.value
             tail = position == last
@@ -272,7 +275,7 @@ class _FunctionAnalysis:
                 memory = self._call(binding.var, value, here, is_tail=tail)
             else:
                 memory = self._evaluate(value)
-            if not self.holds_element(binding.var):
+            if not self.planning.holds_element(binding.var):
                 self._hold(binding.var, memory)
         result = self._evaluate(sequence.body)
         if is_tail and last is None:
@@ -293,11 +296,11 @@ class _FunctionAnalysis:
         return frozenset() if isinstance(call.op, relax.ExternFunc) else self._new(var.ty)
 
     def _kernel(self, var: RelaxExpr, call: RelaxExpr, path: _Path) -> _Memory:
-        kernel, operands = self.module[call.args[0]], call.args[1].fields
+        kernel, operands = self.planning.module[call.args[0]], call.args[1].fields
         arrays = [operand for operand in operands if isinstance(operand.ty, relax.TensorType)]
-        if without_copy(kernel) is not None and not self.holds_element(var):
+        if without_copy(kernel) is not None and not self.planning.holds_element(var):
             memory, *others = (frozenset(_roots(self._evaluate(operand))) for operand in arrays)
-            if not self.holds_element(arrays[0]) and self._may_change(memory, others, path):
+            if not self.planning.holds_element(arrays[0]) and self._may_change(memory, others, path):
                 self.plan.kernels.add(var)
                 return self._change(memory)
         if len(arrays) == 1 and _may_be_view(kernel):
@@ -307,7 +310,7 @@ class _FunctionAnalysis:
     def _function(
         self, var: RelaxExpr, call: RelaxExpr, args: Sequence[frozenset[_Root]], path: _Path
     ) -> _Memory:
-        plan = self.plans.get(call.op, InPlacePlan())
+        plan = self.planning.plans.get(call.op, InPlacePlan())
         changed: dict[int, frozenset[_Root]] = {}
         for number in sorted(plan.consumed):
             others = [arg for other, arg in enumerate(args) if other != number]
@@ -342,16 +345,21 @@ class _FunctionAnalysis:
     # Parameters
 
     def _judge(self, count: int) -> None:
-        """Find the parameters that are changed, and those of them that are not the same in all rounds."""
-        for number in self.changed:
-            for args in self.rounds:
-                if {root.param for root in args[number]} != {number}:
+        """Find the parameters that are changed, and those of them whose memory rounds do not keep apart."""
+        consumed = self._exchanged()
+        for args in self.rounds:
+            for number in consumed:
+                holders = {
+                    other for other in range(count) if any(root.param == number for root in args[other])
+                }
+                if len(holders) > 1 or not holders <= consumed:
                     self.unstable.add(number)
-                if any(
-                    root.param == number for other in range(count) if other != number for root in args[other]
-                ):
-                    self.unstable.add(number)
-        self.plan.consumed = frozenset(self.changed)
+        self.plan.consumed = frozenset(consumed)
+        kept = {
+            number
+            for number in consumed
+            if all({root.param for root in args[number]} == {number} for args in self.rounds)
+        }
         counts = {len(results) for results in self.results}
         for result in range(counts.pop()) if len(counts) == 1 else ():
             owners = {frozenset(root.param for root in _roots(results[result])) for results in self.results}
@@ -359,9 +367,23 @@ class _FunctionAnalysis:
                 continue
             params = owners.pop()
             owner = next(iter(params), None)
-            if len(params) == 1 and owner in self.changed and owner not in self.plan.returned.values():
+            if len(params) == 1 and owner in kept and owner not in self.plan.returned.values():
                 assert owner is not None
                 self.plan.returned[result] = owner
+
+    def _exchanged(self) -> set[int]:
+        """Return the parameters that are changed, and those that take turns with them from round to round."""
+        found, work = set(self.changed), list(self.changed)
+        while work:
+            number = work.pop()
+            for args in self.rounds:
+                source, *others = {root.param for root in args[number]} or {None}
+                if source is None or others or source in self.excluded:
+                    self.unstable.add(number)
+                elif source not in found:
+                    found.add(source)
+                    work.append(source)
+        return found
 
 
 def _is_after(use: _Path, path: _Path) -> bool:

@@ -34,6 +34,7 @@ from nnmagic.engine.relax.codegen.aot.program import (
     static_or_expr,
 )
 from nnmagic.engine.relax.codegen.aot.program import Value as NativeValue
+from nnmagic.engine.relax.codegen.aot.ranges import decide_checks
 from nnmagic.engine.relax.codegen.aot.scalar_code import read_scalar_stages
 from nnmagic.engine.relax.codegen.aot.size_text import NoSizeError
 from nnmagic.engine.relax.legalize.kernel_cache import IS_RESHAPE, has_reshape_order
@@ -132,6 +133,7 @@ class _Planner:
             var = self.waiting.pop()
             _FunctionPlanner(self, self.functions[var], self.module[var], var).plan()
         self.program.functions = _callees_first(list(self.functions.values()))
+        decide_checks(self.program)
         for native in self.program.functions:
             if native.loops:
                 native.saved = STATE_WORDS + self.program.records
@@ -393,7 +395,8 @@ class _FunctionPlanner:
         if len(reads) == 1 and _is_reshape(function, [*arrays, *outputs]):
             return reads[0]
         if var in self.in_place.kernels and isinstance(reads[0], Storage):
-            return self._change(region, kernel, reads, sizes)
+            work = sum((_elements(array) for array in arrays[1:]), start=1)
+            return self._change(region, kernel, reads, sizes, work)
         written = [self.planner.place(output) for output in outputs]
         planned = tuple(written) if isinstance(type_, relax.TupleType) else written[0]
         if all(isinstance(value, Register) for value in written):
@@ -415,6 +418,7 @@ class _FunctionPlanner:
         kernel: ir.GlobalVar,
         reads: Sequence[NativeValue],
         sizes: Mapping[Var, PrimExpr],
+        work: Extent,
     ) -> Storage:
         """Plan a kernel that changes its first operand in place."""
         changed, *others = reads
@@ -429,7 +433,6 @@ class _FunctionPlanner:
             return changed
         self.program.kernels[name] = function
         taken = tuple(sizes[var] for var in kernel_sizes(function))
-        work = 1
         region.append(KernelCall(name, (*others, changed), len(reads), taken, work))
         return changed
 

@@ -8,6 +8,7 @@ Other values have storage: bytes of an argument, of a constant, of a result or o
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -261,15 +262,16 @@ class NativeFunction:
 
     def steps(self) -> Iterator[Step]:
         """Yield all steps, those of branches after the branch itself."""
-        yield from _steps(self.body)
+        yield from steps_of(self.body)
 
 
-def _steps(region: Region) -> Iterator[Step]:
+def steps_of(region: Region) -> Iterator[Step]:
+    """Yield all steps of a region, those of branches after the branch itself."""
     for step in region:
         yield step
         if isinstance(step, Conditional):
-            yield from _steps(step.then)
-            yield from _steps(step.other)
+            yield from steps_of(step.then)
+            yield from steps_of(step.other)
 
 
 @dataclass(slots=True)
@@ -293,6 +295,19 @@ class AotProgram:
     def results(self) -> list[Array]:
         """The dtypes and shapes of the entry's results."""
         return self.entry.results
+
+    def separate_functions(self) -> list[NativeFunction]:
+        """Return the functions that are functions of the machine code: several call them, or they themselves.
+
+        The others are a part of their only caller.
+        """
+        calls = Counter(
+            step.callee
+            for function in (self.entry, *self.functions)
+            for step in function.steps()
+            if isinstance(step, FunctionCall)
+        )
+        return [function for function in self.functions if function.recursive or calls[function] > 1]
 
     @property
     def has_control(self) -> bool:

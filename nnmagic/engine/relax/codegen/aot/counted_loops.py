@@ -1,0 +1,161 @@
+"""Find the loops that count: LLVM vectorises innermost loops if it knows the number of rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from tvm import ir, tirx
+
+from nnmagic.engine.relax.codegen.aot.program import (
+    Assign,
+    Check,
+    Conditional,
+    Exit,
+    Immediate,
+    NativeFunction,
+    NextRound,
+    Region,
+    Register,
+    ScalarCode,
+    Storage,
+    StoreElement,
+    Value,
+    steps_of,
+)
+from nnmagic.engine.relax.tir.builders import collect_loads, dtype_of
+from nnmagic.engine.relax.tir.types import Buffer, PrimExpr
+
+#: What a round of an innermost loop consists of.
+_PLAIN = (ScalarCode, StoreElement, Check, Assign, Conditional, NextRound)
+
+
+@dataclass(frozen=True, slots=True)
+class CountedLoop:
+    """A loop whose ``counter`` grows by 1 while it is less than ``limit``.
+
+    ``round`` are the steps of a round, ``end`` those after the last one; ``is_innermost``: a round calls
+    nothing.
+    """
+
+    counter: Register
+    limit: Register | Immediate
+    round: Region
+    end: Region
+    is_innermost: bool
+
+
+def find_counted_loop(function: NativeFunction) -> CountedLoop | None:
+    """Return the loop that a function is; None for another function, or a loop with other ends."""
+    if not function.loops or function.counts_rounds or len(function.body) != 2:
+        return None
+    test, branch = function.body
+    if not isinstance(test, ScalarCode) or not isinstance(branch, Conditional):
+        return None
+    bounds = _read_test(test, branch.condition)
+    ends = any(isinstance(step, Exit) for step in steps_of(branch.then))
+    if bounds is None or ends or any(isinstance(step, NextRound) for step in steps_of(branch.other)):
+        return None
+    counter, limit = bounds
+    if limit in find_carried(function) or find_steps(function).get(counter) != 1:
+        return None
+    is_innermost = all(isinstance(step, _PLAIN) for step in steps_of(branch.then))
+    return CountedLoop(counter, limit, branch.then, branch.other, is_innermost)
+
+
+def find_carried(function: NativeFunction) -> set[Register | Storage]:
+    """Return the parameters of a loop that its rounds assign."""
+    rounds = (step for step in function.steps() if isinstance(step, NextRound))
+    return {param for step in rounds for param, _ in step.assign.pairs}
+
+
+def _read_test(test: ScalarCode, condition: Value) -> tuple[Register, Register | Immediate] | None:
+    """Return the counter of a test and its limit."""
+    (stage, *more) = test.stages
+    if more or test.values.get(stage.buffer) is not condition or not isinstance(stage.value, tirx.LT):
+        return None
+    counter, limit = (_leaf(part, test.values) for part in (stage.value.a, stage.value.b))
+    if isinstance(counter, Register) and isinstance(limit, Register | Immediate) and counter.dtype == "int64":
+        return counter, limit
+    return None
+
+
+def find_summands(function: NativeFunction) -> set[Register]:
+    """Return the floats that a loop adds in each round to one sum, or subtracts from it.
+
+    The sum is a parameter, or an element at an index that stays the same.
+    """
+    sums: dict[Register, list[Value | None]] = {}
+    varying: set[Value] = set(find_carried(function))
+    results: set[Value] = set()
+    for step in function.steps():
+        match step:
+            case NextRound(assign=Assign(pairs=pairs)):
+                results.update(value for _, value in pairs)
+            case StoreElement():
+                used = {step.values[load.source] for load in collect_loads(*step.indices)}
+                if used.isdisjoint(varying):
+                    results.update(step.values[load.source] for load in collect_loads(step.value))
+            case ScalarCode(stages=stages, values=values, reads=reads):
+                target = values.get(stages[-1].buffer)
+                moves = not varying.isdisjoint(reads) or any(isinstance(read, Storage) for read in reads)
+                if isinstance(target, Register) and moves:
+                    varying.add(target)
+                sum_ = stages[0].value
+                if (
+                    len(stages) == 1
+                    and isinstance(target, Register)
+                    and isinstance(sum_, tirx.Add | tirx.Sub)
+                ):
+                    sums[target] = [_leaf(part, values) for part in (sum_.a, sum_.b)]
+    found: set[Register] = set()
+    for target, parts in sums.items():
+        if target in results and target.dtype in ("float32", "float64"):
+            found.update(part for part in parts if isinstance(part, Register))
+    return found
+
+
+def find_steps(function: NativeFunction) -> dict[Register, int]:
+    """Return the parameters of a loop that grow by a constant in each round, and that constant."""
+    sums = {
+        target: (param, by)
+        for step in function.steps()
+        if isinstance(step, ScalarCode)
+        for target, param, by in _read_sum(step)
+    }
+    rounds = [dict(step.assign.pairs) for step in function.steps() if isinstance(step, NextRound)]
+    steps: dict[Register, int] = {}
+    for param in find_carried(function):
+        found = {_sum_of(carried.get(param), sums) for carried in rounds}
+        own, by = found.pop()
+        if not found and isinstance(param, Register) and own is param:
+            steps[param] = by
+    return steps
+
+
+def _sum_of(
+    value: Value | None, sums: Mapping[Register, tuple[Register, int]]
+) -> tuple[Register | None, int]:
+    """Return the register and the constant whose sum a value is."""
+    return sums.get(value, (None, 0)) if isinstance(value, Register) else (None, 0)
+
+
+def _read_sum(step: ScalarCode) -> Iterator[tuple[Register, Register, int]]:
+    """Yield the register that a step gives the sum of another one and a constant, with these."""
+    (stage, *more) = step.stages
+    target = step.values.get(stage.buffer)
+    if more or not isinstance(target, Register) or not isinstance(stage.value, tirx.Add | tirx.Sub):
+        return
+    own, by = (_leaf(part, step.values) for part in (stage.value.a, stage.value.b))
+    is_sum = isinstance(stage.value, tirx.Add)
+    if is_sum and isinstance(own, Immediate):
+        own, by = by, own
+    if isinstance(own, Register) and isinstance(by, Immediate) and isinstance(by.value, int):
+        yield target, own, by.value if is_sum else -by.value
+
+
+def _leaf(expr: PrimExpr, values: Mapping[Buffer, Value]) -> Value | None:
+    """Return what an expression is: a register, or a constant."""
+    if isinstance(expr, tirx.IntImm):
+        return Immediate(dtype_of(expr), int(expr.value), -1)
+    return values.get(expr.source) if isinstance(expr, ir.expr.TensorLoad) else None

@@ -1,0 +1,124 @@
+"""Prove linear inequalities between integers of 64 bits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+LEAST, MOST = -(2**63), 2**63 - 1
+
+#: The steps of one proof. Those of loop nests need fewer than 30.
+_MOST_STEPS = 200
+
+#: The facts that one proof adds up.
+_MOST_FACTS = 8
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Symbol:
+    """An integer that is not known, between two bounds."""
+
+    low: int = LEAST
+    high: int = MOST
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """A sum of symbols, each times an integer, and of a constant; as a fact, that it is not negative."""
+
+    terms: Mapping[Symbol, int]
+    constant: int = 0
+
+    def __add__(self, other: Linear | int) -> Linear:
+        if isinstance(other, int):
+            return Linear(self.terms, self.constant + other)
+        terms = dict(self.terms)
+        for symbol, factor in other.terms.items():
+            terms[symbol] = terms.get(symbol, 0) + factor
+        kept = {symbol: factor for symbol, factor in terms.items() if factor}
+        return Linear(kept, self.constant + other.constant)
+
+    def __sub__(self, other: Linear | int) -> Linear:
+        return self + (-other if isinstance(other, int) else other.times(-1))
+
+    def times(self, factor: int) -> Linear:
+        """Return the sum times an integer."""
+        if not factor:
+            return Linear({})
+        return Linear({symbol: own * factor for symbol, own in self.terms.items()}, self.constant * factor)
+
+    @property
+    def low(self) -> int:
+        """The least value that the bounds of the symbols allow."""
+        return self.constant + sum(
+            factor * (symbol.low if factor > 0 else symbol.high) for symbol, factor in self.terms.items()
+        )
+
+
+def number(value: int) -> Linear:
+    """Return a sum that is a constant."""
+    return Linear({}, value)
+
+
+def of_symbol(symbol: Symbol) -> Linear:
+    """Return a sum that is one symbol."""
+    return Linear({symbol: 1})
+
+
+@dataclass(slots=True)
+class Facts:
+    """Sums that are not negative, in the order in which they became known."""
+
+    known: list[Linear] = field(default_factory=list)
+
+    def add(self, facts: Iterable[Linear]) -> None:
+        """Add facts that hold from now on."""
+        self.known.extend(fact for fact in facts if fact.terms)
+
+    def prove(self, goal: Linear) -> bool:
+        """Return whether a sum is certainly not negative; False where no proof is found.
+
+        Fourier and Motzkin's elimination: a fact that bounds a symbol of the goal is subtracted from it, as
+        often as the symbol vanishes. What is left must follow from the bounds of its symbols.
+        """
+        steps = 0
+        work, seen = [(goal, 0)], set[object]()
+        while work and steps < _MOST_STEPS:
+            steps += 1
+            rest, used = work.pop(0)
+            rest = _divide(rest)
+            if rest.low >= 0:
+                return True
+            key = frozenset(rest.terms.items()), rest.constant
+            if key in seen or used == _MOST_FACTS:
+                continue
+            seen.add(key)
+            work += [(without, used + 1) for without in self._without_symbol(rest)]
+        return False
+
+    def _without_symbol(self, goal: Linear) -> Iterable[Linear]:
+        """Yield the goal less each fact that bounds its least bounded symbol."""
+        bounded = [
+            (factor * (symbol.low if factor > 0 else symbol.high), symbol)
+            for symbol, factor in goal.terms.items()
+        ]
+        for _, symbol in sorted(bounded, key=lambda pair: pair[0]):
+            found = False
+            for fact in self.known:
+                own, other = goal.terms[symbol], fact.terms.get(symbol, 0)
+                if own * other > 0:
+                    found = True
+                    yield goal.times(abs(other)) - fact.times(abs(own))
+            if found:
+                return
+
+
+def _divide(goal: Linear) -> Linear:
+    """Divide a goal by what its factors have in common: it holds for the same integers."""
+    common = math.gcd(*goal.terms.values())
+    if common <= 1:
+        return goal
+    return Linear(
+        {symbol: factor // common for symbol, factor in goal.terms.items()}, goal.constant // common
+    )

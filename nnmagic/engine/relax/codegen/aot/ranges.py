@@ -1,0 +1,444 @@
+"""Take the checks and the choices out of native functions that the bounds of loops and the sizes decide.
+
+An index that counts from 0 below a size needs no check, and is not negative. Integers are followed as sums
+of sizes, of the numbers of rounds and of other registers, through all functions that have one caller. What
+may wrap around is a number of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from tvm import ir, tirx
+
+from nnmagic.engine.relax.codegen.aot.counted_loops import find_carried, find_steps
+from nnmagic.engine.relax.codegen.aot.linear import LEAST, MOST, Facts, Linear, Symbol, number, of_symbol
+from nnmagic.engine.relax.codegen.aot.program import (
+    AotProgram,
+    Assign,
+    Check,
+    Conditional,
+    FunctionCall,
+    Immediate,
+    KernelCall,
+    NativeFunction,
+    NextRound,
+    Region,
+    Register,
+    ScalarCode,
+    Step,
+    Storage,
+    StoreElement,
+    Value,
+)
+from nnmagic.engine.relax.schedules.kernel_analysis import Stage
+from nnmagic.engine.relax.tir.builders import dtype_of, is_conditional
+from nnmagic.engine.relax.tir.types import Buffer, PrimExpr, Var
+from nnmagic.engine.relax.tir.visitors import rewrite
+
+#: The integers of these dtypes are followed; arithmetic on the narrow ones is not.
+_BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
+
+
+@dataclass(frozen=True, slots=True)
+class _Truth:
+    """A truth value: facts that hold where it is true, and facts that hold where it is false."""
+
+    when: tuple[Linear, ...]
+    unless: tuple[Linear, ...]
+
+    def negated(self) -> _Truth:
+        """Return the opposite."""
+        return _Truth(self.unless, self.when)
+
+
+_TRUE = _Truth((), (number(-1),))
+_FALSE = _TRUE.negated()
+
+
+#: What is known about a value: nothing of one that is no integer.
+_Known: TypeAlias = Linear | _Truth | None
+
+
+def decide_checks(program: AotProgram) -> None:
+    """Remove checks that hold, and decide choices, in all functions of a program."""
+    separate = program.separate_functions()
+    analysis = _Analysis(separate)
+    for function in (program.entry, *separate):
+        analysis.follow(function, [None] * len(function.parameters), {})
+    for region, step, changed in analysis.edits:
+        position = next(at for at, other in enumerate(region) if other is step)
+        region[position : position + 1] = [] if changed is None else [changed]
+
+
+class _NotInvariantError(Exception):
+    """What was assumed about a parameter of a loop does not hold in all rounds."""
+
+    def __init__(self, function: NativeFunction, param: Register) -> None:
+        super().__init__()
+        self.function, self.param = function, param
+
+
+class _Analysis:
+    """Follows the integers of functions.
+
+    edits: the steps to replace, or to remove, with the regions that they are in.
+    """
+
+    def __init__(self, separate: Collection[NativeFunction]) -> None:
+        self.separate = separate
+        self.edits: list[tuple[Region, Step, Step | None]] = []
+        self.facts = Facts()
+        self.registers: dict[Register, _Known] = {}
+        #: The values of a step's own buffers.
+        self.buffers: dict[Buffer, _Known] = {}
+        self.sizes: dict[Var, Linear] = {}
+        self.function: NativeFunction
+        #: What holds of parameters in all rounds: is not negative for the parameter's value.
+        self.invariants: dict[Register, Callable[[Linear], Linear]] = {}
+
+    # Functions and regions
+
+    def follow(self, function: NativeFunction, args: Sequence[_Known], sizes: Mapping[Var, Linear]) -> None:
+        """Follow a function; what is assumed about its rounds is proved, or assumed no more."""
+        self.sizes |= {dim: sizes.get(dim) or of_symbol(Symbol(0)) for dim in function.dims}
+        changed = find_carried(function)
+        steps = find_steps(function)
+        begun = len(self.edits), len(self.facts.known)
+        outer = getattr(self, "function", None)
+        while True:
+            self.function = function
+            self.invariants = {
+                param: value for param, value in self.invariants.items() if param not in changed
+            }
+            for param, arg in zip(function.parameters, args, strict=True):
+                if not isinstance(param, Register):
+                    continue
+                self.registers[param] = self._unknown(param.dtype) if param in changed or arg is None else arg
+                value = self.registers[param]
+                if param in steps and isinstance(value, Linear) and isinstance(arg, Linear):
+                    invariant = _from_start(arg, steps[param])
+                    self.invariants[param] = invariant
+                    self.facts.add([invariant(value)])
+            try:
+                self._region(function.body)
+                break
+            except _NotInvariantError as error:
+                if error.function is not function:
+                    raise
+                del steps[error.param]
+                del self.edits[begun[0] :]
+            finally:
+                del self.facts.known[begun[1] :]
+        if outer is not None:
+            self.function = outer
+
+    def _region(self, region: Region) -> None:
+        begun = len(self.facts.known)
+        for step in region:
+            self._step(region, step)
+        del self.facts.known[begun:]
+
+    def _step(self, region: Region, step: Step) -> None:
+        match step:
+            case ScalarCode():
+                stages = tuple(self._stage(stage, step) for stage in step.stages)
+                if any(new is not old for new, old in zip(stages, step.stages, strict=True)):
+                    self.edits.append((region, step, replace(step, stages=stages)))
+            case StoreElement():
+                scope = _Scope(self, step.values, step.sizes)
+                indices = tuple(map(scope.decide_choices, step.indices))
+                value = scope.decide_choices(step.value)
+                if any(
+                    new is not old
+                    for new, old in zip((*indices, value), (*step.indices, step.value), strict=True)
+                ):
+                    self.edits.append((region, step, replace(step, indices=indices, value=value)))
+            case Check():
+                if self._holds(step):
+                    self.edits.append((region, step, None))
+            case Conditional():
+                self._conditional(step)
+            case FunctionCall():
+                self._call(step)
+            case KernelCall(args=args, reads=reads):
+                self._forget(args[reads:])
+            case Assign(pairs=pairs):
+                values = [self.of(value) for _, value in pairs]
+                for (target, _), value in zip(pairs, values, strict=True):
+                    if isinstance(target, Register):
+                        self.registers[target] = value
+            case NextRound(assign=Assign(pairs=pairs)):
+                for param, value in pairs:
+                    self._check_invariant(param, self.of(value))
+
+    def _check_invariant(self, param: Register | Storage, value: _Known) -> None:
+        """Check that what is assumed about a parameter holds in the next round, too."""
+        if not isinstance(param, Register) or param not in self.invariants:
+            return
+        if not isinstance(value, Linear) or not self.facts.prove(self.invariants[param](value)):
+            raise _NotInvariantError(self.function, param)
+
+    def _conditional(self, step: Conditional) -> None:
+        truth = self.of(step.condition)
+        begun = len(self.facts.known)
+        for region, holds in ((step.then, True), (step.other, False)):
+            if isinstance(truth, _Truth):
+                self.facts.add(truth.when if holds else truth.unless)
+            self._region(region)
+            del self.facts.known[begun:]
+        for region in (step.then, step.other):
+            for merge in region[-1:]:
+                if isinstance(merge, Assign):
+                    self._forget([target for target, _ in merge.pairs])
+
+    def _call(self, step: FunctionCall) -> None:
+        callee = step.callee
+        if callee not in self.separate:
+            sizes = {}
+            for dim, size in zip(callee.dims, step.sizes, strict=True):
+                known = _Scope(self, {}, {}).evaluate(size)
+                sizes[dim] = known if isinstance(known, Linear) else of_symbol(Symbol(0))
+            invariants = dict(self.invariants)
+            self.follow(callee, [self.of(arg) for arg in step.args], sizes)
+            self.invariants = invariants
+        self._forget(step.results)
+
+    def _forget(self, values: Sequence[Value]) -> None:
+        for value in values:
+            if isinstance(value, Register):
+                self.registers[value] = self._unknown(value.dtype)
+
+    def of(self, value: Value) -> _Known:
+        """Return what is known about a value."""
+        match value:
+            case Register():
+                return self.registers.get(value)
+            case Immediate(value=bool() as truth):
+                return _TRUE if truth else _FALSE
+            case Immediate(value=int() as constant):
+                return number(constant)
+        return None
+
+    def _unknown(self, dtype: str) -> Linear | None:
+        """Return a number of a dtype of which nothing is known."""
+        if dtype not in _BITS:
+            return None
+        half = 1 << (_BITS[dtype] - 1)
+        return of_symbol(Symbol(-half, half - 1))
+
+    # Scalar code and checks
+
+    def _stage(self, stage: Stage, step: ScalarCode) -> Stage:
+        """Follow a stage, and return it with the choices decided that can be."""
+        scope = _Scope(self, step.values, step.sizes)
+        values = tuple(map(scope.decide_choices, stage.values))
+        for buffer, value in zip(stage.writes, values, strict=True):
+            known = None if stage.reduces else scope.evaluate(value)
+            target = step.values.get(buffer)
+            if known is None and target is not None:
+                known = self._unknown(dtype_of(buffer))
+            if isinstance(target, Register):
+                self.registers[target] = known
+            else:
+                self.buffers[buffer] = known
+        changed = any(new is not old for new, old in zip(values, stage.values, strict=True))
+        return replace(stage, values=values) if changed else stage
+
+    def _holds(self, check: Check) -> bool:
+        """Return whether a check certainly holds; from then on it does."""
+        scope = _Scope(self, {}, {})
+        if check.index is not None:
+            index, size = self.of(check.index), scope.evaluate(check.size)
+            if not isinstance(index, Linear) or not isinstance(size, Linear):
+                return False
+            needed = (index, size - index - 1)
+            if all(map(self.facts.prove, needed)):
+                return True
+            self.facts.add(needed)
+            return False
+        condition = check.condition
+        if condition is None:
+            return False
+        is_value = isinstance(condition, Register | Immediate)
+        truth = self.of(condition) if is_value else scope.evaluate(condition)
+        if not isinstance(truth, _Truth):
+            return False
+        if self.decide(truth):
+            return True
+        self.facts.add(truth.when)
+        return False
+
+    def decide(self, truth: _Known) -> bool | None:
+        """Return a truth value; None where it is not known."""
+        if not isinstance(truth, _Truth):
+            return None
+        if any(self.facts.prove(number(-1) - fact) for fact in truth.unless):
+            return True
+        return False if any(self.facts.prove(number(-1) - fact) for fact in truth.when) else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """Evaluates expressions of TIR: ``values`` are those of buffers, ``sizes`` those of variables."""
+
+    analysis: _Analysis
+    values: Mapping[Buffer, Value]
+    sizes: Mapping[Var, PrimExpr]
+
+    def decide_choices(self, expr: PrimExpr) -> PrimExpr:
+        """Return an expression with the choices decided that can be."""
+
+        def decide(node: PrimExpr) -> PrimExpr:
+            condition, then, other = _choice(node) or (None, node, node)
+            taken = None if condition is None else self.analysis.decide(self.evaluate(condition))
+            return node if taken is None else (then if taken else other)
+
+        return rewrite(expr, [((tirx.Select, ir.Call), decide)])
+
+    def evaluate(self, expr: PrimExpr) -> _Known:
+        """Return what is known about an expression."""
+        match expr:
+            case tirx.IntImm() if dtype_of(expr) == "bool":
+                return _TRUE if expr.value else _FALSE
+            case tirx.IntImm():
+                return number(int(expr.value))
+            case tirx.Var() if expr in self.sizes:
+                return _Scope(self.analysis, {}, {}).evaluate(self.sizes[expr])
+            case tirx.Var():
+                return self.analysis.sizes.get(expr)
+            case ir.expr.TensorLoad():
+                value = self.values.get(expr.source)
+                return self.analysis.buffers.get(expr.source) if value is None else self.analysis.of(value)
+            case tirx.Cast():
+                return self._cast(self.evaluate(expr.value), dtype_of(expr))
+            case tirx.Not():
+                truth = self.evaluate(expr.a)
+                return truth.negated() if isinstance(truth, _Truth) else None
+            case tirx.And() | tirx.Or():
+                return self._connect(expr)
+            case _ if type(expr) in _COMPARISONS:
+                return self._compare(expr)
+            case _ if type(expr) in _ARITHMETIC:
+                return self._calculate(expr)
+        choice = _choice(expr)
+        return None if choice is None else self._choose(*choice)
+
+    def _cast(self, value: _Known, dtype: str) -> _Known:
+        return value if isinstance(value, Linear) and self._fits(value, dtype) else None
+
+    def _fits(self, value: Linear, dtype: str) -> bool:
+        """Return whether a sum certainly is a number of a dtype."""
+        if dtype not in _BITS:
+            return False
+        half = 1 << (_BITS[dtype] - 1)
+        facts = self.analysis.facts
+        return facts.prove(value + half) and facts.prove(number(half - 1) - value)
+
+    def _connect(self, expr: PrimExpr) -> _Truth:
+        """Return what is known about ``and``, or about ``or``, which is true unless both are false."""
+        truths = [each for each in map(self.evaluate, (expr.a, expr.b)) if isinstance(each, _Truth)]
+        is_or = isinstance(expr, tirx.Or)
+        if is_or:
+            truths = [each.negated() for each in truths]
+        undecided = [each for each in truths if not self.analysis.decide(each)]
+        if len(truths) == 2 and len(undecided) < 2:
+            both = undecided[0] if undecided else _TRUE
+        else:
+            both = _Truth(tuple(fact for each in truths for fact in each.when), ())
+        return both.negated() if is_or else both
+
+    def _compare(self, expr: PrimExpr) -> _Truth | None:
+        a, b = self.evaluate(expr.a), self.evaluate(expr.b)
+        if not isinstance(a, Linear) or not isinstance(b, Linear):
+            return None
+        return _COMPARISONS[type(expr)](a, b)
+
+    def _calculate(self, expr: PrimExpr) -> Linear | None:
+        """Return a number that arithmetic gives, where it does not wrap around."""
+        a, b = self.evaluate(expr.a), self.evaluate(expr.b)
+        if not isinstance(a, Linear) or not isinstance(b, Linear):
+            return None
+        match expr:
+            case tirx.Add():
+                result = a + b
+            case tirx.Sub():
+                result = a - b
+            case tirx.Mul() if not a.terms or not b.terms:
+                result = b.times(a.constant) if not a.terms else a.times(b.constant)
+            case tirx.FloorDiv() if not b.terms and b.constant > 0:
+                return self._divide(a, b.constant)[0]
+            case tirx.FloorMod() if not b.terms and b.constant > 0:
+                return self._divide(a, b.constant)[1]
+            case tirx.Max() | tirx.Min():
+                at_least = _COMPARISONS[tirx.GE if isinstance(expr, tirx.Max) else tirx.LE](a, b)
+                return self._one_of(at_least, a, b)
+            case _:
+                return None
+        return result if self._fits(result, dtype_of(expr)) else None
+
+    def _divide(self, a: Linear, by: int) -> tuple[Linear, Linear]:
+        """Return the quotient, rounded down, and the rest."""
+        quotient = of_symbol(Symbol(LEAST, MOST))
+        rest = a - quotient.times(by)
+        self.analysis.facts.add([rest, number(by - 1) - rest])
+        return quotient, rest
+
+    def _choose(self, condition: PrimExpr, then: PrimExpr, other: PrimExpr) -> _Known:
+        a, b = self.evaluate(then), self.evaluate(other)
+        truth = self.evaluate(condition)
+        taken = self.analysis.decide(truth)
+        if taken is not None:
+            return a if taken else b
+        if not isinstance(a, Linear) or not isinstance(b, Linear):
+            return None
+        return self._one_of(truth if isinstance(truth, _Truth) else _Truth((), ()), a, b)
+
+    def _one_of(self, truth: _Truth, a: Linear, b: Linear) -> Linear:
+        """Return a number that is one of two, with the bounds that both have."""
+        taken = self.analysis.decide(truth)
+        if taken is not None:
+            return a if taken else b
+        facts = self.analysis.facts
+        chosen = of_symbol(Symbol(LEAST, MOST))
+        bounds: list[Linear] = []
+        for bound in (number(0), a, b):
+            for sign in (1, -1):
+                begun = len(facts.known)
+                holds = True
+                for value, known in ((a, truth.when), (b, truth.unless)):
+                    facts.add(known)
+                    holds = holds and facts.prove((value - bound).times(sign))
+                    del facts.known[begun:]
+                if holds:
+                    bounds.append((chosen - bound).times(sign))
+        facts.add(bounds)
+        return chosen
+
+
+_COMPARISONS: dict[type, Callable[[Linear, Linear], _Truth]] = {
+    tirx.LT: lambda a, b: _Truth((b - a - 1,), (a - b,)),
+    tirx.LE: lambda a, b: _Truth((b - a,), (a - b - 1,)),
+    tirx.GT: lambda a, b: _Truth((a - b - 1,), (b - a,)),
+    tirx.GE: lambda a, b: _Truth((a - b,), (b - a - 1,)),
+    tirx.EQ: lambda a, b: _Truth((a - b, b - a), ()),
+    tirx.NE: lambda a, b: _Truth((), (a - b, b - a)),
+}
+
+_ARITHMETIC = frozenset((tirx.Add, tirx.Sub, tirx.Mul, tirx.FloorDiv, tirx.FloorMod, tirx.Max, tirx.Min))
+
+
+def _choice(expr: PrimExpr) -> tuple[PrimExpr, PrimExpr, PrimExpr] | None:
+    """Return the condition and the values of a choice; None for other expressions."""
+    if isinstance(expr, tirx.Select):
+        return expr.condition, expr.true_value, expr.false_value
+    if isinstance(expr, ir.Call) and is_conditional(expr):
+        return expr.args[0], expr.args[1], expr.args[2]
+    return None
+
+
+def _from_start(start: Linear, step: int) -> Callable[[Linear], Linear]:
+    """Return what is not negative of a number that begins at ``start`` and only grows, or only shrinks."""
+    return lambda value: value - start if step > 0 else start - value

@@ -1,0 +1,153 @@
+"""Loops over elements: Python's results and errors, in machine code without checks and copies."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import re
+import textwrap
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import nnmagic
+from nnmagic.engine.relax.codegen.aot.linear import Facts, Linear, Symbol
+
+MATRIX = 'x: Tensor[("n", "n"), f64]'
+
+
+def compiled(body: str, parameters: str = MATRIX) -> tuple[nnmagic.CompiledFunction, Callable[..., object]]:
+    """The function of a cell, and the same source as Python."""
+    size = ["n = len(x)"] if re.search(r"\bn\b", body) else []
+    text = textwrap.indent("\n".join([*size, "y = x.copy()", body, "return y"]), "    ")
+    source = f"def f({parameters}):\n{text}\n"
+    namespace: dict[str, object] = {"np": np}
+    exec("from __future__ import annotations\n" + source, namespace)
+    judge = namespace["f"]
+    assert callable(judge)
+    return nnmagic.compile(source, namespace={"np": np}, cache=False), judge
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "for i in range(n):\n    for j in range(n):\n        y[i, j] = x[j, i] + 1",
+        "for i in range(1, n):\n    for j in range(i):\n        y[i, j] = x[i, j] + x[i - 1, j]",
+        "for i in range(n):\n    for j in range(n - 1, i, -1):\n        y[i, j] = x[i, n - 1 - j] * 2",
+        "for i in range(0, n, 3):\n    for j in range(i, n):\n        y[i, j] -= x[i, i] * x[i, j]",
+    ],
+    ids=["square", "triangle", "downwards", "steps"],
+)
+def test_loops_whose_bounds_keep_indices_in_range_are_vectorised(body: str) -> None:
+    """A check in the loop, which might end it, would keep LLVM from that."""
+    function, judge = compiled(body)
+    assert re.search(r"store <\d+ x double>", function.stages["llvm"])
+    for size in (0, 1, 2, 5, 67):
+        x = np.random.default_rng(size).standard_normal((size, size))
+        np.testing.assert_allclose(function(x), judge(x), rtol=1e-12)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "for i in range(n):\n    y[i, i + k] = 1",
+        "for i in range(k, n + k):\n    y[0, i] += x[i, 0]",
+        "for i in range(n):\n    for j in range(i - k, i):\n        y[i, j] = x[j, i]",
+        "for i in range(n - 1, -1 - k, -1):\n    y[i, 0] = x[i, 0] + i",
+        "for i in range(0, n + k, 2):\n    y[i, i] = x[i, i] * 2",
+        "i = 0\nwhile i <= n - 1 + k:\n    y[i, 0] = i\n    i += 1",
+    ],
+)
+def test_indices_out_of_range_are_those_of_python(body: str) -> None:
+    function, judge = compiled(body, f"{MATRIX}, k: i64")
+    outcomes = set()
+    for k in (-40, -2, -1, 0, 1, 2, 34, 40):
+        x = np.random.default_rng(4).standard_normal((37, 37))
+        try:
+            wanted = judge(x, k)
+        except IndexError:
+            with pytest.raises(IndexError):
+                function(x, k)
+            outcomes.add("raises")
+        else:
+            np.testing.assert_allclose(function(x, k), wanted, rtol=1e-12)  # type: ignore[arg-type]
+            outcomes.add("equal")
+    assert outcomes == {"raises", "equal"}
+
+
+@pytest.mark.parametrize("start", [-(2**63), 2**62, 2**63 - 2])
+def test_counters_near_the_ends_of_64_bits(start: int) -> None:
+    source = """
+def f(start: i64, stop: i64, x: Tensor[("n",), f64]):
+    y = x.copy()
+    for i in range(start, stop):
+        y[i - start] += 1
+    for i in range(len(x)):
+        y[i] = y[i] * 2
+    return y
+"""
+    function = nnmagic.compile(source, cache=False)
+    np.testing.assert_array_equal(function(start, start + 1, np.zeros(3)), [2, 0, 0])
+    np.testing.assert_array_equal(function(start, start, np.zeros(3)), [0, 0, 0])
+
+
+@pytest.mark.parametrize("exchange", ["y, z = z, y", "y, z, w = z, w, y"])
+def test_arrays_that_take_turns(exchange: str) -> None:
+    loop = f"for t in range(k):\n    z[0, t] = y[t, 0] + 1\n    {exchange}"
+    body = f"z = x * 2\nw = x * 3\n{loop}\ny = y + z * 7 + w"
+    function, judge = compiled(body, f"{MATRIX}, k: i64")
+    x = np.random.default_rng(1).standard_normal((6, 6))
+    before = x.copy()
+    for rounds in range(6):
+        np.testing.assert_allclose(function(x, rounds), judge(x, rounds), rtol=1e-12)  # type: ignore[arg-type]
+    np.testing.assert_array_equal(x, before)
+
+
+@pytest.mark.parametrize("parameters", [MATRIX, "x: Tensor[(6, 6), f64]"], ids=["named", "fixed"])
+def test_rows_and_columns_in_loops(parameters: str) -> None:
+    body = (
+        "for t in range(k):\n    y[0] = y[-1] + t\n    y[:, -1] = y[:, -2]\n    y[2:3, ::2] = t\ny[:, 0] += 1"
+    )
+    function, judge = compiled(body, f"{parameters}, k: i64")
+    x = np.random.default_rng(2).standard_normal((6, 6))
+    for rounds in (0, 1, 5):
+        np.testing.assert_allclose(function(x, rounds), judge(x, rounds), rtol=1e-12)  # type: ignore[arg-type]
+
+
+def test_slices_of_unknown_length_in_branches() -> None:
+    body = "if k > 2:\n    y[:k] = y[1 : k + 1] * 2\nelse:\n    y[k:] = 5"
+    function, judge = compiled(body, 'x: Tensor[("m",), f64], k: i64')
+    x = np.arange(7.0)
+    for k in (0, 2, 3, 6):
+        np.testing.assert_array_equal(function(x, k), judge(x, k))  # type: ignore[arg-type]
+
+
+def test_what_is_proved_holds() -> None:
+    """Compared with all integers in the bounds of some random facts."""
+    chance = random.Random(3)
+    proved = 0
+    for _ in range(400):
+        symbols = [Symbol(chance.randint(-4, 0), chance.randint(1, 4)) for _ in range(3)]
+
+        def draw(symbols: list[Symbol] = symbols) -> Linear:
+            terms = {symbol: chance.randint(-2, 2) for symbol in symbols}
+            return Linear(
+                {symbol: factor for symbol, factor in terms.items() if factor}, chance.randint(-3, 5)
+            )
+
+        facts, goal = [draw() for _ in range(3)], draw()
+        known = Facts()
+        known.add(facts)
+        if not known.prove(goal):
+            continue
+        proved += 1
+        for values in itertools.product(*(range(symbol.low, symbol.high + 1) for symbol in symbols)):
+            given = dict(zip(symbols, values, strict=True))
+
+            def value(sum_: Linear, given: dict[Symbol, int] = given) -> int:
+                return sum_.constant + sum(factor * given[symbol] for symbol, factor in sum_.terms.items())
+
+            if all(value(fact) >= 0 for fact in facts):
+                assert value(goal) >= 0
+    assert proved > 40
