@@ -30,6 +30,7 @@ from nnmagic.tinynn.elaborate.dispatch import NODES
 from nnmagic.tinynn.elaborate.function_bodies import finish_body
 from nnmagic.tinynn.elaborate.live_names import LiveNames
 from nnmagic.tinynn.elaborate.sequencing import fill_block, steps_of
+from nnmagic.tinynn.elaborate.shared_memory import Foreign
 from nnmagic.tinynn.namespace.name_resolution import NameResolver
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.values.descriptions import describe
@@ -229,6 +230,8 @@ def _elaborate_function(
             ctx.resolver.functions[name] = replace(ctx.resolver.functions[name], type=None)
         return None
     _set_type(ctx, name, signature, result.type)
+    if not any(isinstance(token, Foreign) for token in ctx.returned):
+        ctx.memory.fresh.add(name)
     return ir.Function(params, result.expr, result.type, span=ctx.span(definition.span))
 
 
@@ -304,6 +307,7 @@ def _try_body(
     environment = Environment(definition.name, find_local_names(body), reassigned, None, bindings, dimensions)
     environment.failed = signature.failed
     outer, ctx.environment, ctx.block, ctx.live = ctx.environment, environment, Block(), LiveNames()
+    ctx.returned = frozenset()
     try:
         fill_block(ctx, ctx.block, steps_of(ctx, definition.body.stmts), ctx.span(definition.name_span))
         return tuple(params), finish_body(ctx, definition, ctx.block, signature.declared)

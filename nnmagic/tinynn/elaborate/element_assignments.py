@@ -16,8 +16,9 @@ from nnmagic.tinynn.elaborate.operations import binary_operation
 from nnmagic.tinynn.elaborate.shared_memory import Foreign, Tokens, forget_shared_names, may_share
 from nnmagic.tinynn.operators.element_assignment import selection, set_elements, set_where
 from nnmagic.tinynn.operators.subscripts import subscript
-from nnmagic.tinynn.syntax import tree
+from nnmagic.tinynn.syntax import SIGNS, tree
 from nnmagic.tinynn.values.descriptions import describe
+from nnmagic.tinynn.values.promotion import check_update
 from nnmagic.tinynn.values.values import FAILED, Computed, Known, Operand, RefusalError, TupleOf, is_failed
 
 
@@ -63,7 +64,7 @@ def elaborate_update(ctx: Elaboration, stmt: tree.UpdateElements) -> None:
         _fail(ctx, target)
         return
     every = [Operand(Known(Ellipsis), target_span)]
-    new = Operand(result, span)
+    new = check_update(f"{SIGNS[stmt.op.name]}=", current, Operand(result, span))
     changed = set_elements(tensor, index if mask is None else every, new, target_span)
     if mask is not None:
         assert isinstance(tensor.value, Computed)

@@ -38,6 +38,8 @@ def elaborate_return(ctx: Elaboration, stmt: ast.Return) -> Terminator:
         ctx.report(RefusalError("`return` without a value", span, hint=hint))
         return BlockExit(ExitKind.RETURNS, span, ctx.environment.bindings, Operand(FAILED, span))
     value = ctx.operand(stmt.value)
+    if ctx.environment.parent is None:
+        ctx.returned |= ctx.memory.of_value(value.value)
     return BlockExit(ExitKind.RETURNS, span, ctx.environment.bindings, value)
 
 
