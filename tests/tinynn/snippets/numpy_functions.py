@@ -688,9 +688,9 @@ CASES: list[Case] = [
         "ragged-array", function("x: f32", "array(«[[1, 2], [3]]»)"), "array: the rows are not of one length"
     ),
     refused(
-        "eye-of-a-tensor",
-        function("i: i32", "eye(«i»)"),
-        "eye: `N` must be known at compile time, not an i32",
+        "eye-of-a-float",
+        function("x: f32", "eye(«x»)"),
+        "eye: `N` must be known at compile time, not an f32",
     ),
     refused(
         "squeeze-of-a-wide-axis", function(X, "squeeze(x, axis=«1»)"), "squeeze: axis 1 has the size 3, not 1"
