@@ -176,9 +176,12 @@ def numba(problem: Problem) -> Ready:
     installed = module("numba")
     installed.set_num_threads(problem.threads)
     loops = importlib.import_module("benchmarks.loops")
-    parallel = problem.case.numba not in loops.SERIAL
-    math = False if problem.case.numba in loops.STRICT else _NUMBA_MATH
-    function = installed.njit(parallel=parallel, fastmath=math)(getattr(loops, problem.case.numba))
+    name = problem.case.numba
+    is_loop = hasattr(loops, name)  # a program computes as NumPy does, on one thread
+    programs = importlib.import_module("benchmarks.npbench.programs")
+    parallel = is_loop and name not in loops.SERIAL
+    math = _NUMBA_MATH if is_loop and name not in loops.STRICT else False
+    function = installed.njit(parallel=parallel, fastmath=math)(getattr(loops if is_loop else programs, name))
     arguments = _numbers_of([*problem.arguments.values(), *problem.constants.values()])
     return Ready(lambda: function(*arguments), np.asarray)
 

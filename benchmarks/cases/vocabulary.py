@@ -104,6 +104,8 @@ _CALLS: dict[str, str] = {
     "argwhere": "argwhere(m)",
     "searchsorted": "searchsorted(u, x)",
     "digitize": "digitize(x, u)",
+    "histogram": "histogram(x, 16)[0]",
+    **_each("cov corrcoef", "NAME(x)"),
     "unravel_index": "unravel_index(i, (2, 4))[0] + unravel_index(i, (2, 4))[1]",
     "sort": "sort(x, axis=1)",
     "argsort": "argsort(x, axis=1, stable=True)",
@@ -136,7 +138,8 @@ _CALLS: dict[str, str] = {
 WITHOUT_ROW = {
     **dict.fromkeys(("bincount", "compress", "delete", "extract", "trim_zeros"), "refused"),
     **dict.fromkeys(("int", "float", "bool", "len"), "of one number"),
-    **dict.fromkeys(("empty", "empty_like"), "any result is right"),
+    **dict.fromkeys(("empty", "empty_like", "ndarray"), "any result is right"),
+    **dict.fromkeys(("mgrid", "ogrid"), "indexed: meshgrid has a row"),
     **dict.fromkeys(("swish", "upsample"), "another name of silu, of interpolate"),
     **dict.fromkeys(
         ("rnn", "lstm", "gru", "rnn_cell", "lstm_cell", "gru_cell"), "loops have rows of their own"

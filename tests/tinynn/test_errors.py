@@ -80,7 +80,6 @@ CASES: list[tuple[str, list[str]]] = [
     (body("return «x * y.astype(f64)»"), ["`*` of f32 and f64: dtypes never mix by themselves"]),
     (body("return «x < y.astype(i32)»"), ["`<` of f32 and i32: dtypes never mix by themselves"]),
     (body("return «f64_array * x»"), ["`*` of f64 and f32: dtypes never mix by themselves"]),
-    (body("return x.astype(i32) + «0.5»"), ["the float 0.5 cannot become i32"]),
     (body("return x.astype(i8) + «300»"), ["300 does not fit in i8 (-128 to 127)"]),
     (body("return x.astype(u8) - «-1»"), ["-1 does not fit in u8 (0 to 255)"]),
     (body("return x.astype(f16) * «1e6»"), ["1000000.0 does not fit in f16"]),
@@ -89,7 +88,6 @@ CASES: list[tuple[str, list[str]]] = [
     (body("return -(«x > 0»)"), ["`-` is defined for numbers, not bool_"]),
     (body("return ~«x»"), ["`~` is defined for integers and bools, not f32"]),
     (body("return «x» & y"), ["`&` is defined for integers or bools, not f32"]),
-    (body("return x.astype(i32).clip(«-1.5», 1)"), ["the float -1.5 cannot become i32"]),
     (body("return clip(x.astype(u8), 0, «300»)"), ["300 does not fit in u8 (0 to 255)"]),
     (body("return «clip(x, (1, 2), 1)»"), ["clip: the shapes (2, 3) and (2,) do not broadcast"]),
     (body("return clip(x, «(x, x)», 1)"), ["clip: `a_min` must be a number or a tensor, not a tuple of 2"]),
@@ -259,7 +257,6 @@ def test_message_and_span(marked: str, messages: list[str]) -> None:
 HINTS = [
     (body("return x + y.astype(i32)"), "convert one of them, as in y.astype(i32).astype(f32)"),
     (body("q = y.astype(i32)\nreturn x + q"), "convert one of them, as in q.astype(f32)"),
-    (body("q = y.astype(i32)\nreturn q + 0.5"), "convert the tensor first: q.astype(f32)"),
     (body("return x * f64_array"), "convert one of them, as in f64_array.astype(f32)"),
     (body("return x * mixed"), "if it holds numbers, convert it in another cell: mixed = mixed.astype('float32')"),
     (body("return x * spectrum"), "hold real and imaginary parts in two arrays: spectrum.real and spectrum.imag"),

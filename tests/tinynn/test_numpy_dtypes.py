@@ -62,10 +62,10 @@ _EXPRESSIONS = """
     v.astype(float32); astype(v, float64); tensordot(x, x, 2); where(v > 0, v, w); zeros((2,));
     v + w; v * w; v / w; -v; +v; ~v; abs(v); v @ w; v > w; v / 2; 2 / v; v // 2; v % 2; 7 // v;
     v > 1; v << 1; v + 1; v * True; maximum(v, 1); searchsorted(v, 1); nan_to_num(v, nan=1);
-    max(v, initial=1); isclose(v, 1)
+    max(v, initial=1); isclose(v, 1); ndarray((2,)); histogram(v, 3); cov(v); cov(x); corrcoef(v, w)
 """
-#: Functions of cells that always refuse, and one whose name NumPy does not have.
-_OTHERS = {"bincount", "compress", "delete", "extract", "trim_zeros", "variance"}
+#: Functions of cells that always refuse, one whose name NumPy does not have, and what is indexed.
+_OTHERS = {"bincount", "compress", "delete", "extract", "trim_zeros", "variance", "mgrid", "ogrid"}
 
 
 def _sources() -> list[str]:

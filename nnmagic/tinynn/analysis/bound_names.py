@@ -166,19 +166,13 @@ def assigns_in_expressions(node: object) -> bool:
     return any(isinstance(part, assigning) for part in walk(node, into_functions=False))
 
 
-def is_augmented(stmt: ast.Assign) -> bool:
-    """Return whether an assignment of a name was written with an operator: ``name += value``."""
-    rhs = stmt.rhs
-    return isinstance(rhs, ast.Call) and bool(rhs.params) and rhs.params[0] is stmt.lhs[0]
-
-
 def find_rebound(node: object, names: Container[str]) -> Iterator[tuple[str, ast.Span]]:
     """Yield those of the names that a piece of a function lets stand for another value, with the statement.
 
     An assignment to elements does not, nor does one with an operator, which changes the tensor.
     """
     for part in walk(node, into_functions=False):
-        if isinstance(part, ast.Assign) and is_augmented(part):
+        if isinstance(part, tree.UpdateName):
             continue
         bound = [target.id.name for target in _variables_bound(part)]
         if not isinstance(part, tree.Unpack):

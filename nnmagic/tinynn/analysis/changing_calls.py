@@ -36,6 +36,12 @@ def _mark(node: ast.Node, find_formals: FindFormals) -> ast.Node:
         return _mark_call(expr, find_formals)
 
     match node:
+        case tree.WriteOut(rhs=rhs) if find_formals(rhs.func_name) is not None:  # a parameter called `out`
+            target = node.targets[0]
+            is_whole = any(isinstance(part, tree.EllipsisLiteral) for part in walk(target.params[1]))
+            out = {ast.Constant(node.span, "out"): target.params[0] if is_whole else target}
+            whole = ast.Call(rhs.span, rhs.func_name, rhs.params, {**rhs.keyword_params, **out})
+            return tree.CallStatement(node.span, call(whole))
         case ast.Block(stmts=stmts):
             return attr.evolve(node, stmts=[inner(statement) for statement in stmts])
         case ast.Assign(rhs=rhs) | tree.Unpack(rhs=rhs):

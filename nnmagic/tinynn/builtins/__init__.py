@@ -20,6 +20,7 @@ from nnmagic.tinynn.builtins.nn.recurrent import RECURRENT
 from nnmagic.tinynn.builtins.numpy.creation import CREATION
 from nnmagic.tinynn.builtins.numpy.differences import DIFFERENCES
 from nnmagic.tinynn.builtins.numpy.elementwise import ELEMENTWISE
+from nnmagic.tinynn.builtins.numpy.histograms import HISTOGRAMS
 from nnmagic.tinynn.builtins.numpy.indexing import INDEXING
 from nnmagic.tinynn.builtins.numpy.joining import JOINING
 from nnmagic.tinynn.builtins.numpy.linalg import LINALG
@@ -36,7 +37,7 @@ __all__ = ["BUILTINS", "CONSTANTS", "IN_PLACE", "METHODS", "MODULES", "PYTHON_ON
 
 _NUMPY_ROWS = (
     *(*MATHEMATICS, *ELEMENTWISE, *REDUCTIONS, *STATISTICS, *SHAPES, *JOINING),
-    *(*CREATION, *INDEXING, *DIFFERENCES, *PRODUCTS, *LINALG),
+    *(*CREATION, *INDEXING, *DIFFERENCES, *PRODUCTS, *LINALG, *HISTOGRAMS),
 )
 _LAYERS = (*CONVOLUTIONS, *POOLING, *NORMALIZATION, *IMAGES, *ATTENTION, *RECURRENT)
 _NEURAL_ROWS = (*ACTIVATIONS, *_LAYERS, *LOSSES)

@@ -21,6 +21,7 @@ from nnmagic.tinynn.types.annotations import DType, dtype_named
 from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.numbers import is_number, number_constant
 from nnmagic.tinynn.values.operator_calls import is_tensor, tensor_type
+from nnmagic.tinynn.values.promotion import common_dtype, dtype_beside_numbers
 from nnmagic.tinynn.values.symbolic_sizes import as_number
 from nnmagic.tinynn.values.values import (
     BuiltinName,
@@ -220,7 +221,7 @@ def pair(call: Arguments, left: str, right: str) -> tuple[Formula, Formula]:
             ]
     first, second = operands
     numbers = both_weak(first, second)
-    first, second = promote_weak(first, second) if numbers else adopt_tensor_dtype(first, second, call.name)
+    first, second = promote_weak(first, second) if numbers else adopt_tensor_dtype(first, second)
     left_tensor, right_tensor = same_dtype(first, second, call.name)
     assert isinstance(left_tensor.value, Computed)
     assert isinstance(right_tensor.value, Computed)
@@ -267,7 +268,11 @@ def unify_dtypes(call: Arguments, operands: Sequence[Operand]) -> list[Formula]:
     """Return operands as tensors of one dtype, that of the tensors among them."""
     operands = tensors_or_numbers(call, operands)
     dtypes = [tensor_type(tensor).dtype for tensor in operands if is_tensor(tensor.value)]
-    if len(set(dtypes)) > 1:
+    numbers = [operand.value.value for operand in operands if isinstance(operand.value, Known)]
+    dtype = common_dtype(dtypes) if dtypes else None
+    if dtype is not None:
+        dtype = dtype_beside_numbers(dtype, numbers)
+    if dtypes and dtype is None:
         shown = " and ".join(dtype_short_name(dtype) for dtype in dict.fromkeys(dtypes))
         raise RefusalError(
             f"{call.name} of {shown}: dtypes never mix by themselves",
@@ -277,13 +282,14 @@ def unify_dtypes(call: Arguments, operands: Sequence[Operand]) -> list[Formula]:
     results = []
     for operand in operands:
         value = static_value_or_none(operand.value)
-        if dtypes and is_number(value):
+        if dtype is not None and is_number(value):
             assert isinstance(value, bool | int | float)
-            results.append(Formula(number_constant(value, dtypes[0], operand.span), call.span))
+            results.append(Formula(number_constant(value, dtype, operand.span), call.span))
         else:
             results.append(as_formula(operand, call.span, f"{call.name}: an item"))
-    widest = "float64" if any(tensor.dtype == "float64" for tensor in results) else results[0].dtype
-    return results if dtypes else [tensor.cast(widest) for tensor in results]
+    if dtype is None:
+        dtype = "float64" if any(tensor.dtype == "float64" for tensor in results) else results[0].dtype
+    return [tensor.cast(dtype) for tensor in results]
 
 
 # -- axes ----------------------------------------------------------------------------------------------

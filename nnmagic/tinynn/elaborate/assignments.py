@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from synr import ast
 
-from nnmagic.tinynn.analysis.bound_names import is_augmented, names_of
+from nnmagic.tinynn.analysis.bound_names import names_of
 from nnmagic.tinynn.elaborate.annotation_types import type_or_none
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.conversions import convert_declared_value
 from nnmagic.tinynn.elaborate.element_assignments import assign_elements, update_destination
 from nnmagic.tinynn.operators.unpacking import unpack
-from nnmagic.tinynn.syntax import tree
+from nnmagic.tinynn.syntax import SIGNS, tree
+from nnmagic.tinynn.values.promotion import check_update
 from nnmagic.tinynn.values.values import FAILED, Operand, RefusalError, Value, is_failed
 
 
@@ -50,9 +51,6 @@ def elaborate_assign(ctx: Elaboration, stmt: ast.Assign) -> None:
     """Elaborate ``name = value`` and ``name: type = value``."""
     target = stmt.lhs[0]
     name = target.id.name
-    if name in ctx.environment.destinations and is_augmented(stmt):
-        update_destination(ctx, stmt)
-        return
     value = ctx.evaluate(stmt.rhs)
     if stmt.ty is not None:
         declared = type_or_none(ctx, stmt.ty)
@@ -64,8 +62,32 @@ def elaborate_assign(ctx: Elaboration, stmt: ast.Assign) -> None:
     ctx.environment.bindings.bind(name, value, ctx.span(target.span))
 
 
+def elaborate_update_name(ctx: Elaboration, stmt: tree.UpdateName) -> None:
+    """Elaborate ``name += value`` with any operator. Raises RefusalError."""
+    name, span = stmt.lhs[0].id.name, ctx.span(stmt.span)
+    if name in ctx.environment.destinations:
+        update_destination(ctx, stmt)
+        return
+    before = ctx.environment.bindings.locals.get(name, FAILED)
+    value = Operand(ctx.evaluate(stmt.rhs), span)
+    if not is_failed(value.value):
+        value = check_update(f"{SIGNS[stmt.rhs.func_name.name]}=", before, value)
+    ctx.environment.bindings.bind(name, value.value, ctx.span(stmt.lhs[0].span))
+
+
 def elaborate_unpack(ctx: Elaboration, stmt: tree.Unpack) -> None:
     """Elaborate ``a, (b, *c), d[i] = value`` and ``a = b = value``."""
     value = Operand(ctx.evaluate(stmt.rhs), ctx.span(stmt.rhs.span))
     for target in stmt.targets:
         assign_target(ctx, target, value, is_only=len(stmt.targets) == 1)
+
+
+def elaborate_write_out(ctx: Elaboration, stmt: tree.WriteOut) -> None:
+    """Elaborate a call whose result goes to a destination, in the dtype of that. Raises RefusalError."""
+    target = stmt.targets[0]
+    name = target.params[0].id.name
+    value = Operand(ctx.evaluate(stmt.rhs), ctx.span(stmt.rhs.span))
+    before = ctx.environment.bindings.locals.get(name, FAILED)
+    if not is_failed(value.value):
+        value = check_update("out=", before, value)
+    assign_target(ctx, target, value)

@@ -38,6 +38,7 @@ from nnmagic.tinynn.elaborate.dispatch import NODES
 from nnmagic.tinynn.elaborate.function_bodies import declares_none, finish_body
 from nnmagic.tinynn.elaborate.live_names import LiveNames
 from nnmagic.tinynn.elaborate.sequencing import fill_block, steps_of
+from nnmagic.tinynn.elaborate.shared_memory import Foreign
 from nnmagic.tinynn.elaborate.statements import return_destinations
 from nnmagic.tinynn.namespace.capture import as_compiled_function
 from nnmagic.tinynn.namespace.lookup import look_up
@@ -289,6 +290,8 @@ def _elaborate_function(
             ctx.resolver.functions[name] = replace(ctx.resolver.functions[name], type=None)
         return None
     _set_type(ctx, name, signature, result.type)
+    if not any(isinstance(token, Foreign) for token in ctx.returned):
+        ctx.memory.fresh.add(name)
     return ir.Function(params, result.expr, result.type, span=ctx.span(definition.span))
 
 
@@ -379,6 +382,7 @@ def _try_body(
         environment.failed = True
     outer, ctx.environment, ctx.block, ctx.live = ctx.environment, environment, Block(), LiveNames()
     ctx.live |= environment.destinations
+    ctx.returned = frozenset()
     try:
         steps = steps_of(ctx, definition.body.stmts)
         if environment.destinations:

@@ -17,7 +17,7 @@ from nnmagic.limits import ITEMS_OF_A_STATEMENT, MAX_TUPLE_SIZE, MAX_WORK
 from nnmagic.relay.types import Type
 from nnmagic.tinynn.elaborate.control_flow_blocks import Block, Terminator
 from nnmagic.tinynn.elaborate.live_names import LiveNames
-from nnmagic.tinynn.elaborate.shared_memory import SharedMemory
+from nnmagic.tinynn.elaborate.shared_memory import SharedMemory, Tokens
 from nnmagic.tinynn.namespace.name_resolution import NameResolver
 from nnmagic.tinynn.values.values import (
     FAILED,
@@ -109,6 +109,8 @@ class Elaboration:
     assigns_elements: bool = False
     #: The memory that values may share.
     memory: SharedMemory = field(default_factory=SharedMemory)
+    #: The memory that the results of the function of the cell may share.
+    returned: Tokens = frozenset()
     work: int = 0
     #: How many trials are under way, each inside the one before.
     trials: int = 0

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from synr import ast
 
-from nnmagic.tinynn.elaborate.assignments import elaborate_assign, elaborate_unpack, elaborate_walrus
+from nnmagic.tinynn.elaborate.assignments import (
+    elaborate_assign,
+    elaborate_unpack,
+    elaborate_update_name,
+    elaborate_walrus,
+    elaborate_write_out,
+)
 from nnmagic.tinynn.elaborate.calls import elaborate_call
 from nnmagic.tinynn.elaborate.changing_calls import elaborate_call_statement, elaborate_changing_call
 from nnmagic.tinynn.elaborate.closures import elaborate_lambda, elaborate_nested_function
@@ -56,7 +62,9 @@ NODES = NodeTable(
     },
     statements={
         ast.Assign: elaborate_assign,
+        tree.UpdateName: elaborate_update_name,
         tree.Unpack: elaborate_unpack,
+        tree.WriteOut: elaborate_write_out,
         tree.UpdateElements: elaborate_update,
         tree.CallStatement: elaborate_call_statement,
         ast.Return: elaborate_return,

@@ -17,9 +17,10 @@ from nnmagic.tinynn.elaborate.operations import binary_operation
 from nnmagic.tinynn.elaborate.shared_memory import Foreign, Tokens, forget_shared_names, may_share
 from nnmagic.tinynn.operators.element_assignment import selection, set_elements, set_where
 from nnmagic.tinynn.operators.subscripts import subscript
-from nnmagic.tinynn.syntax import tree
+from nnmagic.tinynn.syntax import SIGNS, tree
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.operator_calls import tensor_type
+from nnmagic.tinynn.values.promotion import check_update
 from nnmagic.tinynn.values.values import FAILED, Computed, Known, Operand, RefusalError, TupleOf, is_failed
 
 
@@ -66,7 +67,7 @@ def elaborate_update(ctx: Elaboration, stmt: tree.UpdateElements) -> None:
         _fail(ctx, target)
         return
     every = [Operand(Known(Ellipsis), target_span)]
-    new = Operand(result, span)
+    new = check_update(f"{SIGNS[stmt.op.name]}=", current, Operand(result, span))
     changed = set_elements(tensor, index if mask is None else every, new, target_span)
     if mask is not None:
         assert isinstance(tensor.value, Computed)
@@ -74,7 +75,7 @@ def elaborate_update(ctx: Elaboration, stmt: tree.UpdateElements) -> None:
     bind_changed(ctx, variable, memory, changed, target_span)
 
 
-def update_destination(ctx: Elaboration, stmt: ast.Assign) -> None:
+def update_destination(ctx: Elaboration, stmt: tree.UpdateName) -> None:
     """Elaborate ``name += value`` for a parameter whose array is changed. Raises RefusalError."""
     call, variable = stmt.rhs, stmt.lhs[0]
     every = ast.Tuple(variable.span, [tree.EllipsisLiteral(variable.span)])

@@ -99,6 +99,8 @@ def _elaborate_subscript(ctx: Elaboration, expr: ast.Call) -> Value:
     items = evaluate_operands(ctx, index)
     if any(is_failed(part.value) for part in (owner, *items)):
         return FAILED
+    if isinstance(owner.value, BuiltinName) and owner.value.builtin.name in ("mgrid", "ogrid"):
+        return owner.value.builtin.call(items, span)
     value = subscript(owner, items, span)
     if isinstance(value, Computed) and any(_is_array(item.value) for item in items):
         ctx.memory.own(value.expr)  # NumPy copies what arrays choose

@@ -35,12 +35,16 @@ def elaborate_return(ctx: Elaboration, stmt: ast.Return) -> Terminator:
     span = ctx.span(stmt.span)
     if ctx.environment.destinations:
         value = None if stmt.value is None else ctx.operand(stmt.value)
+        if value is not None and ctx.environment.parent is None:
+            ctx.returned |= ctx.memory.of_value(value.value)
         return return_destinations(ctx, value, stmt.span)
     if stmt.value is None:
         hint = "return a tensor, or a tuple of them"
         ctx.report(RefusalError("`return` without a value", span, hint=hint))
         return BlockExit(ExitKind.RETURNS, span, ctx.environment.bindings, Operand(FAILED, span))
     value = ctx.operand(stmt.value)
+    if ctx.environment.parent is None:
+        ctx.returned |= ctx.memory.of_value(value.value)
     return BlockExit(ExitKind.RETURNS, span, ctx.environment.bindings, value)
 
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable
 from nnmagic.diagnostics import Span, closest
 from nnmagic.relay.ops import OPERATORS, resolve
 from nnmagic.relay.types import NUMPY_DTYPES, TensorType, TypeCall
-from nnmagic.tinynn.builtins import IN_PLACE, METHODS
+from nnmagic.tinynn.builtins import BUILTINS, IN_PLACE, METHODS
+from nnmagic.tinynn.builtins.numpy.ufunc_methods import ufunc_method
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.syntax.unsupported_syntax import NO_STRINGS
 from nnmagic.tinynn.types.annotations import dtype_named
@@ -190,6 +191,11 @@ def attribute(owner: Operand, name: str, span: Span) -> Value:
         return _constructor(value, name, span)
     if isinstance(value, DictOf) and name in _VIEWS:
         return Method(owner, name, BuiltinName(_VIEWS[name]))
+    if isinstance(value, BuiltinName):
+        builtin = BUILTINS.get(value.builtin.name)
+        method = None if builtin is None else ufunc_method(builtin, name, BUILTINS)
+        if method is not None:
+            return BuiltinName(method)
     if not is_tensor(value):
         raise RefusalError(
             f"{describe(value)} has no attribute `{name}`", span, hint=_no_tensor_hint(owner, name)

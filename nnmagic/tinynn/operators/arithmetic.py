@@ -25,6 +25,7 @@ from nnmagic.tinynn.values.descriptions import describe, source_text, type_note
 from nnmagic.tinynn.values.numbers import is_number, number_constant
 from nnmagic.tinynn.values.operator_calls import apply, cast, is_tensor, tensor_type, to_refusal
 from nnmagic.tinynn.values.operator_restrictions import check_broadcast, check_kind, wider_dtype
+from nnmagic.tinynn.values.promotion import promote, promote_beside_number
 from nnmagic.tinynn.values.symbolic_sizes import apply_to_dimensions, as_number
 from nnmagic.tinynn.values.values import (
     Computed,
@@ -144,17 +145,16 @@ def binary(op: AnyOp, sign: str, left: Operand, right: Operand, span: Span) -> V
         result = as_weak(binary(op, sign, *promote_weak(left, right), span))
         least = _least_of_result(op, left.value, right.value)
         return result if least is None or not isinstance(result, Computed) else replace(result, least=least)
-    left, right = adopt_tensor_dtype(left, right, sign)
+    left, right = adopt_tensor_dtype(left, right)
     if not is_tensor(left.value) and not is_tensor(right.value):
         return _apply_to_known(op, sign, left, right, span)
     if op is ExtraOp.MatMul:
         return matrix_product(left, right, span)
     if op is BuiltinOp.Div:
         return _true_division(left, right, span)
-    if sign == "**" and right.value == Known(0.5) and is_float(tensor_type(left).dtype):
-        return apply("sqrt", span, left)  # as NumPy's operator, unlike its function `power`
-    left, right = _bool_beside_number(left, right, span), _bool_beside_number(right, left, span)
     first, second = same_dtype(left, right, sign)
+    if sign == "**" and right.value == Known(0.5):
+        return apply("sqrt", span, first)  # as NumPy's operator, unlike its function `power`
     _check_numbers(op, left, right, first)
     if op is ExtraOp.Pow and is_integer(tensor_type(first).dtype):
         return _integer_power(sign, first, second, right, span)
@@ -184,17 +184,6 @@ def _apply_to_bools(op: AnyOp, sign: str, left: Operand, right: Operand, span: S
     return _apply_checked(sign, name, left, right, span)
 
 
-def _bool_beside_number(side: Operand, other: Operand, span: Span) -> Operand:
-    """Cast a tensor of bools beside a Python number as NumPy does: int64 for an int, float64 for a float."""
-    number = other.value.value if isinstance(other.value, Known) else None
-    value = side.value
-    if isinstance(number, bool) or not isinstance(number, int | float) or not is_tensor(value):
-        return side
-    if not isinstance(value, Computed) or tensor_type(side).dtype != "bool":
-        return side
-    return Operand(cast(value, "int64" if isinstance(number, int) else "float64", span), side.span)
-
-
 #: Exponents for which Relay's power is used on integers: the engine turns it into multiplications.
 _SMALL_POWERS = range(1, 9)
 
@@ -213,8 +202,9 @@ def _integer_power(
     if isinstance(static_exponent, int) and static_exponent >= 0:
         return _static_power(sign, base, exponent, int(static_exponent), span)
     dtype = tensor_type(exponent).dtype
-    if not dtype.startswith("uint"):
-        short = dtype_short_name(dtype)
+    written = tensor_type(written_exponent).dtype
+    if not written.startswith("uint") and written != "bool":
+        short = dtype_short_name(written)
         shown = " ** ".join(f"{source_text(each.span)}.astype(u{short[1:]})" for each in (base, exponent))
         hint = f"if no exponent is negative, write ({shown}).astype({short})"
         raise RefusalError(
@@ -266,14 +256,15 @@ def _apply_checked(sign: str, name: str, left: Operand, right: Operand, span: Sp
 def same_dtype(left: Operand, right: Operand, sign: str) -> tuple[Operand, Operand]:
     """Return both operands as tensors of one dtype; a Python number takes the tensor's.
 
-    Two tensors of different dtypes raise RefusalError, whose hint names the cast.
+    Raises RefusalError for dtypes that do not meet as `promotion` says; its hint names the cast.
     """
     if not is_tensor(left.value):
-        other = tensor_type(right)
-        return Operand(_number_beside(left, right, other, sign), left.span), right
+        right = _beside_number(right, left)
+        return Operand(_number_beside(left, right, tensor_type(right), sign), left.span), right
     if not is_tensor(right.value):
-        other = tensor_type(left)
-        return left, Operand(_number_beside(right, left, other, sign), right.span)
+        left = _beside_number(left, right)
+        return left, Operand(_number_beside(right, left, tensor_type(left), sign), right.span)
+    left, right = promote(left, right)
     first, second = tensor_type(left).dtype, tensor_type(right).dtype
     if first != second:
         target, converted = _suggest_cast(left, right)
@@ -306,6 +297,10 @@ def _is_constant(operand: Operand) -> bool:
     return isinstance(operand.value, Computed) and isinstance(operand.value.expr, Constant)
 
 
+def _beside_number(tensor: Operand, number: Operand) -> Operand:
+    return promote_beside_number(tensor, number.value.value if isinstance(number.value, Known) else None)
+
+
 def _number_beside(number: Operand, tensor: Operand, type_: TensorType, sign: str) -> Computed:
     value = number.value.value if isinstance(number.value, Known) else None
     if not isinstance(value, bool | int | float):
@@ -323,12 +318,8 @@ def _number_beside(number: Operand, tensor: Operand, type_: TensorType, sign: st
             hint=hint,
             notes=(type_note(tensor),),
         )
-    name = source_text(tensor.span)
-    target = "f64" if type_.dtype in ("int64", "uint64") else "f32"
-    cast_to = target if isinstance(value, float) else "i32"
-    return number_constant(
-        value, type_.dtype, number.span, f"convert the tensor first: {name}.astype({cast_to})"
-    )
+    hint = f"convert the tensor first: {source_text(tensor.span)}.astype(i32)"
+    return number_constant(value, type_.dtype, number.span, hint)
 
 
 def _check_numbers(op: AnyOp, left: Operand, right: Operand, other: Operand) -> None:
@@ -355,8 +346,6 @@ def _true_division(left: Operand, right: Operand, span: Span) -> Value:
     dtypes = [tensor_type(side).dtype for side in (left, right) if is_tensor(side.value)]
     if any(is_float(dtype) for dtype in dtypes):
         return _apply_checked("/", "divide", *same_dtype(left, right, "/"), span)
-    if len(dtypes) == 2 and dtypes[0] != dtypes[1]:
-        same_dtype(left, right, "/")
     if isinstance(right.value, Known) and right.value.value == 0 and is_number(right.value.value):
         raise RefusalError("division by zero", right.span)
     first, second = (_as_float64(side, span) for side in (left, right))

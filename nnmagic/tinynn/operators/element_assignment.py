@@ -11,12 +11,12 @@ import numpy as np
 from nnmagic.diagnostics import Note, Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.signatures import dtype_short_name
-from nnmagic.relay.types import ANY, Dim, TensorType, TupleType, is_float, is_integer
+from nnmagic.relay.types import ANY, Dim, TensorType, TupleType
 from nnmagic.tinynn.operators.slices import DynamicSlice, StaticSlice, resolve_slice, static_bound
 from nnmagic.tinynn.operators.subscripts import IndexPart, axis_indices, index_parts, subscript
 from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.numbers import number_constant
-from nnmagic.tinynn.values.operator_calls import apply, cast, is_tensor, tensor_type, whole_numbers
+from nnmagic.tinynn.values.operator_calls import apply, cast, tensor_type, whole_numbers
 from nnmagic.tinynn.values.operator_restrictions import broadcast_shape
 from nnmagic.tinynn.values.symbolic_sizes import as_number, number_of, product_of, shape_of, size_along
 from nnmagic.tinynn.values.values import (
@@ -34,8 +34,8 @@ from nnmagic.tinynn.values.values import (
 def set_elements(tensor: Operand, index: Sequence[Operand], value: Operand, span: Span) -> Computed:
     """Return the tensor with ``value`` at ``index``.
 
-    Raises RefusalError for what ``tensor[index]`` refuses, for a value of another dtype, and for one that
-    does not broadcast to the chosen elements.
+    The value gets the tensor's dtype. Raises RefusalError for what ``tensor[index]`` refuses, and for a value
+    that does not broadcast to the chosen elements.
     """
     data = tensor.value
     assert isinstance(data, Computed)
@@ -97,22 +97,23 @@ def _like(result: Computed, data: Computed) -> Computed:
 
 
 def _convert(value: Operand, tensor: Operand) -> Computed:
-    """Return a value in the tensor's dtype. Raises RefusalError where only a number could get that."""
+    """Return a value in the tensor's dtype, to which NumPy converts every tensor that is assigned.
+
+    Raises RefusalError for a number that the dtype cannot hold.
+    """
     dtype, short = tensor_type(tensor).dtype, dtype_short_name(tensor_type(tensor).dtype)
     match as_number(value).value:
         case Known(value=bool() as truth) if dtype != "bool":
             return number_constant(int(truth), dtype, value.span)
         case Known(value=bool() | int() | float() as number):
             return number_constant(number, dtype, value.span)
-        case Computed(weak=True, type=TensorType(dtype=given)) as number_later:
-            if given == dtype or is_float(dtype) or (is_integer(dtype) and not is_float(given)):
-                return cast(number_later, dtype, value.span)
-        case Computed(type=TensorType(dtype=given)) as other if given == dtype:
-            return Computed(other.expr, other.type)
+        case Computed(type=TensorType(dtype=given)) as computed:
+            if dtype == "bool" != given:
+                zero = number_constant(0, given, value.span)
+                return apply("not_equal", value.span, Computed(computed.expr, computed.type), zero)
+            return cast(Computed(computed.expr, computed.type), dtype, value.span)
     hint = None
-    if is_tensor(value.value):
-        hint = f"convert it, as in ({source_text(value.span)}).astype({short})"
-    elif isinstance(value.value, TupleOf):
+    if isinstance(value.value, TupleOf):
         hint = f"make a tensor of it, as in array({source_text(value.span)}, {short})"
     message = f"an element of {short} cannot be {describe(value.value)}"
     raise RefusalError(message, value.span, hint=hint)

@@ -6,12 +6,14 @@ from nnmagic.diagnostics import Span
 from nnmagic.relay.ops.declaration import RelationError
 from nnmagic.relay.ops.dims import product
 from nnmagic.relay.signatures import format_dim, format_shape
-from nnmagic.relay.types import AnyDim, Dim, TensorType
+from nnmagic.relay.types import ANY, AnyDim, Dim, TensorType
 from nnmagic.tinynn.values.descriptions import describe, type_note
 from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import apply, cast, is_tensor, tensor_type, to_refusal
 from nnmagic.tinynn.values.operator_restrictions import check_product, dims_differ
-from nnmagic.tinynn.values.reshaping import reshape_to
+from nnmagic.tinynn.values.promotion import promote
+from nnmagic.tinynn.values.reshaping import reshape_to, reshape_to_sizes
+from nnmagic.tinynn.values.symbolic_sizes import product_of, shape_of, size_along
 from nnmagic.tinynn.values.values import Computed, Known, Operand, RefusalError
 
 
@@ -29,6 +31,7 @@ def matrix_product(left: Operand, right: Operand, span: Span, name: str = "@") -
             raise RefusalError(
                 f"{sign} takes tensors of rank 1 or more, not a scalar", side.span, hint="write * instead"
             )
+    left, right = promote(left, right)
     left_type, right_type = tensor_type(left), tensor_type(right)
     if left_type.dtype == right_type.dtype == "bool":  # any of ands: whether the number of them is not 0
         left, right = (_count(side, span) for side in (left, right))
@@ -95,6 +98,13 @@ def _multiply_matrices(left: Computed, right: Computed, span: Span) -> Computed:
 def _rows_times_matrix(left: Computed, right: Computed, span: Span) -> Computed:
     """Multiply with all leading dimensions flattened to the rows of one matrix."""
     left_shape, right_shape = _shape(left), _shape(right)
+    if ANY in left_shape[:-1]:
+        sizes = list(shape_of(left, span).items)
+        whole = (product(left_shape[:-1]), left_shape[-1])
+        rows = reshape_to_sizes(left, [product_of(sizes[:-1], span), sizes[-1]], whole, span)
+        result = apply("nn.matmul", span, rows, right)
+        sizes[-1] = size_along(right, 1, span)
+        return reshape_to_sizes(result, sizes, (*left_shape[:-1], right_shape[-1]), span)
     rows = reshape_to(left, (product(left_shape[:-1]), left_shape[-1]), span)
     result = apply("nn.matmul", span, rows, right)
     return reshape_to(result, (*left_shape[:-1], right_shape[-1]), span, (left,))

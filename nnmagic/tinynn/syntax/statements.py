@@ -10,6 +10,7 @@ from types import EllipsisType
 from synr import ast
 
 from nnmagic.tinynn.syntax import replacements, tree, unsupported_syntax
+from nnmagic.tinynn.syntax.destinations import find_out, whole_of
 from nnmagic.tinynn.syntax.expressions import SYMBOLS
 from nnmagic.tinynn.syntax.patterns import PatternCompiler, find_bound_names
 
@@ -43,6 +44,8 @@ class StatementCompiler(PatternCompiler):
                 return tree.Break(span)
             case py.Continue():
                 return tree.Continue(span)
+            case py.Expr(value=py.Call() as call) if (written := find_out(call)) is not None:
+                return self._write_out(span, *written)
             case py.Assign():
                 return self._assignment(stmt)
             case py.AnnAssign():
@@ -116,6 +119,14 @@ class StatementCompiler(PatternCompiler):
             return ast.Assign(span, targets, None, rhs)
         return tree.Unpack(span, targets, rhs)
 
+    def _write_out(self, span: ast.Span, call: py.Call, out: py.expr) -> ast.Stmt:
+        """Compile a call with a destination: its result is assigned to all elements of that."""
+        target = self.compile_target(whole_of(out), elements=True)
+        rhs = self.compile_expr(call)
+        if target is None:
+            return tree.InvalidStatement(span, find_bound_names(out), returns=False)
+        return tree.WriteOut(span, [target], rhs)
+
     def _compile_annotated(self, stmt: py.AnnAssign) -> ast.Stmt:
         span = self.spans.of(stmt)
         target = self.compile_target(stmt.target)
@@ -135,7 +146,7 @@ class StatementCompiler(PatternCompiler):
         op_span = self.spans.operator(stmt.target, f"{sign}=")
         if isinstance(target, ast.Call):
             return tree.UpdateElements(span, target, ast.Op(op_span, op), rhs)
-        return ast.Assign(span, [target], None, ast.Call(span, ast.Op(op_span, op), [target, rhs], {}))
+        return tree.UpdateName(span, [target], None, ast.Call(span, ast.Op(op_span, op), [target, rhs], {}))
 
     def _bare_expression(self, stmt: py.Expr) -> ast.Stmt:
         span = self.spans.of(stmt)

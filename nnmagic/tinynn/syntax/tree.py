@@ -244,6 +244,14 @@ class Unpack(ast.Stmt):  # type: ignore[misc]  # synr is untyped
     rhs: ast.Expr
 
 
+class WriteOut(Unpack):
+    """``function(…, out=target)``: the result is assigned to the elements of ``target``, a subscript."""
+
+
+class UpdateName(ast.Assign):  # type: ignore[misc]  # synr is untyped
+    """``name += rhs`` with any operator, as ``name = name + rhs``."""
+
+
 @attr.s(auto_attribs=True, frozen=True)
 class UpdateElements(ast.Stmt):  # type: ignore[misc]  # synr is untyped
     """``target[index] += rhs`` with any operator; ``target`` is a subscript of a Var."""

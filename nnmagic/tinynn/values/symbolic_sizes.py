@@ -112,14 +112,14 @@ def dynamic_sizes(operand: Operand) -> list[Value] | None:
     """
     value = operand.value
     items = list(value.items) if isinstance(value, TupleOf) else [value]
-    candidates = [_as_size(Operand(item, operand.span)) for item in items]
+    candidates = [as_size(Operand(item, operand.span)) for item in items]
     sizes = [size for size in candidates if size is not None]
     if len(sizes) < len(items) or not any(isinstance(size, Dimension) for size in sizes):
         return None
     return sizes
 
 
-def _as_size(operand: Operand) -> Value | None:
+def as_size(operand: Operand) -> Value | None:
     """Return a value as a size, None where it is none; an integer of rank 0 is one without a name."""
     value = operand.value
     if is_size(value):
@@ -160,9 +160,10 @@ def calculate_size(op: object, left: Value, right: Value, span: Span) -> Value:
     dim = on_dims(dim_of(left), dim_of(right))
     if isinstance(dim, int):
         return Known(int(dim))
-    if isinstance(left, Dimension) and dim == left.dim and right in (Known(0), Known(1)):
+    neutral = Known(0 if op in (BuiltinOp.Add, BuiltinOp.Sub) else 1)
+    if isinstance(left, Dimension) and right == neutral:
         return left
-    if isinstance(right, Dimension) and dim == right.dim and left in (Known(0), Known(1)):
+    if isinstance(right, Dimension) and left == neutral and op in (BuiltinOp.Add, BuiltinOp.Mul):
         return right
     assert isinstance(dim, AnyDim)
     number = apply(operator, span, number_of(left, span), number_of(right, span))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from nnmagic.relay.signatures import dtype_short_name
-from nnmagic.relay.types import TensorType, is_float
-from nnmagic.tinynn.values.descriptions import source_text, type_note
+from nnmagic.relay.types import TensorType
 from nnmagic.tinynn.values.numbers import is_number, number_constant
 from nnmagic.tinynn.values.operator_calls import cast, is_tensor, tensor_type
-from nnmagic.tinynn.values.values import Computed, Known, Operand, RefusalError, Value
+from nnmagic.tinynn.values.promotion import promote_beside_number
+from nnmagic.tinynn.values.values import Computed, Known, Operand, Value
 
 
 def is_weak(value: Value) -> bool:
@@ -47,27 +46,16 @@ def _as_dtype(operand: Operand, dtype: str) -> Operand:
     return Operand(number_constant(number, dtype, operand.span), operand.span)
 
 
-def adopt_tensor_dtype(left: Operand, right: Operand, sign: str) -> tuple[Operand, Operand]:
-    """Give a weak number the dtype of the tensor beside it. Raises RefusalError for a float beside ints."""
+def adopt_tensor_dtype(left: Operand, right: Operand) -> tuple[Operand, Operand]:
+    """Give a weak number the dtype of the tensor beside it; integers become float64 beside a float."""
     for number, tensor in ((left, right), (right, left)):
         if is_weak(number.value) and is_tensor(tensor.value) and not is_weak(tensor.value):
-            converted = _adopt_dtype(number, tensor, sign)
-            return (converted, tensor) if number is left else (tensor, converted)
+            like = {"int64": 0, "float64": 0.0, "bool": False}[tensor_type(number).dtype]
+            tensor_ = promote_beside_number(tensor, like)
+            assert isinstance(number.value, Computed)
+            converted = Operand(cast(number.value, tensor_type(tensor_).dtype, number.span), number.span)
+            return (converted, tensor_) if number is left else (tensor_, converted)
     return left, right
-
-
-def _adopt_dtype(number: Operand, tensor: Operand, sign: str) -> Operand:
-    assert isinstance(number.value, Computed)
-    dtype = tensor_type(tensor).dtype
-    if tensor_type(number).dtype == "float64" and not is_float(dtype):
-        name = source_text(tensor.span)
-        raise RefusalError(
-            f"`{sign}` of {dtype_short_name(dtype)} and a Python float: dtypes never mix by themselves",
-            number.span,
-            hint=f"convert the tensor first: {name}.astype(f32)",
-            notes=(type_note(tensor),),
-        )
-    return Operand(cast(number.value, dtype, number.span), number.span)
 
 
 def as_weak(value: Value) -> Value:

@@ -358,6 +358,10 @@ WITHOUT_FORM: Mapping[str, str] = {
     **dict.fromkeys(("bincount", "compress", "delete", "extract", "trim_zeros"), "always rejected"),
     **dict.fromkeys(("int", "float", "bool"), "Python's conversions of one number: tests/tinynn/snippets"),
     **dict.fromkeys(("normalize", "cosine_similarity"), "their eps is 0 in f16, and not in the twin"),
+    **dict.fromkeys(
+        ("histogram", "cov", "corrcoef", "mgrid", "ogrid", "ndarray"),
+        "tests/tinynn/test_numpy_programs.py compares them",
+    ),
     "permute": "PyTorch's name of transpose, which NumPy lacks",
     **dict.fromkeys(
         _names(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from nnmagic.diagnostics import Span
 from nnmagic.limits import MAX_ITEMS, MAX_RANK
+from nnmagic.relay.expr import Constant
 from nnmagic.relay.polynomials import is_nonnegative, polynomial
 from nnmagic.relay.signatures import format_shape
 from nnmagic.relay.types import TensorType, is_float
@@ -40,8 +42,17 @@ from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import is_number, number_constant
 from nnmagic.tinynn.values.operator_calls import apply, whole_numbers
-from nnmagic.tinynn.values.symbolic_sizes import as_number, dynamic_sizes, full, is_size, number_of
-from nnmagic.tinynn.values.values import Computed, Dimension, Known, Operand, RefusalError, TupleOf, Value
+from nnmagic.tinynn.values.symbolic_sizes import as_number, as_size, dynamic_sizes, full, is_size, number_of
+from nnmagic.tinynn.values.values import (
+    Computed,
+    Dimension,
+    Known,
+    Operand,
+    RefusalError,
+    SliceOf,
+    TupleOf,
+    Value,
+)
 from nnmagic.tinynn.values.weak_types import is_weak
 
 
@@ -223,12 +234,15 @@ def _arange(call: Arguments) -> Value:
 
 def _dynamic_arange(call: Arguments) -> Value | None:
     """Return ``arange`` of integers of which at least one is dynamic; None for any other."""
-    given = {name: as_number(call.given[name]) for name in ("start", "stop", "step") if name in call}
-    if not all(is_size(call.given[name].value) or is_weak(operand.value) for name, operand in given.items()):
+    sizes: dict[str, Value] = {}
+    for name in ("start", "stop", "step"):
+        if name in call:
+            operand = call.given[name]
+            sizes[name] = operand.value if is_weak(operand.value) else as_size(operand) or operand.value
+    if not all(is_size(size) or is_weak(size) for size in sizes.values()):
         return None
-    if not any(is_weak(operand.value) for operand in given.values()):
+    if not any(isinstance(size, Dimension) or is_weak(size) for size in sizes.values()):
         return None
-    sizes: dict[str, Value] = {name: call.given[name].value for name in given}
     if "stop" not in sizes:
         sizes["stop"] = sizes.pop("start")
     start, step = sizes.get("start", Known(0)), sizes.get("step", Known(1))
@@ -270,9 +284,18 @@ def _space_numbers(call: Arguments) -> np.ndarray:
 
 def _linspace(call: Arguments) -> Value:
     dtype = dtype_argument(call) or "float64"
-    count = call.given["num"].value if "num" in call else None
-    if isinstance(count, Dimension):
-        return _linspace_of_dynamic_size(call, count, dtype)
+    count = as_size(call.given["num"]) if "num" in call else None
+    ends = [as_number(call.given[name]).value for name in ("start", "stop")]
+    if call.name == "linspace" and (isinstance(count, Dimension) or any(map(_is_dynamic, ends))):
+        spaced, step = spaced_numbers(
+            call,
+            _end(call, "start"),
+            _end(call, "stop"),
+            size_argument(call, "num", 50),
+            endpoint=flag(call, "endpoint", default=True),
+        )
+        spaced = (spaced if is_float(dtype) else spaced.op("floor")).cast(dtype)
+        return TupleOf((spaced.value, step.value)) if flag(call, "retstep") else spaced.value
     with np.errstate(all="ignore"):  # the ends may be infinite or far apart
         numbers = _space_numbers(call)
     if not is_float(dtype):
@@ -292,30 +315,46 @@ def _linspace(call: Arguments) -> Value:
     return TupleOf((result.value, Known((stop - start) / gaps if gaps > 0 else float("nan"))))
 
 
-def _linspace_of_dynamic_size(call: Arguments, count: Dimension, dtype: str) -> Value:
-    """Return ``num`` numbers, each computed as NumPy does: the first is ``start``, the last ``stop``."""
-    start, stop = (float(static_number(call, name, 0)) for name in ("start", "stop"))
-    endpoint = flag(call, "endpoint", default=True)
-    number = Formula(count.number, call.span)
+def _is_dynamic(value: Value) -> bool:
+    return isinstance(value, Computed) and not isinstance(value.expr, Constant)
+
+
+def _end(call: Arguments, name: str) -> Formula | float:
+    """Return an end of ``linspace``: a float, or f64 of rank 0."""
+    operand = as_number(call.given[name])
+    if not _is_dynamic(operand.value):
+        return float(static_number(call, name, 0))
+    end = as_formula(operand, call.span, f"linspace: `{name}`")
+    if end.rank:
+        raise RefusalError(f"linspace: `{name}` must be one number, not {describe(end.value)}", operand.span)
+    return end.cast("float64")
+
+
+def spaced_numbers(
+    call: Arguments, start: Formula | float, stop: Formula | float, count: Size, *, endpoint: bool = True
+) -> tuple[Formula, Formula]:
+    """Return ``count`` numbers and their step, each computed as NumPy does: the first is ``start``."""
+    number = Formula(
+        count.number if isinstance(count, Dimension) else _number(count, "int64", call.span), call.span
+    )
     gaps = (number - 1 if endpoint else number).op("maximum", 1).cast("float64")
     index = arange(count, call.span)
-    position, step = index.cast("float64"), gaps.like(stop - start) / gaps
-    result = step.equal(0).choose(position / gaps * (stop - start), position * step) + start
+    distance = stop - start
+    if isinstance(distance, Formula):
+        gaps = gaps.cast(distance.dtype)
+    position, step = index.cast(gaps.dtype), gaps.like(distance) / gaps
+    result = step.equal(0).choose(position / gaps * distance, position * step) + start
     if endpoint:
         result = ((index + 1).equal(number) & (index > 0)).choose(stop, result)
-    if not is_float(dtype):
-        result = result.op("floor")
-    numbers = result.cast(dtype).value
-    if not flag(call, "retstep"):
-        return numbers
     several = number > (1 if endpoint else 0)
-    return TupleOf((numbers, several.choose(step, math.nan).value))
+    return result, several.choose(step, math.nan)
 
 
-def _size(call: Arguments, parameter: str, default: Size | None = None) -> Size:
+def size_argument(call: Arguments, parameter: str, default: Size | None = None) -> Size:
+    """Return an argument that is a size: an int, or known at run time only."""
     if default is not None and parameter not in call:
         return default
-    value = call.given[parameter].value if parameter in call else None
+    value = as_size(call.given[parameter]) if parameter in call else None
     if isinstance(value, Dimension):
         return value
     size = static_int(call, parameter)
@@ -325,21 +364,21 @@ def _size(call: Arguments, parameter: str, default: Size | None = None) -> Size:
 
 
 def _eye(call: Arguments) -> Value:
-    rows = _size(call, "N")
-    columns = _size(call, "M", rows)
+    rows = size_argument(call, "N")
+    columns = size_argument(call, "M", rows)
     return unit_matrix(
         rows, columns, static_int(call, "k", 0), dtype_argument(call) or "float64", call.span
     ).value
 
 
 def _identity(call: Arguments) -> Value:
-    size = _size(call, "n")
+    size = size_argument(call, "n")
     return unit_matrix(size, size, 0, dtype_argument(call) or "float64", call.span).value
 
 
 def _tri(call: Arguments) -> Value:
-    rows = _size(call, "N")
-    columns = _size(call, "M", rows)
+    rows = size_argument(call, "N")
+    columns = size_argument(call, "M", rows)
     row, column = row_and_column(rows, columns, static_int(call, "k", 0), call.span)
     return (column <= row).cast(dtype_argument(call) or "float64").value
 
@@ -375,12 +414,50 @@ def _meshgrid(call: Arguments) -> Value:
     axes = list(range(rank))
     if choice_argument(call, "indexing", ("xy", "ij"), "xy") == "xy" and rank > 1:
         axes[0], axes[1] = 1, 0
+    grids = _coordinates(call, parts, axes, sparse=flag(call, "sparse"))
+    return TupleOf(tuple(grid.value for grid in grids))
+
+
+def _coordinates(
+    call: Arguments, parts: Sequence[Formula], axes: Sequence[int], *, sparse: bool
+) -> list[Formula]:
+    """Return each vector along its axis of a grid, unless ``sparse`` in the shape of the whole grid."""
     rows = []
     for part, own_axis in zip(parts, axes, strict=True):
-        own = [part.shape[0] if axis == own_axis else 1 for axis in range(rank)]
+        own = [part.shape[0] if axis == own_axis else 1 for axis in range(len(parts))]
         rows.append(part.reshape(own))
-    grids = rows if flag(call, "sparse") or not rows else broadcast_together(call, rows)
-    return TupleOf(tuple(grid.value for grid in grids))
+    return rows if sparse or not rows else broadcast_together(call, rows)
+
+
+def _grid(call: Arguments) -> Value:
+    """Return the coordinates that the slices of a subscript span: ``mgrid[0:n, 0:m]``."""
+    given = call.given["slices"].value
+    assert isinstance(given, TupleOf)
+    parts = []
+    for item in given.items:
+        if not isinstance(item, SliceOf):
+            hint = f"write {call.name}[0:3, 0:4]"
+            raise RefusalError(f"{call.name} is indexed with slices", call.span, hint=hint)
+        if item.stop == Known(None):
+            raise RefusalError(f"{call.name}: a slice needs its end", call.span, hint="write 0:n")
+        ends = {"start": item.start, "stop": item.stop, "step": item.step}
+        ends = {name: end for name, end in ends.items() if end != Known(None)}
+        ends.setdefault("start", Known(0))
+        inner = {name: Operand(end, call.span) for name, end in ends.items()}
+        parts.append(Formula(_as_computed(_arange(Arguments(call.name, inner, call.span))), call.span))
+    if any(part.is_float for part in parts):
+        parts = [part.cast("float64") for part in parts]
+    if len(parts) == 1:
+        return parts[0].value
+    grids = _coordinates(call, parts, range(len(parts)), sparse=call.name == "ogrid")
+    if call.name == "ogrid":
+        return TupleOf(tuple(grid.value for grid in grids))
+    return stack(grids, 0).value
+
+
+def _as_computed(value: Value) -> Computed:
+    assert isinstance(value, Computed)
+    return value
 
 
 def _astype(call: Arguments) -> Value:
@@ -427,6 +504,7 @@ CREATION = (
     _creator("zeros", 0),
     _creator("ones", 1),
     _creator("empty", 0),
+    _creator("ndarray", 0),
     Builtin(
         "full",
         "first? second? dtype? * shape? fill_value?",
@@ -506,6 +584,22 @@ CREATION = (
         _meshgrid,
         "Return the coordinate matrices of a grid.",
         "meshgrid",
+        method=False,
+    ),
+    Builtin(
+        "mgrid",
+        "*slices",
+        _grid,
+        "Return the coordinates of a grid that is indexed with slices, as one tensor: `mgrid[0:n, 0:m]`.",
+        "mgrid",
+        method=False,
+    ),
+    Builtin(
+        "ogrid",
+        "*slices",
+        _grid,
+        "Return the coordinates of a grid that is indexed with slices, one axis each: `ogrid[0:n, 0:m]`.",
+        "ogrid",
         method=False,
     ),
     Builtin("astype", "x dtype * copy?", _astype, "Convert to another dtype.", "astype", "input=x"),

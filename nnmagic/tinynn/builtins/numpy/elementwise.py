@@ -24,6 +24,7 @@ from nnmagic.tinynn.operators.arithmetic import NAMED, binary
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import apply, call_operator, is_tensor, whole_numbers
+from nnmagic.tinynn.values.promotion import dtype_beside_numbers
 from nnmagic.tinynn.values.symbolic_sizes import dimension_size, same_shape
 from nnmagic.tinynn.values.values import Computed, Known, Operand, RefusalError, TupleOf, Value
 
@@ -34,6 +35,8 @@ _EXACT = 2**53
 def _clip(call: Arguments) -> Value:
     """Limit elements to bounds: None, a number that the dtype can hold, or a tensor of the data's dtype."""
     data = formula(call, "a")
+    given = [call.given[name].value for name in ("a_min", "a_max") if name in call]
+    data = data.cast(dtype_beside_numbers(data.dtype, map(static_value_or_none, given)))
     bounds: dict[str, Formula] = {}
     numbers: dict[str, bool | int | float] = {}
     for name in ("a_min", "a_max"):
@@ -45,7 +48,9 @@ def _clip(call: Arguments) -> Value:
             numbers[name] = known
             bounds[name] = Formula(number_constant(known, data.dtype, operand.span), call.span)
         elif is_tensor(operand.value) or isinstance(known, tuple):
-            inner = Arguments(call.name, {"a": call.given["a"], name: operand}, call.span)
+            inner = Arguments(
+                call.name, {"a": Operand(data.value, call.given["a"].span), name: operand}, call.span
+            )
             data, bounds[name] = pair(inner, "a", name)
             common_shape(call, [data.shape, bounds[name].shape])
         else:
@@ -243,7 +248,7 @@ def _divmod(call: Arguments) -> Value:
     )
 
 
-_BINARY = (
+BINARY = (
     *(_operation(name, summary, operation) for name, operation, summary in _OPERATIONS),
     _binary_function(
         "maximum", "Return the larger of two elements; NaN if either is NaN.", lambda a, b: a.op("maximum", b)
@@ -280,7 +285,7 @@ _BINARY = (
 
 
 ELEMENTWISE = (
-    *_BINARY,
+    *BINARY,
     Builtin(
         "clip",
         "a a_min? a_max?",

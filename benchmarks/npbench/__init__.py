@@ -1,0 +1,1 @@
+"""Programs of science in NumPy, of the kinds that NPBench measures."""

@@ -1,0 +1,181 @@
+"""Define NumPy's histogram, and the covariances and correlations of variables."""
+
+from __future__ import annotations
+
+from synr.ast import BuiltinOp
+
+from nnmagic.tinynn.builtins.argument_checks import (
+    as_formula,
+    flag,
+    formula,
+    static_int,
+)
+from nnmagic.tinynn.builtins.numpy.creation import size_argument, spaced_numbers
+from nnmagic.tinynn.builtins.numpy.statistics import mean_of
+from nnmagic.tinynn.builtins.tensor_expressions import Formula
+from nnmagic.tinynn.builtins.tensor_helpers import concatenate, size_along, size_of, slice_axis, unit_matrix
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.operators.matmul import matrix_product
+from nnmagic.tinynn.values.numbers import number_constant
+from nnmagic.tinynn.values.promotion import promoted_dtype
+from nnmagic.tinynn.values.symbolic_sizes import as_size, calculate_size, is_size
+from nnmagic.tinynn.values.values import Dimension, Known, Operand, RefusalError, TupleOf, Value
+
+
+def _histogram(call: Arguments) -> Value:
+    """Return how many elements lie in each bin, or the sum of their weights, and the edges of the bins."""
+    data = formula(call, "a").flat()
+    weights = formula(call, "weights").flat() if "weights" in call else None
+    if weights is not None and weights.dtype == "bool":
+        weights = weights.cast("int64")
+    bins = call.given.get("bins", Operand(Known(10), call.span))
+    size = as_size(bins)
+    if size is not None and is_size(size):
+        edges, index, inside = _even_bins(call, data)
+    else:
+        edges, index, inside = _given_bins(call, data)
+    like = Formula(number_constant(0, "int64" if weights is None else weights.dtype, call.span), call.span)
+    amounts = like.like(1) if weights is None else weights
+    amounts = inside.choose(amounts, 0)
+    zeros = slice_axis(edges, 0, 1, None).op("zeros_like").cast(like.dtype)
+    index = inside.choose(index, 0)
+    counts = zeros.op("scatter_nd", index.expand(0), amounts, mode="add")
+    if flag(call, "density"):
+        widths = slice_axis(edges, 0, 1, None) - slice_axis(edges, 0, 0, -1)
+        counts = counts.cast("float64")
+        counts = counts / widths / counts.reduce("sum")
+    return TupleOf((counts.value, edges.value))
+
+
+def _even_bins(call: Arguments, data: Formula) -> tuple[Formula, Formula, Formula]:
+    """Return the edges of bins of one width, the bin of each element, and which elements have one.
+
+    As NumPy does it, the place of an element among the bins is computed, and then corrected by the edges.
+    """
+    values = data if data.is_float else data.cast("float64")
+    first, last = _range(call, values)
+    same = first.equal(last)
+    first, last = same.choose(first - 0.5, first), same.choose(last + 0.5, last)
+    count = size_argument(call, "bins", 10)
+    if count == 0:
+        raise RefusalError("histogram: `bins` must be positive", call.given["bins"].span)
+    edges, _ = spaced_numbers(call, first, last, _one_more(count, call))
+    number = Formula(count.number, call.span) if isinstance(count, Dimension) else edges.like(count)
+    inside = (values >= first) & (values <= last)
+    place = (values - first) / (last - first) * number.cast(values.dtype)
+    last_bin = number.cast("int64") - 1
+    index = inside.choose(place, 0).cast("int64").op("minimum", last_bin)
+    index = index - (values < edges.op("take", index, axis=0)).cast("int64")
+    index = index.op("maximum", 0)
+    above = (values >= edges.op("take", index + 1, axis=0)) & index.differs(last_bin)
+    return edges, index + above.cast("int64"), inside
+
+
+def _one_more(count: int | Dimension, call: Arguments) -> int | Dimension:
+    if isinstance(count, int):
+        return count + 1
+    total = calculate_size(BuiltinOp.Add, count, Known(1), call.span)
+    assert isinstance(total, Dimension)
+    return total
+
+
+def _range(call: Arguments, values: Formula) -> tuple[Formula, Formula]:
+    if "range" not in call:
+        if values.shape[0] == 0:
+            return values.like(0.0), values.like(1.0)
+        empty = size_along(values, 0, values.like(0)).equal(0)
+        return empty.choose(0, values.reduce("min")), empty.choose(1, values.reduce("max"))
+    given = call.given["range"]
+    if not isinstance(given.value, TupleOf) or len(given.value.items) != 2:
+        raise RefusalError("histogram: `range` must be two numbers", given.span)
+    first, last = (
+        as_formula(Operand(end, given.span), call.span, "histogram: `range`") for end in given.value.items
+    )
+    return first.cast(values.dtype), last.cast(values.dtype)
+
+
+def _given_bins(call: Arguments, data: Formula) -> tuple[Formula, Formula, Formula]:
+    """Return the given edges, the bin of each element, and which elements have one."""
+    edges = formula(call, "bins")
+    if edges.rank != 1:
+        raise RefusalError("histogram: `bins` must be an int or a vector of edges", call.given["bins"].span)
+    dtype = promoted_dtype(edges.dtype, data.dtype) or "float64"
+    ordered, values = edges.cast(dtype), data.cast(dtype)
+    index = ordered.op("searchsorted", values, right=True, dtype="int64") - 1
+    last = size_along(edges, 0, index) - 1
+    inside = (index >= 0) & (values <= ordered.op("take", last, axis=0))
+    return edges, index.op("minimum", last - 1), inside
+
+
+def _variables(call: Arguments) -> Formula:
+    """Return the data as f64 with a variable in each row."""
+    data = formula(call, "m")
+    rows = flag(call, "rowvar", default=True)
+    parts = []
+    for part in (data, formula(call, "y")) if "y" in call else (data,):
+        if part.rank > 2:
+            raise RefusalError(f"{call.name} takes tensors of rank 2 at most", call.given["m"].span)
+        matrix = part.cast("float64")
+        if matrix.rank < 2:
+            matrix = matrix.reshape((1, matrix.shape[0] if matrix.rank else 1))
+        elif not rows:
+            matrix = matrix.transpose((1, 0))
+        parts.append(matrix)
+    return concatenate(call, parts, 0) if len(parts) > 1 else parts[0]
+
+
+def _covariances(call: Arguments) -> Formula:
+    """Return the matrix of the covariances of the variables."""
+    data = _variables(call)
+    ddof = static_int(call, "ddof", 0 if flag(call, "bias") else 1)
+    centered = data - mean_of(data, (1,), keepdims=True)
+    operands = [Operand(side.value, call.span) for side in (centered, centered.transpose((1, 0)))]
+    product = Formula(matrix_product(operands[0], operands[1], call.span, call.name), call.span)
+    count = size_along(data, 1, product)
+    return product / (count - ddof).op("maximum", 0)
+
+
+def _drop_single(matrix: Formula) -> Formula:
+    return matrix.reshape(()) if matrix.shape == (1, 1) else matrix
+
+
+def _cov(call: Arguments) -> Value:
+    return _drop_single(_covariances(call)).value
+
+
+def _corrcoef(call: Arguments) -> Value:
+    matrix = _covariances(call)
+    size = size_of(matrix, 0)
+    unit = unit_matrix(size, size, 0, "bool", call.span)
+    deviations = unit.choose(matrix, 0).reduce("sum", (1,)).sqrt()
+    result = matrix / deviations.expand(1) / deviations
+    return _drop_single(result.op("clip", a_min=-1.0, a_max=1.0)).value
+
+
+HISTOGRAMS = (
+    Builtin(
+        "histogram",
+        "a bins?=10 range? density? weights?",
+        _histogram,
+        "Count the elements in each bin, or add up their weights; returns the counts and the edges.",
+        "histogram",
+        method=False,
+    ),
+    Builtin(
+        "cov",
+        "m y? rowvar?=True bias? ddof?",
+        _cov,
+        "Return the covariances of variables, which are rows unless rowvar is False; f64.",
+        "cov",
+        method=False,
+    ),
+    Builtin(
+        "corrcoef",
+        "m y? rowvar?=True",
+        _corrcoef,
+        "Return the correlation coefficients of variables, which are rows unless rowvar is False; f64.",
+        "corrcoef",
+        "x=m",
+        method=False,
+    ),
+)
