@@ -123,7 +123,7 @@ d[:] = i
 e = np.zeros(4, dtype=np.uint8)
 e[:] = x * 3 + 7
 e[0] += 0.5
-a += i
+a += i[3]
 return a, b, d, e"""
     check(
         "i: Tensor[(4,), i64], x: Tensor[(4,), f64]",
@@ -134,7 +134,7 @@ return a, b, d, e"""
     )
 
 
-@pytest.mark.parametrize("statement", ["a += x", "a[1:] += x[1:]", "a /= 2"])
+@pytest.mark.parametrize("statement", ["a += x[1]", "a[1:] += x[1]", "a /= 2"])
 def test_arrays_of_integers_hold_no_sum_with_floats(statement: str) -> None:
     with pytest.raises(nnmagic.TinyNNError, match=r"`.=` gives f64, which an array of i64 cannot hold"):
         check("i: Tensor[(3,), i64], x: Tensor[(3,), f64]", f"a = i.copy()\n{statement}\nreturn a")
@@ -152,20 +152,37 @@ DTYPES = {
 }
 
 
-def test_dtypes_meet_as_in_numpy_or_ask_for_a_cast() -> None:
+def test_elements_meet_arrays_as_in_numpy_or_ask_for_a_cast() -> None:
     """All pairs in one cell: what NumPy computes in another float than the operands have is refused."""
-    parameters = ", ".join(f"{name}: Tensor[(5,), {name}]" for name in DTYPES).replace("bool_:", "b:")
     names = ["b" if name == "bool_" else name for name in DTYPES]
+    pairs = list(zip(names, DTYPES, strict=True))
+    parameters = ", ".join(
+        [f"{name}_: Tensor[(5,), {dtype}]" for name, dtype in pairs]
+        + [f"{name}_1: {dtype}" for name, dtype in pairs]
+    )
     refused = {frozenset(("f32", other)) for other in ("i32", "i64", "u32", "f64")}
     taken = [(one, other) for one in names for other in names if frozenset((one, other)) not in refused]
-    parameters = parameters.replace(": Tensor", "_: Tensor")
-    forms = ["{}_ + {}_", "{}_ < {}_", "{}_ / {}_", "np.maximum({}_, {}_)", "{}_ @ {}_"]
     arrays = [np.array([0, 1, 1, 3, 5]).astype(dtype) for dtype in DTYPES.values()]
-    for form in forms:
-        check(parameters, "return " + ", ".join(form.format(*pair) for pair in taken), *arrays)
+    elements = [array[3] for array in arrays]
+    for form in ("{}_ + {}_1", "{}_1 < {}_", "{}_ / {}_1", "np.maximum({}_1, {}_)", "{}_1 * {}_1"):
+        check(parameters, "return " + ", ".join(form.format(*pair) for pair in taken), *arrays, *elements)
     for one, other in ("f32", "f64"), ("i32", "f32"), ("f32", "u32"):
         with pytest.raises(nnmagic.TinyNNError, match="dtypes never mix by themselves"):
-            check(parameters, f"return {one}_ * {other}_", *arrays)
+            check(parameters, f"return {one}_ * {other}_1", *arrays, *elements)
+
+
+def test_arrays_of_two_dtypes_never_mix() -> None:
+    parameters = ", ".join(f"{name.rstrip('_')}_: Tensor[(5,), {name}]" for name in DTYPES)
+    arrays = [np.array([0, 1, 1, 3, 5]).astype(dtype) for dtype in DTYPES.values()]
+    for text in (
+        "i32_ + i64_",
+        "bool_ * f64_",
+        "np.maximum(u8_, i32_)",
+        "i64_ @ f64_",
+        "where(bool_, i8_, u8_)",
+    ):
+        with pytest.raises(nnmagic.TinyNNError, match="dtypes never mix by themselves"):
+            check(parameters, f"return {text}", *arrays)
 
 
 def test_results_of_functions_that_make_their_arrays_may_be_changed() -> None:

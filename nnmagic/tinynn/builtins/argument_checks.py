@@ -267,9 +267,10 @@ def tensors(call: Arguments, parameter: str) -> list[Formula]:
 def unify_dtypes(call: Arguments, operands: Sequence[Operand]) -> list[Formula]:
     """Return operands as tensors of one dtype, that of the tensors among them."""
     operands = tensors_or_numbers(call, operands)
-    dtypes = [tensor_type(tensor).dtype for tensor in operands if is_tensor(tensor.value)]
+    types = [tensor_type(tensor) for tensor in operands if is_tensor(tensor.value)]
+    dtypes = [type_.dtype for type_ in types]
     numbers = [operand.value.value for operand in operands if isinstance(operand.value, Known)]
-    dtype = common_dtype(dtypes) if dtypes else None
+    dtype = common_dtype(types) if types else None
     if dtype is not None:
         dtype = dtype_beside_numbers(dtype, numbers)
     if dtypes and dtype is None:

@@ -1,4 +1,7 @@
-"""Find the dtype in which tensors of different dtypes meet, as NumPy 2 does (NEP 50)."""
+"""Find the dtype in which numbers, elements and tensors meet, as NumPy 2 does (NEP 50).
+
+Two arrays of different dtypes never meet by themselves: a cell says which of them to convert.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ _EXACT_IN = {
 
 
 def promoted_dtype(first: str, second: str) -> str | None:
-    """Return the dtype in which tensors of two dtypes meet; None where a cell wants a cast.
+    """Return the dtype in which an element and a tensor meet; None where a cell wants a cast.
 
     Integers and bools meet in NumPy's integer, and beside a float in that float where NumPy keeps it, as f64
     always is. NumPy would compute in another float than the operands have for f32 beside f64, f32 beside i32
@@ -38,17 +41,19 @@ def promoted_dtype(first: str, second: str) -> str | None:
     return None if is_float(dtype) else dtype
 
 
-def common_dtype(dtypes: list[str]) -> str | None:
-    """Return the dtype in which tensors of all these dtypes meet; None where a cell wants a cast."""
-    result: str | None = dtypes[0]
-    for dtype in dtypes[1:]:
-        result = None if result is None else promoted_dtype(result, dtype)
+def common_dtype(types: Iterable[TensorType]) -> str | None:
+    """Return the dtype in which tensors meet, all arrays having one; None where a cell wants a cast."""
+    ordered = sorted(types, key=lambda type_: not type_.shape)
+    result: str | None = ordered[0].dtype
+    for type_ in ordered[1:]:
+        if result != type_.dtype:
+            result = None if result is None or type_.shape else promoted_dtype(result, type_.dtype)
     return result
 
 
 def promote(left: Operand, right: Operand) -> tuple[Operand, Operand]:
     """Return two tensors in the dtype in which they meet; as they are if there is none."""
-    dtype = promoted_dtype(tensor_type(left).dtype, tensor_type(right).dtype)
+    dtype = common_dtype([tensor_type(left), tensor_type(right)])
     return (left, right) if dtype is None else (_as_dtype(left, dtype), _as_dtype(right, dtype))
 
 
