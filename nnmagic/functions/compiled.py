@@ -13,7 +13,7 @@ from nnmagic.engine.arguments import Parameter, convert_argument
 from nnmagic.engine.executable import Executable
 from nnmagic.functions.calls import CallAdapter, store
 from nnmagic.functions.definition import CacheInfo, Definition
-from nnmagic.functions.destinations import check_destinations, say_changed, write_destinations
+from nnmagic.functions.destinations import check_destination, check_overlap, say_changed, write_destinations
 from nnmagic.functions.error_locations import add_location
 from nnmagic.functions.stages import Stages
 from nnmagic.relay.module import Module
@@ -110,14 +110,15 @@ class CompiledFunction:
         try:
             if kwargs or len(args) != self._arity or out is not None:
                 args, out = self._bind_arguments(args, kwargs, out)
+            changed = [(self._parameters[number], args[number]) for number in self._call.destinations]
+            for parameter, array in changed:
+                check_destination(parameter, array)
             dims: dict[str, int] = {}
             values = [
                 convert_argument(parameter, value, dims)
                 for parameter, value in zip(self._parameters, args, strict=True)
             ]
-            check_destinations(
-                [(self._parameters[number], args[number]) for number in self._call.destinations]
-            )
+            check_overlap(changed)
         except (TypeError, ValueError) as error:
             hide_frames(error)
             raise

@@ -10,28 +10,51 @@ import numpy as np
 from nnmagic.diagnostics import kind_of
 from nnmagic.engine.arguments import Parameter
 from nnmagic.relay.signatures import format_type
+from nnmagic.relay.types import NUMPY_DTYPES, TensorType
 
 
-def check_destinations(arrays: Sequence[tuple[Parameter, object]]) -> None:
-    """Check the arrays that a call changes, beyond their shapes. Raises TypeError or ValueError."""
-    for parameter, array in arrays:
-        name = parameter.name
-        if not isinstance(array, np.ndarray):
-            message = f"{name} is changed by the call: it must be a NumPy array"
-            raise TypeError(f"{message}, {format_type(parameter.type)}, not {kind_of(array)}")
-        if not array.flags.writeable:
-            raise ValueError(f"{name} is changed by the call, and the array is read-only")
-        if not array.dtype.isnative:
-            hint = "convert it with .astype(array.dtype.newbyteorder())"
-            raise TypeError(f"{name} is changed by the call, and has the other byte order; {hint}")
-        if _may_overlap_itself(array):
-            raise ValueError(f"{name} is changed by the call, and elements of the array share memory")
+def check_destination(parameter: Parameter, array: object) -> None:
+    """Check an array that a call changes, beyond its shape: a converted copy would lose the result.
+
+    Raises TypeError or ValueError.
+    """
+    name = parameter.name
+    variable = name.rpartition(" ")[2].strip("'")
+    assert isinstance(parameter.type, TensorType)
+    dtype = NUMPY_DTYPES[parameter.type.dtype]
+    if not isinstance(array, np.ndarray):
+        message = f"{name} is changed by the call: it must be a NumPy array"
+        hint = f"make one before the call, as in {variable} = numpy.array({variable}, {dtype.name!r})"
+        raise TypeError(f"{message}, {format_type(parameter.type)}, not {kind_of(array)}; {hint}")
+    if array.dtype != dtype:
+        order = "" if array.dtype.newbyteorder("=") != dtype else " in the other byte order"
+        hint = "convert it before the call, which changes the new array: "
+        hint += f"{variable} = {variable}.astype({dtype.name!r})"
+        message = f"{name} is changed by the call: it must be {format_type(parameter.type)}"
+        raise TypeError(f"{message}, not an array of {array.dtype.name}{order}; {hint}")
+    if not array.flags.writeable:
+        hint = f"change a copy: {variable} = {variable}.copy()"
+        raise ValueError(f"{name} is changed by the call, and the array is read-only; {hint}")
+    if _may_overlap_itself(array):
+        raise ValueError(f"{name} is changed by the call, and elements of the array share memory")
+
+
+def check_overlap(arrays: Sequence[tuple[Parameter, object]]) -> None:
+    """Check that no two arrays that a call changes share memory. Raises ValueError."""
     for (one, first), (other, second) in itertools.combinations(arrays, 2):
         assert isinstance(first, np.ndarray)
         assert isinstance(second, np.ndarray)
-        if np.shares_memory(first, second):
+        if _share_memory(first, second):
             name = other.name.rpartition(" ")[2]
             raise ValueError(f"{one.name} shares memory with {name}, and the call changes both")
+
+
+def _share_memory(first: np.ndarray, second: np.ndarray) -> bool:
+    """Return whether two arrays have an element in common; True where that takes too long to find out."""
+    try:
+        return np.shares_memory(first, second, max_work=1_000_000)  # type: ignore[arg-type]  # any number
+    except np.exceptions.TooHardError:
+        return True
 
 
 def _may_overlap_itself(array: np.ndarray) -> bool:

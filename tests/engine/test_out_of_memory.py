@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from nnmagic.engine import EngineError
+from tests.child_process import run_python
 from tests.engine.programs import compile_text
 
 
@@ -54,3 +55,27 @@ def test_at_the_call_in_a_child_process():
 
 if __name__ == "__main__":
     main()
+
+
+WRAPPED = """
+import numpy as np
+import nnmagic
+
+for size in ("k", "(k, k)", "(2, k, 3)"):
+    f = nnmagic.compile(
+        f"def f(k: i64):\\n    y = np.zeros({size})\\n    y[k // 2] = 1.0\\n    return y[0]\\n",
+        namespace={"np": np}, cache=False,
+    )
+    for k in (2**61, 2**62 + 1, 2**63 - 1):
+        try:
+            f(k)
+        except ValueError as error:
+            assert "the dimensions are too large" in str(error), error
+        else:
+            raise AssertionError(size)
+    assert f(3).sum() == 0
+"""
+
+
+def test_sizes_of_values_whose_bytes_wrap_around_are_refused():
+    run_python("-c", WRAPPED)

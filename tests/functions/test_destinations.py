@@ -292,17 +292,21 @@ def read_only() -> np.ndarray:
 
 
 BAD: list[tuple[object, type[Exception], str]] = [
-    ([1.0, 2.0], TypeError, "argument 'x' must be"),
-    (1.0, TypeError, "argument 'x' must be"),
-    (np.float64(1), TypeError, "argument 'x' must be"),
-    (np.zeros(3, "float32"), TypeError, "argument 'x' must be"),
+    ([1.0, 2.0], TypeError, "argument 'x' is changed by the call: it must be a NumPy array"),
+    (1.0, TypeError, "argument 'x' is changed by the call: it must be a NumPy array"),
+    (np.float64(1), TypeError, "argument 'x' is changed by the call: it must be a NumPy array"),
+    (
+        np.zeros(3, "float32"),
+        TypeError,
+        r"argument 'x' is changed by the call: it must be .* x = x.astype\('float64'\)",
+    ),
     (np.zeros((3, 3)), TypeError, "argument 'x' must be"),
     (np.zeros(3, ">f8" if sys.byteorder == "little" else "<f8"), TypeError, "argument 'x'.*byte order"),
-    (read_only(), ValueError, "argument 'x'.*read-only"),
+    (read_only(), ValueError, r"argument 'x'.*read-only; change a copy: x = x.copy\(\)"),
     (np.broadcast_to(np.zeros(1), (3,)), ValueError, "argument 'x'.*read-only"),
     (np.lib.stride_tricks.as_strided(np.zeros(3), (3,), (0,)), ValueError, "argument 'x'.*share memory"),
     (np.ma.zeros(3), TypeError, "argument 'x'.*mask"),
-    (memoryview(np.zeros(3)), TypeError, "argument 'x' must be"),
+    (memoryview(np.zeros(3)), TypeError, "argument 'x' is changed by the call: it must be a NumPy array"),
 ]
 
 

@@ -346,6 +346,8 @@ def _true_division(left: Operand, right: Operand, span: Span) -> Value:
     dtypes = [tensor_type(side).dtype for side in (left, right) if is_tensor(side.value)]
     if any(is_float(dtype) for dtype in dtypes):
         return _apply_checked("/", "divide", *same_dtype(left, right, "/"), span)
+    if len(dtypes) == 2:
+        same_dtype(left, right, "/")  # refuses dtypes that do not meet
     if isinstance(right.value, Known) and right.value.value == 0 and is_number(right.value.value):
         raise RefusalError("division by zero", right.span)
     first, second = (_as_float64(side, span) for side in (left, right))

@@ -59,7 +59,7 @@ CASES: list[Case] = [
     refused("u8-and-i8", function("c: Tensor[(4,), u8], d: Tensor[(4,), i8]", "«c & d»"), "`&` of u8 and i8: dtypes never mix by themselves"),
     refused("bool-and-i32", function("b: Tensor[(4,), bool_], i: Tensor[(4,), i32]", "«b | i»"), "`|` of bool_ and i32: dtypes never mix by themselves", "convert one of them, as in b.astype(i32)"),
     refused("true-division-of-two-dtypes", function("i: Tensor[(4,), i32], k: Tensor[(4,), i64]", "«i / k»"), "`/` of i32 and i64: dtypes never mix by themselves"),
-    refused("a-product-of-two-dtypes", function("i: Tensor[(4,), i32], x: Tensor[(4,), f64]", "«i @ x»"), "dtypes never mix by themselves"),
+    refused("a-product-of-two-dtypes", function("i: Tensor[(4,), i32], x: Tensor[(4,), f64]", "«i @ x»"), "`@` of i32 and f64: dtypes never mix by themselves"),
     accepted("a-float-beside-integers", "i: Tensor[(4,), i32], k: Tensor[(4,), i64], b: Tensor[(4,), bool_]", "i + 0.5, 1.5 * k, i < 2.5, i ** 0.5, b * 0.5, k // 1.5"),
     accepted("infinity", "x: Tensor[(3,), f32]", "x < inf, x * 0 - inf", namespace={"inf": np.inf}),
     accepted("not-a-number", "x: Tensor[(3,), f32]", "x + nan, x == nan, x < nan", namespace={"nan": np.nan}),

@@ -41,14 +41,20 @@ from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, ramp, vector_ty
 from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr
 from nnmagic.relay.types import is_float
 
+#: More elements than any machine holds: the bytes of so many are counted without a wrap.
+_MOST_ELEMENTS = 1 << 47
+
 
 def emit_dims(call: OpCall, vector: Value, rank: int) -> list[Extent]:
     """Bind the elements of an int64 vector to symbolic dimensions."""
     shape = call.emit(relax.op.tensor_to_shape(vector))
     variables = [tirx.Var(f"size{axis}", "int64") for axis in range(rank)]
     call.match_cast(shape, relax.ShapeType(variables))
+    limit: PrimExpr = tirx.const(_MOST_ELEMENTS, "int64")
     for variable in variables:
         call.require(variable >= 0, "a dimension is negative")
+        call.require(variable <= limit, "the dimensions are too large")
+        limit = tirx.floordiv(limit, maximum(variable, 1))
     return variables
 
 
