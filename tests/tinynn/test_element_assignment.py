@@ -188,6 +188,19 @@ def f(x: Tensor[("n",), f64]):
     np.testing.assert_array_equal(y[:301], [0, *range(1, 101), *range(1, 101), *range(1, 101)])
 
 
+def test_two_elements_of_many_change_places_without_a_copy() -> None:
+    """With a copy in each round, as of the test before."""
+    source = """
+def f(x: Tensor[("n",), f64]):
+    y = x.copy()
+    for i in range(len(x) - 1):
+        y[i], y[i + 1] = y[i + 1], y[i]
+    return y
+"""
+    x = np.arange(1_000_000.0)
+    np.testing.assert_array_equal(nnmagic.compile(source)(x), np.roll(x, -1))
+
+
 def test_loops_in_loops_change_one_array() -> None:
     source = """
 def f(a: Tensor[("n", "n"), f64]):

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from synr import ast
 
-from nnmagic.tinynn.analysis.bound_names import names_of
+from nnmagic.tinynn.analysis.bound_names import names_of, walk
 from nnmagic.tinynn.elaborate.annotation_types import type_or_none
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.conversions import convert_declared_value
 from nnmagic.tinynn.elaborate.element_assignments import assign_elements, update_destination
+from nnmagic.tinynn.elaborate.let_bindings import atomize
 from nnmagic.tinynn.operators.unpacking import unpack
 from nnmagic.tinynn.syntax import SIGNS, tree
 from nnmagic.tinynn.values.promotion import check_update
-from nnmagic.tinynn.values.values import FAILED, Operand, RefusalError, Value, is_failed
+from nnmagic.tinynn.values.values import FAILED, Operand, RefusalError, TupleOf, Value, is_failed
 
 
 def elaborate_walrus(ctx: Elaboration, expr: tree.NamedExpr) -> Value:
@@ -78,6 +79,9 @@ def elaborate_update_name(ctx: Elaboration, stmt: tree.UpdateName) -> None:
 def elaborate_unpack(ctx: Elaboration, stmt: tree.Unpack) -> None:
     """Elaborate ``a, (b, *c), d[i] = value`` and ``a = b = value``."""
     value = Operand(ctx.evaluate(stmt.rhs), ctx.span(stmt.rhs.span))
+    if isinstance(value.value, TupleOf) and any(isinstance(part, ast.Call) for part in walk(stmt.targets)):
+        # What is read for the second element is computed before the first one changes.
+        value = Operand(atomize(ctx, value.value, "value", set()), value.span)
     for target in stmt.targets:
         assign_target(ctx, target, value, is_only=len(stmt.targets) == 1)
 
