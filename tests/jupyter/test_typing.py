@@ -185,7 +185,7 @@ class TestKernel:
         assert kernel.complete(f"{HEAD}return Bran|") == ["Branches", "Branch"], (
             "a constructor by its name alone"
         )
-        assert kernel.complete(f"{HEAD}return Ou|") == [], "IPython's own Out"
+        assert kernel.complete(f"{HEAD}return Ou|") == ["Out"], "the annotation, not what IPython shows"
         assert kernel.complete("%%tinynn\ndef f(x: Tensor[(|") == ["hidden"]
         assert kernel.complete("%%tinynn\ndef f(x: Tensor[(hidden, hid|") == ["hidden"]
 

@@ -433,11 +433,12 @@ def _grid(call: Arguments) -> Value:
     """Return the coordinates that the slices of a subscript span: ``mgrid[0:n, 0:m]``."""
     given = call.given["slices"].value
     assert isinstance(given, TupleOf)
+    slices = [item for item in given.items if isinstance(item, SliceOf)]
+    if not slices or len(slices) < len(given.items):
+        hint = f"write {call.name}[0:3, 0:4]"
+        raise RefusalError(f"{call.name} is indexed with slices", call.span, hint=hint)
     parts = []
-    for item in given.items:
-        if not isinstance(item, SliceOf):
-            hint = f"write {call.name}[0:3, 0:4]"
-            raise RefusalError(f"{call.name} is indexed with slices", call.span, hint=hint)
+    for item in slices:
         if item.stop == Known(None):
             raise RefusalError(f"{call.name}: a slice needs its end", call.span, hint="write 0:n")
         ends = {"start": item.start, "stop": item.stop, "step": item.step}
