@@ -18,7 +18,7 @@ _PRODUCTS = {"nn.matmul": ("transpose_a", "transpose_b"), "nn.batch_matmul": ("t
 
 
 def fold_views(module: Module) -> Module:
-    """Let products read a transposed matrix where it is, and make chains of reshapes one reshape.
+    """Let products read a transposed matrix where it is, and make chains of reshapes one reshape or none.
 
     Results are the same to the bit. A reshape must have a known shape. Types are kept.
     """
@@ -107,13 +107,17 @@ def _swaps_last_axes(call: Call) -> bool:
     return [axis % rank for axis in axes if isinstance(axis, int)] == expected
 
 
-def _fold_reshapes(outer: Call) -> Call:
+def _fold_reshapes(outer: Call) -> Expr:
     inner, type_ = outer.args[0], outer.checked_type
-    if not isinstance(inner, Call) or _name(inner) not in _RESHAPES or len(inner.args) != 1:
-        return outer
     if len(outer.args) != 1 or not isinstance(type_, TensorType):
         return outer
     if not all(isinstance(dim, int) and dim > 0 for dim in type_.shape):
         return outer
+    if inner.checked_type == type_:
+        return inner
+    if not isinstance(inner, Call) or _name(inner) not in _RESHAPES or len(inner.args) != 1:
+        return outer
+    if inner.args[0].checked_type == type_:
+        return inner.args[0]
     attrs = {"newshape": type_.shape, "allowzero": False}
     return Call(OpRef("reshape"), inner.args, attrs, span=outer.span, checked_type=type_)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import weakref
 from collections import Counter
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from synr import ast
@@ -195,6 +195,24 @@ _PARTS = (ast.Node, list, tuple, dict)
 
 def walk(node: object, *, into_functions: bool = True) -> Iterator[ast.Node]:
     """Yield a node and all its parts in source order, without recursion."""
+    if isinstance(node, ast.Block):
+        yield node
+        yield from (_parts_of_block if into_functions else _own_parts_of_block)(node)
+    else:
+        yield from _walk(node, into_functions=into_functions)
+
+
+@_once_per_node
+def _parts_of_block(block: object) -> Sequence[ast.Node]:
+    return list(_walk(block, into_functions=True))[1:]
+
+
+@_once_per_node
+def _own_parts_of_block(block: object) -> Sequence[ast.Node]:
+    return list(_walk(block, into_functions=False))[1:]
+
+
+def _walk(node: object, *, into_functions: bool) -> Iterator[ast.Node]:
     work: list[object] = [node]
     while work:
         part = work.pop()
