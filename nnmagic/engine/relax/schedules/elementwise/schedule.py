@@ -18,7 +18,7 @@ from nnmagic.engine.relax.schedules.kernel_analysis import BlockStage, KernelSta
 from nnmagic.engine.relax.schedules.machine_model import CpuModel
 from nnmagic.engine.relax.schedules.registry import SCHEDULES
 from nnmagic.engine.relax.tir.builders import collect_loads, static_int
-from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, Load, Node
+from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, Load, Node, Stmt
 from nnmagic.engine.relax.tir.visitors import replace_vars, visit
 
 #: The length that a dynamic dimension counts as: a large one.
@@ -27,18 +27,31 @@ _DYNAMIC_LENGTH = 1e6
 
 def _schedule_elementwise(function: tirx.PrimFunc, machine: CpuModel) -> tirx.PrimFunc:
     """Fuse, vectorize and parallelize the loops; return a kernel that is not element-wise as it is."""
-    kernel = _read_elementwise(function)
-    if kernel is None:
+    kernel = read_kernel(function)
+    if kernel is None or not is_elementwise(kernel.stages):
         return function
-    stages = kernel.stages
     shapes = [param.ty.shape for param in function.params if isinstance(param.ty, tirx.BufferType)]
-    if any(_count_elements(shape) == 0 for shape in [*shapes, *map(kernel.shape, stages)]):
+    if any(_count_elements(shape) == 0 for shape in shapes):
         return function
-    if not any(collect_loads(stage.value) for stage in stages):
+    if not any(collect_loads(stage.value) for stage in kernel.stages):
         return function  # a function of indices only: LLVM does well, and other loops could round otherwise
-    stored = _choose_stored(kernel, set(function.params))
+    body = elementwise_loops(kernel, set(function.params), machine)
+    if body is None:
+        return function
+    return tirx.PrimFunc(function.params, tirx.SeqStmt(body), function.ret_type, function.attrs)
+
+
+def elementwise_loops(kernel: KernelStages, outside: set[Buffer], machine: CpuModel) -> list[Stmt] | None:
+    """Return the statements that compute element-wise stages; None where one has no elements.
+
+    outside: the buffers that are declared elsewhere; those of them that the stages write are stored.
+    """
+    stages = kernel.stages
+    if any(_count_elements(kernel.shape(stage)) == 0 for stage in stages):
+        return None
+    stored = _choose_stored(kernel, outside)
     while True:
-        rows = FlatBuffers(stored.difference(function.params))
+        rows = FlatBuffers(stored - outside)
         inlined = {stage.buffer: stage for stage in stages if stage.buffer not in stored}
         inlining = Inlining(inlined, rows)
         builders = [
@@ -63,24 +76,20 @@ def _schedule_elementwise(function: tirx.PrimFunc, machine: CpuModel) -> tirx.Pr
             for nest, size in zip(nests, sizes, strict=True)
         ]
     )
-    body = tirx.SeqStmt([*rows.declarations(), *loops])
-    return tirx.PrimFunc(function.params, body, function.ret_type, function.attrs)
+    return [*rows.declarations(), *loops]
 
 
-def _read_elementwise(function: tirx.PrimFunc) -> KernelStages | None:
-    """Read a kernel of element-wise stages, each in perfect loops; return None for another kernel."""
-    kernel = read_kernel(function)
-    if kernel is None:
-        return None
-    computed = {stage.buffer for stage in kernel.stages}
+def is_elementwise(stages: Sequence[BlockStage]) -> bool:
+    """Return whether stages are element-wise, each in perfect loops of its own and after what it reads."""
+    computed = {stage.buffer for stage in stages}
     written: set[Buffer] = set()
-    for stage in kernel.stages:
+    for stage in stages:
         read_early = {load.source for load in collect_loads(stage.value)} & (computed - written)
         repeated = stage.buffer in written
         if not _is_plain(stage) or read_early or repeated or stage.buffer.ty.strides:
-            return None
+            return False
         written.add(stage.buffer)
-    return kernel
+    return True
 
 
 def _is_plain(stage: BlockStage) -> bool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import tvm
 from tvm import tirx
 from tvm.sym import Analyzer
 
+from nnmagic.engine.relax.schedules.elementwise.schedule import elementwise_loops, is_elementwise
 from nnmagic.engine.relax.schedules.kernel_analysis import (
     BlockStage,
     KernelStages,
@@ -16,6 +17,7 @@ from nnmagic.engine.relax.schedules.kernel_analysis import (
     read_kernel,
     substitute,
 )
+from nnmagic.engine.relax.schedules.machine_model import CpuModel
 from nnmagic.engine.relax.schedules.matmul.microkernels import Matrix
 from nnmagic.engine.relax.schedules.registry import KIND
 from nnmagic.engine.relax.tir import builders
@@ -70,7 +72,7 @@ class Product:
 
     function: tirx.PrimFunc
     kernel: KernelStages
-    before: tuple[Stage, ...]
+    before: tuple[BlockStage, ...]
     result: Buffer
     batch: tuple[Var, ...]
     sizes: tuple[Extent, ...]
@@ -79,7 +81,7 @@ class Product:
     depth: Extent
     left: Factor
     right: Factor
-    after: tuple[Stage, ...]
+    after: tuple[BlockStage, ...]
     fused: bool
 
     @property
@@ -113,16 +115,30 @@ class Product:
         """Return the stages before the product as loops."""
         return [self.kernel.loops(stage) for stage in self.before]
 
-    def loops_after(self) -> list[Stmt]:
-        """Return the stages of an epilogue that is not fused as loops."""
-        return [] if self.fused else [self.kernel.loops(stage) for stage in self.after]
+    def loops_after(self, machine: CpuModel) -> list[Stmt]:
+        """Return the stages of an epilogue that is not fused as loops, with the buffers that are theirs."""
+        if self.fused:
+            return []
+        if is_elementwise(self.after):
+            stages = replace(self.kernel, stages=self.after)
+            loops = elementwise_loops(stages, {*self.function.params, *self._own_buffers()}, machine)
+            if loops is not None:
+                return loops
+        return [
+            *self._allocate(stage.buffer for stage in self.after),
+            *(self.kernel.loops(stage) for stage in self.after),
+        ]
 
     def allocations(self) -> list[Stmt]:
-        """Return the statements that allocate the kernel's own buffers."""
+        """Return the statements that allocate the buffers of the product and of the stages before it."""
+        return self._allocate(self._own_buffers())
+
+    def _own_buffers(self) -> list[Buffer]:
+        return [*(stage.buffer for stage in self.before), *([] if self.fused else [self.result])]
+
+    def _allocate(self, buffers: Iterable[Buffer]) -> list[Stmt]:
         params = set(self.function.params)
-        stages = self.before if self.fused else (*self.before, *self.after)
-        written = [stage.buffer for stage in stages] + ([] if self.fused else [self.result])
-        return [tirx.AllocBuffer(buffer) for buffer in written if buffer not in params]
+        return [tirx.AllocBuffer(buffer) for buffer in buffers if buffer not in params]
 
     def finish(self, batch: Sequence[PrimExpr], row: PrimExpr, column: PrimExpr, value: PrimExpr) -> Stmt:
         """Return the statement that stores a sum, after the epilogue."""
@@ -185,9 +201,13 @@ def _is_supported(stage: BlockStage) -> bool:
     return stage.loops_are_axes and len(stage.writes) == 1
 
 
-def _split_at_product(stages: Sequence[Stage], result: Buffer) -> tuple[list[Stage], list[Stage]]:
+def _split_at_product(
+    stages: Sequence[BlockStage], result: Buffer
+) -> tuple[list[BlockStage], list[BlockStage]]:
     """Return the stages that do not need the product, and those that do."""
-    before, after, dependent = [], [], {result}
+    before: list[BlockStage] = []
+    after: list[BlockStage] = []
+    dependent = {result}
     for stage in stages:
         if any(load.source in dependent for load in collect_loads(stage.value)):
             dependent.add(stage.buffer)
@@ -201,8 +221,8 @@ def _read_factors(
     function: tirx.PrimFunc,
     kernel: KernelStages,
     main: Stage,
-    before: Sequence[Stage],
-    after: Sequence[Stage],
+    before: Sequence[BlockStage],
+    after: Sequence[BlockStage],
 ) -> Product | None:
     if len(main.axes) < 3 or not main.axes[-1].same_as(main.reduced[-1]):
         return None
@@ -238,8 +258,8 @@ def _can_fuse(
     function: tirx.PrimFunc,
     kernel: KernelStages,
     main: Stage,
-    before: Sequence[Stage],
-    after: Sequence[Stage],
+    before: Sequence[BlockStage],
+    after: Sequence[BlockStage],
 ) -> bool:
     """Return whether the epilogue can be computed where the sums are."""
     params = set(function.params)

@@ -37,7 +37,7 @@ def _schedule_product(function: tirx.PrimFunc, machine: CpuModel) -> tirx.PrimFu
         *product.loops_before(),
         *(declaration for _, declaration in views),
         _multiply(product, left_view, right_view, machine),
-        *product.loops_after(),
+        *product.loops_after(machine),
     ]
     return tirx.PrimFunc(function.params, builders.sequence(body), function.ret_type, function.attrs)
 
