@@ -1,10 +1,15 @@
 """Options of the whole suite, and a cache on disk that is its own."""
 
+import gc
 import os
 import shutil
 import tempfile
+from collections import defaultdict
+from zlib import crc32
 
 import pytest
+
+from tests.exhaustive import EXHAUSTIVE
 
 
 def pytest_addoption(parser):
@@ -18,6 +23,28 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     # Child processes inherit it; nothing of the user's cache is read, written or dropped.
     config.cache_directory = os.environ["NNMAGIC_CACHE_DIR"] = tempfile.mkdtemp(prefix="nnmagic-cache-")
+
+
+def pytest_collection_modifyitems(config, items):
+    """Of a test that is marked ``sampled``, keep a part of the cases: those whose names have certain digests."""
+    if EXHAUSTIVE or any("::" in argument for argument in config.args):
+        return
+    cases = defaultdict(list)
+    for item in items:
+        if marker := item.get_closest_marker("sampled"):
+            cases[item.nodeid.partition("[")[0], marker.kwargs["every"]].append(item)
+    left_out = set()
+    for (_, every), of_test in cases.items():
+        ordered = sorted(of_test, key=lambda item: crc32(item.nodeid.encode()))
+        left_out.update(ordered[-(-len(ordered) // every) :])
+    config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+    items[:] = [item for item in items if item not in left_out]
+
+
+def pytest_collection_finish(session):
+    """Spare the collector the thousands of cases, which would make it slow, and the tests with it."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_unconfigure(config):

@@ -89,6 +89,25 @@ def test_epilogue_that_reads_the_product_twice():
     assert_product(compile_text(text)([x, w]), y / (1 + np.exp(-y)), 30)
 
 
+@pytest.mark.parametrize("columns", [1, 5, 40])
+@pytest.mark.parametrize("rows", [33, "?"])
+def test_epilogue_too_long_for_a_tile(rows, columns):
+    text = f"""def @main(%x: {tensor(rows, 30)}, %w: {tensor(columns, 30)}, %b: {tensor(columns)}) {{
+      let %y = tanh(nn.dense(%x, %w, units=None));
+      let %z = exp(negative(multiply(%y, %y)));
+      (add(sigmoid(%z), %b), multiply(%z, %y))
+    }}"""
+    function = compile_text(text)
+    w, b = random((columns, 30), seed=1), random(columns, seed=2)
+    for count in (33,) if rows == 33 else (0, 1, 7, 33, 100):
+        x = random((count, 30))
+        y = np.tanh(x @ w.T)
+        z = np.exp(-y * y)
+        total, multiple = function([x, w, b])
+        assert_product(total, 1 / (1 + np.exp(-z)) + b, 30)
+        assert_product(multiple, z * y, 30)
+
+
 def test_epilogue_of_another_shape():
     text = f"""def @main(%x: {tensor(9, 30)}, %w: {tensor(20, 30)}, %r: {tensor(3, 9, 20)}) {{
       add(nn.dense(%x, %w, units=None), %r)

@@ -22,8 +22,10 @@ HOW_TO_INSTALL = "pip install scipy"
 
 def names_after(prefix: str, code: Iterable[bytes]) -> list[str]:
     """Return the names of the routines that occur after a prefix in object files."""
-    pattern = re.compile(rb"(?<![A-Za-z])%s([a-z]+)" % prefix.encode())
-    return sorted({name.decode() for part in code for name in pattern.findall(part)})
+    text = prefix.encode()
+    pattern = re.compile(rb"(?<![A-Za-z])%s([a-z]+)" % text)
+    parts = (part for part in code if text in part)  # a search of bytes is far quicker
+    return sorted({name.decode() for part in parts for name in pattern.findall(part)})
 
 
 def set_routines(library: Any, code: Sequence[bytes]) -> None:
