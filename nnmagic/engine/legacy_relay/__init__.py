@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Mapping
+from functools import cache
 from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING
 
@@ -54,7 +55,12 @@ def available() -> bool:
     """Return whether ``tvm.relay`` can be imported, without importing TVM."""
     spec = importlib.util.find_spec("tvm")
     locations = None if spec is None else spec.submodule_search_locations
-    return locations is not None and PathFinder.find_spec("tvm.relay", list(locations)) is not None
+    return locations is not None and _has_relay(tuple(locations))
+
+
+@cache
+def _has_relay(locations: tuple[str, ...]) -> bool:
+    return PathFinder.find_spec("tvm.relay", list(locations)) is not None
 
 
 def _missing() -> EngineError:

@@ -41,7 +41,8 @@ def parse(source: Source, diagnostics: Diagnostics) -> tree.CellNode | None:
         except ValueError as error:  # null bytes and lone surrogates
             diagnostics.error(f"the source cannot be read: {error}", spans.start)
             return None
-        inner = _find_function_beyond(module, MAX_INNER_FUNCTIONS)
+        words = sum(map(source.text.count, ("def", "lambda", "for")))  # each of them has one
+        inner = _find_function_beyond(module, MAX_INNER_FUNCTIONS) if words > MAX_INNER_FUNCTIONS else None
         if inner is not None:
             message = (
                 f"the functions of a cell hold at most {MAX_INNER_FUNCTIONS} functions and comprehensions"
