@@ -22,6 +22,8 @@ from nnmagic.relay.types import FuncType, GlobalTypeVar, RefType, TupleType, Typ
 
 def collect_used_types(functions: Iterable[Function], types: Mapping[str, TypeData]) -> dict[str, TypeData]:
     """Return those of the types that the functions need, in the order of ``types``."""
+    if not types:
+        return {}
     work = [name for function in functions for node in post_order(function) for name in _types_of_node(node)]
     return with_field_types(work, types)
 
