@@ -26,7 +26,7 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Of a test that is marked ``sampled``, keep a part of the cases, chosen by the digests of their names."""
+    """Of a test that is marked ``sampled``, keep a part of the cases, by the digests of their names."""
     if EXHAUSTIVE or any("::" in argument for argument in config.args):
         return
     cases = defaultdict(list)
