@@ -37,6 +37,7 @@ from nnmagic.engine.relax.legalize.sizes import is_nonnegative, maximum, simplif
 from nnmagic.engine.relax.legalize.slicing import strided_set
 from nnmagic.engine.relax.legalize.sorting import sort_order
 from nnmagic.engine.relax.legalize.types import Tensor
+from nnmagic.engine.relax.runtime.callbacks import SIZES_NAMED
 from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, ramp, vector_type
 from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr
 from nnmagic.relay.types import is_float
@@ -49,7 +50,8 @@ def emit_dims(call: OpCall, vector: Value, rank: int) -> list[Extent]:
     """Bind the elements of an int64 vector to symbolic dimensions."""
     shape = call.emit(relax.op.tensor_to_shape(vector))
     variables = [tirx.Var(f"size{axis}", "int64") for axis in range(rank)]
-    call.match_cast(shape, relax.ShapeType(variables))
+    named = call.match_cast(shape, relax.ShapeType(variables))
+    call.emit(relax.Call(relax.ExternFunc(SIZES_NAMED), [named], ty_args=[relax.TupleType([])]))
     limit: PrimExpr = tirx.const(_MOST_ELEMENTS, "int64")
     for variable in variables:
         call.require(variable >= 0, "a dimension is negative")
@@ -70,9 +72,11 @@ def _stack_scalars(parts: Sequence[PrimExpr]) -> Tensor:
     """Return a vector of int64 scalars."""
 
     def element(at: Index) -> PrimExpr:
-        result: PrimExpr = tirx.const(0, "int64")
-        for i, part in enumerate(parts):
-            result = tirx.Select(at == i, tirx.convert(part).astype("int64"), result)
+        zero = tirx.const(0, "int64")
+        first, *rest = [tirx.convert(part).astype("int64") for part in parts] or [zero]
+        result: PrimExpr = first
+        for i, part in enumerate(rest, 1):
+            result = tirx.Select(at == i, part, result)
         return result
 
     return te.compute((len(parts),), element)
@@ -539,15 +543,24 @@ def _arange(call: OpCall) -> Value:
 
         return call.te(count, relax.ShapeExpr([size]), relax.ShapeExpr([first]))
 
+    steps = None if is_float(dtype) else call.elements(call.args[2])
+    known_step = steps[0] if steps and isinstance(steps[0], int) and steps[0] else None
+
     def sizes(*bounds: Tensor) -> list[Extent]:
         start, stop, step = (bound().astype(wide) for bound in bounds)
         zero = scalar_functions.constant(0, step)
         by = tirx.Select(step == zero, scalar_functions.constant(1, step), step)
+        if known_step is not None:
+            by = tirx.const(known_step, wide)
         length = tirx.ceil((stop - start) / by) if wide == "float64" else -tirx.floordiv(start - stop, by)
-        return [tirx.max(length.astype("int64"), tirx.const(0, "int64")), step == zero]
+        size = tirx.max(length.astype("int64"), tirx.const(0, "int64"))
+        return [size] if known_step is not None else [size, step == zero]
 
-    size, no_step = _compute_dims(call, sizes, 2, *call.args)
-    call.require(no_step == 0, "the step must not be 0")
+    if known_step is not None:
+        (size,) = _compute_dims(call, sizes, 1, *call.args)
+    else:
+        size, no_step = _compute_dims(call, sizes, 2, *call.args)
+        call.require(no_step == 0, "the step must not be 0")
 
     def compute(start: Tensor, _stop: Tensor, step: Tensor, shape: Sequence[Extent]) -> Tensor:
         return te.compute(shape, lambda i: (start() + i.astype(step.dtype) * step()).astype(dtype))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import tvm
-from tvm import relax
+from tvm import relax, tirx
 from tvm.ir import StringImm
 
 from nnmagic.engine.relax.analysis.shape_constraints import (
@@ -19,6 +19,8 @@ from nnmagic.engine.relax.legalize.indexing import require_taken_in_range
 from nnmagic.engine.relax.legalize.registry import OpCall, Value, shape_of
 from nnmagic.engine.relax.legalize.sizes import same_size
 from nnmagic.engine.relax.runtime.callbacks import REQUIRED, SHAPES_FIT, encode_check
+from nnmagic.engine.relax.tir.builders import as_expr
+from nnmagic.engine.relax.tir.types import Extent, PrimExpr
 from nnmagic.relay.ops.declaration import OPERATORS
 from nnmagic.relay.types import TensorType, TupleType, Type
 
@@ -41,7 +43,7 @@ def emit_shape_check(call: OpCall) -> None:
         call.emit(
             relax.Call(
                 relax.ExternFunc(SHAPES_FIT),
-                [key, *map(relax.ShapeExpr, shapes)],
+                [key, _fits(call), *map(relax.ShapeExpr, shapes)],
                 ty_args=[relax.TupleType([])],
             )
         )
@@ -92,6 +94,36 @@ def _fits_always(call: OpCall) -> bool:
         wanted = [*indices[1:], *data[depth:]] if isinstance(depth, int) else []
         return len(wanted) == len(updates) and all(map(same_size, wanted, updates))
     return call.name == "take" and call.attrs["batch_dims"] == 0
+
+
+def _fits(call: OpCall) -> PrimExpr:
+    """Return a condition under which shapes certainly fit, so that nobody needs to ask."""
+    never = tirx.const(0, "bool")
+    shapes = [shape_of(value) for value in flatten(call.args)]
+    match call.name:
+        case "scatter_nd":
+            data, indices, updates = shapes
+            depth = indices[0]
+            wanted = [*indices[1:], *data[depth:]] if isinstance(depth, int) else []
+            return _all_equal(wanted, updates) if len(wanted) == len(updates) else never
+        case "reshape_like":
+            whole = all(
+                call.attrs[f"{side}_{end}"] in (0, None)
+                for side in ("lhs", "rhs")
+                for end in ("begin", "end")
+            )
+            return _all_equal(*shapes) if whole and len(shapes[0]) == len(shapes[1]) else never
+        case "broadcast_to_like":
+            given, like = shapes
+            pairs = zip(given, like[len(like) - len(given) :], strict=True)
+            fits = [tirx.Or(as_expr(own) == size, as_expr(own) == 1) for own, size in pairs]
+            return tirx.all(*fits) if len(given) <= len(like) and fits else never
+    return never
+
+
+def _all_equal(left: Sequence[Extent], right: Sequence[Extent]) -> PrimExpr:
+    pairs = [as_expr(a) == b for a, b in zip(left, right, strict=True)]
+    return tirx.all(*pairs) if pairs else tirx.const(1, "bool")
 
 
 def _are_static(values: Sequence[Value]) -> bool:

@@ -27,6 +27,9 @@ from nnmagic.relay.types import Type
 SHAPES_FIT, INDEX_IN_RANGE = "nnmagic.shapes_fit", "nnmagic.index_in_range"
 REQUIRED, ASSERTED = "nnmagic.required", "nnmagic.asserted"
 
+#: Asks nothing: TVM's fusion fails on sizes that nobody uses inside of a branch.
+SIZES_NAMED = "nnmagic.sizes_named"
+
 #: What native functions ask, which get 0 or a failure that is raised after their end.
 SHAPES_FIT_NATIVE, POLL = "nnmagic.shapes_fit_native", "nnmagic.poll"
 
@@ -57,9 +60,10 @@ class CheckError(RuntimeError):
         return refused_value(message, operator)
 
 
-def _shapes_fit(text: str, *shapes: Sequence[int]) -> None:
-    """Raise CheckError if operands of these shapes do not fit."""
-    _fit(text, tuple(tuple(shape) for shape in shapes))
+def _shapes_fit(text: str, fit: bool, *shapes: Sequence[int]) -> None:
+    """Raise CheckError if operands of these shapes do not fit; ``fit``: whether they are known to."""
+    if not fit:
+        _fit(text, tuple(tuple(shape) for shape in shapes))
 
 
 @lru_cache(maxsize=10_000)
@@ -189,5 +193,6 @@ tvm_ffi.register_global_func(SHAPES_FIT, _shapes_fit, override=True)
 tvm_ffi.register_global_func(INDEX_IN_RANGE, _index_in_range, override=True)
 tvm_ffi.register_global_func(REQUIRED, _require, override=True)
 tvm_ffi.register_global_func(ASSERTED, _check_assertion, override=True)
+tvm_ffi.register_global_func(SIZES_NAMED, lambda _: None, override=True)
 tvm_ffi.register_global_func(SHAPES_FIT_NATIVE, _shapes_fit_native, override=True)
 tvm_ffi.register_global_func(POLL, _poll, override=True)

@@ -19,7 +19,7 @@ from nnmagic.engine.relax.codegen.aot.counted_loops import (
     find_counted_loop,
     find_summands,
 )
-from nnmagic.engine.relax.codegen.aot.memory import exceeds_any_memory, round_up
+from nnmagic.engine.relax.codegen.aot.memory import exceeds_any_memory, most, round_up
 from nnmagic.engine.relax.codegen.aot.planner import kernel_sizes
 from nnmagic.engine.relax.codegen.aot.program import (
     ALIGNMENT,
@@ -37,6 +37,7 @@ from nnmagic.engine.relax.codegen.aot.program import (
     FunctionCall,
     Immediate,
     KernelCall,
+    NameSizes,
     NativeFunction,
     NextRound,
     Region,
@@ -415,6 +416,8 @@ class BodyEmitter:
                 return self._check(step)
             case ShapeCheck():
                 return self._shape_check(step)
+            case NameSizes():
+                return self._name_sizes(step)
             case NextRound(assign=Assign(pairs=pairs)) if self.counter is not None:
                 others = tuple(pair for pair in pairs if pair[0] is not self.counter)
                 return self._assign(Assign(others))
@@ -680,6 +683,14 @@ class BodyEmitter:
             return [declared, tirx.IfThenElse(tirx.NE(report[0], as_expr(0)), failed, None)]
         return [tirx.IfThenElse(wrong, sequence(self._fail(FAILURES + step.number)), None)]
 
+    def _name_sizes(self, step: NameSizes) -> list[Stmt]:
+        if not isinstance(step.vector, Storage):
+            (dim,) = step.dims
+            return [tirx.Bind(dim, self._load(step.vector))]
+        words = words_at("sizes")
+        declared = tirx.DeclBuffer(words, data=as_pointer(self._address(step.vector)))
+        return [declared, *(tirx.Bind(dim, words[number]) for number, dim in enumerate(step.dims))]
+
     def _shape_check(self, step: ShapeCheck) -> list[Stmt]:
         """Ask about shapes that were not checked the last time, and remember them."""
         assert self.state is not None
@@ -697,7 +708,7 @@ class BodyEmitter:
             *remember,
             _store_word(self.state, step.record, as_expr(1)),
         ]
-        return [tirx.IfThenElse(changed, sequence(ask), None)]
+        return [tirx.IfThenElse(tirx.And(tirx.Not(step.fit), changed), sequence(ask), None)]
 
     def _exit(self, step: Exit) -> list[Stmt]:
         statements: list[Stmt] = []
@@ -830,7 +841,7 @@ class BodyEmitter:
         work: PrimExpr = as_expr(1)
         for step in self.function.steps():
             if isinstance(step, KernelCall):
-                work = work + as_expr(step.work)
+                work = work + as_expr(most(step.work, self.function.named))
         return work
 
     def _save_registers(self) -> tuple[list[Stmt], list[Stmt]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import tvm
 from tvm import tirx
@@ -16,6 +16,7 @@ from nnmagic.engine.relax.codegen.aot.program import (
     Exit,
     FunctionCall,
     KernelCall,
+    NameSizes,
     NativeFunction,
     NextRound,
     ScalarCode,
@@ -24,7 +25,9 @@ from nnmagic.engine.relax.codegen.aot.program import (
     Storage,
     StoreElement,
     Value,
+    static_or_expr,
 )
+from nnmagic.engine.relax.codegen.aot.size_text import NoSizeError
 from nnmagic.engine.relax.schedules.kernel_analysis import substitute
 from nnmagic.engine.relax.tir.builders import are_equal, as_expr
 from nnmagic.engine.relax.tir.types import Extent, PrimExpr
@@ -42,6 +45,8 @@ def plan_memory(function: NativeFunction) -> None:
     for step in steps:
         if isinstance(step, FunctionCall):
             step.frame.nbytes = _frame_bytes(step)
+        for storage in _written(step):
+            storage.nbytes = most(storage.nbytes, function.named)
     last = _last_uses(function, steps)
     workspace = _Workspace()
     for position, step in enumerate(steps):
@@ -170,6 +175,8 @@ def _read(step: Step) -> Iterator[Value]:
             yield from results
         case Check(report=Storage() as report):
             yield report
+        case NameSizes(vector=vector):
+            yield vector
         case Conditional():
             pass
 
@@ -256,6 +263,38 @@ def round_up(nbytes: Extent) -> Extent:
     if isinstance(nbytes, int):
         return -(-nbytes // ALIGNMENT) * ALIGNMENT
     return tirx.floordiv(nbytes + (ALIGNMENT - 1), tirx.const(ALIGNMENT, "int64")) * ALIGNMENT
+
+
+def most(size: Extent, named: Mapping[PrimExpr, Extent | None]) -> Extent:
+    """Return the most that an expression of sizes can be; ``named`` can be anything from 0 to their most.
+
+    Raises NoSizeError for other expressions than sums, products and quotients.
+    """
+    if isinstance(size, int) or not named:
+        return size
+    high, _ = _range(size, named)
+    if any(var in named for var in tirx.analysis.undefined_vars(tirx.Evaluate(high))):
+        raise NoSizeError(str(size))
+    return static_or_expr(high)
+
+
+def _range(size: PrimExpr, named: Mapping[PrimExpr, Extent | None]) -> tuple[PrimExpr, PrimExpr]:
+    """Return the most and the least that an expression of sizes can be; factors are not negative."""
+    if size in named:
+        return as_expr(named[size]), as_expr(0)
+    match size:
+        case tirx.Sub():
+            (a_high, a_low), (b_high, b_low) = _range(size.a, named), _range(size.b, named)
+            return a_high - b_low, a_low - b_high
+        case tirx.Add() | tirx.Mul() | tirx.Max() | tirx.Min() | tirx.FloorDiv():
+            (a_high, a_low), (b_high, b_low) = _range(size.a, named), _range(size.b, named)
+            if isinstance(size, tirx.FloorDiv):
+                b_high, b_low = b_low, b_high
+            return type(size)(a_high, b_high), type(size)(a_low, b_low)
+        case tirx.Select():
+            (a_high, a_low), (b_high, b_low) = _range(size.true_value, named), _range(size.false_value, named)
+            return tirx.max(a_high, b_high), tirx.min(a_low, b_low)
+    return size, size
 
 
 #: More bytes than any machine has: sizes beyond come near to what 64 bits can count.

@@ -23,6 +23,7 @@ from nnmagic.engine.relax.codegen.aot.program import (
     FunctionCall,
     Immediate,
     KernelCall,
+    NameSizes,
     NativeFunction,
     NextRound,
     Region,
@@ -39,11 +40,17 @@ from nnmagic.engine.relax.codegen.aot.scalar_code import read_scalar_stages
 from nnmagic.engine.relax.codegen.aot.size_text import NoSizeError
 from nnmagic.engine.relax.legalize.kernel_cache import IS_RESHAPE, has_reshape_order
 from nnmagic.engine.relax.lowering.module import LOOP
-from nnmagic.engine.relax.runtime.callbacks import ASSERTED, INDEX_IN_RANGE, REQUIRED, SHAPES_FIT
+from nnmagic.engine.relax.runtime.callbacks import (
+    ASSERTED,
+    INDEX_IN_RANGE,
+    REQUIRED,
+    SHAPES_FIT,
+    SIZES_NAMED,
+)
 from nnmagic.engine.relax.runtime.tensors import as_array
 from nnmagic.engine.relax.runtime.vm_executable import TOO_DEEP
 from nnmagic.engine.relax.schedules.kernel_analysis import substitute
-from nnmagic.engine.relax.tir.builders import as_expr
+from nnmagic.engine.relax.tir.builders import are_equal, as_expr
 from nnmagic.engine.relax.tir.types import Extent, PrimExpr, PrimFunc, RelaxExpr, Var
 
 #: The dtypes of single elements that live in registers.
@@ -53,6 +60,7 @@ _REGISTER_DTYPES = frozenset(
 
 _CALL_TIR = ir.Op.get("relax.call_tir")
 _RESHAPE = ir.Op.get("relax.reshape")
+_TENSOR_TO_SHAPE = ir.Op.get("relax.tensor_to_shape")
 
 #: What a Relax expression is while it is planned: a value, a tuple of them, or a shape.
 _Planned: TypeAlias = Any
@@ -134,6 +142,9 @@ class _Planner:
             _FunctionPlanner(self, self.functions[var], self.module[var], var).plan()
         self.program.functions = _callees_first(list(self.functions.values()))
         decide_checks(self.program)
+        natives = [*self.program.functions, self.program.entry]
+        if any(most is None for native in natives for most in native.named.values()):
+            raise _UnsupportedError  # the workspace has no size
         for native in self.program.functions:
             if native.loops:
                 native.saved = STATE_WORDS + self.program.records
@@ -265,6 +276,8 @@ class _FunctionPlanner:
             results = tuple(_flatten(self._operand(sequence.body)))
             if len(results) != len(self.native.results):
                 raise _UnsupportedError
+            if self.native.named:
+                self._require_shapes(_flatten(self._arrays_of(sequence.body)), self.native.results)
             region.append(Exit(results))
             return
         value = bindings[last].value
@@ -285,6 +298,12 @@ class _FunctionPlanner:
         pairs = zip(self.native.parameters, args, strict=True)
         region.append(NextRound(Assign(tuple((param, arg) for param, arg in pairs if param is not arg))))
 
+    def _require_shapes(self, arrays: Iterable[Any], wanted: Iterable[Array]) -> None:
+        """Require that arrays certainly have these shapes: nothing compares them at run time."""
+        for array, own in zip(arrays, wanted, strict=True):
+            if not isinstance(array, Array) or not _same_shape(array, own):
+                raise _UnsupportedError
+
     def _branches(self, value: relax.If) -> tuple[RelaxExpr, RelaxExpr]:
         return value.true_branch, value.false_branch
 
@@ -298,7 +317,7 @@ class _FunctionPlanner:
 
     def _bind(self, region: Region, binding: RelaxExpr) -> None:
         if isinstance(binding, relax.MatchCast):
-            self._match_cast(binding)
+            self._match_cast(region, binding)
             return
         value = binding.value
         match value:
@@ -306,7 +325,7 @@ class _FunctionPlanner:
                 planned, self.arrays[binding.var] = self._plan_if(region, value)
             case ir.Call() if value.op == _CALL_TIR:
                 planned = self._kernel_call(region, value, binding.var)
-            case ir.Call() if value.op == _RESHAPE:
+            case ir.Call() if value.op in (_RESHAPE, _TENSOR_TO_SHAPE):
                 planned = self._operand(value.args[0])
             case ir.Call() if isinstance(value.op, ir.GlobalVar):
                 planned = self._function_call(region, value, binding.var)
@@ -317,8 +336,16 @@ class _FunctionPlanner:
                 self.arrays[binding.var] = _evaluate(value, self.arrays)
         self.values[binding.var] = planned
 
-    def _match_cast(self, binding: relax.MatchCast) -> None:
-        """Name dimensions that are known; others depend on values."""
+    def _match_cast(self, region: Region, binding: relax.MatchCast) -> None:
+        """Name dimensions: those of an array, which are known, or those that a vector holds."""
+        if isinstance(binding.ty, relax.ShapeType):
+            dims = tuple(binding.ty.values)
+            if not all(isinstance(dim, tirx.Var) for dim in dims):
+                raise _UnsupportedError
+            region.append(NameSizes(dims, self._leaf(binding.value)))
+            self.native.named.update(dict.fromkeys(dims))
+            self.values[binding.var] = ()
+            return
         self.arrays[binding.var] = self._name_dims(binding.ty, self._arrays_of(binding.value))
         self.values[binding.var] = self._operand(binding.value)
 
@@ -338,7 +365,7 @@ class _FunctionPlanner:
         return self._array(type_)
 
     def _is_own(self, dim: Var) -> bool:
-        return any(dim.same_as(own) for own in self.native.dims)
+        return dim in self.native.named or any(dim.same_as(own) for own in self.native.dims)
 
     def _plan_if(self, region: Region, value: relax.If) -> tuple[_Planned, _Planned]:
         """Plan a branch, and return its value and the arrays of that.
@@ -460,6 +487,9 @@ class _FunctionPlanner:
         sizes = _match_dims(callee.arrays, [self._array_of(arg) for arg in operands])
         if any(dim not in sizes for dim in callee.dims):
             raise _UnsupportedError
+        if self.native.named:
+            own = [_with_sizes(array, sizes) for array in callee.arrays]
+            self._require_shapes(map(self._array_of, operands), own)
         arrays = [_with_sizes(array, sizes) for array in callee.results]
         places = [self.planner.place(array) for array in arrays]
         for result, number in _array_numbers(
@@ -496,12 +526,15 @@ class _FunctionPlanner:
                     region.append(Check(number, index=index, size=self._size(size)))
                 else:
                     region.append(Check(number, report=index, size=self._size(size)))
+            case _ if name == SIZES_NAMED:
+                pass
             case _ if name == SHAPES_FIT:
-                key, *shapes = args
+                key, fits, *shapes = args
                 sizes = [self._size(dim) for shape in shapes for dim in shape.values]
                 ranks = tuple(len(shape.values) for shape in shapes)
                 record = STATE_WORDS + self.program.records
-                region.append(ShapeCheck(str(key.value), ranks, tuple(sizes), record))
+                fit = fits if isinstance(fits, tirx.IntImm) else self._size(fits)
+                region.append(ShapeCheck(str(key.value), fit, ranks, tuple(sizes), record))
                 self.program.records += len(sizes) + 1
             case _:
                 raise _UnsupportedError
@@ -542,8 +575,14 @@ class _FunctionPlanner:
         return Storage("constant", number, 0)
 
     def _array_of(self, expr: RelaxExpr) -> Array:
-        array = _evaluate(expr, self.arrays)
-        return array if isinstance(array, Array) else self._array(expr.ty)
+        known = _evaluate(expr, self.arrays)
+        array = known if isinstance(known, Array) else self._array(expr.ty)
+        for extent in array.shape:
+            if _is_of(extent, self.native.dims) and not any(
+                are_equal(extent, own) for own in self.native.extents
+            ):
+                self.native.extents.append(extent)
+        return array
 
     def _arrays_of(self, expr: RelaxExpr) -> _Planned:
         """Return the array of a value, or the arrays of a tuple; None where sizes are not known."""

@@ -184,12 +184,24 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class ShapeCheck:
-    """Ask for a check of an operator's shapes, once for each combination: ``sizes`` are their dimensions."""
+    """Ask for a check of an operator's shapes, once for each combination: ``sizes`` are their dimensions.
+
+    fit: a condition under which they certainly fit.
+    """
 
     key: str
+    fit: PrimExpr
     ranks: tuple[int, ...]
     sizes: tuple[PrimExpr, ...]
     record: int
+
+
+@dataclass(frozen=True, slots=True)
+class NameSizes:
+    """Name sizes that values decide: the elements of a vector of int64."""
+
+    dims: tuple[TirVar, ...]
+    vector: Register | Immediate | Storage
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +228,7 @@ Step: TypeAlias = (
     | Conditional
     | Check
     | ShapeCheck
+    | NameSizes
     | NextRound
     | Exit
 )
@@ -241,6 +254,8 @@ class NativeFunction:
         saved: the first word of the state where a loop saves its registers.
         workspace: the bytes that it needs.
         changed: the results that are parameters which it changes, with the numbers of these.
+        named: the sizes that values decide, each with the most that it can be: one of ``extents``, which
+            are those of arrays that are known before; None as long as that is not found.
 
     """
 
@@ -259,6 +274,8 @@ class NativeFunction:
     changed: dict[int, int] = field(default_factory=dict)
     pointers: list[Storage] = field(default_factory=list)
     chunks: list[tuple[PrimExpr, PrimExpr]] = field(default_factory=list)
+    named: dict[TirVar, Extent | None] = field(default_factory=dict)
+    extents: list[Extent] = field(default_factory=list)
 
     def steps(self) -> Iterator[Step]:
         """Yield all steps, those of branches after the branch itself."""

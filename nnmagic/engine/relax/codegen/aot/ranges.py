@@ -23,6 +23,7 @@ from nnmagic.engine.relax.codegen.aot.program import (
     FunctionCall,
     Immediate,
     KernelCall,
+    NameSizes,
     NativeFunction,
     NextRound,
     Region,
@@ -34,7 +35,7 @@ from nnmagic.engine.relax.codegen.aot.program import (
     Value,
 )
 from nnmagic.engine.relax.schedules.kernel_analysis import Stage
-from nnmagic.engine.relax.tir.builders import dtype_of, is_conditional
+from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, is_conditional
 from nnmagic.engine.relax.tir.types import Buffer, PrimExpr, Var
 from nnmagic.engine.relax.tir.visitors import rewrite
 
@@ -96,6 +97,8 @@ class _Analysis:
         self.buffers: dict[Buffer, _Known] = {}
         self.sizes: dict[Var, Linear] = {}
         self.function: NativeFunction
+        #: The symbols that stand for one of two numbers.
+        self.choices: dict[Symbol, tuple[Linear, Linear]] = {}
         #: What holds of parameters in all rounds: is not negative for the parameter's value.
         self.invariants: dict[Register, Callable[[Linear], Linear]] = {}
 
@@ -116,7 +119,7 @@ class _Analysis:
             for param, arg in zip(function.parameters, args, strict=True):
                 if not isinstance(param, Register):
                     continue
-                self.registers[param] = self._unknown(param.dtype) if param in changed or arg is None else arg
+                self.registers[param] = self.unknown(param.dtype) if param in changed or arg is None else arg
                 value = self.registers[param]
                 if param in steps and isinstance(value, Linear) and isinstance(arg, Linear):
                     invariant = _from_start(arg, steps[param])
@@ -165,6 +168,8 @@ class _Analysis:
                 self._call(step)
             case KernelCall(args=args, reads=reads):
                 self._forget(args[reads:])
+            case NameSizes():
+                self._name_sizes(step)
             case Assign(pairs=pairs):
                 values = [self.of(value) for _, value in pairs]
                 for (target, _), value in zip(pairs, values, strict=True):
@@ -173,6 +178,32 @@ class _Analysis:
             case NextRound(assign=Assign(pairs=pairs)):
                 for param, value in pairs:
                     self._check_invariant(param, self.of(value))
+
+    def _name_sizes(self, step: NameSizes) -> None:
+        """Note the sizes that a vector holds, and the most that each can be."""
+        for dim in step.dims:
+            value = None if isinstance(step.vector, Storage) else self.of(step.vector)
+            known = value if isinstance(value, Linear) else of_symbol(Symbol())
+            self.sizes[dim] = known
+            self.function.named[dim] = next(
+                (
+                    extent
+                    for extent in self.function.extents
+                    if isinstance(most := _Scope(self, {}, {}).evaluate(as_expr(extent)), Linear)
+                    and self._is_at_most(known, most)
+                ),
+                None,
+            )
+
+    def _is_at_most(self, value: Linear, most: Linear) -> bool:
+        """Return whether a number certainly is not larger than another; one of two is not if both are not."""
+        if self.facts.prove(most - value):
+            return True
+        if value.constant or list(value.terms.values()) != [1]:
+            return False
+        (symbol,) = value.terms
+        options = self.choices.get(symbol, ())
+        return bool(options) and all(self._is_at_most(option, most) for option in options)
 
     def _check_invariant(self, param: Register | Storage, value: _Known) -> None:
         """Check that what is assumed about a parameter holds in the next round, too."""
@@ -209,7 +240,7 @@ class _Analysis:
     def _forget(self, values: Sequence[Value]) -> None:
         for value in values:
             if isinstance(value, Register):
-                self.registers[value] = self._unknown(value.dtype)
+                self.registers[value] = self.unknown(value.dtype)
 
     def of(self, value: Value) -> _Known:
         """Return what is known about a value."""
@@ -222,7 +253,7 @@ class _Analysis:
                 return number(constant)
         return None
 
-    def _unknown(self, dtype: str) -> Linear | None:
+    def unknown(self, dtype: str) -> Linear | None:
         """Return a number of a dtype of which nothing is known."""
         if dtype not in _BITS:
             return None
@@ -238,8 +269,8 @@ class _Analysis:
         for buffer, value in zip(stage.writes, values, strict=True):
             known = None if stage.reduces else scope.evaluate(value)
             target = step.values.get(buffer)
-            if known is None and target is not None:
-                known = self._unknown(dtype_of(buffer))
+            if known is None:
+                known = self.unknown(dtype_of(buffer))
             if isinstance(target, Register):
                 self.registers[target] = known
             else:
@@ -359,6 +390,8 @@ class _Scope:
     def _calculate(self, expr: PrimExpr) -> Linear | None:
         """Return a number that arithmetic gives, where it does not wrap around."""
         a, b = self.evaluate(expr.a), self.evaluate(expr.b)
+        if isinstance(expr, tirx.Max | tirx.Min):
+            a, b = self._number(a, expr.a), self._number(b, expr.b)
         if not isinstance(a, Linear) or not isinstance(b, Linear):
             return None
         match expr:
@@ -379,6 +412,10 @@ class _Scope:
                 return None
         return result if self._fits(result, dtype_of(expr)) else None
 
+    def _number(self, known: _Known, expr: PrimExpr) -> _Known:
+        """Return what is known about an integer, or a number of its own."""
+        return self.analysis.unknown(dtype_of(expr)) if known is None else known
+
     def _divide(self, a: Linear, by: int) -> tuple[Linear, Linear]:
         """Return the quotient, rounded down, and the rest."""
         quotient = of_symbol(Symbol(LEAST, MOST))
@@ -392,6 +429,7 @@ class _Scope:
         taken = self.analysis.decide(truth)
         if taken is not None:
             return a if taken else b
+        a, b = self._number(a, then), self._number(b, other)
         if not isinstance(a, Linear) or not isinstance(b, Linear):
             return None
         return self._one_of(truth if isinstance(truth, _Truth) else _Truth((), ()), a, b)
@@ -415,6 +453,8 @@ class _Scope:
                 if holds:
                     bounds.append((chosen - bound).times(sign))
         facts.add(bounds)
+        (symbol,) = chosen.terms
+        self.analysis.choices[symbol] = (a, b)
         return chosen
 
 
