@@ -3,8 +3,8 @@
     python -m tests.tinynn.random_assignments FIRST LAST
 
 Each function changes arrays of one shape by indices, slices, masks and index arrays, in straight code, loops
-and branches, in nests of loops with any bounds and steps, and gives some of them other names; one in three
-changes an array of the caller. It must give what Python gives, raise IndexError where Python does, or be
+and branches, in nests of loops with any bounds and steps, adds up slices whose lengths the loops decide, and
+gives some of the arrays other names; one in three changes an array of the caller. It must give what Python gives, raise IndexError where Python does, or be
 refused because of these names.
 """
 
@@ -123,14 +123,25 @@ class _Writer:
 
     def number(self, depth: int = 0) -> str:
         chance = self.chance
-        kind = chance.randrange(6 if self.size or self.counters else 2)
+        kind = chance.randrange(7 if self.size or self.counters else 2)
         if kind == 0:
             return f"{chance.uniform(-2, 2):.2f}"
         if kind == 1:
             return "c"
         if kind == 2 and depth < 2:
             return f"({self.number(depth + 1)} {chance.choice('+-*')} {self.number(depth + 1)})"
+        if kind == 3 and depth < 2:
+            return self.reduction()
         return f"{chance.choice(self.arrays)}[{self.position()}]"
+
+    def reduction(self) -> str:
+        """Return a number made of a slice, whose length may be another one in each round."""
+        row = f"{self.index()}, " if self.is_matrix else ""
+        index, first, second = self.slice(), *self.chance.choices(self.arrays, k=2)
+        part = f"{first}[{row}{index}]"
+        column = f"{second}[{index}, {self.index()}]" if self.is_matrix else f"{second}[{index}]"
+        forms = (f"{part}.sum()", f"({part} @ {column})", f"({part} * {column} + 1).sum()")
+        return f"{self.chance.choice(forms)} * 0.1"
 
     def position(self) -> str:
         return f"{self.index()}, {self.index()}" if self.is_matrix else self.index()
@@ -157,7 +168,7 @@ def write_program(seed: int) -> tuple[str, tuple[np.ndarray, ...]]:
     size = chance.choice(_SIZES)
     writer = _Writer(chance, size, is_matrix=chance.random() < 0.5)
     shape = (size, size) if writer.is_matrix else (size,)
-    written = str(shape if size and chance.random() < 0.5 else ("n", "m")[: len(shape)]).replace("'", '"')
+    written = str(shape if size and chance.random() < 0.5 else ("n", "n")[: len(shape)]).replace("'", '"')
     destination = f", y: InOut[Tensor[{written}, f32]]" if seed % 3 == 0 else ""
     header = [f"def f(x: Tensor[{written}, f32], k: Tensor[(2,), i64]{destination}):", "    n = len(x)"]
     lines = [*header, f"    c = {'x.ravel()[0]' if size else 'x.sum()'} + 0"]
