@@ -15,6 +15,7 @@ MEASURED = [
 ]
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("record", MEASURED)
 def test_the_boxes_are_those_of_real_relay(record):
     result = compile_text(record["text"])([read_array(one) for one in record["inputs"]])

@@ -35,6 +35,7 @@ def check(equation, sizes, dtype, *, named):
     np.testing.assert_array_equal(result, expected)
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("named", [False, True])
 @pytest.mark.parametrize("equation", EQUATIONS.split())
 def test_equations(equation, named):

@@ -116,6 +116,7 @@ def assert_same(result, expected, dtype, rtol=0.0, atol=0.0):
         np.testing.assert_array_equal(result, expected)
 
 
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("name", MATHEMATICS)
 def test_mathematics(name, dtype):
@@ -146,6 +147,7 @@ def test_odd_functions_keep_their_precision_near_zero(name, dtype):
     np.testing.assert_allclose(result, function(x.astype("f8")), rtol=4e-7 if dtype == "float32" else 1e-14)
 
 
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize(
     ("name", "dtype"), [(name, dtype) for name, (_, kinds) in EXACT.items() for dtype in kinds]
 )
@@ -213,6 +215,7 @@ BINARY = {
 }
 
 
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize(
     ("name", "dtype"), [(name, dtype) for name, (_, kinds, _) in BINARY.items() for dtype in kinds]
 )
@@ -312,6 +315,7 @@ REDUCTIONS = {
 AXES = {"": None, ", axis=[1]": 1, ", axis=[-1], keepdims=True": -1, ", axis=[0]": 0}
 
 
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize(
     ("name", "dtype"), [(name, dtype) for name, (_, kinds) in REDUCTIONS.items() for dtype in kinds]
 )

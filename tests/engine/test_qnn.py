@@ -20,6 +20,7 @@ MEASURED = [json.loads(line) for line in (Path(__file__).with_name("qnn.jsonl"))
 PARTS = 6
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
 def test_every_number_is_real_relays(part):

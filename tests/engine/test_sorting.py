@@ -63,6 +63,7 @@ def _compile(shape, dtype, axis):
     return compile_text(f"def @main(%x: Tensor[({shape}), {dtype}]) {{ ({calls}) }}")
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_rows_of_any_length(dtype):
     executable = _compile("?, ?", dtype, 1)
@@ -71,6 +72,7 @@ def test_rows_of_any_length(dtype):
             _check(executable, x, 1)
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "uint64", "int8"])
 def test_one_row_of_any_length(dtype):
     executable = _compile("?", dtype, 0)
@@ -87,6 +89,7 @@ def test_columns_of_any_number(dtype):
             _check(executable, x, 0)
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize(
     ("shape", "dtype"),
     sample(

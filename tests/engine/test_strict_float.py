@@ -31,6 +31,7 @@ def check(types, sources):
             np.testing.assert_array_equal(np.signbit(one)[other == 0], np.signbit(other)[other == 0], source)
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("types", TYPES.values(), ids=TYPES)
 @pytest.mark.parametrize("condition", [each.strip() for each in CONDITIONS.split(";")])
 def test_conditions(condition, types):

@@ -121,6 +121,7 @@ class Nest:
 """
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("shape", ["left", "right", "tuple", "tuple of tuples"])
 def test_deep_values_of_any_shape(shape: str) -> None:
     """Twice as deep is twice the work to make; the rest goes without recursion."""

@@ -136,6 +136,7 @@ def test_nothing_is_computed_more_often(run):
         assert sum(isinstance(node, Call) for node in nodes(run(module))) <= calls, seed
 
 
+@pytest.mark.sampled(every=3)
 @each_pass
 @pytest.mark.slow
 def test_depth_is_no_limit(run):

@@ -450,6 +450,7 @@ def doubling(length):
     return Module({"main": Function((x,), body)})
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.slow
 @pytest.mark.parametrize("build", [chain, lets, cells, doubling])
 def test_100_000_expressions_are_printed_and_read(build):

@@ -4,8 +4,8 @@
 
 Each function changes arrays of one shape by indices, slices, masks and index arrays, in straight code, loops
 and branches, in nests of loops with any bounds and steps, adds up slices whose lengths the loops decide, and
-gives some of the arrays other names; one in three changes an array of the caller. It must give what Python gives, raise IndexError where Python does, or be
-refused because of these names.
+gives some of the arrays other names; one in three changes an array of the caller. It must give what Python
+gives, raise IndexError where Python does, or be refused because of these names.
 """
 
 from __future__ import annotations

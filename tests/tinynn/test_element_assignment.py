@@ -230,7 +230,7 @@ def run_random(first: int, last: int) -> str:
     return child.stdout
 
 
-@pytest.mark.parametrize("first", sample(range(0, 120, 30), 2))
+@pytest.mark.parametrize("first", sample(range(0, 120, 30), 4))
 def test_random_programs(first: int) -> None:
     """`make fuzz` runs 2,000 of them."""
     assert "equal" in run_random(first, first + 30)

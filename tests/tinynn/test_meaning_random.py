@@ -61,6 +61,7 @@ def _interpret(source: str) -> Callable[..., object]:
     return lambda *arguments: run(module, "f", *arguments)
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(8))
 def test_programs_mean_what_python_means(part: int) -> None:

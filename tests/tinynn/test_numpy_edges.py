@@ -178,6 +178,7 @@ def test_a_bound_beyond_31_bits_of_a_named_size(bounds: str) -> None:
     np.testing.assert_array_equal(result, eval(f"x[{bounds}]"))
 
 
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize("dtype", ["f16", "f64", "i8", "u64", "bool_"])
 @pytest.mark.parametrize(
     ("declared", "shape"), [("(2, 3)", (2, 3)), ('("n",)', (6,)), ('("n",)', (0,)), ("()", ())]

@@ -45,6 +45,7 @@ def _result(python: Twin, arguments: tuple[np.ndarray, ...]) -> object | None:
         return None
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_cells_compute_what_numpy_computes(part: int) -> None:

@@ -18,7 +18,7 @@ from tests.tinynn.random_vocabulary.judge import compare, depends_on_zeros, judg
 from tests.tinynn.random_vocabulary.program import Program, Statement, Value
 from tests.tinynn.random_vocabulary.search import search
 
-_PROGRAMS = 80 if EXHAUSTIVE else 40
+_PROGRAMS = 80 if EXHAUSTIVE else 24
 _FORMS = {**FUNCTIONS, **SYNTAX}
 
 

@@ -16,6 +16,7 @@ _SPLITS = [
 ]
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("text", _SPLITS)
 def test_parts_are_numpys(text: str) -> None:
     source = f'def f(x: Tensor[(2, "n", "m"), f32]):\n    return {text}\n'

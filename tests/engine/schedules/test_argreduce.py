@@ -22,6 +22,7 @@ def draw_values(kind, shape, dtype):
     return x
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("target", [None, {"kind": "llvm", "mcpu": "haswell"}], ids=["own", "avx2"])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", ["argmax", "argmin"])

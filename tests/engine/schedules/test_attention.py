@@ -167,6 +167,7 @@ def threads(request):
     nnmagic.set_num_threads(None)
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.usefixtures("threads")
 @pytest.mark.parametrize("mask", ["none", "causal", "bools", "bools of keys"])
 @pytest.mark.parametrize("sizes", STATIC, ids=str)
@@ -182,6 +183,7 @@ def kernel_names(executable):
     return re.findall(r"def (\w+)\(", executable.stage("tir"))
 
 
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("dtype", ["float32", pytest.param("float64", marks=pytest.mark.slow)])
 def test_infinities_and_nan_are_those_of_the_steps(mask, dtype):
@@ -273,6 +275,7 @@ WRITTEN = {
 }
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("form", WRITTEN)
 @pytest.mark.parametrize(("by_hand", "named"), [(False, False), (True, True)])
 def test_what_users_write_is_one_kernel(form, by_hand, named):

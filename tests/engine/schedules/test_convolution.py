@@ -107,6 +107,7 @@ CASES = [
 ]
 
 
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize("target", TARGETS, ids=["own", "haswell"])
 @pytest.mark.parametrize("constant", [False, True], ids=["argument", "constant"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -101,7 +101,7 @@ def check(name, dtype, target, *, constant):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("dtype", "target"), sample(itertools.product(["float32", "float64"], TARGETS), 3))
+@pytest.mark.parametrize(("dtype", "target"), sample(itertools.product(["float32", "float64"], TARGETS), 4))
 def test_kernels_of_a_dynamic_batch(target, dtype):
     run_python("-m", "tests.engine.schedules.test_dynamic_batches", target, dtype, TVM_NUM_THREADS="2")
 

@@ -51,6 +51,7 @@ SIZES = [
 ]
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: "x".join(map(str, size)))

@@ -42,6 +42,7 @@ def program(name, x, attributes):
     )
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("target", TARGETS, ids=["own", "haswell"])
 @pytest.mark.parametrize(
     ("shape", "kind", "size", "stride", "pad", "step", "counted", "ceil"),

@@ -90,6 +90,7 @@ def test_places_along_every_kind_of_axis(shape, axes, name, target):
     np.testing.assert_array_equal(result, behind.astype("i4"))
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize(
     "dtype", ["float64", "float32", "float16", "bfloat16", "int8", "uint8", "int32", "int64"]
 )
@@ -113,6 +114,7 @@ def test_dtypes(name, axis, dtype):
         np.testing.assert_allclose(result.astype("f8"), expected, rtol=rtol, atol=10 * rtol)
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("shape", [(37, 91), (2, 3), (4, 2), (1, 70)])
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("name", ["any", "all", "max", "min", "argmax", "argmin"])
@@ -122,6 +124,7 @@ def test_truth_values(name, axis, shape):
     np.testing.assert_array_equal(result, NUMPY[name](x, axis))
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("target", TARGETS, ids=["this", "avx2"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 import tvm
 from tvm import relax, tirx
 
-from nnmagic.engine.relax.legalize.kernel_cache import is_huge, legalize_relax_ops
+from nnmagic.engine.relax.legalize.kernel_cache import has_empty_buffer, is_huge, legalize_relax_ops
 from nnmagic.fork_safety import Lock
 
 #: TVM's builders keep process-wide state, so one compilation runs at a time.
@@ -38,7 +38,8 @@ def fuse_kernels(module: tvm.IRModule, target: tvm.target.Target, opt_level: int
     last = [transform.ToNonDataflow(), transform.RemovePurityChecking()]
     with target, tvm.transform.PassContext(config={"relax.FuseOps.max_depth": MAX_FUSED}):
         fused = tvm.transform.Sequential(passes)(module)
-        if not any(isinstance(each, tirx.PrimFunc) and is_huge(each) for each in fused.functions.values()):
+        kernels = [each for each in fused.functions.values() if isinstance(each, tirx.PrimFunc)]
+        if not any(is_huge(kernel) or has_empty_buffer(kernel) for kernel in kernels):
             last.insert(0, transform.RewriteDataflowReshape())
         return tvm.transform.Sequential(last)(fused)
 

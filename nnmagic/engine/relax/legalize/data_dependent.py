@@ -544,21 +544,25 @@ def _arange(call: OpCall) -> Value:
         return call.te(count, relax.ShapeExpr([size]), relax.ShapeExpr([first]))
 
     steps = None if is_float(dtype) else call.elements(call.args[2])
-    known_step = steps[0] if steps and isinstance(steps[0], int) and steps[0] else None
+    if steps and isinstance(steps[0], int) and steps[0]:
+        by = steps[0]
 
-    def sizes(*bounds: Tensor) -> list[Extent]:
-        start, stop, step = (bound().astype(wide) for bound in bounds)
-        zero = scalar_functions.constant(0, step)
-        by = tirx.Select(step == zero, scalar_functions.constant(1, step), step)
-        if known_step is not None:
-            by = tirx.const(known_step, wide)
-        length = tirx.ceil((stop - start) / by) if wide == "float64" else -tirx.floordiv(start - stop, by)
-        size = tirx.max(length.astype("int64"), tirx.const(0, "int64"))
-        return [size] if known_step is not None else [size, step == zero]
+        def size_by_known_step(*bounds: Tensor) -> list[Extent]:
+            low, high = (bound().astype(wide) for bound in (bounds[:2] if by > 0 else bounds[1::-1]))
+            return [tirx.max(tirx.floordiv(high - low - 1, abs(by)) + 1, tirx.const(0, wide))]
 
-    if known_step is not None:
-        (size,) = _compute_dims(call, sizes, 1, *call.args)
+        (size,) = _compute_dims(call, size_by_known_step, 1, *call.args)
     else:
+
+        def sizes(*bounds: Tensor) -> list[Extent]:
+            start, stop, step = (bound().astype(wide) for bound in bounds)
+            zero = scalar_functions.constant(0, step)
+            divisor = tirx.Select(step == zero, scalar_functions.constant(1, step), step)
+            length = -tirx.floordiv(start - stop, divisor)
+            if wide == "float64":
+                length = tirx.ceil((stop - start) / divisor)
+            return [tirx.max(length.astype("int64"), tirx.const(0, "int64")), step == zero]
+
         size, no_step = _compute_dims(call, sizes, 2, *call.args)
         call.require(no_step == 0, "the step must not be 0")
 

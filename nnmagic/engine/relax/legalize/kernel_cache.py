@@ -133,11 +133,18 @@ def has_reshape_order(kernel: tirx.PrimFunc) -> bool:
 
 def is_huge(kernel: tirx.PrimFunc) -> bool:
     """Return whether the known dimensions of an argument of a kernel have a product of 2**31 or more."""
+    return any(size >= 2**31 for size in _known_sizes(kernel))
+
+
+def has_empty_buffer(kernel: tirx.PrimFunc) -> bool:
+    """Return whether an argument of a kernel certainly has no elements: TVM may take it for a reshape."""
+    return 0 in _known_sizes(kernel)
+
+
+def _known_sizes(kernel: tirx.PrimFunc) -> list[int]:
+    """Return the products of the known dimensions of a kernel's arguments."""
     shapes = [param.ty.shape for param in kernel.params if isinstance(param.ty, tirx.BufferType)]
-    return any(
-        math.prod(int(dim.value) for dim in shape if isinstance(dim, tirx.IntImm)) >= 2**31
-        for shape in shapes
-    )
+    return [math.prod(int(dim.value) for dim in shape if isinstance(dim, tirx.IntImm)) for shape in shapes]
 
 
 @cache

@@ -181,18 +181,23 @@ class _Analysis:
 
     def _name_sizes(self, step: NameSizes) -> None:
         """Note the sizes that a vector holds, and the most that each can be."""
+        sizes = [
+            (as_expr(extent), _Scope(self, {}, {}).evaluate(as_expr(extent)))
+            for extent in self.function.extents
+        ]
+        # A slice with a step has at most half of an extent, and one more.
+        most = [
+            (size + more, known + more)
+            for more in (0, 1)
+            for size, known in sizes
+            if isinstance(known, Linear)
+        ]
         for dim in step.dims:
             value = None if isinstance(step.vector, Storage) else self.of(step.vector)
             known = value if isinstance(value, Linear) else of_symbol(Symbol())
             self.sizes[dim] = known
             self.function.named[dim] = next(
-                (
-                    extent
-                    for extent in self.function.extents
-                    if isinstance(most := _Scope(self, {}, {}).evaluate(as_expr(extent)), Linear)
-                    and self._is_at_most(known, most)
-                ),
-                None,
+                (size for size, limit in most if self._is_at_most(known, limit)), None
             )
 
     def _is_at_most(self, value: Linear, most: Linear) -> bool:
@@ -403,6 +408,8 @@ class _Scope:
                 result = b.times(a.constant) if not a.terms else a.times(b.constant)
             case tirx.FloorDiv() if not b.terms and b.constant > 0:
                 return self._divide(a, b.constant)[0]
+            case tirx.FloorDiv() if not b.terms and b.constant < 0:
+                return self._divide(a.times(-1), -b.constant)[0]
             case tirx.FloorMod() if not b.terms and b.constant > 0:
                 return self._divide(a, b.constant)[1]
             case tirx.Max() | tirx.Min():

@@ -1,0 +1,149 @@
+"""Slices whose bounds a loop or a call decides, against the same source run by Python on NumPy."""
+
+# ruff: noqa: E501  # a program reads best on one line
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nnmagic
+from nnmagic.engine.relax.runtime.aot_executable import AotExecutable
+
+VECTOR, MATRIX = 'Tensor[("n",), f64]', 'Tensor[("n", "m"), f64]'
+HEAD = f"(x: {VECTOR}, a: i64, b: i64):\n"
+
+#: Bodies of functions of a vector and two integers.
+OF_BOUNDS = {
+    "sum": "    return x[a:b].sum()\n",
+    "product": "    return x[a:] @ x[a:] + x[:b].sum()\n",
+    "a slice of a slice": "    return x[a:][:b][1:].sum()\n",
+    "an empty slice": "    return x[b:b].sum() + x[a:][:0].sum()\n",
+    "backwards": "    return (x[a::-1] * x[: len(x[a::-1])]).sum() + x[:b:-1].sum()\n",
+    "every other one": "    return x[a:b:2].sum() + x[a:b:3].sum()\n",
+    "joined": "    return (np.concatenate((x[:a], x[b:])) * 2 + 1).sum()\n",
+    "an element of it": "    return x[a:].sum() if len(x[a:]) < 2 else x[a:][1] - x[a:][-1]\n",
+    "assigned": "    y = x.copy()\n    y[a:b] = y[a:b] * 2 + 1\n    return y\n",
+    "added to": "    y = x.copy()\n    y[a:b] += x[a:b]\n    y[b:] -= 1\n    return y\n",
+    "overlapping": "    y = x.copy()\n    y[a : a + 3] = y[b : b + 3]\n    return y\n",
+    "in a branch": "    y = x * 1\n    if a < b:\n        y[0] = x[a:b].sum()\n    else:\n        y[0] = x[b:a].sum()\n    return y\n",
+    "in a loop": "    y = x * 0\n    for i in range(len(x)):\n        y[i] = x[i:].sum() + x[: i + a].sum() * x[b:i].sum()\n    return y\n",
+    "in a window": "    y = x * 0\n    for i in range(len(x)):\n        y[i] = x[max(i - 1, 0) : i + 2].max()\n    return y\n",
+    "by halves": "    low, high = 0, len(x)\n    while high - low > 1:\n        middle = (low + high) // 2\n        if x[low:middle].sum() > x[middle:high].sum():\n            high = middle\n        else:\n            low = middle\n    return low, high\n",
+    "left early": "    for i in range(len(x)):\n        if x[i:].sum() < a:\n            return i\n    return -1\n",
+    "by a helper": "    def norm(v):\n        return (v * v).sum() + len(v)\n\n    total = 0.0\n    for i in range(len(x)):\n        total += norm(x[i:]) - norm(x[:i])\n    return total\n",
+}
+
+#: Bodies of functions of a matrix, which they may change.
+OF_MATRICES = {
+    "rows and columns": "    for i in range(a.shape[0]):\n        for j in range(min(i + 1, a.shape[1])):\n            a[i, j] -= a[i, :j] @ a[:j, j][: len(a[i, :j])] * 0.1\n",
+    "a triangle": "    for i in range(a.shape[0]):\n        a[i, : i + 1] *= 2\n        a[i, i + 1 :] = 0\n",
+    "a block": "    for i in range(0, a.shape[0], 2):\n        a[i : i + 2, 1:] += a[i : i + 2, 1:].sum()\n",
+    "the rest of a matrix": "    for k in range(min(a.shape[0], a.shape[1])):\n        a[k + 1 :, k] *= 0.5\n        a[k + 1 :, k + 1 :] -= np.outer(a[k + 1 :, k], a[k, k + 1 :]) * 0.1\n",
+    "a product of blocks": "    for i in range(a.shape[1]):\n        a[0, i] += (a[1:, i:].T @ a[1:, :i]).sum() * 0.1 + a[:, : i + 1].mean(axis=0)[-1]\n",
+}
+BOUNDS = (-9, -3, -1, 0, 1, 2, 5, 9)
+
+
+def both(source: str) -> tuple[Any, Any]:
+    """Return what nnmagic and Python make of the function ``f``."""
+    namespace: dict[str, Any] = {"np": np}
+    exec("from __future__ import annotations\n" + source, namespace)
+    return nnmagic.compile(source, namespace={"np": np}, cache=False), namespace["f"]
+
+
+def assert_native(function: Any) -> None:
+    """Assert that no virtual machine and no interpreter runs the function."""
+    assert isinstance(function.build(), AotExecutable)
+
+
+def check(found: Any, wanted: Any) -> None:
+    if isinstance(wanted, tuple):
+        for one, other in zip(found, wanted, strict=True):
+            check(one, other)
+    else:
+        np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", OF_BOUNDS)
+def test_bounds_of_a_call(name: str) -> None:
+    ours, python = both(f"def f{HEAD}{OF_BOUNDS[name]}")
+    assert_native(ours)
+    for size in (0, 1, 2, 3, 7, 40):
+        x = np.random.default_rng(size).standard_normal(size)
+        for a, b in itertools.product(BOUNDS, repeat=2):
+            try:
+                wanted = python(x, a, b)
+            except (ValueError, IndexError) as error:
+                with pytest.raises(type(error)):
+                    ours(x, a, b)
+            else:
+                check(ours(x, a, b), wanted)
+
+
+@pytest.mark.parametrize("name", OF_MATRICES)
+def test_bounds_of_loops(name: str) -> None:
+    ours, python = both(f"def f(a: InOut[{MATRIX}]):\n{OF_MATRICES[name]}")
+    assert_native(ours)
+    for shape in itertools.product((0, 1, 2, 5, 17), repeat=2):
+        a = np.random.default_rng(sum(shape)).standard_normal(shape)
+        wanted, error = a.copy(), None
+        try:
+            python(wanted)
+        except IndexError as raised:
+            error = raised
+        if error is None:
+            ours(a)
+            check(a, wanted)
+        else:
+            with pytest.raises(IndexError):
+                ours(a)
+
+
+def test_known_sizes_bound_slices_too() -> None:
+    ours, python = both(
+        "def f(x: Tensor[(9,), f64], a: i64):\n    return (x[a:] * 2).sum() - x[:a].max(initial=0.0)\n"
+    )
+    assert_native(ours)
+    x = np.arange(9.0)
+    for a in range(-12, 12):
+        check(ours(x, a), python(x, a))
+
+
+def test_sizes_that_do_not_fit_are_refused() -> None:
+    ours, _ = both(f"def f{HEAD}    return (x[:a] * x[:b]).sum(), x[:a] @ x[:a]\n")
+    x = np.arange(6.0)
+    check(ours(x, 1, 4), (0.0, 0.0))
+    with pytest.raises(ValueError, match="do not broadcast"):
+        ours(x, 2, 3)
+    check(ours(x, 3, 3), (5.0, 5.0))
+
+
+def test_what_a_slice_leaves_the_function_as() -> None:
+    ours, python = both(f"def f{HEAD}    return x[a:b] * 2\n")
+    x = np.arange(6.0)
+    for a, b in itertools.product(BOUNDS, repeat=2):
+        check(ours(x, a, b), python(x, a, b))
+
+
+def test_rows_of_a_sparse_matrix() -> None:
+    source = """
+def f(starts: Tensor[("r",), i64], columns: Tensor[("k",), i64], values: Tensor[("k",), f64], x: Tensor[("n",), f64]):
+    y = np.zeros(len(starts) - 1)
+    for i in range(len(starts) - 1):
+        y[i] = values[starts[i] : starts[i + 1]] @ x[columns[starts[i] : starts[i + 1]]]
+    return y
+"""
+    ours, python = both(source)
+    assert_native(ours)
+    rng = np.random.default_rng(5)
+    starts = np.concatenate([[0], np.cumsum(rng.integers(0, 6, 30))])
+    count = int(starts[-1])
+    arguments = starts, rng.integers(0, 12, count), rng.standard_normal(count), rng.standard_normal(12)
+    check(ours(*arguments), python(*arguments))
+    arguments[1][count // 2] = 12
+    with pytest.raises(IndexError):
+        ours(*arguments)
