@@ -68,6 +68,16 @@ def check(found: Any, wanted: Any) -> None:
         np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
 
 
+def compare(ours: Any, python: Any, *arguments: Any) -> None:
+    try:
+        wanted = python(*arguments)
+    except (ValueError, IndexError) as error:
+        with pytest.raises(type(error)):
+            ours(*arguments)
+    else:
+        check(ours(*arguments), wanted)
+
+
 @pytest.mark.parametrize("name", OF_BOUNDS)
 def test_bounds_of_a_call(name: str) -> None:
     ours, python = both(f"def f{HEAD}{OF_BOUNDS[name]}")
@@ -75,13 +85,7 @@ def test_bounds_of_a_call(name: str) -> None:
     for size in (0, 1, 2, 3, 7, 40):
         x = np.random.default_rng(size).standard_normal(size)
         for a, b in itertools.product(BOUNDS, repeat=2):
-            try:
-                wanted = python(x, a, b)
-            except (ValueError, IndexError) as error:
-                with pytest.raises(type(error)):
-                    ours(x, a, b)
-            else:
-                check(ours(x, a, b), wanted)
+            compare(ours, python, x, a, b)
 
 
 @pytest.mark.parametrize("name", OF_MATRICES)

@@ -558,9 +558,10 @@ def _arange(call: OpCall) -> Value:
             start, stop, step = (bound().astype(wide) for bound in bounds)
             zero = scalar_functions.constant(0, step)
             divisor = tirx.Select(step == zero, scalar_functions.constant(1, step), step)
-            length = -tirx.floordiv(start - stop, divisor)
             if wide == "float64":
                 length = tirx.ceil((stop - start) / divisor)
+            else:
+                length = -tirx.floordiv(start - stop, divisor)
             return [tirx.max(length.astype("int64"), tirx.const(0, "int64")), step == zero]
 
         size, no_step = _compute_dims(call, sizes, 2, *call.args)

@@ -449,7 +449,7 @@ class _Scope:
         facts = self.analysis.facts
         chosen = of_symbol(Symbol(LEAST, MOST))
         bounds: list[Linear] = []
-        for bound in (number(0), a, b):
+        for bound in (number(0), number(-1), a, b):  # -1 is where a slice backwards ends
             for sign in (1, -1):
                 begun = len(facts.known)
                 holds = True
