@@ -51,8 +51,8 @@ def parse(source: Source, diagnostics: Diagnostics) -> tree.CellNode | None:
             return None
         compiler = CellCompiler(spans, diagnostics)
         result = compiler.compile_module(module)
-        _check_by_python(module, spans, diagnostics)
-    return result
+        is_nested_too_deep = _check_by_python(module, spans, diagnostics)
+    return None if is_nested_too_deep else result
 
 
 def _find_function_beyond(module: py.Module, limit: int) -> py.expr | py.stmt | None:
@@ -67,16 +67,21 @@ def _find_function_beyond(module: py.Module, limit: int) -> py.expr | py.stmt | 
     return next(islice(found, limit, None), None)
 
 
-def _check_by_python(module: py.Module, spans: SpanMap, diagnostics: Diagnostics) -> None:
-    """Run Python's own compiler, which finds errors beyond grammar: duplicate arguments, a stray return."""
+def _check_by_python(module: py.Module, spans: SpanMap, diagnostics: Diagnostics) -> bool:
+    """Run Python's own compiler, which finds errors beyond grammar: duplicate arguments, a stray return.
+
+    Return whether blocks are nested so deep that looking for more errors would take long.
+    """
     try:
         compile(module, spans.source.filename, "exec", dont_inherit=True)
     except SyntaxError as error:
         span = spans.of_syntax_error(error, in_bytes=True)
         if all(other.span is None or other.span.line != span.line for other in diagnostics.errors):
             diagnostics.error(_message(error, spans.source), span)
+        return "nested blocks" in (error.msg or "")
     except (RecursionError, MemoryError):
         diagnostics.error(NESTED, spans.of_longest_line(), hint=NESTED_HINT)
+    return False
 
 
 def _message(error: SyntaxError, source: Source) -> str:

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import tvm
+import tvm_ffi
 from tvm import ir, relax, tirx
 
 from nnmagic.engine.relax.codegen.aot.in_place import InPlacePlan, plan_in_place, single_store, without_copy
@@ -50,7 +51,7 @@ from nnmagic.engine.relax.runtime.callbacks import (
 from nnmagic.engine.relax.runtime.tensors import as_array
 from nnmagic.engine.relax.runtime.vm_executable import TOO_DEEP
 from nnmagic.engine.relax.schedules.kernel_analysis import substitute
-from nnmagic.engine.relax.tir.builders import are_equal, as_expr
+from nnmagic.engine.relax.tir.builders import as_expr
 from nnmagic.engine.relax.tir.types import Extent, PrimExpr, PrimFunc, RelaxExpr, Var
 
 #: The dtypes of single elements that live in registers.
@@ -578,10 +579,9 @@ class _FunctionPlanner:
         known = _evaluate(expr, self.arrays)
         array = known if isinstance(known, Array) else self._array(expr.ty)
         for extent in array.shape:
-            if _is_of(extent, self.native.dims) and not any(
-                are_equal(extent, own) for own in self.native.extents
-            ):
-                self.native.extents.append(extent)
+            key = extent if isinstance(extent, int) else tvm_ffi.StructuralKey(extent)
+            if key not in self.native.extents and _is_of(extent, self.native.dims):
+                self.native.extents[key] = extent
         return array
 
     def _arrays_of(self, expr: RelaxExpr) -> _Planned:

@@ -254,8 +254,9 @@ class NativeFunction:
         saved: the first word of the state where a loop saves its registers.
         workspace: the bytes that it needs.
         changed: the results that are parameters which it changes, with the numbers of these.
-        named: the sizes that values decide, each with the most that it can be: one of ``extents``, which
-            are those of arrays that are known before; None as long as that is not found.
+        named: the sizes that values decide, each with the most that it can be, of which the workspace has
+            room; None as long as that is not found.
+        extents: the sizes of arrays in terms of its dimensions, which may be what ``named`` can be at most.
 
     """
 
@@ -275,7 +276,7 @@ class NativeFunction:
     pointers: list[Storage] = field(default_factory=list)
     chunks: list[tuple[PrimExpr, PrimExpr]] = field(default_factory=list)
     named: dict[TirVar, Extent | None] = field(default_factory=dict)
-    extents: list[Extent] = field(default_factory=list)
+    extents: dict[object, Extent] = field(default_factory=dict)
 
     def steps(self) -> Iterator[Step]:
         """Yield all steps, those of branches after the branch itself."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TypeAlias
 
 from tvm import ir, tirx
@@ -41,6 +42,10 @@ from nnmagic.engine.relax.tir.visitors import rewrite
 
 #: The integers of these dtypes are followed; arithmetic on the narrow ones is not.
 _BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
+
+
+#: How many extents of arrays are tried as the most that a size can be.
+_MOST_EXTENTS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,10 +186,8 @@ class _Analysis:
 
     def _name_sizes(self, step: NameSizes) -> None:
         """Note the sizes that a vector holds, and the most that each can be."""
-        sizes = [
-            (as_expr(extent), _Scope(self, {}, {}).evaluate(as_expr(extent)))
-            for extent in self.function.extents
-        ]
+        extents = map(as_expr, islice(self.function.extents.values(), _MOST_EXTENTS))
+        sizes = [(extent, _Scope(self, {}, {}).evaluate(extent)) for extent in extents]
         # A slice with a step has at most half of an extent, and one more.
         most = [
             (size + more, known + more)
