@@ -1,8 +1,10 @@
 """Construct wide and deep cells, by family and size, and compile each in a child process of its own.
 
-``python -m tests.tinynn.constructed_sources [--build] [FAMILY...]`` compiles every family at every size, and
-prints one line each. A cell must compile or be refused with a located error; a crash, an internal error and a
-child that uses up its processor time are faults, and the exit status is 1.
+``python -m tests.tinynn.constructed_sources [--build] [--interrupt] [FAMILY...]`` compiles every family at
+every size, and prints one line each. A cell must compile or be refused with a located error; a crash, an
+internal error and a child that uses up its processor time are faults, and the exit status is 1. With
+``--interrupt`` each cell is compiled on to machine code and interrupted after a third of a second: that it goes
+on for more than a second is a fault, too.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import os
 import resource
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -24,6 +27,8 @@ from nnmagic.tinynn import compile_source
 #: What one cell may take: seconds of the processor for Relay and for machine code, bytes of memory.
 SECONDS, BUILD_SECONDS = 20, 120
 MOST_BYTES = 16 << 30
+#: When a compilation is interrupted, and how soon it must end, in seconds.
+INTERRUPT_AFTER, PATIENCE = 0.3, 1.0
 _FIRST_LINE = 2
 
 
@@ -47,7 +52,7 @@ class Outcome:
     @property
     def is_fault(self) -> bool:
         """Whether the cell neither compiled nor was refused."""
-        return self.kind not in ("compiled", "refused")
+        return self.kind not in ("compiled", "refused", "interrupted")
 
 
 Family = Callable[[int], Cell]
@@ -756,13 +761,13 @@ def large_constants(size: int) -> Cell:
 # -- compiled in a child process ----------------------------------------------------------------------------
 
 
-def compile_in_child(cell: Cell, *, build: bool) -> Outcome:
+def compile_in_child(cell: Cell, *, build: bool, interrupt: bool = False) -> Outcome:
     """Compile a cell in a forked child, to Relay or on to machine code; return how it ended."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(read)
-        _compile_and_exit(cell, write, build=build)
+        _compile_and_exit(cell, write, build=build, interrupt=interrupt)
     os.close(write)
     with os.fdopen(read) as answer:
         text = answer.read()
@@ -778,13 +783,13 @@ def compile_in_child(cell: Cell, *, build: bool) -> Outcome:
     return Outcome(kind, message, line, seconds)
 
 
-def _compile_and_exit(cell: Cell, write: int, *, build: bool) -> None:
+def _compile_and_exit(cell: Cell, write: int, *, build: bool, interrupt: bool) -> None:
     seconds = BUILD_SECONDS if build else SECONDS
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
     resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     try:
-        answer = _compile(cell, build=build)
+        answer = _interrupt(cell) if interrupt else _compile(cell, build=build)
     except BaseException as error:  # noqa: BLE001 - that is what this looks for
         answer = (type(error).__name__, str(error)[:200], None)
     os.write(write, json.dumps(answer).encode())
@@ -806,16 +811,32 @@ def _compile(cell: Cell, *, build: bool) -> tuple[str, str, int | None]:
     return "compiled", "", None
 
 
+def _interrupt(cell: Cell) -> tuple[str, str, int | None]:
+    """Compile a cell to machine code, and interrupt that; return whether it soon ended."""
+    signal.signal(signal.SIGALRM, signal.default_int_handler)
+    begin = time.monotonic()
+    signal.setitimer(signal.ITIMER_REAL, INTERRUPT_AFTER)
+    try:
+        answer = _compile(cell, build=True)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    except KeyboardInterrupt:
+        waited = time.monotonic() - begin - INTERRUPT_AFTER
+        answer = ("interrupted" if waited <= PATIENCE else "held", f"{waited:.2f} s later", None)
+    return answer
+
+
 def _build(cell: Cell) -> None:
     nnmagic = __import__("nnmagic")
     nnmagic.compile(cell.source, namespace=cell.names, cache=False)
 
 
-def outcomes(names: list[str], sizes: Sequence[int], *, build: bool) -> Iterator[tuple[str, int, Outcome]]:
+def outcomes(
+    names: list[str], sizes: Sequence[int], *, build: bool, interrupt: bool = False
+) -> Iterator[tuple[str, int, Outcome]]:
     """Compile families at growing sizes; stop a family at its first fault."""
     for name in names:
         for size in sizes:
-            outcome = compile_in_child(FAMILIES[name](size), build=build)
+            outcome = compile_in_child(FAMILIES[name](size), build=build or interrupt, interrupt=interrupt)
             yield name, size, outcome
             if outcome.is_fault:
                 break
@@ -825,14 +846,17 @@ def main() -> int:
     """Compile the families that the arguments name, or all; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", action="store_true", help="compile on to machine code")
+    parser.add_argument("--interrupt", action="store_true", help="interrupt each compilation")
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
     parser.add_argument("family", nargs="*", default=list(FAMILIES))
     arguments = parser.parse_args()
-    if arguments.build:
+    if arguments.build or arguments.interrupt:
         __import__("tvm")
         __import__("nnmagic.engine.relax.driver")
     faults = 0
-    for name, size, outcome in outcomes(arguments.family, arguments.sizes, build=arguments.build):
+    for name, size, outcome in outcomes(
+        arguments.family, arguments.sizes, build=arguments.build, interrupt=arguments.interrupt
+    ):
         line = "" if outcome.line is None else f" (line {outcome.line})"
         text = f"{name} {size}: {outcome.kind} {outcome.seconds:.2f} s {outcome.message[:110]}{line}"
         print(text, flush=True)  # noqa: T201 - its output
