@@ -3,8 +3,8 @@
 ``python -m tests.tinynn.constructed_sources [--build] [--interrupt] [FAMILY...]`` compiles every family at
 every size, and prints one line each. A cell must compile or be refused with a located error; a crash, an
 internal error and a child that uses up its processor time are faults, and the exit status is 1. With
-``--interrupt`` each cell is compiled on to machine code and interrupted after a third of a second: that it goes
-on for more than a second is a fault, too.
+``--interrupt`` each cell is compiled on to machine code and interrupted after a third of a second: that it
+goes on for more than a second is a fault, too.
 """
 
 from __future__ import annotations
