@@ -43,7 +43,7 @@ OF_MATRICES = {
     "a triangle": "    for i in range(a.shape[0]):\n        a[i, : i + 1] *= 2\n        a[i, i + 1 :] = 0\n",
     "a block": "    for i in range(0, a.shape[0], 2):\n        a[i : i + 2, 1:] += a[i : i + 2, 1:].sum()\n",
     "the rest of a matrix": "    for k in range(min(a.shape[0], a.shape[1])):\n        a[k + 1 :, k] *= 0.5\n        a[k + 1 :, k + 1 :] -= np.outer(a[k + 1 :, k], a[k, k + 1 :]) * 0.1\n",
-    "a product of blocks": "    for i in range(a.shape[1]):\n        a[0, i] += (a[1:, i:].T @ a[1:, :i]).sum() * 0.1 + a[:, : i + 1].mean(axis=0)[-1]\n",
+    "a product of blocks": "    for i in range(a.shape[1]):\n        a[0, i] += (a[1:, i:] @ a[0, i:]).sum() * 0.1 + a[:, : i + 1].mean(axis=0)[-1]\n",
 }
 BOUNDS = (-9, -3, -1, 0, 1, 2, 5, 9)
 
@@ -151,3 +151,29 @@ def f(starts: Tensor[("r",), i64], columns: Tensor[("k",), i64], values: Tensor[
     arguments[1][count // 2] = 12
     with pytest.raises(IndexError):
         ours(*arguments)
+
+
+@pytest.mark.parametrize("size", [0, 3, 60, 64, 499, 501])
+def test_a_branch_that_is_not_taken_needs_no_memory(size: int) -> None:
+    """Its arrays would have a negative size."""
+    source = """
+def f(x: Tensor[("n",), f64]):
+    if len(x) > 500:
+        z = np.cumsum(np.zeros(len(x) - 500) + 1.0)
+        return np.cumsum(np.sort(z)).sum()
+    z, w = np.sort(x * 2), np.cumsum(x)
+    return np.cumsum(np.sort(z)).sum() + np.cumsum(w).sum() + np.outer(z, w).sum()
+"""
+    ours, python = both(source)
+    x = np.random.default_rng(size).standard_normal(size)
+    for _ in range(3):
+        np.testing.assert_allclose(ours(x), python(x), rtol=1e-9)
+
+
+def test_a_window_needs_no_more_memory_than_it_has() -> None:
+    windows = "    y = x * 0\n    for i in range(a):\n        y[i] = np.outer(x[i : i + 3], x[i : i + 3]).sum()\n    return y[:2].sum()\n"
+    ours, _ = both(f"def f{HEAD}{windows}")
+    product, _ = both(f"def f{HEAD}    return np.cumsum(np.outer(x[a:b], x[a:b])).sum()\n")
+    x = np.ones(1_000_000)
+    assert ours(x, 2, 0) == 18
+    assert product(x, 1, 4) == 45

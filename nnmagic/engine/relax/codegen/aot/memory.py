@@ -31,6 +31,7 @@ from nnmagic.engine.relax.codegen.aot.size_text import NoSizeError
 from nnmagic.engine.relax.schedules.kernel_analysis import substitute
 from nnmagic.engine.relax.tir.builders import are_equal, as_expr
 from nnmagic.engine.relax.tir.types import Extent, PrimExpr
+from nnmagic.engine.relax.tir.visitors import visit
 
 
 def plan_memory(function: NativeFunction) -> None:
@@ -46,7 +47,7 @@ def plan_memory(function: NativeFunction) -> None:
         if isinstance(step, FunctionCall):
             step.frame.nbytes = _frame_bytes(step)
         for storage in _written(step):
-            storage.nbytes = most(storage.nbytes, function.named)
+            storage.nbytes = _most_bytes(storage, function)
     last = _last_uses(function, steps)
     workspace = _Workspace()
     for position, step in enumerate(steps):
@@ -216,6 +217,8 @@ class _Workspace:
             self.size = max(self.size, round_up(int(storage.offset) + nbytes))
         else:
             nbytes = self._analyzer.simplify(round_up(storage.nbytes) * storage.copies)
+            if _may_be_negative(nbytes):  # in a branch that is not taken then
+                nbytes = tirx.max(nbytes, as_expr(0))
             key = str(nbytes)
             idle = self._idle.get(key)
             if idle and not storage.holders:
@@ -247,6 +250,19 @@ class _Workspace:
         return total.value if isinstance(total, tirx.IntImm) else total  # named sizes times 0
 
 
+def _may_be_negative(size: PrimExpr) -> bool:
+    """Return whether something is subtracted in an expression of sizes."""
+    negative: list[PrimExpr] = []
+    visit(
+        size,
+        [
+            (tirx.Sub, negative.append),
+            (tirx.IntImm, lambda number: negative.append(number) if number.value < 0 else None),
+        ],
+    )
+    return bool(negative)
+
+
 def find_offset(live: Sequence[Storage], nbytes: int) -> int:
     """Return the lowest offset of free bytes beside live storage."""
     offset = 0
@@ -270,31 +286,73 @@ def most(size: Extent, named: Mapping[PrimExpr, Extent | None]) -> Extent:
 
     Raises NoSizeError for other expressions than sums, products and quotients.
     """
-    if isinstance(size, int) or not named:
+    if isinstance(size, int) or not _is_of_named(size, named):
         return size
     high, _ = _range(size, named)
-    if any(var in named for var in tirx.analysis.undefined_vars(tirx.Evaluate(high))):
-        raise NoSizeError(str(size))
     return static_or_expr(high)
 
 
 def _range(size: PrimExpr, named: Mapping[PrimExpr, Extent | None]) -> tuple[PrimExpr, PrimExpr]:
-    """Return the most and the least that an expression of sizes can be; factors are not negative."""
+    """Return the most and the least that an expression of sizes can be."""
     if size in named:
         return as_expr(named[size]), as_expr(0)
+    if not _is_of_named(size, named):
+        return size, size
     match size:
+        case tirx.Mul():  # of what is not negative, or by a constant
+            (a_high, a_low), (b_high, b_low) = _range(size.a, named), _range(size.b, named)
+            if any(isinstance(part, tirx.IntImm) and part.value < 0 for part in (size.a, size.b)):
+                return a_low * b_low, a_high * b_high
+            return a_high * b_high, a_low * b_low
         case tirx.Sub():
             (a_high, a_low), (b_high, b_low) = _range(size.a, named), _range(size.b, named)
             return a_high - b_low, a_low - b_high
-        case tirx.Add() | tirx.Mul() | tirx.Max() | tirx.Min() | tirx.FloorDiv():
+        case tirx.FloorDiv():
             (a_high, a_low), (b_high, b_low) = _range(size.a, named), _range(size.b, named)
-            if isinstance(size, tirx.FloorDiv):
-                b_high, b_low = b_low, b_high
+            least = as_expr(tirx.max(b_low, as_expr(1)))
+            return tirx.floordiv(a_high, least), tirx.floordiv(a_low, tirx.max(b_high, least))
+        case tirx.Add() | tirx.Max() | tirx.Min():
+            (a_high, a_low), (b_high, b_low) = _range(size.a, named), _range(size.b, named)
             return type(size)(a_high, b_high), type(size)(a_low, b_low)
         case tirx.Select():
             (a_high, a_low), (b_high, b_low) = _range(size.true_value, named), _range(size.false_value, named)
             return tirx.max(a_high, b_high), tirx.min(a_low, b_low)
-    return size, size
+    raise NoSizeError(str(size))
+
+
+def _is_of_named(size: PrimExpr, named: Mapping[PrimExpr, Extent | None]) -> bool:
+    return bool(named) and any(var in named for var in tirx.analysis.undefined_vars(tirx.Evaluate(size)))
+
+
+def _most_bytes(storage: Storage, function: NativeFunction) -> Extent:
+    """Return the most bytes that storage can need.
+
+    Raises NoSizeError where that may be far more than it needs: where several sizes that values decide are
+    multiplied, and no array that the program has anyway is as large.
+    """
+    nbytes, named = storage.nbytes, function.named
+    size = most(nbytes, named)
+    if isinstance(nbytes, int) or isinstance(size, int) or _factors(nbytes, named) < 2:
+        return size
+    if any(are_equal(size, count * item) for count in function.counts.values() for item in (1, 2, 4, 8)):
+        return size
+    raise NoSizeError(str(nbytes))
+
+
+def _factors(size: PrimExpr, named: Mapping[PrimExpr, Extent | None]) -> int:
+    """Return how many sizes that values decide are factors of a product, or divide one."""
+    if size in named:
+        return int(not isinstance(static_or_expr(as_expr(named[size])), int))
+    match size:
+        case tirx.Mul():
+            return _factors(size.a, named) + _factors(size.b, named)
+        case tirx.FloorDiv():
+            return _factors(size.a, named) + int(_is_of_named(size.b, named))
+        case tirx.Add() | tirx.Sub() | tirx.Max() | tirx.Min():
+            return max(_factors(size.a, named), _factors(size.b, named))
+        case tirx.Select():
+            return max(_factors(size.true_value, named), _factors(size.false_value, named))
+    return 0
 
 
 #: More bytes than any machine has: sizes beyond come near to what 64 bits can count.

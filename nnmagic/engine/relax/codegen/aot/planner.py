@@ -579,9 +579,15 @@ class _FunctionPlanner:
         known = _evaluate(expr, self.arrays)
         array = known if isinstance(known, Array) else self._array(expr.ty)
         for extent in array.shape:
-            key = extent if isinstance(extent, int) else tvm_ffi.StructuralKey(extent)
+            key = _static_or_key(extent)
             if key not in self.native.extents and _is_of(extent, self.native.dims):
                 self.native.extents[key] = extent
+        if len(array.shape) > 1:
+            key = tuple(_static_or_key(extent) for extent in array.shape)
+            if key not in self.native.counts and all(
+                _is_of(extent, self.native.dims) for extent in array.shape
+            ):
+                self.native.counts[key] = _elements(array)
         return array
 
     def _arrays_of(self, expr: RelaxExpr) -> _Planned:
@@ -707,6 +713,11 @@ def _elements(array: Array) -> Extent:
     for dim in array.shape:
         elements = elements * dim
     return elements
+
+
+def _static_or_key(size: Extent) -> object:
+    """Return a size, or a key that is equal for equal expressions."""
+    return size if isinstance(size, int) else tvm_ffi.StructuralKey(size)
 
 
 _ANALYZER = tvm.sym.Analyzer()

@@ -257,6 +257,7 @@ class NativeFunction:
         named: the sizes that values decide, each with the most that it can be, of which the workspace has
             room; None as long as that is not found.
         extents: the sizes of arrays in terms of its dimensions, which may be what ``named`` can be at most.
+        counts: the numbers of elements of such arrays that have several dimensions.
 
     """
 
@@ -277,6 +278,7 @@ class NativeFunction:
     chunks: list[tuple[PrimExpr, PrimExpr]] = field(default_factory=list)
     named: dict[TirVar, Extent | None] = field(default_factory=dict)
     extents: dict[object, Extent] = field(default_factory=dict)
+    counts: dict[object, Extent] = field(default_factory=dict)
 
     def steps(self) -> Iterator[Step]:
         """Yield all steps, those of branches after the branch itself."""

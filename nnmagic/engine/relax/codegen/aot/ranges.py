@@ -47,6 +47,9 @@ _BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 #: How many extents of arrays are tried as the most that a size can be.
 _MOST_EXTENTS = 32
 
+#: Sizes that do not depend on those of arrays: of windows.
+_WINDOWS = (1, 4, 16, 64)
+
 
 @dataclass(frozen=True, slots=True)
 class _Truth:
@@ -190,10 +193,13 @@ class _Analysis:
         sizes = [(extent, _Scope(self, {}, {}).evaluate(extent)) for extent in extents]
         # A slice with a step has at most half of an extent, and one more.
         most = [
-            (size + more, known + more)
-            for more in (0, 1)
-            for size, known in sizes
-            if isinstance(known, Linear)
+            *((as_expr(size), number(size)) for size in _WINDOWS),
+            *(
+                (size + more, known + more)
+                for more in (0, 1)
+                for size, known in sizes
+                if isinstance(known, Linear)
+            ),
         ]
         for dim in step.dims:
             value = None if isinstance(step.vector, Storage) else self.of(step.vector)
@@ -411,7 +417,9 @@ class _Scope:
                 result = b.times(a.constant) if not a.terms else a.times(b.constant)
             case tirx.FloorDiv() if not b.terms and b.constant > 0:
                 return self._divide(a, b.constant)[0]
-            case tirx.FloorDiv() if not b.terms and b.constant < 0:
+            case tirx.FloorDiv() if (
+                not b.terms and b.constant < 0 and self._fits(a.times(-1), dtype_of(expr))
+            ):
                 return self._divide(a.times(-1), -b.constant)[0]
             case tirx.FloorMod() if not b.terms and b.constant > 0:
                 return self._divide(a, b.constant)[1]
