@@ -177,3 +177,9 @@ def test_a_window_needs_no_more_memory_than_it_has() -> None:
     x = np.ones(1_000_000)
     assert ours(x, 2, 0) == 18
     assert product(x, 1, 4) == 45
+
+
+def test_no_size_is_inferred_beside_a_slice_without_elements() -> None:
+    ours, python = both(f"def f{HEAD}    return np.sort(x.reshape(len(x[a:b]), -1) * 2, axis=0)\n")
+    for size, a, b in ((0, 0, 2), (6, 1, 3), (6, 3, 3), (6, 0, 6), (6, 0, 4)):
+        compare(ours, python, np.arange(float(size)), a, b)

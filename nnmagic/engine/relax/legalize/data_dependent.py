@@ -132,6 +132,10 @@ def _reshape(call: OpCall) -> Value:
     data, wanted = call.args
     codes = call.elements(wanted)
     if codes is not None and _are_codes(codes, allowzero=bool(call.attrs["allowzero"])):
+        if -1 in [code for code in codes if isinstance(code, int)]:
+            for code in codes:
+                if not isinstance(code, int):
+                    call.require(as_expr(code) > 0, "beside a dimension of 0 no other one can be inferred")
         return reshape_by_codes(call, data, codes)
     rank = shape_of(wanted)[0]
     one, zero = tirx.const(1, "int64"), tirx.const(0, "int64")
