@@ -73,6 +73,9 @@ def short_errors(function: Callable[_P, _T]) -> Callable[_P, _T]:
             hide_frames(error, cause=True)
             raise
         except Exception as error:
+            if isinstance(error.__cause__, KeyboardInterrupt):
+                # Before 3.12, Python says so of an interrupt while it makes a class, as an import does.
+                raise error.__cause__ from None
             if _is_intended(error):
                 hide_frames(error, cause=True)
             raise

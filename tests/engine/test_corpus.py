@@ -38,7 +38,7 @@ def check(result, expected, rtol, atol):
         assert_close(result, read_array(expected), rtol, atol)
 
 
-@pytest.mark.sampled(every=3)
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize("record", parameters("programs"))
 def test_a_program_computes_what_real_relay_computed(record):
     executable = build(infer_type(parse_module(record["text"])), "main")

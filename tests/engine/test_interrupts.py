@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from nnmagic.tracebacks import short_errors
 from tests.exhaustive import EXHAUSTIVE
 
 SCRIPT = """
@@ -192,3 +193,16 @@ def test_long_compilations_are_interrupted(name):
         check=False,
     )
     assert (done.returncode, done.stdout) == (0, "stopped\n[6. 6.]\n"), done.stderr[-2000:]
+
+
+def test_an_interrupt_in_the_making_of_a_class_is_an_interrupt():
+    class Interrupted:
+        def __set_name__(self, owner, name):
+            raise KeyboardInterrupt
+
+    @short_errors
+    def load():
+        return type("Loaded", (), {"field": Interrupted()})
+
+    with pytest.raises(KeyboardInterrupt):
+        load()

@@ -126,7 +126,7 @@ def variants(call):
         actual += [[*own[:index], new, *own[index + 1 :]] for new in (0, 1, size + 1)]
     for size in set(own):
         actual += [[new if one == size else one for one in own] for new in (0, 1, size + 1)]
-    near = dict.fromkeys([tuple(own), (0,) * len(own), *sample(map(tuple, actual), 10)])
+    near = dict.fromkeys([tuple(own), (0,) * len(own), *sample(map(tuple, actual), 14)])
     return [list(one) for one in near]
 
 

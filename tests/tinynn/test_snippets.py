@@ -34,7 +34,7 @@ def _parameters() -> list[object]:
     ]
 
 
-@pytest.mark.sampled(every=3)
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize("case", _parameters())
 def test_snippet(case: Case) -> None:
     run(case)

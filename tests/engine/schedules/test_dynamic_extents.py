@@ -14,7 +14,7 @@ CPUS = ["native", "haswell"][: len(MACHINES)]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("dtype", "cpu"), sample(itertools.product(DTYPES, CPUS), 5))
+@pytest.mark.parametrize(("dtype", "cpu"), sample(itertools.product(DTYPES, CPUS), 8))
 def test_all_sizes_between_guard_pages(dtype, cpu):
     run = run_python("-m", "tests.engine.schedules.dynamic_extents", dtype, cpu)
     assert not run.stdout, run.stdout[:5000]
