@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-#: The characters of a cell: Python's parser, which no interrupt stops, takes a second for so many.
-MAX_CHARACTERS: Final = 1_000_000
+#: The characters of a cell: Python's parser, which no interrupt stops, takes up to a second for so many.
+MAX_CHARACTERS: Final = 500_000
 
 #: The functions and comprehensions inside functions of a cell: Python's compiler, which no interrupt stops,
 #: takes a time that is quadratic in their number.

@@ -73,7 +73,7 @@ REFUSED = [
     ("nested_calls", 10_000, "too many nested parentheses"),
     ("conjunction", 1000, "this is nested too deeply"),
     ("comparisons", 1000, "this is nested too deeply"),
-    ("long_names", 1_000_000, "a cell has at most 1000000 characters"),
+    ("long_names", 1_000_000, "a cell has at most 500000 characters"),
 ]
 
 
