@@ -268,9 +268,6 @@ class _Lowering:
         except EngineError:
             raise
         except Exception as error:  # TVM raises nearly every kind; report it as an error of this call
-            import traceback
-
-            traceback.print_exc()
             raise engine_error(f"{name}: TVM cannot build this call", node.span) from error
         return self._cast(lowered, node, frame.labels)
 
