@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from nnmagic.functions.compile import compile, function  # noqa: A004 - the public name
     from nnmagic.functions.compiled import CompiledFunction
     from nnmagic.functions.definition import CacheInfo
+    from nnmagic.functions.from_onnx import from_onnx
+    from nnmagic.functions.gradients import grad, jvp, value_and_grad, vjp
     from nnmagic.functions.saving import load
+    from nnmagic.functions.specializing import SpecializingFunction
     from nnmagic.jupyter import load_ipython_extension, unload_ipython_extension
     from nnmagic.tinynn.types.annotations import (
         InOut,
@@ -29,6 +32,8 @@ if TYPE_CHECKING:
         Tensor,
         bf16,
         bool_,
+        c64,
+        c128,
         f16,
         f32,
         f64,
@@ -51,10 +56,13 @@ _MODULES = {
     "nnmagic.functions.compile": "compile function",
     "nnmagic.functions.compiled": "CompiledFunction",
     "nnmagic.functions.definition": "CacheInfo",
+    "nnmagic.functions.from_onnx": "from_onnx",
+    "nnmagic.functions.gradients": "grad jvp value_and_grad vjp",
     "nnmagic.functions.saving": "load",
+    "nnmagic.functions.specializing": "SpecializingFunction",
     "nnmagic.jupyter": "load_ipython_extension unload_ipython_extension",
     "nnmagic.tinynn.types.annotations": (
-        "InOut Out Tensor f16 bf16 f32 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool_"
+        "InOut Out Tensor f16 bf16 f32 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool_ c64 c128"
     ),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names.split()}
@@ -70,21 +78,27 @@ __all__ = [
     "Out",
     "RelayError",
     "Span",
+    "SpecializingFunction",
     "Tensor",
     "TinyNNError",
     "TinyNNWarning",
     "__version__",
     "bf16",
     "bool_",
+    "c64",
+    "c128",
     "compile",
     "f16",
     "f32",
     "f64",
+    "from_onnx",
     "function",
+    "grad",
     "i8",
     "i16",
     "i32",
     "i64",
+    "jvp",
     "load",
     "load_ipython_extension",
     "num_threads",
@@ -96,6 +110,8 @@ __all__ = [
     "u32",
     "u64",
     "unload_ipython_extension",
+    "value_and_grad",
+    "vjp",
 ]
 
 

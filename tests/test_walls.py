@@ -31,10 +31,12 @@ MAY_IMPORT = {
         "cache": "fork_safety tracebacks",
         "relay": "diagnostics limits tracebacks",
         "tinynn": "diagnostics limits tracebacks relay",
+        "importers": "diagnostics limits tracebacks relay",
         "engine": "diagnostics fork_safety limits tracebacks progress relay",
         "rendering": "diagnostics relay",
         "functions": (
-            "_version cache diagnostics engine fork_safety progress relay rendering tinynn tracebacks"
+            "_version cache diagnostics engine fork_safety importers progress relay rendering tinynn "
+            "tracebacks"
         ),
         "jupyter": "_version cache diagnostics engine functions progress relay rendering tinynn tracebacks",
     }.items()
@@ -61,6 +63,7 @@ ONLY_IN = {
     "IPython": {"jupyter"},
     "traitlets": {"jupyter"},
     "pygments": {"rendering"},
+    "onnx": {"importers"},
 }
 FILES = sorted(PACKAGE.rglob("*.py"))
 PARTS = {path.relative_to(PACKAGE).parts[0].removesuffix(".py") for path in FILES}

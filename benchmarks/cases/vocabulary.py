@@ -144,6 +144,15 @@ WITHOUT_ROW = {
     **dict.fromkeys(
         ("rnn", "lstm", "gru", "rnn_cell", "lstm_cell", "gru_cell"), "loops have rows of their own"
     ),
+    **dict.fromkeys(("complex", "iscomplexobj", "isrealobj"), "of one number, or of a dtype"),
+    **dict.fromkeys(("real", "imag", "conj", "conjugate", "angle"), "of complex numbers"),
+    **dict.fromkeys(
+        ("fft", "ifft", "rfft", "irfft", "fft2", "ifft2", "fftn", "ifftn"), "gives complex numbers"
+    ),
+    **dict.fromkeys(("fftshift", "ifftshift"), "roll has a row"),
+    **dict.fromkeys(("fftfreq", "rfftfreq"), "computed at compile time"),
+    **dict.fromkeys(("grad", "value_and_grad", "vjp", "jvp"), "of functions, not of tensors"),
+    **dict.fromkeys(("stop_gradient", "detach"), "returns its argument"),
     "dropout": "drops nothing",
     "bilinear": "einsum has a row",
 }

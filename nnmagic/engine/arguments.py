@@ -16,7 +16,7 @@ from nnmagic.relay.module import TypeData
 from nnmagic.relay.polynomials import NoPolynomialError, constant, evaluate, linear, names, polynomial
 from nnmagic.relay.signatures import format_type
 from nnmagic.relay.types import (
-    NUMPY_DTYPES,
+    ARRAY_DTYPES,
     AnyDim,
     Dim,
     TensorType,
@@ -25,8 +25,10 @@ from nnmagic.relay.types import (
     TypeCall,
     VarDim,
     dtype_of_array,
+    is_complex,
     is_float,
     is_integer,
+    part_dtype,
 )
 from nnmagic.relay.values import AdtValue, is_masked
 
@@ -50,10 +52,10 @@ class Parameter:
 
     def __post_init__(self) -> None:
         match self.type:
-            case TensorType(shape=shape, dtype=dtype) if dtype in NUMPY_DTYPES:
+            case TensorType(shape=shape, dtype=dtype) if dtype in ARRAY_DTYPES:
                 fixed = tuple(dim for dim in shape if isinstance(dim, int))
                 if len(fixed) == len(shape):
-                    object.__setattr__(self, "_exact", (NUMPY_DTYPES[dtype], fixed))
+                    object.__setattr__(self, "_exact", (ARRAY_DTYPES[dtype], fixed))
 
 
 def convert_argument(
@@ -231,10 +233,12 @@ def _tensor(
 def _as_array(name: _Path | str, type_: TensorType, value: object) -> np.ndarray:
     if is_masked(value):
         raise TypeError(f"{name} must be {format_type(type_)}; a masked array has a mask that would be lost")
-    if isinstance(value, np.generic) and not type_.shape and value.dtype != NUMPY_DTYPES[type_.dtype]:
-        value = _python_number(value)
+    if isinstance(value, np.generic) and not type_.shape and value.dtype != ARRAY_DTYPES[type_.dtype]:
+        value = _python_number(value, type_.dtype)
     if isinstance(value, np.ndarray | np.generic):
         return np.asarray(value)
+    if isinstance(value, int | float | complex) and not isinstance(value, bool) and is_complex(type_.dtype):
+        return _from_complex(name, type_, value)
     if isinstance(value, bool | int | float):
         return _from_number(name, type_, value)
     imported = _importer(value)
@@ -249,6 +253,22 @@ def _as_array(name: _Path | str, type_: TensorType, value: object) -> np.ndarray
         ) from error
 
 
+def as_numpy(what: str, value: object) -> np.ndarray | None:
+    """Return an array, a NumPy scalar or an object with ``__dlpack__`` or ``__array__`` as a NumPy array.
+
+    Return None for anything else. Raises TypeError, which names ``what``, where the export fails.
+    """
+    if isinstance(value, np.ndarray | np.generic):
+        return value if isinstance(value, np.ndarray) else np.asarray(value)
+    imported = _importer(value)
+    if imported is None:
+        return None
+    try:
+        return imported()
+    except (TypeError, ValueError, RuntimeError, LookupError, BufferError) as error:
+        raise TypeError(f"{what}: {kind_of(value)} gave no array: {error}") from error
+
+
 def _importer(value: object) -> Callable[[], np.ndarray] | None:
     """Return a function that exports the array of a foreign object (torch, jax, pandas, …), or None."""
     if hasattr(value, "__dlpack__"):
@@ -258,20 +278,17 @@ def _importer(value: object) -> Callable[[], np.ndarray] | None:
     return None
 
 
-def _python_number(value: np.generic) -> object:
+def _python_number(value: np.generic, wanted: str) -> object:
     """Return a NumPy scalar of another dtype as the equal Python number; anything else unchanged."""
     dtype = dtype_of_array(np.asarray(value))
-    if dtype is None:
+    if dtype is None or (is_complex(dtype) and not is_complex(wanted)):
         return value
     return float(value) if is_float(dtype) else value.item()
 
 
 def _from_number(name: _Path | str, type_: TensorType, value: bool | float) -> np.ndarray:
     """Convert a Python number to the parameter's dtype, if the dtype can hold it."""
-    if type_.shape:
-        raise TypeError(
-            f"{name} must be {format_type(type_)}, an array of rank {len(type_.shape)}, not {kind_of(value)}"
-        )
+    _require_rank_0(name, type_, value)
     dtype, short = type_.dtype, format_type(type_)
     fits = (
         dtype == "bool"
@@ -288,10 +305,28 @@ def _from_number(name: _Path | str, type_: TensorType, value: bool | float) -> n
             raise ValueError(f"{name} must be {short}, from {limits.min} to {limits.max}; {shown} is outside")
     elif is_float(dtype) and _largest(dtype) < abs(value) != math.inf:
         raise ValueError(f"{name} must be {short}; {_number_shown(value)} is too large for it")
-    return np.asarray(float(value) if is_float(dtype) else value, dtype=NUMPY_DTYPES[dtype])
+    return np.asarray(float(value) if is_float(dtype) else value, dtype=ARRAY_DTYPES[dtype])
 
 
-def _number_shown(value: bool | float) -> str:
+def _from_complex(name: _Path | str, type_: TensorType, value: complex) -> np.ndarray:
+    """Convert a Python number to a complex parameter's dtype."""
+    _require_rank_0(name, type_, value)
+    largest = _largest(part_dtype(type_.dtype))
+    for part in (value.real, value.imag):
+        if largest < abs(part) != math.inf:
+            shown = _number_shown(value)
+            raise ValueError(f"{name} must be {format_type(type_)}; {shown} is too large for it")
+    return np.asarray(complex(value), dtype=ARRAY_DTYPES[type_.dtype])
+
+
+def _require_rank_0(name: _Path | str, type_: TensorType, value: object) -> None:
+    if type_.shape:
+        raise TypeError(
+            f"{name} must be {format_type(type_)}, an array of rank {len(type_.shape)}, not {kind_of(value)}"
+        )
+
+
+def _number_shown(value: complex) -> str:
     """Format a number for a message."""
     if isinstance(value, int) and value.bit_length() > _MOST_BITS:
         return f"an int of {value.bit_length()} bits"
@@ -299,15 +334,17 @@ def _number_shown(value: bool | float) -> str:
 
 
 def _largest(dtype: str) -> float:
-    info = ml_dtypes.finfo(NUMPY_DTYPES[dtype])  # type: ignore[no-untyped-call]  # ml_dtypes types its classes only
+    info = ml_dtypes.finfo(ARRAY_DTYPES[dtype])  # type: ignore[no-untyped-call]  # ml_dtypes types its classes only
     return float(info.max)
 
 
 def _check_array(
     name: _Path | str, type_: TensorType, array: np.ndarray, dims: MutableMapping[str, int]
 ) -> None:
-    if array.dtype.newbyteorder("=") != NUMPY_DTYPES[type_.dtype]:
+    if array.dtype.newbyteorder("=") != ARRAY_DTYPES[type_.dtype]:
         hint = "" if array.dtype.kind not in "biufV" else f"; convert it with .astype({type_.dtype!r})"
+        if array.dtype.kind == "c" and is_complex(type_.dtype):
+            hint = f"; convert it with .astype({type_.dtype!r})"
         raise TypeError(f"{name} must be {format_type(type_)}, not an array of {array.dtype}{hint}")
     if array.ndim != len(type_.shape):
         raise TypeError(

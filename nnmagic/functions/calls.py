@@ -145,7 +145,7 @@ def call_with(
         inspect.Parameter(
             info.name,
             getattr(inspect.Parameter, info.kind),
-            default=_signature_default(info.default),
+            default=shown_default(info.default),
             annotation=_parameter_annotation(info, type_),
         )
         for info, type_ in zip(infos, types, strict=True)
@@ -165,7 +165,7 @@ def call_with(
     by_name = any(info.kind == "KEYWORD_ONLY" for info in infos)
     arity = None if by_name else len(infos)
     crosses = not any(map(_holds_function, (*types, result)))
-    binder = _binder(name, infos)
+    binder = make_binder(name, infos)
     return CallAdapter(
         name, parameters, signature, takes_out, arity, binder, crosses, destinations, reads, own is not None
     )
@@ -194,16 +194,17 @@ def _holds_function(type_: Type) -> bool:
     return False
 
 
-def _signature_default(default: object) -> object:
+def shown_default(default: object) -> object:
+    """Return a default as a signature shows it."""
     match default:
         case np.ndarray():
             return ArrayDefault(default)
         case tuple():
-            return tuple(map(_signature_default, default))
+            return tuple(map(shown_default, default))
     return inspect.Parameter.empty if default is MISSING else default
 
 
-def _binder(name: str, infos: Sequence[ParameterInfo]) -> Callable[..., tuple[object, ...]]:
+def make_binder(name: str, infos: Sequence[ParameterInfo]) -> Callable[..., tuple[object, ...]]:
     """Return a Python function that returns its arguments, so that Python itself binds and reports errors."""
     written = []
     for index, info in enumerate(infos):

@@ -22,6 +22,7 @@ from nnmagic.functions.compile_options import Options, Target
 from nnmagic.functions.compiled import CompiledFunction
 from nnmagic.functions.definition import CacheInfo, Definition, text_without_types
 from nnmagic.functions.python_source import python_namespace, python_source
+from nnmagic.functions.specializing import SpecializingFunction
 from nnmagic.relay.callgraph import call_graph
 from nnmagic.relay.hashing import content_digest
 from nnmagic.relay.infer import infer_type
@@ -37,9 +38,11 @@ def compile(  # noqa: A001 - the public name; Python's own compile is not used h
     engine: str = "auto",
     target: Target = None,
     opt_level: int = 3,
+    promote: bool = False,
+    convert: bool = False,
     namespace: Mapping[str, object] | None = None,
     cache: bool = True,
-) -> CompiledFunction:
+) -> CompiledFunction | SpecializingFunction:
     """Compile TinyNN text, a Python function or a Relay module for the CPU.
 
     Args:
@@ -49,11 +52,13 @@ def compile(  # noqa: A001 - the public name; Python's own compile is not used h
         engine: ``"relax"`` (current TVM), ``"relay"`` (a TVM that still has Relay) or ``"auto"``.
         target: None for this machine's CPU, or TVM's dict of settings.
         opt_level: 0 to 3.
+        promote: whether arrays of different dtypes meet as in NumPy 2, rather than being refused.
+        convert: whether calls convert arguments to the parameters' dtypes where no number can change.
         namespace: where free names are looked up; for a Python function, before its closure and globals.
         cache: whether to use the caches.
 
     Returns:
-        The compiled function.
+        The compiled function; a SpecializingFunction if the types of its parameters are left to its calls.
 
     Raises:
         TinyNNError, RelayError, EngineError: if the program cannot be compiled.
@@ -63,7 +68,7 @@ def compile(  # noqa: A001 - the public name; Python's own compile is not used h
         TinyNNWarning: for problems that do not stop it, such as an unused variable.
 
     """
-    options = Options(engine, target, opt_level)
+    options = Options(engine, target, opt_level, promote, convert)
     if namespace is not None and not isinstance(namespace, Mapping):
         raise TypeError(f"namespace must be a dict of names and values, not {kind_of(namespace)}")
     match source:
@@ -125,24 +130,22 @@ def _compile_function(
     caller: Mapping[str, object],
     *,
     cache: bool,
-) -> CompiledFunction:
+) -> CompiledFunction | SpecializingFunction:
     own = python_namespace(function, caller)
     scope = ChainMap(dict(namespace), *own.maps)
     cell = compile_cell(python_source(function), scope, options, cache=cache)
     compiled = cell.result
+    names = (function.__qualname__, function.__module__)
     for warning in cell.warnings:
         span = warning.span or Span(function.__code__.co_filename, function.__code__.co_firstlineno, 1, 1, 1)
         warnings.warn_explicit(warning.render(), TinyNNWarning, span.filename, span.line, function.__module__)
-    return CompiledFunction(
-        compiled._definition,
-        compiled.cache_info,
-        qualname=function.__qualname__,
-        module=function.__module__,
-    )
+    if isinstance(compiled, SpecializingFunction):
+        return compiled._renamed(*names)
+    return CompiledFunction(compiled._definition, compiled.cache_info, qualname=names[0], module=names[1])
 
 
 @overload
-def function(source: FunctionType, /) -> CompiledFunction: ...
+def function(source: FunctionType, /) -> CompiledFunction | SpecializingFunction: ...
 
 
 @overload
@@ -151,9 +154,11 @@ def function(
     engine: str = "auto",
     target: Target = None,
     opt_level: int = 3,
+    promote: bool = False,
+    convert: bool = False,
     namespace: Mapping[str, object] | None = None,
     cache: bool = True,
-) -> Callable[[FunctionType], CompiledFunction]: ...
+) -> Callable[[FunctionType], CompiledFunction | SpecializingFunction]: ...
 
 
 @short_errors
@@ -164,19 +169,27 @@ def function(
     engine: str = "auto",
     target: Target = None,
     opt_level: int = 3,
+    promote: bool = False,
+    convert: bool = False,
     namespace: Mapping[str, object] | None = None,
     cache: bool = True,
-) -> CompiledFunction | Callable[[FunctionType], CompiledFunction]:
+) -> (
+    CompiledFunction
+    | SpecializingFunction
+    | Callable[[FunctionType], CompiledFunction | SpecializingFunction]
+):
     """Compile a Python function: ``@nnmagic.function``, bare or with the options of ``compile``.
 
     The function is parsed, not run. Free names are looked up in ``namespace``, in its closure, in the
     enclosing scope and in its globals, as they are now. Raises what ``compile`` raises.
     """
-    options = Options(engine, target, opt_level)
+    options = Options(engine, target, opt_level, promote, convert)
     if namespace is not None and not isinstance(namespace, Mapping):
         raise TypeError(f"namespace must be a dict of names and values, not {kind_of(namespace)}")
 
-    def compile_decorated(decorated: FunctionType, caller: Mapping[str, object]) -> CompiledFunction:
+    def compile_decorated(
+        decorated: FunctionType, caller: Mapping[str, object]
+    ) -> CompiledFunction | SpecializingFunction:
         if not isinstance(decorated, FunctionType):
             raise TypeError(f"@nnmagic.function takes a Python function, not {kind_of(decorated)}")
         return _compile_function(decorated, options, namespace or {}, caller, cache=bool(cache))

@@ -18,14 +18,18 @@ from nnmagic.diagnostics import (
     TinyNNError,
 )
 from nnmagic.functions.build_or_load import COUNTS, Use
+from nnmagic.functions.calls import annotation
+from nnmagic.functions.captured import capture_names
 from nnmagic.functions.compile_options import Options
 from nnmagic.functions.compiled import CompiledFunction
 from nnmagic.functions.data_types import DataType, data_type
 from nnmagic.functions.definition import CacheInfo, Definition, text_without_types
 from nnmagic.functions.environment import environment
 from nnmagic.functions.fingerprint import fingerprint
+from nnmagic.functions.specializing import SpecializingFunction, Template
 from nnmagic.progress import report
 from nnmagic.relay.callgraph import CallGraph, call_graph, reachable
+from nnmagic.relay.complex_numbers.lowering import lower_complex
 from nnmagic.relay.expr import Constant
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
@@ -33,7 +37,7 @@ from nnmagic.relay.text.parser import parse_module
 from nnmagic.relay.traverse import post_order
 from nnmagic.relay.used_types import collect_used_types, with_field_types
 from nnmagic.tinynn import compile_source, look_up
-from nnmagic.tinynn.program import DataTypeInfo, ParameterInfo
+from nnmagic.tinynn.program import DataTypeInfo, FunctionInfo, ParameterInfo, Specialization
 
 #: The version of what the key of the cache is made of.
 _KEY_FORMAT = "1"
@@ -49,6 +53,7 @@ class CompiledCell:
 
     Attributes:
         functions: the functions that it binds, in source order; names that begin with ``_`` are left out.
+        specializing: the functions that are compiled for the types of each call, in the same way.
         types: the data types that it binds.
         own: everything that it defines, with inferred types.
         warnings: problems that do not stop it.
@@ -58,6 +63,7 @@ class CompiledCell:
     """
 
     functions: tuple[CompiledFunction, ...]
+    specializing: tuple[SpecializingFunction, ...]
     types: tuple[DataType, ...]
     own: Module
     warnings: tuple[Diagnostic, ...]
@@ -68,24 +74,37 @@ class CompiledCell:
     def bindings(self) -> dict[str, object]:
         """What the source binds, by name."""
         types = {each.__name__: each for each in self.types}
-        return {**types, **{each.name: each for each in self.functions}}
+        return {**types, **{each.name: each for each in self._bound}}
 
     @property
-    def result(self) -> CompiledFunction:
+    def _bound(self) -> tuple[CompiledFunction | SpecializingFunction, ...]:
+        return (*self.functions, *self.specializing)
+
+    @property
+    def result(self) -> CompiledFunction | SpecializingFunction:
         """The function that stands for the source: Relay's ``@main`` if there is one, else the last.
 
         Raises TinyNNError if the source has classes only.
         """
-        if not self.functions:
+        if not self.functions and not self.specializing:
             message = "the source has no function whose name does not begin with `_`"
             raise TinyNNError([Diagnostic(message, hint="write one, or put the classes in a %%tinynn cell")])
         mains = [f for f in self.functions if f.name == "main" and f._definition.language == "relay"]
-        return (mains or self.functions)[-1]
+        if mains:
+            return mains[-1]
+        return max(self._bound, key=_place)
 
     @property
     def relay_text(self) -> str:
         """The text of everything that the source defines, without inferred types."""
-        return text_without_types(self.own)
+        return text_without_types(lower_complex(self.own))
+
+
+def _place(function: CompiledFunction | SpecializingFunction) -> int:
+    """Return where the function stands in its source, as the number of its last line."""
+    if isinstance(function, SpecializingFunction):
+        return function._template.info.span.line
+    return function._definition.line if function._definition.language == "tinynn" else 0
 
 
 #: What was compiled, for the life of the process.
@@ -101,6 +120,8 @@ def compile_cell(
     cache: bool = True,
     force: bool = False,
     only_result: bool = False,
+    specialization: Specialization | None = None,
+    build: bool = True,
 ) -> CompiledCell:
     """Return the functions of a source, from memory, from disk, or compiled.
 
@@ -112,6 +133,8 @@ def compile_cell(
         cache: whether to read and write the caches.
         force: compile even if a cache has it.
         only_result: compile machine code for the last function only; the others wait for their first call.
+        specialization: the arguments to compile one function for, whose parameters have open types.
+        build: whether machine code is compiled now.
 
     Raises:
         TinyNNError, RelayError, EngineError: if the source cannot be compiled.
@@ -120,6 +143,9 @@ def compile_cell(
     begin = time.perf_counter()
     parts = dependencies(source, options, language)
     names = _scan_names(source.text)
+    if specialization is not None:
+        parts["types of the arguments"] = _shown_arguments(specialization)
+        names = (specialization.name,)
     why = "the cache is off"
 
     def now(name: str) -> str:
@@ -128,7 +154,7 @@ def compile_cell(
     if cache and not force:
         remembered = MEMORY.find(parts, now)
         if remembered is not None:
-            _build(remembered.value, only_result=only_result)
+            _build(remembered.value, only_result=only_result, build=build)
             COUNTS.add_saved_time(remembered.value.cache_info.seconds)
             return _with_cache_info(
                 remembered.value,
@@ -138,8 +164,8 @@ def compile_cell(
     elif cache:
         why = "forced"
     use = Use.NO if not cache else Use.REFRESH if force else Use.YES
-    entry = _compile(source, namespace, options, language, parts, names, use)
-    _build(entry.value, only_result=only_result)
+    entry = _compile(source, namespace, options, language, parts, names, use, specialization)
+    _build(entry.value, only_result=only_result, build=build)
     hit, why = _from_disk(entry, why, now, use)
     cell = _with_cache_info(entry.value, CacheInfo(hit, entry.key, time.perf_counter() - begin, why))
     if cache:
@@ -191,6 +217,7 @@ def _compile(
     parts: Mapping[str, str],
     names: tuple[str, ...],
     use: Use,
+    specialization: Specialization | None,
 ) -> Entry[CompiledCell]:
     """Compile a source to typed Relay."""
     report("types")
@@ -199,16 +226,26 @@ def _compile(
     parameters: dict[str, tuple[ParameterInfo, ...]] = {}
     infos: Mapping[str, DataTypeInfo] = {}
     classes: tuple[DataType, ...] = ()
+    open_functions: tuple[FunctionInfo, ...] = ()
     warnings: tuple[Diagnostic, ...] = ()
     if language == "relay":
         module = infer_type(parse_module(source))
         texts = dict.fromkeys(module.functions, source.text)
         own_types = list(module.types)
     else:
-        program = compile_source(source, namespace)
+        program = compile_source(source, namespace, specialization, promote=options.promote)
         module, infos, warnings = program.module, program.known_types, program.warnings
         captured = {name: fingerprint(value) for name, value in program.captured.items()}
-        texts = {info.name: _without_indent(info.source, source.indent) for info in program.functions}
+        open_functions = tuple(
+            replace(info, source=_without_indent(info.source, source.indent))
+            for info in program.functions
+            if info.open and specialization is None
+        )
+        texts = {
+            info.name: _without_indent(info.source, source.indent)
+            for info in program.functions
+            if info.name in module.functions
+        }
         docs = {info.name: info.docstring for info in program.functions}
         parameters = {info.name: info.parameters for info in program.functions}
         own_types = [info.name for info in program.types]
@@ -216,7 +253,10 @@ def _compile(
             data_type(name, module.types, infos) for name in own_types if not name.startswith("_")
         )
     public = [name for name in texts if name.isidentifier() and not (name.startswith("_") or iskeyword(name))]
-    if not public and not classes:
+    if specialization is not None:
+        public = [specialization.name]
+    specializing_names = [info.name for info in open_functions if not info.name.startswith("_")]
+    if not public and not specializing_names and not classes:
         raise _nothing_bound(language, texts)
     graph = call_graph(module)
     keyed = Entry(names, parts, captured, None, 0).key
@@ -241,7 +281,22 @@ def _compile(
         for name in public
     )
     own = _with_types(replace(module, functions={name: module.functions[name] for name in texts}), own_types)
-    cell = CompiledCell(functions, classes, own, warnings, info)
+    specializing = tuple(
+        SpecializingFunction(
+            Template(
+                each,
+                source,
+                capture_names(program.free_names, namespace),
+                options,
+                f"{keyed}-{each.name}",
+                use is not Use.NO,
+            ),
+            info,
+        )
+        for each in open_functions
+        if each.name in specializing_names
+    )
+    cell = CompiledCell(functions, specializing, classes, own, warnings, info)
     return Entry(names, parts, captured, cell, _nbytes(module))
 
 
@@ -263,10 +318,10 @@ def _nothing_bound(language: str, names: Iterable[str]) -> CompileError:
     return RelayError([Diagnostic("the text holds no function", hint=hint)])
 
 
-def _build(cell: CompiledCell, *, only_result: bool) -> None:
+def _build(cell: CompiledCell, *, only_result: bool, build: bool) -> None:
     """Build the machine code of the functions that Python can call."""
     for function in (cell.result,) if only_result else cell.functions:
-        if function._definition.call.crosses:
+        if build and isinstance(function, CompiledFunction) and function._definition.call.crosses:
             function.build()
 
 
@@ -315,10 +370,19 @@ def dependencies(source: Source, options: Options, language: str) -> dict[str, s
         "option engine": options.engine,
         "option target": options.target_text,
         "option opt_level": str(options.opt_level),
+        **({"option promote": "True"} if options.promote else {}),
+        **({"option convert": "True"} if options.convert else {}),
         _LOCATION: f"{source.filename}:{source.first_line}:{source.indent}",
         "format of the key": _KEY_FORMAT,
         **environment(),
     }
+
+
+def _shown_arguments(given: Specialization) -> str:
+    """Return the arguments that a function is compiled for as text, different for different ones."""
+    types = [f"{name}: {annotation(type_)!r}" for name, type_ in given.types.items()]
+    values = [f"{name} = {value!r}" for name, value in given.values.items()]
+    return f"{given.name}({', '.join([*types, *values])})"
 
 
 def _scan_names(text: str) -> tuple[str, ...]:

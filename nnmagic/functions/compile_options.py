@@ -27,12 +27,15 @@ class Options:
     """The options of a compilation.
 
     engine: one of ENGINES. target: None for this machine's CPU, else as TVM takes it. opt_level: 0 to 3.
+    promote: whether dtypes are promoted as in NumPy. convert: whether calls convert arguments without loss.
     Raises TypeError or ValueError for anything else.
     """
 
     engine: str = "auto"
     target: Target = None
     opt_level: int = 3
+    promote: bool = False
+    convert: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.engine, str):
@@ -43,6 +46,9 @@ class Options:
             raise TypeError(f"opt_level must be 0, 1, 2 or 3, not {self.opt_level!r}")
         if self.opt_level not in OPT_LEVELS:
             raise ValueError(f"opt_level must be 0, 1, 2 or 3, not {self.opt_level}")
+        for name, switch in (("promote", self.promote), ("convert", self.convert)):
+            if not isinstance(switch, bool):
+                raise TypeError(f"{name} must be True or False, not {switch!r}")
         if self.target is not None and not isinstance(self.target, str | Mapping):
             raise TypeError(f"target must be None, a string or a dict, not {self.target!r}")
         if isinstance(self.target, str) and not self.target.strip():

@@ -113,6 +113,8 @@ class CompiledFunction:
             changed = [(self._parameters[number], args[number]) for number in self._call.destinations]
             for parameter, array in changed:
                 check_destination(parameter, array)
+            if self._definition.options.convert:
+                args = self._convert_losslessly(args)
             dims: dict[str, int] = {}
             values = [
                 convert_argument(parameter, value, dims)
@@ -139,6 +141,16 @@ class CompiledFunction:
         except (TypeError, ValueError) as error:
             hide_frames(error)
             raise
+
+    def _convert_losslessly(self, args: Sequence[Any]) -> tuple[Any, ...]:
+        """Return the arguments in the dtypes of the parameters, where that loses nothing."""
+        from nnmagic.functions.lossless import convert_losslessly
+
+        kept = self._call.destinations
+        return tuple(
+            value if number in kept else convert_losslessly(parameter, value)
+            for number, (parameter, value) in enumerate(zip(self._parameters, args, strict=True))
+        )
 
     def _run_into(self, run: Executable, values: list[Any]) -> Any:
         """Run the function and write into the arrays that it changes; errors say which may have changed."""
@@ -184,8 +196,8 @@ class CompiledFunction:
 
     @property
     def relay(self) -> Module:
-        """The function and those that it calls, as typed Relay."""
-        return self._definition.module
+        """The function and those that it calls, as typed Relay; complex tensors are pairs of floats."""
+        return self._definition.relay
 
     @property
     def relay_text(self) -> str:

@@ -18,7 +18,9 @@ from nnmagic.functions.build_or_load import Origin, Use, build, content_of, key_
 from nnmagic.functions.cached_property import Cached
 from nnmagic.functions.calls import CallAdapter, call_of
 from nnmagic.functions.compile_options import Options
+from nnmagic.functions.complex_arrays import ComplexExecutable
 from nnmagic.functions.stages import STAGES, Stages, tree_text
+from nnmagic.relay.complex_numbers.lowering import lower_complex
 from nnmagic.relay.module import Module
 from nnmagic.tinynn.program import DataTypeInfo, ParameterInfo
 from nnmagic.tracebacks import short_errors
@@ -70,7 +72,7 @@ class Definition:
 
     Attributes:
         name: of its global in ``module``.
-        module: typed, with what the function needs and no more.
+        module: typed, with what the function needs and no more; its tensors may be complex.
         source: the whole cell.
         text: the function's own source.
         language: ``"tinynn"`` or ``"relay"``.
@@ -101,6 +103,11 @@ class Definition:
         return call_of(self.name, self.module, self.parameters)
 
     @Cached
+    def relay(self) -> Module:
+        """Return its module as Relay has it: complex tensors are pairs of floats."""
+        return lower_complex(self.module)
+
+    @Cached
     def line(self) -> int:
         """Return the line of its source where it begins."""
         text = self.source.text
@@ -126,7 +133,7 @@ class Definition:
             "source": lambda: self.text,
             "tree": self._tree,
             "relay": lambda: self.relay_text,
-            "relay-typed": lambda: str(self.module),
+            "relay-typed": lambda: str(self.relay),
         }
         if self.language == "relay":
             del makers["tree"]
@@ -138,7 +145,7 @@ class Definition:
     @Cached
     def relay_text(self) -> str:
         """Return the text of its module without inferred types."""
-        return text_without_types(self.module)
+        return text_without_types(self.relay)
 
     @Cached
     def source_holder(self) -> ModuleType:
@@ -155,7 +162,8 @@ class Definition:
     @Cached
     def _build_result(self) -> tuple[Executable, Origin]:
         destinations = self.call.destinations
-        return build(self.module, self.name, self.options, self.use, self.carried, destinations)
+        run, origin = build(self.relay, self.name, self.options, self.use, self.carried, destinations)
+        return (run if self.relay is self.module else ComplexExecutable(run, self.module, self.name)), origin
 
     @property
     def executable(self) -> Executable:
@@ -184,7 +192,7 @@ class Definition:
     @Cached
     def code_dependencies(self) -> Mapping[str, str]:
         """Return what its machine code depends on, by name."""
-        return key_fields(self.module, self.name, self.options, self.call.destinations)
+        return key_fields(self.relay, self.name, self.options, self.call.destinations)
 
     def _engine_stage(self, name: str) -> str:
         return self.executable.stage(name)

@@ -10,7 +10,7 @@ import numpy as np
 from nnmagic.diagnostics import kind_of
 from nnmagic.engine.arguments import Parameter
 from nnmagic.relay.signatures import format_type
-from nnmagic.relay.types import NUMPY_DTYPES, TensorType
+from nnmagic.relay.types import ARRAY_DTYPES, TensorType
 
 
 def check_destination(parameter: Parameter, array: object) -> None:
@@ -21,7 +21,7 @@ def check_destination(parameter: Parameter, array: object) -> None:
     name = parameter.name
     variable = name.rpartition(" ")[2].strip("'")
     assert isinstance(parameter.type, TensorType)
-    dtype = NUMPY_DTYPES[parameter.type.dtype]
+    dtype = ARRAY_DTYPES[parameter.type.dtype]
     if not isinstance(array, np.ndarray):
         message = f"{name} is changed by the call: it must be a NumPy array"
         hint = f"make one before the call, as in {variable} = numpy.array({variable}, {dtype.name!r})"

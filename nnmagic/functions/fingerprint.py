@@ -22,7 +22,7 @@ from nnmagic.relay.hashing import array_digest
 from nnmagic.relay.values import is_masked
 from nnmagic.tinynn.program import MISSING
 from nnmagic.tinynn.types.aliases import is_alias
-from nnmagic.tinynn.types.annotations import Destination, DType, Tensor
+from nnmagic.tinynn.types.annotations import Destination, DType, OpenTensor, Tensor
 
 _unique = itertools.count()
 
@@ -60,6 +60,9 @@ def _compute_fingerprint(value: object, known: dict[int, tuple[object, str]]) ->
             return f"number {kind} {array_digest(np.asarray(value))}"
         case float():
             return f"number {kind} {float.hex(value)}"
+        case complex():
+            number = complex.__pos__(value)
+            return f"number {kind} {number.real.hex()} {number.imag.hex()}"
         case int():  # bool too: the kind tells True and 1 apart
             return f"number {kind} {int.__int__(value)}"
         case str():
@@ -73,7 +76,7 @@ def _compute_fingerprint(value: object, known: dict[int, tuple[object, str]]) ->
                 return f"value {kind} {next(_unique)}"
             items = json.dumps([keys, [*map(of_part, dict.values(value))]]).encode()
             return f"dict {len(value)} {hashlib.sha256(items).hexdigest()}"
-        case None | EllipsisType() | DType() | Tensor() | Destination() | np.dtype():
+        case None | EllipsisType() | DType() | Tensor() | OpenTensor() | Destination() | np.dtype():
             return f"value {kind} {value!r}"
         case DataType():
             return f"class {value._key}"

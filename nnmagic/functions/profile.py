@@ -16,6 +16,7 @@ import numpy as np
 from nnmagic.engine.arguments import convert_argument
 from nnmagic.engine.kernel_time import KernelTime
 from nnmagic.engine.threads import cores, num_threads
+from nnmagic.functions.complex_arrays import ComplexExecutable
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.traverse import post_order
 from nnmagic.relay.types import TensorType
@@ -79,7 +80,10 @@ def profile(function: CompiledFunction, args: Sequence[Any], keywords: Mapping[s
         convert_argument(parameter, value, dims)
         for parameter, value in zip(call.parameters, call.bind(tuple(args), dict(keywords)), strict=True)
     ]
-    kernels = definition.options.kernel_times(function.relay, function.name, function.build(), values)
+    run = function.build()
+    if isinstance(run, ComplexExecutable):
+        run, values = run.without_views(values)
+    kernels = definition.options.kernel_times(function.relay, function.name, run, values)
     nodes = (node for body in function.relay.functions.values() for node in post_order(body))
     dtypes = {node.checked_type.dtype for node in nodes if isinstance(node.checked_type, TensorType)}
     dtype = "float64" if "float64" in dtypes and "float32" not in dtypes else "float32"

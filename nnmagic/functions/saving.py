@@ -14,7 +14,7 @@ import os
 import time
 import zipfile
 import zlib
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +69,7 @@ def to_bytes(function: CompiledFunction) -> bytes:
         "language": definition.language,
         "text": definition.text,
         "source": [source.filename, source.text, source.first_line, source.indent],
-        "options": {"engine": options.engine, "target": options.target, "opt_level": options.opt_level},
+        "options": asdict(options),
         "parameters": parameters,
         "classes": infos_to_data(definition.infos),
         "module": module,
@@ -217,6 +217,8 @@ def _default_to_data(default: object, arrays: list[np.ndarray]) -> Json:
     match default:
         case bool() | int() | float():
             return default
+        case complex():
+            return {"complex": [default.real, default.imag]}
         case tuple():
             return {"tuple": [_default_to_data(part, arrays) for part in default]}
         case AdtValue(constructor=name, fields=fields):
@@ -234,6 +236,8 @@ def _default(data: Json, arrays: list[np.ndarray]) -> object:
             return MISSING
         case bool() | int() | float():
             return data
+        case {"complex": [float() as real, float() as imaginary]}:
+            return complex(real, imaginary)
         case {"tuple": list() as parts}:
             return tuple(_default(part, arrays) for part in parts)
         case {"constructor": str() as name, "fields": list() as parts}:

@@ -12,6 +12,7 @@ from nnmagic.jupyter.errors import MagicError
 if TYPE_CHECKING:
     from nnmagic.functions.compile_cell import CompiledCell
     from nnmagic.functions.compiled import CompiledFunction
+    from nnmagic.functions.specializing import SpecializingFunction
     from nnmagic.rendering.listing import Origins
     from nnmagic.rendering.output import Output, Section
 
@@ -46,6 +47,8 @@ def render_cell(cell: CompiledCell, names: list[str], note: str | None) -> Outpu
             cell.shown[name] = _sections(cell, name)
         parts.append(cell.shown[name])
     sections = [section for rendered, _ in parts for section in rendered]
+    if names and cell.specializing:
+        sections += [section for each in cell.specializing for section in each._sections()]
     if note is not None:
         sections.append(plain("cache", note))
     return Output(tuple(sections), next((svg for _, svg in reversed(parts) if svg is not None), None))
@@ -56,6 +59,8 @@ def _sections(cell: CompiledCell, name: str) -> tuple[list[Section], str | None]
     from nnmagic.rendering.graph import graph_of
     from nnmagic.rendering.sections import graph_section, relay_section, stage_section
 
+    if not cell.functions and cell.specializing and not cell.types:
+        return [], None
     match name:
         case "relay":
             from_relay = bool(cell.functions) and cell.functions[0]._definition.language == "relay"
@@ -75,11 +80,20 @@ def _sections(cell: CompiledCell, name: str) -> tuple[list[Section], str | None]
     return [stage_section(title, name, text) for title, text in named], None
 
 
-def render_function(function: CompiledFunction, name: str) -> Output:
-    """Render a stage of a function. Raises MagicError."""
+def render_function(function: CompiledFunction | SpecializingFunction, name: str) -> Output:
+    """Render a stage of a function, of each specialization if it has some. Raises MagicError."""
+    from nnmagic.functions.specializing import SpecializingFunction
     from nnmagic.rendering.output import Output
     from nnmagic.rendering.sections import graph_section, stage_section
 
+    if isinstance(function, SpecializingFunction):
+        if name == "relay":
+            return Output(tuple(function._sections()))
+        if not function.specializations:
+            message = f"{function.name} has no stage {name!r} yet: its first call compiles it for its types"
+            raise MagicError(message)
+        rendered = [render_function(each, name) for each in function.specializations]
+        return Output(tuple(section for each in rendered for section in each.sections), rendered[-1].svg)
     if name == "relay":
         return Output((function._section(),))
     if name == "graph":

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from nnmagic.functions.compiled import CompiledFunction
     from nnmagic.functions.definition import CacheInfo
     from nnmagic.functions.profile import Profile
+    from nnmagic.functions.specializing import SpecializingFunction
     from nnmagic.relay.ops import Operator
 
 
@@ -90,9 +91,12 @@ def _show(words: Sequence[str], namespace: Mapping[str, object]) -> Output:
     return Output(tuple(section for each in shown for section in each.sections), picture)
 
 
-def find_compiled_function(name: str, namespace: Mapping[str, object]) -> CompiledFunction:
+def find_compiled_function(
+    name: str, namespace: Mapping[str, object]
+) -> CompiledFunction | SpecializingFunction:
     """Return the compiled function of that name. Raises MagicError."""
     from nnmagic.functions.compiled import CompiledFunction
+    from nnmagic.functions.specializing import SpecializingFunction
 
     first, *members = name.split(".")
     try:
@@ -101,7 +105,7 @@ def find_compiled_function(name: str, namespace: Mapping[str, object]) -> Compil
         close = closest(name, _names(namespace))
         hint = f"did you mean {close}?" if close else _hint_at_functions(namespace)
         raise MagicError(f"{name!r} is not defined; {hint}") from None
-    if isinstance(value, CompiledFunction):
+    if isinstance(value, CompiledFunction | SpecializingFunction):
         return value
     what = f"of type {type(value).__name__}, not a compiled function"
     raise MagicError(f"{name!r} is {what}; {_hint_at_functions(namespace)}")
@@ -110,8 +114,10 @@ def find_compiled_function(name: str, namespace: Mapping[str, object]) -> Compil
 def _names(namespace: Mapping[str, object]) -> list[str]:
     """Return the names of the notebook's compiled functions."""
     from nnmagic.functions.compiled import CompiledFunction
+    from nnmagic.functions.specializing import SpecializingFunction
 
-    names = [name for name, value in namespace.items() if isinstance(value, CompiledFunction)]
+    kinds = CompiledFunction | SpecializingFunction
+    names = [name for name, value in namespace.items() if isinstance(value, kinds)]
     return [name for name in names if not name.startswith("_")]
 
 

@@ -66,6 +66,10 @@ class CellMatcher:
             from nnmagic.jupyter.option_completion import complete_command
 
             return _options(before, complete_command(line[1], self._shell.user_ns))
+        if line := re.match(r"\s*%onnx\s+(.*)$", before):
+            from nnmagic.jupyter.onnx_magic import complete_onnx
+
+            return _options(before, complete_onnx(line[1]))
         if key := re.search(r"(\w+)\.stages\[(['\"]?)([\w-]*)$", before):
             return _stage_names(self._shell.user_ns.get(key[1]), key[2], key[3])
         return {"completions": []}

@@ -118,12 +118,18 @@ def _object_page(value: object, shell: InteractiveShell) -> _Page | None:
     """Return the page of an object that a cell has bound."""
     from nnmagic.functions.compiled import CompiledFunction
     from nnmagic.functions.data_types import DataConstructor, DataType
+    from nnmagic.functions.specializing import SpecializingFunction
 
     match value:
         case CompiledFunction():
             doc = inspect.cleandoc(value.__doc__ or "A compiled function without a docstring.")
             text = f"{doc}\n\nRelay:\n{textwrap.indent(value.relay_text.rstrip(), '  ')}"
             more = {"file": find_origin(value, shell), "source": value.__dsl_code__}
+            return _make_page("compiled function", value.name, text, value.__signature__, more)
+        case SpecializingFunction():
+            doc = inspect.cleandoc(value.__doc__ or "A compiled function without a docstring.")
+            text = "\n".join([f"{doc}\n", f"It is {value._state()}.", *map("  {}".format, value.annotated)])
+            more = {"source": value.__dsl_code__}
             return _make_page("compiled function", value.name, text, value.__signature__, more)
         case DataType():
             own = vars(value)["_constructors"].get(value.__name__)  # of a record

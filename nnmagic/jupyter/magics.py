@@ -48,6 +48,14 @@ _CELL_OPTIONS = (
     ),
     argument("--opt-level", metavar="N", help="the optimisation level, 0 to 3; default: 3"),
     argument(
+        "--promote", action="store_true", help="promote arrays of different dtypes as NumPy does (%%%%tinynn)"
+    ),
+    argument(
+        "--convert",
+        action="store_true",
+        help="let calls convert arguments to the parameters' dtypes where no number can change",
+    ),
+    argument(
         "--show",
         metavar="STAGES",
         help=f"what to show, a comma-separated list; default: relay; stages: {', '.join(SHOWN)}",
@@ -77,6 +85,13 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
         None, allow_none=True, help="TVM's target, as a JSON object; None for this machine's CPU."
     ).tag(config=True)
     opt_level = Int(3, help="The optimisation level, 0 to 3.").tag(config=True)
+    promote = Bool(
+        default_value=False, help="Whether arrays of different dtypes are promoted as in NumPy."
+    ).tag(config=True)
+    convert = Bool(
+        default_value=False,
+        help="Whether calls convert arguments to the parameters' dtypes where no number can change.",
+    ).tag(config=True)
     show = Unicode("relay", help=f"What a cell shows: a comma-separated list of {', '.join(SHOWN)}.").tag(
         config=True
     )
@@ -200,6 +215,41 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
             hide_internal_frames(error)
             raise
 
+    @magic_arguments("%onnx")
+    @kwds(epilog=manual.ONNX)
+    @argument("file", metavar="FILE", help="the path of the model")
+    @argument("-o", "--output", metavar="NAME", help="the function's name; default: that of the file")
+    @argument(
+        "--shape",
+        metavar="INPUT=SIZES",
+        action="append",
+        help="the shape of an input, as in x=1,3,224,224, or with a name for a size: x=n,3,224,224",
+    )
+    @argument("--show", metavar="STAGES", help="what to show, as in %%%%tinynn; default: relay")
+    @argument("-q", "--quiet", action="store_true", help="show nothing")
+    @argument("--no-cache", action="store_true", help="do not use the cache")
+    @no_var_expand
+    @line_magic("onnx")
+    def onnx_line(self, line: str) -> None:
+        """Compile an ONNX model, and bind it as a function of NumPy arrays.
+
+        Shows its Relay text. If there is an error, nothing is bound.
+        """
+        from nnmagic.jupyter.onnx_magic import compile_model, render_model
+
+        given = _parse_line(self.onnx_line, line)
+        given.engine = given.target = given.opt_level = None
+        _check_name(given.output)
+        shown = self.show if given.show is None else given.show
+        parse_show_option(shown)
+        with show_progress(self.shell):
+            function = compile_model(given, self._options(given), cache=self.cache and not given.no_cache)
+        quiet = given.quiet or (self.quiet and given.show is None)
+        output = None if quiet else render_model(function, shown)
+        self.shell.push({function.name: function})
+        if output is not None:
+            display(output)
+
     def _run(self, given: Namespace, source: Source, language: str) -> None:
         if given.help:
             from nnmagic.rendering.output import Output, plain
@@ -240,7 +290,7 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
         output = render_cell(cell, shown, note)
         bound = cell.bindings
         if output_name is not None:
-            if not cell.functions:
+            if not cell.functions and not cell.specializing:
                 raise MagicError(f"-o {output_name}: the cell has no function")
             bound[output_name] = cell.result
         self.shell.push(bound)
@@ -274,6 +324,8 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
                 engine=self.engine if given.engine is None else given.engine,
                 target=target_of(self.target if given.target is None else given.target),
                 opt_level=self.opt_level if given.opt_level is None else _level(given.opt_level),
+                promote=self.promote or getattr(given, "promote", False),
+                convert=self.convert or getattr(given, "convert", False),
             )
         except (TypeError, ValueError) as error:
             raise MagicError(str(error)) from None
@@ -292,8 +344,9 @@ def _parse_line(method: Callable[..., object], line: str) -> Namespace:
     try:
         parsed: Namespace = parse_argstring(method, line)
     except (UsageError, ValueError) as error:  # ValueError: a quotation mark that is never closed
-        magic = method.__name__.removesuffix("_cell")
-        hint = f"%%{magic}? lists the options"
+        name, _, kind = method.__name__.rpartition("_")
+        magic = f"%%{name}" if kind == "cell" else f"%{name}"
+        hint = f"{magic}? lists the options"
         if (match := re.search(r"--show[ =](\S+?),?\s+(\w[\w-]*)", line)) and match[2] in SHOWN:
             hint = f"a list has no blanks: --show {match[1]},{match[2]}"
         raise MagicError(f"{error}; {hint}") from None

@@ -1,4 +1,4 @@
-"""The text that %%tinynn? and %%relay? show below the options."""
+"""The text that %%tinynn?, %%relay? and %onnx? show below the options."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ the cell:
   A dimension is a number, a name ("n") that each call gives a value, or a name of the notebook. Names
   of the notebook are looked up when the cell is compiled: numbers, strings and tuples are compile-time
   values, arrays become constants, compiled functions can be called. Python never executes the cell.
-  There is no implicit dtype promotion: write x.astype(f32).
+  There is no implicit dtype promotion: write x.astype(f32), or put --promote on the magic's line. A
+  parameter without a type takes that of each call: def dense(x, scale=1.0).
 
 stages for --show:
   relay        the cell as Relay (the default); hover an operator for its type, a line for its source
@@ -55,4 +56,15 @@ examples:
 see also:
   %%tinynn?                  the same from functions in Python's syntax
   %tinynn ops                the operators
+"""
+
+ONNX = """\
+examples:
+  %onnx resnet50.onnx                     compile a model, and bind it to resnet50
+  %onnx bert.onnx -o bert --shape ids=n,128 -q
+                                          fix a size, name another, show nothing
+
+see also:
+  nnmagic.from_onnx?         the same from Python
+  nnmagic.relay.from_onnx?   only the Relay module
 """

@@ -59,5 +59,7 @@ def complete_command(line: str, namespace: Mapping[str, object]) -> Sequence[str
 
 def _functions(namespace: Mapping[str, object]) -> list[str]:
     from nnmagic.functions.compiled import CompiledFunction
+    from nnmagic.functions.specializing import SpecializingFunction
 
-    return [name for name, value in namespace.items() if isinstance(value, CompiledFunction)]
+    kinds = CompiledFunction | SpecializingFunction
+    return [name for name, value in namespace.items() if isinstance(value, kinds)]

@@ -5,6 +5,7 @@ Names are loaded when first used, so that importing the package is cheap.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from nnmagic.diagnostics import Source, kind_of
@@ -124,6 +125,7 @@ __all__ = [
     "call",
     "constant",
     "erase_types",
+    "from_onnx",
     "infer_type",
     "parse",
     "parse_expression",
@@ -146,6 +148,27 @@ def parse(text: str | Source, *, filename: str = "from_string") -> Module:
         raise TypeError(f"relay.parse takes the text of a module, not {kind_of(text)}")
     module = parse_module(text, filename)
     infer_type(module)  # for its errors
+    return module
+
+
+def from_onnx(
+    model: object, *, shapes: Mapping[str, Sequence[int | str]] | None = None, name: str | None = None
+) -> Module:
+    """Return an ONNX model as a module with one function; nothing is compiled.
+
+    Args:
+        model: the path of a file, its bytes, or an ``onnx.ModelProto``.
+        shapes: the shapes of inputs, by name: ints, and names for sizes that are known at the call.
+        name: of the function; the graph's name by default.
+
+    Raises RelayError with every problem of the model, ImportError without the package onnx, TypeError or
+    ValueError for a wrong argument.
+
+    """
+    import importlib
+
+    importer = importlib.import_module("nnmagic.importers.onnx")  # it imports this package
+    module: Module = importer.from_onnx(model, shapes=shapes, name=name)
     return module
 
 

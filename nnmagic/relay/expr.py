@@ -14,12 +14,13 @@ import numpy as np
 
 from nnmagic.diagnostics import Span
 from nnmagic.relay.types import (
-    NUMPY_DTYPES,
+    ARRAY_DTYPES,
     GlobalTypeVar,
     TensorType,
     Type,
     TypeVar,
     dtype_of_array,
+    is_complex,
     is_float,
 )
 
@@ -281,14 +282,14 @@ def constant(value: object, dtype: str | None = None, *, span: Span | None = Non
     """Return a constant from anything NumPy takes.
 
     Without ``dtype`` an array or a NumPy scalar keeps its own; Python floats become float32 and Python ints
-    int32, in lists too. Raises TypeError for an element type that Relay does not have, ValueError for a value
-    that the dtype cannot hold.
+    int32, in lists too. Raises TypeError for an element type that Relay does not have, which complex ones are
+    unless ``dtype`` names them, and ValueError for a value that the dtype cannot hold.
     """
     given = np.asarray(value)
     wanted = dtype or dtype_of_array(given)
     if dtype is None and not hasattr(value, "dtype"):
         wanted = _DTYPE_OF_NUMBERS.get(given.dtype.kind, wanted)
-    if wanted is None or wanted not in NUMPY_DTYPES:
+    if wanted not in ARRAY_DTYPES or (dtype is None and is_complex(wanted)):
         raise TypeError(f"a Relay constant cannot have the dtype {dtype or given.dtype}")
     data = _convert(given, wanted)
     data.flags.writeable = False
@@ -301,10 +302,12 @@ _DTYPE_OF_NUMBERS = {"f": "float32", "i": "int32", "u": "int32"}
 
 def _convert(given: np.ndarray, dtype: str) -> np.ndarray:
     """Return a copy in a dtype; a float may be rounded, anything else must keep its value."""
+    if given.dtype.kind == "c" and not is_complex(dtype):
+        raise ValueError(f"a complex number does not fit {dtype}")
     with np.errstate(over="ignore", invalid="ignore"):
-        data = np.array(given, dtype=NUMPY_DTYPES[dtype], order="C", copy=True)
+        data = np.array(given, dtype=ARRAY_DTYPES[dtype], order="C", copy=True)
     if dtype_of_array(given) != dtype:
-        lost = np.isinf(data) & ~np.isinf(given) if is_float(dtype) else data != given
+        lost = np.isinf(data) & ~np.isinf(given) if is_float(dtype) or is_complex(dtype) else data != given
         if lost.any():
             raise ValueError(f"{given[lost].flat[0]} does not fit {dtype}")
     return data

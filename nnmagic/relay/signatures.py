@@ -29,6 +29,8 @@ SHORT_NAMES = {
         for bits in (8, 16, 32, 64)
     },
     "bool": "bool_",
+    "complex64": "c64",
+    "complex128": "c128",
 }
 
 

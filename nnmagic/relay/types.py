@@ -20,6 +20,13 @@ NUMPY_DTYPES: dict[str, np.dtype[np.generic]] = {
     "bfloat16": np.dtype(ml_dtypes.bfloat16),
 }
 
+#: The element types of complex tensors of the language; in Relay each element is a pair of floats.
+COMPLEX_DTYPES: dict[str, np.dtype[np.generic]] = {
+    name: np.dtype(name) for name in ("complex64", "complex128")
+}
+#: Every element type of the language's tensors, as NumPy has it.
+ARRAY_DTYPES: dict[str, np.dtype[np.generic]] = {**NUMPY_DTYPES, **COMPLEX_DTYPES}
+
 
 class Int64(int):
     """An integer that Relay holds as a 64-bit immediate; its text has the suffix ``i64``."""
@@ -136,9 +143,9 @@ def scalar_type(dtype: str) -> TensorType:
 
 
 def dtype_of_array(array: np.ndarray) -> str | None:
-    """Return Relay's name for an array's element type, whatever its byte order; None if Relay has none."""
+    """Return the name of an array's element type, whatever its byte order; None if no tensor has it."""
     native = array.dtype.newbyteorder("=")
-    return next((name for name, dtype in NUMPY_DTYPES.items() if dtype == native), None)
+    return next((name for name, dtype in ARRAY_DTYPES.items() if dtype == native), None)
 
 
 def is_float(dtype: str) -> bool:
@@ -149,3 +156,18 @@ def is_float(dtype: str) -> bool:
 def is_integer(dtype: str) -> bool:
     """Return whether a dtype's values are signed or unsigned integers (bool is neither)."""
     return dtype.startswith(("int", "uint"))
+
+
+def is_complex(dtype: str) -> bool:
+    """Return whether a dtype's values are complex numbers."""
+    return dtype in COMPLEX_DTYPES
+
+
+def part_dtype(dtype: str) -> str:
+    """Return the dtype of the real and the imaginary part of a complex dtype; any other dtype unchanged."""
+    return {"complex64": "float32", "complex128": "float64"}.get(dtype, dtype)
+
+
+def complex_dtype(dtype: str) -> str | None:
+    """Return the complex dtype whose parts have a dtype; None if there is none."""
+    return {"float32": "complex64", "float64": "complex128"}.get(dtype)

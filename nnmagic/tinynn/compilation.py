@@ -7,49 +7,99 @@ from collections.abc import Callable, Mapping, Sequence
 from synr import ast
 
 from nnmagic.diagnostics import Diagnostics, RelayError, Source, Span, TinyNNError
+from nnmagic.relay.gradients.markers import Expanded, expand_marks
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
+from nnmagic.relay.types import Type
+from nnmagic.tinynn.analysis.bound_names import find_local_names, find_mentioned_names
 from nnmagic.tinynn.analysis.lint import lint
 from nnmagic.tinynn.calls.defaults import to_python
 from nnmagic.tinynn.elaborate import elaborate_cell, new_elaboration
-from nnmagic.tinynn.program import MISSING, DataTypeInfo, FunctionInfo, ParameterInfo, Program
+from nnmagic.tinynn.namespace.lookup import look_up
+from nnmagic.tinynn.program import (
+    MISSING,
+    DataTypeInfo,
+    FunctionInfo,
+    ParameterInfo,
+    Program,
+    Specialization,
+)
 from nnmagic.tinynn.syntax import parse, tree
-from nnmagic.tinynn.values.values import Formal
+from nnmagic.tinynn.types.annotations import OpenTensor
+from nnmagic.tinynn.values.promotion import numpy_promotion
+from nnmagic.tinynn.values.values import Formal, Known, NotStaticError
 
 
-def compile_source(source: Source, namespace: Mapping[str, object]) -> Program:
+def compile_source(
+    source: Source,
+    namespace: Mapping[str, object],
+    specialization: Specialization | None = None,
+    *,
+    promote: bool = False,
+) -> Program:
     """Compile a cell's text to a Relay module, with what the text took from the namespace.
 
-    Nothing of the namespace is run. Raises TinyNNError with every error of the cell.
+    ``specialization``: the arguments to compile one function for, whose parameters have open types.
+    ``promote``: whether arrays of different dtypes meet as in NumPy. Nothing of the namespace is run. Raises
+    TinyNNError with every error of the cell.
     """
+    with numpy_promotion(on=promote):
+        return _compile_source(source, namespace, specialization)
+
+
+def _compile_source(
+    source: Source, namespace: Mapping[str, object], specialization: Specialization | None
+) -> Program:
     diagnostics = Diagnostics()
     module = parse(source, diagnostics)
     if module is None or not (module.funcs or module.types):
         diagnostics.raise_if_any(TinyNNError)
         raise AssertionError("a cell without functions is an error")
     elaboration = new_elaboration(source, namespace, diagnostics)
-    functions = elaborate_cell(elaboration, module)
+    functions = elaborate_cell(elaboration, module, specialization)
     diagnostics.raise_if_any(TinyNNError)
-    assert len(functions) == len(module.funcs), "a function that failed without an error"
+    resolver = elaboration.resolver
+    expected = set(resolver.functions) if specialization else set(module.funcs) - set(resolver.templates)
+    assert set(functions) == expected, "a function that failed without an error"
     try:
         typed = infer_type(
             Module({**functions, **elaboration.resolver.linker.functions}, elaboration.resolver.types()),
             look_into_callees=True,
         )
+        expanded = expand_marks(typed) if elaboration.asks_for_gradients else Expanded(typed)
     except RelayError as error:
         raise TinyNNError(error.diagnostics) from None
     infos = tuple(
-        _info(definition, elaboration.span, source, elaboration.resolver.functions[name].parameters)
+        _info(
+            definition,
+            elaboration.span,
+            source,
+            (resolver.functions | resolver.templates)[name].parameters,
+            resolver.open_types.get(name, {}),
+        )
         for name, definition in module.funcs.items()
+        if name in functions or name in resolver.templates
     )
     types = tuple(
         DataTypeInfo(name, data.docstring, elaboration.resolver.data_types[name].fields)
         for name, data in module.types.items()
     )
     changed = {info.name: {each.name for each in info.parameters if each.destination} for info in infos}
-    warnings = tuple(lint(module, elaboration.span, changed))
+    lints = () if specialization else lint(module, elaboration.span, changed)  # once for a cell
+    warnings = (*lints, *expanded.warnings)
     known = {**elaboration.resolver.linker.infos, **{info.name: info for info in types}}
-    return Program(typed, infos, types, known, elaboration.resolver.looked_up, module, warnings)
+    free = () if specialization or not resolver.templates else _free_names(module)
+    captured = {**{name: look_up(namespace, name) for name in free}, **resolver.looked_up}
+    return Program(expanded.module, infos, types, known, captured, module, free, warnings)
+
+
+def _free_names(cell: tree.CellNode) -> tuple[str, ...]:
+    """Return the names that functions mention and that are neither theirs nor the cell's."""
+    free: set[str] = set()
+    for definition in cell.funcs.values():
+        own = {parameter.name for parameter in definition.params} | find_local_names(definition.body)
+        free |= find_mentioned_names(definition) - own
+    return tuple(sorted(free - set(cell.funcs) - set(cell.types)))
 
 
 def _info(
@@ -57,6 +107,7 @@ def _info(
     to_span: Callable[[ast.Span], Span],
     source: Source,
     formals: Sequence[Formal],
+    open_types: Mapping[str, Type | OpenTensor | None],
 ) -> FunctionInfo:
     span = to_span(definition.span)
     lines = (source.line(number) or "" for number in range(span.line, span.end_line + 1))
@@ -64,9 +115,21 @@ def _info(
         ParameterInfo(
             formal.name,
             formal.kind,
-            MISSING if formal.default is None else to_python(formal.default),
+            _default_of(formal, is_open=bool(open_types)),
             formal.destination,
         )
         for formal in formals
     )
-    return FunctionInfo(definition.name, definition.docstring, span, "\n".join(lines), parameters)
+    text = "\n".join(lines)
+    return FunctionInfo(definition.name, definition.docstring, span, text, parameters, open_types)
+
+
+def _default_of(formal: Formal, *, is_open: bool) -> object:
+    if formal.default is None:
+        return MISSING
+    if is_open and isinstance(formal.default, Known):
+        return formal.default.value
+    try:
+        return to_python(formal.default)
+    except NotStaticError:  # a function, which only the compiler has
+        return None

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from synr import ast
 
     from nnmagic.relay.module import Module
+    from nnmagic.relay.types import Type
+    from nnmagic.tinynn.types.annotations import OpenTensor
 
 
 class _MissingName:
@@ -19,6 +21,9 @@ class _MissingName:
 
     def __repr__(self) -> str:
         return "<missing>"
+
+    def __reduce__(self) -> str:
+        return "MISSING"  # there is one alone, in a pickle too
 
 
 #: Stands for a name that was looked up in the namespace and was not there.
@@ -41,13 +46,31 @@ class ParameterInfo:
 
 @dataclass(frozen=True, slots=True)
 class FunctionInfo:
-    """A function as the source has it: ``span`` covers the whole definition, ``source`` is its text."""
+    """A function as the source has it: ``span`` covers the whole definition, ``source`` is its text.
+
+    ``open``: for a function that is specialized for the arguments of each call, what the annotation of each
+    parameter says: a Relay type, an OpenTensor, or None where there is none. Empty for any other function.
+    """
 
     name: str
     docstring: str | None
     span: Span
     source: str
     parameters: tuple[ParameterInfo, ...]
+    open: Mapping[str, Type | OpenTensor | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Specialization:
+    """The arguments that a function is compiled for.
+
+    types: those of the parameters that each call gives a value. values: the compile-time values of others:
+    None, numbers, strings and tuples of them. A parameter that is in neither has its default.
+    """
+
+    name: str
+    types: Mapping[str, Type]
+    values: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +90,8 @@ class Program:
     known_types: these types by name, and those of earlier cells that the functions use. captured: every
     free name that was looked up in the namespace (dotted for a module's member, as in ``np.pi``) and what was
     found there, MISSING where nothing was, with arrays and lists as they were copied into the program;
-    ``look_up`` looks a name up in the same way. tree: synr's module. warnings: what does not stop the cell.
+    ``look_up`` looks a name up in the same way. free_names: the names that functions with open types mention,
+    which may be those of the namespace. tree: synr's module. warnings: what does not stop the cell.
     """
 
     module: Module
@@ -76,4 +100,5 @@ class Program:
     known_types: Mapping[str, DataTypeInfo]
     captured: Mapping[str, object] = field(repr=False)
     tree: ast.Module = field(repr=False)
+    free_names: tuple[str, ...] = ()
     warnings: tuple[Diagnostic, ...] = ()

@@ -130,8 +130,8 @@ def test_what_the_cache_remembers_is_what_was_compiled(monkeypatch: pytest.Monke
     names: dict[str, object] = {"w0": np.array([1, 2], "float32"), "bias": [[1, 2]]}
     source = "def f(x: Tensor[(2,), f32]):\n    return (x * w0).reshape(bias[0])\n"
 
-    def compile_while_it_changes(*args: object) -> object:
-        program = compile_source(*args)
+    def compile_while_it_changes(*args: object, **options: object) -> object:
+        program = compile_source(*args, **options)
         names["w0"][0] = 7
         names["bias"][0].reverse()
         return program

@@ -63,10 +63,9 @@ NOTEBOOK: dict[str, object] = {
     "words": np.array(["a"]),
     "thing": object(),
     "masked": np.ma.masked_array([1.0, 2.0]),
-    "z": 1 + 2j,
     "f64_array": np.ones(3),
     "mixed": np.array([1, "a"], object),
-    "spectrum": np.ones(3, np.complex64),
+    "spectrum": np.ones(3, np.clongdouble),
     "width": 3,
     "rate": 0.5,
     "hidden": np.ones((3, 4), np.float32),
@@ -154,7 +153,6 @@ CASES: list[tuple[str, list[str]]] = [
     (body("return «weights[0] * x»"), ["`*` of f64 and f32: dtypes never mix by themselves"]),
     (body("return «words» + x"), ["`words` is a NumPy array of <U1, which a cell cannot use"]),
     (body("return «masked» + x"), ["`masked` is a masked array, which a cell cannot use"]),
-    (body("return «z» * x"), ["`z` is a complex number, which a cell cannot use"]),
     (body("return «np» * x"), ["`np` is the module numpy, which a cell cannot use"]),
     (body("return «np.frexp»(x)"), ["`np.frexp` is not supported in a cell"]),
     (body("return «math.gamma»(x)"), ["`math.gamma` is not supported in a cell"]),
@@ -182,7 +180,7 @@ CASES: list[tuple[str, list[str]]] = [
     (body("z = x.copy()\nz[«9»] = 1\nreturn z"), ["index 9 is out of range for axis 0 of size 2"]),
     (body("z = x.copy()\nz[0] = «y»\nreturn z"), ["a Tensor[(2, 3), f32] does not fit into a Tensor[(3,), f32]"]),
     (body("z = x.copy()\nz[0], z[1] = «z[1], z[0]»\nreturn z"), ["the right side shares memory with what is assigned, and has several targets"]),
-    (body("z = x.copy()\nz[0, 0] = «1j»\nreturn z"), ["complex numbers are not supported"]),
+    (body("z = x.copy()\nz[0, 0] = «1j»\nreturn z"), ["the complex number 1j cannot become f32"]),
     (body("z = zeros((3,), i32)\nz[0] = «0.5»\nreturn z"), ["the float 0.5 cannot become i32"]),
     (body("z = (x, y)\n«z»[0] = x\nreturn z"), ["the items of a tuple or a list cannot be assigned"]),
     # functions
@@ -194,7 +192,7 @@ CASES: list[tuple[str, list[str]]] = [
         body("d: Tensor[(3, 2), f32] = «x»\nreturn d"),
         ["`d` is declared as Tensor[(3, 2), f32], but is Tensor[(2, 3), f32]"],
     ),
-    ("def f(«x»):\n    return x\n", ["parameter `x` has no type"]),
+    ("class A:\n    def A(«x»): ...\n", ["parameter `x` has no type"]),
     (body("return gelu(«x.astype(i32)»)"), ["gelu is defined for floats, not i32"]),
     ("def f(x: f32):\n    return x\n\ndef «f»(x: f32):\n    return x\n", ["`f` is defined twice"]),
     (
@@ -207,11 +205,11 @@ CASES: list[tuple[str, list[str]]] = [
         ['g: the dimension "n" would be 4 and 3'],
     ),
     # types
-    ("def f(x: Tensor[«...», f32]):\n    return x\n", ["a tensor's rank must be known"]),
+    ("def f(x: f32) -> «Tensor[..., f32]»:\n    return x\n", ["a tensor's rank must be known here"]),
     ("def f(x: Tensor[(2, «-1»), f32]):\n    return x\n", ["a dimension cannot be -1"]),
     ('def f(x: Tensor[(«"n / 2"»,), f32]):\n    return x\n', ["'n / 2' is no name of a dimension"]),
     ("def f(x: «float»):\n    return x\n", ["`float` is not a TinyNN type"]),
-    ("def f(x: «Tensor[(2, 3)]»):\n    return x\n", ["the tensor's dtype is missing"]),
+    ("def f(x: f32) -> «Tensor[(2, 3)]»:\n    return x\n", ["the tensor's dtype is missing"]),
     ('def f(x: «"f32"»):\n    return x\n', ["a type in quotes is not supported"]),
     # syntax, with characters of several bytes before the error
     ("def f(ü: f32):\n    é = '🎉🎉'; return ü + «nothing»\n", ["unknown name `nothing`"]),
@@ -259,7 +257,7 @@ HINTS = [
     (body("q = y.astype(i32)\nreturn x + q"), "convert one of them, as in q.astype(f32)"),
     (body("return x * f64_array"), "convert one of them, as in f64_array.astype(f32)"),
     (body("return x * mixed"), "if it holds numbers, convert it in another cell: mixed = mixed.astype('float32')"),
-    (body("return x * spectrum"), "hold real and imaginary parts in two arrays: spectrum.real and spectrum.imag"),
+    (body("return x * spectrum"), "convert it in another cell: spectrum = spectrum.astype('complex128')"),
     (body("return x * masked"), "fill it in another cell, as in masked = masked.filled(0)"),
     (body("return x * words"), "a cell computes with numbers: give each string a number"),
     # sizes
@@ -292,7 +290,7 @@ HINTS = [
     (body("return np.frexp(x)"), ELSEWHERE),
     (body("width = width + 1\nreturn x"), "the function assigns `width`, which hides the notebook's `width`: rename one of them"),
     ("def f(x: f32):\n    y = x + 1\n    z = y\n", "add `return z` at its end"),
-    ("def f(x):\n    return x\n", "write its type, as in x: Tensor[(2, 3), f32]"),
+    ("class A:\n    def A(x): ...\n", "write its type, as in x: Tensor[(2, 3), f32]"),
     ("def f(x: float):\n    return x\n", "write f32 or f64"),
     ("", "write one, as in def f(x: Tensor[(2, 3), f32]): return x + 1"),
 ]  # fmt: skip
@@ -356,15 +354,15 @@ def test_functions_of_numbers_are_none_of_bools_known_while_compiling(name: str)
 
 
 def test_a_part_of_numpy_that_is_not_loaded_yet_is_no_unknown_name():
-    """NumPy loads `numpy.fft` when somebody asks for it; a cell does not."""
+    """NumPy loads `numpy.polynomial` when somebody asks for it; a cell does not."""
     program = (
         "import sys, numpy as np, nnmagic\n"
         "try:\n"
-        "    nnmagic.compile('def f(x: Tensor[(4,), f32]):\\n    return np.fft.fft(x)', namespace={'np': np})\n"
+        "    nnmagic.compile('def f(x: Tensor[(4,), f32]):\\n    return np.polynomial.polyval(x)', namespace={'np': np})\n"
         "except nnmagic.TinyNNError as error:\n"
-        "    sys.stdout.write(f\"{'numpy.fft' in sys.modules} {error}\")\n"
+        "    sys.stdout.write(f\"{'numpy.polynomial' in sys.modules} {error}\")\n"
     )
     run = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=True
     )
-    assert run.stdout.startswith("False error: `np.fft` is not supported in a cell"), run.stdout
+    assert run.stdout.startswith("False error: `np.polynomial` is not supported in a cell"), run.stdout

@@ -90,6 +90,9 @@ def _array(*shape: int, dtype: str = "float32") -> np.ndarray:
     return (np.arange(math.prod(shape)).reshape(shape) % 7 - 2).astype(dtype)
 
 
+Z = "z: Tensor[(4,), c128], x: f64"
+_COMPLEX = np.array([1j, 2, 3 - 4j, 0.25])
+
 GROWING = f"a list keeps its length here: {unsupported_syntax.FILL_A_TENSOR}"
 LATER = f"; in a loop of dynamic length, {unsupported_syntax.FILL_A_TENSOR}"
 FIXED = 'write a number in place of "n" in the annotation: the size must be fixed'
@@ -107,6 +110,39 @@ def f(x: Tensor[(3,), f32]):
 """
 
 CASES = [
+    # gradients
+    case(
+        "a: Tensor[(3,), f32]",
+        "grad(a.sum())(a)",
+        "write grad(f)(x), with the function alone in the first brackets",
+        "grad(lambda v: v.sum())(a)",
+        np.ones_like,
+        np.ones(3, np.float32),
+    ),
+    case(
+        "a: Tensor[(3,), f32]",
+        "vjp(lambda v: v * 2)[0]",
+        "give the arguments of the function, as in vjp(f, x)",
+        "vjp(lambda v: v * 2, a)[0]",
+        lambda a: a * 2,
+        np.ones(3, np.float32),
+    ),
+    case(
+        "a: Tensor[(3,), f32]",
+        "jvp(lambda v: v * 2, a, a)[1]",
+        "write jvp(f, (x,), (t,))",
+        "jvp(lambda v: v * 2, (a,), (a,))[1]",
+        lambda a: a * 2,
+        np.ones(3, np.float32),
+    ),
+    case(
+        "i: Tensor[(3,), i32]",
+        "grad(lambda v: (v * v).sum())(i)",
+        "leave it out of argnums, or convert it, as in i.astype(f32)",
+        "grad(lambda v: (v * v).sum())(i.astype(f32))",
+        lambda i: (2 * i).astype(np.float32),
+        np.arange(3, dtype=np.int32),
+    ),
     # memory of somebody else
     case(
         X,
@@ -625,46 +661,11 @@ CASES = [
     # types
     case(
         "",
-        "def f(x: Tensor[(4,), f32], n):\n    for i in range(n):\n        x = x * 2\n    return x\n",
-        "write its type, as in n: i64",
-        "def f(x: Tensor[(4,), f32], n: i64):\n    for i in range(n):\n        x = x * 2\n    return x\n",
-        lambda x, n: x * 8,
-        _array(4),
-        np.int64(3),
-    ),
-    case(
-        "",
-        "def f(x: Tensor[(4,), f32], rate):\n    return x * rate\n",
-        "write its type, as in rate: f32, or rate: Tensor[(2, 3), f32]",
-        "def f(x: Tensor[(4,), f32], rate: f32):\n    return x * rate\n",
-    ),
-    case(
-        "",
-        "def f(x: Tensor[(4,), f32], n=-3):\n    return x * n\n",
-        "write its type, as in n: i64 = -3",
-        "def f(x: Tensor[(4,), f32], n: i64 = -3):\n    return x * int(n)\n",
-        lambda x: x * -3,
-        _array(4),
-    ),
-    case(
-        "",
-        "def f(x: Tensor[(4,), f32], rate=0.5):\n    return x * rate\n",
-        "write its type, as in rate: f32 = 0.5",
-        "def f(x: Tensor[(4,), f32], rate: f32 = 0.5):\n    return x * rate\n",
-        lambda x: x / 2,
-        _array(4),
-    ),
-    case(
-        "",
-        "def f(x):\n    return exp(x)\n",
-        "write its type, as in x: Tensor[(2, 3), f32]",
-        "def f(x: Tensor[(2, 3), f32]):\n    return exp(x)\n",
-    ),
-    case(
-        "",
-        "def f(x: Tensor[(4,), c128]):\n    return x\n",
-        "there are no complex dtypes: hold real and imaginary parts in two tensors of f32 or f64",
-        "def f(real: Tensor[(4,), f64], imag: Tensor[(4,), f64]):\n    return hypot(real, imag)\n",
+        "def f(x: Tensor[(4,), cdouble]):\n    return x.real\n",
+        "write c64 or c128",
+        "def f(x: Tensor[(4,), c64]):\n    return x.real\n",
+        lambda x: x.real,
+        np.array([1j, 2, 3 - 4j, 5], "c8"),
     ),
     case(
         "",
@@ -680,21 +681,21 @@ CASES = [
     ),
     case(
         "",
-        "def f(x: Tensor[(2, 3)]):\n    return x\n",
+        "def f(x: f32) -> Tensor[(2, 3)]:\n    return x\n",
         "write a type, as in Tensor[(2, 3), f32]",
         "def f(x: Tensor[(2, 3), f32]):\n    return x\n",
     ),
     case(
         "",
-        "def f(x: Tensor):\n    return x\n",
+        "def f(x: f32) -> Tensor:\n    return x\n",
         "say its shape and its dtype, as in Tensor[(2, 3), f32]",
         "def f(x: Tensor[(2, 3), f32]):\n    return x\n",
     ),
     case(
         "",
-        "def f(x: Tensor[..., f32]):\n    return x\n",
+        "def f(x: f32) -> Tensor[..., f32]:\n    return x\n",
         'name each dimension, as in Tensor[("n", "m"), f32]',
-        'def f(x: Tensor[("n", "m"), f32]):\n    return x\n',
+        "def f(x: f32) -> f32:\n    return x\n",
     ),
     case(
         "",
@@ -851,7 +852,7 @@ CASES = [
     case(
         X,
         "zeros((3,), 'float128')",
-        "write one of f16 bf16 f32 f64, i8 to i64, u8 to u64, bool_",
+        "write one of f16 bf16 f32 f64, c64 c128, i8 to i64, u8 to u64, bool_",
         "zeros((3,), f64)",
         lambda x, y: np.zeros(3),
         _array(3, 4),
@@ -869,7 +870,7 @@ CASES = [
     case(
         "",
         "def f(x: Tensor[(2, 3), 'flt']):\n    return x\n",
-        "write one of f16 bf16 f32 f64, i8 to i64, u8 to u64, bool_",
+        "write one of f16 bf16 f32 f64, c64 c128, i8 to i64, u8 to u64, bool_",
         "def f(x: Tensor[(2, 3), f32]):\n    return x\n",
     ),
     case(
@@ -1249,6 +1250,87 @@ CASES = [
         "put %%tinynn above its definition, or call it in another cell and pass its result as an argument",
         "def helper(x: f32):\n    return x + 1\n\ndef f(x: f32):\n    return helper(x)\n",
     ),
+    # complex numbers
+    case(
+        Z,
+        "abs(z < 1)",
+        "compare sizes, as in abs(z), or parts, z.real",
+        "abs(z) < 1",
+        lambda z, x: abs(z) < 1,
+        _COMPLEX,
+        np.array(0.5),
+    ),
+    case(
+        Z,
+        "floor(z)",
+        "compare sizes, as in abs(z), or parts, z.real",
+        "floor(z.real)",
+        lambda z, x: np.floor(z.real),
+        _COMPLEX,
+        np.array(0.5),
+    ),
+    case(
+        Z,
+        "erf(z)",
+        "apply it to the parts, z.real and z.imag",
+        "z.real + z.imag",
+        lambda z, x: z.real + z.imag,
+        _COMPLEX,
+        np.array(0.5),
+    ),
+    case(
+        Z,
+        "z.astype(f64)",
+        "take the part that you want, as in z.real",
+        "z.real",
+        lambda z, x: z.real,
+        _COMPLEX,
+        np.array(0.5),
+    ),
+    case(
+        Z,
+        "complex(z)",
+        "write x.astype(c128) for every element",
+        "z.astype(c128)",
+        lambda z, x: z,
+        _COMPLEX,
+        np.array(0.5),
+    ),
+    case(
+        Z,
+        "rfft(z)",
+        "write fft",
+        "fft(z)",
+        lambda z, x: np.fft.fft(z),
+        _COMPLEX,
+        np.array(0.5),
+    ),
+    case(
+        Z,
+        "w = z.real\nw[0] = 1j\nreturn w",
+        "take its real part, or use a complex dtype instead of f64",
+        "w = z.real.astype(c128)\nw[0] = 1j\nreturn w",
+        lambda z, x: np.array([1j, *z.real[1:]]),
+        _COMPLEX,
+        np.array(0.5),
+    ),
+    case(
+        Z,
+        "if x > 0:\n    r = complex(x)\nelse:\n    r = x\nreturn r",
+        "make the other one complex, too, as in x.astype(c128)",
+        "if x > 0:\n    r = complex(x)\nelse:\n    r = x.astype(c128)\nreturn r",
+        lambda z, x: complex(x),
+        _COMPLEX,
+        np.array(0.5),
+    ),
+    case(
+        "",
+        "def g(x: f64):\n    return x\n\ndef f(x: f64):\n    y = complex(x)\n    return g(y)\n",
+        "take its real part, as in y.real",
+        "def g(x: f64):\n    return x\n\ndef f(x: f64):\n    y = complex(x)\n    return g(y.real)\n",
+        lambda x: x,
+        np.array(0.5),
+    ),
     # what a notebook imports
     case(
         "",
@@ -1396,7 +1478,7 @@ def test_what_replaces_a_name_of_python_compiles(name: str) -> None:
     for piece in read_hint(hint.replace(" of a tensor", "")):
         if piece in ("x.name", "x.dtype"):
             continue  # any attribute; no tensor
-        if re.fullmatch(r"(f|i)(32|64)|bool_|(Tensor|tuple)\[.*\]", piece):
+        if re.fullmatch(r"(f|i)(32|64)|bool_|c(64|128)|(Tensor|tuple)\[.*\]", piece):
             assert not errors_of(f"def f(x: {piece}):\n    return x\n")
         else:
             assert_compiles(piece.replace("[f(", "[exp("))
@@ -1483,7 +1565,13 @@ def test_every_hint_that_shows_code_is_followed() -> None:
 
 #: Hints that show nothing to compile, or that other tests follow.
 NOT_FOLLOWED: dict[str, str] = {
-    "use one of f16 bf16 f32 f64, i8 to i64, u8 to u64, bool_": "of dtypes that NumPy has beside these",
+    "use one of f16 bf16 f32 f64, c64 c128, i8 to i64, u8 to u64, bool_": "of dtypes that NumPy has beside these",
+    "convert the right side, as in {}.astype({})": "test_promote_and_convert.py",
+    "write // for a whole number, as in {}": "test_newcomers.py",
+    "`{}` is a name of the function's own here, which hides the function: rename it": "test_newcomers.py",
+    "say what is meant, as in {}.astype({})": "test_weak_arrays.py",
+    "write the types of its other parameters": "test_specializing.py",
+    "define the function in this cell, or write the type of the parameter": "test_specializing.py",
     "call it in another cell, and pass its result as an argument or use it by its name": "code of the notebook",
     "use it in Relay text": "data types of Relay text",
     "write the alias in another cell, as in Image = Tensor[(3, 224, 224), f32]": "syntax of Python 3.12",

@@ -18,7 +18,7 @@ _INTS = [
 ]
 _FLOATS = [3e4, 6.5e4, 1e38, 3.4e38, 1.7e308, -1.7e308, 1e-7, 1e-40, 5e-324]
 _NUMBERS: list[int | float] = [*_INTS, *_FLOATS, 10**22, 10**38, 10**300, 2**1023]
-_ARITHMETIC = [dtype for dtype in DTYPES.values() if dtype.name != "bool"]
+_ARITHMETIC = [dtype for dtype in DTYPES.values() if dtype.name in NUMPY_DTYPES and dtype.name != "bool"]
 
 
 def _fits(number: float, dtype: str) -> bool:

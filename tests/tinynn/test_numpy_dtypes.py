@@ -29,7 +29,7 @@ _OF_VECTOR = """
     mean median min modf nan_to_num nanmax nanmean nanmin nanprod nanstd nansum nanvar negative
     nonzero ones_like positive prod ptp rad2deg radians ravel reciprocal rint round sign signbit sin
     sinc sinh sort sqrt square squeeze std sum tan tanh transpose trapezoid trunc unique vander var
-    zeros_like
+    zeros_like real imag conj conjugate angle iscomplexobj isrealobj
 """
 #: Of one matrix, by name.
 _OF_MATRIX = "diagonal fliplr flipud matrix_transpose rot90 trace tril triu"
@@ -75,15 +75,24 @@ def _sources() -> list[str]:
     return [*calls, *(each.strip() for each in _EXPRESSIONS.split(";"))]
 
 
-#: What a cell refuses though NumPy takes it. By the kinds of dtypes: b bools, i signed, u unsigned, f floats.
+#: What a cell refuses though NumPy takes it. By the kinds of dtypes: b bools, i signed, u unsigned, f floats,
+#: c complex.
 _REFUSED = {
     "b": """
         fabs square rint signbit round around floor_divide mod remainder power pow left_shift
         right_shift bitwise_left_shift bitwise_right_shift fmod divmod matmul dot vdot outer kron
         vecdot linalg.multi_dot cross v@w v//2 v%2 7//v maximum(v,1) searchsorted(v,1)
-        max(v,initial=1) isclose(v,1) v<<1
+        max(v,initial=1) isclose(v,1) v<<1 conj conjugate
     """,  # arithmetic of bools, and numbers beside them
     "biu": "reciprocal",  # would be 0 nearly everywhere
+    "c": """
+        amax amin argmax argmin argsort clip fmax fmin greater greater_equal histogram less less_equal max
+        maximum median min minimum nanmax nanmin ptp rint round around searchsorted sign sort unique v>1 v>w
+        where(v>0,v,w) astype v.astype(float32) mean(v,dtype=float32) prod(v,dtype=int64)
+        std(v,dtype=float32) sum(v,dtype=float32) acos acosh arccos arccosh arcsin arcsinh arctan arctanh
+        asin asinh atan atanh average corrcoef cov cumprod expm1 gradient log1p nan_to_num nanmean nanprod
+        nanstd nansum nanvar sinc trapezoid vander
+    """,  # an order, a conversion that loses the imaginary part, functions that are not defined
     "bi": "power pow",  # a negative exponent is an error of NumPy's at run time
 }
 

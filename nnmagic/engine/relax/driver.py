@@ -238,6 +238,7 @@ def _prepare(
     from nnmagic.engine.relax.analysis.first_order_functions import first_order_functions
     from nnmagic.engine.relax.interpreter.compiler import ProgramCompiler
     from nnmagic.relay.passes.batch_norm import fold_batch_norm
+    from nnmagic.relay.passes.common_subexpressions import eliminate_common_subexpr
     from nnmagic.relay.passes.lambda_lifting import lift_local_functions
     from nnmagic.relay.passes.loop_invariants import hoist_loop_invariants
     from nnmagic.relay.passes.softmax import fold_softmax
@@ -251,6 +252,9 @@ def _prepare(
         module = eliminate_closures(module, entry)
         graph = call_graph(module)
         plain = first_order_functions(module, graph)
+    if opt_level:
+        module = eliminate_common_subexpr(module)
+        graph = call_graph(module)
     if entry not in plain and native:
         lifted = lift_local_functions(module)
         lowered = lower_assertions(hoist_loop_invariants(lifted, entry) if opt_level else lifted, assertions)

@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from nnmagic.relay.complex_numbers.operators import find_operator
 from nnmagic.relay.expr import (
     Call,
     Constant,
@@ -41,7 +42,7 @@ from nnmagic.relay.expr import (
 from nnmagic.relay.infer.context import explicit_annotation
 from nnmagic.relay.infer.unify import Hole, MismatchError, map_leaves, mentions, substitute, unify_dim
 from nnmagic.relay.module import Module
-from nnmagic.relay.ops import OPERATORS, RelationError
+from nnmagic.relay.ops import RelationError
 from nnmagic.relay.ops.relations import identity
 from nnmagic.relay.text.trampoline import Steps, run
 from nnmagic.relay.types import FuncType, RefType, TensorType, TupleType, Type, TypeCall, TypeVar, scalar_type
@@ -364,7 +365,8 @@ class _Inferencer:
         return callee.ret_type
 
     def _operator(self, call: Call, name: str, args: Sequence[Type]) -> Type:
-        operator, attrs, result = OPERATORS[name], self.attrs[call], Hole()
+        operator = find_operator(name)
+        attrs, result = self.attrs[call], Hole()
 
         def step(types: Sequence[Type]) -> bool:
             *inputs, output = types
@@ -424,7 +426,7 @@ def _assume_types(
     name: str, inputs: Sequence[Type], attrs: Mapping[str, object]
 ) -> Iterator[tuple[int, Type]]:
     """Yield the types that an operator assumes for its further arguments, with their indices."""
-    assume = OPERATORS[name].assume
+    assume = find_operator(name).assume
     if assume is None:
         return
     types = [None if _is_open(type_) else type_ for type_ in inputs]

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from nnmagic.diagnostics import Note
+from nnmagic.relay.complex_numbers.operators import COMPLEX_OPERATORS
 from nnmagic.relay.expr import Call, Expr, GlobalVar, OpRef
 from nnmagic.relay.infer.context import TOO_DEEP, Context, callee_name, close_name, note
 from nnmagic.relay.infer.unify import UNKNOWN, Hole, NestingError, describe_type, map_leaves, type_parts
@@ -29,7 +30,7 @@ def infer_call(context: Context, call: Call) -> Type:
 
 
 def _operator_call(context: Context, call: Call, name: str) -> Type:
-    operator = OPERATORS.get(name)
+    operator = OPERATORS.get(name) or COMPLEX_OPERATORS.get(name)
     if operator is None:
         context.error(call, f"there is no operator {name}", hint=close_name(name, OPERATORS))
         return _give_up(context, call)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TypeGuard
 
 from nnmagic.relay.expr import Node
-from nnmagic.relay.types import NUMPY_DTYPES, AnyDim, Int64, VarDim
+from nnmagic.relay.types import ARRAY_DTYPES, NUMPY_DTYPES, AnyDim, Int64, VarDim
 
 Coerce = Callable[[object], object]
 
@@ -81,8 +81,10 @@ def _str(value: object) -> str:
     return str(value)
 
 
-#: A dtype as TVM reads it, of any width; tensors may have only those of NUMPY_DTYPES.
-_DTYPE_TEXT = re.compile(r"(bool|handle|(?P<kind>u?int|float|bfloat)(?P<bits>\d*))(?P<lanes>x\d+)?\Z")
+#: A dtype as TVM reads it, of any width, or a complex one; tensors may have only those of ARRAY_DTYPES.
+_DTYPE_TEXT = re.compile(
+    r"(bool|handle|complex64|complex128|(?P<kind>u?int|float|bfloat)(?P<bits>\d*))(?P<lanes>x\d+)?\Z"
+)
 
 
 def _dtype(value: object) -> str:
@@ -99,7 +101,7 @@ def _dtype_in_call(value: object) -> object:
     name = getattr(value, "name", value)  # an nnmagic or NumPy dtype object, or its name
     if name is None or name == "void":
         return ""
-    if isinstance(name, str) and name and name not in NUMPY_DTYPES:
+    if isinstance(name, str) and name and name not in ARRAY_DTYPES:
         raise ValueError(f"must be one of the dtypes {', '.join(NUMPY_DTYPES)}, not {name!r}")
     return name
 

@@ -17,6 +17,7 @@ from nnmagic.relay.passes.common_subexpressions import eliminate_common_subexpr
 from nnmagic.relay.passes.constants import fold_constants
 from nnmagic.relay.passes.control_flow import partial_unroll, simplify_control_flow
 from nnmagic.relay.passes.dead_code import dead_code_elimination, remove_unused_functions
+from nnmagic.relay.passes.gradients import gradient
 from nnmagic.relay.passes.inlining import inline
 from nnmagic.relay.passes.lambda_lifting import lift_local_functions
 from nnmagic.relay.passes.loop_invariants import hoist_loop_invariants
@@ -39,6 +40,7 @@ __all__ = [
     "fold_constants",
     "fold_softmax",
     "fold_views",
+    "gradient",
     "hoist_loop_invariants",
     "inline",
     "inline_closures",

@@ -24,6 +24,9 @@ from nnmagic.relay.passes.effects import Effects
 from nnmagic.relay.passes.rewriting import keeps_types, map_functions, substitute
 from nnmagic.relay.passes.scopes import PlacementScope, is_atom, scopes_of
 
+#: Larger constants are not compared with others.
+_MOST_BYTES = 4096
+
 
 @keeps_types
 def eliminate_common_subexpr(module: Module) -> Module:
@@ -124,6 +127,8 @@ class _Numbering:
     def key(self, node: Expr) -> Hashable:
         """Return a key that equal nodes share; None for nodes that are never merged."""
         match node:
+            case Constant(data=data) if data.nbytes > _MOST_BYTES:
+                return None
             case Constant(data=data):
                 return "constant", data.dtype.name, data.shape, data.tobytes()
             case Call(op=op, args=args, attrs=attrs, type_args=type_args):

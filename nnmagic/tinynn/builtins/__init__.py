@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from nnmagic.tinynn.builtins.gradients import GRADIENTS
 from nnmagic.tinynn.builtins.nn.activations import ACTIVATIONS
 from nnmagic.tinynn.builtins.nn.attention import ATTENTION
 from nnmagic.tinynn.builtins.nn.convolutions import CONVOLUTIONS
@@ -17,9 +18,11 @@ from nnmagic.tinynn.builtins.nn.losses import LOSSES
 from nnmagic.tinynn.builtins.nn.normalization import NORMALIZATION
 from nnmagic.tinynn.builtins.nn.pooling import POOLING
 from nnmagic.tinynn.builtins.nn.recurrent import RECURRENT
+from nnmagic.tinynn.builtins.numpy.complex_numbers import COMPLEX_NUMBERS, PYTHON_COMPLEX
 from nnmagic.tinynn.builtins.numpy.creation import CREATION
 from nnmagic.tinynn.builtins.numpy.differences import DIFFERENCES
 from nnmagic.tinynn.builtins.numpy.elementwise import ELEMENTWISE
+from nnmagic.tinynn.builtins.numpy.fourier import FOURIER
 from nnmagic.tinynn.builtins.numpy.histograms import HISTOGRAMS
 from nnmagic.tinynn.builtins.numpy.indexing import INDEXING
 from nnmagic.tinynn.builtins.numpy.joining import JOINING
@@ -38,6 +41,7 @@ __all__ = ["BUILTINS", "CONSTANTS", "IN_PLACE", "METHODS", "MODULES", "PYTHON_ON
 _NUMPY_ROWS = (
     *(*MATHEMATICS, *ELEMENTWISE, *REDUCTIONS, *STATISTICS, *SHAPES, *JOINING),
     *(*CREATION, *INDEXING, *DIFFERENCES, *PRODUCTS, *LINALG, *HISTOGRAMS),
+    *COMPLEX_NUMBERS,
 )
 _LAYERS = (*CONVOLUTIONS, *POOLING, *NORMALIZATION, *IMAGES, *ATTENTION, *RECURRENT)
 _NEURAL_ROWS = (*ACTIVATIONS, *_LAYERS, *LOSSES)
@@ -53,7 +57,9 @@ def _table(*rows: Builtin) -> dict[str, Builtin]:
 
 
 #: Free functions, by the bare name; an operator's whole name (``nn.conv2d``) always means the operator alone.
-BUILTINS: dict[str, Builtin] = _table(*_NUMPY_ROWS, *_NEURAL_ROWS, *PYTHON)
+BUILTINS: dict[str, Builtin] = _table(
+    *_NUMPY_ROWS, *_NEURAL_ROWS, *FOURIER, *PYTHON, PYTHON_COMPLEX, *GRADIENTS
+)
 BUILTINS["sum"] = add_up_items(BUILTINS["sum"])  # a notebook's np.sum stays NumPy's
 
 
@@ -111,6 +117,7 @@ _LINALG = {
         "matrix_transpose",
     )
 }
+_FOURIER = {row.name: row for row in FOURIER}
 _FUNCTIONAL = {
     **{row.name: row for row in _NEURAL_ROWS},
     **{name: BUILTINS[name] for name in ("tanh",)},
@@ -160,6 +167,8 @@ _MATH = {
 MODULES: dict[str, dict[str, Builtin]] = {
     "numpy": _NUMPY,
     "numpy.linalg": _LINALG,
+    "numpy.fft": _FOURIER,
+    "jax.numpy.fft": _FOURIER,
     "jax.numpy": _NUMPY,
     "jax.numpy.linalg": _LINALG,
     "jax.nn": {row.name: row for row in ACTIVATIONS},

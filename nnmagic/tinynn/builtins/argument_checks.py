@@ -6,7 +6,7 @@ An argument that does not fit raises RefusalError, located at the argument.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 import numpy as np
 
@@ -35,15 +35,16 @@ from nnmagic.tinynn.values.values import (
     Value,
     static_value,
 )
+from nnmagic.tinynn.values.weak_arrays import is_weak_array, meet
 from nnmagic.tinynn.values.weak_types import adopt_tensor_dtype, both_weak, promote_weak
 
 # -- tensors -------------------------------------------------------------------------------------------
 
 #: NumPy's dtypes of Python numbers.
-_NATURAL: dict[type, str] = {bool: "bool", int: "int64", float: "float64"}
+_NATURAL: dict[type, str] = {bool: "bool", int: "int64", float: "float64", complex: "complex128"}
 
 
-def natural_dtype(number: bool | int | float) -> str:
+def natural_dtype(number: bool | int | float | complex) -> str:
     """Return NumPy's dtype of a Python number."""
     return _NATURAL[type(number)]
 
@@ -69,7 +70,7 @@ def as_formula(operand: Operand, span: Span, what: str) -> Formula:
         assert isinstance(value, Computed)
         return Formula(value, span)
     known = static_value_or_none(value)
-    if isinstance(known, bool | int | float):
+    if isinstance(known, bool | int | float | complex):
         return Formula(number_constant(known, natural_dtype(known), operand.span), span)
     if isinstance(known, tuple):
         return Formula(_constant(known, operand, what), span)
@@ -90,18 +91,25 @@ _ALONG_AN_AXIS = ("sum", "max", "min", "all", "any", "prod", "mean")
 def _constant(numbers: tuple[object, ...], operand: Operand, what: str, dtype: str | None = None) -> Computed:
     """Return nested tuples of numbers as a constant tensor."""
     leaves = list(_items(numbers))
-    items = [item for item in leaves if isinstance(item, bool | int | float)]
+    items = [item for item in leaves if isinstance(item, bool | int | float | complex)]
     if len(items) < len(leaves):
         raise RefusalError(f"{what} must hold numbers", operand.span)
     shape = _shape(numbers)
     if shape is None:
         raise RefusalError(f"{what}: the rows are not of one length", operand.span)
     kinds = {type(item) for item in items}
-    name = dtype or ("float64" if float in kinds or not kinds else "int64" if int in kinds else "bool")
+    name = dtype or _dtype_of(kinds)
     for item in items:
         number_constant(item, name, operand.span)
     array = np.array(items, dtype="float64" if is_float(name) else name).reshape(shape)
     return Computed(ir.constant(array, name, span=operand.span), TensorType(shape, name))
+
+
+def _dtype_of(kinds: Collection[type]) -> str:
+    """Return NumPy's dtype of an array of numbers of these types."""
+    if complex in kinds:
+        return "complex128"
+    return "float64" if float in kinds or not kinds else "int64" if int in kinds else "bool"
 
 
 def _items(numbers: object) -> Iterator[object]:
@@ -199,7 +207,7 @@ def choice_argument(call: Arguments, parameter: str, choices: Sequence[str], def
 
 def as_float(data: Formula) -> Formula:
     """Cast integers and bools to the float dtype that NumPy's functions of floats choose; floats stay."""
-    if data.is_float:
+    if data.is_float or data.is_complex:
         return data
     bits = int("".join(filter(str.isdigit, data.dtype)) or 1)
     return data.cast("float16" if bits <= 8 else "float32" if bits <= 16 else "float64")
@@ -213,15 +221,16 @@ def pair(call: Arguments, left: str, right: str) -> tuple[Formula, Formula]:
             Operand(as_formula(operand, call.span, call.name).value, operand.span) for operand in operands
         ]
         types = [tensor_type(operand).dtype for operand in operands]
-        if "float64" in types:
+        if "float64" in types or "complex128" in types:
+            wider = "complex128" if "complex128" in types else "float64"
             operands = [
-                Operand(Formula(operand.value, call.span).cast("float64").value, operand.span)
+                Operand(Formula(operand.value, call.span).cast(wider).value, operand.span)
                 for operand in operands
                 if isinstance(operand.value, Computed)
             ]
     first, second = operands
     numbers = both_weak(first, second)
-    first, second = promote_weak(first, second) if numbers else adopt_tensor_dtype(first, second)
+    first, second = promote_weak(first, second) if numbers else meet(*adopt_tensor_dtype(first, second))
     left_tensor, right_tensor = same_dtype(first, second, call.name)
     assert isinstance(left_tensor.value, Computed)
     assert isinstance(right_tensor.value, Computed)
@@ -264,9 +273,18 @@ def tensors(call: Arguments, parameter: str) -> list[Formula]:
     return unify_dtypes(call, [Operand(item, operand.span) for item in operand.value.items])
 
 
+def _without_weak_arrays(operands: Sequence[Operand]) -> list[Operand]:
+    """Give weak arrays the dtype of the first other tensor; those alone meet as in NumPy."""
+    tensors = [operand for operand in operands if is_tensor(operand.value)]
+    result = list(operands)
+    for other in sorted(tensors, key=lambda operand: is_weak_array(operand.value)):
+        result = [meet(each, other)[0] if is_weak_array(each.value) else each for each in result]
+    return result
+
+
 def unify_dtypes(call: Arguments, operands: Sequence[Operand]) -> list[Formula]:
     """Return operands as tensors of one dtype, that of the tensors among them."""
-    operands = tensors_or_numbers(call, operands)
+    operands = _without_weak_arrays(tensors_or_numbers(call, operands))
     types = [tensor_type(tensor) for tensor in operands if is_tensor(tensor.value)]
     dtypes = [type_.dtype for type_ in types]
     numbers = [operand.value.value for operand in operands if isinstance(operand.value, Known)]
@@ -284,12 +302,14 @@ def unify_dtypes(call: Arguments, operands: Sequence[Operand]) -> list[Formula]:
     for operand in operands:
         value = static_value_or_none(operand.value)
         if dtype is not None and is_number(value):
-            assert isinstance(value, bool | int | float)
+            assert isinstance(value, bool | int | float | complex)
             results.append(Formula(number_constant(value, dtype, operand.span), call.span))
         else:
             results.append(as_formula(operand, call.span, f"{call.name}: an item"))
     if dtype is None:
-        dtype = "float64" if any(tensor.dtype == "float64" for tensor in results) else results[0].dtype
+        found = {tensor.dtype for tensor in results}
+        wide = [each for each in ("complex128", "float64") if each in found]
+        dtype = wide[0] if wide else results[0].dtype
     return [tensor.cast(dtype) for tensor in results]
 
 
@@ -353,11 +373,15 @@ def dtype_of_operand(operand: Operand, function: str) -> str:
     value = static_value_or_none(operand.value)
     dtype = value if isinstance(value, DType) else dtype_named(value) if isinstance(value, str) else None
     if dtype is None and isinstance(operand.value, BuiltinName):
-        python = {"bool": "bool", "int": "int64", "float": "float64"}
+        python = {"bool": "bool", "int": "int64", "float": "float64", "complex": "complex128"}
         dtype = dtype_named(python.get(operand.value.builtin.name, ""))
     if dtype is None:
         meant = _numpy_dtype(value) if isinstance(value, str) else None
-        hint = f"write {meant}" if meant else "write one of f16 bf16 f32 f64, i8 to i64, u8 to u64, bool_"
+        hint = (
+            f"write {meant}"
+            if meant
+            else "write one of f16 bf16 f32 f64, c64 c128, i8 to i64, u8 to u64, bool_"
+        )
         if isinstance(value, int) and function in ("zeros", "ones", "empty"):
             hint = f"a shape goes in brackets, as in {function}((2, 3))"
         elif isinstance(value, int) and function in ("sum", "mean", "prod", "std", "var"):

@@ -132,6 +132,7 @@ PYTHON_TYPES: dict[str, tuple[str, str]] = {
     "float": ("`float` is not a TinyNN type", "write f32 or f64"),
     "int": ("`int` is not a TinyNN type", "write i32 or i64"),
     "bool": ("`bool` is not a TinyNN type", "write bool_"),
+    "complex": ("`complex` is not a TinyNN type", "write c64 or c128"),
 }
 
 
@@ -168,7 +169,6 @@ PYTHON_ONLY: dict[str, tuple[str, str]] = {
     "frozenset": ("`frozenset` is not part of TinyNN", "use a tuple"),
     "sorted": ("`sorted` is not part of TinyNN", "write sort(x)"),
     "str": ("`str` is not a TinyNN type", NO_STRINGS),
-    "complex": ("`complex` is not a TinyNN type", "hold real and imaginary parts in two tensors"),
     "super": ("`super` is not part of TinyNN", "call a function of the cell"),
     "Optional": ("`Optional` is not part of TinyNN", "give the parameter one type"),
     "List": ("`List` is not part of TinyNN", "write tuple[Tensor[(2, 3), f32], f32]"),

@@ -11,14 +11,15 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from nnmagic.diagnostics import Span
+from nnmagic.relay.complex_numbers.operators import ABS, CONJ
 from nnmagic.relay.ops.dims import product
-from nnmagic.relay.types import Dim, TensorType, is_float, is_integer
+from nnmagic.relay.types import Dim, TensorType, is_complex, is_float, is_integer
 from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import apply, cast
 from nnmagic.tinynn.values.reshaping import reshape_to
 from nnmagic.tinynn.values.values import Computed
 
-Number: TypeAlias = "bool | int | float"
+Number: TypeAlias = "bool | int | float | complex"
 
 
 #: Results of reductions of no elements.
@@ -57,6 +58,11 @@ class Formula:
     def is_float(self) -> bool:
         """Return whether its elements are floating-point numbers."""
         return is_float(self.dtype)
+
+    @property
+    def is_complex(self) -> bool:
+        """Return whether its elements are complex numbers."""
+        return is_complex(self.dtype)
 
     @property
     def is_integer(self) -> bool:
@@ -192,7 +198,11 @@ class Formula:
 
     def abs(self) -> Formula:
         """Compute its absolute value."""
-        return self.op("abs")
+        return self.op(ABS if self.is_complex else "abs")
+
+    def conj(self) -> Formula:
+        """Compute its complex conjugate; real numbers are their own."""
+        return self.op(CONJ) if self.is_complex else self
 
     def truth(self) -> Formula:
         """Return where it is true (nonzero)."""

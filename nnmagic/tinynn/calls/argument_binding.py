@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from nnmagic.diagnostics import Span, closest
 from nnmagic.relay.types import TensorType
-from nnmagic.tinynn.values.descriptions import describe
+from nnmagic.tinynn.calls.complex_functions import TAKING_COMPLEX
+from nnmagic.tinynn.values.complex_support import holds_complex, refusal
+from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.operator_calls import is_tensor, tensor_type
 from nnmagic.tinynn.values.values import (
     Computed,
@@ -19,6 +21,7 @@ from nnmagic.tinynn.values.values import (
     Value,
     static_value,
 )
+from nnmagic.tinynn.values.weak_arrays import as_weak_array, floats_meet, of_weak_arrays
 from nnmagic.tinynn.values.weak_types import as_weak, is_weak
 
 
@@ -114,6 +117,7 @@ class Builtin:
         """Bind the arguments and apply the function. Raises RefusalError."""
         if self.is_refused:
             return self.apply(Arguments(self.name, {}, span))
+        operands = floats_meet(operands)
         before, _, after = self.signature.partition(" * ")
         positional, by_keyword = before.split(), after.split()
         rest = positional.pop()[1:] if positional and positional[-1].startswith("*") else None
@@ -131,8 +135,29 @@ class Builtin:
             if not isinstance(gathered.value, TupleOf):
                 gathered = Operand(TupleOf((gathered.value,)), gathered.span)
             given[rest] = gathered
+        if self.name not in TAKING_COMPLEX:
+            self._refuse_complex(given)
         result = self.apply(Arguments(self.name, given, span))
+        if self._makes_weak_array(given):
+            return as_weak_array(result)
         return as_weak(result) if self._of_numbers(given) else result
+
+    def _refuse_complex(self, given: Mapping[str, Operand]) -> None:
+        """Raise RefusalError for an argument that is complex, or holds a complex number."""
+        for operand in given.values():
+            if holds_complex(operand.value):
+                message, hint = refusal(self.name, self.name)
+                hint = hint.replace("{0}", source_text(operand.span))
+                raise RefusalError(message, operand.span, hint=hint)
+
+    def _makes_weak_array(self, given: Mapping[str, Operand]) -> bool:
+        """Return whether the result is an array that is made without a dtype, or of such arrays alone."""
+        if given.get("dtype", _NONE).value != Known(None):
+            return False
+        values = [operand.value for operand in given.values()]
+        if self.name in WEAK_CREATORS:
+            return not any(isinstance(value, Computed) and not value.weak for value in _flat(values))
+        return of_weak_arrays(values)
 
     def _of_numbers(self, given: Mapping[str, Operand]) -> bool:
         """Return whether the arguments are Python numbers alone, at least one of them weak."""
@@ -145,6 +170,20 @@ class Builtin:
         if names and "data" not in names:
             others.setdefault("data", names[0])
         return others
+
+
+#: The functions that make weak arrays of numbers and sizes.
+WEAK_CREATORS = frozenset({"zeros", "ones", "empty", "full", "array", "asarray", "arange", "eye", "identity"})
+WEAK_CREATORS |= {"tri", "linspace", "logspace", "geomspace"}
+
+_NONE = Operand(Known(None), Span("", 1, 1, 1, 1))
+
+
+def _flat(values: Sequence[Value]) -> list[Value]:
+    """Return values with the items of tuples in place of these."""
+    return [
+        part for value in values for part in (_flat(value.items) if isinstance(value, TupleOf) else (value,))
+    ]
 
 
 def _name(word: str) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 
 from nnmagic.relay import expr as ir
 from nnmagic.relay.module import TypeData
-from nnmagic.relay.types import TensorType, TupleType, Type, TypeCall
+from nnmagic.relay.types import TensorType, TupleType, Type, TypeCall, dtype_of_array
 from nnmagic.relay.values import AdtValue
 from nnmagic.tinynn.values.numbers import is_number
 from nnmagic.tinynn.values.values import Computed, Known, NotStaticError, TupleOf, Value
@@ -80,6 +80,7 @@ def _expression(value: object, types: Mapping[str, TypeData]) -> tuple[ir.Expr, 
         case tuple():
             pairs = [_expression(item, types) for item in value]
             return ir.Tuple(tuple(expr for expr, _ in pairs)), TupleType(tuple(type_ for _, type_ in pairs))
-    constant = ir.constant(value)
+    assert isinstance(value, np.ndarray)
+    constant = ir.constant(value, dtype_of_array(value))
     assert isinstance(constant.tensor_type, TensorType)
     return constant, constant.tensor_type

@@ -8,12 +8,22 @@ from nnmagic.diagnostics import Note, Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.ops.dims import dim_names, match_dim, rename_dim
 from nnmagic.relay.signatures import format_dim, format_type
-from nnmagic.relay.types import AnyDim, Dim, FuncType, TensorType, TupleType, Type, TypeCall
+from nnmagic.relay.types import (
+    AnyDim,
+    Dim,
+    FuncType,
+    TensorType,
+    TupleType,
+    Type,
+    TypeCall,
+    is_complex,
+    is_float,
+)
 from nnmagic.tinynn.calls.argument_binding import bind
 from nnmagic.tinynn.calls.defaults import copy_default
 from nnmagic.tinynn.values.descriptions import describe, source_text, with_article
 from nnmagic.tinynn.values.numbers import is_number, number_constant
-from nnmagic.tinynn.values.operator_calls import as_computed, cast
+from nnmagic.tinynn.values.operator_calls import as_computed, cast, tensor_type
 from nnmagic.tinynn.values.operator_restrictions import dims_differ
 from nnmagic.tinynn.values.symbolic_sizes import as_number
 from nnmagic.tinynn.values.values import (
@@ -31,6 +41,7 @@ from nnmagic.tinynn.values.values import (
     as_value,
     is_failed,
 )
+from nnmagic.tinynn.values.weak_arrays import convert_weak_array, is_weak_array
 
 #: Converts anything that can be called to a Relay function of a type. Raises RefusalError.
 FunctionMaker = Callable[[Operand, FuncType], Computed]
@@ -157,10 +168,14 @@ def fit_argument(
     value = operand.value
     match value, wanted:
         case Known(value=number), TensorType(shape=(), dtype=dtype) if is_number(number):
-            assert isinstance(number, bool | int | float)
+            assert isinstance(number, bool | int | float | complex)
             return number_constant(number, dtype, operand.span)
         case Computed(weak=True, type=TensorType(dtype=given)), TensorType(shape=(), dtype=dtype):
-            if given == "float64" and not dtype.startswith(("float", "bfloat")):
+            if given == "complex128" and not is_complex(dtype):
+                message = f"{function}: `{parameter}` is {with_article(wanted)}, not a Python complex number"
+                hint = f"take its real part, as in {source_text(operand.span)}.real"
+                raise RefusalError(message, operand.span, hint=hint)
+            if given == "float64" and not dtype.startswith(("float", "bfloat", "complex")):
                 raise RefusalError(
                     f"{function}: `{parameter}` is {with_article(wanted)}, not a Python float", operand.span
                 )
@@ -185,6 +200,10 @@ def fit_argument(
     if not isinstance(value, Computed | TupleOf):
         message = f"{function}: `{parameter}` is {with_article(wanted)}, not {describe(value)}"
         raise RefusalError(message, operand.span)
+    if is_weak_array(value) and isinstance(wanted, TensorType):
+        given = tensor_type(operand).dtype
+        if given != wanted.dtype and (is_float(wanted.dtype) or not is_float(given)):
+            operand = Operand(convert_weak_array(operand, wanted.dtype), operand.span)
     part = as_computed(operand)
     _match(function, parameter, wanted, part.type, operand, dims)
     return part
@@ -239,6 +258,22 @@ def _match_dim(
         both = f"{format_dim(here)} and {format_dim(given)}"
         message = f'{function}: the dimension "{wanted.label}" would be {both}'
         raise RefusalError(message, operand.span, notes=notes)
+
+
+def match_dim_of_argument(
+    function: str,
+    parameter: str,
+    wanted: Dim,
+    given: Dim,
+    operand: Operand,
+    dims: dict[str, tuple[Dim, Span]],
+) -> None:
+    """Match one dimension of an argument with that of an annotation. Raises RefusalError."""
+    if isinstance(wanted, AnyDim):
+        _match_dim(function, wanted, given, operand, dims)
+    elif dims_differ(wanted, given):
+        both = f"{format_dim(wanted)}, not {format_dim(given)}"
+        raise RefusalError(f"{function}: a dimension of `{parameter}` is {both}", operand.span)
 
 
 def substitute_dims(type_: Type, dims: Mapping[str, Dim], *, own: bool = True) -> Type:

@@ -23,6 +23,7 @@ from nnmagic.tinynn.values.values import (
     Value,
     static_value,
 )
+from nnmagic.tinynn.values.weak_arrays import floats_meet
 
 # -- operators -----------------------------------------------------------------------------------------
 
@@ -55,7 +56,7 @@ _FIRST_RESULT = frozenset({"nn.dropout"})
 
 def call_with_arguments(operator: Operator, operands: Sequence[Operand], span: Span) -> Value:
     """Call an operator as it was written: tensors, numbers beside them, attributes. Raises RefusalError."""
-    name = operator.name
+    name, operands = operator.name, floats_meet(operands)
     if name in _OF_TWO and len(operands) > 1:
         pair = _of_two(name, operands, span)
         if pair is not None:
@@ -145,7 +146,7 @@ def _tensors(operator: Operator, operand: Operand) -> Operand:
     items: list[Value] = []
     for item in operand.value.items:
         if isinstance(item, Known) and is_number(item.value) and dtypes:
-            assert isinstance(item.value, bool | int | float)
+            assert isinstance(item.value, bool | int | float | complex)
             item = number_constant(item.value, dtypes[0], operand.span)  # noqa: PLW2901  # the number as a tensor
         if not is_tensor(item):
             raise RefusalError(
@@ -173,7 +174,7 @@ def _number_argument(
     """Convert a Python number to a tensor of the dtype of the tensors beside it."""
     assert isinstance(operand.value, Known)
     number = operand.value.value
-    if not isinstance(number, bool | int | float):
+    if not isinstance(number, bool | int | float | complex):
         message = f"{operator.name}: `{parameter}` must be a tensor, not {describe(operand.value)}"
         raise RefusalError(message, operand.span)
     dtype = _dtype_beside(operator, parameter, given, attrs) or _natural_dtype(number)
@@ -197,10 +198,12 @@ def _dtype_beside(
     return None
 
 
-def _natural_dtype(number: bool | int | float) -> str:
+def _natural_dtype(number: bool | int | float | complex) -> str:
     """Return Relay's own choice for a lone Python number."""
     if isinstance(number, bool):
         return "bool"
+    if isinstance(number, complex):
+        return "complex64"
     return "int32" if isinstance(number, int) else "float32"
 
 
@@ -217,7 +220,7 @@ def convert_to_dtype(dtype: str, short: str, operands: Sequence[Operand], span: 
         number = static_value(value.value)
     except NotStaticError:
         number = None
-    if not isinstance(number, bool | int | float):
+    if not isinstance(number, bool | int | float | complex):
         raise RefusalError(
             f"{short}(...) takes a number or a tensor, not {describe(value.value)}", value.span
         )

@@ -10,9 +10,17 @@ from nnmagic.diagnostics import Span, closest
 from nnmagic.relay.polynomials import NoPolynomialError, polynomial
 from nnmagic.relay.types import AnyDim, Dim, FuncType, TensorType, TupleType, Type, TypeCall
 from nnmagic.tinynn.builtins import PYTHON_TYPES
+from nnmagic.tinynn.calls.function_calls import substitute_dims
 from nnmagic.tinynn.elaborate.context import Elaboration, WorkLimitError
 from nnmagic.tinynn.syntax import tree
-from nnmagic.tinynn.types.annotations import Destination, DType, Tensor, dtype_named, parse_named_dim
+from nnmagic.tinynn.types.annotations import (
+    Destination,
+    DType,
+    OpenTensor,
+    Tensor,
+    dtype_named,
+    parse_named_dim,
+)
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.values import (
     BuiltinName,
@@ -50,6 +58,11 @@ _WHOLE_TYPES = {
 def annotation_type(operand: Operand) -> Type:
     """Return the Relay type that an annotation means. Raises RefusalError."""
     match operand.value:
+        case Known(value=OpenTensor(dtype=None)):
+            raise RefusalError("the tensor's dtype is missing", operand.span, hint=_EXAMPLE)
+        case Known(value=OpenTensor()):
+            hint = 'name each dimension, as in Tensor[("n", "m"), f32]'
+            raise RefusalError("a tensor's rank must be known here", operand.span, hint=hint)
         case TypeOf(destination=str() as destination) if destination:
             raise _misplaced(destination, operand)
         case Known(value=Destination() as marked):
@@ -81,9 +94,13 @@ def _misplaced(destination: str, operand: Operand) -> RefusalError:
     return RefusalError(message, operand.span, hint="write the type of the tensor alone")
 
 
-def parameter_type(operand: Operand) -> tuple[Type, str]:
+def parameter_type(operand: Operand) -> tuple[Type | OpenTensor, str]:
     """Return the type of a parameter, and ``"Out"`` or ``"InOut"`` if a call changes its argument."""
     match operand.value:
+        case Known(value=OpenTensor() as partial):
+            return partial, ""
+        case TupleConstructor(name="Tensor"):
+            return OpenTensor(), ""
         case TypeOf(type=type_, destination=destination) if destination:
             return type_, destination
         case Known(value=Destination(tensor=tensor) as marked):
@@ -107,9 +124,17 @@ def destination_annotation(name: str, items: Sequence[Operand], span: Span) -> V
 
 def tensor_annotation(items: Sequence[Operand], shape_parts: Sequence[Operand], span: Span) -> Value:
     """Return ``Tensor[shape, dtype]``; ``shape_parts``: the dimensions with their own spans, if written."""
+    if items and all(_is_dimension(item) for item in items):
+        return Known(OpenTensor(tuple(map(_open_dim, shape_parts or items)), None))
+    if len(items) == 1 and isinstance(items[0].value, TupleOf):
+        parts = list(shape_parts) or [Operand(item, items[0].span) for item in items[0].value.items]
+        return Known(OpenTensor(tuple(map(_open_dim, parts)), None))
     if len(items) != 2:
         raise RefusalError("Tensor takes a shape and a dtype", span, hint=_in_brackets(items))
     shape, dtype = items
+    match shape.value, dtype.value:
+        case Known(value=size), Known(value=DType() as element) if size is Ellipsis:
+            return Known(OpenTensor(None, element))
     if isinstance(dtype.value, Known) and isinstance(dtype.value.value, int):
         raise RefusalError("the tensor's dtype is missing", span, hint=_EXAMPLE)
     if not (isinstance(dtype.value, Known) and isinstance(dtype.value.value, DType)):
@@ -118,7 +143,9 @@ def tensor_annotation(items: Sequence[Operand], shape_parts: Sequence[Operand], 
         static = dtype.value
         meant = dtype_named(str(static.value)) if isinstance(static, Known) else None
         hint = (
-            f"write {meant.short}" if meant else "write one of f16 bf16 f32 f64, i8 to i64, u8 to u64, bool_"
+            f"write {meant.short}"
+            if meant
+            else "write one of f16 bf16 f32 f64, c64 c128, i8 to i64, u8 to u64, bool_"
         )
         raise RefusalError(f"a tensor's dtype cannot be {describe(dtype.value)}", dtype.span, hint=hint)
     if isinstance(shape.value, TupleOf):
@@ -126,6 +153,26 @@ def tensor_annotation(items: Sequence[Operand], shape_parts: Sequence[Operand], 
     else:
         parts = [shape]
     return TypeOf(TensorType(tuple(map(_dim, parts)), dtype.value.value.name))
+
+
+def _is_dimension(operand: Operand) -> bool:
+    """Return whether a part of an annotation is a dimension, and neither a shape nor a dtype."""
+    match operand.value:
+        case Known(value=bool()):
+            return False
+        case Known(value=int() | str()):
+            return True
+    return False
+
+
+def _open_dim(operand: Operand) -> int | str:
+    """Return a dimension as an annotation holds it. Raises RefusalError."""
+    dim = _dim(operand)
+    if isinstance(dim, int):
+        return dim
+    assert isinstance(dim, AnyDim)
+    assert dim.label is not None
+    return dim.label
 
 
 def _in_brackets(items: Sequence[Operand]) -> str:
@@ -225,7 +272,15 @@ def callable_annotation(items: Sequence[Operand], span: Span) -> Value:
 
 def elaborate_type(ctx: Elaboration, ty: tree.Annotation) -> Type | None:
     """Return the type that an annotation means; None where an error was reported. Raises RefusalError."""
-    return _resolve(ctx, ty, annotation_type)
+    return _in_caller(ctx, _resolve(ctx, ty, annotation_type))
+
+
+def _in_caller(ctx: Elaboration, type_: Type | None) -> Type | None:
+    """Return a type with the named dimensions of inlined functions as the function around them has them."""
+    for environment in ctx.environment.chain():
+        if environment.sizes and type_ is not None:
+            type_ = substitute_dims(type_, environment.sizes, own=False)
+    return type_
 
 
 def _resolve(ctx: Elaboration, ty: tree.Annotation, resolve: Callable[[Operand], _Result]) -> _Result | None:
@@ -235,10 +290,12 @@ def _resolve(ctx: Elaboration, ty: tree.Annotation, resolve: Callable[[Operand],
 
 def type_or_none(ctx: Elaboration, annotation: tree.Annotation) -> Type | None:
     """Return the type that an annotation means; None where there is an error, which is reported."""
-    return _resolve_or_report(ctx, annotation, annotation_type)
+    return _in_caller(ctx, _resolve_or_report(ctx, annotation, annotation_type))
 
 
-def parameter_type_or_none(ctx: Elaboration, annotation: tree.Annotation) -> tuple[Type | None, str]:
+def parameter_type_or_none(
+    ctx: Elaboration, annotation: tree.Annotation
+) -> tuple[Type | OpenTensor | None, str]:
     """Return what `parameter_type` does; None and ``""`` where there is an error, which is reported."""
     return _resolve_or_report(ctx, annotation, parameter_type) or (None, "")
 

@@ -70,7 +70,11 @@ def elaborate_update_name(ctx: Elaboration, stmt: tree.UpdateName) -> None:
         update_destination(ctx, stmt)
         return
     before = ctx.environment.bindings.locals.get(name, FAILED)
-    value = Operand(ctx.evaluate(stmt.rhs), span)
+    outer, ctx.updating = ctx.updating, stmt.rhs
+    try:
+        value = Operand(ctx.evaluate(stmt.rhs), span)
+    finally:
+        ctx.updating = outer
     if not is_failed(value.value):
         value = check_update(f"{SIGNS[stmt.rhs.func_name.name]}=", before, value)
     ctx.environment.bindings.bind(name, value.value, ctx.span(stmt.lhs[0].span))

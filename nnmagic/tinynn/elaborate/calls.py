@@ -10,6 +10,7 @@ from nnmagic.diagnostics import Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.types import FuncType
+from nnmagic.tinynn.builtins import BUILTINS
 from nnmagic.tinynn.calls.function_calls import call_constructor, call_function, call_value
 from nnmagic.tinynn.calls.operator_arguments import call_with_arguments, convert_to_dtype
 from nnmagic.tinynn.elaborate.closures import inline_call, renew_closure
@@ -17,8 +18,10 @@ from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.control_flow_blocks import Block, BlockExit, ExitKind, render
 from nnmagic.tinynn.elaborate.conversions import convert_to_declared
 from nnmagic.tinynn.elaborate.expressions import evaluate_operands
+from nnmagic.tinynn.elaborate.gradients import call_gradient
 from nnmagic.tinynn.elaborate.let_bindings import atomize, hoist_lets
 from nnmagic.tinynn.elaborate.operations import elaborate_operation
+from nnmagic.tinynn.elaborate.templates import call_specialized
 from nnmagic.tinynn.types.annotations import DType
 from nnmagic.tinynn.values.descriptions import describe, source_text, with_article
 from nnmagic.tinynn.values.values import (
@@ -30,12 +33,14 @@ from nnmagic.tinynn.values.values import (
     DataTypeName,
     Dimension,
     GlobalFunction,
+    GradientOf,
     Known,
     LocalFunction,
     Method,
     Operand,
     OperatorName,
     RefusalError,
+    SpecializableFunction,
     TupleOf,
     Value,
     as_value,
@@ -89,6 +94,8 @@ def apply_value(ctx: Elaboration, callee: Operand, operands: list[Operand], span
             return call_with_arguments(operator, operands, span)
         case BuiltinName(builtin=builtin):
             result = builtin.call(operands, span)
+            if isinstance(result, GradientOf) and result.kind in ("vjp", "jvp"):
+                return call_gradient(ctx, result, [], span, apply_value)
             if isinstance(result, Computed) and isinstance(result.expr, ir.Constant):
                 _own_constant(ctx, result.expr, operands)
             return hoist_lets(ctx, result) if builtin.has_loops else result
@@ -108,7 +115,11 @@ def apply_value(ctx: Elaboration, callee: Operand, operands: list[Operand], span
                 return FAILED
             return call_function(current, operands, span, partial(as_function, ctx))
         case LocalFunction() as local:
-            return inline_call(ctx, local, operands, callee.span, span)
+            return inline_call(ctx, local, operands, callee.span, span, partial(as_function, ctx))
+        case SpecializableFunction() as template:
+            return call_specialized(ctx, template, operands, span, partial(as_function, ctx))
+        case GradientOf() as gradient:
+            return call_gradient(ctx, gradient, operands, span, apply_value)
         case Computed(type=FuncType()) as function_value:
             return call_value(function_value, operands, span, partial(as_function, ctx))
         case ConstructorName() as constructor:
@@ -126,7 +137,10 @@ def apply_value(ctx: Elaboration, callee: Operand, operands: list[Operand], span
         case Known(value=DType() as dtype):
             return convert_to_dtype(dtype.name, dtype.short, operands, span)
     hint: str | None = None
-    if isinstance(callee.value, Known | TupleOf) and not source_text(callee.span).isidentifier():
+    word = source_text(callee.span)
+    if word in BUILTINS and isinstance(callee.value, Known | TupleOf | Computed):
+        hint = f"`{word}` is a name of the function's own here, which hides the function: rename it"
+    elif isinstance(callee.value, Known | TupleOf) and not source_text(callee.span).isidentifier():
         hint = "it is a value, not a method: leave the brackets out, or index a shape, as in x.shape[0]"
     elif isinstance(callee.value, Computed):
         hint = "leave the brackets out, or index it, as in x[0]"
@@ -178,7 +192,11 @@ def as_function(ctx: Elaboration, value: Operand, wanted: FuncType) -> Computed:
 
 
 def _parameter_names(value: Value, wanted: FuncType) -> list[str]:
-    formals = value.parameters if isinstance(value, GlobalFunction | LocalFunction | ClosureValue) else ()
+    formals = (
+        value.parameters
+        if isinstance(value, GlobalFunction | LocalFunction | SpecializableFunction | ClosureValue)
+        else ()
+    )
     if len(formals) == len(wanted.arg_types):
         return [formal.name for formal in formals]
     return [f"x{index}" if index else "x" for index in range(len(wanted.arg_types))]

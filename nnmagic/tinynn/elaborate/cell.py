@@ -31,6 +31,7 @@ from nnmagic.tinynn.elaborate.annotation_types import (
     parameter_type_or_none,
     type_or_none,
 )
+from nnmagic.tinynn.elaborate.calls import as_function
 from nnmagic.tinynn.elaborate.context import Elaboration, LoopForms, WorkLimitError
 from nnmagic.tinynn.elaborate.control_flow_blocks import Block
 from nnmagic.tinynn.elaborate.conversions import convert_to_declared
@@ -40,24 +41,31 @@ from nnmagic.tinynn.elaborate.live_names import LiveNames
 from nnmagic.tinynn.elaborate.sequencing import fill_block, steps_of
 from nnmagic.tinynn.elaborate.shared_memory import Foreign
 from nnmagic.tinynn.elaborate.statements import return_destinations
-from nnmagic.tinynn.namespace.capture import as_compiled_function
+from nnmagic.tinynn.elaborate.templates import fit_pattern
+from nnmagic.tinynn.namespace.capture import as_compiled_function, capture
 from nnmagic.tinynn.namespace.lookup import look_up
 from nnmagic.tinynn.namespace.name_resolution import NameResolver
+from nnmagic.tinynn.program import Specialization
 from nnmagic.tinynn.syntax import tree
+from nnmagic.tinynn.types.annotations import OpenTensor
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.operator_calls import apply
 from nnmagic.tinynn.values.values import (
     FAILED,
     Bindings,
+    BuiltinName,
     Computed,
     DataTypeName,
     Environment,
     Formal,
     GlobalFunction,
     Known,
+    LocalFunction,
     NotStaticError,
     Operand,
+    OperatorName,
     RefusalError,
+    Value,
     as_value,
     is_failed,
 )
@@ -71,6 +79,9 @@ class _Signature:
     """A function's parameters with their types (None where an error was reported) and declared result.
 
     ``destinations``: the parameters whose arrays it changes, each with ``"Out"`` or ``"InOut"``.
+    ``open``: the parameters whose types each call completes, with what is written of them. ``known``: the
+    values of parameters that are known at compile time, which are none of ``parameters``. ``completed``: the
+    parameters whose types the call that it is specialized for has completed; they have no default.
     """
 
     parameters: list[tuple[tree.ParameterNode, Type | None]]
@@ -78,6 +89,9 @@ class _Signature:
     declared: Type | None
     is_silent: bool
     failed: bool
+    open: dict[str, OpenTensor | None]
+    known: dict[str, Value]
+    completed: set[str]
 
     def results(self) -> Type | None:
         """Return the declared type of its own result and of the arrays that it changes."""
@@ -95,12 +109,28 @@ def new_elaboration(source: Source, namespace: Mapping[str, object], diagnostics
     return Elaboration(source, NameResolver(namespace), NODES, diagnostics)
 
 
-def elaborate_cell(ctx: Elaboration, cell: tree.CellNode) -> dict[str, ir.Function]:
-    """Return the Relay functions of the cell, in source order; those with errors are left out."""
+def elaborate_cell(
+    ctx: Elaboration, cell: tree.CellNode, specialization: Specialization | None = None
+) -> dict[str, ir.Function]:
+    """Return the Relay functions of the cell, in source order; those with errors are left out.
+
+    A function whose parameters have open types has none. ``specialization``: elaborate that function alone,
+    with those that it calls.
+    """
     ctx.resolver.linker.reserved.update(cell.funcs)
     ctx.resolver.refused = cell.refused
     _declare_types(ctx, cell)
-    signatures = {name: _elaborate_signature(ctx, definition) for name, definition in cell.funcs.items()}
+    if specialization is not None:
+        cell = attr.evolve(cell, funcs=_needed_functions(cell, specialization.name))
+    signatures = {
+        name: _elaborate_signature(
+            ctx, definition, specialization if specialization and name == specialization.name else None
+        )
+        for name, definition in cell.funcs.items()
+    }
+    for name in [name for name, signature in signatures.items() if signature.open]:
+        _declare_template(ctx, cell.funcs[name], signatures.pop(name))
+    cell = attr.evolve(cell, funcs={name: cell.funcs[name] for name in signatures})
     for name, signature in signatures.items():
         ctx.resolver.functions[name] = GlobalFunction(name, name, _elaborate_formals(ctx, signature), None)
         results = signature.results()
@@ -122,6 +152,25 @@ def elaborate_cell(ctx: Elaboration, cell: tree.CellNode) -> dict[str, ir.Functi
             done[name] = _elaborate_function(ctx, cell.funcs[name], signatures[name])
         ctx.pending.unfinished.difference_update(group)
     return {name: function for name in cell.funcs if (function := done.get(name)) is not None}
+
+
+def _needed_functions(cell: tree.CellNode, name: str) -> dict[str, tree.DefinitionNode]:
+    """Return a function of the cell and those that it calls, in source order."""
+    needed, work = {name}, [name]
+    while work:
+        mentioned = find_mentioned_names(cell.funcs[work.pop()]) & set(cell.funcs) - needed
+        needed |= mentioned
+        work += sorted(mentioned)
+    return {each: definition for each, definition in cell.funcs.items() if each in needed}
+
+
+def _declare_template(ctx: Elaboration, definition: tree.DefinitionNode, signature: _Signature) -> None:
+    """Declare a function whose calls in the cell are inlined; record what is written of its types."""
+    name = definition.name
+    formals = _elaborate_formals(ctx, signature)
+    ctx.resolver.templates[name] = LocalFunction(name, definition, formals, Environment(""), {})
+    types = {parameter.name: type_ for parameter, type_ in signature.parameters}
+    ctx.resolver.open_types[name] = {**types, **signature.open}
 
 
 def _declare_types(ctx: Elaboration, cell: tree.CellNode) -> None:
@@ -160,11 +209,33 @@ def _declare_types(ctx: Elaboration, cell: tree.CellNode) -> None:
             ctx.report(refusal)
 
 
-def _elaborate_signature(ctx: Elaboration, definition: tree.DefinitionNode) -> _Signature:
+def _elaborate_signature(
+    ctx: Elaboration, definition: tree.DefinitionNode, specialization: Specialization | None
+) -> _Signature:
     parameters: list[tuple[tree.ParameterNode, Type | None]] = []
     destinations: dict[str, str] = {}
+    open_types: dict[str, OpenTensor | None] = {}
+    known: dict[str, Value] = {}
+    completed: set[str] = set()
+    failed = False
     for parameter in definition.params:
-        type_, destination = (None, "") if parameter.ty is None else parameter_type_or_none(ctx, parameter.ty)
+        type_, destination = _parameter_pattern(ctx, parameter)
+        is_open = parameter.ty is None or isinstance(type_, OpenTensor)
+        if specialization is not None and parameter.name in specialization.types and is_open:
+            type_ = specialization.types[parameter.name]
+            completed.add(parameter.name)
+        elif specialization is not None and parameter.name in specialization.values:
+            known[parameter.name] = _known_argument(ctx, parameter, type_, specialization)
+            continue
+        elif specialization is not None and is_open:
+            assert parameter.default is not None, "a parameter without an argument"
+            known[parameter.name] = ctx.evaluate(parameter.default)
+            continue
+        elif is_open:
+            open_types[parameter.name] = type_ if isinstance(type_, OpenTensor) else None
+            type_ = None
+        failed = failed or (type_ is None and not is_open)
+        assert not isinstance(type_, OpenTensor)
         parameters.append((parameter, type_))
         if destination:
             destinations[parameter.name] = destination
@@ -173,12 +244,39 @@ def _elaborate_signature(ctx: Elaboration, definition: tree.DefinitionNode) -> _
         declares = False
     if definition.ret_type is not None and declares:
         declared = type_or_none(ctx, definition.ret_type)
-    failed = any(type_ is None for _, type_ in parameters) or (declares and declared is None)
+    failed = failed or (declares and declared is None)
     is_silent = bool(destinations) and not any(
         isinstance(part, ast.Return) and part.value is not None
         for part in walk(definition.body, into_functions=False)
     )
-    return _Signature(parameters, destinations, declared, is_silent and not declares, failed)
+    is_silent = is_silent and not declares
+    return _Signature(parameters, destinations, declared, is_silent, failed, open_types, known, completed)
+
+
+def _parameter_pattern(
+    ctx: Elaboration, parameter: tree.ParameterNode
+) -> tuple[Type | OpenTensor | None, str]:
+    return (None, "") if parameter.ty is None else parameter_type_or_none(ctx, parameter.ty)
+
+
+def _known_argument(
+    ctx: Elaboration,
+    parameter: tree.ParameterNode,
+    type_: Type | OpenTensor | None,
+    specialization: Specialization,
+) -> Value:
+    """Return the value of a parameter that is known at compile time, as its annotation has it."""
+    value = capture(specialization.values[parameter.name])
+    if type_ is None:
+        return value
+    span = ctx.span(parameter.span)
+    try:
+        return fit_pattern(
+            specialization.name, parameter.name, type_, Operand(value, span), {}, partial(as_function, ctx)
+        )
+    except RefusalError as refusal:
+        ctx.report(refusal)
+        return FAILED
 
 
 def _find_formals(ctx: Elaboration, callee: ast.Expr) -> Sequence[Formal] | None:
@@ -186,6 +284,8 @@ def _find_formals(ctx: Elaboration, callee: ast.Expr) -> Sequence[Formal] | None
     if not isinstance(callee, ast.Var):
         return None
     name = callee.id.name
+    if name in ctx.resolver.templates:
+        return None
     if name in ctx.resolver.functions:
         formals: Sequence[Formal] = ctx.resolver.functions[name].parameters
     else:
@@ -204,12 +304,15 @@ def _elaborate_formals(ctx: Elaboration, signature: _Signature) -> tuple[Formal,
             message = f"`{parameter.name}` is `{destination}`: it has no default"
             hint = "leave the default out: each call gives its own array"
             ctx.report(RefusalError(message, ctx.span(parameter.default.span), hint=hint))
-        elif parameter.default is not None:
+        elif parameter.default is not None and parameter.name not in signature.completed:
             default = ctx.evaluate(parameter.default)
-            if not is_failed(default) and type_ is not None:
+            if not is_failed(default):
                 try:
                     value = Operand(default, ctx.span(parameter.default.span))
-                    _check_default(parameter.name, type_, value)
+                    if parameter.name in signature.open:
+                        _check_open_default(parameter.name, value)
+                    elif type_ is not None:
+                        _check_default(parameter.name, type_, value)
                 except RefusalError as refusal:
                     ctx.report(refusal)
                     default = FAILED
@@ -223,8 +326,14 @@ def _check_default(name: str, type_: Type, value: Operand) -> None:
         hint = "write a number, a string or a name of the notebook; or leave the default out"
         raise RefusalError(f"the default of `{name}` is None, which is no tensor", value.span, hint=hint)
     convert_to_declared(f"the default of `{name}`", type_, value, None)
+    _check_open_default(name, value, type_)
+
+
+def _check_open_default(name: str, value: Operand, type_: Type | None = None) -> None:
+    """Refuse a default that is not known at compile time. Raises RefusalError."""
     try:
-        to_python(value.value)
+        if type_ is not None or not isinstance(value.value, Known | BuiltinName | OperatorName):
+            to_python(value.value)
     except NotStaticError:
         hint = "compute it in another cell, and write the name that holds it"
         if isinstance(type_, FuncType):
@@ -366,6 +475,8 @@ def _try_body(
         bindings.bind(parameter.name, value, span)
         for label, written in find_named_dimensions(parameter.name, type_):
             dimensions.setdefault(label, written)
+    for known, value in signature.known.items():
+        bindings.bind(known, value, ctx.span(definition.name_span))
     body = definition.body
     reassigned = find_reassigned_names(body, bindings.locals)
     environment = Environment(definition.name, find_local_names(body), reassigned, None, bindings, dimensions)

@@ -25,6 +25,7 @@ from nnmagic.tinynn.elaborate.element_assignments import (
 from nnmagic.tinynn.elaborate.expressions import evaluate_operands
 from nnmagic.tinynn.elaborate.let_bindings import let_bind
 from nnmagic.tinynn.elaborate.shared_memory import Tokens, may_share
+from nnmagic.tinynn.elaborate.templates import refuse_destinations
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.syntax.statements import UNUSED, UNUSED_HINT
 from nnmagic.tinynn.values.values import (
@@ -32,8 +33,10 @@ from nnmagic.tinynn.values.values import (
     Computed,
     GlobalFunction,
     Known,
+    LocalFunction,
     Operand,
     RefusalError,
+    SpecializableFunction,
     TupleOf,
     Value,
     as_value,
@@ -58,6 +61,8 @@ def elaborate_call_statement(ctx: Elaboration, stmt: tree.CallStatement) -> None
     if is_failed(callee):
         ctx.environment.failed = True
         return
+    if isinstance(callee, LocalFunction | SpecializableFunction):
+        refuse_destinations(callee, ctx.span(stmt.span))
     if not changes_arguments(callee):
         raise RefusalError(UNUSED, ctx.span(stmt.span), hint=UNUSED_HINT)
     ctx.evaluate(stmt.call)

@@ -14,14 +14,14 @@ from synr import ast
 from nnmagic.diagnostics import Span
 from nnmagic.limits import MAX_INLINED
 from nnmagic.relay import expr as ir
-from nnmagic.relay.types import FuncType, Type
+from nnmagic.relay.types import Dim, FuncType, Type
 from nnmagic.tinynn.analysis.bound_names import (
     find_local_names,
     find_mentioned_names,
     find_reassigned_names,
     walk,
 )
-from nnmagic.tinynn.calls.function_calls import bind_arguments
+from nnmagic.tinynn.calls.function_calls import FunctionMaker, bind_arguments
 from nnmagic.tinynn.elaborate.annotation_types import elaborate_type
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.control_flow_blocks import Block, BlockExit, ExitKind
@@ -31,6 +31,7 @@ from nnmagic.tinynn.elaborate.joins import hoist_bindings
 from nnmagic.tinynn.elaborate.let_bindings import let_bind_names
 from nnmagic.tinynn.elaborate.live_names import LiveNames
 from nnmagic.tinynn.elaborate.sequencing import fill_block, steps_of
+from nnmagic.tinynn.elaborate.templates import fit_template_arguments
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.values import (
@@ -136,7 +137,12 @@ def _is_stale(closure: ClosureValue) -> bool:
 
 
 def inline_call(
-    ctx: Elaboration, function: LocalFunction, operands: list[Operand], callee: Span, span: Span
+    ctx: Elaboration,
+    function: LocalFunction,
+    operands: list[Operand],
+    callee: Span,
+    span: Span,
+    make_function: FunctionMaker,
 ) -> Value:
     """Return the value of a call whose function is inlined. Raises RefusalError."""
     given = bind_arguments(function.name, function.parameters, operands, span)
@@ -148,13 +154,15 @@ def inline_call(
     if len(ctx.inlining) >= MAX_INLINED:
         message = f"functions without types are inlined into one another at most {MAX_INLINED} deep"
         raise RefusalError(message, callee, hint=hint)
-    body = function.definition.body
+    body, sizes = function.definition.body, dict[str, Dim]()
+    if not isinstance(function.definition, tree.Lambda):
+        given, sizes = fit_template_arguments(ctx, function, given, span, make_function)
     bindings = Bindings()
     for name, operand in given.items():
         bindings.bind(name, operand.value, operand.span)
     reassigned = find_reassigned_names(body, bindings.locals)
     environment = Environment(
-        function.name, find_local_names(body), reassigned, function.environment, bindings
+        function.name, find_local_names(body), reassigned, function.environment, bindings, sizes=sizes
     )
     outer, live = ctx.environment, ctx.live
     ctx.inlining.append(function.definition)

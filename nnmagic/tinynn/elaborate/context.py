@@ -124,6 +124,10 @@ class Elaboration:
     compact: bool = False
     #: Whether a condition is being tried that may be computed though it is not needed.
     speculating: bool = False
+    #: The right side of ``x += y``, as ``x + y``, while it is elaborated.
+    updating: ast.Expr | None = None
+    #: Whether a gradient was asked for anywhere.
+    asks_for_gradients: bool = False
     #: Whether the shape of an annotation is being read.
     in_shape: bool = False
 

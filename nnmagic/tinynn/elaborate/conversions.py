@@ -5,11 +5,20 @@ from __future__ import annotations
 from nnmagic.diagnostics import Note, Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.signatures import format_type
-from nnmagic.relay.types import AnyDim, FuncType, TensorType, TupleType, Type, is_float, scalar_type
+from nnmagic.relay.types import (
+    AnyDim,
+    FuncType,
+    TensorType,
+    TupleType,
+    Type,
+    is_complex,
+    is_float,
+    scalar_type,
+)
 from nnmagic.tinynn.types.annotations import DType, Tensor
 from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.numbers import natural_dtype, number_constant
-from nnmagic.tinynn.values.operator_calls import cast, is_tensor
+from nnmagic.tinynn.values.operator_calls import cast, is_tensor, tensor_type
 from nnmagic.tinynn.values.operator_restrictions import dims_differ
 from nnmagic.tinynn.values.symbolic_sizes import as_number
 from nnmagic.tinynn.values.values import (
@@ -32,6 +41,7 @@ from nnmagic.tinynn.values.values import (
     as_value,
     changes_arguments,
 )
+from nnmagic.tinynn.values.weak_arrays import convert_weak_array
 
 
 def convert_to_declared(
@@ -88,9 +98,11 @@ def to_relay(value: Operand, wanted: Type | None = None) -> Computed:
     """Convert a value to one Relay expression: a tensor, or a tuple of them. Raises RefusalError."""
     match value.value:
         case Computed(weak=True) as computed if isinstance(wanted, TensorType) and not wanted.shape:
-            if is_float(wanted.dtype) or not is_float(getattr(computed.type, "dtype", "")):
+            if _takes_weak(wanted.dtype, getattr(computed.type, "dtype", "")):
                 return cast(computed, wanted.dtype, value.span)
             return computed
+        case Computed(weak_array=True) if isinstance(wanted, TensorType) and _takes(value, wanted):
+            return convert_weak_array(value, wanted.dtype)
         case Computed() as computed:
             return Computed(computed.expr, computed.type)
         case TupleOf(whole=Computed() as whole):
@@ -114,7 +126,7 @@ def to_relay(value: Operand, wanted: Type | None = None) -> Computed:
             ]
             node = ir.Tuple(tuple(part.expr for part in parts), span=value.span)
             return Computed(node, TupleType(tuple(part.type for part in parts)))
-        case Known(value=bool() | int() | float() as number):
+        case Known(value=bool() | int() | float() | complex() as number):
             if isinstance(wanted, TensorType) and not wanted.shape:
                 return number_constant(number, wanted.dtype, value.span)
             return number_constant(number, natural_dtype(number), value.span)
@@ -123,6 +135,19 @@ def to_relay(value: Operand, wanted: Type | None = None) -> Computed:
     raise RefusalError(
         f"expected a tensor, found {describe(value.value)}", value.span, hint=_no_tensor_hint(value)
     )
+
+
+def _takes_weak(dtype: str, given: str) -> bool:
+    """Return whether a Python number at run time, of one dtype, becomes a number of another."""
+    if is_complex(given) or is_complex(dtype):
+        return is_complex(dtype)
+    return is_float(dtype) or not is_float(given)
+
+
+def _takes(value: Operand, wanted: TensorType) -> bool:
+    """Return whether a weak array may become a tensor of a dtype: all but floats integers."""
+    given = tensor_type(value).dtype
+    return given != wanted.dtype and (is_float(wanted.dtype) or not is_float(given))
 
 
 def _no_tensor_hint(value: Operand) -> str | None:

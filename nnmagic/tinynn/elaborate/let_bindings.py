@@ -13,6 +13,7 @@ from nnmagic.tinynn.values.values import (
     ClosureValue,
     Computed,
     Dimension,
+    GradientOf,
     LocalFunction,
     Method,
     Operand,
@@ -54,6 +55,10 @@ def atomize(ctx: Elaboration, value: Value, name: str, seen: set[int]) -> Value:
             return Zipped(word, tuple(kept_parts))
         case LocalFunction() | ClosureValue():
             return _atomize_function(ctx, value, seen)
+        case GradientOf(function=function, arguments=arguments):
+            kept_function = replace(function, value=atomize(ctx, function.value, name, seen))
+            kept_arguments = (replace(each, value=atomize(ctx, each.value, name, seen)) for each in arguments)
+            return replace(value, function=kept_function, arguments=tuple(kept_arguments))
     return value
 
 

@@ -7,12 +7,12 @@ Loops widen a plan from round to round until it no longer changes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nnmagic.diagnostics import Note, Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.signatures import dtype_short_name, format_shape, format_type
-from nnmagic.relay.types import AnyDim, Dim, FuncType, TensorType, TupleType, Type
+from nnmagic.relay.types import AnyDim, Dim, FuncType, TensorType, TupleType, Type, is_complex, is_float
 from nnmagic.tinynn.elaborate.conversions import to_relay
 from nnmagic.tinynn.syntax.unsupported_syntax import FILL_A_TENSOR
 from nnmagic.tinynn.values.descriptions import describe
@@ -35,6 +35,7 @@ from nnmagic.tinynn.values.values import (
     as_value,
     is_failed,
 )
+from nnmagic.tinynn.values.weak_arrays import convert_weak_array
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,7 @@ class Expression:
 
     type: Type
     weak: bool
+    weak_array: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,8 @@ class Items:
 
 
 MergePlan = Same | Expression | Items
+
+_COMPLEX_HINT = "make the other one complex, too, as in x.astype(c128)"
 
 
 class MergeConflictError(Exception):
@@ -95,13 +99,13 @@ def _culprit(values: Sequence[Value], index: int) -> int:
 def plan_value(value: Value, *, keep: bool) -> MergePlan:
     """Plan for one value. Without ``keep``, numbers become dynamic."""
     match value:
-        case Computed(type=type_, weak=weak):
-            return Same(value) if keep else Expression(type_, weak)
+        case Computed(type=type_, weak=weak, weak_array=weak_array):
+            return Same(value) if keep else Expression(type_, weak, weak_array)
         case Dimension(number=number) if not keep:
             return Expression(number.type, weak=True)
         case TupleOf(items=items) if items:
             return Items(tuple(plan_value(item, keep=keep) for item in items))
-        case Known(value=bool() | int() | float() as number) if not keep:
+        case Known(value=bool() | int() | float() | complex() as number) if not keep:
             return Expression(TensorType((), natural_dtype(number)), weak=True)
     return Same(value)
 
@@ -143,9 +147,11 @@ def _same_value(left: Value, right: Value) -> bool:
 def _of(value: Value) -> Expression | None:
     """Return the plan of a value as an expression; None for a value that is none."""
     match value:
-        case Computed(type=type_, weak=weak) | Dimension(number=Computed(type=type_, weak=weak)):
+        case Computed(type=type_, weak=weak, weak_array=weak_array):
+            return Expression(type_, weak, weak_array)
+        case Dimension(number=Computed(type=type_, weak=weak)):
             return Expression(type_, weak)
-        case Known(value=bool() | int() | float() as number):
+        case Known(value=bool() | int() | float() | complex() as number):
             return Expression(TensorType((), natural_dtype(number)), weak=True)
         case (
             GlobalFunction(type=FuncType() as type_)
@@ -161,14 +167,25 @@ def _common(left: Expression, right: Expression) -> Expression | None:
     if left.weak or right.weak:
         strong = right if left.weak else left
         return strong if isinstance(strong.type, TensorType) and not strong.type.shape else None
+    if left.weak_array != right.weak_array:
+        return _common_with_weak_array(*((left, right) if left.weak_array else (right, left)))
     common = _common_type(left.type, right.type)
-    return None if common is None else Expression(common, weak=False)
+    return None if common is None else Expression(common, weak=False, weak_array=left.weak_array)
+
+
+def _common_with_weak_array(weak: Expression, strong: Expression) -> Expression | None:
+    """Return the plan for a weak array and another tensor: floats take the dtype of the other."""
+    match weak.type, strong.type:
+        case TensorType(dtype=given), TensorType(dtype=dtype) if is_float(dtype) or not is_float(given):
+            common = _common_type(replace(weak.type, dtype=dtype), strong.type)
+            return None if common is None else Expression(common, weak=False)
+    return None
 
 
 def _order(weak: Expression) -> int:
-    """Rank Python's numbers: floats take ints, ints take bools."""
+    """Rank Python's numbers: complex numbers take floats, these ints, and ints bools."""
     assert isinstance(weak.type, TensorType)
-    return ("bool", "int64", "float64").index(weak.type.dtype)
+    return ("bool", "int64", "float64", "complex128").index(weak.type.dtype)
 
 
 def _common_type(left: Type, right: Type) -> Type | None:
@@ -203,7 +220,7 @@ def keep_outer_values(plan: MergePlan, outside: Set[int]) -> MergePlan:
         case Items(items=items):
             return Items(tuple(keep_outer_values(item, outside) for item in items))
         case Same(value=Computed() as value) if not _stands_outside(value.expr, outside):
-            return Expression(value.type, value.weak)
+            return Expression(value.type, value.weak, value.weak_array)
         case Same(value=Dimension(number=number)) if not _stands_outside(number.expr, outside):
             return Expression(number.type, weak=True)
         case Same(value=ClosureValue(function=function)) if not _stands_outside(function.expr, outside):
@@ -248,17 +265,27 @@ def convert(value: Value, type_: Type, span: Span) -> ir.Expr:
     match value:
         case Dimension(number=number_later):
             return convert(number_later, type_, span)
-        case Known(value=bool() | int() | float() as number):
+        case Known(value=bool() | int() | float() | complex() as number):
             assert isinstance(type_, TensorType)
             if isinstance(number, bool) and type_.dtype != "bool":
                 number = int(number)
             return number_constant(number, type_.dtype, span).expr
         case Computed(weak=True, type=TensorType(dtype=dtype)):
             assert isinstance(type_, TensorType)
-            if dtype == "float64" and not type_.dtype.startswith(("float", "bfloat")):
+            if is_complex(dtype) and not is_complex(type_.dtype):
+                message = f"a complex number cannot become {format_type(type_)}"
+                raise RefusalError(message, span, hint=_COMPLEX_HINT)
+            if dtype == "float64" and not type_.dtype.startswith(("float", "bfloat", "complex")):
                 hint = "convert it, as in int(x), or give both the same dtype"
                 raise RefusalError(f"a Python float cannot become {format_type(type_)}", span, hint=hint)
             return cast(value, type_.dtype, span).expr
+        case Computed(weak_array=True, type=TensorType(dtype=dtype)):
+            assert isinstance(type_, TensorType)
+            return (
+                value.expr
+                if dtype == type_.dtype
+                else convert_weak_array(Operand(value, span), type_.dtype).expr
+            )
         case GlobalFunction(name=name):
             return ir.GlobalVar(name, span=span)
         case ClosureValue(name=name, changing=(other, *_)):
@@ -289,6 +316,8 @@ def rebuild(plan: MergePlan, parts: Iterator[ir.Expr]) -> Value:
             return TupleOf(tuple(rebuild(item, parts) for item in items))
         case Expression(type=type_, weak=weak):
             expr = next(parts)
+            if plan.weak_array:
+                return Computed(expr, type_, weak_array=True)
             return Computed(expr, type_, weak=True) if weak else as_value(expr, type_)
 
 

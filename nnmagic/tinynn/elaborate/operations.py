@@ -58,12 +58,20 @@ def _elaborate_binary(ctx: Elaboration, expr: ast.Call) -> Value:
     for call in reversed(chain):
         right = ctx.operand(call.params[1])
         span = ctx.span(call.span)
-        left = Operand(binary_operation(ctx, call.func_name.name, left, right, span), span)
+        in_place = call is ctx.updating
+        value = binary_operation(ctx, call.func_name.name, left, right, span, in_place=in_place)
+        left = Operand(value, span)
     return left.value
 
 
 def binary_operation(
-    ctx: Elaboration, op: ast.BuiltinOp | tree.ExtraOp, left: Operand, right: Operand, span: Span
+    ctx: Elaboration,
+    op: ast.BuiltinOp | tree.ExtraOp,
+    left: Operand,
+    right: Operand,
+    span: Span,
+    *,
+    in_place: bool = False,
 ) -> Value:
     """Return the value of a binary operator; an error is reported here and gives FAILED."""
     if is_failed(left.value) or is_failed(right.value):
@@ -73,7 +81,7 @@ def binary_operation(
             return identity(SIGNS[op], left, right, span)
         if op in (tree.ExtraOp.In, tree.ExtraOp.NotIn):
             return membership(SIGNS[op], left, right, span)
-        return binary(op, SIGNS[op], left, right, span)
+        return binary(op, SIGNS[op], left, right, span, in_place=in_place)
     except RefusalError as refusal:
         ctx.report(refusal)
         return FAILED

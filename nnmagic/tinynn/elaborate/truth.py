@@ -35,7 +35,7 @@ def truth_of(operand: Operand, word: str) -> bool | Computed | None:
         return _tensor_truth(operand, word)
     try:
         static = static_value(value)
-        if isinstance(static, bool | int | float | str | tuple | None):
+        if isinstance(static, bool | int | float | complex | str | tuple | None):
             return bool(static)
     except NotStaticError:
         pass

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from nnmagic.diagnostics import Span, closest
+from nnmagic.relay.complex_numbers.operators import IMAG, REAL
 from nnmagic.relay.ops import OPERATORS, resolve
-from nnmagic.relay.types import NUMPY_DTYPES, TensorType, TypeCall
+from nnmagic.relay.types import ARRAY_DTYPES, TensorType, TypeCall, is_complex
 from nnmagic.tinynn.builtins import BUILTINS, IN_PLACE, METHODS
 from nnmagic.tinynn.builtins.numpy.ufunc_methods import ufunc_method
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.syntax.unsupported_syntax import NO_STRINGS
 from nnmagic.tinynn.types.annotations import dtype_named
 from nnmagic.tinynn.values.descriptions import describe, source_text
+from nnmagic.tinynn.values.numbers import is_number
 from nnmagic.tinynn.values.operator_calls import apply, is_tensor, tensor_type
 from nnmagic.tinynn.values.reshaping import reshape_to
 from nnmagic.tinynn.values.symbolic_sizes import product_of, shape_of
@@ -50,11 +52,19 @@ def _matrices_transposed(value: Computed, span: Span) -> Value:
 
 
 def _bytes_of(value: Computed) -> int:
-    return NUMPY_DTYPES[_type(value).dtype].itemsize
+    return ARRAY_DTYPES[_type(value).dtype].itemsize
 
 
 def _all_bytes(value: Computed, span: Span) -> Value:
     return product_of([*shape_of(value, span).items, Known(_bytes_of(value))], span)
+
+
+def _real(value: Computed, span: Span) -> Value:
+    return apply(REAL, span, value) if is_complex(_type(value).dtype) else value
+
+
+def _imag(value: Computed, span: Span) -> Value:
+    return apply(IMAG if is_complex(_type(value).dtype) else "zeros_like", span, value)
 
 
 #: Attributes of tensors, with their summaries.
@@ -67,7 +77,8 @@ ATTRIBUTES = {
     "nbytes": "Bytes of all elements.",
     "T": "Tensor with its dimensions in reverse order.",
     "mT": "Tensor with its last two dimensions swapped.",
-    "real": "The tensor itself.",
+    "real": "Real part of each element; of real numbers the tensor itself.",
+    "imag": "Imaginary part of each element; of real numbers zeros.",
 }
 
 _ATTRIBUTES: dict[str, Callable[[Computed, Span], Value]] = {
@@ -79,7 +90,8 @@ _ATTRIBUTES: dict[str, Callable[[Computed, Span], Value]] = {
     "nbytes": _all_bytes,
     "T": _transpose,
     "mT": _matrices_transposed,
-    "real": lambda value, _span: value,
+    "real": _real,
+    "imag": _imag,
 }
 
 #: Attributes of NumPy's or PyTorch's tensors that have another name in a cell.
@@ -87,7 +99,6 @@ _OTHER_NAMES = {
     "view": "reshape",
     "unsqueeze": "expand_dims",
     "flat": "ravel()",
-    "imag": "zeros_like(x): there are no complex numbers",
     "sub": "the operator -",
     "mul": "the operator *",
     "div": "the operator /",
@@ -184,6 +195,18 @@ def _no_tensor_hint(owner: Operand, name: str) -> str | None:
     return None
 
 
+def _number_part(_owner: Operand, name: str, number: object) -> Value:
+    return Known(getattr(number, name))
+
+
+#: Attributes of Python's numbers.
+_OF_NUMBERS: dict[str, Callable[[Operand, str, object], Value]] = {
+    "real": _number_part,
+    "imag": _number_part,
+    "conjugate": lambda owner, name, _number: Method(owner, name, BuiltinName(BUILTINS[name])),
+}
+
+
 def attribute(owner: Operand, name: str, span: Span) -> Value:
     """Evaluate ``owner.name``."""
     value = owner.value
@@ -196,6 +219,8 @@ def attribute(owner: Operand, name: str, span: Span) -> Value:
         method = None if builtin is None else ufunc_method(builtin, name, BUILTINS)
         if method is not None:
             return BuiltinName(method)
+    if isinstance(value, Known) and is_number(value.value) and name in _OF_NUMBERS:
+        return _OF_NUMBERS[name](owner, name, value.value)
     if not is_tensor(value):
         raise RefusalError(
             f"{describe(value)} has no attribute `{name}`", span, hint=_no_tensor_hint(owner, name)

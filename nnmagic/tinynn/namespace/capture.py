@@ -8,7 +8,7 @@ import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -20,9 +20,17 @@ from nnmagic.relay.types import Type, TypeCall, dtype_of_array, is_float
 from nnmagic.relay.values import AdtValue, is_masked
 from nnmagic.tinynn.program import MISSING, DataTypeInfo, ParameterInfo
 from nnmagic.tinynn.types.aliases import NoTypeError, WideTypeError, alias_type, is_callable_name
-from nnmagic.tinynn.types.annotations import Destination, DType, Tensor, dtype_named
+from nnmagic.tinynn.types.annotations import Destination, DType, OpenTensor, Tensor, dtype_named
 from nnmagic.tinynn.values.numbers import MAX_INT_BITS
-from nnmagic.tinynn.values.values import Computed, DictOf, Known, TupleConstructor, TupleOf, TypeOf, Value
+from nnmagic.tinynn.values.values import (
+    Computed,
+    DictOf,
+    Known,
+    TupleConstructor,
+    TupleOf,
+    TypeOf,
+    Value,
+)
 
 _Key = TypeVar("_Key")
 _Captured = TypeVar("_Captured")
@@ -31,7 +39,7 @@ _Captured = TypeVar("_Captured")
 _DTYPE_HINTS = {
     "O": "if it holds numbers, convert it in another cell: {name} = {name}.astype('float32')",
     "f": "convert it in another cell: {name} = {name}.astype('float64')",
-    "c": "hold real and imaginary parts in two arrays: {name}.real and {name}.imag",
+    "c": "convert it in another cell: {name} = {name}.astype('complex128')",
     "U": "a cell computes with numbers: give each string a number",
     "S": "a cell computes with numbers: give each string a number",
     "T": "a cell computes with numbers: give each string a number",
@@ -68,6 +76,17 @@ class CompiledGlobal:
     infos: Mapping[str, DataTypeInfo]
 
 
+class FunctionTemplate(Protocol):
+    """What compiles a function for the arguments of a call: the types of some, and the values of others."""
+
+    @property
+    def parameters(self) -> tuple[ParameterInfo, ...]:
+        """Return the parameters as a caller sees them."""
+
+    def specialize(self, types: Mapping[str, Type], values: Mapping[str, object]) -> object:
+        """Return the compiled function. Raises CompileError."""
+
+
 @dataclass(frozen=True, slots=True)
 class CompiledType:
     """Data type of an earlier cell, with the types that its values hold and the details of their classes."""
@@ -95,6 +114,12 @@ def as_compiled_function(value: object) -> CompiledGlobal | None:
                 infos if isinstance(infos, Mapping) else {},
             )
     return None
+
+
+def as_template(value: object) -> FunctionTemplate | None:
+    """Return the function with open types that a value is, or None."""
+    template: FunctionTemplate | None = _own_attribute(value, "__relay_template__")  # type: ignore[assignment]  # ours alone have it
+    return template
 
 
 def as_compiled_type(value: object) -> CompiledType | None:
@@ -169,7 +194,9 @@ def holds_values(value: object) -> bool:
         for base in type(value).__mro__
     ):
         return False
-    return as_compiled_function(value) is None and as_compiled_type(value) is None and not _is_type(value)
+    if as_template(value) is not None or as_compiled_function(value) is not None:
+        return False
+    return as_compiled_type(value) is None and not _is_type(value)
 
 
 def _is_type(value: object) -> bool:
@@ -192,6 +219,7 @@ _NUMBERS = (
     np.ufunc,
     DType,
     Tensor,
+    OpenTensor,
     AdtValue,
 )
 _TEXTS_AND_COLLECTIONS = (str, bytes, list, dict, set, frozenset, type(None), types.EllipsisType)
@@ -244,7 +272,7 @@ def _snapshot(value: object, depth: int, items: Iterator[int]) -> object:
 def capture(value: object) -> Value:
     """Convert a snapshot to a value of a cell. Raises NotCapturableError."""
     match value:
-        case None | DType() | Tensor() | Destination():
+        case None | DType() | Tensor() | OpenTensor() | Destination():
             return Known(value)
         case np.ndarray():  # a snapshot already owns its array
             return _tensor(ir.Constant(value))
@@ -256,6 +284,8 @@ def capture(value: object) -> Value:
             return Known(int.__int__(value))
         case float():
             return Known(float.__float__(value))
+        case complex():
+            return Known(complex.__pos__(value))
         case str():
             return Known(str.__str__(value))
         case tuple():
@@ -320,7 +350,7 @@ def _constant(value: np.ndarray) -> ir.Constant:
     """Return a constant with a copy of the array."""
     if dtype_of_array(value) is None:
         raise _no_dtype(value)
-    return ir.constant(value)
+    return ir.constant(value, dtype_of_array(value))
 
 
 def _no_dtype(value: np.generic | np.ndarray) -> NotCapturableError:
@@ -356,14 +386,14 @@ def _dtype(value: np.dtype[np.generic]) -> Known:
     dtype = dtype_named(value.newbyteorder("=").name)
     if dtype is None:
         raise NotCapturableError(
-            f"the NumPy dtype {value}", "use one of f16 bf16 f32 f64, i8 to i64, u8 to u64, bool_"
+            f"the NumPy dtype {value}", "use one of f16 bf16 f32 f64, c64 c128, i8 to i64, u8 to u64, bool_"
         )
     return Known(dtype)
 
 
 def not_capturable(value: object) -> NotCapturableError:
     """Return an error that describes a value and suggests an alternative."""
-    if as_compiled_function(value) is not None:  # in a list or a dictionary
+    if as_compiled_function(value) is not None or as_template(value) is not None:  # in a list or a dictionary
         return NotCapturableError("a compiled function", "give it a name of its own in another cell")
     name = getattr(value, "__name__", None) if isinstance(value, type | types.FunctionType) else None
     kind = type(value)
@@ -390,8 +420,6 @@ def not_capturable(value: object) -> NotCapturableError:
         )
     if isinstance(value, AdtValue):
         return NotCapturableError(f"a value made by {value.constructor}", "pass it as an argument")
-    if isinstance(value, complex):
-        return NotCapturableError("a complex number", "hold real and imaginary parts in two numbers")
     if isinstance(value, set | frozenset):
         return NotCapturableError(
             f"a {kind.__name__}", "make it a tuple in another cell, as in {name} = tuple(sorted({name}))"

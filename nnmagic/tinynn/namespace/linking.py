@@ -16,9 +16,15 @@ from nnmagic.relay.traverse import post_order, rewrite
 from nnmagic.relay.types import FuncType
 from nnmagic.relay.used_types import collect_used_types
 from nnmagic.tinynn.calls.defaults import from_python
-from nnmagic.tinynn.namespace.capture import CompiledGlobal
+from nnmagic.tinynn.namespace.capture import CompiledGlobal, FunctionTemplate
 from nnmagic.tinynn.program import MISSING, DataTypeInfo, ParameterInfo
-from nnmagic.tinynn.values.values import Formal, GlobalFunction, RefusalError
+from nnmagic.tinynn.values.values import (
+    Formal,
+    GlobalFunction,
+    Known,
+    RefusalError,
+    SpecializableFunction,
+)
 
 
 @dataclass(slots=True)
@@ -54,6 +60,14 @@ class Linker:
             default = None if info.default is MISSING else from_python(info.default, module.types)
             formals.append(Formal(info.name, info.kind, default, info.destination))
         return GlobalFunction(names[name], name_in_cell, tuple(formals), _type_of(function))
+
+    def link_template(self, name_in_cell: str, template: FunctionTemplate) -> SpecializableFunction:
+        """Return a function of an earlier cell with open types, as this cell calls it."""
+        formals = [
+            Formal(each.name, each.kind, None if each.default is MISSING else Known(None), each.destination)
+            for each in template.parameters
+        ]
+        return SpecializableFunction(name_in_cell, tuple(formals), template.specialize)
 
     def link_types(
         self, origin: str, types: Mapping[str, TypeData], infos: Mapping[str, DataTypeInfo], span: Span

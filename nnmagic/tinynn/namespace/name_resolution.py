@@ -16,13 +16,14 @@ from nnmagic.diagnostics import Span, closest
 from nnmagic.relay.expr import Constructor
 from nnmagic.relay.module import TypeData
 from nnmagic.relay.ops import OPERATORS, resolve
-from nnmagic.relay.types import GlobalTypeVar
+from nnmagic.relay.types import GlobalTypeVar, Type
 from nnmagic.tinynn.builtins import BUILTINS, CONSTANTS, MODULES, PYTHON_ONLY
 from nnmagic.tinynn.namespace.capture import (
     CompiledType,
     NotCapturableError,
     as_compiled_function,
     as_compiled_type,
+    as_template,
     capture,
     holds_values,
     is_method,
@@ -45,7 +46,7 @@ from nnmagic.tinynn.namespace.unsupported_functions import (
 )
 from nnmagic.tinynn.operators.iteration import ITERATION
 from nnmagic.tinynn.program import MISSING
-from nnmagic.tinynn.types.annotations import DESTINATIONS, DTYPES, dtype_named
+from nnmagic.tinynn.types.annotations import DESTINATIONS, DTYPES, OpenTensor, dtype_named
 from nnmagic.tinynn.values.values import (
     FAILED,
     BuiltinName,
@@ -53,13 +54,15 @@ from nnmagic.tinynn.values.values import (
     DataTypeName,
     GlobalFunction,
     Known,
+    LocalFunction,
     OperatorName,
     RefusalError,
     TupleConstructor,
     Value,
 )
 
-_COMPLEX = frozenset(("c64", "c128", "complex64", "complex128", "complex_", "cfloat", "cdouble"))
+_TYPES_IN_LOWER_CASE = {each.lower(): each for each in ("InOut", "Out", "Tensor")}
+_COMPLEX = frozenset(("complex_", "cfloat", "cdouble", "csingle", "c32", "c256"))
 #: Prefixes that an operator's name may have.
 _PREFIXES = ("relay", "nnmagic")
 #: First parts of the written paths of operators.
@@ -90,6 +93,9 @@ class NameResolver:
 
     namespace: Mapping[str, object]
     functions: dict[str, GlobalFunction] = field(default_factory=dict)
+    #: The functions of the cell whose parameters have open types, and what is written of these types.
+    templates: dict[str, LocalFunction] = field(default_factory=dict)
+    open_types: dict[str, Mapping[str, Type | OpenTensor | None]] = field(default_factory=dict)
     data_types: dict[str, DataTypeName] = field(default_factory=dict)
     constructors: dict[str, ConstructorName] = field(default_factory=dict)
     refused: frozenset[str] = frozenset()  # names that a refused statement would have bound
@@ -103,7 +109,7 @@ class NameResolver:
 
         ``np.pi`` takes two parts, ``weights.shape`` one: the rest are attributes of the value.
         """
-        for table in (self.functions, self.data_types, self.constructors):
+        for table in (self.functions, self.templates, self.data_types, self.constructors):
             if path[0] in table:
                 return table[path[0]], 1
         value = self._look_up(path[0]) if not self._is_output_history(path[0]) else MISSING
@@ -165,6 +171,10 @@ class NameResolver:
                 return BuiltinName(function), used + 1
             used, module = used + 1, value.__name__
             member = self._look_up(".".join(path[:used]))
+            if member is MISSING and used < len(path):  # `np.fft` is not imported before Python asks for it
+                function = MODULES.get(f"{value.__name__}.{path[used - 1]}", {}).get(path[used])
+                if function is not None:
+                    return BuiltinName(function), used + 1
             if member is MISSING:
                 raise self._no_member(path[:used], value, span)
             value = member
@@ -189,7 +199,10 @@ class NameResolver:
         """Capture a value once per name, so that an array becomes one constant."""
         if name not in self._values:
             function, data = as_compiled_function(value), as_compiled_type(value)
-            if function is not None:
+            template = as_template(value)
+            if template is not None:
+                self._values[name] = self.linker.link_template(name, template)
+            elif function is not None:
                 self._values[name] = self.linker.link_function(name, function, span)
             elif data is not None:
                 self._values[name] = self._data_type(name, data, span)
@@ -258,10 +271,12 @@ class NameResolver:
         hint = "assign it first, or define it in another cell"
         if name in IMPORTS:
             hint = import_hint(name)
+        elif name in _TYPES_IN_LOWER_CASE:
+            hint = f"did you mean {_TYPES_IN_LOWER_CASE[name]}?"
         elif name in NOT_HERE:
             hint = NOT_HERE[name]
         elif name.lower() in _COMPLEX:
-            hint = "there are no complex dtypes: hold real and imaginary parts in two tensors of f32 or f64"
+            hint = "write c64 or c128"
         elif (foreign := foreign_hint(name)) is not None:
             hint = foreign
         elif suggestions and (len(name) > 2 or suggestions[0].lower() == name.lower()):

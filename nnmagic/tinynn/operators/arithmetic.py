@@ -6,7 +6,7 @@ Tensors follow NumPy, static values follow Python. Of the syntax tree only the n
 from __future__ import annotations
 
 import operator as python
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -17,15 +17,16 @@ from nnmagic.limits import MAX_TUPLE_SIZE
 from nnmagic.relay.expr import Constant
 from nnmagic.relay.ops.declaration import RelationError
 from nnmagic.relay.signatures import dtype_short_name
-from nnmagic.relay.types import TensorType, is_float, is_integer
+from nnmagic.relay.types import TensorType, is_complex, is_float, is_integer
 from nnmagic.tinynn.operators.matmul import matrix_product
 from nnmagic.tinynn.syntax.tree import ExtraOp
 from nnmagic.tinynn.syntax.unsupported_syntax import NO_STRINGS
+from nnmagic.tinynn.values.complex_support import holds_complex, refusal
 from nnmagic.tinynn.values.descriptions import describe, source_text, type_note
 from nnmagic.tinynn.values.numbers import is_number, number_constant
 from nnmagic.tinynn.values.operator_calls import apply, cast, is_tensor, tensor_type, to_refusal
 from nnmagic.tinynn.values.operator_restrictions import check_broadcast, check_kind, wider_dtype
-from nnmagic.tinynn.values.promotion import promote, promote_beside_number
+from nnmagic.tinynn.values.promotion import common_dtype, promote, promote_beside_number
 from nnmagic.tinynn.values.symbolic_sizes import apply_to_dimensions, as_number
 from nnmagic.tinynn.values.values import (
     Computed,
@@ -39,6 +40,7 @@ from nnmagic.tinynn.values.values import (
     check_size,
     static_value,
 )
+from nnmagic.tinynn.values.weak_arrays import as_weak_array, is_weak_array, meet, of_weak_arrays
 from nnmagic.tinynn.values.weak_types import adopt_tensor_dtype, as_weak, both_weak, is_weak, promote_weak
 
 AnyOp: TypeAlias = "BuiltinOp | ExtraOp"
@@ -108,6 +110,14 @@ _ON_KNOWN: dict[AnyOp, Callable[[Any, Any], object]] = {
     BuiltinOp.GT: python.gt,
     BuiltinOp.GE: python.ge,
 }
+_COMPARISONS = (
+    BuiltinOp.Eq,
+    BuiltinOp.NotEq,
+    BuiltinOp.LT,
+    BuiltinOp.LE,
+    BuiltinOp.GT,
+    BuiltinOp.GE,
+)
 _DIVISIONS = (BuiltinOp.Div, BuiltinOp.FloorDiv, BuiltinOp.Mod)
 
 
@@ -135,8 +145,35 @@ def _least_of_result(op: AnyOp, left: Value, right: Value) -> int | None:
     return first - second if op is BuiltinOp.Sub and isinstance(right, Known) else None
 
 
-def binary(op: AnyOp, sign: str, left: Operand, right: Operand, span: Span) -> Value:
-    """Evaluate ``left op right``."""
+def binary(
+    op: AnyOp, sign: str, left: Operand, right: Operand, span: Span, *, in_place: bool = False
+) -> Value:
+    """Evaluate ``left op right``; ``in_place``: of ``left op= right``, which keeps the dtype of ``left``."""
+    if in_place:
+        _check_in_place(sign, left, right)
+    result = _binary(op, sign, left, right, span)
+    weak = of_weak_arrays((left.value, right.value)) and op not in _COMPARISONS
+    return as_weak_array(result) if weak else result
+
+
+def _check_in_place(sign: str, left: Operand, right: Operand) -> None:
+    """Refuse two tensors of dtypes that do not meet, with a hint to cast the right one."""
+    first, second = meet(*adopt_tensor_dtype(as_number(left), as_number(right)))
+    if not (is_tensor(first.value) and is_tensor(second.value)):
+        return
+    ours, theirs = tensor_type(first).dtype, tensor_type(second).dtype
+    if common_dtype([tensor_type(first), tensor_type(second)]) is None:
+        short = dtype_short_name(ours)
+        shown = f"{short} and {dtype_short_name(theirs)}"
+        raise RefusalError(
+            f"`{sign}=` of {shown}: dtypes never mix by themselves",
+            left.span.to(right.span),
+            hint=f"convert the right side, as in {source_text(right.span)}.astype({short})",
+            notes=(type_note(left), type_note(right)),
+        )
+
+
+def _binary(op: AnyOp, sign: str, left: Operand, right: Operand, span: Span) -> Value:
     on_sizes = apply_to_dimensions(op, left, right, span)
     if on_sizes is not None:
         return on_sizes
@@ -145,7 +182,7 @@ def binary(op: AnyOp, sign: str, left: Operand, right: Operand, span: Span) -> V
         result = as_weak(binary(op, sign, *promote_weak(left, right), span))
         least = _least_of_result(op, left.value, right.value)
         return result if least is None or not isinstance(result, Computed) else replace(result, least=least)
-    left, right = adopt_tensor_dtype(left, right)
+    left, right = meet(*adopt_tensor_dtype(left, right))
     if not is_tensor(left.value) and not is_tensor(right.value):
         return _apply_to_known(op, sign, left, right, span)
     if op is ExtraOp.MatMul:
@@ -303,7 +340,7 @@ def _beside_number(tensor: Operand, number: Operand) -> Operand:
 
 def _number_beside(number: Operand, tensor: Operand, type_: TensorType, sign: str) -> Computed:
     value = number.value.value if isinstance(number.value, Known) else None
-    if not isinstance(value, bool | int | float):
+    if not isinstance(value, bool | int | float | complex):
         hint = None
         if isinstance(number.value, TupleOf) and any(map(is_tensor, number.value.items)):
             hint = f"make it a tensor first, as in stack({source_text(number.span)})"
@@ -325,7 +362,8 @@ def _number_beside(number: Operand, tensor: Operand, type_: TensorType, sign: st
 def _check_numbers(op: AnyOp, left: Operand, right: Operand, other: Operand) -> None:
     """Refuse numbers that are invalid for every tensor, such as a division by zero."""
     value = right.value.value if isinstance(right.value, Known) else None
-    if not is_number(value) or is_float(tensor_type(other).dtype):
+    dtype = tensor_type(other).dtype
+    if not is_number(value) or is_float(dtype) or is_complex(dtype):
         return
     assert isinstance(value, int)
     if op in _DIVISIONS and value == 0:
@@ -344,7 +382,8 @@ def _check_numbers(op: AnyOp, left: Operand, right: Operand, other: Operand) -> 
 def _true_division(left: Operand, right: Operand, span: Span) -> Value:
     """Divide as NumPy does: integers and bools become float64."""
     dtypes = [tensor_type(side).dtype for side in (left, right) if is_tensor(side.value)]
-    if any(is_float(dtype) for dtype in dtypes):
+    numbers = [side.value.value for side in (left, right) if isinstance(side.value, Known)]
+    if any(is_float(dtype) or is_complex(dtype) for dtype in dtypes) or _has_complex(numbers):
         return _apply_checked("/", "divide", *same_dtype(left, right, "/"), span)
     if len(dtypes) == 2:
         same_dtype(left, right, "/")  # refuses dtypes that do not meet
@@ -352,6 +391,10 @@ def _true_division(left: Operand, right: Operand, span: Span) -> Value:
         raise RefusalError("division by zero", right.span)
     first, second = (_as_float64(side, span) for side in (left, right))
     return _apply_checked("/", "divide", first, second, span)
+
+
+def _has_complex(numbers: Sequence[object]) -> bool:
+    return any(isinstance(number, complex) for number in numbers)
 
 
 def _as_float64(side: Operand, span: Span) -> Operand:
@@ -373,6 +416,11 @@ def unary_by_name(name: str, function: str, operand: Operand, span: Span) -> Val
 
 def unary(op: BuiltinOp, sign: str, operand: Operand, span: Span) -> Value:
     """Evaluate ``op operand``."""
+    result = _unary(op, sign, operand, span)
+    return as_weak_array(result) if is_weak_array(operand.value) else result
+
+
+def _unary(op: BuiltinOp, sign: str, operand: Operand, span: Span) -> Value:
     operand = as_number(operand)
     if not is_tensor(operand.value):
         return _unary_on_known(op, sign, operand, span)
@@ -387,6 +435,8 @@ def unary(op: BuiltinOp, sign: str, operand: Operand, span: Span) -> Value:
             return apply("logical_not", span, operand)
         if is_integer(dtype):
             return apply("bitwise_not", span, operand)
+        if is_complex(dtype):
+            raise _no_complex(sign, "invert", operand)
         raise RefusalError(
             f"`{sign}` is defined for integers and bools, not {dtype_short_name(dtype)}",
             operand.span,
@@ -396,6 +446,11 @@ def unary(op: BuiltinOp, sign: str, operand: Operand, span: Span) -> Value:
         hint = f"write ~{source_text(operand.span)}" if op is BuiltinOp.USub else None
         raise RefusalError(f"`{sign}` is defined for numbers, not bool_", operand.span, hint=hint)
     return apply("negative", span, operand) if op is BuiltinOp.USub else operand.value
+
+
+def _no_complex(sign: str, name: str, operand: Operand) -> RefusalError:
+    message, hint = refusal(f"`{sign}`", name)
+    return RefusalError(message, operand.span, hint=hint.replace("{0}", source_text(operand.span)))
 
 
 def _unary_on_known(op: BuiltinOp, sign: str, operand: Operand, span: Span) -> Value:
@@ -408,7 +463,7 @@ def _unary_on_known(op: BuiltinOp, sign: str, operand: Operand, span: Span) -> V
         BuiltinOp.UAdd: python.pos,
         BuiltinOp.Invert: python.invert,
     }
-    if isinstance(known, int) or (isinstance(known, float) and op is not BuiltinOp.Invert):
+    if isinstance(known, int) or (isinstance(known, float | complex) and op is not BuiltinOp.Invert):
         return Known(apply_to[op](int(known) if isinstance(known, bool) else known))
     raise RefusalError(f"`{sign}` of {describe(operand.value)}", span)
 
@@ -445,13 +500,16 @@ def _apply_to_known(op: AnyOp, sign: str, left: Operand, right: Operand, span: S
     except ZeroDivisionError:
         raise RefusalError("division by zero", right.span) from None
     except (KeyError, TypeError, ValueError, OverflowError):  # KeyError: `@`
+        for side in (left, right):
+            if holds_complex(side.value) and numbers:
+                raise _no_complex(sign, _BINARY.get(op, ""), side) from None
         raise _operand_error(sign, left, right, span) from None
     return static_result(sign, result, span)
 
 
 def static_result(sign: str, result: object, span: Span) -> Known:
     """Return the result of a computation with static numbers; raise RefusalError if no dtype can hold it."""
-    if isinstance(result, complex) or (isinstance(result, int) and result.bit_length() > _MAX_BITS):
+    if isinstance(result, int) and result.bit_length() > _MAX_BITS:
         raise RefusalError(f"the result of `{sign}` is no number of 64 bits", span)
     return Known(result)
 

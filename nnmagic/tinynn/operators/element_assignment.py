@@ -6,13 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 
-import numpy as np
-
 from nnmagic.diagnostics import Note, Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.signatures import dtype_short_name
 from nnmagic.relay.types import ANY, Dim, TensorType, TupleType
-from nnmagic.tinynn.operators.slices import DynamicSlice, StaticSlice, resolve_slice, static_bound
+from nnmagic.tinynn.operators.slices import (
+    DynamicSlice,
+    StaticSlice,
+    clipped_bounds,
+    resolve_slice,
+    slice_bounds,
+    static_bound,
+)
 from nnmagic.tinynn.operators.subscripts import IndexPart, axis_indices, index_parts, subscript
 from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.numbers import number_constant
@@ -21,7 +26,6 @@ from nnmagic.tinynn.values.operator_restrictions import broadcast_shape
 from nnmagic.tinynn.values.symbolic_sizes import as_number, number_of, product_of, shape_of, size_along
 from nnmagic.tinynn.values.values import (
     Computed,
-    Dimension,
     Known,
     Operand,
     RefusalError,
@@ -105,7 +109,7 @@ def _convert(value: Operand, tensor: Operand) -> Computed:
     match as_number(value).value:
         case Known(value=bool() as truth) if dtype != "bool":
             return number_constant(int(truth), dtype, value.span)
-        case Known(value=bool() | int() | float() as number):
+        case Known(value=bool() | int() | float() | complex() as number):
             return number_constant(number, dtype, value.span)
         case Computed(type=TensorType(dtype=given)) as computed:
             if dtype == "bool" != given:
@@ -149,11 +153,9 @@ class _Assignment:
                 return self._scatter(self._single_indices(lead))
             if all(map(_is_full, self.parts)):
                 return apply("copy", self.span, self._broadcast())
-            slices = self._static_slices()
-            if slices is not None:
-                return self._set_slices(slices)
-            if lead and any(isinstance(part.item.value, Computed | Dimension) for part in self.parts[:lead]):
-                return self._set_row(lead)
+            slices = [self._slice(part) for part in self.parts]
+            if None not in slices:
+                return self._set_slices([slice_ for slice_ in slices if slice_ is not None])
             conditions = self.conditions()
             if conditions is not None:
                 return self._set_where(conditions)
@@ -183,16 +185,6 @@ class _Assignment:
         rows = [apply("expand_dims", self.span, index, axis=0) for index in indices]
         return _scatter_nd(self.data, _join(rows, self.span), self._broadcast(), self.span)
 
-    def _set_row(self, lead: int) -> Computed:
-        """Change a row, and put it back."""
-        indices = self._single_indices(lead)
-        row = subscript(Operand(self.data, self.span), [part.item for part in self.parts[:lead]], self.span)
-        assert isinstance(row, Computed)
-        rest = [IndexPart(part.item, part.axis - lead, part.used) for part in self.parts[lead:]]
-        changed = _Assignment(row, rest, self.chosen, self.new, self.span).result()
-        whole = _Assignment(self.data, self.parts[:lead], changed, changed, self.span)
-        return whole._scatter(indices)
-
     def _broadcast(self) -> Computed:
         """Return the value in the shape of the chosen elements."""
         shape = _shape(self.chosen)
@@ -206,27 +198,16 @@ class _Assignment:
 
     # -- slices ----------------------------------------------------------------------------------------
 
-    def _static_slices(self) -> list[StaticSlice] | None:
-        """Return a slice with positive steps for each axis; None where bounds or indices are dynamic."""
-        slices = []
-        for part in self.parts:
-            one = self._static_slice(part)
-            if one is None:
-                return None
-            slices.append(one)
-        return slices
-
-    def _static_slice(self, part: IndexPart) -> StaticSlice | None:
+    def _slice(self, part: IndexPart) -> StaticSlice | DynamicSlice | None:
+        """Return a slice of an axis that steps forward; None where its direction back is not static."""
         dim = _shape(self.data)[part.axis]
         if not part.is_slice:
-            (axis_index,) = axis_indices(self.data, part)
-            index = axis_index.index
-            return StaticSlice(part.axis, index, index + 1, 1, 1) if isinstance(index, int) else None
+            return self._slice_of_one(part)
         slice_ = part.item.value
         assert isinstance(slice_, SliceOf)
         resolved = resolve_slice(slice_, self.data, part.axis, part.item)
         if isinstance(resolved, DynamicSlice):
-            return None
+            return resolved if resolved.step > 0 else None
         if len(resolved) > 1:  # bounds from both ends, which may be out of order: then nothing is set
             bounds = [static_bound(bound, self.span) for bound in (slice_.start, slice_.stop, slice_.step)]
             start, stop, step = bounds
@@ -243,7 +224,17 @@ class _Assignment:
         last = only.begin + (only.size - 1) * only.stride
         return StaticSlice(part.axis, last, only.begin + 1, -only.stride, -only.size)
 
-    def _set_slices(self, slices: Sequence[StaticSlice]) -> Computed:
+    def _slice_of_one(self, part: IndexPart) -> StaticSlice | DynamicSlice:
+        """Return the slice that takes one index."""
+        (axis_index,) = axis_indices(self.data, part)
+        index = axis_index.index
+        if isinstance(index, int):
+            return StaticSlice(part.axis, index, index + 1, 1, 1)
+        start = axis_index.check_range(self.data, part.axis, self.span)
+        stop = apply("add", self.span, start, number_constant(1, "int64", self.span))
+        return DynamicSlice(start, stop, 1, 1)
+
+    def _set_slices(self, slices: Sequence[StaticSlice | DynamicSlice]) -> Computed:
         """Put the value into slices; a negative size says that the value is reversed there."""
         value = self._broadcast()
         kept = [part.is_slice for part in self.parts]
@@ -253,17 +244,7 @@ class _Assignment:
         for axis, (part, slice_) in enumerate(zip(self.parts, slices, strict=True)):
             if kept[axis] and isinstance(slice_.size, int) and slice_.size < 0:
                 value = apply("reverse", self.span, value, axis=part.axis)
-        bounds = [
-            Computed(
-                ir.constant(np.array(numbers, "int64"), "int64", span=self.span),
-                TensorType((len(slices),), "int64"),
-            )
-            for numbers in (
-                [slice_.begin for slice_ in slices],
-                [slice_.end for slice_ in slices],
-                [slice_.stride for slice_ in slices],
-            )
-        ]
+        bounds = slice_bounds(slices, self.span)
         return _like(apply("strided_set", self.span, self.data, value, *bounds), self.data)
 
     # -- conditions on positions -----------------------------------------------------------------------
@@ -303,7 +284,9 @@ class _Assignment:
                 wanted = axis_index.check_range(self.data, part.axis, self.span)
             condition = apply("equal", self.span, positions, wanted)
         else:
-            start, stop, step = self._bounds(part)
+            slice_ = part.item.value
+            assert isinstance(slice_, SliceOf)
+            start, stop, step = clipped_bounds(slice_, self.data, part.axis, part.item)
             first, last = ("greater_equal", "less") if step > 0 else ("less_equal", "greater")
             condition = both(
                 apply(first, self.span, positions, start), apply(last, self.span, positions, stop)
@@ -314,13 +297,6 @@ class _Assignment:
                 condition = both(condition, apply("equal", self.span, rest, zero))
         after = len(_shape(self.data)) - part.axis - 1
         return apply("expand_dims", self.span, condition, axis=1, num_newaxis=after) if after else condition
-
-    def _bounds(self, part: IndexPart) -> tuple[Computed, Computed, int]:
-        slice_ = part.item.value
-        assert isinstance(slice_, SliceOf)
-        resolved = resolve_slice(slice_, self.data, part.axis, part.item, dynamic=True)
-        assert isinstance(resolved, DynamicSlice)
-        return resolved.start, resolved.stop, resolved.step
 
     def _set_where(self, conditions: Sequence[Computed]) -> Computed:
         value = self.new

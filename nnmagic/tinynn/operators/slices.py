@@ -6,6 +6,7 @@ provably in range.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from nnmagic.diagnostics import Span
@@ -14,7 +15,7 @@ from nnmagic.relay.polynomials import is_nonnegative
 from nnmagic.relay.types import ANY, AnyDim, Dim, TensorType, is_integer
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import number_constant
-from nnmagic.tinynn.values.operator_calls import apply, cast, is_tensor, tensor_type, whole_numbers
+from nnmagic.tinynn.values.operator_calls import apply, cast, is_tensor, tensor_type, vector_of
 from nnmagic.tinynn.values.symbolic_sizes import dim_of, number_of, size_along, weak_int
 from nnmagic.tinynn.values.values import (
     Computed,
@@ -45,7 +46,10 @@ class StaticSlice:
 
 @dataclass(frozen=True, slots=True)
 class DynamicSlice:
-    """Elements from ``start`` to before ``stop``, both in range and int64 of rank 0, and their number."""
+    """One axis of a dyn.strided_slice, and the number of elements that it leaves.
+
+    The bounds are int64 of rank 0; they may be out of range, or count from the end.
+    """
 
     start: Computed
     stop: Computed
@@ -70,30 +74,43 @@ def static_bound(value: Value, span: Span) -> int | None:
 
 
 def resolve_slice(
-    slice_: SliceOf, tensor: Computed, axis: int, item: Operand, *, dynamic: bool = False
+    slice_: SliceOf, tensor: Computed, axis: int, item: Operand
 ) -> tuple[StaticSlice, ...] | DynamicSlice:
-    """Resolve a slice along an axis to slices that are applied in turn: none if it takes the whole axis.
-
-    With ``dynamic`` it is resolved to bounds, whatever it is.
-    """
-    start, stop = _convert_bound(slice_.start, item.span), _convert_bound(slice_.stop, item.span)
-    step = static_bound(slice_.step, item.span)
-    if step == 0:
-        raise RefusalError("the step of a slice cannot be zero", item.span)
-    step = None if step is None else _clamp_bound(step)
-    if start in (Known(None), Known(0)) and stop == Known(None) and step in (None, 1) and not dynamic:
+    """Resolve a slice along an axis to slices that are applied in turn: none if it takes the whole axis."""
+    start, stop, step = _convert_slice(slice_, item.span)
+    if start in (Known(None), Known(0)) and stop == Known(None) and step == 1:
         return ()
     dim = tensor_type(Operand(tensor, item.span)).shape[axis]
-    size = _size(start, stop, step or 1, dim)
-    if isinstance(start, Known) and isinstance(stop, Known) and not dynamic:
+    size = _size(start, stop, step, dim)
+    if isinstance(start, Known) and isinstance(stop, Known):
         if isinstance(dim, int):
             return _static_slice(slice(start.value, stop.value, step), axis, int(dim))
-        slices = _open_slices(start.value, stop.value, step or 1, axis, size)
+        slices = _open_slices(start.value, stop.value, step, axis, size)
         if slices:
             return slices
-    if size == dim and step in (None, 1) and dim != ANY and not dynamic:
+    if size == dim and step == 1 and dim != ANY:
         return ()
-    return _dynamic_slice(start, stop, step or 1, size, tensor, axis, item.span)
+    size = size if not isinstance(size, AnyDim) or size.label else ANY
+    first, end = (0, _FAR) if step > 0 else (_FAR, -_FAR)
+    return DynamicSlice(_number_or(start, first, item.span), _number_or(stop, end, item.span), step, size)
+
+
+def _convert_slice(
+    slice_: SliceOf, span: Span
+) -> tuple[Known | Dimension | Computed, Known | Dimension | Computed, int]:
+    """Return the bounds and the step of a slice."""
+    step = static_bound(slice_.step, span)
+    if step == 0:
+        raise RefusalError("the step of a slice cannot be zero", span)
+    start, stop = _convert_bound(slice_.start, span), _convert_bound(slice_.stop, span)
+    return start, stop, 1 if step is None else _clamp_bound(step)
+
+
+def _number_or(bound: Value, default: int, span: Span) -> Computed:
+    """Return a bound as an int64 of rank 0."""
+    if isinstance(bound, Computed):
+        return bound
+    return _number(default, span) if bound == Known(None) else number_of(bound, span)
 
 
 def _convert_bound(value: Value, span: Span) -> Known | Dimension | Computed:
@@ -192,10 +209,12 @@ def _is_sure(dim: Dim) -> bool:
     return difference is not None and is_nonnegative(difference)
 
 
-def _dynamic_slice(
-    start: Value, stop: Value, step: int, size: Dim, tensor: Computed, axis: int, span: Span
-) -> DynamicSlice:
-    """Clip the bounds to the axis at run time."""
+def clipped_bounds(
+    slice_: SliceOf, tensor: Computed, axis: int, item: Operand
+) -> tuple[Computed, Computed, int]:
+    """Return the bounds of a slice in the range of an axis, and the step."""
+    start, stop, step = _convert_slice(slice_, item.span)
+    span = item.span
     length = number_of(size_along(tensor, axis, span), span)
     zero, unit = _number(0, span), _number(1, span)
     last = apply("subtract", span, length, unit)
@@ -210,19 +229,31 @@ def _dynamic_slice(
         return apply("minimum", span, apply("maximum", span, position, low), high)
 
     first, end = (low, high) if step > 0 else (high, low)
-    return DynamicSlice(
-        clip_bound(start, first),
-        clip_bound(stop, end),
-        step,
-        size if not isinstance(size, AnyDim) or size.label else ANY,
-    )
+    return clip_bound(start, first), clip_bound(stop, end), step
 
 
 def _number(number: int, span: Span) -> Computed:
     return number_constant(number, "int64", span)
 
 
-def take_slice(tensor: Computed, slice_: DynamicSlice, axis: int, span: Span) -> Computed:
-    """Return the elements of a dynamic slice along an axis."""
-    positions = whole_numbers(slice_.start, slice_.stop, _number(slice_.step, span), span)
-    return apply("take", span, tensor, positions, axis=axis)
+def take_slices(tensor: Computed, slices: Mapping[int, DynamicSlice], span: Span) -> Computed:
+    """Return the elements of dynamic slices, which are given by their axes."""
+    bounds = slice_bounds([slices.get(axis) for axis in range(max(slices) + 1)], span)
+    return apply("dyn.strided_slice", span, tensor, *bounds)
+
+
+def slice_bounds(slices: Sequence[DynamicSlice | StaticSlice | None], span: Span) -> tuple[Computed, ...]:
+    """Return vectors of the begins, ends and strides of slices of the first axes; None takes all of one."""
+    begins, ends, steps = [], [], []
+    for slice_ in slices:
+        match slice_:
+            case DynamicSlice(start=start, stop=stop, step=step):
+                numbers = start, stop, step
+            case StaticSlice(begin=begin, end=end, stride=step):
+                numbers = _number(begin, span), _number(end, span), step
+            case None:
+                numbers = _number(0, span), _number(_FAR, span), 1
+        begins.append(numbers[0])
+        ends.append(numbers[1])
+        steps.append(_number(numbers[2], span))
+    return vector_of(begins, span), vector_of(ends, span), vector_of(steps, span)

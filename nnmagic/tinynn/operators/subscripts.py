@@ -16,7 +16,13 @@ from nnmagic.tinynn.operators.index_arrays import (
     single_index,
     static_indices,
 )
-from nnmagic.tinynn.operators.slices import DynamicSlice, StaticSlice, resolve_slice, static_bound, take_slice
+from nnmagic.tinynn.operators.slices import (
+    DynamicSlice,
+    StaticSlice,
+    resolve_slice,
+    static_bound,
+    take_slices,
+)
 from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.operator_calls import apply, is_tensor, tensor_type
 from nnmagic.tinynn.values.operator_restrictions import broadcast_shape
@@ -33,6 +39,7 @@ from nnmagic.tinynn.values.values import (
     Value,
     static_value,
 )
+from nnmagic.tinynn.values.weak_arrays import as_weak_array, is_weak_array
 
 
 def subscript(value: Operand, index: Sequence[Operand], span: Span) -> Value:
@@ -44,7 +51,8 @@ def subscript(value: Operand, index: Sequence[Operand], span: Span) -> Value:
     if not is_tensor(value.value):
         raise RefusalError(f"{describe(value.value)} cannot be indexed", value.span)
     assert isinstance(value.value, Computed)
-    return _index_tensor(value.value, index, span)
+    result = _index_tensor(value.value, index, span)
+    return as_weak_array(result) if is_weak_array(value.value) else result
 
 
 def _index_dictionary(value: DictOf, index: Sequence[Operand]) -> Value:
@@ -217,17 +225,19 @@ def _axes_used(item: Operand) -> int:
 def _apply_slices(value: Computed, parts: Sequence[IndexPart], span: Span) -> Computed:
     """Apply every slice; each keeps its axis."""
     cuts: list[tuple[StaticSlice, ...]] = []
+    dynamic: dict[int, DynamicSlice] = {}
     shape = list(tensor_type(Operand(value, span)).shape)
     for part in parts:
         if not isinstance(part.item.value, SliceOf):
             continue
         resolved = resolve_slice(part.item.value, value, part.axis, part.item)
         if isinstance(resolved, DynamicSlice):
-            value = take_slice(value, resolved, part.axis, span)
+            dynamic[part.axis] = resolved
             shape[part.axis] = resolved.size
         elif resolved:
             cuts.append(resolved)
             shape[part.axis] = resolved[-1].size
+    value = take_slices(value, dynamic, span) if dynamic else value
     for step in range(max(map(len, cuts), default=0)):
         axes = [slices[step] for slices in cuts if step < len(slices)]
         value = apply(
@@ -263,6 +273,9 @@ def axis_indices(value: Computed, part: IndexPart) -> list[AxisIndex]:
     hint = f"convert it, as in {source_text(item.span)}.astype(i32)" if is_tensor(index) else None
     if isinstance(index, Known) and isinstance(index.value, bool):
         hint = "write x[None] for a new axis, or where(condition, x, 0)"
+    written = source_text(item.span)
+    if isinstance(index, Known) and isinstance(index.value, float) and "/" in written and "//" not in written:
+        hint = f"write // for a whole number, as in {written.replace('/', '//')}"
     raise RefusalError(f"an index must be an int or a slice, not {describe(index)}", item.span, hint=hint)
 
 

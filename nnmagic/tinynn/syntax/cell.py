@@ -148,12 +148,16 @@ class CellCompiler(StatementCompiler):
             hint = "remove it" if nested else "remove it; options go on the %%tinynn line"
             self.refuse("a function of a cell takes no decorator", self.spans.of(decorator), hint)
         self._refuse_type_parameters(stmt)
+        first = next(iter([*stmt.args.posonlyargs, *stmt.args.args]), None)
+        if not nested and first is not None and first.arg == "self" and not first.annotation:
+            hint = "a method cannot be compiled: write a function, and give it what it needs"
+            self.refuse("parameter `self` has no type", self.spans.of(first), hint)
         docstring = py.get_docstring(stmt, clean=False)
         outer, self.function = self.function, stmt
         node = tree.DefinitionNode(
             self.spans.of(stmt),
             stmt.name,
-            self.compile_args_to_params(stmt.args, nested=nested),
+            self.compile_args_to_params(stmt.args),
             None if stmt.returns is None else self.compile_type(stmt.returns),
             self.compile_block(stmt.body),
             [],
@@ -199,7 +203,7 @@ class CellCompiler(StatementCompiler):
     def _constructors(self, statement: py.stmt) -> list[tree.ConstructorDeclaration]:
         match statement:
             case py.FunctionDef(name=name, args=args, decorator_list=[]) if _is_empty(statement.body):
-                fields = self.compile_args_to_params(args)
+                fields = self.compile_args_to_params(args, typed=True)
                 return [tree.ConstructorDeclaration(self._name_span(statement), name, fields)]
             case py.ClassDef(name=name, bases=[], keywords=[], decorator_list=[]) as inner:
                 parts = [self._field(part) for part in inner.body if not _is_empty([part])]

@@ -9,7 +9,7 @@ from synr import DiagnosticContext, ast
 from synr.compiler import Compiler
 
 from nnmagic.diagnostics import Diagnostics
-from nnmagic.tinynn.syntax import replacements, tree, unsupported_syntax
+from nnmagic.tinynn.syntax import tree, unsupported_syntax
 from nnmagic.tinynn.syntax.source_spans import SpanMap
 
 
@@ -118,7 +118,7 @@ class ExpressionCompiler(Compiler):  # type: ignore[misc]  # synr is untyped
             case py.IfExp(test=test, body=then, orelse=other):
                 return tree.Conditional(span, *map(self.compile_expr, (test, then, other)))
             case py.Lambda(args=args, body=body):
-                params = self.compile_args_to_params(args, nested=True)
+                params = self.compile_args_to_params(args)
                 return tree.Lambda(span, params, self.compile_expr(body))
             case py.NamedExpr(target=target, value=value):
                 return tree.NamedExpr(span, self.compile_var(target), self.compile_expr(value))
@@ -151,7 +151,7 @@ class ExpressionCompiler(Compiler):  # type: ignore[misc]  # synr is untyped
     def _constant(self, expr: py.Constant, span: ast.Span) -> ast.Expr:
         if expr.value is Ellipsis:
             return tree.EllipsisLiteral(span)
-        if isinstance(expr.value, complex | bytes):
+        if isinstance(expr.value, bytes):
             return self.refuse_expression(expr, type(expr.value).__name__)
         return ast.Constant(span, expr.value)
 
@@ -258,10 +258,10 @@ class ExpressionCompiler(Compiler):  # type: ignore[misc]  # synr is untyped
         """Keep an annotation as an expression; it is evaluated once the names are resolved."""
         return tree.Annotation(self.spans.of(ty), self.compile_expr(ty))
 
-    def compile_args_to_params(self, args: py.arguments, *, nested: bool = False) -> list[tree.ParameterNode]:
+    def compile_args_to_params(self, args: py.arguments, *, typed: bool = False) -> list[tree.ParameterNode]:
         """Compile all parameters; ``*args`` and ``**kwargs`` are reported and kept as silent names.
 
-        Parameters of a nested function need no type.
+        ``typed``: whether each needs a type, as the fields of a constructor do.
         """
         for rest, sign in ((args.vararg, "*"), (args.kwarg, "**")):
             if rest is not None:
@@ -279,23 +279,21 @@ class ExpressionCompiler(Compiler):  # type: ignore[misc]  # synr is untyped
             *["KEYWORD_ONLY"] * len(args.kwonlyargs),
         ]
         parameters = [
-            self._parameter(arg, kind, default, nested)
+            self._parameter(arg, kind, default, typed)
             for arg, kind, default in zip([*positional, *args.kwonlyargs], kinds, defaults, strict=True)
         ]
         return parameters + [
             self._silent_parameter(arg) for arg in (args.vararg, args.kwarg) if arg is not None
         ]
 
-    def _parameter(self, arg: py.arg, kind: str, default: py.expr | None, nested: bool) -> tree.ParameterNode:
+    def _parameter(self, arg: py.arg, kind: str, default: py.expr | None, typed: bool) -> tree.ParameterNode:
         span = self.spans.word(arg.lineno, arg.col_offset)
         value = None if default is None else self.compile_expr(default)
         if arg.annotation is not None:
             return tree.ParameterNode(span, arg.arg, self.compile_type(arg.annotation), kind, value)
-        if nested:
+        if not typed:
             return tree.ParameterNode(span, arg.arg, None, kind, value)
-        hint = replacements.parameter_type(arg.arg, default, self.function)
-        if arg.arg == "self":
-            hint = "a method cannot be compiled: write a function, and give it what it needs"
+        hint = f"write its type, as in {arg.arg}: Tensor[(2, 3), f32]"
         self.refuse(f"parameter `{arg.arg}` has no type", span, hint)
         return self._silent_parameter(arg)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast as py
-from collections.abc import Iterator, Sequence
 
 #: Longer source is abbreviated in a hint.
 _LONGEST = 60
@@ -48,56 +47,6 @@ def _rows(annotation: py.expr | None) -> object:
         case py.Subscript(slice=py.Tuple(elts=[py.Tuple(elts=[py.Constant(value=rows), *_]), _])):
             return rows
     return None
-
-
-# -- parameters ----------------------------------------------------------------------------------------
-
-
-def parameter_type(name: str, default: py.expr | None, function: py.AST | None) -> str:
-    """Return the hint for a parameter without a type, by its default and by its uses."""
-    try:
-        number = py.literal_eval(default) if default is not None else None
-    except ValueError:
-        number = None
-    if isinstance(number, bool | int | float):
-        dtype = {bool: "bool_", int: "i64", float: "f32"}[type(number)]
-        return f"write its type, as in {name}: {dtype} = {number}"
-    uses = [] if function is None else list(_uses(name, function))
-    if "int" in uses:
-        return f"write its type, as in {name}: i64"
-    if uses and set(uses) == {"number"}:
-        return f"write its type, as in {name}: f32, or {name}: Tensor[(2, 3), f32]"
-    return f"write its type, as in {name}: Tensor[(2, 3), f32]"
-
-
-_OF_SIZES = ("range", "zeros", "ones", "full", "empty", "arange", "eye", "reshape", "broadcast_to")
-
-
-def _uses(name: str, function: py.AST) -> Iterator[str]:
-    """Yield what each use of a name makes likely: an int, a number, or a tensor."""
-
-    def is_name(node: py.AST | None) -> bool:
-        return isinstance(node, py.Name) and node.id == name
-
-    def contains_name(nodes: Sequence[py.expr]) -> bool:
-        return any(
-            is_name(each) or (isinstance(each, py.Tuple) and contains_name(each.elts)) for each in nodes
-        )
-
-    for node in py.walk(function):
-        match node:
-            case py.Call(func=py.Name(id=word) | py.Attribute(attr=word), args=args) if contains_name(args):
-                yield "int" if word in _OF_SIZES else "tensor"
-            case py.Subscript(slice=index) if is_name(index):
-                yield "int"
-            case py.Slice(lower=lower, upper=upper) if is_name(lower) or is_name(upper):
-                yield "int"
-            case py.Attribute(value=value) | py.Subscript(value=value) if is_name(value):
-                yield "tensor"
-            case py.BinOp(op=py.MatMult(), left=left, right=right) if is_name(left) or is_name(right):
-                yield "tensor"
-            case py.BinOp(left=left, right=right) if is_name(left) or is_name(right):
-                yield "number"
 
 
 # -- text ----------------------------------------------------------------------------------------------

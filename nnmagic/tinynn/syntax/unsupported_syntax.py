@@ -80,7 +80,6 @@ EXPRESSIONS: dict[str, tuple[str, str]] = {
     "key": (f"a formatted string {_NEVER}", NO_STRINGS),
     "FormattedValue": (f"a formatted string {_NEVER}", "write a plain string"),
     "TemplateStr": (f"a template string {_NEVER}", "write a plain string"),
-    "complex": ("complex numbers are not supported", "hold real and imaginary parts in two tensors"),
     "bytes": (f"bytes {_NEVER}", "write a plain string"),
 }
 

@@ -17,7 +17,18 @@ if TYPE_CHECKING:
 
     from nnmagic.relay.types import TensorType
 
-__all__ = ["DESTINATIONS", "DTYPES", "DType", "Destination", "Dim", "InOut", "Out", "Tensor", "dtype_named"]
+__all__ = [
+    "DESTINATIONS",
+    "DTYPES",
+    "DType",
+    "Destination",
+    "Dim",
+    "InOut",
+    "OpenTensor",
+    "Out",
+    "Tensor",
+    "dtype_named",
+]
 
 #: A dimension in an annotation: a number, the name of a dynamic dimension, or
 #: arithmetic on such names (``"2*n"``, ``"n + m"``, ``"n // 2"``).
@@ -47,9 +58,9 @@ class DType:
     @property
     def dtype(self) -> np.dtype[np.generic]:
         """Return the NumPy dtype; NumPy asks for it, so that ``np.zeros(3, dtype=f32)`` works."""
-        from nnmagic.relay.types import NUMPY_DTYPES
+        from nnmagic.relay.types import ARRAY_DTYPES
 
-        return NUMPY_DTYPES[self.name]
+        return ARRAY_DTYPES[self.name]
 
     def relay_type(self) -> TensorType:
         """Return the type of a rank-0 tensor."""
@@ -63,10 +74,12 @@ f32, f64 = DType("float32", "f32"), DType("float64", "f64")
 i8, i16, i32, i64 = (DType(f"int{bits}", f"i{bits}") for bits in (8, 16, 32, 64))
 u8, u16, u32, u64 = (DType(f"uint{bits}", f"u{bits}") for bits in (8, 16, 32, 64))
 bool_ = DType("bool", "bool_")
+c64, c128 = DType("complex64", "c64"), DType("complex128", "c128")
 
 #: Dtypes by their names in a cell.
 DTYPES: dict[str, DType] = {
-    dtype.short: dtype for dtype in (f16, bf16, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64, bool_)
+    dtype.short: dtype
+    for dtype in (f16, bf16, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64, bool_, c64, c128)
 }
 _BY_NAME = {dtype.name: dtype for dtype in DTYPES.values()}
 
@@ -80,14 +93,19 @@ def dtype_named(name: str) -> DType | None:
 class Tensor:
     """Annotation of a tensor: ``Tensor[(2, "n"), f32]`` has two rows and any number of columns.
 
-    ``Tensor[(), f32]`` has rank 0. An invalid shape or dtype raises TypeError or ValueError.
+    ``Tensor[(), f32]`` has rank 0. ``Tensor[..., f32]`` and ``Tensor[("n", 3)]`` leave the shape or the dtype
+    to each call. An invalid shape or dtype raises TypeError or ValueError.
     """
 
     shape: tuple[Dim, ...]
     dtype: DType
 
     @short_errors
-    def __class_getitem__(cls, item: object) -> Tensor:
+    def __class_getitem__(cls, item: object) -> Tensor | OpenTensor:
+        if _is_open_shape(item):
+            return OpenTensor(check_shape(item), None)
+        if isinstance(item, tuple) and len(item) == 2 and item[0] is Ellipsis and isinstance(item[1], DType):
+            return OpenTensor(None, item[1])
         if not isinstance(item, tuple) or len(item) != 2:
             example = "Tensor[(2, 3), f32]"
             if isinstance(item, tuple) and len(item) > 2 and isinstance(item[-1], DType):
@@ -111,6 +129,33 @@ class Tensor:
 
         dims = tuple(AnyDim(dim) if isinstance(dim, str) else dim for dim in self.shape)
         return TensorType(dims, self.dtype.name)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTensor:
+    """Annotation of a tensor that a call completes: ``Tensor``, ``Tensor[..., f32]``, ``Tensor[("n", 3)]``.
+
+    ``shape`` and ``dtype`` are None where the argument's count.
+    """
+
+    shape: tuple[Dim, ...] | None = None
+    dtype: DType | None = None
+
+    def __call__(self, *_args: object, **_kwargs: object) -> NoReturn:
+        """Refuse to make a tensor; defined because Python 3.10 requires a type hint to be callable."""
+        raise TypeError(f"{self!r} is a type; it does not make tensors")
+
+    def __repr__(self) -> str:
+        if self.shape is None:
+            return "Tensor" if self.dtype is None else f"Tensor[..., {self.dtype!r}]"
+        return f"Tensor[{self.shape!r}]"
+
+
+def _is_open_shape(item: object) -> bool:
+    """Return whether what stands in the brackets of ``Tensor`` is a shape alone: dimensions and no dtype."""
+    return isinstance(item, tuple) and all(
+        isinstance(dim, int | str) and not isinstance(dim, bool) for dim in item
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import ast
 from nnmagic.diagnostics import Note, Span
 from nnmagic.relay.signatures import format_dim, format_type
 from nnmagic.relay.types import AnyDim, FuncType, Type, TypeCall
-from nnmagic.tinynn.types.annotations import Destination, DType, Tensor
+from nnmagic.tinynn.types.annotations import Destination, DType, OpenTensor, Tensor
 from nnmagic.tinynn.values.values import (
     BuiltinName,
     ClosureValue,
@@ -17,6 +17,7 @@ from nnmagic.tinynn.values.values import (
     DictOf,
     Dimension,
     GlobalFunction,
+    GradientOf,
     Known,
     LocalFunction,
     Method,
@@ -24,6 +25,7 @@ from nnmagic.tinynn.values.values import (
     OperatorName,
     RangeOf,
     SliceOf,
+    SpecializableFunction,
     TupleConstructor,
     TupleOf,
     TypeOf,
@@ -33,7 +35,7 @@ from nnmagic.tinynn.values.values import (
 )
 
 
-def brief(number: bool | int | float) -> str:
+def brief(number: bool | int | float | complex) -> str:
     """Return a number as text, or ``the number`` where that is too long."""
     text = repr(number) if not isinstance(number, int) or abs(number) < 10**40 else "the number"
     return text if len(text) <= 45 else "the number"
@@ -47,7 +49,7 @@ def with_article(type_: Type) -> str:
 
 
 #: What Python calls a weak number, by its type.
-_PYTHON_NAMES = {"i64": "int", "f64": "float", "bool_": "bool"}
+_PYTHON_NAMES = {"i64": "int", "f64": "float", "bool_": "bool", "c128": "complex"}
 
 
 def describe(value: Value) -> str:
@@ -65,8 +67,15 @@ def describe(value: Value) -> str:
             return f"a dictionary of {len(entries)}"
         case SliceOf():
             return "a slice"
-        case GlobalFunction(written=name) | LocalFunction(name=name) | ClosureValue(name=name):
+        case (
+            GlobalFunction(written=name)
+            | SpecializableFunction(written=name)
+            | LocalFunction(name=name)
+            | ClosureValue(name=name)
+        ):
             return f"the function `{name}`" if name != "<lambda>" else "a lambda"
+        case GradientOf(kind=kind):
+            return "the pullback of `vjp`" if kind == "pullback" else f"what `{kind}` gives"
         case RangeOf():
             return "a range"
         case Zipped(word=word):
@@ -98,9 +107,9 @@ def _describe_known(value: object) -> str:
     match value:
         case None:
             return "None"
-        case bool() | DType() | Tensor() | Destination():
+        case bool() | DType() | Tensor() | OpenTensor() | Destination():
             return repr(value)
-        case int() | float():
+        case int() | float() | complex():
             return f"the number {brief(value)}"
         case str():
             return f"the string {value!r}" if len(value) <= 40 else "a string"

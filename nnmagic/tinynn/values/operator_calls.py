@@ -12,7 +12,7 @@ import numpy as np
 
 from nnmagic.diagnostics import Note, Span
 from nnmagic.relay import expr as ir
-from nnmagic.relay.ops import OPERATORS
+from nnmagic.relay.complex_numbers.operators import find_operator
 from nnmagic.relay.ops.declaration import Operator, RelationError
 from nnmagic.relay.ops.notation import Notation
 from nnmagic.relay.signatures import dtype_short_name, format_dim, format_shape, format_type
@@ -112,7 +112,7 @@ def as_computed(operand: Operand) -> Computed:
 def apply(name: str, span: Span, *args: Computed | Operand, **attrs: object) -> Computed:
     """Call the operator of that name, whose result must be one tensor; arguments may be results of others."""
     operands = [arg if isinstance(arg, Operand) else Operand(arg, span) for arg in args]
-    result = call_operator(OPERATORS[name], operands, attrs, span)
+    result = call_operator(find_operator(name), operands, attrs, span)
     assert isinstance(result, Computed)
     return result
 
@@ -135,6 +135,20 @@ def cast(operand: Computed, dtype: str, span: Span) -> Computed:
     if isinstance(type_, TensorType) and type_.dtype == dtype:
         return Computed(operand.expr, type_)
     return apply("cast", span, operand, dtype=dtype)
+
+
+def vector_of(numbers: Sequence[Computed], span: Span) -> Computed:
+    """Return a vector of int64 of rank 0: a constant if all of them are constants."""
+    constants = [number.expr.data.item() for number in numbers if isinstance(number.expr, ir.Constant)]
+    if len(constants) == len(numbers):
+        type_ = TensorType((len(numbers),), "int64")
+        return Computed(ir.constant(np.array(constants, "int64"), "int64", span=span), type_)
+    parts = [apply("expand_dims", span, number, axis=0) for number in numbers]
+    if len(parts) == 1:
+        return parts[0]
+    types = TupleType(tuple(part.type for part in parts))
+    whole = Computed(ir.Tuple(tuple(part.expr for part in parts), span=span), types)
+    return apply("concatenate", span, whole, axis=0)
 
 
 def whole_numbers(start: Computed, stop: Computed, step: Computed, span: Span) -> Computed:

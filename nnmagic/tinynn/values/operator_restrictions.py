@@ -11,7 +11,18 @@ from nnmagic.limits import MAX_RANK, MAX_TUPLE_SIZE
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.declaration import Operator, RelationError
 from nnmagic.relay.signatures import dtype_short_name, format_dim, format_shape, format_type
-from nnmagic.relay.types import NUMPY_DTYPES, AnyDim, Dim, TensorType, TupleType, Type, is_float, is_integer
+from nnmagic.relay.types import (
+    ARRAY_DTYPES,
+    AnyDim,
+    Dim,
+    TensorType,
+    TupleType,
+    Type,
+    is_complex,
+    is_float,
+    is_integer,
+)
+from nnmagic.tinynn.values.complex_support import check_complex, check_conversion, gives_complex, refusal
 
 _MATHEMATICS = (
     "exp log log2 log10 sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf sigmoid "
@@ -72,6 +83,8 @@ def check_restrictions(operator: Operator, types: Sequence[Type], attrs: Attrs) 
         raise RelationError(f"{operator.name} is not taken: {reason}", hint=hint)
     _check_tensors(operator, types)
     check_kind(operator.name, operator.name, types)
+    if operator.name in ("cast", "cast_like"):
+        check_conversion(types, attrs)
     rule = _RULES.get(operator.name)
     if rule is not None:
         rule(operator.name, types, attrs)
@@ -88,7 +101,9 @@ def check_result(operator: Operator, result: Type) -> None:
         if any(isinstance(dim, int) and not 0 <= dim < 2**63 for dim in tensor.shape):
             message = f"{operator.name}: the result would have the shape {format_shape(tensor.shape)}"
             raise RelationError(message, attr="shape")
-        if tensor.dtype not in NUMPY_DTYPES:
+        if is_complex(tensor.dtype) and not gives_complex(operator.name):
+            raise RelationError(refusal(operator.name, operator.name)[0], attr="dtype")
+        if tensor.dtype not in ARRAY_DTYPES:
             hint = "give its dtype, as in dtype=f32" if operator.attr("dtype") else None
             raise RelationError(f"{operator.name}: the result would have no dtype", hint=hint, attr="dtype")
 
@@ -105,6 +120,8 @@ def _check_tensors(operator: Operator, types: Sequence[Type]) -> None:
 
 def check_kind(what: str, name: str, types: Sequence[Type]) -> None:
     """Check the element types that an operator is defined for; ``what``: how the user called it."""
+    if check_complex(what, name, types):
+        return
     kind = _KINDS.get(name)
     for index, type_ in enumerate(types):
         if kind is not None and isinstance(type_, TensorType) and not _is_of_kind(type_.dtype, kind):
@@ -202,11 +219,11 @@ def check_broadcast(
 
 
 def wider_dtype(left: str, right: str) -> str:
-    """Return the dtype that a hint converts to: floats before ints, more bits before fewer."""
+    """Return the dtype that a hint converts to: complex, floats, then ints; more bits before fewer."""
 
-    def order(dtype: str) -> tuple[bool, int]:
+    def order(dtype: str) -> tuple[bool, bool, int]:
         digits = "".join(filter(str.isdigit, dtype))
-        return is_float(dtype), int(digits or 1)
+        return is_complex(dtype), is_float(dtype), int(digits or 1)
 
     return max(left, right, key=order)
 
@@ -303,7 +320,8 @@ def _where(name: str, types: Sequence[Type], _attrs: Attrs) -> None:
 
 
 def _divide(name: str, types: Sequence[Type], _attrs: Attrs) -> None:
-    if not is_float(_tensor(types, 0).dtype):
+    dtype = _tensor(types, 0).dtype
+    if not is_float(dtype) and not is_complex(dtype):
         hint = "write a / b (NumPy's, gives f64), a // b, or trunc_divide(a, b)"
         raise RelationError(f"{name} of integers would be truncated, unlike NumPy's", 0, 1, hint=hint)
 

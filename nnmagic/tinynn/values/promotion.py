@@ -1,18 +1,49 @@
 """Find the dtype in which numbers, elements and tensors meet, as NumPy 2 does (NEP 50).
 
-Two arrays of different dtypes never meet by themselves: a cell says which of them to convert.
+Two arrays of different dtypes never meet by themselves: a cell says which of them to convert, or that all are
+promoted as NumPy does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 import numpy as np
 
 from nnmagic.relay.signatures import dtype_short_name
-from nnmagic.relay.types import TensorType, is_float
+from nnmagic.relay.types import ARRAY_DTYPES, TensorType, is_complex, is_float
 from nnmagic.tinynn.values.operator_calls import cast, is_tensor, tensor_type
 from nnmagic.tinynn.values.values import Computed, Operand, RefusalError, Value
+
+#: Whether arrays are promoted as in NumPy, in the compilation at hand.
+_PROMOTES: ContextVar[bool] = ContextVar("promotes", default=False)
+
+
+@contextmanager
+def numpy_promotion(*, on: bool) -> Iterator[None]:
+    """Promote arrays of different dtypes as NumPy 2 does, in what is compiled inside."""
+    token = _PROMOTES.set(on)
+    try:
+        yield
+    finally:
+        _PROMOTES.reset(token)
+
+
+def promotes() -> bool:
+    """Return whether arrays of different dtypes are promoted as in NumPy."""
+    return _PROMOTES.get()
+
+
+def numpy_common_dtype(dtypes: Iterable[str]) -> str | None:
+    """Return the dtype in which NumPy computes with arrays of some dtypes; None where it has none."""
+    try:
+        name = np.result_type(*(ARRAY_DTYPES[dtype] for dtype in dict.fromkeys(dtypes))).name
+    except TypeError:  # of bfloat16 and another kind
+        return None
+    return name if name in ARRAY_DTYPES else None
+
 
 #: The integers that each float holds without loss: NumPy computes in it beside them.
 _EXACT_IN = {
@@ -31,6 +62,8 @@ def promoted_dtype(first: str, second: str) -> str | None:
     """
     if first == second:
         return first
+    if is_complex(first) or is_complex(second):
+        return _beside_complex(*((first, second) if is_complex(first) else (second, first)))
     if is_float(second):
         first, second = second, first
     if is_float(second):
@@ -41,13 +74,28 @@ def promoted_dtype(first: str, second: str) -> str | None:
     return None if is_float(dtype) else dtype
 
 
+def _beside_complex(dtype: str, other: str) -> str | None:
+    """Return the dtype of a complex and another tensor, where NumPy's is that of the complex one."""
+    if is_complex(other) or other == "bfloat16":
+        return None
+    return dtype if np.promote_types(dtype, other).name == dtype else None
+
+
 def common_dtype(types: Iterable[TensorType]) -> str | None:
-    """Return the dtype in which tensors meet, all arrays having one; None where a cell wants a cast."""
+    """Return the dtype in which tensors meet; None where a cell wants a cast.
+
+    All arrays have one dtype, or are real beside a complex one.
+    """
+    types = list(types)
+    if _PROMOTES.get():
+        return numpy_common_dtype(type_.dtype for type_ in types)
     ordered = sorted(types, key=lambda type_: not type_.shape)
     result: str | None = ordered[0].dtype
     for type_ in ordered[1:]:
         if result != type_.dtype:
-            result = None if result is None or type_.shape else promoted_dtype(result, type_.dtype)
+            if result is None or (type_.shape and not (is_complex(result) or is_complex(type_.dtype))):
+                return None
+            result = promoted_dtype(result, type_.dtype)
     return result
 
 
@@ -60,10 +108,13 @@ def promote(left: Operand, right: Operand) -> tuple[Operand, Operand]:
 def dtype_beside_numbers(dtype: str, numbers: Iterable[object]) -> str:
     """Return the dtype of a tensor beside Python numbers.
 
-    Bools become int64 beside an int, and integers and bools float64 beside a float; else a tensor keeps its.
+    Bools become int64 beside an int, and integers and bools float64 beside a float. Beside a complex number
+    floats become complex numbers of their precision, integers and bools complex128. Else a tensor keeps its.
     """
     kinds = set(map(type, numbers))
-    if float in kinds and not is_float(dtype):
+    if complex in kinds and not is_complex(dtype):
+        return "complex64" if is_float(dtype) and dtype != "float64" else "complex128"
+    if float in kinds and not is_float(dtype) and not is_complex(dtype):
         return "float64"
     return "int64" if int in kinds and dtype == "bool" else dtype
 
@@ -83,6 +134,8 @@ def check_update(sign: str, before: Value, result: Operand) -> Operand:
     if not is_tensor(before) or not is_tensor(result.value):
         return result
     type_, given = tensor_type(Operand(before, result.span)), tensor_type(result).dtype
+    if isinstance(before, Computed) and before.weak_array and is_float(given) and is_float(type_.dtype):
+        return result
     if not type_.shape or type_.dtype == given:
         return result
     if _kind_of(given) > _kind_of(type_.dtype):
@@ -94,6 +147,8 @@ def check_update(sign: str, before: Value, result: Operand) -> Operand:
 
 def _kind_of(dtype: str) -> int:
     """Return the rank of a dtype's kind: what NumPy casts in place goes to one of the same rank, or up."""
+    if is_complex(dtype):
+        return 4
     return 3 if is_float(dtype) else ("bool", "uint", "int").index(dtype.rstrip("0123456789"))
 
 

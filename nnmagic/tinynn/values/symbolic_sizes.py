@@ -13,9 +13,9 @@ from nnmagic.diagnostics import Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.ops.dims import add, as_polynomial, floor_divide, multiply, subtract
 from nnmagic.relay.polynomials import NoPolynomialError, Polynomial, constant, is_nonnegative
-from nnmagic.relay.types import AnyDim, Dim, TensorType, TupleType, is_integer
+from nnmagic.relay.types import AnyDim, Dim, TensorType, is_integer
 from nnmagic.tinynn.values.numbers import number_constant
-from nnmagic.tinynn.values.operator_calls import apply, cast
+from nnmagic.tinynn.values.operator_calls import apply, cast, vector_of
 from nnmagic.tinynn.values.values import Computed, Dimension, Known, Operand, RefusalError, TupleOf, Value
 
 
@@ -99,10 +99,7 @@ def dim_of(size: Value) -> Dim:
 
 def shape_tensor(sizes: Sequence[Value], span: Span) -> Computed:
     """Return a shape as a vector, for the operators that take it so."""
-    parts = [apply("expand_dims", span, number_of(size, span), axis=0) for size in sizes]
-    types = TupleType(tuple(part.type for part in parts))
-    whole = Computed(ir.Tuple(tuple(part.expr for part in parts), span=span), types)
-    return apply("concatenate", span, whole, axis=0) if len(parts) > 1 else parts[0]
+    return vector_of([number_of(size, span) for size in sizes], span)
 
 
 def dynamic_sizes(operand: Operand) -> list[Value] | None:

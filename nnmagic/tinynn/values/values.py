@@ -7,7 +7,7 @@ and environments hold values, so that both are defined here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -16,7 +16,7 @@ from nnmagic.limits import MAX_TUPLE_SIZE
 from nnmagic.relay import expr as ir
 from nnmagic.relay.module import TypeData
 from nnmagic.relay.ops.declaration import Operator
-from nnmagic.relay.types import AnyDim, FuncType, TensorType, TupleType, Type, is_float
+from nnmagic.relay.types import AnyDim, Dim, FuncType, TensorType, TupleType, Type, is_float
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.types.part_counts import count_parts
 
@@ -37,13 +37,14 @@ class Computed:
 
     ``weak``: a Python number (int64, float64 or bool of rank 0) known at run time only, such as a loop's
     counter. Like a literal it takes the dtype of the tensor beside it. ``least``: a lower bound of such an
-    int, None if unknown.
+    int, None if unknown. ``weak_array``: an array that was made without a dtype, which does the same.
     """
 
     expr: ir.Expr
     type: Type
     weak: bool = False
     least: int | None = field(default=None, compare=False)
+    weak_array: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +135,19 @@ class LocalFunction:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class SpecializableFunction:
+    """A function of an earlier cell whose parameters have open types: each call has it specialized.
+
+    ``specialize`` gives the compiled function for the types of some arguments and the values of others, or
+    raises CompileError.
+    """
+
+    written: str
+    parameters: tuple[Formal, ...]
+    specialize: Callable[[Mapping[str, Type], Mapping[str, object]], object]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class ClosureValue:
     """A nested function with types: a Relay function bound by let.
 
@@ -147,6 +161,21 @@ class ClosureValue:
     environment: Environment
     versions: Mapping[str, int]
     changing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GradientOf:
+    """What ``grad`` and its kin make of a function: something to call.
+
+    kind: ``"grad"``, ``"value_and_grad"``, ``"vjp"``, ``"pullback"`` or ``"jvp"``. argnums: a number or
+    several. arguments: those of ``vjp`` and ``jvp``, which call the function at once, and of the pullback.
+    """
+
+    kind: str
+    function: Operand
+    argnums: int | tuple[int, ...] = 0
+    has_aux: bool = False
+    arguments: tuple[Operand, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +304,9 @@ Value = (
     | SliceOf
     | GlobalFunction
     | LocalFunction
+    | SpecializableFunction
     | ClosureValue
+    | GradientOf
     | RangeOf
     | Zipped
     | DataTypeName
@@ -430,6 +461,8 @@ class Environment:
     failed: bool = False
     #: The parameters whose arrays the function changes, with their types.
     destinations: dict[str, Type] = field(default_factory=dict)
+    #: What the named dimensions of its annotations are in the function that it is inlined in.
+    sizes: dict[str, Dim] = field(default_factory=dict)
 
     def chain(self) -> list[Environment]:
         """Return the environment and those around it, the innermost first."""

@@ -24,12 +24,14 @@ def both_weak(left: Operand, right: Operand) -> bool:
 def promote_weak(left: Operand, right: Operand) -> tuple[Operand, Operand]:
     """Convert two Python numbers to tensors of the dtype that Python would give; bool counts as int."""
     dtypes = {_dtype(left.value), _dtype(right.value)}
-    wanted = "float64" if "float64" in dtypes else "int64"
+    wanted = next((dtype for dtype in ("complex128", "float64") if dtype in dtypes), "int64")
     return _as_dtype(left, wanted), _as_dtype(right, wanted)
 
 
 def _dtype(value: Value) -> str:
     if isinstance(value, Known):
+        if isinstance(value.value, complex):
+            return "complex128"
         return "float64" if isinstance(value.value, float) else "int64"
     assert isinstance(value, Computed)
     assert isinstance(value.type, TensorType)
@@ -41,16 +43,18 @@ def _as_dtype(operand: Operand, dtype: str) -> Operand:
     if isinstance(value, Computed):
         return Operand(cast(value, dtype, operand.span), operand.span)
     assert isinstance(value, Known)
-    assert isinstance(value.value, bool | int | float)
-    number = float(value.value) if dtype == "float64" else int(value.value)
+    number = value.value
+    assert isinstance(number, bool | int | float | complex)
+    if not isinstance(number, complex):
+        number = float(number) if dtype == "float64" else int(number) if dtype == "int64" else number
     return Operand(number_constant(number, dtype, operand.span), operand.span)
 
 
 def adopt_tensor_dtype(left: Operand, right: Operand) -> tuple[Operand, Operand]:
-    """Give a weak number the dtype of the tensor beside it; integers become float64 beside a float."""
+    """Give a weak number the dtype of the tensor beside it, which may change as beside a static number."""
     for number, tensor in ((left, right), (right, left)):
         if is_weak(number.value) and is_tensor(tensor.value) and not is_weak(tensor.value):
-            like = {"int64": 0, "float64": 0.0, "bool": False}[tensor_type(number).dtype]
+            like = {"int64": 0, "float64": 0.0, "complex128": 0j, "bool": False}[tensor_type(number).dtype]
             tensor_ = promote_beside_number(tensor, like)
             assert isinstance(number.value, Computed)
             converted = Operand(cast(number.value, tensor_type(tensor_).dtype, number.span), number.span)
@@ -65,4 +69,4 @@ def as_weak(value: Value) -> Value:
     return value
 
 
-_WEAK_TYPES = (TensorType((), "int64"), TensorType((), "float64"))
+_WEAK_TYPES = tuple(TensorType((), dtype) for dtype in ("int64", "float64", "complex128"))

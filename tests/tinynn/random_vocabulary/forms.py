@@ -355,12 +355,23 @@ SYNTAX: Mapping[str, tuple[str, ...]] = {
 
 #: Functions without a form, with the reason.
 WITHOUT_FORM: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("grad", "value_and_grad", "vjp", "jvp", "stop_gradient", "detach"),
+        "NumPy has no gradients: tests/gradients compares them with differences",
+    ),
     **dict.fromkeys(("bincount", "compress", "delete", "extract", "trim_zeros"), "always rejected"),
     **dict.fromkeys(("int", "float", "bool"), "Python's conversions of one number: tests/tinynn/snippets"),
     **dict.fromkeys(("normalize", "cosine_similarity"), "their eps is 0 in f16, and not in the twin"),
     **dict.fromkeys(
         ("histogram", "cov", "corrcoef", "mgrid", "ogrid", "ndarray"),
         "tests/tinynn/test_numpy_programs.py compares them",
+    ),
+    **dict.fromkeys(
+        _names(
+            """real imag conj conjugate angle complex iscomplexobj isrealobj fft ifft rfft irfft fft2 ifft2
+            fftn ifftn fftshift ifftshift fftfreq rfftfreq"""
+        ),
+        "of complex numbers: tests/tinynn/test_complex.py",
     ),
     "permute": "PyTorch's name of transpose, which NumPy lacks",
     **dict.fromkeys(

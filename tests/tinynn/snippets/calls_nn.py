@@ -146,7 +146,6 @@ CASES: list[Case] = [
     refused("a-member-of-an-object", function(X, "«layer.weight» @ x"), "`layer` (a Layer) holds no `weight`", "if code makes it, give it a name in another cell, as in weight = layer.weight", {"layer": Layer()}),
     refused("a-class", function(X, "«Layer»()(x)"), "`Layer` is the class Layer, which a cell cannot use", None, {"Layer": Layer}),
     refused("an-array-of-text", function(X, "«words» * x"), "`words` is a NumPy array of <U1, which a cell cannot use", "a cell computes with numbers: give each string a number", {"words": np.array(["a"])}),
-    refused("a-complex-array", function(X, "«spectrum» * x"), "`spectrum` is a NumPy array of complex64, which a cell cannot use", None, {"spectrum": np.ones(3, np.complex64)}),
     refused("a-module", function(X, "«np» * x"), "`np` is the module numpy, which a cell cannot use", None, {"np": np}),
     refused("a-member-that-a-module-has-not", function(X, "«math.pie» * x"), "the module math has no pie", "did you mean math.pi?", {"math": math}),
     refused("a-function-that-hides-an-operator", function(X, "«exp»(x)"), "`exp` is the Python function _raise, which hides the operator exp", "for the operator write relay.exp, or rename the notebook's `exp`", {"exp": _raise}),

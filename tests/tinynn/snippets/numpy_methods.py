@@ -147,6 +147,6 @@ CASES: list[Case] = [
         "no-dtype",
         function(X, "x.astype(«2»)"),
         "astype: the number 2 is no dtype",
-        "write one of f16 bf16 f32 f64, i8 to i64, u8 to u64, bool_",
+        "write one of f16 bf16 f32 f64, c64 c128, i8 to i64, u8 to u64, bool_",
     ),
 ]

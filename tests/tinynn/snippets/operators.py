@@ -105,7 +105,6 @@ CASES: list[Case] = [
     refused("a-huge-number", function("x: f32", "x * («2 ** 100000»)"), "the result of `**` is no number of 64 bits"),
     refused("membership", function(X, "«x in y»"), "`in` asks for values known at compile time, not a Tensor[(2, 3), f32] in a Tensor[(2, 3), f32]", "write (x == value).any()"),
     refused("identity", function(X, "«x is y»"), "`is` is for None: nothing says whether two values are one object", "compare with =="),
-    refused("complex-number", function("x: f32", "x * «2j»"), "complex numbers are not supported", "hold real and imaginary parts in two tensors"),
     refused("result-of-several", function("x: Tensor[(4,), f32]", "«split(x, 2) * 2»"), "`*` of a tuple of 2 and the number 2", "it has several results: take one of them, as in result[0]"),
     refused("a-captured-array-of-another-dtype", function("x: Tensor[(3,), f32]", "«x * W»"), "`*` of f32 and f64: dtypes never mix by themselves", "convert one of them, as in W.astype(f32)", {"W": np.ones(3)}),
 ]  # fmt: skip

@@ -98,7 +98,7 @@ CASES: list[Case] = [
     refused("length-of-a-number", function(X, "x * len(«3»)"), "the number 3 has no len()"),
     refused("length-of-a-scalar", function("s: f32", "s * len(«s»)"), "an f32 has no len()"),
     refused("unknown-dtype", function(X, "x.astype(«f31»)"), "unknown name `f31`", "did you mean f32?"),
-    refused("no-dtype", function(X, "x.astype(«2»)"), "astype: the number 2 is no dtype", "write one of f16 bf16 f32 f64, i8 to i64, u8 to u64, bool_"),
+    refused("no-dtype", function(X, "x.astype(«2»)"), "astype: the number 2 is no dtype", "write one of f16 bf16 f32 f64, c64 c128, i8 to i64, u8 to u64, bool_"),
     refused("misspelled-method", function(X, "«x.smu»()"), "a Tensor[(2, 3), f32] has no attribute `smu`", "did you mean .sum?"),
     refused("pytorchs-view", function(X, "«x.view»(6)"), "a Tensor[(2, 3), f32] has no attribute `view`", "write reshape"),
     refused("attribute-of-a-number", function(X, "x * «(3).real»"), "the number 3 has no attribute `real`"),

@@ -47,7 +47,7 @@ CASES: list[Case] = [
     refused("a-tuple-that-holds-no-type", "def f(x: «P»):\n    return x\n", "`P` is a type that holds `int`, which a cell cannot use", "name types of a cell in it, as in tuple[Tensor[(2, 3), f32], f32]", namespace={"P": tuple[int, Row]}),
     refused("a-number-as-a-type", "def f(x: «P»):\n    return x\n", "the number 3 is no type", EXAMPLE, namespace={"P": 3}),
     refused("a-tuple-as-a-type", "def f(x: «P»):\n    return x\n", "a tuple is no type", "write tuple[Tensor[(2, 3), f32], f32]", namespace={"P": (Row, Row)}),
-    refused("tensor-alone", "def f(x: «Tensor»):\n    return x\n", "`Tensor` alone is no type", "say its shape and its dtype, as in Tensor[(2, 3), f32]"),
+    refused("tensor-alone", "def f(x: f32) -> «Tensor»:\n    return x\n", "`Tensor` alone is no type", "say its shape and its dtype, as in Tensor[(2, 3), f32]"),
     refused("tuple-alone", "def f(x: «tuple»):\n    return x\n", "`tuple` alone is no type", "say what it holds, as in tuple[Tensor[(2, 3), f32], f32]"),
     refused("callable-alone", "def f(x: «Callable»):\n    return x\n", "`Callable` alone is no type", "say what it takes and gives, as in Callable[[Tensor[(3,), f32]], f32]"),
     refused("a-tuple-of-any-length", "def f(x: tuple[f32, «...»]):\n    return x\n", "a tuple's length must be known", "write one type for each item"),

@@ -113,7 +113,7 @@ def _require_broadcast(call: OpCall, shapes: Sequence[Sequence[Extent]]) -> tupl
                 call.require(
                     tirx.any(left == right, left == 1, right == 1), "the shapes do not broadcast together"
                 )
-        result = broadcast_shape(result, shape)
+        result = [call.name_size(dim) for dim in broadcast_shape(result, shape)]
     return result, static
 
 

@@ -14,6 +14,7 @@ from nnmagic.engine.relax.analysis.attribute_values import integer
 from nnmagic.engine.relax.legalize import scalar_functions
 from nnmagic.engine.relax.legalize.blocked.layout import lanes_for
 from nnmagic.engine.relax.legalize.creation import arange
+from nnmagic.engine.relax.legalize.dynamic_slices import resolve_slices, set_slices, take_slices
 from nnmagic.engine.relax.legalize.extern_loops import fill_by_loops, grid
 from nnmagic.engine.relax.legalize.manipulation import broadcast_to
 from nnmagic.engine.relax.legalize.padding import PAD_MODES, border_index
@@ -37,7 +38,6 @@ from nnmagic.engine.relax.legalize.sizes import is_nonnegative, maximum, simplif
 from nnmagic.engine.relax.legalize.slicing import strided_set
 from nnmagic.engine.relax.legalize.sorting import sort_order
 from nnmagic.engine.relax.legalize.types import Tensor
-from nnmagic.engine.relax.runtime.callbacks import SIZES_NAMED
 from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, ramp, vector_type
 from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr
 from nnmagic.relay.types import is_float
@@ -50,8 +50,7 @@ def emit_dims(call: OpCall, vector: Value, rank: int) -> list[Extent]:
     """Bind the elements of an int64 vector to symbolic dimensions."""
     shape = call.emit(relax.op.tensor_to_shape(vector))
     variables = [tirx.Var(f"size{axis}", "int64") for axis in range(rank)]
-    named = call.match_cast(shape, relax.ShapeType(variables))
-    call.emit(relax.Call(relax.ExternFunc(SIZES_NAMED), [named], ty_args=[relax.TupleType([])]))
+    call.define_sizes(shape, variables)
     limit: PrimExpr = tirx.const(_MOST_ELEMENTS, "int64")
     for variable in variables:
         call.require(variable >= 0, "a dimension is negative")
@@ -333,6 +332,10 @@ def _slice_spans(
 def _strided_slice(call: OpCall) -> Value:
     """Lower to a slice whose bounds are operands."""
     by_size = call.attrs["slice_mode"] == "size"
+    data, *bounds = call.args
+    slices = None if by_size else resolve_slices(call, data, bounds)
+    if slices is not None:
+        return take_slices(call, data, slices)
     rank = len(shape_of(call.args[0]))
 
     def sizes(x: Tensor, *bounds: Tensor) -> list[Extent]:
@@ -354,6 +357,9 @@ def _strided_set(call: OpCall) -> Value:
     data, values, *bounds = call.args
     if not any(isinstance(bound, relax.Var) for bound in bounds):
         return strided_set(call)
+    slices = resolve_slices(call, data, bounds)
+    if slices is not None:
+        return set_slices(call, data, values, slices)
     rank = len(shape_of(data))
     dims = _compute_dims(
         call,

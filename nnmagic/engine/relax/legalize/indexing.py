@@ -149,11 +149,11 @@ def require_taken_in_range(call: OpCall) -> Extent:
 
 
 def _counts_from_zero(data: Expr) -> bool:
-    """Return whether data is an ``arange``, not an empty one, whose elements are their own indices."""
+    """Return whether data is an ``arange`` whose elements are their own indices."""
     if not isinstance(data, Call) or getattr(data.op, "name", "") != "arange":
         return False
-    bounds = [arg.data.item() for arg in data.args if isinstance(arg, Constant)]
-    return len(bounds) == 3 and bounds[0] == 0 and bounds[1] >= 1 and bounds[2] == 1
+    start, stop, step = (arg.data.item() if isinstance(arg, Constant) else None for arg in data.args)
+    return start == 0 and step == 1 and (stop is None or stop >= 1)
 
 
 #: Marks a kernel that takes a row by numbers: the axis of each, and which of its operands it is.

@@ -18,11 +18,12 @@ from tvm.ir import StringImm
 
 from nnmagic.engine import engine_error
 from nnmagic.engine.relax.analysis.dim_labels import label_of, size_of
-from nnmagic.engine.relax.legalize.sizes import simplify
-from nnmagic.engine.relax.legalize.types import RelaxType, Tensor
+from nnmagic.engine.relax.legalize.size_names import SizeNames, define_sizes
+from nnmagic.engine.relax.legalize.sizes import is_complicated, simplify
+from nnmagic.engine.relax.legalize.types import Tensor
 from nnmagic.engine.relax.runtime.callbacks import REQUIRED
 from nnmagic.engine.relax.tir.builders import as_expr
-from nnmagic.engine.relax.tir.types import Extent, PrimExpr, RelaxExpr
+from nnmagic.engine.relax.tir.types import Extent, PrimExpr, RelaxExpr, Var
 from nnmagic.relay.expr import Attrs, Call
 from nnmagic.relay.types import AnyDim, VarDim
 
@@ -50,8 +51,8 @@ class OpCall:
 
     builder: collects the Relax code. node: the call in Relay. args: its lowered arguments. labels: the
     dimensions that the enclosing function names. find_elements: returns the elements of a value whose
-    elements are sizes. effects: what the rule has used besides types and attributes, or has emitted besides
-    its result.
+    elements are sizes. size_names: the sizes that have got names. effects: what the rule has used besides
+    types and attributes, or has emitted besides its result.
     """
 
     builder: relax.BlockBuilder
@@ -59,6 +60,7 @@ class OpCall:
     args: tuple[Value, ...]
     labels: Mapping[str, Extent]
     find_elements: Callable[[Value], Sequence[Extent] | None] = lambda _: None
+    size_names: SizeNames = field(default_factory=SizeNames)
     effects: list[str] = field(default_factory=list)
 
     @property
@@ -100,10 +102,17 @@ class OpCall:
         self.effects.append("emit")
         return self.builder.emit(expr)
 
-    def match_cast(self, value: Value, type_: RelaxType) -> Value:
-        """Bind a value as of a type, whose dimensions this names."""
-        self.effects.append("match_cast")
-        return self.builder.match_cast(value, type_)
+    def define_sizes(self, shape: RelaxExpr, variables: Sequence[Var]) -> None:
+        """Bind dimensions to the sizes of a shape."""
+        self.effects.append("define_sizes")
+        define_sizes(self.builder, shape, variables)
+
+    def name_size(self, size: Extent) -> Extent:
+        """Return a dimension that names a size if its arithmetic is not simple, else the size."""
+        if not is_complicated(size):
+            return size
+        self.effects.append("name_size")
+        return self.size_names.name(self.builder, size)
 
     def require(self, condition: PrimExpr | bool, message: str) -> None:
         """Refuse the call where a condition on dimensions does not hold.

@@ -13,6 +13,7 @@ from tvm import tirx
 
 from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, static_int
 from nnmagic.engine.relax.tir.types import Extent, PrimExpr, Var
+from nnmagic.engine.relax.tir.visitors import visit
 from nnmagic.relay import polynomials
 from nnmagic.relay.polynomials import (
     Atom,
@@ -36,6 +37,20 @@ def simplify(size: Extent) -> Extent:
         return size
     polynomial, variables = normal
     return _sum(polynomial, variables) if polynomial.number is None else polynomial.number
+
+
+def is_complicated(size: Extent) -> bool:
+    """Return whether a size has a choice, or a minimum or maximum of several dimensions.
+
+    The normal form of those of one dimension is good enough.
+    """
+    if isinstance(size, int | tirx.Var | tirx.IntImm):
+        return False
+    bounds: list[PrimExpr] = []
+    selections: list[PrimExpr] = []
+    visit(size, [((tirx.Max, tirx.Min), bounds.append), (tirx.Select, selections.append)])
+    dims = tirx.analysis.undefined_vars(tirx.Evaluate(size))
+    return bool(selections) or (bool(bounds) and len(dims) > 1)
 
 
 def same_size(left: Extent, right: Extent) -> bool:

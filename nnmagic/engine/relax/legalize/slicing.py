@@ -10,7 +10,7 @@ from tvm.script.ir_builder import tirx as T  # noqa: N812 - TVM's own name for i
 from nnmagic.engine.relax.analysis.attribute_values import integers
 from nnmagic.engine.relax.legalize.extern_loops import COPIES_FIRST, fill_by_loops, grid
 from nnmagic.engine.relax.legalize.registry import OPAQUE, RULES, OpCall, Value, shape_of
-from nnmagic.engine.relax.legalize.sizes import maximum, minimum, same_size, simplify
+from nnmagic.engine.relax.legalize.sizes import is_nonnegative, maximum, minimum, same_size, simplify
 from nnmagic.engine.relax.legalize.types import Tensor
 from nnmagic.engine.relax.runtime.tensors import as_array
 from nnmagic.engine.relax.tir.builders import as_expr, static_int
@@ -56,43 +56,50 @@ def _strided_slice(call: OpCall) -> Value:
 _OPEN_ENDS = (2**31 - 1, 1 - 2**31, -(2**31))
 
 #: No dimension is this long. TinyNN writes the number for an open end.
-_BEYOND = 2**48
+BEYOND = 2**48
 
 
-def resolve_slice(dim: Extent, begin: int, end: int | None, step: int) -> tuple[Index, Extent]:
+def resolve_slice(dim: Extent, begin: Extent, end: Extent | None, step: int) -> tuple[Index, Extent]:
     """Return the start and the length of ``begin:end:step`` in a dimension; an ``end`` of None is open.
 
     A start beyond the end is not clamped: then the length is 0.
     """
-    if isinstance(dim, int):
+    static = isinstance(begin, int) and (end is None or isinstance(end, int))
+    if isinstance(dim, int) and static:
         stop = end if end is not None else dim
         # An end before the start of a reversed slice means "including the first", as INT_MIN does in Relay.
         span = range(*slice(begin, stop if not (step < 0 and stop < -dim) else None, step).indices(dim))
         return (span.start if span else 0), len(span)
     toward = 1 if step > 0 else -1
-    if end in _OPEN_ENDS or (end is not None and end * toward >= _BEYOND):
-        end = None
-    if begin * toward >= _BEYOND or (end is not None and end * toward <= -_BEYOND):
-        return 0, 0
-    if begin * toward <= -_BEYOND:
-        begin = 0 if step > 0 else -1
+    if isinstance(end, int):
+        if end in _OPEN_ENDS or end * toward >= BEYOND:
+            end = None
+        elif end * toward <= -BEYOND:
+            return 0, 0
+    if isinstance(begin, int):
+        if begin * toward >= BEYOND:
+            return 0, 0
+        if begin * toward <= -BEYOND:
+            begin = 0 if step > 0 else -1
     if step > 0:
-        start = _locate(begin, dim)
-        start = maximum(start, 0) if begin < 0 else start
-        stop = dim if end is None else minimum(_locate(end, dim), dim)
+        start = locate(begin, dim)
+        start = start if is_nonnegative(start) else maximum(start, 0)
+        stop = dim if end is None else minimum(locate(end, dim), dim)
         distance = maximum(as_expr(stop) - start, 0)
     else:
-        start = minimum(_locate(begin, dim), dim - 1)
-        stop = -1 if end is None else maximum(_locate(end, dim), -1)
+        start = minimum(locate(begin, dim), dim - 1)
+        stop = -1 if end is None else maximum(locate(end, dim), -1)
         distance = maximum(as_expr(start) - stop, 0)
     if static_int(distance) == 0:
         return 0, 0
     return start, simplify(tirx.floordiv(as_expr(distance) + (abs(step) - 1), as_expr(abs(step))))
 
 
-def _locate(bound: int, dim: Extent) -> Index:
+def locate(bound: Extent, dim: Extent) -> Index:
     """Return the index of a bound, which may be out of range."""
-    return simplify(dim + bound) if bound < 0 else bound
+    if isinstance(bound, int):
+        return simplify(dim + bound) if bound < 0 else bound
+    return bound if is_nonnegative(bound) else tirx.Select(bound < 0, bound + dim, bound)
 
 
 def strided_set(call: OpCall) -> Value:

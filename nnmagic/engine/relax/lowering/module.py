@@ -25,7 +25,8 @@ from nnmagic.engine.relax.deferred_interrupts import interrupt_safepoint
 from nnmagic.engine.relax.legalize import BLOCKED_RULES, RULES, OpCall, Value
 from nnmagic.engine.relax.legalize.blocked.layout import Blocked
 from nnmagic.engine.relax.legalize.kernel_cache import KernelCache, key_of
-from nnmagic.engine.relax.legalize.registry import assertion, shape_of
+from nnmagic.engine.relax.legalize.registry import assertion, shape_of, tensor_dtype
+from nnmagic.engine.relax.legalize.size_names import SizeNames
 from nnmagic.engine.relax.legalize.size_values import SizeValues
 from nnmagic.engine.relax.legalize.unary import erfc_rule, is_erfc
 from nnmagic.engine.relax.lowering.shape_checks import emit_shape_check, empty_result, move_checks_first
@@ -122,6 +123,7 @@ class _Lowering:
         self.has_alternatives = False
         self.kernel_cache = KernelCache()
         self.size_values = SizeValues()
+        self.size_names = SizeNames()
         self.declared: dict[str, tvm.ir.GlobalVar] = {}
         self.waiting: list[str] = []
         self.computed: set[RelaxExpr] = set()
@@ -163,6 +165,7 @@ class _Lowering:
                 results = list(flatten(self._to_dense(self._lower_body(function, params, depth))))
                 if declared is None:
                     results = list(self._copy_unowned(results))
+                results = list(map(self._with_own_sizes, results))
             body = self.builder.normalize(relax.SeqExpr(blocks, _pack(results)))
         finally:
             self.builder.end_scope()
@@ -182,13 +185,24 @@ class _Lowering:
             seen.add(result)
             yield self.builder.emit_te(topi.identity, result, primfunc_name_hint="copy") if copy else result
 
+    def _with_own_sizes(self, result: RelaxExpr) -> RelaxExpr:
+        """Give a result a type without names of sizes that its block defines."""
+        if not isinstance(result.ty, relax.TensorType) or not isinstance(result.ty.shape, relax.ShapeExpr):
+            return result
+        shape = shape_of(result)
+        expanded = list(map(self.size_names.expand, shape))
+        if None in expanded or all(a is b for a, b in zip(shape, expanded, strict=True)):
+            return result
+        return self.builder.match_cast(result, relax.TensorType(expanded, tensor_dtype(result)))
+
     @contextmanager
     def _block(self, blocks: list[BindingBlock]) -> Iterator[None]:
         """Collect what is emitted inside in a new block, and append that to ``blocks``."""
         self.builder._begin_binding_block()
         self.dense_forms.append({})
         try:
-            yield
+            with self.size_names.block():
+                yield
         finally:
             self.dense_forms.pop()
             blocks.append(move_checks_first(self.builder._end_block()))
@@ -256,7 +270,7 @@ class _Lowering:
         self.has_alternatives |= name == ATTENTION
         args = tuple(frame.values[arg] for arg in node.args)
         try:
-            call = OpCall(self.builder, node, args, frame.labels, self.size_values.elements)
+            call = OpCall(self.builder, node, args, frame.labels, self.size_values.elements, self.size_names)
             emit_shape_check(call)
             lowered = empty_result(call)
             if lowered is None:
@@ -309,7 +323,8 @@ class _Lowering:
             blocks: list[BindingBlock] = []
             with self._block(blocks):
                 value = self._to_dense(self._lower_scope(frame, scope, result))
-            branches.append((value, relax.SeqExpr(blocks, _pack(list(flatten(value))))))
+                results = list(map(self._with_own_sizes, flatten(value)))
+            branches.append((value, relax.SeqExpr(blocks, _pack(results))))
         frame.nesting -= 1
         (value, then), (_, other) = branches
         packed = self.builder.emit(relax.If(self._to_dense(frame.values[node.cond]), then, other))

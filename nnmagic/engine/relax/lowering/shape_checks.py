@@ -18,7 +18,13 @@ from nnmagic.engine.relax.analysis.tuple_flattening import flatten, leaves, rebu
 from nnmagic.engine.relax.legalize.indexing import require_taken_in_range
 from nnmagic.engine.relax.legalize.registry import OpCall, Value, shape_of
 from nnmagic.engine.relax.legalize.sizes import same_size
-from nnmagic.engine.relax.runtime.callbacks import REQUIRED, SHAPES_FIT, encode_check
+from nnmagic.engine.relax.runtime.callbacks import (
+    REQUIRED,
+    SHAPE_TO_NAME,
+    SHAPES_FIT,
+    SIZES_NAMED,
+    encode_check,
+)
 from nnmagic.engine.relax.tir.builders import as_expr
 from nnmagic.engine.relax.tir.types import Extent, PrimExpr
 from nnmagic.relay.ops.declaration import OPERATORS
@@ -50,15 +56,16 @@ def emit_shape_check(call: OpCall) -> None:
 
 
 def move_checks_first(block: relax.BindingBlock) -> relax.BindingBlock:
-    """Check sizes before computing anything: a check between kernels would keep these from being fused.
+    """Name and check sizes before computing anything: between kernels it would keep these from being fused.
 
-    No check moves before what defines sizes or may fail for values.
+    Nothing moves before what defines sizes by values or may fail for values.
     """
+    shapes: set[relax.Var] = set()
     checks: list[relax.Binding] = []
     kernels: list[relax.Binding] = []
     ordered: list[relax.Binding] = []
     for binding in block.bindings:
-        if _is_check_of_sizes(binding):
+        if _is_check_of_sizes(binding) or _names_sizes(binding, shapes):
             checks.append(binding)
         elif _only_computes(binding):
             kernels.append(binding)
@@ -74,6 +81,19 @@ def _is_check_of_sizes(binding: relax.Binding) -> bool:
         return False
     name = value.op.global_symbol
     return name == SHAPES_FIT or (name == REQUIRED and not isinstance(value.args[0], relax.Var))
+
+
+def _names_sizes(binding: relax.Binding, shapes: set[relax.Var]) -> bool:
+    """Return whether a binding makes a shape of sizes, or names it; ``shapes`` are those that were made."""
+    value = binding.value
+    called = value.op if isinstance(value, relax.Call) else None
+    name = called.global_symbol if isinstance(called, relax.ExternFunc) else None
+    if name == SIZES_NAMED:
+        return value.args[0] in shapes
+    if name == SHAPE_TO_NAME or (isinstance(binding, relax.MatchCast) and value in shapes):
+        shapes.add(binding.var)
+        return True
+    return False
 
 
 def _only_computes(binding: relax.Binding) -> bool:
@@ -93,6 +113,10 @@ def _fits_always(call: OpCall) -> bool:
         depth = indices[0]
         wanted = [*indices[1:], *data[depth:]] if isinstance(depth, int) else []
         return len(wanted) == len(updates) and all(map(same_size, wanted, updates))
+    if call.name in ("dyn.strided_slice", "strided_set"):  # the rule checks the values' shape
+        data, *rest = map(shape_of, call.args)
+        (count, *counts) = (size for (size,) in rest[-3:])
+        return isinstance(count, int) and counts == [count, count] and count <= len(data)
     return call.name == "take" and call.attrs["batch_dims"] == 0
 
 

@@ -30,6 +30,9 @@ REQUIRED, ASSERTED = "nnmagic.required", "nnmagic.asserted"
 #: Asks nothing: TVM's fusion fails on sizes that nobody uses inside of a branch.
 SIZES_NAMED = "nnmagic.sizes_named"
 
+#: Returns a shape, whose sizes are to get names.
+SHAPE_TO_NAME = "nnmagic.shape_to_name"
+
 #: What native functions ask, which get 0 or a failure that is raised after their end.
 SHAPES_FIT_NATIVE, POLL = "nnmagic.shapes_fit_native", "nnmagic.poll"
 
@@ -194,5 +197,6 @@ tvm_ffi.register_global_func(INDEX_IN_RANGE, _index_in_range, override=True)
 tvm_ffi.register_global_func(REQUIRED, _require, override=True)
 tvm_ffi.register_global_func(ASSERTED, _check_assertion, override=True)
 tvm_ffi.register_global_func(SIZES_NAMED, lambda _: None, override=True)
+tvm_ffi.register_global_func(SHAPE_TO_NAME, lambda shape: shape, override=True)
 tvm_ffi.register_global_func(SHAPES_FIT_NATIVE, _shapes_fit_native, override=True)
 tvm_ffi.register_global_func(POLL, _poll, override=True)

@@ -84,7 +84,7 @@ def _convert(call: Arguments) -> Value:
     if isinstance(known, tuple):
         return constant_array(call, "object", dtype)
     if is_number(known) and dtype is not None:
-        assert isinstance(known, bool | int | float)
+        assert isinstance(known, bool | int | float | complex)
         return number_constant(known, dtype, operand.span)
     data = _stack_nested(operand, call)
     return (data if dtype is None else data.cast(dtype)).value
@@ -141,7 +141,7 @@ def _creator(name: str, number: int) -> Builtin:
     )
 
 
-def _number(number: bool | int | float, dtype: str, span: Span) -> Computed:
+def _number(number: bool | int | float | complex, dtype: str, span: Span) -> Computed:
     if dtype == "bool":
         number = bool(number)
     return number_constant(number, dtype, span)
@@ -164,7 +164,7 @@ def _full(call: Arguments) -> Value:
 
 def _fill_value(call: Arguments, operand: Operand, dtype: str | None) -> Formula:
     known = static_value_or_none(operand.value)
-    if dtype is not None and isinstance(known, bool | int | float):
+    if dtype is not None and isinstance(known, bool | int | float | complex):
         return Formula(_number(known, dtype, operand.span), call.span)
     value = as_formula(operand, call.span, f"{call.name}: `fill_value`")
     return value if dtype is None else value.cast(dtype)

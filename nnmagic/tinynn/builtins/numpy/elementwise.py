@@ -185,12 +185,12 @@ def _heaviside(left: Formula, right: Formula) -> Formula:
 def _equal_numbers(left: Formula, right: Formula) -> Formula:
     """Return where both are equal; NaN never is, not even of a tensor compared with itself."""
     same = left.equal(right)
-    return same & ~left.op("isnan") if left.is_float else same
+    return same & ~left.op("isnan") if left.is_float or left.is_complex else same
 
 
 def _closeness(call: Arguments) -> Formula:
     left, right = pair(call, "a", "b")
-    if not left.is_float:
+    if not left.is_float and not left.is_complex:
         left, right = left.cast("float64"), right.cast("float64")
     rtol, atol = static_number(call, "rtol", 1e-5), static_number(call, "atol", 1e-8)
     near = (left - right).abs() <= (atol + rtol * right.abs())

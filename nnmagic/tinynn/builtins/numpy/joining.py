@@ -272,7 +272,7 @@ def _pad(call: Arguments) -> Value:
     if mode == "constant":
         operand = call.given.get("constant_values", Operand(Known(0), call.span))
         number = static_value_or_none(operand.value)
-        if isinstance(number, bool | int | float):
+        if isinstance(number, bool | int | float | complex):
             value: Value = number_constant(
                 bool(number) if data.dtype == "bool" else number, data.dtype, operand.span
             )

@@ -23,6 +23,7 @@ from nnmagic.tinynn.builtins.argument_checks import (
     static_int,
     static_number,
 )
+from nnmagic.tinynn.builtins.numpy.complex_linalg import invert_embedded, solve_embedded
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import (
     broadcast,
@@ -45,6 +46,8 @@ _NAMES = "A=a x=a input=a"
 
 def _floats(call: Arguments, data: Formula, parameter: str) -> Formula:
     """Return matrices as LAPACK has them: in f32 or f64, integers and bools in f64."""
+    if data.is_complex and call.name in ("solve", "inv", "matrix_power"):
+        return data
     if not data.is_float:
         return data.cast("float64")
     if data.dtype not in ("float32", "float64"):
@@ -123,8 +126,21 @@ def _solve(call: Arguments) -> Value:
     if matrix.shape[:-2] != sides.shape[:-2]:
         batch = common_shape(call, [matrix.shape[:-2], sides.shape[:-2]])
         matrix, sides = (broadcast(each, (*batch, *each.shape[-2:])) for each in (matrix, sides))
-    (solution,) = _apply(call, "solve", matrix, sides)
+    if matrix.is_complex:
+        solution = solve_embedded(call, matrix, sides, lambda *real: _apply(call, "solve", *real)[0])
+    else:
+        (solution,) = _apply(call, "solve", matrix, sides)
     return solution.op("squeeze", axis=[solution.rank - 1]).value if vector else solution.value
+
+
+def _inverse(call: Arguments, data: Formula) -> Formula:
+    if data.is_complex:
+        return invert_embedded(call, data, lambda real: _apply(call, "inv", real)[0])
+    return _apply(call, "inv", data)[0]
+
+
+def _inv(call: Arguments) -> Value:
+    return _inverse(call, _floats(call, _square(call), "a")).value
 
 
 def _det(call: Arguments) -> Value:
@@ -278,7 +294,7 @@ def _matrix_power(call: Arguments) -> Value:
     """Multiply by repeated squaring; integers stay integers, unless the power is negative."""
     data, power = _square(call), static_int(call, "n")
     if power < 0:
-        (data,) = _apply(call, "inv", _floats(call, data, "a"))
+        data = _inverse(call, _floats(call, data, "a"))
         power = -power
     if power == 0:
         size = size_of(data, data.rank - 1)
@@ -300,6 +316,8 @@ def _matrix_power(call: Arguments) -> Value:
 def _norm(call: Arguments) -> Value:
     """Compute the norms of vectors or of matrices along one or two axes; without `ord` of all elements."""
     data = formula(call, "x")
+    if data.is_complex:
+        data = _sizes(call, data)
     if not data.is_float:
         data = data.cast("float64")
     along, keepdims = axes(call, data.rank), flag(call, "keepdims")
@@ -320,6 +338,15 @@ def _norm(call: Arguments) -> Value:
         message = f"norm along {len(along)} axes: a vector has one, a matrix two"
         raise RefusalError(message, call.span, hint="give the axes, or leave `ord` out")
     return result.value
+
+
+def _sizes(call: Arguments, data: Formula) -> Formula:
+    """Return absolute values, which have the norms of the complex numbers, but no singular values."""
+    order = call.static("ord") if "ord" in call else None
+    if order in (2, -2, "nuc") and data.rank > 1 and not isinstance(call.static("axis"), int):
+        message = f"norm: the singular values of complex matrices, of `ord={order!r}`, are not supported"
+        raise RefusalError(message, call.given["ord"].span, hint="leave `ord` out for the Frobenius norm")
+    return data.abs()
 
 
 def _root_of_squares(data: Formula, along: Sequence[int] | None, *, keepdims: bool) -> Formula:
@@ -380,7 +407,7 @@ def _row(
 
 LINALG = (
     _row("solve", "a b", _solve, "Solve a @ x = b for x", ""),
-    _row("inv", "a", _of_square("inv"), "Compute the inverse of a matrix"),
+    _row("inv", "a", _inv, "Compute the inverse of a matrix"),
     _row(
         "cholesky",
         "a * upper?",

@@ -30,7 +30,7 @@ from nnmagic.tinynn.values.values import Known, RefusalError, TupleOf, Value
 def fold_numbers(call: Arguments, twin: str) -> Known | None:
     """Apply NumPy's function to numbers at compile time; return None if one of them is a tensor."""
     given = [python_number(operand.value) for operand in call.given.values()]
-    if not all(isinstance(number, bool | int | float) for number in given):
+    if not all(isinstance(number, bool | int | float | complex) for number in given):
         return None
     with np.errstate(all="ignore"):
         try:
@@ -68,7 +68,7 @@ def _number_function(
         if number is not None:
             return number
         data = formula(call, "x")
-        function = floats if data.is_float else integers if data.is_integer else bools
+        function = floats if data.is_float or data.is_complex else integers if data.is_integer else bools
         if function is None:
             hint = f"convert it first, as in {source_text(call.given['x'].span)}.astype(f32)"
             kinds = "numbers" if integers else "floats"
@@ -185,7 +185,7 @@ def _wide_sinc(x: Formula) -> Formula:
 
 def _reciprocal(call: Arguments) -> Value:
     data = formula(call, "x")
-    if not data.is_float:
+    if not data.is_float and not data.is_complex:
         message = f"reciprocal of {dtype_short_name(data.dtype)} would be 0 nearly everywhere"
         hint = f"convert it first, as in {source_text(call.given['x'].span)}.astype(f32)"
         raise RefusalError(message, call.given["x"].span, hint=hint)
@@ -253,8 +253,8 @@ _UNARY = (
     _float_function("rad2deg", "Convert radians to degrees.", _scale_by(180 / math.pi)),
     _float_function("degrees", "Convert radians to degrees.", _scale_by(180 / math.pi)),
     _number_function("sinc", "Compute sin(pi x) / (pi x); f64 for integers.", _sinc, _wide_sinc, _wide_sinc),
-    _number_function("absolute", "Compute the absolute value.", _op("abs"), _op("abs"), _same),
-    _number_function("abs", "Compute the absolute value.", _op("abs"), _op("abs"), _same),
+    _number_function("absolute", "Compute the absolute value.", Formula.abs, _op("abs"), _same),
+    _number_function("abs", "Compute the absolute value.", Formula.abs, _op("abs"), _same),
     _number_function(
         "fabs",
         "Compute the absolute value; integers are converted to floats.",

@@ -57,7 +57,7 @@ def _dot(call: Arguments) -> Value:
 
 def _vdot(call: Arguments) -> Value:
     left, right = pair(call, "a", "b")
-    return _product(call, *(each.flat() for each in (left, right))).value
+    return _product(call, *(each.flat() for each in (left.conj(), right))).value
 
 
 def _inner(call: Arguments) -> Value:
@@ -76,6 +76,7 @@ def _outer(call: Arguments) -> Value:
 def _vecdot(call: Arguments) -> Value:
     """Compute dot products along an axis; the other axes broadcast, the vectors do not."""
     left, right = (_move_axis_last(call, each) for each in pair(call, "a", "b"))
+    left = left.conj()
     first, second = left.shape[-1], right.shape[-1]
     if dims_differ(first, second):
         shown = f"{format_dim(first)} and {format_dim(second)}"
@@ -235,12 +236,19 @@ PRODUCTS = (
         "dot",
         _PAIR,
     ),
-    Builtin("vdot", "a b", _vdot, "Compute the dot product of the flattened tensors.", "vdot", _PAIR),
+    Builtin(
+        "vdot",
+        "a b",
+        _vdot,
+        "Compute the dot product of the flattened tensors; of a, the complex conjugate.",
+        "vdot",
+        _PAIR,
+    ),
     Builtin(
         "vecdot",
         "a b * axis?=-1",
         _vecdot,
-        "Compute the dot products of vectors along an axis.",
+        "Compute the dot products of vectors along an axis; of a, the complex conjugate.",
         "vecdot",
         _PAIR,
     ),

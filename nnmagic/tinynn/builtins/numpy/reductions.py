@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from nnmagic.relay.signatures import dtype_short_name, format_shape
-from nnmagic.relay.types import is_float
+from nnmagic.relay.types import is_complex, is_float
 from nnmagic.tinynn.builtins.argument_checks import (
     axes,
     dtype_argument,
@@ -19,6 +19,7 @@ from nnmagic.tinynn.builtins.argument_checks import (
     pair,
     python_number,
     static_number,
+    static_size,
     static_value_or_none,
 )
 from nnmagic.tinynn.builtins.tensor_expressions import Formula, Number
@@ -49,7 +50,7 @@ def reduction_axes(call: Arguments, data: Formula) -> tuple[int, ...] | None:
 
 def wide_dtype(dtype: str) -> str:
     """Return the dtype of a sum: 64-bit for integers and bools, unchanged for floats."""
-    if is_float(dtype):
+    if is_float(dtype) or is_complex(dtype):
         return dtype
     return "uint64" if dtype.startswith("uint") else "int64"
 
@@ -82,17 +83,26 @@ def _initial(call: Arguments, data: Formula, result: Formula, operator: str) -> 
         return result
     start = call.given["initial"]
     number = static_value_or_none(start.value)
-    first = data.like(number) if isinstance(number, bool | int | float) else formula(call, "initial")
+    first = (
+        data.like(number) if isinstance(number, bool | int | float | complex) else formula(call, "initial")
+    )
     return result.op(operator, first)
 
 
-def _python_numbers(call: Arguments) -> tuple[Number, ...] | None:
+def _python_numbers(call: Arguments) -> tuple[bool | int | float, ...] | None:
     """Return the argument as a tuple of Python numbers if it is one (sizes, shapes), else None."""
     operand = call.given["a"]
     known = static_value_or_none(operand.value)
     if isinstance(known, tuple) and all(isinstance(item, bool | int | float) for item in known):
         return known if set(call.given) == {"a"} else None
     return None
+
+
+def _require_static_sizes(call: Arguments, data: Formula, along: Sequence[int] | None) -> None:
+    """Raise RefusalError where a product of complex numbers is of a number of them that a call decides."""
+    sizes = data.shape if along is None else [data.shape[axis] for axis in along]
+    for size in sizes:
+        static_size(call, size, call.given["a"].span, "how many complex numbers are multiplied")
 
 
 def _total(name: str, operator: str, neutral: int, of_known: Callable[..., Number]) -> Builtin:
@@ -109,6 +119,8 @@ def _total(name: str, operator: str, neutral: int, of_known: Callable[..., Numbe
             data, dtype = data.truth(), "bool"
             return data.reduce("any" if name == "sum" else "all", reduction_axes(call, data)).value
         along = reduction_axes(call, data)
+        if name == "prod" and is_complex(dtype):
+            _require_static_sizes(call, data, along)
         data = _apply_where(call, data.cast(dtype), neutral)
         result = data.reduce(name, along, keepdims=flag(call, "keepdims"))
         return _initial(call, data, result, operator).value

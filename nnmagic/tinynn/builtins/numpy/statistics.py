@@ -9,9 +9,10 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+from nnmagic.relay.complex_numbers.operators import IMAG, REAL
 from nnmagic.relay.ops.dims import product
 from nnmagic.relay.signatures import dtype_short_name, format_shape
-from nnmagic.relay.types import is_float
+from nnmagic.relay.types import is_complex, is_float
 from nnmagic.tinynn.builtins.argument_checks import (
     as_formula_beside,
     axes,
@@ -44,8 +45,9 @@ def mean_of(data: Formula, along: Sequence[int] | None, *, keepdims: bool) -> Fo
 def _statistics_data(call: Arguments) -> Formula:
     """Return the data of a mean or variance: integers as f64, or all in the requested dtype."""
     data = formula(call, "a")
-    dtype = dtype_argument(call) or (data.dtype if data.is_float else "float64")
-    if not is_float(dtype):
+    kept = data.is_float or data.is_complex
+    dtype = dtype_argument(call) or (data.dtype if kept else "float64")
+    if not is_float(dtype) and not (is_complex(dtype) and call.name != "average"):
         message = f"{call.name}: `dtype` must be a float dtype, not {dtype_short_name(dtype)}"
         raise RefusalError(message, call.given["dtype"].span)
     return data.cast(dtype)
@@ -74,6 +76,8 @@ def _variance(call: Arguments) -> Formula:
     free = static_number(call, "ddof", static_number(call, "correction", 0))
     if flag(call, "unbiased"):
         free = 1
+    if wide.is_complex:
+        return _complex_variance(call, wide, free)
     center = formula(call, "mean") if "mean" in call else wide.reduce("mean", along, keepdims=True)
     attrs = {"axis": along, "keepdims": keepdims}
     if free in (0, 1) and along != ():
@@ -83,6 +87,18 @@ def _variance(call: Arguments) -> Formula:
         count = _count_of(call, data, along)
         result = (gap * gap).reduce("sum", along, keepdims=keepdims) / float(max(count - free, 0))
     return result.cast(data.dtype) if half else result
+
+
+def _complex_variance(call: Arguments, data: Formula, free: float) -> Formula:
+    """Return the mean of the squared distances from the mean: a real number."""
+    along, keepdims = reduction_axes(call, data), flag(call, "keepdims")
+    center = formula(call, "mean") if "mean" in call else data.reduce("mean", along, keepdims=True)
+    gap = data - center
+    squares = gap.op(REAL) * gap.op(REAL) + gap.op(IMAG) * gap.op(IMAG)
+    if free == 0:
+        return squares.reduce("mean", along, keepdims=keepdims)
+    count = _count_of(call, data, along)
+    return squares.reduce("sum", along, keepdims=keepdims) / float(max(count - free, 0))
 
 
 def _average(call: Arguments) -> Value:

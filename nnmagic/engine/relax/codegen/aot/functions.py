@@ -33,6 +33,7 @@ from nnmagic.engine.relax.codegen.aot.program import (
     Check,
     Conditional,
     CopyArray,
+    DefineSize,
     Exit,
     FunctionCall,
     Immediate,
@@ -203,7 +204,7 @@ class BodyEmitter:
         frame: list[Stmt] = []
         if function.recursive and (not isinstance(function.workspace, int) or function.workspace):
             frame = self._allocate_frame()
-        offsets = [tirx.Bind(offset, value) for offset, value in function.chunks]
+        offsets = [stmt for offset, value in function.chunks for stmt in self._define(offset, value)]
         setup: list[Stmt] = []
         for param, argument in zip(function.parameters, self.arguments, strict=True):
             if isinstance(param, Register) or param.kind == "pointer":
@@ -312,6 +313,11 @@ class BodyEmitter:
         self.declared.append(tirx.AllocBuffer(buffer, {"disable_lower_builtin": tirx.IntImm("bool", 1)}))
         return buffer
 
+    def _define(self, variable: Var, value: PrimExpr) -> list[Stmt]:
+        """Define a size, or an offset, so that TVM's analysis does not put its arithmetic for it."""
+        local = self._new_local("int64", variable.name)
+        return [_store_element(local, value), tirx.Bind(variable, _element(local))]
+
     def _load(self, value: Value) -> PrimExpr:
         """Return the value of a register or constant, or an address."""
         match value:
@@ -418,6 +424,8 @@ class BodyEmitter:
                 return self._shape_check(step)
             case NameSizes():
                 return self._name_sizes(step)
+            case DefineSize(dim=dim, size=size):
+                return self._define(dim, size)
             case NextRound(assign=Assign(pairs=pairs)) if self.counter is not None:
                 others = tuple(pair for pair in pairs if pair[0] is not self.counter)
                 return self._assign(Assign(others))

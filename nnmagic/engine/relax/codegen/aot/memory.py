@@ -240,9 +240,10 @@ class _Workspace:
 
     def finish(self, function: NativeFunction) -> Extent:
         """Set the offsets of a function's chunks, and return the size of its workspace."""
-        total: Extent = round_up(self.size)
+        total = begin = round_up(self.size)
         for offset, nbytes in self.chunks:
-            function.chunks.append((offset, as_expr(total)))
+            function.chunks.append((offset, as_expr(begin)))
+            begin = offset + nbytes
             total = total + nbytes
         if isinstance(total, int):
             return total
@@ -286,7 +287,7 @@ def most(size: Extent, named: Mapping[PrimExpr, Extent | None]) -> Extent:
 
     Raises NoSizeError for other expressions than sums, products and quotients.
     """
-    if isinstance(size, int) or not _is_of_named(size, named):
+    if isinstance(size, int) or not depends_on(size, named):
         return size
     high, _ = _range(size, named)
     return static_or_expr(high)
@@ -296,7 +297,7 @@ def _range(size: PrimExpr, named: Mapping[PrimExpr, Extent | None]) -> tuple[Pri
     """Return the most and the least that an expression of sizes can be."""
     if size in named:
         return as_expr(named[size]), as_expr(0)
-    if not _is_of_named(size, named):
+    if not depends_on(size, named):
         return size, size
     match size:
         case tirx.Mul():  # of what is not negative, or by a constant
@@ -320,7 +321,8 @@ def _range(size: PrimExpr, named: Mapping[PrimExpr, Extent | None]) -> tuple[Pri
     raise NoSizeError(str(size))
 
 
-def _is_of_named(size: PrimExpr, named: Mapping[PrimExpr, Extent | None]) -> bool:
+def depends_on(size: PrimExpr, named: Mapping[PrimExpr, Extent | None]) -> bool:
+    """Return whether one of these dimensions is in an expression of sizes."""
     return bool(named) and any(var in named for var in tirx.analysis.undefined_vars(tirx.Evaluate(size)))
 
 
@@ -330,9 +332,10 @@ def _most_bytes(storage: Storage, function: NativeFunction) -> Extent:
     Raises NoSizeError where that may be far more than it needs: where several sizes that values decide are
     multiplied, and no array that the program has anyway is as large.
     """
-    nbytes, named = storage.nbytes, function.named
-    size = most(nbytes, named)
-    if isinstance(nbytes, int) or isinstance(size, int) or _factors(nbytes, named) < 2:
+    nbytes = storage.nbytes
+    size = most(nbytes, function.named)
+    decided = {dim: limit for dim, limit in function.named.items() if dim not in function.exact}
+    if isinstance(nbytes, int) or isinstance(size, int) or _factors(nbytes, decided) < 2:
         return size
     if any(are_equal(size, count * item) for count in function.counts.values() for item in (1, 2, 4, 8)):
         return size
@@ -347,7 +350,7 @@ def _factors(size: PrimExpr, named: Mapping[PrimExpr, Extent | None]) -> int:
         case tirx.Mul():
             return _factors(size.a, named) + _factors(size.b, named)
         case tirx.FloorDiv():
-            return _factors(size.a, named) + int(_is_of_named(size.b, named))
+            return _factors(size.a, named) + int(depends_on(size.b, named))
         case tirx.Add() | tirx.Sub() | tirx.Max() | tirx.Min():
             return max(_factors(size.a, named), _factors(size.b, named))
         case tirx.Select():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,6 +21,7 @@ from nnmagic.engine.relax.codegen.aot.program import (
     Check,
     Conditional,
     CopyArray,
+    DefineSize,
     Exit,
     FunctionCall,
     Immediate,
@@ -45,6 +47,7 @@ from nnmagic.engine.relax.runtime.callbacks import (
     ASSERTED,
     INDEX_IN_RANGE,
     REQUIRED,
+    SHAPE_TO_NAME,
     SHAPES_FIT,
     SIZES_NAMED,
 )
@@ -65,6 +68,13 @@ _TENSOR_TO_SHAPE = ir.Op.get("relax.tensor_to_shape")
 
 #: What a Relax expression is while it is planned: a value, a tuple of them, or a shape.
 _Planned: TypeAlias = Any
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """A shape that is a value of its own."""
+
+    sizes: tuple[PrimExpr, ...]
 
 
 class _UnsupportedError(Exception):
@@ -320,35 +330,46 @@ class _FunctionPlanner:
         if isinstance(binding, relax.MatchCast):
             self._match_cast(region, binding)
             return
+        if isinstance(binding.value, relax.If):
+            planned, self.arrays[binding.var] = self._plan_if(region, binding.value)
+            self.values[binding.var] = planned
+            return
+        if not isinstance(binding.value, ir.Call):
+            self.arrays[binding.var] = _evaluate(binding.value, self.arrays)
+        self.values[binding.var] = self._value(region, binding)
+
+    def _value(self, region: Region, binding: RelaxExpr) -> _Planned:
+        """Plan the value of a binding that is no branch."""
         value = binding.value
         match value:
-            case relax.If():
-                planned, self.arrays[binding.var] = self._plan_if(region, value)
             case ir.Call() if value.op == _CALL_TIR:
-                planned = self._kernel_call(region, value, binding.var)
+                return self._kernel_call(region, value, binding.var)
             case ir.Call() if value.op in (_RESHAPE, _TENSOR_TO_SHAPE):
-                planned = self._operand(value.args[0])
+                return self._operand(value.args[0])
             case ir.Call() if isinstance(value.op, ir.GlobalVar):
-                planned = self._function_call(region, value, binding.var)
+                return self._function_call(region, value, binding.var)
             case ir.Call() if isinstance(value.op, relax.ExternFunc):
-                planned = self._check(region, value)
-            case _:
-                planned = self._operand(value)
-                self.arrays[binding.var] = _evaluate(value, self.arrays)
-        self.values[binding.var] = planned
+                return self._check(region, value)
+        return self._operand(value)
 
     def _match_cast(self, region: Region, binding: relax.MatchCast) -> None:
-        """Name dimensions: those of an array, which are known, or those that a vector holds."""
+        """Name dimensions: those of an array, which are known, those of a shape, or those in a vector."""
         if isinstance(binding.ty, relax.ShapeType):
             dims = tuple(binding.ty.values)
             if not all(isinstance(dim, tirx.Var) for dim in dims):
                 raise _UnsupportedError
-            region.append(NameSizes(dims, self._leaf(binding.value)))
+            value = self._value(region, binding)
+            if isinstance(value, _Shape):
+                region.extend(map(DefineSize, dims, value.sizes))
+            elif isinstance(value, Register | Immediate | Storage):
+                region.append(NameSizes(dims, value))
+            else:
+                raise _UnsupportedError
             self.native.named.update(dict.fromkeys(dims))
             self.values[binding.var] = ()
             return
         self.arrays[binding.var] = self._name_dims(binding.ty, self._arrays_of(binding.value))
-        self.values[binding.var] = self._operand(binding.value)
+        self.values[binding.var] = self._value(region, binding)
 
     def _name_dims(self, type_: Any, arrays: _Planned) -> _Planned:
         """Name the dimensions of a type that arrays are cast to, and return its arrays."""
@@ -529,6 +550,8 @@ class _FunctionPlanner:
                     region.append(Check(number, report=index, size=self._size(size)))
             case _ if name == SIZES_NAMED:
                 pass
+            case _ if name == SHAPE_TO_NAME:
+                return self._operand(args[0])
             case _ if name == SHAPES_FIT:
                 key, fits, *shapes = args
                 sizes = [self._size(dim) for shape in shapes for dim in shape.values]
@@ -563,6 +586,8 @@ class _FunctionPlanner:
     def _operand(self, expr: RelaxExpr) -> _Planned:
         if isinstance(expr, ir.GenericConst):
             return self._constant(expr)
+        if isinstance(expr, relax.ShapeExpr):
+            return _Shape(tuple(map(self._size, expr.values)))
         return _evaluate(expr, self.values, self._operand)
 
     def _constant(self, expr: RelaxExpr) -> Immediate | Storage:

@@ -205,6 +205,14 @@ class NameSizes:
 
 
 @dataclass(frozen=True, slots=True)
+class DefineSize:
+    """Name a size that is an expression of others."""
+
+    dim: TirVar
+    size: PrimExpr
+
+
+@dataclass(frozen=True, slots=True)
 class NextRound:
     """Begin a loop's next round; the assignments are those of its parameters."""
 
@@ -229,6 +237,7 @@ Step: TypeAlias = (
     | Check
     | ShapeCheck
     | NameSizes
+    | DefineSize
     | NextRound
     | Exit
 )
@@ -254,8 +263,9 @@ class NativeFunction:
         saved: the first word of the state where a loop saves its registers.
         workspace: the bytes that it needs.
         changed: the results that are parameters which it changes, with the numbers of these.
-        named: the sizes that values decide, each with the most that it can be, of which the workspace has
+        named: the sizes that steps name, each with the most that it can be, of which the workspace has
             room; None as long as that is not found.
+        exact: those of them that only other sizes decide.
         extents: the sizes of arrays in terms of its dimensions, which may be what ``named`` can be at most.
         counts: the numbers of elements of such arrays that have several dimensions.
 
@@ -277,6 +287,7 @@ class NativeFunction:
     pointers: list[Storage] = field(default_factory=list)
     chunks: list[tuple[PrimExpr, PrimExpr]] = field(default_factory=list)
     named: dict[TirVar, Extent | None] = field(default_factory=dict)
+    exact: set[TirVar] = field(default_factory=set)
     extents: dict[object, Extent] = field(default_factory=dict)
     counts: dict[object, Extent] = field(default_factory=dict)
 

@@ -16,11 +16,13 @@ from tvm import ir, tirx
 
 from nnmagic.engine.relax.codegen.aot.counted_loops import find_carried, find_steps
 from nnmagic.engine.relax.codegen.aot.linear import LEAST, MOST, Facts, Linear, Symbol, number, of_symbol
+from nnmagic.engine.relax.codegen.aot.memory import depends_on, most
 from nnmagic.engine.relax.codegen.aot.program import (
     AotProgram,
     Assign,
     Check,
     Conditional,
+    DefineSize,
     FunctionCall,
     Immediate,
     KernelCall,
@@ -35,10 +37,12 @@ from nnmagic.engine.relax.codegen.aot.program import (
     StoreElement,
     Value,
 )
+from nnmagic.engine.relax.legalize.sizes import simplify
 from nnmagic.engine.relax.schedules.kernel_analysis import Stage
 from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, is_conditional
-from nnmagic.engine.relax.tir.types import Buffer, PrimExpr, Var
+from nnmagic.engine.relax.tir.types import Buffer, Extent, PrimExpr, Var
 from nnmagic.engine.relax.tir.visitors import rewrite
+from nnmagic.relay.types import NUMPY_DTYPES
 
 #: The integers of these dtypes are followed; arithmetic on the narrow ones is not.
 _BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
@@ -114,7 +118,7 @@ class _Analysis:
 
     def follow(self, function: NativeFunction, args: Sequence[_Known], sizes: Mapping[Var, Linear]) -> None:
         """Follow a function; what is assumed about its rounds is proved, or assumed no more."""
-        self.sizes |= {dim: sizes.get(dim) or of_symbol(Symbol(0)) for dim in function.dims}
+        self.sizes |= {dim: sizes.get(dim) or _size_of_arrays(function, dim) for dim in function.dims}
         changed = find_carried(function)
         steps = find_steps(function)
         begun = len(self.edits), len(self.facts.known)
@@ -178,6 +182,8 @@ class _Analysis:
                 self._forget(args[reads:])
             case NameSizes():
                 self._name_sizes(step)
+            case DefineSize(dim=dim, size=size):
+                self._define_size(dim, size)
             case Assign(pairs=pairs):
                 values = [self.of(value) for _, value in pairs]
                 for (target, _), value in zip(pairs, values, strict=True):
@@ -189,10 +195,28 @@ class _Analysis:
 
     def _name_sizes(self, step: NameSizes) -> None:
         """Note the sizes that a vector holds, and the most that each can be."""
+        for dim in step.dims:
+            value = None if isinstance(step.vector, Storage) else self.of(step.vector)
+            self.sizes[dim] = value if isinstance(value, Linear) else of_symbol(Symbol())
+            self.function.named[dim] = self._most(self.sizes[dim])
+
+    def _define_size(self, dim: Var, size: PrimExpr) -> None:
+        """Note a size that is an expression of others, and the most that it can be."""
+        value = _Scope(self, {}, {}).evaluate(size)
+        self.sizes[dim] = value if isinstance(value, Linear) else of_symbol(Symbol(0))
+        function = self.function
+        decided = {var: limit for var, limit in function.named.items() if var not in function.exact}
+        if not depends_on(size, decided):
+            function.exact.add(dim)
+        limit = self._most(self.sizes[dim])
+        function.named[dim] = simplify(most(size, function.named)) if limit is None else limit
+
+    def _most(self, value: Linear) -> Extent | None:
+        """Return the most that a size can be in terms of those of arrays, None if that is not known."""
         extents = map(as_expr, islice(self.function.extents.values(), _MOST_EXTENTS))
         sizes = [(extent, _Scope(self, {}, {}).evaluate(extent)) for extent in extents]
         # A slice with a step has at most half of an extent, and one more.
-        most = [
+        limits = [
             *((as_expr(size), number(size)) for size in _WINDOWS),
             *(
                 (size + more, known + more)
@@ -201,13 +225,11 @@ class _Analysis:
                 if isinstance(known, Linear)
             ),
         ]
-        for dim in step.dims:
-            value = None if isinstance(step.vector, Storage) else self.of(step.vector)
-            known = value if isinstance(value, Linear) else of_symbol(Symbol())
-            self.sizes[dim] = known
-            self.function.named[dim] = next(
-                (size for size, limit in most if self._is_at_most(known, limit)), None
-            )
+        for size, limit in limits:
+            if self._is_at_most(value, limit):
+                self.facts.add([limit - value])
+                return size
+        return None
 
     def _is_at_most(self, value: Linear, most: Linear) -> bool:
         """Return whether a number certainly is not larger than another; one of two is not if both are not."""
@@ -450,6 +472,8 @@ class _Scope:
         a, b = self._number(a, then), self._number(b, other)
         if not isinstance(a, Linear) or not isinstance(b, Linear):
             return None
+        if a == b:
+            return a
         return self._one_of(truth if isinstance(truth, _Truth) else _Truth((), ()), a, b)
 
     def _one_of(self, truth: _Truth, a: Linear, b: Linear) -> Linear:
@@ -495,6 +519,16 @@ def _choice(expr: PrimExpr) -> tuple[PrimExpr, PrimExpr, PrimExpr] | None:
     if isinstance(expr, ir.Call) and is_conditional(expr):
         return expr.args[0], expr.args[1], expr.args[2]
     return None
+
+
+def _size_of_arrays(function: NativeFunction, dim: Var) -> Linear:
+    """Return a size of which nothing is known but that arrays have it: their bytes are counted in 64 bits."""
+    item_bytes = [
+        NUMPY_DTYPES[array.dtype].itemsize
+        for array in function.arrays
+        if any(not isinstance(size, int) and size.same_as(dim) for size in array.shape)
+    ]
+    return of_symbol(Symbol(0, MOST // max(item_bytes, default=1)))
 
 
 def _from_start(start: Linear, step: int) -> Callable[[Linear], Linear]:

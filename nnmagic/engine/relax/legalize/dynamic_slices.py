@@ -1,0 +1,216 @@
+"""Legalize slices whose bounds are operands: sizes, and numbers that values decide."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import tvm
+import tvm_ffi
+from tvm import relax, te, tirx
+from tvm.script.ir_builder import tirx as T  # noqa: N812 - TVM's own name for its builder
+
+from nnmagic.engine.relax.legalize.extern_loops import COPIES_FIRST, fill_by_loops, grid
+from nnmagic.engine.relax.legalize.registry import OPAQUE, OpCall, Value, shape_of
+from nnmagic.engine.relax.legalize.sizes import maximum, minimum, same_size
+from nnmagic.engine.relax.legalize.slicing import BEYOND, locate, resolve_slice
+from nnmagic.engine.relax.legalize.types import Tensor
+from nnmagic.engine.relax.tir.builders import as_expr
+from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr
+
+_CONCAT = tvm.ir.Op.get("relax.concat")
+
+#: The operators that keep the only element of a tensor.
+_UNCHANGED = tuple(map(tvm.ir.Op.get, ("relax.expand_dims", "relax.reshape", "relax.squeeze")))
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """The only element of a tensor, a number that values decide."""
+
+    tensor: Value
+
+
+#: A bound of a slice.
+Bound: TypeAlias = Extent | Element
+
+
+@dataclass(frozen=True, slots=True)
+class AxisSlice:
+    """The indices ``start + i * step`` of an axis, for ``i`` below ``length``."""
+
+    start: Bound
+    length: Extent
+    step: int
+
+
+def resolve_slices(call: OpCall, data: Value, bounds: Sequence[Value]) -> list[AxisSlice] | None:
+    """Resolve vectors of begins, ends and strides; None where the strides are not known at compile time.
+
+    Axes for which the vectors have no number are whole.
+    """
+    steps = call.elements(bounds[2])
+    if steps is None or not all(isinstance(step, int) and step for step in steps):
+        return None
+    shape = shape_of(data)
+    begins, ends = (_elements(call, vector) for vector in bounds[:2])
+    slices = [
+        _resolve(call, dim, begin, end, int(step))
+        for dim, begin, end, step in zip(shape, begins, ends, steps, strict=False)
+    ]
+    return [*slices, *(AxisSlice(0, dim, 1) for dim in shape[len(slices) :])]
+
+
+def _elements(call: OpCall, vector: Value) -> list[Bound]:
+    """Return the elements of a vector."""
+    known = call.elements(vector)
+    if known is not None:
+        return known
+    bound = call.builder.lookup_binding(vector) if isinstance(vector, relax.Var) else None
+    if isinstance(bound, relax.Call) and bound.op == _CONCAT:
+        fields = list(bound.args[0].fields)
+        if all(shape_of(field) == [1] for field in fields):
+            return [(call.elements(field) or [_source(call, field)])[0] for field in fields]
+    if shape_of(vector) == [1]:
+        return [_source(call, vector)]
+
+    def element(k: int) -> Element:
+        return Element(call.emit(call.te(lambda items: te.compute((), lambda: items(k)), vector)))
+
+    return [element(k) for k in range(int(shape_of(vector)[0]))]
+
+
+def _source(call: OpCall, tensor: Value) -> Element:
+    """Return the only element of a tensor as where it comes from, which may be a register."""
+    while isinstance(tensor, relax.Var):
+        bound = call.builder.lookup_binding(tensor)
+        if not isinstance(bound, relax.Call) or bound.op not in _UNCHANGED:
+            break
+        tensor = bound.args[0]
+    return Element(tensor)
+
+
+def _resolve(call: OpCall, dim: Extent, begin: Bound, end: Bound, step: int) -> AxisSlice:
+    """Resolve one slice as NumPy does: bounds below 0 count from the end, and all are clipped."""
+    if not isinstance(begin, Element) and not isinstance(end, Element):
+        start, length = resolve_slice(dim, begin, end, step)
+        return AxisSlice(start, call.name_size(length), step)
+    key = ("slice", *map(_key, (begin, end, dim)), step)
+    found = call.size_names.find(key)
+    if found is None:
+        found = _compute_slice(call, dim, (begin, end), step)
+        call.size_names.define(key, found)
+    assert isinstance(found, AxisSlice)
+    return found
+
+
+def _key(bound: Bound) -> object:
+    return bound if isinstance(bound, int | Element) else tvm_ffi.StructuralKey(bound)
+
+
+def _compute_slice(call: OpCall, dim: Extent, bounds: tuple[Bound, Bound], step: int) -> AxisSlice:
+    """Compute the start and the length of a slice where the program runs."""
+    clipped = [_clip(call, dim, bound, step) for bound in bounds]
+    tensors = [bound.tensor for bound in clipped if isinstance(bound, Element)]
+    sizes = relax.ShapeExpr([bound for bound in clipped if not isinstance(bound, Element)])
+
+    def count(*operands: Any) -> Tensor:
+        *read, known = operands
+        numbers, extents = iter([tensor() for tensor in read]), iter(known)
+        start, stop = (next(numbers if isinstance(bound, Element) else extents) for bound in clipped)
+        distance = as_expr(stop - start if step > 0 else start - stop)
+        length = distance if abs(step) == 1 else tirx.floordiv(distance - 1, as_expr(abs(step))) + 1
+        return te.compute((1,), lambda _: tirx.max(length, as_expr(0)))
+
+    size = tirx.Var("size", "int64")
+    counted = call.emit(call.te(count, *tensors, sizes))
+    call.define_sizes(call.emit(relax.op.tensor_to_shape(counted)), [size])
+    return AxisSlice(clipped[0], size, step)
+
+
+def _clip(call: OpCall, dim: Extent, bound: Bound, step: int) -> Bound:
+    """Return a bound in the range of an axis: from before the first element to behind the last one."""
+    low, high = (0, dim) if step > 0 else (-1, dim - 1)
+    if isinstance(bound, Element):
+
+        def compute(number: Tensor, sizes: Sequence[Extent]) -> Tensor:
+            extent, most = map(as_expr, sizes)
+            value = number(*(0 for _ in number.shape)).astype("int64")
+            located = tirx.Select(value < 0, value + extent, value)
+            return te.compute((), lambda: tirx.min(tirx.max(located, as_expr(low)), most))
+
+        return Element(call.emit(call.te(compute, bound.tensor, relax.ShapeExpr([dim, high]))))
+    if isinstance(bound, int) and abs(bound) >= BEYOND:
+        return high if bound > 0 else low
+    return minimum(maximum(locate(bound, dim), low), high)
+
+
+def take_slices(call: OpCall, data: Value, slices: Sequence[AxisSlice]) -> Value:
+    """Return the elements that slices of all axes leave."""
+    tensors, index_of = _operands(slices)
+
+    def compute(x: Tensor, *rest: Any) -> Tensor:
+        *starts, sizes, lengths = rest
+
+        def element(*at: Index) -> PrimExpr:
+            return x(*index_of([start() for start in starts], sizes, at))
+
+        return te.compute(lengths, element)
+
+    sizes, lengths = _shapes(slices)
+    return call.te(compute, data, *tensors, sizes, lengths)
+
+
+def set_slices(call: OpCall, data: Value, values: Value, slices: Sequence[AxisSlice]) -> Value:
+    """Replace the elements of slices: the copy of all the data is left out where it may be changed."""
+    for given, axis in zip(shape_of(values), slices, strict=True):
+        if not same_size(given, axis.length):
+            call.require(as_expr(given) == axis.length, "the values have not the shape of the slice")
+    tensors, index_of = _operands(slices)
+
+    def compute(x: Tensor, new: Tensor, *rest: Any) -> Tensor:
+        *starts, sizes = rest
+
+        def loops(old: Buffer, source: Buffer, *others: Buffer) -> None:
+            *first, result = others
+            with grid(old.shape) as at:
+                T.buffer_store(result, old[tuple(at)], at)
+            begun = [buffer[()] for buffer in first]
+            with grid(source.shape) as at:
+                T.buffer_store(result, source[tuple(at)], index_of(begun, sizes, at))
+
+        return fill_by_loops(loops, (x.shape, x.dtype), x, new, *starts)
+
+    attrs = {"op_pattern": OPAQUE, COPIES_FIRST: 1}
+    return call.te(compute, data, values, *tensors, _shapes(slices)[0], primfunc_attrs=attrs)
+
+
+def _operands(
+    slices: Sequence[AxisSlice],
+) -> tuple[list[Value], Callable[[Sequence[PrimExpr], Sequence[PrimExpr], Sequence[Index]], list[Index]]]:
+    """Return the starts that are tensors, each once, and how indices come of their elements and the sizes."""
+    tensors: list[Value] = []
+    numbers: list[int | None] = []
+    for axis in slices:
+        if not isinstance(axis.start, Element):
+            numbers.append(None)
+            continue
+        tensor = axis.start.tensor
+        number = next((k for k, other in enumerate(tensors) if other.same_as(tensor)), len(tensors))
+        tensors += [tensor] if number == len(tensors) else []
+        numbers.append(number)
+
+    def index_of(starts: Sequence[PrimExpr], sizes: Sequence[PrimExpr], at: Sequence[Index]) -> list[Index]:
+        return [
+            (sizes[k] if number is None else starts[number]) + i * axis.step
+            for k, (axis, number, i) in enumerate(zip(slices, numbers, at, strict=True))
+        ]
+
+    return tensors, index_of
+
+
+def _shapes(slices: Sequence[AxisSlice]) -> tuple[Value, Value]:
+    """Return the starts that are sizes, with 0 for the others, and the lengths."""
+    starts = [0 if isinstance(axis.start, Element) else axis.start for axis in slices]
+    return relax.ShapeExpr(starts), relax.ShapeExpr([axis.length for axis in slices])

@@ -1,0 +1,72 @@
+"""Keep what the free names of a function stand for, as it is when the function is defined."""
+
+from __future__ import annotations
+
+import importlib
+import pickle
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import ModuleType
+
+from nnmagic.tinynn import look_up
+from nnmagic.tinynn.namespace.capture import NotCapturableError, snapshot, types_with
+from nnmagic.tinynn.program import MISSING
+
+
+@dataclass(frozen=True)
+class Captured:
+    """What free names stand for, with arrays and lists copied. It pickles."""
+
+    namespace: Mapping[str, object]
+
+    def __reduce__(self) -> tuple[object, tuple[dict[str, bytes]]]:
+        return _restore, ({name: _pickled(value) for name, value in self.namespace.items()},)
+
+
+@dataclass(frozen=True, slots=True)
+class _Module:
+    """A module in a pickle, by its name."""
+
+    name: str
+
+
+class NotPickled:
+    """Stands for a value that a pickle cannot hold; a cell that uses it is refused."""
+
+
+def capture_names(names: Iterable[str], namespace: Mapping[str, object]) -> Captured:
+    """Return what names stand for in a namespace, and the data types whose constructors they are."""
+    kept: dict[str, object] = {}
+    for name in names:
+        value = look_up(namespace, name)
+        if value is MISSING:
+            kept |= types_with(namespace, name)
+        else:
+            kept[name] = _copy(value)
+    return Captured(kept)
+
+
+def _copy(value: object) -> object:
+    """Return a value with its mutable parts copied; what a cell cannot use stays as it is."""
+    try:
+        return snapshot(value)
+    except NotCapturableError:
+        return value
+
+
+def _pickled(value: object) -> bytes:
+    kept = _Module(value.__name__) if isinstance(value, ModuleType) else value
+    try:
+        return pickle.dumps(kept)
+    except Exception:  # noqa: BLE001 - a pickle runs code of any class
+        return pickle.dumps(NotPickled())
+
+
+def _restore(pickled: Mapping[str, bytes]) -> Captured:
+    values = {name: pickle.loads(data) for name, data in pickled.items()}  # noqa: S301 - inside a pickle
+    return Captured(
+        {
+            name: importlib.import_module(value.name) if isinstance(value, _Module) else value
+            for name, value in values.items()
+        }
+    )

@@ -1,0 +1,102 @@
+"""Call machine code, which has pairs of floats, with complex arrays: views of them, not copies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nnmagic.engine.executable import Executable
+from nnmagic.relay.complex_numbers.lowering import complex_of, lower_type, pairs_of
+from nnmagic.relay.infer.unify import substitute
+from nnmagic.relay.module import Module
+from nnmagic.relay.types import TensorType, TupleType, Type, TypeCall, is_complex
+from nnmagic.relay.values import AdtValue
+
+if TYPE_CHECKING:
+    from nnmagic.engine.relax.artifact import Artifact
+
+
+class ComplexExecutable:
+    """The machine code of a function with complex parameters or results, called with complex arrays."""
+
+    #: There is no path around the views.
+    fast_path = None
+
+    def __init__(self, run: Executable, module: Module, name: str) -> None:
+        """Take the machine code, and the module that has the complex types."""
+        function = module.functions[name]
+        self._run = run
+        self._module = module
+        self._parameters = [param.checked_type or param.type_annotation for param in function.params]
+        self._result = function.ret_type
+
+    @property
+    def artifact(self) -> Artifact | None:
+        """The artifact to cache, if there is one."""
+        return self._run.artifact
+
+    def stage(self, name: str) -> str:
+        """Return the text of a stage of the engine."""
+        return self._run.stage(name)
+
+    def without_views(self, arrays: Sequence[Any]) -> tuple[Executable, list[Any]]:
+        """Return the machine code itself, and what it takes for these arguments."""
+        return self._run, self._as_pairs(arrays)
+
+    def __call__(self, arrays: Sequence[Any]) -> Any:
+        """Return the results for these arguments."""
+        return self._as_complex(self._run(self._as_pairs(arrays)), self._result)
+
+    def call_into(
+        self, arrays: Sequence[Any], destinations: Sequence[tuple[int, bool]], changed: list[int]
+    ) -> Any:
+        """Return the results; the last are arguments where the machine code has written into these."""
+        given = self._as_pairs(arrays)
+        call_into = getattr(self._run, "call_into", None)
+        results = self._run(given) if call_into is None else call_into(given, destinations, changed)
+        parts = results if isinstance(results, tuple) else (results,)
+        written = {id(given[number]): arrays[number] for number, _ in destinations}
+        if isinstance(self._result, TupleType) and isinstance(results, tuple):
+            types: Sequence[Type | None] = self._result.fields
+        else:
+            types = [self._result]
+        own = tuple(
+            written[id(part)] if id(part) in written else self._as_complex(part, type_)
+            for part, type_ in zip(parts, types, strict=True)
+        )
+        return own if isinstance(results, tuple) else own[0]
+
+    def _as_pairs(self, arrays: Sequence[Any]) -> list[Any]:
+        return [
+            self._convert(value, type_, to_pairs=True)
+            for value, type_ in zip(arrays, self._parameters, strict=True)
+        ]
+
+    def _as_complex(self, value: Any, type_: Type | None) -> Any:
+        return self._convert(value, type_, to_pairs=False)
+
+    def _convert(self, value: Any, type_: Type | None, *, to_pairs: bool) -> Any:
+        """Return a value with its complex arrays as pairs, or the reverse."""
+        match type_:
+            case TensorType(dtype=dtype) if is_complex(dtype):
+                return pairs_of(np.asarray(value)) if to_pairs else complex_of(value)
+            case TupleType(fields=fields) if lower_type(type_) != type_:
+                parts = zip(value, fields, strict=True)
+                return tuple(self._convert(part, field, to_pairs=to_pairs) for part, field in parts)
+            case TypeCall() if isinstance(value, AdtValue):
+                return self._convert_data(value, type_, to_pairs=to_pairs)
+        return value
+
+    def _convert_data(self, value: AdtValue, type_: TypeCall, *, to_pairs: bool) -> AdtValue:
+        data = self._module.types[type_.func.name]
+        variables = dict(zip(data.type_vars, type_.args, strict=True))
+        (constructor,) = (each for each in data.constructors if each.name == value.constructor)
+        fields = zip(value.fields, constructor.inputs, strict=True)
+        return AdtValue(
+            value.constructor,
+            tuple(
+                self._convert(field, substitute(part, variables), to_pairs=to_pairs) for field, part in fields
+            ),
+        )

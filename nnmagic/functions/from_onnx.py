@@ -1,0 +1,56 @@
+"""Compile ONNX models: ``from_onnx``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nnmagic.functions.compile import compile as compile_source
+from nnmagic.functions.compile_options import Options, Target
+from nnmagic.functions.compiled import CompiledFunction
+from nnmagic.tracebacks import short_errors
+
+if TYPE_CHECKING:
+    from nnmagic.importers.onnx.import_model import Model, Shapes
+
+
+@short_errors
+def from_onnx(
+    model: Model,
+    *,
+    shapes: Shapes | None = None,
+    name: str | None = None,
+    engine: str = "auto",
+    target: Target = None,
+    opt_level: int = 3,
+    cache: bool = True,
+) -> CompiledFunction:
+    """Compile an ONNX model for the CPU.
+
+    Args:
+        model: the path of a file, its bytes, or an ``onnx.ModelProto``.
+        shapes: the shapes of inputs, by name, where the model's are unknown or should be fixed: ints, and
+            names for sizes that are known at the call.
+        name: of the function; the graph's name by default.
+        engine: as ``compile`` takes it.
+        target: as ``compile`` takes it.
+        opt_level: 0 to 3.
+        cache: whether to use the caches.
+
+    Returns:
+        The function. Its parameters are the inputs of the graph that have no initializer, in their order;
+        it returns the output, or a tuple of several.
+
+    Raises:
+        nnmagic.importers.onnx.OnnxError: a RelayError with every problem of the model.
+        EngineError: if it cannot be compiled.
+        ImportError: if the package onnx is not installed.
+        TypeError, ValueError, OSError: for a wrong argument, or a file that cannot be read.
+
+    """
+    from nnmagic.importers.onnx import from_onnx as import_model
+
+    Options(engine, target, opt_level)  # for its errors, before a long import
+    module = import_model(model, shapes=shapes, name=name)
+    function = compile_source(module, engine=engine, target=target, opt_level=opt_level, cache=cache)
+    assert isinstance(function, CompiledFunction)  # a module has all its types
+    return function

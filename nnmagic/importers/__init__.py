@@ -1,0 +1,1 @@
+"""Bring models of other frameworks in, as Relay modules; a folder for each of their formats."""

@@ -1,0 +1,70 @@
+"""Define the errors of an import, and collect those of a whole model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from nnmagic.diagnostics import Diagnostic, RelayError
+from nnmagic.limits import MAX_ERRORS
+
+#: The nodes that an error names; of more only the number is given.
+_NAMED = 3
+#: The characters of a node's name that are shown.
+_LONGEST = 80
+#: What a graph has beside nodes.
+OF_GRAPH = ("graph", "input", "initializer", "sparse_initializer")
+
+
+class OnnxError(RelayError):
+    """An ONNX model that cannot be imported; ``diagnostics`` holds every problem, in the nodes' order."""
+
+    kind = "ONNX error"
+
+
+class UnsupportedError(Exception):
+    """A node that cannot be imported: why, and what would help."""
+
+    def __init__(self, reason: str, hint: str | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.hint = hint
+
+
+def model_error(message: str, hint: str | None = None) -> OnnxError:
+    """Return the error of a model that cannot be read at all."""
+    return OnnxError([Diagnostic(message, None, hint)])
+
+
+@dataclass(slots=True)
+class Problems:
+    """Collect the problems of a model: one entry for each operator and reason, with its nodes."""
+
+    nodes: dict[tuple[str, str, str | None], list[str]] = field(default_factory=dict)
+
+    def add(self, operator: str, node: str, error: UnsupportedError) -> None:
+        """Record why a node cannot be imported."""
+        nodes = self.nodes.setdefault((operator, error.reason, error.hint), [])
+        if node not in nodes:
+            nodes.append(node)
+
+    def raise_if_any(self) -> None:
+        """Raise OnnxError with all problems, if there is one."""
+        if not self.nodes:
+            return
+        diagnostics = [
+            Diagnostic(f"{operator}: {reason} ({_name_nodes(operator, nodes)})", None, hint)
+            for (operator, reason, hint), nodes in self.nodes.items()
+        ]
+        if len(diagnostics) > MAX_ERRORS:
+            rest = Diagnostic(f"{len(diagnostics) - MAX_ERRORS} more errors are left out")
+            diagnostics = [*diagnostics[:MAX_ERRORS], rest]
+        raise OnnxError(diagnostics)
+
+
+def _name_nodes(operator: str, nodes: Sequence[str]) -> str:
+    """Return which nodes have a problem; what belongs to the graph itself is a name only."""
+    shown = ", ".join(f"{node[:_LONGEST]}…" if len(node) > _LONGEST else node for node in nodes[:_NAMED])
+    more = len(nodes) - _NAMED
+    what = "" if operator in OF_GRAPH else "nodes " if len(nodes) > 1 else "node "
+    return f"{what}{shown}" + (f" and {more} more" if more > 0 else "")

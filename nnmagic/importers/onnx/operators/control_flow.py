@@ -1,0 +1,276 @@
+"""Import If, Loop and Scan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nnmagic.importers.onnx import shapes
+from nnmagic.importers.onnx.blocks import Block
+from nnmagic.importers.onnx.errors import UnsupportedError
+from nnmagic.importers.onnx.loops import carried_types, emit_loop
+from nnmagic.importers.onnx.nodes import Node, merge
+from nnmagic.importers.onnx.registry import operator
+from nnmagic.importers.onnx.values import Value, constant, integers, op, with_shape
+from nnmagic.relay import expr as ir
+from nnmagic.relay.types import ANY, NUMPY_DTYPES, TensorType
+
+if TYPE_CHECKING:
+    from onnx import GraphProto
+
+#: A loop with no more rounds and nodes than these is written out.
+_UNROLLED_ROUNDS, _UNROLLED_NODES = 16, 200
+_TRUE = constant(np.bool_(1))
+
+
+class _BodyFailedError(UnsupportedError):
+    """A subgraph has problems, which are reported."""
+
+
+def _run(
+    node: Node, graph: GraphProto, block: Block, given: Sequence[Value], *, binds_outer: bool
+) -> list[Value]:
+    """Import a subgraph into a block, for inputs."""
+    if len(graph.input) != len(given):
+        raise UnsupportedError(f"the graph {graph.name!r} has {len(graph.input)} inputs, not {len(given)}")
+    scope = node.importer.import_branch(graph, node.scope, binds_outer=binds_outer)
+    scope.block = block
+    for info, value in zip(graph.input, given, strict=True):
+        scope.names[info.name] = value
+    outputs = node.importer.outputs_of_branch(graph, scope)
+    if outputs is None:
+        raise _BodyFailedError(f"the graph {graph.name!r} cannot be imported")
+    return outputs
+
+
+@operator("If")
+def _if(node: Node) -> list[Value]:
+    condition = shapes.scalar(node[0])
+    graphs = [node.graph("then_branch"), node.graph("else_branch")]
+    if condition.known is not None:
+        return _run(node, graphs[0 if bool(condition.known) else 1], node.block, [], binds_outer=False)
+    blocks = [Block(), Block()]
+    results = [
+        _run(node, graph, block, [], binds_outer=False) for graph, block in zip(graphs, blocks, strict=True)
+    ]
+    if len(results[0]) != len(results[1]):
+        raise UnsupportedError(f"its branches give {len(results[0])} and {len(results[1])} outputs")
+    types = [merge(then.type, other.type) for then, other in zip(*results, strict=True)]
+    arms = [
+        block.finish(values[0].expr if len(values) == 1 else ir.Tuple(tuple(value.expr for value in values)))
+        for block, values in zip(blocks, results, strict=True)
+    ]
+    whole = ir.Var("chosen")
+    node.block.items.append((whole, ir.If(condition.expr, arms[0], arms[1])))
+    if len(types) == 1:
+        return [Value(whole, types[0])]
+    return [Value(ir.TupleGetItem(whole, index), type_) for index, type_ in enumerate(types)]
+
+
+@operator("Loop", note="of tensors")
+def _loop(node: Node) -> list[Value]:
+    graph = node.graph("body")
+    limit = None if node.get(0) is None else shapes.scalar(node[0])
+    condition = _TRUE if node.get(1) is None else shapes.scalar(node[1])
+    start = [node[index] for index in range(2, len(node.inputs))]
+    count = len(start)
+    unrolled = _unroll(node, graph, limit, condition, start)
+    if unrolled is not None:
+        return unrolled
+
+    def round_of(block: Block, step: Value, flag: Value, carried: Sequence[Value]) -> list[Value]:
+        return _run(node, graph, block, [step, flag, *carried], binds_outer=True)
+
+    # what a round gives decides how the loop is written
+    flag_type = TensorType((), "bool")
+    probe = Value(ir.Var("again", flag_type), flag_type)
+    probed: list[Value] = []
+
+    def trial(block: Block, step: Value, carried: Sequence[Value]) -> tuple[Value, Sequence[Value]]:
+        probed[:] = round_of(block, step, probe, carried)
+        return shapes.scalar(probed[0]), probed[1 : 1 + count]
+
+    _, again = carried_types(start, trial)
+    assert again is not None
+    scanned = [
+        _item_type(value.type, node.declared[count + index] if count + index < len(node.declared) else None)
+        for index, value in enumerate(probed[1 + count :])
+    ]
+    counted = limit is not None and (
+        again.expr is probe.expr or (again.known is not None and bool(again.known))
+    )
+    if counted:
+        assert limit is not None
+        limit = condition.choose(limit.maximum(0), limit.like(0))
+        buffers = [buffer_of(limit, type_) for type_ in scanned]
+    else:
+        buffers = [_empty(type_) for type_ in scanned]
+
+    def build(block: Block, step: Value, carried: Sequence[Value]) -> tuple[Value | None, Sequence[Value]]:
+        flag = _TRUE if counted else probe
+        outputs = round_of(block, step, flag, carried[:count])
+        written = [
+            write_row(buffer, value, step)
+            if counted
+            else op("concatenate", [buffer, shapes.unsqueeze(value, [0])], axis=0)
+            for buffer, value in zip(carried[count:], outputs[1 + count :], strict=True)
+        ]
+        return None if counted else shapes.scalar(outputs[0]), [*outputs[1 : 1 + count], *written]
+
+    end = emit_loop(node.block, [*start, *buffers], limit, None if counted else condition, build)
+    return end.carried
+
+
+def _item_type(type_: TensorType, declared: Sequence[int | None] | None) -> TensorType:
+    """Return the type of the items of an output, with the sizes that the model declares."""
+    if declared is None or len(declared) != len(type_.shape) + 1:
+        return type_
+    pairs = zip(type_.shape, declared[1:], strict=True)
+    return TensorType(tuple(dim if known is None else known for dim, known in pairs), type_.dtype)
+
+
+def buffer_of(limit: Value, type_: TensorType) -> Value:
+    """Return zeros with room for an item of each round."""
+    if not shapes.is_static(type_.shape):
+        raise UnsupportedError("the items of a loop's output must have known sizes")
+    fill = constant(np.zeros((), NUMPY_DTYPES[type_.dtype]))
+    if limit.known is not None:
+        return shapes.full([int(limit.known), *type_.shape], fill)
+    parts = [shapes.reshape(limit, [1]), integers([int(dim) for dim in type_.shape if isinstance(dim, int)])]
+    return shapes.full(
+        [ANY, *type_.shape], fill, vector=op("concatenate", parts, axis=0) if type_.shape else parts[0]
+    )
+
+
+def _empty(type_: TensorType) -> Value:
+    """Return a tensor of no items, which a loop may make longer."""
+    if not shapes.is_static(type_.shape):
+        raise UnsupportedError("the items of a loop's output must have known sizes")
+    sizes = [int(dim) for dim in type_.shape if isinstance(dim, int)]
+    return with_shape(constant(np.zeros([0, *sizes], NUMPY_DTYPES[type_.dtype])), [ANY, *sizes])
+
+
+def write_row(buffer: Value, value: Value, step: Value) -> Value:
+    """Return a tensor with a row replaced."""
+    at = shapes.unsqueeze(step, [0])
+    if buffer.dtype == "bool":
+        return op("scatter_nd", buffer.cast("int8"), at, value.cast("int8")).cast("bool")
+    return op("scatter_nd", buffer, at, value)
+
+
+def _unroll(
+    node: Node, graph: GraphProto, limit: Value | None, condition: Value, start: Sequence[Value]
+) -> list[Value] | None:
+    """Write the rounds of a loop out, where there are few and their number is known."""
+    if limit is None or limit.known is None or condition.known is None:
+        return None
+    rounds = max(0, int(limit.known)) if bool(condition.known) else 0
+    if rounds > _UNROLLED_ROUNDS or rounds * len(graph.node) > _UNROLLED_NODES or rounds == 0:
+        return None
+    carried, count = list(start), len(start)
+    scanned: list[list[Value]] = []
+    for step in range(rounds):
+        outputs = _run(
+            node, graph, node.block, [constant(step, "int64"), condition, *carried], binds_outer=False
+        )
+        carried = outputs[1 : 1 + count]
+        scanned.append(outputs[1 + count :])
+        again = outputs[0].known
+        if again is None:
+            return None
+        if not bool(again.all()):
+            break
+    stacks = [
+        op("concatenate", [shapes.unsqueeze(item, [0]) for item in items], axis=0)
+        for items in zip(*scanned, strict=True)
+    ]
+    return [*carried, *stacks]
+
+
+@operator("Scan")
+def _scan(node: Node) -> list[Value]:
+    graph = node.graph("body")
+    scanned = node.integer("num_scan_inputs")
+    if node.since >= 9:
+        values = [node[index] for index in range(len(node.inputs))]
+        states = len(values) - scanned
+        return _scan_over(node, graph, values[:states], values[states:])
+    if node.get(0) is not None:
+        raise UnsupportedError("sequence_lens is not supported")
+    values = [node[index] for index in range(1, len(node.inputs))]
+    states = len(values) - scanned
+    batch = shapes.static_shape(values[0])[0]
+    rows = []
+    for row in range(batch):
+        own = [shapes.squeeze(shapes.slice_axis(value, 0, row, row + 1), [0]) for value in values]
+        rows.append(_scan_over(node, graph, own[:states], own[states:]))
+    return [
+        op("concatenate", [shapes.unsqueeze(item, [0]) for item in items], axis=0)
+        for items in zip(*rows, strict=True)
+    ]
+
+
+def _scan_over(
+    node: Node, graph: GraphProto, states: Sequence[Value], inputs: Sequence[Value]
+) -> list[Value]:
+    by_input = node.since >= 9
+    names = ("scan_input_directions", "scan_output_directions") if by_input else ("directions", "")
+    outputs = len(graph.output) - len(states)
+    backwards = node.ints(names[0]) or [0] * len(inputs)
+    out_backwards = (node.ints(names[1]) if names[1] else None) or [0] * outputs
+    axes = node.ints("scan_input_axes") if by_input else None
+    out_axes = (node.ints("scan_output_axes") if by_input else None) or [0] * outputs
+    moved = [
+        _axis_to_front(value, axis % value.rank)
+        for value, axis in zip(inputs, axes or [0] * len(inputs), strict=True)
+    ]
+    length = shapes.size_along(moved[0], 0)
+    bound = [node.block.bind(value) for value in moved]
+    length = node.block.bind(length, "count")
+    count = len(states)
+
+    def round_of(block: Block, step: Value, carried: Sequence[Value]) -> list[Value]:
+        items = []
+        for value, reverse in zip(bound, backwards, strict=True):
+            at = length - 1 - step if reverse else step
+            items.append(op("take", value, at, axis=0, mode="fast"))
+        return _run(node, graph, block, [*carried, *items], binds_outer=True)
+
+    probed: list[Value] = []
+
+    def trial(block: Block, step: Value, carried: Sequence[Value]) -> tuple[None, Sequence[Value]]:
+        probed[:] = round_of(block, step, carried)
+        return None, probed[:count]
+
+    carried_types(states, trial)
+    buffers = [
+        with_shape(buffer_of(length, value.type), [moved[0].shape[0], *value.shape])
+        for value in probed[count:]
+    ]
+
+    def build(block: Block, step: Value, carried: Sequence[Value]) -> tuple[None, Sequence[Value]]:
+        found = round_of(block, step, carried[:count])
+        written = [
+            write_row(buffer, value, length - 1 - step if reverse else step)
+            for buffer, value, reverse in zip(carried[count:], found[count:], out_backwards, strict=True)
+        ]
+        return None, [*found[:count], *written]
+
+    end = emit_loop(node.block, [*states, *buffers], length, None, build)
+    results = [
+        _front_to_axis(value, axis % value.rank)
+        for value, axis in zip(end.carried[count:], out_axes, strict=True)
+    ]
+    return [*end.carried[:count], *results]
+
+
+def _axis_to_front(value: Value, axis: int) -> Value:
+    return shapes.transpose(value, [axis, *(at for at in range(value.rank) if at != axis)])
+
+
+def _front_to_axis(value: Value, axis: int) -> Value:
+    order = [*range(1, value.rank)]
+    order.insert(axis, 0)
+    return shapes.transpose(value, order)

@@ -1,0 +1,332 @@
+"""Import convolutions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+import numpy as np
+
+from nnmagic.importers.onnx import shapes
+from nnmagic.importers.onnx.errors import UnsupportedError
+from nnmagic.importers.onnx.nodes import Node
+from nnmagic.importers.onnx.operators.padding import pad as pad_tensor
+from nnmagic.importers.onnx.operators.products import shifted
+from nnmagic.importers.onnx.operators.quantization import quantize
+from nnmagic.importers.onnx.registry import operator
+from nnmagic.importers.onnx.values import Value, constant, integers, op
+from nnmagic.relay.types import Dim, is_float
+
+#: The letters of the spatial axes in Relay's layouts, by their number.
+SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
+
+
+def window(
+    node: Node, data: Value, kernel: Sequence[int]
+) -> tuple[list[int], list[int], list[int], list[int]]:
+    """Return strides, dilations, and the padding before and after each spatial axis."""
+    rank = len(kernel)
+    strides = node.ints("strides") or [1] * rank
+    dilations = node.ints("dilations") or [1] * rank
+    pads = node.ints("pads") or [0] * (2 * rank)
+    if len(strides) != rank or len(dilations) != rank or len(pads) != 2 * rank:
+        raise UnsupportedError(f"strides, dilations or pads do not fit a kernel of {rank} axes")
+    if min(strides) < 1 or min(dilations) < 1:
+        raise UnsupportedError("strides and dilations must be positive")
+    before, after = pads[:rank], pads[rank:]
+    mode = node.text("auto_pad", "NOTSET")
+    if mode == "VALID":
+        before, after = [0] * rank, [0] * rank
+    elif mode in ("SAME_UPPER", "SAME_LOWER"):
+        before, after = same_padding(mode, data.shape[2:], kernel, strides, dilations)
+    elif mode != "NOTSET":
+        raise UnsupportedError(f"auto_pad {mode!r} is not known")
+    return strides, dilations, before, after
+
+
+def same_padding(
+    mode: str, sizes: Sequence[Dim], kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
+) -> tuple[list[int], list[int]]:
+    """Return the padding with which the output has as many elements as the input has strides."""
+    before, after = [], []
+    for size, width, stride, dilation in zip(sizes, kernel, strides, dilations, strict=True):
+        reach = (width - 1) * dilation + 1
+        if isinstance(size, int):
+            total = max((-(-int(size) // stride) - 1) * stride + reach - int(size), 0)
+        elif stride == 1:
+            total = reach - 1
+        else:
+            raise UnsupportedError(
+                "auto_pad with strides needs images of known size", "fix it with shapes={...}"
+            )
+        small, large = total // 2, total - total // 2
+        before.append(small if mode == "SAME_UPPER" else large)
+        after.append(large if mode == "SAME_UPPER" else small)
+    return before, after
+
+
+def kernel_of(node: Node, weight: Value) -> list[int]:
+    """Return the sizes of the window, which the weight has, too."""
+    sizes = weight.shape[2:]
+    if not shapes.is_static(sizes):
+        raise UnsupportedError("the kernel's size must be known")
+    kernel = [int(cast(int, size)) for size in sizes]
+    declared = node.ints("kernel_shape")
+    if declared is not None and declared != kernel:
+        raise UnsupportedError(f"kernel_shape is {declared}, and the weight's is {kernel}")
+    if len(kernel) not in SPATIAL:
+        raise UnsupportedError(f"a convolution over {len(kernel)} axes is not supported")
+    return kernel
+
+
+def convolve(node: Node, data: Value, weight: Value) -> Value:
+    """Convolve over one to three axes."""
+    if data.rank != weight.rank:
+        raise UnsupportedError(f"the data has rank {data.rank}, the weight {weight.rank}")
+    kernel = kernel_of(node, weight)
+    strides, dilations, before, after = window(node, data, kernel)
+    rank = len(kernel)
+    channels = weight.shape[0]
+    groups = node.integer("group", 1)
+    if min([*before, *after]) < 0:
+        data = pad_tensor(data, [0, 0, *before], [0, 0, *after], "constant", None)
+        before, after = [0] * rank, [0] * rank
+    if not is_float(data.dtype) and any([*before, *after]):
+        data = pad_tensor(data, [0, 0, *before], [0, 0, *after], "constant", None)
+        before, after = [0] * rank, [0] * rank
+    letters = SPATIAL[rank]
+    return op(
+        f"nn.conv{rank}d",
+        data,
+        weight,
+        strides=tuple(strides),
+        padding=(*before, *after),
+        dilation=tuple(dilations),
+        groups=groups,
+        channels=int(channels) if isinstance(channels, int) else None,
+        kernel_size=tuple(kernel),
+        data_layout=f"NC{letters}",
+        kernel_layout=f"OI{letters}",
+        out_dtype=data.dtype,
+    )
+
+
+def with_bias(data: Value, bias: Value | None) -> Value:
+    """Add a bias to each channel."""
+    return data if bias is None else op("nn.bias_add", data, bias, axis=1)
+
+
+@operator("Conv")
+def _conv(node: Node) -> Value:
+    return with_bias(convolve(node, node[0], node[1]), node.get(2))
+
+
+@operator("ConvInteger")
+def _conv_integer(node: Node) -> Value:
+    return convolve(node, shifted(node[0], node.get(2), 1), shifted(node[1], node.get(3), 0))
+
+
+@operator("QLinearConv")
+def _qlinear_conv(node: Node) -> Value:
+    data, weight = shifted(node[0], node[2]), shifted(node[3], node[5], 0)
+    total = convolve(node, data, weight)
+    total = with_bias(total, node.get(8))
+    scale = node[4]
+    if scale.rank == 1 and scale.shape != (1,):
+        scale = op("expand_dims", scale, axis=1, num_newaxis=total.rank - 2)
+    elif scale.rank == 1:
+        scale = shapes.scalar(scale)
+    factor = shapes.scalar(node[1]).cast("float64") * scale.cast("float64")
+    scaled = total.cast("float64") * (factor / shapes.scalar(node[6]).cast("float64"))
+    zero = shapes.scalar(node[7])
+    return quantize(scaled, zero, zero.dtype)
+
+
+@operator("ConvTranspose")
+def _conv_transpose(node: Node) -> Value:
+    data, weight = node[0], node[1]
+    kernel = kernel_of(node, weight)
+    rank = len(kernel)
+    strides = node.ints("strides") or [1] * rank
+    dilations = node.ints("dilations") or [1] * rank
+    extra = node.ints("output_padding") or [0] * rank
+    pads = node.ints("pads") or [0] * (2 * rank)
+    before, after = list(pads[:rank]), list(pads[rank:])
+    groups = node.integer("group", 1)
+    reach = [(size - 1) * dilation + 1 for size, dilation in zip(kernel, dilations, strict=True)]
+    mode, wanted = node.text("auto_pad", "NOTSET"), node.ints("output_shape")
+    if wanted is not None or mode.startswith("SAME"):
+        sizes = shapes.image_sizes(data)
+        if wanted is None:
+            wanted = [size * stride for size, stride in zip(sizes, strides, strict=True)]
+        wanted = wanted[-rank:]
+        for axis in range(rank):
+            full = strides[axis] * (sizes[axis] - 1) + extra[axis] + reach[axis]
+            total = full - wanted[axis]
+            small = total // 2
+            if mode == "SAME_UPPER":
+                before[axis], after[axis] = small, total - small
+            else:
+                before[axis], after[axis] = total - small, small
+    elif mode == "VALID":
+        before, after = [0] * rank, [0] * rank
+    letters = SPATIAL[rank]
+    plain = not any(extra) and min([*before, *after]) >= 0
+    result = op(
+        f"nn.conv{rank}d_transpose",
+        data,
+        weight,
+        strides=tuple(strides),
+        padding=(*before, *after) if plain else (0,) * (2 * rank),
+        output_padding=(0,) * rank,
+        dilation=tuple(dilations),
+        groups=groups,
+        channels=int(cast(int, weight.shape[1])) * groups,
+        kernel_size=tuple(kernel),
+        data_layout=f"NC{letters}",
+        kernel_layout=f"IO{letters}",
+        out_dtype=data.dtype,
+    )
+    if not plain:
+        ends = [more - cut for more, cut in zip(extra, after, strict=True)]
+        result = pad_tensor(result, [0, 0, *(-cut for cut in before)], [0, 0, *ends], "constant", None)
+    return with_bias(result, node.get(2))
+
+
+@operator("DeformConv")
+def _deform_conv(node: Node) -> Value:
+    """Sample the image at shifted places, bilinearly, and multiply by the weight."""
+    data, weight, offset, bias, mask = node[0], node[1], node[2], node.get(3), node.get(4)
+    kernel = kernel_of(node, weight)
+    if len(kernel) != 2:
+        raise UnsupportedError("only images of two axes are supported")
+    strides, dilations, before, _ = window(node, data, kernel)
+    groups, parts = node.integer("group", 1), node.integer("offset_group", 1)
+    batch, channels, height, width = shapes.static_shape(data)
+    rows, columns = shapes.static_shape(offset)[2:]
+    count = kernel[0] * kernel[1]
+    shifts = shapes.reshape(offset, [batch, parts, count, 2, rows, columns])
+    base = []
+    for axis, length in enumerate((rows, columns)):
+        start = np.arange(length) * strides[axis] - before[axis]
+        taps = (
+            np.repeat(np.arange(kernel[0]), kernel[1])
+            if axis == 0
+            else np.tile(np.arange(kernel[1]), kernel[0])
+        )
+        place = start[None, :] + (taps * dilations[axis])[:, None]
+        base.append(place[:, :, None] if axis == 0 else place[:, None, :])
+    at = [
+        shapes.squeeze(shapes.slice_axis(shifts, 3, axis, axis + 1), [3]) + shifts.like(base[axis])
+        for axis in range(2)
+    ]
+    images = shapes.reshape(data, [batch, parts, channels // parts, height * width])
+    sampled = sample_bilinear(images, at[0], at[1], height, width, [batch, parts, count * rows * columns])
+    sampled = shapes.reshape(sampled, [batch, parts, channels // parts, count, rows, columns])
+    if mask is not None:
+        sampled = sampled * shapes.reshape(mask, [batch, parts, 1, count, rows, columns])
+    inputs, outputs = channels // groups, int(cast(int, weight.shape[0]))
+    patches = shapes.reshape(sampled, [batch, groups, inputs * count, rows * columns])
+    matrix = shapes.reshape(weight, [1, groups, outputs // groups, inputs * count])
+    from nnmagic.importers.onnx.operators.products import matmul
+
+    result = matmul(matrix, patches)
+    return with_bias(shapes.reshape(result, [batch, outputs, rows, columns]), bias)
+
+
+def sample_bilinear(images: Value, y: Value, x: Value, height: int, width: int, flat: Sequence[int]) -> Value:
+    """Sample flat images (n, g, c, h * w) at places (n, g, …); outside the image they are 0."""
+    low_y, low_x = op("floor", y), op("floor", x)
+    total: Value | None = None
+    for down in (0, 1):
+        for right in (0, 1):
+            row, column = low_y + down, low_x + right
+            weight = (1 - op("abs", y - row)) * (1 - op("abs", x - column))
+            inside = op(
+                "logical_and",
+                op("logical_and", row >= 0, row <= height - 1),
+                op("logical_and", column >= 0, column <= width - 1),
+            )
+            place = row.maximum(0).minimum(height - 1) * width + column.maximum(0).minimum(width - 1)
+            index = shapes.reshape(place.cast("int64"), [*flat[:2], 1, flat[2]])
+            spread = op("broadcast_to", index, shape=(*flat[:2], int(cast(int, images.shape[2])), flat[2]))
+            value = op("gather", images, spread, axis=3)
+            factor = shapes.reshape(inside.choose(weight, weight.like(0)), [*flat[:2], 1, flat[2]])
+            total = value * factor if total is None else total + value * factor
+    assert total is not None
+    return total
+
+
+@operator("Col2Im")
+def _col2im(node: Node) -> Value:
+    """Add blocks at their places, by one scatter whose indices are known."""
+    declared = node.output_shape()
+    image = node.static(1, lambda: declared and declared[2:])
+    if node[2].known is None:
+        candidates = _possible_blocks(node, image)
+        return node.choose(
+            2, candidates, lambda block: _image_of(node, image, [int(size) for size in np.asarray(block)])
+        )
+    return _image_of(node, image, node.static(2))
+
+
+def _image_of(node: Node, image: Sequence[int], block: Sequence[int]) -> Value:
+    rank = len(image)
+    strides = node.ints("strides") or [1] * rank
+    dilations = node.ints("dilations") or [1] * rank
+    pads = node.ints("pads") or [0] * (2 * rank)
+    batch, wide, length = shapes.static_shape(node[0])
+    counts = [
+        (image[axis] + pads[axis] + pads[axis + rank] - (block[axis] - 1) * dilations[axis] - 1)
+        // strides[axis]
+        + 1
+        for axis in range(rank)
+    ]
+    taps = int(np.prod(block))
+    if int(np.prod(counts)) != length or wide % taps:
+        raise UnsupportedError(f"blocks of {block} do not fit an image of {image}")
+    places = []
+    for axis in range(rank):
+        position = (
+            np.arange(counts[axis])[None, :] * strides[axis]
+            + np.arange(block[axis])[:, None] * dilations[axis]
+        )
+        shape = [1] * (2 * rank)
+        shape[axis], shape[axis + rank] = block[axis], counts[axis]
+        places.append(np.broadcast_to(position.reshape(shape), [*block, *counts]))
+    padded = [image[axis] + pads[axis] + pads[axis + rank] for axis in range(rank)]
+    flat = np.ravel_multi_index([place.reshape(-1) for place in places], padded)
+    channels = wide // taps
+    updates = shapes.reshape(node[0], [batch, channels, taps * length])
+    zeros = shapes.full([batch, channels, int(np.prod(padded))], constant(0, node[0].dtype))
+    indices = op("broadcast_to", integers(flat.tolist()), shape=(batch, channels, taps * length))
+    total = op("scatter_elements", zeros, indices, updates, axis=2, reduction="add")
+    whole = shapes.reshape(total, [batch, channels, *padded])
+    return pad_tensor(
+        whole, [0, 0, *(-p for p in pads[:rank])], [0, 0, *(-p for p in pads[rank:])], "constant", None
+    )
+
+
+def _possible_blocks(node: Node, image: Sequence[int]) -> list[list[int]]:
+    """Return the blocks that the number of channels allows."""
+    declared = node.output_shape()
+    if declared is None:
+        return []
+    wide = shapes.static_shape(node[0])[1]
+    taps, rank = wide // declared[1], len(image)
+    strides = node.ints("strides") or [1] * rank
+    dilations = node.ints("dilations") or [1] * rank
+    pads = node.ints("pads") or [0] * (2 * rank)
+    length = shapes.static_shape(node[0])[2]
+    found = []
+    for block in np.ndindex(*[taps] * rank):
+        sizes = [size + 1 for size in block]
+        if int(np.prod(sizes)) != taps:
+            continue
+        counts = [
+            (image[a] + pads[a] + pads[a + rank] - (sizes[a] - 1) * dilations[a] - 1) // strides[a] + 1
+            for a in range(rank)
+        ]
+        if min(counts) > 0 and int(np.prod(counts)) == length:
+            found.append(sizes)
+    return found

@@ -1,0 +1,295 @@
+"""Import element-wise operators: arithmetic, comparisons, logic, rounding, conversions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from typing import cast
+
+from nnmagic.importers.onnx.element_types import DTYPES, dtype_of
+from nnmagic.importers.onnx.errors import UnsupportedError
+from nnmagic.importers.onnx.nodes import Node
+from nnmagic.importers.onnx.registry import operator
+from nnmagic.importers.onnx.values import Value, constant, op
+from nnmagic.relay.types import NUMPY_DTYPES, is_integer
+
+#: The largest integer of each float dtype from which on all floats are integers.
+_FIRST_WHOLE = {"float32": 2.0**23, "float64": 2.0**52}
+
+
+def _unary(name: str, relay: str) -> None:
+    operator(name)(lambda node: op(relay, node[0]))
+
+
+for _name, _relay in {
+    "Abs": "abs",
+    "Acos": "acos",
+    "Acosh": "acosh",
+    "Asin": "asin",
+    "Asinh": "asinh",
+    "Atan": "atan",
+    "Atanh": "atanh",
+    "BitwiseNot": "bitwise_not",
+    "Ceil": "ceil",
+    "Cos": "cos",
+    "Cosh": "cosh",
+    "Erf": "erf",
+    "Exp": "exp",
+    "Floor": "floor",
+    "IsNaN": "isnan",
+    "Log": "log",
+    "Neg": "negative",
+    "Not": "logical_not",
+    "Sigmoid": "sigmoid",
+    "Sign": "sign",
+    "Sin": "sin",
+    "Sinh": "sinh",
+    "Sqrt": "sqrt",
+    "Tan": "tan",
+    "Tanh": "tanh",
+}.items():
+    _unary(_name, _relay)
+
+
+@operator("Identity")
+def _identity(node: Node) -> Value:
+    return node[0]
+
+
+@operator("Reciprocal")
+def _reciprocal(node: Node) -> Value:
+    return 1 / node[0]
+
+
+def round_half_even(x: Value) -> Value:
+    """Round to the nearest integer, halves to even."""
+    if x.dtype not in _FIRST_WHOLE:
+        return round_half_even(x.cast("float32")).cast(x.dtype)
+    whole = _FIRST_WHOLE[x.dtype]
+    size = op("abs", x)
+    rounded = (size < whole).choose(size + whole - whole, size)
+    return (x < 0).choose(-rounded, (x > 0).choose(rounded, x))
+
+
+@operator("Round")
+def _round(node: Node) -> Value:
+    return round_half_even(node[0])
+
+
+# -- two operands --------------------------------------------------------------------------------------
+
+
+def broadcast(node: Node) -> tuple[Value, Value]:
+    """Return two operands; before opset 7 an attribute says how the second is broadcast."""
+    left, right = node[0], node[1]
+    if node.since >= 7 or not node.integer("broadcast"):
+        return left, right
+    axis = node.attr("axis")
+    if axis is None or not right.rank:
+        return left, right
+    first = node.integer("axis") % left.rank
+    after = left.rank - first - right.rank
+    return left, op("expand_dims", right, axis=right.rank, num_newaxis=after) if after else right
+
+
+def _binary(name: str, relay: str) -> None:
+    operator(name)(lambda node: op(relay, *broadcast(node)))
+
+
+for _name, _relay in {
+    "Add": "add",
+    "And": "logical_and",
+    "BitwiseAnd": "bitwise_and",
+    "BitwiseOr": "bitwise_or",
+    "BitwiseXor": "bitwise_xor",
+    "Equal": "equal",
+    "Greater": "greater",
+    "GreaterOrEqual": "greater_equal",
+    "Less": "less",
+    "LessOrEqual": "less_equal",
+    "Mul": "multiply",
+    "Or": "logical_or",
+    "Sub": "subtract",
+    "Xor": "logical_xor",
+}.items():
+    _binary(_name, _relay)
+
+
+@operator("Div")
+def _div(node: Node) -> Value:
+    left, right = broadcast(node)
+    if is_integer(left.dtype):
+        sizes = left.sizes is not None or right.sizes is not None
+        return op("floor_divide" if sizes or left.dtype.startswith("uint") else "divide", left, right)
+    return op("divide", left, right)
+
+
+@operator("Mod")
+def _mod(node: Node) -> Value:
+    """Return the remainder: with the sign of the divisor, or, with ``fmod``, of the dividend."""
+    left, right = broadcast(node)
+    if node.integer("fmod"):
+        if left.dtype == "float16":
+            return op("mod", left.cast("float32"), right.cast("float32")).cast("float16")
+        return op("mod", left, right)
+    return op("floor_mod", left, right)
+
+
+@operator("Pow")
+def _pow(node: Node) -> Value:
+    base, exponent = broadcast(node)
+    if base.dtype == exponent.dtype and base.is_float:
+        known = exponent.known
+        if known is not None and known.size == 1 and float(known.reshape(-1)[0]) == 2.0:
+            squared = base * base
+            return squared if squared.shape == (base * exponent).shape else op("power", base, exponent)
+        return op("power", base, exponent)
+    if base.is_float:
+        return op("power", base.cast("float64"), exponent.cast("float64")).cast(base.dtype)
+    if exponent.is_float:
+        return op("power", base.cast("float64"), exponent.cast("float64")).cast(base.dtype)
+    if base.dtype in ("int64", "uint64") or exponent.known is not None:
+        return _integer_power(base, exponent)
+    return op("power", base.cast("float64"), exponent.cast("float64")).cast(base.dtype)
+
+
+def _integer_power(base: Value, exponent: Value) -> Value:
+    """Multiply by squaring: the bits of the exponent say which squares belong to the product."""
+    rest, square = exponent.cast("int64"), base
+    result = base.like(1)
+    negative = rest < 0
+    for bit in range(63 if exponent.known is None else max(1, int(exponent.known.max()).bit_length())):
+        odd = op("bitwise_and", op("right_shift", rest, constant(bit, "int64")), constant(1, "int64"))
+        result = odd.equals(1).choose(op("multiply", result, square), result)
+        square = square * square
+    return negative.choose(base.equals(1).choose(1, result.like(0)), result)
+
+
+@operator("BitShift")
+def _bit_shift(node: Node) -> Value:
+    left, right = broadcast(node)
+    bits = NUMPY_DTYPES[left.dtype].itemsize * 8
+    direction = node.text("direction")
+    if direction not in ("LEFT", "RIGHT"):
+        raise UnsupportedError(f"direction must be 'LEFT' or 'RIGHT', not {direction!r}")
+    name = "left_shift" if direction == "LEFT" else "right_shift"
+    if direction == "RIGHT" and left.dtype.startswith("int"):  # the sign fills the bits
+        return op(name, left, (right < bits).choose(right, bits - 1))
+    in_range = right < bits
+    return in_range.choose(op(name, left, in_range.choose(right, 0)), 0)
+
+
+# -- any number of operands ----------------------------------------------------------------------------
+
+
+def _fold(name: str, function: Callable[[Value, Value], Value]) -> None:
+    operator(name)(lambda node: reduce(function, [node[index] for index in range(len(node.inputs))]))
+
+
+def nan_maximum(left: Value, right: Value) -> Value:
+    """Return the larger number of each pair; NaN where one of them is NaN, as NumPy does."""
+    return _with_nan(left, right, op("maximum", left, right))
+
+
+def nan_minimum(left: Value, right: Value) -> Value:
+    """Return the smaller number of each pair; NaN where one of them is NaN, as NumPy does."""
+    return _with_nan(left, right, op("minimum", left, right))
+
+
+def _with_nan(left: Value, right: Value, result: Value) -> Value:
+    if not left.is_float:
+        return result
+    nan = op("logical_or", op("isnan", left), op("isnan", right))
+    return nan.choose(left + right, result)
+
+
+_fold("Max", nan_maximum)
+_fold("Min", nan_minimum)
+_fold("Sum", lambda left, right: left + right)
+
+
+@operator("Mean")
+def _mean(node: Node) -> Value:
+    values = [node[index] for index in range(len(node.inputs))]
+    return reduce(lambda left, right: left + right, values) / len(values)
+
+
+@operator("Where")
+def _where(node: Node) -> Value:
+    return op("where", node[0], node[1], node[2])
+
+
+@operator("Clip")
+def _clip(node: Node) -> Value:
+    data = node[0]
+    if node.since < 11:
+        low, high = node.attr("min"), node.attr("max")
+        bounds = [None if bound is None else data.like(float(str(bound))) for bound in (low, high)]
+    else:
+        bounds = [node.get(1), node.get(2)]
+    numbers = [None if bound is None or bound.known is None else float(bound.known) for bound in bounds]
+    if data.is_float and None not in numbers and cast(float, numbers[0]) <= cast(float, numbers[1]):
+        return op("clip", data, a_min=numbers[0], a_max=numbers[1])
+    if bounds[0] is not None:
+        data = nan_maximum(data, bounds[0])
+    if bounds[1] is not None:
+        data = nan_minimum(data, bounds[1])
+    return data
+
+
+@operator("IsInf")
+def _is_inf(node: Node) -> Value:
+    data = node[0]
+    inf = op("isinf", data)
+    if not node.integer("detect_positive", 1):
+        inf = op("logical_and", inf, data < 0)
+    if not node.integer("detect_negative", 1):
+        inf = op("logical_and", inf, data > 0)
+    return inf
+
+
+# -- conversions ---------------------------------------------------------------------------------------
+
+
+def convert(data: Value, dtype: str) -> Value:
+    """Convert elements as NumPy does; of floats that are no numbers of the new dtype as x86 does."""
+    if data.dtype == dtype:
+        return data
+    if dtype == "bool":
+        return op("not_equal", data, data.like(0))
+    if data.dtype == "bfloat16" and dtype != "float32":
+        data = data.cast("float32")
+    if dtype == "bfloat16" and data.dtype != "float32":
+        return data.cast("float32").cast(dtype)
+    if data.is_float and is_integer(dtype) and dtype not in ("int64", "int32", "uint64"):
+        return data.cast("int64").cast(dtype)
+    return data.cast(dtype)
+
+
+@operator("Cast", note="of numbers and bools; no strings, float8, float4, int4, uint4")
+def _cast(node: Node) -> Value:
+    to = node.attr("to")
+    if isinstance(to, str):  # opsets before 6 name it
+        names = {name.upper(): name for name in DTYPES.values()} | {"FLOAT": "float32", "DOUBLE": "float64"}
+        if to.upper() not in names:
+            raise UnsupportedError(f"a cast to {to} is not supported")
+        return convert(node[0], names[to.upper()])
+    return convert(node[0], dtype_of(node.integer("to")))
+
+
+@operator("CastLike", note="as Cast")
+def _cast_like(node: Node) -> Value:
+    return convert(node[0], node[1].dtype)
+
+
+@operator("BitCast")
+def _bit_cast(node: Node) -> Value:
+    dtype = dtype_of(node.integer("to"))
+    data = node[0]
+    if NUMPY_DTYPES[dtype].itemsize != NUMPY_DTYPES[data.dtype].itemsize:
+        raise UnsupportedError(f"the elements of {data.dtype} and {dtype} have other sizes")
+    if data.dtype == "bool":
+        return data.cast("uint8").cast(dtype)
+    if dtype == "bool":
+        raise UnsupportedError("a bit cast to bool is not supported")
+    return data if dtype == data.dtype else op("reinterpret", data, dtype=dtype)

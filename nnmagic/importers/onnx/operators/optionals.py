@@ -1,0 +1,17 @@
+"""Import the operators of optional values, of which there are only tensors that are given or not."""
+
+from __future__ import annotations
+
+from nnmagic.importers.onnx.nodes import Node
+from nnmagic.importers.onnx.registry import operator
+from nnmagic.importers.onnx.values import Value, constant
+
+
+@operator("OptionalHasElement", note="of tensors")
+def _optional_has_element(node: Node) -> Value:
+    return constant(node.get(0) is not None, "bool")
+
+
+@operator("OptionalGetElement", note="of tensors")
+def _optional_get_element(node: Node) -> Value:
+    return node[0]

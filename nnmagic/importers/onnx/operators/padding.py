@@ -1,0 +1,149 @@
+"""Import Pad and CenterCropPad."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from nnmagic.importers.onnx import shapes
+from nnmagic.importers.onnx.errors import UnsupportedError
+from nnmagic.importers.onnx.nodes import Node, normalize_axis
+from nnmagic.importers.onnx.operators.slicing import positions, spread
+from nnmagic.importers.onnx.registry import operator
+from nnmagic.importers.onnx.values import Value, constant, op, with_shape
+from nnmagic.relay.types import ANY, Dim
+
+#: The end of a slice that goes on to the last element.
+_FAR = 2**31 - 1
+
+
+@operator("Pad")
+def _pad(node: Node) -> Value:
+    data, mode = node[0], node.text("mode", "constant")
+    declared = node.output_shape()
+    fill: Value | None
+    if node.since < 11:
+        pads = node.ints("pads") or node.ints("paddings") or []
+        fill = data.like(node.number("value"))
+        axes = list(range(data.rank))
+    else:
+        fill = node.get(2)
+        if node.get(3) is not None and node[3].known is None:
+            return _pad_dynamic_axes(node, mode, fill)
+        axes = node.static(3) if node.get(3) is not None else list(range(data.rank))
+        axes = [normalize_axis(axis, data.rank) for axis in axes]
+        if node[1].known is None:
+            return _dynamic_pad(node, axes, mode, fill, declared)
+        pads = node.static(1)
+    before, after = [0] * data.rank, [0] * data.rank
+    if len(pads) != 2 * len(axes):
+        raise UnsupportedError(f"pads has {len(pads)} items for {len(axes)} axes")
+    for number, axis in enumerate(axes):
+        before[axis], after[axis] = pads[number], pads[number + len(axes)]
+    return pad(data, before, after, mode, fill)
+
+
+def _pad_dynamic_axes(node: Node, mode: str, fill: Value | None) -> Value:
+    """Pad axes that are given at the call."""
+    rank, axes, pads = node[0].rank, node[3], node[1]
+    count = axes.shape[0]
+    if node.output_shape() is None or not isinstance(count, int):
+        raise node.unknown(3)
+    halves = [shapes.slice_axis(pads, 0, first, first + int(count)) for first in (0, int(count))]
+    widths = op("concatenate", [spread(half, axes, rank, 0) for half in halves], axis=0)
+    return _dynamic_pad(replace(node, inputs=[node[0], widths]), range(rank), mode, fill, node.output_shape())
+
+
+def pad(data: Value, before: Sequence[int], after: Sequence[int], mode: str, fill: Value | None) -> Value:
+    """Pad each axis; negative numbers cut elements off."""
+    for axis in range(data.rank):
+        first, last = min(before[axis], 0), min(after[axis], 0)
+        if first or last:
+            data = shapes.slice_axis(data, axis, -first, last if last else _FAR)
+    widths = [(max(0, b), max(0, a)) for b, a in zip(before, after, strict=True)]
+    if not any(any(pair) for pair in widths):
+        return data
+    if mode == "constant":
+        value = data.like(0) if fill is None else shapes.scalar(fill)
+        if data.dtype == "bool":
+            return op("nn.pad", data.cast("uint8"), value.cast("uint8"), pad_width=tuple(widths)).cast("bool")
+        return op("nn.pad", data, value, pad_width=tuple(widths), pad_mode="constant")
+    if mode not in ("edge", "reflect", "wrap"):
+        raise UnsupportedError(f"the mode {mode!r} is not known")
+    for axis, (first, last) in enumerate(widths):
+        if first or last:
+            data = _pad_axis(data, axis, first, last, mode)
+    return data
+
+
+def _pad_axis(data: Value, axis: int, first: int, last: int, mode: str) -> Value:
+    size = data.shape[axis]
+    if not isinstance(size, int):
+        name = {"edge": "edge", "reflect": "reflect"}.get(mode)
+        if name is None:
+            raise UnsupportedError(f"the mode {mode!r} needs an axis of known size", "give it a fixed shape")
+        widths = tuple((first, last) if at == axis else (0, 0) for at in range(data.rank))
+        return op("nn.pad", data, data.like(0), pad_width=widths, pad_mode=name)
+    numpy_mode = {"edge": "edge", "reflect": "reflect", "wrap": "wrap"}[mode]
+    if not size:
+        raise UnsupportedError("an axis without elements cannot be padded from its own")
+    indices = np.pad(np.arange(int(size)), (first, last), numpy_mode)  # type: ignore[call-overload]  # one of its modes
+    return op("take", data, constant(indices.astype("int64")), axis=axis, mode="clip")
+
+
+def _dynamic_pad(
+    node: Node, axes: Sequence[int], mode: str, fill: Value | None, declared: tuple[int, ...] | None
+) -> Value:
+    """Pad by widths that are given at the call; the declared shape says how large the result is."""
+    data, pads = node[0], node[1].cast("int64")
+    value = data.like(0) if fill is None else shapes.scalar(fill)
+    if data.dtype == "bool":
+        data, value = data.cast("uint8"), value.cast("uint8")
+    for number, axis in enumerate(axes):
+        before, after = (
+            shapes.scalar(shapes.slice_axis(pads, 0, at, at + 1)) for at in (number, number + len(axes))
+        )
+        size = shapes.size_along(data, axis)
+        length = before + size + after
+        dim: Dim = ANY
+        if declared is not None:
+            dim = declared[axis]
+            node.block.require(length, np.array(dim), f"Pad: the length of axis {axis}")
+        at = positions(length, dim) - before
+        new = [*data.shape[:axis], dim, *data.shape[axis + 1 :]]
+        if mode == "edge":
+            data = with_shape(op("take", data, at, axis=axis, mode="clip"), new)
+        elif mode == "wrap":
+            data = with_shape(op("take", data, op("floor_mod", at, size), axis=axis, mode="clip"), new)
+        elif mode == "reflect":
+            period = (2 * size - 2).maximum(1)
+            folded = op("floor_mod", at, period)
+            data = with_shape(op("take", data, folded.minimum(period - folded), axis=axis, mode="clip"), new)
+        elif mode == "constant":
+            inside = op("logical_and", at >= 0, at < size)
+            inside = shapes.unsqueeze(inside, range(1, data.rank - axis))
+            data = with_shape(op("take", data, at, axis=axis, mode="clip"), new)
+            data = inside.choose(data, value)
+        else:
+            raise UnsupportedError(f"the mode {mode!r} is not known")
+    return data.cast(node[0].dtype) if node[0].dtype != "bool" else data.cast("bool")
+
+
+@operator("CenterCropPad")
+def _center_crop_pad(node: Node) -> Value:
+    data = node[0]
+    axes = [normalize_axis(axis, data.rank) for axis in node.ints("axes") or range(data.rank)]
+    declared = node.output_shape()
+    wanted = node.static(1, lambda: declared and [declared[axis] for axis in axes])
+    before, after = [0] * data.rank, [0] * data.rank
+    old = shapes.static_shape(data)
+    for axis, size in zip(axes, wanted, strict=True):
+        if size < old[axis]:
+            first = (old[axis] - size) // 2
+            before[axis], after[axis] = -first, -(old[axis] - size - first)
+        else:
+            first = (size - old[axis]) // 2
+            before[axis], after[axis] = first, size - old[axis] - first
+    return pad(data, before, after, "constant", None)

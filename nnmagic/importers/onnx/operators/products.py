@@ -1,0 +1,187 @@
+"""Import products of matrices, and what is made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from nnmagic.importers.onnx import shapes
+from nnmagic.importers.onnx.errors import UnsupportedError
+from nnmagic.importers.onnx.nodes import Node
+from nnmagic.importers.onnx.registry import operator
+from nnmagic.importers.onnx.values import Value, constant, op, ops
+from nnmagic.relay.ops.dims import broadcast_shapes, product, same_dim
+from nnmagic.relay.types import AnyDim, Dim, is_float
+
+
+def dim_text(dim: Dim) -> str:
+    """Return a dimension as a message shows it."""
+    return dim.label or "?" if isinstance(dim, AnyDim) else str(dim)
+
+
+def matmul(left: Value, right: Value) -> Value:
+    """Multiply matrices as NumPy's matmul does."""
+    if not left.rank or not right.rank:
+        raise UnsupportedError("MatMul needs tensors with axes, not numbers")
+    if left.rank == 1 or right.rank == 1:
+        wide_left = shapes.unsqueeze(left, [0]) if left.rank == 1 else left
+        wide_right = shapes.unsqueeze(right, [1]) if right.rank == 1 else right
+        result = matmul(wide_left, wide_right)
+        dropped = ([result.rank - 2] if left.rank == 1 else []) + (
+            [result.rank - 1] if right.rank == 1 else []
+        )
+        return shapes.squeeze(result, dropped)
+    if same_dim(left.shape[-1], right.shape[-2]) is False:
+        shown = f"({', '.join(map(dim_text, left.shape))}) and ({', '.join(map(dim_text, right.shape))})"
+        raise UnsupportedError(f"matrices of the shapes {shown} cannot be multiplied")
+    if left.shape[-1] == 0:
+        shape = (
+            *(broadcast_shapes(left.shape[:-2], right.shape[:-2]) or ()),
+            left.shape[-2],
+            right.shape[-1],
+        )
+        return shapes.full(shape, constant(0, left.dtype), left, right)
+    if right.rank == 2:
+        return _times_matrix(left, right)
+    return _batched(left, right)
+
+
+def _times_matrix(left: Value, right: Value) -> Value:
+    """Multiply by one matrix: all rows of the left tensor at once."""
+    flat = left
+    if left.rank > 2:
+        flat = shapes.reshape(left, [product(left.shape[:-1]), left.shape[-1]])
+    if not is_float(left.dtype):
+        result = _batched(shapes.unsqueeze(flat, [0]), shapes.unsqueeze(right, [0]))
+        result = shapes.squeeze(result, [0])
+    else:
+        known = right.known
+        if known is not None:
+            result = op("nn.dense", flat, constant(np.ascontiguousarray(known.T)))
+        else:
+            result = op("nn.matmul", flat, right, transpose_b=False)
+    return (
+        result if left.rank == 2 else shapes.reshape(result, [*left.shape[:-1], right.shape[-1]], left, right)
+    )
+
+
+def _batched(left: Value, right: Value) -> Value:
+    outer = broadcast_shapes(left.shape[:-2], right.shape[:-2])
+    if outer is None:
+        shown = f"({', '.join(map(dim_text, left.shape))}) and ({', '.join(map(dim_text, right.shape))})"
+        raise UnsupportedError(f"the shapes {shown} do not fit together")
+    count = product(outer)
+    sides = []
+    for side, other in ((left, right), (right, left)):
+        wide = shapes.expand_to(side, [*outer, *side.shape[-2:]], other) if side.shape[:-2] != outer else side
+        sides.append(shapes.reshape(wide, [count, *side.shape[-2:]], other))
+    dtype = left.dtype
+    result = op("nn.batch_matmul", *sides, transpose_a=False, transpose_b=False, out_dtype=dtype)
+    return shapes.reshape(result, [*outer, left.shape[-2], right.shape[-1]], left, right)
+
+
+@operator("MatMul")
+def _matmul(node: Node) -> Value:
+    return matmul(node[0], node[1])
+
+
+@operator("Gemm")
+def _gemm(node: Node) -> Value:
+    left, right, added = node[0], node[1], node.get(2)
+    if node.integer("transA"):
+        left = shapes.transpose(left, [1, 0])
+    plain = left.is_float and left.rank == right.rank == 2 and same_dim(left.shape[1], right.shape[1])
+    if node.integer("transB") and plain and left.shape[1] != 0:
+        result = op("nn.dense", left, right)  # which takes the weight as it is
+    else:
+        if node.integer("transB"):
+            right = shapes.transpose(right, [1, 0])
+        result = matmul(left, right)
+    alpha, beta = node.number("alpha", 1.0), node.number("beta", 1.0)
+    if alpha != 1:
+        result = result * alpha if result.is_float else (result.cast("float64") * alpha).cast(result.dtype)
+    if added is None or beta == 0:
+        return result
+    if beta != 1:
+        added = added * beta if added.is_float else (added.cast("float64") * beta).cast(added.dtype)
+    return result + added
+
+
+@operator("Einsum")
+def _einsum(node: Node) -> Value:
+    values = [node[index] for index in range(len(node.inputs))]
+    equation = node.text("equation").replace(" ", "")
+    return op("einsum", values, equation=_without_ellipsis(equation, [value.rank for value in values]))
+
+
+def _without_ellipsis(equation: str, ranks: Sequence[int]) -> str:
+    """Write the axes that ``...`` stands for as letters, and the result that is implied."""
+    terms, arrow, result = equation.partition("->")
+    inputs = terms.split(",")
+    if len(inputs) != len(ranks):
+        raise UnsupportedError(f"the equation {equation!r} is for {len(inputs)} tensors, not {len(ranks)}")
+    free = [letter for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ" if letter not in equation]
+    counts = [
+        rank - len(term.replace("...", "")) for term, rank in zip(inputs, ranks, strict=True) if "..." in term
+    ]
+    most = max(counts, default=0)
+    if most > len(free):
+        raise UnsupportedError(f"the equation {equation!r} has too many axes")
+    letters = "".join(free[:most])
+    written = []
+    for term, rank in zip(inputs, ranks, strict=True):
+        count = rank - len(term.replace("...", ""))
+        written.append(term.replace("...", letters[most - count :] if count else ""))
+    if arrow:
+        return ",".join(written) + "->" + result.replace("...", letters)
+    whole = "".join(written)
+    once = sorted(letter for letter in set(whole) if whole.count(letter) == 1 and letter not in letters)
+    return ",".join(written) + "->" + letters + "".join(once)
+
+
+@operator("Det")
+def _det(node: Node) -> Value:
+    data = node[0]
+    sign, log = ops("linalg.slogdet", data)
+    return sign * op("exp", log)
+
+
+# -- integers ------------------------------------------------------------------------------------------
+
+
+def shifted(value: Value, zero: Value | None, axis: int | None = None) -> Value:
+    """Return integers less their zero point, as int32; a vector of zero points lies along an axis."""
+    wide = value.cast("int32")
+    if zero is None:
+        return wide
+    zero = zero.cast("int32")
+    if zero.rank == 1 and axis is not None and zero.shape != (1,):
+        after = value.rank - 1 - axis % value.rank
+        zero = op("expand_dims", zero, axis=1, num_newaxis=after) if after else zero
+    elif zero.rank == 1:
+        zero = shapes.scalar(zero)
+    return wide - zero
+
+
+@operator("MatMulInteger")
+def _matmul_integer(node: Node) -> Value:
+    return matmul(shifted(node[0], node.get(2), -2), shifted(node[1], node.get(3), -1))
+
+
+@operator("QLinearMatMul")
+def _qlinear_matmul(node: Node) -> Value:
+    from nnmagic.importers.onnx.operators.quantization import quantize
+
+    left, right = shifted(node[0], node[2], -2), shifted(node[3], node[5], -1)
+    dtype = "float64"
+    scales = [_matrix_scale(node[1], node[0].rank, -2), _matrix_scale(node[4], node[3].rank, -1)]
+    total = matmul(left, right).cast(dtype) * (scales[0].cast(dtype) * scales[1].cast(dtype))
+    return quantize(total / node[6].cast(dtype), node[7], node[7].dtype)
+
+
+def _matrix_scale(scale: Value, rank: int, axis: int) -> Value:
+    if scale.rank == 1 and scale.shape != (1,):
+        after = rank - 1 - axis % rank
+        return op("expand_dims", scale, axis=1, num_newaxis=after) if after else scale
+    return shapes.scalar(scale) if scale.rank == 1 else scale

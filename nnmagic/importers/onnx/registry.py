@@ -1,0 +1,46 @@
+"""Declare how operators are imported, and look them up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nnmagic.importers.onnx.values import TensorSequence, Value
+
+if TYPE_CHECKING:
+    from nnmagic.importers.onnx.nodes import Node
+
+#: Returns a node's outputs; those at the end that the rule does not know may be missing.
+Rule = Callable[["Node"], "Value | Sequence[Value | TensorSequence | None]"]
+
+#: The newest opset of each domain whose operators are known.
+NEWEST = {"": 28, "ai.onnx.ml": 5, "ai.onnx.preview": 1, "ai.onnx.preview.training": 1, "com.microsoft": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """An operator: its domain, name, first opset and rule; ``note``: what is not supported, for the docs."""
+
+    domain: str
+    name: str
+    since: int
+    rule: Rule
+    note: str
+
+
+#: The operators by domain and name.
+OPERATORS: dict[tuple[str, str], Declaration] = {}
+
+
+def operator(*names: str, domain: str = "", since: int = 1, note: str = "") -> Callable[[Rule], Rule]:
+    """Declare the rule of one or several operators."""
+
+    def declare(rule: Rule) -> Rule:
+        for name in names:
+            if (domain, name) in OPERATORS:
+                raise ValueError(f"the operator {domain}.{name} is declared twice")
+            OPERATORS[domain, name] = Declaration(domain, name, since, rule, note)
+        return rule
+
+    return declare

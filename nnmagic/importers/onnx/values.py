@@ -1,0 +1,288 @@
+"""Represent the tensors of a graph while it is imported: a Relay expression with its type.
+
+What a tensor holds may be known: an array, or, of a vector of sizes, dimensions with names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import cast
+
+import numpy as np
+
+from nnmagic.importers.onnx.errors import UnsupportedError
+from nnmagic.relay import expr as ir
+from nnmagic.relay.ops import OPERATORS, RelationError, call, dims
+from nnmagic.relay.passes.numpy_evaluator import evaluate_with_numpy
+from nnmagic.relay.types import ANY, Dim, TensorType, TupleType, Type, is_float, is_integer
+
+#: Calls on constants with no more elements than this are evaluated while importing.
+MAX_FOLDED = 1 << 16
+#: Vectors with more elements than this are no shapes.
+_MAX_SIZES = 64
+
+Number = bool | int | float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Value:
+    """A tensor.
+
+    ``sizes``: what an integer tensor of rank 0 or 1 holds, where its elements are sizes of other tensors.
+    """
+
+    expr: ir.Expr
+    type: TensorType
+    sizes: tuple[Dim, ...] | None = None
+
+    @property
+    def shape(self) -> tuple[Dim, ...]:
+        """Return the shape; a dimension that is known only at the call is an AnyDim."""
+        return self.type.shape
+
+    @property
+    def rank(self) -> int:
+        """Return the number of axes."""
+        return len(self.type.shape)
+
+    @property
+    def dtype(self) -> str:
+        """Return the name of the element type."""
+        return self.type.dtype
+
+    @property
+    def known(self) -> np.ndarray | None:
+        """Return what the tensor holds, if it is a constant."""
+        return self.expr.data if isinstance(self.expr, ir.Constant) else None
+
+    @property
+    def is_float(self) -> bool:
+        """Return whether the elements are floating-point numbers."""
+        return is_float(self.dtype)
+
+    def like(self, number: Number | np.ndarray) -> Value:
+        """Return a number, or an array, in this tensor's dtype."""
+        return constant(number, self.dtype)
+
+    def cast(self, dtype: str) -> Value:
+        """Return the tensor in another dtype."""
+        return self if dtype == self.dtype else op("cast", self, dtype=dtype)
+
+    def __add__(self, other: Value | Number) -> Value:
+        return op("add", self, self._operand(other))
+
+    def __radd__(self, other: Number) -> Value:
+        return op("add", self._operand(other), self)
+
+    def __sub__(self, other: Value | Number) -> Value:
+        return op("subtract", self, self._operand(other))
+
+    def __rsub__(self, other: Number) -> Value:
+        return op("subtract", self._operand(other), self)
+
+    def __mul__(self, other: Value | Number) -> Value:
+        return op("multiply", self, self._operand(other))
+
+    def __rmul__(self, other: Number) -> Value:
+        return op("multiply", self._operand(other), self)
+
+    def __truediv__(self, other: Value | Number) -> Value:
+        return op("divide", self, self._operand(other))
+
+    def __rtruediv__(self, other: Number) -> Value:
+        return op("divide", self._operand(other), self)
+
+    def __pow__(self, other: Value | Number) -> Value:
+        return op("power", self, self._operand(other))
+
+    def __lt__(self, other: Value | Number) -> Value:
+        return op("less", self, self._operand(other))
+
+    def __le__(self, other: Value | Number) -> Value:
+        return op("less_equal", self, self._operand(other))
+
+    def __gt__(self, other: Value | Number) -> Value:
+        return op("greater", self, self._operand(other))
+
+    def __ge__(self, other: Value | Number) -> Value:
+        return op("greater_equal", self, self._operand(other))
+
+    def __neg__(self) -> Value:
+        return op("negative", self)
+
+    def equals(self, other: Value | Number) -> Value:
+        """Compare element by element."""
+        return op("equal", self, self._operand(other))
+
+    def choose(self, then: Value | Number, other: Value | Number) -> Value:
+        """Return ``then`` where this tensor of bools holds, else ``other``; one of them is a tensor."""
+        dtype = then.dtype if isinstance(then, Value) else cast(Value, other).dtype
+        pair = [item if isinstance(item, Value) else constant(item, dtype) for item in (then, other)]
+        return op("where", self, *pair)
+
+    def maximum(self, other: Value | Number) -> Value:
+        """Return the larger element of each pair."""
+        return op("maximum", self, self._operand(other))
+
+    def minimum(self, other: Value | Number) -> Value:
+        """Return the smaller element of each pair."""
+        return op("minimum", self, self._operand(other))
+
+    def _operand(self, other: Value | Number) -> Value:
+        return other if isinstance(other, Value) else constant(other, self.dtype)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TensorSequence:
+    """A sequence of known length."""
+
+    items: tuple[Value, ...]
+
+
+def constant(value: object, dtype: str | None = None) -> Value:
+    """Return a constant from a number, a sequence or an array."""
+    if isinstance(value, np.ndarray) and dtype is None:
+        node = ir.Constant(value if value.flags.c_contiguous else np.ascontiguousarray(value))
+    else:
+        node = ir.constant(value, dtype)
+    return Value(node, node.tensor_type)
+
+
+def integers(value: Sequence[int] | int) -> Value:
+    """Return an int64 constant."""
+    return constant(np.asarray(value, "int64"))
+
+
+def of_type(expr: ir.Expr, type_: TensorType, sizes: tuple[Dim, ...] | None = None) -> Value:
+    """Return an expression as a tensor; what holds known sizes only is a constant."""
+    if sizes is not None and all(isinstance(size, int) for size in sizes) and is_integer(type_.dtype):
+        array = np.array([int(cast(int, size)) for size in sizes], type_.dtype)
+        return constant(array.reshape([int(cast(int, dim)) for dim in type_.shape]))
+    return Value(expr, type_, sizes)
+
+
+def ops(name: str, *args: Value | Sequence[Value], **attrs: object) -> list[Value]:
+    """Call an operator that returns a tuple."""
+    node, result = _call(name, args, attrs)
+    assert isinstance(result, TupleType)
+    return [
+        Value(ir.TupleGetItem(node, index), cast(TensorType, field))
+        for index, field in enumerate(result.fields)
+    ]
+
+
+def op(name: str, *args: Value | Sequence[Value], **attrs: object) -> Value:
+    """Call an operator that returns a tensor; on constants it is evaluated. Raises UnsupportedError."""
+    node, result = _call(name, args, attrs)
+    if not isinstance(result, TensorType):
+        message = f"Relay's {name} returns no tensor"
+        raise TypeError(message)
+    flat = [part for arg in args for part in ([arg] if isinstance(arg, Value) else arg)]
+    if flat and all(isinstance(part.expr, ir.Constant) for part in flat):
+        size = sum(cast(np.ndarray, part.known).size for part in flat)
+        folded = evaluate_with_numpy(node) if size <= MAX_FOLDED else None
+        if folded is not None:
+            return Value(folded, folded.tensor_type)
+    sizes = _sizes(name, flat, node.attrs, result) if is_integer(result.dtype) else None
+    return of_type(node, result, sizes)
+
+
+def _call(
+    name: str, args: Sequence[Value | Sequence[Value]], attrs: dict[str, object]
+) -> tuple[ir.Call, Type]:
+    exprs: list[ir.Expr] = []
+    types: list[Type] = []
+    for arg in args:
+        if isinstance(arg, Value):
+            exprs.append(arg.expr)
+            types.append(arg.type)
+        else:
+            exprs.append(ir.Tuple(tuple(part.expr for part in arg)))
+            types.append(TupleType(tuple(part.type for part in arg)))
+    try:
+        operator = OPERATORS[name]
+        if name == "arange":  # its ends are attributes, too, for which variables stand
+            node = ir.Call(ir.OpRef(name), tuple(exprs), operator.complete_attrs(attrs, from_call=True))
+        else:
+            node = call(name, exprs, None, **attrs)
+        types += [arg.tensor_type for arg in node.args[len(types) :] if isinstance(arg, ir.Constant)]
+        result = operator.result_type(types, node.attrs)
+        operator.check_preconditions(types, node.attrs)
+        if all(_is_static(type_) for type_ in types):
+            operator.check_shapes(types, node.attrs, nonempty=_has_elements(result))
+    except RelationError as error:
+        raise UnsupportedError(error.message, error.hint) from None
+    return node, result
+
+
+def _is_static(type_: Type) -> bool:
+    if isinstance(type_, TupleType):
+        return all(map(_is_static, type_.fields))
+    return isinstance(type_, TensorType) and all(isinstance(dim, int) for dim in type_.shape)
+
+
+def _has_elements(type_: Type) -> bool:
+    if isinstance(type_, TupleType):
+        return all(map(_has_elements, type_.fields))
+    return isinstance(type_, TensorType) and 0 not in type_.shape
+
+
+# -- vectors of sizes ----------------------------------------------------------------------------------
+
+
+def sizes_of(value: Value) -> tuple[Dim, ...] | None:
+    """Return what a vector or a number of integers holds, as far as it is known; None if nothing is."""
+    known = value.known
+    if known is not None and known.ndim <= 1 and known.dtype.kind in "iu" and known.size <= _MAX_SIZES:
+        return tuple(int(item) for item in known.reshape(-1))
+    return value.sizes
+
+
+_ARITHMETIC = {
+    "add": dims.add,
+    "subtract": dims.subtract,
+    "multiply": dims.multiply,
+    "floor_divide": dims.floor_divide,
+}
+
+
+def _sizes(name: str, args: Sequence[Value], attrs: ir.Attrs, result: TensorType) -> tuple[Dim, ...] | None:
+    """Return what the result of an operator on sizes holds; None if nothing is known."""
+    if len(result.shape) > 1 or not all(isinstance(dim, int) for dim in result.shape):
+        return None
+    if name == "shape_of":
+        return args[0].shape if len(args[0].shape) <= _MAX_SIZES else None
+    if not args or (args[0].sizes is None and name not in ("concatenate", *_ARITHMETIC)):
+        return None
+    parts = [sizes_of(arg) for arg in args]
+    if name in ("cast", "reshape", "squeeze", "expand_dims"):
+        return parts[0]
+    if name in _ARITHMETIC and parts[0] is not None and parts[1] is not None:
+        left, right = parts[0], parts[1]
+        count = max(len(left), len(right))
+        left, right = (part * count if len(part) == 1 else part for part in (left, right))
+        return tuple(map(_ARITHMETIC[name], left, right))
+    if name == "concatenate" and any(part is not None for part in parts):
+        lengths = [cast(int, arg.shape[0]) for arg in args]
+        return tuple(
+            dim
+            for part, length in zip(parts, lengths, strict=True)
+            for dim in (part if part is not None else (ANY,) * length)
+        )
+    if name == "take" and args[1].known is not None and parts[0] is not None:
+        return tuple(parts[0][int(index)] for index in args[1].known.reshape(-1))
+    if name == "strided_slice" and parts[0] is not None:
+        begin, end, step = (cast("tuple[int, ...]", attrs[key]) for key in ("begin", "end", "strides"))
+        return parts[0][slice(int(begin[0]), int(end[0]), int((step or (1,))[0]))]
+    return None
+
+
+def with_sizes(value: Value, sizes: tuple[Dim, ...]) -> Value:
+    """Return a tensor of which it is known what it holds."""
+    return of_type(value.expr, value.type, sizes)
+
+
+def with_shape(value: Value, shape: Sequence[Dim]) -> Value:
+    """Return a tensor whose shape is known better than Relay can say."""
+    return replace(value, type=TensorType(tuple(shape), value.dtype))

@@ -1,0 +1,145 @@
+"""Lower complex tensors to tensors of pairs of floats.
+
+A complex tensor of shape s becomes a tensor of floats of shape (*s, 2), the real part before the imaginary
+part, as NumPy holds it in memory. Between operators both parts are tensors of their own (``complex.make``),
+which become pairs where a function, a tuple, a branch or a loop takes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from nnmagic.relay import expr as ir
+from nnmagic.relay.complex_numbers import elementwise, products, structure
+from nnmagic.relay.complex_numbers.site import Forms, Rule, Site, holds_complex
+from nnmagic.relay.infer import infer_type
+from nnmagic.relay.module import Module, TypeData
+from nnmagic.relay.traverse import post_order, with_parts
+from nnmagic.relay.types import (
+    COMPLEX_DTYPES,
+    NUMPY_DTYPES,
+    FuncType,
+    RefType,
+    TensorType,
+    TupleType,
+    Type,
+    TypeCall,
+    is_complex,
+    part_dtype,
+)
+
+#: How each operator that takes or gives complex tensors is lowered.
+RULES: dict[str, Rule] = {**elementwise.RULES, **structure.RULES, **products.RULES}
+
+
+def uses_complex(module: Module) -> bool:
+    """Return whether a module with types has complex tensors."""
+    functions = module.functions.values()
+    if any(_mentions_complex(node.checked_type) for each in functions for node in post_order(each)):
+        return True
+    constructors = (each for data in module.types.values() for each in data.constructors)
+    return any(_mentions_complex(part) for constructor in constructors for part in constructor.inputs)
+
+
+def lower_complex(module: Module) -> Module:
+    """Return a module with types without complex tensors, typed anew; itself if it has none."""
+    if not uses_complex(module):
+        return module
+    functions = {name: _lower_function(function) for name, function in module.functions.items()}
+    types = {name: _lower_data(data) for name, data in module.types.items()}
+    return infer_type(Module(functions, types), look_into_callees=True)
+
+
+def lower_type(type_: Type) -> Type:
+    """Return a type with tensors of pairs of floats in place of complex tensors."""
+    match type_:
+        case TensorType(shape=shape, dtype=dtype) if is_complex(dtype):
+            return TensorType((*shape, 2), part_dtype(dtype))
+        case TupleType(fields=fields):
+            return TupleType(tuple(map(lower_type, fields)))
+        case FuncType(arg_types=args, ret_type=result):
+            return replace(type_, arg_types=tuple(map(lower_type, args)), ret_type=lower_type(result))
+        case RefType(value=value):
+            return RefType(lower_type(value))
+        case TypeCall(args=args):
+            return replace(type_, args=tuple(map(lower_type, args)))
+    return type_
+
+
+def _mentions_complex(type_: Type | None) -> bool:
+    return type_ is not None and lower_type(type_) != type_
+
+
+def _lower_data(data: TypeData) -> TypeData:
+    constructors = tuple(map(_lower_constructor, data.constructors))
+    return data if constructors == data.constructors else replace(data, constructors=constructors)
+
+
+def _lower_constructor(constructor: ir.Constructor) -> ir.Constructor:
+    inputs = tuple(map(lower_type, constructor.inputs))
+    return constructor if inputs == constructor.inputs else replace(constructor, inputs=inputs)
+
+
+def _lower_function(function: ir.Function) -> ir.Function:
+    """Lower a function; walks the graph from its leaves up, so that what is shared stays shared."""
+    forms, lowered = Forms(), dict[ir.Expr, ir.Expr]()
+
+    def new(node: ir.Expr) -> ir.Expr:
+        known = lowered.get(node)
+        if known is None:  # a binder that is used nowhere
+            known = lowered[node] = _lower_leaf(node)
+        return known
+
+    for node in post_order(function):
+        if node not in lowered:
+            lowered[node] = _lower_node(node, new, forms, lowered)
+    result = lowered[function]
+    assert isinstance(result, ir.Function)
+    return result
+
+
+def _lower_node(
+    node: ir.Expr, new: Callable[[ir.Expr], ir.Expr], forms: Forms, lowered: dict[ir.Expr, ir.Expr]
+) -> ir.Expr:
+    if isinstance(node, ir.Call) and isinstance(node.op, ir.OpRef):
+        if holds_complex(node.checked_type) or any(holds_complex(arg.checked_type) for arg in node.args):
+            site = Site(node, tuple(map(new, node.args)), forms, lowered)
+            return RULES[node.op.name](site)
+        return with_parts(node, new)
+    whole = with_parts(node, lambda part: forms.pairs(new(part)))
+    match whole:
+        case ir.Function(ret_type=result) if result is not None:
+            return replace(whole, ret_type=lower_type(result))
+        case ir.Call(type_args=type_args) if type_args:
+            return replace(whole, type_args=tuple(map(lower_type, type_args)))
+    return _lower_leaf(whole)
+
+
+def _lower_leaf(node: ir.Expr) -> ir.Expr:
+    match node:
+        case ir.Var(type_annotation=type_) if _mentions_complex(type_ or node.checked_type):
+            annotation = None if type_ is None else lower_type(type_)
+            return replace(node, type_annotation=annotation, checked_type=None)
+        case ir.Constant(data=data) if data.dtype.kind == "c":
+            return ir.Constant(pairs_of(data), span=node.span)
+        case ir.Constructor():
+            return _lower_constructor(node)
+    return node
+
+
+def pairs_of(array: np.ndarray) -> np.ndarray:
+    """Return a complex array as pairs of floats in the same memory."""
+    return array[..., None].view(_PARTS[array.dtype.newbyteorder("=")].newbyteorder(array.dtype.byteorder))
+
+
+_PARTS = {dtype: NUMPY_DTYPES[part_dtype(name)] for name, dtype in COMPLEX_DTYPES.items()}
+
+
+def complex_of(array: np.ndarray) -> np.ndarray:
+    """Return an array of pairs of floats as a complex array in the same memory."""
+    dtype = {"float32": "complex64", "float64": "complex128"}[array.dtype.newbyteorder("=").name]
+    whole: np.ndarray = array.view(COMPLEX_DTYPES[dtype])
+    return whole[..., 0]

@@ -1,0 +1,210 @@
+"""Compute functions of complex numbers from their real and imaginary parts.
+
+No result overflows or loses its digits where NumPy's does not: absolute values and roots are scaled by powers
+of two, and divisions are Smith's.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from nnmagic.relay.complex_numbers.expressions import Parts, Real, choose
+
+#: Exponents up to this one are products, as in NumPy.
+MAX_PRODUCT_EXPONENT = 100
+
+_BITS = {"float32": "int32", "float64": "int64"}
+
+
+def _is_infinite(x: Real) -> Real:
+    return x.op("isinf")
+
+
+def _signbit(x: Real) -> Real:
+    bits = x.op("reinterpret", dtype=_BITS[x.dtype])
+    return Real(bits.expr, _BITS[x.dtype], x.span) < 0
+
+
+def _copy_sign(size: Real, sign: Real) -> Real:
+    """Return a non-negative number with the sign of another."""
+    return _signbit(sign).choose(-size, size)
+
+
+def hypot(x: Real, y: Real) -> Real:
+    """Compute ``sqrt(x**2 + y**2)``: in f64 for f32, else of numbers scaled by a power of two."""
+    infinite = _is_infinite(x) | _is_infinite(y)
+    if x.dtype == "float32":
+        a, b = x.cast("float64"), y.cast("float64")
+        return infinite.choose(math.inf, (a * a + b * b).op("sqrt").cast("float32"))
+    a, b = x.abs(), y.abs()
+    large = a.op("maximum", b)
+    scale = (large > 1e150).choose(2.0**-600, (large < 1e-140).choose(2.0**600, x.like(1.0)))
+    a, b = a * scale, b * scale
+    return infinite.choose(math.inf, (a * a + b * b).op("sqrt") / scale)
+
+
+def angle(z: Parts) -> Real:
+    """Compute the angle in the first quadrant, then the quadrant from both signs, including those of 0."""
+    a, b = z.im.abs(), z.re.abs()
+    both = a.equal(math.inf) & b.equal(math.inf)
+    nothing = a.equal(0.0) & b.equal(0.0)
+    ratio = both.choose(1.0, nothing.choose(0.0, a / b))
+    first = ratio.op("atan")
+    return _copy_sign(_signbit(z.re).choose(math.pi - first, first), z.im)
+
+
+def divide(left: Parts, right: Parts) -> Parts:
+    """Divide by R. L. Smith's algorithm (1962), as NumPy does."""
+    c, d = right.re, right.im
+    wide = c.abs() >= d.abs()
+    large, small = wide.choose(c, d), wide.choose(d, c)
+    zero = c.equal(0.0) & d.equal(0.0)
+    ratio = zero.choose(0.0, small / large)
+    scale = 1.0 / (large + small * ratio)
+    first, second = wide.choose(left.re, left.im), wide.choose(left.im, left.re)
+    re = (first + second * ratio) * scale
+    im = (second - first * ratio) * scale
+    quotient = Parts(re, wide.choose(im, -im))
+    by_zero = large.abs()
+    return choose(zero, Parts(left.re / by_zero, left.im / by_zero), quotient)
+
+
+def exp(z: Parts) -> Parts:
+    """Compute ``exp(x) (cos y + i sin y)``; half of x twice, so that no product overflows too early."""
+    half = (z.re * 0.5).op("exp")
+    cosine, sine = z.im.op("cos"), z.im.op("sin")
+    plain = z.im.equal(0.0)
+    re = plain.choose(z.re.op("exp"), half * cosine * half)
+    im = plain.choose(z.im, half * sine * half)
+    vanishing = z.re.equal(-math.inf)
+    odd = vanishing & z.im.op("isfinite").op("logical_not")
+    return Parts(odd.choose(0.0, re), odd.choose(0.0, im))
+
+
+def log(z: Parts) -> Parts:
+    """Compute ``log |z| + i angle(z)``; near ``|z| = 1`` from ``|z|**2 - 1``, whose digits are all there."""
+    a, b = z.re.abs(), z.im.abs()
+    large, small = a.op("maximum", b), a.op("minimum", b)
+    near = (large > 0.7) & (large < 1.4) & (small < 0.9)
+    excess = near.choose((large - 1.0) * (large + 1.0) + small * small, 0.0)
+    return Parts(near.choose(_log1p(excess) * 0.5, _log_of_size(a, b)), angle(z))
+
+
+def _log_of_size(a: Real, b: Real) -> Real:
+    """Return ``log(hypot(a, b))``, also of numbers whose hypotenuse overflows or has few digits."""
+    info = np.finfo(a.dtype)
+    large = a.op("maximum", b)
+    huge, tiny = large > float(info.max) / 4, large < float(info.smallest_normal) * 2.0**30
+    power = 200 if a.dtype == "float64" else 64
+    scale = huge.choose(2.0**-2, tiny.choose(2.0**power, a.like(1.0)))
+    back = huge.choose(2 * math.log(2), tiny.choose(-power * math.log(2), a.like(0.0)))
+    return hypot(a * scale, b * scale).op("log") + back
+
+
+def _log1p(x: Real) -> Real:
+    """Compute log(1 + x), accurate near 0 (W. Kahan): a quotient corrects the rounding error of the sum."""
+    more = 1.0 + x
+    plain = more.equal(1.0)
+    return plain.choose(x, more.op("log") * (x / plain.choose(1.0, more - 1.0)))
+
+
+def sqrt(z: Parts) -> Parts:
+    """Compute the root with a real part that is not negative, of numbers scaled by a power of four."""
+    info = np.finfo(z.dtype)
+    a, b = z.re.abs(), z.im.abs()
+    large = a.op("maximum", b)
+    huge, tiny = large > float(info.max) / 8, large < float(info.smallest_normal) * 2.0**30
+    power = 52 if z.dtype == "float64" else 24
+    scale = huge.choose(2.0**-4, tiny.choose(2.0 ** (2 * power), a.like(1.0)))
+    back = huge.choose(2.0**2, tiny.choose(2.0**-power, a.like(1.0)))
+    x, y = a * scale, b * scale
+    root = ((x + hypot(x, y)) * 0.5).op("sqrt")
+    zero = root.equal(0.0)
+    other = y / (zero.choose(1.0, root) * 2.0)
+    root, other = root * back, other * back
+    negative = _signbit(z.re)
+    re, im = negative.choose(other, root), negative.choose(root, other)
+    endless = b.equal(math.inf)
+    re, im = endless.choose(math.inf, re), endless.choose(math.inf, im)
+    flat = a.equal(math.inf) & b.op("isfinite")
+    re = flat.choose(negative.choose(0.0, a), re)
+    im = flat.choose(negative.choose(a, 0.0), im)
+    return Parts(re, _copy_sign(im, z.im))
+
+
+def sinh(z: Parts) -> Parts:
+    """Compute ``sinh x cos y + i cosh x sin y``."""
+    re = z.re.op("sinh") * z.im.op("cos")
+    im = z.re.op("cosh") * z.im.op("sin")
+    return Parts(z.re.equal(0.0).choose(z.re, re), z.im.equal(0.0).choose(z.im, im))
+
+
+def cosh(z: Parts) -> Parts:
+    """Compute ``cosh x cos y + i sinh x sin y``."""
+    im = z.re.op("sinh") * z.im.op("sin")
+    edge = z.re.equal(0.0) | z.im.equal(0.0)
+    return Parts(z.re.op("cosh") * z.im.op("cos"), edge.choose(z.re * z.im, im))
+
+
+def sin(z: Parts) -> Parts:
+    """Compute ``sin z`` as ``-i sinh(iz)``."""
+    turned = sinh(Parts(-z.im, z.re))
+    return Parts(turned.im, -turned.re)
+
+
+def cos(z: Parts) -> Parts:
+    """Compute ``cos z`` as ``cosh(iz)``."""
+    return cosh(Parts(-z.im, z.re))
+
+
+def tanh(z: Parts) -> Parts:
+    """Compute ``tanh z`` as W. Kahan does (1987); for a large real part its limit."""
+    x, y = z.re, z.im
+    limit = 11.0 if z.dtype == "float32" else 22.0
+    far = x.abs() > limit
+    near = far.choose(0.0, x)
+    tangent, sine = y.op("tan"), near.op("sinh")
+    beta = 1.0 + tangent * tangent
+    rho = (1.0 + sine * sine).op("sqrt")
+    divisor = 1.0 + beta * sine * sine
+    small = Parts(beta * rho * sine / divisor, tangent / divisor)
+    rest = (x.abs() * -1.0).op("exp")
+    tail = y.op("sin") * y.op("cos") * 4.0 * rest * rest
+    tail = _is_infinite(x).choose(_copy_sign(x.op("zeros_like"), y), tail)
+    return choose(far, Parts(_copy_sign(x.op("ones_like"), x), tail), small)
+
+
+def tan(z: Parts) -> Parts:
+    """Compute ``tan z`` as ``-i tanh(iz)``."""
+    turned = tanh(Parts(-z.im, z.re))
+    return Parts(turned.im, -turned.re)
+
+
+def power(base: Parts, exponent: Parts) -> Parts:
+    """Compute ``exp(exponent log(base))``; 0 to a power is 0, 1 or not a number, as in NumPy."""
+    result = exp(exponent * log(base))
+    nothing = base.re.equal(0.0) & base.im.equal(0.0)
+    one = exponent.re.equal(0.0) & exponent.im.equal(0.0)
+    valid = exponent.re > 0.0
+    at_zero_re = one.choose(1.0, valid.choose(exponent.re.op("zeros_like"), math.nan))
+    at_zero_im = (one | valid).choose(exponent.re.op("zeros_like"), math.nan)
+    result = Parts(nothing.choose(at_zero_re, result.re), nothing.choose(at_zero_im, result.im))
+    return Parts(one.choose(1.0, result.re), one.choose(0.0, result.im))
+
+
+def integer_power(base: Parts, exponent: int) -> Parts:
+    """Compute a power by squaring; of a negative exponent, the inverse of that."""
+    result: Parts | None = None
+    square, rest = base, abs(exponent)
+    while rest:
+        if rest & 1:
+            result = square if result is None else result * square
+        rest >>= 1
+        if rest:
+            square = square * square
+    one = Parts(base.re.op("ones_like"), base.im.op("zeros_like"))
+    if result is None:
+        return one
+    return result if exponent > 0 else divide(one, result)

@@ -1,0 +1,98 @@
+"""Lower products of complex tensors: of matrices, by subscripts, of all elements along an axis."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import cast
+
+from nnmagic.relay import expr as ir
+from nnmagic.relay.complex_numbers.expressions import Parts, Real
+from nnmagic.relay.complex_numbers.site import Rule, Site, made
+from nnmagic.relay.ops.calls import call
+
+
+def _matrix_product(site: Site) -> ir.Expr:
+    """Multiply matrices by four products of their parts; by two where one matrix is of real numbers."""
+    left, right = site.parts(0), site.parts(1)
+
+    def product(a: Real, b: Real) -> Real:
+        return site.real(site.call(a.expr, b.expr, out_dtype=""))
+
+    if _is_zeros(left.im):
+        return made(Parts(product(left.re, right.re), product(left.re, right.im)))
+    if _is_zeros(right.im):
+        return made(Parts(product(left.re, right.re), product(left.im, right.re)))
+    re = product(left.re, right.re) - product(left.im, right.im)
+    im = product(left.re, right.im) + product(left.im, right.re)
+    return made(Parts(re, im))
+
+
+def _is_zeros(part: Real) -> bool:
+    """Return whether an imaginary part is that of real numbers which were converted."""
+    expr = part.expr
+    return isinstance(expr, ir.Call) and isinstance(expr.op, ir.OpRef) and expr.op.name == "zeros_like"
+
+
+def _einsum(site: Site) -> ir.Expr:
+    """Expand the product of the operands' parts; the powers of i give signs."""
+    operands = [site.forms.parts(expr, type_, site.span) for expr, type_ in site.fields()]
+    sums: list[Real | None] = [None, None]
+    for chosen in itertools.product((0, 1), repeat=len(operands)):
+        power = sum(chosen)
+        parts = ((each.re, each.im)[which] for each, which in zip(operands, chosen, strict=True))
+        whole = ir.Tuple(tuple(part.expr for part in parts), span=site.span)
+        term = site.real(site.call(whole))
+        total, negative = sums[power % 2], power % 4 > 1
+        if total is None:
+            sums[power % 2] = -term if negative else term
+        else:
+            sums[power % 2] = total - term if negative else total + term
+    re, im = sums
+    assert re is not None
+    assert im is not None
+    return made(Parts(re, im))
+
+
+def _product_of_elements(site: Site) -> ir.Expr:
+    """Multiply the elements along axes of known sizes, in halves."""
+    axes, rank = site.attrs["axis"], site.rank()
+    given = range(rank) if axes is None else [int(axis) % rank for axis in cast("Sequence[int]", axes)]
+    sizes = [cast(int, site.type().shape[axis]) for axis in given]
+    total = site.parts()
+    for axis, size in zip(given, sizes, strict=True):
+        total = _along(total, axis, size)
+    if not site.attrs["keepdims"] and given:
+        axis_list = tuple(given)
+        total = Parts(total.re.op("squeeze", axis=axis_list), total.im.op("squeeze", axis=axis_list))
+    return made(total)
+
+
+def _along(z: Parts, axis: int, size: int) -> Parts:
+    """Multiply along one axis, which keeps size 1."""
+
+    def cut(part: Real, begin: int, end: int) -> Real:
+        return part.op("strided_slice", begin=[begin], end=[end], strides=[1], axes=[axis])
+
+    def piece(begin: int, end: int) -> Parts:
+        return Parts(cut(z.re, begin, end), cut(z.im, begin, end))
+
+    while size > 1:
+        half = size // 2
+        product = piece(0, half) * piece(half, 2 * half)
+        if size % 2:
+            last = piece(size - 1, size)
+            joined = [
+                call("concatenate", [ir.Tuple((a.expr, b.expr))], a.span, axis=axis)
+                for a, b in ((product.re, last.re), (product.im, last.im))
+            ]
+            product = Parts(*(Real(expr, z.dtype, z.re.span) for expr in joined))
+        z, size = product, half + size % 2
+    return z
+
+
+RULES: dict[str, Rule] = {
+    **dict.fromkeys(("nn.matmul", "nn.dense", "nn.batch_matmul"), _matrix_product),
+    "einsum": _einsum,
+    "prod": _product_of_elements,
+}

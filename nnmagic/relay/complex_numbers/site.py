@@ -1,0 +1,197 @@
+"""Give rules of lowering what they need: the call of an operator, with its operands as pairs of floats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+
+from nnmagic.diagnostics import Span
+from nnmagic.relay import expr as ir
+from nnmagic.relay.complex_numbers.expressions import Parts, Real
+from nnmagic.relay.complex_numbers.operators import MAKE
+from nnmagic.relay.ops.calls import call
+from nnmagic.relay.types import TensorType, TupleType, Type, is_complex, part_dtype
+
+
+def is_made(expr: ir.Expr) -> bool:
+    """Return whether a lowered complex tensor is two tensors: a call of ``complex.make``."""
+    return isinstance(expr, ir.Call) and isinstance(expr.op, ir.OpRef) and expr.op.name == MAKE
+
+
+def made(parts: Parts) -> ir.Call:
+    """Return two tensors as one lowered complex tensor."""
+    return ir.Call(ir.OpRef(MAKE), (parts.re.expr, parts.im.expr), span=parts.re.span)
+
+
+@dataclass(slots=True)
+class Forms:
+    """The two forms of the complex tensors of one function: two tensors, or one of pairs.
+
+    Each is made once, so that what is shared stays shared.
+    """
+
+    _split: dict[ir.Expr, tuple[ir.Expr, ir.Expr]] = field(default_factory=dict)
+    _joined: dict[ir.Expr, ir.Expr] = field(default_factory=dict)
+
+    def pairs(self, expr: ir.Expr) -> ir.Expr:
+        """Return a lowered tensor as one of pairs along the last axis; any other expression unchanged."""
+        if not is_made(expr):
+            return expr
+        joined = self._joined.get(expr)
+        if joined is None:
+            assert isinstance(expr, ir.Call)
+            both = ir.Tuple(expr.args, span=expr.span)
+            joined = self._joined[expr] = call("stack", [both], expr.span, axis=-1)
+        return joined
+
+    def parts(self, expr: ir.Expr, type_: TensorType, span: Span | None) -> Parts:
+        """Return the real and the imaginary part of a lowered tensor."""
+        if is_made(expr):
+            assert isinstance(expr, ir.Call)
+            both = (expr.args[0], expr.args[1])
+        else:
+            known = self._split.get(expr)
+            if known is None:
+                known = self._split[expr] = _split(expr, len(type_.shape), span)
+            both = known
+        re, im = (Real(part, part_dtype(type_.dtype), span) for part in both)
+        return Parts(re, im)
+
+
+def _split(expr: ir.Expr, axis: int, span: Span | None) -> tuple[ir.Expr, ir.Expr]:
+    if isinstance(expr, ir.Constant):
+        both = (expr.data[..., 0], expr.data[..., 1])
+        re, im = (ir.Constant(np.array(part, order="C"), span=expr.span) for part in both)
+        return re, im
+
+    def part(number: int) -> ir.Expr:
+        bounds = {"begin": [number], "end": [number + 1], "strides": [1], "axes": [axis]}
+        return call("squeeze", [call("strided_slice", [expr], span, **bounds)], span, axis=[axis])
+
+    return part(0), part(1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Site:
+    """A call of an operator with complex operands or a complex result, whose operands are lowered."""
+
+    old: ir.Call
+    args: tuple[ir.Expr, ...]
+    forms: Forms
+    lowered: Mapping[ir.Expr, ir.Expr]
+
+    @property
+    def name(self) -> str:
+        """Return the operator's name."""
+        assert isinstance(self.old.op, ir.OpRef)
+        return self.old.op.name
+
+    @property
+    def attrs(self) -> ir.Attrs:
+        """Return the attributes of the call."""
+        return self.old.attrs
+
+    @property
+    def span(self) -> Span | None:
+        """Return where the call stands."""
+        return self.old.span
+
+    @property
+    def result(self) -> TensorType:
+        """Return the type of the result, a tensor."""
+        assert isinstance(self.old.checked_type, TensorType)
+        return self.old.checked_type
+
+    def type(self, index: int = 0) -> TensorType:
+        """Return the type of an operand that is a tensor."""
+        type_ = self.old.args[index].checked_type
+        assert isinstance(type_, TensorType)
+        return type_
+
+    def rank(self, index: int = 0) -> int:
+        """Return the rank of an operand, without the axis of pairs."""
+        return len(self.type(index).shape)
+
+    def is_complex(self, index: int) -> bool:
+        """Return whether an operand is a complex tensor."""
+        return holds_complex(self.old.args[index].checked_type)
+
+    def is_made(self, index: int = 0) -> bool:
+        """Return whether an operand is two tensors."""
+        return is_made(self.args[index])
+
+    def parts(self, index: int = 0) -> Parts:
+        """Return the parts of an operand."""
+        return self.forms.parts(self.args[index], self.type(index), self.span)
+
+    def pairs(self, index: int = 0) -> ir.Expr:
+        """Return an operand as one tensor of pairs; one that is not complex as it is."""
+        return self.forms.pairs(self.args[index])
+
+    def fields(self) -> list[tuple[ir.Expr, TensorType]]:
+        """Return the tensors of the one operand of an operator of many, with their types."""
+        old = self.old.args[0]
+        types = old.checked_type
+        assert isinstance(types, TupleType)
+        if isinstance(old, ir.Tuple):
+            lowered = [self.lowered[part] for part in old.fields]
+        else:
+            whole = self.pairs(0)
+            lowered = [ir.TupleGetItem(whole, number) for number in range(len(types.fields))]
+        tensors = [type_ for type_ in types.fields if isinstance(type_, TensorType)]
+        return list(zip(lowered, tensors, strict=True))
+
+    def call(self, *args: ir.Expr, **changed: object) -> ir.Call:
+        """Return the same call of other operands, with some attributes changed."""
+        return ir.Call(self.old.op, args, {**self.attrs, **changed}, span=self.span)
+
+    def real(self, expr: ir.Expr) -> Real:
+        """Return an expression as a tensor of the dtype of the result's parts."""
+        return Real(expr, part_dtype(self.result.dtype), self.span)
+
+
+#: Returns the lowered result of a call: any expression, or `made` parts.
+Rule: TypeAlias = Callable[[Site], ir.Expr]
+
+
+def holds_complex(type_: Type | None) -> bool:
+    """Return whether a type is that of a complex tensor, or of a tuple that holds one."""
+    match type_:
+        case TensorType(dtype=dtype):
+            return is_complex(dtype)
+        case TupleType(fields=fields):
+            return any(map(holds_complex, fields))
+    return False
+
+
+def each_part(site: Site) -> ir.Expr:
+    """Apply an operator to the real and to the imaginary parts, where the result is complex or a tuple."""
+
+    def of(number: int) -> ir.Expr:
+        operands = []
+        for index, arg in enumerate(site.args):
+            if not site.is_complex(index):
+                operands.append(arg)
+            elif isinstance(site.old.args[index].checked_type, TupleType):
+                operands.append(_tuple_part(site, number))
+            else:
+                parts = site.parts(index)
+                operands.append((parts.re, parts.im)[number].expr)
+        return site.call(*operands)
+
+    re, im = of(0), of(1)
+    return made(Parts(site.real(re), site.real(im)))
+
+
+def _tuple_part(site: Site, number: int) -> ir.Tuple:
+    chosen = []
+    for expr, type_ in site.fields():
+        if not is_complex(type_.dtype):
+            chosen.append(expr)
+            continue
+        parts = site.forms.parts(expr, type_, site.span)
+        chosen.append((parts.re, parts.im)[number].expr)
+    return ir.Tuple(tuple(chosen), span=site.span)

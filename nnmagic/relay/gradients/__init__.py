@@ -1,0 +1,3 @@
+"""Differentiate Relay programs: the rules of operators, and the transformation of programs."""
+
+from __future__ import annotations

@@ -1,0 +1,148 @@
+"""Find the values through which a gradient may flow: those that depend on the parameters by way of floats."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from nnmagic.relay.expr import Call, Expr, Function, GlobalVar, If, Match, OpRef, Tuple, TupleGetItem, Var
+from nnmagic.relay.gradients.blocks import arm_variables, block_of, branches
+from nnmagic.relay.gradients.registry import ZERO
+from nnmagic.relay.gradients.trees import Tree, combine, float_leaves, has_leaf, leaves, tree_of
+from nnmagic.relay.types import TupleType, Type, TypeCall
+
+
+@dataclass(slots=True)
+class FunctionActivity:
+    """What is active in a function whose parameters are active as ``mask`` says, leaf by leaf.
+
+    active: a tree of bools for each variable. result: that of its result.
+    """
+
+    mask: tuple[bool, ...]
+    active: dict[Expr, Tree] = field(default_factory=dict)
+    result: Tree = False
+
+
+class Activity:
+    """The activity of the functions of a module in A-normal form."""
+
+    def __init__(self, functions: Mapping[str, Function]) -> None:
+        self.functions = functions
+        self._known: dict[tuple[str, tuple[bool, ...]], FunctionActivity] = {}
+        self._results: dict[str, Tree] = {}
+        self._changed = False
+
+    def of_function(self, name: str, mask: tuple[bool, ...]) -> FunctionActivity:
+        """Return the activity of a function; its mask grows by what it passes to itself."""
+        found = self._known.get((name, mask))
+        if found is not None:
+            return found
+        found = self._known[(name, mask)] = FunctionActivity(mask)
+        function = self.functions[name]
+        while True:
+            before, found.active = (found.mask, found.result), {}
+            parts = iter(found.mask)
+            for param in function.params:
+                found.active[param] = tree_of(parts, type_of(param))
+            found.result = _union(found.result, self.of_block(function.body, found.active, name, found))
+            if (found.mask, found.result) == before:
+                break
+        if found.mask != mask:
+            return self.of_function(name, found.mask)
+        return found
+
+    def of_block(
+        self,
+        expr: Expr,
+        active: dict[Expr, Tree],
+        name: str = "",
+        own: FunctionActivity | None = None,
+    ) -> Tree:
+        """Note the activity of each variable of a block; return that of its result."""
+        block = block_of(expr)
+        for var, value in block.bindings:
+            active[var] = self._of_value(value, active, name, own)
+        return active.get(block.result, False)
+
+    def _of_value(
+        self, value: Expr, active: dict[Expr, Tree], name: str, own: FunctionActivity | None
+    ) -> Tree:
+        match value:
+            case Call(op=OpRef(name=operator), args=args):
+                if operator in ZERO or not any(has_leaf(active.get(arg, False)) for arg in args):
+                    return False
+                return float_leaves(type_of(value))
+            case Call(op=GlobalVar(name=callee), args=args):
+                return self._of_call(callee, args, active, name, own)
+            case Call(args=args):
+                is_active = any(has_leaf(active.get(arg, False)) for arg in (value.op, *args))
+                return _opaque(type_of(value)) if is_active else False
+            case Tuple(fields=fields):
+                return [active.get(part, False) for part in fields]
+            case TupleGetItem(tuple_value=part, index=index):
+                tree = active.get(part, False)
+                return tree[index] if isinstance(tree, list) else tree
+            case If() | Match():
+                return self._of_branches(value, active, name, own)
+            case _:
+                return active.get(value, False)
+
+    def _of_branches(
+        self, value: If | Match, active: dict[Expr, Tree], name: str, own: FunctionActivity | None
+    ) -> Tree:
+        result: Tree = False
+        data = active.get(value.data, False) if isinstance(value, Match) else False
+        for body, bound in zip(branches(value), arm_variables(value), strict=True):
+            for var in bound:
+                active[var] = _opaque(type_of(var)) if has_leaf(data) else False
+            result = _union(result, self.of_block(body, active, name, own))
+        return result
+
+    def _of_call(
+        self,
+        callee: str,
+        args: tuple[Expr, ...],
+        active: dict[Expr, Tree],
+        name: str,
+        own: FunctionActivity | None,
+    ) -> Tree:
+        mask = self.mask_of(callee, args, active)
+        if callee == name and own is not None:
+            own.mask = tuple(a or b for a, b in zip(own.mask, mask, strict=True))
+            return own.result
+        return self.of_function(callee, mask).result if any(mask) else False
+
+    def mask_of(self, callee: str, args: tuple[Expr, ...], active: Mapping[Expr, Tree]) -> tuple[bool, ...]:
+        """Return which leaves of the arguments of a call are active."""
+        mask: list[bool] = []
+        for param, arg in zip(self.functions[callee].params, args, strict=True):
+            type_ = type_of(param)
+            tree = active.get(arg, False)
+            mask += [bool(part) for part in leaves(_spread(tree, type_), type_)]
+        return tuple(mask)
+
+
+def type_of(expr: Expr) -> Type:
+    """Return the type of a node of a typed module."""
+    type_ = expr.checked_type or (expr.type_annotation if isinstance(expr, Var) else None)
+    assert type_ is not None
+    return type_
+
+
+def _spread(tree: Tree, type_: Type) -> Tree:
+    """Return a tree in the form of its type; a bool alone stands for all leaves."""
+    if isinstance(type_, TupleType) and not isinstance(tree, list):
+        return [_spread(tree, part) for part in type_.fields]
+    return tree
+
+
+def _opaque(type_: Type) -> Tree:
+    """Return the activity of a value that was made of active ones in an unknown way."""
+    if isinstance(type_, TypeCall):
+        return True
+    return float_leaves(type_)
+
+
+def _union(first: Tree, second: Tree) -> Tree:
+    return combine(first, second, lambda a, b: bool(a or b))

@@ -1,0 +1,350 @@
+"""Transform functions in A-normal form to their gradients: reverse mode, first-order in, first-order out.
+
+Each binding is visited once, the last first. A branch that is the result of a block gives value and
+cotangents together. Any other branch is computed again in the backward pass, where the same side is taken;
+and so is a recursive function: its backward function runs the forward part on the way down and propagates
+cotangents on the way up, so that the stack holds what the rounds of a loop need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from nnmagic.diagnostics import Diagnostics
+from nnmagic.relay.expr import (
+    Call,
+    Constant,
+    Expr,
+    Function,
+    GlobalVar,
+    If,
+    Match,
+    OpRef,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
+from nnmagic.relay.gradients.activity import Activity, FunctionActivity, type_of
+from nnmagic.relay.gradients.blocks import (
+    Block,
+    block_of,
+    branches,
+    forward,
+    fresh,
+    fresh_variables,
+    rename,
+    with_branches,
+)
+from nnmagic.relay.gradients.composites import recognise
+from nnmagic.relay.gradients.cotangents import Cotangents, zeros_like
+from nnmagic.relay.gradients.expansions import expand
+from nnmagic.relay.gradients.place import Place, Term
+from nnmagic.relay.gradients.registry import NoGradientError
+from nnmagic.relay.gradients.rules import EXPANSIONS, REFUSED, RULES
+from nnmagic.relay.gradients.trees import Tree, has_leaf, leaf_types, leaves, project, tree_of
+from nnmagic.relay.types import TensorType, TupleType, Type
+
+
+@dataclass(slots=True)
+class _Scope:
+    """A block while it is differentiated: what its names stand for, and which of them are active."""
+
+    env: dict[Expr, Expr]
+    active: dict[Expr, Tree]
+
+
+class Backward:
+    """The backward passes of the functions of a module, which must be typed and in A-normal form."""
+
+    def __init__(self, functions: Mapping[str, Function], taken: set[str], diagnostics: Diagnostics) -> None:
+        self.functions = functions
+        self.activity = Activity(functions)
+        self.diagnostics = diagnostics
+        self.taken = taken
+        self.made: dict[str, Function] = {}
+        self._bindings: dict[Expr, Expr] = {}
+        self._helpers: dict[tuple[str, tuple[bool, ...], tuple[bool, ...]], str] = {}
+
+    # -- blocks ----------------------------------------------------------------------------------------
+
+    def of_block(
+        self, expr: Expr, env: Mapping[Expr, Expr], active: dict[Expr, Tree], seed: Tree, *, valued: bool
+    ) -> tuple[Expr | None, Cotangents]:
+        """Return the value of a block (if ``valued``) and the cotangents of the names that it uses."""
+        block = block_of(expr)
+        scope = _Scope(dict(env), active)
+        cotangents = Cotangents(scope.env)
+        bindings, tail = list(block.bindings), None
+        if has_leaf(seed) and has_leaf(active.get(block.result)) and _ends_in_branches(block):
+            tail = bindings.pop()[1]
+        for var, value in bindings:
+            self._bindings[var] = value
+            scope.env[var] = forward(value, scope.env)
+        if isinstance(tail, If | Match):
+            result = self._decide(tail, scope, seed, cotangents, valued=valued)
+        else:
+            result = rename(block.result, scope.env) if valued else None
+            cotangents.add(block.result, _only(seed, active.get(block.result, False)))
+        for var, value in reversed(bindings):
+            if has_leaf(active.get(var)):
+                tree = cotangents.of(var)
+                if has_leaf(tree):
+                    self._pull(var, value, scope, tree, cotangents)
+        return result, cotangents
+
+    def _pull(self, var: Var, value: Expr, scope: _Scope, tree: Tree, cotangents: Cotangents) -> None:
+        """Pass the cotangent of a binding on to the names that its value uses."""
+        match value:
+            case Call(op=OpRef()):
+                self._pull_operator(var, value, scope, tree, cotangents)
+            case Call(op=GlobalVar()):
+                self._pull_call(value, scope, tree, cotangents)
+            case Tuple(fields=fields):
+                parts = tree if isinstance(tree, list) else [None] * len(fields)
+                for part, cotangent in zip(fields, parts, strict=True):
+                    cotangents.add(part, cotangent)
+            case TupleGetItem(tuple_value=whole, index=index):
+                type_ = type_of(whole)
+                assert isinstance(type_, TupleType)
+                cotangents.add(whole, [tree if at == index else None for at in range(len(type_.fields))])
+            case If() | Match():
+                self._decide(value, scope, tree, cotangents, valued=False)
+            case Var():
+                cotangents.add(value, tree)
+            case Constant():
+                pass
+            case _:
+                hint = "use tensors and tuples of them, and functions that are called by name"
+                what = (
+                    "a call of a function value" if isinstance(value, Call) else "a reference or a function"
+                )
+                self.diagnostics.error(f"a gradient does not flow through {what}", value.span, hint=hint)
+
+    # -- operators ---------------------------------------------------------------------------------------
+
+    def _pull_operator(
+        self, var: Var, value: Call, scope: _Scope, tree: Tree, cotangents: Cotangents
+    ) -> None:
+        assert isinstance(value.op, OpRef)
+        name = value.op.name
+        if name == "where" and self._pull_composite(var, value, scope, tree, cotangents):
+            return
+        place = Place(
+            name,
+            [rename(arg, scope.env) for arg in value.args],
+            [type_of(arg) for arg in value.args],
+            value.attrs,
+            scope.env[var],
+            type_of(var),
+            _terms(tree, type_of(var)),
+            [has_leaf(scope.active.get(arg)) for arg in value.args],
+            value.span,
+        )
+        place.producer = lambda expr: expr
+        try:
+            if name in RULES:
+                contributions = RULES[name](place)
+            elif name in EXPANSIONS:
+                contributions = self._through_expansion(place, scope, value, tree)
+            else:
+                reason = REFUSED.get(name, "no rule is declared for it")
+                self._refuse(NoGradientError(f"{name} has no gradient: {reason}"), value)
+                return
+        except NoGradientError as error:
+            self._refuse(error, value)
+            return
+        for arg, wanted, part in zip(value.args, place.wanted, contributions, strict=True):
+            if wanted:
+                cotangents.add(arg, _only(part, scope.active.get(arg, False)))
+
+    def _refuse(self, error: NoGradientError, value: Call) -> None:
+        hint = error.hint or "wrap it in stop_gradient(...) if nothing should flow through it"
+        self.diagnostics.error(str(error), value.span, hint=hint)
+
+    def _pull_composite(
+        self, var: Var, value: Call, scope: _Scope, tree: Tree, cotangents: Cotangents
+    ) -> bool:
+        """Differentiate a function of several operators as a whole, if the value is one."""
+        composite = recognise(value, self._bindings)
+        type_ = type_of(var)
+        if composite is None or not isinstance(type_, TensorType):
+            return False
+        shapes = {name: type_of(operand) for name, operand in composite.operands.items()}
+        if any(not isinstance(each, TensorType) or each.dtype != type_.dtype for each in shapes.values()):
+            return False
+        names = list(composite.operands)
+        place = Place(
+            value.op.name if isinstance(value.op, OpRef) else "where",
+            [rename(operand, scope.env) for operand in composite.operands.values()],
+            list(shapes.values()),
+            {},
+            scope.env[var],
+            type_,
+            _terms(tree, type_),
+            [True] * len(names),
+            value.span,
+        )
+        given = {name: place.x(index) for index, name in enumerate(names)}
+        for name, term in composite.rule(given, place.y, place.d).items():
+            operand = composite.operands[name]
+            part = place.sum_to(term, type_.shape, names.index(name))
+            cotangents.add(operand, _only(part, scope.active.get(operand, False)))
+        return True
+
+    def _through_expansion(self, place: Place, scope: _Scope, value: Call, tree: Tree) -> list[Tree]:
+        """Differentiate an equal expression of other operators instead of the call."""
+        function = expand(place)
+        active: dict[Expr, Tree] = {
+            param: scope.active.get(arg, False)
+            for param, arg in zip(function.params, value.args, strict=True)
+        }
+        self.activity.of_block(function.body, active)
+        env: dict[Expr, Expr] = dict(zip(function.params, place.args, strict=True))
+        _, cotangents = self.of_block(function.body, env, active, tree, valued=False)
+        return [cotangents.of(param) for param in function.params]
+
+    # -- branches ----------------------------------------------------------------------------------------
+
+    def _decide(
+        self, value: If | Match, scope: _Scope, seed: Tree, cotangents: Cotangents, *, valued: bool
+    ) -> Expr | None:
+        """Differentiate all branches; the decision gives the value (if ``valued``) and the cotangents."""
+        if isinstance(value, Match) and has_leaf(scope.active.get(value.data)):
+            message = "a gradient does not flow through values of data types"
+            hint = "use tensors and tuples of them for what depends on the parameters"
+            self.diagnostics.error(message, value.span, hint=hint)
+        variables = fresh_variables(value)
+        parts = [
+            self.of_block(body, {**scope.env, **new}, scope.active, seed, valued=valued)
+            for body, new in zip(branches(value), variables, strict=True)
+        ]
+        outer = [
+            var
+            for var in dict.fromkeys(var for _, found in parts for var in found.variables())
+            if var in scope.env
+        ]
+        columns = [[leaf for var in outer for leaf in found.leaves(var)] for _, found in parts]
+        primals = [leaf for var in outer for leaf in project(scope.env[var], type_of(var))]
+        flows = [any(column[row] is not None for column in columns) for row in range(len(primals))]
+        bodies = []
+        for (own, _), column in zip(parts, columns, strict=True):
+            fields = [] if own is None else [own]
+            fields += [
+                zeros_like(primal) if leaf is None else leaf
+                for leaf, primal, flowing in zip(column, primals, flows, strict=True)
+                if flowing
+            ]
+            bodies.append(fields[0] if len(fields) == 1 else Tuple(tuple(fields), span=value.span))
+        width = int(valued) + sum(flows)
+        if width == 0:
+            return None
+        decided = with_branches(value, scope.env, bodies, variables)
+        items = _items(decided, width)
+        result = next(items) if valued else None
+        found = iter([next(items) if flowing else None for flowing in flows])
+        for var in outer:
+            cotangents.add(var, tree_of(found, type_of(var)))
+        return result
+
+    # -- functions ---------------------------------------------------------------------------------------
+
+    def _pull_call(self, value: Call, scope: _Scope, tree: Tree, cotangents: Cotangents) -> None:
+        """Call the backward function of a function that is called."""
+        assert isinstance(value.op, GlobalVar)
+        name = value.op.name
+        activity = self.activity.of_function(name, self.activity.mask_of(name, value.args, scope.active))
+        function = self.functions[name]
+        assert function.ret_type is not None
+        seeds = leaves(_only(tree, activity.result), function.ret_type)
+        seeded = tuple(seed is not None for seed in seeds)
+        if not any(seeded):
+            return
+        helper = self._helper(name, activity, seeded)
+        args = [rename(arg, scope.env) for arg in value.args]
+        given = [seed for seed in seeds if seed is not None]
+        call = Call(GlobalVar(helper, span=value.span), (*args, *given), span=value.span)
+        items = _items(call, sum(activity.mask))
+        flat = iter([next(items) if flowing else None for flowing in activity.mask])
+        for param, arg in zip(function.params, value.args, strict=True):
+            part = tree_of(flat, type_of(param))
+            cotangents.add(arg, _only(part, scope.active.get(arg, False)))
+
+    def _helper(self, name: str, activity: FunctionActivity, seeded: tuple[bool, ...]) -> str:
+        """Return the backward function of a function: (arguments, cotangents) -> cotangents."""
+        key = (name, activity.mask, seeded)
+        if key in self._helpers:
+            return self._helpers[key]
+        helper = f"{name}_backward"
+        while helper in self.taken:
+            helper += "_"
+        self.taken.add(helper)
+        self._helpers[key] = helper
+        function = self.functions[name]
+        assert function.ret_type is not None
+        env: dict[Expr, Expr] = {param: fresh(param) for param in function.params}
+        types = leaf_types(function.ret_type)
+        seeds = [
+            Var(f"d{index}" if len(types) > 1 else "d", type_, span=function.span) if flows else None
+            for index, (type_, flows) in enumerate(zip(types, seeded, strict=True))
+        ]
+        seed = tree_of(iter(seeds), function.ret_type)
+        _, cotangents = self.of_block(function.body, env, dict(activity.active), seed, valued=False)
+        found = [leaf for param in function.params for leaf in cotangents.leaves(param)]
+        primals = [leaf for param in function.params for leaf in project(env[param], type_of(param))]
+        fields = [
+            zeros_like(primal) if leaf is None else leaf
+            for leaf, primal, flowing in zip(found, primals, activity.mask, strict=True)
+            if flowing
+        ]
+        field_types = [
+            type_
+            for type_, flowing in zip(
+                (leaf for param in function.params for leaf in leaf_types(type_of(param))),
+                activity.mask,
+                strict=True,
+            )
+            if flowing
+        ]
+        body = fields[0] if len(fields) == 1 else Tuple(tuple(fields), span=function.span)
+        result: Type = field_types[0] if len(fields) == 1 else TupleType(tuple(field_types))
+        params = [param for param in env.values() if isinstance(param, Var)][: len(function.params)]
+        params += [part for part in seeds if part is not None]
+        self.made[helper] = Function(tuple(params), body, result, span=function.span)
+        return helper
+
+
+def _ends_in_branches(block: Block) -> bool:
+    """Return whether the result of a block is that of its last binding, an ``if`` or a ``match``."""
+    if not block.bindings:
+        return False
+    var, value = block.bindings[-1]
+    return var is block.result and isinstance(value, If | Match)
+
+
+def _items(expr: Expr, width: int) -> Iterator[Expr]:
+    """Yield the parts of a value that is a tuple where it has several."""
+    if width == 1:
+        yield expr
+        return
+    for index in range(width):
+        yield TupleGetItem(expr, index, span=expr.span)
+
+
+def _only(tree: Tree, active: Tree) -> Tree:
+    """Return a tree without what flows into leaves that are not active."""
+    if isinstance(active, list):
+        parts = tree if isinstance(tree, list) else [None] * len(active)
+        return [_only(part, own) for part, own in zip(parts, active, strict=True)]
+    return tree if active else None
+
+
+def _terms(tree: Tree, type_: Type) -> Term | list[object] | None:
+    """Return cotangents as terms of their dtypes."""
+    if isinstance(type_, TupleType):
+        parts = tree if isinstance(tree, list) else [None] * len(type_.fields)
+        return [_terms(part, field) for part, field in zip(parts, type_.fields, strict=True)]
+    if tree is None:
+        return None
+    assert isinstance(type_, TensorType)
+    return Term(tree, type_.dtype, tree.span)

@@ -1,0 +1,146 @@
+"""Read functions in A-normal form as blocks, and copy their values as graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from nnmagic.relay.expr import (
+    Call,
+    Clause,
+    Constant,
+    Expr,
+    If,
+    Let,
+    Match,
+    Pattern,
+    PatternConstructor,
+    PatternTuple,
+    PatternVar,
+    PatternWildcard,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
+from nnmagic.relay.traverse import pattern_vars
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A chain of lets and its result, which is a name."""
+
+    bindings: tuple[tuple[Var, Expr], ...]
+    result: Expr
+
+
+def block_of(expr: Expr) -> Block:
+    """Return the block of an expression in A-normal form."""
+    bindings = []
+    while isinstance(expr, Let):
+        bindings.append((expr.var, expr.value))
+        expr = expr.body
+    return Block(tuple(bindings), expr)
+
+
+def branches(expr: If | Match) -> list[Expr]:
+    """Return the branches of an ``if``, the arms of a ``match``."""
+    if isinstance(expr, If):
+        return [expr.true_branch, expr.false_branch]
+    return [clause.rhs for clause in expr.clauses]
+
+
+def arm_variables(expr: If | Match) -> list[list[Var]]:
+    """Return the variables that the pattern of each branch binds."""
+    if isinstance(expr, If):
+        return [[], []]
+    return [list(pattern_vars(clause.lhs)) for clause in expr.clauses]
+
+
+def with_branches(
+    expr: If | Match, env: Mapping[Expr, Expr], bodies: list[Expr], variables: list[dict[Expr, Expr]]
+) -> Expr:
+    """Return the same decision with other bodies; ``variables``: the new pattern variables of each."""
+    if isinstance(expr, If):
+        return If(rename(expr.cond, env), bodies[0], bodies[1], span=expr.span)
+    clauses = tuple(
+        Clause(_pattern(clause.lhs, new), body)
+        for clause, body, new in zip(expr.clauses, bodies, variables, strict=True)
+    )
+    return Match(rename(expr.data, env), clauses, expr.complete, expr.assertion, span=expr.span)
+
+
+def fresh_variables(expr: If | Match) -> list[dict[Expr, Expr]]:
+    """Return new variables for those that the patterns bind."""
+    return [{var: fresh(var) for var in bound} for bound in arm_variables(expr)]
+
+
+def fresh(var: Var) -> Var:
+    """Return a new variable of the same name and type."""
+    return Var(var.name_hint, var.checked_type or var.type_annotation, span=var.span)
+
+
+def _pattern(pattern: Pattern, new: Mapping[Expr, Expr]) -> Pattern:
+    match pattern:
+        case PatternVar(var=var):
+            renamed = new[var]
+            assert isinstance(renamed, Var)
+            return PatternVar(renamed)
+        case PatternConstructor(patterns=parts) | PatternTuple(patterns=parts):
+            return replace(pattern, patterns=tuple(_pattern(part, new) for part in parts))
+        case PatternWildcard():
+            return pattern
+
+
+def rename(expr: Expr, env: Mapping[Expr, Expr]) -> Expr:
+    """Return what a name stands for."""
+    return env.get(expr, expr)
+
+
+def forward(expr: Expr, env: Mapping[Expr, Expr]) -> Expr:
+    """Return the value of a binding as a graph over what ``env`` says of its names."""
+    match expr:
+        case Call(op=op, args=args):
+            new = tuple(rename(arg, env) for arg in args)
+            attrs = {name: _attribute(value, args, new) for name, value in expr.attrs.items()}
+            return replace(expr, op=rename(op, env), args=new, attrs=attrs, checked_type=None)
+        case Tuple(fields=fields):
+            return replace(expr, fields=tuple(rename(part, env) for part in fields), checked_type=None)
+        case TupleGetItem(tuple_value=value):
+            renamed = rename(value, env)
+            if isinstance(renamed, Tuple):
+                return renamed.fields[expr.index]
+            return replace(expr, tuple_value=renamed, checked_type=None)
+        case If() | Match():
+            variables = fresh_variables(expr)
+            bodies = [
+                forward_block(body, {**env, **new})
+                for body, new in zip(branches(expr), variables, strict=True)
+            ]
+            return with_branches(expr, env, bodies, variables)
+        case Constant():
+            return expr
+        case _:
+            return rename(expr, env)
+
+
+def forward_block(expr: Expr, env: Mapping[Expr, Expr]) -> Expr:
+    """Return the result of a block as a graph."""
+    block, own = block_of(expr), dict(env)
+    for var, value in block.bindings:
+        own[var] = forward(value, own)
+    return rename(block.result, own)
+
+
+def _attribute(value: object, old: tuple[Expr, ...], new: tuple[Expr, ...]) -> object:
+    """Return an attribute; one that repeats an argument repeats the new one."""
+    return next((after for before, after in zip(old, new, strict=True) if before is value), value)
+
+
+def bound_in(expr: Expr) -> Iterator[tuple[Var, Expr]]:
+    """Yield all bindings of a block and of those inside it."""
+    work = [expr]
+    while work:
+        for var, value in block_of(work.pop()).bindings:
+            yield var, value
+            if isinstance(value, If | Match):
+                work += branches(value)

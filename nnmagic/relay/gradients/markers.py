@@ -1,0 +1,265 @@
+"""Replace marked calls by gradients.
+
+A marked call stands where a program asks for a gradient, until the types of the program are known. Its
+callee is a function literal with the attribute ``Gradient``, whose body has the type of what is asked for:
+``(value, (parameters, ...))`` for a gradient, ``(value, value)`` for a tangent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import cast
+
+from nnmagic.diagnostics import Diagnostic, Diagnostics, RelayError
+from nnmagic.relay.callgraph import call_graph, components
+from nnmagic.relay.expr import (
+    Call,
+    Constant,
+    Expr,
+    Function,
+    GlobalVar,
+    Let,
+    OpRef,
+    Tuple,
+    TupleGetItem,
+    Var,
+    children,
+)
+from nnmagic.relay.gradients.program import Differentiated, forward_mode, reverse
+from nnmagic.relay.gradients.transformation import typed
+from nnmagic.relay.module import Module
+from nnmagic.relay.passes.common_subexpressions import eliminate_common_subexpr
+from nnmagic.relay.passes.dead_code import dead_code_elimination
+from nnmagic.relay.passes.rewriting import copy_graph
+from nnmagic.relay.traverse import binders, post_order, rewrite
+from nnmagic.relay.types import FuncType, TensorType, TupleType, Type
+
+#: The attribute of a marked function: what is asked for, and the numbers of its parameters.
+MARK = "Gradient"
+
+
+def mark(params: Sequence[Var], body: Expr, result: Type, kind: str, count: int) -> Function:
+    """Return a marked function.
+
+    kind: ``"reverse"`` (of a scalar), ``"pullback"`` or ``"forward"``. count: how many parameters are
+    differentiated by, the first ones; the others are cotangents of the result, or tangents.
+    """
+    return Function(tuple(params), body, result, attrs={MARK: (kind, count)})
+
+
+@dataclass(slots=True)
+class Expanded:
+    """A module without marked calls; helpers: the functions that it has gained."""
+
+    module: Module
+    helpers: tuple[str, ...] = ()
+    warnings: list[Diagnostic] = field(default_factory=list)
+
+
+def has_marks(module: Module) -> bool:
+    """Return whether a module asks for gradients."""
+    return any(
+        isinstance(node, Function) and MARK in node.attrs
+        for function in module.functions.values()
+        for node in post_order(function)
+    )
+
+
+def expand_marks(module: Module) -> Expanded:
+    """Replace the marked calls of a typed module by gradients. Raises RelayError with all errors."""
+    result, before = Expanded(module), set(module.functions)
+    diagnostics = Diagnostics()
+    for group in components(call_graph(module)):
+        for name in group:
+            function = result.module.functions[name]
+            if any(isinstance(node, Function) and MARK in node.attrs for node in post_order(function)):
+                if len(group) > 1 or name in call_graph(module)[name]:
+                    _refuse_recursion(result.module, name, diagnostics)
+                    continue
+                try:
+                    _expand_function(result, name)
+                except RelayError as error:
+                    for diagnostic in error.diagnostics:
+                        diagnostics.add(diagnostic)
+    diagnostics.raise_if_any(RelayError)
+    result.helpers = tuple(name for name in result.module.functions if name not in before)
+    return result
+
+
+def _refuse_recursion(module: Module, name: str, diagnostics: Diagnostics) -> None:
+    """Report gradients of functions that call the function at hand."""
+    for node in post_order(module.functions[name]):
+        if isinstance(node, Call) and isinstance(node.op, Function) and MARK in node.op.attrs:
+            hint = "ask for the gradient in another function"
+            message = f"`{name}` calls itself, and asks for a gradient"
+            diagnostics.error(message, node.span, hint=hint)
+
+
+def _expand_function(result: Expanded, name: str) -> None:
+    function = result.module.functions[name]
+    lets = {node.var: node for node in post_order(function) if isinstance(node, Let)}
+    memo: dict[Expr, Expr] = {}
+
+    def transform(_old: Expr, new: Expr) -> Expr:
+        if isinstance(new, Call) and isinstance(new.op, Function) and MARK in new.op.attrs:
+            return _Expansion(result, lets, memo).of_call(new, name)
+        if isinstance(new, TupleGetItem) and isinstance(new.tuple_value, Tuple):
+            return new.tuple_value.fields[new.index]
+        return new
+
+    made = rewrite(function, transform, memo)
+    assert isinstance(made, Function)
+    functions = {**result.module.functions, name: replace(made, checked_type=None)}
+    module = typed(replace(result.module, functions=functions, printed_types={}))
+    tidy = dead_code_elimination(eliminate_common_subexpr(_only(module, name)))
+    functions = {**module.functions, name: tidy.functions[name]}
+    result.module = typed(replace(module, functions=functions, printed_types={}))
+
+
+def _only(module: Module, name: str) -> Module:
+    """Return the module, in which passes change one function alone."""
+    functions = {
+        each: function if each == name else replace(function, attrs={**function.attrs, "Primitive": 1})
+        for each, function in module.functions.items()
+    }
+    return replace(module, functions=functions, printed_types={})
+
+
+class _Expansion:
+    """The expansion of one marked call; ``lets``: those of the function that it stands in."""
+
+    def __init__(self, result: Expanded, lets: Mapping[Var, Let], memo: Mapping[Expr, Expr]) -> None:
+        self.result = result
+        self.lets = lets
+        self.memo = memo
+        self.captured: dict[Expr, Var] = {}
+        self.functions: dict[Var, Expr] = {}
+
+    def of_call(self, call: Call, name: str) -> Expr:
+        """Return what a marked call stands for."""
+        function = call.op
+        assert isinstance(function, Function)
+        kind, count = _marked(function)
+        inner = self._closed(function)
+        inner_name = self._new_name(f"{name}_gradient")
+        module = self.result.module
+        functions = {**module.functions, inner_name: replace(inner, checked_type=None)}
+        typed_module = typed(replace(module, functions=functions, printed_types={}))
+        numbers, taken = range(count), set(functions)
+        if kind == "forward":
+            made = forward_mode(typed_module, inner_name, numbers, taken)
+        else:
+            made = reverse(typed_module, inner_name, numbers, taken, seeded=kind == "pullback")
+        self._warn(call, function, made, kind)
+        helpers = {each: own for each, own in made.helpers.items() if each != inner_name}
+        self.result.module = replace(
+            self.result.module, functions={**self.result.module.functions, **helpers}
+        )
+        return self._substitute(function, made, call, count)
+
+    def _substitute(self, function: Function, made: Differentiated, call: Call, count: int) -> Expr:
+        own = list(function.params[:count])
+        new_params = made.params
+        env: dict[Expr, Expr] = dict(zip(new_params[: len(own)], call.args[: len(own)], strict=True))
+        captured = list(self.captured)
+        env |= dict(zip(new_params[len(own) : len(own) + len(captured)], captured, strict=True))
+        env |= dict(zip(new_params[len(own) + len(captured) :], call.args[count:], strict=True))
+        return rewrite(made.body, lambda _old, new: new, env)
+
+    def _warn(self, call: Call, function: Function, made: Differentiated, kind: str) -> None:
+        if kind != "reverse":
+            return
+        for number in made.unused:
+            name = function.params[number].name_hint
+            message = f"no gradient flows to `{name}`: the result does not depend on it by way of floats"
+            hint = "leave it out of argnums"
+            self.result.warnings.append(Diagnostic(message, call.span, hint, severity="warning"))
+
+    def _new_name(self, wanted: str) -> str:
+        while wanted in self.result.module.functions:
+            wanted += "_"
+        return wanted
+
+    # -- what the function captures --------------------------------------------------------------------------
+
+    def _closed(self, function: Function) -> Function:
+        """Return the marked function as a global one: what it captures becomes parameters.
+
+        Its body gives what is differentiated alone.
+        """
+        _, count = _marked(function)
+        value = _value_of(function.body)
+        memo: dict[Expr, Expr] = {}
+        new_body = self._capture(value, set(function.params), memo)
+        for var, definition in self.functions.items():
+            new_body = Let(var, definition, new_body, span=var.span)
+        params = (*function.params[:count], *self.captured.values())
+        made = copy_graph(Function(params, new_body, span=function.span))
+        return replace(made, attrs={})
+
+    def _capture(self, root: Expr, own: set[Expr], memo: dict[Expr, Expr]) -> Expr:
+        """Replace the largest parts that do not depend on what is bound inside by variables."""
+        bound = own | {var for node in post_order(root) for var in binders(node)}
+        depends: dict[Expr, bool] = {}
+        for node in post_order(root):
+            depends[node] = node in bound or any(depends[part] for part in children(node))
+        work, entered = [root], set[Expr]()
+        while work:
+            node = work.pop()
+            if node in entered or node in memo:
+                continue
+            entered.add(node)
+            if not depends[node] and self._take(node, memo):
+                continue
+            work.extend(children(node))
+        return rewrite(root, lambda _old, new: new, memo)
+
+    def _take(self, node: Expr, memo: dict[Expr, Expr]) -> bool:
+        """Capture a value from outside; return whether it was, so that its parts need no look."""
+        if isinstance(node, Constant | GlobalVar | OpRef):
+            return True
+        type_ = node.checked_type or (node.type_annotation if isinstance(node, Var) else None)
+        if isinstance(node, Var) and isinstance(type_, FuncType):
+            self._define(node)
+            return True
+        if isinstance(node, Function) or type_ is None or not _is_tensor(type_):
+            return False
+        if node not in self.captured:
+            hint = node.name_hint if isinstance(node, Var) else f"v{len(self.captured)}"
+            self.captured[node] = Var(hint, type_, span=node.span)
+        memo[node] = self.captured[node]
+        return True
+
+    def _define(self, var: Var) -> None:
+        """Define a local function, which is bound outside, inside of the gradient, too."""
+        if var in self.functions:
+            return
+        let = self.lets.get(var)
+        if let is None:
+            hint = "define it in the function that asks for the gradient, or in the cell"
+            message = f"`{var.name_hint}` is a function that is known at run time only: it has no gradient"
+            raise RelayError([Diagnostic(message, var.span, hint)])
+        definition = self.memo.get(let.value, let.value)
+        memo: dict[Expr, Expr] = {}
+        self.functions[var] = var
+        new = self._capture(definition, {var}, memo)
+        del self.functions[var]
+        self.functions = {var: new, **self.functions}
+
+
+def _marked(function: Function) -> tuple[str, int]:
+    """Return what a marked function asks for, and by how many parameters."""
+    kind, count = cast("tuple[str, int]", function.attrs[MARK])
+    return kind, count
+
+
+def _value_of(body: Expr) -> Expr:
+    """Return the body with the value that is differentiated as its result, below its lets and branches."""
+    return TupleGetItem(body, 0, span=body.span)
+
+
+def _is_tensor(type_: Type) -> bool:
+    if isinstance(type_, TupleType):
+        return all(map(_is_tensor, type_.fields))
+    return isinstance(type_, TensorType)

@@ -1,0 +1,170 @@
+"""Differentiate functions of modules: their checks, forward mode, and what comes out as a module."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from nnmagic.diagnostics import Diagnostic, RelayError, Span
+from nnmagic.relay.expr import Constant, Expr, Function, GlobalVar, Tuple, TupleGetItem, Var, constant
+from nnmagic.relay.gradients.activity import type_of
+from nnmagic.relay.gradients.cotangents import zeros_like
+from nnmagic.relay.gradients.transformation import pullback, typed
+from nnmagic.relay.gradients.trees import float_leaves, leaf_types, leaves, project
+from nnmagic.relay.infer import infer_type
+from nnmagic.relay.module import Module
+from nnmagic.relay.traverse import rewrite
+from nnmagic.relay.types import NUMPY_DTYPES, TensorType, TupleType, Type, is_float
+
+
+@dataclass(frozen=True, slots=True)
+class Differentiated:
+    """A body over the parameters, the functions that it calls, and the parameters that it does not use."""
+
+    params: tuple[Var, ...]
+    body: Expr
+    helpers: dict[str, Function]
+    unused: tuple[int, ...] = ()
+
+
+def value_and_gradient(module: Module, name: str, argnums: int | Sequence[int]) -> Module:
+    """Replace a function by one that gives ``(value, gradient)``; see ``passes.gradient``."""
+    if name not in module.functions:
+        raise KeyError(f"the module has no function @{name}")
+    module = infer_type(module, look_into_callees=True)
+    function = module.functions[name]
+    numbers = _numbers(function, name, argnums)
+    seeds = scalar_seeds(function, name)
+    inner = name
+    taken = set(module.functions)
+    found = pullback(module, name, numbers, taken, seeds=seeds)
+    helpers = dict(found.helpers)
+    if name in helpers:  # it calls itself
+        inner = f"{name}_forward"
+        while inner in taken or inner in helpers:
+            inner += "_"
+        helpers = {
+            (inner if each == name else each): _renamed(made, name, inner) for each, made in helpers.items()
+        }
+    gradients = found.cotangents[0] if isinstance(argnums, int) else Tuple(found.cotangents)
+    body = _renamed_expr(Tuple((found.value, gradients), span=function.span), name, inner)
+    result = Function(found.params, body, span=function.span)
+    others = {each: own for each, own in module.functions.items() if each != name}
+    return typed(replace(module, functions={**others, **helpers, name: result}, printed_types={}))
+
+
+def reverse(
+    module: Module, name: str, argnums: Sequence[int], taken: set[str], *, seeded: bool
+) -> Differentiated:
+    """Return ``(value, (gradients, ...))``; ``seeded``: the last parameters are the result's cotangents."""
+    function = module.functions[name]
+    seeds = None if seeded else scalar_seeds(function, name)
+    found = pullback(module, name, argnums, taken, seeds=seeds)
+    body = Tuple((found.value, Tuple(found.cotangents, span=function.span)), span=function.span)
+    return Differentiated(found.params, body, found.helpers, found.unused)
+
+
+def forward_mode(module: Module, name: str, argnums: Sequence[int], taken: set[str]) -> Differentiated:
+    """Return ``(value, tangent)``; the last parameters are the tangents of the leaves of ``argnums``.
+
+    The backward pass is linear in its cotangents: its own backward pass by these is the forward mode.
+    """
+    function = module.functions[name]
+    first = pullback(module, name, argnums, taken, seeds=None)
+    linear = Function(first.params, Tuple((first.value, Tuple(first.cotangents))), span=function.span)
+    inner = typed(Module({**first.helpers, "": linear}, module.types))
+    count = len(function.params)
+    cotangents = list(range(count, len(first.params)))
+    types = [leaf for index in argnums for leaf in _float_types(type_of(function.params[index]))]
+    tangents = [Var(f"t{index}" if len(types) > 1 else "t", leaf) for index, leaf in enumerate(types)]
+    assert function.ret_type is not None
+    skipped = [None] * len(_float_types(function.ret_type))
+    second = pullback(inner, "", cotangents, {*taken, *first.helpers}, seeds=[*skipped, *tangents])
+    value = TupleGetItem(second.value, 0)
+    if isinstance(second.value, Tuple):
+        value = second.value.fields[0]  # type: ignore[assignment] # any expression
+    zeros: dict[Expr, Expr] = {
+        param: _zeros(value, function.ret_type, number) for number, param in enumerate(second.params[count:])
+    }
+    found = iter(second.cotangents)
+    tree = _result_tree(function.ret_type, value, found)
+    body = rewrite(Tuple((value, tree), span=function.span), lambda _old, new: new, zeros)
+    return Differentiated((*second.params[:count], *tangents), body, {**first.helpers, **second.helpers})
+
+
+def _float_types(type_: Type) -> list[Type]:
+    floats = leaves(float_leaves(type_), type_)
+    return [leaf for leaf, is_floating in zip(leaf_types(type_), floats, strict=True) if is_floating]
+
+
+def _zeros(value: Expr, type_: Type, number: int) -> Expr:
+    """Return zeros like the float leaf of that number of a value."""
+    floats = leaves(float_leaves(type_), type_)
+    parts = [leaf for leaf, is_floating in zip(project(value, type_), floats, strict=True) if is_floating]
+    return zeros_like(parts[number])
+
+
+def _result_tree(type_: Type, value: Expr, found: Iterator[Expr]) -> Expr:
+    """Return the tangent of a value: that of each float, zeros for integers."""
+    if isinstance(type_, TupleType):
+        parts = (
+            _result_tree(field, TupleGetItem(value, index), found) for index, field in enumerate(type_.fields)
+        )
+        return Tuple(tuple(parts))
+    if isinstance(type_, TensorType) and is_float(type_.dtype):
+        return next(found)
+    return zeros_like(value)
+
+
+def scalar_seeds(function: Function, name: str) -> list[Constant | None]:
+    """Return the cotangents of a result whose first part is differentiated. Raises RelayError."""
+    type_ = function.ret_type
+    assert type_ is not None
+    first = type_.fields[0] if isinstance(type_, TupleType) and type_.fields else type_
+    if not (isinstance(first, TensorType) and first.shape == () and is_float(first.dtype)):
+        message = f"@{name} gives {type_}: only a float of rank 0 has a gradient"
+        raise RelayError([Diagnostic(message, function.span, "sum it, or take its mean")])
+    others = len(_float_types(type_)) - 1
+    return [constant(np.asarray(1, NUMPY_DTYPES[first.dtype]), first.dtype), *([None] * others)]
+
+
+def _numbers(function: Function, name: str, argnums: int | Sequence[int]) -> list[int]:
+    """Return the numbers of the parameters to differentiate by. Raises RelayError."""
+    count, found = len(function.params), list[int]()
+    for number in [argnums] if isinstance(argnums, int) else argnums:
+        if isinstance(number, bool) or not isinstance(number, int):
+            raise TypeError(f"argnums must be an int or several, not {number!r}")
+        if not -count <= number < count:
+            plural = "" if count == 1 else "s"
+            message = f"@{name} has {count} parameter{plural}, and none of the number {number}"
+            raise RelayError([Diagnostic(message, function.span, "parameters are counted from 0")])
+        param = function.params[number % count]
+        _check_float(type_of(param), f"%{param.name_hint}", param.span)
+        found.append(number % count)
+    return found
+
+
+def _check_float(type_: Type, what: str, span: Span | None) -> None:
+    floats = leaves(float_leaves(type_), type_)
+    if not floats or not all(floats):
+        message = f"{what} is of {type_}: only floats have a gradient"
+        raise RelayError([Diagnostic(message, span, "leave its number out of argnums, or make it a float")])
+
+
+def _renamed(function: Function, old: str, new: str) -> Function:
+    made = _renamed_expr(function, old, new)
+    assert isinstance(made, Function)
+    return made
+
+
+def _renamed_expr(expr: Expr, old: str, new: str) -> Expr:
+    if old == new:
+        return expr
+    return rewrite(
+        expr,
+        lambda _old, node: (
+            replace(node, name=new) if isinstance(node, GlobalVar) and node.name == old else node
+        ),
+    )

@@ -1,0 +1,34 @@
+"""Declare the gradients of all operators, a file for each family; importing this package fills the tables."""
+
+from nnmagic.relay.gradients.registry import EXPANSIONS, REFUSED, RULES, ZERO
+from nnmagic.relay.gradients.rules import (
+    binary,
+    convolutions,
+    elementwise,
+    indexing,
+    linear_algebra,
+    networks,
+    others,
+    pooling,
+    products,
+    reductions,
+    shapes,
+)
+
+__all__ = [
+    "EXPANSIONS",
+    "REFUSED",
+    "RULES",
+    "ZERO",
+    "binary",
+    "convolutions",
+    "elementwise",
+    "indexing",
+    "linear_algebra",
+    "networks",
+    "others",
+    "pooling",
+    "products",
+    "reductions",
+    "shapes",
+]

@@ -1,0 +1,99 @@
+"""Differentiate element-wise operators of several operands, which broadcast."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from nnmagic.relay.expr import Constant
+from nnmagic.relay.gradients.place import Contribution, Place, Term
+from nnmagic.relay.gradients.registry import rule, zero
+
+zero("floor_divide", "trunc_divide")
+zero("logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor")
+zero("left_shift", "right_shift", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
+
+
+def _broadcast(p: Place, *makers: Callable[[], Term | None]) -> Sequence[Contribution]:
+    """Return the contributions of the arguments that are wanted, summed back to their shapes."""
+    parts: list[Contribution] = []
+    for index, make in enumerate(makers):
+        term = make() if p.wanted[index] else None
+        parts.append(None if term is None else p.sum_to(term, p.out_shape, index))
+    return parts
+
+
+@rule("add")
+def _add(p: Place) -> Sequence[Contribution]:
+    return _broadcast(p, lambda: p.d, lambda: p.d)
+
+
+@rule("subtract")
+def _subtract(p: Place) -> Sequence[Contribution]:
+    return _broadcast(p, lambda: p.d, lambda: -p.d)
+
+
+@rule("multiply")
+def _multiply(p: Place) -> Sequence[Contribution]:
+    return _broadcast(p, lambda: p.d * p.x(1), lambda: p.d * p.x(0))
+
+
+@rule("divide")
+def _divide(p: Place) -> Sequence[Contribution]:
+    return _broadcast(p, lambda: p.d / p.x(1), lambda: -(p.d * p.y / p.x(1)))
+
+
+@rule("floor_mod")
+def _floor_mod(p: Place) -> Sequence[Contribution]:
+    return _broadcast(p, lambda: p.d, lambda: -(p.d * p.x(0).op("floor_divide", p.x(1))))
+
+
+@rule("mod", "trunc_mod")
+def _trunc_mod(p: Place) -> Sequence[Contribution]:
+    return _broadcast(p, lambda: p.d, lambda: -(p.d * (p.x(0) / p.x(1)).op("trunc")))
+
+
+@rule("power")
+def _power(p: Place) -> Sequence[Contribution]:
+    x, y = p.x(0), p.x(1)
+
+    def exponent() -> Term:
+        none = x.equals(0).op("logical_and", y >= 0)
+        return none.choose(0, p.d * (p.y * x.op("log")))
+
+    return _broadcast(p, lambda: _power_of_base(p), exponent)
+
+
+def _power_of_base(p: Place) -> Term | None:
+    """Return the cotangent of the base; a power of 0 has none, even at 0."""
+    x, y = p.x(0), p.x(1)
+    made = p.args[1] if isinstance(p.args[1], Constant) else p.producer(p.args[1])
+    if isinstance(made, Constant) and made.data.size == 1:
+        exponent = float(np.asarray(made.data, np.float64).reshape(())) if made.data.ndim == 0 else None
+        if exponent == 0:
+            return None
+        if exponent == 1:
+            return p.d
+        if exponent == 2:
+            return p.d * (x * 2)
+        if exponent is not None:
+            return p.d * (x.op("power", y - 1) * y)
+    return y.equals(0).choose(0, p.d * (x.op("power", y - 1) * y))
+
+
+@rule("maximum", "minimum")
+def _extremum(p: Place) -> Sequence[Contribution]:
+    """Give the cotangent to the operand that was taken; where both are equal, half to each."""
+    first, second = (p.x(0), p.x(1)) if p.name == "maximum" else (p.x(1), p.x(0))
+
+    def part(taken: Term, other: Term) -> Term:
+        return (taken > other).choose(p.d, taken.equals(other).choose(p.d * 0.5, 0))
+
+    return _broadcast(p, lambda: part(first, second), lambda: part(second, first))
+
+
+@rule("where")
+def _where(p: Place) -> Sequence[Contribution]:
+    condition = Term(p.args[0], "bool", p.span)
+    return _broadcast(p, lambda: None, lambda: condition.choose(p.d, 0), lambda: condition.choose(0, p.d))

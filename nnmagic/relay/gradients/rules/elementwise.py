@@ -1,0 +1,115 @@
+"""Differentiate element-wise operators of one operand."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import cast
+
+from nnmagic.relay.expr import Call, OpRef
+from nnmagic.relay.gradients.place import Contribution, Place, Term
+from nnmagic.relay.gradients.registry import RULES, rule, zero
+from nnmagic.relay.types import is_float
+
+zero("sign", "floor", "ceil", "round", "trunc", "isfinite", "isinf", "isnan", "logical_not", "bitwise_not")
+zero("reinterpret", "fixed_point_multiply")
+
+#: The derivative of each operator from its operand x, its result y and the cotangent d.
+_DERIVATIVES: dict[str, Callable[[Term, Term, Term], Term]] = {
+    "abs": lambda x, _y, d: d * x.op("sign"),
+    "acos": lambda x, _y, d: -(d / ((1 - x) * (1 + x)).op("sqrt")),
+    "acosh": lambda x, _y, d: d / ((x - 1).op("sqrt") * (x + 1).op("sqrt")),
+    "asin": lambda x, _y, d: d / ((1 - x) * (1 + x)).op("sqrt"),
+    "asinh": lambda _x, y, d: d / y.op("cosh"),
+    "atan": lambda x, _y, d: d / (1 + x * x),
+    "atanh": lambda x, _y, d: d / ((1 - x) * (1 + x)),
+    "copy": lambda _x, _y, d: d,
+    "cos": lambda x, _y, d: -(d * x.op("sin")),
+    "cosh": lambda x, _y, d: d * x.op("sinh"),
+    "erf": lambda x, _y, d: d * ((-(x * x)).op("exp") * (2 / math.sqrt(math.pi))),
+    "exp": lambda _x, y, d: d * y,
+    "fast_exp": lambda _x, y, d: d * y,
+    "fast_tanh": lambda _x, y, d: d * (1 - y * y),
+    "log": lambda x, _y, d: d / x,
+    "log10": lambda x, _y, d: d / (x * math.log(10)),
+    "log2": lambda x, _y, d: d / (x * math.log(2)),
+    "negative": lambda _x, _y, d: -d,
+    "nn.relu": lambda x, _y, d: (x > 0).choose(d, 0),
+    "rsqrt": lambda x, y, d: d * (y / x * -0.5),
+    "sigmoid": lambda _x, y, d: d * (y * (1 - y)),
+    "sin": lambda x, _y, d: d * x.op("cos"),
+    "sinh": lambda x, _y, d: d * x.op("cosh"),
+    "tan": lambda _x, y, d: d * (1 + y * y),
+    "tanh": lambda _x, y, d: d * (1 - y * y),
+}
+
+
+def _unary(derivative: Callable[[Term, Term, Term], Term]) -> Callable[[Place], Sequence[Contribution]]:
+    return lambda p: [derivative(p.x(), p.y, p.d)]
+
+
+for _name, _derivative in _DERIVATIVES.items():
+    rule(_name)(_unary(_derivative))
+
+
+@rule("sqrt")
+def _sqrt(p: Place) -> Sequence[Contribution]:
+    """Divide by twice the result; the norm of zeros has the gradient 0, its subgradient of least norm."""
+    slope = p.d / (p.y * 2)
+    return [p.y.equals(0).choose(0, slope) if _is_sum_of_squares(p) else slope]
+
+
+def _is_sum_of_squares(p: Place) -> bool:
+    """Return whether the operand is one by its making: a square root of it is a norm."""
+    made, depth = p.producer(p.args[0]), 0
+    while isinstance(made, Call) and isinstance(made.op, OpRef) and depth < 8:
+        name, args = made.op.name, made.args
+        if name in ("reshape", "squeeze", "expand_dims"):
+            made, depth = p.producer(args[0]), depth + 1
+            continue
+        if name == "variance":
+            return True
+        if name == "multiply":
+            return args[0] is args[1]
+        if name == "sum":
+            made, depth = p.producer(args[0]), depth + 1
+            continue
+        if name in ("multiply", "divide"):
+            made, depth = p.producer(args[0]), depth + 1
+            continue
+        if name == "add":
+            return all(
+                isinstance(part, Call)
+                and isinstance(part.op, OpRef)
+                and part.op.name == "multiply"
+                and part.args[0] is part.args[1]
+                for part in map(p.producer, args)
+            )
+        return False
+    return False
+
+
+@rule("nn.leaky_relu")
+def _leaky_relu(p: Place) -> Sequence[Contribution]:
+    return [(p.x() > 0).choose(p.d, p.d * cast("float", p.attrs["alpha"]))]
+
+
+@rule("clip")
+def _clip(p: Place) -> Sequence[Contribution]:
+    low, high = cast("float", p.attrs["a_min"]), cast("float", p.attrs["a_max"])
+    inside = (p.x() >= low).op("logical_and", p.x() <= high)
+    return [inside.choose(p.d, 0)]
+
+
+@rule("cast")
+def _cast(p: Place) -> Sequence[Contribution]:
+    dtype = p.tensor(0).dtype
+    return [p.d.cast(dtype) if is_float(dtype) else None]
+
+
+@rule("cast_like")
+def _cast_like(p: Place) -> Sequence[Contribution]:
+    return [*_cast(p), None]
+
+
+assert set(_DERIVATIVES) <= set(RULES)

@@ -1,0 +1,179 @@
+"""Differentiate the operators of linear algebra (Giles 2008, Collected matrix derivative results)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nnmagic.relay.gradients.place import Contribution, Place, Term
+from nnmagic.relay.gradients.registry import refuse, rule
+from nnmagic.relay.types import TupleType
+
+refuse("its rank may change: solve the normal equations instead", "linalg.lstsq", "linalg.full_rank")
+
+
+def _product(left: Term, right: Term, rank: int, *, first: bool = False, second: bool = False) -> Term:
+    """Multiply matrices, or batches of them; ``first`` and ``second`` transpose."""
+    if rank == 2:
+        return left.op("nn.matmul", right, transpose_a=first, transpose_b=second)
+    if rank == 3:
+        return left.op("nn.batch_matmul", right, transpose_a=first, transpose_b=second)
+    letters = "ABCDEFGH"[: rank - 2]
+    one, two = "ji" if first else "ij", "kj" if second else "jk"
+    pair = left.pair(right)
+    return pair.op("einsum", equation=f"{letters}{one},{letters}{two}->{letters}ik")
+
+
+def _transpose(term: Term, rank: int) -> Term:
+    return term.transpose([*range(rank - 2), rank - 1, rank - 2])
+
+
+def _column(term: Term, rank: int) -> Term:
+    return term.op("expand_dims", axis=rank - 1)
+
+
+def _row(term: Term, rank: int) -> Term:
+    return term.op("expand_dims", axis=rank - 2)
+
+
+def _eye(p: Place, like: Term) -> Term:
+    """Return where the row is the column."""
+    ones = like.op("ones_like")
+    lower = ones.op("trilu", p.array(0, "int32"), upper=False)
+    return lower * ones.op("trilu", p.array(0, "int32"), upper=True)
+
+
+def _lower(p: Place, term: Term) -> Term:
+    return term.op("trilu", p.array(0, "int32"), upper=False)
+
+
+@rule("linalg.solve")
+def _solve(p: Place) -> Sequence[Contribution]:
+    rank = p.rank()
+    right = _transpose(p.x(0), rank).op("linalg.solve", p.d)
+    return [-_product(right, p.y, rank, second=True) if p.wanted[0] else None, right]
+
+
+@rule("linalg.inv")
+def _inv(p: Place) -> Sequence[Contribution]:
+    rank = p.rank()
+    inner = _product(p.y, p.d, rank, first=True)
+    return [-_product(inner, p.y, rank, second=True)]
+
+
+@rule("linalg.slogdet")
+def _slogdet(p: Place) -> Sequence[Contribution]:
+    d = p.d_part(1)
+    if d is None:
+        return [None]
+    rank = p.rank()
+    grown = d.op("expand_dims", axis=rank - 2, num_newaxis=2)
+    return [grown * _transpose(p.x().op("linalg.inv"), rank)]
+
+
+@rule("linalg.cholesky")
+def _cholesky(p: Place) -> Sequence[Contribution]:
+    """Return the symmetric part of L^-T phi(L^T d) L^-1; phi halves the diagonal of the lower part."""
+    rank = p.rank()
+    factor, d = (p.y, p.d) if not p.attrs["upper"] else (_transpose(p.y, rank), _transpose(p.d, rank))
+    product = _lower(p, _product(factor, _lower(p, d), rank, first=True))
+    halved = product - product * _eye(p, product) * 0.5
+    left = _transpose(factor, rank).op("linalg.solve", halved)
+    # X = left L^-1: solve L^T X^T = left^T
+    both = _transpose(_transpose(factor, rank).op("linalg.solve", _transpose(left, rank)), rank)
+    return [(both + _transpose(both, rank)) * 0.5]
+
+
+@rule("linalg.eigh")
+def _eigh(p: Place) -> Sequence[Contribution]:
+    """Return V (diag(dw) + F * (V^T dV)) V^T, symmetric, with F = 1 / (w_j - w_i) off the diagonal."""
+    rank = p.rank()
+    if not isinstance(p.out_type, TupleType):
+        values = p.x().op("linalg.eigh", UPLO=p.attrs["UPLO"], compute_v=True)
+        vectors = p.part_of(values, 1, p.tensor(0).dtype)
+        return [_product(vectors * _row(p.d, rank), vectors, rank, second=True)]
+    w, v = p.part(0), p.part(1)
+    dw, dv = p.d_part(0), p.d_part(1)
+    inner: Term | None = None
+    if dw is not None:
+        inner = _eye(p, v) * _row(dw, rank)
+    if dv is not None:
+        gap = _row(w, rank) - _column(w, rank)
+        eye = _eye(p, v)
+        scaled = _product(v, dv, rank, first=True) / (gap + eye)
+        scaled = scaled - scaled * eye
+        inner = scaled if inner is None else inner + scaled
+    if inner is None:
+        return [None]
+    full = _product(_product(v, inner, rank), v, rank, second=True)
+    return [(full + _transpose(full, rank)) * 0.5]
+
+
+@rule("linalg.qr")
+def _qr(p: Place) -> Sequence[Contribution]:
+    """Return (dQ + Q copyltu(M)) R^-T with M = R dR^T - dQ^T Q (Walter and Lehmann 2018)."""
+    rank = p.rank()
+    rows, columns = p.shape(0)[-2:]
+    if p.attrs["mode"] != "reduced" or not isinstance(rows, int) or not isinstance(columns, int):
+        raise p.unsupported("only the mode 'reduced' of known sizes has a rule")
+    if rows < columns:
+        raise p.unsupported("the matrix must have at least as many rows as columns")
+    q, r = p.part(0), p.part(1)
+    dq, dr = p.d_part(0), p.d_part(1)
+    inner: Term | None = None
+    if dr is not None:
+        inner = _product(r, dr, rank, second=True)
+    if dq is not None:
+        other = _product(dq, q, rank, first=True)
+        inner = -other if inner is None else inner - other
+    if inner is None:
+        return [None]
+    low = _lower(p, inner)
+    mirrored = low + _transpose(low - low * _eye(p, low), rank)
+    total = _product(q, mirrored, rank)
+    total = total if dq is None else total + dq
+    return [_transpose(r.op("linalg.solve", _transpose(total, rank)), rank)]
+
+
+@rule("linalg.svd")
+def _svd(p: Place) -> Sequence[Contribution]:
+    """Return U (diag(ds) + ...) V^T (Townsend 2016); the values alone need no differences of them."""
+    rank = p.rank()
+    if not isinstance(p.out_type, TupleType):
+        whole = p.x().op("linalg.svd", full_matrices=False, compute_uv=True)
+        u, vt = (p.part_of(whole, index, p.tensor(0).dtype) for index in (0, 2))
+        return [_product(u * _row(p.d, rank), vt, rank)]
+    rows, columns = p.shape(0)[-2:]
+    if p.attrs["full_matrices"] and rows != columns:
+        raise p.unsupported("full_matrices must be False")
+    u, s, vt = (p.part(index) for index in range(3))
+    du, ds, dvt = (p.d_part(index) for index in range(3))
+    return [_svd_of_parts(p, rank, (u, s, vt), (du, ds, dvt))]
+
+
+def _svd_of_parts(
+    p: Place, rank: int, parts: tuple[Term, Term, Term], grads: tuple[Term | None, Term | None, Term | None]
+) -> Term | None:
+    (u, s, vt), (du, ds, dvt) = parts, grads
+    square = _product(u, u, rank, first=True)
+    eye = _eye(p, square)
+    squares = s * s
+    factor = 1 / (_row(squares, rank) - _column(squares, rank) + eye)
+    factor = factor - factor * eye
+    total: Term | None = None
+    if ds is not None:
+        total = _product(u * _row(ds, rank), vt, rank)
+    if du is not None:
+        both = _product(u, du, rank, first=True)
+        inner = factor * (both - _transpose(both, rank))
+        term = _product(_product(u, inner * _row(s, rank), rank), vt, rank)
+        rest = du - _product(u, both, rank)
+        term = term + _product(rest / _row(s, rank), vt, rank)
+        total = term if total is None else total + term
+    if dvt is not None:
+        both = _product(vt, dvt, rank, second=True)
+        inner = factor * (both - _transpose(both, rank))
+        term = _product(_product(u * _row(s, rank), inner, rank), vt, rank)
+        rest = dvt - _product(_transpose(both, rank), vt, rank)
+        term = term + _product(u / _row(s, rank), rest, rank)
+        total = term if total is None else total + term
+    return total

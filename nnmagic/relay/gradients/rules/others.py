@@ -1,0 +1,104 @@
+"""Differentiate images, transforms and random numbers, and refuse what has no gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+import numpy as np
+
+from nnmagic.relay.gradients.place import Contribution, Place, Term
+from nnmagic.relay.gradients.registry import refuse, rule, zero
+from nnmagic.relay.ops import OPERATORS
+
+refuse(
+    "it samples images at positions that are values",
+    *("image.crop_and_resize", "image.affine_grid", "image.grid_sample"),
+)
+refuse("it selects elements in an order that has no rule", "unique")
+refuse("it has no rule", "stft")
+refuse("it selects boxes", *(name for name in OPERATORS if name.startswith("vision.")))
+refuse("it computes with quantized numbers", *(name for name in OPERATORS if name.startswith("qnn.")))
+zero("random.threefry_generate", "random.threefry_split")
+
+
+@rule("image.resize1d", "image.resize2d", "image.resize3d", "nn.upsampling", "nn.upsampling3d")
+def _resize(p: Place) -> Sequence[Contribution]:
+    """Multiply each axis with the transpose of its interpolation matrix."""
+    if p.attrs.get("coordinate_transformation_mode") == "tf_crop_and_resize":
+        raise p.unsupported("the mode 'tf_crop_and_resize' has no rule")
+    layout = str(p.attrs["layout"])
+    if any(letter.isdigit() for letter in layout):
+        raise p.unsupported("its layout divides an axis", "use a layout such as NCHW")
+    letters = [letter for letter in "DHW" if letter in layout]
+    d, rank = p.d.cast(p.tensor(0).dtype), p.rank()
+    for place, letter in enumerate(letters):
+        axis = layout.index(letter)
+        size = p.shape(0)[axis]
+        if not isinstance(size, int):
+            raise p.unsupported("the sizes of the images must be known at compile time")
+        matrix = _interpolation(p, letters, place, size, cast("int", p.out_shape[axis]))
+        order = [*(each for each in range(rank) if each != axis), axis]
+        moved = d.transpose(order).op("nn.matmul", matrix, transpose_b=True)
+        d = moved.transpose([order.index(each) for each in range(rank)])
+    return [d]
+
+
+def _interpolation(p: Place, letters: Sequence[str], place: int, size: int, count: int) -> Term:
+    """Return the matrix (size, count) of one axis: what the operator makes of the identity."""
+    rank, dtype = len(letters), p.tensor(0).dtype
+    shape = [1, size, *([2] * rank)]
+    shape[2 + place] = size
+    spread = np.ones(shape) * np.eye(size).reshape(
+        [1, size, *(size if axis == place else 1 for axis in range(rank))]
+    )
+    attrs = {**p.given, "layout": "NC" + "".join(letters), "out_dtype": dtype}
+    if p.name.startswith("image."):
+        attrs["size"] = [count if axis == place else 2 for axis in range(rank)]
+    else:
+        del attrs["out_dtype"]
+        for axis, letter in enumerate(letters):
+            if axis != place:
+                attrs[f"scale_{letter.lower()}"] = 1.0
+    made = p.array(spread, dtype).op(p.name, **attrs)
+    axes = [2 + axis for axis in range(rank) if axis != place]
+    if axes:
+        ones = [1] * len(axes)
+        made = made.op("strided_slice", begin=[0] * len(axes), end=ones, strides=ones, axes=axes)
+    return made.reshape([size, count])
+
+
+@rule("dft")
+def _dft(p: Place) -> Sequence[Contribution]:
+    """Transform the other way; the one way divides by the length, the other does not."""
+    zeros = p.x(0).zeros()
+    real, imaginary = p.d_part(0) or zeros, p.d_part(1) or zeros
+    inverse = bool(p.attrs["inverse"])
+    pair = p.call("dft", real, imaginary, inverse=not inverse)
+    length = p.count(0, [p.rank() - 1])
+    found = []
+    for index in range(2):
+        part = p.part_of(pair, index, p.tensor(0).dtype)
+        scale = p.array(length, part.dtype) if isinstance(length, int) else length
+        found.append(part / scale if inverse else part * scale)
+    return found
+
+
+@rule("random.normal")
+def _normal(p: Place) -> Sequence[Contribution]:
+    """Each number is mean + scale * z."""
+    d = p.d_part(1)
+    if d is None:
+        return [None, None, None]
+    scaled = (d * (p.part(1) - p.x(1)) / p.x(2)).sum()
+    return [None, d.sum(), scaled]
+
+
+@rule("random.uniform")
+def _uniform(p: Place) -> Sequence[Contribution]:
+    """Each number is low + u * (high - low)."""
+    d = p.d_part(1)
+    if d is None:
+        return [None, None, None]
+    share = (d * ((p.part(1) - p.x(1)) / (p.x(2) - p.x(1)))).sum()
+    return [None, d.sum() - share, share]

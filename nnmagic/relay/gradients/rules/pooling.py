@@ -1,0 +1,196 @@
+"""Differentiate pooling: each window's cotangent goes back to the elements that it was made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import cast
+
+import numpy as np
+
+from nnmagic.relay.expr import Expr
+from nnmagic.relay.gradients.place import Contribution, Place, Term
+from nnmagic.relay.gradients.registry import expansion, refuse, rule
+
+refuse("it is a gradient itself: differentiate nn.max_pool2d or nn.avg_pool2d", "nn.max_pool2d_grad")
+refuse("it is a gradient itself: differentiate nn.max_pool2d or nn.avg_pool2d", "nn.avg_pool2d_grad")
+
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """One spatial axis: where it is in the layout, and how the windows move along it."""
+
+    axis: int
+    size: int
+    count: int
+    window: int
+    stride: int
+    step: int
+    before: int
+
+    @property
+    def reach(self) -> int:
+        """The size of the padded axis that the windows read."""
+        return max(
+            (self.count - 1) * self.stride + (self.window - 1) * self.step + 1, self.before + self.size
+        )
+
+    def begin(self, offset: int) -> int:
+        return offset * self.step
+
+
+def _axes(p: Place) -> list[_Axis]:
+    layout = str(p.attrs["layout"])
+    if any(letter.isdigit() for letter in layout) or p.attrs["out_layout"] not in ("", layout):
+        raise p.unsupported("its layouts differ or divide an axis", "use a layout such as NCHW")
+    letters = [letter for letter in "DHW" if letter in layout]
+    rank = len(letters)
+    sizes, strides, steps = (
+        list(cast("Sequence[int]", p.attrs[name])) for name in ("pool_size", "strides", "dilation")
+    )
+    given = list(cast("Sequence[int]", p.attrs["padding"]))
+    pads = given * (2 * rank // len(given))
+    found = []
+    for place, letter in enumerate(letters):
+        axis = layout.index(letter)
+        size, count = p.shape(0)[axis], p.out_shape[axis]
+        if not isinstance(size, int) or not isinstance(count, int):
+            message = "its spatial sizes must be known at compile time"
+            raise p.unsupported(message, "write numbers for them; the batch may be named")
+        found.append(_Axis(axis, size, count, sizes[place], strides[place], steps[place], pads[place]))
+    return found
+
+
+@rule("nn.max_pool1d", "nn.max_pool2d", "nn.max_pool3d")
+def _max_pool(p: Place) -> Sequence[Contribution]:
+    """Give a window's cotangent to the first of its largest elements."""
+    axes = _axes(p)
+    padded = _pad(p.x(), axes, float("-inf"), p.rank())
+    free: Term | None = None
+    total: Term | None = None
+    for offsets in product(*(range(axis.window) for axis in axes)):
+        hit = _read(padded, axes, offsets).equals(p.y)
+        if free is not None:
+            hit = hit.op("logical_and", free)
+        rest = hit.op("logical_not")
+        free = rest if free is None else free.op("logical_and", rest)
+        part = hit.choose(p.d, 0)
+        for axis, offset in zip(axes, offsets, strict=True):
+            part = _write(part, axis, offset, p.rank())
+        total = part if total is None else total + part
+    assert total is not None
+    return [_unpad(total, axes)]
+
+
+@rule("nn.avg_pool1d", "nn.avg_pool2d", "nn.avg_pool3d")
+def _avg_pool(p: Place) -> Sequence[Contribution]:
+    """Divide by the number of elements, and spread along one axis after the other."""
+    axes = _axes(p)
+    d = p.d / p.array(_counts(p, axes), p.d.dtype)
+    for axis in axes:
+        parts = [_write(d, axis, offset, p.rank()) for offset in range(axis.window)]
+        d = parts[0]
+        for part in parts[1:]:
+            d = d + part
+    return [_unpad(d, axes)]
+
+
+def _counts(p: Place, axes: Sequence[_Axis]) -> np.ndarray:
+    """Return how many elements each window averages, in a shape that broadcasts."""
+    rank = len(axes)
+    given = list(cast("Sequence[int]", p.attrs["padding"]))
+    after = (given * (2 * rank // len(given)))[rank:]
+    total = np.ones((1,) * p.rank())
+    for axis, behind in zip(axes, after, strict=True):
+        starts = np.arange(axis.count)[:, None] * axis.stride
+        places = starts + np.arange(axis.window) * axis.step
+        if p.attrs["count_include_pad"]:
+            inside = places < axis.before + axis.size + behind
+            if not p.attrs["ceil_mode"]:
+                inside = np.ones_like(places, bool)
+        else:
+            inside = (places >= axis.before) & (places < axis.before + axis.size)
+        shape = [1] * p.rank()
+        shape[axis.axis] = axis.count
+        total = total * np.maximum(inside.sum(1), 1 if p.attrs["count_include_pad"] else 0).reshape(shape)
+    return np.maximum(total, 1)
+
+
+def _pad(term: Term, axes: Sequence[_Axis], value: float, rank: int) -> Term:
+    widths = [[0, 0] for _ in range(rank)]
+    for axis in axes:
+        widths[axis.axis] = [axis.before, axis.reach - axis.before - axis.size]
+    if not any(any(width) for width in widths):
+        return term
+    return term.op("nn.pad", term.number(value), pad_width=widths)
+
+
+def _unpad(term: Term, axes: Sequence[_Axis]) -> Term:
+    cut = [axis for axis in axes if axis.before or axis.reach != axis.size]
+    if not cut:
+        return term
+    begin, end = [axis.before for axis in cut], [axis.before + axis.size for axis in cut]
+    ones = [1] * len(cut)
+    return term.op("strided_slice", begin=begin, end=end, strides=ones, axes=[axis.axis for axis in cut])
+
+
+def _read(term: Term, axes: Sequence[_Axis], offsets: Sequence[int]) -> Term:
+    """Return the element at an offset of each window."""
+    begin = [axis.begin(offset) for axis, offset in zip(axes, offsets, strict=True)]
+    end = [start + (axis.count - 1) * axis.stride + 1 for axis, start in zip(axes, begin, strict=True)]
+    strides = [axis.stride for axis in axes]
+    return term.op("strided_slice", begin=begin, end=end, strides=strides, axes=[axis.axis for axis in axes])
+
+
+def _write(term: Term, axis: _Axis, offset: int, rank: int) -> Term:
+    """Put the elements of each window's offset at their places of the padded axis."""
+    if axis.stride > 1:
+        steps = [1] * rank
+        steps[axis.axis] = axis.stride
+        term = term.op("nn.dilate", strides=steps, dilation_value=0.0)
+    length = (axis.count - 1) * axis.stride + 1
+    widths = [[0, 0] for _ in range(rank)]
+    widths[axis.axis] = [axis.begin(offset), axis.reach - axis.begin(offset) - length]
+    return term.op("nn.pad", term.number(0), pad_width=widths) if any(widths[axis.axis]) else term
+
+
+@expansion("nn.global_max_pool2d", "nn.global_avg_pool2d")
+def _global(p: Place) -> Expr:
+    name = "max" if "max" in p.name else "mean"
+    return p.x().op(name, axis=_spatial(p), keepdims=True).expr
+
+
+def _spatial(p: Place) -> list[int]:
+    layout = str(p.attrs["layout"])
+    if any(letter.isdigit() for letter in layout):
+        raise p.unsupported("its layout divides an axis", "use a layout such as NCHW")
+    return [axis for axis, letter in enumerate(layout) if letter in "DHW"]
+
+
+@expansion(*(f"nn.adaptive_{kind}_pool{rank}d" for kind in ("max", "avg") for rank in (1, 2, 3)))
+def _adaptive(p: Place) -> Expr:
+    """Reduce the windows of one axis after the other, and join them."""
+    axes, given = _spatial(p), p.attrs["output_size"]
+    if given is None or given == ():
+        return p.x().op("copy").expr
+    sizes = list(cast("Sequence[int]", given if isinstance(given, tuple | list) else (given,)))
+    sizes = sizes * (len(axes) if len(sizes) == 1 else 1)
+    term = p.x()
+    name = "max" if "max" in p.name else "mean"
+    for axis, count in zip(axes, sizes, strict=True):
+        size = p.shape(0)[axis]
+        if count == 1:
+            term = term.op(name, axis=[axis], keepdims=True)
+            continue
+        if not isinstance(size, int):
+            raise p.unsupported("its spatial sizes must be known at compile time")
+        if size == count:
+            continue
+        windows = []
+        for index in range(count):
+            begin, end = index * size // count, -(-(index + 1) * size // count)
+            part = term.op("strided_slice", begin=[begin], end=[end], strides=[1], axes=[axis])
+            windows.append(part.op(name, axis=[axis], keepdims=True))
+        term = p.tuple_of(*windows).op("concatenate", axis=axis)
+    return term.expr

@@ -1,0 +1,158 @@
+"""Differentiate matrix products: each operand's cotangent is a product with the other one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from nnmagic.relay.gradients.place import Contribution, Place, Term
+from nnmagic.relay.gradients.registry import rule
+from nnmagic.relay.types import TensorType, TupleType
+
+
+@rule("nn.dense")
+def _dense(p: Place) -> Sequence[Contribution]:
+    return _product(p, transpose_a=False, transpose_b=True)
+
+
+@rule("nn.matmul")
+def _matmul(p: Place) -> Sequence[Contribution]:
+    return _product(p, transpose_a=bool(p.attrs["transpose_a"]), transpose_b=bool(p.attrs["transpose_b"]))
+
+
+def _product(p: Place, *, transpose_a: bool, transpose_b: bool) -> Sequence[Contribution]:
+    """Differentiate a product with a matrix; the first operand may have more leading axes."""
+    a, b = p.x(0), p.x(1)
+    d, rank = p.d.cast(a.dtype), p.rank(0)
+    first = second = None
+    if p.wanted[0]:
+        if transpose_a:  # a: (..., k, m), d: (..., m, n), b: (k, n)
+            swapped = d.op("nn.matmul", b, transpose_b=not transpose_b)
+            first = swapped.transpose(_swap(rank))
+        else:
+            first = d.op("nn.matmul", b, transpose_b=not transpose_b)
+    if p.wanted[1]:
+        left = a.transpose(_swap(rank)) if transpose_a and rank > 2 else a
+        flag = transpose_a and rank == 2
+        rows, grads = left, d
+        if rank != 2:
+            rows, grads = _rows(p, left, transpose_a=transpose_a), _flat(p, d)
+        if transpose_b:  # (n, k) = d^T a
+            second = grads.op("nn.matmul", rows, transpose_a=True, transpose_b=flag)
+        else:
+            second = rows.op("nn.matmul", grads, transpose_a=not flag)
+        second = second.cast(b.dtype)
+    return [first, second]
+
+
+def _rows(p: Place, term: Term, *, transpose_a: bool) -> Term:
+    """Return the first operand as a matrix whose columns are summed over."""
+    inner = p.shape(0)[-2 if transpose_a else -1]
+    return _matrix(term, inner, p.rank(0))
+
+
+def _flat(p: Place, d: Term) -> Term:
+    return _matrix(d, p.out_shape[-1], len(p.out_shape))
+
+
+def _matrix(term: Term, columns: object, rank: int) -> Term:
+    if isinstance(columns, int) and columns:
+        return term.reshape([-1, columns])
+    if rank == 1:
+        return term.op("expand_dims", axis=0)
+    for _ in range(rank - 2):  # merge the first two axes
+        term = term.reshape([-3, -2])
+    return term
+
+
+def _swap(rank: int) -> list[int]:
+    return [*range(rank - 2), rank - 1, rank - 2]
+
+
+@rule("nn.batch_matmul")
+def _batch_matmul(p: Place) -> Sequence[Contribution]:
+    a, b, d = p.x(0), p.x(1), p.d.cast(p.tensor(0).dtype)
+    over_a, over_b = bool(p.attrs["transpose_a"]), bool(p.attrs["transpose_b"])
+
+    def product(left: Term, right: Term, *, over_left: bool, over_right: bool) -> Term:
+        return left.op("nn.batch_matmul", right, transpose_a=over_left, transpose_b=over_right)
+
+    found: list[Contribution] = [None, None]
+    if p.wanted[0]:
+        if over_a:
+            first = product(b, d, over_left=over_b, over_right=True)
+        else:
+            first = product(d, b, over_left=False, over_right=not over_b)
+        found[0] = _sum_batch(p, first, 0)
+    if p.wanted[1]:
+        second = (
+            product(d, a, over_left=True, over_right=over_a)
+            if over_b
+            else product(a, d, over_left=not over_a, over_right=False)
+        )
+        found[1] = _sum_batch(p, second, 1)
+    return found
+
+
+def _sum_batch(p: Place, term: Term, index: int) -> Term:
+    """Sum over the batch where an operand has one matrix for all."""
+    own = p.shape(index)
+    if own[0] == 1 and p.out_shape[0] != 1:
+        return term.sum([0], keepdims=True)
+    return term
+
+
+@rule("einsum")
+def _einsum(p: Place) -> Sequence[Contribution]:
+    """Swap an operand with the result; letters that stand in that operand alone are broadcast."""
+    (type_,) = p.types
+    assert isinstance(type_, TupleType)
+    terms, output = _equation(p, [cast("TensorType", part) for part in type_.fields])
+    sizes = {letter: (index, axis) for index, term in enumerate(terms) for axis, letter in enumerate(term)}
+    found: list[Contribution] = []
+    for index, term in enumerate(terms):
+        if len(set(term)) != len(term):
+            raise p.unsupported("a letter stands twice in one operand", "take the diagonal before it")
+        others = [(terms[at], p.field(0, at)) for at in range(len(terms)) if at != index]
+        reach = set(output).union(*(other for other, _ in others)) if others else set(output)
+        missing = [letter for letter in term if letter not in reach]
+        parts = [(output, p.d), *others]
+        parts += [(letter, _ones(p, terms, *sizes[letter])) for letter in missing]
+        inputs = ",".join(part for part, _ in parts)
+        operands = p.tuple_of(*(value for _, value in parts))
+        one = operands.op("einsum", equation=f"{inputs}->{term}")
+        found.append(one)
+    return [found]
+
+
+def _ones(p: Place, terms: Sequence[str], index: int, axis: int) -> Term:
+    """Return a vector of ones as long as an axis of an operand."""
+    operand = p.field(0, index)
+    rest = [each for each in range(len(terms[index])) if each != axis]
+    return (operand.sum(rest) if rest else operand).op("ones_like")
+
+
+def _equation(p: Place, types: Sequence[TensorType]) -> tuple[list[str], str]:
+    """Return the letters of the operands and of the result; those of an ellipsis are capital."""
+    equation = str(p.attrs["equation"]).replace(" ", "")
+    inputs, arrow, output = equation.partition("->")
+    terms = inputs.split(",")
+    if not arrow:
+        once = sorted(letter for letter in set(inputs) - set(",.") if inputs.count(letter) == 1)
+        output = ("..." if "..." in inputs else "") + "".join(once)
+    spare = [
+        len(type_.shape) - len(term.replace("...", "")) for term, type_ in zip(terms, types, strict=True)
+    ]
+    if any("..." in term for term in terms):
+        if len({count for term, count in zip(terms, spare, strict=True) if "..." in term}) > 1:
+            raise p.unsupported("the axes of '...' differ in number", "write them with letters")
+        count = max(spare)
+        letters = "".join(letter for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ" if letter not in equation)[:count]
+        terms = [term.replace("...", letters) for term in terms]
+        output = output.replace("...", letters)
+    seen: dict[str, object] = {}
+    for term, type_ in zip(terms, types, strict=True):
+        for letter, dim in zip(term, type_.shape, strict=True):
+            if seen.setdefault(letter, dim) != dim and 1 in (dim, seen[letter]):
+                raise p.unsupported("an axis is broadcast", "give the operands the same sizes")
+    return terms, output

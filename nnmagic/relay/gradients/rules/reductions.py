@@ -1,0 +1,103 @@
+"""Differentiate reductions and scans."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from nnmagic.relay.expr import Expr
+from nnmagic.relay.gradients.place import Contribution, Place, Term
+from nnmagic.relay.gradients.registry import expansion, rule, zero
+from nnmagic.relay.types import TensorType
+
+zero("all", "any", "argmax", "argmin")
+
+
+@rule("sum")
+def _sum(p: Place) -> Sequence[Contribution]:
+    return [p.broadcast_to(p.restore_axes(p.d, p.axes()), 0)]
+
+
+@rule("mean")
+def _mean(p: Place) -> Sequence[Contribution]:
+    """Divide by the number of elements before the cotangent is broadcast."""
+    axes = p.axes()
+    return [p.broadcast_to(p.restore_axes(p.d / p.count(0, axes), axes), 0)]
+
+
+@rule("max", "min")
+def _extremum(p: Place) -> Sequence[Contribution]:
+    """Share the cotangent evenly among the elements that are the extremum."""
+    axes = p.axes()
+    chosen = p.x().equals(p.restore_axes(p.y, axes))
+    ties = chosen.cast("float32").sum(axes, keepdims=True).cast(p.d.dtype)
+    share = p.restore_axes(p.d, axes) / ties
+    return [chosen.choose(share, 0)]
+
+
+@rule("prod")
+def _prod(p: Place) -> Sequence[Contribution]:
+    """Multiply by the products of the other elements, which are exact where elements are 0."""
+    x, grown = p.x(), p.restore_axes(p.d, p.axes())
+    parts: list[tuple[int, Term]] = []
+    for axis in p.axes():
+        parts.append((axis, x))
+        x = x.op("prod", axis=[axis], keepdims=True)
+    for axis, before in reversed(parts):
+        left = before.op("cumprod", axis=axis, exclusive=True)
+        right = before.op("reverse", axis=axis).op("cumprod", axis=axis, exclusive=True)
+        grown = grown * (left * right.op("reverse", axis=axis))
+    return [grown if parts else p.d]
+
+
+@rule("cumsum")
+def _cumsum(p: Place) -> Sequence[Contribution]:
+    axis, exclusive = p.attrs["axis"], bool(p.attrs["exclusive"])
+    along = 0 if axis is None else p.axis()
+    summed = p.d.op("reverse", axis=along).op("cumsum", axis=along, exclusive=exclusive)
+    d = summed.op("reverse", axis=along).cast(p.tensor(0).dtype)
+    return [p.reshape_to(d, 0) if axis is None else d]
+
+
+@rule("cumprod")
+def _cumprod(p: Place) -> Sequence[Contribution]:
+    """Sum d[i] * prod(x[k], k <= i, k != j) for each j; the products are exact where elements are 0."""
+    flat, exclusive = p.attrs["axis"] is None, bool(p.attrs["exclusive"])
+    x = (p.x().reshape([-1]) if flat else p.x()).cast(p.d.dtype)
+    rank = 1 if flat else p.rank()
+    axis = 0 if flat else p.axis()
+    order = [*(each for each in range(rank) if each != axis), axis]
+    x, d = x.transpose(order), p.d.transpose(order)
+    positions = x.op("ones_like").cast("float32").op("cumsum", axis=rank - 1)
+    rows, columns = positions.op("expand_dims", axis=rank), positions.op("expand_dims", axis=rank - 1)
+    last = columns - 1 if exclusive else columns
+    after = last > rows if not exclusive else (columns > rows)
+    others = after.choose(x.op("expand_dims", axis=rank - 1), 1)
+    products = others.op("cumprod", axis=rank, exclusive=exclusive)
+    counted = (columns > rows) if exclusive else (columns >= rows)
+    terms = counted.choose(d.op("expand_dims", axis=rank - 1) * products, 0)
+    left = x.op("cumprod", axis=rank - 1, exclusive=True)
+    result = left * terms.sum([rank])
+    inverse = [order.index(each) for each in range(rank)]
+    result = result.transpose(inverse).cast(p.tensor(0).dtype)
+    return [p.reshape_to(result, 0) if flat else result]
+
+
+@expansion("variance")
+def _variance(p: Place) -> Expr:
+    """Average the squared distances from the mean that is given."""
+    axes = p.axes()
+    distance = p.x(0) - p.x(1)
+    squares = distance * distance
+    if not p.attrs["unbiased"]:
+        return squares.op("mean", axis=axes, keepdims=p.attrs["keepdims"]).expr
+    total = squares.op("sum", axis=axes, keepdims=p.attrs["keepdims"])
+    return (total / _less_one(p, axes)).expr
+
+
+def _less_one(p: Place, axes: Sequence[int]) -> Term | float:
+    count = p.count(0, axes)
+    if isinstance(count, Term):
+        return count - 1
+    dtype = cast("TensorType", p.types[0]).dtype
+    return p.array(count - 1, dtype)

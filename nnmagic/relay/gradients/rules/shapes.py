@@ -1,0 +1,250 @@
+"""Differentiate operators that move elements: the cotangent takes the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from nnmagic.relay.expr import Expr
+from nnmagic.relay.gradients.place import Contribution, Place, Term, is_static
+from nnmagic.relay.gradients.registry import expansion, rule, zero
+from nnmagic.relay.types import TensorType, TupleType
+
+zero("shape_of", "ndarray_size", "zeros", "ones", "zeros_like", "ones_like", "dyn.zeros")
+
+
+@rule("reshape", "contrib_reverse_reshape", "squeeze", "expand_dims", "nn.batch_flatten")
+def _reshape(p: Place) -> Sequence[Contribution]:
+    return [p.reshape_to(p.d, 0)]
+
+
+@rule("reshape_like", "dyn.reshape", "dyn.squeeze")
+def _reshape_by(p: Place) -> Sequence[Contribution]:
+    return [p.reshape_to(p.d, 0), None]
+
+
+@rule("transpose")
+def _transpose(p: Place) -> Sequence[Contribution]:
+    rank = p.rank()
+    given = cast("Sequence[int] | None", p.attrs["axes"])
+    axes = [axis % rank for axis in given] if given else list(range(rank))[::-1]
+    return [p.d.transpose([axes.index(axis) for axis in range(rank)])]
+
+
+@rule("reverse")
+def _reverse(p: Place) -> Sequence[Contribution]:
+    return [p.d.op("reverse", axis=p.attrs["axis"])]
+
+
+@rule("reverse_sequence")
+def _reverse_sequence(p: Place) -> Sequence[Contribution]:
+    return [p.d.op("reverse_sequence", p.args[1], **p.given), None]
+
+
+@rule("layout_transform")
+def _layout_transform(p: Place) -> Sequence[Contribution]:
+    d = p.d.op("layout_transform", src_layout=p.attrs["dst_layout"], dst_layout=p.attrs["src_layout"])
+    shape, back = p.shape(0), len(p.out_shape)
+    if is_static(shape) and back != len(shape):  # blocks may have padded the axis
+        d = d.op("strided_slice", begin=[0] * len(shape), end=list(cast("tuple[int, ...]", shape)))
+    return [d]
+
+
+@rule("collapse_sum_like", "collapse_sum_to")
+def _collapse_sum(p: Place) -> Sequence[Contribution]:
+    return [p.broadcast_to(p.d, 0), None]
+
+
+@rule("broadcast_to")
+def _broadcast_to(p: Place) -> Sequence[Contribution]:
+    return [p.sum_to(p.d, p.out_shape, 0)]
+
+
+@rule("broadcast_to_like", "dyn.broadcast_to")
+def _broadcast_to_like(p: Place) -> Sequence[Contribution]:
+    return [p.sum_to(p.d, p.out_shape, 0), None]
+
+
+@rule("full")
+def _full(p: Place) -> Sequence[Contribution]:
+    return [p.d.sum()]
+
+
+@rule("full_like")
+def _full_like(p: Place) -> Sequence[Contribution]:
+    return [None, p.d.sum()]
+
+
+@rule("dyn.full")
+def _dyn_full(p: Place) -> Sequence[Contribution]:
+    return [p.d.sum(), None]
+
+
+@rule("arange")
+def _arange(p: Place) -> Sequence[Contribution]:
+    """Element i is start + i * step; the end counts the elements, and no more."""
+    places = p.d.op("ones_like").op("cumsum", axis=0, exclusive=True)
+    return [p.d.sum(), None, (p.d * places).sum()]
+
+
+@rule("concatenate")
+def _concatenate(p: Place) -> Sequence[Contribution]:
+    parts = _parts(p)
+    axis = int(cast("int", p.attrs["axis"])) % len(p.out_shape)
+    if all(isinstance(part.shape[axis], int) for part in parts):
+        return [_static_parts(p, parts, axis)]
+    return [_dynamic_parts(p, parts, axis)]
+
+
+def _parts(p: Place) -> list[TensorType]:
+    (type_,) = p.types
+    assert isinstance(type_, TupleType)
+    return [cast("TensorType", part) for part in type_.fields]
+
+
+def _static_parts(p: Place, parts: Sequence[TensorType], axis: int) -> list[Contribution]:
+    found: list[Contribution] = []
+    begin = 0
+    for part in parts:
+        end = begin + cast("int", part.shape[axis])
+        found.append(p.d.op("strided_slice", begin=[begin], end=[end], strides=[1], axes=[axis]))
+        begin = end
+    return found
+
+
+def _dynamic_parts(p: Place, parts: Sequence[TensorType], axis: int) -> list[Contribution]:
+    """Slice at offsets that are known at run time; each part has the shape of its operand."""
+    found: list[Contribution] = []
+    rank = len(p.out_shape)
+    offset = p.array([0] * rank, "int64")
+    strides = p.array([1] * rank, "int64")
+    along = p.array([int(each == axis) for each in range(rank)], "int64")
+    for index, part in enumerate(parts):
+        own = p.field(0, index)
+        sizes = p.call("shape_of", own, dtype="int64")
+        sliced = p.d.op("dyn.strided_slice", offset, offset + sizes, strides)
+        found.append(p.like(sliced, own, part))
+        offset = offset + sizes * along
+    return found
+
+
+@rule("stack")
+def _stack(p: Place) -> Sequence[Contribution]:
+    (type_,) = p.types
+    assert isinstance(type_, TupleType)
+    axis = int(cast("int", p.attrs["axis"])) % len(p.out_shape)
+    return [[_row(p, index, axis) for index in range(len(type_.fields))]]
+
+
+def _row(p: Place, index: int, axis: int) -> Term:
+    row = p.d.op("strided_slice", begin=[index], end=[index + 1], strides=[1], axes=[axis])
+    return row.op("squeeze", axis=[axis])
+
+
+@rule("split")
+def _split(p: Place) -> Sequence[Contribution]:
+    assert isinstance(p.out_type, TupleType)
+    parts = []
+    for index in range(len(p.out_type.fields)):
+        d = p.d_part(index)
+        parts.append(p.part(index).zeros() if d is None else d)
+    return [p.tuple_of(*parts).op("concatenate", axis=p.axis())]
+
+
+@rule("tile")
+def _tile(p: Place) -> Sequence[Contribution]:
+    """Give each repetition an axis of its own, and sum over these."""
+    given = p.attrs["reps"]
+    reps = [int(rep) for rep in (given if isinstance(given, tuple | list) else (given,))]
+    shape = [1] * (len(reps) - p.rank()) + list(p.shape(0))
+    reps = [1] * (len(shape) - len(reps)) + reps
+    if 0 in reps or is_static(shape):
+        pairs = [size for rep, dim in zip(reps, shape, strict=True) for size in (rep, cast("int", dim))]
+        grown = p.d.shaped(pairs)
+    else:
+        codes = [code for rep in reps for code in ((-4, rep, -1) if rep > 1 else (-4, 1, -1))]
+        grown = p.d.reshape(codes)
+    return [p.reshape_to(grown.sum(range(0, 2 * len(reps), 2)), 0)]
+
+
+@expansion("dyn.tile")
+def _dyn_tile(p: Place) -> Expr:
+    raise p.unsupported("how often it repeats must be known at compile time")
+
+
+@rule("repeat")
+def _repeat(p: Place) -> Sequence[Contribution]:
+    repeats = cast("int", p.attrs["repeats"])
+    if p.attrs["axis"] is None:
+        return [p.reshape_to(p.d.reshape([-1, repeats]).sum([1]), 0)]
+    axis, shape = p.axis(), p.shape(0)
+    if is_static(shape):
+        sizes = list(cast("tuple[int, ...]", shape))
+        grown = p.d.shaped([*sizes[: axis + 1], repeats, *sizes[axis + 1 :]])
+    else:
+        grown = p.d.reshape([*([0] * axis), -4, -1, repeats, -2])
+    return [p.reshape_to(grown.sum([axis + 1]), 0)]
+
+
+@rule("meshgrid")
+def _meshgrid(p: Place) -> Sequence[Contribution]:
+    """Sum each grid over the axes along which it repeats its vector."""
+    count = len(_parts(p))
+    order = list(range(count))
+    if p.attrs["indexing"] == "xy" and count > 1:
+        order[:2] = [1, 0]
+    found: list[Contribution] = []
+    for index, part in enumerate(_parts(p)):
+        d = p.d_part(index)
+        if d is not None:
+            d = d.sum([axis for axis in range(count) if axis != order[index]])
+            d = d if part.shape else d.reshape([])
+        found.append(d)
+    return [found]
+
+
+@rule("sliding_window")
+def _sliding_window(p: Place) -> Sequence[Contribution]:
+    """Add each offset of the window to the places that it was read from."""
+    axis = p.axis()
+    window = cast("Sequence[int]", p.attrs["window_shape"])
+    strides = cast("Sequence[int]", p.attrs["strides"])
+    sizes = p.static()
+    outer = p.rank()
+    total: Term | None = None
+    for flat in range(_product(window)):
+        offsets, rest = [0] * len(window), flat
+        for place in reversed(range(len(window))):
+            rest, offsets[place] = divmod(rest, window[place])
+        part = p.d
+        axes = [outer + place for place in range(len(window))]
+        ends = [offset + 1 for offset in offsets]
+        part = part.op("strided_slice", begin=offsets, end=ends, strides=[1] * len(axes), axes=axes)
+        part = part.op("squeeze", axis=axes)
+        part = _spread(p, part, axis, offsets, strides, sizes)
+        total = part if total is None else total + part
+    return [p.x().zeros() if total is None else total]
+
+
+def _product(sizes: Sequence[int]) -> int:
+    result = 1
+    for size in sizes:
+        result *= size
+    return result
+
+
+def _spread(
+    p: Place, part: Term, axis: int, offsets: Sequence[int], strides: Sequence[int], sizes: Sequence[int]
+) -> Term:
+    """Put the elements of each window's offset at their places, with zeros between them."""
+    steps = [1] * len(sizes)
+    widths = [[0, 0] for _ in sizes]
+    for place, (offset, step) in enumerate(zip(offsets, strides, strict=True)):
+        along = axis + place
+        steps[along] = step
+        count = cast("int", p.out_shape[along])
+        reach = (count - 1) * step + 1 if count else 0
+        widths[along] = [offset, sizes[along] - offset - reach]
+    if any(step > 1 for step in steps):
+        part = part.op("nn.dilate", strides=steps, dilation_value=0.0)
+    return part.op("nn.pad", part.number(0), pad_width=widths)

@@ -1,0 +1,157 @@
+"""Differentiate a function of a module: prepare it, transform it, and type what comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from nnmagic.diagnostics import Diagnostics, RelayError
+from nnmagic.relay.callgraph import call_graph, reachable
+from nnmagic.relay.expr import Call, Expr, Function, GlobalVar, Tuple, Var
+from nnmagic.relay.gradients.activity import type_of
+from nnmagic.relay.gradients.backward import Backward
+from nnmagic.relay.gradients.blocks import fresh
+from nnmagic.relay.gradients.cotangents import zeros_like
+from nnmagic.relay.gradients.trees import Tree, float_leaves, leaf_types, leaves, project, tree_of
+from nnmagic.relay.infer import infer_type
+from nnmagic.relay.module import Module
+from nnmagic.relay.passes.closures import inline_closures
+from nnmagic.relay.passes.control_flow import simplify_control_flow
+from nnmagic.relay.passes.dead_code import dead_code_elimination
+from nnmagic.relay.passes.inlining import inline
+from nnmagic.relay.passes.lambda_lifting import lift_local_functions
+from nnmagic.relay.passes.normal_forms import to_a_normal_form
+from nnmagic.relay.traverse import post_order
+from nnmagic.relay.types import FuncType, TensorType, TupleType, Type, is_complex
+
+
+@dataclass(frozen=True, slots=True)
+class Pullback:
+    """A function that gives a value and the cotangents of parameters.
+
+    params: those of the function, then a variable for each leaf of the cotangent of its result (if seeded).
+    value: its result. cotangents: a tree for each parameter that was asked for. unused: the numbers of those
+    that the result does not depend on. helpers: the functions that it calls.
+    """
+
+    params: tuple[Var, ...]
+    value: Expr
+    cotangents: tuple[Expr, ...]
+    unused: tuple[int, ...]
+    helpers: dict[str, Function]
+
+
+def prepare(module: Module, name: str) -> Module:
+    """Return what a function needs as first-order functions in A-normal form.
+
+    Local functions become global ones, and functions that do not call themselves are inlined.
+    """
+    wanted = reachable(call_graph(module), name)
+    functions = {each: function for each, function in module.functions.items() if each in wanted}
+    _refuse_complex_numbers(functions.values())
+    module = replace(module, functions=functions, printed_types={})
+    if _is_higher_order(module):
+        for _ in range(3):
+            module = simplify_control_flow(inline_closures(inline(module, "higher_order")))
+    module = inline(lift_local_functions(module), "all")
+    wanted = reachable(call_graph(module), name)
+    functions = {each: function for each, function in module.functions.items() if each in wanted}
+    return to_a_normal_form(dead_code_elimination(replace(module, functions=functions)))
+
+
+def _refuse_complex_numbers(functions: Iterable[Function]) -> None:
+    """Raise RelayError for each call that gives complex numbers: cotangents are real."""
+    diagnostics = Diagnostics()
+    for function in functions:
+        for node in post_order(function):
+            type_ = node.checked_type if isinstance(node, Call) else None
+            if isinstance(type_, TensorType) and is_complex(type_.dtype):
+                hint = "compute with real and imaginary parts, two tensors of floats"
+                diagnostics.error("complex numbers have no gradient", node.span, hint=hint)
+    diagnostics.raise_if_any(RelayError)
+
+
+def _is_higher_order(module: Module) -> bool:
+    """Return whether functions are used as values."""
+    nodes = (node for function in module.functions.values() for node in post_order(function))
+    return any(isinstance(node, Var) and isinstance(type_of(node), FuncType) for node in nodes)
+
+
+def pullback(
+    module: Module, name: str, argnums: Sequence[int], taken: set[str], *, seeds: Sequence[Expr | None] | None
+) -> Pullback:
+    """Return the value of a function of a typed module with the cotangents of some parameters.
+
+    seeds: the cotangents of the leaves of the result; None for parameters of its own. Names of helpers avoid
+    ``taken``. Raises RelayError with every call that cannot be differentiated.
+    """
+    prepared = prepare(module, name)
+    function = prepared.functions[name]
+    diagnostics = Diagnostics()
+    taken = {*taken, *prepared.functions}
+    backward = Backward(prepared.functions, taken, diagnostics)
+    mask = _mask(function, argnums)
+    activity = backward.activity.of_function(name, mask)
+    assert function.ret_type is not None
+    env: dict[Expr, Expr] = {param: fresh(param) for param in function.params}
+    params = [param for param in env.values() if isinstance(param, Var)]
+    seed, extra = _seed(function.ret_type, seeds)
+    value, cotangents = backward.of_block(function.body, env, dict(activity.active), seed, valued=True)
+    diagnostics.raise_if_any(RelayError)
+    assert value is not None
+    found, unused = [], []
+    for index in argnums:
+        param = function.params[index]
+        parts = cotangents.leaves(param)
+        if all(part is None for part in parts):
+            unused.append(index)
+        primals = project(env[param], type_of(param))
+        full = [
+            zeros_like(primal) if part is None else part for part, primal in zip(parts, primals, strict=True)
+        ]
+        found.append(_nested(tree_of(iter(full), type_of(param))))
+    helpers = {
+        **{each: made for each, made in prepared.functions.items() if each != name},
+        **backward.made,
+    }
+    roots = [*helpers.values(), value, *found]
+    if any(isinstance(node, GlobalVar) and node.name == name for root in roots for node in post_order(root)):
+        helpers[name] = function
+    return Pullback((*params, *extra), value, tuple(found), tuple(unused), helpers)
+
+
+def _mask(function: Function, argnums: Sequence[int]) -> tuple[bool, ...]:
+    """Return which leaves of the parameters are differentiated."""
+    mask: list[bool] = []
+    for index, param in enumerate(function.params):
+        type_ = type_of(param)
+        parts = leaves(float_leaves(type_), type_)
+        mask += [bool(part) and index in argnums for part in parts]
+    return tuple(mask)
+
+
+def _seed(type_: Type, seeds: Sequence[Expr | None] | None) -> tuple[Tree, list[Var]]:
+    """Return the cotangent of a result as a tree, and the parameters that it is made of."""
+    floats = leaves(float_leaves(type_), type_)
+    if seeds is not None:
+        given = iter(seeds)
+        return tree_of(iter([next(given) if is_float else None for is_float in floats]), type_), []
+    types = leaf_types(type_)
+    variables = [
+        Var(f"d{index}" if len(types) > 1 else "d", leaf) if is_float else None
+        for index, (leaf, is_float) in enumerate(zip(types, floats, strict=True))
+    ]
+    return tree_of(iter(variables), type_), [var for var in variables if var is not None]
+
+
+def _nested(tree: Tree) -> Expr:
+    """Return a tree of expressions as one of tuples."""
+    if isinstance(tree, list):
+        return Tuple(tuple(map(_nested, tree)))
+    assert not isinstance(tree, TupleType)
+    return tree  # type: ignore[no-any-return] # a leaf of a tree of expressions
+
+
+def typed(module: Module) -> Module:
+    """Return the module with types; callers know what functions return."""
+    return infer_type(module, look_into_callees=True)

@@ -1,0 +1,142 @@
+"""Define the functions of complex numbers: their parts, angles and conjugates."""
+
+from __future__ import annotations
+
+import math
+
+from nnmagic.relay.complex_numbers.operators import ANGLE, IMAG, MAKE, REAL
+from nnmagic.tinynn.builtins.argument_checks import (
+    as_float,
+    as_formula,
+    flag,
+    formula,
+    python_number,
+    static_value_or_none,
+)
+from nnmagic.tinynn.builtins.numpy.mathematics import fold_numbers, signbit
+from nnmagic.tinynn.builtins.tensor_expressions import Formula
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.values.complex_support import holds_complex
+from nnmagic.tinynn.values.descriptions import describe, source_text
+from nnmagic.tinynn.values.operator_calls import cast, is_tensor, tensor_type
+from nnmagic.tinynn.values.symbolic_sizes import as_number
+from nnmagic.tinynn.values.values import Computed, Known, Operand, RefusalError, Value
+
+
+def real_part(data: Formula) -> Formula:
+    """Return the real part; a real tensor is its own."""
+    return data.op(REAL) if data.is_complex else data
+
+
+def imaginary_part(data: Formula) -> Formula:
+    """Return the imaginary part; that of a real tensor is zero."""
+    return data.op(IMAG) if data.is_complex else data.op("zeros_like")
+
+
+def make_complex(real: Formula, imaginary: Formula) -> Formula:
+    """Return the complex tensor of two tensors of one shape and dtype, f32 or f64."""
+    return real.op(MAKE, imaginary)
+
+
+def _real(call: Arguments) -> Value:
+    return fold_numbers(call, "real") or real_part(formula(call, "val")).value
+
+
+def _imag(call: Arguments) -> Value:
+    return fold_numbers(call, "imag") or imaginary_part(formula(call, "val")).value
+
+
+def _conjugate(call: Arguments) -> Value:
+    known = fold_numbers(call, "conjugate")
+    if known is not None:
+        return known
+    data = formula(call, "x")
+    if data.dtype == "bool":
+        span = call.given["x"].span
+        hint = f"leave it out: {source_text(span)} is its own conjugate"
+        raise RefusalError(f"{call.name} is defined for numbers, not bool_", span, hint=hint)
+    return data.conj().value
+
+
+def _angle(call: Arguments) -> Value:
+    """Compute angles in the complex plane; of real numbers 0 or pi, by their sign."""
+    degrees = flag(call, "deg")
+    data = formula(call, "z")
+    if data.is_complex:
+        result = data.op(ANGLE)
+    else:
+        data = data.cast("float64") if data.dtype == "bool" else as_float(data)
+        flat = signbit(data).choose(math.pi, data.op("zeros_like"))
+        result = data.op("isnan").choose(data, flat)
+    return (result * (180 / math.pi) if degrees else result).value
+
+
+def _is_complex(call: Arguments) -> Value:
+    return Known(holds_complex(call.given["x"].value))
+
+
+def _is_real(call: Arguments) -> Value:
+    return Known(not holds_complex(call.given["x"].value))
+
+
+def _complex(call: Arguments) -> Value:
+    """Convert a number, or a real and an imaginary part, as Python's ``complex``."""
+    given = [as_number(call.given[name]) for name in ("real", "imag") if name in call]
+    known = [static_value_or_none(operand.value) for operand in given]
+    numbers = [number for number in known if isinstance(number, bool | int | float | complex)]
+    if len(numbers) == len(given):
+        return Known(complex(*numbers))
+    for operand in given:
+        if python_number(operand.value) is None and not _is_scalar(operand):
+            hint = "write x.astype(c128) for every element" if is_tensor(operand.value) else None
+            raise RefusalError(f"complex() of {describe(operand.value)}", operand.span, hint=hint)
+    parts = [as_formula(operand, call.span, "complex").value for operand in given]
+    whole = [Formula(cast(part, "complex128", call.span), call.span) for part in parts]
+    number = whole[0] if len(whole) == 1 else whole[0] + whole[1] * 1j
+    return Computed(number.value.expr, number.value.type, weak=True)
+
+
+def _is_scalar(operand: Operand) -> bool:
+    return is_tensor(operand.value) and not tensor_type(operand).shape
+
+
+COMPLEX_NUMBERS = (
+    Builtin("real", "val", _real, "Return the real part of each element.", "real", method=False),
+    Builtin("imag", "val", _imag, "Return the imaginary part of each element.", "imag", method=False),
+    Builtin("conj", "x", _conjugate, "Compute the complex conjugate.", "conj"),
+    Builtin("conjugate", "x", _conjugate, "Compute the complex conjugate.", "conjugate"),
+    Builtin(
+        "angle",
+        "z deg?",
+        _angle,
+        "Compute the angle in the complex plane, in radians.",
+        "angle",
+        method=False,
+    ),
+    Builtin(
+        "iscomplexobj",
+        "x",
+        _is_complex,
+        "Return whether the dtype is complex, at compile time.",
+        "iscomplexobj",
+        method=False,
+    ),
+    Builtin(
+        "isrealobj",
+        "x",
+        _is_real,
+        "Return whether the dtype is not complex, at compile time.",
+        "isrealobj",
+        method=False,
+    ),
+)
+
+#: Python's ``complex``.
+PYTHON_COMPLEX = Builtin(
+    "complex",
+    "real imag?",
+    _complex,
+    "Convert a number, or a real and an imaginary part, to a complex number.",
+    None,
+    method=False,
+)

@@ -1,0 +1,31 @@
+"""Name the functions of the language that take complex numbers."""
+
+from __future__ import annotations
+
+_MATHEMATICS = (
+    "add subtract multiply divide true_divide power pow square negative positive reciprocal exp exp2 log "
+    "log2 log10 sqrt sin cos tan sinh cosh tanh abs absolute real imag conj conjugate angle complex bool len "
+    "iscomplexobj isrealobj equal not_equal isnan isinf isfinite isclose allclose array_equal "
+    "logical_and logical_or logical_xor logical_not"
+)
+_SUMS_AND_PRODUCTS = (
+    "sum mean var std variance prod cumsum any all count_nonzero trace dot matmul vdot vecdot inner outer "
+    "tensordot einsum kron cross multi_dot matrix_power diff ediff1d solve inv norm"
+)
+_SHAPES = (
+    "reshape transpose permute permute_dims moveaxis rollaxis swapaxes matrix_transpose flip fliplr flipud "
+    "rot90 roll ravel flatten squeeze expand_dims atleast_1d atleast_2d atleast_3d broadcast_to "
+    "broadcast_arrays concatenate concat append stack hstack vstack dstack column_stack split array_split "
+    "hsplit vsplit dsplit tile repeat diag diagonal tril triu pad meshgrid"
+)
+_SELECTION = "where take take_along_axis nonzero flatnonzero argwhere item"
+_CREATION = (
+    "zeros ones full empty zeros_like ones_like full_like empty_like array copy asarray ascontiguousarray "
+    "astype eye identity"
+)
+_TRANSFORMS = "fft ifft rfft irfft fft2 ifft2 fftn ifftn fftshift ifftshift"
+
+#: The functions that take complex arguments; any other refuses them.
+TAKING_COMPLEX = frozenset(
+    " ".join((_MATHEMATICS, _SUMS_AND_PRODUCTS, _SHAPES, _SELECTION, _CREATION, _TRANSFORMS)).split()
+)

@@ -1,0 +1,339 @@
+"""Elaborate calls of gradients: as marked functions, which are replaced once the types are known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from nnmagic.diagnostics import Span
+from nnmagic.relay import expr as ir
+from nnmagic.relay.gradients.markers import mark
+from nnmagic.relay.signatures import format_type
+from nnmagic.relay.types import FuncType, TensorType, TupleType, Type, is_float
+from nnmagic.tinynn.calls.function_calls import bind_arguments
+from nnmagic.tinynn.elaborate.context import Elaboration
+from nnmagic.tinynn.elaborate.control_flow_blocks import Block, BlockExit, ExitKind, render
+from nnmagic.tinynn.elaborate.conversions import to_relay
+from nnmagic.tinynn.elaborate.let_bindings import atomize
+from nnmagic.tinynn.values.descriptions import describe, source_text, with_article
+from nnmagic.tinynn.values.numbers import is_number, number_constant
+from nnmagic.tinynn.values.values import (
+    FAILED,
+    ClosureValue,
+    Computed,
+    Formal,
+    GlobalFunction,
+    GradientOf,
+    Known,
+    LocalFunction,
+    Operand,
+    RefusalError,
+    TupleOf,
+    Value,
+    as_value,
+    is_failed,
+)
+
+#: Calls a value: `calls.apply_value`.
+Apply = Callable[[Elaboration, Operand, list[Operand], Span], Value]
+
+
+def call_gradient(
+    ctx: Elaboration, gradient: GradientOf, operands: Sequence[Operand], span: Span, apply: Apply
+) -> Value:
+    """Return the value of a call of what ``grad`` or its kin gives. Raises RefusalError."""
+    ctx.asks_for_gradients = True
+    match gradient.kind:
+        case "vjp":
+            return _vjp(ctx, gradient, span, apply)
+        case "jvp":
+            return _jvp(ctx, gradient, span, apply)
+        case "pullback":
+            return _pull(ctx, gradient, operands, span, apply)
+    return _gradient(ctx, gradient, operands, span, apply)
+
+
+def _gradient(
+    ctx: Elaboration, gradient: GradientOf, operands: Sequence[Operand], span: Span, apply: Apply
+) -> Value:
+    """Call ``grad(f, ...)`` or ``value_and_grad(f, ...)``."""
+    operands = _in_order(gradient.function, operands, span)
+    positions = [index for index, operand in enumerate(operands) if operand.keyword is None]
+    numbers = [
+        _number(gradient, number, len(positions), span)
+        for number in (gradient.argnums if isinstance(gradient.argnums, tuple) else (gradient.argnums,))
+    ]
+    if len(set(numbers)) < len(numbers):
+        raise RefusalError(f"{gradient.kind}: a parameter is named twice in argnums", span)
+    chosen = [_primal(gradient.function, number, operands[number]) for number in numbers]
+    params = _variables(gradient.function, numbers, chosen)
+    inner = list(operands)
+    for number, param, primal in zip(numbers, params, chosen, strict=True):
+        value = as_value(param, primal.type)
+        if primal.weak and isinstance(value, Computed):
+            value = replace(value, weak=True)
+        inner[number] = Operand(value, operands[number].span)
+    made = _apply_inside(ctx, gradient.function, inner, span, apply)
+    if made is None:
+        return FAILED
+    block, result = made
+    own, extra = _split_aux(gradient, result)
+    computed = to_relay(own)
+    _check_scalar(gradient, computed.type, own)
+    parts, types = [computed.expr], [computed.type]
+    if extra is not None:
+        aux = to_relay(extra)
+        parts.append(aux.expr)
+        types.append(aux.type)
+    gradients = TupleType(tuple(primal.type for primal in chosen))
+    whole = TupleType((types[0] if extra is None else TupleType(tuple(types)), gradients))
+    value_expr = parts[0] if extra is None else ir.Tuple(tuple(parts), span=span)
+    call = _marked(block, params, chosen, value_expr, whole, "reverse", len(params), (), span)
+    value, found = _items(as_value(call, whole))
+    gradient_value = found if isinstance(gradient.argnums, tuple) else _items(found)[0]
+    if gradient.kind == "value_and_grad":
+        return TupleOf((value, gradient_value))
+    return TupleOf((gradient_value, _items(value)[1])) if extra is not None else gradient_value
+
+
+def _items(value: Value) -> tuple[Value, ...]:
+    assert isinstance(value, TupleOf)
+    return value.items
+
+
+def _vjp(ctx: Elaboration, gradient: GradientOf, span: Span, apply: Apply) -> Value:
+    """Return (f(*primals), pullback)."""
+    function = _kept(ctx, gradient.function)
+    primals = [
+        Operand(_atom(ctx, _primal(function, number, operand)), operand.span)
+        for number, operand in enumerate(gradient.arguments)
+    ]
+    result = apply(ctx, function, list(primals), span)
+    if is_failed(result):
+        return FAILED
+    return TupleOf((result, GradientOf("pullback", function, arguments=tuple(primals))))
+
+
+def _pull(
+    ctx: Elaboration, gradient: GradientOf, operands: Sequence[Operand], span: Span, apply: Apply
+) -> Value:
+    """Call a pullback with the cotangent of the result."""
+    if len(operands) != 1 or operands[0].keyword is not None:
+        raise RefusalError(f"a pullback takes one argument, not {len(operands)}", span)
+    chosen = [_primal(gradient.function, n, each) for n, each in enumerate(gradient.arguments)]
+    params, block, result = _linearized(ctx, gradient, chosen, span, apply)
+    if block is None or result is None:
+        return FAILED
+    given = _fitting("the cotangent", operands[0], result.type)
+    cotangents = _leaves(given.expr, result.type)
+    gradients = TupleType(tuple(primal.type for primal in chosen))
+    whole = TupleType((result.type, gradients))
+    call = _marked(block, params, chosen, result.expr, whole, "pullback", len(params), cotangents, span)
+    return as_value(ir.TupleGetItem(call, 1, span=span), gradients)
+
+
+def _jvp(ctx: Elaboration, gradient: GradientOf, span: Span, apply: Apply) -> Value:
+    """Return (f(*primals), tangent)."""
+    count = len(gradient.arguments) // 2
+    chosen = [_primal(gradient.function, n, each) for n, each in enumerate(gradient.arguments[:count])]
+    tangents = [
+        leaf
+        for primal, operand in zip(chosen, gradient.arguments[count:], strict=True)
+        for leaf in _leaves(_fitting("the tangent", operand, primal.type).expr, primal.type)
+    ]
+    params, block, result = _linearized(ctx, gradient, chosen, span, apply)
+    if block is None or result is None:
+        return FAILED
+    whole = TupleType((result.type, result.type))
+    call = _marked(block, params, chosen, result.expr, whole, "forward", len(params), tangents, span)
+    return as_value(call, whole)
+
+
+def _linearized(
+    ctx: Elaboration, gradient: GradientOf, chosen: Sequence[Computed], span: Span, apply: Apply
+) -> tuple[list[ir.Var], Block | None, Computed | None]:
+    """Call a function with variables for all its arguments."""
+    params = _variables(gradient.function, range(len(chosen)), chosen)
+    inner = [
+        Operand(as_value(param, primal.type), span) for param, primal in zip(params, chosen, strict=True)
+    ]
+    made = _apply_inside(ctx, gradient.function, inner, span, apply)
+    if made is None:
+        return params, None, None
+    block, value = made
+    result = to_relay(value)
+    if not any(isinstance(leaf, TensorType) and is_float(leaf.dtype) for leaf in _types(result.type)):
+        message = f"the result is {with_article(result.type)}: only floats have a gradient"
+        raise RefusalError(message, span)
+    return params, block, result
+
+
+def _marked(
+    block: Block,
+    params: Sequence[ir.Var],
+    chosen: Sequence[Computed],
+    value: ir.Expr,
+    whole: TupleType,
+    kind: str,
+    count: int,
+    more: Sequence[tuple[ir.Expr, Type]],
+    span: Span,
+) -> ir.Expr:
+    """Return the marked call: its body has the type of what it stands for."""
+    second = value if kind == "forward" else ir.Tuple(tuple(params), span=span)
+    body = ir.Tuple((value, second), span=span)
+    block.end = BlockExit(ExitKind.RETURNS, span)
+    expr = render(block, whole, lambda _exit: body)
+    extra = [ir.Var(f"d{index}", type_, span=span) for index, (_, type_) in enumerate(more)]
+    function = mark([*params, *extra], expr, whole, kind, count)
+    args = (*(primal.expr for primal in chosen), *(given for given, _ in more))
+    return ir.Call(replace(function, span=span), args, span=span)
+
+
+def _apply_inside(
+    ctx: Elaboration, function: Operand, operands: list[Operand], span: Span, apply: Apply
+) -> tuple[Block, Operand] | None:
+    """Call a function in a block of its own; return it with the result, None after an error."""
+    callee = _kept(ctx, function)
+    block = Block()
+    with ctx.inside(block, ctx.environment.bindings.copy()):
+        result = apply(ctx, callee, operands, span)
+    if is_failed(result):
+        return None
+    return block, Operand(result, span)
+
+
+def _kept(ctx: Elaboration, function: Operand) -> Operand:
+    return Operand(atomize(ctx, function.value, "function", set()), function.span)
+
+
+def _atom(ctx: Elaboration, value: Computed) -> Value:
+    kept = atomize(ctx, as_value(value.expr, value.type), "primal", set())
+    return replace(kept, weak=True) if value.weak and isinstance(kept, Computed) else kept
+
+
+def _in_order(function: Operand, operands: Sequence[Operand], span: Span) -> list[Operand]:
+    """Return the arguments of a function whose parameters are known in their order, defaults left out."""
+    value = function.value
+    if not isinstance(value, GlobalFunction | LocalFunction | ClosureValue):
+        return list(operands)
+    bind_arguments(_name(value), value.parameters, operands, span)
+    return list(operands)
+
+
+def _name(value: GlobalFunction | LocalFunction | ClosureValue) -> str:
+    return value.written if isinstance(value, GlobalFunction) else value.name
+
+
+def _number(gradient: GradientOf, number: int, count: int, span: Span) -> int:
+    """Return a number of argnums, counted from the front. Raises RefusalError."""
+    if not -count <= number < count:
+        what = "1 argument" if count == 1 else f"{count} arguments"
+        message = f"{gradient.kind}: argnums has {number}, but {what} are given by position"
+        raise RefusalError(
+            message, span, hint="arguments are counted from 0; keywords are not differentiated"
+        )
+    return number % count
+
+
+def _formals(function: Operand) -> tuple[Formal, ...]:
+    value = function.value
+    return value.parameters if isinstance(value, GlobalFunction | LocalFunction | ClosureValue) else ()
+
+
+def _wanted(function: Operand, number: int) -> Type | None:
+    """Return the declared type of a parameter, if there is one."""
+    value = function.value
+    type_ = value.type if isinstance(value, GlobalFunction) else None
+    if isinstance(value, ClosureValue):
+        type_ = value.function.type if isinstance(value.function.type, FuncType) else None
+    return type_.arg_types[number] if type_ is not None and number < len(type_.arg_types) else None
+
+
+def _primal(function: Operand, number: int, operand: Operand) -> Computed:
+    """Return an argument to differentiate by, which is made of floats. Raises RefusalError."""
+    value, wanted = operand.value, _wanted(function, number)
+    if isinstance(value, Known) and is_number(value.value):
+        assert isinstance(value.value, bool | int | float)
+        if isinstance(wanted, TensorType) and not wanted.shape:
+            return number_constant(value.value, wanted.dtype, operand.span)
+        if isinstance(value.value, float):
+            made = number_constant(value.value, "float64", operand.span)
+            return Computed(made.expr, made.type, weak=True)
+    computed = value if isinstance(value, Computed) else to_relay(operand, wanted)
+    for leaf in _types(computed.type):
+        if not isinstance(leaf, TensorType) or not is_float(leaf.dtype):
+            text = source_text(operand.span)
+            message = f"argument {number} is {with_article(computed.type)}: only floats have a gradient"
+            hint = f"leave it out of argnums, or convert it, as in {text}.astype(f32)"
+            raise RefusalError(message, operand.span, hint=hint)
+    return computed
+
+
+def _variables(function: Operand, numbers: Sequence[int], chosen: Sequence[Computed]) -> list[ir.Var]:
+    formals, found = _formals(function), list[ir.Var]()
+    for number, primal in zip(numbers, chosen, strict=True):
+        name = formals[number].name if number < len(formals) else f"x{number}" if number else "x"
+        found.append(ir.Var(name, primal.type, span=primal.expr.span))
+    return found
+
+
+def _split_aux(gradient: GradientOf, result: Operand) -> tuple[Operand, Operand | None]:
+    """Return the value to differentiate, and what is given beside it. Raises RefusalError."""
+    if not gradient.has_aux:
+        return result, None
+    value = result.value
+    if not isinstance(value, TupleOf) or len(value.items) != 2:
+        message = f"{gradient.kind}: with has_aux the function returns (value, aux), not {describe(value)}"
+        raise RefusalError(message, result.span, hint="return a tuple of two, or leave has_aux out")
+    return Operand(value.items[0], result.span), Operand(value.items[1], result.span)
+
+
+def _check_scalar(gradient: GradientOf, type_: Type, result: Operand) -> None:
+    """Check that the value is a float of rank 0. Raises RefusalError."""
+    if isinstance(type_, TensorType) and not type_.shape and is_float(type_.dtype):
+        return
+    hint = "sum it, or take its mean"
+    if isinstance(type_, TupleType):
+        hint = "return one number, or (value, aux) with has_aux=True"
+    elif isinstance(type_, TensorType) and not is_float(type_.dtype):
+        hint = "convert it to a float, or leave the gradient out"
+    message = f"{gradient.kind}: the function returns {with_article(type_)}, not a float of rank 0"
+    raise RefusalError(message, result.span, hint=hint)
+
+
+def _fitting(what: str, operand: Operand, wanted: Type) -> Computed:
+    """Convert a cotangent or a tangent to the type of its value. Raises RefusalError."""
+    given = to_relay(operand, wanted)
+    if _shapes(given.type) != _shapes(wanted):
+        message = f"{what} is {with_article(given.type)}, its value {with_article(wanted)}"
+        hint = f"give {format_type(wanted)}"
+        raise RefusalError(message, operand.span, hint=hint)
+    return given
+
+
+def _shapes(type_: Type) -> list[object]:
+    return [
+        (leaf.shape, leaf.dtype if is_float(leaf.dtype) else "") if isinstance(leaf, TensorType) else leaf
+        for leaf in _types(type_)
+    ]
+
+
+def _types(type_: Type) -> list[Type]:
+    if isinstance(type_, TupleType):
+        return [leaf for part in type_.fields for leaf in _types(part)]
+    return [type_]
+
+
+def _leaves(expr: ir.Expr, type_: Type) -> list[tuple[ir.Expr, Type]]:
+    """Return the floats of a value, each with its type."""
+    if isinstance(type_, TupleType):
+        parts = (
+            expr.fields
+            if isinstance(expr, ir.Tuple)
+            else [ir.TupleGetItem(expr, index, span=expr.span) for index in range(len(type_.fields))]
+        )
+        return [
+            leaf for part, field in zip(parts, type_.fields, strict=True) for leaf in _leaves(part, field)
+        ]
+    return [(expr, type_)] if isinstance(type_, TensorType) and is_float(type_.dtype) else []

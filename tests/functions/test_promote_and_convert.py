@@ -1,0 +1,125 @@
+"""``promote=True`` computes in NumPy's dtypes; ``convert=True`` takes arguments that lose nothing."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+import nnmagic
+from nnmagic import TinyNNError
+
+RNG = np.random.default_rng(5)
+ARRAYS = {
+    "f32": (RNG.random((4, 3)) + 1).astype("float32"),
+    "f64": RNG.random((4, 3)) + 1,
+    "i32": RNG.integers(1, 9, (4, 3)).astype("int32"),
+    "i64": RNG.integers(1, 9, (4, 3)),
+    "u8": RNG.integers(1, 9, (4, 3)).astype("uint8"),
+    "i8": RNG.integers(1, 9, (4, 3)).astype("int8"),
+    "bool_": RNG.random((4, 3)) > 0.5,
+}
+EXPRESSIONS = [
+    "a + b",
+    "a * b",
+    "a / b",
+    "a > b",
+    "np.where(a > 1, a, b)",
+    "a @ b.T",
+    "np.concatenate([a, b])",
+]
+PAIRS = [("f32", "f64"), ("i32", "f32"), ("i32", "i64"), ("u8", "i8"), ("bool_", "f32"), ("i64", "f64")]
+
+
+@pytest.mark.parametrize(("first", "second"), PAIRS)
+def test_dtypes_meet_as_in_numpy(first: str, second: str) -> None:
+    a, b = ARRAYS[first], ARRAYS[second]
+    lines = "".join(f"    r{index} = {each}\n" for index, each in enumerate(EXPRESSIONS))
+    names = ", ".join(f"r{index}" for index in range(len(EXPRESSIONS)))
+    source = f"def f(a, b):\n{lines}    return {names}\n"
+    results = nnmagic.compile(source, namespace={"np": np}, promote=True)(a, b)
+    for expression, result in zip(EXPRESSIONS, results, strict=True):
+        expected = eval(expression, {"np": np, "a": a, "b": b})
+        assert result.dtype == expected.dtype, expression
+        np.testing.assert_allclose(result, expected, rtol=1e-6, err_msg=expression)
+    with pytest.raises(TinyNNError, match="dtypes never mix"):
+        nnmagic.compile(source, namespace={"np": np})(a, b)
+
+
+def test_in_place_keeps_the_dtype() -> None:
+    source = "def f(x: Tensor[(4, 3), f32], y: Tensor[(4, 3), f64]):\n    x += y\n    return x\n"
+    result = nnmagic.compile(source, promote=True)(ARRAYS["f32"], ARRAYS["f64"])
+    expected = ARRAYS["f32"].copy()
+    expected += ARRAYS["f64"]
+    assert result.dtype == expected.dtype
+    np.testing.assert_allclose(result, expected, rtol=1e-7)
+
+
+def test_the_hint_of_an_update_is_about_its_right_side() -> None:
+    source = "def f(x: Tensor[(4, 3), f32], y: Tensor[(4, 3), f64]):\n    x += y\n    return x\n"
+    with pytest.raises(TinyNNError) as caught:
+        nnmagic.compile(source)
+    (diagnostic,) = caught.value.diagnostics
+    assert diagnostic.message == "`+=` of f32 and f64: dtypes never mix by themselves"
+    assert diagnostic.hint == "convert the right side, as in y.astype(f32)"
+    nnmagic.compile(source.replace("+= y", "+= y.astype(f32)"))
+
+
+SOURCE = 'def f(x: Tensor[("n",), f64], k: i64 = 2):\n    return x * float(k)\n'
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        np.array([1.5, 2.5], "float32"),
+        np.array([1, 2], "int32"),
+        np.array([True, False]),
+        [1, 2, 3],
+        [0.5, 1.5],
+        np.array([1.5, 2.5], ">f8"),
+    ],
+    ids=str,
+)
+def test_arguments_that_lose_nothing_are_converted(value: object) -> None:
+    f = nnmagic.compile(SOURCE, convert=True)
+    for each in (f, pickle.loads(pickle.dumps(f))):
+        np.testing.assert_array_equal(each(value, np.int16(3)), np.asarray(value, "float64") * 3)
+    if not isinstance(value, np.ndarray) or value.dtype.newbyteorder("=") != np.float64:
+        with pytest.raises(TypeError, match=r"'x' must be Tensor\[\(\"n\",\), f64\]"):
+            nnmagic.compile(SOURCE)(value)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value"),
+    [
+        ("f32", np.array([1.5], "float64")),
+        ("f64", np.array([1], "int64")),
+        ("i32", np.array([1], "int64")),
+        ("u32", np.array([1], "int32")),
+        ("i64", [1.5]),
+        ("u8", [300]),
+        ("f32", [1e300]),
+        ("f32", ["a"]),
+    ],
+    ids=str,
+)
+def test_what_may_lose_something_is_refused(annotation: str, value: object) -> None:
+    f = nnmagic.compile(f'def f(x: Tensor[("n",), {annotation}]):\n    return x\n', convert=True)
+    with pytest.raises((TypeError, ValueError), match="argument 'x' must be"):
+        f(value)
+
+
+def test_open_types_take_lists() -> None:
+    f = nnmagic.compile("def f(x: Tensor[..., f64], y):\n    return x.sum() + y.sum()\n", convert=True)
+    assert f(np.ones(3, "float32"), [0.5, 1.5]) == 5.0
+
+
+def test_both_are_part_of_the_key() -> None:
+    keys = {
+        nnmagic.compile(SOURCE, **options).cache_info.key
+        for options in ({}, {"promote": True}, {"convert": True})
+    }
+    assert len(keys) == 3
+    with pytest.raises(TypeError, match="promote must be True or False"):
+        nnmagic.compile(SOURCE, promote=1)

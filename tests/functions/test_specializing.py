@@ -1,0 +1,243 @@
+"""Functions whose parameters have no type, or a part of one: compiled for the types of each call."""
+
+import copy
+import inspect
+import pickle
+
+import numpy as np
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
+
+import nnmagic
+from nnmagic import Out, Tensor, f32, f64
+
+RNG = np.random.default_rng(7)
+X = RNG.random((5, 3))
+W = RNG.random((3, 4))
+
+
+@nnmagic.function
+def standardize(x, axis=0, eps=1e-5):
+    """Give each column mean 0 and variance 1."""
+    mean = x.mean(axis=axis, keepdims=True)
+    return (x - mean) / np.sqrt(x.var(axis=axis, keepdims=True) + eps)
+
+
+def numpy_standardize(x: np.ndarray, axis: int = 0, eps: float = 1e-5) -> np.ndarray:
+    return (x - x.mean(axis=axis, keepdims=True)) / np.sqrt(x.var(axis=axis, keepdims=True) + eps)
+
+
+def test_the_types_are_those_of_the_call() -> None:
+    for x in (X, X[:2], X.astype("f4"), RNG.random((2, 3, 4))):
+        result = standardize(x)
+        assert result.dtype == x.dtype
+        np.testing.assert_allclose(result, numpy_standardize(x), rtol=1e-4)
+    assert "standardize(x: Tensor[(5, 3), f64]) -> Tensor[(5, 3), f64]" in standardize.annotated
+    kinds = [
+        each.relay.functions["standardize"].params[0].type_annotation for each in standardize.specializations
+    ]
+    assert len(kinds) == len(set(map(str, kinds))) == 4
+
+
+def test_an_equal_call_compiles_nothing_anew() -> None:
+    f = nnmagic.compile("def f(x, y):\n    return x + y\n")
+    f(X, X)
+    (first,) = f.specializations
+    f(X + 1, y=X)
+    assert f.specializations == (first,)
+    again = nnmagic.compile("def f(x, y):\n    return x + y\n")
+    assert again is f or again.specializations == () or again.specializations == (first,)
+
+
+def test_a_default_that_the_call_leaves_out_is_known_when_it_is_compiled() -> None:
+    f = nnmagic.compile(
+        "def f(x, axis=1, mode='sum'):\n    return x.sum(axis) if mode == 'sum' else x.max(axis)\n"
+    )
+    np.testing.assert_allclose(f(X), X.sum(1))
+    np.testing.assert_allclose(f(X, mode="max"), X.max(1))
+    with pytest.raises(nnmagic.TinyNNError, match="compile time"):
+        f(X, 0)
+
+
+def test_python_numbers_and_tuples() -> None:
+    f = nnmagic.compile("def f(p, n, flag):\n    return (p[0] * p[1] if flag else p[0] + p[1]) * n\n")
+    np.testing.assert_allclose(f((X, 2.0), 3, True), X * 6)
+    np.testing.assert_allclose(f((X, 2.0), 3, False), (X + 2) * 3)
+    (compiled,) = f.specializations
+    assert compiled._format_signature().startswith(
+        "(p: tuple[Tensor[(5, 3), f64], f64], n: i64, flag: bool_)"
+    )
+
+
+def test_partial_types() -> None:
+    source = (
+        'def f(x: Tensor[("n", "m")], y: Tensor[..., f32], z: Tensor):\n'
+        "    return x.sum(axis=1) * y + z.sum()\n"
+    )
+    f = nnmagic.compile(source)
+    y = np.float32(2)
+    z = np.ones(5, "f4")
+    x = X.astype("f4")
+    np.testing.assert_allclose(f(x, y, z), x.sum(1) * 2 + 5, rtol=1e-6)
+    np.testing.assert_allclose(f(x[:, :1], y, z), x[:, 0] * 2 + 5, rtol=1e-6)
+    assert len(f.specializations) == 1, "the shape is named, and fits any size"
+    with pytest.raises(TypeError, match=r"'x' must be Tensor\[\('n', 'm'\)\], of rank 2, not of rank 1"):
+        f(x[0], y, z)
+    with pytest.raises(TypeError, match=r"'y' must be Tensor\[..., f32\], not an array of float64"):
+        f(x, X, z)
+
+
+def test_annotations_of_python_are_taken() -> None:
+    @nnmagic.function
+    def scaled(x: Tensor[..., f32], rows: Tensor[("n", 3)], alpha: f64 = 2.0):  # noqa: F821
+        return x.sum() + rows.astype(f32).sum(), alpha
+
+    total, alpha = scaled(np.ones(4, "f4"), np.ones((2, 3), "i4"))
+    assert (float(total), float(alpha)) == (10.0, 2.0)
+    assert "x: Tensor[..., f32], rows: Tensor[('n', 3)], alpha: f64 = 2.0" in repr(scaled)
+
+
+def test_a_cell_inlines_its_own_functions() -> None:
+    source = (
+        "def norm(x, axis=-1, eps=None):\n"
+        "    s = (x * x).sum(axis=axis, keepdims=True)\n"
+        "    if eps is None:\n        return x / np.sqrt(s)\n"
+        "    return x / np.sqrt(s + eps)\n\n"
+        'def rows(x: Tensor[("n", "m")]) -> Tensor[("n",), f64]:\n'
+        '    y: Tensor[("n",), f64] = x.sum(axis=1)\n    return y\n\n'
+        'def main(x: Tensor[(5, 3), f64], w: Tensor[(3, "k"), f64]):\n'
+        "    return norm(x @ w, axis=0), norm(x, 1, 0.5), rows(x), rows(w)\n"
+    )
+    a, b, c, d = nnmagic.compile(source, namespace={"np": np})(X, W)
+    y = X @ W
+    np.testing.assert_allclose(a, y / np.sqrt((y * y).sum(0, keepdims=True)))
+    np.testing.assert_allclose(b, X / np.sqrt((X * X).sum(1, keepdims=True) + 0.5))
+    np.testing.assert_allclose(c, X.sum(1))
+    np.testing.assert_allclose(d, W.sum(1))
+
+
+def test_a_later_cell_has_it_compiled_for_its_types() -> None:
+    source = (
+        'def f(x: Tensor[("n", 3), f32]):\n    return standardize(x, axis=1), standardize(x[:1], eps=0.5)\n'
+    )
+    f = nnmagic.compile(source, namespace={"standardize": standardize})
+    x = X.astype("f4")
+    first, second = f(x)
+    np.testing.assert_allclose(first, numpy_standardize(x, 1), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(second, numpy_standardize(x[:1], 0, 0.5), atol=1e-6)
+    assert "standardize" in f.relay_text
+
+
+def test_it_calls_itself() -> None:
+    f = nnmagic.compile("def f(n):\n    if n <= 1:\n        return 1\n    return n * f(n - 1)\n")
+    assert f(10) == 3628800
+
+
+def test_what_it_captures_is_of_its_definition() -> None:
+    scale = np.array([2.0, 3.0, 4.0])
+    f = nnmagic.compile("def f(x):\n    return x * scale\n", namespace={"scale": scale})
+    scale[:] = 0
+    np.testing.assert_array_equal(f(X), X * [2, 3, 4])
+    restored = pickle.loads(pickle.dumps(f))
+    np.testing.assert_array_equal(restored(X), X * [2, 3, 4])
+    assert copy.deepcopy(f) is f
+
+
+def test_a_pickle_never_uses_another_meaning_of_a_name() -> None:
+    f = nnmagic.compile("def f(x):\n    return relu(x)\n", namespace={"relu": lambda x: x})
+    for each in (f, pickle.loads(pickle.dumps(f))):
+        with pytest.raises(nnmagic.TinyNNError, match="relu"):
+            each(X)
+
+
+def test_its_signature() -> None:
+    assert str(inspect.signature(standardize)) == "(x, axis=0, eps=1e-05, *, out=None)"
+    assert standardize.__doc__ == "Give each column mean 0 and variance 1."
+    assert standardize.__name__ == "standardize"
+    target = np.empty_like(X)
+    assert standardize(X, out=target) is target
+    np.testing.assert_allclose(target, numpy_standardize(X))
+
+
+def test_arrays_of_other_libraries() -> None:
+    torch = pytest.importorskip("torch")
+    np.testing.assert_allclose(standardize(torch.from_numpy(X)), numpy_standardize(X))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda f: f([1, 2]), "'x' must be an array or a number, not a list; convert it with numpy.asarray"),
+        (lambda f: f(np.array(["a"])), "'x' must be an array of numbers, not an array of <U1"),
+        (lambda f: f(), "missing 1 required positional argument: 'x'"),
+        (lambda f: f(X, 1), "takes 1 positional argument but 2 were given"),
+        (lambda f: f.save("f.nnm"), "save one of its specializations"),
+    ],
+)  # fmt: skip
+def test_refused_calls(call, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        call(nnmagic.compile("def f(x):\n    return x + 1\n"))
+
+
+def test_refused_uses_in_cells() -> None:
+    source = (
+        "def fill(a: Out[Tensor[(3,), f32]], v):\n    a[...] = v\n\n"
+        "def f(a: Out[Tensor[(3,), f32]]):\n    fill(a, 2.0)\n"
+    )
+    with pytest.raises(nnmagic.TinyNNError, match="is called from a cell only if") as caught:
+        nnmagic.compile(source)
+    assert caught.value.diagnostics[0].hint == "write the types of its other parameters"
+    g = nnmagic.compile("def g(x, h):\n    return h(x)\n")
+    with pytest.raises(nnmagic.TinyNNError, match="an earlier cell's function cannot take") as caught:
+        nnmagic.compile("def f(x: f32):\n    return g(x, lambda y: y + 1)\n", namespace={"g": g})
+    assert (
+        caught.value.diagnostics[0].hint
+        == "define the function in this cell, or write the type of the parameter"
+    )
+
+
+def test_arrays_that_it_changes() -> None:
+    @nnmagic.function
+    def fill(a: Out[Tensor[("n",), f32]], v):  # noqa: F821
+        a[...] = v
+
+    target = np.zeros(3, "f4")
+    fill(target, np.float32(2))
+    np.testing.assert_array_equal(target, [2, 2, 2])
+
+
+def test_an_error_names_the_place() -> None:
+    f = nnmagic.compile("def f(x, y):\n    return x @ y\n")
+    with pytest.raises(nnmagic.TinyNNError) as caught:
+        f(X, X)
+    assert caught.value.diagnostics[0].span.line == 2
+
+
+def test_in_a_notebook() -> None:
+    shell = InteractiveShell.instance()
+    shell.run_line_magic("load_ext", "nnmagic")
+    try:
+        cell = "def foo(x, y=2.0):\n    return x * y\n\ndef bar(x: Tensor[(3,), f32]):\n    return foo(x)\n"
+        assert "foo(x, y=2.0): compiled at its first call" in displayed(shell, "tinynn", "", cell)
+        foo, bar = shell.user_ns["foo"], shell.user_ns["bar"]
+        np.testing.assert_array_equal(foo(np.ones(3)), [2, 2, 2])
+        np.testing.assert_array_equal(bar(np.ones(3, "f4")), [2, 2, 2])
+        shown = displayed(shell, "tinynn", "show foo")
+        assert "def foo(x: Tensor[(3,), f64]) -> Tensor[(3,), f64]" in shown
+        assert "multiply(%x, 2f64)" in shown
+        displayed(
+            shell, "tinynn", "--promote --convert", "def baz(x, w: Tensor[(3,), f32]):\n    return x + w\n"
+        )
+        assert shell.user_ns["baz"]([1.0, 2.0, 3.0], [1, 2, 3]).dtype == np.float64
+    finally:
+        shell.run_line_magic("unload_ext", "nnmagic")
+
+
+def displayed(shell: InteractiveShell, magic: str, line: str, cell: str | None = None) -> str:
+    with capture_output() as captured:
+        if cell is None:
+            shell.run_line_magic(magic, line)
+        else:
+            shell.run_cell_magic(magic, line, cell)
+    return "\n".join(each.data["text/plain"] for each in captured.outputs)
