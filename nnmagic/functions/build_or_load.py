@@ -204,7 +204,7 @@ def _compile(
     module: Module, entry: str, options: Options, why: str, destinations: Sequence[int]
 ) -> Executable:
     """Compile; ``why``: the reason why existing code could not be used."""
-    from nnmagic.engine.relax.runtime.loader import has_compiler
+    from nnmagic.engine.relax.runtime.installation import has_compiler
 
     if why and not has_compiler():
         hint = (

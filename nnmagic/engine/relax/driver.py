@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from nnmagic.diagnostics import CompileError
 from nnmagic.engine import cpu, engine_error
+from nnmagic.engine.relax.runtime.installation import has_compiler
 from nnmagic.fork_safety import Lock
 from nnmagic.progress import report
 from nnmagic.relay.callgraph import CallGraph, call_graph
@@ -69,8 +70,6 @@ def build(
     from nnmagic.engine.relax.deferred_interrupts import is_abandoned_work_running, run_interruptible
 
     _load_runtime()
-    from nnmagic.engine.relax.runtime.loader import has_compiler
-
     if opt_level not in range(4):
         raise ValueError(f"opt_level must be 0, 1, 2 or 3, not {opt_level!r}")
     if not has_compiler():
@@ -110,8 +109,6 @@ def preload(*, compiler: bool) -> None:
     Meant for a thread that has time. Raises what the import raises.
     """
     _load_runtime()
-    from nnmagic.engine.relax.runtime.loader import has_compiler
-
     importlib.import_module("tvm_ffi_orcjit")
     if compiler and has_compiler():
         _load_compiler()

@@ -6,15 +6,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from collections.abc import Callable, Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from nnmagic.engine.relax.runtime import lapack
 from nnmagic.engine.relax.runtime.ffi import tvm_ffi
+from nnmagic.engine.relax.runtime.installation import libraries
 from nnmagic.engine.threads import cores, num_threads
 from nnmagic.fork_safety import Lock
 
@@ -32,19 +31,7 @@ def ensure() -> None:
     os.environ["TVM_NUM_THREADS"] = str(max(num_threads(), len(cores())))
     os.environ["TVM_BIND_THREADS"] = "0"
     for library in ("tvm_runtime", "tvm_runtime_extra"):  # what sorts is in the other
-        tvm_ffi.libinfo.load_lib_ctypes("tvm", library, "RTLD_GLOBAL", extra_lib_paths=[_libraries()])
-
-
-def _libraries() -> Path:
-    spec = importlib.util.find_spec("tvm")
-    if spec is None or spec.origin is None:
-        raise RuntimeError("TVM is not installed: pip install apache-tvm")
-    return Path(spec.origin).parent / "lib"
-
-
-def has_compiler() -> bool:
-    """Return whether TVM's compiler can be loaded, too."""
-    return os.environ.get("TVM_USE_RUNTIME_LIB") != "1" and any(_libraries().glob("*tvm_compiler*"))
+        tvm_ffi.libinfo.load_lib_ctypes("tvm", library, "RTLD_GLOBAL", extra_lib_paths=[libraries()])
 
 
 def global_function(name: str) -> Callable[..., Any]:
