@@ -16,7 +16,7 @@ from nnmagic.tinynn.syntax import tree
 _Result = TypeVar("_Result")
 
 
-def _once_per_node(function: Callable[[object], _Result]) -> Callable[[object], _Result]:
+def once_per_node(function: Callable[[object], _Result]) -> Callable[[object], _Result]:
     """Remember the result for each node of a tree: loops and calls elaborate the same nodes many times.
 
     The result must not be changed. What is no node, such as a list of nodes, has no result remembered.
@@ -85,13 +85,13 @@ def names_bound(node: ast.Node) -> list[str]:
     return []
 
 
-@_once_per_node
+@once_per_node
 def find_assigned_names(node: object) -> Mapping[str, None]:
     """Return the names that a piece of a function binds, in source order; nested functions keep theirs."""
     return dict.fromkeys(name for part in walk(node, into_functions=False) for name in names_bound(part))
 
 
-@_once_per_node
+@once_per_node
 def find_local_names(node: object) -> frozenset[str]:
     """Return the names that are a function's own, as in Python: an assignment to elements makes none."""
     bound = find_assigned_names(node)
@@ -131,7 +131,7 @@ def _variables_bound(node: ast.Node) -> Iterator[ast.Var]:
             yield from targets_of(target)
 
 
-@_once_per_node
+@once_per_node
 def assigns_elements(node: object) -> bool:
     """Return whether a piece of a cell assigns elements of a tensor, or calls what does."""
     return any(_names_changed(part) for part in walk(node))
@@ -142,7 +142,7 @@ def find_reassigned_names(node: object, given: Container[str] = ()) -> frozenset
     return frozenset(name for name, times in _count_bound(node).items() if times > 1 or name in given)
 
 
-@_once_per_node
+@once_per_node
 def _count_bound(node: object) -> Mapping[str, int]:
     """Return how often a piece of a function binds its names; a loop binds its own twice."""
     bound: Counter[str] = Counter()
@@ -153,13 +153,13 @@ def _count_bound(node: object) -> Mapping[str, int]:
     return bound
 
 
-@_once_per_node
+@once_per_node
 def find_mentioned_names(node: object) -> frozenset[str]:
     """Return every name that a piece of a function mentions, including nested functions."""
     return frozenset(part.id.name for part in walk(node) if isinstance(part, ast.Var))
 
 
-@_once_per_node
+@once_per_node
 def assigns_in_expressions(node: object) -> bool:
     """Return whether an expression of a piece of a function assigns a name, with ``:=`` or by a call."""
     assigning = tree.NamedExpr | tree.ChangingCall
@@ -182,7 +182,7 @@ def find_rebound(node: object, names: Container[str]) -> Iterator[tuple[str, ast
                 yield name, part.span
 
 
-@_once_per_node
+@once_per_node
 def may_leave(node: object) -> bool:
     """Return whether a piece of a function contains ``return``, ``break``, ``continue`` or ``assert``."""
     leaving = ast.Return | tree.Break | tree.Continue | ast.Assert | tree.MatchNode
@@ -202,12 +202,12 @@ def walk(node: object, *, into_functions: bool = True) -> Iterator[ast.Node]:
         yield from _walk(node, into_functions=into_functions)
 
 
-@_once_per_node
+@once_per_node
 def _parts_of_block(block: object) -> Sequence[ast.Node]:
     return list(_walk(block, into_functions=True))[1:]
 
 
-@_once_per_node
+@once_per_node
 def _own_parts_of_block(block: object) -> Sequence[ast.Node]:
     return list(_walk(block, into_functions=False))[1:]
 

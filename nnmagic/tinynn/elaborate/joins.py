@@ -32,12 +32,11 @@ from nnmagic.tinynn.elaborate.merging import (
 from nnmagic.tinynn.values.values import (
     FAILED,
     Bindings,
-    ClosureValue,
     Computed,
-    LocalFunction,
     RefusalError,
     Unassigned,
     Value,
+    captured_names,
     is_failed,
 )
 
@@ -113,13 +112,9 @@ def share_joined_memory(ctx: Elaboration, names: Iterable[str], branches: Sequen
 
 def _names_used_later(ctx: Elaboration, branches: Sequence[Bindings]) -> set[str]:
     """Return the names that the following statements use, and those that the functions among them capture."""
-    live = set(ctx.live)
-    for bindings in branches:
-        for name in ctx.live:
-            value = bindings.locals.get(name)
-            if isinstance(value, LocalFunction | ClosureValue):
-                live.update(value.versions)
-    return live
+    live = ctx.live.to_set()
+    values = [bindings.locals[name] for bindings in branches for name in live if name in bindings.locals]
+    return live | captured_names(values)
 
 
 def _bind_joined(ctx: Elaboration, end: Terminator, plans: dict[str, MergePlan]) -> None:

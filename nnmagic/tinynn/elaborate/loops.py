@@ -13,6 +13,7 @@ from nnmagic.diagnostics import Diagnostics, Note, Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.types import TensorType
 from nnmagic.tinynn.analysis.bound_names import find_assigned_names, find_mentioned_names, targets_of, walk
+from nnmagic.tinynn.analysis.liveness import flow_of
 from nnmagic.tinynn.elaborate.assignments import assign_target
 from nnmagic.tinynn.elaborate.attempts import GivenUp, GiveUpError, attempt
 from nnmagic.tinynn.elaborate.context import Elaboration
@@ -72,6 +73,7 @@ from nnmagic.tinynn.values.values import (
     TupleOf,
     Unassigned,
     Value,
+    captured_names,
     is_failed,
 )
 
@@ -327,7 +329,7 @@ def _emit_loop(ctx: Elaboration, loop: _Loop) -> Terminator | None:
 def _emit_loop_after_first_round(ctx: Elaboration, loop: _Loop) -> Terminator | None:
     """Emit the first round, then the others as a function that calls itself."""
     bound = _bind_iterable(ctx, loop)
-    after, inside = ctx.live, ctx.live | find_mentioned_names(loop.stmt)
+    after, inside = ctx.live, ctx.live | flow_of(loop.stmt).exposed
 
     def emit_first() -> Terminator | None:
         ctx.live = inside
@@ -381,7 +383,7 @@ def _emit_function(ctx: Elaboration, whole: _Loop, loop: _Loop, first: int) -> T
     stmt = loop.stmt
     let_bind_used_names(ctx, stmt)
     bindings = ctx.environment.bindings
-    names = [name for name in find_assigned_names(stmt) if name in bindings.locals]
+    names = _names_to_carry(ctx, loop)
     plans: dict[str, MergePlan] = {name: plan_value(bindings.locals[name], keep=False) for name in names}
     memory = _loop_memory(ctx, plans)
     while True:  # until a round asks for no other types, and shares no other memory, than it began with
@@ -410,6 +412,22 @@ def _emit_function(ctx: Elaboration, whole: _Loop, loop: _Loop, first: int) -> T
             ctx.loop_forms.lost[value] = (stmt, name)
     whole.has_changing_shapes = has_shapes_of(body, carried.params)
     return Loop(carried.variable, carried.params, start, body, ctx.span(stmt.span))
+
+
+def _names_to_carry(ctx: Elaboration, loop: _Loop) -> list[str]:
+    """Return the names with values before a loop that it assigns; where nobody reads one, it loses it."""
+    bindings, stmt = ctx.environment.bindings, loop.stmt
+    read = ctx.live.to_set() | flow_of(stmt).exposed | captured_names(bindings.locals.values())
+    if loop.targets & read:
+        read |= loop.targets
+    carried = list[str]()
+    for name in find_assigned_names(stmt):
+        if name in bindings.locals:
+            if name in read:
+                carried.append(name)
+            else:
+                bindings.forget(name)
+    return carried
 
 
 def _mark_maybe_unassigned(ctx: Elaboration, stmt: tree.For | tree.While, bindings: Bindings) -> None:
@@ -478,7 +496,7 @@ def _elaborate_round(
     """Return the body of the loop's function, and the plans and the memory that its rounds ask for."""
     outer, stmt = ctx.environment.bindings, loop.stmt
     span = ctx.span(stmt.span)
-    live, ctx.live = ctx.live, ctx.live | find_mentioned_names(stmt)
+    live, ctx.live = ctx.live, ctx.live | flow_of(stmt).exposed
     body = Block()
     with ctx.inside(body, _enter_round(ctx, carried, outer)) as bindings:
         counter = None if carried.counter is None else Computed(carried.counter, _INT64, weak=True, least=0)

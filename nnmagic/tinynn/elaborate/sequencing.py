@@ -16,6 +16,7 @@ from nnmagic.tinynn.analysis.bound_names import (
     find_mentioned_names,
     may_leave,
 )
+from nnmagic.tinynn.analysis.liveness import flow_of
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.control_flow_blocks import (
     Block,
@@ -47,10 +48,11 @@ def run_steps(ctx: Elaboration, steps: Iterable[Callable[[], Terminator | None]]
 
 def steps_of(ctx: Elaboration, statements: Sequence[ast.Stmt]) -> list[Callable[[], Terminator | None]]:
     """Return statements as steps to run; each knows the names that the statements after it use."""
-    following = live_after_each([find_mentioned_names(statement) for statement in statements], ctx.live)
+    flows, leaving = map(flow_of, statements), map(may_leave, statements)
+    following = live_after_each(list(flows), list(leaving), ctx.live)
     return [
         partial(_run_step, ctx, statement, live)
-        for statement, live in zip(statements, following, strict=bool(statements))
+        for statement, live in zip(statements, following, strict=True)
     ]
 
 

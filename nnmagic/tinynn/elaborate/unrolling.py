@@ -8,7 +8,8 @@ from functools import partial
 
 from synr import ast
 
-from nnmagic.tinynn.analysis.bound_names import find_assigned_names, find_mentioned_names
+from nnmagic.tinynn.analysis.bound_names import find_assigned_names
+from nnmagic.tinynn.analysis.liveness import flow_of
 from nnmagic.tinynn.elaborate.attempts import GivenUp, GiveUpError, attempt
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.control_flow_blocks import Block, ExitKind, Terminator, exits_of
@@ -110,7 +111,7 @@ def _unroll_rounds(
     *,
     is_long: bool,
 ) -> Terminator | None:
-    live = ctx.live | find_mentioned_names(stmt)
+    live = ctx.live | flow_of(stmt).exposed
     after, ctx.live = ctx.live, live
     has_errors = False
 

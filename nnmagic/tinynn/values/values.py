@@ -353,6 +353,18 @@ def changes_arguments(value: Value) -> bool:
     return isinstance(value, GlobalFunction) and any(formal.destination for formal in value.parameters)
 
 
+def captured_names(values: Iterable[Value]) -> set[str]:
+    """Return the names that functions among some values, and in their tuples, capture."""
+    names, work = set[str](), list(values)
+    while work:
+        match work.pop():
+            case LocalFunction(versions=versions) | ClosureValue(versions=versions):
+                names.update(versions)
+            case TupleOf(items=items):
+                work += items
+    return names
+
+
 def size_of(value: Value) -> int:
     """Return the number of items of a tuple, parts of a type, or names that a function captures; else 0."""
     match value:
