@@ -178,6 +178,7 @@ def main(share, *names):
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("share", range(SHARES))
 def test_sizes_around_those_of_a_call(share):
     run_python("-m", "tests.engine.test_rules_robust", str(share), **CHECKED_MEMORY)

@@ -71,6 +71,7 @@ def compiled(body: str, parameters: str) -> tuple[nnmagic.CompiledFunction, obje
     return nnmagic.compile(source, namespace={"np": np}), namespace["f"]
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("parameters", [NAMED, FIXED], ids=["named", "fixed"])
 @pytest.mark.parametrize("body", BODIES)
 def test_as_python_on_numpy(body: str, parameters: str) -> None:

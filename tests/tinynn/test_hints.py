@@ -1341,6 +1341,7 @@ CASES = [
 ]
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("each", CASES, ids=lambda each: each.refused.split("\n", 1)[-1].strip()[:60])
 def test_a_hint_can_be_followed(each: Case) -> None:
     errors = errors_of(each.refused, each.namespace)

@@ -108,6 +108,7 @@ def flat(values: object) -> list[object]:
     return [values]
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("count", COUNTS)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_loop_means_what_python_means(name: str, count: int) -> None:

@@ -29,6 +29,7 @@ def test_each_function_has_a_form_or_a_reason_why_not() -> None:
     assert not {*FUNCTIONS} & {*WITHOUT_FORM}
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("function", sorted(_FORMS))
 def test_numpy_computes_each_form(function: str) -> None:
     for form in _FORMS[function]:

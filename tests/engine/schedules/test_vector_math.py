@@ -53,6 +53,7 @@ def vectors(name, dtype, size, machine):
     return compile_text(program(name, dtype, size), target={"kind": "llvm", "mcpu": machine})
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", FUNCTIONS)
