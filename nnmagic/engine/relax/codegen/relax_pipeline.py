@@ -7,6 +7,7 @@ from typing import Any
 import tvm
 from tvm import relax, tirx
 
+from nnmagic.engine.relax.codegen.branch_outlining import inline_branches, outline_branches
 from nnmagic.engine.relax.legalize.kernel_cache import has_empty_buffer, is_huge, legalize_relax_ops
 from nnmagic.fork_safety import Lock
 
@@ -37,7 +38,7 @@ def fuse_kernels(module: tvm.IRModule, target: tvm.target.Target, opt_level: int
     ]
     last = [transform.ToNonDataflow(), transform.RemovePurityChecking()]
     with target, tvm.transform.PassContext(config={"relax.FuseOps.max_depth": MAX_FUSED}):
-        fused = tvm.transform.Sequential(passes)(module)
+        fused = inline_branches(tvm.transform.Sequential(passes)(outline_branches(module)))
         kernels = [each for each in fused.functions.values() if isinstance(each, tirx.PrimFunc)]
         if not any(is_huge(kernel) or has_empty_buffer(kernel) for kernel in kernels):
             last.insert(0, transform.RewriteDataflowReshape())

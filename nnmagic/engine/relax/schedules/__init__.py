@@ -12,6 +12,7 @@ from tvm import tirx
 # These fill the table of schedules.
 from nnmagic.engine.relax.schedules import independent_loops as _independent_loops  # noqa: F401
 from nnmagic.engine.relax.schedules import layout_transform as _layout_transform  # noqa: F401
+from nnmagic.engine.relax.schedules.broadcast_versions import schedule_versions
 from nnmagic.engine.relax.schedules.convolution import schedule as _convolution  # noqa: F401
 from nnmagic.engine.relax.schedules.elementwise import schedule as _elementwise  # noqa: F401
 from nnmagic.engine.relax.schedules.machine_model import CpuModel, cpu_model
@@ -24,6 +25,10 @@ from nnmagic.engine.relax.tir.guarded_loads import guard_loads
 
 def apply_schedule(function: tirx.PrimFunc, machine: CpuModel) -> tirx.PrimFunc:
     """Return the kernel with loops for the machine; itself where no schedule supports its kind."""
+    return schedule_versions(function, lambda version: _apply_schedule(version, machine))
+
+
+def _apply_schedule(function: tirx.PrimFunc, machine: CpuModel) -> tirx.PrimFunc:
     kind = kind_of(function)
     schedule = SCHEDULES.get(kind)
     if schedule is None:

@@ -1,0 +1,52 @@
+"""Compile kernels that may broadcast twice: for sizes of which none is repeated, and for the others.
+
+Where two sizes are equal or one of them 1, as far as the compiler knows, an operand is read at the index 0 or at
+that of the result. Such an index is no step of a loop in memory, so that nothing would be vectorised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import tvm_ffi
+from tvm import tirx
+
+from nnmagic.engine.relax.tir.types import PrimExpr
+from nnmagic.engine.relax.tir.visitors import rewrite, visit
+
+Schedule = Callable[[tirx.PrimFunc], tirx.PrimFunc]
+
+
+def schedule_versions(function: tirx.PrimFunc, schedule: Schedule) -> tirx.PrimFunc:
+    """Return a kernel with its schedule; where it may broadcast, it looks at the sizes first."""
+    repeated: dict[object, PrimExpr] = {}
+
+    def collect(node: tirx.Select) -> None:
+        if _reads_repeated(node):
+            repeated[tvm_ffi.StructuralKey(node.condition)] = node.condition
+
+    visit(function.body, [(tirx.Select, collect)])
+    general = schedule(function)
+    if not repeated:
+        return general
+    common = rewrite(
+        function, [(tirx.Select, lambda node: node.false_value if _reads_repeated(node) else node)]
+    )
+    fast = schedule(common)
+    assert all(own.same_as(other) for own, other in zip(fast.params, general.params, strict=True))
+    is_common = tirx.all(*(condition.a != condition.b for condition in repeated.values()))
+    body = tirx.IfThenElse(is_common, fast.body, general.body)
+    return tirx.PrimFunc(general.params, body, general.ret_type, general.attrs)
+
+
+def _reads_repeated(node: tirx.Select) -> bool:
+    """Return whether a node is the index of an operand that may be repeated (``index_in``)."""
+    condition = node.condition
+    return (
+        isinstance(condition, tirx.EQ)
+        and isinstance(condition.b, tirx.IntImm)
+        and condition.b.value == 1
+        and isinstance(node.true_value, tirx.IntImm)
+        and node.true_value.value == 0
+        and str(node.ty.dtype) == "int64"
+    )
