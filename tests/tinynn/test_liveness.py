@@ -51,7 +51,7 @@ def a_break_before_the_assignment(x, n):
     y = 7.0
     for i in range(n):
         if x[i, 0] > 0.2:
-            if x[i, 1] > 0.5:
+            if x[i, 1] > 0.5:  # noqa: SIM108
                 y = x[i, 1]
             else:
                 y = x[i, 2]
@@ -95,7 +95,7 @@ def the_index_of_a_loop(x, n):
 def a_tuple_of_targets(x, n):
     i, row, total = 0, x[0], 0.0
     for i, row in enumerate(x):
-        row = row * 2.0
+        row = row * 2.0  # noqa: PLW2901
         total += row.sum() + i
     return total + i
 

@@ -1,4 +1,4 @@
-"""Make functions of branches while operators are fused: TVM's fusion looks at the bodies of functions alone."""
+"""Make functions of branches while operators are fused: TVM fuses what is in no branch."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tvm import relax, te, tirx
+from tvm import ir, relax, te, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812 - TVM's own name for its builder
 
 from nnmagic.engine.relax.analysis.attribute_values import integers
@@ -14,7 +14,13 @@ from nnmagic.engine.relax.legalize.sizes import is_nonnegative, maximum, minimum
 from nnmagic.engine.relax.legalize.types import Tensor
 from nnmagic.engine.relax.runtime.tensors import as_array
 from nnmagic.engine.relax.tir.builders import as_expr, static_int
+from nnmagic.engine.relax.tir.regions import inside
 from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr
+
+#: Marks a kernel that assigns a part of an array.
+ASSIGNS = "nnmagic.assigns"
+
+_CALL_TIR = ir.Op.get("relax.call_tir")
 
 #: Beyond the end of any axis.
 _FAR = 2**63 - 1
@@ -115,8 +121,11 @@ def strided_set(call: OpCall) -> Value:
         if not same_size(given, length):
             call.require(given == length, "the values have not the shape of the slice")
 
+    in_place = all(length == 1 for length in lengths) or reads(call, values, data)
+    if all(step == 1 for step in strides) and not in_place:
+        return set_region(call, data, values, starts, lengths)
     is_thin = any(length == 1 and dim != 1 for length, dim in zip(lengths, shape_of(data), strict=True))
-    if is_thin:
+    if is_thin or in_place:
         return _set_in_place(call, data, values, starts, strides)
 
     def compute(x: Tensor, new: Tensor, first: Sequence[Extent], size: Sequence[Extent]) -> Tensor:
@@ -135,6 +144,65 @@ def strided_set(call: OpCall) -> Value:
     return call.te(compute, data, values, relax.ShapeExpr(starts), relax.ShapeExpr(lengths))
 
 
+#: How many values are looked at to find out whether one is computed from another.
+_MOST_LOOKED_AT = 64
+
+
+def reads(call: OpCall, values: Value, data: Value) -> bool:
+    """Return whether values are computed from an array here, and so may be fused with reads of it.
+
+    What is assigned to an array is not: all of that is read once more, or handed on.
+    """
+    module = call.builder.get()
+    work, seen = [values], 0
+    while work and seen < _MOST_LOOKED_AT:
+        value = work.pop()
+        seen += 1
+        if value.same_as(data):
+            return True
+        bound = call.builder.lookup_binding(value) if isinstance(value, relax.Var) else value
+        if isinstance(bound, relax.Call):
+            kernel = module[bound.args[0]] if bound.op == _CALL_TIR else None
+            if kernel is None or ASSIGNS not in (kernel.attrs or {}):
+                work.extend(bound.args)
+        elif isinstance(bound, relax.Tuple):
+            work.extend(bound.fields)
+        elif isinstance(bound, relax.TupleGetItem):
+            work.append(bound.tuple_value)
+    return False
+
+
+def set_region(
+    call: OpCall, data: Value, values: Value, starts: Sequence[Index], lengths: Sequence[Extent]
+) -> Value:
+    """Set elements that are next to each other along each axis.
+
+    A kernel that may change the data in place visits these alone.
+    """
+    shape = shape_of(data)
+    if any(static_int(length) == 0 for length in lengths):
+        return data
+    whole = [
+        static_int(start) == 0 and same_size(length, dim)
+        for start, length, dim in zip(starts, lengths, shape, strict=False)
+    ]
+    if len(whole) == len(shape) and all(whole):
+        return values
+
+    def compute(x: Tensor, new: Tensor, first: Sequence[Extent], size: Sequence[Extent]) -> Tensor:
+        def element(*index: Index) -> PrimExpr:
+            spans = list(zip(index, first, size, whole, strict=False))
+            positions = [i if all_ else i - start for i, start, _, all_ in spans]
+            conditions = [inside(i, start, length) for i, start, length, all_ in spans if not all_]
+            source = new(*positions, *index[len(positions) :])
+            return tirx.if_then_else(tirx.all(*conditions), source, x(*index))
+
+        return te.compute(x.shape, element)
+
+    sizes = relax.ShapeExpr(starts), relax.ShapeExpr(lengths)
+    return call.te(compute, data, values, *sizes, primfunc_attrs={ASSIGNS: 1})
+
+
 def _set_in_place(
     call: OpCall, data: Value, values: Value, starts: Sequence[Index], strides: Sequence[int]
 ) -> Value:
@@ -150,7 +218,7 @@ def _set_in_place(
 
         return fill_by_loops(loops, (x.shape, x.dtype), x, new)
 
-    attrs = {"op_pattern": OPAQUE, COPIES_FIRST: 1}
+    attrs = {"op_pattern": OPAQUE, COPIES_FIRST: 1, ASSIGNS: 1}
     return call.te(compute, data, values, relax.ShapeExpr(starts), primfunc_attrs=attrs)
 
 

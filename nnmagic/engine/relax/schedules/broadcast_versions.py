@@ -1,7 +1,7 @@
 """Compile kernels that may broadcast twice: for sizes of which none is repeated, and for the others.
 
-Where two sizes are equal or one of them 1, as far as the compiler knows, an operand is read at the index 0 or at
-that of the result. Such an index is no step of a loop in memory, so that nothing would be vectorised.
+Where two sizes are equal or one of them 1, as far as the compiler knows, an operand is read at the index 0 or
+at that of the result. Such an index is no step of a loop in memory, so that nothing would be vectorised.
 """
 
 from __future__ import annotations

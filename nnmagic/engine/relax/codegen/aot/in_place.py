@@ -15,12 +15,13 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import tvm
-from tvm import ir, relax, tirx
+from tvm import ir, relax, s_tir, tirx
 
 from nnmagic.engine.relax.legalize.extern_loops import COPIES_FIRST
 from nnmagic.engine.relax.legalize.kernel_cache import IS_RESHAPE, has_reshape_order
+from nnmagic.engine.relax.tir.regions import IN_PLACE, region_of
 from nnmagic.engine.relax.tir.types import PrimFunc, RelaxExpr, Stmt
-from nnmagic.engine.relax.tir.visitors import rewrite
+from nnmagic.engine.relax.tir.visitors import rewrite, visit
 
 _CALL_TIR = ir.Op.get("relax.call_tir")
 _RESHAPE = ir.Op.get("relax.reshape")
@@ -70,6 +71,14 @@ class _Planning:
     holds_element: Callable[[RelaxExpr], bool]
     find_tail: FindTail
     plans: dict[ir.GlobalVar | None, InPlacePlan] = field(default_factory=dict)
+    _changing: dict[ir.GlobalVar, int | None] = field(default_factory=dict)
+
+    def changed_by(self, kernel: ir.GlobalVar) -> int | None:
+        """Return the number of the array that a kernel may change in place, if there is one."""
+        if kernel not in self._changing:
+            changing = changed_in_place(self.module[kernel])
+            self._changing[kernel] = None if changing is None else changing[0]
+        return self._changing[kernel]
 
 
 def plan_in_place(
@@ -92,13 +101,56 @@ def plan_in_place(
     return planning.plans
 
 
-def without_copy(kernel: PrimFunc) -> PrimFunc | None:
-    """Return a kernel that copies its first operand first as one that finds it in its result.
+def changed_in_place(kernel: PrimFunc) -> tuple[int, PrimFunc] | None:
+    """Return a kernel that changes a copy of an operand as one that finds that in its result.
 
-    None for any other kernel.
+    Also the number of the operand among the arrays. None for any other kernel.
     """
-    if COPIES_FIRST not in (kernel.attrs or {}):
+    if COPIES_FIRST in (kernel.attrs or {}):
+        return _without_copy(kernel)
+    return _without_rest(kernel)
+
+
+def _without_rest(kernel: PrimFunc) -> tuple[int, PrimFunc] | None:
+    """Return a kernel that assigns a region as one that leaves the rest of the array alone."""
+    store = _last_store(kernel)
+    if store is None:
         return None
+    region = region_of(store.value, store.indices)
+    buffers = [param for param in kernel.params if isinstance(param.ty, tirx.BufferType)]
+    if region is None or not store.buffer.same_as(buffers[-1]):
+        return None
+    old = region.old.source
+    number = next((at for at, param in enumerate(buffers[:-1]) if param.same_as(old)), None)
+    loads: list[Any] = []
+    visit(kernel.body, [(ir.TensorLoad, loads.append)])
+    if number is None or sum(load.source.same_as(old) for load in loads) > 1:
+        return None  # it would read what it has written
+
+    def read_result(load: Any) -> Any:
+        return tirx.BufferLoad(store.buffer, load.indices) if load.source.same_as(old) else load
+
+    body = rewrite(kernel.body, [(ir.TensorLoad, read_result)])
+    params = [param for param in kernel.params if not param.same_as(old)]
+    return number, tirx.PrimFunc(params, body, kernel.ret_type, kernel.attrs).with_attr(IN_PLACE, 1)
+
+
+def _last_store(kernel: PrimFunc) -> tirx.BufferStore | None:
+    """Return the store of a kernel's last block, if that is all of it."""
+    node = getattr(getattr(kernel.body, "block", None), "body", None)
+    while isinstance(node, tirx.SeqStmt | tirx.For | s_tir.SBlockRealize):
+        match node:
+            case tirx.SeqStmt():
+                node = node.seq[-1]
+            case tirx.For():
+                node = node.body
+            case _:
+                node = node.block.body
+    return node if isinstance(node, tirx.BufferStore) else None
+
+
+def _without_copy(kernel: PrimFunc) -> tuple[int, PrimFunc] | None:
+    """Return a kernel that copies its first operand first as one that finds it in its result."""
     dropped: list[Stmt] = []
 
     def drop_first(sequence: Stmt) -> Stmt:
@@ -111,7 +163,7 @@ def without_copy(kernel: PrimFunc) -> PrimFunc | None:
     body = rewrite(kernel.body, [(tirx.SeqStmt, drop_first)], before_parts=True)
     if len(dropped) != 1:
         return None
-    return tirx.PrimFunc(list(kernel.params[1:]), body, kernel.ret_type, kernel.attrs)
+    return 0, tirx.PrimFunc(list(kernel.params[1:]), body, kernel.ret_type, kernel.attrs)
 
 
 def single_store(kernel: PrimFunc) -> tirx.BufferStore | None:
@@ -298,9 +350,11 @@ class _FunctionAnalysis:
     def _kernel(self, var: RelaxExpr, call: RelaxExpr, path: _Path) -> _Memory:
         kernel, operands = self.planning.module[call.args[0]], call.args[1].fields
         arrays = [operand for operand in operands if isinstance(operand.ty, relax.TensorType)]
-        if without_copy(kernel) is not None and not self.planning.holds_element(var):
-            memory, *others = (frozenset(_roots(self._evaluate(operand))) for operand in arrays)
-            if not self.planning.holds_element(arrays[0]) and self._may_change(memory, others, path):
+        number = None if self.planning.holds_element(var) else self.planning.changed_by(call.args[0])
+        if number is not None:
+            others = [frozenset(_roots(self._evaluate(operand))) for operand in arrays]
+            memory = others.pop(number)
+            if not self.planning.holds_element(arrays[number]) and self._may_change(memory, others, path):
                 self.plan.kernels.add(var)
                 return self._change(memory)
         if len(arrays) == 1 and _may_be_view(kernel):

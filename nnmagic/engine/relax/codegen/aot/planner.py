@@ -11,7 +11,12 @@ import tvm
 import tvm_ffi
 from tvm import ir, relax, tirx
 
-from nnmagic.engine.relax.codegen.aot.in_place import InPlacePlan, plan_in_place, single_store, without_copy
+from nnmagic.engine.relax.codegen.aot.in_place import (
+    InPlacePlan,
+    changed_in_place,
+    plan_in_place,
+    single_store,
+)
 from nnmagic.engine.relax.codegen.aot.memory import plan_memory
 from nnmagic.engine.relax.codegen.aot.program import (
     STATE_WORDS,
@@ -55,6 +60,7 @@ from nnmagic.engine.relax.runtime.tensors import as_array
 from nnmagic.engine.relax.runtime.vm_executable import TOO_DEEP
 from nnmagic.engine.relax.schedules.kernel_analysis import substitute
 from nnmagic.engine.relax.tir.builders import as_expr
+from nnmagic.engine.relax.tir.regions import expand_regions
 from nnmagic.engine.relax.tir.types import Extent, PrimExpr, PrimFunc, RelaxExpr, Var
 
 #: The dtypes of single elements that live in registers.
@@ -132,7 +138,7 @@ class _Planner:
         self.has_control = False
         self.name = ""
         self.in_place: dict[ir.GlobalVar | None, InPlacePlan] = {}
-        self.kernels_in_place: dict[ir.GlobalVar, tuple[ir.GlobalVar, PrimFunc]] = {}
+        self.kernels_in_place: dict[ir.GlobalVar, tuple[int, ir.GlobalVar, PrimFunc]] = {}
         self.program: AotProgram
 
     def plan(self, name: str) -> AotProgram:
@@ -187,12 +193,14 @@ class _Planner:
     def _holds_element(self, value: RelaxExpr) -> bool:
         return _has_shape(value.ty) and isinstance(self.place(_array(value.ty)), Register)
 
-    def kernel_in_place(self, var: ir.GlobalVar) -> tuple[ir.GlobalVar, PrimFunc]:
-        """Return a kernel that copies its first operand first, without that copy."""
+    def kernel_in_place(self, var: ir.GlobalVar) -> tuple[int, ir.GlobalVar, PrimFunc]:
+        """Return a kernel that changes a copy of an operand without that copy, and the operand's number."""
         if var not in self.kernels_in_place:
-            kernel = without_copy(self.module[var])
-            assert kernel is not None
-            self.kernels_in_place[var] = (ir.GlobalVar(f"{var.name_hint}_in_place_{self.name}"), kernel)
+            changing = changed_in_place(self.module[var])
+            assert changing is not None
+            number, kernel = changing
+            name = ir.GlobalVar(f"{var.name_hint}_in_place_{self.name}")
+            self.kernels_in_place[var] = (number, name, kernel)
         return self.kernels_in_place[var]
 
     def place(self, array: Array, kind: str = "temporary", number: int = -1) -> Register | Storage:
@@ -443,13 +451,15 @@ class _FunctionPlanner:
         sizes = _bind_sizes(function, [*arrays, *outputs], explicit)
         if len(reads) == 1 and _is_reshape(function, [*arrays, *outputs]):
             return reads[0]
-        if var in self.in_place.kernels and isinstance(reads[0], Storage):
-            work = sum((_elements(array) for array in arrays[1:]), start=1)
-            return self._change(region, kernel, reads, sizes, work)
+        if var in self.in_place.kernels:
+            number, _, _ = self.planner.kernel_in_place(kernel)
+            if isinstance(reads[number], Storage):
+                work = sum((_elements(array) for at, array in enumerate(arrays) if at != number), start=1)
+                return self._change(region, kernel, reads, sizes, work)
         written = [self.planner.place(output) for output in outputs]
         planned = tuple(written) if isinstance(type_, relax.TupleType) else written[0]
         if all(isinstance(value, Register) for value in written):
-            stages = read_scalar_stages(function)
+            stages = read_scalar_stages(expand_regions(function))
             if stages is not None:
                 buffers = [param for param in function.params if isinstance(param.ty, tirx.BufferType)]
                 values = dict(zip(buffers, [*reads, *written], strict=True))
@@ -470,9 +480,9 @@ class _FunctionPlanner:
         work: Extent,
     ) -> Storage:
         """Plan a kernel that changes its first operand in place."""
-        changed, *others = reads
+        number, name, function = self.planner.kernel_in_place(kernel)
+        changed, others = reads[number], [*reads[:number], *reads[number + 1 :]]
         assert isinstance(changed, Storage)
-        name, function = self.planner.kernel_in_place(kernel)
         buffers = [param for param in function.params if isinstance(param.ty, tirx.BufferType)]
         values = dict(zip(buffers, [*others, changed], strict=True))
         store = single_store(function)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 import tvm_ffi
@@ -12,12 +13,13 @@ from tvm import tirx
 from nnmagic.engine.relax.schedules.elementwise.collapse import collapse_loops
 from nnmagic.engine.relax.schedules.elementwise.costs import CHEAP, count_instructions
 from nnmagic.engine.relax.schedules.elementwise.loops import emit_interleaved, emit_nest
-from nnmagic.engine.relax.schedules.elementwise.nests import FlatBuffers, Inlining
+from nnmagic.engine.relax.schedules.elementwise.nests import FlatBuffers, Inlining, NestBuilder, Range
 from nnmagic.engine.relax.schedules.elementwise.pieces import build_pieces
 from nnmagic.engine.relax.schedules.kernel_analysis import BlockStage, KernelStages, Stage, read_kernel
 from nnmagic.engine.relax.schedules.machine_model import CpuModel
 from nnmagic.engine.relax.schedules.registry import SCHEDULES
-from nnmagic.engine.relax.tir.builders import collect_loads, static_int
+from nnmagic.engine.relax.tir.builders import as_expr, collect_loads, static_int
+from nnmagic.engine.relax.tir.regions import IN_PLACE, region_of
 from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, Load, Node, Stmt
 from nnmagic.engine.relax.tir.visitors import replace_vars, visit
 
@@ -28,6 +30,9 @@ _DYNAMIC_LENGTH = 1e6
 def _schedule_elementwise(function: tirx.PrimFunc, machine: CpuModel) -> tirx.PrimFunc:
     """Fuse, vectorize and parallelize the loops; return a kernel that is not element-wise as it is."""
     kernel = read_kernel(function)
+    spans = None
+    if kernel is not None and IN_PLACE in (function.attrs or {}):
+        kernel, spans = _changed_region(kernel)
     if kernel is None or not is_elementwise(kernel.stages):
         return function
     shapes = [param.ty.shape for param in function.params if isinstance(param.ty, tirx.BufferType)]
@@ -35,16 +40,30 @@ def _schedule_elementwise(function: tirx.PrimFunc, machine: CpuModel) -> tirx.Pr
         return function
     if not any(collect_loads(stage.value) for stage in kernel.stages):
         return function  # a function of indices only: LLVM does well, and other loops could round otherwise
-    body = elementwise_loops(kernel, set(function.params), machine)
+    body = elementwise_loops(kernel, set(function.params), machine, spans)
     if body is None:
         return function
     return tirx.PrimFunc(function.params, tirx.SeqStmt(body), function.ret_type, function.attrs)
 
 
-def elementwise_loops(kernel: KernelStages, outside: set[Buffer], machine: CpuModel) -> list[Stmt] | None:
+def _changed_region(kernel: KernelStages) -> tuple[KernelStages, list[Range] | None]:
+    """Return a kernel whose last stage assigns a region as one without the choice, and the region."""
+    *others, last = kernel.stages
+    region = region_of(last.value, last.axes)
+    if region is None or not region.old.source.same_as(last.buffer):
+        return kernel, None
+    axes = zip(last.axes, kernel.shape(last), strict=True)
+    spans: list[Range] = [region.spans.get(axis, (as_expr(0), extent)) for axis, extent in axes]
+    return replace(kernel, stages=(*others, replace(last, values=(region.new,)))), spans
+
+
+def elementwise_loops(
+    kernel: KernelStages, outside: set[Buffer], machine: CpuModel, spans: Sequence[Range] | None = None
+) -> list[Stmt] | None:
     """Return the statements that compute element-wise stages; None where one has no elements.
 
     outside: the buffers that are declared elsewhere; those of them that the stages write are stored.
+    spans: the part of its axes that the last stage computes, if that is not all.
     """
     stages = kernel.stages
     if any(_count_elements(kernel.shape(stage)) == 0 for stage in stages):
@@ -58,7 +77,11 @@ def elementwise_loops(kernel: KernelStages, outside: set[Buffer], machine: CpuMo
             builder
             for stage in stages
             if stage.buffer in stored
-            for builder in build_pieces(stage, kernel.shape(stage), inlining)
+            for builder in (
+                build_pieces(stage, kernel.shape(stage), inlining)
+                if spans is None or stage is not stages[-1]
+                else [NestBuilder(stage, inlining, spans)]
+            )
         ]
         unsafe = {buffer for builder in builders for buffer in builder.unsafe}
         if not unsafe:

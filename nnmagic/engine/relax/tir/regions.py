@@ -1,0 +1,72 @@
+"""Assignments to a region of an array: a choice between new elements and those of the array before.
+
+``if_then_else(inside(i, start, length), new[i - start], old[i])`` has the region in plain sight, so that a
+kernel that may change its array in place visits nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tvm import ir, tirx
+
+from nnmagic.engine.relax.tir.builders import as_expr, indices_are_axes
+from nnmagic.engine.relax.tir.types import Extent, Index, Load, Node, PrimExpr
+from nnmagic.engine.relax.tir.visitors import rewrite
+
+#: Marks a kernel that finds the array before in its result.
+IN_PLACE = "nnmagic.in_place"
+
+_INSIDE = "nnmagic.inside"
+_EXTERN = ir.Op.get("tirx.call_pure_extern")
+_CHOICE = ir.Op.get("prim.if_then_else")
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """The elements ``start + i`` of axes that get a new value; an axis that is left out is whole."""
+
+    new: PrimExpr
+    old: Load
+    spans: dict[Index, tuple[Index, Extent]]
+
+
+def inside(index: Index, start: Index, length: Extent) -> PrimExpr:
+    """Return whether an index is one of ``length`` from ``start`` on."""
+    return tirx.call_pure_extern("bool", _INSIDE, as_expr(index), as_expr(start), as_expr(length))
+
+
+def expand_regions(root: Node) -> Node:
+    """Return a tree with comparisons for `inside`."""
+
+    def expand(call: PrimExpr) -> PrimExpr:
+        if not _is_inside(call):
+            return call
+        _, index, start, length = call.args
+        return tirx.all(start <= index, index < start + length)
+
+    return rewrite(root, [(ir.Call, expand)])
+
+
+def region_of(value: PrimExpr, axes: Sequence[Index]) -> Region | None:
+    """Return the region of a value that is assigned at ``axes``; None for another value."""
+    if not isinstance(value, ir.Call) or value.op != _CHOICE:
+        return None
+    condition, new, old = value.args
+    parts, work = [], [condition]
+    while work:
+        part = work.pop()
+        if isinstance(part, tirx.And):
+            work += [part.a, part.b]
+        else:
+            parts.append(part)
+    if not all(map(_is_inside, parts)) or not isinstance(old, ir.TensorLoad):
+        return None
+    if not indices_are_axes(old.indices, axes):
+        return None
+    return Region(new, old, {part.args[1]: (part.args[2], part.args[3]) for part in parts})
+
+
+def _is_inside(node: Node) -> bool:
+    return isinstance(node, ir.Call) and node.op == _EXTERN and node.args[0].value == _INSIDE
