@@ -73,8 +73,8 @@ def _call_branch(branch: RelaxExpr, outlined: dict[ir.GlobalVar, RelaxExpr]) -> 
     outlined[var] = function.with_attr(_BRANCH, 1)
     relax.expr._update_type(var, outlined[var].ty)
     call = relax.Call(var, [*args, relax.ShapeExpr(dims)] if dims else args)
-    relax.expr._update_type(call, branch.ty)
-    result = relax.Var("result", branch.ty)
+    relax.expr._update_type(call, function.ret_ty)  # without the sizes that are defined in the branch
+    result = relax.Var("result", function.ret_ty)
     return relax.SeqExpr([relax.BindingBlock([relax.VarBinding(result, call)])], result)
 
 

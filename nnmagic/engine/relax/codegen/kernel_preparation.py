@@ -12,7 +12,7 @@ from nnmagic.engine.relax.deferred_interrupts import interrupt_safepoint
 from nnmagic.engine.relax.schedules import apply_schedule, cpu_model
 from nnmagic.engine.relax.tir.builders import item_bytes
 from nnmagic.engine.relax.tir.empty_reductions import initialize_reductions
-from nnmagic.engine.relax.tir.regions import IN_PLACE, expand_regions
+from nnmagic.engine.relax.tir.regions import expand_regions
 from nnmagic.engine.relax.tir.visitors import VarMap, rewrite, visit
 from nnmagic.progress import report
 
@@ -31,8 +31,6 @@ def prepare_kernels(
         report("kernels", done, len(waiting))
         with target:
             alone = relax_alignment(function.with_attr("global_symbol", "main"))
-            if IN_PLACE not in (alone.attrs or {}):
-                alone = expand_regions(alone)
             kernel = initialize_reductions(alone) if machine is None else apply_schedule(alone, machine)
         yield var, expand_regions(kernel.without_attr("global_symbol"))
 

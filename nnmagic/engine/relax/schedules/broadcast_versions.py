@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import tvm_ffi
-from tvm import tirx
+from tvm import s_tir, tirx
 
 from nnmagic.engine.relax.tir.types import PrimExpr
 from nnmagic.engine.relax.tir.visitors import rewrite, visit
@@ -33,6 +33,8 @@ def schedule_versions(function: tirx.PrimFunc, schedule: Schedule) -> tirx.PrimF
         function, [(tirx.Select, lambda node: node.false_value if _reads_repeated(node) else node)]
     )
     fast = schedule(common)
+    if any(isinstance(version.body, s_tir.SBlockRealize) for version in (fast, general)):
+        return general  # its loops are TVM's
     assert all(own.same_as(other) for own, other in zip(fast.params, general.params, strict=True))
     is_common = tirx.all(*(condition.a != condition.b for condition in repeated.values()))
     body = tirx.IfThenElse(is_common, fast.body, general.body)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tvm import ir, tirx
+from tvm import ir, s_tir, tirx
 
-from nnmagic.engine.relax.tir.builders import as_expr, indices_are_axes
-from nnmagic.engine.relax.tir.types import Extent, Index, Load, Node, PrimExpr
+from nnmagic.engine.relax.tir.builders import as_expr, indices_are_axes, static_int
+from nnmagic.engine.relax.tir.types import Extent, Index, Load, Node, PrimExpr, PrimFunc
 from nnmagic.engine.relax.tir.visitors import rewrite
 
 #: Marks a kernel that finds the array before in its result.
@@ -66,6 +66,30 @@ def region_of(value: PrimExpr, axes: Sequence[Index]) -> Region | None:
     if not indices_are_axes(old.indices, axes):
         return None
     return Region(new, old, {part.args[1]: (part.args[2], part.args[3]) for part in parts})
+
+
+def last_store(kernel: PrimFunc) -> tirx.BufferStore | None:
+    """Return the store that a kernel's last block is; None for other blocks."""
+    node = getattr(getattr(kernel.body, "block", None), "body", None)
+    while isinstance(node, tirx.SeqStmt | tirx.For | s_tir.SBlockRealize):
+        match node:
+            case tirx.SeqStmt():
+                node = node.seq[-1]
+            case tirx.For():
+                node = node.body
+            case _:
+                node = node.block.body
+    return node if isinstance(node, tirx.BufferStore) else None
+
+
+def has_open_region(kernel: PrimFunc) -> bool:
+    """Return whether a kernel assigns a region in place, or one whose bounds are not known."""
+    store = last_store(kernel)
+    region = None if store is None else region_of(store.value, store.indices)
+    if region is None:
+        return False
+    bounds = [bound for span in region.spans.values() for bound in span]
+    return IN_PLACE in (kernel.attrs or {}) or any(static_int(bound) is None for bound in bounds)
 
 
 def _is_inside(node: Node) -> bool:

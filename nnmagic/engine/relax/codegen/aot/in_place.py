@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import tvm
-from tvm import ir, relax, s_tir, tirx
+from tvm import ir, relax, tirx
 
 from nnmagic.engine.relax.legalize.extern_loops import COPIES_FIRST
 from nnmagic.engine.relax.legalize.kernel_cache import IS_RESHAPE, has_reshape_order
-from nnmagic.engine.relax.tir.regions import IN_PLACE, region_of
+from nnmagic.engine.relax.tir.regions import IN_PLACE, last_store, region_of
 from nnmagic.engine.relax.tir.types import PrimFunc, RelaxExpr, Stmt
 from nnmagic.engine.relax.tir.visitors import rewrite, visit
 
@@ -113,12 +113,10 @@ def changed_in_place(kernel: PrimFunc) -> tuple[int, PrimFunc] | None:
 
 def _without_rest(kernel: PrimFunc) -> tuple[int, PrimFunc] | None:
     """Return a kernel that assigns a region as one that leaves the rest of the array alone."""
-    store = _last_store(kernel)
-    if store is None:
-        return None
-    region = region_of(store.value, store.indices)
+    store = last_store(kernel)
+    region = None if store is None else region_of(store.value, store.indices)
     buffers = [param for param in kernel.params if isinstance(param.ty, tirx.BufferType)]
-    if region is None or not store.buffer.same_as(buffers[-1]):
+    if store is None or region is None or not store.buffer.same_as(buffers[-1]):
         return None
     old = region.old.source
     number = next((at for at, param in enumerate(buffers[:-1]) if param.same_as(old)), None)
@@ -133,20 +131,6 @@ def _without_rest(kernel: PrimFunc) -> tuple[int, PrimFunc] | None:
     body = rewrite(kernel.body, [(ir.TensorLoad, read_result)])
     params = [param for param in kernel.params if not param.same_as(old)]
     return number, tirx.PrimFunc(params, body, kernel.ret_type, kernel.attrs).with_attr(IN_PLACE, 1)
-
-
-def _last_store(kernel: PrimFunc) -> tirx.BufferStore | None:
-    """Return the store of a kernel's last block, if that is all of it."""
-    node = getattr(getattr(kernel.body, "block", None), "body", None)
-    while isinstance(node, tirx.SeqStmt | tirx.For | s_tir.SBlockRealize):
-        match node:
-            case tirx.SeqStmt():
-                node = node.seq[-1]
-            case tirx.For():
-                node = node.body
-            case _:
-                node = node.block.body
-    return node if isinstance(node, tirx.BufferStore) else None
 
 
 def _without_copy(kernel: PrimFunc) -> tuple[int, PrimFunc] | None:

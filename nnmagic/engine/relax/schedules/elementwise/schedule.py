@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import tvm_ffi
@@ -19,7 +19,7 @@ from nnmagic.engine.relax.schedules.kernel_analysis import BlockStage, KernelSta
 from nnmagic.engine.relax.schedules.machine_model import CpuModel
 from nnmagic.engine.relax.schedules.registry import SCHEDULES
 from nnmagic.engine.relax.tir.builders import as_expr, collect_loads, static_int
-from nnmagic.engine.relax.tir.regions import IN_PLACE, region_of
+from nnmagic.engine.relax.tir.regions import IN_PLACE, has_open_region, region_of
 from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, Load, Node, Stmt
 from nnmagic.engine.relax.tir.visitors import replace_vars, visit
 
@@ -30,9 +30,9 @@ _DYNAMIC_LENGTH = 1e6
 def _schedule_elementwise(function: tirx.PrimFunc, machine: CpuModel) -> tirx.PrimFunc:
     """Fuse, vectorize and parallelize the loops; return a kernel that is not element-wise as it is."""
     kernel = read_kernel(function)
-    spans = None
-    if kernel is not None and IN_PLACE in (function.attrs or {}):
-        kernel, spans = _changed_region(kernel)
+    region = None
+    if kernel is not None and has_open_region(function):
+        kernel, region = _split_region(kernel, in_place=IN_PLACE in function.attrs)
     if kernel is None or not is_elementwise(kernel.stages):
         return function
     shapes = [param.ty.shape for param in function.params if isinstance(param.ty, tirx.BufferType)]
@@ -40,30 +40,50 @@ def _schedule_elementwise(function: tirx.PrimFunc, machine: CpuModel) -> tirx.Pr
         return function
     if not any(collect_loads(stage.value) for stage in kernel.stages):
         return function  # a function of indices only: LLVM does well, and other loops could round otherwise
-    body = elementwise_loops(kernel, set(function.params), machine, spans)
+    body = elementwise_loops(kernel, set(function.params), machine, region)
     if body is None:
         return function
     return tirx.PrimFunc(function.params, tirx.SeqStmt(body), function.ret_type, function.attrs)
 
 
-def _changed_region(kernel: KernelStages) -> tuple[KernelStages, list[Range] | None]:
-    """Return a kernel whose last stage assigns a region as one without the choice, and the region."""
+@dataclass(frozen=True, slots=True)
+class _OpenRegion:
+    """The parts of a kernel's last stage: the array before, unless that is in place, and a region's values.
+
+    spans: the ranges of the axes that the region has.
+    """
+
+    old: BlockStage | None
+    new: BlockStage
+    spans: Sequence[Range]
+
+    def builders(self, extents: Sequence[Extent], inlining: Inlining) -> list[NestBuilder]:
+        """Return the loops over all of the array, and then those over the region."""
+        region = NestBuilder(self.new, inlining, self.spans)
+        return [region] if self.old is None else [*build_pieces(self.old, extents, inlining), region]
+
+
+def _split_region(kernel: KernelStages, *, in_place: bool) -> tuple[KernelStages, _OpenRegion | None]:
+    """Return a kernel with the region that its last stage assigns; in place it assigns nothing else."""
     *others, last = kernel.stages
     region = region_of(last.value, last.axes)
-    if region is None or not region.old.source.same_as(last.buffer):
+    if region is None:
         return kernel, None
     axes = zip(last.axes, kernel.shape(last), strict=True)
-    spans: list[Range] = [region.spans.get(axis, (as_expr(0), extent)) for axis, extent in axes]
-    return replace(kernel, stages=(*others, replace(last, values=(region.new,)))), spans
+    spans = [region.spans.get(axis, (as_expr(0), extent)) for axis, extent in axes]
+    new = replace(last, values=(region.new,))
+    if in_place:
+        return replace(kernel, stages=(*others, new)), _OpenRegion(None, new, spans)
+    return kernel, _OpenRegion(replace(last, values=(region.old,)), new, spans)
 
 
 def elementwise_loops(
-    kernel: KernelStages, outside: set[Buffer], machine: CpuModel, spans: Sequence[Range] | None = None
+    kernel: KernelStages, outside: set[Buffer], machine: CpuModel, region: _OpenRegion | None = None
 ) -> list[Stmt] | None:
     """Return the statements that compute element-wise stages; None where one has no elements.
 
     outside: the buffers that are declared elsewhere; those of them that the stages write are stored.
-    spans: the part of its axes that the last stage computes, if that is not all.
+    region: what the last stage is made of, if it assigns a region.
     """
     stages = kernel.stages
     if any(_count_elements(kernel.shape(stage)) == 0 for stage in stages):
@@ -79,8 +99,8 @@ def elementwise_loops(
             if stage.buffer in stored
             for builder in (
                 build_pieces(stage, kernel.shape(stage), inlining)
-                if spans is None or stage is not stages[-1]
-                else [NestBuilder(stage, inlining, spans)]
+                if region is None or stage is not stages[-1]
+                else region.builders(kernel.shape(stage), inlining)
             )
         ]
         unsafe = {buffer for builder in builders for buffer in builder.unsafe}
@@ -89,7 +109,7 @@ def elementwise_loops(
         stored |= unsafe  # a value that a branch guards must not be computed before it
     sizes = [_count_elements([extent for _, extent in builder.loops]) for builder in builders]
     nests = [collapse_loops(builder.nest) for builder in builders]
-    interleaved = emit_interleaved(nests, machine)
+    interleaved = emit_interleaved(nests, machine) if region is None else None
     loops = (
         [interleaved]
         if interleaved is not None
