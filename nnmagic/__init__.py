@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from nnmagic.functions.compiled import CompiledFunction
     from nnmagic.functions.definition import CacheInfo
     from nnmagic.functions.from_onnx import from_onnx
-    from nnmagic.functions.gradients import grad, jvp, value_and_grad, vjp
+    from nnmagic.functions.gradients import grad, hessian, jacobian, jvp, value_and_grad, vjp, vmap
     from nnmagic.functions.saving import load
     from nnmagic.functions.specializing import SpecializingFunction
     from nnmagic.jupyter import load_ipython_extension, unload_ipython_extension
@@ -57,7 +57,7 @@ _MODULES = {
     "nnmagic.functions.compiled": "CompiledFunction",
     "nnmagic.functions.definition": "CacheInfo",
     "nnmagic.functions.from_onnx": "from_onnx",
-    "nnmagic.functions.gradients": "grad jvp value_and_grad vjp",
+    "nnmagic.functions.gradients": "grad hessian jacobian jvp value_and_grad vjp vmap",
     "nnmagic.functions.saving": "load",
     "nnmagic.functions.specializing": "SpecializingFunction",
     "nnmagic.jupyter": "load_ipython_extension unload_ipython_extension",
@@ -94,10 +94,12 @@ __all__ = [
     "from_onnx",
     "function",
     "grad",
+    "hessian",
     "i8",
     "i16",
     "i32",
     "i64",
+    "jacobian",
     "jvp",
     "load",
     "load_ipython_extension",
@@ -112,6 +114,7 @@ __all__ = [
     "unload_ipython_extension",
     "value_and_grad",
     "vjp",
+    "vmap",
 ]
 
 

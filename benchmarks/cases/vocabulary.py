@@ -151,7 +151,10 @@ WITHOUT_ROW = {
     ),
     **dict.fromkeys(("fftshift", "ifftshift"), "roll has a row"),
     **dict.fromkeys(("fftfreq", "rfftfreq"), "computed at compile time"),
-    **dict.fromkeys(("grad", "value_and_grad", "vjp", "jvp"), "of functions, not of tensors"),
+    **dict.fromkeys(
+        ("grad", "value_and_grad", "vjp", "jvp", "jacobian", "hessian", "vmap", "checkpoint", "tree_map"),
+        "of functions, not of tensors",
+    ),
     **dict.fromkeys(("stop_gradient", "detach"), "returns its argument"),
     "dropout": "drops nothing",
     "bilinear": "einsum has a row",

@@ -19,6 +19,7 @@ from nnmagic.relay.types import (
     ARRAY_DTYPES,
     AnyDim,
     Dim,
+    RecordType,
     TensorType,
     TupleType,
     Type,
@@ -97,13 +98,14 @@ class _Path(NamedTuple):
     outer: _Path | str
     constructor: str | None
     field: int
+    name: str | None = None
 
     def __str__(self) -> str:
         steps = []
         path: _Path | str = self
         while isinstance(path, _Path):
             name = "" if path.constructor is None else f".{path.constructor}"
-            steps.append(f"{name}[{path.field}]")
+            steps.append(f"{name}[{path.field}]" if path.name is None else f".{path.name}")
             path = path.outer
         if len(steps) > 6:
             left_out = len(steps) - 4
@@ -147,7 +149,10 @@ class _Conversion:
                 case TupleType(fields=types):
                     items = _tuple_fields(path, type_, item)
                     work.append((len(types), None))
-                    steps = [(_Path(path, None, i), *pair) for i, pair in _enumerate_pairs(types, items)]
+                    names = type_.names if isinstance(type_, RecordType) else [None] * len(types)
+                    steps = [
+                        (_Path(path, None, i, names[i]), *pair) for i, pair in _enumerate_pairs(types, items)
+                    ]
                     work.extend(reversed(steps))
                 case TypeCall() if self.is_checked(type_, item):
                     made.append(item)

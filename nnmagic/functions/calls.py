@@ -21,6 +21,7 @@ from nnmagic.relay.types import (
     AnyDim,
     FuncType,
     GlobalTypeVar,
+    RecordType,
     RefType,
     TensorType,
     TupleType,
@@ -256,6 +257,8 @@ def annotation(type_: Type) -> object:
             if known is None or None in dims:
                 return ShownType(format_type(type_))
             return Tensor(tuple(dim for dim in dims if dim is not None), known) if shape else known
+        case RecordType(name=name):
+            return ShownType(name)
         case TupleType(fields=fields):
             return GenericAlias(tuple, tuple(map(annotation, fields)))
         case FuncType(arg_types=args, ret_type=result, type_params=()):

@@ -26,6 +26,7 @@ from nnmagic.functions.data_types import DataType, data_type
 from nnmagic.functions.definition import CacheInfo, Definition, text_without_types
 from nnmagic.functions.environment import environment
 from nnmagic.functions.fingerprint import fingerprint
+from nnmagic.functions.records import record_class
 from nnmagic.functions.specializing import SpecializingFunction, Template
 from nnmagic.progress import report
 from nnmagic.relay.callgraph import CallGraph, call_graph, reachable
@@ -64,7 +65,7 @@ class CompiledCell:
 
     functions: tuple[CompiledFunction, ...]
     specializing: tuple[SpecializingFunction, ...]
-    types: tuple[DataType, ...]
+    types: tuple[DataType | type, ...]
     own: Module
     warnings: tuple[Diagnostic, ...]
     cache_info: CacheInfo
@@ -225,7 +226,7 @@ def _compile(
     docs: dict[str, str | None] = {}
     parameters: dict[str, tuple[ParameterInfo, ...]] = {}
     infos: Mapping[str, DataTypeInfo] = {}
-    classes: tuple[DataType, ...] = ()
+    classes: tuple[DataType | type, ...] = ()
     open_functions: tuple[FunctionInfo, ...] = ()
     warnings: tuple[Diagnostic, ...] = ()
     if language == "relay":
@@ -252,6 +253,7 @@ def _compile(
         classes = tuple(
             data_type(name, module.types, infos) for name in own_types if not name.startswith("_")
         )
+        classes += tuple(record_class(each) for each in program.records if not each.name.startswith("_"))
     public = [name for name in texts if name.isidentifier() and not (name.startswith("_") or iskeyword(name))]
     if specialization is not None:
         public = [specialization.name]

@@ -15,8 +15,10 @@ from nnmagic.functions.calls import CallAdapter, store
 from nnmagic.functions.definition import CacheInfo, Definition
 from nnmagic.functions.destinations import check_destination, check_overlap, say_changed, write_destinations
 from nnmagic.functions.error_locations import add_location
+from nnmagic.functions.records import RecordCalls, holds_record
 from nnmagic.functions.stages import Stages
 from nnmagic.relay.module import Module
+from nnmagic.relay.types import TupleType
 from nnmagic.tinynn.program import DataTypeInfo, ParameterInfo
 from nnmagic.tracebacks import hide_frames, short_errors
 
@@ -60,6 +62,7 @@ class CompiledFunction:
     _run: Executable | None
     _fast_path: Callable[[tuple[Any, ...]], Any] | None
     _path_into: Callable[[tuple[Any, ...]], Any] | None
+    _records: RecordCalls | None
 
     def __init__(
         self,
@@ -68,6 +71,7 @@ class CompiledFunction:
         *,
         qualname: str | None = None,
         module: str | None = None,
+        records: bool = True,
     ) -> None:
         call, run = definition.call, definition.built_executable
         self.__dict__.update(
@@ -85,10 +89,13 @@ class CompiledFunction:
             _run=run,
             _fast_path=_fast_path_of(call, run),
             _path_into=_path_into(call, run),
+            _records=_record_calls(definition, cache_info) if records else None,
         )
 
     def __call__(self, /, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         """Run the function; see the class."""
+        if self._records is not None:
+            return self._records(args, kwargs, out)
         fast_path = self._fast_path
         if fast_path is not None and out is None and not kwargs and len(args) == self._arity:
             try:
@@ -320,6 +327,21 @@ class CompiledFunction:
         signature = self.__signature__
         own = list(signature.parameters.values())
         return str(signature.replace(parameters=own[:-1] if self._call.takes_out else own))
+
+
+def _record_calls(definition: Definition, cache_info: CacheInfo) -> RecordCalls | None:
+    """Return what calls a function that takes or gives records; None for any other."""
+    function = definition.module.functions[definition.name]
+    types = [each.type for each in definition.call.parameters]
+    result = function.ret_type
+    assert result is not None
+    if definition.call.returns and definition.call.destinations:
+        assert isinstance(result, TupleType)
+        result = result.fields[0]
+    if not any(map(holds_record, (*types, result))):
+        return None
+    plain = CompiledFunction(definition, cache_info, records=False)
+    return RecordCalls(definition.call, types, result, plain)
 
 
 def _fast_path_of(call: CallAdapter, run: Executable | None) -> Callable[[tuple[Any, ...]], Any] | None:

@@ -20,6 +20,7 @@ import numpy as np
 from nnmagic.functions.data_types import DataType
 from nnmagic.relay.hashing import array_digest
 from nnmagic.relay.values import is_masked
+from nnmagic.tinynn.namespace.capture import as_record_type
 from nnmagic.tinynn.program import MISSING
 from nnmagic.tinynn.types.aliases import is_alias
 from nnmagic.tinynn.types.annotations import Destination, DType, OpenTensor, Tensor
@@ -83,6 +84,8 @@ def _compute_fingerprint(value: object, known: dict[int, tuple[object, str]]) ->
         case _ if is_alias(value):
             parts = (getattr(value, "__origin__", None), getattr(value, "__args__", None))
             return f"alias {_compute_fingerprint(parts, known)}"
+        case type() if (record := as_record_type(value)) is not None:
+            return f"record {record.name} {record.names} {record.fields}"
         case type():
             return f"type {type.__repr__(value)}"
         case ModuleType():

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from keyword import iskeyword
+from typing import TypeAlias
 
 from nnmagic.diagnostics import Source, TinyNNWarning, kind_of
 from nnmagic.functions.build_or_load import Use
 from nnmagic.functions.compile_cell import compile_cell
 from nnmagic.functions.compiled import CompiledFunction
+from nnmagic.functions.records import record_class, records_in
 from nnmagic.relay.expr import Function
 from nnmagic.relay.gradients.trees import float_leaves, leaves
 from nnmagic.relay.signatures import format_type
-from nnmagic.relay.types import AnyDim, Dim, TensorType, TupleType, Type, VarDim
+from nnmagic.relay.types import AnyDim, Dim, RecordType, TensorType, TupleType, Type, VarDim
 from nnmagic.tinynn.program import MISSING, ParameterInfo
 from nnmagic.tracebacks import short_errors
 
 Argnums = int | Sequence[int]
+Axes: TypeAlias = "int | tuple[Axes, ...] | None"
 
 
 @short_errors
@@ -73,6 +77,67 @@ def jvp(function: CompiledFunction, argnums: Argnums | None = None) -> CompiledF
     return _compiled(function, "jvp", "", argnums)
 
 
+@short_errors
+def jacobian(function: CompiledFunction, argnums: Argnums = 0) -> CompiledFunction:
+    """Return a compiled function that gives the Jacobian: the derivative of each element of the result.
+
+    Args:
+        function: a compiled function that returns a tensor of floats, or a tuple of them.
+        argnums: as in ``grad``.
+
+    Returns:
+        The compiled function. A Jacobian has the shape of the result, then that of the parameter.
+
+    Raises:
+        TinyNNError: what the function does has no gradient, or argnums do not fit.
+        TypeError: for a wrong argument.
+
+    """
+    return _compiled(function, "jacobian", _options(argnums, has_aux=False))
+
+
+@short_errors
+def hessian(function: CompiledFunction, argnums: Argnums = 0) -> CompiledFunction:
+    """Return a compiled function that gives the second derivatives of a function to a float of rank 0.
+
+    With one parameter of a shape the result has that shape twice; with several ``argnums`` it is a tuple of
+    tuples, one for each pair. Raises as ``jacobian`` does.
+    """
+    return _compiled(function, "hessian", _options(argnums, has_aux=False))
+
+
+@short_errors
+def vmap(function: CompiledFunction, in_axes: Axes = 0, out_axes: Axes = 0) -> CompiledFunction:
+    """Return a compiled function that computes another for each element of an axis of its arguments.
+
+    Args:
+        function: a compiled function of tensors and tuples of tensors.
+        in_axes: the axis of each parameter at which the examples stand; None for what all examples share.
+            One int is for all parameters.
+        out_axes: the axis of the result at which the examples stand, or a tuple with one for each item.
+
+    Returns:
+        The compiled function, for any number of examples.
+
+    Raises:
+        TinyNNError: what the function does cannot be batched, or the axes do not fit.
+        TypeError: for a wrong argument.
+        ValueError: in_axes has not one axis for each parameter.
+
+    """
+    for name, given in (("in_axes", in_axes), ("out_axes", out_axes)):
+        if not _are_axes(given, optional=name == "in_axes"):
+            kinds = "an int, None" if name == "in_axes" else "an int"
+            raise TypeError(f"{name} must be {kinds} or a tuple of these, not {given!r}")
+    return _compiled(function, "vmap", repr(out_axes), in_axes=in_axes)
+
+
+def _are_axes(given: object, *, optional: bool) -> bool:
+    if isinstance(given, tuple):
+        return bool(given) and all(_are_axes(part, optional=optional) for part in given)
+    return type(given) is int or (optional and given is None)
+
+
 def _options(argnums: Argnums, *, has_aux: bool) -> str:
     if not isinstance(has_aux, bool):
         raise TypeError(f"has_aux must be True or False, not {has_aux!r}")
@@ -102,7 +167,9 @@ class _Parameter:
         return bool(floats) and all(floats)
 
 
-def _compiled(function: object, kind: str, options: str, argnums: Argnums | None = None) -> CompiledFunction:
+def _compiled(
+    function: object, kind: str, options: str, argnums: Argnums | None = None, in_axes: Axes = None
+) -> CompiledFunction:
     """Compile the text of the gradient, which calls the function."""
     if not isinstance(function, CompiledFunction):
         hint = "compile it first, as with @nnmagic.function"
@@ -112,7 +179,11 @@ def _compiled(function: object, kind: str, options: str, argnums: Argnums | None
         raise TypeError(f"{function.name}() changes its arguments, and has no gradient: return the values")
     own = definition.module.functions[function.name]
     parameters = _parameters(own, definition.parameters)
+    if kind == "vmap":
+        parameters, options = _batched(parameters, in_axes, options)
     namespace: dict[str, object] = {"_function": function, **definition.types}
+    for type_ in (*(each.type for each in parameters), own.ret_type):
+        namespace |= {record.name: record_class(record) for record in records_in(type_)}
     namespace |= {
         f"_default_{each.name}": each.info.default for each in parameters if each.info.default is not MISSING
     }
@@ -154,7 +225,7 @@ def _named(type_: Type, unnamed: Iterator[int]) -> Type:
         case TensorType(shape=shape, dtype=dtype):
             return TensorType(tuple(map(name, shape)), dtype)
         case TupleType(fields=fields):
-            return TupleType(tuple(_named(field, unnamed) for field in fields))
+            return replace(type_, fields=tuple(_named(field, unnamed) for field in fields))
     return type_
 
 
@@ -189,7 +260,7 @@ def _gradient_text(
 ) -> str:
     del own, argnums
     kind = name.removeprefix(f"{of}_")
-    what = "The value and the gradient" if kind == "value_and_grad" else "The gradient"
+    what = {"value_and_grad": "The value and the gradient", "grad": "The gradient"}.get(kind, f"The {kind}")
     return (
         f"def {name}({_signature(parameters)}):\n"
         f'    """{what} of {of}."""\n'
@@ -253,9 +324,69 @@ def _jvp_text(
     )
 
 
+def _batched(parameters: Sequence[_Parameter], in_axes: Axes, out_axes: str) -> tuple[list[_Parameter], str]:
+    """Return the parameters with the axis of the examples, and the axes for the text."""
+    count = len(parameters)
+    each = in_axes if isinstance(in_axes, tuple) else (in_axes,) * count
+    if len(each) != count:
+        raise ValueError(f"in_axes has {len(each)} axes, but there are {count} parameters")
+    words = {name for each in parameters for name in re.findall(r"\w+", format_type(each.type))}
+    name = next(name for n in range(len(words) + 1) if (name := f"batch{n or ''}") not in words)
+    found = []
+    for parameter, axes in zip(parameters, each, strict=True):
+        type_ = _with_axis(parameter, parameter.type, axes, name)
+        info = parameter.info if axes is None else replace(parameter.info, default=MISSING)
+        found.append(_Parameter(parameter.name, type_, info))
+    return found, f"in_axes={each!r}, out_axes={out_axes}"
+
+
+def _with_axis(parameter: _Parameter, type_: Type, axes: Axes, name: str) -> Type:
+    """Return a type with the axis of the examples. Raises ValueError for axes that it cannot have."""
+    if axes is None:
+        return type_
+    if isinstance(type_, TupleType):
+        each = axes if isinstance(axes, tuple) else (axes,) * len(type_.fields)
+        if len(each) != len(type_.fields):
+            raise ValueError(f"in_axes has {len(each)} axes for `{parameter.name}`, of {format_type(type_)}")
+        rows = zip(type_.fields, each, strict=True)
+        made = tuple(_with_axis(parameter, own, axis, name) for own, axis in rows)
+        if isinstance(type_, RecordType):
+            return RecordType(made, f"{type_.name}_{name}", type_.names)
+        return TupleType(made)
+    if not isinstance(type_, TensorType) or isinstance(axes, tuple):
+        message = f"`{parameter.name}`, of {format_type(type_)}, has no axes {axes!r} to map over"
+        raise ValueError(message)  # noqa: TRY004 - the axes do not fit
+    rank = len(type_.shape) + 1
+    if not -rank <= axes < rank:
+        raise ValueError(f"`{parameter.name}` has rank {rank} with its examples, and so no axis {axes}")
+    shape = list(type_.shape)
+    shape.insert(axes % rank, AnyDim(name))
+    return TensorType(tuple(shape), type_.dtype)
+
+
+def _vmap_text(
+    name: str,
+    of: str,
+    parameters: Sequence[_Parameter],
+    own: Function,
+    options: str,
+    argnums: Argnums | None,
+) -> str:
+    del own, argnums
+    names = ", ".join(each.name for each in parameters)
+    return (
+        f"def {name}({_signature(parameters)}):\n"
+        f'    """{of} of each example."""\n'
+        f"    return vmap({_lambda(parameters, parameters)}, {options})({names})\n"
+    )
+
+
 _TEXTS: dict[str, Callable[..., str]] = {
     "grad": _gradient_text,
     "value_and_grad": _gradient_text,
     "vjp": _vjp_text,
     "jvp": _jvp_text,
+    "jacobian": _gradient_text,
+    "hessian": _gradient_text,
+    "vmap": _vmap_text,
 }

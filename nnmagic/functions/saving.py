@@ -105,11 +105,11 @@ def from_bytes(data: bytes, origin: str = "a pickle", *, code: bool = True) -> C
         definition = _definition(head, arrays)
         if code and "facts" in content.header:
             definition = replace(definition, carried=_code_of(content))
-        names = {"qualname": str(head["qualname"]), "module": str(head["python_module"])}
+        qualname, module = str(head["qualname"]), str(head["python_module"])
     except (*_OF_OTHER_DATA, CompileError) as error:
         raise ValueError(f"{origin} holds no function that nnmagic saved: {_reason(error)}") from error
     info = CacheInfo(None, definition.key, time.perf_counter() - begin, f"loaded from {origin}")
-    return CompiledFunction(definition, info, **names)
+    return CompiledFunction(definition, info, qualname=qualname, module=module)
 
 
 def _check_sizes(archive: zipfile.ZipFile, nbytes: int) -> None:

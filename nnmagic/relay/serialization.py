@@ -200,6 +200,8 @@ class Encoder:
         match type_:
             case ty.TensorType(shape=shape, dtype=dtype):
                 return ["Tensor", [self.dim(dim) for dim in shape], dtype]
+            case ty.RecordType(fields=fields, name=name, names=names):
+                return ["Record", [self.type(part) for part in fields], name, list(names)]
             case ty.TupleType(fields=fields):
                 return ["Tuple", [self.type(part) for part in fields]]
             case ty.TypeVar(name=name):
@@ -308,6 +310,8 @@ class _Decoder:
                 return ty.TensorType(tuple(map(_dim, dims)), dtype)
             case ["Tuple", list() as fields]:
                 return ty.TupleType(self._types(fields))
+            case ["Record", list() as fields, str() as name, list() as names]:
+                return ty.RecordType(self._types(fields), name, tuple(map(str, names)))
             case ["TypeVar", str() as name]:
                 return ty.TypeVar(name)
             case ["Func", list() as args, int() as ret, list() as params]:

@@ -12,6 +12,7 @@ from nnmagic.relay.types import (
     Dim,
     FuncType,
     GlobalTypeVar,
+    RecordType,
     TensorType,
     TupleType,
     Type,
@@ -61,6 +62,8 @@ def format_type(type_: Type) -> str:
             return dtype_short_name(dtype)
         case TensorType(shape=shape, dtype=dtype):
             return f"Tensor[{format_shape(shape)}, {dtype_short_name(dtype)}]"
+        case RecordType(name=name):
+            return name
         case TupleType(fields=fields):
             return f"tuple[{', '.join(map(format_type, fields)) or '()'}]"
         case FuncType(arg_types=args, ret_type=result, type_params=()):

@@ -83,6 +83,20 @@ class TupleType(_Text):
 
     fields: tuple[Type, ...]
 
+    def __eq__(self, other: object) -> bool:
+        return self.fields == other.fields if isinstance(other, TupleType) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash((TupleType, self.fields))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RecordType(TupleType):
+    """A tuple whose fields have names, in a cell and in Python; in Relay it is, and equals, the tuple."""
+
+    name: str
+    names: tuple[str, ...]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TypeVar(_Text):

@@ -83,14 +83,16 @@ def _compile_source(
     types = tuple(
         DataTypeInfo(name, data.docstring, elaboration.resolver.data_types[name].fields)
         for name, data in module.types.items()
+        if not data.is_record
     )
+    records = tuple(each.type for each in resolver.records.values())
     changed = {info.name: {each.name for each in info.parameters if each.destination} for info in infos}
     lints = () if specialization else lint(module, elaboration.span, changed)  # once for a cell
     warnings = (*lints, *expanded.warnings)
     known = {**elaboration.resolver.linker.infos, **{info.name: info for info in types}}
     free = () if specialization or not resolver.templates else _free_names(module)
     captured = {**{name: look_up(namespace, name) for name in free}, **resolver.looked_up}
-    return Program(expanded.module, infos, types, known, captured, module, free, warnings)
+    return Program(expanded.module, infos, types, known, captured, module, free, warnings, records)
 
 
 def _free_names(cell: tree.CellNode) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from synr import ast
 
     from nnmagic.relay.module import Module
-    from nnmagic.relay.types import Type
+    from nnmagic.relay.types import RecordType, Type
     from nnmagic.tinynn.types.annotations import OpenTensor
 
 
@@ -91,7 +91,8 @@ class Program:
     free name that was looked up in the namespace (dotted for a module's member, as in ``np.pi``) and what was
     found there, MISSING where nothing was, with arrays and lists as they were copied into the program;
     ``look_up`` looks a name up in the same way. free_names: the names that functions with open types mention,
-    which may be those of the namespace. tree: synr's module. warnings: what does not stop the cell.
+    which may be those of the namespace. tree: synr's module. warnings: what does not stop the
+    cell. records: the record classes of the cell.
     """
 
     module: Module
@@ -102,3 +103,4 @@ class Program:
     tree: ast.Module = field(repr=False)
     free_names: tuple[str, ...] = ()
     warnings: tuple[Diagnostic, ...] = ()
+    records: tuple[RecordType, ...] = ()

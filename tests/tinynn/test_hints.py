@@ -1180,7 +1180,7 @@ CASES = [
     ),
     case(
         "",
-        "class P:\n    x: f32\n    y: f32\n\ndef f(x: f32):\n    return x\n",
+        "class P:\n    x: f32\n    y: f32 = 0.0\n\ndef f(x: f32):\n    return x\n",
         "write a constructor that has them, as in def P(x: f32, y: f32): ...",
         "class P:\n    def P(x: f32, y: f32): ...\n\ndef f(x: f32):\n    return x\n",
     ),
@@ -1566,6 +1566,16 @@ def test_every_hint_that_shows_code_is_followed() -> None:
 
 #: Hints that show nothing to compile, or that other tests follow.
 NOT_FOLLOWED: dict[str, str] = {
+    "write an axis for each argument, as in vmap(f, in_axes=(0, None))": "tests/gradients/test_jacobians.py",
+    "write the axis of the result at which the examples stand": "tests/gradients/test_jacobians.py",
+    "write the axis of the examples for one of the arguments": "tests/gradients/test_jacobians.py",
+    "write an axis, or None, for each": "tests/gradients/test_jacobians.py",
+    "write one axis": "tests/gradients/test_jacobians.py",
+    "write None for it in in_axes": "tests/gradients/test_jacobians.py",
+    "write None in in_axes for what all examples share": "tests/gradients/test_jacobians.py",
+    "write an axis, or None, for each item": "tests/gradients/test_jacobians.py",
+    "write one axis, or one for each item": "tests/gradients/test_jacobians.py",
+    "map over axes of one size, or write None in in_axes": "tests/gradients/test_jacobians.py",
     "use one of f16 bf16 f32 f64, c64 c128, i8 to i64, u8 to u64, bool_": "of dtypes that NumPy has beside these",
     "convert the right side, as in {}.astype({})": "test_promote_and_convert.py",
     "write // for a whole number, as in {}": "test_newcomers.py",

@@ -43,6 +43,7 @@ from nnmagic.relay.gradients.place import Place, Term
 from nnmagic.relay.gradients.registry import NoGradientError
 from nnmagic.relay.gradients.rules import EXPANSIONS, REFUSED, RULES
 from nnmagic.relay.gradients.trees import Tree, has_leaf, leaf_types, leaves, project, tree_of
+from nnmagic.relay.passes.inlining import CHECKPOINT
 from nnmagic.relay.types import TensorType, TupleType, Type
 
 
@@ -310,7 +311,8 @@ class Backward:
         result: Type = field_types[0] if len(fields) == 1 else TupleType(tuple(field_types))
         params = [param for param in env.values() if isinstance(param, Var)][: len(function.params)]
         params += [part for part in seeds if part is not None]
-        self.made[helper] = Function(tuple(params), body, result, span=function.span)
+        attrs = {CHECKPOINT: 1} if CHECKPOINT in function.attrs else {}
+        self.made[helper] = Function(tuple(params), body, result, attrs=attrs, span=function.span)
         return helper
 
 

@@ -1,8 +1,9 @@
-"""Replace marked calls by gradients.
+"""Replace marked calls by gradients and batches.
 
 A marked call stands where a program asks for a gradient, until the types of the program are known. Its
 callee is a function literal with the attribute ``Gradient``, whose body has the type of what is asked for:
-``(value, (parameters, ...))`` for a gradient, ``(value, value)`` for a tangent.
+``(value, (parameters, ...))`` for a gradient, ``(value, value)`` for a tangent, ``(value, values)`` for a
+batch.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import cast
 
 from nnmagic.diagnostics import Diagnostic, Diagnostics, RelayError
+from nnmagic.relay.batching.transformation import batch
 from nnmagic.relay.callgraph import call_graph, components
 from nnmagic.relay.expr import (
     Call,
@@ -29,8 +31,10 @@ from nnmagic.relay.expr import (
 from nnmagic.relay.gradients.program import Differentiated, forward_mode, reverse
 from nnmagic.relay.gradients.transformation import typed
 from nnmagic.relay.module import Module
+from nnmagic.relay.ops.calls import call as ops_call
 from nnmagic.relay.passes.common_subexpressions import eliminate_common_subexpr
 from nnmagic.relay.passes.dead_code import dead_code_elimination
+from nnmagic.relay.passes.inlining import CHECKPOINT
 from nnmagic.relay.passes.rewriting import copy_graph
 from nnmagic.relay.traverse import binders, post_order, rewrite
 from nnmagic.relay.types import FuncType, TensorType, TupleType, Type
@@ -42,8 +46,9 @@ MARK = "Gradient"
 def mark(params: Sequence[Var], body: Expr, result: Type, kind: str, count: int) -> Function:
     """Return a marked function.
 
-    kind: ``"reverse"`` (of a scalar), ``"pullback"`` or ``"forward"``. count: how many parameters are
-    differentiated by, the first ones; the others are cotangents of the result, or tangents.
+    kind: ``"reverse"`` (of a scalar), ``"pullback"``, ``"forward"``, ``"batch"`` or ``"checkpoint"``. count:
+    how many parameters are differentiated by, the first ones; the others are cotangents of the result, or
+    tangents. Of a batch, the first ones are one example, the others the values of all examples.
     """
     return Function(tuple(params), body, result, attrs={MARK: (kind, count)})
 
@@ -142,11 +147,15 @@ class _Expansion:
         assert isinstance(function, Function)
         kind, count = _marked(function)
         inner = self._closed(function)
-        inner_name = self._new_name(f"{name}_gradient")
+        inner_name = self._new_name(f"{name}_{'checkpoint' if kind == 'checkpoint' else 'gradient'}")
         module = self.result.module
         functions = {**module.functions, inner_name: replace(inner, checked_type=None)}
         typed_module = typed(replace(module, functions=functions, printed_types={}))
         numbers, taken = range(count), set(functions)
+        if kind == "batch":
+            return self._batched(function, typed_module, inner_name, call, count)
+        if kind == "checkpoint":
+            return self._checkpoint(inner, inner_name, call)
         if kind == "forward":
             made = forward_mode(typed_module, inner_name, numbers, taken)
         else:
@@ -157,6 +166,30 @@ class _Expansion:
             self.result.module, functions={**self.result.module.functions, **helpers}
         )
         return self._substitute(function, made, call, count)
+
+    def _batched(self, function: Function, module: Module, name: str, call: Call, count: int) -> Expr:
+        """Return the values of all examples; the arguments behind the first ``count`` are those of all."""
+        wide = function.params[count]
+        type_ = wide.type_annotation
+        while isinstance(type_, TupleType):
+            type_ = type_.fields[0]
+        assert isinstance(type_, TensorType)
+        made = batch(module, name, range(count), type_.shape[0], set(module.functions))
+        helpers = {each: own for each, own in made.helpers.items() if each != name}
+        self.result.module = replace(
+            self.result.module, functions={**self.result.module.functions, **helpers}
+        )
+        values = (*call.args[count:], *self.captured)
+        env: dict[Expr, Expr] = dict(zip(made.params, values, strict=True))
+        body = rewrite(made.body, lambda _old, new: new, env)
+        return Tuple((body, body), span=call.span)
+
+    def _checkpoint(self, inner: Function, name: str, call: Call) -> Expr:
+        """Return a call of a function that stays one: its gradient computes it again."""
+        functions = {**self.result.module.functions, name: replace(inner, attrs={CHECKPOINT: 1})}
+        self.result.module = replace(self.result.module, functions=functions)
+        made = Call(GlobalVar(name, span=call.span), (*call.args, *self.captured), span=call.span)
+        return Tuple((made, made), span=call.span)
 
     def _substitute(self, function: Function, made: Differentiated, call: Call, count: int) -> Expr:
         own = list(function.params[:count])
@@ -177,9 +210,10 @@ class _Expansion:
             self.result.warnings.append(Diagnostic(message, call.span, hint, severity="warning"))
 
     def _new_name(self, wanted: str) -> str:
-        while wanted in self.result.module.functions:
-            wanted += "_"
-        return wanted
+        taken, number = self.result.module.functions, 0
+        while (name := f"{wanted}{number or ''}") in taken:
+            number += 1
+        return name
 
     # -- what the function captures --------------------------------------------------------------------------
 
@@ -191,6 +225,9 @@ class _Expansion:
         _, count = _marked(function)
         value = _value_of(function.body)
         memo: dict[Expr, Expr] = {}
+        if _marked(function)[0] == "batch":  # sizes that are read of all examples are those of one here
+            example, wide = function.params[0], function.params[count]
+            memo[wide] = ops_call("expand_dims", [example], axis=0)
         new_body = self._capture(value, set(function.params), memo)
         for var, definition in self.functions.items():
             new_body = Let(var, definition, new_body, span=var.span)

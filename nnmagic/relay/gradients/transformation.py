@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from nnmagic.diagnostics import Diagnostics, RelayError
+from nnmagic.diagnostics import Diagnostics, RelayError, Span
 from nnmagic.relay.callgraph import call_graph, reachable
 from nnmagic.relay.expr import Call, Expr, Function, GlobalVar, Tuple, Var
 from nnmagic.relay.gradients.activity import type_of
@@ -41,14 +41,16 @@ class Pullback:
     helpers: dict[str, Function]
 
 
-def prepare(module: Module, name: str) -> Module:
+def prepare(module: Module, name: str, *, complex_numbers: bool = False) -> Module:
     """Return what a function needs as first-order functions in A-normal form.
 
-    Local functions become global ones, and functions that do not call themselves are inlined.
+    Local functions become global ones, and functions that do not call themselves are inlined. Raises
+    RelayError for complex numbers, unless they are allowed.
     """
     wanted = reachable(call_graph(module), name)
     functions = {each: function for each, function in module.functions.items() if each in wanted}
-    _refuse_complex_numbers(functions.values())
+    if not complex_numbers:
+        _refuse_complex_numbers(functions.values())
     module = replace(module, functions=functions, printed_types={})
     if _is_higher_order(module):
         for _ in range(3):
@@ -61,11 +63,13 @@ def prepare(module: Module, name: str) -> Module:
 
 def _refuse_complex_numbers(functions: Iterable[Function]) -> None:
     """Raise RelayError for each call that gives complex numbers: cotangents are real."""
-    diagnostics = Diagnostics()
+    diagnostics, places = Diagnostics(), set[Span | None]()
     for function in functions:
         for node in post_order(function):
             type_ = node.checked_type if isinstance(node, Call) else None
-            if isinstance(type_, TensorType) and is_complex(type_.dtype):
+            is_number = isinstance(type_, TensorType) and is_complex(type_.dtype)
+            if is_number and node.span not in places:
+                places.add(node.span)
                 hint = "compute with real and imaginary parts, two tensors of floats"
                 diagnostics.error("complex numbers have no gradient", node.span, hint=hint)
     diagnostics.raise_if_any(RelayError)

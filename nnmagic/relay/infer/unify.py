@@ -74,7 +74,7 @@ def with_parts(type_: Type, parts: Sequence[Type]) -> Type:
         return type_
     match type_:
         case TupleType():
-            return TupleType(tuple(parts))
+            return replace(type_, fields=tuple(parts))
         case FuncType():
             return replace(type_, arg_types=tuple(parts[:-1]), ret_type=parts[-1])
         case RefType():

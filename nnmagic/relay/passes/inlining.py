@@ -19,6 +19,9 @@ from nnmagic.relay.passes.scopes import is_opaque
 from nnmagic.relay.traverse import post_order, rewrite
 from nnmagic.relay.types import FuncType, Type
 
+#: The attribute of a function that stays one: its gradient computes its values again.
+CHECKPOINT = "Checkpoint"
+
 
 @keeps_types
 def inline(
@@ -30,7 +33,8 @@ def inline(
     """Inline calls of global functions that are not recursive.
 
     which: those with the attribute ``Inline=1``, as Relay's Inline, which are then dropped if nothing uses
-    them any more; those that are used by one call only; those with a function among their parameters; or all.
+    them any more; those that are used by one call only; those with a function among their parameters; or all
+    but those with the attribute ``Checkpoint``.
     max_nodes: a function does not grow beyond that. An argument replaces its parameter unless it may have an
     effect or only an inner function uses it; then a let binds it.
     """
@@ -70,7 +74,7 @@ def _select(module: Module, which: str) -> set[str]:
                 name for name, function in functions.items() if any(map(_takes_function, function.params))
             }
         case "all":
-            return set(functions)
+            return {name for name, function in functions.items() if not function.attrs.get(CHECKPOINT)}
         case _:
             kinds = "'marked', 'once', 'higher_order' or 'all'"
             raise ValueError(f"which functions to inline must be {kinds}, not {which!r}")

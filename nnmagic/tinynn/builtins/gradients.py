@@ -68,6 +68,40 @@ def _argnums(call: Arguments) -> int | tuple[int, ...]:
     return given if isinstance(given, int) else tuple(int(number) for number in numbers)
 
 
+def _jacobian(call: Arguments) -> Value:
+    return GradientOf("jacobian", _function(call), _argnums(call))
+
+
+def _hessian(call: Arguments) -> Value:
+    function, argnums = _function(call), _argnums(call)
+    gradient = GradientOf("grad", function, argnums)
+    return GradientOf("jacobian", Operand(gradient, function.span), argnums)
+
+
+def _vmap(call: Arguments) -> Value:
+    function = _function(call)
+    axes = (call.static("in_axes", 0), call.static("out_axes", 0))
+    for name, given in zip(("in_axes", "out_axes"), axes, strict=True):
+        if not _are_axes(given, name == "in_axes"):
+            span = call.given[name].span
+            kinds = "an int, None or a tuple of these" if name == "in_axes" else "an int or a tuple of ints"
+            hint = "write an axis for each argument, as in vmap(f, in_axes=(0, None))"
+            if name == "out_axes":
+                hint = "write the axis of the result at which the examples stand"
+            raise RefusalError(f"vmap: `{name}` must be {kinds}", span, hint=hint)
+    return GradientOf("vmap", function, axes=axes)
+
+
+def _are_axes(given: object, optional: bool) -> bool:
+    if isinstance(given, tuple):
+        return bool(given) and all(_are_axes(part, optional) for part in given)
+    return (given is None and optional) or (isinstance(given, int) and not isinstance(given, bool))
+
+
+def _checkpoint(call: Arguments) -> Value:
+    return GradientOf("checkpoint", _function(call))
+
+
 def _vjp(call: Arguments) -> Value:
     function, primals = _function(call), call.given["primals"]
     assert isinstance(primals.value, TupleOf)
@@ -94,6 +128,13 @@ def _jvp(call: Arguments) -> Value:
     return GradientOf("jvp", function, arguments=(*primals, *tangents))
 
 
+def _tree_map(call: Arguments) -> Value:
+    function, rest = _function(call), call.given["rest"]
+    assert isinstance(rest.value, TupleOf)
+    trees = [call.given["tree"], *(Operand(item, rest.span) for item in rest.value.items)]
+    return GradientOf("tree_map", function, arguments=tuple(trees))
+
+
 def _stop_gradient(call: Arguments) -> Value:
     return _stopped(call.given["x"].value, call)
 
@@ -105,7 +146,7 @@ def _stopped(value: Value, call: Arguments) -> Value:
             made = apply("reinterpret", call.span, value, dtype=dtype)
             return Computed(made.expr, value.type, value.weak)
         case TupleOf(items=items):
-            return TupleOf(tuple(_stopped(item, call) for item in items))
+            return TupleOf(tuple(_stopped(item, call) for item in items), record=value.record)
         case Known() | Computed():
             return value
     return value
@@ -144,6 +185,47 @@ GRADIENTS = (
         "Return (f(*primals), tangent): the directional derivative.",
         None,
         method=False,
+    ),
+    Builtin(
+        "jacobian",
+        "f argnums?=0",
+        _jacobian,
+        "Return a function that gives the derivative of each element of f's result.",
+        None,
+        method=False,
+    ),
+    Builtin(
+        "hessian",
+        "f argnums?=0",
+        _hessian,
+        "Return a function that gives the second derivatives of a scalar function.",
+        None,
+        method=False,
+    ),
+    Builtin(
+        "vmap",
+        "f in_axes?=0 out_axes?=0",
+        _vmap,
+        "Return a function that computes f for each element of an axis of its arguments.",
+        None,
+        method=False,
+    ),
+    Builtin(
+        "checkpoint",
+        "f",
+        _checkpoint,
+        "Return f; its gradient computes the values of f again instead of keeping them.",
+        None,
+        method=False,
+    ),
+    Builtin(
+        "tree_map",
+        "f tree *rest",
+        _tree_map,
+        "Apply f to each tensor of nested tuples and records, or to those at the same place of several.",
+        None,
+        method=False,
+        form="f, tree, *rest",
     ),
     Builtin(
         "stop_gradient",

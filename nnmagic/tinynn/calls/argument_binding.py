@@ -80,6 +80,10 @@ def static_argument(function: str, parameter: str, operand: Operand) -> object:
 _MAKING_TENSORS = ("array", "asarray", "astype")
 
 
+#: Functions whose last arguments may be tuples, each of them one argument.
+_TAKING_TREES = ("vjp", "tree_map")
+
+
 @dataclass(frozen=True, slots=True)
 class Builtin:
     """A function of the language that is not one operator.
@@ -123,7 +127,7 @@ class Builtin:
         rest = positional.pop()[1:] if positional and positional[-1].startswith("*") else None
         required = [word for word in positional if "?" not in word]
         if rest is not None:
-            operands = _gather(operands, len(positional), rest)
+            operands = _gather(operands, len(positional), rest, whole=self.name in _TAKING_TREES)
             positional.append(rest)
         names = [_name(word) for word in (*positional, *by_keyword)]
         given = bind(self.name, names, required, operands, span, self._aliases_of(names), len(positional))
@@ -191,12 +195,15 @@ def _name(word: str) -> str:
     return word.partition("=")[0].strip("?*")
 
 
-def _gather(operands: Sequence[Operand], fixed: int, rest: str) -> list[Operand]:
-    """Gather the positional arguments after the first ``fixed`` into a tuple; one tuple stands for itself."""
+def _gather(operands: Sequence[Operand], fixed: int, rest: str, *, whole: bool) -> list[Operand]:
+    """Gather the positional arguments after the first ``fixed`` into a tuple.
+
+    One tuple stands for itself, unless it is ``whole``.
+    """
     positional = [operand for operand in operands if operand.keyword is None]
     named = [operand for operand in operands if operand.keyword is not None]
     extra = positional[fixed:]
-    if not extra or (len(extra) == 1 and isinstance(extra[0].value, TupleOf)):
+    if not extra or (len(extra) == 1 and not whole and isinstance(extra[0].value, TupleOf)):
         return [*positional, *named]
     gathered = TupleOf(tuple(operand.value for operand in extra))
     span = extra[0].span.to(extra[-1].span)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from nnmagic.diagnostics import Note, Span
 from nnmagic.relay import expr as ir
@@ -40,6 +41,7 @@ from nnmagic.tinynn.values.values import (
     Value,
     as_value,
     is_failed,
+    tuple_type,
 )
 from nnmagic.tinynn.values.weak_arrays import convert_weak_array, is_weak_array
 
@@ -187,7 +189,7 @@ def fit_argument(
                     for item, field in zip(items, fields, strict=True)
                 ]
                 expr = ir.Tuple(tuple(part.expr for part in parts), span=operand.span)
-                return Computed(expr, TupleType(tuple(part.type for part in parts)))
+                return Computed(expr, tuple_type([part.type for part in parts], value.record))
         case _, FuncType() if not isinstance(value, Computed):
             return make_function(operand, wanted)
         case ConstructorName(constructor=constructor), _ if not constructor.inputs:
@@ -285,7 +287,7 @@ def substitute_dims(type_: Type, dims: Mapping[str, Dim], *, own: bool = True) -
         case TensorType(shape=shape, dtype=dtype):
             return TensorType(tuple(_with_names(dim, dims, own=own) for dim in shape), dtype)
         case TupleType(fields=fields):
-            return TupleType(tuple(substitute_dims(field, dims, own=own) for field in fields))
+            return replace(type_, fields=tuple(substitute_dims(field, dims, own=own) for field in fields))
     return type_
 
 

@@ -28,6 +28,7 @@ from nnmagic.tinynn.values.values import (
     Known,
     NotStaticError,
     Operand,
+    RecordName,
     RefusalError,
     TupleConstructor,
     TupleOf,
@@ -69,6 +70,8 @@ def annotation_type(operand: Operand) -> Type:
             raise _misplaced(type(marked).__name__, operand)
         case TypeOf(type=type_):
             return type_
+        case RecordName(type=record):
+            return record
         case DataTypeName(type=data):
             return TypeCall(data.header, ())
         case Known(value=DType() | Tensor() as annotation):

@@ -21,6 +21,7 @@ from nnmagic.tinynn.elaborate.expressions import evaluate_operands
 from nnmagic.tinynn.elaborate.gradients import call_gradient
 from nnmagic.tinynn.elaborate.let_bindings import atomize, hoist_lets
 from nnmagic.tinynn.elaborate.operations import elaborate_operation
+from nnmagic.tinynn.elaborate.records import make_record
 from nnmagic.tinynn.elaborate.templates import call_specialized
 from nnmagic.tinynn.types.annotations import DType
 from nnmagic.tinynn.values.descriptions import describe, source_text, with_article
@@ -39,6 +40,7 @@ from nnmagic.tinynn.values.values import (
     Method,
     Operand,
     OperatorName,
+    RecordName,
     RefusalError,
     SpecializableFunction,
     TupleOf,
@@ -94,7 +96,7 @@ def apply_value(ctx: Elaboration, callee: Operand, operands: list[Operand], span
             return call_with_arguments(operator, operands, span)
         case BuiltinName(builtin=builtin):
             result = builtin.call(operands, span)
-            if isinstance(result, GradientOf) and result.kind in ("vjp", "jvp"):
+            if isinstance(result, GradientOf) and result.kind in ("vjp", "jvp", "tree_map"):
                 return call_gradient(ctx, result, [], span, apply_value)
             if isinstance(result, Computed) and isinstance(result.expr, ir.Constant):
                 _own_constant(ctx, result.expr, operands)
@@ -124,6 +126,8 @@ def apply_value(ctx: Elaboration, callee: Operand, operands: list[Operand], span
             return call_value(function_value, operands, span, partial(as_function, ctx))
         case ConstructorName() as constructor:
             return call_constructor(constructor, operands, span, partial(as_function, ctx))
+        case RecordName(type=record):
+            return make_record(record, operands, span)
         case DataTypeName() as data:
             own = record_constructor(data)
             if own is not None:

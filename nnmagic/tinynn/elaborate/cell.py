@@ -13,7 +13,15 @@ from nnmagic.diagnostics import Diagnostics, Source
 from nnmagic.limits import MAX_ERRORS, MAX_WORK
 from nnmagic.relay import expr as ir
 from nnmagic.relay.module import TypeData
-from nnmagic.relay.types import AnyDim, FuncType, GlobalTypeVar, TensorType, TupleType, Type
+from nnmagic.relay.types import (
+    AnyDim,
+    FuncType,
+    GlobalTypeVar,
+    RecordType,
+    TensorType,
+    TupleType,
+    Type,
+)
 from nnmagic.tinynn.analysis.bound_names import (
     assigns_elements,
     callees_first,
@@ -64,6 +72,7 @@ from nnmagic.tinynn.values.values import (
     NotStaticError,
     Operand,
     OperatorName,
+    RecordName,
     RefusalError,
     Value,
     as_value,
@@ -176,6 +185,8 @@ def _declare_template(ctx: Elaboration, definition: tree.DefinitionNode, signatu
 def _declare_types(ctx: Elaboration, cell: tree.CellNode) -> None:
     """Declare all data types of the cell; each may hold any other."""
     for name, data in cell.types.items():
+        if data.is_record:
+            continue
         fields = {
             constructor.name: tuple(field.name for field in constructor.fields)
             for constructor in data.constructors
@@ -183,6 +194,9 @@ def _declare_types(ctx: Elaboration, cell: tree.CellNode) -> None:
         header = GlobalTypeVar(name)
         ctx.resolver.data_types[name] = DataTypeName(TypeData(header, (), ()), fields)
     for name, data in cell.types.items():
+        if data.is_record:
+            _declare_record(ctx, name, data)
+            continue
         data_type = ctx.resolver.data_types[name]
         constructors: list[ir.Constructor] = []
         for declared in data.constructors:
@@ -207,6 +221,18 @@ def _declare_types(ctx: Elaboration, cell: tree.CellNode) -> None:
             ctx.resolver.declare(complete, ctx.span(data.name_span))
         except RefusalError as refusal:
             ctx.report(refusal)
+
+
+def _declare_record(ctx: Elaboration, name: str, data: tree.DataTypeNode) -> None:
+    """Declare a record, whose fields may be records that are declared above it."""
+    (declared,) = data.constructors
+    types = [type_or_none(ctx, field.ty) for field in declared.fields if field.ty is not None]
+    known = tuple(type_ for type_ in types if type_ is not None)
+    if len(known) == len(declared.fields):
+        names = tuple(field.name for field in declared.fields)
+        ctx.resolver.records[name] = RecordName(RecordType(known, name, names))
+    else:
+        ctx.resolver.failed_records.add(name)
 
 
 def _elaborate_signature(

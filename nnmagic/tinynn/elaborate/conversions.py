@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from nnmagic.diagnostics import Note, Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.signatures import format_type
 from nnmagic.relay.types import (
     AnyDim,
     FuncType,
+    RecordType,
     TensorType,
     TupleType,
     Type,
@@ -40,6 +43,7 @@ from nnmagic.tinynn.values.values import (
     Zipped,
     as_value,
     changes_arguments,
+    tuple_type,
 )
 from nnmagic.tinynn.values.weak_arrays import convert_weak_array
 
@@ -90,7 +94,8 @@ def _refine(declared: Type, given: Type) -> Type:
             dims = zip(declared.shape, given.shape, strict=True)
             return TensorType(tuple(a if b == AnyDim() else b for a, b in dims), given.dtype)
         case TupleType(fields=ours), TupleType(fields=theirs):
-            return TupleType(tuple(map(_refine, ours, theirs)))
+            named = declared if isinstance(declared, RecordType) else given
+            return replace(named, fields=tuple(map(_refine, ours, theirs)))
     return given
 
 
@@ -125,7 +130,7 @@ def to_relay(value: Operand, wanted: Type | None = None) -> Computed:
                 for span, item in enumerate(items)
             ]
             node = ir.Tuple(tuple(part.expr for part in parts), span=value.span)
-            return Computed(node, TupleType(tuple(part.type for part in parts)))
+            return Computed(node, tuple_type([part.type for part in parts], value.value.record))
         case Known(value=bool() | int() | float() | complex() as number):
             if isinstance(wanted, TensorType) and not wanted.shape:
                 return number_constant(number, wanted.dtype, value.span)
@@ -182,5 +187,5 @@ def convert_declared_value(what: str, declared: Type, value: Operand, span: Span
             item if is_tensor(item) else to_relay(Operand(item, value.span), type_)
             for item, type_ in zip(value.value.items, part.type.fields, strict=True)
         )
-        return TupleOf(tuple(items), part)
+        return TupleOf(tuple(items), part, part.type if isinstance(part.type, RecordType) else None)
     return as_value(part.expr, part.type)

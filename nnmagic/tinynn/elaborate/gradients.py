@@ -11,10 +11,18 @@ from nnmagic.relay.gradients.markers import mark
 from nnmagic.relay.signatures import format_type
 from nnmagic.relay.types import FuncType, TensorType, TupleType, Type, is_float
 from nnmagic.tinynn.calls.function_calls import bind_arguments
+from nnmagic.tinynn.elaborate.batching import (
+    PartsOf,
+    call_checkpoint,
+    call_partial,
+    call_vmap,
+    jacobian_of,
+)
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.control_flow_blocks import Block, BlockExit, ExitKind, render
 from nnmagic.tinynn.elaborate.conversions import to_relay
 from nnmagic.tinynn.elaborate.let_bindings import atomize
+from nnmagic.tinynn.elaborate.records import call_tree_map
 from nnmagic.tinynn.values.descriptions import describe, source_text, with_article
 from nnmagic.tinynn.values.numbers import is_number, number_constant
 from nnmagic.tinynn.values.values import (
@@ -50,6 +58,16 @@ def call_gradient(
             return _jvp(ctx, gradient, span, apply)
         case "pullback":
             return _pull(ctx, gradient, operands, span, apply)
+        case "partial":
+            return call_partial(ctx, gradient, operands, span, apply)
+        case "jacobian":
+            return _jacobian(ctx, gradient, operands, span, apply)
+        case "vmap":
+            return call_vmap(ctx, gradient, operands, span, apply)
+        case "tree_map":
+            return call_tree_map(ctx, gradient, span, apply)
+        case "checkpoint":
+            return call_checkpoint(ctx, gradient, operands, span, apply)
     return _gradient(ctx, gradient, operands, span, apply)
 
 
@@ -58,14 +76,8 @@ def _gradient(
 ) -> Value:
     """Call ``grad(f, ...)`` or ``value_and_grad(f, ...)``."""
     operands = _in_order(gradient.function, operands, span)
-    positions = [index for index, operand in enumerate(operands) if operand.keyword is None]
-    numbers = [
-        _number(gradient, number, len(positions), span)
-        for number in (gradient.argnums if isinstance(gradient.argnums, tuple) else (gradient.argnums,))
-    ]
-    if len(set(numbers)) < len(numbers):
-        raise RefusalError(f"{gradient.kind}: a parameter is named twice in argnums", span)
-    chosen = [_primal(gradient.function, number, operands[number]) for number in numbers]
+    numbers = _numbers(gradient, operands, span)
+    chosen = _primals(ctx, gradient.function, [(number, operands[number]) for number in numbers])
     params = _variables(gradient.function, numbers, chosen)
     inner = list(operands)
     for number, param, primal in zip(numbers, params, chosen, strict=True):
@@ -96,6 +108,44 @@ def _gradient(
     return TupleOf((gradient_value, _items(value)[1])) if extra is not None else gradient_value
 
 
+def _numbers(gradient: GradientOf, operands: Sequence[Operand], span: Span) -> list[int]:
+    """Return the numbers of argnums, counted from the front. Raises RefusalError."""
+    positions = [index for index, operand in enumerate(operands) if operand.keyword is None]
+    argnums = gradient.argnums if isinstance(gradient.argnums, tuple) else (gradient.argnums,)
+    if not positions and operands:
+        message = f"{gradient.kind}: all arguments are given by name, and keywords are not differentiated"
+        raise RefusalError(message, span, hint="give the argument to differentiate by without its name")
+    numbers = [_number(gradient, number, len(positions), span) for number in argnums]
+    if len(set(numbers)) < len(numbers):
+        raise RefusalError(f"{gradient.kind}: a parameter is named twice in argnums", span)
+    return numbers
+
+
+def _jacobian(
+    ctx: Elaboration, gradient: GradientOf, operands: Sequence[Operand], span: Span, apply: Apply
+) -> Value:
+    """Call ``jacobian(f)``: a pullback for each element of the result."""
+    operands = _in_order(gradient.function, operands, span)
+    numbers = _numbers(gradient, operands, span)
+    kept = tuple(replace(each, value=atomize(ctx, each.value, "primal", set())) for each in operands)
+    function = _kept(ctx, gradient.function)
+    inner = Operand(GradientOf("partial", function, tuple(numbers), arguments=kept), span)
+    _primals(ctx, gradient.function, [(number, operands[number]) for number in numbers])
+    chosen = tuple(
+        replace(kept[number], value=_primal(gradient.function, number, kept[number])) for number in numbers
+    )
+    found = jacobian_of(ctx, inner, chosen, span, apply)
+    return _jacobians(found, alone=not isinstance(gradient.argnums, tuple))
+
+
+def _jacobians(found: Value | PartsOf, *, alone: bool) -> Value:
+    """Return the Jacobians of each part of a result; ``alone``: those by the only parameter."""
+    if isinstance(found, PartsOf):
+        items = tuple(_jacobians(part, alone=alone) for part in found.items)
+        return TupleOf(items, record=found.record)
+    return found.items[0] if alone and isinstance(found, TupleOf) else found
+
+
 def _items(value: Value) -> tuple[Value, ...]:
     assert isinstance(value, TupleOf)
     return value.items
@@ -104,9 +154,10 @@ def _items(value: Value) -> tuple[Value, ...]:
 def _vjp(ctx: Elaboration, gradient: GradientOf, span: Span, apply: Apply) -> Value:
     """Return (f(*primals), pullback)."""
     function = _kept(ctx, gradient.function)
+    given = _primals(ctx, function, list(enumerate(gradient.arguments)))
     primals = [
-        Operand(_atom(ctx, _primal(function, number, operand)), operand.span)
-        for number, operand in enumerate(gradient.arguments)
+        Operand(_atom(ctx, primal), operand.span)
+        for primal, operand in zip(given, gradient.arguments, strict=True)
     ]
     result = apply(ctx, function, list(primals), span)
     if is_failed(result):
@@ -135,7 +186,7 @@ def _pull(
 def _jvp(ctx: Elaboration, gradient: GradientOf, span: Span, apply: Apply) -> Value:
     """Return (f(*primals), tangent)."""
     count = len(gradient.arguments) // 2
-    chosen = [_primal(gradient.function, n, each) for n, each in enumerate(gradient.arguments[:count])]
+    chosen = _primals(ctx, gradient.function, list(enumerate(gradient.arguments[:count])))
     tangents = [
         leaf
         for primal, operand in zip(chosen, gradient.arguments[count:], strict=True)
@@ -248,6 +299,32 @@ def _wanted(function: Operand, number: int) -> Type | None:
     if isinstance(value, ClosureValue):
         type_ = value.function.type if isinstance(value.function.type, FuncType) else None
     return type_.arg_types[number] if type_ is not None and number < len(type_.arg_types) else None
+
+
+def _primals(ctx: Elaboration, function: Operand, given: Sequence[tuple[int, Operand]]) -> list[Computed]:
+    """Return the arguments to differentiate by. Raises RefusalError, after a report of errors before it."""
+    found, errors = list[Computed](), list[RefusalError]()
+    for number, operand in given:
+        try:
+            _refuse_captured(ctx, operand)
+            found.append(_primal(function, number, operand))
+        except RefusalError as refusal:  # noqa: PERF203 - all errors at once
+            errors.append(refusal)
+    for error in errors[:-1]:
+        ctx.report(error)
+    if errors:
+        raise errors[-1]
+    return found
+
+
+def _refuse_captured(ctx: Elaboration, operand: Operand) -> None:
+    """Check that an argument is no array of the notebook, a part of the program. Raises RefusalError."""
+    value = operand.value
+    if isinstance(value, Computed) and ctx.resolver.is_captured(value.expr):
+        text = source_text(operand.span)
+        message = f"`{text}` is an array of the notebook, a constant of this program: it has no gradient"
+        hint = "make it a parameter of the function, and pass it as an argument"
+        raise RefusalError(message, operand.span, hint=hint)
 
 
 def _primal(function: Operand, number: int, operand: Operand) -> Computed:

@@ -46,7 +46,7 @@ def atomize(ctx: Elaboration, value: Value, name: str, seen: set[int]) -> Value:
             return as_value(kept.expr, kept.type)
         case TupleOf(items=items):
             parts = (atomize(ctx, item, f"{name}_{index}", seen) for index, item in enumerate(items))
-            return TupleOf(tuple(parts))
+            return TupleOf(tuple(parts), record=value.record)
         case Method(receiver=receiver, name=word, callee=callee):
             kept_receiver = atomize(ctx, receiver.value, name, seen)
             return Method(Operand(kept_receiver, receiver.span), word, callee)
@@ -126,7 +126,7 @@ def _exprs_of(items: Iterable[Value]) -> Iterator[ir.Expr]:
 def _with_exprs(value: Value, exprs: Iterator[ir.Expr]) -> Value:
     match value:
         case TupleOf(items=items):
-            return TupleOf(tuple(_with_exprs(item, exprs) for item in items))
+            return TupleOf(tuple(_with_exprs(item, exprs) for item in items), record=value.record)
         case Computed():
             return replace(value, expr=next(exprs))
     return value

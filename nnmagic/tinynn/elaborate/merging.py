@@ -12,7 +12,17 @@ from dataclasses import dataclass, replace
 from nnmagic.diagnostics import Note, Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.signatures import dtype_short_name, format_shape, format_type
-from nnmagic.relay.types import AnyDim, Dim, FuncType, TensorType, TupleType, Type, is_complex, is_float
+from nnmagic.relay.types import (
+    AnyDim,
+    Dim,
+    FuncType,
+    RecordType,
+    TensorType,
+    TupleType,
+    Type,
+    is_complex,
+    is_float,
+)
 from nnmagic.tinynn.elaborate.conversions import to_relay
 from nnmagic.tinynn.syntax.unsupported_syntax import FILL_A_TENSOR
 from nnmagic.tinynn.values.descriptions import describe
@@ -34,6 +44,7 @@ from nnmagic.tinynn.values.values import (
     Value,
     as_value,
     is_failed,
+    tuple_type,
 )
 from nnmagic.tinynn.values.weak_arrays import convert_weak_array
 
@@ -59,6 +70,7 @@ class Items:
     """The values are tuples of one length, which merge item by item."""
 
     items: tuple[MergePlan, ...]
+    record: RecordType | None = None
 
 
 MergePlan = Same | Expression | Items
@@ -104,7 +116,7 @@ def plan_value(value: Value, *, keep: bool) -> MergePlan:
         case Dimension(number=number) if not keep:
             return Expression(number.type, weak=True)
         case TupleOf(items=items) if items:
-            return Items(tuple(plan_value(item, keep=keep) for item in items))
+            return Items(tuple(plan_value(item, keep=keep) for item in items), value.record)
         case Known(value=bool() | int() | float() | complex() as number) if not keep:
             return Expression(TensorType((), natural_dtype(number)), weak=True)
     return Same(value)
@@ -122,7 +134,7 @@ def widen(plan: MergePlan, value: Value) -> MergePlan | None:
             if not isinstance(value, TupleOf) or len(value.items) != len(items):
                 return None
             parts = tuple(map(widen, items, value.items))
-            return Items(parts) if None not in parts else None  # type: ignore[arg-type]  # none is None
+            return Items(parts, plan.record) if None not in parts else None  # type: ignore[arg-type]  # none is None
         case Expression():
             expression_of_value = _of(value)
             return None if expression_of_value is None else _common(plan, expression_of_value)
@@ -197,11 +209,9 @@ def _common_type(left: Type, right: Type) -> Type | None:
             return TensorType(tuple(dim for dim in dims if dim is not None), left.dtype)
         case TupleType(fields=ours), TupleType(fields=theirs) if len(ours) == len(theirs):
             fields = tuple(map(_common_type, ours, theirs))
-            return (
-                TupleType(tuple(field for field in fields if field is not None))
-                if None not in fields
-                else None
-            )
+            record = left if isinstance(left, RecordType) else None
+            known = [field for field in fields if field is not None]
+            return tuple_type(known, record) if None not in fields else None
     return left if left == right else None
 
 
@@ -218,7 +228,7 @@ def keep_outer_values(plan: MergePlan, outside: Set[int]) -> MergePlan:
     """
     match plan:
         case Items(items=items):
-            return Items(tuple(keep_outer_values(item, outside) for item in items))
+            return replace(plan, items=tuple(keep_outer_values(item, outside) for item in items))
         case Same(value=Computed() as value) if not _stands_outside(value.expr, outside):
             return Expression(value.type, value.weak, value.weak_array)
         case Same(value=Dimension(number=number)) if not _stands_outside(number.expr, outside):
@@ -313,7 +323,7 @@ def rebuild(plan: MergePlan, parts: Iterator[ir.Expr]) -> Value:
         case Same(value=value):
             return value
         case Items(items=items):
-            return TupleOf(tuple(rebuild(item, parts) for item in items))
+            return TupleOf(tuple(rebuild(item, parts) for item in items), record=plan.record)
         case Expression(type=type_, weak=weak):
             expr = next(parts)
             if plan.weak_array:
@@ -366,5 +376,5 @@ def to_planned_type(plan: MergePlan, value: Operand) -> Computed:
             pairs = zip(items, value.value.items, strict=True)
             parts = [to_planned_type(item, Operand(part, value.span)) for item, part in pairs]
             node = ir.Tuple(tuple(part.expr for part in parts), span=value.span)
-            return Computed(node, TupleType(tuple(part.type for part in parts)))
+            return Computed(node, tuple_type([part.type for part in parts], plan.record))
     return to_relay(value)

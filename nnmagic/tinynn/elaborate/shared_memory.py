@@ -15,6 +15,7 @@ from itertools import combinations
 
 from nnmagic.diagnostics import Note, Span
 from nnmagic.relay import expr as ir
+from nnmagic.relay.gradients.markers import MARK
 from nnmagic.relay.types import TensorType, TupleType, Type
 from nnmagic.tinynn.values.values import (
     Bindings,
@@ -130,6 +131,9 @@ class SharedMemory:
                 return args if isinstance(op, ir.GlobalVar | ir.Constructor) else (op, *args)
             case ir.Tuple(fields=fields):
                 return fields
+            case ir.TupleGetItem() if (derived := self._derived(node)) is not None:
+                found.add(derived)
+                return ()
             case ir.TupleGetItem(tuple_value=whole, index=index):
                 return (whole.fields[index],) if isinstance(whole, ir.Tuple) else (whole,)
             case ir.Let(var=var, value=value, body=body):
@@ -141,6 +145,18 @@ class SharedMemory:
                 return ()
         found.add(ANY_MEMORY)
         return ()
+
+    def _derived(self, node: ir.Expr) -> object:
+        """Return the memory of a gradient, or of the values of a batch, which is its own; None for others."""
+        path = list[int]()
+        while isinstance(node, ir.TupleGetItem) or node in self.bound:
+            if isinstance(node, ir.TupleGetItem):
+                path.append(node.index)
+                node = node.tuple_value
+            else:
+                node = self.bound[node]
+        is_marked = isinstance(node, ir.Call) and isinstance(node.op, ir.Function) and MARK in node.op.attrs
+        return (node, *path) if is_marked and path[-1] == 1 else None
 
     def of_value(self, value: Value, chain: Sequence[Environment] = ()) -> Tokens:
         """Return the tokens of a value; what a function captures from ``chain`` is read anew by each call."""

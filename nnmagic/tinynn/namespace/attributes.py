@@ -119,7 +119,7 @@ _OTHER_NAMES = {
 _NOT_NEEDED = frozenset(
     ("tolist", "detach", "cpu", "cuda", "contiguous", "numpy", "requires_grad_", "block_until_ready", "eval")
 )
-_NO_GRADIENTS = "a cell computes no gradients"
+_NO_GRADIENTS = "a tensor keeps no gradient: write grad(f)(x), of a function"
 #: Attributes that a cell lacks, with their hints.
 _NOT_HERE = {
     **dict.fromkeys(("backward", "grad", "requires_grad"), _NO_GRADIENTS),
@@ -138,6 +138,17 @@ def _constructor(data: DataTypeName, name: str, span: Span) -> Value:
     close = closest(name, data.fields)
     hint = f"did you mean {close}?" if close else f"its constructors: {', '.join(data.fields)}"
     raise RefusalError(f"the class `{data.type.header.name}` has no constructor `{name}`", span, hint=hint)
+
+
+def _field(value: TupleOf, name: str, span: Span) -> Value:
+    """Return a field of a record. Raises RefusalError."""
+    assert value.record is not None
+    names = value.record.names
+    if name in names:
+        return value.items[names.index(name)]
+    close = closest(name, names)
+    hint = f"did you mean {close}?" if close else f"its fields: {', '.join(names)}"
+    raise RefusalError(f"the record `{value.record.name}` has no field `{name}`", span, hint=hint)
 
 
 def _item(call: Arguments) -> Value:
@@ -212,6 +223,8 @@ def attribute(owner: Operand, name: str, span: Span) -> Value:
     value = owner.value
     if isinstance(value, DataTypeName):
         return _constructor(value, name, span)
+    if isinstance(value, TupleOf) and value.record is not None:
+        return _field(value, name, span)
     if isinstance(value, DictOf) and name in _VIEWS:
         return Method(owner, name, BuiltinName(_VIEWS[name]))
     if isinstance(value, BuiltinName):

@@ -16,7 +16,7 @@ from nnmagic.diagnostics import kind_of
 from nnmagic.limits import MAX_CAPTURED_DEPTH, MAX_TUPLE_SIZE
 from nnmagic.relay import expr as ir
 from nnmagic.relay.module import Module, TypeData
-from nnmagic.relay.types import Type, TypeCall, dtype_of_array, is_float
+from nnmagic.relay.types import RecordType, Type, TypeCall, dtype_of_array, is_float
 from nnmagic.relay.values import AdtValue, is_masked
 from nnmagic.tinynn.program import MISSING, DataTypeInfo, ParameterInfo
 from nnmagic.tinynn.types.aliases import NoTypeError, WideTypeError, alias_type, is_callable_name
@@ -126,6 +126,12 @@ def as_compiled_type(value: object) -> CompiledType | None:
     """Return the data type of an earlier cell that a value is, or None."""
     data = _own_attribute(value, "__relay_type__")
     return data if isinstance(data, CompiledType) else None
+
+
+def as_record_type(value: object) -> RecordType | None:
+    """Return the record of an earlier cell that a value is, or None."""
+    record = _own_attribute(value, "__relay_record__") if isinstance(value, type) else None
+    return record if isinstance(record, RecordType) else None
 
 
 def types_with(namespace: Mapping[str, object], constructor: str) -> dict[str, object]:

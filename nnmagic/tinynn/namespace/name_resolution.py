@@ -13,7 +13,7 @@ from types import ModuleType
 import numpy as np
 
 from nnmagic.diagnostics import Span, closest
-from nnmagic.relay.expr import Constructor
+from nnmagic.relay.expr import Constructor, Expr
 from nnmagic.relay.module import TypeData
 from nnmagic.relay.ops import OPERATORS, resolve
 from nnmagic.relay.types import GlobalTypeVar, Type
@@ -23,6 +23,7 @@ from nnmagic.tinynn.namespace.capture import (
     NotCapturableError,
     as_compiled_function,
     as_compiled_type,
+    as_record_type,
     as_template,
     capture,
     holds_values,
@@ -50,12 +51,14 @@ from nnmagic.tinynn.types.annotations import DESTINATIONS, DTYPES, OpenTensor, d
 from nnmagic.tinynn.values.values import (
     FAILED,
     BuiltinName,
+    Computed,
     ConstructorName,
     DataTypeName,
     GlobalFunction,
     Known,
     LocalFunction,
     OperatorName,
+    RecordName,
     RefusalError,
     TupleConstructor,
     Value,
@@ -98,6 +101,8 @@ class NameResolver:
     open_types: dict[str, Mapping[str, Type | OpenTensor | None]] = field(default_factory=dict)
     data_types: dict[str, DataTypeName] = field(default_factory=dict)
     constructors: dict[str, ConstructorName] = field(default_factory=dict)
+    records: dict[str, RecordName] = field(default_factory=dict)
+    failed_records: set[str] = field(default_factory=set)
     refused: frozenset[str] = frozenset()  # names that a refused statement would have bound
     linker: Linker = field(default_factory=Linker)
     looked_up: dict[str, object] = field(default_factory=dict)
@@ -109,7 +114,9 @@ class NameResolver:
 
         ``np.pi`` takes two parts, ``weights.shape`` one: the rest are attributes of the value.
         """
-        for table in (self.functions, self.templates, self.data_types, self.constructors):
+        if path[0] in self.failed_records:
+            return FAILED, 1
+        for table in (self.functions, self.templates, self.data_types, self.constructors, self.records):
             if path[0] in table:
                 return table[path[0]], 1
         value = self._look_up(path[0]) if not self._is_output_history(path[0]) else MISSING
@@ -136,6 +143,10 @@ class NameResolver:
         for constructor in data.type.constructors:
             self.constructors[constructor.name] = ConstructorName(constructor, data.fields[constructor.name])
         self.linker.link_types("this cell", {name: data.type}, {}, span)
+
+    def is_captured(self, expr: Expr) -> bool:
+        """Return whether an expression is an array of the notebook."""
+        return any(isinstance(value, Computed) and value.expr is expr for value in self._values.values())
 
     def types(self) -> dict[str, TypeData]:
         """Return the data types of the module, by name."""
@@ -206,6 +217,8 @@ class NameResolver:
                 self._values[name] = self.linker.link_function(name, function, span)
             elif data is not None:
                 self._values[name] = self._data_type(name, data, span)
+            elif (record := as_record_type(value)) is not None:
+                self._values[name] = RecordName(record)
             elif isinstance(value, ModuleType):
                 raise not_capturable(value)
             else:

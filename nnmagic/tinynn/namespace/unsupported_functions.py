@@ -36,8 +36,7 @@ IMPORTS = {
 
 #: Transformations of functions that other libraries have.
 NOT_HERE = {
-    **dict.fromkeys(("grad", "value_and_grad", "jacfwd", "jacrev"), "a cell computes no gradients"),
-    "vmap": "write the function for the whole batch: operators broadcast",
+    **dict.fromkeys(("jacfwd", "jacrev"), "write jacobian(f)"),
     "jit": "leave it out: the functions of a cell are compiled",
 }
 

@@ -183,7 +183,8 @@ class CellCompiler(StatementCompiler):
                 hint = "write a function, which captures arrays of the notebook: `return relu(x @ w + b)`"
             self.refuse("a class of a cell has no base", self.spans.of(base), hint)
         self._refuse_type_parameters(stmt)
-        declared = {single.name: single for single in self._record(stmt)}
+        record = self._record(stmt)
+        declared = {single.name: single for single in record or self._stray_fields(stmt)}
         for statement in stmt.body:
             if isinstance(statement, _ASSIGNMENTS):
                 continue
@@ -197,7 +198,12 @@ class CellCompiler(StatementCompiler):
             self.refuse(f"the class `{stmt.name}` declares no constructor", self._name_span(stmt), hint)
         docstring = py.get_docstring(stmt, clean=True)
         return tree.DataTypeNode(
-            self.spans.of(stmt), stmt.name, self._name_span(stmt), list(declared.values()), docstring
+            self.spans.of(stmt),
+            stmt.name,
+            self._name_span(stmt),
+            list(declared.values()),
+            docstring,
+            is_record=bool(record),
         )
 
     def _constructors(self, statement: py.stmt) -> list[tree.ConstructorDeclaration]:
@@ -233,6 +239,19 @@ class CellCompiler(StatementCompiler):
         return None
 
     def _record(self, stmt: py.ClassDef) -> list[tree.ConstructorDeclaration]:
+        """Return the constructor of a class that declares fields alone, as a dataclass does."""
+        parts = [part for part in stmt.body if not _is_empty([part])]
+        if not parts or not all(isinstance(part, py.AnnAssign) and part.value is None for part in parts):
+            return []
+        kept = [field for part in parts if (field := self._field(part)) is not None]
+        names = [field.name for field in kept]
+        for field in kept:
+            if names.count(field.name) > 1:
+                self.refuse(f"the field `{field.name}` is declared twice", field.span)
+                break
+        return [tree.ConstructorDeclaration(self._name_span(stmt), stmt.name, kept)]
+
+    def _stray_fields(self, stmt: py.ClassDef) -> list[tree.ConstructorDeclaration]:
         """Refuse, once, fields in the class itself, as in a dataclass; return the constructor they mean."""
         stray = [part for part in stmt.body if isinstance(part, _ASSIGNMENTS)]
         if not stray:

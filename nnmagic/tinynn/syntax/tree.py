@@ -180,13 +180,14 @@ class ConstructorDeclaration(ast.Node):  # type: ignore[misc]  # synr is untyped
 
 @attr.s(auto_attribs=True, frozen=True)
 class DataTypeNode(ast.Node):  # type: ignore[misc]  # synr is untyped
-    """Class of a cell: an algebraic data type."""
+    """Class of a cell: an algebraic data type, or a record, whose only constructor has its fields."""
 
     span: ast.Span
     name: str
     name_span: ast.Span
     constructors: Sequence[ConstructorDeclaration]
     docstring: str | None
+    is_record: bool = False
 
 
 @attr.s(auto_attribs=True, frozen=True)

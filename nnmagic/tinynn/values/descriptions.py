@@ -6,7 +6,7 @@ import ast
 
 from nnmagic.diagnostics import Note, Span
 from nnmagic.relay.signatures import format_dim, format_type
-from nnmagic.relay.types import AnyDim, FuncType, Type, TypeCall
+from nnmagic.relay.types import AnyDim, FuncType, RecordType, Type, TypeCall
 from nnmagic.tinynn.types.annotations import Destination, DType, OpenTensor, Tensor
 from nnmagic.tinynn.values.values import (
     BuiltinName,
@@ -24,6 +24,7 @@ from nnmagic.tinynn.values.values import (
     Operand,
     OperatorName,
     RangeOf,
+    RecordName,
     SliceOf,
     SpecializableFunction,
     TupleConstructor,
@@ -61,6 +62,8 @@ def describe(value: Value) -> str:
             return with_article(type_) if not isinstance(type_, FuncType) else "a function"
         case Dimension(dim=dim):
             return f"the dimension {format_dim(dim)}"
+        case TupleOf(record=RecordType(name=name)):
+            return f"a {name}"
         case TupleOf(items=items):
             return f"a tuple of {len(items)}"
         case DictOf(items=entries):
@@ -80,6 +83,8 @@ def describe(value: Value) -> str:
             return "a range"
         case Zipped(word=word):
             return f"`{word}(...)`"
+        case RecordName(type=record):
+            return f"the record `{record.name}`"
         case DataTypeName(type=data):
             return f"the class `{data.header.name}`"
         case ConstructorName(constructor=constructor):

@@ -8,7 +8,7 @@ and environments hold values, so that both are defined here.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 from nnmagic.diagnostics import Diagnostic, Note, Span
@@ -16,7 +16,7 @@ from nnmagic.limits import MAX_TUPLE_SIZE
 from nnmagic.relay import expr as ir
 from nnmagic.relay.module import TypeData
 from nnmagic.relay.ops.declaration import Operator
-from nnmagic.relay.types import AnyDim, Dim, FuncType, TensorType, TupleType, Type, is_float
+from nnmagic.relay.types import AnyDim, Dim, FuncType, RecordType, TensorType, TupleType, Type, is_float
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.types.part_counts import count_parts
 
@@ -71,6 +71,8 @@ class TupleOf:
 
     items: tuple[Value, ...]
     whole: Computed | None = None
+    #: The record that it is, if its items have names.
+    record: RecordType | None = None
     #: The number of its items, and of those of the tuples in it.
     size: int = field(init=False, repr=False, compare=False)
 
@@ -167,8 +169,11 @@ class ClosureValue:
 class GradientOf:
     """What ``grad`` and its kin make of a function: something to call.
 
-    kind: ``"grad"``, ``"value_and_grad"``, ``"vjp"``, ``"pullback"`` or ``"jvp"``. argnums: a number or
-    several. arguments: those of ``vjp`` and ``jvp``, which call the function at once, and of the pullback.
+    kind: ``"grad"``, ``"value_and_grad"``, ``"vjp"``, ``"pullback"``, ``"jvp"``, ``"jacobian"``, ``"vmap"``,
+    ``"checkpoint"``, ``"tree_map"``; ``"partial"`` takes the arguments ``argnums`` alone and gives a part of
+    the result. argnums: a number or several. arguments: those of ``vjp``, ``jvp`` and ``tree_map``, which
+    call the function at once, of the pullback, and all those of ``"partial"``. axes: ``in_axes`` and
+    ``out_axes`` of ``vmap``; for ``"partial"`` the part.
     """
 
     kind: str
@@ -176,6 +181,7 @@ class GradientOf:
     argnums: int | tuple[int, ...] = 0
     has_aux: bool = False
     arguments: tuple[Operand, ...] = ()
+    axes: tuple[object, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +229,13 @@ def record_constructor(data: DataTypeName) -> ConstructorName | None:
         if constructor.name == name:
             return ConstructorName(constructor, data.fields[name])
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordName:
+    """A record class of the cell or of an earlier one: a type, and what makes its values."""
+
+    type: RecordType
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,6 +324,7 @@ Value = (
     | Zipped
     | DataTypeName
     | ConstructorName
+    | RecordName
     | Unassigned
     | OperatorName
     | BuiltinName
@@ -341,7 +355,13 @@ def as_value(expr: ir.Expr, type_: Type) -> Value:
         as_value(ir.TupleGetItem(expr, index, span=expr.span), item)
         for index, item in enumerate(type_.fields)
     )
-    return TupleOf(tuple(items), Computed(expr, type_))
+    return TupleOf(tuple(items), Computed(expr, type_), type_ if isinstance(type_, RecordType) else None)
+
+
+def tuple_type(fields: Iterable[Type], record: RecordType | None) -> TupleType:
+    """Return the type of a tuple, or that of a record whose fields have these types."""
+    types = tuple(fields)
+    return TupleType(types) if record is None else replace(record, fields=types)
 
 
 def _count_items(items: Iterable[Value]) -> int:

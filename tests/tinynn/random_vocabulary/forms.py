@@ -356,7 +356,10 @@ SYNTAX: Mapping[str, tuple[str, ...]] = {
 #: Functions without a form, with the reason.
 WITHOUT_FORM: Mapping[str, str] = {
     **dict.fromkeys(
-        ("grad", "value_and_grad", "vjp", "jvp", "stop_gradient", "detach"),
+        (
+            *("grad", "value_and_grad", "vjp", "jvp", "jacobian", "hessian", "vmap", "checkpoint"),
+            *("stop_gradient", "detach", "tree_map"),
+        ),
         "NumPy has no gradients: tests/gradients compares them with differences",
     ),
     **dict.fromkeys(("bincount", "compress", "delete", "extract", "trim_zeros"), "always rejected"),

@@ -74,9 +74,8 @@ CASES: list[Case] = [
     body("a-function-of-tensorflow", "return «tf.reduce_sum»(x)", "`tf` is not defined in the notebook", "run `import tensorflow as tf` in another cell, or write sum, which needs none"),
     body("a-layer", "return «nn.ReLU»()(x)", "unknown operator `nn.ReLU`", "a cell has functions, no layers: write relu(x, ...)"),
     body("self", "return «self.w» @ x", "unknown name `self`", "a function of a cell has no `self`: give it what it needs as parameters"),
-    body("gradients", "return «grad»(f)(x)", "unknown name `grad`", "a cell computes no gradients"),
-    body("vmap", "return «vmap»(f)(x)", "unknown name `vmap`", "write the function for the whole batch: operators broadcast"),
-    body("backward", "return «x.backward»()", "a Tensor[(3, 4), f32] has no attribute `backward`", "a cell computes no gradients"),
+    body("gradients", "return «jacrev»(f)(x)", "unknown name `jacrev`", "write jacobian(f)"),
+    body("backward", "return «x.backward»()", "a Tensor[(3, 4), f32] has no attribute `backward`", "a tensor keeps no gradient: write grad(f)(x), of a function"),
     body("at-set", "return «x.at»[0].set(1)", "a Tensor[(3, 4), f32] has no attribute `at`", "tensors do not change: write y = where(condition, value, x)"),
     body("to-the-device", "return «x.cuda»()", "a Tensor[(3, 4), f32] has no attribute `cuda`", "leave .cuda() out"),
     # -- dtypes and shapes ----------------------------------------------------------------------------------

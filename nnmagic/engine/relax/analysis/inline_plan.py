@@ -1,6 +1,7 @@
 """Plan which global functions are inlined into their callers.
 
-Inlining saves the call and lets kernels fuse across functions. Recursive and large functions stay functions.
+Inlining saves the call and lets kernels fuse across functions. Recursive and large functions
+stay functions, and so do checkpoints, whose values the backward pass computes again.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from nnmagic.relay.callgraph import CallGraph, components, recursive_functions
 from nnmagic.relay.expr import GlobalVar
 from nnmagic.relay.module import Module
+from nnmagic.relay.passes.inlining import CHECKPOINT
 from nnmagic.relay.traverse import post_order
 
 #: A function with more nodes than this, inlined ones included, is called instead.
@@ -42,6 +44,8 @@ def plan_inlining(module: Module, graph: CallGraph) -> InlinePlan:
                 deepest = max(deepest, depth[node.name])
         nodes[name], depth[name] = size, deepest + 1
         generic = bool(module.functions[name].type_params)
+        if CHECKPOINT in module.functions[name].attrs and not generic:
+            continue
         if name not in recursive and ((size <= MAX_NODES and depth[name] <= MAX_DEPTH) or generic):
             inlined.add(name)
     return InlinePlan(frozenset(inlined), recursive)

@@ -1,0 +1,144 @@
+"""Take records from Python, and give them back: dictionaries, dataclasses and NamedTuples of arrays."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import namedtuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from nnmagic.diagnostics import closest, kind_of
+from nnmagic.functions.calls import CallAdapter
+from nnmagic.relay.types import RecordType, TupleType, Type
+
+#: Makes a record of its fields, in their order.
+Maker = Callable[[Sequence[object]], object]
+
+
+def record_class(record: RecordType) -> type:
+    """Return the class that stands for a record in the notebook: a NamedTuple of its fields."""
+    return _record_class(record.name, record.names, record.fields)
+
+
+@lru_cache(maxsize=256)
+def _record_class(name: str, names: tuple[str, ...], types: tuple[Type, ...]) -> type:
+    """Return the same class for the same record, so that its values can be pickled."""
+    made = namedtuple(name, names, module="__main__")  # type: ignore[misc]
+    made.__relay_record__ = RecordType(types, name, names)  # type: ignore[attr-defined] # what a later cell knows of it
+    made.__doc__ = f"{name}({', '.join(names)})"
+    return made
+
+
+def records_in(type_: Type | None) -> Iterator[RecordType]:
+    """Yield the records in a type."""
+    if isinstance(type_, TupleType):
+        if isinstance(type_, RecordType):
+            yield type_
+        for part in type_.fields:
+            yield from records_in(part)
+
+
+def holds_record(type_: Type) -> bool:
+    """Return whether a type is a record, or a tuple that holds one."""
+    return next(records_in(type_), None) is not None
+
+
+class RecordCalls:
+    """The calls of a function that takes or gives records: the function itself knows tuples only."""
+
+    def __init__(
+        self, call: CallAdapter, types: Sequence[Type], result: Type, plain: Callable[..., Any]
+    ) -> None:
+        self.call = call
+        self.types = types
+        self.result = result
+        self.plain = plain
+
+    def __call__(self, args: tuple[Any, ...], keywords: dict[str, Any], out: Any) -> Any:
+        """Call the function. Raises TypeError, which names the field, for a record that does not fit."""
+        if out is not None and not self.call.takes_out:
+            keywords, out = {**keywords, "out": out}, None
+        bound = self.call.bind(args, keywords)
+        makers: dict[str, Maker] = {}
+        values = [
+            to_tuples(type_, value, parameter.name, makers)
+            for type_, value, parameter in zip(self.types, bound, self.call.parameters, strict=True)
+        ]
+        names = list(self.call.signature.parameters)
+        by_name = {
+            name: value
+            for name, value in zip(names, values, strict=False)
+            if self.call.signature.parameters[name].kind.name == "KEYWORD_ONLY"
+        }
+        positional = values[: len(values) - len(by_name)]
+        if out is None:
+            return from_tuples(self.result, self.plain(*positional, **by_name), makers)
+        what = f"{self.call.name}() argument 'out'"
+        self.plain(*positional, **by_name, out=to_tuples(self.result, out, what, {}))
+        return out
+
+
+def to_tuples(type_: Type, value: object, path: str, makers: dict[str, Maker]) -> object:
+    """Return a value with tuples for its records; note how each was made. Raises TypeError."""
+    if not isinstance(type_, TupleType) or not holds_record(type_):
+        return value
+    if not isinstance(type_, RecordType):
+        if not isinstance(value, tuple | list) or len(value) != len(type_.fields):
+            return value  # the call refuses it
+        rows = enumerate(zip(type_.fields, value, strict=True))
+        return tuple(to_tuples(own, part, f"{path}[{i}]", makers) for i, (own, part) in rows)
+    fields, maker = _fields_of(type_, value, path)
+    makers.setdefault(type_.name, maker)
+    rows_of = zip(type_.names, type_.fields, fields, strict=True)
+    return tuple(to_tuples(own, part, f"{path}.{name}", makers) for name, own, part in rows_of)
+
+
+def _fields_of(record: RecordType, value: object, path: str) -> tuple[list[object], Maker]:
+    """Return the fields of a record in their order, and what makes one of the same kind."""
+    kind = type(value)
+    if isinstance(value, Mapping):
+        _check_names(record, [str(key) for key in value], path)
+        return [value[name] for name in record.names], lambda parts: dict(
+            zip(record.names, parts, strict=True)
+        )
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        _check_names(record, [each.name for each in dataclasses.fields(value)], path)
+        return [getattr(value, name) for name in record.names], lambda parts: kind(
+            **dict(zip(record.names, parts, strict=True))
+        )
+    if isinstance(value, tuple) and (names := getattr(kind, "_fields", None)) is not None:
+        _check_names(record, list(names), path)
+        return [getattr(value, name) for name in record.names], lambda parts: kind(
+            **dict(zip(record.names, parts, strict=True))
+        )
+    if isinstance(value, tuple | list) and len(value) == len(record.fields):
+        return list(value), tuple
+    message = f"{path} must be a {record.name}, a dictionary or a dataclass of {', '.join(record.names)}"
+    shown = f"a tuple of {len(value)}" if isinstance(value, tuple) else kind_of(value)
+    raise TypeError(f"{message}, not {shown}")
+
+
+def _check_names(record: RecordType, given: Sequence[str], path: str) -> None:
+    """Check that a value has the fields of a record, and no others. Raises TypeError."""
+    for name in record.names:
+        if name not in given:
+            raise TypeError(f"{path} has no field {name!r}; {record.name} has {', '.join(record.names)}")
+    for name in given:
+        if name not in record.names:
+            close = closest(name, record.names)
+            meant = f". Did you mean {close!r}?" if close else f"; it has {', '.join(record.names)}"
+            raise TypeError(f"{path}: {record.name} has no field {name!r}{meant}")
+
+
+def from_tuples(type_: Type, value: Any, makers: Mapping[str, Maker]) -> object:
+    """Return a result with records: of the kind of the arguments, else the record's own class."""
+    if not isinstance(type_, TupleType) or not holds_record(type_):
+        return value
+    parts = [from_tuples(own, part, makers) for own, part in zip(type_.fields, value, strict=True)]
+    if not isinstance(type_, RecordType):
+        return tuple(parts)
+    maker = makers.get(type_.name)
+    if maker is None:
+        return record_class(type_)(*parts)
+    return maker(parts)

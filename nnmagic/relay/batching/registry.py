@@ -1,0 +1,29 @@
+"""Declare how operators take a batch axis. Operators that are not declared run once for each example."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from nnmagic.relay.batching.site import Site
+    from nnmagic.relay.expr import Expr
+
+#: (the call) -> its value with the batch axis first; None where this call runs once for each example.
+Rule = Callable[["Site"], "Expr | None"]
+
+#: The rule of each operator that takes a batch axis.
+RULES: dict[str, Rule] = {}
+
+
+def rule(*names: str) -> Callable[[Rule], Rule]:
+    """Declare the rule of operators."""
+
+    def enter(function: Rule) -> Rule:
+        for name in names:
+            if name in RULES:
+                raise ValueError(f"the batching of {name!r} is declared twice")
+            RULES[name] = function
+        return function
+
+    return enter

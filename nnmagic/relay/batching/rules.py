@@ -1,0 +1,294 @@
+"""Batch operators that compute elements, reduce, or move elements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from nnmagic.relay.batching.registry import rule
+from nnmagic.relay.batching.site import Site, fields
+from nnmagic.relay.expr import Expr, Tuple, constant
+from nnmagic.relay.gradients.trees import has_leaf
+from nnmagic.relay.ops.declaration import OPERATORS
+from nnmagic.relay.types import TensorType, TupleType
+
+_ELEMENTWISE = [
+    *(name for name, operator in OPERATORS.items() if operator.family == "unary" and name != "cast_like"),
+    *("nn.relu", "nn.leaky_relu", "zeros_like", "ones_like"),
+]
+_BINARY = [name for name, operator in OPERATORS.items() if operator.family == "binary"]
+
+
+@rule(*_ELEMENTWISE)
+def _elementwise(site: Site) -> Expr | None:
+    return site.again()
+
+
+@rule(*_BINARY, "where")
+def _broadcast(site: Site) -> Expr | None:
+    rank = len(site.out_shape)
+    return site.again(*(site.aligned(index, rank) for index in range(len(site.args))))
+
+
+@rule("cast_like")
+def _cast_like(site: Site) -> Expr | None:
+    return site.again(site.full(0), site.args[1])
+
+
+@rule("full_like")
+def _full_like(site: Site) -> Expr | None:
+    return _to_zeros(site, site.aligned(1, len(site.out_shape)), site.op("zeros_like", site.args[0]))
+
+
+@rule("full")
+def _full(site: Site) -> Expr | None:
+    assert isinstance(site.out_type, TensorType)
+    zeros = site.op("zeros", shape=list(site.out_shape), dtype=site.out_type.dtype)
+    return _to_zeros(site, site.aligned(0, len(site.out_shape)), zeros)
+
+
+@rule("dyn.full")
+def _dyn_full(site: Site) -> Expr | None:
+    if site.is_batched(1):
+        return None
+    zeros = site.again(constant(0, site.types[0].dtype), site.args[1])  # type: ignore[union-attr] # a tensor
+    return _to_zeros(site, site.aligned(0, len(site.out_shape)), zeros)
+
+
+def _to_zeros(site: Site, value: Expr, zeros: Expr) -> Expr:
+    """Broadcast a batched value to the shape of zeros."""
+    return site.op("where", constant(True, "bool", span=site.span), value, zeros)  # noqa: FBT003
+
+
+@rule("broadcast_to")
+def _broadcast_to(site: Site) -> Expr | None:
+    value = site.aligned(0, len(site.out_shape))
+    if isinstance(site.size.dim, int):
+        return site.again(value, shape=[site.size.dim, *site.out_shape])
+    assert isinstance(site.out_type, TensorType)
+    return _to_zeros(site, value, site.op("zeros", shape=list(site.out_shape), dtype=site.out_type.dtype))
+
+
+@rule("broadcast_to_like")
+def _broadcast_to_like(site: Site) -> Expr | None:
+    value = site.aligned(0, len(site.out_shape))
+    if site.is_batched(1):
+        return site.again(value, site.args[1])
+    zeros = site.op("zeros_like", site.op("cast_like", site.args[1], site.args[0]))
+    return _to_zeros(site, value, zeros)
+
+
+@rule("collapse_sum_like")
+def _collapse_sum_like(site: Site) -> Expr | None:
+    own, wanted = site.shape(0), site.shape(1)
+    extra = len(own) - len(wanted)
+    pairs = list(zip(own[extra:], wanted, strict=True))
+    if any(small not in (full, 1) for full, small in pairs) or not site.is_batched(0):
+        return None
+    value = site.args[0]
+    ones = [extra + axis + 1 for axis, (full, small) in enumerate(pairs) if small == 1 and full != 1]
+    if ones:
+        value = site.op("sum", value, axis=ones, keepdims=True)
+    return site.op("sum", value, axis=list(range(1, extra + 1))) if extra else value
+
+
+# -- reductions --------------------------------------------------------------------------------------------
+
+
+def _axes(site: Site) -> list[int]:
+    rank, given = site.rank(), site.attrs["axis"]
+    if given is None or (isinstance(given, tuple | list) and not given):
+        return list(range(1, rank + 1))
+    listed = {int(axis) % rank for axis in (given if isinstance(given, tuple | list) else (given,))}
+    if site.attrs.get("exclude"):
+        listed = set(range(rank)) - listed
+    return [axis + 1 for axis in sorted(listed)]
+
+
+@rule("sum", "mean", "max", "min", "prod", "all", "any")
+def _reduce(site: Site) -> Expr | None:
+    axes = _axes(site)
+    return site.again(axis=tuple(axes), exclude=False) if axes else site.args[0]
+
+
+@rule("variance")
+def _variance(site: Site) -> Expr | None:
+    axes = _axes(site)
+    return site.again(site.full(0), site.full(1), axis=tuple(axes), exclude=False) if axes else None
+
+
+@rule("argmax", "argmin")
+def _argreduce(site: Site) -> Expr | None:
+    axes = _axes(site)
+    if len(axes) == 1:
+        return site.again(axis=tuple(axes), exclude=False)
+    if site.attrs["keepdims"] or len(axes) != site.rank() or not axes:
+        return None
+    return site.again(site.op("reshape", site.args[0], newshape=[0, -1]), axis=(1,), exclude=False)
+
+
+@rule("cumsum", "cumprod")
+def _scan(site: Site) -> Expr | None:
+    if site.attrs["axis"] is None and site.rank() != 1:
+        return None
+    return site.again(axis=1 if site.attrs["axis"] is None else site.axis())
+
+
+@rule("nn.softmax", "nn.log_softmax", "nn.fast_softmax", "sort", "argsort", "topk", "reverse")
+def _along_axis(site: Site) -> Expr | None:
+    return site.again(axis=site.axis()) if site.rank() else None
+
+
+# -- shapes ------------------------------------------------------------------------------------------------
+
+
+@rule("reshape", "squeeze", "nn.batch_flatten")
+def _reshape(site: Site) -> Expr | None:
+    if site.name == "reshape" and not site.attrs["allowzero"]:
+        return site.again(newshape=[0, *cast("Sequence[int]", site.attrs["newshape"])])
+    return _shaped(site)
+
+
+@rule("dyn.reshape", "dyn.squeeze")
+def _reshape_by(site: Site) -> Expr | None:
+    return _shaped(site) if site.only(0) else None
+
+
+def _shaped(site: Site) -> Expr | None:
+    """Reshape to the shape of the result, which has at most one dynamic size."""
+    known = [dim if isinstance(dim, int) else -1 for dim in site.out_shape]
+    if known.count(-1) > 1 or 0 in known:
+        return None
+    return site.op("reshape", site.args[0], newshape=[0, *known])
+
+
+@rule("reshape_like")
+def _reshape_like(site: Site) -> Expr | None:
+    if not site.is_batched(0):
+        return None
+    begin, end = (int(cast("int", site.attrs[name])) for name in ("lhs_begin", "rhs_begin"))
+    if begin or end or site.attrs["lhs_end"] is not None or site.attrs["rhs_end"] is not None:
+        return _shaped(site)
+    if site.is_batched(1):
+        return site.again()
+    return site.again(lhs_begin=1, lhs_end=site.rank(0) + 1, rhs_begin=0)
+
+
+@rule("transpose")
+def _transpose(site: Site) -> Expr | None:
+    rank, given = site.rank(), cast("Sequence[int] | None", site.attrs["axes"])
+    axes = [axis % rank for axis in given] if given else list(range(rank))[::-1]
+    return site.again(axes=[0, *(axis + 1 for axis in axes)])
+
+
+@rule("expand_dims")
+def _expand_dims(site: Site) -> Expr | None:
+    axis = int(cast("int", site.attrs["axis"]))
+    return site.again(axis=axis + 1 if axis >= 0 else axis)
+
+
+@rule("concatenate", "stack")
+def _join(site: Site) -> Expr | None:
+    (type_,) = site.types
+    assert isinstance(type_, TupleType)
+    flags = site.batched[0] if isinstance(site.batched[0], list) else [site.batched[0]] * len(type_.fields)
+    parts = [
+        part if has_leaf(flag) else site.size.spread(part, own, site.span)
+        for part, own, flag in zip(fields(site.args[0], type_), type_.fields, flags, strict=True)
+    ]
+    axis = int(cast("int", site.attrs["axis"])) % len(site.out_shape)
+    return site.again(Tuple(tuple(parts), span=site.span), axis=axis + 1)
+
+
+@rule("split")
+def _split(site: Site) -> Expr | None:
+    return site.again(axis=site.axis())
+
+
+@rule("strided_slice")
+def _strided_slice(site: Site) -> Expr | None:
+    begin = cast("Sequence[int]", site.attrs["begin"])
+    given = cast("Sequence[int] | None", site.attrs["axes"])
+    axes = [axis % site.rank() for axis in given] if given else list(range(len(begin)))
+    return site.again(axes=[axis + 1 for axis in axes])
+
+
+@rule("repeat")
+def _repeat(site: Site) -> Expr | None:
+    return None if site.attrs["axis"] is None else site.again(axis=site.axis())
+
+
+@rule("tile")
+def _tile(site: Site) -> Expr | None:
+    reps = cast("Sequence[int]", site.attrs["reps"])
+    value = site.aligned(0, len(reps))
+    return site.again(value, reps=[1, *([1] * (site.rank() - len(reps))), *reps])
+
+
+@rule("nn.pad", "nn.mirror_pad")
+def _pad(site: Site) -> Expr | None:
+    widths = cast("Sequence[Sequence[int]]", site.attrs["pad_width"])
+    return site.again(pad_width=[[0, 0], *widths]) if site.only(0) else None
+
+
+@rule("trilu")
+def _trilu(site: Site) -> Expr | None:
+    return site.again() if site.only(0) else None
+
+
+@rule("one_hot")
+def _one_hot(site: Site) -> Expr | None:
+    axis = int(cast("int", site.attrs["axis"]))
+    return site.again(axis=axis + 1 if axis >= 0 else axis) if site.only(0) else None
+
+
+# -- indices -----------------------------------------------------------------------------------------------
+
+
+@rule("take")
+def _take(site: Site) -> Expr | None:
+    axis, mode = site.attrs["axis"], site.attrs["mode"]
+    if site.attrs["batch_dims"] or mode not in ("clip", "fast", "wrap"):
+        return None
+    number = None if axis is None else int(cast("int", axis)) % max(site.rank(), 1)
+    if not site.is_batched(0):
+        result_rank = len(site.out_shape) + 1
+        return site.moved(site.again(), result_rank, number or 0, 0)
+    if number is None:
+        if site.rank() != 1:
+            return None
+        number = 0
+    if not site.is_batched(1):
+        return site.again(axis=number + 1)
+    if site.rank(1) != 0:
+        return None
+    return site.again(site.args[0], site.args[1], axis=number + 1, batch_dims=1)
+
+
+@rule("gather")
+def _gather(site: Site) -> Expr | None:
+    return site.again(site.full(0), site.full(1), axis=site.axis())
+
+
+@rule("gather_nd")
+def _gather_nd(site: Site) -> Expr | None:
+    """Gather with the batch axis behind the data's others, which are taken whole."""
+    if not site.only(0) or site.attrs["batch_dims"]:
+        return None
+    data = site.moved(site.args[0], site.rank() + 1, 0, site.rank())
+    return site.moved(site.again(data, site.args[1]), len(site.out_shape) + 1, len(site.out_shape), 0)
+
+
+@rule("scatter_nd")
+def _scatter_nd(site: Site) -> Expr | None:
+    """Scatter with the batch axis behind the data's others, which are taken whole."""
+    if not site.only(0, 2):
+        return None
+    data = site.moved(site.full(0), site.rank() + 1, 0, site.rank())
+    updates = site.moved(site.full(2), site.rank(2) + 1, 0, site.rank(2))
+    return site.moved(site.again(data, site.args[1], updates), site.rank() + 1, site.rank(), 0)
+
+
+@rule("scatter_elements")
+def _scatter_elements(site: Site) -> Expr | None:
+    return site.again(site.full(0), site.full(1), site.full(2), axis=site.axis())

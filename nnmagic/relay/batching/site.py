@@ -1,0 +1,158 @@
+"""Hold what a batching rule knows of a call, and build the expressions of rules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from nnmagic.diagnostics import Span
+from nnmagic.relay.expr import Attrs, Call, Expr, OpRef, Tuple, TupleGetItem, constant
+from nnmagic.relay.gradients.trees import Tree, has_leaf
+from nnmagic.relay.ops.calls import call
+from nnmagic.relay.types import Dim, TensorType, TupleType, Type
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSize:
+    """The size of the batch axis; ``like``: a tensor that has it, if it is known at run time only.
+
+    inner: how many axes that tensor has behind it.
+    """
+
+    dim: Dim
+    like: Expr | None = None
+    inner: int = 0
+
+    def number(self, span: Span | None = None) -> Expr:
+        """Return the size as an int64 of rank 0."""
+        if isinstance(self.dim, int):
+            return constant(self.dim, "int64", span=span)
+        assert self.like is not None
+        return size_along(self.like, 0, span)
+
+    def vector(self, span: Span | None = None) -> Expr:
+        """Return bools in the shape (size,)."""
+        assert self.like is not None
+        same = call("equal", [self.like, self.like], span)
+        return call("any", [same], span, axis=list(range(1, self.inner + 1))) if self.inner else same
+
+    def spread(self, expr: Expr, type_: Type, span: Span | None = None) -> Expr:
+        """Return a value that does not depend on the example, repeated for each."""
+        if isinstance(type_, TupleType):
+            parts = [
+                self.spread(part, own, span)
+                for part, own in zip(fields(expr, type_), type_.fields, strict=True)
+            ]
+            return Tuple(tuple(parts), span=span)
+        assert isinstance(type_, TensorType)
+        wide = call("expand_dims", [expr], span, axis=0)
+        if isinstance(self.dim, int):
+            return call("repeat", [wide], span, repeats=self.dim, axis=0)
+        column = self.vector(span)
+        if type_.shape:
+            column = call("expand_dims", [column], span, axis=1, num_newaxis=len(type_.shape))
+        return call("where", [column, wide, wide], span)
+
+
+def size_along(expr: Expr, axis: int, span: Span | None) -> Expr:
+    """Return a size of a tensor as an int64 of rank 0."""
+    sizes = call("shape_of", [expr], span, dtype="int64")
+    return call("take", [sizes, constant(axis, "int64", span=span)], span, axis=0, mode="fast")
+
+
+def fields(expr: Expr, type_: TupleType) -> list[Expr]:
+    """Return the parts of a tuple."""
+    if isinstance(expr, Tuple):
+        return list(expr.fields)
+    return [TupleGetItem(expr, index, span=expr.span) for index in range(len(type_.fields))]
+
+
+@dataclass(eq=False)
+class Site:
+    """A call of an operator, as its batching rule sees it.
+
+    args: its arguments; the batch axis of those that are ``batched`` is the first. types: their types without
+    it. out_type: that of the result, without it.
+    """
+
+    call: Call
+    args: Sequence[Expr]
+    types: Sequence[Type]
+    batched: Sequence[Tree]
+    out_type: Type
+    size: BatchSize
+
+    @property
+    def name(self) -> str:
+        """The operator's name."""
+        assert isinstance(self.call.op, OpRef)
+        return self.call.op.name
+
+    @property
+    def attrs(self) -> Attrs:
+        """The attributes."""
+        return self.call.attrs
+
+    @property
+    def span(self) -> Span | None:
+        """The place of the call."""
+        return self.call.span
+
+    def shape(self, index: int = 0) -> tuple[Dim, ...]:
+        """Return the shape of an argument, without the batch axis."""
+        type_ = self.types[index]
+        assert isinstance(type_, TensorType)
+        return type_.shape
+
+    def rank(self, index: int = 0) -> int:
+        """Return the rank of an argument, without the batch axis."""
+        return len(self.shape(index))
+
+    @property
+    def out_shape(self) -> tuple[Dim, ...]:
+        """The shape of the result, without the batch axis."""
+        assert isinstance(self.out_type, TensorType)
+        return self.out_type.shape
+
+    def is_batched(self, index: int) -> bool:
+        """Return whether an argument, or a part of it, has the batch axis."""
+        return has_leaf(self.batched[index])
+
+    def only(self, *indices: int) -> bool:
+        """Return whether no other arguments have the batch axis."""
+        return not any(self.is_batched(i) for i in range(len(self.args)) if i not in indices)
+
+    def again(self, *args: Expr, **attrs: Any) -> Expr:
+        """Return a call of the same operator with other arguments, and some other attributes."""
+        new = cast("Mapping[str, Any]", {**self.attrs, **attrs})
+        return replace(self.call, args=tuple(args) or tuple(self.args), attrs=new, checked_type=None)
+
+    def op(self, name: str, *args: Expr, **attrs: Any) -> Expr:
+        """Return a call of an operator."""
+        return call(name, args, self.span, **attrs)
+
+    def full(self, index: int) -> Expr:
+        """Return an argument with the batch axis, which all examples share if it had none."""
+        if self.is_batched(index):
+            return self.args[index]
+        return self.size.spread(self.args[index], self.types[index], self.span)
+
+    def aligned(self, index: int, rank: int) -> Expr:
+        """Return an argument that is broadcast to a rank: a batch axis stays the first."""
+        extra = rank - self.rank(index)
+        if not self.is_batched(index) or extra <= 0:
+            return self.args[index]
+        return self.op("expand_dims", self.args[index], axis=1, num_newaxis=extra)
+
+    def axis(self, name: str = "axis", index: int = 0) -> int:
+        """Return an attribute that is an axis, as one of the batched argument."""
+        return int(cast("int", self.attrs[name])) % max(self.rank(index), 1) + 1
+
+    def moved(self, expr: Expr, rank: int, source: int, to: int) -> Expr:
+        """Return an expression of a rank with an axis at another place."""
+        order = [axis for axis in range(rank) if axis != source]
+        order.insert(to, source)
+        if order == list(range(rank)):
+            return expr
+        return self.op("transpose", expr, axes=order)

@@ -1,0 +1,369 @@
+"""Batch a function of a module: one call computes it for each element of the first axis of some parameters.
+
+What does not depend on the example is computed once. An operator takes the batch axis by its rule; what has
+none, and what examples decide, such as a ``while`` loop, runs in a loop over the examples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from nnmagic.diagnostics import Diagnostics, RelayError, Span
+from nnmagic.relay.batching import layers as _layers
+from nnmagic.relay.batching import rules as _rules
+from nnmagic.relay.batching.flags import OF_SIZES, BatchFlags, FunctionFlags
+from nnmagic.relay.batching.registry import RULES
+from nnmagic.relay.batching.site import BatchSize, Site, size_along
+from nnmagic.relay.expr import (
+    Call,
+    Expr,
+    Function,
+    GlobalVar,
+    If,
+    Let,
+    Match,
+    OpRef,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
+from nnmagic.relay.expr import constant as constant_of
+from nnmagic.relay.gradients.activity import type_of
+from nnmagic.relay.gradients.blocks import (
+    block_of,
+    branches,
+    forward,
+    fresh_variables,
+    rename,
+    with_branches,
+)
+from nnmagic.relay.gradients.transformation import prepare
+from nnmagic.relay.gradients.trees import Tree, has_leaf, leaf_types, project, tree_of
+from nnmagic.relay.module import Module
+from nnmagic.relay.ops.calls import call
+from nnmagic.relay.traverse import binders, post_order
+from nnmagic.relay.types import AnyDim, Dim, TensorType, TupleType, Type
+
+del _layers, _rules  # their rules are declared
+
+
+@dataclass(frozen=True, slots=True)
+class Batched:
+    """A body over the parameters, whose result has the batch axis first, and the functions that it calls."""
+
+    params: tuple[Var, ...]
+    body: Expr
+    helpers: dict[str, Function]
+
+
+@dataclass(slots=True)
+class _Scope:
+    """A block while it is batched: what its names stand for, and which of them have the batch axis."""
+
+    env: dict[Expr, Expr]
+    flags: dict[Expr, Tree]
+    size: BatchSize
+
+
+def batch(module: Module, name: str, argnums: Sequence[int], dim: Dim, taken: set[str]) -> Batched:
+    """Batch a function of a typed module along the first axis of the parameters ``argnums``.
+
+    dim: the size of that axis. Raises RelayError with every call that cannot be batched.
+    """
+    prepared = prepare(module, name, complex_numbers=True)
+    function = prepared.functions[name]
+    diagnostics = Diagnostics()
+    batcher = _Batcher(prepared.functions, {*taken, *prepared.functions}, diagnostics)
+    mask: list[bool] = []
+    params: list[Var] = []
+    for index, param in enumerate(function.params):
+        type_ = type_of(param)
+        mask += [index in argnums] * len(leaf_types(type_))
+        wide = _batched_type(type_, dim) if index in argnums else type_
+        params.append(Var(param.name_hint, wide, span=param.span))
+    size = BatchSize(dim) if isinstance(dim, int) else _size_of(params[argnums[0]], dim)
+    flags = batcher.flags.of_function(name, tuple(mask))
+    env: dict[Expr, Expr] = dict(zip(function.params, params, strict=True))
+    scope = _Scope(env, dict(flags.flags), size)
+    value, tree = batcher.of_block(function.body, scope)
+    diagnostics.raise_if_any(RelayError)
+    assert function.ret_type is not None
+    body = _complete(value, tree, function.ret_type, size)
+    helpers = {each: own for each, own in prepared.functions.items() if each != name} | batcher.made
+    return Batched(tuple(params), body, helpers)
+
+
+def _batched_type(type_: Type, dim: Dim) -> Type:
+    if isinstance(type_, TupleType):
+        return TupleType(tuple(_batched_type(part, dim) for part in type_.fields))
+    assert isinstance(type_, TensorType)
+    return TensorType((dim, *type_.shape), type_.dtype)
+
+
+def _size_of(param: Var, dim: Dim) -> BatchSize:
+    """Return the size of the first axis of a parameter."""
+    (leaf, *_), (type_, *_) = project(param, type_of(param)), leaf_types(type_of(param))
+    assert isinstance(type_, TensorType)
+    return BatchSize(dim, leaf, len(type_.shape) - 1)
+
+
+def _complete(value: Expr, tree: Tree, type_: Type, size: BatchSize) -> Expr:
+    """Return a value with the batch axis in all its leaves."""
+    return _with_flags(value, tree, _all(type_), type_, size)
+
+
+def _all(type_: Type) -> Tree:
+    return [_all(part) for part in type_.fields] if isinstance(type_, TupleType) else True
+
+
+def _with_flags(value: Expr, tree: Tree, wanted: Tree, type_: Type, size: BatchSize) -> Expr:
+    """Return a value with the batch axis in the leaves that are wanted to have it."""
+    if isinstance(type_, TupleType):
+        count = len(type_.fields)
+        have, want = (part if isinstance(part, list) else [part] * count for part in (tree, wanted))
+        if all(bool(a) == bool(b) for a, b in zip(_flat(have, type_), _flat(want, type_), strict=True)):
+            return value
+        parts = value.fields if isinstance(value, Tuple) else None
+        items = [
+            parts[index] if parts is not None else TupleGetItem(value, index, span=value.span)
+            for index in range(count)
+        ]
+        rows = zip(items, have, want, type_.fields, strict=True)
+        return Tuple(tuple(_with_flags(*row, size) for row in rows), span=value.span)
+    return size.spread(value, type_, value.span) if wanted and not tree else value
+
+
+def _flat(tree: Tree, type_: Type) -> list[bool]:
+    if isinstance(type_, TupleType):
+        parts = tree if isinstance(tree, list) else [tree] * len(type_.fields)
+        return [leaf for part, own in zip(parts, type_.fields, strict=True) for leaf in _flat(part, own)]
+    return [bool(tree)]
+
+
+class _Batcher:
+    def __init__(self, functions: Mapping[str, Function], taken: set[str], diagnostics: Diagnostics) -> None:
+        self.functions = functions
+        self.flags = BatchFlags(functions)
+        self.taken = taken
+        self.diagnostics = diagnostics
+        self.made: dict[str, Function] = {}
+        self._helpers: dict[tuple[str, tuple[bool, ...]], str] = {}
+
+    def of_block(self, expr: Expr, scope: _Scope) -> tuple[Expr, Tree]:
+        """Return the value of a block and its flags."""
+        block = block_of(expr)
+        for var, value in block.bindings:
+            scope.env[var] = self._of_value(var, value, scope)
+        return rename(block.result, scope.env), scope.flags.get(block.result, False)
+
+    def _of_value(self, var: Var, value: Expr, scope: _Scope) -> Expr:
+        match value:
+            case Call(op=OpRef()):
+                return self._of_operator(var, value, scope)
+            case Call(op=GlobalVar(name=name), args=args):
+                mask = self.flags.mask_of(name, args, scope.flags)
+                if not any(mask):
+                    return forward(value, scope.env)
+                found = self.flags.of_function(name, mask)
+                if found.diverges:
+                    return self._each(var, value, scope)
+                return self._of_call(value, found, scope)
+            case If() | Match():
+                return self._of_branches(var, value, scope)
+            case Call(args=args) if any(has_leaf(scope.flags.get(arg)) for arg in (value.op, *args)):
+                hint = "use tensors and tuples of them for what depends on the example"
+                what = "a value of a data type, or a function that is a value, cannot be batched"
+                self.diagnostics.error(what, value.span, hint=hint)
+        return forward(value, scope.env)
+
+    def _of_operator(self, var: Var, value: Call, scope: _Scope) -> Expr:
+        flags = [scope.flags.get(arg, False) for arg in value.args]
+        assert isinstance(value.op, OpRef)
+        if not any(map(has_leaf, flags)):
+            return forward(value, scope.env)
+        if value.op.name in OF_SIZES:
+            return self._sizes(value, scope)
+        made = None
+        if value.op.name in RULES:
+            args = [rename(arg, scope.env) for arg in value.args]
+            types = [type_of(arg) for arg in value.args]
+            made = RULES[value.op.name](Site(value, args, types, flags, type_of(var), scope.size))
+        return self._each(var, value, scope) if made is None else made
+
+    def _sizes(self, value: Call, scope: _Scope) -> Expr:
+        """Return the sizes of one example."""
+        sizes = call("shape_of", [rename(value.args[0], scope.env)], value.span, dtype=value.attrs["dtype"])
+        type_ = type_of(value.args[0])
+        assert isinstance(type_, TensorType)
+        own = call(
+            "strided_slice", [sizes], value.span, begin=[1], end=[len(type_.shape) + 1], strides=[1], axes=[0]
+        )
+        assert isinstance(value.op, OpRef)
+        return own if value.op.name == "shape_of" else call("prod", [own], value.span)
+
+    # -- branches and functions ----------------------------------------------------------------------------
+
+    def _of_branches(self, var: Var, value: If | Match, scope: _Scope) -> Expr:
+        data = value.cond if isinstance(value, If) else value.data
+        if has_leaf(scope.flags.get(data)):
+            if isinstance(value, Match):
+                hint = "use tensors and tuples of them for what depends on the example"
+                self.diagnostics.error("a value of a data type cannot be batched", value.span, hint=hint)
+                return forward(value, scope.env)
+            return self._each(var, value, scope)
+        variables = fresh_variables(value)
+        wanted, bodies = scope.flags.get(var, False), []
+        for body, new in zip(branches(value), variables, strict=True):
+            inner = _Scope({**scope.env, **new}, scope.flags, scope.size)
+            made, tree = self.of_block(body, inner)
+            bodies.append(_with_flags(made, tree, wanted, type_of(var), scope.size))
+        return with_branches(value, scope.env, bodies, variables)
+
+    def _of_call(self, value: Call, found: FunctionFlags, scope: _Scope) -> Expr:
+        """Call the batched form of a function."""
+        assert isinstance(value.op, GlobalVar)
+        name = value.op.name
+        args, mask = list[Expr](), iter(found.mask)
+        for param, arg in zip(self.functions[name].params, value.args, strict=True):
+            wanted = tree_of(mask, type_of(param))
+            own = rename(arg, scope.env)
+            args.append(_with_flags(own, scope.flags.get(arg, False), wanted, type_of(param), scope.size))
+        if scope.size.like is not None:
+            args.append(scope.size.vector(value.span))
+        helper = self._helper(name, found, scope.size)
+        return Call(GlobalVar(helper, span=value.span), tuple(args), span=value.span)
+
+    def _helper(self, name: str, found: FunctionFlags, size: BatchSize) -> str:
+        key = (name, found.mask)
+        if key in self._helpers:
+            return self._helpers[key]
+        helper = f"{name}_batched"
+        while helper in self.taken:
+            helper += "_"
+        self.taken.add(helper)
+        self._helpers[key] = helper
+        function = self.functions[name]
+        assert function.ret_type is not None
+        mask, params = iter(found.mask), []
+        for param in function.params:
+            type_ = _type_with(type_of(param), tree_of(mask, type_of(param)), size.dim)
+            params.append(Var(param.name_hint, type_, span=param.span))
+        env: dict[Expr, Expr] = dict(zip(function.params, params, strict=True))
+        extra = []
+        if size.like is not None:
+            extra = [Var("batch", TensorType((size.dim,), "bool"), span=function.span)]
+            size = BatchSize(size.dim, extra[0])
+        value, tree = self.of_block(function.body, _Scope(env, dict(found.flags), size))
+        body = _with_flags(value, tree, found.result, function.ret_type, size)
+        result = _type_with(function.ret_type, found.result, size.dim)
+        attrs = dict(function.attrs)
+        self.made[helper] = Function((*params, *extra), body, result, attrs=attrs, span=function.span)
+        return helper
+
+    # -- one example after the other -----------------------------------------------------------------------
+
+    def _each(self, var: Var, value: Expr, scope: _Scope) -> Expr:
+        """Compute a value in a loop over the examples, which writes into arrays."""
+        type_, span, size = type_of(var), value.span, scope.size
+        types = leaf_types(type_)
+        starts = [self._zeros(leaf, value, scope) for leaf in types]
+        if any(start is None for start in starts):
+            return forward(value, scope.env)
+        example = Var("example", TensorType((), "int64"), span=span)
+        results = [Var("results", _batched_type(leaf, size.dim), span=span) for leaf in types]
+        env = dict(scope.env)
+        for name in _free(value):
+            if has_leaf(scope.flags.get(name)):
+                env[name] = _slice(env.get(name, name), scope.flags[name], type_of(name), example, span)
+        parts = project(forward(value, env), type_)
+        index = call("expand_dims", [example], span, axis=0)
+        new = [
+            call("scatter_nd", [whole, index, part], span) for whole, part in zip(results, parts, strict=True)
+        ]
+        loop = Var("for_example", span=span)
+        end: Expr = results[0] if len(results) == 1 else Tuple(tuple(results), span=span)
+        count = Var("count", TensorType((), "int64"), span=span)
+        more = call("less", [example, count], span)
+        step = call("add", [example, constant_of(1, "int64", span=span)], span)
+        body = If(more, Call(loop, (step, *new), span=span), end, span=span)
+        kinds = tuple(type_of(each) for each in results)
+        function = Function(
+            (example, *results), body, kinds[0] if len(kinds) == 1 else TupleType(kinds), span=span
+        )
+        first = Call(loop, (constant_of(0, "int64", span=span), *starts), span=span)  # type: ignore[arg-type]
+        whole = Let(count, size.number(span), Let(loop, function, first, span=span), span=span)
+        if not isinstance(type_, TupleType):
+            return whole
+        flat = [whole] if len(results) == 1 else project(whole, TupleType(kinds))
+        return _nest(tree_of(iter(flat), type_))
+
+    def _zeros(self, type_: Type, value: Expr, scope: _Scope) -> Expr | None:
+        """Return zeros for all examples; None after an error."""
+        if not isinstance(type_, TensorType):
+            message = "a value of a data type cannot be batched"
+            self.diagnostics.error(message, value.span, hint="use tensors and tuples of them")
+            return None
+        dims = (scope.size.dim, *type_.shape)
+        if all(isinstance(dim, int) for dim in dims):
+            return call("zeros", [], value.span, shape=list(dims), dtype=type_.dtype)
+        sizes = [scope.size.number(value.span), *(self._size(dim, scope, value.span) for dim in type_.shape)]
+        if any(size is None for size in sizes):
+            message = "the values of an example decide the shape of this result"
+            hint = "vmap needs results of one shape: write it with where, or with sizes that are known"
+            self.diagnostics.error(message, value.span, hint=hint)
+            return None
+        columns = [call("expand_dims", [size], value.span, axis=0) for size in sizes if size is not None]
+        shape = call("concatenate", [Tuple(tuple(columns))], value.span, axis=0)
+        zero = constant_of(0, type_.dtype, span=value.span)
+        return call("dyn.full", [zero, shape], value.span, dtype=type_.dtype)
+
+    def _size(self, dim: Dim, scope: _Scope, span: Span | None) -> Expr | None:
+        """Return a size as an int64 of rank 0; None for one that no name in sight has."""
+        if isinstance(dim, int):
+            return constant_of(dim, "int64", span=span)
+        if isinstance(dim, AnyDim) and dim.label is not None:
+            for name, expr in scope.env.items():
+                type_ = type_of(name)
+                if isinstance(type_, TensorType) and dim in type_.shape:
+                    axis = type_.shape.index(dim) + bool(scope.flags.get(name))
+                    return size_along(expr, axis, span)
+        return None
+
+
+def _type_with(type_: Type, tree: Tree, dim: Dim) -> Type:
+    """Return a type with the batch axis in the leaves that have it."""
+    if isinstance(type_, TupleType):
+        parts = tree if isinstance(tree, list) else [tree] * len(type_.fields)
+        return TupleType(
+            tuple(_type_with(own, part, dim) for own, part in zip(type_.fields, parts, strict=True))
+        )
+    return _batched_type(type_, dim) if tree else type_
+
+
+def _free(value: Expr) -> list[Var]:
+    """Return the names that a value uses and that are bound outside of it."""
+    nodes = list(post_order(value))
+    bound = {var for node in nodes for var in binders(node)}
+    return [node for node in nodes if isinstance(node, Var) and node not in bound]
+
+
+def _slice(expr: Expr, tree: Tree, type_: Type, example: Var, span: Span | None) -> Expr:
+    """Return the part of one example."""
+    if isinstance(type_, TupleType):
+        parts = tree if isinstance(tree, list) else [tree] * len(type_.fields)
+        items = expr.fields if isinstance(expr, Tuple) else None
+        return Tuple(
+            tuple(
+                _slice(items[i] if items else TupleGetItem(expr, i, span=span), part, own, example, span)
+                for i, (part, own) in enumerate(zip(parts, type_.fields, strict=True))
+            ),
+            span=span,
+        )
+    return call("take", [expr, example], span, axis=0, mode="fast") if tree else expr
+
+
+def _nest(tree: Tree) -> Expr:
+    if isinstance(tree, list):
+        return Tuple(tuple(map(_nest, tree)))
+    return tree  # type: ignore[no-any-return] # a leaf of a tree of expressions

@@ -1,0 +1,331 @@
+"""Elaborate ``vmap``, ``jacobian`` and ``checkpoint``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from nnmagic.diagnostics import Span
+from nnmagic.relay import expr as ir
+from nnmagic.relay.batching.site import BatchSize
+from nnmagic.relay.gradients.markers import mark
+from nnmagic.relay.ops.calls import call
+from nnmagic.relay.signatures import format_dim
+from nnmagic.relay.types import Dim, RecordType, TensorType, TupleType, Type, is_float
+from nnmagic.tinynn.builtins import BUILTINS
+from nnmagic.tinynn.elaborate.context import Elaboration
+from nnmagic.tinynn.elaborate.control_flow_blocks import Block, BlockExit, ExitKind, render
+from nnmagic.tinynn.elaborate.conversions import to_relay
+from nnmagic.tinynn.elaborate.let_bindings import atomize
+from nnmagic.tinynn.types.annotations import dtype_named
+from nnmagic.tinynn.values.descriptions import describe, source_text, with_article
+from nnmagic.tinynn.values.operator_calls import apply as apply_operator
+from nnmagic.tinynn.values.operator_restrictions import dims_differ
+from nnmagic.tinynn.values.symbolic_sizes import product_of, shape_of
+from nnmagic.tinynn.values.values import (
+    FAILED,
+    BuiltinName,
+    Computed,
+    GradientOf,
+    Known,
+    Operand,
+    RefusalError,
+    TupleOf,
+    Value,
+    as_value,
+    is_failed,
+)
+
+#: Calls a value: `calls.apply_value`.
+Apply = Callable[[Elaboration, Operand, list[Operand], Span], Value]
+
+
+# -- vmap ----------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Leaves:
+    """The tensors that are mapped over: with their examples in front, and where they stand in the cell."""
+
+    batches: list[Computed] = field(default_factory=list)
+    examples: list[ir.Var] = field(default_factory=list)
+    places: list[tuple[Dim, str, Span]] = field(default_factory=list)
+
+    def add(self, value: Computed, axis: int, name: str, operand: Operand) -> Value:
+        """Map over an axis of a tensor; return what stands for it in one example. Raises RefusalError."""
+        type_ = value.type
+        text = source_text(operand.span)
+        if not isinstance(type_, TensorType):
+            message = f"vmap: `{text}` is {with_article(type_)}, which has no axes"
+            raise RefusalError(message, operand.span, hint="write None for it in in_axes")
+        rank = len(type_.shape)
+        if not -rank <= axis < rank:
+            message = f"vmap: `{text}` has rank {rank}, and so no axis {axis} to map over"
+            raise RefusalError(
+                message, operand.span, hint="write None in in_axes for what all examples share"
+            )
+        axis %= rank
+        moved = _move(value, axis, 0, operand.span)
+        assert isinstance(moved.type, TensorType)
+        own = TensorType(moved.type.shape[1:], type_.dtype)
+        variable = ir.Var(
+            name if not self.examples else f"{name}{len(self.examples)}", own, span=operand.span
+        )
+        self.batches.append(moved)
+        self.examples.append(variable)
+        self.places.append((moved.type.shape[0], f"axis {axis} of `{text}`", operand.span))
+        return as_value(variable, own)
+
+    def check_sizes(self, span: Span) -> None:
+        """Check that there are examples, and as many of each argument. Raises RefusalError."""
+        if not self.places:
+            hint = "write the axis of the examples for one of the arguments"
+            raise RefusalError("vmap: there is nothing to map over", span, hint=hint)
+        first, what, _ = self.places[0]
+        for dim, other, place in self.places[1:]:
+            if dims_differ(first, dim):
+                message = f"vmap: {what} has size {format_dim(first)}, {other} size {format_dim(dim)}"
+                raise RefusalError(message, place, hint="map over axes of one size, or write None in in_axes")
+
+
+def call_vmap(
+    ctx: Elaboration, gradient: GradientOf, operands: Sequence[Operand], span: Span, apply: Apply
+) -> Value:
+    """Call ``vmap(f, in_axes, out_axes)``."""
+    in_axes, out_axes = gradient.axes
+    positional = sum(operand.keyword is None for operand in operands)
+    if isinstance(in_axes, tuple) and len(in_axes) != positional:
+        message = f"vmap: in_axes has {len(in_axes)} axes, but {positional} arguments are given by position"
+        raise RefusalError(message, span, hint="write an axis, or None, for each")
+    leaves, inner = _Leaves(), list[Operand]()
+    for index, operand in enumerate(operands):
+        axes = 0 if operand.keyword is not None else in_axes[index] if isinstance(in_axes, tuple) else in_axes
+        name = operand.keyword or f"x{index or ''}"
+        inner.append(replace(operand, value=_example(ctx, leaves, operand, axes, name)))
+    leaves.check_sizes(span)
+    callee = replace(gradient.function, value=atomize(ctx, gradient.function.value, "function", set()))
+    block = Block()
+    with ctx.inside(block, ctx.environment.bindings.copy()):
+        result = apply(ctx, callee, inner, span)
+    if is_failed(result):
+        return FAILED
+    value = to_relay(Operand(result, span))
+    _check_tensors(value.type, span)
+    whole = _marked(block, leaves, value, span)
+    made = as_value(whole, _batched_type(value.type, leaves.places[0][0]))
+    return _with_axes(made, out_axes, span)
+
+
+def _example(ctx: Elaboration, leaves: _Leaves, operand: Operand, axes: object, name: str) -> Value:
+    """Return what stands for an argument in one example. Raises RefusalError."""
+    value = operand.value
+    if axes is None:
+        return atomize(ctx, value, name, set())
+    if isinstance(value, TupleOf):
+        if isinstance(axes, tuple) and len(axes) != len(value.items):
+            message = f"vmap: in_axes has {len(axes)} axes for a tuple of {len(value.items)}"
+            raise RefusalError(message, operand.span, hint="write an axis, or None, for each item")
+        each = axes if isinstance(axes, tuple) else (axes,) * len(value.items)
+        items = (
+            _example(ctx, leaves, replace(operand, value=item), axis, name)
+            for item, axis in zip(value.items, each, strict=True)
+        )
+        return replace(value, items=tuple(items), whole=None)
+    if isinstance(axes, tuple):
+        message = f"vmap: in_axes has a tuple for {describe(value)}"
+        raise RefusalError(message, operand.span, hint="write one axis")
+    if not isinstance(value, Computed):
+        message = f"vmap: {describe(value)} has no axis to map over"
+        raise RefusalError(message, operand.span, hint="write None for it in in_axes")
+    assert isinstance(axes, int)
+    kept = atomize(ctx, value, name, set())
+    assert isinstance(kept, Computed)
+    return leaves.add(kept, axes, name, operand)
+
+
+def _marked(block: Block, leaves: _Leaves, value: Computed, span: Span) -> ir.Expr:
+    """Return the values of all examples, as a call that is replaced once the types are known."""
+    wide = [ir.Var(f"all{index}", batch.type, span=span) for index, batch in enumerate(leaves.batches)]
+    dim = leaves.places[0][0]
+    batched = _batched_type(value.type, dim)
+    whole = TupleType((value.type, batched))
+    inner = leaves.batches[0].type
+    assert isinstance(inner, TensorType)
+    size = BatchSize(dim, wide[0], len(inner.shape) - 1)
+    body = ir.Tuple((value.expr, size.spread(value.expr, value.type, span)), span=span)
+    block.end = BlockExit(ExitKind.RETURNS, span)
+    expr = render(block, whole, lambda _exit: body)
+    function = mark([*leaves.examples, *wide], expr, whole, "batch", len(leaves.examples))
+    first = [call("take", [batch.expr, ir.constant(0, "int64")], span, axis=0) for batch in leaves.batches]
+    args = (*first, *(batch.expr for batch in leaves.batches))
+    return ir.TupleGetItem(ir.Call(replace(function, span=span), args, span=span), 1, span=span)
+
+
+def _batched_type(type_: Type, dim: Dim) -> Type:
+    if isinstance(type_, TupleType):
+        return replace(type_, fields=tuple(_batched_type(part, dim) for part in type_.fields))
+    assert isinstance(type_, TensorType)
+    return TensorType((dim, *type_.shape), type_.dtype)
+
+
+def _check_tensors(type_: Type, span: Span) -> None:
+    """Check that a result is made of tensors. Raises RefusalError."""
+    if isinstance(type_, TupleType):
+        for part in type_.fields:
+            _check_tensors(part, span)
+    elif not isinstance(type_, TensorType):
+        hint = "return tensors, or tuples of them"
+        raise RefusalError(f"vmap: the function returns {with_article(type_)}", span, hint=hint)
+
+
+def _with_axes(value: Value, axes: object, span: Span) -> Value:
+    """Return a result with the axis of the examples where ``out_axes`` wants it. Raises RefusalError."""
+    if isinstance(value, TupleOf):
+        if isinstance(axes, tuple) and len(axes) != len(value.items):
+            message = f"vmap: out_axes has {len(axes)} axes for a tuple of {len(value.items)}"
+            raise RefusalError(message, span, hint="write one axis, or one for each item")
+        if axes == 0:
+            return value
+        each = axes if isinstance(axes, tuple) else (axes,) * len(value.items)
+        items = (_with_axes(item, axis, span) for item, axis in zip(value.items, each, strict=True))
+        return replace(value, items=tuple(items), whole=None)
+    assert isinstance(value, Computed)
+    assert isinstance(value.type, TensorType)
+    rank = len(value.type.shape)
+    if not isinstance(axes, int) or not -rank <= axes < rank:
+        message = f"vmap: the result has rank {rank} with its examples, and so no axis {axes}"
+        raise RefusalError(message, span, hint="leave out_axes out: the examples come first")
+    return _move(value, 0, axes % rank, span)
+
+
+def _move(value: Computed, source: int, to: int, span: Span) -> Computed:
+    """Return a tensor with an axis at another place."""
+    assert isinstance(value.type, TensorType)
+    order = [axis for axis in range(len(value.type.shape)) if axis != source]
+    order.insert(to, source)
+    if source == to:
+        return value
+    return apply_operator("transpose", span, value, axes=tuple(order))
+
+
+# -- jacobian ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PartsOf:
+    """The Jacobians of a function that returns a tuple, one for each part."""
+
+    items: tuple[Value | PartsOf, ...]
+    record: RecordType | None = None
+
+
+def jacobian_of(
+    ctx: Elaboration, function: Operand, chosen: tuple[Operand, ...], span: Span, apply: Apply
+) -> Value | PartsOf:
+    """Return the Jacobians of a function by each of its arguments, as a tuple. Raises RefusalError."""
+    vjp = GradientOf("vjp", function, arguments=chosen)
+    made = apply(ctx, Operand(vjp, span), [], span)
+    if is_failed(made):
+        return FAILED
+    assert isinstance(made, TupleOf)
+    result, pull = made.items
+    if isinstance(result, TupleOf):
+        return PartsOf(
+            tuple(
+                jacobian_of(ctx, replace(function, value=_part(function.value, index)), chosen, span, apply)
+                for index in range(len(result.items))
+            ),
+            result.record,
+        )
+    out = to_relay(Operand(result, span))
+    if not isinstance(out.type, TensorType) or not is_float(out.type.dtype):
+        message = f"jacobian: the function returns {with_article(out.type)}: only floats have a gradient"
+        raise RefusalError(message, span, hint="return floats, or tuples of them")
+    sizes = shape_of(out, span).items
+    count = product_of(sizes, span)
+    eye = [Operand(count, span), Operand(Known(dtype_named(out.type.dtype)), span, keyword="dtype")]
+    basis = _builtin(ctx, "eye", eye, span, apply)
+    if len(sizes) != 1:
+        basis = _reshape(ctx, basis, (count, *sizes), span, apply)
+    columns = call_vmap(
+        ctx, GradientOf("vmap", Operand(pull, span), axes=(0, 0)), [Operand(basis, span)], span, apply
+    )
+    return columns if is_failed(columns) else _rows(ctx, columns, sizes, span, apply)
+
+
+def _rows(ctx: Elaboration, value: Value, sizes: tuple[Value, ...], span: Span, apply: Apply) -> Value:
+    """Return gradients of all elements in the shape of the result, then that of the parameter."""
+    if isinstance(value, TupleOf):
+        items = tuple(_rows(ctx, item, sizes, span, apply) for item in value.items)
+        return replace(value, items=items, whole=None)
+    assert isinstance(value, Computed)
+    own = shape_of(value, span).items[1:]
+    return value if len(sizes) == 1 else _reshape(ctx, value, (*sizes, *own), span, apply)
+
+
+def _reshape(ctx: Elaboration, value: Value, sizes: tuple[Value, ...], span: Span, apply: Apply) -> Value:
+    shape = Operand(TupleOf(sizes), span)
+    return _builtin(ctx, "reshape", [Operand(value, span), shape], span, apply)
+
+
+def _builtin(ctx: Elaboration, name: str, operands: list[Operand], span: Span, apply: Apply) -> Value:
+    return apply(ctx, Operand(BuiltinName(BUILTINS[name]), span), operands, span)
+
+
+def _part(function: Value, index: int) -> Value:
+    """Return a function that gives a part of what another gives."""
+    assert isinstance(function, GradientOf)
+    return replace(function, axes=(*function.axes, index))
+
+
+def call_partial(
+    ctx: Elaboration, partial: GradientOf, operands: Sequence[Operand], span: Span, apply: Apply
+) -> Value:
+    """Call a function with some of its arguments given before; return a part of its result."""
+    arguments = list(partial.arguments)
+    assert isinstance(partial.argnums, tuple)
+    for number, operand in zip(partial.argnums, operands, strict=True):
+        arguments[number] = replace(operand, span=arguments[number].span)
+    value = apply(ctx, partial.function, arguments, span)
+    for index in partial.axes:
+        if is_failed(value):
+            return value
+        assert isinstance(value, TupleOf)
+        assert isinstance(index, int)
+        value = value.items[index]
+    return value
+
+
+# -- checkpoint ----------------------------------------------------------------------------------------
+
+
+def call_checkpoint(
+    ctx: Elaboration, gradient: GradientOf, operands: Sequence[Operand], span: Span, apply: Apply
+) -> Value:
+    """Call ``checkpoint(f)``: a function of the module, which no pass takes apart."""
+    args, params = list[Computed](), list[ir.Var]()
+
+    def keep(value: Value, name: str) -> Value:
+        if isinstance(value, TupleOf):
+            return replace(value, items=tuple(keep(item, name) for item in value.items), whole=None)
+        if not isinstance(value, Computed) or not isinstance(value.type, TensorType):
+            return value
+        args.append(value)
+        params.append(ir.Var(f"{name}{len(params) or ''}", value.type, span=span))
+        return replace(value, expr=params[-1])
+
+    inner = [replace(operand, value=keep(operand.value, operand.keyword or "x")) for operand in operands]
+    callee = replace(gradient.function, value=atomize(ctx, gradient.function.value, "function", set()))
+    block = Block()
+    with ctx.inside(block, ctx.environment.bindings.copy()):
+        result = apply(ctx, callee, inner, span)
+    if is_failed(result):
+        return FAILED
+    value = to_relay(Operand(result, span))
+    whole = TupleType((value.type, value.type))
+    body = ir.Tuple((value.expr, value.expr), span=span)
+    block.end = BlockExit(ExitKind.RETURNS, span)
+    expr = render(block, whole, lambda _exit: body)
+    function = mark(params, expr, whole, "checkpoint", len(params))
+    made = ir.Call(replace(function, span=span), tuple(each.expr for each in args), span=span)
+    return as_value(ir.TupleGetItem(made, 0, span=span), value.type)

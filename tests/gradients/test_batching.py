@@ -1,0 +1,146 @@
+"""`vmap` against the same function of each example, one after the other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nnmagic
+
+RNG = np.random.default_rng(11)
+#: Four examples of a matrix, a vector, a number, an index, an image and a choice.
+EXAMPLES: dict[str, Any] = {
+    "a": (RNG.normal(size=(4, 3, 3)), "(3, 3), f64"),
+    "v": (RNG.normal(size=(4, 3)), "(3,), f64"),
+    "s": (RNG.normal(size=4), "(), f64"),
+    "i": (np.array([0, 2, 1, 2], "int64"), "(), i64"),
+    "image": (RNG.normal(size=(4, 1, 2, 6, 6)), "(1, 2, 6, 6), f64"),
+    "yes": (np.array([True, False, True, True]), "(), bool_"),
+}
+#: What all examples share.
+SHARED: dict[str, Any] = {
+    "w": (RNG.normal(size=(3, 3)), "(3, 3), f64"),
+    "u": (RNG.normal(size=3), "(3,), f64"),
+    "k": (RNG.normal(size=(4, 2, 3, 3)), "(4, 2, 3, 3), f64"),
+    "j": (np.array([2, 0], "int64"), "(2,), i64"),
+}
+
+BODIES = {
+    "elements": "sin(v) * s + u - abs(a) * where(yes, v, u) + clip(a, -0.5, 0.5)",
+    "broadcasting": "a + v + s + a * v[:, None] + (v[None] - u[:, None])",
+    "products": "(a @ v, a @ w, w @ a, v @ w, a @ a, w @ v, v @ u, u @ v, a.T @ w, outer(v, u))",
+    "batched products": "(stack([a, a]) @ stack([w, a]), stack([a, w]) @ w, einsum('ij,j->i', a, u))",
+    "einsum": "(einsum('ij,jk->ik', a, w), einsum('ii->', a), einsum('i,j->ij', u, v))",
+    "linear": "(linear(v, w, u), linear(a, w), linear(u, a), linear(a, a))",
+    "reductions": "(a.sum(), a.mean(axis=0), a.max(axis=1, keepdims=True), prod(v), all(a > 0), any(a > 0))",
+    "positions": "(a.argmax(), a.argmax(axis=1), v.argmin(), a.cumsum(), a.cumsum(axis=1), cumprod(v))",
+    "statistics": "(std(a), var(a, axis=0), median(v), sort(a, axis=0), argsort(v), norm(a), logsumexp(v))",
+    "softmax": "(softmax(a), log_softmax(a, axis=0), layer_norm(a, u, v))",
+    "norms": "(nn.l2_normalize(a, eps=0.1, axis=[1]), layer_norm(a, u, u))",
+    "shapes": "(a.reshape(9), a.reshape(-1), a.T, a[None], a.ravel(), squeeze(a[:1]), a.transpose(1, 0))",
+    "joining": "(concatenate([a, w]), stack([v, u], axis=1), split(a, 3), repeat(v, 2), flip(a))",
+    "padding": "(pad(a, 1), tile(v, (2, 2)), pad(v, (1, 2)), triu(a), broadcast_to(v, (2, 3)), roll(v, 1))",
+    "creation": "(zeros_like(a), full((2,), s), ones_like(v) * s, full_like(a, s), one_hot(i, 3))",
+    "slices": "(a[0], a[1:, ::2], a[:, -1], v[::-1], a[1, 2], a[..., 0])",
+    "indices": "(v[i], a[i], a[:, i], u[i], w[:, i], v[j], a[j], a[:, j])",
+    "indices of each element": "take_along_axis(a, a.argsort(axis=1), 1)",
+    "embedding": "(embedding(j, a), embedding(i, w), a[j, j], a[i, i], w[i, j], a[j, i])",
+    "linear algebra": "(linalg.inv(a), linalg.solve(a, v), linalg.det(a), diag(v), diagonal(a))",
+    "layers": "(conv2d(image, k, padding=1), max_pool2d(image, 2), avg_pool2d(image, 2))",
+    "losses": "(cross_entropy(a, v.argsort()), mse_loss(v, u), where(v > 0, log(abs(v)), 0.0).sum())",
+    "what all share": "(u.sum(), 3, w @ w, v)",
+    "a whole function of sizes": "v.reshape(v.shape[0], 1) / v.size",
+}
+PROGRAMS = {
+    "a branch that examples decide": """
+    if yes:
+        return v * s
+    return a[0] - v
+""",
+    "a branch that is shared": """
+    if u.sum() > 0:
+        return v * s
+    return u
+""",
+    "a loop of known length": """
+    z = v
+    for n in range(5):
+        z = sin(a @ z) + u
+    return z
+""",
+    "a loop that all share": """
+    z = v
+    for n in range(j.max() + 3):
+        z = sin(a @ z) + n
+    return z, u
+""",
+    "a loop that examples decide": """
+    z = v
+    n = 0
+    while (z * z).sum() > 0.1:
+        z = z * 0.7 * abs(s).clip(0.1, 1)
+        n += 1
+    return z, n, yes
+""",
+    "assignment to elements": """
+    z = a.copy()
+    z[0] = v
+    z[j] = 1.5
+    z[1, 2] += s
+    return z
+""",
+    "an index that examples decide": """
+    z = a.copy()
+    z[i] = v
+    z[:, i] += u
+    return z
+""",
+    "a loop over rows": """
+    t = 0.0
+    for row in a:
+        if row[0] > 0:
+            t = t + (row * v).sum()
+    return t
+""",
+}
+
+
+def parameters(table: dict[str, Any], batch: str = "") -> str:
+    kinds = {name: f"({batch}{kind[1:]}" for name, (_, kind) in table.items()}
+    return ", ".join(f"{name}: Tensor[{kind}]" for name, kind in kinds.items())
+
+
+def leaves(value: Any) -> list[np.ndarray]:
+    if isinstance(value, tuple):
+        return [leaf for part in value for leaf in leaves(part)]
+    return [np.asarray(value)]
+
+
+def check(program: str, batch: str) -> None:
+    """Compare a batch with its examples; the program defines ``one``."""
+    own = nnmagic.compile(program)
+    names = ", ".join([*EXAMPLES, *SHARED])
+    axes = ", ".join(["0"] * len(EXAMPLES) + ["None"] * len(SHARED))
+    whole = nnmagic.compile(
+        f"def f({parameters(EXAMPLES, batch)}, {parameters(SHARED)}):\n"
+        f"    return vmap(one, in_axes=({axes}))({names})\n",
+        namespace={"one": own},
+    )
+    values = [value for value, _ in EXAMPLES.values()]
+    rest = [value for value, _ in SHARED.values()]
+    found = leaves(whole(*values, *rest))
+    each = [leaves(own(*(value[n] for value in values), *rest)) for n in range(4)]
+    for index, leaf in enumerate(found):
+        expected = np.stack([example[index] for example in each])
+        assert leaf.dtype == expected.dtype
+        np.testing.assert_allclose(leaf, expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.sampled(every=13)
+@pytest.mark.parametrize("batch", ["4, ", '"n", '], ids=["static", "named"])
+@pytest.mark.parametrize("name", [*BODIES, *PROGRAMS])
+def test_a_batch_is_its_examples(name: str, batch: str) -> None:
+    body = PROGRAMS.get(name) or f"    return {BODIES[name]}\n"
+    check(f"def one({parameters(EXAMPLES)}, {parameters(SHARED)}):\n{body}", batch)
