@@ -71,6 +71,13 @@ def docs(session: nox.Session) -> None:
     session.run("mkdocs", "build", "--strict", "--quiet", env={"NO_MKDOCS_2_WARNING": "1"})
 
 
+@nox.session(name="test-torch")
+def test_torch(session: nox.Session) -> None:
+    """Test the import of PyTorch programs; torch's build for CPUs suffices."""
+    install(session, ["--editable", ".", "--group", "torch"])
+    session.run(*PYTEST, "tests/torch", *PARALLEL, *session.posargs)
+
+
 @nox.session
 def lint(session: nox.Session) -> None:
     """Check style and types."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from nnmagic.functions.compiled import CompiledFunction
     from nnmagic.functions.definition import CacheInfo
     from nnmagic.functions.from_onnx import from_onnx
+    from nnmagic.functions.from_torch import TorchFunction, from_torch
     from nnmagic.functions.gradients import grad, hessian, jacobian, jvp, value_and_grad, vjp, vmap
     from nnmagic.functions.saving import load
     from nnmagic.functions.specializing import SpecializingFunction
@@ -57,6 +58,7 @@ _MODULES = {
     "nnmagic.functions.compiled": "CompiledFunction",
     "nnmagic.functions.definition": "CacheInfo",
     "nnmagic.functions.from_onnx": "from_onnx",
+    "nnmagic.functions.from_torch": "TorchFunction from_torch",
     "nnmagic.functions.gradients": "grad hessian jacobian jvp value_and_grad vjp vmap",
     "nnmagic.functions.saving": "load",
     "nnmagic.functions.specializing": "SpecializingFunction",
@@ -82,6 +84,7 @@ __all__ = [
     "Tensor",
     "TinyNNError",
     "TinyNNWarning",
+    "TorchFunction",
     "__version__",
     "bf16",
     "bool_",
@@ -92,6 +95,7 @@ __all__ = [
     "f32",
     "f64",
     "from_onnx",
+    "from_torch",
     "function",
     "grad",
     "hessian",

@@ -64,6 +64,7 @@ ONLY_IN = {
     "traitlets": {"jupyter"},
     "pygments": {"rendering"},
     "onnx": {"importers"},
+    "torch": {"importers"},
 }
 FILES = sorted(PACKAGE.rglob("*.py"))
 PARTS = {path.relative_to(PACKAGE).parts[0].removesuffix(".py") for path in FILES}

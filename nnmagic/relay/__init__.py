@@ -126,6 +126,7 @@ __all__ = [
     "constant",
     "erase_types",
     "from_onnx",
+    "from_torch",
     "infer_type",
     "parse",
     "parse_expression",
@@ -170,6 +171,38 @@ def from_onnx(
     importer = importlib.import_module("nnmagic.importers.onnx")  # it imports this package
     module: Module = importer.from_onnx(model, shapes=shapes, name=name)
     return module
+
+
+def from_torch(
+    module: object,
+    args: Sequence[object] = (),
+    kwargs: Mapping[str, object] | None = None,
+    *,
+    dynamic_shapes: object = None,
+    name: str | None = None,
+) -> Module:
+    """Return a PyTorch program as a module with one function; nothing is compiled.
+
+    Its parameters are the buffers that the program updates, and the tensors among the arguments; it returns
+    a tuple of what is updated and of the results.
+
+    Args:
+        module: a ``torch.nn.Module`` or a function, which torch.export captures; or an ExportedProgram.
+        args: example arguments; sizes that ``dynamic_shapes`` does not name are fixed to theirs.
+        kwargs: example arguments by keyword.
+        dynamic_shapes: as ``torch.export.export`` takes it.
+        name: of the function; that of the module's class by default.
+
+    Raises RelayError with every problem of the program, ImportError without the package torch, TypeError or
+    ValueError for a wrong argument.
+
+    """
+    import importlib
+
+    importer = importlib.import_module("nnmagic.importers.torch")  # it imports this package
+    program = importer.from_torch(module, args, kwargs, dynamic_shapes=dynamic_shapes, name=name)
+    found: Module = program.module
+    return found
 
 
 def __getattr__(name: str) -> object:

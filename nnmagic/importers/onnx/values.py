@@ -93,6 +93,9 @@ class Value:
     def __rtruediv__(self, other: Number) -> Value:
         return op("divide", self._operand(other), self)
 
+    def __floordiv__(self, other: Value | Number) -> Value:
+        return op("floor_divide", self, self._operand(other))
+
     def __pow__(self, other: Value | Number) -> Value:
         return op("power", self, self._operand(other))
 

@@ -1,0 +1,105 @@
+"""Capture modules with torch.export, and decompose what was captured to core ATen."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
+
+from nnmagic.diagnostics import kind_of
+from nnmagic.importers.torch.errors import program_error
+
+if TYPE_CHECKING:
+    from torch.export import ExportedProgram
+
+#: What is imported as a whole rather than decomposed.
+_KEPT = ("scaled_dot_product_attention",)
+#: The characters of torch's own message that are shown.
+_LONGEST = 2000
+_SHAPES = "mark dynamic sizes with dynamic_shapes, or leave them out"
+
+
+def require_torch() -> None:
+    """Raise ImportError where torch is not installed."""
+    try:
+        import torch.export  # noqa: F401 - whether it is there
+    except ImportError:
+        message = "importing PyTorch programs needs the package torch: pip install 'nnmagic[torch]'"
+        raise ImportError(message) from None
+
+
+def capture(
+    module: object,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any] | None,
+    dynamic_shapes: Any,
+) -> ExportedProgram:
+    """Return a module, a function or an exported program as a program of core ATen.
+
+    Raises TorchError, TypeError.
+    """
+    require_torch()
+    import torch
+    from torch.export import ExportedProgram
+
+    if isinstance(module, ExportedProgram):
+        if args or kwargs or dynamic_shapes is not None:
+            raise TypeError(
+                "an ExportedProgram was captured: args, kwargs and dynamic_shapes must be left out"
+            )
+        program = module
+    elif isinstance(module, torch.nn.Module) or callable(module):
+        if not isinstance(args, tuple | list):
+            raise TypeError(f"args must be a tuple of example arguments, not {kind_of(args)}")
+        whole = module if isinstance(module, torch.nn.Module) else _as_module(module)
+        try:
+            program = torch.export.export(
+                whole, tuple(args), dict(kwargs or {}), dynamic_shapes=dynamic_shapes, strict=False
+            )
+        except Exception as error:
+            raise _capture_error("torch.export cannot capture it", error) from error
+    else:
+        raise TypeError(
+            f"a PyTorch program is a module, a function or an ExportedProgram, not {kind_of(module)}"
+        )
+    try:
+        table = torch.export.default_decompositions()
+        for name in _KEPT:
+            table.pop(getattr(torch.ops.aten, name).default, None)
+        return program.run_decompositions(table)
+    except Exception as error:
+        raise _capture_error("torch cannot decompose it to core ATen", error) from error
+
+
+def _as_module(function: Any) -> Any:
+    """Return a module that calls a function, with its signature."""
+    import torch
+
+    whole = torch.nn.Module()
+    if isinstance(function, FunctionType):
+        # torch keeps the source lines of frames that are called forward
+        code = function.__code__.replace(co_name="forward")
+        forward = FunctionType(code, function.__globals__, None, function.__defaults__, function.__closure__)
+        forward.__kwdefaults__ = function.__kwdefaults__
+        whole.forward = forward
+        return whole
+    try:
+        inspect.signature(function)
+        whole.forward = function
+    except ValueError:  # a builtin function, as torch.sin is
+        whole.forward = lambda *args: function(*args)  # noqa: PLW0108 - which has a signature
+    return whole
+
+
+def _capture_error(what: str, error: Exception) -> Exception:
+    text = str(error).strip()
+    if isinstance(error, KeyboardInterrupt | MemoryError):
+        return error
+    shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    hint = None
+    if "data-dependent" in text.lower() or "GuardOnDataDependent" in type(error).__name__:
+        hint = "write a branch on values with torch.cond, a loop with torch.while_loop"
+    elif "Constraints violated" in text or "dynamic_shapes" in text:
+        hint = _SHAPES
+    return program_error(f"{what}: {type(error).__name__}: {shown}", hint)

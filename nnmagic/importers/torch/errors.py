@@ -1,0 +1,71 @@
+"""Define the errors of an import, and collect those of a whole program."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+from nnmagic.diagnostics import Diagnostic, RelayError
+from nnmagic.importers.onnx.errors import UnsupportedError
+from nnmagic.limits import MAX_ERRORS
+
+if TYPE_CHECKING:
+    from torch.fx import Node as FxNode
+
+#: The nodes that an error names; of more only the number is given.
+_NAMED = 3
+_FRAME = re.compile(r'File "([^"]+)", line (\d+), in [^\n]+\n\s*([^\n]*)')
+
+
+class TorchError(RelayError):
+    """A PyTorch program that cannot be imported; ``diagnostics`` holds every problem, in the nodes' order."""
+
+    kind = "PyTorch error"
+
+
+def program_error(message: str, hint: str | None = None) -> TorchError:
+    """Return the error of a program that cannot be imported at all."""
+    return TorchError([Diagnostic(message, None, hint)])
+
+
+def place_of(node: FxNode) -> str:
+    """Return the name of a node, with the line of the module's source that it comes from."""
+    frames = _FRAME.findall(str(node.meta.get("stack_trace") or ""))
+    if not frames:
+        return repr(node.name)
+    filename, line, code = frames[-1]
+    return f"{node.name!r} at {PurePath(filename).name}:{line}: {code.strip()}"
+
+
+@dataclass(slots=True)
+class Problems:
+    """Collect the problems of a program: one entry for each operator and reason, with its nodes."""
+
+    nodes: dict[tuple[str, str, str | None], list[str]] = field(default_factory=dict)
+
+    def add(self, operator: str, place: str, error: UnsupportedError) -> None:
+        """Record why a node cannot be imported."""
+        places = self.nodes.setdefault((operator, error.reason, error.hint), [])
+        if place not in places:
+            places.append(place)
+
+    def raise_if_any(self) -> None:
+        """Raise TorchError with all problems, if there is one."""
+        if not self.nodes:
+            return
+        diagnostics = [
+            Diagnostic(f"{operator}: {reason} ({_name_nodes(places)})", None, hint)
+            for (operator, reason, hint), places in self.nodes.items()
+        ]
+        if len(diagnostics) > MAX_ERRORS:
+            rest = Diagnostic(f"{len(diagnostics) - MAX_ERRORS} more errors are left out")
+            diagnostics = [*diagnostics[:MAX_ERRORS], rest]
+        raise TorchError(diagnostics)
+
+
+def _name_nodes(places: list[str]) -> str:
+    more = len(places) - _NAMED
+    shown = "; ".join(places[:_NAMED])
+    return f"node{'s' if len(places) > 1 else ''} {shown}" + (f"; and {more} more" if more > 0 else "")

@@ -1,0 +1,255 @@
+"""Import convolutions and their gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+import numpy as np
+
+from nnmagic.importers.onnx import shapes
+from nnmagic.importers.onnx.errors import UnsupportedError
+from nnmagic.importers.onnx.operators.convolutions import SPATIAL, with_bias
+from nnmagic.importers.onnx.operators.padding import pad
+from nnmagic.importers.onnx.values import Value, op
+from nnmagic.importers.torch.calls import Call, scalar_constant
+from nnmagic.importers.torch.mathematics import wide
+from nnmagic.importers.torch.registry import operator
+
+
+def _per_axis(values: Sequence[int], rank: int, default: int) -> list[int]:
+    given = list(values) or [default]
+    return given * rank if len(given) == 1 else given
+
+
+def convolve(
+    data: Value,
+    weight: Value,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+) -> Value:
+    """Convolve over one to three axes, with equal padding at both ends of each."""
+    rank = weight.rank - 2
+    if rank not in SPATIAL:
+        raise UnsupportedError(f"a convolution over {rank} axes is not supported")
+    if not data.is_float and any(padding):
+        widths = [0, 0, *padding]
+        data, padding = pad(data, widths, widths, "constant", None), [0] * rank
+    letters = SPATIAL[rank]
+    channels = weight.shape[0]
+    return op(
+        f"nn.conv{rank}d",
+        data,
+        weight,
+        strides=tuple(stride),
+        padding=(*padding, *padding),
+        dilation=tuple(dilation),
+        groups=groups,
+        channels=int(channels) if isinstance(channels, int) else None,
+        kernel_size=tuple(int(cast(int, size)) for size in weight.shape[2:]),
+        data_layout=f"NC{letters}",
+        kernel_layout=f"OI{letters}",
+        out_dtype=data.dtype,
+    )
+
+
+def convolve_transposed(
+    data: Value,
+    weight: Value,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    extra: Sequence[int],
+    groups: int,
+) -> Value:
+    """Convolve as the gradient of a convolution does; ``extra`` elements are added at the ends."""
+    rank = weight.rank - 2
+    letters = SPATIAL[rank]
+    plain = not any(extra)
+    result = op(
+        f"nn.conv{rank}d_transpose",
+        data,
+        weight,
+        strides=tuple(stride),
+        padding=(*padding, *padding) if plain else (0,) * (2 * rank),
+        output_padding=(0,) * rank,
+        dilation=tuple(dilation),
+        groups=groups,
+        channels=int(cast(int, weight.shape[1])) * groups,
+        kernel_size=tuple(int(cast(int, size)) for size in weight.shape[2:]),
+        data_layout=f"NC{letters}",
+        kernel_layout=f"IO{letters}",
+        out_dtype=data.dtype,
+    )
+    if plain:
+        return result
+    before = [0, 0, *(-cut for cut in padding)]
+    after = [0, 0, *(more - cut for more, cut in zip(extra, padding, strict=True))]
+    return pad(result, before, after, "constant", None)
+
+
+@operator("convolution")
+def _convolution(call: Call) -> Value:
+    data, weight, bias = call["input"], call["weight"], call.get("bias")
+    if 0 in call.shape or 0 in data.shape:
+        return with_bias(call.full(call.shape, scalar_constant(0, data.dtype)), bias)
+    rank = weight.rank - 2
+    stride = _per_axis(call.ints("stride"), rank, 1)
+    padding = _per_axis(call.ints("padding"), rank, 0)
+    dilation = _per_axis(call.ints("dilation"), rank, 1)
+    groups = call.integer("groups", 1)
+    half = data.dtype in ("float16", "bfloat16")
+    data, weight = wide(data), wide(weight)
+    if call.flag("transposed"):
+        extra = _per_axis(call.ints("output_padding"), rank, 0)
+        result = convolve_transposed(data, weight, stride, padding, dilation, extra, groups)
+    else:
+        result = convolve(data, weight, stride, padding, dilation, groups)
+    return with_bias(result, None if bias is None else wide(bias) if half else bias)
+
+
+# -- gradients -----------------------------------------------------------------------------------------
+
+
+@operator("convolution_backward", note="of images of known size")
+def _convolution_backward(call: Call) -> list[Value | None]:
+    gradient, data, weight = wide(call["grad_output"]), wide(call["input"]), wide(call["weight"])
+    wanted = [bool(item) for item in call.argument("output_mask")]
+    rank = weight.rank - 2
+    stride = _per_axis(call.ints("stride"), rank, 1)
+    padding = _per_axis(call.ints("padding"), rank, 0)
+    dilation = _per_axis(call.ints("dilation"), rank, 1)
+    groups = call.integer("groups", 1)
+    transposed = call.flag("transposed")
+    results: list[Value | None] = [None, None, None]
+    if wanted[2]:
+        results[2] = op("sum", gradient, axis=(0, *range(2, gradient.rank)))
+    if wanted[0]:
+        if transposed:
+            found = convolve(gradient, weight, stride, padding, dilation, groups)
+            results[0] = _cut(found, call.static(data))
+        else:
+            sizes = call.static(data, "the size of the image")
+            reach = call.static(gradient, "the size of the image")
+            kernel = call.static(weight)[2:]
+            extra = [
+                sizes[2 + at]
+                - ((reach[2 + at] - 1) * stride[at] - 2 * padding[at] + (kernel[at] - 1) * dilation[at] + 1)
+                for at in range(rank)
+            ]
+            results[0] = convolve_transposed(gradient, weight, stride, padding, dilation, extra, groups)
+    if wanted[1]:
+        image, error = (gradient, data) if transposed else (data, gradient)
+        results[1] = _weight_gradient(call, image, error, weight, stride, padding, dilation, groups)
+    return results
+
+
+def _cut(data: Value, shape: Sequence[int]) -> Value:
+    for axis, size in enumerate(shape):
+        data = shapes.slice_axis(data, axis, 0, size)
+    return data
+
+
+def _weight_gradient(
+    call: Call,
+    image: Value,
+    error: Value,
+    weight: Value,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+) -> Value:
+    """Multiply the windows of the image, one for each tap of the kernel, by the gradient."""
+    kernel, counts = call.static(weight)[2:], call.static(error)[2:]
+    rank = len(kernel)
+    channels, outputs = int(cast(int, image.shape[1])), int(cast(int, error.shape[1]))
+    batch = call.static(image)[0]
+    widths = [0, 0, *padding]
+    padded = pad(image, widths, widths, "constant", None)
+    places = int(np.prod(counts))
+    flat_error = shapes.reshape(error, [batch, groups, outputs // groups, places])
+    flat_error = shapes.reshape(
+        shapes.transpose(flat_error, [1, 2, 0, 3]), [groups, outputs // groups, batch * places]
+    )
+    taps = []
+    for tap in np.ndindex(*kernel):
+        window = padded
+        for axis in range(rank):
+            first = tap[axis] * dilation[axis]
+            last = first + (counts[axis] - 1) * stride[axis] + 1
+            window = shapes.slice_axis(window, 2 + axis, first, last, stride[axis])
+        flat = shapes.reshape(window, [batch, groups, channels // groups, places])
+        flat = shapes.reshape(
+            shapes.transpose(flat, [1, 2, 0, 3]), [groups, channels // groups, batch * places]
+        )
+        taps.append(op("nn.batch_matmul", flat_error, flat, transpose_b=True))  # (groups, outputs, channels)
+    joined = op("concatenate", [shapes.unsqueeze(tap, [3]) for tap in taps], axis=3)
+    return shapes.reshape(joined, [outputs, channels // groups, *kernel])
+
+
+# -- patches -------------------------------------------------------------------------------------------
+
+
+@operator("col2im", note="of images of known size")
+def _col2im(call: Call) -> Value:
+    data = call["self"]
+    image, kernel = call.ints("output_size"), call.ints("kernel_size")
+    dilation, padding, stride = (call.ints(name) for name in ("dilation", "padding", "stride"))
+    batched = data.rank == 3
+    data = data if batched else shapes.unsqueeze(data, [0])
+    batch, width, length = call.static(data)
+    counts = [
+        (image[at] + 2 * padding[at] - (kernel[at] - 1) * dilation[at] - 1) // stride[at] + 1 for at in (0, 1)
+    ]
+    places = []
+    for axis in (0, 1):
+        position = (
+            np.arange(kernel[axis])[:, None] * dilation[axis]
+            + np.arange(counts[axis])[None, :] * stride[axis]
+        )
+        shape = [1, 1, 1, 1]
+        shape[axis], shape[axis + 2] = kernel[axis], counts[axis]
+        places.append(np.broadcast_to(position.reshape(shape), [*kernel, *counts]).reshape(-1))
+    padded = [image[at] + 2 * padding[at] for at in (0, 1)]
+    flat = np.ravel_multi_index(places, padded)
+    channels, taps = width // int(np.prod(kernel)), int(np.prod(kernel))
+    updates = shapes.transpose(shapes.reshape(data, [batch * channels, taps * length]), [1, 0])
+    from nnmagic.importers.onnx.values import integers
+
+    zeros = shapes.full([int(np.prod(padded)), batch * channels], scalar_constant(0, data.dtype))
+    total = op("scatter_nd", zeros, shapes.unsqueeze(integers(flat.tolist()), [0]), updates, mode="add")
+    whole = shapes.reshape(shapes.transpose(total, [1, 0]), [batch, channels, *padded])
+    cut = [0, 0, *(-p for p in padding)]
+    result = pad(whole, cut, cut, "constant", None)
+    return result if batched else shapes.squeeze(result, [0])
+
+
+@operator("im2col", note="of images of known size")
+def _im2col(call: Call) -> Value:
+    data = call["self"]
+    kernel, dilation, padding, stride = (
+        call.ints(name) for name in ("kernel_size", "dilation", "padding", "stride")
+    )
+    batched = data.rank == 4
+    data = data if batched else shapes.unsqueeze(data, [0])
+    widths = [0, 0, *padding]
+    data = pad(data, widths, widths, "constant", None)
+    batch, channels, height, width = call.static(data)
+    counts = [
+        (size - (kernel[at] - 1) * dilation[at] - 1) // stride[at] + 1
+        for at, size in enumerate((height, width))
+    ]
+    parts = []
+    for tap in np.ndindex(*kernel):
+        window = data
+        for axis in (0, 1):
+            first = tap[axis] * dilation[axis]
+            last = first + (counts[axis] - 1) * stride[axis] + 1
+            window = shapes.slice_axis(window, 2 + axis, first, last, stride[axis])
+        parts.append(shapes.unsqueeze(window, [2]))
+    joined = op("concatenate", parts, axis=2)
+    result = shapes.reshape(joined, [batch, channels * len(parts), int(np.prod(counts))])
+    return result if batched else shapes.squeeze(result, [0])

@@ -1,0 +1,602 @@
+"""Import element-wise operators: arithmetic, comparisons, logic, rounding, conversions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from nnmagic.importers.onnx.errors import UnsupportedError
+from nnmagic.importers.onnx.operators.elementwise import _integer_power
+from nnmagic.importers.onnx.values import Value, constant, op
+from nnmagic.importers.torch.calls import Call, scalar_constant
+from nnmagic.importers.torch.mathematics import (
+    atan2,
+    convert,
+    copy_sign,
+    expm1,
+    floor_division,
+    in_float32,
+    log1p,
+    nan_maximum,
+    nan_minimum,
+    round_half_even,
+    sign_bit,
+    wide,
+)
+from nnmagic.importers.torch.registry import operator, refuse
+from nnmagic.relay.types import NUMPY_DTYPES, is_integer
+
+# -- one operand ---------------------------------------------------------------------------------------
+
+
+def _floating(name: str, relay: str) -> None:
+    """Declare a function of floats, to which other numbers are converted; halves go through float32."""
+    operator(name)(lambda call: in_float32(relay, convert(call["self"], call.dtype)))
+
+
+for _name in (
+    *("acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "erf", "exp", "log", "log10", "log2"),
+    *("sigmoid", "sin", "sinh", "sqrt", "tan", "tanh"),
+):
+    _floating(_name, _name)
+
+
+@operator("rsqrt")
+def _rsqrt(call: Call) -> Value:
+    return 1 / op("sqrt", wide(convert(call["self"], call.dtype)))
+
+
+@operator("expm1")
+def _expm1(call: Call) -> Value:
+    return expm1(convert(call["self"], call.dtype))
+
+
+@operator("log1p")
+def _log1p(call: Call) -> Value:
+    data = convert(call["self"], call.dtype)
+    return log1p(wide(data)).cast(data.dtype)
+
+
+@operator("reciprocal")
+def _reciprocal(call: Call) -> Value:
+    return 1 / convert(call["self"], call.dtype)
+
+
+@operator("exp2")
+def _exp2(call: Call) -> Value:
+    data = convert(call["self"], call.dtype)
+    return op("power", data.like(2), data)
+
+
+def _rounding(name: str, relay: str) -> None:
+    operator(name)(lambda call: op(relay, call["self"]) if call["self"].is_float else call["self"])
+
+
+for _name in ("ceil", "floor", "trunc"):
+    _rounding(_name, _name)
+
+
+@operator("round")
+def _round(call: Call) -> Value:
+    data = call["self"]
+    digits = call.integer("decimals", 0)
+    if not data.is_float:
+        if digits < 0:
+            raise UnsupportedError("rounding integers to tens is not supported")
+        return data
+    if not digits:
+        return _keep_sign(round_half_even(data), data)
+    power = data.like(10.0 ** abs(digits))
+    scaled = data * power if digits > 0 else data / power
+    rounded = round_half_even(scaled)
+    return rounded / power if digits > 0 else rounded * power
+
+
+def _keep_sign(rounded: Value, data: Value) -> Value:
+    return rounded.equals(0).choose(copy_sign(rounded, data), rounded)
+
+
+@operator("abs")
+def _abs(call: Call) -> Value:
+    return call["self"] if call["self"].dtype == "bool" else op("abs", call["self"])
+
+
+@operator("neg")
+def _neg(call: Call) -> Value:
+    return op("negative", call["self"])
+
+
+@operator("sign", "sgn")
+def _sign(call: Call) -> Value:
+    data = call["self"]
+    if data.dtype == "bool":
+        return data
+    return (data > 0).cast(data.dtype) - (data < 0).cast(data.dtype)
+
+
+@operator("signbit")
+def _signbit(call: Call) -> Value:
+    data = call["self"]
+    return sign_bit(data) if data.is_float else data < 0
+
+
+@operator("relu")
+def _relu(call: Call) -> Value:
+    return op("nn.relu", call["self"])
+
+
+@operator("isnan")
+def _isnan(call: Call) -> Value:
+    data = call["self"]
+    return op("isnan", wide(data)) if data.is_float else _constant_like(call, data, value=False)
+
+
+@operator("isinf")
+def _isinf(call: Call) -> Value:
+    data = call["self"]
+    return op("isinf", wide(data)) if data.is_float else _constant_like(call, data, value=False)
+
+
+@operator("isfinite")
+def _isfinite(call: Call) -> Value:
+    data = call["self"]
+    return op("isfinite", wide(data)) if data.is_float else _constant_like(call, data, value=True)
+
+
+def _constant_like(call: Call, data: Value, *, value: bool) -> Value:
+    return call.full(data.shape, scalar_constant(value, "bool"))
+
+
+@operator("logical_not")
+def _logical_not(call: Call) -> Value:
+    return op("logical_not", convert(call["self"], "bool"))
+
+
+@operator("bitwise_not")
+def _bitwise_not(call: Call) -> Value:
+    data = call["self"]
+    return op("logical_not" if data.dtype == "bool" else "bitwise_not", data)
+
+
+# -- two operands --------------------------------------------------------------------------------------
+
+
+def _operands(call: Call, left: str = "self", right: str = "other") -> list[Value]:
+    """Return the operands in the dtype of the result."""
+    return [call.number_value(left, call.dtype), call.number_value(right, call.dtype)]
+
+
+def _scaled(call: Call, sign: int) -> Value:
+    left, right = _operands(call)
+    alpha = call.arguments.get("alpha", 1)
+    if isinstance(alpha, Value) or alpha != 1:
+        right = right * (alpha if isinstance(alpha, Value) else scalar_constant(alpha, right.dtype))
+    if left.dtype == "bool":
+        return op("logical_or" if sign > 0 else "logical_xor", left, right)
+    return left + right if sign > 0 else left - right
+
+
+@operator("add")
+def _add(call: Call) -> Value:
+    return _scaled(call, 1)
+
+
+@operator("sub")
+def _sub(call: Call) -> Value:
+    return _scaled(call, -1)
+
+
+@operator("rsub")
+def _rsub(call: Call) -> Value:
+    left, right = _operands(call)
+    alpha = scalar_constant(call.argument("alpha", 1), left.dtype)
+    return right - left * alpha
+
+
+@operator("mul")
+def _mul(call: Call) -> Value:
+    left, right = _operands(call)
+    return op("logical_and", left, right) if left.dtype == "bool" else left * right
+
+
+@operator("div")
+def _div(call: Call) -> Value:
+    mode = call.argument("rounding_mode")
+    left, right = _operands(call)
+    if mode is None:
+        return left / right
+    if is_integer(left.dtype):
+        _divisible(call, right)
+        return op("floor_divide" if mode == "floor" else "trunc_divide", left, right)
+    if mode == "trunc":
+        return op("trunc", wide(left) / wide(right)).cast(left.dtype)
+    return floor_division(wide(left), wide(right)).cast(left.dtype)
+
+
+def _divisible(call: Call, divisor: Value) -> None:
+    """Have a call fail for a divisor of 0, as torch does for integers."""
+    nonzero = op("not_equal", divisor, divisor.like(0))
+    call.block.check(op("all", nonzero) if nonzero.rank else nonzero, f"{call.name}: division by zero")
+
+
+@operator("floor_divide")
+def _floor_divide(call: Call) -> Value:
+    left, right = _operands(call)
+    if is_integer(left.dtype):
+        _divisible(call, right)
+        return op("floor_divide", left, right)
+    return floor_division(wide(left), wide(right)).cast(left.dtype)
+
+
+@operator("fmod")
+def _fmod(call: Call) -> Value:
+    left, right = _operands(call)
+    if not left.is_float:
+        _divisible(call, right)
+    return op("mod", wide(left), wide(right)).cast(left.dtype)
+
+
+@operator("remainder")
+def _remainder(call: Call) -> Value:
+    left, right = _operands(call)
+    if not left.is_float:
+        _divisible(call, right)
+    return op("floor_mod", wide(left), wide(right)).cast(left.dtype)
+
+
+@operator("maximum")
+def _maximum(call: Call) -> Value:
+    return _larger(*_operands(call))
+
+
+@operator("minimum")
+def _minimum(call: Call) -> Value:
+    return _smaller(*_operands(call))
+
+
+def _larger(left: Value, right: Value) -> Value:
+    return op("logical_or", left, right) if left.dtype == "bool" else nan_maximum(left, right)
+
+
+def _smaller(left: Value, right: Value) -> Value:
+    return op("logical_and", left, right) if left.dtype == "bool" else nan_minimum(left, right)
+
+
+@operator("fmax")
+def _fmax(call: Call) -> Value:
+    left, right = _operands(call)
+    return op("isnan", left).choose(right, op("isnan", right).choose(left, left.maximum(right)))
+
+
+@operator("fmin")
+def _fmin(call: Call) -> Value:
+    left, right = _operands(call)
+    return op("isnan", left).choose(right, op("isnan", right).choose(left, left.minimum(right)))
+
+
+@operator("clamp")
+def _clamp(call: Call) -> Value:
+    data = convert(call["self"], call.dtype)
+    bounds = [
+        None if call.arguments.get(name) is None else call.number_value(name, call.dtype)
+        for name in ("min", "max")
+    ]
+    low, high = bounds
+    if low is not None:
+        data = nan_maximum(data, low)
+    return data if high is None else nan_minimum(data, high)
+
+
+@operator("atan2")
+def _atan2(call: Call) -> Value:
+    return atan2(*_operands(call))
+
+
+@operator("hypot")
+def _hypot(call: Call) -> Value:
+    left, right = (op("abs", value) for value in _operands(call))
+    large = left.maximum(right)
+    ratio = left.minimum(right) / large.equals(0).choose(1, large)
+    result = large * op("sqrt", 1 + ratio * ratio)
+    return op("logical_or", op("isinf", left), op("isinf", right)).choose(math.inf, result)
+
+
+@operator("copysign")
+def _copysign(call: Call) -> Value:
+    return copy_sign(*_operands(call))
+
+
+@operator("pow")
+def _pow(call: Call) -> Value:
+    exponent = call.arguments["exponent"]
+    base = call.number_value("self", call.dtype)
+    if isinstance(exponent, int | float) and base.is_float:
+        found = _known_power(base, float(exponent))
+        if found is not None:
+            return found
+    other = call.number_value("exponent", call.dtype)
+    if base.is_float:
+        return op("power", wide(base), wide(other)).cast(base.dtype)
+    if base.dtype == "bool":
+        return op("logical_or", base, op("logical_not", other))
+    return _integer_power(base, other)
+
+
+def _known_power(base: Value, exponent: float) -> Value | None:
+    match exponent:
+        case 0.5:
+            return in_float32("sqrt", base)
+        case 1.0:
+            return base
+        case 2.0:
+            return base * base
+        case 3.0:
+            return base * base * base
+        case -1.0:
+            return 1 / base
+        case -2.0:
+            return 1 / (base * base)
+        case -0.5:
+            return (1 / op("sqrt", wide(base))).cast(base.dtype)
+    return None
+
+
+def _compare(name: str, relay: str) -> None:
+    operator(name)(lambda call: op(relay, *call.promoted("self", "other")[1]))
+
+
+for _name, _relay in {
+    "eq": "equal",
+    "ge": "greater_equal",
+    "gt": "greater",
+    "le": "less_equal",
+    "lt": "less",
+    "ne": "not_equal",
+}.items():
+    _compare(_name, _relay)
+
+
+def _logical(name: str) -> None:
+    operator(name)(
+        lambda call: op(name, convert(call["self"], "bool"), convert(call["other"], "bool")),
+    )
+
+
+for _name in ("logical_and", "logical_or", "logical_xor"):
+    _logical(_name)
+
+
+def _bitwise(name: str, logical: str) -> None:
+    def rule(call: Call) -> Value:
+        left, right = _operands(call)
+        return op(logical if left.dtype == "bool" else name, left, right)
+
+    operator(name)(rule)
+
+
+for _name, _logical_name in {
+    "bitwise_and": "logical_and",
+    "bitwise_or": "logical_or",
+    "bitwise_xor": "logical_xor",
+}.items():
+    _bitwise(_name, _logical_name)
+
+
+@operator("bitwise_left_shift", "__lshift__")
+def _left_shift(call: Call) -> Value:
+    left, right = _operands(call)
+    bits = NUMPY_DTYPES[left.dtype].itemsize * 8
+    allowed = op("logical_and", right >= 0, right < bits)
+    return allowed.choose(op("left_shift", left, allowed.choose(right, 0)), 0)
+
+
+@operator("bitwise_right_shift", "__rshift__")
+def _right_shift(call: Call) -> Value:
+    left, right = _operands(call)
+    bits = NUMPY_DTYPES[left.dtype].itemsize * 8
+    allowed = op("logical_and", right >= 0, right < bits)
+    if left.dtype.startswith("int"):  # the sign fills the bits
+        return op("right_shift", left, allowed.choose(right, bits - 1))
+    return allowed.choose(op("right_shift", left, allowed.choose(right, 0)), 0)
+
+
+@operator("where")
+def _where(call: Call) -> Value:
+    dtype = call.dtype
+    return op(
+        "where",
+        convert(call["condition"], "bool"),
+        call.number_value("self", dtype),
+        call.number_value("other", dtype),
+    )
+
+
+# -- conversions and copies ----------------------------------------------------------------------------
+
+
+@operator("_to_copy", "to", "type_as")
+def _to_copy(call: Call) -> Value:
+    return convert(call["self"], call.dtype)
+
+
+@operator(
+    "clone", "alias", "detach", "lift_fresh_copy", "contiguous", "lift_fresh", "detach_copy", "alias_copy"
+)
+def _same(call: Call) -> Value:
+    return call["self"]
+
+
+@operator("copy")
+def _copy(call: Call) -> Value:
+    return call.expand(convert(call["src"], call.dtype), call.shape)
+
+
+@operator("fill")
+def _fill(call: Call) -> Value:
+    return call.full(call.shape, call.number_value("value", call.dtype))
+
+
+# -- activations ---------------------------------------------------------------------------------------
+
+
+@operator("elu")
+def _elu(call: Call) -> Value:
+    data = wide(call["self"])
+    alpha, scale, inner = (call.number(name, 1.0) for name in ("alpha", "scale", "input_scale"))
+    low = expm1(data.minimum(0) * inner) * (alpha * scale)
+    return (data > 0).choose(data * scale, low)
+
+
+@operator("gelu")
+def _gelu(call: Call) -> Value:
+    data = wide(call["self"])
+    if call.argument("approximate", "none") == "tanh":
+        inner = math.sqrt(2 / math.pi) * (data + 0.044715 * (data * data * data))
+        return 0.5 * data * (1 + op("tanh", inner))
+    return 0.5 * data * (1 + op("erf", data * math.sqrt(0.5)))
+
+
+@operator("hardtanh")
+def _hardtanh(call: Call) -> Value:
+    data = call["self"]
+    low, high = (
+        scalar_constant(call.argument(name, default), data.dtype)
+        for name, default in (("min_val", -1), ("max_val", 1))
+    )
+    return nan_minimum(nan_maximum(data, low), high)
+
+
+@operator("leaky_relu")
+def _leaky_relu(call: Call) -> Value:
+    data = call["self"]
+    return (data > 0).choose(data, data * call.number("negative_slope", 0.01))
+
+
+def _softmax_like(name: str, relay: str) -> None:
+    def rule(call: Call) -> Value:
+        data = convert(call["self"], call.dtype)
+        if not data.rank:
+            return data.like(1.0 if relay == "nn.softmax" else 0.0) + data * 0
+        if 0 in data.shape:
+            return data
+        return in_float32(relay, data, axis=call.axis("dim", data.rank))
+
+    operator(name)(rule)
+
+
+_softmax_like("_softmax", "nn.softmax")
+_softmax_like("_log_softmax", "nn.log_softmax")
+
+
+# -- arithmetic on sizes that no polynomial says ---------------------------------------------------------
+
+
+def _sizes(call: Call) -> list[Value]:
+    return [
+        item
+        if isinstance(item, Value)
+        else scalar_constant(item, "float64" if isinstance(item, float) else "int64")
+        for item in call.arguments["args"]
+    ]
+
+
+def _symbolic(names: str, function: Callable[..., Any], dtype: str | None = None) -> None:
+    def rule(call: Call) -> Value:
+        values = _sizes(call)
+        if dtype is not None:
+            values = [convert(value, dtype) for value in values]
+        elif any(value.is_float for value in values):
+            values = [convert(value, "float64") for value in values]
+        result: Value = function(*values)
+        return result
+
+    operator(*(f"symbolic.{name}" for name in names.split()))(rule)
+
+
+_symbolic("add", lambda a, b: a + b)
+_symbolic("sub", lambda a, b: a - b)
+_symbolic("mul", lambda a, b: a * b)
+_symbolic("neg", lambda a: -a)
+_symbolic("floordiv", lambda a, b: op("floor_divide", a, b))
+_symbolic("mod", lambda a, b: op("floor_mod", a, b))
+_symbolic("truediv", lambda a, b: a / b, "float64")
+_symbolic("sym_max", lambda a, b: a.maximum(b))
+_symbolic("sym_min", lambda a, b: a.minimum(b))
+_symbolic("sym_float", lambda a: a, "float64")
+_symbolic("_sym_sqrt", lambda a: op("sqrt", a), "float64")
+_symbolic("eq", lambda a, b: a.equals(b))
+_symbolic("ne", lambda a, b: op("not_equal", a, b))
+_symbolic("lt", lambda a, b: a < b)
+_symbolic("le", lambda a, b: a <= b)
+_symbolic("gt", lambda a, b: a > b)
+_symbolic("ge", lambda a, b: a >= b)
+_symbolic("not_ sym_not", lambda a: op("logical_not", a))
+_symbolic("and_", lambda a, b: op("logical_and", a, b))
+_symbolic("or_", lambda a, b: op("logical_or", a, b))
+_symbolic("_local_scalar_dense", lambda a: a)
+
+
+@operator("symbolic.trunc", "symbolic.sym_int")
+def _sym_int(call: Call) -> Value:
+    (value,) = _sizes(call)
+    return convert(op("trunc", value) if value.is_float else value, "int64")
+
+
+@operator("symbolic.floor")
+def _sym_floor(call: Call) -> Value:
+    (value,) = _sizes(call)
+    return convert(op("floor", value) if value.is_float else value, "int64")
+
+
+@operator("symbolic.ceil")
+def _sym_ceil(call: Call) -> Value:
+    (value,) = _sizes(call)
+    return convert(op("ceil", value) if value.is_float else value, "int64")
+
+
+@operator("_assert_scalar")
+def _assert_scalar(call: Call) -> list[Value]:
+    """Check at the call what tracing could not know."""
+    condition = call.argument("self")
+    if isinstance(condition, Value):
+        call.block.check(convert(condition, "bool"), str(call.argument("assert_msg", "assertion failed")))
+    return []
+
+
+refuse(
+    *("view_as_real", "view_as_complex", "complex", "polar", "real", "imag", "conj", "_conj"),
+    *("_fft_r2c", "_fft_c2r", "_fft_c2c"),
+    reason="complex numbers are not supported",
+    hint="compute with real and imaginary parts",
+)
+refuse(
+    *("bernoulli", "rand", "randn", "randperm", "rand_like", "randn_like", "randint", "randint_like"),
+    *("multinomial", "normal", "uniform", "exponential", "normal_functional"),
+    reason="random numbers are not supported",
+    hint="draw them outside and pass them as an argument, or capture the module after .eval()",
+)
+
+
+@operator("native_dropout", note="of inference")
+def _native_dropout(call: Call) -> list[Value]:
+    if call.argument("train") and call.number("p"):
+        raise UnsupportedError("random numbers are not supported", "capture the module after .eval()")
+    return [call["input"], call.full(call["input"].shape, scalar_constant(1, "bool"))]
+
+
+@operator("scalar_tensor")
+def _scalar_tensor(call: Call) -> Value:
+    return call.number_value("s", call.dtype)
+
+
+def reinterpret(data: Value, dtype: str) -> Value:
+    """Read the bits of each element as another dtype of the same width."""
+    if NUMPY_DTYPES[dtype].itemsize != NUMPY_DTYPES[data.dtype].itemsize or "bool" in (dtype, data.dtype):
+        raise UnsupportedError(f"a view of {data.dtype} as {dtype} is not supported")
+    return data if dtype == data.dtype else op("reinterpret", data, dtype=dtype)
+
+
+def zero(dtype: str) -> Value:
+    """Return 0 in a dtype."""
+    return constant(0, dtype) if dtype != "bool" else scalar_constant(0, "bool")

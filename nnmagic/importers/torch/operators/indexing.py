@@ -1,0 +1,413 @@
+"""Import operators that take elements at indices and put them there."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+
+from nnmagic.importers.onnx import shapes
+from nnmagic.importers.onnx.errors import UnsupportedError
+from nnmagic.importers.onnx.values import Value, constant, op, with_shape
+from nnmagic.importers.torch.calls import Call, over_elements, scalar_constant
+from nnmagic.importers.torch.mathematics import convert, neutral, wide
+from nnmagic.importers.torch.registry import operator
+from nnmagic.relay.ops.dims import broadcast_shapes, product
+from nnmagic.relay.types import ANY, Dim
+
+
+def in_range(call: Call, indices: Value, data: Value, axis: int, *, negative: bool = True) -> Value:
+    """Return int64 indices counted from the front; a call with one that is out of range fails."""
+    size = shapes.size_along(data, axis)
+    counted = indices.cast("int64")
+    if negative:
+        counted = (counted < 0).choose(counted + size, counted)
+    if 0 in indices.shape:
+        return counted
+    counted = call.block.bind(counted, "indices")
+    inside = op("logical_and", counted >= 0, counted < size)
+    call.block.check(op("all", inside) if inside.rank else inside, f"{call.name}: an index is out of range")
+    return counted
+
+
+@operator("index_select")
+def _index_select(call: Call) -> Value:
+    data, axis = over_elements(call["self"]), call.axis("dim", call["self"].rank)
+    places = in_range(call, over_elements(call["index"]), data, axis, negative=False)
+    result = op("take", data, places, axis=axis, mode="clip")
+    return result if call["self"].rank else call.reshape(result, [])
+
+
+@operator("embedding")
+def _embedding(call: Call) -> Value:
+    weight = call["weight"]
+    return op("take", weight, in_range(call, call["indices"], weight, 0, negative=False), axis=0, mode="clip")
+
+
+@operator("gather")
+def _gather(call: Call) -> Value:
+    data, index = call["self"], call["index"]
+    axis = call.axis("dim", data.rank)
+    if 0 in index.shape:
+        return call.full(call.shape, scalar_constant(0, data.dtype))
+    if not data.rank or not index.rank:
+        flat, places = over_elements(data), over_elements(index)
+        result = op("take", flat, in_range(call, places, flat, 0, negative=False), axis=0, mode="clip")
+        return call.reshape(result, index.shape)
+    places = in_range(call, index, data, axis, negative=False)
+    return op("gather", _cut(data, index, axis), places, axis=axis)
+
+
+def _cut(data: Value, index: Value, axis: int) -> Value:
+    """Cut the other axes of a tensor to the sizes of the indices."""
+    for at in range(data.rank):
+        have, want = data.shape[at], index.shape[at]
+        if at != axis and have != want:
+            if not isinstance(have, int) or not isinstance(want, int):
+                raise UnsupportedError("tensor and indices differ in a size that is known only at the call")
+            data = shapes.slice_axis(data, at, 0, int(want))
+    return data
+
+
+@operator("take")
+def _take(call: Call) -> Value:
+    data = call["self"]
+    flat = call.reshape(data, [product(data.shape)])
+    return op("take", flat, in_range(call, call["index"], flat, 0), axis=0, mode="clip")
+
+
+# -- advanced indexing ---------------------------------------------------------------------------------
+
+
+def _masks_as_indices(call: Call, data: Value, given: list[Value | None]) -> list[Value | None]:
+    """Replace a mask by the indices of what it selects along each of its axes."""
+    indices: list[Value | None] = []
+    for item in given:
+        if item is None or item.dtype not in ("bool", "uint8"):
+            indices.append(item)
+            continue
+        mask = convert(item, "bool")
+        if not mask.rank:
+            raise UnsupportedError("a mask without axes is not supported")
+        rows = call.block.bind(op("argwhere", mask).cast("int64"))
+        for axis in range(mask.rank):
+            column = op("take", rows, constant(axis, "int64"), axis=1, mode="clip")
+            indices.append(column)
+    if len(indices) > data.rank:
+        raise UnsupportedError(f"{len(indices)} indices do not fit a tensor of rank {data.rank}")
+    return indices
+
+
+def _prepare(call: Call) -> tuple[Value, list[int], list[Value], int]:
+    """Return the tensor with indexed axes in front, those axes, their indices, and where they go to."""
+    data = call["self"]
+    given = [item if isinstance(item, Value) else None for item in call.arguments["indices"]]
+    indices = _masks_as_indices(call, data, given)
+    axes = [axis for axis, item in enumerate(indices) if item is not None]
+    places = [in_range(call, cast(Value, indices[axis]), data, axis) for axis in axes]
+    together = axes == list(range(axes[0], axes[0] + len(axes))) if axes else True
+    order = [*axes, *(axis for axis in range(data.rank) if axis not in axes)]
+    return shapes.transpose(data, order), axes, places, (axes[0] if together and axes else 0)
+
+
+def _broadcast(places: list[Value]) -> list[Value]:
+    """Broadcast indices to one shape."""
+    shape: tuple[Dim, ...] = ()
+    for place in places:
+        found = broadcast_shapes(shape, place.shape)
+        if found is None:
+            raise UnsupportedError("the indices do not broadcast together")
+        shape = found
+    if all(place.shape == shape for place in places):
+        return places
+    total = places[0]
+    for place in places[1:]:
+        total = total + place * 0
+    return [place if place.shape == shape and ANY not in shape else (total * 0 + place) for place in places]
+
+
+@operator("index", "_unsafe_index")
+def _index(call: Call) -> Value:
+    moved, axes, places, target = _prepare(call)
+    if not axes:
+        return call["self"]
+    if len(places) == 1:
+        result = op("take", moved, places[0], axis=0, mode="clip")
+        rank = places[0].rank
+    elif any(0 in place.shape for place in places) or 0 in moved.shape:
+        return call.full(call.shape, scalar_constant(0, moved.dtype))
+    else:
+        places = _broadcast(places)
+        rank = places[0].rank
+        tuples = op("concatenate", [shapes.unsqueeze(place, [0]) for place in places], axis=0)
+        result = op("gather_nd", moved, tuples, index_rank=len(places))
+    order = [*range(rank, rank + target), *range(rank), *range(rank + target, result.rank)]
+    return shapes.transpose(result, order)
+
+
+@operator("index_put", "_unsafe_index_put")
+def _index_put(call: Call) -> Value:
+    moved, axes, places, target = _prepare(call)
+    data, updates = call["self"], convert(call["values"], call["self"].dtype)
+    if not axes:
+        return call.expand(updates, data.shape)
+    places = _broadcast(places)
+    rank = places[0].rank
+    rest = moved.shape[len(axes) :]
+    shape = [*rest[:target], *places[0].shape, *rest[target:]]
+    updates = (
+        updates
+        if updates.shape == tuple(shape) and ANY not in shape
+        else _expand_like(call, updates, shape, places[0])
+    )
+    order = [*range(target, target + rank), *range(target), *range(target + rank, len(shape))]
+    updates = shapes.transpose(updates, order)
+    if 0 in updates.shape or 0 in moved.shape:
+        return data
+    tuples = op("concatenate", [shapes.unsqueeze(place, [0]) for place in places], axis=0)
+    mode = "add" if call.flag("accumulate") else "update"
+    if moved.dtype == "bool":
+        done = op("scatter_nd", moved.cast("int8"), tuples, updates.cast("int8"), mode="update").cast("bool")
+        if mode == "add":
+            raise UnsupportedError("accumulating bools is not supported")
+    else:
+        done = op("scatter_nd", moved, tuples, updates, mode=mode)
+    back = [axis for axis in range(data.rank) if axis not in axes]
+    return shapes.transpose(done, sorted(range(data.rank), key=lambda at: [*axes, *back][at]))
+
+
+def _expand_like(call: Call, updates: Value, shape: list[Dim], like: Value) -> Value:
+    """Broadcast updates to a shape, some of whose sizes are those of the indices."""
+    if ANY not in shape:
+        return call.expand(updates, shape)
+    if updates.rank and updates.shape[0] not in (1, ANY):
+        raise UnsupportedError("the shape of the values is known only when the function is called")
+    parts = [
+        op("expand_dims", shapes.size_along(like, 0) if dim == ANY else call.size(dim), axis=0)
+        for dim in shape
+    ]
+    return with_shape(
+        op("dyn.broadcast_to", updates, op("concatenate", parts, axis=0) if len(parts) > 1 else parts[0]),
+        shape,
+    )
+
+
+@operator("nonzero")
+def _nonzero(call: Call) -> Value:
+    data = convert(call["self"], "bool")
+    if not data.rank:
+        raise UnsupportedError("a tensor without axes is not supported")
+    return op("argwhere", data).cast("int64")
+
+
+@operator("masked_scatter")
+def _masked_scatter(call: Call) -> Value:
+    """Put the elements of a source, in their order, where a mask holds."""
+    data = call["self"]
+    mask = call.expand(convert(call["mask"], "bool"), call.shape)
+    data = call.expand(data, call.shape)
+    source = call["source"]
+    if 0 in data.shape or 0 in source.shape:
+        return data
+    flat = call.reshape(source, [product(source.shape)])
+    marks = call.reshape(mask.cast("int64"), [product(data.shape)])
+    number = op("cumsum", marks, axis=0, dtype="int64") - 1
+    number = call.reshape(number, data.shape).maximum(0)
+    return mask.choose(op("take", flat, number, axis=0, mode="clip"), data)
+
+
+# -- scatter -------------------------------------------------------------------------------------------
+
+_REDUCTIONS = {
+    "sum": "add",
+    "add": "add",
+    "prod": "mul",
+    "multiply": "mul",
+    "amax": "max",
+    "amin": "min",
+    "update": "update",
+}
+
+
+def scatter(call: Call, updates: Value, mode: str) -> Value:
+    """Put updates at indices along an axis."""
+    data, index = call["self"], call["index"]
+    if 0 in index.shape:
+        return data
+    dtype = data.dtype
+    if not data.rank or not index.rank:
+        data, index, updates = (over_elements(item) for item in (data, index, updates))
+        if not call["self"].rank:
+            made = _scattered(call, data, index, updates, 0, mode)
+            return shapes.squeeze(made, [0]).cast(dtype)
+    return _scattered(call, data, index, updates, call.axis("dim", data.rank), mode)
+
+
+def _scattered(call: Call, data: Value, index: Value, updates: Value, axis: int, mode: str) -> Value:
+    places = in_range(call, index, data, axis, negative=False)
+    updates = convert(updates, data.dtype)
+    for at in range(updates.rank):
+        have, want = updates.shape[at], index.shape[at]
+        if have != want and isinstance(have, int) and isinstance(want, int):
+            updates = shapes.slice_axis(updates, at, 0, int(want))
+    kind = "int8" if data.dtype == "bool" else data.dtype
+    return op(
+        "scatter_elements", data.cast(kind), places, updates.cast(kind), axis=axis, reduction=mode
+    ).cast(data.dtype)
+
+
+@operator("scatter")
+def _scatter(call: Call) -> Value:
+    mode = _REDUCTIONS[call.argument("reduce", "update")]
+    if call.get("src") is not None:
+        return scatter(call, call["src"], mode)
+    value = call.number_value("value", call.dtype)
+    return scatter(call, call.full(call["index"].shape, value), mode)
+
+
+@operator("scatter_add")
+def _scatter_add(call: Call) -> Value:
+    return scatter(call, call["src"], "add")
+
+
+@operator("scatter_reduce")
+def _scatter_reduce(call: Call) -> Value:
+    """Combine updates with the elements, or, without them, with each other only."""
+    reduce = str(call.argument("reduce"))
+    data, source = call["self"], call["src"]
+    if reduce == "mean":
+        return _scatter_mean(call)
+    mode = _REDUCTIONS[reduce]
+    if call.flag("include_self", default=True):
+        return scatter(call, source, mode)
+    if 0 in call["index"].shape:
+        return data
+    first = {"add": 0, "mul": 1}.get(mode)
+    start = neutral(mode, data.dtype) if first is None else first
+    cleared = scatter(call, call.full(call["index"].shape, scalar_constant(start, data.dtype)), "update")
+    return scatter(_with_self(call, cleared), source, mode)
+
+
+def _with_self(call: Call, data: Value) -> Call:
+    from dataclasses import replace
+
+    return replace(call, arguments={**call.arguments, "self": data})
+
+
+def _scatter_mean(call: Call) -> Value:
+    data, index = call["self"], call["index"]
+    if 0 in index.shape:
+        return data
+    ones = call.full(index.shape, scalar_constant(1, data.dtype))
+    included = call.flag("include_self", default=True)
+    zeros = scalar_constant(0, data.dtype)
+    counts = scatter(_with_self(call, call.full(data.shape, zeros)), ones, "add")
+    base = data if included else counts.equals(0).choose(data, zeros)
+    total = scatter(_with_self(call, base), call["src"], "add")
+    number = counts + 1 if included else counts.maximum(1)
+    if data.is_float:
+        return total / number
+    return op("floor_divide", total, number)
+
+
+@operator("index_add")
+def _index_add(call: Call) -> Value:
+    return _along_index(call, "add", call["source"])
+
+
+@operator("index_copy")
+def _index_copy(call: Call) -> Value:
+    return _along_index(call, "update", call["source"])
+
+
+@operator("index_fill")
+def _index_fill(call: Call) -> Value:
+    data, index = over_elements(call["self"]), over_elements(call["index"])
+    axis = call.axis("dim", data.rank)
+    shape = [*data.shape[:axis], index.shape[0], *data.shape[axis + 1 :]]
+    return _along_index(call, "update", call.full(shape, call.number_value("value", data.dtype)))
+
+
+def _along_index(call: Call, mode: str, source: Value) -> Value:
+    data, index = over_elements(call["self"]), over_elements(call["index"])
+    if 0 in index.shape:
+        return call["self"]
+    axis = call.axis("dim", data.rank)
+    source = convert(over_elements(source), data.dtype)
+    if mode == "add" and call.argument("alpha", 1) != 1:
+        source = source * scalar_constant(call.argument("alpha"), data.dtype)
+    order = [axis, *(at for at in range(data.rank) if at != axis)]
+    kind = "int8" if data.dtype == "bool" else data.dtype
+    places = shapes.unsqueeze(in_range(call, index, data, axis, negative=mode == "update"), [0])
+    done = op(
+        "scatter_nd",
+        shapes.transpose(data, order).cast(kind),
+        places,
+        shapes.transpose(source, order).cast(kind),
+        mode=mode,
+    )
+    result = shapes.transpose(done, sorted(range(data.rank), key=order.__getitem__)).cast(data.dtype)
+    return result if call["self"].rank else shapes.squeeze(result, [0])
+
+
+@operator("embedding_dense_backward")
+def _embedding_dense_backward(call: Call) -> Value:
+    gradient, indices = wide(call["grad_output"]), call["indices"]
+    rows, padding = call.integer("num_weights"), call.integer("padding_idx")
+    width = gradient.shape[-1]
+    zeros = call.full([rows, width], scalar_constant(0, gradient.dtype))
+    count = product(indices.shape)
+    if count == 0:
+        return zeros
+    places = call.reshape(indices.cast("int64"), [count])
+    updates = call.reshape(gradient, [count, width])
+    if call.flag("scale_grad_by_freq"):
+        raise UnsupportedError("scale_grad_by_freq is not supported")
+    if padding >= 0:
+        kept = op("not_equal", places, places.like(padding))
+        updates = shapes.unsqueeze(kept, [1]).choose(updates, updates.like(0))
+    return op("scatter_nd", zeros, shapes.unsqueeze(places, [0]), updates, mode="add")
+
+
+@operator("_embedding_bag", "_embedding_bag_forward_only", note="of indices and offsets of known number")
+def _embedding_bag(call: Call) -> list[Value]:
+    """Reduce bags of embeddings; a bag is a range of indices."""
+    weight, indices, offsets = call["weight"], call["indices"], call["offsets"]
+    mode, padding = call.integer("mode", 0), call.integer("padding_idx", -1)
+    (count,) = call.static(indices, "the number of indices")
+    (bags,) = call.static(offsets, "the number of bags")
+    if call.flag("include_last_offset"):
+        bags -= 1
+        offsets = shapes.slice_axis(offsets, 0, 0, bags)
+    number = constant(np.arange(count), "int64")
+    places = in_range(call, indices, weight, 0, negative=False)
+    starts = offsets.cast("int64")
+    # the bag of an index is the number of bags that begin at or before it, less one
+    begun = op("expand_dims", starts, axis=0) <= op("expand_dims", number, axis=1)
+    bag = op("sum", begun.cast("int64"), axis=(1,)) - 1 if count else number
+    rows = op("take", weight, places, axis=0, mode="clip")
+    weights = call.get("per_sample_weights")
+    if weights is not None:
+        rows = rows * op("expand_dims", weights, axis=1)
+    counted = op("not_equal", places, places.like(padding)) if padding >= 0 else places.equals(places)
+    members = bag.equals(constant(np.arange(bags)[:, None], "int64"))  # (bags, count)
+    members = op("logical_and", members, counted)
+    sizes = op("sum", members.cast("int64"), axis=(1,))
+    width = weight.shape[1]
+    if not count:
+        result = call.full([bags, width], scalar_constant(0, weight.dtype))
+    elif mode == 2:
+        low = rows.like(neutral("max", rows.dtype))
+        spread = op("expand_dims", members, axis=2).choose(op("expand_dims", rows, axis=0), low)
+        best = op("max", spread, axis=(1,))
+        result = op("expand_dims", sizes > 0, axis=1).choose(best, best.like(0))
+    else:
+        spread = op("expand_dims", members, axis=2).choose(op("expand_dims", rows, axis=0), rows.like(0))
+        result = op("sum", spread, axis=(1,))
+        if mode == 1:
+            result = result / op("expand_dims", sizes.maximum(1).cast(rows.dtype), axis=1)
+    # the others serve the gradient: bag of each index, sizes, and where maxima stand
+    return [
+        result,
+        *(call.full(call.importer.shape_of(item), scalar_constant(0, "int64")) for item in call.results[1:]),
+    ]

@@ -1,0 +1,191 @@
+"""Import normalization and its gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nnmagic.importers.onnx import shapes
+from nnmagic.importers.onnx.operators.normalization import per_channel
+from nnmagic.importers.onnx.values import Value, op, ops
+from nnmagic.importers.torch.calls import Call, scalar_constant
+from nnmagic.importers.torch.mathematics import wide
+from nnmagic.importers.torch.registry import operator
+from nnmagic.relay.ops.dims import product
+from nnmagic.relay.types import Dim
+
+
+def _count(call: Call, dims: Sequence[Dim], dtype: str) -> Value:
+    count = product(dims)
+    return scalar_constant(int(count), dtype) if isinstance(count, int) else call.size(count).cast(dtype)
+
+
+def _moments(data: Value, axes: Sequence[int]) -> tuple[Value, Value]:
+    """Return mean and variance along axes, which are kept."""
+    mean = op("mean", data, axis=tuple(axes), keepdims=True)
+    centred = data - mean
+    return mean, op("mean", centred * centred, axis=tuple(axes), keepdims=True)
+
+
+@operator("_native_batch_norm_legit_no_training")
+def _no_training(call: Call) -> list[Value]:
+    return _batch_norm_inference(call)
+
+
+def _batch_norm_inference(call: Call) -> list[Value]:
+    data = wide(call["input"])
+    mean, variance = wide(call["running_mean"]), wide(call["running_var"])
+    ones, zeros = (call.full(mean.shape, scalar_constant(value, mean.dtype)) for value in (1, 0))
+    weight, bias = call.get("weight"), call.get("bias")
+    scale = ones if weight is None else wide(weight)
+    shift = zeros if bias is None else wide(bias)
+    result = ops(
+        "nn.batch_norm", data, scale, shift, mean, variance, axis=1, epsilon=call.number("eps", 1e-5)
+    )[0]
+    empty = call.full((0,), scalar_constant(0, data.dtype))
+    return [result, empty, empty]
+
+
+def _batch_norm(call: Call) -> tuple[list[Value], Value, Value]:
+    """Normalize by the batch's own moments; return result, mean, inverse; and the moments."""
+    data = wide(call["input"])
+    axes: list[int] = [0, *range(2, data.rank)]
+    mean, variance = _moments(data, axes)
+    inverse = 1 / op("sqrt", variance + call.number("eps", 1e-5))
+    result = (data - mean) * inverse
+    weight, bias = call.get("weight"), call.get("bias")
+    if weight is not None:
+        result = result * per_channel(wide(weight), data.rank)
+    if bias is not None:
+        result = result + per_channel(wide(bias), data.rank)
+    flat = [shapes.squeeze(item, axes) for item in (mean, variance, inverse)]
+    return [result, flat[0], flat[2]], flat[0], flat[1]
+
+
+@operator("_native_batch_norm_legit")
+def _batch_norm_legit(call: Call) -> list[Value]:
+    return _batch_norm(call)[0]
+
+
+@operator("_native_batch_norm_legit_functional")
+def _batch_norm_functional(call: Call) -> list[Value]:
+    running_mean, running_var = call["running_mean"], call["running_var"]
+    if not call.flag("training"):
+        results = _batch_norm_inference(call)
+        return [*results, running_mean, running_var]
+    results, mean, variance = _batch_norm(call)
+    data, momentum = call["input"], call.number("momentum", 0.1)
+    count = _count(call, (data.shape[0], *data.shape[2:]), variance.dtype)
+    unbiased = variance * (count / (count - 1))
+    new_mean = wide(running_mean) * (1 - momentum) + mean * momentum
+    new_var = wide(running_var) * (1 - momentum) + unbiased * momentum
+    return [*results, new_mean, new_var]
+
+
+@operator("native_layer_norm")
+def _layer_norm(call: Call) -> list[Value]:
+    data, weight, bias = wide(call["input"]), call.get("weight"), call.get("bias")
+    rank = len(call.argument("normalized_shape"))
+    epsilon = call.number("eps", 1e-5)
+    axes = list(range(data.rank - rank, data.rank))
+    if 0 in data.shape:
+        return [
+            call.full(call.importer.shape_of(item), scalar_constant(0, data.dtype)) for item in call.results
+        ]
+    mean, variance = _moments(data, axes)
+    inverse = 1 / op("sqrt", variance + epsilon)
+    if rank == 1 and weight is not None and bias is not None and data.dtype == weight.dtype == bias.dtype:
+        return [op("nn.layer_norm", data, weight, bias, axis=-1, epsilon=epsilon), mean, inverse]
+    result = (data - mean) * inverse
+    result = result if weight is None else result * wide(weight)
+    return [result if bias is None else result + wide(bias), mean, inverse]
+
+
+def _grouped(call: Call, value: Value) -> tuple[Value, list[Dim]]:
+    """Return data as (N, group, channels of a group * places), and its shape with the channels apart."""
+    batch, channels = value.shape[:2]
+    groups = call.integer("group")
+    places = product(value.shape[2:])
+    size = int(channels) // groups if isinstance(channels, int) else channels
+    return call.reshape(value, [batch, groups, product([size, places])]), [batch, groups, size, places]
+
+
+@operator("native_group_norm")
+def _group_norm(call: Call) -> list[Value]:
+    data, weight, bias = wide(call["input"]), call.get("weight"), call.get("bias")
+    if 0 in data.shape:
+        return [
+            call.full(call.importer.shape_of(item), scalar_constant(0, data.dtype)) for item in call.results
+        ]
+    flat, _ = _grouped(call, data)
+    mean, variance = _moments(flat, [2])
+    inverse = 1 / op("sqrt", variance + call.number("eps", 1e-5))
+    result = call.reshape((flat - mean) * inverse, data.shape)
+    if weight is not None:
+        result = result * per_channel(wide(weight), data.rank)
+    if bias is not None:
+        result = result + per_channel(wide(bias), data.rank)
+    return [result, shapes.squeeze(mean, [2]), shapes.squeeze(inverse, [2])]
+
+
+# -- gradients -----------------------------------------------------------------------------------------
+
+
+def _centre(gradient: Value, normal: Value, axes: Sequence[int]) -> Value:
+    """Return the gradient of a normalization, up to its inverse deviation."""
+    mean = op("mean", gradient, axis=tuple(axes), keepdims=True)
+    along = op("mean", gradient * normal, axis=tuple(axes), keepdims=True)
+    return gradient - mean - normal * along
+
+
+@operator("native_layer_norm_backward")
+def _layer_norm_backward(call: Call) -> list[Value | None]:
+    gradient, data = wide(call["grad_out"]), wide(call["input"])
+    rank = len(call.argument("normalized_shape"))
+    axes = list(range(data.rank - rank, data.rank))
+    normal = (data - wide(call["mean"])) * wide(call["rstd"])
+    weight = call.get("weight")
+    inner = gradient if weight is None else gradient * wide(weight)
+    outer = tuple(range(data.rank - rank))
+    scale, shift = gradient * normal, gradient
+    if outer:
+        scale, shift = (op("sum", item, axis=outer) for item in (scale, shift))
+    found = [_centre(inner, normal, axes) * wide(call["rstd"]), scale, shift]
+    mask = call.argument("output_mask")
+    return [value if wanted else None for value, wanted in zip(found, mask, strict=True)]
+
+
+@operator("native_group_norm_backward")
+def _group_norm_backward(call: Call) -> list[Value | None]:
+    gradient, data = wide(call["grad_out"]), wide(call["input"])
+    weight = call.get("weight")
+    inner = gradient if weight is None else gradient * per_channel(wide(weight), data.rank)
+    flat, _ = _grouped(call, data)
+    mean, inverse = (shapes.unsqueeze(wide(call[name]), [2]) for name in ("mean", "rstd"))
+    normal = (flat - mean) * inverse
+    flat_gradient, _ = _grouped(call, inner)
+    result = call.reshape(_centre(flat_gradient, normal, [2]) * inverse, data.shape)
+    axes = (0, *range(2, data.rank))
+    scale = op("sum", gradient * call.reshape(normal, data.shape), axis=axes)
+    found = [result, scale, op("sum", gradient, axis=axes)]
+    mask = call.argument("output_mask")
+    return [value if wanted else None for value, wanted in zip(found, mask, strict=True)]
+
+
+@operator("native_batch_norm_backward")
+def _batch_norm_backward(call: Call) -> list[Value | None]:
+    gradient, data = wide(call["grad_out"]), wide(call["input"])
+    axes = [0, *range(2, data.rank)]
+    if call.flag("train"):
+        mean, inverse = wide(call["save_mean"]), wide(call["save_invstd"])
+    else:
+        mean = wide(call["running_mean"])
+        inverse = 1 / op("sqrt", wide(call["running_var"]) + call.number("eps"))
+    wide_inverse = per_channel(inverse, data.rank)
+    normal = (data - per_channel(mean, data.rank)) * wide_inverse
+    weight = call.get("weight")
+    inner = gradient if weight is None else gradient * per_channel(wide(weight), data.rank)
+    result = (_centre(inner, normal, axes) if call.flag("train") else inner) * wide_inverse
+    scale = op("sum", gradient * normal, axis=tuple(axes))
+    found = [result, scale, op("sum", gradient, axis=tuple(axes))]
+    mask = call.argument("output_mask")
+    return [value if wanted else None for value, wanted in zip(found, mask, strict=True)]

@@ -1,0 +1,486 @@
+"""Import pooling and its gradients, and resampling of images."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+import numpy as np
+
+from nnmagic.importers.onnx import shapes
+from nnmagic.importers.onnx.errors import UnsupportedError
+from nnmagic.importers.onnx.operators.convolutions import SPATIAL
+from nnmagic.importers.onnx.operators.pooling import along_axis
+from nnmagic.importers.onnx.values import Value, constant, op
+from nnmagic.importers.torch.calls import Call, scalar_constant
+from nnmagic.importers.torch.mathematics import convert, neutral, round_half_even, wide
+from nnmagic.importers.torch.registry import operator
+from nnmagic.relay.ops.dims import product
+
+
+def _parameters(call: Call, rank: int) -> tuple[list[int], list[int], list[int], list[int], bool]:
+    """Return kernel, stride, padding, dilation, and whether the number of windows is rounded up."""
+    kernel = call.ints("kernel_size")
+    kernel = kernel * rank if len(kernel) == 1 else kernel
+
+    def spread(name: str, default: Sequence[int]) -> list[int]:
+        given = call.ints(name) or list(default)
+        return given * rank if len(given) == 1 else given
+
+    return (
+        kernel,
+        spread("stride", kernel),
+        spread("padding", [0]),
+        spread("dilation", [1]),
+        call.flag("ceil_mode"),
+    )
+
+
+def _with_batch(data: Value, rank: int) -> Value:
+    return data if data.rank == rank + 2 else shapes.unsqueeze(data, [0])
+
+
+def _places(count: int, kernel: int, stride: int, dilation: int, padding: int) -> np.ndarray:
+    """Return the indices of each window's elements along an axis, (count, kernel); some lie outside."""
+    return np.arange(count)[:, None] * stride - padding + np.arange(kernel)[None, :] * dilation
+
+
+# -- maxima --------------------------------------------------------------------------------------------
+
+
+def _max_pool(call: Call, rank: int) -> list[Value]:
+    """Pool maxima; their flat indices are made of the windows' elements only if something uses them."""
+    data = _with_batch(call["self"], rank)
+    kernel, stride, padding, dilation, ceil = _parameters(call, rank)
+    counts = [int(size) for size in call.shape[-rank:] if isinstance(size, int)]
+    if 0 in data.shape:
+        return [call.full(call.shape, scalar_constant(0, dtype)) for dtype in (data.dtype, "int64")]
+    indices: Value | None = None
+    if len(counts) == rank and shapes.is_static(data.shape[2:]):
+        indices = _window_maxima(data, kernel, stride, padding, dilation, counts)
+    if not ceil and data.is_float and rank in SPATIAL and _finite_padding(padding):
+        letters = SPATIAL[rank]
+        values = op(
+            f"nn.max_pool{rank}d",
+            data,
+            pool_size=tuple(kernel),
+            strides=tuple(stride),
+            dilation=tuple(dilation),
+            padding=(*padding, *padding),
+            layout=f"NC{letters}",
+        )
+    elif indices is not None:
+        flat = shapes.reshape(data, [*data.shape[:2], product(data.shape[2:])])
+        places = shapes.reshape(indices, [*indices.shape[:2], product(indices.shape[2:])])
+        values = shapes.reshape(op("gather", flat, places, axis=2), indices.shape)
+    else:
+        raise UnsupportedError(
+            "ceil_mode with images of dynamic size is not supported", "give them a fixed size"
+        )
+    results = [values] + ([indices] if indices is not None else [])
+    return results if call["self"].rank == rank + 2 else [shapes.squeeze(item, [0]) for item in results]
+
+
+def _finite_padding(padding: Sequence[int]) -> bool:
+    return min(padding) >= 0
+
+
+def _window_maxima(
+    data: Value,
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    counts: Sequence[int],
+) -> Value:
+    """Return the flat index, within its image, of the maximum of each window: the first of equal ones."""
+    rank = len(kernel)
+    sizes = [int(cast(int, size)) for size in data.shape[2:]]
+    taken, inside = data, np.ones([1] * (2 * rank), bool)
+    index = np.zeros([1] * (2 * rank), "int64")
+    for axis in range(rank):
+        place = _places(counts[axis], kernel[axis], stride[axis], dilation[axis], padding[axis])
+        at = 2 + 2 * axis
+        taken = op("take", taken, constant(np.clip(place, 0, sizes[axis] - 1)), axis=at, mode="clip")
+        shape = [1] * (2 * rank)
+        shape[2 * axis], shape[2 * axis + 1] = counts[axis], kernel[axis]
+        inside = inside & ((place >= 0) & (place < sizes[axis])).reshape(shape)
+        index = index * sizes[axis] + np.clip(place, 0, sizes[axis] - 1).reshape(shape)
+    order = [*range(0, 2 * rank, 2), *range(1, 2 * rank, 2)]
+    taps = int(np.prod(kernel))
+    inside = np.broadcast_to(inside, [n for pair in zip(counts, kernel, strict=True) for n in pair])
+    inside = inside.transpose(order).reshape([*counts, taps])
+    index = np.broadcast_to(index, [n for pair in zip(counts, kernel, strict=True) for n in pair])
+    index = index.transpose(order).reshape([*counts, taps])
+    windows = shapes.transpose(taken, [0, 1, *(2 + at for at in order)])
+    windows = shapes.reshape(windows, [*data.shape[:2], *counts, taps])
+    if not inside.all():
+        windows = constant(inside).choose(windows, windows.like(neutral("max", windows.dtype)))
+    best = op("argmax", windows, axis=(rank + 2,)).cast("int64")
+    best = best.maximum(constant(inside.argmax(axis=-1).astype("int64")))
+    if windows.is_float:
+        nan = op("isnan", windows)
+        last = op("argmax", nan.cast("int32"), axis=(rank + 2,), select_last_index=True).cast("int64")
+        best = op("any", nan, axis=(rank + 2,)).choose(last, best)
+    flat = constant(index.reshape(-1))
+    rows = np.arange(int(np.prod(counts))).reshape(counts) * taps
+    return op("take", flat, best + constant(rows.astype("int64")), axis=0, mode="clip")
+
+
+@operator("max_pool2d_with_indices")
+def _max_pool2d(call: Call) -> list[Value]:
+    return _max_pool(call, 2)
+
+
+@operator("max_pool3d_with_indices")
+def _max_pool3d(call: Call) -> list[Value]:
+    return _max_pool(call, 3)
+
+
+@operator(
+    "max_pool2d_with_indices_backward", "max_pool3d_with_indices_backward", note="of images of known size"
+)
+def _max_pool_backward(call: Call) -> Value:
+    rank = 2 if "2d" in call.name else 3
+    return _scatter_planes(call, rank, call["grad_output"], call["indices"])
+
+
+def _scatter_planes(call: Call, rank: int, gradient: Value, indices: Value) -> Value:
+    shape = call.static(call["self"])
+    size, planes = int(np.prod(shape[-rank:])), int(np.prod(shape[:-rank]))
+    count = product(gradient.shape[-rank:])
+    zeros = call.full([planes, size], scalar_constant(0, gradient.dtype))
+    made = op(
+        "scatter_elements",
+        zeros,
+        shapes.reshape(indices, [planes, count]),
+        shapes.reshape(gradient, [planes, count]),
+        axis=1,
+        reduction="add",
+    )
+    return shapes.reshape(made, shape)
+
+
+# -- means ---------------------------------------------------------------------------------------------
+
+
+def _average_matrices(
+    sizes: Sequence[int],
+    counts: Sequence[int],
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    *,
+    padded: bool,
+) -> tuple[list[np.ndarray], np.ndarray]:
+    """Return for each axis a matrix (size, count) that sums windows, and the numbers that divide the sums."""
+    matrices, numbers = [], np.ones([1] * len(sizes))
+    for axis, size in enumerate(sizes):
+        place = _places(counts[axis], kernel[axis], stride[axis], 1, padding[axis])
+        matrix = np.zeros((size, counts[axis]))
+        for column, row in enumerate(place):
+            np.add.at(matrix[:, column], row[(row >= 0) & (row < size)], 1)
+        matrices.append(matrix)
+        low, high = (-padding[axis], size + padding[axis]) if padded else (0, size)
+        each = ((place >= low) & (place < high)).sum(axis=1)
+        numbers = numbers * each.reshape([-1 if at == axis else 1 for at in range(len(sizes))])
+    return matrices, numbers
+
+
+def _divisors(call: Call, numbers: np.ndarray) -> np.ndarray:
+    fixed = call.argument("divisor_override")
+    return np.full_like(numbers, fixed) if fixed else np.maximum(numbers, 1)
+
+
+def _avg_pool(call: Call, rank: int) -> Value:
+    data = wide(_with_batch(call["self"], rank))
+    kernel, stride, padding, _, ceil = _parameters(call, rank)
+    padded = call.flag("count_include_pad", default=True)
+    if 0 in data.shape:
+        return call.full(call.shape, scalar_constant(0, data.dtype))
+    if not ceil and not call.argument("divisor_override") and data.is_float:
+        letters = SPATIAL[rank]
+        result = op(
+            f"nn.avg_pool{rank}d",
+            data,
+            pool_size=tuple(kernel),
+            strides=tuple(stride),
+            dilation=(1,) * rank,
+            padding=(*padding, *padding),
+            layout=f"NC{letters}",
+            count_include_pad=padded,
+        )
+    else:
+        sizes = call.static(data, "the size of the image")[2:]
+        counts = [int(cast(int, size)) for size in call.shape[-rank:]]
+        matrices, numbers = _average_matrices(sizes, counts, kernel, stride, padding, padded=padded)
+        result = data
+        for axis, matrix in enumerate(matrices):
+            result = along_axis(result, axis + 2, result.like(matrix.astype("float64")))
+        result = result / result.like(_divisors(call, numbers))
+    return result if call["self"].rank == rank + 2 else shapes.squeeze(result, [0])
+
+
+@operator("avg_pool1d")
+def _avg_pool1d(call: Call) -> Value:
+    return _avg_pool(call, 1)
+
+
+@operator("avg_pool2d")
+def _avg_pool2d(call: Call) -> Value:
+    return _avg_pool(call, 2)
+
+
+@operator("avg_pool3d")
+def _avg_pool3d(call: Call) -> Value:
+    return _avg_pool(call, 3)
+
+
+@operator("avg_pool2d_backward", "avg_pool3d_backward", note="of images of known size")
+def _avg_pool_backward(call: Call) -> Value:
+    rank = 2 if "2d" in call.name else 3
+    gradient, shape = wide(call["grad_output"]), call.static(call["self"])
+    kernel, stride, padding, _, _ = _parameters(call, rank)
+    counts = call.static(gradient)[-rank:]
+    padded = call.flag("count_include_pad", default=True)
+    matrices, numbers = _average_matrices(shape[-rank:], counts, kernel, stride, padding, padded=padded)
+    result = gradient / gradient.like(_divisors(call, numbers))
+    for axis, matrix in enumerate(matrices):
+        result = along_axis(result, result.rank - rank + axis, result.like(matrix.T.copy()))
+    return result
+
+
+def _adaptive_matrix(size: int, count: int) -> np.ndarray:
+    """Return the matrix (size, count) that means ``count`` parts of an axis, which may overlap."""
+    matrix = np.zeros((size, count))
+    for at in range(count):
+        first, last = at * size // count, -(-(at + 1) * size // count)
+        matrix[first:last, at] = 1 / (last - first)
+    return matrix
+
+
+def _adaptive_average(call: Call, rank: int) -> Value:
+    data = wide(call["self"])
+    sizes = call.ints("output_size")
+    axes = tuple(range(data.rank - rank, data.rank))
+    if sizes == [1] * rank:
+        return op("mean", data, axis=axes, keepdims=True)
+    if 0 in call.shape:
+        return call.full(call.shape, scalar_constant(0, data.dtype))
+    for axis, count in zip(axes, sizes, strict=True):
+        size = data.shape[axis]
+        if not isinstance(size, int):
+            raise UnsupportedError("the size of the image must be known", "leave it out of dynamic_shapes")
+        if size != count:
+            data = along_axis(data, axis, data.like(_adaptive_matrix(int(size), count)))
+    return data
+
+
+@operator("_adaptive_avg_pool2d")
+def _adaptive2(call: Call) -> Value:
+    return _adaptive_average(call, 2)
+
+
+@operator("_adaptive_avg_pool3d")
+def _adaptive3(call: Call) -> Value:
+    return _adaptive_average(call, 3)
+
+
+@operator("_adaptive_avg_pool2d_backward", "_adaptive_avg_pool3d_backward", note="of images of known size")
+def _adaptive_backward(call: Call) -> Value:
+    rank = 2 if "2d" in call.name else 3
+    gradient, shape = wide(call["grad_output"]), call.static(call["self"])
+    counts = call.static(gradient)[-rank:]
+    for at in range(rank):
+        axis = gradient.rank - rank + at
+        matrix = _adaptive_matrix(shape[-rank:][at], counts[at]).T.copy()
+        gradient = along_axis(gradient, axis, gradient.like(matrix))
+    return gradient
+
+
+def _adaptive_max(call: Call, rank: int) -> list[Value]:
+    data = call["self"]
+    sizes, counts = call.static(data), call.ints("output_size")
+    if 0 in call.shape or 0 in data.shape:
+        return [call.full(call.shape, scalar_constant(0, dtype)) for dtype in (data.dtype, "int64")]
+    values = data
+    flat = np.arange(int(np.prod(sizes[-rank:]))).reshape(sizes[-rank:])
+    index = call.expand(constant(flat), sizes)
+    for at in reversed(range(rank)):
+        axis = data.rank - rank + at
+        size, count = sizes[axis], counts[at]
+        bounds = [(n * size // count, -(-(n + 1) * size // count)) for n in range(count)]
+        width = max(last - first for first, last in bounds)
+        places = np.array([[min(first + n, last - 1) for n in range(width)] for first, last in bounds])
+        windows, indices = (
+            op("take", item, constant(places), axis=axis, mode="clip") for item in (values, index)
+        )
+        best = op("argmax", windows, axis=(axis + 1,), keepdims=True).cast("int64")
+        values, index = (
+            shapes.squeeze(op("gather", item, best, axis=axis + 1), [axis + 1]) for item in (windows, indices)
+        )
+    return [values, index]
+
+
+@operator("adaptive_max_pool2d", note="of images of known size")
+def _adaptive_max2(call: Call) -> list[Value]:
+    return _adaptive_max(call, 2)
+
+
+@operator("adaptive_max_pool3d", note="of images of known size")
+def _adaptive_max3(call: Call) -> list[Value]:
+    return _adaptive_max(call, 3)
+
+
+# -- resampling ----------------------------------------------------------------------------------------
+
+
+def _scales(call: Call, rank: int) -> list[float | None]:
+    given = call.argument("scale_factors")
+    if given is None:
+        names = ("scales",) if rank == 1 else ("scales_d", "scales_h", "scales_w")[-rank:]
+        given = [call.arguments.get(name) for name in names]
+    return [None if item is None else float(item) for item in given]
+
+
+def _new_sizes(call: Call, rank: int) -> tuple[list[int], list[int]]:
+    old = call.static(
+        call["input"] if call.get("input") is not None else call["self"], "the size of the image"
+    )
+    if not shapes.is_static(call.shape[-rank:]):
+        raise UnsupportedError("the size of the image must be known", "leave it out of dynamic_shapes")
+    return old[-rank:], [int(cast(int, size)) for size in call.shape[-rank:]]
+
+
+def _ratio(old: int, new: int, scale: float | None, *, align: bool) -> float:
+    if align:
+        return (old - 1) / (new - 1) if new > 1 else 0.0
+    return 1 / scale if scale else old / new
+
+
+def _image(call: Call) -> Value:
+    value = call.get("input")
+    return call["self"] if value is None else value
+
+
+def _nearest(call: Call, rank: int, shift: float) -> Value:
+    data = _image(call)
+    old, new = _new_sizes(call, rank)
+    for at, scale in enumerate(_scales(call, rank)):
+        ratio = np.float32(_ratio(old[at], new[at], scale, align=False))
+        places = np.floor((np.arange(new[at], dtype="float32") + np.float32(shift)) * ratio)
+        index = np.clip(places, 0, old[at] - 1).astype("int64")
+        data = op("take", data, constant(index), axis=data.rank - rank + at, mode="clip")
+    return data
+
+
+def _declare_nearest(name: str, rank: int, shift: float) -> None:
+    operator(name, note="of images of known size")(lambda call: _nearest(call, rank, shift))
+
+
+for _rank in (1, 2, 3):
+    _declare_nearest(f"upsample_nearest{_rank}d", _rank, 0.0)
+    _declare_nearest(f"_upsample_nearest_exact{_rank}d", _rank, 0.5)
+
+
+def _centres(new: int, ratio: float, *, align: bool) -> np.ndarray:
+    at = np.arange(new)
+    return at * ratio if align else (at + 0.5) * ratio - 0.5
+
+
+def _linear_matrix(old: int, new: int, ratio: float, *, align: bool) -> np.ndarray:
+    place = np.clip(_centres(new, ratio, align=align), 0, None)
+    low = np.minimum(np.floor(place).astype(int), old - 1)
+    high = np.minimum(low + 1, old - 1)
+    share = np.clip(place - low, 0, 1)
+    matrix = np.zeros((old, new))
+    np.add.at(matrix, (low, np.arange(new)), 1 - share)
+    np.add.at(matrix, (high, np.arange(new)), share)
+    return matrix
+
+
+def _cubic(distance: np.ndarray, a: float) -> np.ndarray:
+    """Return Keys' cubic kernel (IEEE Trans. ASSP 29, 1981)."""
+    near = ((a + 2) * distance - (a + 3)) * distance**2 + 1
+    far = ((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a
+    return np.where(distance <= 1, near, np.where(distance < 2, far, 0))
+
+
+def _cubic_matrix(old: int, new: int, ratio: float, *, align: bool) -> np.ndarray:
+    place = _centres(new, ratio, align=align)
+    low = np.floor(place).astype(int)
+    matrix = np.zeros((old, new))
+    for tap in range(-1, 3):
+        weight = _cubic(np.abs(place - (low + tap)), -0.75)
+        np.add.at(matrix, (np.clip(low + tap, 0, old - 1), np.arange(new)), weight)
+    return matrix
+
+
+def _antialiased_matrix(old: int, new: int, ratio: float, *, cubic: bool) -> np.ndarray:
+    """Return weights whose kernel is as wide as an element of the result."""
+    stretch = max(ratio, 1.0)
+    centre = ratio * (np.arange(new) + 0.5)
+    reach = (2 if cubic else 1) * stretch
+    at = np.arange(old)
+    first = np.maximum((centre - reach + 0.5).astype(int), 0)
+    last = np.minimum((centre + reach + 0.5).astype(int), old)
+    distance = np.abs(at[:, None] - centre[None, :] + 0.5) / stretch
+    weight = _cubic(distance, -0.5) if cubic else np.clip(1 - distance, 0, None)
+    weight = np.where((at[:, None] >= first) & (at[:, None] < last), weight, 0)
+    total: np.ndarray = weight / weight.sum(axis=0)
+    return total
+
+
+def _weighted(call: Call, rank: int, kind: str) -> Value:
+    data = _image(call)
+    work = wide(data) if data.is_float else data.cast("float32")
+    align = call.flag("align_corners")
+    old, new = _new_sizes(call, rank)
+    for at, scale in enumerate(_scales(call, rank)):
+        ratio = _ratio(old[at], new[at], scale, align=align)
+        if kind == "linear":
+            matrix = _linear_matrix(old[at], new[at], ratio, align=align)
+        elif kind == "cubic":
+            matrix = _cubic_matrix(old[at], new[at], ratio, align=align)
+        else:
+            matrix = _antialiased_matrix(old[at], new[at], ratio, cubic=kind == "cubic_aa")
+        work = along_axis(work, work.rank - rank + at, work.like(matrix))
+    if not data.is_float:
+        return convert(round_half_even(work).maximum(0).minimum(255), data.dtype)
+    return work
+
+
+def _declare_weighted(name: str, rank: int, kind: str) -> None:
+    operator(name, note="of images of known size")(lambda call: _weighted(call, rank, kind))
+
+
+_declare_weighted("upsample_linear1d", 1, "linear")
+_declare_weighted("upsample_bilinear2d", 2, "linear")
+_declare_weighted("upsample_trilinear3d", 3, "linear")
+_declare_weighted("upsample_bicubic2d", 2, "cubic")
+_declare_weighted("_upsample_bilinear2d_aa", 2, "linear_aa")
+_declare_weighted("_upsample_bicubic2d_aa", 2, "cubic_aa")
+
+
+def _grid_sampler(call: Call, rank: int) -> Value:
+    data, grid = call["input"], call["grid"]
+    mode = ("bilinear", "nearest", "bicubic")[call.integer("interpolation_mode")]
+    return op(
+        "image.grid_sample",
+        data,
+        shapes.transpose(grid, [0, grid.rank - 1, *range(1, grid.rank - 1)]),
+        method=mode,
+        layout="NCHW" if rank == 2 else "NCDHW",
+        padding_mode=("zeros", "border", "reflection")[call.integer("padding_mode")],
+        align_corners=call.flag("align_corners"),
+    )
+
+
+@operator("grid_sampler_2d")
+def _grid_sampler_2d(call: Call) -> Value:
+    return _grid_sampler(call, 2)
+
+
+@operator("grid_sampler_3d")
+def _grid_sampler_3d(call: Call) -> Value:
+    return _grid_sampler(call, 3)

@@ -1,0 +1,284 @@
+"""Import reductions: sums, means, variances, extremes, running sums."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnmagic.importers.onnx import shapes
+from nnmagic.importers.onnx.errors import UnsupportedError
+from nnmagic.importers.onnx.operators.reductions import _extreme, _log_sum_exp
+from nnmagic.importers.onnx.values import Value, constant, op, ops
+from nnmagic.importers.torch.calls import Call, over_elements, scalar_constant
+from nnmagic.importers.torch.mathematics import convert, neutral, wide
+from nnmagic.importers.torch.registry import operator
+from nnmagic.relay.ops.dims import product
+
+
+def _keep(call: Call) -> bool:
+    return call.flag("keepdim")
+
+
+@operator("sum")
+def _sum(call: Call) -> Value:
+    data = convert(call["self"], call.dtype)
+    if not data.rank:
+        return data
+    return op("sum", wide(data), axis=tuple(call.axes("dim", data.rank)), keepdims=_keep(call))
+
+
+@operator("mean")
+def _mean(call: Call) -> Value:
+    data = convert(call["self"], call.dtype)
+    if not data.rank:
+        return data
+    return op("mean", wide(data), axis=tuple(call.axes("dim", data.rank)), keepdims=_keep(call))
+
+
+@operator("prod")
+def _prod(call: Call) -> Value:
+    data = convert(call["self"], call.dtype)
+    if not data.rank:
+        return data
+    return op("prod", wide(data), axis=tuple(call.axes("dim", data.rank)), keepdims=_keep(call))
+
+
+def _reduce_extreme(name: str, relay: str) -> None:
+    reduce = _extreme(relay)
+
+    @operator(name)
+    def rule(call: Call) -> Value:
+        data = call["self"]
+        return reduce(data, call.axes("dim", data.rank), _keep(call)) if data.rank else data
+
+
+_reduce_extreme("amax", "max")
+_reduce_extreme("amin", "min")
+
+
+def _truth(name: str) -> None:
+    @operator(name)
+    def rule(call: Call) -> Value:
+        data = convert(call["self"], "bool")
+        if not data.rank:
+            return data
+        return op(name, data, axis=tuple(call.axes("dim", data.rank)), keepdims=_keep(call))
+
+
+_truth("all")
+_truth("any")
+
+
+def variance(call: Call, *, mean_too: bool) -> list[Value]:
+    """Return the variance along axes, divided by the count less the correction, and the mean."""
+    data = wide(convert(call["self"], call.dtype))
+    correction = call.argument("correction")
+    if correction is None:
+        correction = 1 if call.arguments.get("unbiased", True) else 0
+    axes = call.axes("dim", data.rank)
+    kept = over_elements(data)
+    axes = axes or [0]
+    mean = op("mean", kept, axis=tuple(axes), keepdims=True)
+    centred = kept - mean
+    total = op("sum", centred * centred, axis=tuple(axes), keepdims=_keep(call))
+    count = product([kept.shape[axis] for axis in axes])
+    if isinstance(count, int):
+        number = scalar_constant(max(0.0, int(count) - correction), data.dtype)
+    else:
+        number = (convert(call.size(count), data.dtype) - float(correction)).maximum(0)
+    result = total / number
+    if not _keep(call):
+        mean = shapes.squeeze(mean, axes)
+    elif not data.rank:
+        result, mean = shapes.squeeze(result, [0]), shapes.squeeze(mean, [0])
+    return [result, mean] if mean_too else [result]
+
+
+@operator("var")
+def _var(call: Call) -> Value:
+    return variance(call, mean_too=False)[0]
+
+
+@operator("var_mean")
+def _var_mean(call: Call) -> list[Value]:
+    return variance(call, mean_too=True)
+
+
+@operator("std")
+def _std(call: Call) -> Value:
+    return op("sqrt", variance(call, mean_too=False)[0])
+
+
+@operator("logsumexp")
+def _logsumexp(call: Call) -> Value:
+    data = convert(call["self"], call.dtype)
+    return _log_sum_exp(data, call.axes("dim", data.rank), _keep(call)) if data.rank else data
+
+
+# -- positions of extremes -----------------------------------------------------------------------------
+
+
+def _positions(relay: str, data: Value, axis: int, *, keep: bool) -> Value:
+    """Return where the extreme stands, the first of equal ones; a NaN counts as the extreme."""
+    if data.dtype == "bool":
+        data = data.cast("uint8")
+    place = op(relay, data, axis=(axis,), keepdims=keep).cast("int64")
+    if not data.is_float:
+        return place
+    nan = op("isnan", data)
+    first = op("argmax", nan.cast("int32"), axis=(axis,), keepdims=keep).cast("int64")
+    return op("any", nan, axis=(axis,), keepdims=keep).choose(first, place)
+
+
+def _arg_extreme(relay: str) -> None:
+    @operator(relay)
+    def rule(call: Call) -> Value:
+        data = call["self"]
+        if call.argument("dim") is None:
+            flat = call.reshape(data, [product(data.shape)])
+            place = _positions(relay, flat, 0, keep=False)
+            return shapes.unsqueeze(place, range(data.rank)) if _keep(call) else place
+        if not data.rank:
+            return scalar_constant(0, "int64")
+        return _positions(relay, data, call.axis("dim", data.rank), keep=_keep(call))
+
+
+_arg_extreme("argmax")
+_arg_extreme("argmin")
+
+
+def _extreme_along(name: str, relay: str) -> None:
+    @operator(name)
+    def rule(call: Call) -> Value | list[Value]:
+        data = call["self"]
+        if call.overload == "default":
+            return _extreme(name)(data, list(range(data.rank)), _keep(call)) if data.rank else data
+        if not data.rank:
+            return [data, scalar_constant(0, "int64")]
+        axis = call.axis("dim", data.rank)
+        place = _positions(relay, data, axis, keep=True)
+        best = op("gather", data, place, axis=axis)
+        results = [best, place]
+        return results if _keep(call) else [shapes.squeeze(item, [axis]) for item in results]
+
+
+_extreme_along("max", "argmax")
+_extreme_along("min", "argmin")
+
+
+# -- running sums --------------------------------------------------------------------------------------
+
+
+def _running(name: str) -> None:
+    @operator(name)
+    def rule(call: Call) -> Value:
+        data = convert(call["self"], call.dtype)
+        if not data.rank or 0 in data.shape:
+            return data
+        axis = call.axis("dim", data.rank)
+        if data.shape[axis] == 1:
+            return data
+        return op(name, wide(data), axis=axis, dtype=wide(data).dtype)
+
+
+_running("cumsum")
+_running("cumprod")
+
+
+def running_extreme(data: Value, axis: int, *, largest: bool) -> list[Value]:
+    """Return the extreme of each prefix, and where it stands: the last of equal ones."""
+    size = data.shape[axis]
+    if not isinstance(size, int):
+        raise UnsupportedError("the size of its axis must be known")
+    moved = shapes.transpose(data, [*(at for at in range(data.rank) if at != axis), axis])
+    rows = shapes.unsqueeze(moved, [data.rank - 1])  # (..., 1, n)
+    mask = constant(np.tril(np.ones((int(size), int(size)), bool)))
+    worst = rows.like(neutral("max" if largest else "min", data.dtype))
+    candidates = mask.choose(rows, worst)
+    relay = "argmax" if largest else "argmin"
+    place = op(relay, candidates, axis=(data.rank,), select_last_index=True).cast("int64")
+    if data.is_float:
+        nan = op("logical_and", op("isnan", rows), mask)
+        last = op("argmax", nan.cast("int32"), axis=(data.rank,), select_last_index=True).cast("int64")
+        place = op("any", nan, axis=(data.rank,)).choose(last, place)
+    back = [*range(axis), data.rank - 1, *range(axis, data.rank - 1)]
+    place = shapes.transpose(place, back)
+    return [op("gather", data, place, axis=axis), place]
+
+
+def _running_extreme(name: str) -> None:
+    @operator(name, note="along an axis of known size")
+    def rule(call: Call) -> list[Value]:
+        data = call["self"]
+        if not data.rank or 0 in data.shape:
+            return [data, call.full(data.shape, scalar_constant(0, "int64"))]
+        if data.dtype == "bool":
+            values, place = running_extreme(
+                data.cast("int8"), call.axis("dim", data.rank), largest=name == "cummax"
+            )
+            return [values.cast("bool"), place]
+        return running_extreme(data, call.axis("dim", data.rank), largest=name == "cummax")
+
+
+_running_extreme("cummax")
+_running_extreme("cummin")
+
+
+# -- sorting -------------------------------------------------------------------------------------------
+
+
+@operator("sort")
+def _sort(call: Call) -> list[Value]:
+    data = call["self"]
+    if not data.rank:
+        return [data, scalar_constant(0, "int64")]
+    axis = call.axis("dim", data.rank, -1)
+    return sorted_along(call, data, axis, descending=call.flag("descending"))
+
+
+def sorted_along(call: Call, data: Value, axis: int, *, descending: bool) -> list[Value]:
+    """Return elements in order, equal ones in theirs, NaN as the largest; and where they stood."""
+    if 0 in data.shape:
+        return [data, call.full(data.shape, scalar_constant(0, "int64"))]
+    keys = data.cast("int8") if data.dtype == "bool" else wide(data)
+    size = data.shape[axis]
+    if not isinstance(size, int):
+        place = op("argsort", keys, axis=axis, is_ascend=not descending, dtype="int64")
+    else:
+        _, place = ops(
+            "topk", keys, k=int(size), axis=axis, ret_type="both", is_ascend=not descending, dtype="int64"
+        )
+    return [op("gather", data, place, axis=axis), place]
+
+
+@operator("topk")
+def _topk(call: Call) -> list[Value]:
+    data = call["self"]
+    if not data.rank:
+        return [data, scalar_constant(0, "int64")]
+    axis, count = call.axis("dim", data.rank, -1), call.integer("k")
+    if count == 0 or 0 in data.shape:
+        shape = [*data.shape[:axis], count, *data.shape[axis + 1 :]]
+        return [call.full(shape, scalar_constant(0, dtype)) for dtype in (data.dtype, "int64")]
+    keys = data.cast("int8") if data.dtype == "bool" else wide(data)
+    _, place = ops(
+        "topk",
+        keys,
+        k=count,
+        axis=axis,
+        ret_type="both",
+        is_ascend=not call.flag("largest", default=True),
+        dtype="int64",
+    )
+    return [op("gather", data, place, axis=axis), place]
+
+
+@operator("kthvalue")
+def _kthvalue(call: Call) -> list[Value]:
+    data = call["self"]
+    if not data.rank:
+        return [data, scalar_constant(0, "int64")]
+    axis, k = call.axis("dim", data.rank, -1), call.integer("k")
+    results = [
+        shapes.slice_axis(item, axis, k - 1, k) for item in sorted_along(call, data, axis, descending=False)
+    ]
+    return results if _keep(call) else [shapes.squeeze(item, [axis]) for item in results]

@@ -1,0 +1,408 @@
+"""Import operators that rearrange tensors: reshape, slice, join, repeat, pad."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+import numpy as np
+
+from nnmagic.importers.onnx import shapes
+from nnmagic.importers.onnx.errors import UnsupportedError
+from nnmagic.importers.onnx.operators.padding import pad
+from nnmagic.importers.onnx.values import Value, constant, op, with_shape
+from nnmagic.importers.torch.calls import Call, scalar_constant
+from nnmagic.importers.torch.mathematics import convert
+from nnmagic.importers.torch.operators.elementwise import reinterpret
+from nnmagic.importers.torch.registry import operator
+from nnmagic.relay.ops.dims import product
+from nnmagic.relay.types import Dim
+
+#: The end of a slice that goes on to the last element.
+FAR = 2**31 - 1
+
+
+@operator("view", "_unsafe_view", "reshape", "view_copy", "_reshape_copy")
+def _view(call: Call) -> Value:
+    if "dtype" in call.arguments:
+        return reinterpret(call["self"], call.dtype)
+    return call.reshape(call["self"], call.shape)
+
+
+@operator("flatten")
+def _flatten(call: Call) -> Value:
+    return call.reshape(call["self"], call.shape)
+
+
+@operator("expand", "broadcast_to", "expand_copy")
+def _expand(call: Call) -> Value:
+    return call.expand(call["self"], call.shape)
+
+
+@operator("permute", "permute_copy")
+def _permute(call: Call) -> Value:
+    data = call["self"]
+    return shapes.transpose(data, [axis % data.rank for axis in call.ints("dims")])
+
+
+@operator("transpose", "transpose_copy")
+def _transpose(call: Call) -> Value:
+    data = call["self"]
+    if not data.rank:
+        return data
+    order = list(range(data.rank))
+    first, second = call.axis("dim0", data.rank), call.axis("dim1", data.rank)
+    order[first], order[second] = second, first
+    return shapes.transpose(data, order)
+
+
+@operator("t", "t_copy")
+def _t(call: Call) -> Value:
+    return shapes.transpose(call["self"], list(range(call["self"].rank))[::-1])
+
+
+@operator("squeeze", "squeeze_copy")
+def _squeeze(call: Call) -> Value:
+    data = call["self"]
+    axes = [axis for axis in call.axes("dim", data.rank) if data.rank and data.shape[axis] == 1]
+    return shapes.squeeze(data, axes)
+
+
+@operator("unsqueeze", "unsqueeze_copy")
+def _unsqueeze(call: Call) -> Value:
+    return shapes.unsqueeze(call["self"], [call.axis("dim", call["self"].rank + 1)])
+
+
+# -- parts ---------------------------------------------------------------------------------------------
+
+
+def _slice(call: Call, data: Value) -> tuple[int, Value | int, Value | int, int]:
+    """Return axis, first, end and step of a slice; ends that depend on sizes are Values."""
+    axis = call.axis("dim", data.rank)
+    bounds: list[Value | int] = []
+    for name, default in (("start", 0), ("end", FAR)):
+        item = call.argument(name, default)
+        known = item.known if isinstance(item, Value) else np.array(item)
+        bounds.append(item if known is None else max(-FAR, min(int(known), FAR)))
+    return axis, bounds[0], bounds[1], call.integer("step", 1)
+
+
+def _slice_places(call: Call, data: Value, length: Dim) -> tuple[int, Value]:
+    """Return the axis of a slice and the indices along it, where bounds or sizes are dynamic."""
+    axis, first, _, step = _slice(call, data)
+    size = shapes.size_along(data, axis)
+    start = first if isinstance(first, Value) else constant(first, "int64")
+    start = (start < 0).choose(start + size, start).maximum(0).minimum(size)
+    return axis, counting(call, length) * step + start
+
+
+def counting(call: Call, length: Dim) -> Value:
+    """Return 0, 1, … up to a length, in int64."""
+    if isinstance(length, int):
+        return constant(np.arange(int(length)), "int64")
+    from nnmagic.importers.onnx.operators.constants import arange
+
+    found = arange(constant(0, "int64"), call.size(length), constant(1, "int64"), "int64")
+    return with_shape(found, [length])
+
+
+@operator("slice", "slice_copy")
+def _slice_tensor(call: Call) -> Value:
+    data = call["self"]
+    axis, first, last, step = _slice(call, data)
+    size, length = data.shape[axis], call.shape[axis]
+    if isinstance(first, int) and isinstance(last, int) and isinstance(size, int):
+        return shapes.slice_axis(data, axis, first, last, step)
+    if first == 0 and step == 1 and (length == size or last == FAR):
+        return data
+    if isinstance(first, int) and isinstance(last, int):
+        return with_shape(
+            shapes.slice_axis(data, axis, first, last, step),
+            [*data.shape[:axis], length, *data.shape[axis + 1 :]],
+        )
+    axis, places = _slice_places(call, data, length)
+    return op("take", data, places, axis=axis, mode="clip")
+
+
+@operator("slice_scatter")
+def _slice_scatter(call: Call) -> Value:
+    data, source = call["self"], convert(call["src"], call.dtype)
+    axis, first, last, step = _slice(call, data)
+    size = data.shape[axis]
+    if isinstance(first, int) and isinstance(last, int) and isinstance(size, int):
+        places = range(*slice(first, last, step).indices(int(size)))
+        return put_along(data, source, axis, constant(np.array(places, "int64")))
+    axis, along = _slice_places(call, data, source.shape[axis])
+    return put_along(data, source, axis, along)
+
+
+def put_along(data: Value, source: Value, axis: int, places: Value) -> Value:
+    """Return a tensor with slices along an axis replaced."""
+    if 0 in source.shape:
+        return data
+    size = data.shape[axis]
+    known = places.known
+    if known is not None and isinstance(size, int):  # choose by mask and take: no scatter, so it fuses
+        where = np.zeros(int(size), "int64")
+        inside = np.zeros(int(size), bool)
+        where[known], inside[known] = np.arange(known.size), True
+        if inside.all() and (where == np.arange(size)).all():
+            return source
+        spread = op("take", source, constant(where), axis=axis, mode="clip")
+        mask = shapes.unsqueeze(constant(inside), range(1, data.rank - axis))
+        return mask.choose(spread, data)
+    moved = [axis, *(at for at in range(data.rank) if at != axis)]
+    back = sorted(range(data.rank), key=moved.__getitem__)
+    kind = "int8" if data.dtype == "bool" else data.dtype
+    result = op(
+        "scatter_nd",
+        shapes.transpose(data, moved).cast(kind),
+        shapes.unsqueeze(places, [0]),
+        shapes.transpose(source, moved).cast(kind),
+    )
+    return shapes.transpose(result, back).cast(data.dtype)
+
+
+@operator("select", "select_copy")
+def _select(call: Call) -> Value:
+    data = call["self"]
+    axis = call.axis("dim", data.rank)
+    index = call.arguments["index"]
+    if isinstance(index, Value) and index.known is None:
+        return op("take", data, shapes.from_end(index, data, axis), axis=axis, mode="fast")
+    at = call.integer("index")
+    return shapes.squeeze(shapes.slice_axis(data, axis, at, at + 1 if at != -1 else FAR), [axis])
+
+
+@operator("select_scatter")
+def _select_scatter(call: Call) -> Value:
+    data = call["self"]
+    axis, at = call.axis("dim", data.rank), call.integer("index")
+    source = shapes.unsqueeze(convert(call["src"], data.dtype), [axis])
+    size = data.shape[axis]
+    if isinstance(size, int):
+        return put_along(data, source, axis, constant(np.array([at % int(size)])))
+    place = constant([at], "int64") if at >= 0 else shapes.unsqueeze(shapes.size_along(data, axis) + at, [0])
+    return put_along(data, source, axis, place)
+
+
+@operator("split_with_sizes", "split_with_sizes_copy")
+def _split_with_sizes(call: Call) -> list[Value]:
+    data = call["self"]
+    axis = call.axis("dim", data.rank)
+    parts, begin = [], 0
+    for size in call.ints("split_sizes"):
+        parts.append(shapes.slice_axis(data, axis, begin, begin + size))
+        begin += size
+    return parts
+
+
+@operator("split", "split_copy")
+def _split(call: Call) -> list[Value]:
+    data = call["self"]
+    axis = call.axis("dim", data.rank)
+    parts, begin = [], 0
+    for result in call.results:
+        size = result.shape[axis]
+        if not isinstance(size, int):
+            raise UnsupportedError("the sizes of the parts must be known")
+        parts.append(shapes.slice_axis(data, axis, begin, begin + size))
+        begin += size
+    return parts
+
+
+@operator("unbind", "unbind_copy")
+def _unbind(call: Call) -> list[Value]:
+    data = call["self"]
+    axis = call.axis("dim", data.rank)
+    return [
+        shapes.squeeze(shapes.slice_axis(data, axis, at, at + 1), [axis]) for at in range(len(call.results))
+    ]
+
+
+@operator("cat")
+def _cat(call: Call) -> Value:
+    parts = [convert(part, call.dtype) for part in call.values("tensors")]
+    parts = [part for part in parts if part.shape != (0,)] or parts[:1]
+    if len(parts) == 1:
+        return parts[0]
+    return op("concatenate", parts, axis=call.axis("dim", parts[0].rank))
+
+
+@operator("stack")
+def _stack(call: Call) -> Value:
+    parts = [convert(part, call.dtype) for part in call.values("tensors")]
+    axis = call.axis("dim", parts[0].rank + 1)
+    return op("concatenate", [shapes.unsqueeze(part, [axis]) for part in parts], axis=axis)
+
+
+@operator("repeat")
+def _repeat(call: Call) -> Value:
+    data = call["self"]
+    counts = call.dims("repeats")
+    data = shapes.unsqueeze(data, range(len(counts) - data.rank))
+    for axis, count in enumerate(counts):
+        if count == 1:
+            continue
+        wide = shapes.unsqueeze(data, [axis])
+        spread = call.expand(wide, [*data.shape[:axis], count, *data.shape[axis:]])
+        joined = [*data.shape[:axis], product([count, data.shape[axis]]), *data.shape[axis + 1 :]]
+        data = call.reshape(spread, joined)
+    return data
+
+
+@operator("flip")
+def _flip(call: Call) -> Value:
+    data = call["self"]
+    for axis in call.ints("dims"):
+        if data.rank:
+            data = op("reverse", data, axis=axis % data.rank)
+    return data
+
+
+@operator("roll")
+def _roll(call: Call) -> Value:
+    data = call["self"]
+    shifts, axes = call.ints("shifts"), call.ints("dims")
+    flat = data if axes else call.reshape(data, [product(data.shape)])
+    for shift, axis in zip(shifts, axes or [0], strict=True):
+        at = axis % max(flat.rank, 1)
+        places = op("floor_mod", shapes.counting(flat, at) - shift, shapes.size_along(flat, at))
+        flat = op("take", flat, places, axis=at, mode="clip")
+    return call.reshape(flat, data.shape)
+
+
+@operator("diagonal", "diagonal_copy")
+def _diagonal(call: Call) -> Value:
+    data, offset = call["self"], call.integer("offset", 0)
+    first, second = call.axis("dim1", data.rank, 0), call.axis("dim2", data.rank, 1)
+    order = [axis for axis in range(data.rank) if axis not in (first, second)] + [first, second]
+    rows, columns = call.static(data, "the sizes of the matrix")[first], data.shape[second]
+    moved = shapes.transpose(data, order)
+    length = call.shape[-1]
+    if length == 0:
+        return call.full(call.shape, scalar_constant(0, data.dtype))
+    at = np.arange(int(cast(int, length)))
+    places = (at + max(-offset, 0)) * int(cast(int, columns)) + at + max(offset, 0)
+    flat = call.reshape(moved, [*moved.shape[:-2], rows * int(cast(int, columns))])
+    return op("take", flat, constant(places.astype("int64")), axis=flat.rank - 1, mode="clip")
+
+
+@operator("as_strided", "as_strided_copy", note="of tensors of known shape that are contiguous")
+def _as_strided(call: Call) -> Value:
+    data, size, stride = call["self"], call.ints("size"), call.ints("stride")
+    original = call.originals["self"]
+    offset = call.integer("storage_offset", int(original.storage_offset()))
+    if not original.is_contiguous() or original.storage_offset():
+        raise UnsupportedError(
+            "it takes a tensor that is no contiguous whole", "call .contiguous() before it"
+        )
+    places = np.full(size, offset, "int64")
+    for axis, (count, step) in enumerate(zip(size, stride, strict=True)):
+        places += (np.arange(count) * step).reshape([-1 if at == axis else 1 for at in range(len(size))])
+    flat = call.reshape(data, [product(call.static(data))])
+    if places.size and int(places.max()) >= int(cast(int, flat.shape[0])):
+        raise UnsupportedError("it reaches beyond the tensor")
+    return op("take", flat, constant(places), axis=0, mode="clip")
+
+
+@operator("unfold", "unfold_copy", note="along an axis of known size")
+def _unfold(call: Call) -> Value:
+    data = call["self"]
+    size, step = call.integer("size"), call.integer("step")
+    data = data if data.rank else op("expand_dims", data, axis=0)
+    axis = call.axis("dimension", data.rank)
+    count = call.shape[axis] if len(call.shape) > axis + 1 else 1
+    if not isinstance(count, int):
+        raise UnsupportedError("the size of its axis must be known")
+    places = np.arange(int(count))[:, None] * step + np.arange(size)[None, :]
+    taken = op("take", data, constant(places.astype("int64")), axis=axis, mode="clip")
+    order = [at for at in range(taken.rank) if at != axis + 1] + [axis + 1]
+    result = shapes.transpose(taken, order)
+    return result if call["self"].rank else call.reshape(result, call.shape)
+
+
+# -- padding -------------------------------------------------------------------------------------------
+
+
+def _widths(call: Call, rank: int, name: str) -> tuple[list[int], list[int]]:
+    """Return torch's padding, which begins with the last axis, as widths before and after each axis."""
+    given = call.ints(name)
+    before, after = [0] * rank, [0] * rank
+    for number in range(len(given) // 2):
+        before[rank - 1 - number], after[rank - 1 - number] = given[2 * number : 2 * number + 2]
+    return before, after
+
+
+@operator("constant_pad_nd")
+def _constant_pad(call: Call) -> Value:
+    data = call["self"]
+    before, after = _widths(call, data.rank, "pad")
+    return pad(data, before, after, "constant", call.number_value("value", data.dtype))
+
+
+def _border_pad(mode: str, names: Sequence[str]) -> None:
+    @operator(*names)
+    def rule(call: Call) -> Value:
+        data = call["self"]
+        return pad(data, *_widths(call, data.rank, "padding"), mode, None)
+
+
+_border_pad("reflect", ["reflection_pad1d", "reflection_pad2d", "reflection_pad3d"])
+_border_pad("edge", ["replication_pad1d", "replication_pad2d", "replication_pad3d"])
+
+
+# -- creation ------------------------------------------------------------------------------------------
+
+
+@operator("full", "full_like", "new_full")
+def _full(call: Call) -> Value:
+    return call.full(call.shape, call.number_value("fill_value", call.dtype))
+
+
+@operator(
+    "zeros",
+    "zeros_like",
+    "new_zeros",
+    "empty",
+    "empty_like",
+    "empty_strided",
+    "new_empty",
+    "empty_permuted",
+    "new_empty_strided",
+)
+def _zeros(call: Call) -> Value:
+    return call.full(call.shape, scalar_constant(0, call.dtype))
+
+
+@operator("ones", "ones_like", "new_ones")
+def _ones(call: Call) -> Value:
+    return call.full(call.shape, scalar_constant(1, call.dtype))
+
+
+@operator("arange")
+def _arange(call: Call) -> Value:
+    dtype, length = call.dtype, call.shape[0]
+    work = "int64" if not dtype.startswith(("float", "bfloat")) else "float64"
+    start, step = (
+        call.number_value(name, work)
+        if call.arguments.get(name) is not None
+        else scalar_constant(default, work)
+        for name, default in (("start", 0), ("step", 1))
+    )
+    return convert(counting(call, length).cast(work) * step + start, dtype)
+
+
+@operator("eye")
+def _eye(call: Call) -> Value:
+    left = shapes.unsqueeze(counting(call, call.shape[0]), [1])
+    return convert(left.equals(counting(call, call.shape[1])), call.dtype)
+
+
+@operator("tril", "triu")
+def _triangle(call: Call) -> Value:
+    data, shift = call["self"], call.integer("diagonal", 0)
+    rows = shapes.unsqueeze(shapes.counting(data, data.rank - 2), [1])
+    columns = shapes.counting(data, data.rank - 1)
+    kept = columns <= rows + shift if call.name == "aten.tril" else columns >= rows + shift
+    return kept.choose(data, scalar_constant(0, data.dtype))

@@ -1,0 +1,57 @@
+"""Declare how ATen operators are imported, and look them up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nnmagic.importers.onnx.errors import UnsupportedError
+from nnmagic.importers.onnx.values import Value
+
+if TYPE_CHECKING:
+    from nnmagic.importers.torch.calls import Call
+
+#: Returns the results of a call, in the order of the operator's schema.
+Rule = Callable[["Call"], "Value | Sequence[Value | None]"]
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """An operator: its name without the overload, and rule.
+
+    ``note``: what is not supported, for the docs; ``refused``: nothing is, and the rule says why.
+    """
+
+    name: str
+    rule: Rule
+    note: str
+    refused: bool = False
+
+
+#: The operators by name: ``aten.add``, ``higher_order.cond``.
+OPERATORS: dict[str, Declaration] = {}
+
+
+def operator(*names: str, note: str = "") -> Callable[[Rule], Rule]:
+    """Declare the rule of one or several operators; names without a namespace are ATen's."""
+
+    def declare(rule: Rule) -> Rule:
+        for name in names:
+            full = name if "." in name else f"aten.{name}"
+            if full in OPERATORS:
+                raise ValueError(f"the operator {full} is declared twice")
+            OPERATORS[full] = Declaration(full, rule, note)
+        return rule
+
+    return declare
+
+
+def refuse(*names: str, reason: str, hint: str) -> None:
+    """Declare why operators are not supported."""
+
+    def rule(_call: Call) -> Value:
+        raise UnsupportedError(reason, hint)
+
+    for name in names:
+        OPERATORS[f"aten.{name}"] = Declaration(f"aten.{name}", rule, "", refused=True)

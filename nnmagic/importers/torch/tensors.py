@@ -1,0 +1,101 @@
+"""Translate torch's element types, sizes and tensors to Relay's and NumPy's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from nnmagic.importers.onnx.errors import UnsupportedError
+from nnmagic.relay import polynomials
+from nnmagic.relay.ops.dims import as_dim
+from nnmagic.relay.polynomials import NoPolynomialError, Polynomial
+from nnmagic.relay.types import ANY, NUMPY_DTYPES, Dim
+
+if TYPE_CHECKING:
+    import torch
+
+
+def dtype_of(dtype: torch.dtype) -> str:
+    """Return Relay's name of an element type. Raises UnsupportedError where Relay has none."""
+    name = str(dtype).removeprefix("torch.")
+    if name not in NUMPY_DTYPES:
+        what = "complex numbers are" if dtype.is_complex else f"the element type {name} is"
+        raise UnsupportedError(f"{what} not supported", "convert the tensors to float32 before")
+    return name
+
+
+def array_of(tensor: torch.Tensor) -> np.ndarray:
+    """Return a tensor of the CPU as an array, in its own memory where NumPy can say it."""
+    import torch
+
+    if tensor.layout != torch.strided:
+        raise TypeError(f"a tensor must be dense, not {tensor.layout}")
+    if tensor.device.type != "cpu":
+        raise TypeError(f"a tensor must be on the CPU, not on {tensor.device}")
+    plain = tensor.detach().resolve_conj().resolve_neg()
+    if plain.dtype == torch.bfloat16:
+        return cast(np.ndarray, plain.view(torch.int16).numpy().view(NUMPY_DTYPES["bfloat16"]))
+    return cast(np.ndarray, plain.numpy())
+
+
+def tensor_of(array: np.ndarray) -> torch.Tensor:
+    """Return an array as a tensor, in its own memory where that may be written to."""
+    import torch
+
+    array = np.asarray(array)
+    if not array.flags.writeable:
+        array = array.copy()
+    if array.dtype == NUMPY_DTYPES["bfloat16"]:
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(array)
+
+
+def expression_of(size: object) -> object:
+    """Return what a size of a traced tensor is: an int, or a sympy expression."""
+    node = getattr(size, "node", None)
+    return size if node is None else node.expr
+
+
+def dim_of(size: object, labels: dict[str, str]) -> Dim:
+    """Return a size as a dimension; ``?`` where it is no polynomial of sizes."""
+    expression = expression_of(size)
+    if isinstance(expression, int):
+        return int(expression)
+    try:
+        return as_dim(_polynomial(expression, labels))
+    except NoPolynomialError:
+        return ANY
+
+
+def _polynomial(expression: object, labels: dict[str, str]) -> Polynomial:
+    import sympy
+    from torch.utils._sympy import functions
+
+    match expression:
+        case int() | sympy.Integer():
+            return polynomials.constant(int(expression))
+        case sympy.Symbol():
+            return polynomials.polynomial(labels.setdefault(expression.name, expression.name))
+    parts = [_polynomial(part, labels) for part in expression.args] if hasattr(expression, "args") else []
+    match expression:
+        case sympy.Add():
+            total = polynomials.constant(0)
+            for part in parts:
+                total = total + part
+            return total
+        case sympy.Mul():
+            total = polynomials.constant(1)
+            for part in parts:
+                total = total * part
+            return total
+        case sympy.Pow() if parts[1].number is not None and 0 < parts[1].number <= 8:
+            total = polynomials.constant(1)
+            for _ in range(parts[1].number):
+                total = total * parts[0]
+            return total
+        case functions.FloorDiv() | functions.CleanDiv():
+            return parts[0] // parts[1]
+        case functions.Mod() | functions.PythonMod():
+            return parts[0] - parts[1] * (parts[0] // parts[1])
+    raise NoPolynomialError(str(expression))

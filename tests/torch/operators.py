@@ -1,0 +1,232 @@
+"""Run samples of torch's own operator tests (OpInfo) through the importer, and count what passes.
+
+``python -m tests.torch.operators [--samples N] [--every N] [name ...]`` prints how many of OpInfo's functions
+pass, and of core ATen's operators, which are met in the functions' decomposed graphs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import warnings
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.testing._internal.common_methods_invocations import op_db
+from torch.utils import _pytree as pytree
+
+from nnmagic.functions.compile import compile as compile_module
+from nnmagic.importers.torch import TorchError
+from nnmagic.importers.torch.convention import call_program
+from nnmagic.importers.torch.programs import import_program
+
+#: Functions whose results nobody can compare: random, uninitialized, or of the moment.
+_RANDOM = (
+    *("rand", "dropout", "bernoulli", "multinomial", "normal", "empty", "exponential", "geometric", "cauchy"),
+    *("log_normal", "uniform", "new_empty", "rrelu"),
+)
+#: The functions that one process runs.
+_CHUNK = 24
+
+
+@dataclass
+class Outcome:
+    """What became of a sample."""
+
+    name: str
+    sample: int
+    status: str  # passes, refused, wrong, error, not exported
+    reason: str
+    operators: list[str]
+
+
+class _Sample(torch.nn.Module):
+    """A call of a function whose tensors are the module's arguments."""
+
+    def __init__(self, function: Any, spec: Any, leaves: Sequence[Any]) -> None:
+        super().__init__()
+        self.function, self.spec, self.leaves = function, spec, list(leaves)
+
+    def forward(self, *tensors: Any) -> Any:
+        given = iter(tensors)
+        leaves = [next(given) if leaf is None else leaf[0] for leaf in self.leaves]
+        args, kwargs = pytree.tree_unflatten(leaves, self.spec)
+        return self.function(*args, **kwargs)
+
+
+def functions() -> list[str]:
+    """The names of OpInfo's functions, those with random results left out."""
+    names = dict.fromkeys(
+        f"{info.name}.{info.variant_test_name}" if info.variant_test_name else info.name for info in op_db
+    )
+    return [name for name in names if not any(word in name for word in _RANDOM)]
+
+
+def samples(name: str, count: int) -> Iterator[tuple[Any, list[Any], list[Any]]]:
+    """Modules, arguments and expected results of the first samples of a function, spread over all it has."""
+    full = {
+        (f"{info.name}.{info.variant_test_name}" if info.variant_test_name else info.name): info
+        for info in reversed(op_db)
+    }[name]
+    dtype = (
+        torch.float32
+        if torch.float32 in full.supported_dtypes("cpu")
+        else min(full.supported_dtypes("cpu"), key=str)
+    )
+    found = list(full.sample_inputs("cpu", dtype, requires_grad=False))
+    step = max(1, len(found) // count)
+    for sample in found[::step][:count]:
+        leaves, spec = pytree.tree_flatten(((sample.input, *sample.args), sample.kwargs))
+        tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        marks = [None if isinstance(leaf, torch.Tensor) else (leaf,) for leaf in leaves]
+        yield _Sample(full.op, spec, marks), tensors, found
+
+
+def run_sample(module: torch.nn.Module, tensors: Sequence[torch.Tensor]) -> tuple[str, str, list[str]]:
+    """Import, compile and run a sample; return its status, the reason and the operators of its graph."""
+    clones = [tensor.clone() for tensor in tensors]
+    with torch.no_grad():
+        expected = module(*[tensor.clone() for tensor in tensors])
+    try:
+        program = torch.export.export(module, tuple(clones), strict=False)
+        program = program.run_decompositions(torch.export.default_decompositions())
+    except Exception as error:
+        return "not exported", f"{type(error).__name__}: {error}"[:200], []
+    met = sorted(
+        {
+            str(node.target.overloadpacket).removeprefix("aten.")
+            for node in program.graph.nodes
+            if node.op == "call_function" and hasattr(node.target, "overloadpacket")
+        }
+    )
+    try:
+        imported = import_program(program)
+    except TorchError as error:
+        return "refused", str(error.diagnostics[0].message)[:200], met
+    function = compile_module(imported.module, cache=False, opt_level=0)
+    with torch.no_grad():
+        actual = call_program(imported, function, tuple(tensor.clone() for tensor in tensors), {})
+    try:
+        torch.testing.assert_close(actual, expected, equal_nan=True, check_stride=False, rtol=1e-4, atol=1e-5)
+    except AssertionError as error:
+        return "wrong", " ".join(str(error).split())[:300], met
+    return "passes", "", met
+
+
+def run(name: str, count: int) -> Iterator[Outcome]:
+    """Run the samples of a function."""
+    torch.manual_seed(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for number, (module, tensors, _) in enumerate(samples(name, count)):
+            try:
+                status, reason, met = run_sample(module, tensors)
+            except Exception as error:
+                status, reason, met = "error", f"{type(error).__name__}: {error}"[:300], []
+            yield Outcome(name, number, status, reason, met)
+
+
+def core_operators() -> set[str]:
+    """The names of core ATen's operators without overloads; those of sizes and of random numbers left out."""
+    names = set()
+    for name in dir(torch.ops.aten):
+        packet = getattr(torch.ops.aten, name)
+        for overload in getattr(packet, "overloads", list)():
+            if torch.Tag.core in getattr(packet, overload).tags:
+                names.add(name)
+    return {
+        name for name in names if not name.startswith("sym_") and not any(word in name for word in _RANDOM)
+    }
+
+
+def table(outcomes: Sequence[Outcome]) -> str:
+    """What passed, what did not, and which core operators are imported."""
+    lines = [f"samples: {dict(Counter(item.status for item in outcomes))}"]
+    by_name = defaultdict(set)
+    for item in outcomes:
+        by_name[item.name].add(item.status)
+    exported = {name: found for name, found in by_name.items() if found != {"not exported"}}
+    passing = [name for name, found in exported.items() if found <= {"passes", "not exported"}]
+    lines.append(
+        f"functions: {len(passing)} of {len(exported)} that torch.export captures pass in all samples"
+    )
+    core = core_operators()
+    good, bad = set(), defaultdict(set)
+    for item in outcomes:
+        for operator in core.intersection(item.operators):
+            if item.status == "passes":
+                good.add(operator)
+            elif item.status in ("wrong", "error") or operator in item.reason.split(":")[0]:
+                bad[operator].add(item.name)
+    met = {operator for item in outcomes for operator in core.intersection(item.operators)}
+    lines.append(f"core operators: {len(good & met)} of {len(met)} that are met pass; {len(core)} in all")
+    lines.append(f"core operators that no passing sample has: {' '.join(sorted(met - good))}")
+    lines.append(f"core operators that no sample has: {' '.join(sorted(core - met))}")
+    lines.extend(
+        f"{item.status}: {item.name}[{item.sample}]: {item.reason}"
+        for item in sorted(outcomes, key=lambda item: (item.status, item.name))
+        if item.status in ("wrong", "error", "refused")
+    )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--samples", type=int, default=3)
+    parser.add_argument("--every", type=int, default=1)
+    parser.add_argument("--worker", action="store_true")
+    parser.add_argument("--json")
+    options = parser.parse_args()
+    names = (options.names or functions())[:: options.every]
+    if options.worker:
+        for name in names:
+            print(json.dumps({"begin": name}), flush=True)
+            for outcome in run(name, options.samples):
+                print(json.dumps(asdict(outcome)), flush=True)
+        return
+    outcomes: list[Outcome] = []
+    rest = list(names)
+    while rest:
+        chunk = rest[:_CHUNK]
+        command = [
+            sys.executable,
+            "-m",
+            "tests.torch.operators",
+            "--worker",
+            "--samples",
+            str(options.samples),
+            *chunk,
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        last = None
+        for line in done.stdout.splitlines():
+            if not line.startswith("{"):
+                continue
+            data = json.loads(line)
+            if "begin" in data:
+                last = data["begin"]
+            else:
+                outcomes.append(Outcome(**data))
+        if done.returncode and last is not None:  # the process died in this one
+            outcomes.append(
+                Outcome(
+                    last, -1, "error", f"the process ended with {done.returncode}: {done.stderr[-200:]}", []
+                )
+            )
+            rest = rest[rest.index(last) + 1 :]
+        else:
+            rest = rest[_CHUNK:]
+        if options.json:
+            Path(options.json).write_text(json.dumps([asdict(item) for item in outcomes]), encoding="utf-8")
+    print(table(outcomes))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,30 @@
+"""A sample of torch's own tests of operators; ``python -m tests.torch.operators`` runs all of them."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("expecttest")
+
+from tests.torch import operators
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own
+
+#: Functions that each use others of core ATen's operators.
+NAMES = (
+    *("add", "addmm", "amax", "arange", "argmax", "as_strided", "atan2", "bmm", "cat", "clamp", "cumsum"),
+    *("diagonal", "div.floor_rounding", "expand", "flip", "fmod", "gather", "index_put", "index_select"),
+    *("masked_scatter", "max.reduction_with_dim", "nn.functional.avg_pool2d", "nn.functional.conv2d"),
+    *("nn.functional.group_norm", "nn.functional.layer_norm", "nn.functional.max_pool2d", "nonzero"),
+    *("permute", "pow", "prod", "remainder", "round", "scatter_add", "scatter_reduce.amax", "select_scatter"),
+    *("slice_scatter", "softmax", "sort", "split", "topk", "tril", "var", "where"),
+)
+
+
+@pytest.mark.sampled(every=6)
+@pytest.mark.parametrize("name", NAMES)
+def test_samples_of_torch(name: str) -> None:
+    found = list(operators.run(name, 2))
+    assert found
+    assert {item.status for item in found} <= {"passes"}, [item.reason for item in found]
