@@ -67,7 +67,14 @@ def known_sizes(problem: Problem) -> Ready:
 def _cell(source: str, problem: Problem) -> Ready:
     compiled = module("nnmagic").compile(source, namespace=dict(problem.constants), cache=False)
     arguments = _numbers_of(problem.arguments.values())
-    return Ready(lambda: compiled(*arguments), np.asarray)
+    return Ready(lambda: compiled(*arguments), joined)
+
+
+def joined(result: Any) -> np.ndarray:
+    """Return a result as one array: that of a tuple are the elements of all its parts."""
+    if isinstance(result, tuple | list):
+        return np.concatenate([np.ravel(joined(part)) for part in result])
+    return np.asarray(result)
 
 
 def _numbers_of(arrays: Iterable[np.ndarray]) -> list[Any]:
@@ -146,7 +153,7 @@ def _torch(problem: Problem, prepared: Callable[[Callable[..., Any]], Callable[.
         arrays = list(problem.arguments.values())
         return Ready(lambda: function(*map(installed.from_numpy, arrays)).numpy(), np.asarray)
     tensors = [installed.tensor(array) for array in problem.arguments.values()]
-    return Ready(lambda: function(*tensors), lambda tensor: np.asarray(tensor.numpy()))
+    return Ready(lambda: function(*tensors), joined)
 
 
 def jax_jit(problem: Problem) -> Ready:
@@ -162,7 +169,7 @@ def jax_jit(problem: Problem) -> Ready:
         arrays = list(problem.arguments.values())
         return Ready(lambda: np.asarray(function(*arrays)), np.asarray)
     tensors = [jax.device_put(array) for array in problem.arguments.values()]
-    return Ready(lambda: function(*tensors).block_until_ready(), np.asarray)
+    return Ready(lambda: jax.block_until_ready(function(*tensors)), joined)
 
 
 #: What lets numba make sums and fused multiply-adds quick and still keeps NaN and infinity.

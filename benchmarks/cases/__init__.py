@@ -15,6 +15,7 @@ from benchmarks.cases import (
     npbench,
     products,
     rows,
+    training,
     vocabulary,
 )
 
@@ -30,6 +31,7 @@ ROWS: tuple[Row, ...] = (
     *control_flow.ROWS,
     *npbench.ROWS,
     *named_sizes.ROWS,
+    *training.ROWS,
     *compiling.ROWS,
     *vocabulary.ROWS,
 )

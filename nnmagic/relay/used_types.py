@@ -50,7 +50,9 @@ def _types_of_node(node: Expr) -> Iterator[str]:
     match node:
         case Var(type_annotation=annotation):
             yield from _type_names(annotation)
-        case Function(ret_type=result):
+        case Function(params=params, ret_type=result):
+            for param in params:  # the body may use none of them
+                yield from _type_names(param.type_annotation)
             yield from _type_names(result)
         case Constructor(belong_to=owner):
             yield owner.name

@@ -30,27 +30,34 @@ class Activity:
     def __init__(self, functions: Mapping[str, Function]) -> None:
         self.functions = functions
         self._known: dict[tuple[str, tuple[bool, ...]], FunctionActivity] = {}
-        self._results: dict[str, Tree] = {}
-        self._changed = False
+        self._open: list[tuple[str, FunctionActivity]] = []
 
     def of_function(self, name: str, mask: tuple[bool, ...]) -> FunctionActivity:
-        """Return the activity of a function; its mask grows by what it passes to itself."""
+        """Return the activity of a function; its mask grows by what it passes to itself.
+
+        Functions may call each other in a circle: all that are met are looked at until nothing changes.
+        """
         found = self._known.get((name, mask))
         if found is not None:
             return found
         found = self._known[(name, mask)] = FunctionActivity(mask)
-        function = self.functions[name]
-        while True:
-            before, found.active = (found.mask, found.result), {}
-            parts = iter(found.mask)
-            for param in function.params:
-                found.active[param] = tree_of(parts, type_of(param))
-            found.result = _union(found.result, self.of_block(function.body, found.active, name, found))
-            if (found.mask, found.result) == before:
-                break
-        if found.mask != mask:
-            return self.of_function(name, found.mask)
+        is_outermost = not self._open
+        self._open.append((name, found))
+        self._update(name, found)
+        if is_outermost:
+            while any([self._update(*each) for each in self._open]):  # noqa: C419 # each is updated
+                pass
+            self._open.clear()
         return found
+
+    def _update(self, name: str, found: FunctionActivity) -> bool:
+        """Look at a function again; return whether anything is active that was not before."""
+        before, found.active = (found.mask, found.result), {}
+        function, parts = self.functions[name], iter(found.mask)
+        for param in function.params:
+            found.active[param] = tree_of(parts, type_of(param))
+        found.result = _union(found.result, self.of_block(function.body, found.active, name, found))
+        return (found.mask, found.result) != before
 
     def of_block(
         self,

@@ -37,7 +37,7 @@ from nnmagic.relay.passes.dead_code import dead_code_elimination
 from nnmagic.relay.passes.inlining import CHECKPOINT
 from nnmagic.relay.passes.rewriting import copy_graph
 from nnmagic.relay.traverse import binders, post_order, rewrite
-from nnmagic.relay.types import FuncType, TensorType, TupleType, Type
+from nnmagic.relay.types import FuncType, TensorType, TupleType, Type, TypeCall
 
 #: The attribute of a marked function: what is asked for, and the numbers of its parameters.
 MARK = "Gradient"
@@ -260,7 +260,7 @@ class _Expansion:
         if isinstance(node, Var) and isinstance(type_, FuncType):
             self._define(node)
             return True
-        if isinstance(node, Function) or type_ is None or not _is_tensor(type_):
+        if isinstance(node, Function) or type_ is None or not _is_data(type_):
             return False
         if node not in self.captured:
             hint = node.name_hint if isinstance(node, Var) else f"v{len(self.captured)}"
@@ -296,7 +296,8 @@ def _value_of(body: Expr) -> Expr:
     return TupleGetItem(body, 0, span=body.span)
 
 
-def _is_tensor(type_: Type) -> bool:
+def _is_data(type_: Type) -> bool:
+    """Return whether a value can be a parameter: tensors, values of data types, tuples of these."""
     if isinstance(type_, TupleType):
-        return all(map(_is_tensor, type_.fields))
-    return isinstance(type_, TensorType)
+        return all(map(_is_data, type_.fields))
+    return isinstance(type_, TensorType | TypeCall)

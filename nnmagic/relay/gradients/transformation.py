@@ -55,7 +55,7 @@ def prepare(module: Module, name: str, *, complex_numbers: bool = False) -> Modu
     if _is_higher_order(module):
         for _ in range(3):
             module = simplify_control_flow(inline_closures(inline(module, "higher_order")))
-    module = inline(lift_local_functions(module), "all")
+    module = inline(lift_local_functions(module, data_types=True), "all")
     wanted = reachable(call_graph(module), name)
     functions = {each: function for each, function in module.functions.items() if each in wanted}
     return to_a_normal_form(dead_code_elimination(replace(module, functions=functions)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import replace
+from types import UnionType
 
 from nnmagic.relay.expr import (
     Call,
@@ -22,26 +23,26 @@ from nnmagic.relay.module import Module
 from nnmagic.relay.passes.rewriting import keeps_types
 from nnmagic.relay.passes.scopes import PlacementScope, Scopes, is_opaque, scopes_of
 from nnmagic.relay.traverse import Transform, binders, post_order, rewrite
-from nnmagic.relay.types import TensorType, TupleType, Type
+from nnmagic.relay.types import TensorType, TupleType, Type, TypeCall
 
 #: What means the same in every function, and is no parameter of one that is lifted.
 _CLOSED = (Constant, Constructor, GlobalVar, OpRef)
 
 
 @keeps_types
-def lift_local_functions(module: Module) -> Module:
+def lift_local_functions(module: Module, *, data_types: bool = False) -> Module:
     """Make global functions of those that a let binds and that are only called, recursive ones among them.
 
     A call passes what the function captured as further arguments. Functions that capture anything but tensors
     and tuples of tensors, or take or return it, stay where they are, and so do generic ones. The module must
-    be typed.
+    be typed. data_types: values of data types are captured, too.
     """
     functions = dict(module.functions)
     waiting = list(functions)
     while waiting:
         name = waiting.pop()
         while not is_opaque(functions[name]):
-            lifted = _lift_one(functions[name], name, functions)
+            lifted = _lift_one(functions[name], name, functions, data_types=data_types)
             if lifted is None:
                 break
             functions[name], new_name, functions[new_name] = lifted
@@ -49,7 +50,9 @@ def lift_local_functions(module: Module) -> Module:
     return replace(module, functions=functions)
 
 
-def _lift_one(function: Function, name: str, taken: Collection[str]) -> tuple[Function, str, Function] | None:
+def _lift_one(
+    function: Function, name: str, taken: Collection[str], *, data_types: bool
+) -> tuple[Function, str, Function] | None:
     """Lift one local function of a function: the rest, and the lifted one with its name; None without one."""
     nodes = list(post_order(function))
     lets = [node for node in nodes if isinstance(node, Let) and isinstance(node.value, Function)]
@@ -61,7 +64,7 @@ def _lift_one(function: Function, name: str, taken: Collection[str]) -> tuple[Fu
     for let in lets:
         if uses[let.var] != calls[let.var] or not uses[let.var]:
             continue
-        captured = _captured(let, scopes)
+        captured = _captured(let, scopes, TensorType | TypeCall if data_types else TensorType)
         if captured is None:
             continue
         new_name = f"{name}_{let.var.name_hint}"
@@ -72,12 +75,17 @@ def _lift_one(function: Function, name: str, taken: Collection[str]) -> tuple[Fu
     return None
 
 
-def _captured(let: Let, scopes: Scopes) -> list[Expr] | None:
-    """Return the values from outside that a local function uses; None if it cannot be lifted."""
+def _captured(let: Let, scopes: Scopes, kinds: type | UnionType) -> list[Expr] | None:
+    """Return the values from outside that a local function uses; None if it cannot be lifted.
+
+    kinds: the types of values that can be parameters, beside tuples of them.
+    """
     function = let.value
     assert isinstance(function, Function)
     types = [_type_of(param) for param in function.params]
-    if function.type_params or is_opaque(function) or not all(map(_is_tensor, [*types, function.ret_type])):
+    if function.type_params or is_opaque(function):
+        return None
+    if not all(_consists_of(type_, kinds) for type_ in (*types, function.ret_type)):
         return None
     (scope,) = scopes.inner[function]
     bound = {var for node in post_order(function) for var in binders(node)}
@@ -91,7 +99,7 @@ def _captured(let: Let, scopes: Scopes) -> list[Expr] | None:
         entered.add(node)
         if node in bound if isinstance(node, Var) else _is_within(scopes.scope_of[node], scope):
             work.extend(reversed(children(node)))
-        elif _is_tensor(_type_of(node)):
+        elif _consists_of(_type_of(node), kinds):
             captured[node] = None
         else:
             return None
@@ -155,8 +163,8 @@ def _type_of(node: Expr) -> Type | None:
     return node.checked_type or (node.type_annotation if isinstance(node, Var) else None)
 
 
-def _is_tensor(type_: Type | None) -> bool:
-    """Return whether the values of a type are tensors, or tuples of them."""
+def _consists_of(type_: Type | None, kinds: type | UnionType) -> bool:
+    """Return whether a type is one of these kinds, or a tuple of them."""
     if isinstance(type_, TupleType):
-        return all(map(_is_tensor, type_.fields))
-    return isinstance(type_, TensorType)
+        return all(_consists_of(field, kinds) for field in type_.fields)
+    return isinstance(type_, kinds)

@@ -265,9 +265,20 @@ CASES: list[Case] = [
     ),
     refused(
         "training",
-        function(X, "dropout(x, training=«True»)"),
-        "dropout: there is no training",
-        "leave it out: a compiled function infers, and drops nothing",
+        function(X, "«dropout(x, training=True)»"),
+        "dropout: training needs a key",
+        "give key=, an integer that is another one at each step",
+    ),
+    refused(
+        "a-key-of-floats",
+        function(X, "dropout(x, key=«x»)"),
+        "dropout: `key` must be an integer, or a vector of them, not Tensor",
+        "give an i64 or, as jax.random.key_data gives it, a vector of u32",
+    ),
+    refused(
+        "a-batch-of-one",
+        function("x: Tensor[(1, 4), f32], a: Tensor[(4,), f32]", "«batch_norm(x, a, a, training=True)»"),
+        "batch_norm: a channel with one element has no variance",
     ),
     refused(
         "a-table-first",

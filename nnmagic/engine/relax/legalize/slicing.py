@@ -130,13 +130,14 @@ def strided_set(call: OpCall) -> Value:
 
     def compute(x: Tensor, new: Tensor, first: Sequence[Extent], size: Sequence[Extent]) -> Tensor:
         def element(*index: Index) -> PrimExpr:
-            steps = zip(index, first, size, strides, strict=False)
-            distances = [(i - start, length, step) for i, start, length, step in steps]
-            positions = [tirx.floordiv(distance, step) for distance, _, step in distances]
-            inside = [
-                tirx.all(tirx.floormod(distance, step) == 0, position >= 0, position < length)
-                for (distance, length, step), position in zip(distances, positions, strict=True)
-            ]
+            positions, inside = [], []
+            for i, start, length, step in zip(index, first, size, strides, strict=False):
+                distance, width = (i - start, step) if step > 0 else (start - i, -step)
+                position = tirx.floordiv(distance, width) if width > 1 else distance
+                positions.append(position)
+                inside += [position >= 0, position < length]
+                if width > 1:
+                    inside.append(tirx.floormod(distance, width) == 0)
             return tirx.if_then_else(tirx.all(*inside), new(*positions, *index[len(positions) :]), x(*index))
 
         return te.compute(x.shape, element)

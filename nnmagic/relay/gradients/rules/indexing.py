@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 from nnmagic.relay.expr import Expr
@@ -120,6 +121,10 @@ def _adv_index(p: Place) -> Sequence[Contribution]:
 def _strided_slice(p: Place) -> Sequence[Contribution]:
     shape = p.shape(0)
     slices = _slices(p)
+    for axis, bounds in enumerate(slices):
+        if bounds is not None and bounds[0] >= _FAR and bounds[1:] == (-_FAR, -1):  # the whole axis
+            p = replace(p, cotangents=p.d.op("reverse", axis=axis))
+            slices[axis] = None
     moved = [axis for axis, bounds in enumerate(slices) if bounds is not None]
     if all(isinstance(shape[axis], int) for axis in moved):
         return [_padded(p, slices)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.signatures import format_shape
 from nnmagic.tinynn.builtins.argument_checks import (
     as_float,
@@ -20,12 +19,12 @@ from nnmagic.tinynn.builtins.argument_checks import (
     static_number,
     static_size,
 )
+from nnmagic.tinynn.builtins.nn.training import dropout
 from nnmagic.tinynn.builtins.numpy.mathematics import expm1, log1p
 from nnmagic.tinynn.builtins.numpy.reductions import is_empty
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
-from nnmagic.tinynn.values.operator_calls import call_operator
-from nnmagic.tinynn.values.values import Operand, RefusalError, TupleOf, Value
+from nnmagic.tinynn.values.values import RefusalError, Value
 
 _INPUT = "input=x"
 
@@ -234,21 +233,6 @@ def _logsumexp(call: Arguments) -> Value:
     return logsumexp(x, along, keepdims=flag(call, "keepdims")).value
 
 
-def _dropout(call: Arguments) -> Value:
-    """Return the data: dropout does nothing at inference."""
-    if flag(call, "training"):
-        hint = "leave it out: a compiled function infers, and drops nothing"
-        raise RefusalError("dropout: there is no training", call.given["training"].span, hint=hint)
-    share = static_number(call, "p", 0.5)
-    if not 0 <= share <= 1:
-        raise RefusalError(f"dropout: `p` must be from 0 to 1, not {share!r}", call.given["p"].span)
-
-    data = Operand(_floats(call).value, call.given["x"].span)
-    result = call_operator(OPERATORS["nn.dropout"], [data], {"rate": float(share)}, call.span)
-    assert isinstance(result, TupleOf)
-    return result.items[0]
-
-
 _SOFT = "dim=axis " + _INPUT
 
 
@@ -357,9 +341,9 @@ ACTIVATIONS = (
     ),
     Builtin(
         "dropout",
-        "x p?=0.5 training?",
-        _dropout,
-        "Return the tensor itself: inference drops nothing.",
+        "x p?=0.5 training? * key?",
+        dropout,
+        "Return the tensor itself; with a key, zeros at random places, and the others divided by 1 - p.",
         None,
         "rate=p " + _INPUT,
     ),

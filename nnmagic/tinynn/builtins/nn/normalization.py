@@ -16,6 +16,7 @@ from nnmagic.tinynn.builtins.argument_checks import (
 )
 from nnmagic.tinynn.builtins.nn.convolutions import relay_call
 from nnmagic.tinynn.builtins.nn.operands import float_data
+from nnmagic.tinynn.builtins.nn.training import batch_statistics
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.values.numbers import number_constant
@@ -75,7 +76,7 @@ _RELAY_NORM = ("axis", "epsilon", "center", "scale")
 def _batch_norm(call: Arguments) -> Value:
     """Normalize by the running mean and variance, in PyTorch's argument order.
 
-    With Relay's keywords it is Relay's operator.
+    With Relay's keywords it is Relay's operator. In training it gives the new running statistics, too.
     """
     if any(name in call for name in _RELAY_VECTORS):
         return relay_call("nn.batch_norm", call)
@@ -88,14 +89,13 @@ def _batch_norm(call: Arguments) -> Value:
         raise RefusalError(
             "batch_norm: PyTorch and Relay have these four in different orders", call.span, hint=hint
         )
-    if flag(call, "training"):
-        hint = "leave it out: a compiled function infers, by the running statistics"
-        raise RefusalError("batch_norm: there is no training", call.given["training"].span, hint=hint)
     for name in ("running_mean", "running_var"):
         if name not in call:
             raise RefusalError(f"batch_norm: missing argument `{name}`", call.span)
     data = float_data(call, 2)
     _vectors(call, data, "running_mean", "running_var", "weight", "bias")
+    if flag(call, "training"):
+        return batch_statistics(call, data)
     parts: dict[str, Formula] = {}
     for name, number in (("weight", 1), ("bias", 0)):
         if name in call:
@@ -264,7 +264,7 @@ NORMALIZATION = (
         "batch_norm",
         _BATCH_NORM,
         _batch_norm,
-        "Normalize by the running mean and variance; inference only.",
+        "Normalize by the running mean and variance; in training by the batch's, giving (y, mean, var).",
         None,
         _DATA,
     ),
