@@ -64,6 +64,31 @@ def browser(session: nox.Session) -> None:
     session.run(*PYTEST, "tests/browser", *session.posargs, env={"NNMAGIC_BROWSER": chromium})
 
 
+@nox.session(name="test-array-api")
+def test_array_api(session: nox.Session) -> None:
+    """Run the array API standard's conformance suite, a checkout of which ARRAY_API_TESTS names."""
+    suite = Path(os.environ.get("ARRAY_API_TESTS") or "none")
+    if not (suite / "array_api_tests").is_dir() or not (suite / "array-api" / "src").is_dir():
+        session.error(
+            "ARRAY_API_TESTS must name a checkout of the suite with its submodule: "
+            "git clone --recurse-submodules https://github.com/data-apis/array-api-tests"
+        )
+    install(session, ["--editable", ".", "--group", "array-api"])
+    session.env["ARRAY_API_TESTS_MODULE"] = "tests.array_api.namespace"
+    session.env["ARRAY_API_TESTS_MAX_ARRAY_SIZE"] = "64"
+    session.env["PYTHONPATH"] = str(ROOT)
+    refused = ROOT / "tests" / "array_api" / "refused.txt"
+    options = (
+        f"--xfails-file={refused}",
+        "--max-examples=20",
+        "--disable-deadline",
+        "--hypothesis-derandomize",
+    )
+    plugins = ("-p", "tests.array_api.suite_settings", "-p", "no:cacheprovider", "-W", "ignore")
+    session.chdir(suite)
+    session.run(*PYTEST, "array_api_tests", "-q", *options, *plugins, *PARALLEL, *session.posargs)
+
+
 @nox.session
 def docs(session: nox.Session) -> None:
     """Build the documentation in site/; a warning is an error."""

@@ -103,6 +103,14 @@ _CALLS: dict[str, str] = {
     "nonzero": "nonzero(m)[0] + nonzero(m)[1]",
     "argwhere": "argwhere(m)",
     "searchsorted": "searchsorted(u, x)",
+    "bincount": "bincount(ravel(i))",
+    "isin": "isin(i, j[0])",
+    "convolve": "convolve(v, v[:7])",
+    "correlate": "correlate(v, v[:7])",
+    "select": "select([m, l], [x, y])",
+    "unstack": "unstack(x)[0] + unstack(x)[1]",
+    **_each("cumulative_sum cumulative_prod", "NAME(x, axis=1)"),
+    **_each("vector_norm matrix_norm", "linalg.NAME(x)"),
     "digitize": "digitize(x, u)",
     "histogram": "histogram(x, 16)[0]",
     **_each("cov corrcoef", "NAME(x)"),
@@ -136,7 +144,7 @@ _CALLS: dict[str, str] = {
 }
 #: Functions that have no row of their own, with the reason.
 WITHOUT_ROW = {
-    **dict.fromkeys(("bincount", "compress", "delete", "extract", "trim_zeros"), "refused"),
+    **dict.fromkeys(("compress", "delete", "extract", "trim_zeros"), "refused"),
     **dict.fromkeys(("int", "float", "bool", "len"), "of one number"),
     **dict.fromkeys(("empty", "empty_like", "ndarray"), "any result is right"),
     **dict.fromkeys(("mgrid", "ogrid"), "indexed: meshgrid has a row"),
@@ -149,6 +157,11 @@ WITHOUT_ROW = {
     **dict.fromkeys(
         ("fft", "ifft", "rfft", "irfft", "fft2", "ifft2", "fftn", "ifftn"), "gives complex numbers"
     ),
+    **dict.fromkeys(
+        ("rfft2", "irfft2", "rfftn", "irfftn", "hfft", "ihfft"), "gives complex numbers, or takes them"
+    ),
+    **dict.fromkeys(("unique_values", "unique_counts", "unique_inverse", "unique_all"), "unique has a row"),
+    **dict.fromkeys(("scan", "apply_along_axis", "piecewise"), "of functions, not of tensors"),
     **dict.fromkeys(("fftshift", "ifftshift"), "roll has a row"),
     **dict.fromkeys(("fftfreq", "rfftfreq"), "computed at compile time"),
     **dict.fromkeys(

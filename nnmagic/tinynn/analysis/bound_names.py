@@ -134,7 +134,20 @@ def _variables_bound(node: ast.Node) -> Iterator[ast.Var]:
 @once_per_node
 def assigns_elements(node: object) -> bool:
     """Return whether a piece of a cell assigns elements of a tensor, or calls what does."""
-    return any(_names_changed(part) for part in walk(node))
+    return any(_names_changed(part) or _called_name(part) in _ASSIGNING for part in walk(node))
+
+
+#: The functions of the language that are loops which assign elements.
+_ASSIGNING = frozenset({"scan", "apply_along_axis", "piecewise"})
+
+
+def _called_name(node: ast.Node) -> str | None:
+    """Return the last word of what a call calls."""
+    callee = node.func_name if isinstance(node, ast.Call) else None
+    word = (
+        callee.field if isinstance(callee, ast.Attr) else callee.id if isinstance(callee, ast.Var) else None
+    )
+    return None if word is None else str(word.name)
 
 
 def find_reassigned_names(node: object, given: Container[str] = ()) -> frozenset[str]:

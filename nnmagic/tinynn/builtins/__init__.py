@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from nnmagic.tinynn.builtins.gradients import GRADIENTS
+from nnmagic.tinynn.builtins.loop_functions import LOOP_FUNCTIONS
 from nnmagic.tinynn.builtins.nn.activations import ACTIVATIONS
 from nnmagic.tinynn.builtins.nn.attention import ATTENTION
 from nnmagic.tinynn.builtins.nn.convolutions import CONVOLUTIONS
@@ -28,9 +29,16 @@ from nnmagic.tinynn.builtins.numpy.indexing import INDEXING
 from nnmagic.tinynn.builtins.numpy.joining import JOINING
 from nnmagic.tinynn.builtins.numpy.linalg import LINALG
 from nnmagic.tinynn.builtins.numpy.mathematics import MATHEMATICS
+from nnmagic.tinynn.builtins.numpy.norms import NORMS
+from nnmagic.tinynn.builtins.numpy.padding import PADDING
 from nnmagic.tinynn.builtins.numpy.products import PRODUCTS
 from nnmagic.tinynn.builtins.numpy.reductions import REDUCTIONS
-from nnmagic.tinynn.builtins.numpy.shapes import SHAPES
+from nnmagic.tinynn.builtins.numpy.repetition import REPETITION
+from nnmagic.tinynn.builtins.numpy.scans import SCANS
+from nnmagic.tinynn.builtins.numpy.selection import SELECTION
+from nnmagic.tinynn.builtins.numpy.sets import SETS
+from nnmagic.tinynn.builtins.numpy.shapes import OF_MATRICES, SHAPES
+from nnmagic.tinynn.builtins.numpy.signals import SIGNALS
 from nnmagic.tinynn.builtins.numpy.statistics import STATISTICS
 from nnmagic.tinynn.builtins.python_names import PYTHON, PYTHON_ONLY, PYTHON_TYPES, add_up_items
 from nnmagic.tinynn.calls.argument_binding import Builtin
@@ -39,9 +47,11 @@ from nnmagic.tinynn.types.annotations import DTYPES, DType
 __all__ = ["BUILTINS", "CONSTANTS", "IN_PLACE", "METHODS", "MODULES", "PYTHON_ONLY", "PYTHON_TYPES"]
 
 _NUMPY_ROWS = (
-    *(*MATHEMATICS, *ELEMENTWISE, *REDUCTIONS, *STATISTICS, *SHAPES, *JOINING),
-    *(*CREATION, *INDEXING, *DIFFERENCES, *PRODUCTS, *LINALG, *HISTOGRAMS),
+    *(*MATHEMATICS, *ELEMENTWISE, *REDUCTIONS, *STATISTICS, *SHAPES, *JOINING, *REPETITION, *PADDING),
+    *(*CREATION, *INDEXING, *DIFFERENCES, *PRODUCTS, *LINALG, *NORMS, *HISTOGRAMS, *SETS, *SCANS),
+    *(*SIGNALS, *SELECTION),
     *COMPLEX_NUMBERS,
+    *LOOP_FUNCTIONS,
 )
 _LAYERS = (*CONVOLUTIONS, *POOLING, *NORMALIZATION, *IMAGES, *ATTENTION, *RECURRENT)
 _NEURAL_ROWS = (*ACTIVATIONS, *_LAYERS, *LOSSES)
@@ -105,7 +115,7 @@ _NUMPY = {row.name: row for row in _NUMPY_ROWS if row.numpy is not None or row.i
 _LINALG = {
     name: BUILTINS[name]
     for name in (
-        *(row.name for row in LINALG),
+        *(row.name for row in (*LINALG, *NORMS)),
         "multi_dot",
         "matmul",
         "outer",
@@ -117,6 +127,7 @@ _LINALG = {
         "matrix_transpose",
     )
 }
+_LINALG |= {row.name: row for row in OF_MATRICES}
 _FOURIER = {row.name: row for row in FOURIER}
 _FUNCTIONAL = {
     **{row.name: row for row in _NEURAL_ROWS},

@@ -9,8 +9,10 @@ _MATHEMATICS = (
     "logical_and logical_or logical_xor logical_not"
 )
 _SUMS_AND_PRODUCTS = (
-    "sum mean var std variance prod cumsum any all count_nonzero trace dot matmul vdot vecdot inner outer "
-    "tensordot einsum kron cross multi_dot matrix_power diff ediff1d solve inv norm"
+    "sum mean var std variance prod cumsum cumulative_sum cumulative_prod any all count_nonzero trace dot "
+    "matmul vdot vecdot inner outer "
+    "tensordot einsum kron cross multi_dot matrix_power diff ediff1d solve inv norm "
+    "vector_norm matrix_norm convolve correlate"
 )
 _SHAPES = (
     "reshape transpose permute permute_dims moveaxis rollaxis swapaxes matrix_transpose flip fliplr flipud "
@@ -18,12 +20,17 @@ _SHAPES = (
     "broadcast_arrays concatenate concat append stack hstack vstack dstack column_stack split array_split "
     "hsplit vsplit dsplit tile repeat diag diagonal tril triu pad meshgrid"
 )
-_SELECTION = "where take take_along_axis nonzero flatnonzero argwhere item"
+_SELECTION = (
+    "where take take_along_axis nonzero flatnonzero argwhere item unstack unique unique_values unique_counts "
+    "unique_inverse unique_all isin select"
+)
 _CREATION = (
     "zeros ones full empty zeros_like ones_like full_like empty_like array copy asarray ascontiguousarray "
     "astype eye identity"
 )
-_TRANSFORMS = "fft ifft rfft irfft fft2 ifft2 fftn ifftn fftshift ifftshift"
+_TRANSFORMS = (
+    "fft ifft rfft irfft hfft ihfft rfft2 irfft2 rfftn irfftn fft2 ifft2 fftn ifftn fftshift ifftshift"
+)
 
 #: The functions that take complex arguments; any other refuses them.
 TAKING_COMPLEX = frozenset(

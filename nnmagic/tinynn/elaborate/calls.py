@@ -20,6 +20,7 @@ from nnmagic.tinynn.elaborate.conversions import convert_to_declared
 from nnmagic.tinynn.elaborate.expressions import evaluate_operands
 from nnmagic.tinynn.elaborate.gradients import call_gradient
 from nnmagic.tinynn.elaborate.let_bindings import atomize, hoist_lets
+from nnmagic.tinynn.elaborate.loop_functions import call_in_loop
 from nnmagic.tinynn.elaborate.operations import elaborate_operation
 from nnmagic.tinynn.elaborate.records import make_record
 from nnmagic.tinynn.elaborate.templates import call_specialized
@@ -37,6 +38,7 @@ from nnmagic.tinynn.values.values import (
     GradientOf,
     Known,
     LocalFunction,
+    LoopCall,
     Method,
     Operand,
     OperatorName,
@@ -98,6 +100,8 @@ def apply_value(ctx: Elaboration, callee: Operand, operands: list[Operand], span
             result = builtin.call(operands, span)
             if isinstance(result, GradientOf) and result.kind in ("vjp", "jvp", "tree_map"):
                 return call_gradient(ctx, result, [], span, apply_value)
+            if isinstance(result, LoopCall):
+                return call_in_loop(ctx, result, span, apply_value)
             if isinstance(result, Computed) and isinstance(result.expr, ir.Constant):
                 _own_constant(ctx, result.expr, operands)
             return hoist_lets(ctx, result) if builtin.has_loops else result

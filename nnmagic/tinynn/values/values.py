@@ -185,6 +185,18 @@ class GradientOf:
 
 
 @dataclass(frozen=True, slots=True)
+class LoopCall:
+    """A call of ``scan`` or its kin, which becomes a loop over calls of a function.
+
+    kind: ``"scan"``, ``"apply_along_axis"`` or ``"piecewise"``. number: the axis, or how many conditions.
+    """
+
+    kind: str
+    operands: tuple[Operand, ...]
+    number: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class RangeOf:
     """``range(start, stop, step)``: Known ints, or weak numbers."""
 
@@ -320,6 +332,7 @@ Value = (
     | SpecializableFunction
     | ClosureValue
     | GradientOf
+    | LoopCall
     | RangeOf
     | Zipped
     | DataTypeName

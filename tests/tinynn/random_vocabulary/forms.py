@@ -366,6 +366,14 @@ WITHOUT_FORM: Mapping[str, str] = {
     **dict.fromkeys(("int", "float", "bool"), "Python's conversions of one number: tests/tinynn/snippets"),
     **dict.fromkeys(("normalize", "cosine_similarity"), "their eps is 0 in f16, and not in the twin"),
     **dict.fromkeys(
+        _names(
+            """bincount convolve correlate select piecewise apply_along_axis scan isin unique_values
+            unique_counts unique_inverse unique_all cumulative_sum cumulative_prod vector_norm matrix_norm
+            nextafter unstack rfft2 irfft2 rfftn irfftn hfft ihfft"""
+        ),
+        "tests/tinynn/test_more_of_numpy.py and tests/array_api compare them",
+    ),
+    **dict.fromkeys(
         ("histogram", "cov", "corrcoef", "mgrid", "ogrid", "ndarray"),
         "tests/tinynn/test_numpy_programs.py compares them",
     ),

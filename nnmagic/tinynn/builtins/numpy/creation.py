@@ -12,7 +12,7 @@ from nnmagic.limits import MAX_ITEMS, MAX_RANK
 from nnmagic.relay.expr import Constant
 from nnmagic.relay.polynomials import is_nonnegative, polynomial
 from nnmagic.relay.signatures import format_shape
-from nnmagic.relay.types import TensorType, is_float
+from nnmagic.relay.types import TensorType, is_complex, is_float
 from nnmagic.tinynn.builtins.argument_checks import (
     as_formula,
     choice_argument,
@@ -187,6 +187,8 @@ def _like(name: str, number: int | None) -> Builtin:
         like = formula(call, "a")
         dtype = dtype_argument(call) or like.dtype
         if number is not None:
+            if like.is_complex and not is_complex(dtype):
+                like = like.abs()
             return like.op("ones_like" if number else "zeros_like").cast(dtype).value
         fill = _fill_value(call, call.given["fill_value"], dtype)
         if fill.rank:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 
 from nnmagic.relay.ops import OPERATORS
+from nnmagic.relay.signatures import dtype_short_name
 from nnmagic.tinynn.builtins.argument_checks import (
     flag,
     float_pair,
@@ -56,10 +57,6 @@ def _clip(call: Arguments) -> Value:
         else:
             message = f"clip: `{name}` must be a number or a tensor, not {describe(operand.value)}"
             raise RefusalError(message, operand.span)
-    if not bounds:
-        raise RefusalError(
-            "clip needs a bound", call.span, hint="write clip(x, a_min, a_max); one may be None"
-        )
     exact = len(numbers) == 2 and all(abs(number) <= _EXACT for number in numbers.values())
     if exact and numbers["a_min"] <= numbers["a_max"]:  # of an empty range NumPy gives the upper bound
         return data.op("clip", **numbers).value
@@ -173,6 +170,22 @@ def logaddexp(left: Formula, right: Formula) -> Formula:
     return large + log1p((-gap.abs()).exp())
 
 
+def _nextafter(left: Formula, right: Formula) -> Formula:
+    """Return the neighbour in the order of the bits, which are those of integers for each sign."""
+    if left.dtype not in ("float32", "float64"):
+        message = f"nextafter is defined for f32 and f64, not {dtype_short_name(left.dtype)}"
+        raise RefusalError(message, left.span, hint="convert both first, as in x.astype(f32)")
+    bits = "int32" if left.dtype == "float32" else "int64"
+    one = left.like(0).op("reinterpret", dtype=bits).like(1)
+    away = (left < right).equal(left > 0)
+    steps = left.op("reinterpret", dtype=bits) + away.choose(one, -one)
+    moved = steps.op("reinterpret", dtype=left.dtype)
+    least = copy_sign(one.op("reinterpret", dtype=left.dtype), right)
+    result = left.equal(0).choose(least, moved)
+    missing = left.op("isnan") | right.op("isnan")
+    return missing.choose(left + right, left.equal(right).choose(right, result))
+
+
 def _logaddexp2(left: Formula, right: Formula) -> Formula:
     return logaddexp(left * math.log(2), right * math.log(2)) / math.log(2)
 
@@ -269,6 +282,7 @@ BINARY = (
     _binary_function("arctan2", "Compute the angle of the point (x2, x1).", _arctan2, floats=True),
     _binary_function("atan2", "Compute the angle of the point (x2, x1).", _arctan2, floats=True),
     _binary_function("logaddexp", "Compute log(exp(x1) + exp(x2)) without overflow.", logaddexp, floats=True),
+    _binary_function("nextafter", "Return the next float after x1 towards x2.", _nextafter, floats=True),
     _binary_function(
         "logaddexp2", "Compute log2(2 ** x1 + 2 ** x2) without overflow.", _logaddexp2, floats=True
     ),

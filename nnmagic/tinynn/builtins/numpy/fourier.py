@@ -15,9 +15,12 @@ import numpy as np
 
 from nnmagic.diagnostics import Span
 from nnmagic.relay.ops import OPERATORS
+from nnmagic.relay.signatures import dtype_short_name
+from nnmagic.relay.types import is_complex, is_float
 from nnmagic.tinynn.builtins.argument_checks import (
     axes,
     choice_argument,
+    dtype_argument,
     formula,
     one_axis,
     require_rank,
@@ -37,7 +40,7 @@ from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.operators.matmul import matrix_product
 from nnmagic.tinynn.values.descriptions import source_text
 from nnmagic.tinynn.values.operator_calls import apply, call_operator
-from nnmagic.tinynn.values.values import Computed, Operand, RefusalError, TupleOf, Value
+from nnmagic.tinynn.values.values import Computed, Known, Operand, RefusalError, TupleOf, Value
 
 _Apply: TypeAlias = Callable[[Arguments], Value]
 
@@ -190,6 +193,27 @@ def _back(data: Formula, axis: int) -> Formula:
     return data.transpose(order)
 
 
+def _along(call: Arguments, rank: int, default: tuple[int, ...] | None) -> list[tuple[int, Arguments]]:
+    """Return the axes of a transform along several, each with the arguments of the one along it."""
+    if default is not None and rank < len(default):
+        raise RefusalError(f"{call.name} takes a tensor of rank {len(default)} or more", call.given["a"].span)
+    lengths = call.static("s") if "s" in call else None
+    listed = lengths if isinstance(lengths, tuple) else () if lengths is None else (lengths,)
+    chosen = axes(call, rank, "axes")
+    if chosen is None:
+        count = len(listed) if listed else rank
+        chosen = tuple(axis % rank for axis in default) if default else tuple(range(rank))[-count:]
+    if listed and len(listed) != len(chosen):
+        message = f"{call.name}: `s` has {len(listed)} lengths for {len(chosen)} axes"
+        raise RefusalError(message, call.given["s"].span)
+    given = {name: operand for name, operand in call.given.items() if name in ("a", "norm")}
+    inner = []
+    for index, axis in enumerate(chosen):
+        length = {"n": Operand(Known(listed[index]), call.given["s"].span)} if listed else {}
+        inner.append((axis, Arguments(call.name, {**given, **length}, call.span)))
+    return inner
+
+
 def _length(call: Arguments, size: object, *, real_result: bool = False) -> int | None:
     """Return the length of the transform; None where a call decides."""
     if "n" in call:
@@ -258,34 +282,27 @@ def _plain(sign: int) -> _Apply:
 def _over_axes(sign: int, default: tuple[int, ...] | None) -> _Apply:
     def apply_to(call: Arguments) -> Value:
         data = formula(call, "a")
-        require_rank(call, data, "a", 1 if default is None else len(default))
-        chosen = axes(call, data.rank, "axes")
-        if chosen is None:
-            chosen = tuple(axis % data.rank for axis in default or range(data.rank))
-        for axis in reversed(chosen):
-            data = _back(_run(call, data, axis, sign).whole(), axis)
+        require_rank(call, data, "a", 1)
+        for axis, inner in reversed(_along(call, data.rank, default)):
+            data = _back(_run(inner, data, axis, sign).whole(), axis)
         return data.value
 
     return apply_to
 
 
-def _rfft(call: Arguments) -> Value:
-    data = formula(call, "a")
+def _half(call: Arguments, data: Formula, axis: int) -> Formula:
+    """Transform real numbers; what is left out is the conjugate of this half."""
     if data.is_complex:
         message = f"{call.name} takes real numbers, not complex ones"
-        raise RefusalError(message, call.given["a"].span, hint="write fft")
-    require_rank(call, data, "a", 1)
-    axis = one_axis(call, "axis", data.rank, -1)
+        hint = f"write {call.name.removeprefix('r').replace('ihfft', 'ifft')}"
+        raise RefusalError(message, call.given["a"].span, hint=hint)
     whole = _run(call, data, axis, -1).whole()
     length = static_size(call, whole.shape[-1], call.given["a"].span, "the size of the axis")
-    return _back(static_slice(whole, whole.rank - 1, 0, length // 2 + 1), axis).value
+    return _back(static_slice(whole, whole.rank - 1, 0, length // 2 + 1), axis)
 
 
-def _irfft(call: Arguments) -> Value:
+def _from_half(call: Arguments, data: Formula, axis: int) -> Formula:
     """Transform back to real numbers: the other half of the spectrum is the conjugate of the first."""
-    data = formula(call, "a")
-    require_rank(call, data, "a", 1)
-    axis = one_axis(call, "axis", data.rank, -1)
     wave = _wave(call, data).each(lambda part: _last(part, axis))
     size = static_size(call, wave.re.shape[-1], call.given["a"].span, "the size of the axis")
     length = _length(call, size, real_result=True)
@@ -302,7 +319,62 @@ def _irfft(call: Arguments) -> Value:
     im = None if half.im is None else mirrored(half.im, -1.0)
     whole = _Wave(mirrored(half.re, 1.0), im)
     result = _scaled(call, _transform(whole, length, 1), length, 1, whole.re)
-    return _back(result.re, axis).value
+    return _back(result.re, axis)
+
+
+def _of_one_axis(transform: Callable[[Arguments, Formula, int], Formula]) -> _Apply:
+    def apply_to(call: Arguments) -> Value:
+        data = formula(call, "a")
+        require_rank(call, data, "a", 1)
+        return transform(call, data, one_axis(call, "axis", data.rank, -1)).value
+
+    return apply_to
+
+
+def _opposite(call: Arguments) -> Arguments:
+    """Return the arguments with the other scaling: that of the transform in the other direction."""
+    norm = choice_argument(call, "norm", ("backward", "ortho", "forward"), "backward")
+    other = {"backward": "forward", "forward": "backward"}.get(norm, norm)
+    return Arguments(call.name, {**call.given, "norm": Operand(Known(other), call.span)}, call.span)
+
+
+def _hermitian(call: Arguments, data: Formula, axis: int) -> Formula:
+    """Transform half of a spectrum whose other half is its conjugate."""
+    conjugate = data.conj() if data.is_complex else data
+    return _from_half(_opposite(call), conjugate, axis)
+
+
+def _inverse_hermitian(call: Arguments, data: Formula, axis: int) -> Formula:
+    return _half(_opposite(call), data, axis).conj()
+
+
+def _real_over_axes(default: tuple[int, ...] | None) -> _Apply:
+    """Return rfftn: the last axis as of real numbers, then the others."""
+
+    def apply_to(call: Arguments) -> Value:
+        data = formula(call, "a")
+        require_rank(call, data, "a", 1)
+        *others, (axis, inner) = _along(call, data.rank, default)
+        data = _half(inner, data, axis)
+        for each, of_each in reversed(others):
+            data = _back(_run(of_each, data, each, -1).whole(), each)
+        return data.value
+
+    return apply_to
+
+
+def _back_to_real(default: tuple[int, ...] | None) -> _Apply:
+    """Return irfftn: the other axes, then the last one to real numbers."""
+
+    def apply_to(call: Arguments) -> Value:
+        data = formula(call, "a")
+        require_rank(call, data, "a", 1)
+        *others, (last, of_last) = _along(call, data.rank, default)
+        for axis, inner in others:
+            data = _back(_run(inner, data, axis, 1).whole(), axis)
+        return _from_half(of_last, data, last).value
+
+    return apply_to
 
 
 def _shift(*, back: bool) -> _Apply:
@@ -330,7 +402,11 @@ def _frequencies(*, half: bool) -> _Apply:
         if step == 0 or isinstance(step, complex):
             raise RefusalError(f"{call.name}: `d` cannot be {step}", call.given["d"].span)
         function = np.fft.rfftfreq if half else np.fft.fftfreq
-        return constant_of(function(length, float(step)), "float64", call.span).value
+        dtype = dtype_argument(call) or "float64"
+        if not (is_float(dtype) or is_complex(dtype)):
+            message = f"{call.name}: the frequencies are floats, not {dtype_short_name(dtype)}"
+            raise RefusalError(message, call.given["dtype"].span)
+        return constant_of(function(length, float(step)), "float64", call.span).cast(dtype).value
 
     return apply_to
 
@@ -340,19 +416,35 @@ def _row(name: str, signature: str, apply_to: _Apply, summary: str) -> Builtin:
 
 
 _ALONG_AN_AXIS = "a n? axis?=-1 norm?"
-_ALONG_AXES = "a * axes? norm?"
+_ALONG_AXES = "a s? axes? norm?"
 
 FOURIER: Sequence[Builtin] = (
     _row("fft", _ALONG_AN_AXIS, _plain(-1), "Compute the discrete Fourier transform along an axis."),
     _row("ifft", _ALONG_AN_AXIS, _plain(1), "Compute the inverse discrete Fourier transform along an axis."),
-    _row("rfft", _ALONG_AN_AXIS, _rfft, "Compute the first half of the transform of real numbers."),
-    _row("irfft", _ALONG_AN_AXIS, _irfft, "Compute the inverse of rfft: real numbers."),
+    _row(
+        "rfft",
+        _ALONG_AN_AXIS,
+        _of_one_axis(_half),
+        "Compute the first half of the transform of real numbers.",
+    ),
+    _row("irfft", _ALONG_AN_AXIS, _of_one_axis(_from_half), "Compute the inverse of rfft: real numbers."),
     _row("fft2", _ALONG_AXES, _over_axes(-1, (-2, -1)), "Compute the transform along the last two axes."),
     _row("ifft2", _ALONG_AXES, _over_axes(1, (-2, -1)), "Compute the inverse along the last two axes."),
     _row("fftn", _ALONG_AXES, _over_axes(-1, None), "Compute the transform along all axes, or those given."),
     _row("ifftn", _ALONG_AXES, _over_axes(1, None), "Compute the inverse along all axes, or those given."),
+    _row("rfft2", _ALONG_AXES, _real_over_axes((-2, -1)), "Compute rfft along the last axis, fft before it."),
+    _row("irfft2", _ALONG_AXES, _back_to_real((-2, -1)), "Compute the inverse of rfft2: real numbers."),
+    _row("rfftn", _ALONG_AXES, _real_over_axes(None), "Compute rfft along the last axis, fft along others."),
+    _row("irfftn", _ALONG_AXES, _back_to_real(None), "Compute the inverse of rfftn: real numbers."),
+    _row("hfft", _ALONG_AN_AXIS, _of_one_axis(_hermitian), "Compute the real transform of half a signal."),
+    _row("ihfft", _ALONG_AN_AXIS, _of_one_axis(_inverse_hermitian), "Compute the inverse of hfft."),
     _row("fftshift", "x axes?", _shift(back=False), "Move the frequency 0 to the middle of the axes."),
     _row("ifftshift", "x axes?", _shift(back=True), "Move the frequency 0 back to the front of the axes."),
-    _row("fftfreq", "n d?", _frequencies(half=False), "Return the frequencies of fft, of n samples d apart."),
-    _row("rfftfreq", "n d?", _frequencies(half=True), "Return the frequencies of rfft."),
+    _row(
+        "fftfreq",
+        "n d? * dtype?",
+        _frequencies(half=False),
+        "Return the frequencies of fft, of n samples d apart.",
+    ),
+    _row("rfftfreq", "n d? * dtype?", _frequencies(half=True), "Return the frequencies of rfft."),
 )

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 from synr.ast import BuiltinOp
 
+from nnmagic.relay.signatures import format_shape
+from nnmagic.relay.types import ANY
 from nnmagic.tinynn.builtins.argument_checks import (
     as_formula,
     flag,
@@ -11,14 +14,23 @@ from nnmagic.tinynn.builtins.argument_checks import (
     static_int,
 )
 from nnmagic.tinynn.builtins.numpy.creation import size_argument, spaced_numbers
+from nnmagic.tinynn.builtins.numpy.indexing import index_formula
 from nnmagic.tinynn.builtins.numpy.statistics import mean_of
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
-from nnmagic.tinynn.builtins.tensor_helpers import concatenate, size_along, size_of, slice_axis, unit_matrix
+from nnmagic.tinynn.builtins.tensor_helpers import (
+    concatenate,
+    constant_of,
+    size_along,
+    size_of,
+    slice_axis,
+    unit_matrix,
+)
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.operators.matmul import matrix_product
 from nnmagic.tinynn.values.numbers import number_constant
+from nnmagic.tinynn.values.operator_restrictions import dims_differ
 from nnmagic.tinynn.values.promotion import promoted_dtype
-from nnmagic.tinynn.values.symbolic_sizes import as_size, calculate_size, is_size
+from nnmagic.tinynn.values.symbolic_sizes import as_size, calculate_size, full, is_size, weak_int
 from nnmagic.tinynn.values.values import Dimension, Known, Operand, RefusalError, TupleOf, Value
 
 
@@ -45,6 +57,37 @@ def _histogram(call: Arguments) -> Value:
         counts = counts.cast("float64")
         counts = counts / widths / counts.reduce("sum")
     return TupleOf((counts.value, edges.value))
+
+
+def _bincount(call: Arguments) -> Value:
+    """Return how often each of 0, 1, 2, ... occurs, or the sum of its weights.
+
+    ``length`` is the number of results, known at compile time; without it, it is that of NumPy.
+    """
+    numbers = index_formula(call, "x")
+    if numbers.rank != 1:
+        message = f"bincount takes integers of rank 1, not of shape {format_shape(numbers.shape)}"
+        raise RefusalError(message, call.given["x"].span, hint="write bincount(x.ravel())")
+    numbers = numbers.cast("int64")
+    if "length" in call:
+        length = static_int(call, "length")
+        if length < 0:
+            raise RefusalError(f"bincount: the length {length} is negative", call.given["length"].span)
+        zeros = constant_of(np.zeros(length), "int64", call.span)
+    else:
+        least = size_argument(call, "minlength", 0)
+        fewest = Formula(least.number, call.span) if isinstance(least, Dimension) else numbers.like(least)
+        some = concatenate(call, [numbers + 1, fewest.reshape((1,))], 0)
+        count = Dimension(ANY, weak_int(some.reduce("max").value))
+        zeros = Formula(full(numbers.like(0).value, [count], call.span), call.span)
+    amounts = numbers.op("ones_like")
+    if "weights" in call:
+        amounts = formula(call, "weights").cast("float64")
+        zeros = zeros.cast("float64")
+        if dims_differ(*amounts.shape, *numbers.shape) if amounts.rank == 1 else True:
+            shown = f"{format_shape(amounts.shape)} for {format_shape(numbers.shape)}"
+            raise RefusalError(f"bincount: weights of shape {shown}", call.given["weights"].span)
+    return zeros.op("scatter_nd", numbers.expand(0), amounts, mode="add").value
 
 
 def _even_bins(call: Arguments, data: Formula) -> tuple[Formula, Formula, Formula]:
@@ -176,6 +219,14 @@ HISTOGRAMS = (
         "Return the correlation coefficients of variables, which are rows unless rowvar is False; f64.",
         "corrcoef",
         "x=m",
+        method=False,
+    ),
+    Builtin(
+        "bincount",
+        "x weights? minlength? * length?",
+        _bincount,
+        "Count how often each of 0, 1, 2, ... occurs, or add up its weights.",
+        "bincount",
         method=False,
     ),
 )

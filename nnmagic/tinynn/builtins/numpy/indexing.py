@@ -22,10 +22,8 @@ from nnmagic.tinynn.builtins.tensor_helpers import (
     arange,
     broadcast,
     common_shape,
-    concatenate,
     constant_of,
     size_along,
-    slice_axis,
     static_slice,
 )
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
@@ -193,6 +191,8 @@ def _searchsorted(call: Arguments) -> Value:
     if ordered.rank != 1:
         message = f"searchsorted takes sorted numbers of rank 1, not of shape {format_shape(ordered.shape)}"
         raise RefusalError(message, call.given["a"].span)
+    if "sorter" in call:
+        ordered = ordered.op("take", index_formula(call, "sorter"), axis=0)
     right = (
         choice_argument(call, "side", ("left", "right"), "right" if flag(call, "right") else "left")
         == "right"
@@ -249,9 +249,14 @@ def _sort_operand(call: Arguments) -> tuple[Formula, int]:
     return data, one_axis(call, "axis", data.rank, -1)
 
 
+def _is_ascending(call: Arguments) -> bool:
+    """Return the order; ``is_ascend`` is Relay's name, ``descending`` the array API standard's."""
+    return not flag(call, "descending", default=not flag(call, "is_ascend", default=True))
+
+
 def _sort(call: Arguments) -> Value:
     data, axis = _sort_operand(call)
-    ascending = flag(call, "is_ascend", default=True)
+    ascending = _is_ascending(call)
     if data.dtype == "bool":
         return data.cast("int8").op("sort", axis=axis, is_ascend=ascending).truth().value
     return data.op("sort", axis=axis, is_ascend=ascending).value
@@ -263,22 +268,7 @@ def _argsort(call: Arguments) -> Value:
         data = data.cast("int8")
 
     dtype = dtype_argument(call) or "int64"
-    return data.op("argsort", axis=axis, is_ascend=flag(call, "is_ascend", default=True), dtype=dtype).value
-
-
-def _unique(call: Arguments) -> Value:
-    """Return the distinct elements in order, with one NaN for all."""
-    data = formula(call, "ar")
-    flat = data.cast("int8") if data.dtype == "bool" else data
-    ordered = flat.flat().op("sort", axis=0)
-    first = slice_axis(ordered, 0, 0, 1)
-    later, earlier = slice_axis(ordered, 0, 1, None), slice_axis(ordered, 0, 0, -1)
-    differs = later.differs(earlier)
-    if data.is_float:
-        differs = differs & ~(later.op("isnan") & earlier.op("isnan"))
-    is_new = concatenate(call, [first.op("ones_like").cast("bool"), differs], 0)
-    indices = _argwhere_of(is_new).flat()
-    return ordered.op("take", indices, axis=0, mode="fast").cast(data.dtype).value
+    return data.op("argsort", axis=axis, is_ascend=_is_ascending(call), dtype=dtype).value
 
 
 def _declare_unsupported(name: str, reason: str, hint: str) -> Builtin:
@@ -290,11 +280,6 @@ def _declare_unsupported(name: str, reason: str, hint: str) -> Builtin:
     return Builtin(name, "*args", apply_to, "Refused: " + reason + ".", None, method=False)
 
 
-#: Of 100 000 numbers as fast as NumPy; a sum of one_hot takes ten times as long.
-_COUNT = (
-    "for a number of bins n known at compile time write "
-    'relay.scatter_elements(zeros((n,), i64), x, ones_like(x, i64), axis=0, reduction="add")'
-)
 _NO_SIZE = "how many results there are depends on the elements"
 
 
@@ -341,11 +326,11 @@ INDEXING = (
     ),
     Builtin(
         "searchsorted",
-        "a v side? * right?=False dtype?=i64",
+        "a v side? sorter? * right?=False dtype?=i64",
         _searchsorted,
         "Return the indices at which values can be inserted to keep the order, i64.",
         "searchsorted",
-        "sorted_sequence=a values=v",
+        "sorted_sequence=a values=v x1=a x2=v",
     ),
     Builtin(
         "digitize",
@@ -364,7 +349,7 @@ INDEXING = (
     ),
     Builtin(
         "sort",
-        "a axis? * is_ascend? kind? stable?",
+        "a axis? * is_ascend? kind? stable? descending?",
         _sort,
         "Sort in ascending order, NaN last.",
         "sort",
@@ -372,19 +357,11 @@ INDEXING = (
     ),
     Builtin(
         "argsort",
-        "a axis? * is_ascend? dtype?=i64 kind? stable?",
+        "a axis? * is_ascend? dtype?=i64 kind? stable? descending?",
         _argsort,
         "Return the indices that sort the tensor, i64; stable.",
         "argsort",
         _NAMES,
-    ),
-    Builtin(
-        "unique",
-        "ar",
-        _unique,
-        "Return the distinct elements in ascending order, `?` of them.",
-        "unique",
-        "x=ar input=ar",
     ),
     _declare_unsupported(
         "delete",
@@ -394,7 +371,6 @@ INDEXING = (
     *(
         _declare_unsupported(name, _NO_SIZE, hint)
         for name, hint in (
-            ("bincount", _COUNT),
             ("compress", "write x[mask]; where(mask, x, 0) keeps the shape"),
             ("extract", "write x[mask]; where(mask, x, 0) keeps the shape"),
             ("trim_zeros", "call it in another cell; x[x != 0] drops all zeros"),

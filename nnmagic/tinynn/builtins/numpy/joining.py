@@ -1,34 +1,29 @@
-"""Define NumPy's functions that join, split, repeat and pad tensors."""
+"""Define NumPy's functions that join and split tensors."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
 
-import numpy as np
-
+from nnmagic.limits import MAX_ITEMS
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.ops.dims import add, floor_divide
 from nnmagic.relay.signatures import format_shape
 from nnmagic.relay.types import Dim, TensorType
 from nnmagic.tinynn.builtins.argument_checks import (
-    choice_argument,
     dtype_argument,
     formula,
     one_axis,
     require_rank,
     static_size,
-    static_value_or_none,
     tensors,
     unify_dtypes,
 )
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
-from nnmagic.tinynn.builtins.tensor_helpers import atleast_nd, concatenate, constant_of, static_slice
+from nnmagic.tinynn.builtins.tensor_helpers import atleast_nd, concatenate, static_slice
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.operators.subscripts import subscript
-from nnmagic.tinynn.values.descriptions import describe
-from nnmagic.tinynn.values.numbers import number_constant
-from nnmagic.tinynn.values.operator_calls import call_operator, is_tensor
+from nnmagic.tinynn.values.operator_calls import call_operator
 from nnmagic.tinynn.values.symbolic_sizes import number_of, size_along
 from nnmagic.tinynn.values.values import Computed, Known, Operand, RefusalError, SliceOf, TupleOf, Value
 
@@ -193,128 +188,17 @@ def _slice(data: Formula, axis: int, start: Value, stop: Value, size: Dim | None
     return Computed(value.expr, TensorType(shape, data.dtype))
 
 
-def _repeat(call: Arguments) -> Value:
-    data = formula(call, "a")
-    count = call.static("repeats")
-    if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-        hint = "one number, for all elements"
-        raise RefusalError(
-            "repeat: `repeats` must be an int known at compile time", call.given["repeats"].span, hint=hint
-        )
-    axis = one_axis(call, "axis", data.rank) if "axis" in call else None
-    if axis is None:
-        data, axis = data.flat(), 0
-    if count == 0:
-        return static_slice(data, axis, 0, 0).value
-    return data.op("repeat", repeats=count, axis=axis).value
-
-
-def _tile(call: Arguments) -> Value:
-    data = formula(call, "A")
-    reps = call.static("reps")
-    listed = reps if isinstance(reps, tuple) else (reps,)
-    if not all(isinstance(count, int) and not isinstance(count, bool) and count >= 0 for count in listed):
-        raise RefusalError("tile: `reps` must be ints that are not negative", call.given["reps"].span)
-    counts = [count for count in listed if isinstance(count, int)]
-    repeated = data.op("tile", reps=tuple(count or 1 for count in counts)) if counts else data
-    for axis, count in enumerate(counts, repeated.rank - len(counts)):
-        if count == 0:
-            repeated = static_slice(repeated, axis, 0, 0)
-    return repeated.value
-
-
-_MODES = ("constant", "edge", "reflect", "symmetric", "wrap")
-#: Maximal length of an axis that is extended by its own elements: their indices are a constant.
-_MAX_INDICES = 10_000_000
-
-
-def _are_ints(items: object) -> bool:
-    return isinstance(items, tuple) and all(
-        isinstance(item, int) and not isinstance(item, bool) for item in items
-    )
-
-
-def _pad_width(call: Arguments, rank: int) -> list[tuple[int, int]]:
-    given, span = call.static("pad_width"), call.given["pad_width"].span
-    pairs: list[tuple[int, ...]]
-    if isinstance(given, int):
-        pairs = [(given, given)] * rank
-    elif isinstance(given, tuple) and _are_ints(given) and len(given) in (1, 2):
-        pairs = [(given[0], given[-1])] * rank
-    elif isinstance(given, tuple) and all(_are_ints(pair) and pair for pair in given):
-        pairs = [(pair[0], pair[-1]) for pair in given]
-        pairs = pairs * rank if len(pairs) == 1 else pairs
-    else:
-        pairs = []
-    if len(pairs) != rank:
-        hint = "write one number, (before, after), or a pair for each dimension"
-        raise RefusalError(f"pad: `pad_width` does not fit a tensor of rank {rank}", span, hint=hint)
-    if any(width < 0 for pair in pairs for width in pair):
-        raise RefusalError("pad: `pad_width` must not be negative", span)
-    return [(pair[0], pair[-1]) for pair in pairs]
-
-
-def _pad(call: Arguments) -> Value:
-    """Pad as NumPy does; ``pad_value`` and ``pad_mode`` are Relay's names."""
-    data = formula(call, "array")
-    widths = _pad_width(call, data.rank)
-    if "mode" in call and not isinstance(static_value_or_none(call.given["mode"].value), str):
-        call = Arguments(  # Relay's pad(x, widths, 0)
-            call.name,
-            {"constant_values": call.given["mode"], **{k: v for k, v in call.given.items() if k != "mode"}},
-            call.span,
-        )
-    mode = choice_argument(call, "mode", _MODES, "constant")
-    if mode != "constant" and "constant_values" in call:
-        raise RefusalError(
-            f"pad: `constant_values` with the mode {mode!r}", call.given["constant_values"].span
-        )
-    if mode == "constant":
-        operand = call.given.get("constant_values", Operand(Known(0), call.span))
-        number = static_value_or_none(operand.value)
-        if isinstance(number, bool | int | float | complex):
-            value: Value = number_constant(
-                bool(number) if data.dtype == "bool" else number, data.dtype, operand.span
-            )
-        elif is_tensor(operand.value):
-            value = operand.value
-        else:
-            message = f"pad: `constant_values` must be one number, not {describe(operand.value)}"
-            raise RefusalError(message, operand.span)
-        if not any(map(any, widths)):
-            return data.value
-        operands = [Operand(data.value, call.given["array"].span), Operand(value, operand.span)]
-        return call_operator(OPERATORS["nn.pad"], operands, {"pad_width": widths}, call.span)
-    for axis, (before, after) in enumerate(widths):
-        if before or after:
-            data = _extend_axis(call, data, axis, before, after, mode)
-    return data.value
-
-
-def _extend_axis(call: Arguments, data: Formula, axis: int, before: int, after: int, mode: str) -> Formula:
-    """Extend one axis by its own elements."""
-    size = static_size(call, data.shape[axis], call.given["array"].span)
-    if size == 0:
-        raise RefusalError(f"pad: axis {axis} has no elements to repeat", call.given["array"].span)
-
-    total = before + size + after
-    if total > _MAX_INDICES:
-        message = f"pad: axis {axis} would have {total} elements (with mode={mode!r} at most {_MAX_INDICES})"
-        raise RefusalError(message, call.given["pad_width"].span)
-    indices = np.arange(-before, size + after)
-    match mode:
-        case "edge":
-            indices = indices.clip(0, size - 1)
-        case "wrap":
-            indices %= size
-        case "symmetric":
-            indices %= 2 * size
-            indices = np.minimum(indices, 2 * size - 1 - indices)
-        case "reflect":
-            period = max(2 * (size - 1), 1)
-            indices %= period
-            indices = np.minimum(indices, period - indices)
-    return data.op("take", constant_of(indices, "int32", call.span), axis=axis, mode="clip")
+def _unstack(call: Arguments) -> Value:
+    """Return the slices along an axis, without it."""
+    data = formula(call, "x")
+    require_rank(call, data, "x", 1)
+    axis = one_axis(call, "axis", data.rank, 0)
+    count = static_size(call, data.shape[axis], call.given["x"].span, "the number of results")
+    if count > MAX_ITEMS:
+        message = f"unstack: {count} results (at most {MAX_ITEMS})"
+        raise RefusalError(message, call.given["x"].span, hint="a loop over a tensor takes its rows")
+    parts = (static_slice(data, axis, index, index + 1) for index in range(count))
+    return TupleOf(tuple(part.op("squeeze", axis=[axis]).value for part in parts))
 
 
 _STACK = "arrays * dtype?"
@@ -392,14 +276,12 @@ JOINING = (
     _split_function("hsplit", None),
     _split_function("vsplit", 0),
     _split_function("dsplit", 2),
-    Builtin("repeat", "a repeats axis?", _repeat, "Repeat each element.", "repeat", _NAMES),
-    Builtin("tile", "A reps", _tile, "Repeat the whole tensor.", "tile", "x=A"),
     Builtin(
-        "pad",
-        "array pad_width mode? * constant_values?=0",
-        _pad,
-        "Pad the ends of axes.",
-        "pad",
-        "pad_value=constant_values pad_mode=mode x=array",
+        "unstack",
+        "x * axis?=0",
+        _unstack,
+        "Split along an axis into as many tensors as it is long; return a tuple.",
+        "unstack",
+        method=False,
     ),
 )

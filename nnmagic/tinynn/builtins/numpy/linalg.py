@@ -1,4 +1,4 @@
-"""Define NumPy's linear algebra (numpy.linalg): systems, decompositions, determinants, norms.
+"""Define NumPy's linear algebra (numpy.linalg): systems, decompositions, determinants.
 
 Integers and bools give f64. Matrices are the last two axes; the others are a batch.
 """
@@ -12,9 +12,7 @@ import numpy as np
 
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.signatures import dtype_short_name, format_shape
-from nnmagic.relay.types import Dim
 from nnmagic.tinynn.builtins.argument_checks import (
-    axes,
     choice_argument,
     flag,
     formula,
@@ -36,7 +34,6 @@ from nnmagic.tinynn.builtins.tensor_helpers import (
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.operators.matmul import matrix_product
 from nnmagic.tinynn.values.descriptions import describe, source_text
-from nnmagic.tinynn.values.numbers import is_number
 from nnmagic.tinynn.values.operator_calls import call_operator
 from nnmagic.tinynn.values.operator_restrictions import dims_differ
 from nnmagic.tinynn.values.values import Computed, Operand, RefusalError, TupleOf, Value
@@ -44,7 +41,7 @@ from nnmagic.tinynn.values.values import Computed, Operand, RefusalError, TupleO
 _NAMES = "A=a x=a input=a"
 
 
-def _floats(call: Arguments, data: Formula, parameter: str) -> Formula:
+def floats(call: Arguments, data: Formula, parameter: str) -> Formula:
     """Return matrices as LAPACK has them: in f32 or f64, integers and bools in f64."""
     if data.is_complex and call.name in ("solve", "inv", "matrix_power"):
         return data
@@ -59,7 +56,7 @@ def _floats(call: Arguments, data: Formula, parameter: str) -> Formula:
 
 def _matrices(call: Arguments, parameter: str = "a") -> Formula:
     """Return an argument that is a matrix or a batch of them."""
-    data = _floats(call, formula(call, parameter), parameter)
+    data = floats(call, formula(call, parameter), parameter)
     require_rank(call, data, parameter, 2)
     return data
 
@@ -94,7 +91,7 @@ def _of_square(name: str, *parameters: str) -> Callable[[Arguments], Value]:
     """Return the function that applies an operator with these attributes."""
 
     def apply_to(call: Arguments) -> Value:
-        data = _floats(call, _square(call), "a")
+        data = floats(call, _square(call), "a")
         attrs = {each: flag(call, each) for each in parameters if each in call}
         parts = _apply(call, name, data, **attrs)
         return parts[0].value if len(parts) == 1 else _tuple_of(parts)
@@ -105,7 +102,7 @@ def _of_square(name: str, *parameters: str) -> Callable[[Arguments], Value]:
 def _pair(call: Arguments) -> tuple[Formula, Formula]:
     """Return a matrix and right-hand sides, in one dtype."""
     left, right = pair(call, "a", "b")
-    left, right = _floats(call, left, "a"), _floats(call, right, "b")
+    left, right = floats(call, left, "a"), floats(call, right, "b")
     require_rank(call, left, "a", 2)
     require_rank(call, right, "b", 1)
     rows = right.shape[-1 if right.rank == 1 else -2]
@@ -140,12 +137,12 @@ def _inverse(call: Arguments, data: Formula) -> Formula:
 
 
 def _inv(call: Arguments) -> Value:
-    return _inverse(call, _floats(call, _square(call), "a")).value
+    return _inverse(call, floats(call, _square(call), "a")).value
 
 
 def _det(call: Arguments) -> Value:
     """Compute in f64, as NumPy does: the logarithm of a large determinant has few digits after the point."""
-    data = _floats(call, _square(call), "a")
+    data = floats(call, _square(call), "a")
     sign, logarithm = _apply(call, "slogdet", data.cast("float64"))
     return (sign * logarithm.exp()).cast(data.dtype).value
 
@@ -170,11 +167,11 @@ def _triangle(call: Arguments) -> str:
 
 
 def _eigh(call: Arguments) -> Value:
-    return _tuple_of(_apply(call, "eigh", _floats(call, _square(call), "a"), UPLO=_triangle(call)))
+    return _tuple_of(_apply(call, "eigh", floats(call, _square(call), "a"), UPLO=_triangle(call)))
 
 
 def _eigvalsh(call: Arguments) -> Value:
-    (values,) = _apply(call, "eigh", _floats(call, _square(call), "a"), UPLO=_triangle(call), compute_v=False)
+    (values,) = _apply(call, "eigh", floats(call, _square(call), "a"), UPLO=_triangle(call), compute_v=False)
     return values.value
 
 
@@ -199,7 +196,8 @@ def _lstsq(call: Arguments) -> Value:
 # -- of singular values --------------------------------------------------------------------------------------
 
 
-def _singular_values(call: Arguments, data: Formula) -> Formula:
+def singular_values(call: Arguments, data: Formula) -> Formula:
+    """Return the singular values of matrices, in descending order."""
     call = Arguments(call.name, {"a": next(iter(call.given.values()))}, call.span)
     (values,) = _apply(call, "svd", data, compute_uv=False)
     return values
@@ -238,12 +236,12 @@ def _refuse_hermitian(call: Arguments) -> None:
 
 def _matrix_rank(call: Arguments) -> Value:
     _refuse_hermitian(call)
-    data = _floats(call, formula(call, "a"), "a")
+    data = floats(call, formula(call, "a"), "a")
     if data.rank < 2:
         return data.truth().reduce("any").cast("int64").value
     if "tol" in call and "rtol" in call:
         raise RefusalError("matrix_rank takes `tol` or `rtol`, not both", call.given["rtol"].span)
-    values = _singular_values(call, data)
+    values = singular_values(call, data)
     if "tol" in call:
         above = values > float(static_number(call, "tol", 0))
     else:
@@ -282,7 +280,7 @@ def _cond(call: Arguments) -> Value:
     data = _matrices(call)
     if 0 in data.shape[-2:]:
         raise RefusalError("cond of a matrix without elements", call.given["a"].span)
-    values = _singular_values(call, data)
+    values = singular_values(call, data)
     axis = values.rank - 1
     largest, least = (values.reduce(name, (axis,)) for name in ("max", "min"))
     ratio = least / largest if order == -2 else largest / least
@@ -294,7 +292,7 @@ def _matrix_power(call: Arguments) -> Value:
     """Multiply by repeated squaring; integers stay integers, unless the power is negative."""
     data, power = _square(call), static_int(call, "n")
     if power < 0:
-        data = _inverse(call, _floats(call, data, "a"))
+        data = _inverse(call, floats(call, data, "a"))
         power = -power
     if power == 0:
         size = size_of(data, data.rank - 1)
@@ -308,93 +306,6 @@ def _matrix_power(call: Arguments) -> Value:
             data = _product(call, data, data)
     assert result is not None
     return result.value
-
-
-# -- norms ---------------------------------------------------------------------------------------------------
-
-
-def _norm(call: Arguments) -> Value:
-    """Compute the norms of vectors or of matrices along one or two axes; without `ord` of all elements."""
-    data = formula(call, "x")
-    if data.is_complex:
-        data = _sizes(call, data)
-    if not data.is_float:
-        data = data.cast("float64")
-    along, keepdims = axes(call, data.rank), flag(call, "keepdims")
-    order = call.static("ord") if "ord" in call else None
-    if is_number(order):
-        order = static_number(call, "ord", 2)
-    if order is None and (along is None or len(along) < 3):
-        return _root_of_squares(data, along, keepdims=keepdims).value
-    along = tuple(range(data.rank)) if along is None else along
-    if len(along) == 1:
-        result = _vector_norm(call, data, along, order, keepdims=keepdims)
-    elif len(along) == 2:
-        result = _matrix_norm(call, data, along[0], along[1], order)
-        if keepdims:
-            kept: list[Dim] = [1 if axis in along else dim for axis, dim in enumerate(data.shape)]
-            result = result.reshape(kept, data)
-    else:
-        message = f"norm along {len(along)} axes: a vector has one, a matrix two"
-        raise RefusalError(message, call.span, hint="give the axes, or leave `ord` out")
-    return result.value
-
-
-def _sizes(call: Arguments, data: Formula) -> Formula:
-    """Return absolute values, which have the norms of the complex numbers, but no singular values."""
-    order = call.static("ord") if "ord" in call else None
-    if order in (2, -2, "nuc") and data.rank > 1 and not isinstance(call.static("axis"), int):
-        message = f"norm: the singular values of complex matrices, of `ord={order!r}`, are not supported"
-        raise RefusalError(message, call.given["ord"].span, hint="leave `ord` out for the Frobenius norm")
-    return data.abs()
-
-
-def _root_of_squares(data: Formula, along: Sequence[int] | None, *, keepdims: bool) -> Formula:
-    return (data * data).reduce("sum", along, keepdims=keepdims).sqrt()
-
-
-def _vector_norm(
-    call: Arguments, data: Formula, along: tuple[int, ...], order: object, *, keepdims: bool
-) -> Formula:
-    if not isinstance(order, int | float):
-        raise RefusalError("norm: `ord` must be a number for vectors", call.given["ord"].span)
-    if order == math.inf:
-        return data.abs().reduce("max", along, keepdims=keepdims).op("maximum", 0)  # 0 of no elements
-    if order == -math.inf:
-        return data.abs().reduce("min", along, keepdims=keepdims)
-    if order == 0:
-        return data.truth().cast(data.dtype).reduce("sum", along, keepdims=keepdims)
-    if order == 1:
-        return data.abs().reduce("sum", along, keepdims=keepdims)
-    if order == 2:
-        return _root_of_squares(data, along, keepdims=keepdims)
-    powers = (data.abs() ** float(order)).reduce("sum", along, keepdims=keepdims)
-    return powers.op("power", 1 / order)
-
-
-def _extremum(data: Formula, axis: int, *, least: bool) -> Formula:
-    """Return the least along an axis, or the largest of numbers that are not negative: 0 of no elements."""
-    return data.reduce("min", (axis,)) if least else data.reduce("max", (axis,)).op("maximum", 0)
-
-
-def _matrix_norm(call: Arguments, data: Formula, row: int, column: int, order: object) -> Formula:
-    if order in ("fro", "f"):
-        return _root_of_squares(data, (row, column), keepdims=False)
-    if order in (1, -1, math.inf, -math.inf):
-        assert isinstance(order, int | float)
-        inner, outer = (row, column) if abs(order) == 1 else (column, row)
-        sums = data.abs().reduce("sum", (inner,))
-        axis = outer - (outer > inner)
-        return _extremum(sums, axis, least=order < 0)
-    if order in (2, -2, "nuc"):
-        kept = [axis for axis in range(data.rank) if axis not in (row, column)]
-        values = _singular_values(call, _floats(call, data, "x").transpose([*kept, row, column]))
-        axis = values.rank - 1
-        if order == "nuc":
-            return values.reduce("sum", (axis,))
-        return _extremum(values, axis, least=order == -2)
-    message = f"norm: `ord` of a matrix must be 1, -1, 2, -2, inf, -inf, 'fro' or 'nuc', not {order!r}"
-    raise RefusalError(message, call.given["ord"].span)
 
 
 def _row(
@@ -429,7 +340,7 @@ LINALG = (
         "Compute the singular value decomposition (u, s, vh), or s alone",
     ),
     _row(
-        "svdvals", "a", lambda call: _singular_values(call, _matrices(call)).value, "Compute singular values"
+        "svdvals", "a", lambda call: singular_values(call, _matrices(call)).value, "Compute singular values"
     ),
     _row("eigh", "a UPLO?", _eigh, "Compute eigenvalues and eigenvectors of a symmetric matrix"),
     _row("eigvalsh", "a UPLO?", _eigvalsh, "Compute the eigenvalues of a symmetric matrix"),
@@ -449,12 +360,4 @@ LINALG = (
     _row("pinv", "a rcond? hermitian? * rtol?=1e-15", _pinv, "Compute the pseudo-inverse"),
     _row("cond", "a p?", _cond, "Compute the condition number: the ratio of singular values"),
     _row("matrix_power", "a n", _matrix_power, "Compute the power of a square matrix"),
-    Builtin(
-        "norm",
-        "x ord? axis? keepdims?",
-        _norm,
-        "Compute the norm of vectors or matrices (numpy.linalg.norm).",
-        None,
-        "input=x",
-    ),
 )

@@ -7,11 +7,10 @@ from collections.abc import Callable, Sequence
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.ops.dims import product
 from nnmagic.relay.signatures import format_dim, format_shape
-from nnmagic.relay.types import AnyDim, TensorType
+from nnmagic.relay.types import AnyDim
 from nnmagic.tinynn.builtins.argument_checks import (
     axes,
     dtype_argument,
-    dynamic_size_hint,
     formula,
     normalize_axis,
     one_axis,
@@ -35,16 +34,17 @@ from nnmagic.tinynn.builtins.tensor_helpers import (
 )
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.values.numbers import number_constant
-from nnmagic.tinynn.values.operator_calls import apply, call_operator, whole_numbers
+from nnmagic.tinynn.values.operator_calls import apply, call_operator
 from nnmagic.tinynn.values.operator_restrictions import dims_differ
 from nnmagic.tinynn.values.symbolic_sizes import (
+    as_size,
     dim_of,
-    dimension_size,
     dynamic_sizes,
+    number_of,
     shape_tensor,
     with_shape,
 )
-from nnmagic.tinynn.values.values import Computed, Dimension, Operand, RefusalError, TupleOf, Value
+from nnmagic.tinynn.values.values import Dimension, Known, Operand, RefusalError, TupleOf, Value
 
 _NAMES = "x=a input=a m=a ary=a array=a"
 
@@ -225,37 +225,33 @@ def _flip_along(axis: int, rank: int) -> Callable[[Arguments], Value]:
 
 
 def _roll(call: Arguments) -> Value:
+    """Shift by numbers that are known at compile time, or by sizes and integers of rank 0."""
     data = given = formula(call, "a")
-    shift = call.static("shift")
-    shifts = shift if isinstance(shift, tuple) else (shift,)
-    if not all(isinstance(step, int) for step in shifts):
-        hint = None
-        if isinstance(shift, AnyDim):
-            hint = f"{dynamic_size_hint(shift)}; or write concatenate([x[-n:], x[:-n]])"
-        raise RefusalError(
-            "roll: `shift` must be an int or a tuple of ints", call.given["shift"].span, hint=hint
-        )
+    operand = call.given["shift"]
+    items = operand.value.items if isinstance(operand.value, TupleOf) else (operand.value,)
+    shifts = [size for item in items if (size := as_size(Operand(item, operand.span))) is not None]
+    if len(shifts) != len(items):
+        raise RefusalError("roll: `shift` must be an int or a tuple of ints", operand.span)
     listed = call.static("axis") if "axis" in call else None
     if listed is None:
         data = data.flat()
-    items = listed if isinstance(listed, tuple) else (listed or 0,)
-    along = tuple(normalize_axis(call, "axis", axis, data.rank) for axis in items)
+    chosen = listed if isinstance(listed, tuple) else (listed or 0,)
+    along = tuple(normalize_axis(call, "axis", axis, data.rank) for axis in chosen)
     if len(shifts) == 1:
         shifts *= len(along)
     if len(along) == 1:
         along *= len(shifts)
     if len(along) != len(shifts):
         raise RefusalError("roll: `shift` and `axis` have different lengths", call.span)
-    for axis, step in zip(along, shifts, strict=True):
-        assert isinstance(step, int)
-        data = _roll_axis(call, data, axis, step)
+    for axis, shift in zip(along, shifts, strict=True):
+        data = _roll_axis(call, data, axis, shift)
     return data.reshape(given.shape, given).value if listed is None else data.value
 
 
-def _roll_axis(call: Arguments, data: Formula, axis: int, step: int) -> Formula:
-    size = data.shape[axis]
-    if not isinstance(size, int):
-        return _roll_dynamic_axis(data, axis, step)
+def _roll_axis(call: Arguments, data: Formula, axis: int, shift: Value) -> Formula:
+    size, step = data.shape[axis], shift.value if isinstance(shift, Known) else None
+    if not isinstance(size, int) or not isinstance(step, int):
+        return _roll_dynamic_axis(data, axis, shift)
     step = step % size if size else 0
     if not step:
         return data
@@ -263,15 +259,12 @@ def _roll_axis(call: Arguments, data: Formula, axis: int, step: int) -> Formula:
     return concatenate(call, parts, axis)
 
 
-def _roll_dynamic_axis(data: Formula, axis: int, step: int) -> Formula:
-    size = dimension_size(data.value, axis, data.span)
-    start, gap = (number_constant(number, "int64", data.span) for number in (0, 1))
-    positions = Computed(
-        whole_numbers(start, size, gap, data.span).expr, TensorType((data.shape[axis],), "int64")
-    )
-    divisor = Formula(size, data.span).op("maximum", 1)
-    shift = divisor.like(step).op("floor_mod", divisor)
-    return data.op("take", (Formula(positions, data.span) - shift).op("floor_mod", divisor), axis=axis)
+def _roll_dynamic_axis(data: Formula, axis: int, shift: Value) -> Formula:
+    size = size_of(data, axis)
+    places = arange(size, data.span)
+    length = Formula(size.number, data.span) if isinstance(size, Dimension) else places.like(size)
+    step, length = Formula(number_of(shift, data.span), data.span), length.op("maximum", 1)
+    return data.op("take", (places - step.op("floor_mod", length)).op("floor_mod", length), axis=axis)
 
 
 def _rot90(call: Arguments) -> Value:
@@ -472,4 +465,23 @@ SHAPES = (
     Builtin(
         "diag", "v k?", _diag, "Return the diagonal of a matrix, or the diagonal matrix of a vector.", "diag"
     ),
+)
+
+
+def _of_matrices(name: str, of_axes: Callable[[Arguments], Value], signature: str) -> Builtin:
+    """Declare numpy.linalg's function of the last two axes, where NumPy's own takes the first two."""
+
+    def apply_to(call: Arguments) -> Value:
+        last = {f"axis{number}": Operand(Known(number - 3), call.span) for number in (1, 2)}
+        given = {"a": call.given["x"], **last, **{k: v for k, v in call.given.items() if k != "x"}}
+        return of_axes(Arguments(call.name, given, call.span))
+
+    summary = f"Return the {name} of each matrix in the last two axes (numpy.linalg.{name})."
+    return Builtin(name, signature, apply_to, summary, None, method=False)
+
+
+#: What numpy.linalg calls by the names of NumPy's functions of other axes.
+OF_MATRICES = (
+    _of_matrices("diagonal", _diagonal, "x * offset?"),
+    _of_matrices("trace", _trace, "x * offset? dtype?"),
 )

@@ -1,0 +1,98 @@
+"""Define the functions that call a function of the cell in a loop: scan, apply_along_axis, piecewise.
+
+Each gives a LoopCall, which the elaboration writes as the loop that it stands for.
+"""
+
+from __future__ import annotations
+
+from nnmagic.tinynn.builtins.argument_checks import formula, one_axis
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.values.descriptions import describe
+from nnmagic.tinynn.values.operator_calls import is_tensor
+from nnmagic.tinynn.values.values import (
+    Dimension,
+    Known,
+    LoopCall,
+    Operand,
+    RefusalError,
+    TupleOf,
+    Value,
+)
+
+
+def _function(call: Arguments, parameter: str) -> Operand:
+    operand = call.given[parameter]
+    if isinstance(operand.value, Known | Dimension | TupleOf) or is_tensor(operand.value):
+        message = f"{call.name}: `{parameter}` must be a function, not {describe(operand.value)}"
+        raise RefusalError(message, operand.span)
+    return operand
+
+
+def _scan(call: Arguments) -> Value:
+    """Return the last carry, and what each round gives beside it."""
+    function, xs = _function(call, "f"), call.given.get("xs", Operand(Known(None), call.span))
+    parts = xs.value.items if isinstance(xs.value, TupleOf) else (xs.value,)
+    if xs.value != Known(None) and not all(map(is_tensor, parts)):
+        message = f"scan: `xs` must be a tensor, a tuple of tensors or None, not {describe(xs.value)}"
+        raise RefusalError(message, xs.span)
+    if xs.value == Known(None) and "length" not in call:
+        raise RefusalError("scan: without `xs`, how many rounds there are", call.span, hint="give `length`")
+    length = call.given.get("length", Operand(Known(None), call.span))
+    return LoopCall("scan", (function, call.given["init"], xs, length))
+
+
+def _along_axis(call: Arguments) -> Value:
+    function, data = _function(call, "func1d"), formula(call, "arr")
+    axis = one_axis(call, "axis", data.rank)
+    order = [each for each in range(data.rank) if each != axis]
+    moved = data.transpose([*order, axis])
+    extra = call.given["args"].value
+    assert isinstance(extra, TupleOf)
+    rest = tuple(Operand(item, call.given["args"].span) for item in extra.items)
+    rows = Operand(moved.value, call.given["arr"].span)
+    return LoopCall("apply_along_axis", (function, rows, *rest), axis)
+
+
+def _piecewise(call: Arguments) -> Value:
+    """Compute each piece for the elements whose condition holds, and only for these."""
+    pieces: dict[str, tuple[Operand, ...]] = {}
+    for parameter in ("condlist", "funclist"):
+        operand = call.given[parameter]
+        listed = operand.value.items if isinstance(operand.value, TupleOf) else (operand.value,)
+        pieces[parameter] = tuple(Operand(item, operand.span) for item in listed)
+    conditions, functions = pieces["condlist"], pieces["funclist"]
+    if len(functions) - len(conditions) not in (0, 1):
+        message = f"piecewise: {len(functions)} functions for {len(conditions)} conditions"
+        hint = "give one for each, and perhaps one for the rest"
+        raise RefusalError(message, call.given["funclist"].span, hint=hint)
+    data = Operand(formula(call, "x").value, call.given["x"].span)
+    return LoopCall("piecewise", (data, *conditions, *functions), len(conditions))
+
+
+LOOP_FUNCTIONS = (
+    Builtin(
+        "scan",
+        "f init xs? length?",
+        _scan,
+        "Call f(carry, x) for each x in turn; return the last carry, and the stacked second results.",
+        None,
+        method=False,
+    ),
+    Builtin(
+        "apply_along_axis",
+        "func1d axis arr *args",
+        _along_axis,
+        "Call a function for each vector along an axis.",
+        "apply_along_axis",
+        method=False,
+        form="func1d, axis, arr, *args",
+    ),
+    Builtin(
+        "piecewise",
+        "x condlist funclist",
+        _piecewise,
+        "Compute a function, or a number, for the elements of each condition.",
+        "piecewise",
+        method=False,
+    ),
+)

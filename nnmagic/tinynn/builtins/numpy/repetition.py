@@ -1,0 +1,126 @@
+"""Define NumPy's repeat and tile."""
+
+from __future__ import annotations
+
+from synr.ast import BuiltinOp
+
+from nnmagic.relay.signatures import format_shape
+from nnmagic.relay.types import ANY
+from nnmagic.tinynn.builtins.argument_checks import (
+    as_formula,
+    constant_array,
+    formula,
+    one_axis,
+    static_value_or_none,
+)
+from nnmagic.tinynn.builtins.tensor_expressions import Formula
+from nnmagic.tinynn.builtins.tensor_helpers import arange, broadcast, size_along, static_slice
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.values.operator_calls import apply, is_tensor
+from nnmagic.tinynn.values.reshaping import reshape_to_sizes
+from nnmagic.tinynn.values.symbolic_sizes import (
+    as_size,
+    calculate_size,
+    dim_of,
+    shape_of,
+    shape_tensor,
+    weak_int,
+)
+from nnmagic.tinynn.values.values import Dimension, Known, Operand, RefusalError, TupleOf, Value
+
+
+def _repeat(call: Arguments) -> Value:
+    """Repeat each element as often as one number says, or a number for each."""
+    data, operand = formula(call, "a"), call.given["repeats"]
+    axis = one_axis(call, "axis", data.rank) if "axis" in call else None
+    if axis is None:
+        data, axis = data.flat() if data.rank else data.reshape((1,)), 0
+    count = as_size(operand)
+    if count is None:
+        return _repeat_each(call, data, axis).value
+    if isinstance(count, Dimension):
+        return _repeat_axis(data.expand(axis + 1), axis, axis + 1, count).value
+    known = static_value_or_none(count)
+    if not isinstance(known, int) or known < 0:
+        hint = "one number, or one for each element, none of them negative"
+        raise RefusalError(f"repeat: `repeats` is {known}", operand.span, hint=hint)
+    if known == 0:
+        return static_slice(data, axis, 0, 0).value
+    return data.op("repeat", repeats=known, axis=axis).value
+
+
+def _repeat_axis(data: Formula, axis: int, inner: int, count: Value) -> Formula:
+    """Broadcast ``inner``, an axis of size 1, to ``count`` elements, and join ``axis`` and the next one."""
+    sizes = list(shape_of(data.value, data.span).items)
+    sizes[inner] = count
+    wide = apply("dyn.broadcast_to", data.span, data.value, shape_tensor(sizes, data.span))
+    joined = calculate_size(BuiltinOp.Mul, sizes[axis], sizes[axis + 1], data.span)
+    joined_sizes = [*sizes[:axis], joined, *sizes[axis + 2 :]]
+    shape = [dim_of(size) for size in joined_sizes]
+    return Formula(reshape_to_sizes(wide, joined_sizes, shape, data.span), data.span)
+
+
+def _repeat_each(call: Arguments, data: Formula, axis: int) -> Formula:
+    """Repeat each element along an axis as often as its own number says.
+
+    A negative number becomes an index that is out of range, an error of the call.
+    """
+    operand = call.given["repeats"]
+    if isinstance(static_value_or_none(operand.value), tuple):
+        operand = Operand(constant_array(call, "repeats", None), operand.span)
+    if not is_tensor(operand.value):
+        message = "repeat: `repeats` must be an int, or integers, one for each element"
+        raise RefusalError(message, operand.span)
+    counts = as_formula(operand, call.span, "repeat: `repeats`")
+    if counts.rank > 1 or not counts.is_integer:
+        message = f"repeat: `repeats` must be integers of rank 1, not of shape {format_shape(counts.shape)}"
+        raise RefusalError(message, operand.span)
+    size = data.shape[axis]
+    counts = counts.cast("int64")
+    wanted = counts.shape[0]
+    if wanted != 1 and isinstance(wanted, int) and isinstance(size, int) and wanted != size:
+        message = f"repeat: {wanted} numbers in `repeats` for an axis of size {size}"
+        raise RefusalError(message, operand.span)
+    counts = broadcast(counts, (size,)) if wanted == 1 and isinstance(size, int) else counts
+    length = size_along(data, axis, counts)
+    fits = size_along(counts, 0, counts).equal(length)
+    bad = (counts < 0).reduce("any") | ~fits
+    ends = counts.op("maximum", 0).op("cumsum", axis=0, dtype="int64")
+    total = counts.op("maximum", 0).reduce("sum") + bad.cast("int64")
+    places = arange(Dimension(ANY, weak_int(total.value)), call.span)
+    source = ends.op("searchsorted", places, right=True, dtype="int64")
+    return data.op("take", bad.choose(length, source), axis=axis, mode="fast")
+
+
+def _tile(call: Arguments) -> Value:
+    data, operand = formula(call, "A"), call.given["reps"]
+    listed = operand.value.items if isinstance(operand.value, TupleOf) else (operand.value,)
+    counts = [as_size(Operand(item, operand.span)) for item in listed]
+    known = [None if count is None else static_value_or_none(count) for count in counts]
+    numbers = [number for number in known if isinstance(number, int) and number >= 0]
+    if len(numbers) == len(counts):
+        return _tile_static(data, numbers).value
+    if any(count is None for count in counts) or any(isinstance(n, int) and n < 0 for n in known):
+        raise RefusalError("tile: `reps` must be ints that are not negative", operand.span)
+    for _ in range(len(counts) - data.rank):
+        data = data.expand(0)
+    for axis, count in enumerate(counts, data.rank - len(counts)):
+        if count is not None and count != Known(1):
+            data = _repeat_axis(data.expand(axis), axis, axis, count)
+    return data.value
+
+
+def _tile_static(data: Formula, counts: list[int]) -> Formula:
+    repeated = data.op("tile", reps=tuple(count or 1 for count in counts)) if counts else data
+    for axis, count in enumerate(counts, repeated.rank - len(counts)):
+        if count == 0:
+            repeated = static_slice(repeated, axis, 0, 0)
+    return repeated
+
+
+_NAMES = "x=a input=a m=a ary=a array=a"
+
+REPETITION = (
+    Builtin("repeat", "a repeats axis?", _repeat, "Repeat each element.", "repeat", _NAMES),
+    Builtin("tile", "A reps", _tile, "Repeat the whole tensor.", "tile", "x=A repetitions=reps"),
+)

@@ -1,0 +1,166 @@
+"""Define NumPy's functions of sets: the distinct elements, where and how often they occur, membership."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from nnmagic.tinynn.builtins.argument_checks import flag, formula, pair
+from nnmagic.tinynn.builtins.numpy.complex_numbers import imaginary_part, real_part
+from nnmagic.tinynn.builtins.tensor_expressions import Formula
+from nnmagic.tinynn.builtins.tensor_helpers import broadcast, concatenate, size_along, slice_axis
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.values.values import RefusalError, TupleOf, Value
+
+_NAMES = "x=ar input=ar"
+
+
+@dataclass(frozen=True, slots=True)
+class _Runs:
+    """The elements in ascending order, where equal ones are next to each other.
+
+    ``order``: where each of them is in the flattened tensor. ``is_first``: whether it begins a run of equal
+    ones. ``first``: the places of those that do.
+    """
+
+    order: Formula
+    ordered: Formula
+    is_first: Formula
+    first: Formula
+
+    def values(self) -> Formula:
+        """Return the distinct elements."""
+        return _at(self.ordered, self.first)
+
+    def indices(self) -> Formula:
+        """Return where each distinct element occurs first."""
+        return _at(self.order, self.first)
+
+    def inverse(self) -> Formula:
+        """Return for each element which of the distinct ones it is."""
+        number = self.is_first.cast("int64").op("cumsum", axis=0, dtype="int64") - 1
+        zeros = self.order.op("zeros_like")
+        return zeros.op("scatter_nd", self.order.expand(0), number, mode="update")
+
+    def counts(self, call: Arguments) -> Formula:
+        """Return how often each distinct element occurs."""
+        total = size_along(self.order, 0, self.order).reshape((1,))
+        begins = concatenate(call, [self.first, total], 0)
+        return slice_axis(begins, 0, 1, None) - self.first
+
+
+def _at(data: Formula, places: Formula) -> Formula:
+    return data.op("take", places, axis=0, mode="fast")
+
+
+def _order(data: Formula) -> Formula:
+    return data.op("argsort", axis=0, is_ascend=True, dtype="int64")
+
+
+def _runs(call: Arguments, data: Formula, *, one_nan: bool) -> _Runs:
+    """Sort the elements of a tensor; complex ones by the real part, then by the imaginary part."""
+    flat = data.flat()
+    if data.is_complex:
+        order = _order(imaginary_part(flat))
+        order = _at(order, _order(_at(real_part(flat), order)))
+    else:
+        order = _order(flat.cast("int8") if data.dtype == "bool" else flat)
+    ordered = _at(flat, order)
+    later, earlier = slice_axis(ordered, 0, 1, None), slice_axis(ordered, 0, 0, -1)
+    if data.dtype == "bool":
+        later, earlier = later.cast("int8"), earlier.cast("int8")
+    differs = later.differs(earlier)
+    if one_nan and (data.is_float or data.is_complex):
+        differs = differs & ~(later.differs(later) & earlier.differs(earlier))
+    begin = slice_axis(order, 0, 0, 1).equal(slice_axis(order, 0, 0, 1))
+    is_first = concatenate(call, [begin, differs], 0)
+    first = is_first.op("argwhere").cast("int64").flat()
+    return _Runs(order, ordered, is_first, first)
+
+
+def _unique(call: Arguments) -> Value:
+    """Return the distinct elements in order, with one NaN for all, and what else is asked for."""
+    data = formula(call, "ar")
+    runs = _runs(call, data, one_nan=flag(call, "equal_nan", default=True))
+    parts = [runs.values()]
+    if flag(call, "return_index"):
+        parts.append(runs.indices())
+    if flag(call, "return_inverse"):
+        parts.append(runs.inverse().reshape(data.shape, data))
+    if flag(call, "return_counts"):
+        parts.append(runs.counts(call))
+    return parts[0].value if len(parts) == 1 else TupleOf(tuple(part.value for part in parts))
+
+
+def _of_standard(name: str, summary: str, *others: str) -> Builtin:
+    """Declare a function of the array API standard, for which each NaN is distinct."""
+
+    def apply_to(call: Arguments) -> Value:
+        data = formula(call, "ar")
+        runs = _runs(call, data, one_nan=False)
+        computed: dict[str, Callable[[], Formula]] = {
+            "indices": runs.indices,
+            "inverse": lambda: runs.inverse().reshape(data.shape, data),
+            "counts": lambda: runs.counts(call),
+        }
+        parts = [runs.values(), *(computed[other]() for other in others)]
+        return parts[0].value if len(parts) == 1 else TupleOf(tuple(part.value for part in parts))
+
+    return Builtin(name, "ar", apply_to, summary, name, _NAMES, method=False)
+
+
+def _isin(call: Arguments) -> Value:
+    """Return which elements are among others, which are sorted for it."""
+    data, others = pair(call, "element", "test_elements")
+    if data.dtype == "bool":
+        data, others = data.cast("int8"), others.cast("int8")
+    others = others.flat()
+    if others.shape[0] == 0:
+        found = data.op("zeros_like").cast("bool")
+    elif data.is_complex:
+        found = data.expand(data.rank).equal(others).reduce("any", (data.rank,))
+    else:
+        ordered = others.op("sort", axis=0)
+        flat = data.flat() if data.rank else data.reshape((1,))
+        place = ordered.op("searchsorted", flat, right=False, dtype="int64")
+        last = size_along(others, 0, place) - 1
+        nearest = ordered.op("take", place.op("minimum", last), axis=0, mode="clip")
+        found = nearest.equal(flat) & broadcast(last >= 0, flat.shape)
+        found = found.reshape(data.shape, data)
+    return (~found if flag(call, "invert") else found).value
+
+
+def _refuse_axis(call: Arguments) -> Value:
+    if "axis" in call:
+        span = call.given["axis"].span
+        raise RefusalError("unique: `axis` must be None", span, hint="leave it out")
+    return _unique(call)
+
+
+SETS = (
+    Builtin(
+        "unique",
+        "ar return_index? return_inverse? return_counts? axis? * equal_nan? sorted?",
+        _refuse_axis,
+        "Return the distinct elements in ascending order, `?` of them; one NaN.",
+        "unique",
+        _NAMES,
+    ),
+    _of_standard("unique_values", "Return the distinct elements in ascending order; each NaN is one."),
+    _of_standard("unique_counts", "Return (distinct elements, how often they occur).", "counts"),
+    _of_standard("unique_inverse", "Return (distinct elements, which of them each element is).", "inverse"),
+    _of_standard(
+        "unique_all",
+        "Return (distinct elements, where each occurs first, which of them each element is, counts).",
+        *("indices", "inverse", "counts"),
+    ),
+    Builtin(
+        "isin",
+        "element test_elements * assume_unique? invert?",
+        _isin,
+        "Test which elements are among others.",
+        "isin",
+        "x1=element x2=test_elements",
+        method=False,
+    ),
+)

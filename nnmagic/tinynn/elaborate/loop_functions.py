@@ -1,0 +1,189 @@
+"""Elaborate scan, apply_along_axis and piecewise as functions of the language that are inlined.
+
+Their bodies are written here in the language itself, and every place in them is that of the call.
+"""
+
+from __future__ import annotations
+
+import ast as py
+from collections.abc import Callable, Sequence
+
+from synr import ast
+
+from nnmagic.diagnostics import Diagnostics, Source, Span
+from nnmagic.relay.types import TensorType
+from nnmagic.tinynn.builtins import BUILTINS
+from nnmagic.tinynn.builtins.tensor_expressions import Formula
+from nnmagic.tinynn.elaborate.context import Elaboration
+from nnmagic.tinynn.syntax.cell import CellCompiler
+from nnmagic.tinynn.syntax.source_spans import SpanMap
+from nnmagic.tinynn.syntax.tree import DefinitionNode
+from nnmagic.tinynn.values.descriptions import describe
+from nnmagic.tinynn.values.values import (
+    FAILED,
+    Bindings,
+    BuiltinName,
+    Computed,
+    Environment,
+    Formal,
+    Known,
+    LocalFunction,
+    LoopCall,
+    Operand,
+    RefusalError,
+    TupleOf,
+    Value,
+    is_failed,
+)
+
+#: Calls a value: `calls.apply_value`.
+Apply = Callable[[Elaboration, Operand, list[Operand], Span], Value]
+
+#: The names that the bodies below use, which nothing in the notebook hides.
+_LANGUAGE = ("asarray", "len", "zeros", "zeros_like")
+
+
+def call_in_loop(ctx: Elaboration, loop: LoopCall, span: Span, apply: Apply) -> Value:
+    """Return the value of a call of scan, apply_along_axis or piecewise. Raises RefusalError."""
+    match loop.kind:
+        case "scan":
+            return _scan(ctx, loop, span, apply)
+        case "apply_along_axis":
+            return _along_axis(ctx, loop, span, apply)
+    return _piecewise(ctx, loop, span, apply)
+
+
+def _scan(ctx: Elaboration, loop: LoopCall, span: Span, apply: Apply) -> Value:
+    function, init, xs, length = loop.operands
+    has_xs = xs.value != Known(None)
+    part = "None"
+    if isinstance(xs.value, TupleOf):
+        part = f"({' '.join(f'xs[{number}][i],' for number in range(len(xs.value.items)))})"
+    elif has_xs:
+        part = "xs[i]"
+    first = "xs" if not isinstance(xs.value, TupleOf) else "xs[0]"
+    count = f"len({first})" if has_xs else "length"
+    head = f"def scan(f, init, xs, length):\n    rounds = {count}\n"
+    results = _results_of_round(ctx, head + f"    i = 0\n    return f(init, {part})\n", loop, span, apply)
+    if results is None:
+        return FAILED
+    names = [f"y{number}" for number in range(results[1])]
+    made = ", ".join(names) + ("," if results[0] == "tuple" else "")
+    made = {"tuple": f"({made})", "one": "y0", "none": "nothing"}[results[0]]
+    lines = [head, f"    i = 0\n    carry, {made} = f(init, {part})\n"]
+    lines += [f"    {name} = asarray({name})\n" for name in names]
+    lines += [f"    s{name} = zeros((rounds, *{name}.shape), dtype={name}.dtype)\n" for name in names]
+    lines.append(f"    carry = init\n    for i in range(rounds):\n        carry, {made} = f(carry, {part})\n")
+    lines += [f"        s{name}[i] = {name}\n" for name in names]
+    stacked = ", ".join(f"s{name}" for name in names) + ("," if results[0] == "tuple" else "")
+    stacked = {"tuple": f"({stacked})", "one": "sy0", "none": "None"}[results[0]]
+    lines.append(f"    return carry, {stacked}\n")
+    return _inline(ctx, "".join(lines), [function, init, xs, length], span, apply)
+
+
+def _results_of_round(
+    ctx: Elaboration, text: str, loop: LoopCall, span: Span, apply: Apply
+) -> tuple[str, int] | None:
+    """Return of what kind a round's second result is, and how many tensors it has; None after an error."""
+    with ctx.trial():
+        value = _inline(ctx, text, list(loop.operands), span, apply)
+    if is_failed(value):
+        _inline(ctx, text, list(loop.operands), span, apply)  # reports the errors
+        return None
+    if not isinstance(value, TupleOf) or len(value.items) != 2:
+        message = f"scan: the function must return (carry, y), not {describe(value)}"
+        raise RefusalError(message, loop.operands[0].span, hint="return (carry, None) if there is no y")
+    result = value.items[1]
+    if result == Known(None):
+        return "none", 0
+    return ("tuple", len(result.items)) if isinstance(result, TupleOf) else ("one", 1)
+
+
+def _along_axis(ctx: Elaboration, loop: LoopCall, span: Span, apply: Apply) -> Value:
+    function, rows, *extra = loop.operands
+    names = [f"e{number}" for number in range(len(extra))]
+    arguments = "".join(f", {name}" for name in names)
+    shape = "rows.shape[:-1]"
+    text = (
+        f"def along(f, rows, shape{arguments}):\n"
+        f"    first = asarray(f(rows[0]{arguments}))\n"
+        "    made = zeros((len(rows), *first.shape), dtype=first.dtype)\n"
+        "    for i in range(len(rows)):\n"
+        f"        made[i] = f(rows[i]{arguments})\n"
+        "    return made.reshape(*shape, *first.shape)\n"
+    )
+    flat = (
+        f"def flat(f, rows{arguments}):\n    shape = {shape}\n"
+        f"    return along(f, rows.reshape(-1, rows.shape[-1]), shape{arguments})\n"
+    )
+    along = _local(text, span)
+    result = _inline(ctx, flat, [function, rows, *extra], span, apply, {"along": along})
+    if not isinstance(result, Computed):
+        return result
+    made, rest = Formula(result, span), loop.operands[1]
+    assert isinstance(rest.value, Computed)
+    assert isinstance(rest.value.type, TensorType)
+    others = len(rest.value.type.shape) - 1
+    order = [*range(loop.number), *range(others, made.rank), *range(loop.number, others)]
+    return made.transpose(order).value
+
+
+def _piecewise(ctx: Elaboration, loop: LoopCall, span: Span, apply: Apply) -> Value:
+    data, *rest = loop.operands
+    conditions, functions = rest[: loop.number], rest[loop.number :]
+    masks = [f"c{number}" for number in range(len(conditions))]
+    pieces = [f"f{number}" for number in range(len(functions))]
+    lines = [f"def piecewise({', '.join(['x', *masks, *pieces])}):\n    y = zeros_like(x)\n"]
+    if len(functions) > len(conditions):
+        lines.append(f"    rest = ~({' | '.join(masks) or 'False'})\n")
+        masks.append("rest")
+    for mask, piece, function in zip(masks, pieces, functions, strict=True):
+        is_number = isinstance(function.value, Known)
+        value = piece if is_number else f"{piece}(x[{mask}])"
+        lines.append(f"    y[{mask}] = {value}\n")
+    lines.append("    return y\n")
+    return _inline(ctx, "".join(lines), [data, *conditions, *functions], span, apply)
+
+
+# -- functions that are written here -------------------------------------------------------------------------
+
+
+class _OnePlace(SpanMap):
+    """Every span of a source is the place of one call."""
+
+    def __init__(self, source: Source, place: Span) -> None:
+        super().__init__(source)
+        self._place = ast.Span(place.filename, place.line, place.column, place.end_line, place.end_column)
+
+    def span(self, line: int, start: int, end_line: int, end: int) -> ast.Span:  # noqa: ARG002
+        """Return the place."""
+        return self._place
+
+
+def _local(text: str, span: Span, more: dict[str, Value] | None = None) -> LocalFunction:
+    """Return a function of the language from its source."""
+    diagnostics = Diagnostics()
+    spans = _OnePlace(Source("<nnmagic>", text), span)
+    cell = CellCompiler(spans, diagnostics).compile_module(py.parse(text))
+    (definition,) = cell.funcs.values()
+    assert isinstance(definition, DefinitionNode)
+    bindings = Bindings()
+    for name in _LANGUAGE:
+        bindings.bind(name, BuiltinName(BUILTINS[name]), span)
+    for name, value in (more or {}).items():
+        bindings.bind(name, value, span)
+    environment = Environment("<nnmagic>", frozenset(bindings.locals), bindings=bindings)
+    formals = tuple(Formal(param.name, param.kind, None) for param in definition.params)
+    return LocalFunction(definition.name, definition, formals, environment, {})
+
+
+def _inline(
+    ctx: Elaboration,
+    text: str,
+    operands: Sequence[Operand],
+    span: Span,
+    apply: Apply,
+    more: dict[str, Value] | None = None,
+) -> Value:
+    function = _local(text, span, more)
+    return apply(ctx, Operand(function, span), list(operands), span)

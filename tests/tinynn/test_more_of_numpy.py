@@ -1,0 +1,174 @@
+"""NumPy's functions on sizes that only the call knows, and functions of functions: NumPy is the judge."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import nnmagic
+
+RNG = np.random.default_rng(18)
+GIVEN = {"x": RNG.normal(size=7), "m": RNG.normal(size=(4, 5)), "i": RNG.integers(0, 5, 9), "k": np.int64(3)}
+HEAD = (
+    'def f(x: Tensor[("n",), f64], m: Tensor[("r", "c"), f64], i: Tensor[("j",), i64], k: i64):\n    return '
+)
+
+EXPRESSIONS = """
+np.bincount(i)
+np.bincount(i, minlength=8)
+np.bincount(i, minlength=k)
+np.bincount(i, weights=i * 0.5)
+np.convolve(x, m[0])
+np.convolve(m[0], x, "same")
+np.convolve(x, [1.0, 2.0, 3.0], "same")
+np.convolve(x, np.ones(3) / 3, mode="valid")
+np.correlate(x, m[0])
+np.correlate(m[0], x, "same")
+np.correlate(x, [1.0, 2.0, 3.0], "full")
+np.roll(x, k)
+np.roll(m, k, axis=1)
+np.roll(m, (1, -2), axis=(0, 1))
+np.pad(x, 2, mode="edge")
+np.pad(m, 1, mode="reflect")
+np.pad(x, 9, mode="wrap")
+np.pad(x, 9, mode="symmetric")
+np.pad(x, k)
+np.pad(x, (k, 0), mode="edge")
+np.pad(m, ((0, 0), (k, 1)), constant_values=2)
+np.repeat(x, k)
+np.repeat(m, k, axis=1)
+np.repeat(m, len(x), axis=0)
+np.repeat(x, i[:7])
+np.repeat(x, [1, 2, 0, 1, 1, 1, 3])
+np.tile(x, k)
+np.tile(m, (2, k))
+np.tile(x, (k, 1))
+np.select([x > 1, x < -1], [x, -x])
+np.select([x > 1, x < -1], [x, -x], default=7)
+np.piecewise(x, [x < 0, x >= 0], [-1, 1])
+np.piecewise(x, [x < 0], [lambda v: v * 2, lambda v: v + 1])
+np.apply_along_axis(lambda r: r.sum(), 1, m)
+np.apply_along_axis(lambda r: np.sort(r)[:2], 0, m)
+np.apply_along_axis(lambda r, by: r * by, 1, m, 3.0)
+np.unique(i, return_index=True, return_inverse=True, return_counts=True)
+np.unique(m > 0, return_counts=True)
+np.unique_counts(i)
+np.isin(i, [1, 2])
+np.isin(m, x, invert=True)
+np.nextafter(x, 0.0)
+np.cumulative_sum(x, include_initial=True)
+np.cumulative_prod(m, axis=1)
+np.linalg.vector_norm(m, axis=(0, 1), ord=3)
+np.linalg.matrix_norm(m, ord=1, keepdims=True)
+np.searchsorted(x, m[0], sorter=np.argsort(x))
+"""
+
+KNOWN_SIZES = """
+np.unstack(m, axis=1)
+np.fft.rfft2(m)
+np.fft.irfftn(m + 1j, s=(4, 8), axes=(0, 1))
+np.fft.rfftn(m, axes=(1, 0), norm="ortho")
+np.fft.hfft(x + 1j * x)
+np.fft.ihfft(x, norm="forward")
+np.fft.fftn(m, s=(3, 8), axes=(0, 1))
+np.convolve(x + 1j, m[0] - 2j)
+np.correlate(x + 1j, m[0] - 2j, "full")
+np.cumulative_prod(x + 1j)
+np.linalg.diagonal(m.reshape(2, 2, 5))
+np.linalg.trace(m.reshape(2, 2, 5), offset=1)
+np.zeros_like(x + 1j, dtype=np.int16)
+"""
+
+
+def check(head: str, expression: str) -> None:
+    function = nnmagic.compile(head + expression, namespace={"np": np}, promote=True)
+    expected = eval(expression, {"np": np}, GIVEN)
+    results = function(*GIVEN.values())
+    pairs = zip(results, expected, strict=True) if isinstance(expected, tuple) else [(results, expected)]
+    for result, wanted in pairs:
+        assert result.dtype == wanted.dtype
+        np.testing.assert_allclose(result, wanted, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.sampled(every=3)
+@pytest.mark.parametrize("expression", EXPRESSIONS.strip().splitlines())
+def test_named_sizes(expression):
+    check(HEAD, expression)
+
+
+@pytest.mark.parametrize("expression", KNOWN_SIZES.strip().splitlines())
+def test_known_sizes(expression):
+    check(HEAD.replace('"n",', "7,").replace('"r", "c"', "4, 5"), expression)
+
+
+@pytest.mark.parametrize(
+    ("expression", "changed"),
+    [
+        ("np.bincount(i)", {"i": -GIVEN["i"] - 1}),
+        ("np.repeat(x, k)", {"k": np.int64(-1)}),
+        ("np.tile(x, k)", {"k": np.int64(-1)}),
+        ("np.pad(x, k)", {"k": np.int64(-1)}),
+        ("np.repeat(x, i)", {}),
+        ("np.repeat(x, i[:7] - 9)", {}),
+        ("np.pad(x, 2, mode='wrap')", {"x": np.zeros(0)}),
+        ("np.convolve(x, m[0])", {"m": np.zeros((4, 0))}),
+    ],
+)
+def test_a_call_that_numpy_refuses_is_an_error(expression, changed):
+    function = nnmagic.compile(HEAD + expression, namespace={"np": np})
+    given = {**GIVEN, **changed}
+    with pytest.raises(ValueError):
+        eval(expression, {"np": np}, given)
+    with pytest.raises((ValueError, IndexError)):
+        function(*given.values())
+
+
+def test_scan_carries_and_stacks():
+    def expected(x, k):
+        carry, rows = 1.0, []
+        for a, b in zip(x, k, strict=True):
+            rows.append((carry, a * b))
+            carry = carry * a + b
+        return carry, np.transpose(rows)
+
+    source = """
+def f(x: Tensor[("n",), f64], y: Tensor[("n",), f64]):
+    def step(c, t):
+        a, b = t
+        return c * a + b, (c, a * b)
+    return scan(step, 1.0, (x, y))
+"""
+    x, y = GIVEN["x"], np.cos(GIVEN["x"])
+    carry, (before, products) = nnmagic.compile(source)(x, y)
+    wanted, rows = expected(x, y)
+    np.testing.assert_allclose(carry, wanted, rtol=1e-14)
+    np.testing.assert_allclose([before, products], rows, rtol=1e-14)
+
+
+def test_scan_without_values_counts_rounds():
+    source = """
+def root(x: f64):
+    return scan(lambda c, _: (c / 2 + x / c / 2, None), x, None, length=20)[0]
+"""
+    np.testing.assert_allclose(nnmagic.compile(source)(2.0), np.sqrt(2.0), rtol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("scan(lambda c, a: c + a, 0.0, x)", "scan: the function must return (carry, y), not an f64"),
+        ("scan(lambda c, a: (c + q, a), 0.0, x)", "unknown name `q`"),
+        ("scan(3, 0.0, x)", "scan: `f` must be a function, not the number 3"),
+        ("scan(lambda c, a: (c, a), 0.0)", "scan: without `xs`, how many rounds there are"),
+        ("piecewise(x, [x > 0], [1, 2, 3])", "piecewise: 3 functions for 1 conditions"),
+        ("apply_along_axis(lambda r: q, 0, x)", "unknown name `q`"),
+        ("convolve(x, zeros((0,)))", "convolve: `v` is empty"),
+        ("unique(x, axis=0)", "unique: `axis` must be None"),
+    ],
+)
+def test_a_mistake_is_located(body, message):
+    with pytest.raises(nnmagic.TinyNNError) as error:
+        nnmagic.compile(f"def f(x: Tensor[(3,), f64]):\n    return {body}\n")
+    (found,) = error.value.diagnostics
+    assert found.message == message
+    assert found.span.line == 2
