@@ -23,6 +23,7 @@ from nnmagic.functions.compiled import CompiledFunction
 from nnmagic.functions.definition import CacheInfo, Definition, text_without_types
 from nnmagic.functions.python_source import python_namespace, python_source
 from nnmagic.functions.specializing import SpecializingFunction
+from nnmagic.functions.unproven_loops import refuse_unproven
 from nnmagic.relay.callgraph import call_graph
 from nnmagic.relay.hashing import content_digest
 from nnmagic.relay.infer import infer_type
@@ -101,6 +102,7 @@ def _compile_module(module: Module, options: Options, use: Use) -> CompiledFunct
         raise ValueError(f"a Relay module needs a function @main, or just one function: {functions}")
     typed = infer_type(module)
     typed = with_needed_functions(typed, call_graph(typed), name)
+    refuse_unproven(typed)
     text = text_without_types(typed)
     source = Source("<relay>", text)
     content = content_digest(*module_to_data(typed))  # the text rounds floats

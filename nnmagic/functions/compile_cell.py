@@ -28,6 +28,7 @@ from nnmagic.functions.environment import environment
 from nnmagic.functions.fingerprint import fingerprint
 from nnmagic.functions.records import record_class
 from nnmagic.functions.specializing import SpecializingFunction, Template
+from nnmagic.functions.unproven_loops import refuse_unproven
 from nnmagic.progress import report
 from nnmagic.relay.callgraph import CallGraph, call_graph, reachable
 from nnmagic.relay.complex_numbers.lowering import lower_complex
@@ -231,6 +232,7 @@ def _compile(
     warnings: tuple[Diagnostic, ...] = ()
     if language == "relay":
         module = infer_type(parse_module(source))
+        refuse_unproven(module)
         texts = dict.fromkeys(module.functions, source.text)
         own_types = list(module.types)
     else:

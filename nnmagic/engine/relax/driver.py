@@ -16,13 +16,15 @@ from nnmagic.engine import cpu, engine_error
 from nnmagic.engine.relax.runtime.installation import has_compiler
 from nnmagic.fork_safety import Lock
 from nnmagic.progress import report
-from nnmagic.relay.callgraph import CallGraph, call_graph
-from nnmagic.relay.expr import Call, Constant, Function, If, OpRef, Var
+from nnmagic.relay.annotations import KERNEL, PARALLEL
+from nnmagic.relay.callgraph import CallGraph, call_graph, reachable
+from nnmagic.relay.expr import Call, Constant, Function, GlobalVar, If, OpRef, Var
 from nnmagic.relay.hashing import code_data, content_digest
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
 from nnmagic.relay.ops.declaration import OPERATORS
 from nnmagic.relay.traverse import post_order
+from nnmagic.relay.types import FuncType
 
 if TYPE_CHECKING:
     from nnmagic.engine.arguments import Parameter
@@ -241,6 +243,9 @@ def _prepare(
     from nnmagic.relay.passes.softmax import fold_softmax
     from nnmagic.relay.passes.views import fold_views
 
+    if KERNEL in module.functions[entry].attrs:
+        module = _call_kernel(module, entry)
+        graph = call_graph(module)
     interpreted = partial(_prepare, module, entry, opt_level, graph, native=False)
     plain = first_order_functions(module, graph)
     loops: frozenset[str] = frozenset()
@@ -270,6 +275,19 @@ def _prepare(
         program = ProgramCompiler(module, plain)
         control = _Control(program.compile(entry), parameters, program.kernels)
     return _Prepared(module, graph, entry, plain, control, loops, assertions, interpreted)
+
+
+def _call_kernel(module: Module, name: str) -> Module:
+    """Return a module in which a kernel has another name, and a function of its name calls it."""
+    kernel, other = module.functions[name], f"{name}_kernel"
+    while other in module.functions:
+        other += "_"
+    type_ = kernel.checked_type
+    assert isinstance(type_, FuncType)
+    params = tuple(replace(param) for param in kernel.params)
+    body = Call(GlobalVar(other, checked_type=type_), params, span=kernel.span, checked_type=type_.ret_type)
+    entry = replace(kernel, params=params, body=body, attrs={})
+    return replace(module, functions={**module.functions, name: entry, other: kernel})
 
 
 class _Compilation:
@@ -355,7 +373,11 @@ def _compile(
 
     from nnmagic.engine.relax.artifact import INTERPRETER, VM
     from nnmagic.engine.relax.codegen import relax_pipeline
-    from nnmagic.engine.relax.codegen.aot.planner import plan_aot_program, plan_aot_programs
+    from nnmagic.engine.relax.codegen.aot.planner import (
+        SerialLoopError,
+        plan_aot_program,
+        plan_aot_programs,
+    )
     from nnmagic.engine.relax.codegen.build import build_aot, build_interpreter_kernels, build_vm
     from nnmagic.engine.relax.codegen.target import resolve_target
     from nnmagic.engine.relax.deferred_interrupts import interrupt_safepoint
@@ -363,13 +385,11 @@ def _compile(
     from nnmagic.engine.relax.runtime import loader
     from nnmagic.engine.relax.runtime.vm_executable import ENTRY
 
-    module, graph, entry, control = prepared.module, prepared.graph, prepared.entry, prepared.control
-    entries = {ENTRY: entry}
-    if control is not None:
-        called = {name: function for name, function in module.functions.items() if name in prepared.plain}
-        kernels = {kernel.name: kernel.function for kernel in control.kernels}
-        module, entries = Module({**called, **kernels}, module.types), {name: name for name in kernels}
-        graph = call_graph(module)
+    if prepared.control is not None and native_kernels:
+        _refuse_parallel(prepared, "the program needs the interpreter, for data types or functions as values")
+    control = prepared.control
+    module, entries = (prepared.module, {ENTRY: prepared.entry}) if control is None else _kernels_of(prepared)
+    graph = prepared.graph if control is None else call_graph(module)
     loader.ensure()
     # Settings for TVM's passes that somebody made around us are no part of a function's key.
     with relax_pipeline.COMPILING, tvm.transform.PassContext():
@@ -386,6 +406,7 @@ def _compile(
             program = plan_aot_program(grouped, ENTRY, destinations) if control is None else None
             if program is not None:
                 return build_aot(program, lowered, resolved, opt_level)
+            _refuse_parallel(prepared, "the program is not one of machine code alone")
             if (
                 destinations
             ):  # results of the virtual machine must be copies of what they may share memory with
@@ -402,11 +423,39 @@ def _compile(
             return build_vm(kind, facts, lowered, grouped, resolved, opt_level)
         except CompileError:
             raise
+        except SerialLoopError as error:
+            _refuse_parallel(prepared, error.args[1], error.args[0])
+            raise
         except Exception as error:  # TVM raises nearly every kind
             # It has no place for what depends on values inside of branches.
             if prepared.loops or (control is None and _has_branches(prepared)):
                 return _compile(prepared.interpreted(), target, opt_level)
             raise _BuildError from error
+
+
+def _kernels_of(prepared: _Prepared) -> tuple[Module, dict[str, str]]:
+    """Return the kernels of an interpreted program, with the functions that they call, and their names."""
+    assert prepared.control is not None
+    functions = prepared.module.functions
+    called = {name: function for name, function in functions.items() if name in prepared.plain}
+    kernels = {kernel.name: kernel.function for kernel in prepared.control.kernels}
+    return Module({**called, **kernels}, prepared.module.types), {name: name for name in kernels}
+
+
+def _refuse_parallel(prepared: _Prepared, reason: str, name: str = "") -> None:
+    """Raise EngineError at the parallel loop of that name, or at any: threads cannot share its rounds."""
+    functions = {
+        part: key
+        for key in sorted(reachable(prepared.graph, prepared.entry))
+        for part in post_order(prepared.module.functions[key])
+        if isinstance(part, Function) and PARALLEL in part.attrs
+    }
+    for function, key in functions.items():
+        if name in ("", key):
+            hint = "let its rounds compute single elements, or write range(...)"
+            raise engine_error(
+                f"threads cannot share the rounds of this loop: {reason}", function.span, hint=hint
+            )
 
 
 def _destinations(prepared: _Prepared) -> dict[int, int]:

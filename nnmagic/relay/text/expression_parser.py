@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator, Iterable
 from typing import NoReturn
 
 from nnmagic.diagnostics import Diagnostic, Diagnostics, Span
+from nnmagic.relay.annotations import CALL_LOWERED
 from nnmagic.relay.expr import (
     Attrs,
     Call,
@@ -246,6 +247,11 @@ class ExpressionParser:
                 break
         self.cursor.expect(")")
         span = self.cursor.span_from(first)
+        if isinstance(callee, OpRef) and callee.name == CALL_LOWERED:
+            match args:
+                case [GlobalVar() as kernel, Tuple(fields=fields)]:
+                    return Call(kernel, fields, span=span)
+            self.cursor.fail("call_lowered takes a function of the module and a tuple of its arguments", span)
         return Call(callee, tuple(args), self._call_attrs(callee, given, span), span=span)
 
     def _at_metadata_attrs(self) -> bool:
@@ -343,7 +349,7 @@ class ExpressionParser:
         if name in self.scope.constructors:
             return self.scope.constructors[name]
         span = self.cursor.span(token)
-        if name not in OPERATORS:
+        if name not in OPERATORS and (name != CALL_LOWERED or not self.cursor.at("(")):
             self._error(f"operator `{clip(name)}` is not known", span, hint=self._name_hint(name))
         return OpRef(name, span=span)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
+from nnmagic.relay.annotations import CALL_LOWERED, KERNEL
 from nnmagic.relay.expr import (
     Attrs,
     Call,
@@ -108,9 +109,12 @@ class _Printer:
         self.scopes: list[list[str]] = []  # lines of the open scopes
         self.undeclared: dict[Expr, str] = {}  # declarations of free variables, until these are used
         self.printed_types: Mapping[Expr, Type] = {}
+        self.kernels: set[str] = set()  # the functions that are called as what was lowered
 
     def module(self, module: Module) -> str:
         self.printed_types = module.printed_types
+        if not self.exact:  # the engine `relay` has no kernels
+            self.kernels = {name for name, function in module.functions.items() if KERNEL in function.attrs}
         types = [self.type_data(module.types[name]) for name in sorted(module.types)]
         functions = [self.definition(name, module.functions[name]) for name in sorted(module.functions)]
         return "\n".join(types + functions)
@@ -214,6 +218,8 @@ class _Printer:
         callee = self.use(call.op)
         if isinstance(call.op, Constructor) and not call.op.inputs:
             return callee
+        if isinstance(call.op, GlobalVar) and call.op.name in self.kernels:
+            return f"{CALL_LOWERED}({callee}, ({', '.join(arguments)}{',' if len(arguments) == 1 else ''}))"
         return f"{callee}({', '.join(arguments)})"
 
     def call_attrs(self, call: Call) -> list[str]:

@@ -12,6 +12,7 @@ from synr import ast
 from nnmagic.diagnostics import Diagnostics, Source
 from nnmagic.limits import MAX_ERRORS, MAX_WORK
 from nnmagic.relay import expr as ir
+from nnmagic.relay.annotations import KERNEL
 from nnmagic.relay.module import TypeData
 from nnmagic.relay.types import (
     AnyDim,
@@ -427,7 +428,8 @@ def _elaborate_function(
     _set_type(ctx, name, signature, result.type)
     if not any(isinstance(token, Foreign) for token in ctx.returned):
         ctx.memory.fresh.add(name)
-    return ir.Function(params, result.expr, result.type, span=ctx.span(definition.span))
+    attrs: ir.Attrs = {KERNEL: 1} if definition.decorators else {}
+    return ir.Function(params, result.expr, result.type, attrs=attrs, span=ctx.span(definition.span))
 
 
 def _elaborate_body(

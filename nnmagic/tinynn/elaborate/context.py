@@ -130,6 +130,11 @@ class Elaboration:
     asks_for_gradients: bool = False
     #: Whether the shape of an annotation is being read.
     in_shape: bool = False
+    #: The range of the parallel loop whose rounds are being elaborated; None outside of one.
+    parallel: Span | None = None
+    #: The nested loops of those over ``grid`` and ``tiled``, by the identities of these, which are kept.
+    rewritten: dict[int, ast.Stmt] = field(default_factory=dict)
+    rewritten_sources: list[ast.Stmt] = field(default_factory=list)
 
     # -- nodes -----------------------------------------------------------------------------------------
 

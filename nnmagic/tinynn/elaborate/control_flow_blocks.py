@@ -74,13 +74,17 @@ class Switch:
 
 @dataclass(slots=True)
 class Loop:
-    """A function that calls itself: jumps to ``variable`` inside ``body`` go round."""
+    """A function that calls itself: jumps to ``variable`` inside ``body`` go round.
+
+    ``attrs``: how the function is to run.
+    """
 
     variable: ir.Var
     params: tuple[ir.Var, ...]
     start: tuple[ir.Expr, ...]
     body: Block
     span: Span
+    attrs: ir.Attrs = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -170,8 +174,8 @@ def render_terminator(
         case Switch(data=data, arms=arms, complete=complete, span=span, assertion=assertion):
             clauses = tuple(ir.Clause(pattern, inner(block)) for pattern, block in arms)
             return ir.Match(data, clauses, complete, assertion, span=span)
-        case Loop(variable=variable, params=params, start=start, body=body, span=span):
-            function = ir.Function(params, inner(body), result, span=span)
+        case Loop(variable=variable, params=params, start=start, body=body, span=span, attrs=attrs):
+            function = ir.Function(params, inner(body), result, attrs=attrs, span=span)
             return ir.Let(variable, function, ir.Call(variable, start, span=span), span=span)
         case JoinPoint(first=first, variable=variable, params=params, rest=rest, span=span):
             function = ir.Function(params, inner(rest), result, span=span)

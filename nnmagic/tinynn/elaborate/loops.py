@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from functools import partial
@@ -11,6 +11,7 @@ from synr.ast import BuiltinOp
 
 from nnmagic.diagnostics import Diagnostics, Note, Span
 from nnmagic.relay import expr as ir
+from nnmagic.relay.annotations import PARALLEL, reductions_to_text
 from nnmagic.relay.types import TensorType
 from nnmagic.tinynn.analysis.bound_names import find_assigned_names, find_mentioned_names, targets_of, walk
 from nnmagic.tinynn.analysis.liveness import flow_of
@@ -40,6 +41,7 @@ from nnmagic.tinynn.elaborate.merging import (
     widen,
 )
 from nnmagic.tinynn.elaborate.operator_counts import has_shapes_of
+from nnmagic.tinynn.elaborate.scheduled_loops import check_independent, nest, static_rounds
 from nnmagic.tinynn.elaborate.sequencing import (
     elaborate_for_errors,
     fill_block,
@@ -69,7 +71,9 @@ from nnmagic.tinynn.values.values import (
     Computed,
     Known,
     Operand,
+    RangeOf,
     RefusalError,
+    ScheduledRange,
     TupleOf,
     Unassigned,
     Value,
@@ -96,6 +100,7 @@ class _Loop:
     """A loop that becomes a function.
 
     ``iterable`` and ``rounds``: of a ``for``, what it goes over, and how often; None of a ``while``.
+    ``reductions``: of a parallel loop, the names that its rounds reduce to, with the operators.
     ``has_changing_shapes``: after it became a function, whether sizes of tensors depend on the round.
     ``lost``: after it became a function, the names that it assigns and that have no value after it.
     """
@@ -103,6 +108,7 @@ class _Loop:
     stmt: tree.For | tree.While
     iterable: Operand | None = None
     rounds: int | Computed | None = None
+    reductions: Mapping[str, str] | None = None
     has_changing_shapes: bool = False
     lost: set[str] = field(default_factory=set)
 
@@ -159,6 +165,8 @@ def elaborate_for(ctx: Elaboration, stmt: tree.For) -> Terminator | None:
         for target in targets_of(stmt.target):
             ctx.environment.bindings.bind(target.id.name, FAILED)
         return elaborate_for_errors(ctx, stmt, [stmt.body.stmts, stmt.orelse.stmts])
+    if isinstance(iterable.value, ScheduledRange):
+        return _elaborate_scheduled(ctx, stmt, iterable.value, iterable.span)
     if not ctx.assigns_elements:
         return _elaborate_for_over(ctx, stmt, iterable)
     ctx.environment.bindings.bind(_items_of(stmt), iterable.value)
@@ -166,6 +174,51 @@ def elaborate_for(ctx: Elaboration, stmt: tree.For) -> Terminator | None:
         return _elaborate_for_over(ctx, stmt, iterable)
     finally:
         ctx.environment.bindings.forget(_items_of(stmt))
+
+
+def _elaborate_scheduled(
+    ctx: Elaboration, stmt: tree.For, schedule: ScheduledRange, span: Span
+) -> Terminator | None:
+    """Elaborate a loop whose range says how it is to run. Raises RefusalError."""
+    schedule = replace(schedule, ranges=tuple(_over_atoms(ctx, bounds) for bounds in schedule.ranges))
+    if schedule.word in ("grid", "tiled"):
+        nested, added = nest(ctx, stmt, schedule)
+        for name, value in added.items():
+            ctx.environment.bindings.bind(name, value)
+        try:
+            return elaborate_for(ctx, nested)
+        finally:
+            for name in (*added, *(find_assigned_names(nested).keys() - find_assigned_names(stmt).keys())):
+                ctx.environment.bindings.forget(name)
+    iterable = Operand(schedule.ranges[0], span)
+    rounds = count(iterable)
+    loop = _Loop(stmt, iterable, rounds)
+    if schedule.word == "unrolled":
+        number = static_rounds(ctx, stmt, rounds, MAX_UNROLLED)
+        end = try_unroll(ctx, stmt, lambda: _for_rounds(ctx, loop, number))
+        if isinstance(end, GivenUp):
+            message = "this loop is too long to be unrolled"
+            raise RefusalError(message, span, hint="write range(...), or fewer statements")
+        return end
+    reductions = check_independent(ctx, stmt, schedule)
+    if schedule.word == "vectorized":
+        return _emit_loop(ctx, loop)
+    loop.reductions = reductions
+    ctx.parallel = span
+    try:
+        for emit in (_emit_loop, _emit_loop_after_first_round) if isinstance(rounds, int) and rounds else ():
+            end = _attempt_function(ctx, loop, emit)
+            if not isinstance(end, GivenUp):
+                return end
+        return _emit_loop(ctx, loop)
+    finally:
+        ctx.parallel = None
+
+
+def _over_atoms(ctx: Elaboration, bounds: RangeOf) -> RangeOf:
+    """Return a range whose bounds are bound before the loop."""
+    start, stop = (atomize(ctx, bound, "bound", set()) for bound in (bounds.start, bounds.stop))
+    return RangeOf(start, stop, bounds.step)
 
 
 def _items_of(stmt: tree.For) -> str:
@@ -411,7 +464,22 @@ def _emit_function(ctx: Elaboration, whole: _Loop, loop: _Loop, first: int) -> T
             whole.lost.add(name)
             ctx.loop_forms.lost[value] = (stmt, name)
     whole.has_changing_shapes = has_shapes_of(body, carried.params)
-    return Loop(carried.variable, carried.params, start, body, ctx.span(stmt.span))
+    attrs: ir.Attrs = (
+        {} if whole.reductions is None else {PARALLEL: _reductions_text(carried, whole.reductions)}
+    )
+    return Loop(carried.variable, carried.params, start, body, ctx.span(stmt.span), attrs)
+
+
+def _reductions_text(carried: _Carried, reductions: Mapping[str, str]) -> int | str:
+    """Return which parameters of a parallel loop's function are reduced to, as an attribute of it."""
+    numbers: dict[int, str] = {}
+    position = 0 if carried.counter is None else 1
+    for name, plan in carried.plans.items():
+        parts = len(list(types_of(plan)))
+        if name in reductions and parts:
+            numbers[position] = reductions[name]
+        position += parts
+    return reductions_to_text(numbers)
 
 
 def _names_to_carry(ctx: Elaboration, loop: _Loop) -> list[str]:

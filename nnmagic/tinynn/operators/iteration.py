@@ -13,6 +13,7 @@ from nnmagic.relay import expr as ir
 from nnmagic.relay.types import TensorType, is_integer
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.operators.arithmetic import binary, least_of
+from nnmagic.tinynn.operators.scheduled_ranges import scheduled_ranges
 from nnmagic.tinynn.operators.subscripts import subscript
 from nnmagic.tinynn.syntax.unsupported_syntax import FILL_A_TENSOR
 from nnmagic.tinynn.values.descriptions import describe, source_text
@@ -26,6 +27,7 @@ from nnmagic.tinynn.values.values import (
     Operand,
     RangeOf,
     RefusalError,
+    ScheduledRange,
     TupleOf,
     Value,
     Zipped,
@@ -109,6 +111,7 @@ ITERATION: dict[str, Builtin] = {
         _list,
         "Return the items as a tuple; their number must be known at compile time.",
     ),
+    **scheduled_ranges(_range),
 }
 
 
@@ -150,6 +153,8 @@ def count(operand: Operand) -> int | Computed:
 
 
 def _hint(value: Value) -> str | None:
+    if isinstance(value, ScheduledRange):
+        return "it stands at the head of a `for` statement, alone"
     if isinstance(value, Dimension):
         return "write range(n) of it"
     if isinstance(value, Known) and isinstance(value.value, int):
@@ -258,6 +263,8 @@ def is_silent(value: Value) -> bool:
     """Return whether an error in the iterable was already reported."""
     if isinstance(value, Zipped):
         return any(is_silent(part.value) for part in value.parts)
+    if isinstance(value, ScheduledRange):
+        return any(map(is_silent, value.ranges))
     if isinstance(value, RangeOf):
         return any(map(is_failed, (value.start, value.stop, value.step)))
     return is_failed(value)

@@ -144,7 +144,11 @@ class CellCompiler(StatementCompiler):
 
     def compile_def(self, stmt: py.FunctionDef, *, nested: bool = True) -> tree.DefinitionNode:
         """Compile a function, with the span of its name and its docstring."""
+        decorators: list[ast.Expr] = []
         for decorator in stmt.decorator_list:
+            if isinstance(decorator, py.Name) and decorator.id == "kernel" and not nested:
+                decorators.append(self.compile_expr(decorator))
+                continue
             hint = "remove it" if nested else "remove it; options go on the %%tinynn line"
             self.refuse("a function of a cell takes no decorator", self.spans.of(decorator), hint)
         self._refuse_type_parameters(stmt)
@@ -160,7 +164,7 @@ class CellCompiler(StatementCompiler):
             self.compile_args_to_params(stmt.args),
             None if stmt.returns is None else self.compile_type(stmt.returns),
             self.compile_block(stmt.body),
-            [],
+            decorators,
             self._name_span(stmt),
             None if docstring is None else inspect.cleandoc(docstring),
         )

@@ -25,6 +25,7 @@ from nnmagic.tinynn.values.values import (
     OperatorName,
     RangeOf,
     RecordName,
+    ScheduledRange,
     SliceOf,
     SpecializableFunction,
     TupleConstructor,
@@ -81,6 +82,8 @@ def describe(value: Value) -> str:
             return "the pullback of `vjp`" if kind == "pullback" else f"what `{kind}` gives"
         case RangeOf():
             return "a range"
+        case ScheduledRange(word=word):
+            return f"a `{word}` range"
         case Zipped(word=word):
             return f"`{word}(...)`"
         case RecordName(type=record):

@@ -206,6 +206,18 @@ class RangeOf:
 
 
 @dataclass(frozen=True, slots=True)
+class ScheduledRange:
+    """``parallel(n)``, ``grid(n, m)`` and the like: ranges, one inside the other, that say how to run a loop.
+
+    ``tiles``: of ``tiled``, the sizes of a tile.
+    """
+
+    word: str
+    ranges: tuple[RangeOf, ...]
+    tiles: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Zipped:
     """``zip(...)``, ``enumerate(...)``, ``reversed(...)`` before a loop takes them; ``word`` says which."""
 
@@ -334,6 +346,7 @@ Value = (
     | GradientOf
     | LoopCall
     | RangeOf
+    | ScheduledRange
     | Zipped
     | DataTypeName
     | ConstructorName

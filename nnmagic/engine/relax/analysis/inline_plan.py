@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from nnmagic.relay.annotations import KERNEL
 from nnmagic.relay.callgraph import CallGraph, components, recursive_functions
 from nnmagic.relay.expr import GlobalVar
 from nnmagic.relay.module import Module
@@ -44,7 +45,8 @@ def plan_inlining(module: Module, graph: CallGraph) -> InlinePlan:
                 deepest = max(deepest, depth[node.name])
         nodes[name], depth[name] = size, deepest + 1
         generic = bool(module.functions[name].type_params)
-        if CHECKPOINT in module.functions[name].attrs and not generic:
+        attrs = module.functions[name].attrs
+        if KERNEL in attrs or (CHECKPOINT in attrs and not generic):
             continue
         if name not in recursive and ((size <= MAX_NODES and depth[name] <= MAX_DEPTH) or generic):
             inlined.add(name)

@@ -69,7 +69,7 @@ def build_aot(
     facts = {
         **program.facts(),
         **_needs(target),
-        "parallel": kernel_preparation.has_parallel_loops(kernels.values()),
+        "parallel": program.is_parallel or kernel_preparation.has_parallel_loops(kernels.values()),
     }
     constants = [np.ascontiguousarray(constant) for constant in program.constants]
     artifact = Artifact(AOT, facts, [part.code for part in parts], b"", constants)
@@ -130,11 +130,20 @@ def _compile_programs(
         for program in programs.values()
     )
     entries: list[tuple[Any, tirx.PrimFunc]] = []
+    own: list[tuple[Any, tirx.PrimFunc]] = []
     for symbol, program in programs.items():
         variables = function_variables(program, symbol)
-        entries += emit_functions(program, variables)
+        emitted = list(emit_functions(program, variables))
+        shown = [
+            variables[function]
+            for function in variables
+            if function.is_kernel or function.parallel is not None
+        ]
+        own += [(var, function) for var, function in emitted if any(var is other for other in shown)]
+        entries += emitted
         entries.append((ir.GlobalVar(symbol), emit_entry(program, variables, symbol)))
     parts = compile_parts(functions(), entries, target, apart=several)
+    kernels.update(own)
     return kernels, [*parts, *compile_stubs([part.code for part in parts])]
 
 

@@ -5,6 +5,7 @@ Nothing recurses over the length of a program; only nested branches and inlined 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -35,6 +36,7 @@ from nnmagic.engine.relax.runtime.callbacks import ASSERTED
 from nnmagic.engine.relax.runtime.tensors import as_tensor
 from nnmagic.engine.relax.runtime.vm_executable import ENTRY, MAX_CALL_DEPTH, TOO_DEEP
 from nnmagic.engine.relax.tir.types import Extent, RelaxExpr
+from nnmagic.relay.annotations import KERNEL, reductions_of
 from nnmagic.relay.callgraph import CallGraph, reachable
 from nnmagic.relay.expr import (
     Call,
@@ -61,6 +63,12 @@ MAX_NESTED_BRANCHES = 100
 
 #: Marks a function whose calls at its own end are rounds of a loop: they do not count as recursion.
 LOOP = "nnmagic.loop"
+
+#: Marks one whose rounds threads share. JSON: the numbers of what it reduces to, with the operators.
+PARALLEL_LOOP = "nnmagic.parallel"
+
+#: Marks a function that is one of the machine code, and is shown as TIR.
+KERNEL_FUNCTION = "nnmagic.kernel"
 
 #: A block of bindings that TVM's builder has finished.
 BindingBlock: TypeAlias = relax.BindingBlock
@@ -175,7 +183,15 @@ class _Lowering:
         else:
             is_loop = function is self.module.functions.get(declared.name_hint)
             is_loop = is_loop and declared.name_hint in self.loops
-            self.builder.update_func(declared, lowered.with_attr(LOOP, 1) if is_loop else lowered)
+            if is_loop:
+                lowered = lowered.with_attr(LOOP, 1)
+            if KERNEL in function.attrs:
+                lowered = lowered.with_attr(KERNEL_FUNCTION, 1)
+            reductions = reductions_of(function)
+            if reductions is not None:
+                text = json.dumps({_position(flat[1:], params[n]): op for n, op in reductions.items()})
+                lowered = lowered.with_attr(PARALLEL_LOOP, text)
+            self.builder.update_func(declared, lowered)
 
     def _copy_unowned(self, results: Sequence[RelaxExpr]) -> Iterator[RelaxExpr]:
         """Copy results that share the memory of a parameter, of a constant or of another result."""
@@ -414,6 +430,11 @@ def _parameter(var: Var, dims: SymbolicDims) -> Value:
         for name, leaf in zip(names, leaves(type_, var.span), strict=True)
     ]
     return rebuild(type_, iter(flat))
+
+
+def _position(flat: Sequence[RelaxExpr], param: Value) -> int:
+    (leaf,) = flatten(param)
+    return next(number for number, other in enumerate(flat) if other.same_as(leaf))
 
 
 def _labels(params: Sequence[Var], args: Sequence[Value]) -> Iterator[tuple[str, Extent]]:

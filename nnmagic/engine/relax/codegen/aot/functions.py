@@ -20,6 +20,7 @@ from nnmagic.engine.relax.codegen.aot.counted_loops import (
     find_summands,
 )
 from nnmagic.engine.relax.codegen.aot.memory import exceeds_any_memory, most, round_up
+from nnmagic.engine.relax.codegen.aot.parallel_loops import ParallelCall
 from nnmagic.engine.relax.codegen.aot.planner import kernel_sizes
 from nnmagic.engine.relax.codegen.aot.program import (
     ALIGNMENT,
@@ -125,6 +126,8 @@ def _emit_function(function: NativeFunction, variables: Variables, clocked: Sequ
         *emitter.body(),
     ]
     all_params = [*function.dims, *params, *results, state, table, workspace]
+    if emitter.stop is not None:
+        all_params.append(emitter.stop)
     body = tirx.SeqStmt([*statements, tirx.Return(tirx.const(0, "int32"))])
     return tirx.PrimFunc(all_params, body, _INT32)
 
@@ -182,6 +185,8 @@ class BodyEmitter:
         self.summands = find_summands(function) if function.loops else set[Register]()
         #: Of a loop that counts by itself: the parameter that no round assigns.
         self.counter: Register | None = None
+        #: Of a parallel loop: the parameter where a piece of its rounds ends.
+        self.stop = tirx.Var("stop", "int64") if function.parallel is not None else None
 
     def use(
         self,
@@ -247,7 +252,7 @@ class BodyEmitter:
         """
         self.counter = counted.counter
         budget, counter = self._budget(), self._local(counted.counter)
-        limit = self._load(counted.limit)
+        limit = self._load(counted.limit) if self.stop is None else self.stop
         left = self._left(counter, limit)
         if counted.is_innermost:
             piece = self._rounds(counted, tirx.min(left, tirx.max(_element(budget), as_expr(1))))
@@ -488,6 +493,8 @@ class BodyEmitter:
         statements = self._choose_copies(written)
         if step.callee not in self.variables:
             return [*statements, *self._inlined(step)]
+        if step.callee.parallel is not None:
+            return [*statements, *self._parallel_call(step)]
         args: list[PrimExpr] = []
         after: list[Stmt] = []
         for value, param in zip(step.args, step.callee.parameters, strict=True):
@@ -517,6 +524,37 @@ class BodyEmitter:
             *self._take_budget(),
             *after,
         ]
+
+    def _parallel_call(self, step: FunctionCall) -> list[Stmt]:
+        """Run a loop whose rounds threads share; what they need is bound before, and captured by value."""
+        bound: list[Stmt] = []
+
+        def bind(value: PrimExpr) -> PrimExpr:
+            var = tirx.Var("captured", dtype_of(value))
+            bound.append(tirx.Bind(var, value))
+            return var
+
+        loaded = [self._load(value) for value in step.args]
+        args = [bind(_as_byte(value) if dtype_of(value) == "bool" else value) for value in loaded]
+        results = [
+            None if isinstance(result, Register) else bind(self._address(result)) for result in step.results
+        ]
+        assert self.state is not None
+        call = ParallelCall(
+            step.callee,
+            self.variables[step.callee],
+            [bind(as_expr(size)) for size in step.sizes],
+            args,
+            results,
+            bind(self.constants_address),
+            bind(self.workspace + as_expr(step.frame.offset)),
+            self.state,
+        )
+        statements = call.run(self._leave(), words_at)
+        for number, result in enumerate(step.results):
+            if isinstance(result, Register):
+                statements += call.reduce(number, self._local(result))
+        return [*bound, *statements]
 
     def _inlined(self, step: FunctionCall) -> list[Stmt]:
         """Emit a function as a part of its only caller."""

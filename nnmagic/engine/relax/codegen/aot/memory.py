@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import tvm
 from tvm import tirx
 
+from nnmagic.engine.relax.codegen.aot.parallel_loops import memory_of
 from nnmagic.engine.relax.codegen.aot.program import (
     ALIGNMENT,
     Assign,
@@ -131,6 +132,8 @@ def _frame_bytes(call: FunctionCall) -> Extent:
     callee = call.callee
     if callee.recursive:
         return 0  # it allocates its frames
+    if callee.parallel is not None:
+        return memory_of(callee).nbytes
     if isinstance(callee.workspace, int):
         return callee.workspace
     return substitute(callee.workspace, dict(zip(callee.dims, call.sizes, strict=True)))

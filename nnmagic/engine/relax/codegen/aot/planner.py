@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -18,6 +19,7 @@ from nnmagic.engine.relax.codegen.aot.in_place import (
     single_store,
 )
 from nnmagic.engine.relax.codegen.aot.memory import plan_memory
+from nnmagic.engine.relax.codegen.aot.parallel_loops import why_serial
 from nnmagic.engine.relax.codegen.aot.program import (
     STATE_WORDS,
     AotProgram,
@@ -47,7 +49,7 @@ from nnmagic.engine.relax.codegen.aot.ranges import decide_checks
 from nnmagic.engine.relax.codegen.aot.scalar_code import read_scalar_stages
 from nnmagic.engine.relax.codegen.aot.size_text import NoSizeError
 from nnmagic.engine.relax.legalize.kernel_cache import IS_RESHAPE, has_reshape_order
-from nnmagic.engine.relax.lowering.module import LOOP
+from nnmagic.engine.relax.lowering.module import KERNEL_FUNCTION, LOOP, PARALLEL_LOOP
 from nnmagic.engine.relax.runtime.callbacks import (
     ASSERTED,
     INDEX_IN_RANGE,
@@ -85,6 +87,10 @@ class _Shape:
 
 class _UnsupportedError(Exception):
     """A part of a program cannot be native."""
+
+
+class SerialLoopError(Exception):
+    """The rounds of a loop that is marked as parallel cannot be; its arguments: the loop, the reason."""
 
 
 def plan_aot_program(
@@ -167,7 +173,10 @@ class _Planner:
                 native.saved = STATE_WORDS + self.program.records
                 self.program.records += len(native.parameters)
         for native in [*self.program.functions, self.program.entry]:
+            native.state_words = self.program.state_words()
             plan_memory(native)
+            if native.parallel is not None and (reason := why_serial(native)) is not None:
+                raise SerialLoopError(native.name, reason)
         self.program.facts()  # which are to be of dimensions
         return self.program
 
@@ -188,7 +197,10 @@ class _Planner:
         if any(not _is_of(dim, dims) for array in results for dim in array.shape):
             raise _UnsupportedError  # it depends on values
         registers = [array.dtype if isinstance(self.place(array), Register) else None for array in results]
-        return NativeFunction(name, list(dims), parameters, arrays, results, registers)
+        native = NativeFunction(name, list(dims), parameters, arrays, results, registers)
+        native.parallel = _reductions(function)
+        native.is_kernel = KERNEL_FUNCTION in (function.attrs or {})
+        return native
 
     def _holds_element(self, value: RelaxExpr) -> bool:
         return _has_shape(value.ty) and isinstance(self.place(_array(value.ty)), Register)
@@ -208,6 +220,14 @@ class _Planner:
         if self.has_control and array.is_element and array.dtype in _REGISTER_DTYPES:
             return Register(array.dtype)
         return Storage(kind, number, array.nbytes)
+
+
+def _reductions(function: relax.Function) -> dict[int, str] | None:
+    """Return the numbers of what a parallel loop reduces to, with the operators; None of another function."""
+    text = (function.attrs or {}).get(PARALLEL_LOOP)
+    if text is None:
+        return None
+    return {int(number): operator for number, operator in json.loads(str(text)).items()}
 
 
 def _has_control(module: tvm.IRModule, entry: relax.Function) -> bool:

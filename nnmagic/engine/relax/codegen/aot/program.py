@@ -263,6 +263,9 @@ class NativeFunction:
         saved: the first word of the state where a loop saves its registers.
         workspace: the bytes that it needs.
         changed: the results that are parameters which it changes, with the numbers of these.
+        parallel: of a loop whose rounds threads share: the parameters that it reduces to, each with the
+            operator; else None. state_words: then, the words of the program's state.
+        is_kernel: whether it stays a function of its own, which is shown.
         named: the sizes that steps name, each with the most that it can be, of which the workspace has
             room; None as long as that is not found.
         exact: those of them that only other sizes decide.
@@ -284,6 +287,9 @@ class NativeFunction:
     saved: int = 0
     workspace: Extent = 0
     changed: dict[int, int] = field(default_factory=dict)
+    parallel: dict[int, str] | None = None
+    state_words: int = 0
+    is_kernel: bool = False
     pointers: list[Storage] = field(default_factory=list)
     chunks: list[tuple[PrimExpr, PrimExpr]] = field(default_factory=list)
     named: dict[TirVar, Extent | None] = field(default_factory=dict)
@@ -328,10 +334,19 @@ class AotProgram:
         return self.entry.results
 
     def separate_functions(self) -> list[NativeFunction]:
-        """Return the functions that are functions of the machine code: several call them, or they themselves.
+        """Return the functions of the machine code: shared ones, kernels and parallel loops.
 
         The others are a part of their only caller.
         """
+        shared = set(self.shared_functions())
+        return [
+            function
+            for function in self.functions
+            if function in shared or function.is_kernel or function.parallel is not None
+        ]
+
+    def shared_functions(self) -> list[NativeFunction]:
+        """Return the functions that are called from several places, or that call themselves."""
         calls = Counter(
             step.callee
             for function in (self.entry, *self.functions)
@@ -339,6 +354,11 @@ class AotProgram:
             if isinstance(step, FunctionCall)
         )
         return [function for function in self.functions if function.recursive or calls[function] > 1]
+
+    @property
+    def is_parallel(self) -> bool:
+        """Return whether threads share the rounds of a loop."""
+        return any(function.parallel is not None for function in self.functions)
 
     @property
     def has_control(self) -> bool:

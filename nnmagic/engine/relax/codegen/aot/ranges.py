@@ -77,7 +77,7 @@ _Known: TypeAlias = Linear | _Truth | None
 
 def decide_checks(program: AotProgram) -> None:
     """Remove checks that hold, and decide choices, in all functions of a program."""
-    separate = program.separate_functions()
+    separate = program.shared_functions()
     analysis = _Analysis(separate)
     for function in (program.entry, *separate):
         analysis.follow(function, [None] * len(function.parameters), {})
@@ -269,7 +269,10 @@ class _Analysis:
                 known = _Scope(self, {}, {}).evaluate(size)
                 sizes[dim] = known if isinstance(known, Linear) else of_symbol(Symbol(0))
             invariants = dict(self.invariants)
-            self.follow(callee, [self.of(arg) for arg in step.args], sizes)
+            # A piece of a parallel loop begins with other values of what it reduces to.
+            reduced = callee.parallel or {}
+            args = [None if at in reduced else self.of(arg) for at, arg in enumerate(step.args)]
+            self.follow(callee, args, sizes)
             self.invariants = invariants
         self._forget(step.results)
 

@@ -1,0 +1,165 @@
+"""Compare the indices of a loop nest: polynomials over loop variables, sizes and other names."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+#: A product of names, sorted; the empty one is 1.
+_Product = tuple[str, ...]
+
+#: The largest factor of a variable: a product with the number of a round is then far from 64 bits.
+_MOST = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Polynomial:
+    """A sum of products of names, each times an integer that is not 0."""
+
+    terms: Mapping[_Product, int] = field(default_factory=dict)
+
+    def __add__(self, other: Polynomial) -> Polynomial:
+        terms = dict(self.terms)
+        for product, factor in other.terms.items():
+            terms[product] = terms.get(product, 0) + factor
+        return Polynomial({product: factor for product, factor in terms.items() if factor})
+
+    def __neg__(self) -> Polynomial:
+        return Polynomial({product: -factor for product, factor in self.terms.items()})
+
+    def __sub__(self, other: Polynomial) -> Polynomial:
+        return self + -other
+
+    def __mul__(self, other: Polynomial) -> Polynomial:
+        result = Polynomial()
+        for left, factor in self.terms.items():
+            for right, other_factor in other.terms.items():
+                product = tuple(sorted((*left, *right)))
+                result += Polynomial({product: factor * other_factor})
+        return result
+
+    @property
+    def constant(self) -> int | None:
+        """The value if it is a number; else None."""
+        if not self.terms.keys() - {()}:
+            return self.terms.get((), 0)
+        return None
+
+    def names(self) -> set[str]:
+        """Return the names in it."""
+        return {name for product in self.terms for name in product}
+
+    def split(self, name: str) -> tuple[Polynomial, Polynomial] | None:
+        """Return the factor of a name, and what stands beside; None where it has powers."""
+        factor, rest = dict[_Product, int](), dict[_Product, int]()
+        for product, number in self.terms.items():
+            count = product.count(name)
+            if count > 1:
+                return None
+            if count:
+                factor[tuple(other for other in product if other != name)] = number
+            else:
+                rest[product] = number
+        return Polynomial(factor), Polynomial(rest)
+
+    def rename(self, names: Mapping[str, str]) -> Polynomial:
+        """Return the same with other names."""
+        result = Polynomial()
+        for product, factor in self.terms.items():
+            renamed = tuple(sorted(names.get(name, name) for name in product))
+            result += Polynomial({renamed: factor})
+        return result
+
+
+def number(value: int) -> Polynomial:
+    """Return a number as a polynomial."""
+    return Polynomial({(): value} if value else {})
+
+
+def of_name(name: str) -> Polynomial:
+    """Return a name as a polynomial."""
+    return Polynomial({(name,): 1})
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """The least and the greatest value of a loop variable; None where it is not known."""
+
+    low: Polynomial | None
+    high: Polynomial | None
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What is known of names: intervals of loop variables, outer ones first, and sizes, at least 0."""
+
+    variables: Mapping[str, Interval]
+    sizes: Collection[str]
+
+    def is_negative_nowhere(self, value: Polynomial) -> bool:
+        """Return whether a value is certainly 0 or more; False where no proof is found."""
+        for name in reversed(list(self.variables)):
+            parts = value.split(name)
+            if parts is None:
+                return False
+            factor, rest = parts
+            if not factor.terms:
+                continue
+            interval = self.variables[name]
+            if self._is_plain(factor):
+                bound = interval.low
+            elif self._is_plain(-factor):
+                bound = interval.high
+            else:
+                return False
+            if bound is None:
+                return False
+            value = rest + factor * bound
+        return self._is_plain(value)
+
+    def _is_plain(self, value: Polynomial) -> bool:
+        """Return whether each term of a value is 0 or more."""
+        return all(
+            factor > 0 and all(name in self.sizes for name in product)
+            for product, factor in value.terms.items()
+        )
+
+
+def differ(left: Polynomial, right: Polynomial, variable: str, bounds: Bounds) -> bool:
+    """Return whether two indices differ in any two different rounds of a loop; False without a proof.
+
+    The names of what changes in a round, the loop's ``variable`` among them, end in ``'`` in ``right``.
+    """
+    if not (bounds.is_negative_nowhere(left) and bounds.is_negative_nowhere(right)):
+        return False  # it may count from the end
+    one = number(1)
+    if bounds.is_negative_nowhere(left - right - one) or bounds.is_negative_nowhere(right - left - one):
+        return True
+    own, other = left.split(variable), right.split(f"{variable}'")
+    if own is None or other is None or own[0] != other[0] or not own[0].terms:
+        return False
+    factor, distance = own[0], own[1] - other[1]
+    known, apart = factor.constant, distance.constant
+    if known is not None and abs(known) > _MOST:
+        return False
+    if known is not None and apart is not None and apart % known:
+        return True
+    for positive in (factor, -factor):
+        if bounds.is_negative_nowhere(positive - distance - one) and bounds.is_negative_nowhere(
+            positive + distance - one
+        ):
+            return True
+    return False
+
+
+def distance_of(left: Polynomial, right: Polynomial, variable: str, bounds: Bounds) -> int | None:
+    """Return how many rounds after ``left`` the index ``right`` is equal; None where that varies."""
+    if not (bounds.is_negative_nowhere(left) and bounds.is_negative_nowhere(right)):
+        return None
+    own, other = left.split(variable), right.split(f"{variable}'")
+    if own is None or other is None or own[0] != other[0]:
+        return None
+    factor, apart = own[0].constant, (own[1] - other[1]).constant
+    if factor is None or apart is None or not 0 < abs(factor) <= _MOST or apart % factor:
+        return None
+    return apart // factor

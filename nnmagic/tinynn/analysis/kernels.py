@@ -1,0 +1,107 @@
+"""Check the functions marked by ``@kernel``: loops over elements, without operators of whole arrays."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from nnmagic.diagnostics import Diagnostics
+from nnmagic.relay.annotations import KERNEL
+from nnmagic.relay.callgraph import call_graph, recursive_functions
+from nnmagic.relay.expr import Call, Expr, Function, GlobalVar, Match, OpRef, children
+from nnmagic.relay.module import Module
+from nnmagic.relay.traverse import post_order
+from nnmagic.relay.types import FuncType, TensorType
+
+#: Operators that make an array, which a kernel may then fill, and those that give sizes.
+_MAKING = frozenset(
+    (
+        "zeros",
+        "ones",
+        "full",
+        "dyn.zeros",
+        "dyn.ones",
+        "dyn.full",
+        "zeros_like",
+        "ones_like",
+        "full_like",
+        "copy",
+        "shape_of",
+    )
+)
+
+#: Operators of parts of one index, and of one element.
+_INDEXING = frozenset(("take", "scatter_nd", "expand_dims", "concatenate", "reshape"))
+
+
+def check_kernels(module: Module, diagnostics: Diagnostics) -> None:
+    """Report, of each kernel of a typed module, the first expression that needs the graph level."""
+    recursive = recursive_functions(call_graph(module))
+    for name, function in module.functions.items():
+        if KERNEL not in function.attrs:
+            continue
+        found = _find_beyond(module, function)
+        if name in recursive:
+            hint = "write a loop, or leave `@kernel` out"
+            diagnostics.error(f"the kernel `{name}` calls itself", function.span, hint=hint)
+        elif found is not None:
+            node, what = found
+            hint = "write a loop over elements, or leave `@kernel` out"
+            diagnostics.error(
+                f"{what}, which the kernel `{name}` cannot", node.span or function.span, hint=hint
+            )
+
+
+def _find_beyond(module: Module, function: Function) -> tuple[Expr, str] | None:
+    users = defaultdict[Expr, list[Expr]](list)
+    nodes = list(post_order(function))
+    for node in nodes:
+        for part in children(node):
+            users[part].append(node)
+    for node in nodes:
+        what = _beyond(module, node, users)
+        if what is not None:
+            return node, what
+    return None
+
+
+def _beyond(module: Module, node: Expr, users: dict[Expr, list[Expr]]) -> str | None:
+    """Return what an expression does that is beyond a kernel; None for what is not."""
+    if isinstance(node, Match):
+        return None if node.assertion is not None else "this takes a value of a data type apart"
+    if not isinstance(node, Call):
+        return None
+    if isinstance(node.op, GlobalVar):
+        callee = module.functions.get(node.op.name)
+        if callee is None or KERNEL in callee.attrs or _is_element(node):
+            return None
+        return f"`{node.op.name}` computes whole arrays"
+    if not isinstance(node.op, OpRef):
+        return None
+    name = node.op.name
+    if _is_element(node) or name in _MAKING:
+        reduces = any(_rank(arg) for arg in node.args) and name not in (*_INDEXING, *_MAKING)
+        return f"`{name}` goes over a whole array" if reduces else None
+    if name not in _INDEXING:
+        return f"`{name}` computes a whole array"
+    if name == "take":
+        whole = [user for user in users[node] if not _takes(user)]
+        return "this reads a whole row" if whole else None
+    if name == "scatter_nd":
+        return None if not _rank(node.args[2]) else "this assigns several elements at once"
+    if name in ("concatenate", "reshape") and _rank(node) != 1:
+        return f"`{name}` computes a whole array"
+    return None
+
+
+def _takes(user: Expr) -> bool:
+    return isinstance(user, Call) and isinstance(user.op, OpRef) and user.op.name in ("take", "shape_of")
+
+
+def _rank(node: Expr) -> int:
+    type_ = node.checked_type
+    return len(type_.shape) if isinstance(type_, TensorType) else 0
+
+
+def _is_element(node: Expr) -> bool:
+    type_ = node.checked_type
+    return not isinstance(type_, FuncType) and isinstance(type_, TensorType) and not type_.shape

@@ -1,0 +1,126 @@
+"""Make the ranges that say how a loop is to run, such as ``parallel`` and ``tiled``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from synr.ast import BuiltinOp
+
+from nnmagic.diagnostics import Span
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.operators.arithmetic import binary
+from nnmagic.tinynn.values.descriptions import describe
+from nnmagic.tinynn.values.operator_calls import apply
+from nnmagic.tinynn.values.symbolic_sizes import weak_int
+from nnmagic.tinynn.values.values import (
+    Computed,
+    Known,
+    NotStaticError,
+    Operand,
+    RangeOf,
+    RefusalError,
+    ScheduledRange,
+    TupleOf,
+    Value,
+    static_value,
+)
+
+#: Returns the range of a call of ``range`` with these arguments.
+RangeMaker = Callable[[Arguments], Value]
+
+
+def scheduled_ranges(make_range: RangeMaker) -> dict[str, Builtin]:
+    """Return the functions, by name; ``make_range`` is that of ``range``."""
+    maker = _Maker(make_range)
+    one = {
+        "parallel": "Range whose rounds threads share; they must be independent.",
+        "vectorized": "Range of an innermost loop whose rounds are independent, and become vectors.",
+        "unrolled": "Range whose rounds are written out.",
+    }
+    table = {
+        name: Builtin(name, "start stop? step?=1", maker.single(name), summary)
+        for name, summary in one.items()
+    }
+    table["grid"] = Builtin("grid", "*stops", maker.grid, "Ranges inside one another, as nested loops.")
+    summary = "The same in tiles: first the numbers of rounds, then the sizes of a tile."
+    table["tiled"] = Builtin("tiled", "*stops_and_sizes", maker.tiled, summary)
+    return table
+
+
+@dataclass(frozen=True, slots=True)
+class _Maker:
+    make_range: RangeMaker
+
+    def single(self, word: str) -> Callable[[Arguments], Value]:
+        def make(call: Arguments) -> Value:
+            given = call.given
+            if isinstance(given["start"].value, RangeOf) and len(given) == 1:
+                return ScheduledRange(word, (given["start"].value,))
+            return ScheduledRange(word, (self._range(given, call.span),))
+
+        return make
+
+    def _range(self, given: Mapping[str, Operand], span: Span) -> RangeOf:
+        made = self.make_range(Arguments("range", dict(given), span))
+        assert isinstance(made, RangeOf)
+        return made
+
+    def _ranges(self, stops: Sequence[Value], span: Span) -> tuple[RangeOf, ...]:
+        return tuple(
+            stop if isinstance(stop, RangeOf) else self._range({"start": Operand(stop, span)}, span)
+            for stop in stops
+        )
+
+    def grid(self, call: Arguments) -> Value:
+        stops = call.given["stops"].value
+        assert isinstance(stops, TupleOf)
+        if not stops.items:
+            raise RefusalError("grid: it needs a number of rounds", call.span, hint="write grid(n, m)")
+        return ScheduledRange("grid", self._ranges(stops.items, call.span))
+
+    def tiled(self, call: Arguments) -> Value:
+        given = call.given["stops_and_sizes"].value
+        assert isinstance(given, TupleOf)
+        half, odd = divmod(len(given.items), 2)
+        if odd or not half:
+            message = "tiled: it takes a number of rounds for each loop, then a size for each of them"
+            raise RefusalError(message, call.span, hint="write tiled(n, m, 32, 32)")
+        sizes: list[int] = []
+        for size in given.items[half:]:
+            try:
+                number = static_value(size)
+            except NotStaticError:
+                number = None
+            if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+                message = f"tiled: the size of a tile is a number above 0 that is known, not {describe(size)}"
+                raise RefusalError(message, call.span, hint="write tiled(n, m, 32, 32)")
+            sizes.append(number)
+        return ScheduledRange("tiled", self._ranges(given.items[:half], call.span), tuple(sizes))
+
+
+def tile_range(bounds: RangeOf, size: int, first: Operand, span: Span) -> RangeOf:
+    """Return the rounds of a range from ``first`` on, ``size`` of them or those that are left."""
+    step = bounds.step
+    assert isinstance(step, Known)
+    assert isinstance(step.value, int)
+    end = binary(BuiltinOp.Add, "+", first, Operand(Known(size * step.value), span), span)
+    stop = Operand(bounds.stop, span)
+    if isinstance(end, Known) and isinstance(bounds.stop, Known):
+        assert isinstance(end.value, int)
+        assert isinstance(bounds.stop.value, int)
+        nearer = min if step.value > 0 else max
+        return RangeOf(first.value, Known(nearer(end.value, bounds.stop.value)), step)
+    operator = "minimum" if step.value > 0 else "maximum"
+    nearest = apply(operator, span, _number(Operand(end, span)), _number(stop))
+    return RangeOf(first.value, weak_int(nearest), step)
+
+
+def _number(operand: Operand) -> Computed:
+    from nnmagic.tinynn.values.numbers import number_constant
+
+    value = operand.value
+    if isinstance(value, Known):
+        return number_constant(value.value, "int64", operand.span)  # type: ignore[arg-type]  # an int
+    assert isinstance(value, Computed)
+    return value
