@@ -40,6 +40,10 @@ class Source:
         index = number - self.first_line
         return self._lines[index] if 0 <= index < len(self._lines) else None
 
+    def holds(self, filename: str, number: int) -> bool:
+        """Return whether a line of a file is one of this text."""
+        return filename == self.filename and self.line(number) is not None
+
 
 @dataclass(frozen=True, slots=True)
 class Span:

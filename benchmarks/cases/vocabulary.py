@@ -165,6 +165,14 @@ WITHOUT_ROW = {
     **dict.fromkeys(("fftshift", "ifftshift"), "roll has a row"),
     **dict.fromkeys(("fftfreq", "rfftfreq"), "computed at compile time"),
     **dict.fromkeys(
+        (
+            *("random.key", "random.split", "random.fold_in", "random.normal", "random.uniform"),
+            *("random.integers", "random.bernoulli", "random.exponential", "random.gumbel"),
+            *("random.permutation", "random.choice", "random.categorical", "random.bits"),
+        ),
+        "each library has a generator of its own",
+    ),
+    **dict.fromkeys(
         ("grad", "value_and_grad", "vjp", "jvp", "jacobian", "hessian", "vmap", "checkpoint", "tree_map"),
         "of functions, not of tensors",
     ),

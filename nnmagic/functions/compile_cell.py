@@ -60,6 +60,7 @@ class CompiledCell:
         own: everything that it defines, with inferred types.
         warnings: problems that do not stop it.
         cache_info: where the result came from.
+        captured: the fingerprints of what the free names stood for.
         shown: a display that was rendered before, for reuse.
 
     """
@@ -70,6 +71,7 @@ class CompiledCell:
     own: Module
     warnings: tuple[Diagnostic, ...]
     cache_info: CacheInfo
+    captured: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
     shown: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -300,7 +302,7 @@ def _compile(
         for each in open_functions
         if each.name in specializing_names
     )
-    cell = CompiledCell(functions, specializing, classes, own, warnings, info)
+    cell = CompiledCell(functions, specializing, classes, own, warnings, info, captured)
     return Entry(names, parts, captured, cell, _nbytes(module))
 
 

@@ -20,7 +20,13 @@ import numpy as np
 from nnmagic.functions.data_types import DataType
 from nnmagic.relay.hashing import array_digest
 from nnmagic.relay.values import is_masked
-from nnmagic.tinynn.namespace.capture import as_record_type
+from nnmagic.tinynn.namespace.capture import NotCapturableError, array_of_torch, as_record_type
+from nnmagic.tinynn.namespace.torch_values import (
+    is_torch_module,
+    is_torch_tensor,
+    module_parts,
+    torch_dtype_name,
+)
 from nnmagic.tinynn.program import MISSING
 from nnmagic.tinynn.types.aliases import is_alias
 from nnmagic.tinynn.types.annotations import Destination, DType, OpenTensor, Tensor
@@ -57,6 +63,11 @@ def _compute_fingerprint(value: object, known: dict[int, tuple[object, str]]) ->
             return f"value {kind} {next(_unique)}"
         case np.ndarray():
             return f"array {array_digest(value)}"
+        case _ if is_torch_tensor(value):
+            try:
+                return f"array {array_digest(array_of_torch(value))}"
+            except NotCapturableError:
+                return f"value {kind} {next(_unique)}"
         case np.generic():  # a Python number in a cell, which an array of rank 0 is not
             return f"number {kind} {array_digest(np.asarray(value))}"
         case float():
@@ -88,6 +99,14 @@ def _compute_fingerprint(value: object, known: dict[int, tuple[object, str]]) ->
             return f"record {record.name} {record.names} {record.fields}"
         case type():
             return f"type {type.__repr__(value)}"
+        case _ if is_torch_module(value):
+            members = [
+                (name, part if isinstance(part, str) else of_part(part[0]))
+                for name, part in module_parts(value)
+            ]
+            return f"module {kind} {hashlib.sha256(json.dumps(members).encode()).hexdigest()}"
+        case _ if torch_dtype_name(value) is not None:
+            return f"value {kind} {torch_dtype_name(value)}"
         case ModuleType():
             return f"module {vars(value).get('__name__')}"
     key = inspect.getattr_static(value, "__relay_key__", None)

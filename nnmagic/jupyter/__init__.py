@@ -18,6 +18,7 @@ def load_ipython_extension(ip: InteractiveShell) -> None:
     ip.register_magics(TinyNNMagics)
     ip.input_transformers_cleanup.append(_add_empty_body)
     add_help(ip)
+    ip.events.register("post_run_cell", ip.magics_manager.registry[TinyNNMagics.__name__].warn_of_changes)
     if _has_user(ip) and ip.magics_manager.registry[TinyNNMagics.__name__].preload:
         from nnmagic.jupyter.preload import preload
 
@@ -40,6 +41,8 @@ def unload_ipython_extension(ip: InteractiveShell) -> None:
     manager = ip.magics_manager
     for magics in [item for item in ip.configurables if isinstance(item, TinyNNMagics)]:
         ip.configurables.remove(magics)
+        if magics.warn_of_changes in ip.events.callbacks["post_run_cell"]:
+            ip.events.unregister("post_run_cell", magics.warn_of_changes)
         for kind, names in magics.magics.items():
             for name in names:
                 if getattr(manager.magics[kind].get(name), "__self__", None) is magics:

@@ -308,6 +308,13 @@ def _si(number: float, unit: str) -> str:
     return f"{number / 1e-9:.3g} n{unit}" if number else f"0 {unit}"
 
 
+def _rerun(_words: Sequence[str], _namespace: Mapping[str, object]) -> Section:
+    from IPython import get_ipython
+
+    magics = get_ipython().magics_manager.registry["TinyNNMagics"]
+    return plain("rerun", magics.rerun())
+
+
 def _help(words: Sequence[str], namespace: Mapping[str, object]) -> Section:
     if words:
         return plain("help", _command(words[0], namespace).page)
@@ -351,6 +358,16 @@ COMMANDS = {
         _profile,
         whole=True,
         more=("  %tinynn profile foo(x, axis=1)", "  the arguments may be any Python expressions"),
+    ),
+    "rerun": Command(
+        "rerun",
+        "compile again the functions whose captured values or functions have changed",
+        range(1),
+        _rerun,
+        more=(
+            "  scale = 3",
+            "  %tinynn rerun    compiles the cells that have captured `scale`, and what uses them",
+        ),
     ),
     "help": Command("help [COMMAND]", "show this list, or the page of a command", range(2), _help),
 }

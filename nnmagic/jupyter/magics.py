@@ -21,6 +21,7 @@ from nnmagic.engine.threads import set_num_threads
 from nnmagic.functions.compile_options import ENGINES, OPT_LEVELS, Options
 from nnmagic.jupyter import manual
 from nnmagic.jupyter.cell_output import SHOWN, parse_show_option, render_cell
+from nnmagic.jupyter.changes import BoundCell, Changes
 from nnmagic.jupyter.errors import MagicError, hide_internal_frames, show_all_frames, show_interrupt
 from nnmagic.jupyter.function_origin import remember_cell
 from nnmagic.jupyter.progress import show_progress
@@ -28,7 +29,7 @@ from nnmagic.jupyter.settings import directory_of, problem, target_of
 from nnmagic.tracebacks import show_frames, shows_frames, with_frames
 
 if TYPE_CHECKING:
-    from IPython.core.interactiveshell import InteractiveShell
+    from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
     from traitlets.config import Config
 
     from nnmagic.diagnostics import Source
@@ -121,8 +122,14 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
         help="Whether errors show the frames inside nnmagic, to debug it.",
     ).tag(config=True)
 
+    warn_changed = Bool(
+        default_value=True,
+        help="Whether a warning says that a function is older than what it captured.",
+    ).tag(config=True)
+
     def __init__(self, shell: InteractiveShell) -> None:
         self._refused: list[str] = []
+        self._changes: Changes | None = None
         super().__init__(shell=shell)  # takes what the shell's configuration says
         for text in self._refused:
             sys.stderr.write(f"{text}\n")
@@ -201,6 +208,7 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
         %tinynn ops [PATTERN ...]       search the operators
         %tinynn cache [--clear]         show or clear the caches
         %tinynn profile CALL            time a call, kernel by kernel
+        %tinynn rerun                   compile again what is older than what it captured
         %tinynn help [COMMAND]          explain the commands
         """
         from nnmagic.jupyter import commands
@@ -295,10 +303,28 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
             bound[output_name] = cell.result
         self.shell.push(bound)
         remember_cell(cell.functions, self.shell)
+        if self._changes is None:
+            self._changes = Changes(self.shell.user_ns)
+        self._changes.remember(given, source, language, cell, bound)
         for warning in cell.warnings:
             sys.stderr.write(f"{warning.render(color=True)}\n")
         if output.sections:
             display(output)
+
+    def warn_of_changes(self, result: ExecutionResult) -> None:
+        """Warn after a cell that mentions functions which are older than what they captured."""
+        if self.warn_changed and self._changes is not None and result.info is not None:
+            self._changes.warn(str(result.info.raw_cell))
+
+    def rerun(self) -> str:
+        """Compile again what is older than what it captured. Raises CompileError."""
+        changes = self._changes
+        done = [] if changes is None else changes.rerun(self._run_again)
+        return f"compiled again: {', '.join(done)}" if done else "nothing has changed since it was compiled"
+
+    def _run_again(self, cell: BoundCell) -> None:
+        quiet = Namespace(**{**vars(cell.given), "quiet": True})
+        self._run_cell(quiet, cell.source, cell.language)
 
     @observe("tb")
     def _show_frames(self, change: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ from nnmagic.functions.compile_options import ENGINES, OPT_LEVELS, Options
 from nnmagic.jupyter.cell_output import parse_show_option
 from nnmagic.jupyter.errors import MagicError
 
-_SWITCHES = ("quiet", "cache", "promote", "convert", "tb")
+_SWITCHES = ("quiet", "cache", "promote", "convert", "tb", "warn_changed")
 #: Whole numbers, each with the least that it may be.
 _NUMBERS = {"cache_mb": 0, "num_threads": 1}
 

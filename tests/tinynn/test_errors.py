@@ -268,8 +268,8 @@ HINTS = [
     (body('return relay.zeros(("n", 3), f32)'), 'the size of the dimension "n" is that of a tensor, as in x.shape[0]'),
     # what other libraries write
     (body("return max(x, y)"), "write maximum(x, y)"),
-    (body("return sum(x, dim=1)"), "did you mean `axis`?"),
-    (body("return x.size(0)"), "it is a value, not a method: leave the brackets out, or index a shape, as in x.shape[0]"),
+    (body("return std(x, dim=1)"), "did you mean `axis`?"),
+    (body("return x.ndim(0)"), "it is a value, not a method: leave the brackets out, or index a shape, as in x.shape[0]"),
     (body("return x.foo"), None),
     (body("return relay.take(x, [0, 1])"), "make it an array in another cell, as in indices = numpy.array([0, 2], 'int32')"),
     (body("return conv2d(x, y, padding='SAME')"), "write the numbers, as in padding=1 or padding=(1, 1)"),
@@ -281,7 +281,6 @@ HINTS = [
     (body("return nn.reluu(x)"), "did you mean nn.relu?"),
     (body("return sum(x, axs=1)"), "did you mean `axis`?"),
     (body("return x.smu()"), "did you mean .sum?"),
-    (body("return x.view(3)"), "write reshape"),
     (body("return widht * x"), "did you mean width?"),
     (body("return math.pie * x"), "did you mean math.pi?"),
     ("def f(x: Tensor[(2,), f32]):\n    return x\n", "for the language's own write nnmagic.Tensor, or rename the notebook's"),

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import nbformat
+import numpy as np
 import pytest
+from nbclient import NotebookClient
 
 import nnmagic
 
@@ -22,12 +25,110 @@ MISTAKES = [
         "unknown name `inout`",
         "did you mean InOut?",
     ),
+    (
+        "def f(x: Tensor[(6,), f32], k: i64):\n    return x[::k]\n",
+        "the step of a slice must be known at compile time, not an i64",
+        "choose the elements by a mask: s[arange(len(s)) % k == 0] is s[::k]",
+    ),
+    (
+        "def f(x: Tensor[(6,), f32], h: i64):\n    s = 0.0\n"
+        "    for i in range(h, 6, h):\n        s += x[i]\n    return s\n",
+        "the step of a range must be known at compile time",
+        "count the rounds by a while: i = start, then while i < stop: ... and i += step in its body",
+    ),
+    (
+        "def f(a: Tensor[(6,), f32]):\n    c = zeros((6,), f32)\n    return add(a, 1, out=c)\n",
+        "add has no parameter `out`",
+        "a call with out= is a statement of its own: write it on a line before",
+    ),
+    (
+        "def f(a: Tensor[(6,), f32]):\n    c = a.copy()\n    c.fill(0)\n    return c\n",
+        "`fill` would change the tensor, and tensors do not change",
+        "write y = full_like(x, value), or x[...] = value for an array that the function made",
+    ),
+    (
+        "def f(a: Tensor[(6,), f32]):\n    c = a.copy()\n    c.sort()\n    return c\n",
+        "`.sort` would change `c` in place, which a cell cannot",
+        "write c = sort(c, axis=-1), and of a list: c = sort(stack(c), axis=0)",
+    ),
+    (
+        "def f(a: Tensor[(6,), f32]):\n    y = a + 1\n    z = y\n    y += 1\n    return z * y\n",
+        "`z` is the array that `y` was, which NumPy would have changed, too",
+        "write y = y + value to change `y` alone, or copy it before: z.copy()",
+    ),
+    (
+        "def f(a: Tensor[(6,), f32]):\n    return a * weights[f'layer{a}']\n",
+        "a formatted string holds values that are known at compile time, not a Tensor[(6,), f32]",
+        "loop over numbers that are known then, as in for i in range(4)",
+    ),
+    (
+        "def f(a: Tensor[(6,), f32]):\n    return a * weights[f'layer{1:x}.{2:0>2000}']\n",
+        "a value in a formatted string has at most 1000 characters",
+        None,
+    ),
+    (
+        "def f(a: Tensor[(6, 2), f32]):\n    return a.masked_fill(a, 0)\n",
+        "masked_fill: `mask` must hold bools, not a Tensor[(6, 2), f32]",
+        "compare it, as in a != 0",
+    ),
+    (
+        "def f(a: Tensor[(6, 2), f32]):\n    return a.transpose(0, 1)\n",
+        "transpose(0, 1) changes nothing in NumPy, and swaps the two dimensions in PyTorch",
+        "write a.T to swap them",
+    ),
+    (
+        "def f(a: Tensor[(6, 2, 2), f32]):\n    return a.t()\n",
+        "t() is of tensors of rank 2 or less, not 3",
+        "write .mT, or .transpose(1, 2) with the two dimensions",
+    ),
 ]
 
+WEIGHTS = {"weights": {"layer1": np.ones(6, "float32")}}
 
-@pytest.mark.parametrize(("source", "message", "hint"), MISTAKES, ids=[each[2] for each in MISTAKES])
-def test_the_message_and_the_hint(source: str, message: str, hint: str) -> None:
+
+@pytest.mark.parametrize(("source", "message", "hint"), MISTAKES, ids=[each[1] for each in MISTAKES])
+def test_the_message_and_the_hint(source: str, message: str, hint: str | None) -> None:
     with pytest.raises(nnmagic.TinyNNError) as caught:
-        nnmagic.compile(source)
+        nnmagic.compile(source, namespace=WEIGHTS)
     (diagnostic,) = caught.value.diagnostics
     assert (diagnostic.message, diagnostic.hint) == (message, hint)
+
+
+@pytest.mark.slow
+def test_a_kernel_shows_the_message_and_the_hint() -> None:
+    sources = ["%load_ext nnmagic\nimport numpy as np\nweights = {'layer1': np.ones(6, 'float32')}"]
+    sources += [f"%%tinynn\n{source}" for source, _, _ in MISTAKES]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
+    NotebookClient(
+        notebook, kernel_name="python3", allow_errors=True, timeout=300, startup_timeout=300
+    ).execute()
+    for cell, (_, message, hint) in zip(notebook.cells[1:], MISTAKES, strict=True):
+        (shown,) = [output for output in cell.outputs if output.output_type == "error"]
+        assert shown.ename == "TinyNNError"
+        assert shown.evalue.startswith(f"error: {message}\n")
+        assert hint is None or f"help: {hint}" in shown.evalue
+
+
+def test_integers_compare_with_any_number_by_value() -> None:
+    x = np.array([-128, 0, 127], "int8")
+    expressions = [
+        "x < 300",
+        "x <= -300",
+        "300 > x",
+        "-300 < x",
+        "x == 300",
+        "300 != x",
+        "300 < x",
+        "x >= -129",
+    ]
+    for text in expressions:
+        function = nnmagic.compile(f"def f(x: Tensor[(3,), i8]):\n    return {text}\n")
+        np.testing.assert_array_equal(function(x), eval(text))
+
+
+def test_a_copy_and_a_number_are_no_aliases() -> None:
+    source = (
+        "def f(x: Tensor[(2,), f32]):\n    y = x.copy()\n    n = 1\n    m = n\n"
+        "    y += 1\n    m += 1\n    return x * y + n + m\n"
+    )
+    np.testing.assert_array_equal(nnmagic.compile(source)(np.float32([1, 2])), [5, 9])

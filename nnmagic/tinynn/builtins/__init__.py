@@ -41,6 +41,13 @@ from nnmagic.tinynn.builtins.numpy.shapes import OF_MATRICES, SHAPES
 from nnmagic.tinynn.builtins.numpy.signals import SIGNALS
 from nnmagic.tinynn.builtins.numpy.statistics import STATISTICS
 from nnmagic.tinynn.builtins.python_names import PYTHON, PYTHON_ONLY, PYTHON_TYPES, add_up_items
+from nnmagic.tinynn.builtins.random import RANDOM
+from nnmagic.tinynn.builtins.torch_names import (
+    functional_batch_norm,
+    permuting,
+    torch_functions,
+    torch_methods,
+)
 from nnmagic.tinynn.calls.argument_binding import Builtin
 from nnmagic.tinynn.types.annotations import DTYPES, DType
 
@@ -66,9 +73,10 @@ def _table(*rows: Builtin) -> dict[str, Builtin]:
     return table
 
 
-#: Free functions, by the bare name; an operator's whole name (``nn.conv2d``) always means the operator alone.
+#: Free functions, by the bare name, except for ``random.normal`` and the like; an operator's whole name
+#: (``nn.conv2d``) always means the operator alone.
 BUILTINS: dict[str, Builtin] = _table(
-    *_NUMPY_ROWS, *_NEURAL_ROWS, *FOURIER, *PYTHON, PYTHON_COMPLEX, *GRADIENTS
+    *_NUMPY_ROWS, *_NEURAL_ROWS, *FOURIER, *RANDOM, *PYTHON, PYTHON_COMPLEX, *GRADIENTS
 )
 BUILTINS["sum"] = add_up_items(BUILTINS["sum"])  # a notebook's np.sum stays NumPy's
 
@@ -77,11 +85,14 @@ def _method(name: str, signature: str) -> Builtin:
     return replace(BUILTINS[name], signature=signature)
 
 
+_TORCH_METHODS = torch_methods(BUILTINS)
+
 #: Methods of tensors; every operator whose first argument is a single tensor is one, too.
 METHODS: dict[str, Builtin] = {
     **{name: builtin for name, builtin in BUILTINS.items() if builtin.method},
+    **_TORCH_METHODS,
     "reshape": _method("reshape", "a *newshape"),
-    "transpose": _method("transpose", "a *axes"),
+    "transpose": permuting(BUILTINS),
     "permute": replace(_method("transpose", "a *axes"), name="permute", aliases="dims=axes"),
     "broadcast_to": _method("broadcast_to", "a *shape"),
 }
@@ -89,7 +100,7 @@ METHODS: dict[str, Builtin] = {
 #: Methods that modify an array in place, with the hint that replaces them.
 IN_PLACE: dict[str, str] = {
     "sort": "write y = sort(x, axis=-1)",
-    "fill": "write y = full_like(x, value)",
+    "fill": "write y = full_like(x, value), or x[...] = value for an array that the function made",
     "resize": "write y = x.reshape(shape)",
     "put": "write y = where(condition, value, x)",
     "partition": "write y = sort(x, axis=-1)",
@@ -132,6 +143,7 @@ _FOURIER = {row.name: row for row in FOURIER}
 _FUNCTIONAL = {
     **{row.name: row for row in _NEURAL_ROWS},
     **{name: BUILTINS[name] for name in ("tanh",)},
+    "batch_norm": functional_batch_norm(BUILTINS),
 }
 #: Functions of Python's math module that equal NumPy's for a single number.
 _MATH = {
@@ -183,6 +195,7 @@ MODULES: dict[str, dict[str, Builtin]] = {
     "jax.numpy": _NUMPY,
     "jax.numpy.linalg": _LINALG,
     "jax.nn": {row.name: row for row in ACTIVATIONS},
+    "torch": torch_functions(BUILTINS, _TORCH_METHODS),
     "torch.nn.functional": _FUNCTIONAL,
     "math": _MATH,
 }

@@ -173,8 +173,17 @@ class Builtin:
         others = dict(pair.split("=") for pair in self.aliases.split())
         if names and "data" not in names:
             others.setdefault("data", names[0])
+        if self.name not in _DIM_IS_DIFFERENT:
+            others |= {
+                torch: own
+                for torch, own in (("dim", "axis"), ("keepdim", "keepdims"))
+                if own in names and torch not in names
+            }
         return others
 
+
+#: Functions that mean something else in PyTorch along a dimension: it gives indices, too, or another number.
+_DIM_IS_DIFFERENT = frozenset({"max", "min", "sort", "median", "nanmedian", "std", "var", "variance"})
 
 #: The functions that make weak arrays of numbers and sizes.
 WEAK_CREATORS = frozenset({"zeros", "ones", "empty", "full", "array", "asarray", "arange", "eye", "identity"})
@@ -260,7 +269,7 @@ _OTHER_KEYWORDS = {"dim": "axis", "dims": "axis", "keepdim": "keepdims", "axes":
 
 #: Parameters of NumPy's functions that mean nothing where tensors do not change.
 _NEVER_KEYWORDS = {
-    "out": "tensors do not change: give the result a name, as in y = ...",
+    "out": "a call with out= is a statement of its own: write it on a line before",
     "order": "the order of elements in memory is not part of a tensor: leave it out",
     "subok": "leave it out",
     "casting": "leave it out, and convert with astype",

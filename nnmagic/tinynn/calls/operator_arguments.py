@@ -190,6 +190,8 @@ def _dtype_beside(
     if isinstance(wanted, str | DType):
         dtype = wanted if isinstance(wanted, DType) else dtype_named(wanted)
         return None if dtype is None else dtype.name
+    if operator.name in _NUMBERS:  # the key beside them has another dtype
+        return "float32"
     passed_over = {parameter, "condition", *_INDEX_ARGUMENTS}
     for name in operator.args:
         operand = given.get(name)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 from synr import ast
 
+from nnmagic.diagnostics import Note, Span
+from nnmagic.relay.types import TensorType
 from nnmagic.tinynn.analysis.bound_names import names_of, walk
 from nnmagic.tinynn.elaborate.annotation_types import type_or_none
 from nnmagic.tinynn.elaborate.context import Elaboration
@@ -13,7 +17,16 @@ from nnmagic.tinynn.elaborate.let_bindings import atomize
 from nnmagic.tinynn.operators.unpacking import unpack
 from nnmagic.tinynn.syntax import SIGNS, tree
 from nnmagic.tinynn.values.promotion import check_update
-from nnmagic.tinynn.values.values import FAILED, Operand, RefusalError, TupleOf, Value, is_failed
+from nnmagic.tinynn.values.values import (
+    FAILED,
+    Computed,
+    Operand,
+    RefusalError,
+    TupleOf,
+    Unassigned,
+    Value,
+    is_failed,
+)
 
 
 def elaborate_walrus(ctx: Elaboration, expr: tree.NamedExpr) -> Value:
@@ -60,7 +73,28 @@ def elaborate_assign(ctx: Elaboration, stmt: ast.Assign) -> None:
         else:
             operand = Operand(value, ctx.span(stmt.rhs.span))
             value = convert_declared_value(f"`{name}`", declared, operand, ctx.span(stmt.ty.span))
+    if isinstance(stmt.rhs, ast.Var) and _is_array(value):
+        ctx.alike.setdefault(id(value.expr), set()).update((name, stmt.rhs.id.name))
     ctx.environment.bindings.bind(name, value, ctx.span(target.span))
+
+
+def _is_array(value: Value) -> TypeGuard[Computed]:
+    return isinstance(value, Computed) and isinstance(value.type, TensorType) and bool(value.type.shape)
+
+
+def _forget_other_names(ctx: Elaboration, name: str, before: Value, span: Span) -> None:
+    """Take the values of the other names of an array that ``name += value`` changes in NumPy."""
+    bindings = ctx.environment.bindings
+    if not _is_array(before):
+        return
+    for other in sorted(ctx.alike.get(id(before.expr), ())):
+        value = bindings.locals.get(other, FAILED)
+        if other == name or not isinstance(value, Computed) or value.expr is not before.expr:
+            continue
+        message = f"`{other}` is the array that `{name}` was, which NumPy would have changed, too"
+        hint = f"write {name} = {name} + value to change `{name}` alone, or copy it before: {other}.copy()"
+        notes = (Note(f"`{name}` is changed here", span),)
+        bindings.bind(other, Unassigned(message, hint, notes), bindings.spans.get(other))
 
 
 def elaborate_update_name(ctx: Elaboration, stmt: tree.UpdateName) -> None:
@@ -77,6 +111,7 @@ def elaborate_update_name(ctx: Elaboration, stmt: tree.UpdateName) -> None:
         ctx.updating = outer
     if not is_failed(value.value):
         value = check_update(f"{SIGNS[stmt.rhs.func_name.name]}=", before, value)
+        _forget_other_names(ctx, name, before, span)
     ctx.environment.bindings.bind(name, value.value, ctx.span(stmt.lhs[0].span))
 
 

@@ -11,6 +11,7 @@ from nnmagic.relay import expr as ir
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.types import FuncType
 from nnmagic.tinynn.builtins import BUILTINS
+from nnmagic.tinynn.builtins.torch_names import SIZE
 from nnmagic.tinynn.calls.function_calls import call_constructor, call_function, call_value
 from nnmagic.tinynn.calls.operator_arguments import call_with_arguments, convert_to_dtype
 from nnmagic.tinynn.elaborate.closures import inline_call, renew_closure
@@ -24,8 +25,10 @@ from nnmagic.tinynn.elaborate.loop_functions import call_in_loop
 from nnmagic.tinynn.elaborate.operations import elaborate_operation
 from nnmagic.tinynn.elaborate.records import make_record
 from nnmagic.tinynn.elaborate.templates import call_specialized
+from nnmagic.tinynn.elaborate.torch_modules import call_module
 from nnmagic.tinynn.types.annotations import DType
 from nnmagic.tinynn.values.descriptions import describe, source_text, with_article
+from nnmagic.tinynn.values.operator_calls import is_tensor
 from nnmagic.tinynn.values.values import (
     FAILED,
     BuiltinName,
@@ -40,6 +43,7 @@ from nnmagic.tinynn.values.values import (
     LocalFunction,
     LoopCall,
     Method,
+    ModuleOf,
     Operand,
     OperatorName,
     RecordName,
@@ -58,7 +62,7 @@ def elaborate_call(ctx: Elaboration, expr: ast.Call) -> Value:
     """Elaborate a call of a function, or of an operator, which synr's tree writes in the same way."""
     if isinstance(expr.func_name, ast.Op):
         return elaborate_operation(ctx, expr)
-    callee = ctx.operand(expr.func_name)
+    callee = _size_method(ctx, expr.func_name) or ctx.operand(expr.func_name)
     operands = evaluate_operands(ctx, expr.params)
     for key, value in expr.keyword_params.items():
         operands.append(Operand(ctx.evaluate(value), ctx.span(value.span), key.value))
@@ -72,6 +76,21 @@ def elaborate_call(ctx: Elaboration, expr: ast.Call) -> Value:
             raise
         error = refusal.diagnostic
         raise RefusalError(error.message, error.span or callee.span, hint=hiding, notes=error.notes) from None
+
+
+def _size_method(ctx: Elaboration, callee: ast.Expr) -> Operand | None:
+    """Return PyTorch's method in ``x.size()``: without brackets, ``x.size`` is NumPy's number."""
+    if not (isinstance(callee, ast.Attr) and callee.field.name == "size"):
+        return None
+    root = callee.object
+    while isinstance(root, ast.Attr):
+        root = root.object
+    if isinstance(root, ast.Var) and ctx.environment.owner(root.id.name) is None:
+        return None
+    owner = ctx.operand(callee.object)
+    if not is_tensor(owner.value):
+        return Operand(FAILED, owner.span) if is_failed(owner.value) else None
+    return Operand(Method(owner, "size", BuiltinName(SIZE)), ctx.span(callee.span))
 
 
 def _own_constant(ctx: Elaboration, constant: ir.Constant, operands: list[Operand]) -> None:
@@ -124,6 +143,8 @@ def apply_value(ctx: Elaboration, callee: Operand, operands: list[Operand], span
             return inline_call(ctx, local, operands, callee.span, span, partial(as_function, ctx))
         case SpecializableFunction() as template:
             return call_specialized(ctx, template, operands, span, partial(as_function, ctx))
+        case ModuleOf() as module:
+            return call_module(ctx, module, operands, callee.span, span, partial(as_function, ctx))
         case GradientOf() as gradient:
             return call_gradient(ctx, gradient, operands, span, apply_value)
         case Computed(type=FuncType()) as function_value:

@@ -101,6 +101,10 @@ class Elaboration:
     pending: PendingFunctions = field(default_factory=PendingFunctions)
     #: Why names have no usable value, as far as it was reported: once is enough.
     reported: set[Unassigned] = field(default_factory=set)
+    #: The sources of methods that are inlined, of other files than the cell.
+    other_sources: list[Source] = field(default_factory=list)
+    #: The methods of the notebook's modules, by the identity of the module and their names.
+    methods: dict[tuple[int, str], object] = field(default_factory=dict)
     #: Inlined bodies, innermost last.
     inlining: list[object] = field(default_factory=list)
     #: The functions that the inlined bodies were called in.
@@ -126,6 +130,8 @@ class Elaboration:
     speculating: bool = False
     #: The right side of ``x += y``, as ``x + y``, while it is elaborated.
     updating: ast.Expr | None = None
+    #: The names that `z = y` has given to one tensor, by the identity of its expression.
+    alike: dict[int, set[str]] = field(default_factory=dict)
     #: Whether a gradient was asked for anywhere.
     asks_for_gradients: bool = False
     #: Whether the shape of an annotation is being read.
@@ -166,9 +172,11 @@ class Elaboration:
 
     def span(self, span: ast.Span) -> Span:
         """Convert a span of the tree to a span of Relay and of diagnostics."""
-        return Span(
-            span.filename, span.start_line, span.start_column, span.end_line, span.end_column, self.source
-        )
+        source = self.source
+        if self.other_sources and not source.holds(span.filename, span.start_line):
+            others = (each for each in self.other_sources if each.holds(span.filename, span.start_line))
+            source = next(others, source)
+        return Span(span.filename, span.start_line, span.start_column, span.end_line, span.end_column, source)
 
     def report(self, refusal: RefusalError) -> None:
         """Record an error."""

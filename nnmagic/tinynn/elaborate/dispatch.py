@@ -27,6 +27,7 @@ from nnmagic.tinynn.elaborate.expressions import (
     elaborate_starred,
     elaborate_tuple,
 )
+from nnmagic.tinynn.elaborate.formatted_strings import elaborate_formatted_string
 from nnmagic.tinynn.elaborate.if_statements import elaborate_if
 from nnmagic.tinynn.elaborate.loops import elaborate_for, elaborate_while
 from nnmagic.tinynn.elaborate.matching import elaborate_match
@@ -54,6 +55,7 @@ NODES = NodeTable(
         tree.Logical: elaborate_logical,
         tree.Chain: elaborate_chain,
         tree.NamedExpr: elaborate_walrus,
+        tree.FormattedString: elaborate_formatted_string,
         tree.Lambda: elaborate_lambda,
         tree.Comprehension: elaborate_comprehension,
         tree.EllipsisLiteral: elaborate_ellipsis,

@@ -11,6 +11,7 @@ from nnmagic.relay.types import ARRAY_DTYPES, TensorType, TypeCall, is_complex
 from nnmagic.tinynn.builtins import BUILTINS, IN_PLACE, METHODS
 from nnmagic.tinynn.builtins.numpy.ufunc_methods import ufunc_method
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.namespace.torch_modules import attribute_of_module
 from nnmagic.tinynn.syntax.unsupported_syntax import NO_STRINGS
 from nnmagic.tinynn.types.annotations import dtype_named
 from nnmagic.tinynn.values.descriptions import describe, source_text
@@ -27,6 +28,7 @@ from nnmagic.tinynn.values.values import (
     Dimension,
     Known,
     Method,
+    ModuleOf,
     Operand,
     OperatorName,
     RefusalError,
@@ -96,29 +98,13 @@ _ATTRIBUTES: dict[str, Callable[[Computed, Span], Value]] = {
 
 #: Attributes of NumPy's or PyTorch's tensors that have another name in a cell.
 _OTHER_NAMES = {
-    "view": "reshape",
-    "unsqueeze": "expand_dims",
     "flat": "ravel()",
-    "sub": "the operator -",
-    "mul": "the operator *",
-    "div": "the operator /",
-    "bmm": "the operator @",
     "type": "astype(f32)",
-    "dim": "ndim",
-    "float": "astype(f32)",
-    "double": "astype(f64)",
-    "int": "astype(i32)",
-    "long": "astype(i64)",
-    "half": "astype(f16)",
-    "to": "astype(f32)",
-    "mm": "the operator @",
 }
 
 
 #: Methods that a cell does not need, since they only concern devices, gradients or Python values.
-_NOT_NEEDED = frozenset(
-    ("tolist", "detach", "cpu", "cuda", "contiguous", "numpy", "requires_grad_", "block_until_ready", "eval")
-)
+_NOT_NEEDED = frozenset(("tolist", "cuda", "numpy", "requires_grad_", "block_until_ready", "eval"))
 _NO_GRADIENTS = "a tensor keeps no gradient: write grad(f)(x), of a function"
 #: Attributes that a cell lacks, with their hints.
 _NOT_HERE = {
@@ -223,6 +209,8 @@ def attribute(owner: Operand, name: str, span: Span) -> Value:
     value = owner.value
     if isinstance(value, DataTypeName):
         return _constructor(value, name, span)
+    if isinstance(value, ModuleOf):
+        return attribute_of_module(value, name, span)
     if isinstance(value, TupleOf) and value.record is not None:
         return _field(value, name, span)
     if isinstance(value, DictOf) and name in _VIEWS:

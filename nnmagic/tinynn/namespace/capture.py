@@ -18,6 +18,15 @@ from nnmagic.relay import expr as ir
 from nnmagic.relay.module import Module, TypeData
 from nnmagic.relay.types import RecordType, Type, TypeCall, dtype_of_array, is_float
 from nnmagic.relay.values import AdtValue, is_masked
+from nnmagic.tinynn.namespace.torch_values import (
+    TorchTensorError,
+    is_torch_module,
+    is_torch_tensor,
+    module_member,
+    module_members,
+    torch_array,
+    torch_dtype_name,
+)
 from nnmagic.tinynn.program import MISSING, DataTypeInfo, ParameterInfo
 from nnmagic.tinynn.types.aliases import NoTypeError, WideTypeError, alias_type, is_callable_name
 from nnmagic.tinynn.types.annotations import Destination, DType, OpenTensor, Tensor, dtype_named
@@ -161,6 +170,10 @@ def member_of(value: object, name: str) -> object:
     """
     if not holds_values(value):
         return MISSING
+    if is_torch_module(value):
+        found = module_member(value, name, MISSING)
+        if found is not MISSING:
+            return found
     member = inspect.getattr_static(value, name, MISSING)
     if isinstance(member, _PLAIN_FIELDS) and not isinstance(value, type):
         try:
@@ -186,6 +199,8 @@ def member_names(value: object) -> list[str]:
         own = list(object.__getattribute__(value, "__dict__"))
     except AttributeError:  # it has slots
         own = []
+    if is_torch_module(value):
+        own += module_members(value)
     classes = value.__mro__ if isinstance(value, type) else type(value).__mro__
     return [*own, *(name for base in classes for name in vars(base))]
 
@@ -270,9 +285,19 @@ def _snapshot(value: object, depth: int, items: Iterator[int]) -> object:
         case dict():
             _check_depth(value, depth)
             return dict(_capture_items(take, list(dict.items(value))))
+        case _ if is_torch_tensor(value):
+            return _constant(array_of_torch(value)).data
         case int() if value.bit_length() > MAX_INT_BITS:
             raise NotCapturableError(f"an int of {value.bit_length()} bits", "the largest float has 1024")
     return value
+
+
+def array_of_torch(value: object) -> np.ndarray:
+    """Return a tensor of PyTorch as an array that shares its memory. Raises NotCapturableError."""
+    try:
+        return torch_array(value)
+    except TorchTensorError as problem:
+        raise NotCapturableError(problem.what, problem.hint) from None
 
 
 def capture(value: object) -> Value:
@@ -302,6 +327,8 @@ def capture(value: object) -> Value:
             return _dtype(value)
     if value is Ellipsis:
         return Known(Ellipsis)
+    if (dtype_name := torch_dtype_name(value)) is not None and dtype_named(dtype_name) is not None:
+        return Known(dtype_named(dtype_name))
     if value is tuple or value is typing.Tuple:  # noqa: UP006  # the object that a notebook may hold
         return TupleConstructor("tuple")
     if value is Tensor:

@@ -35,6 +35,15 @@ from nnmagic.tinynn.namespace.capture import (
 )
 from nnmagic.tinynn.namespace.linking import Linker, same_type
 from nnmagic.tinynn.namespace.lookup import look_up
+from nnmagic.tinynn.namespace.random_functions import (
+    draws_random_numbers,
+    is_generator,
+    is_random_function,
+    is_random_name,
+    random_hint,
+)
+from nnmagic.tinynn.namespace.torch_modules import module_value
+from nnmagic.tinynn.namespace.torch_values import is_torch_module
 from nnmagic.tinynn.namespace.unsupported_functions import (
     ELSEWHERE,
     IMPORTS,
@@ -174,9 +183,10 @@ class NameResolver:
             if own is not None:
                 return own
         used, module = 1, library_of(value)
+        self._refuse_random(path, value, span)
         while isinstance(value, ModuleType) and used < len(path):
-            if (operator := language_name(path)) is not None and _is_operator(operator[0]):
-                return operator  # decided by the written path: `nn` may be any module
+            if (own := language_name(path)) is not None and _means_the_language(own[0]):
+                return own  # decided by the written path: `nn` may be any module
             function = MODULES.get(value.__name__, {}).get(path[used])
             if function is not None:
                 return BuiltinName(function), used + 1
@@ -206,6 +216,22 @@ class NameResolver:
             from_library = module is not None and is_library(module) and callable(value) and not is_dtype
             raise _unusable(path[:used], name, problem, span, module if from_library else None) from None
 
+    def _refuse_random(self, path: tuple[str, ...], value: object, span: Span) -> None:
+        """Raise RefusalError for a function of a library, or a generator, that draws random numbers."""
+        name = ".".join(path)
+        own, drawn = language_name(path), None
+        if isinstance(value, ModuleType):
+            written = own is not None and _means_the_language(own[0])
+            drawn = None if written else draws_random_numbers(value, path[1:])
+        elif is_random_function(value):
+            drawn = path[0]
+        if drawn is not None:
+            message = f"`{name}` is not supported in a cell, which has no hidden state"
+            raise RefusalError(message, span, hint=random_hint(drawn))
+        if is_generator(value):
+            message = f"`{path[0]}` is a generator of random numbers, whose state a cell cannot change"
+            raise RefusalError(message, span, hint=random_hint(path[-1] if len(path) > 1 else ""))
+
     def _value(self, name: str, value: object, span: Span) -> Value:
         """Capture a value once per name, so that an array becomes one constant."""
         if name not in self._values:
@@ -221,6 +247,9 @@ class NameResolver:
                 self._values[name] = RecordName(record)
             elif isinstance(value, ModuleType):
                 raise not_capturable(value)
+            elif is_torch_module(value):
+                self.looked_up[name] = value
+                self._values[name] = module_value(value, name)
             else:
                 self.looked_up[name] = snapshot(value)
                 self._values[name] = capture(self.looked_up[name])
@@ -286,6 +315,8 @@ class NameResolver:
             hint = import_hint(name)
         elif name in _TYPES_IN_LOWER_CASE:
             hint = f"did you mean {_TYPES_IN_LOWER_CASE[name]}?"
+        elif is_random_name(name):
+            hint = random_hint(name)
         elif name in NOT_HERE:
             hint = NOT_HERE[name]
         elif name.lower() in _COMPLEX:
@@ -299,6 +330,10 @@ class NameResolver:
     def _unknown_path(self, path: tuple[str, ...], span: Span, local: Iterable[str]) -> RefusalError:
         """Return the error for a dotted name whose first part is undefined and no family of operators."""
         first, name = path[0], ".".join(path)
+        if first == "random" or path[:2] in (("np", "random"), ("numpy", "random"), ("jax", "random")):
+            close = closest(name, [each for each in BUILTINS if "." in each])
+            hint = f"did you mean {close}?" if close else random_hint(path[-1])
+            return UnknownNameError(f"unknown name `{name}`", span, hint=hint)
         if first in _FAMILIES:
             return UnknownNameError(f"unknown operator `{name}`", span, hint=_operator_hint(path))
         if first in IMPORTS:
@@ -316,8 +351,10 @@ class NameResolver:
         return UnknownNameError(f"unknown name `{first}`", span, hint=hint)
 
 
-def _is_operator(value: Value) -> bool:
-    return isinstance(value, OperatorName)
+def _means_the_language(value: Value) -> bool:
+    """Return whether a written path such as ``nn.relu`` and ``random.normal`` means the language's own."""
+    dotted = isinstance(value, BuiltinName) and value.builtin.name.startswith("random.")
+    return dotted or isinstance(value, OperatorName)
 
 
 def language_name(path: tuple[str, ...]) -> tuple[Value, int] | None:
@@ -332,6 +369,8 @@ def language_name(path: tuple[str, ...]) -> tuple[Value, int] | None:
         return TupleConstructor(head), used
     if head in BUILTINS and len(rest) == 1 and path[0] != "relay":
         return BuiltinName(BUILTINS[head]), used
+    if head == "random" and path[0] != "relay" and ".".join(rest) in BUILTINS:
+        return BuiltinName(BUILTINS[".".join(rest)]), len(path)
     if head == "linalg" and len(rest) == 2 and path[0] != "relay" and rest[1] in MODULES["numpy.linalg"]:
         return BuiltinName(MODULES["numpy.linalg"][rest[1]]), used + 1
     if head in CONSTANTS and len(path) == 1:

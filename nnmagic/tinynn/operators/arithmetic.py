@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+import numpy as np
 from synr.ast import BuiltinOp
 
 from nnmagic.diagnostics import Span
@@ -183,6 +184,9 @@ def _binary(op: AnyOp, sign: str, left: Operand, right: Operand, span: Span) -> 
         least = _least_of_result(op, left.value, right.value)
         return result if least is None or not isinstance(result, Computed) else replace(result, least=least)
     left, right = meet(*adopt_tensor_dtype(left, right))
+    decided = _compared_by_value(op, left, right, span)
+    if decided is not None:
+        return decided
     if not is_tensor(left.value) and not is_tensor(right.value):
         return _apply_to_known(op, sign, left, right, span)
     if op is ExtraOp.MatMul:
@@ -357,6 +361,27 @@ def _number_beside(number: Operand, tensor: Operand, type_: TensorType, sign: st
         )
     hint = f"convert the tensor first: {source_text(tensor.span)}.astype(i32)"
     return number_constant(value, type_.dtype, number.span, hint)
+
+
+#: Comparisons that hold for a number below all others; their opposites hold for one above.
+_HOLD_ABOVE = (BuiltinOp.GT, BuiltinOp.GE, BuiltinOp.NotEq)
+_HOLD_BELOW = (BuiltinOp.LT, BuiltinOp.LE, BuiltinOp.NotEq)
+
+
+def _compared_by_value(op: AnyOp, left: Operand, right: Operand, span: Span) -> Value | None:
+    """Compare integers with a Python int that their dtype cannot hold, as NumPy does; None for any other."""
+    if op not in _COMPARISONS or is_tensor(left.value) is is_tensor(right.value):
+        return None
+    tensor, number = (left, right) if is_tensor(left.value) else (right, left)
+    value = number.value.value if isinstance(number.value, Known) else None
+    dtype = tensor_type(tensor).dtype
+    if isinstance(value, bool) or not isinstance(value, int) or not is_integer(dtype):
+        return None
+    limits = np.iinfo(dtype)
+    if limits.min <= value <= limits.max:
+        return None
+    holds = op in (_HOLD_BELOW if (value > limits.max) is (tensor is left) else _HOLD_ABOVE)
+    return apply("equal" if holds else "not_equal", span, tensor, tensor)
 
 
 def _check_numbers(op: AnyOp, left: Operand, right: Operand, other: Operand) -> None:

@@ -46,7 +46,9 @@ def _range(call: Arguments) -> Value:
     if step == Known(0):
         raise RefusalError("the step of a range cannot be zero", call.given["step"].span)
     if not isinstance(step, Known):
-        raise RefusalError("the step of a range must be known at compile time", call.given["step"].span)
+        hint = "count the rounds by a while: i = start, then while i < stop: ... and i += step in its body"
+        message = "the step of a range must be known at compile time"
+        raise RefusalError(message, call.given["step"].span, hint=hint)
     return RangeOf(bounds.get("start", Known(0)), bounds["stop"], step)
 
 

@@ -57,6 +57,15 @@ class DynamicSlice:
     size: Dim
 
 
+def _static_step(value: Value, span: Span) -> int | None:
+    """Return the step of a slice, which must be known at compile time."""
+    if isinstance(value, Computed | Dimension):
+        message = f"the step of a slice must be known at compile time, not {describe(value)}"
+        hint = "choose the elements by a mask: s[arange(len(s)) % k == 0] is s[::k]"
+        raise RefusalError(message, span, hint=hint)
+    return static_bound(value, span)
+
+
 def static_bound(value: Value, span: Span) -> int | None:
     """Return a bound that must be known at compile time."""
     try:
@@ -99,7 +108,7 @@ def _convert_slice(
     slice_: SliceOf, span: Span
 ) -> tuple[Known | Dimension | Computed, Known | Dimension | Computed, int]:
     """Return the bounds and the step of a slice."""
-    step = static_bound(slice_.step, span)
+    step = _static_step(slice_.step, span)
     if step == 0:
         raise RefusalError("the step of a slice cannot be zero", span)
     start, stop = _convert_bound(slice_.start, span), _convert_bound(slice_.stop, span)

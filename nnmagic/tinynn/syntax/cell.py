@@ -21,8 +21,11 @@ _ASSIGNMENTS = py.AnnAssign | py.Assign
 _CONSTRUCTORS = "declare constructors, as in def Leaf(value: Tensor[(3,), f32]): ..."
 
 
-def parse(source: Source, diagnostics: Diagnostics) -> tree.CellNode | None:
-    """Return the tree of a cell, or None if Python itself cannot parse it; errors go to ``diagnostics``."""
+def parse(source: Source, diagnostics: Diagnostics, *, methods: bool = False) -> tree.CellNode | None:
+    """Return the tree of a cell, or None if Python itself cannot parse it; errors go to ``diagnostics``.
+
+    ``methods``: whether a function may have a parameter ``self`` without a type.
+    """
     spans = SpanMap(source)
     if len(source.text) > MAX_CHARACTERS:
         hint = "divide it into several cells"
@@ -49,7 +52,7 @@ def parse(source: Source, diagnostics: Diagnostics) -> tree.CellNode | None:
             )
             diagnostics.error(message, spans.public(spans.of(inner)), hint="divide it into several cells")
             return None
-        compiler = CellCompiler(spans, diagnostics)
+        compiler = CellCompiler(spans, diagnostics, methods=methods)
         result = compiler.compile_module(module)
         is_nested_too_deep = _check_by_python(module, spans, diagnostics)
     return None if is_nested_too_deep else result
@@ -95,6 +98,10 @@ def _message(error: SyntaxError, source: Source) -> str:
 
 class CellCompiler(StatementCompiler):
     """Compiler of functions and classes; its base classes compile statements and expressions."""
+
+    def __init__(self, spans: SpanMap, diagnostics: Diagnostics, *, methods: bool = False) -> None:
+        super().__init__(spans, diagnostics)
+        self.methods = methods
 
     def compile_module(self, program: py.Module) -> tree.CellNode:
         """Compile all functions and data types of the cell, by name in source order."""
@@ -153,7 +160,8 @@ class CellCompiler(StatementCompiler):
             self.refuse("a function of a cell takes no decorator", self.spans.of(decorator), hint)
         self._refuse_type_parameters(stmt)
         first = next(iter([*stmt.args.posonlyargs, *stmt.args.args]), None)
-        if not nested and first is not None and first.arg == "self" and not first.annotation:
+        is_refused = not nested and not self.methods
+        if is_refused and first is not None and first.arg == "self" and not first.annotation:
             hint = "a method cannot be compiled: write a function, and give it what it needs"
             self.refuse("parameter `self` has no type", self.spans.of(first), hint)
         docstring = py.get_docstring(stmt, clean=False)

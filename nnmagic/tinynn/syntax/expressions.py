@@ -122,8 +122,8 @@ class ExpressionCompiler(Compiler):  # type: ignore[misc]  # synr is untyped
                 return tree.Lambda(span, params, self.compile_expr(body))
             case py.NamedExpr(target=target, value=value):
                 return tree.NamedExpr(span, self.compile_var(target), self.compile_expr(value))
-            case py.Subscript(slice=py.JoinedStr()):
-                return self.refuse_expression(expr.slice, "key")
+            case py.JoinedStr():
+                return self._formatted_string(expr, expr)
             case py.Subscript():
                 value, index = self.compile_expr(expr.value), self.compile_subscript_slice(expr.slice)
                 return ast.Call(span, ast.Op(index.span, ast.BuiltinOp.Subscript), [value, index], {})
@@ -154,6 +154,22 @@ class ExpressionCompiler(Compiler):  # type: ignore[misc]  # synr is untyped
         if isinstance(expr.value, bytes):
             return self.refuse_expression(expr, type(expr.value).__name__)
         return ast.Constant(span, expr.value)
+
+    def _formatted_string(self, expr: py.JoinedStr, whole: py.JoinedStr) -> tree.FormattedString:
+        """Compile a formatted string; its parts have the span of the whole, as before Python 3.12."""
+        parts: list[str | tree.FormattedValue] = []
+        for part in expr.values:
+            if isinstance(part, py.Constant):
+                parts.append(str(part.value))
+                continue
+            assert isinstance(part, py.FormattedValue)
+            for inner in py.walk(part.value):
+                py.copy_location(inner, whole)
+            spec = part.format_spec
+            inner_spec = self._formatted_string(spec, whole) if isinstance(spec, py.JoinedStr) else None
+            value = self.compile_expr(part.value)
+            parts.append(tree.FormattedValue(self.spans.of(whole), value, part.conversion, inner_spec))
+        return tree.FormattedString(self.spans.of(whole), parts)
 
     def _unary(self, expr: py.UnaryOp, op: py.unaryop, operand: py.expr, span: ast.Span) -> ast.Expr:
         sign, builtin = SYMBOLS[type(op)]

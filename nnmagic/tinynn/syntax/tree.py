@@ -97,6 +97,24 @@ class Chain(ast.Expr):  # type: ignore[misc]  # synr is untyped
 
 
 @attr.s(auto_attribs=True, frozen=True)
+class FormattedValue(ast.Node):  # type: ignore[misc]  # synr is untyped
+    """``{value!r:spec}`` in a formatted string; ``conversion`` is the character after the ``!``, or -1."""
+
+    span: ast.Span
+    value: ast.Expr
+    conversion: int
+    spec: FormattedString | None
+
+
+@attr.s(auto_attribs=True, frozen=True)
+class FormattedString(ast.Expr):  # type: ignore[misc]  # synr is untyped
+    """``f"layer{i}.weight"``: its texts and values."""
+
+    span: ast.Span
+    parts: Sequence[str | FormattedValue]
+
+
+@attr.s(auto_attribs=True, frozen=True)
 class NamedExpr(ast.Expr):  # type: ignore[misc]  # synr is untyped
     """``name := value``."""
 

@@ -12,8 +12,9 @@ _ELSEWHERE = "Python that is not a tensor program belongs in another cell"
 FILL_A_TENSOR = "fill out = zeros((n, 3), f32) by out[i] = row"
 #: What to do where a string would be put together.
 NO_STRINGS = (
-    "a cell makes no strings: use one of the notebook by its name, or put the values into a list in "
-    "another cell, as in weights = [state[f'{i}.weight'] for i in range(2)], and write weights[i]"
+    "a cell makes strings by formatting alone, as in state[f'{i}.weight'] with an i that is known at compile "
+    "time; or put the values into a list in another cell, as in "
+    "weights = [state[f'{i}.weight'] for i in range(2)], and write weights[i]"
 )
 _CAPTURE = "compute it in another cell; a cell's functions can use the notebook's names"
 
@@ -76,9 +77,6 @@ EXPRESSIONS: dict[str, tuple[str, str]] = {
     "Await": (f"`await` {_NEVER}", "leave it out"),
     "Yield": (f"`yield` {_NEVER}", "return a tuple"),
     "YieldFrom": (f"`yield` {_NEVER}", "return a tuple"),
-    "JoinedStr": (f"a formatted string {_NEVER}", "write a plain string"),
-    "key": (f"a formatted string {_NEVER}", NO_STRINGS),
-    "FormattedValue": (f"a formatted string {_NEVER}", "write a plain string"),
     "TemplateStr": (f"a template string {_NEVER}", "write a plain string"),
     "bytes": (f"bytes {_NEVER}", "write a plain string"),
 }
@@ -92,6 +90,6 @@ CHANGE_A_LIST: dict[str, str] = {
     "remove": "make a new list: {0} = [x for x in {0} if c]",
     "clear": "write {0} = []",
     "reverse": "write {0} = {0}[::-1]",
-    "sort": "write {0} = sort(stack({0}), axis=0)",
+    "sort": "write {0} = sort({0}, axis=-1), and of a list: {0} = sort(stack({0}), axis=0)",
     "update": "use names or a tuple",
 }

@@ -21,6 +21,7 @@ from nnmagic.tinynn.values.values import (
     Known,
     LocalFunction,
     Method,
+    ModuleOf,
     Operand,
     OperatorName,
     RangeOf,
@@ -78,6 +79,8 @@ def describe(value: Value) -> str:
             | ClosureValue(name=name)
         ):
             return f"the function `{name}`" if name != "<lambda>" else "a lambda"
+        case ModuleOf(module=module):
+            return f"the nn.Module {type(module).__name__}"
         case GradientOf(kind=kind):
             return "the pullback of `vjp`" if kind == "pullback" else f"what `{kind}` gives"
         case RangeOf():

@@ -150,6 +150,19 @@ class SpecializableFunction:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class ModuleOf:
+    """An ``nn.Module`` of the notebook, or one of its methods: each call inlines the method's source.
+
+    ``path``: how the cell reaches it. ``constants``: the tensors that were captured from it, by identity.
+    """
+
+    module: object
+    path: str
+    constants: dict[int, Value]
+    method: str = "forward"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class ClosureValue:
     """A nested function with types: a Relay function bound by let.
 
@@ -341,6 +354,7 @@ Value = (
     | SliceOf
     | GlobalFunction
     | LocalFunction
+    | ModuleOf
     | SpecializableFunction
     | ClosureValue
     | GradientOf

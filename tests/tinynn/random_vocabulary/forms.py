@@ -363,7 +363,7 @@ WITHOUT_FORM: Mapping[str, str] = {
         "NumPy has no gradients: tests/gradients compares them with differences",
     ),
     **dict.fromkeys(("bincount", "compress", "delete", "extract", "trim_zeros"), "always rejected"),
-    **dict.fromkeys(("int", "float", "bool"), "Python's conversions of one number: tests/tinynn/snippets"),
+    **dict.fromkeys(("bool",), "Python's conversions of one number: tests/tinynn/snippets"),
     **dict.fromkeys(("normalize", "cosine_similarity"), "their eps is 0 in f16, and not in the twin"),
     **dict.fromkeys(
         _names(
@@ -384,7 +384,21 @@ WITHOUT_FORM: Mapping[str, str] = {
         ),
         "of complex numbers: tests/tinynn/test_complex.py",
     ),
-    "permute": "PyTorch's name of transpose, which NumPy lacks",
+    **dict.fromkeys(
+        _names(
+            """permute view unsqueeze clamp mm bmm mv sub mul div masked_fill t contiguous cpu clone expand to
+            dim numel chunk gather index_select topk float double half long int"""
+        ),
+        "PyTorch's names, which NumPy lacks: tests/tinynn/test_torch_names.py",
+    ),
+    **dict.fromkeys(
+        _names(
+            """random.key random.split random.fold_in random.normal random.uniform random.integers
+            random.bernoulli random.exponential random.gumbel random.permutation random.choice
+            random.categorical random.bits"""
+        ),
+        "NumPy draws other numbers: tests/tinynn/test_random_keys.py",
+    ),
     **dict.fromkeys(
         _names(
             """solve inv cholesky det slogdet qr svd svdvals eigh eigvalsh lstsq matrix_rank pinv cond

@@ -110,7 +110,7 @@ CASES: list[Case] = [
     refused("missing-argument", function(X, "«nn.conv2d(x)»"), "nn.conv2d: missing argument `weight`"),
     refused("too-many-arguments", function(X, "nn.relu(x, «x»)"), "nn.relu takes 1 argument (data), but 2 are given"),
     refused("unknown-parameter", function(X, "softmax(x, axs=«1»)"), "softmax has no parameter `axs`", "did you mean `axis`?"),
-    refused("pytorchs-parameter", function(X, "sum(x, dim=«1»)"), "sum has no parameter `dim`", "did you mean `axis`?"),
+    refused("pytorchs-parameter", function(X, "std(x, dim=«1»)"), "std has no parameter `dim`", "did you mean `axis`?"),
     refused("parameter-twice", function(X, "softmax(x, 1, axis=«0»)"), "softmax: `axis` is given twice"),
     refused("axis-out-of-range", function(X, "softmax(x, axis=«2»)"), "softmax: axis 2 is out of range for a tensor of rank 2"),
     refused("axis-of-text", function(X, 'softmax(x, axis=«"rows"»)'), "softmax: `axis` must be an int, not the string 'rows'"),
@@ -129,7 +129,7 @@ CASES: list[Case] = [
     refused("a-dtype-of-text", function(X, 'cast(x, dtype=«"float33"»)'), f"cast: attribute 'dtype' must be one of the dtypes {', '.join(NUMPY_DTYPES)}, not 'float33'"),
     # -- outside code ----------------------------------------------------------------------------------------
     refused("a-function-of-the-notebook", function(X, "«helper»(x)"), "`helper` is the Python function _raise, which a cell cannot use", None, {"helper": _raise}),
-    refused("a-function-of-numpy", function(X, "x + «np.random.random»(3)"), "`np.random.random` is not supported in a cell", CALL, {"np": np}),
+    refused("a-function-of-numpy", function(X, "x + «np.random.random»(3)"), "`np.random.random` is not supported in a cell, which has no hidden state", None, {"np": np}),
     refused("a-function-of-numpys", function(X, "«np.frexp»(x)"), "`np.frexp` is not supported in a cell", CALL, {"np": np}),
     refused("a-function-that-numpy-had", function(X, "«np.trapz»(x)"), "`np.trapz` is not supported in a cell", "write np.trapezoid", {"np": np}),
     refused("a-function-under-another-name", function(X, "«np.array_equiv»(x, x)"), "`np.array_equiv` is not supported in a cell", "write (x == y).all()", {"np": np}),

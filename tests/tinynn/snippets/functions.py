@@ -58,7 +58,7 @@ CASES: list[Case] = [
     refused("async-def", "«async» def f(x: f32):\n    return x\n", "`async` is not part of TinyNN", "write `def`"),
     refused("yield", function("x: f32", "y = «(yield x)»\nreturn x").replace("«(yield x)»", "(«yield x»)"), "`yield` is not part of TinyNN", "return a tuple"),
     refused("yield-from", function("x: f32", "«yield from x»\nreturn x"), "`yield` is not part of TinyNN"),
-    refused("formatted-string", function("x: f32", 'y = «f"{x}"»\nreturn x'), "a formatted string is not part of TinyNN", "write a plain string"),
+    refused("formatted-string", function("x: f32", 'y = «f"{x}"»\nreturn x'), "a formatted string holds values that are known at compile time, not an f32", "loop over numbers that are known then, as in for i in range(4)"),
     refused("bytes", function("x: f32", 'y = «b"a"»\nreturn x'), "bytes is not part of TinyNN"),
     refused("dictionary", function("x: f32", 'y = «{"a": x}»\nreturn x'), "a dictionary is not part of TinyNN", "use names or a tuple"),
     refused("set", function("x: f32", "y = «{x, x}»\nreturn x"), "a set is not part of TinyNN", "use a tuple"),

@@ -104,7 +104,7 @@ CASES: list[Case] = [
         "filling",
         function(X, "«x.fill»(0)"),
         "`fill` would change the tensor, and tensors do not change",
-        "write y = full_like(x, value)",
+        "write y = full_like(x, value), or x[...] = value for an array that the function made",
     ),
     refused(
         "misspelt-method",

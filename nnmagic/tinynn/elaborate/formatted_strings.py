@@ -1,0 +1,48 @@
+"""Elaborate formatted strings of values that are known at compile time: ``state[f"layer{i}.weight"]``."""
+
+from __future__ import annotations
+
+import re
+
+from nnmagic.tinynn.elaborate.context import Elaboration
+from nnmagic.tinynn.syntax import tree
+from nnmagic.tinynn.values.descriptions import describe
+from nnmagic.tinynn.values.values import FAILED, Known, RefusalError, Value, is_failed
+
+#: The largest width and precision of a value.
+_WIDEST = 1000
+_CONVERSIONS = {-1: None, ord("s"): str, ord("r"): repr, ord("a"): ascii}
+
+
+def elaborate_formatted_string(ctx: Elaboration, expr: tree.FormattedString) -> Value:
+    """Return the text; each value in it must be known at compile time. Raises RefusalError."""
+    text = ""
+    for part in expr.parts:
+        if isinstance(part, str):
+            text += part
+            continue
+        value = ctx.evaluate(part.value)
+        if is_failed(value):
+            return FAILED
+        spec = Known("") if part.spec is None else elaborate_formatted_string(ctx, part.spec)
+        if is_failed(spec):
+            return FAILED
+        assert isinstance(spec, Known)
+        text += _formatted(ctx, part, value, str(spec.value))
+    return Known(text)
+
+
+def _formatted(ctx: Elaboration, part: tree.FormattedValue, value: Value, spec: str) -> str:
+    known = value.value if isinstance(value, Known) else ...
+    if not isinstance(known, bool | int | float | str | None):
+        message = f"a formatted string holds values that are known at compile time, not {describe(value)}"
+        hint = "loop over numbers that are known then, as in for i in range(4)"
+        raise RefusalError(message, ctx.span(part.span), hint=hint)
+    if any(len(digits) > 4 or int(digits) > _WIDEST for digits in re.findall(r"\d+", spec)):
+        message = f"a value in a formatted string has at most {_WIDEST} characters"
+        raise RefusalError(message, ctx.span(part.span))
+    convert = _CONVERSIONS[part.conversion]
+    try:
+        return format(known if convert is None else convert(known), spec)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise RefusalError(f"{error}", ctx.span(part.span)) from None

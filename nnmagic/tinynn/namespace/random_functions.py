@@ -1,0 +1,77 @@
+"""Suggest the random numbers of a cell for those of NumPy, PyTorch, JAX and Python. None of them runs."""
+
+from __future__ import annotations
+
+from types import BuiltinFunctionType, MethodType, ModuleType
+
+_MAKE_A_KEY = "random numbers come from a key: write key = random.key(seed)"
+
+#: What a cell calls in place of the functions of libraries, by their names.
+INSTEAD = {
+    **dict.fromkeys(("random", "rand", "random_sample", "ranf", "rand_like"), "random.uniform(key, shape)"),
+    "uniform": "random.uniform(key, shape, low=0, high=1)",
+    **dict.fromkeys(("randn", "standard_normal", "randn_like", "gauss"), "random.normal(key, shape)"),
+    **dict.fromkeys(("normal", "normalvariate"), "random.normal(key, shape, loc=0, scale=1)"),
+    **dict.fromkeys(
+        ("integers", "randint", "randrange", "random_integers"), "random.integers(key, low, high, shape)"
+    ),
+    **dict.fromkeys(("shuffle", "permutation", "permuted", "randperm"), "random.permutation(key, x)"),
+    **dict.fromkeys(("choice", "choices"), "random.choice(key, x, shape)"),
+    "sample": "random.choice(key, x, shape, replace=False)",
+    "bernoulli": "random.bernoulli(key, p, shape)",
+    **dict.fromkeys(("exponential", "standard_exponential", "expovariate"), "random.exponential(key, shape)"),
+    "gumbel": "random.gumbel(key, shape)",
+    **dict.fromkeys(("multinomial", "categorical"), "random.categorical(key, logits)"),
+    "split": "keys = random.split(key, 2)",
+    "fold_in": "random.fold_in(key, i)",
+    **dict.fromkeys(("bits", "bytes", "getrandbits"), "random.bits(key, shape)"),
+}
+#: What makes a generator or sets its state.
+_GENERATORS = frozenset(
+    ("default_rng", "Generator", "RandomState", "PRNGKey", "key", "seed", "manual_seed", "Random")
+)
+#: Names that no other function of an array library has, where they are not defined.
+_BARE = frozenset(("default_rng", "randn", "randint", "randperm", "manual_seed", "PRNGKey"))
+_MODULES = ("numpy.random", "jax.random", "random", "jax._src.random", "cupy.random")
+
+
+def random_hint(name: str) -> str:
+    """Return what a cell writes for a function that draws random numbers or makes a generator."""
+    if name in _GENERATORS:
+        return f"{_MAKE_A_KEY}, then random.normal(key, (3,)), random.integers(key, 10), ..."
+    instead = INSTEAD.get(name, "random.normal(key, (3,)), random.uniform(key, (3,)), ...")
+    return f"{_MAKE_A_KEY}, then {instead}"
+
+
+def draws_random_numbers(owner: ModuleType, path: tuple[str, ...]) -> str | None:
+    """Return the function of random numbers that a dotted name from a module on means; else None."""
+    name = owner.__name__
+    for index, part in enumerate(path):
+        whole = f"{name}.{'.'.join(path[:index])}".rstrip(".")
+        if whole in _MODULES:
+            return part
+    torch = name == "torch" and len(path) == 1
+    return (
+        path[0] if torch and (path[0] in INSTEAD or path[0] in _GENERATORS) and path[0] != "split" else None
+    )
+
+
+def is_generator(value: object) -> bool:
+    """Return whether a value is a generator of random numbers of a library."""
+    kind = type(value)
+    library = kind.__module__.partition(".")[0] in ("numpy", "torch", "random")
+    return library and kind.__qualname__ in ("Generator", "RandomState", "Random", "SystemRandom")
+
+
+def is_random_function(value: object) -> bool:
+    """Return whether a value is a function of random numbers, imported by its own name."""
+    if type(value).__name__ == "cython_function_or_method":
+        return str(getattr(value, "__module__", "")).startswith("numpy.random")
+    if isinstance(value, MethodType | BuiltinFunctionType):
+        return is_generator(value.__self__)
+    return False
+
+
+def is_random_name(name: str) -> bool:
+    """Return whether a name that is not defined is that of a function of random numbers."""
+    return name in _BARE

@@ -1,0 +1,93 @@
+"""What PyTorch's code says, a cell takes under the same names: judged by PyTorch where it is installed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import nnmagic
+from tests.tinynn.cases import errors_of
+
+torch = pytest.importorskip("torch")
+
+PARAMETERS = (
+    "x: Tensor[(3, 4), f32], y: Tensor[(4, 3), f32], z: Tensor[(2, 3, 4), f32], i: Tensor[(3, 2), i64]"
+)
+
+#: Each runs as PyTorch's code and as a cell.
+EXPRESSIONS = """
+x.view(2, 6)
+x.view(-1)
+z.permute(0, 2, 1).contiguous().view(2, 12)
+x.unsqueeze(0), x.unsqueeze(-1), x.unsqueeze(dim=1)
+x.masked_fill(x > 0, float("-inf")), x.masked_fill(x > 0, 2)
+z.transpose(1, 2), z.transpose(-1, 0)
+z.size(0) + x.size(-1), z.view(z.size(0), -1)
+x.t(), x.t() @ x, x.mm(y), x.matmul(y)
+z.bmm(z.transpose(1, 2))
+x.clamp(-0.5, 0.5), x.clamp(min=0), x.clamp(max=0.25)
+x.sum(dim=1), x.sum(dim=1, keepdim=True), x.mean(dim=(0, 1)), x.sum(-1), x.prod(dim=0)
+x.argmax(dim=1), x.amax(dim=0), x.cumsum(dim=1), x.any(dim=1), x.softmax(dim=-1)
+torch.tril(x), torch.triu(x, diagonal=1), torch.cat([x, x], dim=1), torch.cat((x, x), 0)
+torch.arange(4), torch.arange(1, 4), torch.arange(0, 1, 0.25), torch.arange(3, dtype=torch.float64)
+torch.zeros(2, 3), torch.ones((2, 3)), torch.zeros(2, dtype=torch.int64)
+torch.full((2,), 1.5), torch.full((2,), 3)
+torch.eye(3), torch.linspace(0, 1, 5), torch.tensor([1.0, 2.0])
+torch.tensor([[1, 2], [3, 4]]), torch.tensor(2.5)
+torch.where(x > 0, x, 0), torch.matmul(x, y), torch.einsum("ij,jk->ik", x, y), torch.stack([x, x], dim=1)
+torch.topk(x, 2), x.topk(2, dim=0, largest=False), torch.sigmoid(x), torch.logsumexp(x, dim=1)
+torch.transpose(x, 0, 1), torch.permute(z, (2, 0, 1)), torch.flatten(z, 1), torch.bmm(z, z.transpose(1, 2))
+x.gather(1, i), x.index_select(0, i[:, 0]), torch.gather(x, 1, i)
+x.expand(2, 3, 4), x[:, :1].expand(-1, 5), x.chunk(2, dim=1), torch.chunk(x, 2, 1)
+x.long(), x.double(), x.to(torch.float64), i.float(), x.to("cpu"), x.dim(), x.numel()
+torch.eq(x, x), torch.lt(x, 0), x.sub(1), x.mul(x), x.div(2), torch.add(x, x), torch.clamp(x, 0, 1)
+F.relu(x), F.softmax(x, dim=-1), F.gelu(x), F.layer_norm(x, (4,)), F.linear(x, x)
+F.batch_norm(x, b, v, w, c), F.batch_norm(x, running_mean=b, running_var=v, eps=1e-3)
+torch.squeeze(x[:1], 0), torch.roll(x, 1, 0), torch.flip(x, (0,))
+torch.count_nonzero(x > 0), x.clone(), x.detach()
+params[f"layer{1}.weight"] * x, [params[f"layer{k}.weight"] for k in range(2)]
+""".strip().split("\n")
+
+
+def namespace() -> dict[str, object]:
+    generator = torch.Generator().manual_seed(3)
+    vectors = {name: torch.rand(4, generator=generator) + 0.5 for name in "bvwc"}
+    params = {f"layer{k}.weight": torch.rand(4, generator=generator) for k in range(2)}
+    return {"torch": torch, "F": torch.nn.functional, "params": params, **vectors}
+
+
+def arrays() -> dict[str, np.ndarray]:
+    generator = np.random.default_rng(4)
+    shapes = {"x": (3, 4), "y": (4, 3), "z": (2, 3, 4)}
+    given = {name: generator.normal(size=shape).astype("float32") for name, shape in shapes.items()}
+    return {**given, "i": generator.integers(0, 3, (3, 2))}
+
+
+def assert_same(ours: object, theirs: object) -> None:
+    if isinstance(theirs, tuple | list):
+        assert isinstance(ours, tuple)
+        for one, other in zip(ours, theirs, strict=True):
+            assert_same(one, other)
+        return
+    expected = theirs.detach().numpy() if isinstance(theirs, torch.Tensor) else np.asarray(theirs)
+    assert isinstance(ours, np.ndarray)
+    assert (ours.dtype, ours.shape) == (expected.dtype, expected.shape)
+    np.testing.assert_allclose(ours, expected, rtol=2e-6, atol=2e-6)
+
+
+@pytest.mark.parametrize("expression", EXPRESSIONS)
+def test_torch_agrees(expression: str) -> None:
+    given = arrays()
+    function = nnmagic.compile(f"def f({PARAMETERS}):\n    return {expression}\n", namespace=namespace())
+    tensors = {name: torch.from_numpy(array) for name, array in given.items()}
+    assert_same(function(**given), eval(expression, {**namespace(), **tensors}))
+
+
+def test_what_means_two_things_is_refused() -> None:
+    (error,) = errors_of(f"def f({PARAMETERS}):\n    return x.transpose(0, 1)\n")
+    assert (
+        error.message == "transpose(0, 1) changes nothing in NumPy, and swaps the two dimensions in PyTorch"
+    )
+    assert error.hint == "write x.T to swap them"
+    (error,) = errors_of(f"def f({PARAMETERS}):\n    return x.std(dim=1)\n")
+    assert error.message == "std has no parameter `dim`"
