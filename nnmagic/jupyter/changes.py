@@ -100,16 +100,23 @@ class Changes:
 
     def _is_changed(self, cell: BoundCell, name: str) -> bool:
         from nnmagic.functions.fingerprint import fingerprint
-        from nnmagic.tinynn import look_up
+        from nnmagic.tinynn import MISSING, look_up
 
         value = look_up(self.namespace, name)
         reference = cell.values[name]
-        if value is reference():
+        if value is reference() or (reference() is MISSING and _is_own(name, value)):
             return False
         if fingerprint(value) != cell.captured[name]:
             return True
         cell.values[name] = _reference(value)  # another object of the same value
         return False
+
+
+def _is_own(name: str, value: object) -> bool:
+    """Return whether a name stands for what it means in a cell, as after ``from nnmagic import f32``."""
+    import nnmagic
+
+    return value is getattr(nnmagic, name, _GONE)
 
 
 def _reference(value: object) -> _Reference:

@@ -84,6 +84,12 @@ def test_a_function_that_is_linked(notebook: Notebook) -> None:
     np.testing.assert_array_equal(notebook["y"], [4, 4])
 
 
+def test_words_of_cells_that_are_imported_later_change_nothing(notebook: Notebook) -> None:
+    assert notebook.run("from nnmagic import Tensor, f32\n" + CALL) == ""
+    notebook.run("Tensor = 3")
+    assert notebook.run(CALL) == TOLD.format("scaled", "Tensor")
+
+
 def test_rerun_compiles_what_depends_on_it(notebook: Notebook) -> None:
     notebook.run(TWICE)
     notebook.run("%tinynn rerun")
