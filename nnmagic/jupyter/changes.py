@@ -77,7 +77,7 @@ class Changes:
 
         For a function that is itself older than what it captured, these names, too.
         """
-        names = [name for name in cell.captured if self._is_changed(cell, name)]
+        names = [name for name in sorted(cell.captured) if self._is_changed(cell, name)]
         for other in self.cells:
             if other is not cell and id(other) not in seen and {*self._names(other)} & {*cell.captured}:
                 names += self.changed(other, seen | {id(cell)})

@@ -29,6 +29,7 @@ _OF_VECTOR = """
     mean median min modf nan_to_num nanmax nanmean nanmin nanprod nanstd nansum nanvar negative
     nonzero ones_like positive prod ptp rad2deg radians ravel reciprocal rint round sign signbit sin
     sinc sinh sort sqrt square squeeze std sum tan tanh transpose trapezoid trunc unique vander var
+    cumulative_prod cumulative_sum unique_all unique_counts unique_inverse unique_values
     zeros_like real imag conj conjugate angle iscomplexobj isrealobj
 """
 #: Of one matrix, by name.
@@ -40,7 +41,7 @@ _OF_TWO = """
     floor_divide fmax fmin fmod greater greater_equal heaviside hypot inner isclose kron left_shift
     less less_equal logaddexp logaddexp2 logical_and logical_or logical_xor matmul maximum meshgrid
     minimum mod multiply not_equal outer pow power remainder right_shift searchsorted subtract
-    true_divide trapezoid vdot vecdot
+    true_divide trapezoid vdot vecdot convolve correlate isin nextafter
 """
 _EXPRESSIONS = """
     arange(3); arange(3.0); arange(1, 2, 0.5); array_split(v, 2); average(v, weights=w);
@@ -62,10 +63,14 @@ _EXPRESSIONS = """
     v.astype(float32); astype(v, float64); tensordot(x, x, 2); where(v > 0, v, w); zeros((2,));
     v + w; v * w; v / w; -v; +v; ~v; abs(v); v @ w; v > w; v / 2; 2 / v; v // 2; v % 2; 7 // v;
     v > 1; v << 1; v + 1; v * True; maximum(v, 1); searchsorted(v, 1); nan_to_num(v, nan=1);
-    max(v, initial=1); isclose(v, 1); ndarray((2,)); histogram(v, 3); cov(v); cov(x); corrcoef(v, w)
+    max(v, initial=1); isclose(v, 1); ndarray((2,)); histogram(v, 3); cov(v); cov(x); corrcoef(v, w);
+    unstack(x); select([v > 1, v > 2], [v, w]); select([v > 1], [v], 2);
+    piecewise(v, [v > 1], [2, 3])
 """
 #: Functions of cells that always refuse, one whose name NumPy does not have, and what is indexed.
-_OTHERS = {"bincount", "compress", "delete", "extract", "trim_zeros", "variance", "mgrid", "ogrid"}
+_OTHERS = {"bincount", "compress", "delete", "extract", "trim_zeros", "variance", "mgrid", "ogrid"} | {
+    "apply_along_axis"  # takes a function
+}
 
 
 def _sources() -> list[str]:
@@ -91,8 +96,9 @@ _REFUSED = {
         where(v>0,v,w) astype v.astype(float32) mean(v,dtype=float32) prod(v,dtype=int64)
         std(v,dtype=float32) sum(v,dtype=float32) acos acosh arccos arccosh arcsin arcsinh arctan arctanh
         asin asinh atan atanh average corrcoef cov cumprod expm1 gradient log1p nan_to_num nanmean nanprod
-        nanstd nansum nanvar sinc trapezoid vander
+        nanstd nansum nanvar sinc trapezoid vander select piecewise
     """,  # an order, a conversion that loses the imaginary part, functions that are not defined
+    "biuf": "nextafter",  # of f16, which it makes of the narrowest integers
     "bi": "power pow",  # a negative exponent is an error of NumPy's at run time
 }
 

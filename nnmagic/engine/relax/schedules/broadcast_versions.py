@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import tvm_ffi
-from tvm import s_tir, tirx
+from tvm import ir, s_tir, tirx
 
-from nnmagic.engine.relax.tir.types import PrimExpr
+from nnmagic.engine.relax.tir.types import PrimExpr, Var
 from nnmagic.engine.relax.tir.visitors import rewrite, visit
 
 Schedule = Callable[[tirx.PrimFunc], tirx.PrimFunc]
@@ -20,9 +20,13 @@ Schedule = Callable[[tirx.PrimFunc], tirx.PrimFunc]
 def schedule_versions(function: tirx.PrimFunc, schedule: Schedule) -> tirx.PrimFunc:
     """Return a kernel with its schedule; where it may broadcast, it looks at the sizes first."""
     repeated: dict[object, PrimExpr] = {}
+    sizes = _sizes_of(function)
+
+    def reads_repeated(node: tirx.Select) -> bool:
+        return _is_index_in(node) and all(hash(var) in sizes for var in _variables_of(node.condition))
 
     def collect(node: tirx.Select) -> None:
-        if _reads_repeated(node):
+        if reads_repeated(node):
             repeated[tvm_ffi.StructuralKey(node.condition)] = node.condition
 
     visit(function.body, [(tirx.Select, collect)])
@@ -30,7 +34,7 @@ def schedule_versions(function: tirx.PrimFunc, schedule: Schedule) -> tirx.PrimF
     if not repeated:
         return general
     common = rewrite(
-        function, [(tirx.Select, lambda node: node.false_value if _reads_repeated(node) else node)]
+        function, [(tirx.Select, lambda node: node.false_value if reads_repeated(node) else node)]
     )
     fast = schedule(common)
     if any(isinstance(version.body, s_tir.SBlockRealize) for version in (fast, general)):
@@ -41,7 +45,22 @@ def schedule_versions(function: tirx.PrimFunc, schedule: Schedule) -> tirx.PrimF
     return tirx.PrimFunc(general.params, body, general.ret_type, general.attrs)
 
 
-def _reads_repeated(node: tirx.Select) -> bool:
+def _sizes_of(function: tirx.PrimFunc) -> set[int]:
+    """Return the hashes, which are addresses, of the dimensions that a kernel is called with."""
+    sizes = {hash(param) for param in function.params}
+    for param in function.params:
+        if isinstance(param.ty, tirx.BufferType):
+            sizes |= {hash(var) for dim in param.ty.shape for var in _variables_of(dim)}
+    return sizes
+
+
+def _variables_of(expr: PrimExpr) -> list[Var]:
+    variables: list[Var] = []
+    visit(expr, [(ir.Var, variables.append)])
+    return variables
+
+
+def _is_index_in(node: tirx.Select) -> bool:
     """Return whether a node is the index of an operand that may be repeated (``index_in``)."""
     condition = node.condition
     return (
