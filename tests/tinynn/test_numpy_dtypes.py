@@ -87,7 +87,7 @@ _REFUSED = {
         fabs square rint signbit round around floor_divide mod remainder power pow left_shift
         right_shift bitwise_left_shift bitwise_right_shift fmod divmod matmul dot vdot outer kron
         vecdot linalg.multi_dot cross v@w v//2 v%2 7//v maximum(v,1) searchsorted(v,1)
-        max(v,initial=1) isclose(v,1) v<<1 conj conjugate
+        max(v,initial=1) isclose(v,1) v<<1 conj conjugate piecewise
     """,  # arithmetic of bools, and numbers beside them
     "biu": "reciprocal",  # would be 0 nearly everywhere
     "c": """
