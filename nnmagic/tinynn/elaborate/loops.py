@@ -83,6 +83,9 @@ from nnmagic.tinynn.values.values import (
 
 _INT64 = TensorType((), "int64")
 
+#: The most rounds of a loop that is unrolled only because sizes of its tensors depend on the round.
+_MAX_CHANGING_SHAPES = 8
+
 
 @dataclass(slots=True)
 class _Carried:
@@ -355,7 +358,8 @@ def _attempt_function(
 ) -> Terminator | GivenUp | None:
     """Emit a loop as a function; GivenUp where that has errors, or another form keeps names or sizes."""
     failed = ctx.environment.failed
-    avoids_shapes = not loop.is_long and not ctx.loop_forms.unroll_all
+    is_short = isinstance(loop.rounds, int) and loop.rounds <= _MAX_CHANGING_SHAPES
+    avoids_shapes = is_short and not ctx.loop_forms.unroll_all
     kept = {name for stmt, name in ctx.loop_forms.kept if stmt == id(loop.stmt)}
     if emit is _emit_loop and not kept <= ctx.environment.bindings.locals.keys():
         return GivenUp.GIVEN_UP  # a function cannot keep a name that has no value before it

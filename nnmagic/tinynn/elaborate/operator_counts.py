@@ -61,16 +61,21 @@ def has_shapes_of(block: Block, variables: Collection[ir.Var]) -> bool:
             seen.add(node)
             if not dependent.isdisjoint(ir.children(node)):
                 dependent.add(node)
-                if isinstance(node, ir.Call) and isinstance(node.op, ir.OpRef) and _sets_size(node.op.name):
+                if not dependent.isdisjoint(_sizes_of(node)):
                     return True
         if variable is not None and root in dependent:
             dependent.add(variable)
     return False
 
 
-def _sets_size(name: str) -> bool:
-    """Return whether an operator's arguments say how large its result is."""
-    return name == "arange" or name.startswith("dyn.")
+def _sizes_of(node: ir.Expr) -> tuple[ir.Expr, ...]:
+    """Return the arguments that say how large a call's result is."""
+    match node:
+        case ir.Call(op=ir.OpRef(name="arange" | "dyn.zeros" | "dyn.ones"), args=args):
+            return tuple(args)
+        case ir.Call(op=ir.OpRef(name=name), args=(_, *sizes)) if name.startswith("dyn."):
+            return tuple(sizes)
+    return ()
 
 
 def _expressions_in(block: Block) -> Iterator[tuple[ir.Var | None, ir.Expr]]:
