@@ -113,6 +113,33 @@ def test_by_differences(name):
     check_by_differences(run, [RNG.standard_normal((5, 3)), RNG.standard_normal((3, 3))], (0, 1))
 
 
+@pytest.mark.parametrize("count", [0, 1, 2, 5])
+def test_as_many_rounds_as_a_named_size(count):
+    body = """
+    h = zeros(3, f64)
+    out = zeros_like(x)
+    for t in range(len(x)):
+        h = tanh(x[t] + h @ w)
+        out[t] = h
+    return (out * out).sum() + h.sum()
+"""
+    run = compile_gradient(body.strip("\n"), 'x: Tensor[("n", 3), f64]; w: Tensor[(3, 3), f64]', (0, 1))
+    check_by_differences(run, [RNG.standard_normal((count, 3)), RNG.standard_normal((3, 3))], (0, 1))
+
+
+@pytest.mark.parametrize(("size", "count"), [("4", 4), ('"n"', 1), ('"n"', 4)])
+def test_recurrent_layers(size, count):
+    body = """
+    out, state = lstm(x, None, w, u, b, b)
+    return (out * out).sum() + state[1].sum()
+"""
+    weights = "w: Tensor[(8, 3), f64]; u: Tensor[(8, 2), f64]; b: Tensor[(8,), f64]"
+    signature = f"x: Tensor[({size}, 2, 3), f64]; {weights}"
+    run = compile_gradient(body.strip("\n"), signature, (0, 1, 2, 3))
+    shapes = [(count, 2, 3), (8, 3), (8, 2), (8,)]
+    check_by_differences(run, [RNG.standard_normal(shape) for shape in shapes], (0, 1, 2, 3), 1e-5)
+
+
 def test_second_derivatives():
     text = """
 def f(x: Tensor[(3,), f64]):

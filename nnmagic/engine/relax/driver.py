@@ -16,7 +16,7 @@ from nnmagic.engine import cpu, engine_error
 from nnmagic.engine.relax.runtime.installation import has_compiler
 from nnmagic.fork_safety import Lock
 from nnmagic.progress import report
-from nnmagic.relay.annotations import KERNEL, PARALLEL
+from nnmagic.relay.annotations import KERNEL, LOOP, PARALLEL
 from nnmagic.relay.callgraph import CallGraph, call_graph, reachable
 from nnmagic.relay.expr import Call, Constant, Function, GlobalVar, If, OpRef, Var
 from nnmagic.relay.hashing import code_data, content_digest
@@ -265,6 +265,7 @@ def _prepare(
         if entry in lowered_plain:
             loops = frozenset(lowered.functions) - frozenset(module.functions)
             module, graph, plain = lowered, lowered_graph, lowered_plain
+    loops |= {name for name, function in module.functions.items() if LOOP in function.attrs}
     if opt_level:
         module = find_attention(fold_softmax(fold_views(fold_batch_norm(module))))
     if not native:

@@ -38,7 +38,7 @@ from nnmagic.relay.gradients.blocks import (
 )
 from nnmagic.relay.gradients.composites import recognise
 from nnmagic.relay.gradients.cotangents import Cotangents, zeros_like
-from nnmagic.relay.gradients.counted_loops import counted_loop
+from nnmagic.relay.gradients.counted_loops import CountedLoop, counted_loop
 from nnmagic.relay.gradients.expansions import expand
 from nnmagic.relay.gradients.place import Place, Term
 from nnmagic.relay.gradients.registry import NoGradientError
@@ -46,7 +46,7 @@ from nnmagic.relay.gradients.rules import EXPANSIONS, REFUSED, RULES
 from nnmagic.relay.gradients.taped_loops import LoopTaper, TapedCall, TapedLoop, call_backward, call_forward
 from nnmagic.relay.gradients.trees import Tree, has_leaf, items, leaf_types, leaves, project, tree_of
 from nnmagic.relay.passes.inlining import CHECKPOINT
-from nnmagic.relay.types import TensorType, TupleType, Type
+from nnmagic.relay.types import AnyDim, TensorType, TupleType, Type
 
 
 @dataclass(slots=True)
@@ -69,7 +69,7 @@ class Backward:
         self.made: dict[str, Function] = {}
         self._bindings: dict[Expr, Expr] = {}
         self._helpers: dict[tuple[str, tuple[bool, ...], tuple[bool, ...]], str] = {}
-        self._taped: dict[tuple[str, tuple[bool, ...], int, int], TapedLoop] = {}
+        self._taped: dict[tuple[str, tuple[bool, ...], int, int | AnyDim], TapedLoop | None] = {}
 
     # -- blocks ----------------------------------------------------------------------------------------
 
@@ -112,10 +112,11 @@ class Backward:
     def _forward(self, var: Var, value: Expr, scope: _Scope) -> Expr:
         """Return the value of a binding; that of a loop of known length is on tapes, if it is active."""
         if isinstance(value, Call) and isinstance(value.op, GlobalVar) and has_leaf(scope.active.get(var)):
-            taped = self._taped_loop(value, scope)
-            if taped is not None:
+            loop = counted_loop(value.op.name, self.functions[value.op.name], value.args, self._resolve)
+            taped = None if loop is None else self._taped_loop(loop, value, scope)
+            if loop is not None and taped is not None:
                 args = [rename(arg, scope.env) for arg in value.args]
-                result, scope.taped[var] = call_forward(taped, args, value.span)
+                result, scope.taped[var] = call_forward(taped, loop, args, scope.env, value.span)
                 return result
         return forward(value, scope.env)
 
@@ -308,17 +309,18 @@ class Backward:
             part = tree_of(flat, type_of(param))
             cotangents.add(arg, _only(part, scope.active.get(arg, False)))
 
-    def _taped_loop(self, value: Call, scope: _Scope) -> TapedLoop | None:
-        """Return the loop that a call begins, if the number of its rounds is known."""
+    def _taped_loop(self, loop: CountedLoop, value: Call, scope: _Scope) -> TapedLoop | None:
+        """Return a loop with its two functions, which calls of the same kind share; None if it has none."""
         assert isinstance(value.op, GlobalVar)
         name = value.op.name
-        loop = counted_loop(name, self.functions[name], value.args, self._resolve)
-        if loop is None:
-            return None
         activity = self.activity.of_function(name, self.activity.mask_of(name, value.args, scope.active))
         key = (name, activity.mask, loop.start, loop.number)
         if key not in self._taped:
-            self._taped[key] = LoopTaper(self, loop, activity, name).tape()
+            before = (dict(self.made), dict(self._helpers), dict(self._taped))
+            taped = LoopTaper(self, loop, activity, name).tape()
+            if taped is None:
+                self.made, self._helpers, self._taped = before
+            self._taped[key] = taped
         return self._taped[key]
 
     def _resolve(self, expr: Expr) -> Expr:

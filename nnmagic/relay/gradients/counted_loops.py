@@ -11,21 +11,24 @@ from nnmagic.relay.gradients.blocks import Block, block_of
 from nnmagic.relay.gradients.trees import leaf_types
 from nnmagic.relay.passes.inlining import CHECKPOINT
 from nnmagic.relay.traverse import post_order
-from nnmagic.relay.types import TensorType
+from nnmagic.relay.types import AnyDim, Dim, TensorType
 
 
 @dataclass(frozen=True, slots=True)
 class CountedLoop:
     """A function ``f(..., i, ...) = if (i < end) {round; f(..., i + step, ...)} else {exit}``.
 
-    number: the number of rounds. counter: the parameter that counts; its value in round k is
-    ``start + k * step``. carried: the parameters that rounds change; all others keep their values.
-    round: the bindings of a round before the call. again: the arguments of the next round. exit: the block
-    of the result.
+    number: the number of rounds, an int or the named size of ``sized``: an array of the caller, and its
+    axis. end: the parameter that is the end, if that is a named size. counter: the parameter that counts;
+    its value in round k is ``start + k * step``. carried: the parameters that rounds change; ``fixed`` keep
+    their values. round: the bindings of a round before the call. again: the arguments of the next round.
+    exit: the block of the result.
     """
 
     function: Function
-    number: int
+    number: int | AnyDim
+    sized: tuple[Expr, int] | None
+    end: Var | None
     counter: Var
     start: int
     step: int
@@ -70,23 +73,38 @@ def counted_loop(
     if not _is_operator(condition, "less"):
         return None
     assert isinstance(condition, Call)
-    counter, end = condition.args[0], number_of(condition.args[1])
-    if not isinstance(counter, Var) or counter not in following or end is None:
+    counter, last = condition.args[0], own.get(condition.args[1], condition.args[1])
+    if not isinstance(counter, Var) or counter not in following:
         return None
     inner = own | dict[Expr, Expr](again.bindings)
     step = _increment(counter, inner.get(following[counter]), lambda expr: number_of(inner.get(expr, expr)))
     start = _integer(resolve(given[counter]))
-    if start is None or step is None or end <= start:
+    if start is None or step is None:
         return None
+    number: int | AnyDim | None = number_of(last)
+    sized: tuple[Expr, int] | None = None
+    end: Var | None = None
+    if isinstance(number, int):
+        number = -((start - number) // step)
+        if number <= 0:
+            return None
+    else:
+        end = next((param for param in fixed if param is last), None)
+        sized = None if end is None else _sized(given[end], resolve)
+        size = None if sized is None else _dim(sized)
+        if not isinstance(size, AnyDim) or size.label is None or (start, step) != (0, 1):
+            return None
+        number = size
     carried = tuple(param for param in function.params if param not in fixed and param is not counter)
-    if not all(map(_is_static, carried)):
+    if not all(isinstance(leaf, TensorType) for param in carried for leaf in leaf_types(type_of(param))):
         return None
     exit_ = decision.false_branch
     for var, value in reversed(before):
         exit_ = Let(var, value, exit_)
     rounds = (*before, *again.bindings[:-1])
-    number = -((start - end) // step)
-    return CountedLoop(function, number, counter, start, step, carried, fixed, rounds, following, exit_)
+    return CountedLoop(
+        function, number, sized, end, counter, start, step, carried, fixed, rounds, following, exit_
+    )
 
 
 def _tail_call(block: Block, name: str) -> Call | None:
@@ -123,8 +141,21 @@ def _increment(counter: Var, value: Expr | None, number_of: Callable[[Expr], int
     return step if step is not None and step > 0 else None
 
 
-def _is_static(param: Var) -> bool:
-    return all(
-        isinstance(leaf, TensorType) and all(isinstance(dim, int) for dim in leaf.shape)
-        for leaf in leaf_types(type_of(param))
-    )
+def _sized(expr: Expr, resolve: Callable[[Expr], Expr]) -> tuple[Expr, int] | None:
+    """Return the array and the axis whose size a value is: ``take(shape_of(array), axis)``."""
+    value = resolve(expr)
+    if not _is_operator(value, "take"):
+        return None
+    assert isinstance(value, Call)
+    sizes, axis = (resolve(arg) for arg in value.args)
+    number = _integer(axis)
+    if number is None or not _is_operator(sizes, "shape_of"):
+        return None
+    assert isinstance(sizes, Call)
+    return sizes.args[0], number
+
+
+def _dim(sized: tuple[Expr, int]) -> Dim:
+    type_ = type_of(sized[0])
+    assert isinstance(type_, TensorType)
+    return type_.shape[sized[1]]

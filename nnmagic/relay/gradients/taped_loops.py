@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nnmagic.diagnostics import Span
+from nnmagic.relay.annotations import LOOP
 from nnmagic.relay.expr import (
     Call,
     Expr,
@@ -31,7 +32,7 @@ from nnmagic.relay.gradients.counted_loops import CountedLoop
 from nnmagic.relay.gradients.trees import Tree, items, leaf_types, leaves, nested, project, tree_of
 from nnmagic.relay.ops.calls import call
 from nnmagic.relay.traverse import post_order
-from nnmagic.relay.types import TensorType, TupleType, Type
+from nnmagic.relay.types import AnyDim, TensorType, TupleType, Type
 
 if TYPE_CHECKING:
     from nnmagic.relay.gradients.backward import Backward
@@ -76,11 +77,15 @@ class TapedCall:
     tapes: tuple[Expr, ...]
 
 
-def call_forward(taped: TapedLoop, args: Sequence[Expr], span: Span | None) -> tuple[Expr, TapedCall]:
-    """Return the value of a call of the loop, and what its backward pass needs."""
-    loop = taped.loop
+def call_forward(
+    taped: TapedLoop, loop: CountedLoop, args: Sequence[Expr], env: Mapping[Expr, Expr], span: Span | None
+) -> tuple[Expr, TapedCall]:
+    """Return the value of a call of the loop, and what its backward pass needs.
+
+    loop: as this call begins it. env: what the names of the caller stand for.
+    """
     given = dict[Expr, Expr](zip(loop.function.params, args, strict=True))
-    tapes = [call("zeros", [], span, shape=list(tape.shape), dtype=tape.dtype) for tape in taped.tapes]
+    tapes = [_zeros(tape, loop, env, span) for tape in taped.tapes]
     params = (*loop.carried, *loop.fixed)
     first = Call(
         GlobalVar(taped.forward, span=span),
@@ -89,12 +94,12 @@ def call_forward(taped: TapedLoop, args: Sequence[Expr], span: Span | None) -> t
     )
     count = len(loop.carried)
     parts = list(items(first, count + len(tapes)))
-    env: dict[Expr, Expr] = {
+    inner: dict[Expr, Expr] = {
         **given,
         **dict(zip(loop.carried, parts, strict=False)),
-        loop.counter: _counted(loop, _number(loop.number, span), span),
+        loop.counter: _counted(loop, _count(loop, given, span), span),
     }
-    return forward_block(loop.exit, env), TapedCall(taped, given, env, tuple(parts[count:]))
+    return forward_block(loop.exit, inner), TapedCall(taped, given, inner, tuple(parts[count:]))
 
 
 def call_backward(made: TapedCall, backward: Backward, seed: Tree, span: Span | None) -> list[Tree]:
@@ -132,8 +137,11 @@ class LoopTaper:
         self.name = name
         self.span = loop.function.span
 
-    def tape(self) -> TapedLoop:
-        """Return the loop with its functions, which become some of ``backward.made``."""
+    def tape(self) -> TapedLoop | None:
+        """Return the loop with its functions, which become some of ``backward.made``.
+
+        None if what must be stored has sizes that are dynamic.
+        """
         loop, backward = self.loop, self.backward
         names = [backward.new_name(f"{self.name}_{part}") for part in ("taped", "backward")]
         stored = {
@@ -154,6 +162,8 @@ class LoopTaper:
         seeds, results, field_types = self._pull_round(env)
         needed = _free(results)
         kept = [leaf for leaf in (*stored, *products) if leaf in needed]
+        if not all(map(_is_static, kept)):
+            return None
         tapes = tuple(_tape_type(leaf, loop.number) for leaf in kept)
         variables = [Var(f"tape{index}", type_, span=self.span) for index, type_ in enumerate(tapes)]
         fixed = [env[param] for param in loop.fixed]
@@ -166,8 +176,11 @@ class LoopTaper:
         for leaf, tape in zip(kept, variables, strict=True):
             body = Let(leaf, call("take", [tape, last], self.span, axis=0, mode="fast"), body)
         body = Let(counter, _counted(loop, last, self.span), body)
-        body = Let(last, call("subtract", [_number(loop.number - 1, self.span), place], self.span), body)
-        self._define(names[1], place, (*seeds, *fixed, *variables), body, seeds, field_types)
+        before: Expr = call("subtract", [_count(loop, env, self.span), _number(1, self.span)], self.span)
+        if isinstance(loop.number, int):
+            before = _number(loop.number - 1, self.span)
+        body = Let(last, call("subtract", [before, place], self.span), body)
+        self._define(names[1], place, env, (*seeds, *fixed, *variables), body, seeds, field_types)
         paths = [stored[leaf] if leaf in stored else products[leaf] for leaf in kept]
         self._define_forward(names[0], paths, tapes)
         return TapedLoop(loop, self.activity, names[0], names[1], tapes)
@@ -223,24 +236,27 @@ class LoopTaper:
         body = Let(counter, _counted(loop, place, self.span), body)
         results = [*params, *variables]
         types = [*(type_of(param) for param in loop.carried), *tapes]
-        self._define(name, place, (*params, *fixed, *variables), body, results, types)
+        self._define(name, place, env, (*params, *fixed, *variables), body, results, types)
 
     def _define(
         self,
         name: str,
         place: Var,
+        env: Mapping[Expr, Expr],
         params: Sequence[Expr],
         body: Expr,
         results: Sequence[Expr],
         types: Sequence[Type],
     ) -> None:
         """Define ``name(place, params) = if (place < number) body else results``."""
-        condition = call("less", [place, _number(self.loop.number, self.span)], self.span)
+        condition = call("less", [place, _count(self.loop, env, self.span)], self.span)
         result = results[0] if len(results) == 1 else Tuple(tuple(results), span=self.span)
         type_ = types[0] if len(types) == 1 else TupleType(tuple(types))
         whole = If(condition, body, result, span=self.span)
         variables = [param for param in params if isinstance(param, Var)]
-        self.backward.made[name] = Function((place, *variables), whole, type_, span=self.span)
+        self.backward.made[name] = Function(
+            (place, *variables), whole, type_, attrs={LOOP: 1}, span=self.span
+        )
 
     def _next(self, place: Var) -> Expr:
         return call("add", [place, _number(1, self.span)], self.span)
@@ -260,6 +276,10 @@ def _is_expensive(var: Var, value: Expr) -> bool:
     """Return whether a value is stored on a tape: that of an expensive operator, of a known shape."""
     if not (isinstance(value, Call) and isinstance(value.op, OpRef) and value.op.name in _EXPENSIVE):
         return False
+    return _is_static(var)
+
+
+def _is_static(var: Var) -> bool:
     type_ = type_of(var)
     return isinstance(type_, TensorType) and all(isinstance(dim, int) for dim in type_.shape)
 
@@ -269,7 +289,29 @@ def _free(exprs: Sequence[Expr]) -> set[Expr]:
     return {node for node in post_order(Tuple(tuple(exprs))) if isinstance(node, Var)}
 
 
-def _tape_type(leaf: Var, number: int) -> TensorType:
+def _count(loop: CountedLoop, env: Mapping[Expr, Expr], span: Span | None) -> Expr:
+    """Return the number of rounds."""
+    if isinstance(loop.number, int):
+        return _number(loop.number, span)
+    assert loop.end is not None
+    return env[loop.end]
+
+
+def _zeros(tape: TensorType, loop: CountedLoop, env: Mapping[Expr, Expr], span: Span | None) -> Expr:
+    """Return an empty tape; one of a named size is made from the array that has it."""
+    if loop.sized is None:
+        return call("zeros", [], span, shape=list(tape.shape), dtype=tape.dtype)
+    array, axis = loop.sized
+    sums = call("sum", [rename(array, env)], span, axis=[axis], exclude=True)
+    rows = call("cast", [call("zeros_like", [sums], span)], span, dtype=tape.dtype)
+    if len(tape.shape) == 1:
+        return rows
+    column = call("expand_dims", [rows], span, axis=1, num_newaxis=len(tape.shape) - 1)
+    row = call("zeros", [], span, shape=list(tape.shape[1:]), dtype=tape.dtype)
+    return call("add", [column, row], span)
+
+
+def _tape_type(leaf: Var, number: int | AnyDim) -> TensorType:
     type_ = type_of(leaf)
     assert isinstance(type_, TensorType)
     return TensorType((number, *type_.shape), type_.dtype)
