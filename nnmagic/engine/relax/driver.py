@@ -265,7 +265,8 @@ def _prepare(
         if entry in lowered_plain:
             loops = frozenset(lowered.functions) - frozenset(module.functions)
             module, graph, plain = lowered, lowered_graph, lowered_plain
-    loops |= {name for name, function in module.functions.items() if LOOP in function.attrs}
+    if native:
+        loops |= {name for name, function in module.functions.items() if LOOP in function.attrs}
     if opt_level:
         module = find_attention(fold_softmax(fold_views(fold_batch_norm(module))))
     if not native:
