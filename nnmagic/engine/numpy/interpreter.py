@@ -1,8 +1,8 @@
 """Run a typed Relay module on NumPy arrays.
 
-A function's nodes run in Relay's order (``scopes_of``): each once, in its scope. Every function, branch and arm
-is a generator on an explicit stack, so that neither recursion nor loops meet the limit of Python's stack; what
-stands last in a function replaces it on the stack.
+A function's nodes run in Relay's order (``scopes_of``): each once, in its scope. Every function, branch and
+arm is a generator on an explicit stack, so that neither recursion nor loops meet the limit of Python's stack;
+what stands last in a function replaces it on the stack.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
-
-import numpy as np
 
 from nnmagic.diagnostics import append_location
 from nnmagic.engine.numpy.sizes import Sizes, bind_sizes, with_sizes
@@ -195,7 +193,7 @@ class Interpreter:
     def _operator(self, name: str, call: Call, operands: list[Any], frame: Frame) -> Any:
         try:
             attrs = {key: with_sizes(value, frame.sizes) for key, value in call.attrs.items()}
-            return compute(name, operands, attrs, call.checked_type)
+            return compute(name, operands, attrs)
         except NoReferenceError:
             raise
         except (ValueError, IndexError, ZeroDivisionError) as error:
@@ -221,7 +219,7 @@ def _run(steps: _Steps) -> Any:
         try:
             stack.append(stack[-1].send(result))
             result = None
-        except StopIteration as done:  # noqa: PERF203 - the way in which a generator gives its result
+        except StopIteration as done:
             stack.pop()
             if isinstance(done.value, _Tail):
                 stack.append(done.value.steps)
@@ -279,12 +277,3 @@ def _takes(pattern: Pattern, value: Any, bound: dict[Expr, Any]) -> bool:
         case PatternTuple(patterns=patterns):
             return all(_takes(part, item, bound) for part, item in zip(patterns, value, strict=True))
     return True
-
-
-def copy_result(value: Any) -> Any:
-    """Return a result whose arrays belong to nobody else."""
-    if isinstance(value, np.ndarray):
-        return np.array(value)
-    if isinstance(value, tuple):
-        return tuple(map(copy_result, value))
-    return value

@@ -24,14 +24,13 @@ class NoReferenceError(NotImplementedError):
     """An operator that the reference has no rule for."""
 
 
-def compute(name: str, operands: Sequence[Any], attrs: Attrs, declared: Type | None = None) -> Any:
+def compute(name: str, operands: Sequence[Any], attrs: Attrs) -> Any:
     """Return the value of an operator's call: an array or a tuple of arrays.
 
     Args:
         name: the operator.
         operands: arrays, or tuples of arrays.
         attrs: its attributes, with numbers for dimensions.
-        declared: the type of the call in the program; needed where the operands' values say the shape.
 
     Raises:
         NoReferenceError: for an operator without a rule.

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from typing import Any
 
 import numpy as np
 
+from nnmagic.relay.reference.elementwise import trunc_divide
 from nnmagic.relay.reference.given import Array, Given, Rule
 from nnmagic.relay.reference.shapes import to_layout
 
 _PLAIN = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
 
 
-def _along(values: Array, data: Array, axis: int) -> Array:
+def _along(values: Array, data: Array, axis: int) -> Any:
     """Return a vector that broadcasts along one axis."""
     return values.reshape([-1 if each == axis % data.ndim else 1 for each in range(data.ndim)])
 
@@ -28,29 +29,37 @@ def _both_sides(padding: tuple[int, ...], rank: int) -> list[tuple[int, int]]:
     return list(zip(padding[:rank], padding[rank:], strict=True))
 
 
+def last_axes(data: Array, index: Sequence[int | slice]) -> Any:
+    """Return the part of a tensor that indices of its last axes select."""
+    whole: tuple[Any, ...] = (..., *index)
+    return data[whole]
+
+
 def _windows(
-    data: Array, kernel: tuple[int, ...], strides: tuple[int, ...], dilation: tuple[int, ...], out: tuple[int, ...]
+    data: Array,
+    kernel: tuple[int, ...],
+    strides: tuple[int, ...],
+    dilation: tuple[int, ...],
+    out: tuple[int, ...],
 ) -> Iterator[tuple[tuple[int, ...], Array]]:
     """Yield each position in a window, with the element there of every window."""
     for at in product(*map(range, kernel)):
         starts = [offset * step for offset, step in zip(at, dilation, strict=True)]
         yield (
             at,
-            data[
-                (
-                    ...,
-                    *(
-                        slice(start, start + (size - 1) * stride + 1, stride)
-                        for start, size, stride in zip(starts, out, strides, strict=True)
-                    ),
-                )
-            ],
+            last_axes(
+                data,
+                [
+                    slice(start, start + (size - 1) * stride + 1, stride)
+                    for start, size, stride in zip(starts, out, strides, strict=True)
+                ],
+            ),
         )
 
 
 def _correlate(
     x: Array, weight: Array, strides: tuple[int, ...], dilation: tuple[int, ...], groups: int, dtype: Any
-) -> Array:
+) -> Any:
     """Return the convolution of padded NC... with OI... ."""
     kernel = weight.shape[2:]
     out = tuple(
@@ -61,11 +70,11 @@ def _correlate(
     weight = weight.astype(dtype).reshape(groups, -1, *weight.shape[1:])
     total = np.zeros((x.shape[0], groups, weight.shape[1], *out), dtype)
     for at, part in _windows(x, kernel, strides, dilation, out):
-        total += np.einsum("ngi...,goi->ngo...", part, weight[(..., *at)])
+        total += np.einsum("ngi...,goi->ngo...", part, last_axes(weight, at))
     return total.reshape(x.shape[0], -1, *out)
 
 
-def _conv(given: Given, data: Array, weight: Array) -> Array:
+def _conv(given: Given, data: Array, weight: Array) -> Any:
     layout = given["data_layout"]
     rank = len(given["strides"])
     x = to_layout(data, layout, _PLAIN[rank])
@@ -77,28 +86,30 @@ def _conv(given: Given, data: Array, weight: Array) -> Array:
     return to_layout(result, _PLAIN[rank], given["out_layout"] or layout)
 
 
-def _conv_transpose(given: Given, data: Array, weight: Array) -> Array:
+def _conv_transpose(given: Given, data: Array, weight: Array) -> Any:
     layout, rank, groups = given["data_layout"], len(given["strides"]), given["groups"]
     x = to_layout(data, layout, _PLAIN[rank])
     w = to_layout(weight, given["kernel_layout"], "IO" + _PLAIN[rank][2:])
     strides, dilation = given["strides"], given["dilation"]
-    spread = np.zeros((*x.shape[:2], *((n - 1) * s + 1 for n, s in zip(x.shape[2:], strides, strict=True))), x.dtype)
-    spread[(..., *(slice(None, None, stride) for stride in strides))] = x
+    spread = np.zeros(
+        (*x.shape[:2], *((n - 1) * s + 1 for n, s in zip(x.shape[2:], strides, strict=True))), x.dtype
+    )
+    last_axes(spread, [slice(None, None, stride) for stride in strides])[...] = x
     sides = []
     for number, (before, after) in enumerate(_both_sides(given["padding"], rank)):
         reach = (w.shape[2 + number] - 1) * dilation[number]
         sides.append((reach - before, reach - after + given["output_padding"][number]))
     spread = np.pad(spread, [(0, 0), (0, 0), *((max(0, a), max(0, b)) for a, b in sides)])
-    crop = (slice(-min(0, a) or None, min(0, b) or None) for a, b in sides)
-    spread = spread[(..., *crop)]
+    crop = [slice(-min(0, a) or None, min(0, b) or None) for a, b in sides]
+    spread = last_axes(spread, crop)
     w = w.reshape(groups, -1, *w.shape[1:]).swapaxes(1, 2)
-    w = w.reshape(-1, *w.shape[2:])[(..., *[slice(None, None, -1)] * rank)]
+    w = last_axes(w.reshape(-1, *w.shape[2:]), [slice(None, None, -1)] * rank)
     result = _correlate(spread, w, (1,) * rank, dilation, groups, given.dtype)
     return to_layout(result, _PLAIN[rank], given["out_layout"] or layout)
 
 
 def _pool(*, average: bool) -> Rule:
-    def rule(given: Given, data: Array) -> Array:
+    def rule(given: Given, data: Array) -> Any:
         layout = given["layout"]
         rank = len(given["pool_size"])
         x = to_layout(data, layout, _PLAIN[rank])
@@ -110,11 +121,15 @@ def _pool(*, average: bool) -> Rule:
             sides.append((before, max(after, reach - before - x.shape[2 + number])))
         widths = [(0, 0), (0, 0), *sides]
         if average:
-            padded, inside = np.pad(x, widths), np.pad(np.ones(x.shape, x.dtype), widths)
+            padded = np.pad(x, widths)
+            declared = _both_sides(given["padding"], rank) if given["count_include_pad"] else [(0, 0)] * rank
+            ones = np.pad(np.ones(x.shape, x.dtype), [(0, 0), (0, 0), *declared], constant_values=1)
+            rest = [(a - b, c - d) for (a, c), (b, d) in zip(sides, declared, strict=True)]
+            inside = np.pad(ones, [(0, 0), (0, 0), *rest])
             total = sum(part for _, part in _windows(padded, size, strides, dilation, out))
             count = sum(part for _, part in _windows(inside, size, strides, dilation, out))
-            count = np.full_like(count, np.prod(size)) if given["count_include_pad"] else np.maximum(count, 1)
-            result = total // count if x.dtype.kind in "iu" else total / count
+            count = np.maximum(np.asarray(count), 1)
+            result = trunc_divide(np.asarray(total), count) if x.dtype.kind in "iu" else total / count
         else:
             lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
             padded = np.pad(x, widths, constant_values=lowest)
@@ -125,7 +140,7 @@ def _pool(*, average: bool) -> Rule:
 
 
 def _adaptive(function: Callable[..., Any]) -> Rule:
-    def rule(given: Given, data: Array) -> Array:
+    def rule(given: Given, data: Array) -> Any:
         layout = given["layout"]
         rank = data.ndim - 2
         x = to_layout(data, layout, _PLAIN[rank])
@@ -135,31 +150,31 @@ def _adaptive(function: Callable[..., Any]) -> Rule:
                 slice(i * size // count, -(-(i + 1) * size // count))
                 for i, size, count in zip(at, x.shape[2:], result.shape[2:], strict=True)
             )
-            result[(..., *at)] = function(x[(..., *part)], axis=tuple(range(2, 2 + rank)))
+            last_axes(result, at)[...] = function(last_axes(x, part), axis=tuple(range(2, 2 + rank)))
         return to_layout(result, _PLAIN[rank], layout)
 
     return rule
 
 
 def _global(function: Callable[..., Any]) -> Rule:
-    def rule(given: Given, data: Array) -> Array:
+    def rule(given: Given, data: Array) -> Any:
         axes = tuple(axis for axis, letter in enumerate(given["layout"]) if letter in "DHW")
-        return function(data, axis=axes, keepdims=True)  # type: ignore[no-any-return]
+        return function(data, axis=axes, keepdims=True)
 
     return rule
 
 
-def _softmax(given: Given, data: Array) -> Array:
+def _softmax(given: Given, data: Array) -> Any:
     powers = np.exp(data - data.max(axis=given["axis"], keepdims=True))
-    return powers / powers.sum(axis=given["axis"], keepdims=True)  # type: ignore[no-any-return]
+    return powers / powers.sum(axis=given["axis"], keepdims=True)
 
 
-def _log_softmax(given: Given, data: Array) -> Array:
+def _log_softmax(given: Given, data: Array) -> Any:
     shifted = data - data.max(axis=given["axis"], keepdims=True)
-    return shifted - np.log(np.exp(shifted).sum(axis=given["axis"], keepdims=True))  # type: ignore[no-any-return]
+    return shifted - np.log(np.exp(shifted).sum(axis=given["axis"], keepdims=True))
 
 
-def _scale_and_shift(given: Given, x: Array, gamma: Array, beta: Array, axis: int) -> Array:
+def _scale_and_shift(given: Given, x: Array, gamma: Array, beta: Array, axis: int) -> Any:
     x = x * _along(gamma, x, axis) if given["scale"] else x
     return x + _along(beta, x, axis) if given["center"] else x
 
@@ -170,49 +185,53 @@ def _batch_norm(given: Given, x: Array, gamma: Array, beta: Array, mean: Array, 
     return _scale_and_shift(given, normal, gamma, beta, axis), mean, var
 
 
-def _normalized(x: Array, axes: tuple[int, ...], epsilon: float) -> Array:
+def _normalized(x: Array, axes: tuple[int, ...], epsilon: float) -> Any:
     mean = x.mean(axis=axes, keepdims=True)
     spread = ((x - mean) ** 2).mean(axis=axes, keepdims=True)
-    return (x - mean) / np.sqrt(spread + x.dtype.type(epsilon))  # type: ignore[no-any-return]
+    return (x - mean) / np.sqrt(spread + x.dtype.type(epsilon))
 
 
-def _layer_norm(given: Given, x: Array, gamma: Array, beta: Array) -> Array:
+def _layer_norm(given: Given, x: Array, gamma: Array, beta: Array) -> Any:
     normal = _normalized(x, (given["axis"] % x.ndim,), given["epsilon"])
     return _scale_and_shift(given, normal, gamma, beta, given["axis"])
 
 
-def _instance_norm(given: Given, x: Array, gamma: Array, beta: Array) -> Array:
+def _instance_norm(given: Given, x: Array, gamma: Array, beta: Array) -> Any:
     axes = tuple(axis for axis in range(1, x.ndim) if axis != given["axis"] % x.ndim)
     return _scale_and_shift(given, _normalized(x, axes, given["epsilon"]), gamma, beta, given["axis"])
 
 
-def _group_norm(given: Given, x: Array, gamma: Array, beta: Array) -> Array:
+def _group_norm(given: Given, x: Array, gamma: Array, beta: Array) -> Any:
     axis, groups = given["axis"] % x.ndim, given["num_groups"]
     split = x.reshape(*x.shape[:axis], groups, x.shape[axis] // groups, *x.shape[axis + 1 :])
     axes = tuple(each for each in range(1, split.ndim) if each != axis)
-    return _scale_and_shift(given, _normalized(split, axes, given["epsilon"]).reshape(x.shape), gamma, beta, axis)
+    return _scale_and_shift(
+        given, _normalized(split, axes, given["epsilon"]).reshape(x.shape), gamma, beta, axis
+    )
 
 
-def _l2_normalize(given: Given, x: Array) -> Array:
+def _l2_normalize(given: Given, x: Array) -> Any:
     axes = tuple(given["axis"]) if given["axis"] is not None else None
     squares = np.sum(x * x, axis=axes, keepdims=True)
-    return x / np.sqrt(np.maximum(squares, x.dtype.type(given["eps"])))  # type: ignore[no-any-return]
+    return x / np.sqrt(np.maximum(squares, x.dtype.type(given["eps"])))
 
 
-def _lrn(given: Given, x: Array) -> Array:
+def _lrn(given: Given, x: Array) -> Any:
     axis, half = given["axis"], given["size"] // 2
-    squares = np.moveaxis(np.pad(np.moveaxis(x * x, axis, 0), [(half, half), *[(0, 0)] * (x.ndim - 1)]), 0, axis)
+    squares = np.moveaxis(
+        np.pad(np.moveaxis(x * x, axis, 0), [(half, half), *[(0, 0)] * (x.ndim - 1)]), 0, axis
+    )
     count = x.shape[axis]
     total = sum(np.take(squares, np.arange(start, start + count), axis) for start in range(2 * half + 1))
     scale = given["bias"] + given["alpha"] / given["size"] * np.asarray(total)
-    return x / scale ** given["beta"]  # type: ignore[no-any-return]
+    return x / scale ** given["beta"]
 
 
-def _leaky_relu(given: Given, x: Array) -> Array:
+def _leaky_relu(given: Given, x: Array) -> Any:
     return np.where(x > 0, x, x * x.dtype.type(given["alpha"]))
 
 
-def _nll_loss(given: Given, predictions: Array, targets: Array, weights: Array) -> Array:
+def _nll_loss(given: Given, predictions: Array, targets: Array, weights: Array) -> Any:
     ignored = targets == given["ignore_index"]
     index = np.expand_dims(np.where(ignored, 0, targets), 1)
     picked = -np.squeeze(np.take_along_axis(predictions, index, 1), 1)

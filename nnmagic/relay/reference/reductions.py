@@ -25,32 +25,32 @@ def _reduce(function: Callable[..., Any], **more: Any) -> Rule:
     return rule
 
 
-def _mean(given: Given, data: Array) -> Array:
+def _mean(given: Given, data: Array) -> Any:
     axes = axes_of(given, data.ndim)
     total = np.sum(data, axis=axes, dtype=data.dtype, keepdims=given["keepdims"])
     count = int(np.prod([data.shape[axis] for axis in axes]))
-    return total / count if data.dtype.kind != "i" else np.trunc(total / count)  # type: ignore[no-any-return]
+    return total / count if data.dtype.kind != "i" else np.trunc(total / count)
 
 
-def _variance(given: Given, data: Array, mean: Array) -> Array:
+def _variance(given: Given, data: Array, mean: Array) -> Any:
     axes = axes_of(given, data.ndim)
     count = int(np.prod([data.shape[axis] for axis in axes])) - bool(given["unbiased"])
-    return np.sum((data - mean) ** 2, axis=axes, dtype=data.dtype, keepdims=given["keepdims"]) / count  # type: ignore[no-any-return]
+    return np.sum((data - mean) ** 2, axis=axes, dtype=data.dtype, keepdims=given["keepdims"]) / count
 
 
 def _arg(function: Callable[..., Any]) -> Rule:
-    def rule(given: Given, data: Array) -> Array:
+    def rule(given: Given, data: Array) -> Any:
         axes = axes_of(given, data.ndim)
         kept = [axis for axis in range(data.ndim) if axis not in axes]
         flat = data.transpose([*kept, *axes]).reshape(*[data.shape[axis] for axis in kept], -1)
         if given["select_last_index"]:
-            return (flat.shape[-1] - 1 - function(flat[..., ::-1], axis=-1)).reshape(given.shape)  # type: ignore[no-any-return]
-        return function(flat, axis=-1).reshape(given.shape)  # type: ignore[no-any-return]
+            return (flat.shape[-1] - 1 - function(flat[..., ::-1], axis=-1)).reshape(given.shape)
+        return function(flat, axis=-1).reshape(given.shape)
 
     return rule
 
 
-def _order(data: Array, axis: int, *, ascending: bool) -> Array:
+def _order(data: Array, axis: int, *, ascending: bool) -> Any:
     """Return the stable order; NaN comes last, or first if the order descends."""
     if ascending:
         return np.argsort(data, axis=axis, kind="stable")
@@ -58,7 +58,7 @@ def _order(data: Array, axis: int, *, ascending: bool) -> Array:
     return np.flip(last - np.argsort(np.flip(data, axis), axis=axis, kind="stable"), axis)
 
 
-def _sort(given: Given, data: Array) -> Array:
+def _sort(given: Given, data: Array) -> Any:
     axis = given["axis"]
     return np.take_along_axis(data, _order(data, axis, ascending=bool(given["is_ascend"])), axis)
 
@@ -72,7 +72,7 @@ def _topk(given: Given, data: Array, *k: Array) -> Any:
 
 
 def _scan(function: Callable[..., Array], first: int) -> Rule:
-    def rule(given: Given, data: Array) -> Array:
+    def rule(given: Given, data: Array) -> Any:
         axis = given["axis"]
         data = data.astype(given.dtype)
         if axis is None:
@@ -85,21 +85,18 @@ def _scan(function: Callable[..., Array], first: int) -> Rule:
     return rule
 
 
-def _searchsorted(given: Given, sequence: Array, values: Array) -> Array:
-    side = "right" if given["right"] else "left"
+def _searchsorted(given: Given, sequence: Array, values: Array) -> Any:
+    side: Any = "right" if given["right"] else "left"
     if sequence.ndim == 1:
-        return np.searchsorted(sequence, values, side=side)  # type: ignore[call-overload,no-any-return]
-    rows = [
-        np.searchsorted(sequence[at], values[at], side=side)  # type: ignore[call-overload]
-        for at in np.ndindex(sequence.shape[:-1])
-    ]
+        return np.searchsorted(sequence, values, side=side)
+    rows = [np.searchsorted(sequence[at], values[at], side=side) for at in np.ndindex(sequence.shape[:-1])]
     return np.asarray(rows).reshape(values.shape)
 
 
-def _matmul(given: Given, left: Array, right: Array) -> Array:
+def _matmul(given: Given, left: Array, right: Array) -> Any:
     left = np.swapaxes(left, -1, -2) if given["transpose_a"] else left
     right = np.swapaxes(right, -1, -2) if given["transpose_b"] else right
-    return np.matmul(left.astype(given.dtype), right.astype(given.dtype))  # type: ignore[no-any-return]
+    return np.matmul(left.astype(given.dtype), right.astype(given.dtype))
 
 
 RULES: dict[str, Rule] = {

@@ -10,54 +10,55 @@ import numpy as np
 from nnmagic.relay.reference.given import Array, Given, Rule, plain
 
 
-def _reshape(given: Given, data: Array, *_like: Array) -> Array:
+def _reshape(given: Given, data: Array, *_like: Array) -> Any:
     return data.reshape(given.shape)
 
 
-def _broadcast(given: Given, data: Array, *_like: Array) -> Array:
+def _broadcast(given: Given, data: Array, *_like: Array) -> Any:
     return np.broadcast_to(data, given.shape)
 
 
-def _arange(given: Given, start: Array, stop: Array, step: Array) -> Array:
+def _arange(given: Given, start: Array, stop: Array, step: Array) -> Any:
     count = max(0, int(np.ceil((stop.astype(float) - start) / step)))
     return (start + np.arange(count) * step).astype(given.dtype)
 
 
-def _one_hot(given: Given, indices: Array, on: Array, off: Array, *depth: Array) -> Array:
+def _one_hot(given: Given, indices: Array, on: Array, off: Array, *depth: Array) -> Any:
     size = int(depth[0]) if depth else given["depth"]
     axis = given["axis"] % (indices.ndim + 1)
     classes = np.arange(size).reshape([-1 if number == axis else 1 for number in range(indices.ndim + 1)])
     return np.where(np.expand_dims(indices, axis) == classes, on, off)
 
 
-def slices(data: Array, given: Given, begin: Any, end: Any, strides: Any, axes: Any = None) -> tuple[slice, ...]:
+def slices(
+    data: Array, given: Given, begin: Any, end: Any, strides: Any, axes: Any = None
+) -> tuple[slice, ...]:
     """Return the slices of ``strided_slice``; one that goes down to the first element has no end."""
     index = [slice(None)] * data.ndim
-    for number, axis in enumerate(axes if axes is not None else range(len(begin))):
-        size, first = data.shape[axis], int(begin[number])
+    for number, axis in enumerate(axes if axes is not None else range(max(len(begin), len(end)))):
+        size = data.shape[axis]
+        step = int(strides[number]) if number < len(strides) else 1
+        first = int(begin[number]) if number < len(begin) else 0
         last = int(end[number]) if number < len(end) else size
-        step = int(strides[number % len(strides)]) if len(strides) else 1
         if given.attrs.get("slice_mode") == "size":
             first = first + size if first < 0 else first
             index[axis] = slice(first, None if last < 0 else first + last)
-        elif step < 0:
-            index[axis] = slice(first, None if last < -size or (last < 0 and last + size < 0) else last, step)
         else:
-            index[axis] = slice(first, last, step)
+            index[axis] = slice(first, None if step < 0 and last < -size else last, step)
     return tuple(index)
 
 
-def _strided_slice(given: Given, data: Array) -> Array:
+def _strided_slice(given: Given, data: Array) -> Any:
     return data[slices(data, given, given["begin"], given["end"], given["strides"] or (), given["axes"])]
 
 
-def _strided_set(given: Given, data: Array, values: Array, begin: Array, end: Array, strides: Array) -> Array:
+def _strided_set(given: Given, data: Array, values: Array, begin: Array, end: Array, strides: Array) -> Any:
     changed = data.copy()
     changed[slices(data, given, begin, end, strides)] = values
     return changed
 
 
-def _take(given: Given, data: Array, indices: Array) -> Array:
+def _take(given: Given, data: Array, indices: Array) -> Any:
     axis, batch = given["axis"], given["batch_dims"]
     if axis is None:
         data, axis = data.reshape(-1), 0
@@ -76,7 +77,7 @@ def _take(given: Given, data: Array, indices: Array) -> Array:
     return np.asarray(rows).reshape(given.shape)
 
 
-def _gather_nd(given: Given, data: Array, indices: Array) -> Array:
+def _gather_nd(given: Given, data: Array, indices: Array) -> Any:
     batch = given["batch_dims"]
     if not batch:
         return data[tuple(indices)]
@@ -91,19 +92,19 @@ def _split(given: Given, data: Array) -> tuple[Array, ...]:
     return tuple(parts)
 
 
-def _slice_like(given: Given, data: Array, like: Array) -> Array:
+def _slice_like(given: Given, data: Array, like: Array) -> Any:
     axes = {axis % data.ndim for axis in given["axes"] or range(data.ndim)}
     return data[tuple(slice(like.shape[axis]) if axis in axes else slice(None) for axis in range(data.ndim))]
 
 
-def _sequence_mask(given: Given, data: Array, lengths: Array) -> Array:
+def _sequence_mask(given: Given, data: Array, lengths: Array) -> Any:
     axis = given["axis"]
     steps = np.arange(data.shape[axis])
     keep = steps[:, None] < lengths if axis == 0 else steps < lengths[:, None]
     return np.where(keep.reshape(*keep.shape, *[1] * (data.ndim - 2)), data, given["mask_value"])
 
 
-def _reverse_sequence(given: Given, data: Array, lengths: Array) -> Array:
+def _reverse_sequence(given: Given, data: Array, lengths: Array) -> Any:
     changed = data.copy()
     for row, length in enumerate(lengths):
         at: list[Any] = [slice(None)] * data.ndim
@@ -115,7 +116,7 @@ def _reverse_sequence(given: Given, data: Array, lengths: Array) -> Array:
     return changed
 
 
-def _scatter_elements(given: Given, data: Array, indices: Array, updates: Array) -> Array:
+def _scatter_elements(given: Given, data: Array, indices: Array, updates: Array) -> Any:
     axis, changed = given["axis"] % data.ndim, data.copy()
     for at in np.ndindex(indices.shape):
         target = (*at[:axis], int(indices[at]), *at[axis + 1 :])
@@ -123,10 +124,10 @@ def _scatter_elements(given: Given, data: Array, indices: Array, updates: Array)
     return changed
 
 
-def _scatter_nd(given: Given, data: Array, indices: Array, updates: Array) -> Array:
+def _scatter_nd(given: Given, data: Array, indices: Array, updates: Array) -> Any:
     changed = data.copy()
     for at in np.ndindex(indices.shape[1:]):
-        target = tuple(int(part) for part in indices[(slice(None), *at)])
+        target = tuple(int(part) for part in np.moveaxis(indices, 0, -1)[at])
         changed[target] = _REDUCTIONS[given["mode"]](changed[target], updates[at])
     return changed
 
@@ -146,7 +147,7 @@ def _axes_of(layout: str) -> list[tuple[str, int]]:
     return [(letter, int(size or 0)) for size, letter in re.findall(r"(\d*)([A-Za-z])", layout)]
 
 
-def to_layout(data: Array, source: str, target: str) -> Array:
+def to_layout(data: Array, source: str, target: str) -> Any:
     """Return a tensor of one layout, such as ``NCHW4c``, in another."""
     if source == target:
         return data
@@ -166,21 +167,21 @@ def to_layout(data: Array, source: str, target: str) -> Array:
     return data.reshape(split).transpose([names.index(letter) for letter, _ in wanted])
 
 
-def _pad(given: Given, data: Array, value: Array) -> Array:
+def _pad(given: Given, data: Array, value: Array) -> Any:
     widths, mode = given["pad_width"], given["pad_mode"]
     if mode == "constant":
         return np.pad(data, widths, constant_values=value)
     return np.pad(data, widths, mode=mode)
 
 
-def _space_to_depth(given: Given, data: Array) -> Array:
+def _space_to_depth(given: Given, data: Array) -> Any:
     x, size = to_layout(data, given["layout"], "NCHW"), given["block_size"]
     n, c, h, w = x.shape
     x = x.reshape(n, c, h // size, size, w // size, size).transpose(0, 3, 5, 1, 2, 4)
     return to_layout(x.reshape(n, c * size * size, h // size, w // size), "NCHW", given["layout"])
 
 
-def _depth_to_space(given: Given, data: Array) -> Array:
+def _depth_to_space(given: Given, data: Array) -> Any:
     x, size = to_layout(data, given["layout"], "NCHW"), given["block_size"]
     n, c, h, w = x.shape
     deep = c // size**2
@@ -191,7 +192,7 @@ def _depth_to_space(given: Given, data: Array) -> Array:
     return to_layout(x.reshape(n, deep, h * size, w * size), "NCHW", given["layout"])
 
 
-def _sliding_window(given: Given, data: Array) -> Array:
+def _sliding_window(given: Given, data: Array) -> Any:
     axis, window, strides = given["axis"], given["window_shape"], given["strides"]
     axes = tuple(range(axis, axis + len(window)))
     views = np.lib.stride_tricks.sliding_window_view(data, window, axis=axes)
@@ -201,13 +202,13 @@ def _sliding_window(given: Given, data: Array) -> Array:
     return views[tuple(steps)]
 
 
-def _dilate(given: Given, data: Array) -> Array:
+def _dilate(given: Given, data: Array) -> Any:
     out = np.full(given.shape, given["dilation_value"], data.dtype)
     out[tuple(slice(None, None, stride) for stride in given["strides"])] = data
     return out
 
 
-def collapse_sum(given: Given, data: Array, *_like: Array) -> Array:
+def collapse_sum(given: Given, data: Array, *_like: Array) -> Any:
     """Sum the axes along which a tensor of the result's shape was broadcast."""
     shape = given.shape
     extra = data.ndim - len(shape)
@@ -258,7 +259,7 @@ RULES: dict[str, Rule] = {
     "argwhere": plain(lambda x: np.argwhere(x != 0)),
     "slice_like": _slice_like,
     "sequence_mask": _sequence_mask,
-    "unravel_index": lambda given, x, shape: np.asarray(np.unravel_index(x, tuple(shape))),
+    "unravel_index": lambda _given, x, shape: np.asarray(np.unravel_index(x, tuple(shape))),
     "scatter_elements": _scatter_elements,
     "scatter_nd": _scatter_nd,
     "nn.pad": _pad,
@@ -266,12 +267,12 @@ RULES: dict[str, Rule] = {
     "nn.space_to_depth": _space_to_depth,
     "nn.depth_to_space": _depth_to_space,
     "nn.dilate": _dilate,
-    "dyn.broadcast_to": lambda given, x, shape: np.broadcast_to(x, tuple(shape)),
-    "dyn.full": lambda given, x, shape: np.full(tuple(shape), x),
+    "dyn.broadcast_to": lambda _given, x, shape: np.broadcast_to(x, tuple(shape)),
+    "dyn.full": lambda _given, x, shape: np.full(tuple(shape), x),
     "dyn.zeros": lambda given, shape: np.zeros(tuple(shape), given.dtype),
-    "dyn.nn.pad": lambda given, x, widths, value: np.pad(x, widths, constant_values=value),
+    "dyn.nn.pad": lambda _given, x, widths, value: np.pad(x, widths, constant_values=value),
     "dyn.one_hot": _one_hot,
-    "dyn.squeeze": lambda given, x, axes: np.squeeze(x, tuple(int(axis) for axis in axes)),
+    "dyn.squeeze": lambda _given, x, axes: np.squeeze(x, tuple(int(axis) for axis in axes)),
     "dyn.strided_slice": lambda given, x, begin, end, strides: x[slices(x, given, begin, end, strides)],
-    "dyn.tile": lambda given, x, reps: np.tile(x, tuple(reps)),
+    "dyn.tile": lambda _given, x, reps: np.tile(x, tuple(reps)),
 }
