@@ -7,7 +7,7 @@ import warnings
 from collections import ChainMap
 from collections.abc import Callable, Mapping
 from types import FunctionType
-from typing import overload
+from typing import TYPE_CHECKING, overload
 
 from nnmagic.cache import digest
 from nnmagic.diagnostics import (
@@ -31,12 +31,15 @@ from nnmagic.relay.module import Module
 from nnmagic.relay.serialization import module_to_data
 from nnmagic.tracebacks import callers_locals, short_errors
 
+if TYPE_CHECKING:
+    from nnmagic.engine.custom import Engine
+
 
 @short_errors
 def compile(  # noqa: A001 - the public name; Python's own compile is not used here
     source: str | FunctionType | Module,
     *,
-    engine: str = "auto",
+    engine: str | Engine = "auto",
     target: Target = None,
     opt_level: int = 3,
     promote: bool = False,
@@ -50,7 +53,9 @@ def compile(  # noqa: A001 - the public name; Python's own compile is not used h
         source: TinyNN text, whose last function (that does not begin with ``_``) is the result; a Python
             function, which is parsed and never run; or a ``relay.Module``, whose ``@main`` or only
             function is the result.
-        engine: ``"relax"`` (current TVM), ``"relay"`` (a TVM that still has Relay) or ``"auto"``.
+        engine: ``"relax"`` (current TVM), ``"relay"`` (a TVM that still has Relay), ``"auto"``, ``"numpy"``
+            (an interpreter), the name of a registered engine, or a callable from a ``relay.Module``, whose
+            ``@main`` is to run, to a callable that takes NumPy arrays.
         target: None for this machine's CPU, or TVM's dict of settings.
         opt_level: 0 to 3.
         promote: whether arrays of different dtypes meet as in NumPy 2, rather than being refused.
@@ -153,7 +158,7 @@ def function(source: FunctionType, /) -> CompiledFunction | SpecializingFunction
 @overload
 def function(
     *,
-    engine: str = "auto",
+    engine: str | Engine = "auto",
     target: Target = None,
     opt_level: int = 3,
     promote: bool = False,
@@ -168,7 +173,7 @@ def function(
     source: FunctionType | None = None,
     /,
     *,
-    engine: str = "auto",
+    engine: str | Engine = "auto",
     target: Target = None,
     opt_level: int = 3,
     promote: bool = False,

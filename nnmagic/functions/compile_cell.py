@@ -373,7 +373,7 @@ def dependencies(source: Source, options: Options, language: str) -> dict[str, s
     return {
         "source": source.text,
         "language": language,
-        "option engine": options.engine,
+        "option engine": options.engine_text,
         "option target": options.target_text,
         "option opt_level": str(options.opt_level),
         **({"option promote": "True"} if options.promote else {}),

@@ -10,6 +10,7 @@ from nnmagic.functions.compiled import CompiledFunction
 from nnmagic.tracebacks import short_errors
 
 if TYPE_CHECKING:
+    from nnmagic.engine.custom import Engine
     from nnmagic.importers.onnx.import_model import Model, Shapes
 
 
@@ -19,7 +20,7 @@ def from_onnx(
     *,
     shapes: Shapes | None = None,
     name: str | None = None,
-    engine: str = "auto",
+    engine: str | Engine = "auto",
     target: Target = None,
     opt_level: int = 3,
     cache: bool = True,

@@ -12,6 +12,7 @@ from nnmagic.relay.module import Module
 from nnmagic.tracebacks import hide_frames, short_errors
 
 if TYPE_CHECKING:
+    from nnmagic.engine.custom import Engine
     from nnmagic.functions.definition import CacheInfo
     from nnmagic.functions.stages import Stages
     from nnmagic.importers.torch.programs import Program
@@ -85,7 +86,7 @@ def from_torch(
     *,
     dynamic_shapes: Any = None,
     name: str | None = None,
-    engine: str = "auto",
+    engine: str | Engine = "auto",
     target: Target = None,
     opt_level: int = 3,
     cache: bool = True,

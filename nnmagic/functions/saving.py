@@ -59,6 +59,11 @@ def to_bytes(function: CompiledFunction) -> bytes:
         for each in definition.parameters
     ]
     source, options = definition.source, definition.options
+    if not isinstance(options.engine, str):
+        raise TypeError(
+            f"{definition.name} cannot be saved or pickled: its engine {options.engine_shown} is a Python "
+            "callable; register it as an entry point of the group 'nnmagic.engines', and pass its name"
+        )
     head = {
         "format": FORMAT,
         "nnmagic": __version__,

@@ -25,7 +25,7 @@ from nnmagic.jupyter.changes import BoundCell, Changes
 from nnmagic.jupyter.errors import MagicError, hide_internal_frames, show_all_frames, show_interrupt
 from nnmagic.jupyter.function_origin import remember_cell
 from nnmagic.jupyter.progress import show_progress
-from nnmagic.jupyter.settings import directory_of, problem, target_of
+from nnmagic.jupyter.settings import directory_of, find_engine, problem, target_of
 from nnmagic.tracebacks import show_frames, shows_frames, with_frames
 
 if TYPE_CHECKING:
@@ -41,7 +41,11 @@ _CELL_OPTIONS = (
         metavar="NAME",
         help="also assign the cell's last function (of %%%%relay: @main) to NAME",
     ),
-    argument("--engine", metavar="E", help=f"the engine that runs it: {', '.join(ENGINES)}; default: auto"),
+    argument(
+        "--engine",
+        metavar="E",
+        help=f"the engine that runs it: {', '.join(ENGINES)}, or a function that is one; default: auto",
+    ),
     argument(
         "--target",
         metavar="T",
@@ -347,7 +351,7 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
         try:
             disk_cache()  # what the environment says may make no sense
             return Options(
-                engine=self.engine if given.engine is None else given.engine,
+                engine=find_engine(self.engine if given.engine is None else given.engine, self.shell.user_ns),
                 target=target_of(self.target if given.target is None else given.target),
                 opt_level=self.opt_level if given.opt_level is None else _level(given.opt_level),
                 promote=self.promote or getattr(given, "promote", False),

@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nnmagic.diagnostics import CompileError
-from nnmagic.functions.compile_options import ENGINES, OPT_LEVELS, Options
+from nnmagic.functions.compile_options import OPT_LEVELS, Options, engine_names
 from nnmagic.jupyter.cell_output import parse_show_option
 from nnmagic.jupyter.errors import MagicError
+
+if TYPE_CHECKING:
+    from nnmagic.engine.custom import Engine
 
 _SWITCHES = ("quiet", "cache", "promote", "convert", "tb", "warn_changed")
 #: Whole numbers, each with the least that it may be.
@@ -37,8 +41,9 @@ def _check(name: str, value: object) -> None:
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
             raise ValueError(f"it must be a whole number from {least} on, or None")
     elif name == "engine":
-        if value not in ENGINES:
-            raise ValueError(f"it must be one of {', '.join(map(repr, ENGINES))}")
+        if not isinstance(value, str) or not (value in engine_names(value) or value.isidentifier()):
+            known = ", ".join(map(repr, engine_names()))
+            raise ValueError(f"it must be one of {known}, or the name of a function of the notebook")
     elif name == "opt_level":
         if isinstance(value, bool) or value not in OPT_LEVELS:
             raise ValueError("it must be 0, 1, 2 or 3")
@@ -55,6 +60,22 @@ def _check(name: str, value: object) -> None:
         if not isinstance(value, str):
             raise TypeError("""it must be a JSON object in quotes, as in '{"kind": "llvm"}', or None""")
         Options(target=target_of(value)).check_target()
+
+
+def find_engine(name: str, namespace: Mapping[str, object]) -> str | Engine:
+    """Return an engine as the options take it: a name, or the notebook's function of that name.
+
+    Raises ValueError for a name of neither.
+    """
+    if name in engine_names(name):
+        return name
+    value = namespace.get(name)
+    if value is None or not callable(value):
+        known = ", ".join(map(repr, engine_names()))
+        raise ValueError(
+            f"engine must be one of {known} or the name of a function of the notebook, not {name!r}"
+        )
+    return value
 
 
 def directory_of(text: str) -> Path:
