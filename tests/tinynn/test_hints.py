@@ -866,12 +866,22 @@ CASES = [
         _array(3, 3),
     ),
     case(
-        "x: Tensor[(6,), f32]",
-        "sliding_window_view(x, 4)",
-        f"write {unsupported_functions._INSTEAD['sliding_window_view']}",
-        "sliding_window(x, axis=0, window_shape=(4,), strides=(1,))",
-        lambda x: np.lib.stride_tricks.sliding_window_view(x, 4),
+        "x: Tensor[(6,), f32], i: i64",
+        "np.insert(x, i, 1.0)",
+        "write concatenate([x[:i], y, x[i:]])",
+        "concatenate([x[:i], [1.0], x[i:]])",
+        lambda x, i: np.insert(x, int(i), 1.0),
         _array(6),
+        np.int64(2),
+    ),
+    case(
+        "x: Tensor[(6,), f32], i: i64",
+        "np.partition(x, i)[i]",
+        "write sort(x)",
+        "sort(x)[i]",
+        lambda x, i: np.partition(x, int(i))[int(i)],
+        _array(6),
+        np.int64(2),
     ),
     case(
         "x: Tensor[(6,), f32]",
@@ -1401,9 +1411,7 @@ PARAMETERS = (
     "value: f32, low: f32, high: f32, w: Tensor[(3,), f32], index: Tensor[(3, 4), i64], i: i64"
 )
 #: Names whose hints are about tensors of other types.
-OTHER_PARAMETERS = {
-    "sliding_window_view": "x: Tensor[(9,), f32]",
-}
+OTHER_PARAMETERS: dict[str, str] = {}
 PLACEHOLDERS: dict[str, object] = {
     "n": 4,
     "shape": (4, 3),
