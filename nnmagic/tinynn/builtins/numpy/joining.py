@@ -130,7 +130,7 @@ def _insert(call: Arguments) -> Value:
 
 
 def _rows_to_insert(call: Arguments, data: Formula, values: Formula, axis: int) -> Formula:
-    """Return the values with the sizes of the tensor along the other axes; the first of theirs is ``axis``."""
+    """Return the values with the sizes of the tensor along the other axes; their first becomes ``axis``."""
     span = call.given["values"].span
     shown = f"{format_shape(data.shape)} and {format_shape(values.shape)}"
     refusal = RefusalError(f"insert: the shapes {shown} do not fit together", span)
