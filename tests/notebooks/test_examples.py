@@ -43,8 +43,8 @@ def test_an_example_is_committed_clean(path: Path) -> None:
     assert [cell["execution_count"] for cell in code] == list(range(1, len(code) + 1)), "run once, in order"
     for cell in code:
         assert set(cell["metadata"]) <= {"tags"}
-        printed = ["".join(each["text"]) for each in cell["outputs"] if each.get("name") == "stderr"]
-        assert all(text.startswith("warning: `") for text in printed), "nnmagic's own warnings at most"
+        stderr = ["".join(output["text"]) for output in cell["outputs"] if output.get("name") == "stderr"]
+        assert all(text.startswith("warning: `") for text in stderr), "nnmagic's own warnings alone"
     text = path.read_text(encoding="utf-8")
     assert not [path for path in ("/home/", "/root/", "/tmp/", "site-packages") if path in text]
     assert len(text) < 150_000
