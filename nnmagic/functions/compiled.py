@@ -275,6 +275,20 @@ class CompiledFunction:
 
         save(self, path)
 
+    @short_errors
+    def to_onnx(self, path: str | os.PathLike[str]) -> None:
+        """Write the function as an ONNX model.
+
+        Its inputs are the parameters, those of a tuple one by one; named dimensions keep their names. The
+        file appears whole or not at all; constants of 2 GB or more go to ``<path>.data`` beside it.
+
+        Raises RelayError with everything that ONNX cannot express, ImportError without the package onnx, and
+        OSError.
+        """
+        from nnmagic.exporters.onnx import write_onnx
+
+        write_onnx(self._definition.exported, path, name=self.name)
+
     def __reduce__(self) -> tuple[Callable[[bytes], CompiledFunction], tuple[bytes]]:
         from nnmagic.functions.saving import from_bytes, to_bytes
 

@@ -20,7 +20,7 @@ from nnmagic.functions.calls import CallAdapter, call_of
 from nnmagic.functions.compile_options import Options
 from nnmagic.functions.complex_arrays import ComplexExecutable
 from nnmagic.functions.stages import STAGES, Stages, tree_text
-from nnmagic.relay.complex_numbers.lowering import lower_complex
+from nnmagic.relay.complex_numbers.lowering import lower_complex, mentions_complex
 from nnmagic.relay.module import Module
 from nnmagic.tinynn.program import DataTypeInfo, ParameterInfo
 from nnmagic.tracebacks import short_errors
@@ -106,6 +106,13 @@ class Definition:
     def relay(self) -> Module:
         """Return its module as Relay has it: complex tensors are pairs of floats."""
         return lower_complex(self.module)
+
+    @property
+    def exported(self) -> Module:
+        """Return the module that is exported: complex parameters and results stay, and are refused."""
+        function = self.module.functions[self.name]
+        types = [function.ret_type, *(param.checked_type for param in function.params)]
+        return self.module if any(map(mentions_complex, types)) else self.relay
 
     @Cached
     def line(self) -> int:
