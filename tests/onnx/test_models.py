@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import warnings
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -11,6 +12,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 import nnmagic
+from tests.child_process import run_python
 from tests.onnx.graphs import info, judge, model, node
 
 RANDOM = np.random.default_rng(0)
@@ -259,3 +261,43 @@ def test_weights_stay_what_they_were() -> None:
     function = nnmagic.from_onnx(proto)
     proto.graph.initializer[0].CopyFrom(numpy_helper.from_array(weight * 0, "w"))
     np.testing.assert_allclose(function(X), X @ weight, rtol=1e-5)
+
+
+# -- large models ----------------------------------------------------------------------------------------
+
+_LARGE = """
+import sys
+
+import numpy as np
+
+import nnmagic
+
+path, size, to = sys.argv[1:]
+result = nnmagic.from_onnx(path)(np.ones((1, int(size)), "float32"))
+peak = next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM"))
+np.save(to, result)
+print(int(peak) // 1000)
+"""
+
+
+@pytest.mark.slow
+def test_500_mb_of_weights_need_little_more_than_one_further_copy(tmp_path: Path) -> None:
+    size, layers = 5592, 4
+    factors = 1 + np.arange(size, dtype="float32") % 3
+    nodes, tensors, row = [], [], np.ones(size, "float32")
+    for layer in range(layers):
+        weights = np.roll(np.diag(factors), layer + 1, axis=1)
+        tensors.append(numpy_helper.from_array(weights, f"w{layer}"))
+        nodes.append(node("MatMul", [f"x{layer}", f"w{layer}"], [f"x{layer + 1}"]))
+        row = np.roll(row * factors, layer + 1)
+    ends = [info("x0", (1, size))], [info(f"x{layers}", (1, size))]
+    graph = helper.make_graph(nodes, "large", *ends, tensors)
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)])
+    path, result = tmp_path / "large.onnx", tmp_path / "result.npy"
+    onnx.save(proto, path, save_as_external_data=True)
+    megabytes = 4e-6 * size * size * layers
+    assert megabytes > 500
+    cache = str(tmp_path / "cache")
+    done = run_python("-c", _LARGE, str(path), str(size), str(result), NNMAGIC_CACHE_DIR=cache)
+    np.testing.assert_array_equal(np.load(result), row[None])
+    assert int(done.stdout) <= 2.2 * megabytes + 1000

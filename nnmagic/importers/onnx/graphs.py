@@ -18,6 +18,7 @@ from nnmagic.importers.onnx.registry import NEWEST, OPERATORS
 from nnmagic.importers.onnx.schemas import (
     attribute_names,
     check_attributes,
+    check_dtypes,
     has_body,
     names_of_inputs,
     schema_of,
@@ -184,6 +185,7 @@ class GraphImporter:
             inputs.append(value)
         if schema is not None:
             check_attributes(attributes, schema)
+            check_dtypes(inputs, schema)
         if declaration is None:
             function = standard_body(schema, node, inputs, attributes, opset) if schema is not None else None
             if function is None:
