@@ -35,6 +35,10 @@ if TYPE_CHECKING:
 _SHOWN = (ValueError, IndexError, AssertionError, RuntimeError, MemoryError, KeyboardInterrupt)
 
 
+#: Where the source lines of Relay are shown; those of a listing are many and long.
+_ORIGINS: dict[str, Origins] = {"tinynn": "beside", "relay": "none"}
+
+
 class CompiledFunction:
     """A compiled tensor function: ``f(*args, out=None, **kwargs)``.
 
@@ -324,7 +328,7 @@ class CompiledFunction:
         """Return its Relay beside its source, under its signature."""
         from nnmagic.rendering.sections import relay_section
 
-        origins: Origins = "beside" if self._definition.language == "tinynn" else "none"
+        origins: Origins = _ORIGINS.get(self._definition.language, "hover")
         return relay_section(self.relay, self.relay_text, [self._head()], origins=origins)
 
     def _head(self) -> str:

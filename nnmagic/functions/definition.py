@@ -75,7 +75,7 @@ class Definition:
         module: typed, with what the function needs and no more; its tensors may be complex.
         source: the whole cell.
         text: the function's own source.
-        language: ``"tinynn"`` or ``"relay"``.
+        language: ``"tinynn"``, ``"relay"``, or, with a listing as source, ``"onnx"`` or ``"torch"``.
         key: equal only for the same definition with the same options.
         parameters: kinds and defaults, for a function of a cell.
         infos: the declarations of its data types.
@@ -142,7 +142,7 @@ class Definition:
             "relay": lambda: self.relay_text,
             "relay-typed": lambda: str(self.relay),
         }
-        if self.language == "relay":
+        if self.language != "tinynn":
             del makers["tree"]
         makers |= {
             name: partial(self._engine_stage, name) for name in STAGES if name not in ("tree", *makers)

@@ -25,6 +25,7 @@ from nnmagic.importers.onnx.schemas import (
     unknown_operator,
 )
 from nnmagic.importers.onnx.values import TensorSequence, Value, constant
+from nnmagic.importers.origins import Listing, importing
 
 if TYPE_CHECKING:
     from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, ValueInfoProto
@@ -95,6 +96,7 @@ class GraphImporter:
 
     folder: Folder
     functions: Mapping[tuple[str, str, str], FunctionProto]
+    listing: Listing | None = None
     problems: Problems = field(default_factory=Problems)
     numbered: int = 0
 
@@ -153,7 +155,9 @@ class GraphImporter:
         domain = _ALIASES.get(node.domain, node.domain)
         shown = f"{domain}.{node.op_type}" if domain else node.op_type
         try:
-            outputs = self._outputs_of(node, domain, scope, where)
+            span = self.listing.span(number) if self.listing is not None and scope.parent is None else None
+            with importing(span):
+                outputs = self._outputs_of(node, domain, scope, where)
         except UnsupportedError as error:
             self.problems.add(shown, where, error)
         for index, name in enumerate(node.output):
