@@ -32,11 +32,12 @@ MAY_IMPORT = {
         "relay": "diagnostics limits tracebacks",
         "tinynn": "diagnostics limits tracebacks relay",
         "importers": "diagnostics limits tracebacks relay",
+        "exporters": "diagnostics importers limits tracebacks relay",
         "engine": "diagnostics fork_safety limits tracebacks progress relay",
         "rendering": "diagnostics relay",
         "functions": (
-            "_version cache diagnostics engine fork_safety importers progress relay rendering tinynn "
-            "tracebacks"
+            "_version cache diagnostics engine exporters fork_safety importers progress relay rendering "
+            "tinynn tracebacks"
         ),
         "jupyter": "_version cache diagnostics engine functions progress relay rendering tinynn tracebacks",
     }.items()
@@ -63,7 +64,7 @@ ONLY_IN = {
     "IPython": {"jupyter"},
     "traitlets": {"jupyter"},
     "pygments": {"rendering"},
-    "onnx": {"importers"},
+    "onnx": {"exporters", "importers"},
     "torch": {"importers"},
 }
 FILES = sorted(PACKAGE.rglob("*.py"))

@@ -85,7 +85,7 @@ def compile(  # noqa: A001 - the public name; Python's own compile is not used h
                 warnings.warn(warning.render(), TinyNNWarning, stacklevel=3)
             return cell.result
         case Module():
-            return _compile_module(source, options, Use.YES if cache else Use.NO)
+            return compile_module(source, options, Use.YES if cache else Use.NO)
         case FunctionType():
             return _compile_function(source, options, dict(namespace or {}), {}, cache=bool(cache))
         case _:
@@ -95,8 +95,17 @@ def compile(  # noqa: A001 - the public name; Python's own compile is not used h
             )
 
 
-def _compile_module(module: Module, options: Options, use: Use) -> CompiledFunction:
-    """Compile a module's ``@main`` or only function; the key is that of its exact content."""
+def compile_module(
+    module: Module,
+    options: Options,
+    use: Use,
+    source: Source | None = None,
+    language: str = "relay",
+) -> CompiledFunction:
+    """Compile a module's ``@main`` or only function; the key is that of its exact content.
+
+    ``source``: what the module was made from, in a language that is not Relay.
+    """
     begin = time.perf_counter()
     names = list(module.functions)
     name = "main" if "main" in names else names[0] if len(names) == 1 else None
@@ -108,16 +117,16 @@ def _compile_module(module: Module, options: Options, use: Use) -> CompiledFunct
     typed = infer_type(module)
     typed = with_needed_functions(typed, call_graph(typed), name)
     refuse_unproven(typed)
-    text = text_without_types(typed)
-    source = Source("<relay>", text)
+    if source is None:
+        source = Source("<relay>", text_without_types(typed))
     content = content_digest(*module_to_data(typed))  # the text rounds floats
-    key = digest({**dependencies(source, options, "relay"), "module": content})
+    key = digest({**dependencies(source, options, language), "module": content})
     definition = Definition(
         name=name,
         module=typed,
         source=source,
-        text=text,
-        language="relay",
+        text=source.text,
+        language=language,
         doc=None,
         options=options,
         key=f"{key}-{name}",

@@ -35,6 +35,10 @@ if TYPE_CHECKING:
 _SHOWN = (ValueError, IndexError, AssertionError, RuntimeError, MemoryError, KeyboardInterrupt)
 
 
+#: Where the source lines of Relay are shown; those of a listing are many and long.
+_ORIGINS: dict[str, Origins] = {"tinynn": "beside", "relay": "none"}
+
+
 class CompiledFunction:
     """A compiled tensor function: ``f(*args, out=None, **kwargs)``.
 
@@ -275,6 +279,20 @@ class CompiledFunction:
 
         save(self, path)
 
+    @short_errors
+    def to_onnx(self, path: str | os.PathLike[str]) -> None:
+        """Write the function as an ONNX model.
+
+        Its inputs are the parameters, those of a tuple one by one; named dimensions keep their names. The
+        file appears whole or not at all; constants of 2 GB or more go to ``<path>.data`` beside it.
+
+        Raises RelayError with everything that ONNX cannot express, ImportError without the package onnx, and
+        OSError.
+        """
+        from nnmagic.exporters.onnx import write_onnx
+
+        write_onnx(self._definition.exported, path, name=self.name)
+
     def __reduce__(self) -> tuple[Callable[[bytes], CompiledFunction], tuple[bytes]]:
         from nnmagic.functions.saving import from_bytes, to_bytes
 
@@ -310,7 +328,7 @@ class CompiledFunction:
         """Return its Relay beside its source, under its signature."""
         from nnmagic.rendering.sections import relay_section
 
-        origins: Origins = "beside" if self._definition.language == "tinynn" else "none"
+        origins: Origins = _ORIGINS.get(self._definition.language, "hover")
         return relay_section(self.relay, self.relay_text, [self._head()], origins=origins)
 
     def _head(self) -> str:

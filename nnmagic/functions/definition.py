@@ -20,7 +20,7 @@ from nnmagic.functions.calls import CallAdapter, call_of
 from nnmagic.functions.compile_options import Options
 from nnmagic.functions.complex_arrays import ComplexExecutable
 from nnmagic.functions.stages import STAGES, Stages, tree_text
-from nnmagic.relay.complex_numbers.lowering import lower_complex
+from nnmagic.relay.complex_numbers.lowering import lower_complex, mentions_complex
 from nnmagic.relay.module import Module
 from nnmagic.tinynn.program import DataTypeInfo, ParameterInfo
 from nnmagic.tracebacks import short_errors
@@ -75,7 +75,7 @@ class Definition:
         module: typed, with what the function needs and no more; its tensors may be complex.
         source: the whole cell.
         text: the function's own source.
-        language: ``"tinynn"`` or ``"relay"``.
+        language: ``"tinynn"``, ``"relay"``, or, with a listing as source, ``"onnx"`` or ``"torch"``.
         key: equal only for the same definition with the same options.
         parameters: kinds and defaults, for a function of a cell.
         infos: the declarations of its data types.
@@ -107,6 +107,13 @@ class Definition:
         """Return its module as Relay has it: complex tensors are pairs of floats."""
         return lower_complex(self.module)
 
+    @property
+    def exported(self) -> Module:
+        """Return the module that is exported: complex parameters and results stay, and are refused."""
+        function = self.module.functions[self.name]
+        types = [function.ret_type, *(param.checked_type for param in function.params)]
+        return self.module if any(map(mentions_complex, types)) else self.relay
+
     @Cached
     def line(self) -> int:
         """Return the line of its source where it begins."""
@@ -135,7 +142,7 @@ class Definition:
             "relay": lambda: self.relay_text,
             "relay-typed": lambda: str(self.relay),
         }
-        if self.language == "relay":
+        if self.language != "tinynn":
             del makers["tree"]
         makers |= {
             name: partial(self._engine_stage, name) for name in STAGES if name not in ("tree", *makers)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from nnmagic.functions.compile import compile as compile_source
+from nnmagic.functions.build_or_load import Use
+from nnmagic.functions.compile import compile_module
 from nnmagic.functions.compile_options import Options, Target
 from nnmagic.functions.compiled import CompiledFunction
 from nnmagic.relay.module import Module
@@ -124,10 +125,17 @@ def from_torch(
     )
 
 
-def _build(program: Program, **options: Any) -> CompiledFunction:
-    function = compile_source(program.module, **options)
-    assert isinstance(function, CompiledFunction)  # a module has all its types
-    return function
+def _build(
+    program: Program,
+    *,
+    engine: str = "auto",
+    target: Target = None,
+    opt_level: int = 3,
+    cache: bool = True,
+) -> CompiledFunction:
+    options = Options(engine, target, opt_level)
+    use = Use.YES if cache else Use.NO
+    return compile_module(program.module, options, use, program.source, "torch")
 
 
 def torch_backend(

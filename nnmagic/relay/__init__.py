@@ -6,7 +6,7 @@ Names are loaded when first used, so that importing the package is cheap.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nnmagic.diagnostics import Source, kind_of
 from nnmagic.tracebacks import short_errors
@@ -132,6 +132,7 @@ __all__ = [
     "parse_expression",
     "scalar_type",
     "structural_equal",
+    "to_onnx",
 ]
 
 
@@ -171,6 +172,23 @@ def from_onnx(
     importer = importlib.import_module("nnmagic.importers.onnx")  # it imports this package
     module: Module = importer.from_onnx(model, shapes=shapes, name=name)
     return module
+
+
+def to_onnx(module: Module, *, name: str | None = None) -> Any:
+    """Return a function of a module as an ``onnx.ModelProto``, which onnxruntime and others run.
+
+    Args:
+        module: a module.
+        name: of the function; ``main``, or the only one, by default.
+
+    Raises RelayError with everything that ONNX cannot express, ImportError without the package onnx,
+    TypeError or ValueError for a wrong argument, or for constants of 2 GB or more.
+
+    """
+    import importlib
+
+    exporter = importlib.import_module("nnmagic.exporters.onnx")  # it imports this package
+    return exporter.to_onnx(module, name=name)
 
 
 def from_torch(
