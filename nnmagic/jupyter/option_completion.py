@@ -14,6 +14,10 @@ def complete_cell_options(magic: str, before: str) -> Sequence[str]:
 
     if re.search(r"--show[ =][\w,-]*$", before):
         return SHOWN
+    if re.search(r"--passes[ =][\w,]*$", before):
+        from nnmagic.relay.passes.library import LIBRARY
+
+        return list(LIBRARY)
     if re.search(r"--engine[ =]\w*$", before):
         return ENGINES
     if re.search(r"--opt-level[ =]\d*$", before):
