@@ -13,6 +13,8 @@ from nnmagic.relay.callgraph import CallGraph, call_graph
 from nnmagic.relay.module import Module
 from nnmagic.relay.passes.batch_norm import fold_batch_norm
 from nnmagic.relay.passes.common_subexpressions import eliminate_common_subexpr
+from nnmagic.relay.passes.constants import fold_constants
+from nnmagic.relay.passes.dead_code import dead_code_elimination
 from nnmagic.relay.passes.lambda_lifting import lift_local_functions
 from nnmagic.relay.passes.loop_invariants import hoist_loop_invariants
 from nnmagic.relay.passes.pipeline import PassRun, observed
@@ -52,9 +54,11 @@ PASSES = (
         "higher-order programs",
         lambda module, at: eliminate_closures(module, at.entry),
     ),
+    CompilerPass("fold_constants", 1, "all programs", lambda module, _: fold_constants(module)),
     CompilerPass(
         "eliminate_common_subexpr", 1, "all programs", lambda module, _: eliminate_common_subexpr(module)
     ),
+    CompilerPass("dead_code_elimination", 1, "all programs", lambda module, _: dead_code_elimination(module)),
     CompilerPass(
         "lift_local_functions", 0, "programs with loops", lambda module, _: lift_local_functions(module)
     ),
@@ -76,6 +80,7 @@ PASSES = (
     CompilerPass("find_attention", 1, "all programs", lambda module, _: find_attention(module)),
 )
 _NAMED = {each.name: each for each in PASSES}
+_CLEANUPS = ("fold_constants", "eliminate_common_subexpr", "dead_code_elimination")
 _LOOPS = ("lift_local_functions", "hoist_loop_invariants", "lower_assertions")
 _FUSIONS = ("fold_batch_norm", "fold_views", "fold_softmax", "find_attention")
 
@@ -115,7 +120,7 @@ def optimize(
     if entry not in plain:
         _run(state, ("eliminate_closures",))
         plain = first_order_functions(state.module, call_graph(state.module))
-    _run(state, ("eliminate_common_subexpr",))
+    _run(state, _CLEANUPS)
     if entry not in plain and native:
         attempt = replace(state, runs=None if runs is None else [], assertions=[])
         _run(attempt, _LOOPS)
