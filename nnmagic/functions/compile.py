@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections import ChainMap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import FunctionType
 from typing import TYPE_CHECKING, overload
 
@@ -33,6 +33,7 @@ from nnmagic.tracebacks import callers_locals, short_errors
 
 if TYPE_CHECKING:
     from nnmagic.engine.custom import Engine
+    from nnmagic.relay.passes.pipeline import NamedPass, Pass
 
 
 @short_errors
@@ -44,6 +45,7 @@ def compile(  # noqa: A001 - the public name; Python's own compile is not used h
     opt_level: int = 3,
     promote: bool = False,
     convert: bool = False,
+    passes: Iterable[str | Pass] = (),
     namespace: Mapping[str, object] | None = None,
     cache: bool = True,
 ) -> CompiledFunction | SpecializingFunction:
@@ -60,6 +62,8 @@ def compile(  # noqa: A001 - the public name; Python's own compile is not used h
         opt_level: 0 to 3.
         promote: whether arrays of different dtypes meet as in NumPy 2, rather than being refused.
         convert: whether calls convert arguments to the parameters' dtypes where no number can change.
+        passes: passes to run on the Relay before the compiler's own: functions from a ``relay.Module`` to
+            one, or names of those in ``nnmagic.relay.passes``.
         namespace: where free names are looked up; for a Python function, before its closure and globals.
         cache: whether to use the caches.
 
@@ -74,7 +78,7 @@ def compile(  # noqa: A001 - the public name; Python's own compile is not used h
         TinyNNWarning: for problems that do not stop it, such as an unused variable.
 
     """
-    options = Options(engine, target, opt_level, promote, convert)
+    options = Options(engine, target, opt_level, promote, convert, _passes(passes))
     if namespace is not None and not isinstance(namespace, Mapping):
         raise TypeError(f"namespace must be a dict of names and values, not {kind_of(namespace)}")
     match source:
@@ -93,6 +97,14 @@ def compile(  # noqa: A001 - the public name; Python's own compile is not used h
                 "nnmagic.compile takes TinyNN text, a Python function or a relay.Module, "
                 f"not {kind_of(source)}"
             )
+
+
+def _passes(passes: Iterable[str | Pass]) -> tuple[NamedPass, ...]:
+    if passes == ():
+        return ()
+    from nnmagic.relay.passes.pipeline import named_passes
+
+    return named_passes(passes)
 
 
 def compile_module(
@@ -172,6 +184,7 @@ def function(
     opt_level: int = 3,
     promote: bool = False,
     convert: bool = False,
+    passes: Iterable[str | Pass] = (),
     namespace: Mapping[str, object] | None = None,
     cache: bool = True,
 ) -> Callable[[FunctionType], CompiledFunction | SpecializingFunction]: ...
@@ -187,6 +200,7 @@ def function(
     opt_level: int = 3,
     promote: bool = False,
     convert: bool = False,
+    passes: Iterable[str | Pass] = (),
     namespace: Mapping[str, object] | None = None,
     cache: bool = True,
 ) -> (
@@ -199,7 +213,7 @@ def function(
     The function is parsed, not run. Free names are looked up in ``namespace``, in its closure, in the
     enclosing scope and in its globals, as they are now. Raises what ``compile`` raises.
     """
-    options = Options(engine, target, opt_level, promote, convert)
+    options = Options(engine, target, opt_level, promote, convert, _passes(passes))
     if namespace is not None and not isinstance(namespace, Mapping):
         raise TypeError(f"namespace must be a dict of names and values, not {kind_of(namespace)}")
 

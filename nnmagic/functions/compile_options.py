@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from nnmagic.engine.executable import Executable
     from nnmagic.engine.kernel_time import KernelTime
     from nnmagic.relay.module import Module
+    from nnmagic.relay.passes.pipeline import NamedPass
 
 #: Our engines; "auto" takes the one that the installed TVM has: one with Relay is too old for "relax".
 ENGINES = ("auto", "relax", "relay", "numpy")
@@ -30,6 +31,7 @@ class Options:
     engine: one of ENGINES, the name of a registered one, or a callable.
     target: None for this machine's CPU, else as TVM takes it. opt_level: 0 to 3.
     promote: whether dtypes are promoted as in NumPy. convert: whether calls convert arguments without loss.
+    passes: passes that run before the compiler's own, as names of the library's or functions.
     Raises TypeError or ValueError for anything else.
     """
 
@@ -38,6 +40,7 @@ class Options:
     opt_level: int = 3
     promote: bool = False
     convert: bool = False
+    passes: tuple[NamedPass, ...] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.engine, str) and not callable(self.engine):
@@ -62,6 +65,34 @@ class Options:
                 object.__setattr__(self, "target", json.loads(json.dumps(dict(self.target))))
             except (TypeError, ValueError) as error:
                 raise TypeError(f"target must hold text, numbers, lists and dicts alone: {error}") from None
+
+        if self.passes != ():
+            from nnmagic.relay.passes.pipeline import named_passes
+
+            object.__setattr__(self, "passes", named_passes(self.passes))
+
+    @property
+    def pass_key(self) -> dict[str, str]:
+        """What the passes are, for the key of a cache; empty if there are none."""
+        if not self.passes:
+            return {}
+        from nnmagic.functions.pass_fingerprint import pass_fingerprint
+
+        named = [(each.name, pass_fingerprint(each.run)) for each in self.passes]
+        return {"option passes": json.dumps(named)}
+
+    @property
+    def unkeyed_pass(self) -> str | None:
+        """Why no cache in memory can know the passes again; None if it can."""
+        if not self.passes:
+            return None
+        from nnmagic.functions.pass_fingerprint import opaque_part
+
+        for each in self.passes:
+            part = opaque_part(each.run)
+            if part is not None:
+                return f"the pass {each.name} depends on {part}, whose content cannot be compared"
+        return None
 
     @property
     def target_text(self) -> str:

@@ -15,6 +15,7 @@ from nnmagic.functions.calls import CallAdapter, store
 from nnmagic.functions.definition import CacheInfo, Definition
 from nnmagic.functions.destinations import check_destination, check_overlap, say_changed, write_destinations
 from nnmagic.functions.error_locations import add_location
+from nnmagic.functions.passes import Passes
 from nnmagic.functions.records import RecordCalls, holds_record
 from nnmagic.functions.stages import Stages
 from nnmagic.relay.module import Module
@@ -232,6 +233,11 @@ class CompiledFunction:
     def stages(self) -> Stages:
         """The stages of the compilation as texts, by name; each is made when it is asked for."""
         return self._definition.stages
+
+    @property
+    def passes(self) -> Passes:
+        """What each pass did to its Relay: those that were asked for, then those of its ``opt_level``."""
+        return Passes(self._definition.pass_runs)
 
     @property
     def cache_info(self) -> CacheInfo:

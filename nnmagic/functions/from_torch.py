@@ -128,7 +128,7 @@ def from_torch(
 def _build(
     program: Program,
     *,
-    engine: str = "auto",
+    engine: str | Engine = "auto",
     target: Target = None,
     opt_level: int = 3,
     cache: bool = True,

@@ -53,7 +53,7 @@ _OF_OTHER_DATA = (
 def to_bytes(function: CompiledFunction) -> bytes:
     """Return the function as bytes, the same for the same function, with its machine code if there is any."""
     definition = function._definition
-    module, arrays = module_to_data(definition.module)
+    module, arrays = module_to_data(definition.optimized[0])
     parameters = [
         [each.name, each.kind, _default_to_data(each.default, arrays), each.destination]
         for each in definition.parameters
@@ -74,7 +74,7 @@ def to_bytes(function: CompiledFunction) -> bytes:
         "language": definition.language,
         "text": definition.text,
         "source": [source.filename, source.text, source.first_line, source.indent],
-        "options": asdict(options),
+        "options": asdict(replace(options, passes=())),
         "parameters": parameters,
         "classes": infos_to_data(definition.infos),
         "module": module,

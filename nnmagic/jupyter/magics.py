@@ -25,7 +25,7 @@ from nnmagic.jupyter.changes import BoundCell, Changes
 from nnmagic.jupyter.errors import MagicError, hide_internal_frames, show_all_frames, show_interrupt
 from nnmagic.jupyter.function_origin import remember_cell
 from nnmagic.jupyter.progress import show_progress
-from nnmagic.jupyter.settings import directory_of, find_engine, problem, target_of
+from nnmagic.jupyter.settings import directory_of, find_engine, passes_of, problem, target_of
 from nnmagic.tracebacks import show_frames, shows_frames, with_frames
 
 if TYPE_CHECKING:
@@ -59,6 +59,11 @@ _CELL_OPTIONS = (
         "--convert",
         action="store_true",
         help="let calls convert arguments to the parameters' dtypes where no number can change",
+    ),
+    argument(
+        "--passes",
+        metavar="NAMES",
+        help="passes to run on the Relay first, a comma-separated list of functions or library passes",
     ),
     argument(
         "--show",
@@ -299,6 +304,8 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
         if given.quiet or (self.quiet and given.show is None):
             shown = []
         note = cache_text(cell.cache_info) if given.verbose else None
+        if note is not None and (options.passes or "passes" in shown):
+            note += "".join(f"\n{each.name}: {each.passes.times()}" for each in cell.functions)
         output = render_cell(cell, shown, note)
         bound = cell.bindings
         if output_name is not None:
@@ -356,6 +363,7 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
                 opt_level=self.opt_level if given.opt_level is None else _level(given.opt_level),
                 promote=self.promote or getattr(given, "promote", False),
                 convert=self.convert or getattr(given, "convert", False),
+                passes=passes_of(getattr(given, "passes", None), self.shell.user_ns),
             )
         except (TypeError, ValueError) as error:
             raise MagicError(str(error)) from None

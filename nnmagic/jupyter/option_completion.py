@@ -17,6 +17,10 @@ def complete_cell_options(
 
     if re.search(r"--show[ =][\w,-]*$", before):
         return SHOWN
+    if re.search(r"--passes[ =][\w,]*$", before):
+        from nnmagic.relay.passes.library import LIBRARY
+
+        return list(LIBRARY)
     if re.search(r"--engine[ =]\w*$", before):
         own = [
             name for name, value in namespace.items() if isinstance(value, FunctionType) and name[0] != "_"

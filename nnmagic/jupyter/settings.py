@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from types import FunctionType
 from typing import TYPE_CHECKING
 
-from nnmagic.diagnostics import CompileError
+from nnmagic.diagnostics import CompileError, closest
 from nnmagic.functions.compile_options import OPT_LEVELS, Options, engine_names
 from nnmagic.jupyter.cell_output import parse_show_option
 from nnmagic.jupyter.errors import MagicError
 
 if TYPE_CHECKING:
     from nnmagic.engine.custom import Engine
+    from nnmagic.relay.passes.pipeline import NamedPass
 
 _SWITCHES = ("quiet", "cache", "promote", "convert", "tb", "warn_changed")
 #: Whole numbers, each with the least that it may be.
@@ -91,3 +93,30 @@ def target_of(text: str | None) -> str | Mapping[str, object] | None:
         return dict(json.loads(text))
     except json.JSONDecodeError as error:
         raise MagicError(f"the target is no JSON object: {error}") from None
+
+
+def passes_of(text: str | None, namespace: Mapping[str, object]) -> tuple[NamedPass, ...]:
+    """Return the passes of a comma-separated list: functions of the notebook, or of the library.
+
+    Raises ValueError for an unknown name, TypeError for something that is no pass.
+    """
+    if text is None:
+        return ()
+    from nnmagic.relay.passes.library import LIBRARY
+    from nnmagic.relay.passes.pipeline import NamedPass, named_passes
+
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        raise ValueError(f"--passes names no pass; the library's are {', '.join(LIBRARY)}")
+    passes: list[NamedPass] = []
+    for name in names:
+        known = name in namespace or name in LIBRARY
+        if not known and (close := closest(name, [*LIBRARY, *_functions(namespace)])):
+            raise ValueError(f"there is no pass {name!r}; did you mean {close}?")
+        (found,) = named_passes([namespace.get(name, name)])
+        passes.append(NamedPass(name, found.run))
+    return tuple(passes)
+
+
+def _functions(namespace: Mapping[str, object]) -> list[str]:
+    return [name for name, value in namespace.items() if isinstance(value, FunctionType)]
