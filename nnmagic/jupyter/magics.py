@@ -160,7 +160,7 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
             value = section[name]
             if isinstance(value, DeferredConfig):  # of a command line
                 value = value.get_value(self.traits()[name])
-            reason = problem(name, value)
+            reason = problem(name, value, self.shell.user_ns)
             if reason is not None:
                 section[name] = getattr(self, name)
                 message = f"TinyNNMagics.{name} cannot be {value!r}: {reason} (it stays {section[name]!r})"
@@ -172,7 +172,9 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
     @validate("*")
     def _check_value(self, proposal: dict[str, Any]) -> object:
         name, value = proposal["trait"].name, proposal["value"]
-        reason = problem(name, value) if proposal["trait"].metadata.get("config") else None
+        reason = (
+            problem(name, value, self.shell.user_ns) if proposal["trait"].metadata.get("config") else None
+        )
         if reason is not None:
             raise TraitError(f"TinyNNMagics.{name} cannot be {value!r}: {reason}")
         return value

@@ -22,10 +22,13 @@ _SWITCHES = ("quiet", "cache", "promote", "convert", "tb", "warn_changed")
 _NUMBERS = {"cache_mb": 0, "num_threads": 1}
 
 
-def problem(name: str, value: object) -> str | None:
-    """Return why a setting cannot have a value, and what it may be; None if it can."""
+def problem(name: str, value: object, namespace: Mapping[str, object]) -> str | None:
+    """Return why a setting cannot have a value, and what it may be; None if it can.
+
+    namespace: the notebook's variables, among which an engine may be a function.
+    """
     try:
-        _check(name, value)
+        _check(name, value, namespace)
     except CompileError as error:
         diagnostic = error.diagnostics[0]
         return f"{diagnostic.message}; {diagnostic.hint}" if diagnostic.hint else diagnostic.message
@@ -34,7 +37,7 @@ def problem(name: str, value: object) -> str | None:
     return None
 
 
-def _check(name: str, value: object) -> None:
+def _check(name: str, value: object, namespace: Mapping[str, object]) -> None:
     if name in _SWITCHES:
         if not isinstance(value, bool):
             raise TypeError("it must be True or False")
@@ -43,7 +46,7 @@ def _check(name: str, value: object) -> None:
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
             raise ValueError(f"it must be a whole number from {least} on, or None")
     elif name == "engine":
-        if not isinstance(value, str) or not (value in engine_names(value) or value.isidentifier()):
+        if not isinstance(value, str) or not (value in engine_names(value) or callable(namespace.get(value))):
             known = ", ".join(map(repr, engine_names()))
             raise ValueError(f"it must be one of {known}, or the name of a function of the notebook")
     elif name == "opt_level":
