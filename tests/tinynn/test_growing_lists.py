@@ -19,7 +19,8 @@ BODIES = {
         out.append(s)
     return (
         np.array(out), np.stack(out, axis=1), np.stack(out, -1), np.concatenate(out), np.vstack(out),
-        np.hstack(out), np.column_stack(out), np.mean(out, axis=0), out[-1], out[3], len(out), np.array(out[2:]),
+        np.hstack(out), np.column_stack(out), np.mean(out, axis=0), out[-1], out[3], len(out),
+        np.array(out[2:]),
     )
 """,
     "numbers": """
