@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
-NOTEBOOKS = sorted(EXAMPLES.glob("*.ipynb"))
+NOTEBOOKS = sorted([*EXAMPLES.glob("*.ipynb"), *(EXAMPLES / "cookbook").glob("*.ipynb")])
 
 
 def test_there_are_examples() -> None:
-    assert {"quickstart.ipynb", "digits.ipynb"} <= {path.name for path in NOTEBOOKS}
+    assert {"quickstart.ipynb", "digits.ipynb", "signals.ipynb"} <= {path.name for path in NOTEBOOKS}
 
 
 @pytest.mark.slow
@@ -30,7 +30,7 @@ def test_an_example_gives_what_it_shows(path: Path) -> None:
         "-p",
         "no:cacheprovider",
     ]
-    done = subprocess.run([*command, str(path)], capture_output=True, text=True, check=False, cwd=EXAMPLES)
+    done = subprocess.run([*command, str(path)], capture_output=True, text=True, check=False, cwd=path.parent)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
