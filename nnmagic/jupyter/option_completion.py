@@ -62,7 +62,7 @@ def complete_command(line: str, namespace: Mapping[str, object]) -> Sequence[str
         return ["--clear"]
     if command == "help":
         return list(COMMANDS)
-    if command == "profile":
+    if command in ("profile", "step"):
         return None if "(" in line else _functions(namespace)
     return ()
 
