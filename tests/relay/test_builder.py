@@ -60,8 +60,13 @@ def test_errors_point_into_the_source(op: str, count: int, attrs: dict[str, obje
     b = relay.Builder(TEXT, "my.language")
     x = b.var("x", (2,))
     span = b.span(2, 1, 2, 11)
+
+    def build() -> relay.Module:
+        b.function("main", [x], b.call(op, *[x] * count, span=span, **attrs))
+        return b.module()
+
     with pytest.raises(nnmagic.RelayError, match=message) as caught:
-        b.call(op, *[x] * count, span=span, **attrs)
+        build()
     assert "my.language:2:1" in str(caught.value)
     assert "relu(x, y) + z\n  | ^^^^^^^^^^" in str(caught.value)
 
