@@ -19,6 +19,7 @@ from nnmagic.functions.cached_property import Cached
 from nnmagic.functions.calls import CallAdapter, call_of
 from nnmagic.functions.compile_options import Options
 from nnmagic.functions.complex_arrays import ComplexExecutable
+from nnmagic.functions.passes import Passes
 from nnmagic.functions.stages import STAGES, Stages, tree_text
 from nnmagic.relay.complex_numbers.lowering import lower_complex, mentions_complex
 from nnmagic.relay.module import Module
@@ -160,7 +161,7 @@ class Definition:
             "tree": self._tree,
             "relay": lambda: self.relay_text,
             "relay-typed": lambda: str(self.relay),
-            "passes": lambda: "\n".join(each.diff() for each in self.pass_runs),
+            "passes": lambda: Passes(self.pass_runs).text(),
         }
         if self.language != "tinynn":
             del makers["tree"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import overload
 
@@ -35,3 +36,14 @@ class Passes(Sequence[PassRun]):
     def times(self) -> str:
         """Return how long each run took, in one line."""
         return ", ".join(f"{each.name} {each.seconds * 1e3:.2g} ms" for each in self._runs)
+
+    def text(self) -> str:
+        """Return what each pass changed, as a diff of the Relay text; unchanged ones share a line."""
+        parts: list[str] = []
+        for changed, group in itertools.groupby(self._runs, lambda run: run.changed):
+            runs = list(group)
+            if changed:
+                parts += [run.diff() for run in runs]
+            else:
+                parts.append(f"=== no change: {', '.join(run.name for run in runs)}\n")
+        return "\n".join(parts).rstrip()
