@@ -173,7 +173,7 @@ def grow_in_loop(
     if any(growth.type is None for growth in growing):  # the loop has errors
         for diagnostic in diagnostics.errors:
             ctx.diagnostics.add(diagnostic)
-        for name in find_assigned_names(loop):
+        for name in (*find_assigned_names(loop), *(growth.name for growth in growing)):
             bindings.bind(name, FAILED)
         ctx.environment.failed = True
         return None
