@@ -126,6 +126,18 @@ def test_what_runs_without_the_compiler_never_imports_it(room: str) -> None:
         assert "tvm" not in {name.split(".")[0] for name in imports(path)}, path
 
 
+def test_the_interpreter_imports_relay_and_numpy_alone() -> None:
+    for folder in ("engine/numpy", "relay/reference"):
+        for path in (PACKAGE / folder).glob("*.py"):
+            for name in imports(path):
+                top, *rest = name.split(".")
+                if top == "nnmagic":
+                    own = name.startswith("nnmagic.engine.numpy")
+                    assert own or rest[0] in ("relay", "diagnostics"), f"{path}: {name}"
+                else:
+                    assert top == "numpy" or top in sys.stdlib_module_names, f"{path}: {name}"
+
+
 def table(below: str) -> list[list[str]]:
     """The rows of the first table after a line of CONTRIBUTING.md, without code marks."""
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").replace("`", "")

@@ -219,6 +219,7 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
         %tinynn ops [PATTERN ...]       search the operators
         %tinynn cache [--clear]         show or clear the caches
         %tinynn profile CALL            time a call, kernel by kernel
+        %tinynn step CALL               run a call value by value, to find where a NaN came from
         %tinynn rerun                   compile again what is older than what it captured
         %tinynn help [COMMAND]          explain the commands
         """

@@ -382,7 +382,8 @@ class TestLineMagic:
         for name in ("show", "ops", "cache", "profile", "help"):
             assert f"%tinynn {name}" in shown
         with pytest.raises(
-            ValueError, match=r"no command 'nope'; its commands are show, ops, cache, profile, rerun, help"
+            ValueError,
+            match=r"no command 'nope'; its commands are show, ops, cache, profile, step, rerun, help",
         ):
             shell.run("%tinynn nope")
 

@@ -17,12 +17,31 @@ def axes_of(given: Given, rank: int) -> tuple[int, ...]:
     return tuple(each for each in range(rank) if not listed or (each in listed) != (given["exclude"] is True))
 
 
-def _reduce(function: Callable[..., Any], **more: Any) -> Rule:
+def _reduce(function: Callable[..., Any]) -> Rule:
     def rule(given: Given, data: Array) -> Any:
         settings = {"dtype": data.dtype} if function in (np.sum, np.prod) else {}
-        return function(data, axis=axes_of(given, data.ndim), keepdims=given["keepdims"], **settings, **more)
+        return function(data, axis=axes_of(given, data.ndim), keepdims=given["keepdims"], **settings)
 
     return rule
+
+
+def _extreme(function: Callable[..., Any], first: Callable[[Any], Any]) -> Rule:
+    """Return the rule of a maximum or minimum, which of no elements is ``first`` of the dtype."""
+
+    def rule(given: Given, data: Array) -> Any:
+        axes = axes_of(given, data.ndim)
+        more = {"initial": first(data.dtype)} if not data.size else {}
+        return function(data, axis=axes, keepdims=given["keepdims"], **more)
+
+    return rule
+
+
+def _lowest(dtype: Any) -> Any:
+    return np.iinfo(dtype).min if dtype.kind in "iu" else dtype.type(dtype.kind != "b" and -np.inf)
+
+
+def _highest(dtype: Any) -> Any:
+    return np.iinfo(dtype).max if dtype.kind in "iu" else dtype.type(dtype.kind == "b" or np.inf)
 
 
 def _mean(given: Given, data: Array) -> Any:
@@ -102,8 +121,8 @@ def _matmul(given: Given, left: Array, right: Array) -> Any:
 RULES: dict[str, Rule] = {
     "all": _reduce(np.all),
     "any": _reduce(np.any),
-    "max": _reduce(np.max),
-    "min": _reduce(np.min),
+    "max": _extreme(np.max, _lowest),
+    "min": _extreme(np.min, _highest),
     "sum": _reduce(np.sum),
     "prod": _reduce(np.prod),
     "mean": _mean,

@@ -67,9 +67,10 @@ def _take(given: Given, data: Array, indices: Array) -> Any:
         indices = np.mod(indices, size)
     elif given["mode"] == "clip":
         indices = np.clip(indices, 0, size - 1)
-    elif ((indices < -size) | (indices >= size)).any():
-        wrong = indices[(indices < -size) | (indices >= size)].flat[0]
-        raise IndexError(f"index {wrong} is out of range for axis {axis} of size {size}")
+    elif ((indices < 0) | (indices >= size)).any():  # a cell has added the size to a negative index
+        wrong = int(indices[(indices < 0) | (indices >= size)].flat[0])
+        wrong = wrong - size if wrong < 0 else wrong
+        raise IndexError(f"index {wrong} is out of range for an axis of size {size}")
     if not batch:
         return np.take(data, indices, axis=axis)
     batch %= indices.ndim
@@ -165,6 +166,11 @@ def to_layout(data: Array, source: str, target: str) -> Any:
         split += [size // blocks[axis], blocks[axis]] if axis in blocks else [size]
         names += [axis, axis.lower()] if axis in blocks else [axis]
     return data.reshape(split).transpose([names.index(letter) for letter, _ in wanted])
+
+
+def _dyn_reshape(_given: Given, data: Array, shape: Array) -> Any:
+    wanted = [data.shape[axis] if size == 0 else int(size) for axis, size in enumerate(shape)]
+    return data.reshape(wanted)
 
 
 def _pad(given: Given, data: Array, value: Array) -> Any:
@@ -272,6 +278,7 @@ RULES: dict[str, Rule] = {
     "dyn.zeros": lambda given, shape: np.zeros(tuple(shape), given.dtype),
     "dyn.nn.pad": lambda _given, x, widths, value: np.pad(x, widths, constant_values=value),
     "dyn.one_hot": _one_hot,
+    "dyn.reshape": _dyn_reshape,
     "dyn.squeeze": lambda _given, x, axes: np.squeeze(x, tuple(int(axis) for axis in axes)),
     "dyn.strided_slice": lambda given, x, begin, end, strides: x[slices(x, given, begin, end, strides)],
     "dyn.tile": lambda _given, x, reps: np.tile(x, tuple(reps)),
