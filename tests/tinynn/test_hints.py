@@ -94,7 +94,6 @@ Z = "z: Tensor[(4,), c128], x: f64"
 _COMPLEX = np.array([1j, 2, 3 - 4j, 0.25])
 
 GROWING = f"a list keeps its length here: {unsupported_syntax.FILL_A_TENSOR}"
-LATER = f"; in a loop of dynamic length, {unsupported_syntax.FILL_A_TENSOR}"
 FIXED = 'write a number in place of "n" in the annotation: the size must be fixed'
 
 CHANGING = """
