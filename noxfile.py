@@ -48,7 +48,7 @@ def test_exhaustive(session: nox.Session) -> None:
     test(session)
 
 
-@nox.session(python=["3.10", "3.11", "3.12", "3.13"])
+@nox.session(python=["3.10", "3.11", "3.12", "3.13", "3.14"])
 def tests(session: nox.Session) -> None:
     """Run the whole suite on one of the supported Pythons."""
     test(session)
@@ -90,6 +90,21 @@ def test_array_api(session: nox.Session) -> None:
 
 
 @nox.session
+def wheel(session: nox.Session) -> None:
+    """Build a wheel, install it alone in a new environment, and run the quickstart away from the sources."""
+    install(session, ["build>=1.2"])
+    dist = Path(session.create_tmp()) / "dist"
+    session.run("python", "-m", "build", "--outdir", str(dist), ".")
+    folder = Path(session.virtualenv.location).with_name("wheel-clean")
+    session.run("python", "-m", "venv", "--clear", str(folder))
+    python, (built,) = str(python_of(folder)), dist.glob("*.whl")
+    session.run(python, "-m", "pip", "install", "--quiet", str(built), "nbclient>=0.10", external=True)
+    session.chdir(dist)
+    notebook, runner = ROOT / "examples" / "quickstart.ipynb", ROOT / "tools" / "run_notebook.py"
+    session.run(python, str(runner), str(notebook), external=True)
+
+
+@nox.session
 def docs(session: nox.Session) -> None:
     """Build the documentation in site/; a warning is an error."""
     install(session, ["--editable", ".", "--group", "docs"])
@@ -109,6 +124,8 @@ def lint(session: nox.Session) -> None:
     install(session, ["--editable", ".", "--group", "lint"])
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
+    schema = ("--builtin-schema", "vendor.github-workflows")
+    session.run("check-jsonschema", *schema, *map(str, Path(".github/workflows").glob("*.yml")))
     session.run("mypy")
 
 
@@ -180,6 +197,11 @@ def find_relay_python(session: nox.Session) -> str:
     return session.error(message)
 
 
+def python_of(folder: Path) -> Path:
+    """Return the Python of an environment, on every system."""
+    return folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+
+
 def install(session: nox.Session, *requests: list[str], folder: Path | None = None) -> None:
     """Install with pip, once until pyproject.toml changes.
 
@@ -194,7 +216,7 @@ def install(session: nox.Session, *requests: list[str], folder: Path | None = No
     digest, stamp = hashlib.sha256(content).hexdigest(), folder / "installed"
     if stamp.exists() and stamp.read_text() == digest:
         return
-    pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    pip = [str(python_of(folder)), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     for request in (["--upgrade", "pip>=25.1"], *requests):  # pip has --group since 25.1
         session.run(*pip, *request, external=True)
     stamp.write_text(digest)

@@ -183,12 +183,6 @@ NOTES: tuple[tuple[str, int | None, str], ...] = (
     ),
     ("triangular solve", None, "a chain of sums through memory, as numba's: level within the spread"),
     (
-        "lstm of*",
-        None,
-        "of 320 us 134 are the outputs: Relay has no assignment to elements, so that each round writes all "
-        "128 kB of them anew. The same loop that returns the last state only takes 186 us, 1.3x torch",
-    ),
-    (
         "list of*",
         None,
         "the interpreter takes 0.25 us a step, most of it calls of kernels on numbers, 0.5 us each; "

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from nnmagic.functions.gradients import grad, hessian, jacobian, jvp, value_and_grad, vjp, vmap
     from nnmagic.functions.saving import load
     from nnmagic.functions.specializing import SpecializingFunction
+    from nnmagic.functions.stepping import step
     from nnmagic.jupyter import load_ipython_extension, unload_ipython_extension
     from nnmagic.tinynn.types.annotations import (
         InOut,
@@ -62,6 +63,7 @@ _MODULES = {
     "nnmagic.functions.gradients": "grad hessian jacobian jvp value_and_grad vjp vmap",
     "nnmagic.functions.saving": "load",
     "nnmagic.functions.specializing": "SpecializingFunction",
+    "nnmagic.functions.stepping": "step",
     "nnmagic.jupyter": "load_ipython_extension unload_ipython_extension",
     "nnmagic.tinynn.types.annotations": (
         "InOut Out Tensor f16 bf16 f32 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool_ c64 c128"
@@ -111,6 +113,7 @@ __all__ = [
     "relay",
     "set_cache",
     "set_num_threads",
+    "step",
     "u8",
     "u16",
     "u32",

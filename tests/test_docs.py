@@ -38,7 +38,7 @@ def test_every_page_is_in_the_contents() -> None:
     contents = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     for page in (ROOT / "docs").glob("*.md"):
         assert page.name in contents
-    for notebook in (ROOT / "examples").glob("*.ipynb"):
+    for notebook in [*(ROOT / "examples").glob("*.ipynb"), *(ROOT / "examples/cookbook").glob("*.ipynb")]:
         assert notebook.name in contents
 
 
@@ -63,6 +63,7 @@ TYPED = {
     "docs/index.md": "",
     "docs/relay.md": "",
     "docs/passes.md": "text = '#[version = \"0.0.5\"]\\ndef @main(%x: float32) { exp(%x) }'",
+    "docs/own_engines.md": "",
     "docs/caching.md": "import nnmagic\nf = nnmagic.compile('def f(x: f32): return x')",
 }
 

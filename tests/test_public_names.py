@@ -30,7 +30,7 @@ DTYPES = {
     "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64", "bool_": "bool",
     "c64": "complex64", "c128": "complex128",
 }  # fmt: skip
-STAGES = ["source", "tree", "relay", "relay-typed", "relax", "tir", "llvm", "asm"]
+STAGES = ["source", "tree", "relay", "relay-typed", "passes", "relax", "tir", "llvm", "asm"]
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def test_compile_takes_its_keywords() -> None:
     signature = inspect.signature(nnmagic.compile)
     defaults = {name: p.default for name, p in signature.parameters.items() if p.kind is p.KEYWORD_ONLY}
     promised = {"engine": "auto", "target": None, "opt_level": 3, "namespace": None, "cache": True}
-    promised |= {"promote": False, "convert": False}
+    promised |= {"promote": False, "convert": False, "passes": ()}
     assert defaults == promised
     function = nnmagic.compile(
         SOURCE, engine="relax", target=None, opt_level=1, namespace={"shift": SHIFT}, cache=False

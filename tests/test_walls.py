@@ -32,11 +32,12 @@ MAY_IMPORT = {
         "relay": "diagnostics limits tracebacks",
         "tinynn": "diagnostics limits tracebacks relay",
         "importers": "diagnostics limits tracebacks relay",
+        "exporters": "diagnostics importers limits tracebacks relay",
         "engine": "diagnostics fork_safety limits tracebacks progress relay",
         "rendering": "diagnostics relay",
         "functions": (
-            "_version cache diagnostics engine fork_safety importers progress relay rendering tinynn "
-            "tracebacks"
+            "_version cache diagnostics engine exporters fork_safety importers progress relay rendering "
+            "tinynn tracebacks"
         ),
         "jupyter": "_version cache diagnostics engine functions progress relay rendering tinynn tracebacks",
     }.items()
@@ -63,7 +64,7 @@ ONLY_IN = {
     "IPython": {"jupyter"},
     "traitlets": {"jupyter"},
     "pygments": {"rendering"},
-    "onnx": {"importers"},
+    "onnx": {"exporters", "importers"},
     "torch": {"importers"},
 }
 FILES = sorted(PACKAGE.rglob("*.py"))
@@ -123,6 +124,18 @@ def test_a_folder_imports_only_those_below_it(part: str) -> None:
 def test_what_runs_without_the_compiler_never_imports_it(room: str) -> None:
     for path in rooms("engine/relax")[room]:
         assert "tvm" not in {name.split(".")[0] for name in imports(path)}, path
+
+
+def test_the_interpreter_imports_relay_and_numpy_alone() -> None:
+    for folder in ("engine/numpy", "relay/reference"):
+        for path in (PACKAGE / folder).glob("*.py"):
+            for name in imports(path):
+                top, *rest = name.split(".")
+                if top == "nnmagic":
+                    own = name.startswith("nnmagic.engine.numpy")
+                    assert own or rest[0] in ("relay", "diagnostics"), f"{path}: {name}"
+                else:
+                    assert top == "numpy" or top in sys.stdlib_module_names, f"{path}: {name}"
 
 
 def table(below: str) -> list[list[str]]:

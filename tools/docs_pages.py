@@ -28,8 +28,8 @@ ROOT = Path(__file__).parent.parent
 @event_priority(100)  # before the plugin that shows notebooks looks for them
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the notebooks and the generated pages to the site."""
-    for path in sorted((ROOT / "examples").glob("*.ipynb")):
-        name = f"examples/{path.name}"
+    for path in sorted((ROOT / "examples").rglob("[!.]*.ipynb")):
+        name = path.relative_to(ROOT).as_posix()
         files.append(File(name, str(ROOT), config.site_dir, config.use_directory_urls))
     for name, page in PAGES.items():
         text = "\n".join(page())

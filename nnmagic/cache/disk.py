@@ -105,6 +105,10 @@ class DiskCache:
             why = str(error)
         except NotADirectoryError:
             why = "it is no folder"
+        except OSError as error:
+            if error.errno != errno.ELOOP:  # of a link, on macOS
+                raise
+            why = "it is no folder"
         if opened is not None and not _is_still(opened, key, root):
             return MissingEntry()  # another process dropped or replaced it
         self._discard(root, key)

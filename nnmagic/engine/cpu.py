@@ -1,10 +1,17 @@
-"""Describe the CPU of this machine, as far as machine code depends on it."""
+"""Describe the CPU of this machine, as far as machine code depends on it.
+
+Linux lists it in a file, macOS answers by ``sysctlbyname``, Windows by ``IsProcessorFeaturePresent``.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
+import os
 import platform
 import re
+import sys
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -41,8 +48,34 @@ _OF_COMPILERS = (
     *("3dnow", "abm", "adx", "aes", "amx", "apx", "asimd", "atomics", "avx", "bf16", "bmi", "cmov", "crc32"),
     *("cx16", "f16c", "fcma", "fma", "frint", "gfni", "i8mm", "jscvt", "lahf", "lrcpc", "lwp", "mmx"),
     *("movbe", "movdir", "pclmul", "pni", "popcnt", "rdrand", "rdseed", "sha", "sm3", "sm4", "sme", "sse"),
-    *("ssse", "sve", "tbm", "vaes", "vpclmul", "xop"),
+    *("ssse", "sve", "tbm", "vaes", "vpclmul", "xop", "cssc", "flagm", "mops", "rng"),
 )
+
+#: Linux's names of what macOS calls ``hw.optional.arm.FEAT_...``, lower case.
+_OF_MACOS = {
+    "dotprod": "asimddp",
+    "lse": "atomics",
+    "fp16": "asimdhp",
+    "rdm": "asimdrdm",
+    "fhm": "asimdfhm",
+    "lrcpc": "lrcpc",
+    "frintts": "frint",
+    "sha256": "sha2",
+    **{name: name for name in ("aes", "bf16", "cssc", "fcma", "flagm", "i8mm", "jscvt", "mops", "sha1")},
+    **{name: name for name in ("sha512", "sha3", "sm4", "sme", "sme2", "sve", "crc32")},
+}
+
+#: What ``IsProcessorFeaturePresent`` takes (winnt.h), by Linux's names.
+_OF_WINDOWS = {
+    "pni": 13,
+    "sse2": 10,
+    "ssse3": 36,
+    "sse41": 37,
+    "sse42": 38,
+    "avx": 39,
+    "avx2": 40,
+    "avx512f": 41,
+}
 
 
 def platform_name() -> str:
@@ -53,15 +86,15 @@ def platform_name() -> str:
 @cache
 def processor() -> str:
     """Identify the CPU by model and instruction sets: machine code may differ between identities."""
-    listed = _read_cpuinfo() or {"processor": platform.processor()}  # which starts a process on some systems
+    listed = _description() or {"processor": platform.processor()}  # which starts a process on some systems
     words = [platform_name(), *(f"{name} {value}" for name, value in listed.items())]
     return hashlib.sha256("\n".join(words).encode()).hexdigest()
 
 
 @cache
 def instruction_sets() -> frozenset[str] | None:
-    """Return the instruction sets of this CPU as Linux names them, without punctuation; None if unknown."""
-    listed = _read_cpuinfo()
+    """Return the instruction sets of this CPU by Linux's names without punctuation; None if unknown."""
+    listed = _description()
     words = listed.get("flags", listed.get("Features", listed.get("isa", ""))).split()
     return frozenset(map(_plain, words)) or None
 
@@ -69,8 +102,12 @@ def instruction_sets() -> frozenset[str] | None:
 def select_required_features(features: list[str]) -> list[str]:
     """Return which of LLVM's instruction sets this CPU reports itself."""
     known = instruction_sets() or frozenset()
-    features_in_linux = {name for name in map(_in_linux, features) if name.startswith(_OF_COMPILERS)}
-    return sorted(features_in_linux & known)
+    return sorted({_in_linux(feature) for feature in features if is_instruction_set(feature)} & known)
+
+
+def is_instruction_set(feature: str) -> bool:
+    """Return whether one of LLVM's features is what a program can die of; others are hints for tuning."""
+    return _in_linux(feature).startswith(_OF_COMPILERS)
 
 
 def missing_features(wanted: list[str]) -> list[str]:
@@ -79,13 +116,67 @@ def missing_features(wanted: list[str]) -> list[str]:
     return [] if known is None else [name for name in wanted if name not in known]
 
 
+def performance_cores() -> int | None:
+    """Return how many fast cores a Mac has; None elsewhere, and where macOS does not say."""
+    if platform.system() != "Darwin":
+        return None
+    answer = _sysctl("hw.perflevel0.logicalcpu")
+    return int.from_bytes(answer, sys.byteorder) if answer else None
+
+
+def _description() -> dict[str, str]:
+    """Return what the system says of the CPU, as far as machine code depends on it."""
+    if platform.system() == "Darwin":
+        return _describe_mac(_sysctl)
+    if platform.system() == "Windows":
+        is_present = getattr(ctypes, "windll").kernel32.IsProcessorFeaturePresent  # noqa: B009 # Windows' own
+        return _describe_windows(is_present, os.environ.get("PROCESSOR_IDENTIFIER", ""))
+    return _read_cpuinfo()
+
+
+def _describe_mac(sysctl: Callable[[str], bytes | None]) -> dict[str, str]:
+    """Return the model of a Mac's CPU and its instruction sets; none if it has no such names (x86-64)."""
+    brand = (sysctl("machdep.cpu.brand_string") or b"").rstrip(b"\0").decode(errors="replace")
+    found = [own for name, own in _OF_MACOS.items() if _holds(sysctl(f"hw.optional.arm.FEAT_{_upper(name)}"))]
+    if _holds(sysctl("hw.optional.armv8_crc32")) and "crc32" not in found:
+        found.append("crc32")
+    features = {"Features": " ".join(["asimd", *sorted(found)])} if found else {}
+    return {"model name": brand, **features}
+
+
+def _holds(answer: bytes | None) -> bool:
+    return answer is not None and any(answer)
+
+
+def _upper(name: str) -> str:
+    return {"dotprod": "DotProd", "flagm": "FlagM"}.get(name, name.upper())
+
+
+def _describe_windows(is_present: Callable[[int], int], identifier: str) -> dict[str, str]:
+    """Return the model of the CPU and its instruction sets."""
+    flags = [name for name, number in _OF_WINDOWS.items() if is_present(number)]
+    return {"model name": identifier, "flags": " ".join(flags)}
+
+
+def _sysctl(name: str) -> bytes | None:
+    """Return a value of macOS's ``sysctlbyname``; None for a name that it does not have."""
+    library = ctypes.CDLL(None)
+    size = ctypes.c_size_t()
+    if library.sysctlbyname(name.encode(), None, ctypes.byref(size), None, 0):
+        return None
+    value = ctypes.create_string_buffer(size.value)
+    if library.sysctlbyname(name.encode(), value, ctypes.byref(size), None, 0):
+        return None
+    return value.raw[: size.value]
+
+
 def _read_cpuinfo() -> dict[str, str]:
     """Return the first CPU's entry of /proc/cpuinfo, as far as machine code depends on it."""
     if not CPUINFO.exists():
         return {}
     lines = CPUINFO.read_text(errors="replace").split("\n\n", 1)[0].splitlines()
     pairs = (line.split(":", 1) for line in lines if ":" in line)
-    kept = {"model name", "flags", "Features", "CPU part", "isa"}
+    kept = {"model name", "flags", "Features", "CPU implementer", "CPU variant", "CPU part", "isa"}
     return {name.strip(): value.strip() for name, value in pairs if name.strip() in kept}
 
 

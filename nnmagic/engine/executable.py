@@ -1,4 +1,7 @@
-"""Define the interface between engines and compiled functions."""
+"""Define what an engine makes of a function: the interface between engines and compiled functions.
+
+Engines of one's own are simpler, a callable: ``custom.py`` makes an Executable of what they return.
+"""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from functools import cache
 
+from nnmagic.engine.cpu import performance_cores
 from nnmagic.tracebacks import short_errors
 
 #: The variable that says how many threads there are where nothing else does.
@@ -36,10 +37,13 @@ def set_num_threads(count: int | None) -> None:
 
 
 def cores() -> list[int]:
-    """Return the cores that this process may run on."""
+    """Return the cores that this process may run on; of a Mac, the fast ones.
+
+    All threads of a parallel loop get equal parts, so that slow cores would decide how long it takes.
+    """
     if hasattr(os, "sched_getaffinity"):
         return sorted(os.sched_getaffinity(0))
-    return list(range(os.cpu_count() or 1))
+    return list(range(performance_cores() or os.cpu_count() or 1))
 
 
 @cache

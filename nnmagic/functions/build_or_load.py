@@ -118,7 +118,8 @@ def build(
     parameters whose arrays it may change. Raises EngineError.
     """
     if options.engine_taken != "relax":
-        return options.build(module, entry), Origin(None, "the engine 'relay' keeps nothing on disk")
+        why = f"the engine {options.engine_shown} keeps nothing on disk"
+        return options.build(module, entry), Origin(None, why)
     why = ""
     if carried is not None:
         try:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 import warnings
 from collections import ChainMap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import FunctionType
-from typing import overload
+from typing import TYPE_CHECKING, overload
 
 from nnmagic.cache import digest
 from nnmagic.diagnostics import (
@@ -31,16 +31,21 @@ from nnmagic.relay.module import Module
 from nnmagic.relay.serialization import module_to_data
 from nnmagic.tracebacks import callers_locals, short_errors
 
+if TYPE_CHECKING:
+    from nnmagic.engine.custom import Engine
+    from nnmagic.relay.passes.pipeline import NamedPass, Pass
+
 
 @short_errors
 def compile(  # noqa: A001 - the public name; Python's own compile is not used here
     source: str | FunctionType | Module,
     *,
-    engine: str = "auto",
+    engine: str | Engine = "auto",
     target: Target = None,
     opt_level: int = 3,
     promote: bool = False,
     convert: bool = False,
+    passes: Iterable[str | Pass] = (),
     namespace: Mapping[str, object] | None = None,
     cache: bool = True,
 ) -> CompiledFunction | SpecializingFunction:
@@ -50,11 +55,15 @@ def compile(  # noqa: A001 - the public name; Python's own compile is not used h
         source: TinyNN text, whose last function (that does not begin with ``_``) is the result; a Python
             function, which is parsed and never run; or a ``relay.Module``, whose ``@main`` or only
             function is the result.
-        engine: ``"relax"`` (current TVM), ``"relay"`` (a TVM that still has Relay) or ``"auto"``.
+        engine: ``"relax"`` (current TVM), ``"relay"`` (a TVM that still has Relay), ``"auto"``, ``"numpy"``
+            (an interpreter), the name of a registered engine, or a callable from a ``relay.Module``, whose
+            ``@main`` is to run, to a callable that takes NumPy arrays.
         target: None for this machine's CPU, or TVM's dict of settings.
         opt_level: 0 to 3.
         promote: whether arrays of different dtypes meet as in NumPy 2, rather than being refused.
         convert: whether calls convert arguments to the parameters' dtypes where no number can change.
+        passes: passes to run on the Relay before the compiler's own: functions from a ``relay.Module`` to
+            one, or names of those in ``nnmagic.relay.passes``.
         namespace: where free names are looked up; for a Python function, before its closure and globals.
         cache: whether to use the caches.
 
@@ -69,7 +78,7 @@ def compile(  # noqa: A001 - the public name; Python's own compile is not used h
         TinyNNWarning: for problems that do not stop it, such as an unused variable.
 
     """
-    options = Options(engine, target, opt_level, promote, convert)
+    options = Options(engine, target, opt_level, promote, convert, _passes(passes))
     if namespace is not None and not isinstance(namespace, Mapping):
         raise TypeError(f"namespace must be a dict of names and values, not {kind_of(namespace)}")
     match source:
@@ -80,7 +89,7 @@ def compile(  # noqa: A001 - the public name; Python's own compile is not used h
                 warnings.warn(warning.render(), TinyNNWarning, stacklevel=3)
             return cell.result
         case Module():
-            return _compile_module(source, options, Use.YES if cache else Use.NO)
+            return compile_module(source, options, Use.YES if cache else Use.NO)
         case FunctionType():
             return _compile_function(source, options, dict(namespace or {}), {}, cache=bool(cache))
         case _:
@@ -90,8 +99,25 @@ def compile(  # noqa: A001 - the public name; Python's own compile is not used h
             )
 
 
-def _compile_module(module: Module, options: Options, use: Use) -> CompiledFunction:
-    """Compile a module's ``@main`` or only function; the key is that of its exact content."""
+def _passes(passes: Iterable[str | Pass]) -> tuple[NamedPass, ...]:
+    if passes == ():
+        return ()
+    from nnmagic.relay.passes.pipeline import named_passes
+
+    return named_passes(passes)
+
+
+def compile_module(
+    module: Module,
+    options: Options,
+    use: Use,
+    source: Source | None = None,
+    language: str = "relay",
+) -> CompiledFunction:
+    """Compile a module's ``@main`` or only function; the key is that of its exact content.
+
+    ``source``: what the module was made from, in a language that is not Relay.
+    """
     begin = time.perf_counter()
     names = list(module.functions)
     name = "main" if "main" in names else names[0] if len(names) == 1 else None
@@ -103,16 +129,16 @@ def _compile_module(module: Module, options: Options, use: Use) -> CompiledFunct
     typed = infer_type(module)
     typed = with_needed_functions(typed, call_graph(typed), name)
     refuse_unproven(typed)
-    text = text_without_types(typed)
-    source = Source("<relay>", text)
+    if source is None:
+        source = Source("<relay>", text_without_types(typed))
     content = content_digest(*module_to_data(typed))  # the text rounds floats
-    key = digest({**dependencies(source, options, "relay"), "module": content})
+    key = digest({**dependencies(source, options, language), "module": content})
     definition = Definition(
         name=name,
         module=typed,
         source=source,
-        text=text,
-        language="relay",
+        text=source.text,
+        language=language,
         doc=None,
         options=options,
         key=f"{key}-{name}",
@@ -153,11 +179,12 @@ def function(source: FunctionType, /) -> CompiledFunction | SpecializingFunction
 @overload
 def function(
     *,
-    engine: str = "auto",
+    engine: str | Engine = "auto",
     target: Target = None,
     opt_level: int = 3,
     promote: bool = False,
     convert: bool = False,
+    passes: Iterable[str | Pass] = (),
     namespace: Mapping[str, object] | None = None,
     cache: bool = True,
 ) -> Callable[[FunctionType], CompiledFunction | SpecializingFunction]: ...
@@ -168,11 +195,12 @@ def function(
     source: FunctionType | None = None,
     /,
     *,
-    engine: str = "auto",
+    engine: str | Engine = "auto",
     target: Target = None,
     opt_level: int = 3,
     promote: bool = False,
     convert: bool = False,
+    passes: Iterable[str | Pass] = (),
     namespace: Mapping[str, object] | None = None,
     cache: bool = True,
 ) -> (
@@ -185,7 +213,7 @@ def function(
     The function is parsed, not run. Free names are looked up in ``namespace``, in its closure, in the
     enclosing scope and in its globals, as they are now. Raises what ``compile`` raises.
     """
-    options = Options(engine, target, opt_level, promote, convert)
+    options = Options(engine, target, opt_level, promote, convert, _passes(passes))
     if namespace is not None and not isinstance(namespace, Mapping):
         raise TypeError(f"namespace must be a dict of names and values, not {kind_of(namespace)}")
 

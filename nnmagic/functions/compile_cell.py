@@ -101,7 +101,16 @@ class CompiledCell:
     @property
     def relay_text(self) -> str:
         """The text of everything that the source defines, without inferred types."""
-        return text_without_types(lower_complex(self.own))
+        return text_without_types(lower_complex(self.compiled))
+
+    @property
+    def compiled(self) -> Module:
+        """Everything that the source defines, after the passes that were asked for."""
+        after = {each.name: each._definition.optimized[0].functions[each.name] for each in self.functions}
+        names = self.own.functions
+        if all(after.get(name, names[name]) is names[name] for name in names):
+            return self.own
+        return replace(self.own, functions={name: after.get(name, each) for name, each in names.items()})
 
 
 def _place(function: CompiledFunction | SpecializingFunction) -> int:
@@ -164,13 +173,16 @@ def compile_cell(
                 remembered.value,
                 CacheInfo("memory", remembered.key, time.perf_counter() - begin, "found in memory"),
             )
-        why = MEMORY.why_not(names, parts, now)
+        why = options.unkeyed_pass or MEMORY.why_not(names, parts, now)
     elif cache:
         why = "forced"
     use = Use.NO if not cache else Use.REFRESH if force else Use.YES
     entry = _compile(source, namespace, options, language, parts, names, use, specialization)
     _build(entry.value, only_result=only_result, build=build)
     hit, why = _from_disk(entry, why, now, use)
+    unkeyed = options.unkeyed_pass
+    if unkeyed is not None and cache and unkeyed not in why:
+        why = f"{why}; {unkeyed}"
     cell = _with_cache_info(entry.value, CacheInfo(hit, entry.key, time.perf_counter() - begin, why))
     if cache:
         MEMORY.put(replace(entry, value=cell, nbytes=entry.nbytes + _machine_code_nbytes(cell)))
@@ -373,11 +385,12 @@ def dependencies(source: Source, options: Options, language: str) -> dict[str, s
     return {
         "source": source.text,
         "language": language,
-        "option engine": options.engine,
+        "option engine": options.engine_text,
         "option target": options.target_text,
         "option opt_level": str(options.opt_level),
         **({"option promote": "True"} if options.promote else {}),
         **({"option convert": "True"} if options.convert else {}),
+        **options.pass_key,
         _LOCATION: f"{source.filename}:{source.first_line}:{source.indent}",
         "format of the key": _KEY_FORMAT,
         **environment(),

@@ -6,17 +6,19 @@ Importing this is cheap: NumPy and TVM are imported when something is built.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from nnmagic.engine.custom import Engine
     from nnmagic.engine.executable import Executable
     from nnmagic.engine.kernel_time import KernelTime
     from nnmagic.relay.module import Module
+    from nnmagic.relay.passes.pipeline import NamedPass
 
-#: The engines; "auto" takes the one that the installed TVM has: one with Relay is too old for "relax".
-ENGINES = ("auto", "relax", "relay")
+#: Our engines; "auto" takes the one that the installed TVM has: one with Relay is too old for "relax".
+ENGINES = ("auto", "relax", "relay", "numpy")
 OPT_LEVELS = (0, 1, 2, 3)
 
 Target = str | Mapping[str, object] | None
@@ -26,22 +28,27 @@ Target = str | Mapping[str, object] | None
 class Options:
     """The options of a compilation.
 
-    engine: one of ENGINES. target: None for this machine's CPU, else as TVM takes it. opt_level: 0 to 3.
+    engine: one of ENGINES, the name of a registered one, or a callable.
+    target: None for this machine's CPU, else as TVM takes it. opt_level: 0 to 3.
     promote: whether dtypes are promoted as in NumPy. convert: whether calls convert arguments without loss.
+    passes: passes that run before the compiler's own, as names of the library's or functions.
     Raises TypeError or ValueError for anything else.
     """
 
-    engine: str = "auto"
+    engine: str | Engine = "auto"
     target: Target = None
     opt_level: int = 3
     promote: bool = False
     convert: bool = False
+    passes: tuple[NamedPass, ...] = ()
 
     def __post_init__(self) -> None:
-        if not isinstance(self.engine, str):
-            raise TypeError(f"engine must be one of {_quote_names(ENGINES)}, not {self.engine!r}")
-        if self.engine not in ENGINES:
-            raise ValueError(f"engine must be one of {_quote_names(ENGINES)}, not {self.engine!r}")
+        if not isinstance(self.engine, str) and not callable(self.engine):
+            raise TypeError(
+                f"engine must be one of {_quote_names(ENGINES)} or a callable, not {self.engine!r}"
+            )
+        if isinstance(self.engine, str) and self.engine not in (names := engine_names(self.engine)):
+            raise ValueError(f"engine must be one of {_quote_names(names)}, not {self.engine!r}")
         if isinstance(self.opt_level, bool) or not isinstance(self.opt_level, int):
             raise TypeError(f"opt_level must be 0, 1, 2 or 3, not {self.opt_level!r}")
         if self.opt_level not in OPT_LEVELS:
@@ -59,6 +66,34 @@ class Options:
             except (TypeError, ValueError) as error:
                 raise TypeError(f"target must hold text, numbers, lists and dicts alone: {error}") from None
 
+        if self.passes != ():
+            from nnmagic.relay.passes.pipeline import named_passes
+
+            object.__setattr__(self, "passes", named_passes(self.passes))
+
+    @property
+    def pass_key(self) -> dict[str, str]:
+        """What the passes are, for the key of a cache; empty if there are none."""
+        if not self.passes:
+            return {}
+        from nnmagic.functions.pass_fingerprint import pass_fingerprint
+
+        named = [(each.name, pass_fingerprint(each.run)) for each in self.passes]
+        return {"option passes": json.dumps(named)}
+
+    @property
+    def unkeyed_pass(self) -> str | None:
+        """Why no cache in memory can know the passes again; None if it can."""
+        if not self.passes:
+            return None
+        from nnmagic.functions.pass_fingerprint import opaque_part
+
+        for each in self.passes:
+            part = opaque_part(each.run)
+            if part is not None:
+                return f"the pass {each.name} depends on {part}, whose content cannot be compared"
+        return None
+
     @property
     def target_text(self) -> str:
         """The target as text, equal for equal targets."""
@@ -66,7 +101,11 @@ class Options:
 
     @property
     def engine_taken(self) -> str:
-        """Return the engine that builds: "relax" or "relay". Raises EngineError if TVM is too old for it."""
+        """Return the name of the engine that builds. Raises EngineError if TVM is too old for it."""
+        if not isinstance(self.engine, str):
+            return self.engine_text
+        if self.engine not in ("auto", "relax", "relay"):
+            return self.engine
         from nnmagic.engine import engine_error, legacy_relay
 
         has_relay = legacy_relay.available()
@@ -79,10 +118,27 @@ class Options:
             )
         return "relax"
 
+    @property
+    def engine_text(self) -> str:
+        """The engine as text, equal for equal engines in this process."""
+        return self.engine if isinstance(self.engine, str) else _identity(self.engine)
+
+    @property
+    def custom_engine(self) -> tuple[Engine, str] | None:
+        """Return the engine and its name for messages, if it is none of TVM's. Raises EngineError."""
+        from nnmagic.engine.custom import numpy_engine, registered_engine
+
+        if not isinstance(self.engine, str):
+            return self.engine, _name_of(self.engine)
+        if self.engine in ("auto", "relax", "relay"):
+            return None
+        return (numpy_engine if self.engine == "numpy" else registered_engine(self.engine)), repr(self.engine)
+
     def check_target(self) -> None:
         """Raise EngineError for a target that the engine cannot build for, as far as that is known."""
         if self.target is None or self.engine_taken == "relay":
             return
+        self._refuse_target()
         from nnmagic.engine.relax.deferred_interrupts import run_interruptible
 
         run_interruptible(self._resolve_target)
@@ -99,6 +155,11 @@ class Options:
         """
         from nnmagic.engine import legacy_relay, relax
 
+        if (custom := self.custom_engine) is not None:
+            from nnmagic.engine.custom import CustomExecutable
+
+            self._refuse_target()
+            return CustomExecutable(module, entry, *custom)
         if self.engine_taken == "relay":
             return legacy_relay.build(module, entry, target=self.target, opt_level=self.opt_level)
         level = self.opt_level
@@ -107,14 +168,53 @@ class Options:
     def kernel_times(
         self, module: Module, entry: str, executable: Any, values: Sequence[Any]
     ) -> list[KernelTime]:
-        """Return how long each kernel of a call takes. Raises EngineError for the engine ``relay``."""
+        """Return how long each kernel of a call takes. Raises EngineError unless the engine is ``relax``."""
         from nnmagic.engine import engine_error
 
-        if self.engine_taken == "relay":
-            raise engine_error("the engine 'relay' does not tell how long its kernels take")
+        if self.engine_taken != "relax":
+            raise engine_error(f"the engine {self.engine_shown} does not tell how long its kernels take")
         from nnmagic.engine.relax.profiling import kernel_times
 
         return kernel_times(module, entry, executable, values, target=self.target, opt_level=self.opt_level)
+
+    @property
+    def engine_shown(self) -> str:
+        """The name of the engine in messages."""
+        return _name_of(self.engine) if not isinstance(self.engine, str) else repr(self.engine_taken)
+
+    def _refuse_target(self) -> None:
+        """Raise EngineError for a target of an engine that takes none."""
+        from nnmagic.engine import engine_error
+
+        if self.target is not None and self.engine_taken not in ("relax", "relay"):
+            raise engine_error(
+                f"the engine {self.engine_shown} takes no target", hint="leave out the target, or the engine"
+            )
+
+
+def engine_names(wanted: str = "") -> tuple[str, ...]:
+    """Return the names of all engines; those of packages are looked up unless ``wanted`` is one of ours."""
+    if wanted in ENGINES:
+        return ENGINES
+    from nnmagic.engine.custom import registered
+
+    return (*ENGINES, *(name for name in sorted(registered()) if name not in ENGINES))
+
+
+#: The engines that were passed as callables: each is known by its number as long as the process lives.
+_CALLABLES: list[Callable[..., Any]] = []
+
+
+def _identity(engine: Callable[..., Any]) -> str:
+    for number, known in enumerate(_CALLABLES):
+        if known is engine:
+            return f"{_name_of(engine)}#{number}"
+    _CALLABLES.append(engine)
+    return f"{_name_of(engine)}#{len(_CALLABLES) - 1}"
+
+
+def _name_of(engine: Callable[..., Any]) -> str:
+    return str(getattr(engine, "__qualname__", type(engine).__qualname__))
 
 
 def _quote_names(names: tuple[str, ...]) -> str:

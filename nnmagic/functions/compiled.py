@@ -15,6 +15,7 @@ from nnmagic.functions.calls import CallAdapter, store
 from nnmagic.functions.definition import CacheInfo, Definition
 from nnmagic.functions.destinations import check_destination, check_overlap, say_changed, write_destinations
 from nnmagic.functions.error_locations import add_location
+from nnmagic.functions.passes import Passes
 from nnmagic.functions.records import RecordCalls, holds_record
 from nnmagic.functions.stages import Stages
 from nnmagic.relay.module import Module
@@ -33,6 +34,10 @@ if TYPE_CHECKING:
 
 #: What a run raises that is no fault of nnmagic's: shown without its frames.
 _SHOWN = (ValueError, IndexError, AssertionError, RuntimeError, MemoryError, KeyboardInterrupt)
+
+
+#: Where the source lines of Relay are shown; those of a listing are many and long.
+_ORIGINS: dict[str, Origins] = {"tinynn": "beside", "relay": "none"}
 
 
 class CompiledFunction:
@@ -230,6 +235,11 @@ class CompiledFunction:
         return self._definition.stages
 
     @property
+    def passes(self) -> Passes:
+        """What each pass did to its Relay: those that were asked for, then those of its ``opt_level``."""
+        return Passes(self._definition.pass_runs)
+
+    @property
     def cache_info(self) -> CacheInfo:
         """Whether it was compiled or found in a cache, and why."""
         return self._cache_info
@@ -275,6 +285,20 @@ class CompiledFunction:
 
         save(self, path)
 
+    @short_errors
+    def to_onnx(self, path: str | os.PathLike[str]) -> None:
+        """Write the function as an ONNX model.
+
+        Its inputs are the parameters, those of a tuple one by one; named dimensions keep their names. The
+        file appears whole or not at all; constants of 2 GB or more go to ``<path>.data`` beside it.
+
+        Raises RelayError with everything that ONNX cannot express, ImportError without the package onnx, and
+        OSError.
+        """
+        from nnmagic.exporters.onnx import write_onnx
+
+        write_onnx(self._definition.exported, path, name=self.name)
+
     def __reduce__(self) -> tuple[Callable[[bytes], CompiledFunction], tuple[bytes]]:
         from nnmagic.functions.saving import from_bytes, to_bytes
 
@@ -310,7 +334,7 @@ class CompiledFunction:
         """Return its Relay beside its source, under its signature."""
         from nnmagic.rendering.sections import relay_section
 
-        origins: Origins = "beside" if self._definition.language == "tinynn" else "none"
+        origins: Origins = _ORIGINS.get(self._definition.language, "hover")
         return relay_section(self.relay, self.relay_text, [self._head()], origins=origins)
 
     def _head(self) -> str:

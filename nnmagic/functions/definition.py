@@ -19,9 +19,11 @@ from nnmagic.functions.cached_property import Cached
 from nnmagic.functions.calls import CallAdapter, call_of
 from nnmagic.functions.compile_options import Options
 from nnmagic.functions.complex_arrays import ComplexExecutable
+from nnmagic.functions.passes import Passes
 from nnmagic.functions.stages import STAGES, Stages, tree_text
-from nnmagic.relay.complex_numbers.lowering import lower_complex
+from nnmagic.relay.complex_numbers.lowering import lower_complex, mentions_complex
 from nnmagic.relay.module import Module
+from nnmagic.relay.passes.pipeline import PassRun, run_passes
 from nnmagic.tinynn.program import DataTypeInfo, ParameterInfo
 from nnmagic.tracebacks import short_errors
 
@@ -75,7 +77,7 @@ class Definition:
         module: typed, with what the function needs and no more; its tensors may be complex.
         source: the whole cell.
         text: the function's own source.
-        language: ``"tinynn"`` or ``"relay"``.
+        language: ``"tinynn"``, ``"relay"``, or, with a listing as source, ``"onnx"`` or ``"torch"``.
         key: equal only for the same definition with the same options.
         parameters: kinds and defaults, for a function of a cell.
         infos: the declarations of its data types.
@@ -103,9 +105,34 @@ class Definition:
         return call_of(self.name, self.module, self.parameters)
 
     @Cached
+    def optimized(self) -> tuple[Module, list[PassRun]]:
+        """Return its module after the passes that were asked for, and what each did. Raises RelayError."""
+        if not self.options.passes:
+            return self.module, []
+        runs: list[PassRun] = []
+        return run_passes(self.module, self.options.passes, keep=[self.name], runs=runs), runs
+
+    @Cached
     def relay(self) -> Module:
-        """Return its module as Relay has it: complex tensors are pairs of floats."""
-        return lower_complex(self.module)
+        """Return what is compiled: its module after ``passes``, with complex tensors as pairs of floats."""
+        return lower_complex(self.optimized[0])
+
+    @Cached
+    def pass_runs(self) -> tuple[PassRun, ...]:
+        """Return what each pass does, those that were asked for and then the compiler's own."""
+        if self.options.engine_taken != "relax":
+            return tuple(self.optimized[1])
+        from nnmagic.engine import relax
+
+        own = relax.pass_runs(self.relay, self.name, self.options.opt_level)
+        return (*self.optimized[1], *own)
+
+    @property
+    def exported(self) -> Module:
+        """Return the module that is exported: complex parameters and results stay, and are refused."""
+        function = self.module.functions[self.name]
+        types = [function.ret_type, *(param.checked_type for param in function.params)]
+        return self.module if any(map(mentions_complex, types)) else self.relay
 
     @Cached
     def line(self) -> int:
@@ -134,8 +161,9 @@ class Definition:
             "tree": self._tree,
             "relay": lambda: self.relay_text,
             "relay-typed": lambda: str(self.relay),
+            "passes": lambda: Passes(self.pass_runs).text(),
         }
-        if self.language == "relay":
+        if self.language != "tinynn":
             del makers["tree"]
         makers |= {
             name: partial(self._engine_stage, name) for name in STAGES if name not in ("tree", *makers)
@@ -163,7 +191,8 @@ class Definition:
     def _build_result(self) -> tuple[Executable, Origin]:
         destinations = self.call.destinations
         run, origin = build(self.relay, self.name, self.options, self.use, self.carried, destinations)
-        return (run if self.relay is self.module else ComplexExecutable(run, self.module, self.name)), origin
+        is_complex = self.relay is not self.optimized[0]
+        return (ComplexExecutable(run, self.module, self.name) if is_complex else run), origin
 
     @property
     def executable(self) -> Executable:

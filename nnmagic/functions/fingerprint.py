@@ -21,6 +21,7 @@ from nnmagic.functions.data_types import DataType
 from nnmagic.relay.hashing import array_digest
 from nnmagic.relay.values import is_masked
 from nnmagic.tinynn.namespace.capture import NotCapturableError, array_of_torch, as_record_type
+from nnmagic.tinynn.namespace.library_functions import library_function
 from nnmagic.tinynn.namespace.torch_values import (
     is_torch_module,
     is_torch_tensor,
@@ -109,5 +110,7 @@ def _compute_fingerprint(value: object, known: dict[int, tuple[object, str]]) ->
             return f"value {kind} {torch_dtype_name(value)}"
         case ModuleType():
             return f"module {vars(value).get('__name__')}"
+        case _ if (of_library := library_function(value)) is not None:
+            return f"library function {of_library[0]}"
     key = inspect.getattr_static(value, "__relay_key__", None)
     return f"function {key}" if isinstance(key, str) else f"value {kind} {next(_unique)}"

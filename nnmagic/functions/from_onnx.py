@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nnmagic.functions.compile import compile as compile_source
+from nnmagic.functions.build_or_load import Use
+from nnmagic.functions.compile import compile_module
 from nnmagic.functions.compile_options import Options, Target
 from nnmagic.functions.compiled import CompiledFunction
 from nnmagic.tracebacks import short_errors
 
 if TYPE_CHECKING:
+    from nnmagic.engine.custom import Engine
     from nnmagic.importers.onnx.import_model import Model, Shapes
 
 
@@ -19,7 +21,7 @@ def from_onnx(
     *,
     shapes: Shapes | None = None,
     name: str | None = None,
-    engine: str = "auto",
+    engine: str | Engine = "auto",
     target: Target = None,
     opt_level: int = 3,
     cache: bool = True,
@@ -47,10 +49,8 @@ def from_onnx(
         TypeError, ValueError, OSError: for a wrong argument, or a file that cannot be read.
 
     """
-    from nnmagic.importers.onnx import from_onnx as import_model
+    from nnmagic.importers.onnx import import_listed
 
-    Options(engine, target, opt_level)  # for its errors, before a long import
-    module = import_model(model, shapes=shapes, name=name)
-    function = compile_source(module, engine=engine, target=target, opt_level=opt_level, cache=cache)
-    assert isinstance(function, CompiledFunction)  # a module has all its types
-    return function
+    options = Options(engine, target, opt_level)  # for its errors, before a long import
+    module, listing = import_listed(model, shapes=shapes, name=name)
+    return compile_module(module, options, Use.YES if cache else Use.NO, listing, "onnx")

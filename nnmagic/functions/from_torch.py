@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from nnmagic.functions.compile import compile as compile_source
+from nnmagic.functions.build_or_load import Use
+from nnmagic.functions.compile import compile_module
 from nnmagic.functions.compile_options import Options, Target
 from nnmagic.functions.compiled import CompiledFunction
 from nnmagic.relay.module import Module
 from nnmagic.tracebacks import hide_frames, short_errors
 
 if TYPE_CHECKING:
+    from nnmagic.engine.custom import Engine
     from nnmagic.functions.definition import CacheInfo
     from nnmagic.functions.stages import Stages
     from nnmagic.importers.torch.programs import Program
@@ -85,7 +87,7 @@ def from_torch(
     *,
     dynamic_shapes: Any = None,
     name: str | None = None,
-    engine: str = "auto",
+    engine: str | Engine = "auto",
     target: Target = None,
     opt_level: int = 3,
     cache: bool = True,
@@ -123,10 +125,17 @@ def from_torch(
     )
 
 
-def _build(program: Program, **options: Any) -> CompiledFunction:
-    function = compile_source(program.module, **options)
-    assert isinstance(function, CompiledFunction)  # a module has all its types
-    return function
+def _build(
+    program: Program,
+    *,
+    engine: str | Engine = "auto",
+    target: Target = None,
+    opt_level: int = 3,
+    cache: bool = True,
+) -> CompiledFunction:
+    options = Options(engine, target, opt_level)
+    use = Use.YES if cache else Use.NO
+    return compile_module(program.module, options, use, program.source, "torch")
 
 
 def torch_backend(

@@ -53,12 +53,17 @@ _OF_OTHER_DATA = (
 def to_bytes(function: CompiledFunction) -> bytes:
     """Return the function as bytes, the same for the same function, with its machine code if there is any."""
     definition = function._definition
-    module, arrays = module_to_data(definition.module)
+    module, arrays = module_to_data(definition.optimized[0])
     parameters = [
         [each.name, each.kind, _default_to_data(each.default, arrays), each.destination]
         for each in definition.parameters
     ]
     source, options = definition.source, definition.options
+    if not isinstance(options.engine, str):
+        raise TypeError(
+            f"{definition.name} cannot be saved or pickled: its engine {options.engine_shown} is a Python "
+            "callable; register it as an entry point of the group 'nnmagic.engines', and pass its name"
+        )
     head = {
         "format": FORMAT,
         "nnmagic": __version__,
@@ -69,7 +74,7 @@ def to_bytes(function: CompiledFunction) -> bytes:
         "language": definition.language,
         "text": definition.text,
         "source": [source.filename, source.text, source.first_line, source.indent],
-        "options": asdict(options),
+        "options": asdict(replace(options, passes=())),
         "parameters": parameters,
         "classes": infos_to_data(definition.infos),
         "module": module,

@@ -98,16 +98,29 @@ class SpecializingFunction:
         try:
             if out is not None and not self._takes_out:
                 kwargs["out"], out = out, None
-            bound = self._bind(*args, **kwargs)
-            types, values, given = self._arguments(bound)
+            types, values, given = self._arguments(self._bind(*args, **kwargs))
         except (TypeError, ValueError) as error:
             hide_frames(error)
             raise
         compiled = self._specialized(types, values)
+        positional, keywords = self._split(given)
+        return compiled(*positional, out=out, **keywords)
+
+    def specialize_for(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> tuple[CompiledFunction, list[Any], dict[str, Any]]:
+        """Return the function compiled for the arguments of a call, and those that it takes.
+
+        Raises TypeError, ValueError or TinyNNError.
+        """
+        types, values, given = self._arguments(self._bind(*args, **kwargs))
+        return (self._specialized(types, values), *self._split(given))
+
+    def _split(self, given: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        """Return the positional arguments and the keyword arguments of a call."""
         by_name = {each.name for each in self._template.info.parameters if each.kind == "KEYWORD_ONLY"}
         positional = [value for name, value in given.items() if name not in by_name]
-        keywords = {name: value for name, value in given.items() if name in by_name}
-        return compiled(*positional, out=out, **keywords)
+        return positional, {name: value for name, value in given.items() if name in by_name}
 
     def _arguments(self, bound: Sequence[Any]) -> tuple[dict[str, Type], dict[str, object], dict[str, Any]]:
         """Return the types that a call completes, its compile-time values, and its other arguments."""

@@ -66,13 +66,13 @@ def _sections(cell: CompiledCell, name: str) -> tuple[list[Section], str | None]
             from_relay = bool(cell.functions) and cell.functions[0]._definition.language == "relay"
             origins: Origins = "none" if from_relay else "hover"  # the source itself stands right above
             changing = [each._head() for each in cell.functions if each._call.destinations]
-            return [relay_section(cell.own, cell.relay_text, changing, origins=origins)], None
+            return [relay_section(cell.compiled, cell.relay_text, changing, origins=origins)], None
         case "graph":
-            graph = graph_of(cell.own)
+            graph = graph_of(cell.compiled)
             svg = graph.svg
             return [graph_section(name, str(graph), svg)], svg
         case "relay-typed":
-            return [stage_section(name, name, str(cell.own))], None
+            return [stage_section(name, name, str(cell.compiled))], None
     for function in cell.functions:
         if name not in function.stages:
             raise MagicError(f"a function from Relay text has no stage {name!r}")

@@ -217,24 +217,49 @@ def _profile(words: Sequence[str], namespace: Mapping[str, object]) -> Section:
     from nnmagic.functions.compiled import CompiledFunction
     from nnmagic.functions.profile import profile
 
+    def run(function: CompiledFunction, args: Sequence[Any], keywords: Mapping[str, Any]) -> Section:
+        function(*args, **keywords)  # an error of the call is one of what was typed
+        return profile_section(profile(function, args, keywords))
+
+    return _with_call("profile", words[0], namespace, CompiledFunction, run)
+
+
+def _step(words: Sequence[str], namespace: Mapping[str, object]) -> Section:
+    from nnmagic.functions.compiled import CompiledFunction
+    from nnmagic.functions.specializing import SpecializingFunction
+    from nnmagic.functions.stepping import step
+
+    def run(function: CompiledFunction, args: Sequence[Any], keywords: Mapping[str, Any]) -> Section:
+        return step(function, *args, **keywords).section()
+
+    return _with_call("step", words[0], namespace, (CompiledFunction, SpecializingFunction), run)
+
+
+def _with_call(
+    command: str,
+    text: str,
+    namespace: Mapping[str, object],
+    kinds: type | tuple[type, ...],
+    run: Callable[[Any, Sequence[Any], Mapping[str, Any]], Section],
+) -> Section:
+    """Return what ``run`` gives for a compiled function and the arguments of a call. Raises MagicError."""
     try:
-        node = ast.parse(words[0], mode="eval").body
+        node = ast.parse(text, mode="eval").body
     except SyntaxError as error:
-        raise MagicError(f"{words[0]!r} is no call: {error.msg}") from None
+        raise MagicError(f"{text!r} is no call: {error.msg}") from None
     if not isinstance(node, ast.Call):
-        raise MagicError(f"%tinynn profile takes a call, as in profile foo(x, y), not {words[0]!r}")
+        raise MagicError(f"%tinynn {command} takes a call, as in {command} foo(x, y), not {text!r}")
     called = ast.unparse(node.func)
     function = _value(node.func, dict(namespace))
-    if not isinstance(function, CompiledFunction):
+    if not isinstance(function, kinds):
         raise MagicError(f"{called!r} is of type {type(function).__name__}, not a compiled function")
 
-    def bind_call(*args: object, **keywords: object) -> tuple[tuple[object, ...], dict[str, object]]:
-        function(*args, **keywords)  # an error of the call is one of what was typed
-        return args, keywords
+    def run_call(*args: object, **keywords: object) -> Section:
+        return run(function, args, keywords)
 
     node.func = ast.copy_location(ast.Name("__given", ast.Load()), node.func)
-    args, keywords = _value(node, {**namespace, "__given": bind_call})
-    return profile_section(profile(function, args, keywords))
+    section: Section = _value(node, {**namespace, "__given": run_call})
+    return section
 
 
 def _value(node: ast.expr, namespace: dict[str, object]) -> Any:
@@ -358,6 +383,14 @@ COMMANDS = {
         _profile,
         whole=True,
         more=("  %tinynn profile foo(x, axis=1)", "  the arguments may be any Python expressions"),
+    ),
+    "step": Command(
+        "step CALL",
+        "run a call value by value: the shape, range, NaN and Inf count of each, with its line",
+        range(1, 2),
+        _step,
+        whole=True,
+        more=("  %tinynn step foo(x)", "  it says in which value the first NaN came up"),
     ),
     "rerun": Command(
         "rerun",

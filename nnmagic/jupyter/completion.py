@@ -57,7 +57,7 @@ class CellMatcher:
         if magic and context.cursor_line == first:
             from nnmagic.jupyter.option_completion import complete_cell_options
 
-            return _options(before, complete_cell_options(magic[1], before))
+            return _options(before, complete_cell_options(magic[1], before, self._shell.user_ns))
         if magic:
             body = "\n".join(lines[first + 1 :])
             above = "\n".join([*lines[first + 1 : context.cursor_line], before])

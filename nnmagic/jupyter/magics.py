@@ -25,7 +25,7 @@ from nnmagic.jupyter.changes import BoundCell, Changes
 from nnmagic.jupyter.errors import MagicError, hide_internal_frames, show_all_frames, show_interrupt
 from nnmagic.jupyter.function_origin import remember_cell
 from nnmagic.jupyter.progress import show_progress
-from nnmagic.jupyter.settings import directory_of, problem, target_of
+from nnmagic.jupyter.settings import directory_of, find_engine, passes_of, problem, target_of
 from nnmagic.tracebacks import show_frames, shows_frames, with_frames
 
 if TYPE_CHECKING:
@@ -41,7 +41,11 @@ _CELL_OPTIONS = (
         metavar="NAME",
         help="also assign the cell's last function (of %%%%relay: @main) to NAME",
     ),
-    argument("--engine", metavar="E", help=f"the engine that runs it: {', '.join(ENGINES)}; default: auto"),
+    argument(
+        "--engine",
+        metavar="E",
+        help=f"the engine that runs it: {', '.join(ENGINES)}, or a function that is one; default: auto",
+    ),
     argument(
         "--target",
         metavar="T",
@@ -55,6 +59,11 @@ _CELL_OPTIONS = (
         "--convert",
         action="store_true",
         help="let calls convert arguments to the parameters' dtypes where no number can change",
+    ),
+    argument(
+        "--passes",
+        metavar="NAMES",
+        help="passes to run on the Relay first, a comma-separated list of functions or library passes",
     ),
     argument(
         "--show",
@@ -151,7 +160,7 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
             value = section[name]
             if isinstance(value, DeferredConfig):  # of a command line
                 value = value.get_value(self.traits()[name])
-            reason = problem(name, value)
+            reason = problem(name, value, self.shell.user_ns)
             if reason is not None:
                 section[name] = getattr(self, name)
                 message = f"TinyNNMagics.{name} cannot be {value!r}: {reason} (it stays {section[name]!r})"
@@ -163,7 +172,9 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
     @validate("*")
     def _check_value(self, proposal: dict[str, Any]) -> object:
         name, value = proposal["trait"].name, proposal["value"]
-        reason = problem(name, value) if proposal["trait"].metadata.get("config") else None
+        reason = (
+            problem(name, value, self.shell.user_ns) if proposal["trait"].metadata.get("config") else None
+        )
         if reason is not None:
             raise TraitError(f"TinyNNMagics.{name} cannot be {value!r}: {reason}")
         return value
@@ -208,6 +219,7 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
         %tinynn ops [PATTERN ...]       search the operators
         %tinynn cache [--clear]         show or clear the caches
         %tinynn profile CALL            time a call, kernel by kernel
+        %tinynn step CALL               run a call value by value, to find where a NaN came from
         %tinynn rerun                   compile again what is older than what it captured
         %tinynn help [COMMAND]          explain the commands
         """
@@ -295,6 +307,8 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
         if given.quiet or (self.quiet and given.show is None):
             shown = []
         note = cache_text(cell.cache_info) if given.verbose else None
+        if note is not None and (options.passes or "passes" in shown):
+            note += "".join(f"\n{each.name}: {each.passes.times()}" for each in cell.functions)
         output = render_cell(cell, shown, note)
         bound = cell.bindings
         if output_name is not None:
@@ -347,11 +361,12 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
         try:
             disk_cache()  # what the environment says may make no sense
             return Options(
-                engine=self.engine if given.engine is None else given.engine,
+                engine=find_engine(self.engine if given.engine is None else given.engine, self.shell.user_ns),
                 target=target_of(self.target if given.target is None else given.target),
                 opt_level=self.opt_level if given.opt_level is None else _level(given.opt_level),
                 promote=self.promote or getattr(given, "promote", False),
                 convert=self.convert or getattr(given, "convert", False),
+                passes=passes_of(getattr(given, "passes", None), self.shell.user_ns),
             )
         except (TypeError, ValueError) as error:
             raise MagicError(str(error)) from None

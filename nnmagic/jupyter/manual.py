@@ -20,6 +20,7 @@ stages for --show:
   relay        the cell as Relay (the default); hover an operator for its type, a line for its source
   relay-typed  the same with the type of every expression
   graph        the dataflow graph, as a picture
+  passes       what each pass changed in the Relay, as a diff
   source tree relax tir llvm asm
                the other stages of each function, closed until you open them
 
@@ -27,6 +28,7 @@ examples:
   %%tinynn -q                          show nothing
   %%tinynn --show relay,graph          the text and the picture
   %%tinynn --opt-level 0 --show asm    the machine code without optimisation
+  %%tinynn --passes fold_constants,mine  run passes first, of the library or functions of the notebook
   %%tinynn -o f                        also bind the last function to f
 
 see also:

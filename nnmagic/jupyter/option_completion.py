@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from types import FunctionType, MappingProxyType
 
 
-def complete_cell_options(magic: str, before: str) -> Sequence[str]:
+def complete_cell_options(
+    magic: str, before: str, namespace: Mapping[str, object] = MappingProxyType({})
+) -> Sequence[str]:
     """Return the words that may end a cell magic's line."""
-    from nnmagic.functions.compile_options import ENGINES, OPT_LEVELS
+    from nnmagic.functions.compile_options import OPT_LEVELS, engine_names
     from nnmagic.jupyter.cell_output import SHOWN
     from nnmagic.jupyter.magics import TinyNNMagics
 
     if re.search(r"--show[ =][\w,-]*$", before):
         return SHOWN
+    if re.search(r"--passes[ =][\w,]*$", before):
+        from nnmagic.relay.passes.library import LIBRARY
+
+        return list(LIBRARY)
     if re.search(r"--engine[ =]\w*$", before):
-        return ENGINES
+        own = [
+            name for name, value in namespace.items() if isinstance(value, FunctionType) and name[0] != "_"
+        ]
+        return [*engine_names(), *own]
     if re.search(r"--opt-level[ =]\d*$", before):
         return [str(level) for level in OPT_LEVELS]
     if re.search(r"(?:-o|--output|--target)[ =]\S*$", before):
@@ -52,7 +62,7 @@ def complete_command(line: str, namespace: Mapping[str, object]) -> Sequence[str
         return ["--clear"]
     if command == "help":
         return list(COMMANDS)
-    if command == "profile":
+    if command in ("profile", "step"):
         return None if "(" in line else _functions(namespace)
     return ()
 

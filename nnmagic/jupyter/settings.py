@@ -5,21 +5,30 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from types import FunctionType
+from typing import TYPE_CHECKING
 
-from nnmagic.diagnostics import CompileError
-from nnmagic.functions.compile_options import ENGINES, OPT_LEVELS, Options
+from nnmagic.diagnostics import CompileError, closest
+from nnmagic.functions.compile_options import OPT_LEVELS, Options, engine_names
 from nnmagic.jupyter.cell_output import parse_show_option
 from nnmagic.jupyter.errors import MagicError
+
+if TYPE_CHECKING:
+    from nnmagic.engine.custom import Engine
+    from nnmagic.relay.passes.pipeline import NamedPass
 
 _SWITCHES = ("quiet", "cache", "promote", "convert", "tb", "warn_changed")
 #: Whole numbers, each with the least that it may be.
 _NUMBERS = {"cache_mb": 0, "num_threads": 1}
 
 
-def problem(name: str, value: object) -> str | None:
-    """Return why a setting cannot have a value, and what it may be; None if it can."""
+def problem(name: str, value: object, namespace: Mapping[str, object]) -> str | None:
+    """Return why a setting cannot have a value, and what it may be; None if it can.
+
+    namespace: the notebook's variables, among which an engine may be a function.
+    """
     try:
-        _check(name, value)
+        _check(name, value, namespace)
     except CompileError as error:
         diagnostic = error.diagnostics[0]
         return f"{diagnostic.message}; {diagnostic.hint}" if diagnostic.hint else diagnostic.message
@@ -28,7 +37,7 @@ def problem(name: str, value: object) -> str | None:
     return None
 
 
-def _check(name: str, value: object) -> None:
+def _check(name: str, value: object, namespace: Mapping[str, object]) -> None:
     if name in _SWITCHES:
         if not isinstance(value, bool):
             raise TypeError("it must be True or False")
@@ -37,8 +46,9 @@ def _check(name: str, value: object) -> None:
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
             raise ValueError(f"it must be a whole number from {least} on, or None")
     elif name == "engine":
-        if value not in ENGINES:
-            raise ValueError(f"it must be one of {', '.join(map(repr, ENGINES))}")
+        if not isinstance(value, str) or not (value in engine_names(value) or callable(namespace.get(value))):
+            known = ", ".join(map(repr, engine_names()))
+            raise ValueError(f"it must be one of {known}, or the name of a function of the notebook")
     elif name == "opt_level":
         if isinstance(value, bool) or value not in OPT_LEVELS:
             raise ValueError("it must be 0, 1, 2 or 3")
@@ -57,6 +67,22 @@ def _check(name: str, value: object) -> None:
         Options(target=target_of(value)).check_target()
 
 
+def find_engine(name: str, namespace: Mapping[str, object]) -> str | Engine:
+    """Return an engine as the options take it: a name, or the notebook's function of that name.
+
+    Raises ValueError for a name of neither.
+    """
+    if name in engine_names(name):
+        return name
+    value = namespace.get(name)
+    if value is None or not callable(value):
+        known = ", ".join(map(repr, engine_names()))
+        raise ValueError(
+            f"engine must be one of {known} or the name of a function of the notebook, not {name!r}"
+        )
+    return value
+
+
 def directory_of(text: str) -> Path:
     """Return a directory's path, with ``~`` expanded."""
     return Path(text).expanduser()
@@ -70,3 +96,30 @@ def target_of(text: str | None) -> str | Mapping[str, object] | None:
         return dict(json.loads(text))
     except json.JSONDecodeError as error:
         raise MagicError(f"the target is no JSON object: {error}") from None
+
+
+def passes_of(text: str | None, namespace: Mapping[str, object]) -> tuple[NamedPass, ...]:
+    """Return the passes of a comma-separated list: functions of the notebook, or of the library.
+
+    Raises ValueError for an unknown name, TypeError for something that is no pass.
+    """
+    if text is None:
+        return ()
+    from nnmagic.relay.passes.library import LIBRARY
+    from nnmagic.relay.passes.pipeline import NamedPass, named_passes
+
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        raise ValueError(f"--passes names no pass; the library's are {', '.join(LIBRARY)}")
+    passes: list[NamedPass] = []
+    for name in names:
+        known = name in namespace or name in LIBRARY
+        if not known and (close := closest(name, [*LIBRARY, *_functions(namespace)])):
+            raise ValueError(f"there is no pass {name!r}; did you mean {close}?")
+        (found,) = named_passes([namespace.get(name, name)])
+        passes.append(NamedPass(name, found.run))
+    return tuple(passes)
+
+
+def _functions(namespace: Mapping[str, object]) -> list[str]:
+    return [name for name, value in namespace.items() if isinstance(value, FunctionType)]

@@ -6,12 +6,13 @@ Names are loaded when first used, so that importing the package is cheap.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nnmagic.diagnostics import Source, kind_of
 from nnmagic.tracebacks import short_errors
 
 if TYPE_CHECKING:
+    from nnmagic.relay.builder import Builder
     from nnmagic.relay.expr import (
         Call,
         Clause,
@@ -41,6 +42,16 @@ if TYPE_CHECKING:
     from nnmagic.relay.module import Module, TypeData
     from nnmagic.relay.ops import OPERATORS
     from nnmagic.relay.ops.calls import call
+    from nnmagic.relay.passes.pipeline import (
+        PassContext,
+        PassInstrument,
+        PassRecorder,
+        PassRun,
+        PassTiming,
+        PrintChanges,
+        VerifyTypes,
+        run_passes,
+    )
     from nnmagic.relay.structural_equality import structural_equal
     from nnmagic.relay.text.parser import parse_expression
     from nnmagic.relay.types import (
@@ -63,6 +74,7 @@ if TYPE_CHECKING:
 
 #: The modules of the public names.
 _MODULES = {
+    "builder": "Builder",
     "expr": (
         "Call Clause Constant Constructor Expr Function GlobalVar If Let Match OpRef Pattern "
         "PatternConstructor PatternTuple PatternVar PatternWildcard RefCreate RefRead RefWrite Tuple "
@@ -72,6 +84,9 @@ _MODULES = {
     "module": "Module TypeData",
     "ops": "OPERATORS",
     "ops.calls": "call",
+    "passes.pipeline": (
+        "PassContext PassInstrument PassRecorder PassRun PassTiming PrintChanges VerifyTypes run_passes"
+    ),
     "structural_equality": "structural_equal",
     "text.parser": "parse_expression",
     "types": (
@@ -87,6 +102,7 @@ __all__ = [
     "OPERATORS",
     "AdtValue",
     "AnyDim",
+    "Builder",
     "Call",
     "Clause",
     "Constant",
@@ -103,11 +119,17 @@ __all__ = [
     "Match",
     "Module",
     "OpRef",
+    "PassContext",
+    "PassInstrument",
+    "PassRecorder",
+    "PassRun",
+    "PassTiming",
     "Pattern",
     "PatternConstructor",
     "PatternTuple",
     "PatternVar",
     "PatternWildcard",
+    "PrintChanges",
     "RefCreate",
     "RefRead",
     "RefType",
@@ -122,6 +144,7 @@ __all__ = [
     "TypeVar",
     "Var",
     "VarDim",
+    "VerifyTypes",
     "call",
     "constant",
     "erase_types",
@@ -130,8 +153,10 @@ __all__ = [
     "infer_type",
     "parse",
     "parse_expression",
+    "run_passes",
     "scalar_type",
     "structural_equal",
+    "to_onnx",
 ]
 
 
@@ -171,6 +196,23 @@ def from_onnx(
     importer = importlib.import_module("nnmagic.importers.onnx")  # it imports this package
     module: Module = importer.from_onnx(model, shapes=shapes, name=name)
     return module
+
+
+def to_onnx(module: Module, *, name: str | None = None) -> Any:
+    """Return a function of a module as an ``onnx.ModelProto``, which onnxruntime and others run.
+
+    Args:
+        module: a module.
+        name: of the function; ``main``, or the only one, by default.
+
+    Raises RelayError with everything that ONNX cannot express, ImportError without the package onnx,
+    TypeError or ValueError for a wrong argument, or for constants of 2 GB or more.
+
+    """
+    import importlib
+
+    exporter = importlib.import_module("nnmagic.exporters.onnx")  # it imports this package
+    return exporter.to_onnx(module, name=name)
 
 
 def from_torch(

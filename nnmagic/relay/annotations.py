@@ -16,6 +16,9 @@ CALL_LOWERED = "call_lowered"
 #: parameters, each with the operator.
 PARALLEL = "parallel"
 
+#: Of a loop that is a function of the module: it calls itself at its end only, which takes no stack.
+LOOP = "loop"
+
 #: The operators of reductions.
 REDUCTIONS = ("add", "mul", "max", "min", "and", "or", "xor")
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _LANGUAGES = {
     "source": "python",
     "tree": "text",
+    "passes": "diff",
     "relax": "python",
     "tir": "python",
     "llvm": "llvm",

@@ -7,7 +7,7 @@ white whatever the system says gets dark letters.
 
 from __future__ import annotations
 
-from pygments.token import Comment, Keyword, Name, Number, String, _TokenType
+from pygments.token import Comment, Generic, Keyword, Name, Number, String, _TokenType
 
 #: The class of a kind of token, and its colour: the theme's variables, then the one on white and on black.
 _TOKENS: dict[_TokenType, tuple[str, str, str, str, str]] = {
@@ -31,6 +31,20 @@ _TOKENS: dict[_TokenType, tuple[str, str, str, str, str]] = {
     Name.Attribute: ("a", "--jp-content-font-color2", "descriptionForeground", "#5f6570", "#a3abb8"),
     Number: ("n", "--jp-mirror-editor-number-color", "debugTokenExpression-number", "#8a5100", "#e0af68"),
     String: ("s", "--jp-mirror-editor-string-color", "debugTokenExpression-string", "#a33a24", "#e8957c"),
+    Generic.Inserted: (
+        "ins",
+        "--jp-success-color0",
+        "gitDecoration-addedResourceForeground",
+        "#1a6e2e",
+        "#7ed491",
+    ),
+    Generic.Deleted: (
+        "del",
+        "--jp-error-color0",
+        "gitDecoration-deletedResourceForeground",
+        "#a8302a",
+        "#f09a94",
+    ),
     Comment: ("c", "--jp-mirror-editor-comment-color", "descriptionForeground", "#5f6b74", "#98a3ad"),
 }
 
@@ -44,6 +58,8 @@ INLINE_COLORS = {
     "n": "#b06809",
     "s": "#cd5138",
     "c": "#6b7c88",
+    "ins": "#268a3e",
+    "del": "#cd5138",
 }
 
 

@@ -151,7 +151,11 @@ def test_a_terminal_takes_a_cell_line_by_line(shell: Shell) -> None:
         (cell(FOO, "--show ,"), ValueError, "no stage is named"),
         (cell(FOO, "--opt-level 4"), ValueError, "--opt-level must be one of 0, 1, 2, 3, not '4'"),
         (cell(FOO, "--opt-level x"), ValueError, "--opt-level must be one of"),
-        (cell(FOO, "--engine x"), ValueError, "engine must be one of 'auto', 'relax', 'relay', not 'x'"),
+        (
+            cell(FOO, "--engine x"),
+            ValueError,
+            "engine must be one of 'auto', 'relax', 'relay', 'numpy' or the name of a function",
+        ),
         (cell(FOO, "--engine relay"), nnmagic.EngineError, "needs a TVM that has Relay"),
         (cell(FOO, "--target '{'"), ValueError, "the target is no JSON object"),
         (cell(FOO, "--target riscv9"), nnmagic.EngineError, "riscv9"),
@@ -378,7 +382,8 @@ class TestLineMagic:
         for name in ("show", "ops", "cache", "profile", "help"):
             assert f"%tinynn {name}" in shown
         with pytest.raises(
-            ValueError, match=r"no command 'nope'; its commands are show, ops, cache, profile, rerun, help"
+            ValueError,
+            match=r"no command 'nope'; its commands are show, ops, cache, profile, step, rerun, help",
         ):
             shell.run("%tinynn nope")
 

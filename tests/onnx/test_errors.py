@@ -203,3 +203,12 @@ def test_importing_nnmagic_imports_no_onnx() -> None:
     code = "import sys, nnmagic as n; n.from_onnx, n.relay.from_onnx; print('onnx' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert done.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize("op_type", ["MatMul", "Gemm", "Add", "Concat"])
+def test_inputs_of_two_dtypes_where_the_operator_wants_one_are_refused(op_type: str) -> None:
+    attributes = {"axis": 0} if op_type == "Concat" else {}
+    nodes = [node(op_type, ["x", "w"], ["y"], **attributes)]
+    proto = model(nodes, [info("x", (2, 2))], [info("y", None)], {"w": np.ones((2, 2))})
+    with pytest.raises(nnmagic.RelayError, match="are of the dtypes float32 and float64, and must be of one"):
+        nnmagic.relay.from_onnx(proto)

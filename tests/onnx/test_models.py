@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import warnings
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -11,6 +12,9 @@ import pytest
 from onnx import helper, numpy_helper
 
 import nnmagic
+from nnmagic.relay import expr as ir
+from nnmagic.relay.traverse import post_order
+from tests.child_process import run_python
 from tests.onnx.graphs import info, judge, model, node
 
 RANDOM = np.random.default_rng(0)
@@ -259,3 +263,96 @@ def test_weights_stay_what_they_were() -> None:
     function = nnmagic.from_onnx(proto)
     proto.graph.initializer[0].CopyFrom(numpy_helper.from_array(weight * 0, "w"))
     np.testing.assert_allclose(function(X), X @ weight, rtol=1e-5)
+
+
+# -- where Relay comes from -----------------------------------------------------------------------------
+
+
+def classifier() -> onnx.ModelProto:
+    """A network whose nodes have names of many kinds."""
+    nodes = [
+        node("Gemm", ["x", "w 1", ""], ["h"], name="/fc/Gemm", alpha=0.5),
+        node("Softmax", ["h"], ["p"], name="a\nb", axis=-1),
+        node("Gather", ["p", "index"], ["q"], axis=1, name="pick"),
+    ]
+    inputs = [info("x", ("n", 2)), info("index", (2,), "int64")]
+    return model(nodes, inputs, [info("q", ("n", 2))], {"w 1": normal(2, 3)})
+
+
+def test_the_source_is_a_listing_of_the_nodes() -> None:
+    function = nnmagic.from_onnx(classifier())
+    assert function.stages["source"].splitlines() == [
+        "# ai.onnx 19",
+        "net(x: float32[n, 2], index: int64[2]) -> (q: float32[n, 2]):",
+        "  w 1: float32[2, 3]",
+        "  h = Gemm(x, w 1, _, alpha=0.5)  # /fc/Gemm",
+        "  p = Softmax(h, axis=-1)  # 'a\\nb'",
+        "  q = Gather(p, index, axis=1)  # pick",
+    ]
+
+
+def test_each_call_in_relay_knows_the_line_of_its_node() -> None:
+    module = nnmagic.relay.from_onnx(classifier())
+    calls = [each for each in post_order(module.functions["net"]) if isinstance(each, ir.Call)]
+    lines = {each.op.name: each.span.line for each in calls if isinstance(each.op, ir.OpRef) and each.span}
+    assert lines["nn.dense"] == lines["multiply"] == 4
+    assert lines["nn.softmax"] == 5
+    assert lines["take"] == 6
+    assert all(each.span for each in calls)
+
+
+def test_an_error_of_a_call_and_the_page_name_the_node() -> None:
+    function = nnmagic.from_onnx(classifier())
+    with pytest.raises(IndexError, match=r"(?s)index 7 is out of range.*<onnx net>:6.*q = Gather.*# pick"):
+        function(X[:, :2], np.array([0, 7]))
+    assert "q = Gather(p, index, axis=1)  # pick" in function._repr_mimebundle_()["text/html"]
+
+
+def test_a_loaded_function_keeps_the_listing(tmp_path: Path) -> None:
+    function = nnmagic.from_onnx(classifier())
+    function.save(tmp_path / "f.nnm")
+    loaded = nnmagic.load(tmp_path / "f.nnm")
+    assert loaded.stages["source"] == function.stages["source"]
+    assert list(loaded.stages) == list(function.stages)
+    index = np.array([2, 0])
+    np.testing.assert_array_equal(loaded(X[:, :2], index), function(X[:, :2], index))
+
+
+# -- large models ----------------------------------------------------------------------------------------
+
+_LARGE = """
+import sys
+
+import numpy as np
+
+import nnmagic
+
+path, size, to = sys.argv[1:]
+result = nnmagic.from_onnx(path)(np.ones((1, int(size)), "float32"))
+peak = next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM"))
+np.save(to, result)
+print(int(peak) // 1000)
+"""
+
+
+@pytest.mark.slow
+def test_500_mb_of_weights_need_little_more_than_one_further_copy(tmp_path: Path) -> None:
+    size, layers = 5592, 4
+    factors = 1 + np.arange(size, dtype="float32") % 3
+    nodes, tensors, row = [], [], np.ones(size, "float32")
+    for layer in range(layers):
+        weights = np.roll(np.diag(factors), layer + 1, axis=1)
+        tensors.append(numpy_helper.from_array(weights, f"w{layer}"))
+        nodes.append(node("MatMul", [f"x{layer}", f"w{layer}"], [f"x{layer + 1}"]))
+        row = np.roll(row * factors, layer + 1)
+    ends = [info("x0", (1, size))], [info(f"x{layers}", (1, size))]
+    graph = helper.make_graph(nodes, "large", *ends, tensors)
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)])
+    path, result = tmp_path / "large.onnx", tmp_path / "result.npy"
+    onnx.save(proto, path, save_as_external_data=True)
+    megabytes = 4e-6 * size * size * layers
+    assert megabytes > 500
+    cache = str(tmp_path / "cache")
+    done = run_python("-c", _LARGE, str(path), str(size), str(result), NNMAGIC_CACHE_DIR=cache)
+    np.testing.assert_array_equal(np.load(result), row[None])
+    assert int(done.stdout) <= 2.2 * megabytes + 1000

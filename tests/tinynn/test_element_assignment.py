@@ -235,3 +235,33 @@ def run_random(first: int, last: int) -> str:
 def test_random_programs(first: int) -> None:
     """`make fuzz` runs 2,000 of them."""
     assert "equal" in run_random(first, first + 30)
+
+
+CHAINED = """
+def f(w, v, size=7):
+    dp = np.zeros((len(w) + 1, size + 1), dtype=np.int64)
+    for i in range(1, len(w) + 1):
+        for c in range(size + 1):
+            dp[i][c] = dp[i - 1][c]
+            if w[i - 1] <= c:
+                dp[i][c] = max(dp[i][c], dp[i - 1][c - w[i - 1]] + v[i - 1])
+        dp[i][0] += 3
+    return dp
+"""
+
+
+def test_a_chain_of_subscripts_is_one_subscript_where_the_first_is_an_int():
+    names = {"np": np}
+    exec(CHAINED, names)
+    w, v = np.array([1, 3, 4, 5]), np.array([1, 4, 5, 7])
+    function = nnmagic.compile(CHAINED, namespace={"np": np})
+    np.testing.assert_array_equal(function(w, v), names["f"](w, v))
+
+
+@pytest.mark.parametrize("index", ["1:", "k", "k, 1:", "[0, 1]"])
+def test_a_chain_of_other_subscripts_is_refused(index):
+    source = (
+        f"def f(x: Tensor[(3, 3), f64], k: i64):\n    y = x.copy()\n    y[{index}][0] = 1\n    return y\n"
+    )
+    with pytest.raises(nnmagic.TinyNNError, match="elements are assigned by one index of a name"):
+        nnmagic.compile(source)

@@ -43,6 +43,31 @@ np.repeat(x, [1, 2, 0, 1, 1, 1, 3])
 np.tile(x, k)
 np.tile(m, (2, k))
 np.tile(x, (k, 1))
+np.insert(x, 0, 2)
+np.insert(x, 0, [1.0, 2.0])
+np.insert(np.eye(3, 4), -1, x[0], axis=1)
+np.insert(np.eye(3, 4), 1, [5.0, 6.0, 7.0], axis=1)
+np.insert(np.eye(3, 4), 4, np.ones((2, 3)), axis=1)
+np.insert(np.eye(3, 4), 3, [5.0, 6.0, 7.0, 8.0], axis=0)
+np.insert(np.eye(3, 4), 2, x[1])
+np.lib.stride_tricks.sliding_window_view(x, 3).std(axis=1)
+np.lib.stride_tricks.sliding_window_view(m, (2, 3))
+np.lib.stride_tricks.sliding_window_view(m, 2, axis=0)
+np.lib.stride_tricks.sliding_window_view(m, (3, 2), axis=(1, 0))
+np.partition(x, 3)[3]
+np.sort(np.partition(m, 1, axis=0)[:2], axis=0)
+np.sort(x[np.argpartition(x, (2, 4))[:2]])
+min(x[0], x[1], x[2])
+max(x[0], 0, x[1], -x[2])
+np.mean([x[0], x[1], 2.0])
+np.mean([m, m * 2], axis=0)
+np.mgrid[-1.5:1.5:4j, -2:1:3j]
+np.mgrid[0:2:5j, 0:3]
+np.std([x, x * 2])
+np.max([x, -x], axis=0)
+np.sum([x, -2 * x], axis=1)
+np.max([x[0], x[1]])
+np.argmax([x[0], x[1], x[2]])
 np.select([x > 1, x < -1], [x, -x])
 np.select([x > 1, x < -1], [x, -x], default=7)
 np.piecewise(x, [x < 0, x >= 0], [-1, 1])
@@ -172,3 +197,28 @@ def test_a_mistake_is_located(body, message):
     (found,) = error.value.diagnostics
     assert found.message == message
     assert found.span.line == 2
+
+
+def test_functions_that_are_imported_by_name():
+    names = {}
+    exec(
+        "from numpy import exp, cumsum as running\nfrom numpy.linalg import norm\nfrom math import sqrt\n"
+        "from numpy.lib.stride_tricks import sliding_window_view",
+        names,
+    )
+    source = (
+        "def f(x: Tensor[(6,), f64]):\n"
+        "    return running(exp(x)) / norm(x) + sqrt(2), sliding_window_view(x, 2)\n"
+    )
+    x = np.linspace(0, 1, 6)
+    values, windows = nnmagic.compile(source, namespace=names)(x)
+    np.testing.assert_allclose(values, np.cumsum(np.exp(x)) / np.linalg.norm(x) + np.sqrt(2), rtol=1e-14)
+    np.testing.assert_array_equal(windows, np.transpose([x[:-1], x[1:]]))
+
+
+def test_a_function_of_the_same_name_is_another():
+    def exp(x):
+        raise AssertionError
+
+    with pytest.raises(nnmagic.TinyNNError, match="which hides the operator exp"):
+        nnmagic.compile("def f(x: f64):\n    return exp(x)\n", namespace={"exp": exp})

@@ -81,9 +81,56 @@ MISTAKES = [
         "t() is of tensors of rank 2 or less, not 3",
         "write .mT, or .transpose(1, 2) with the two dimensions",
     ),
+    (
+        'def f(x: Tensor[("n", 3), f32]):\n    out = []\n    for row in x:\n'
+        "        out.append(row * len(out))\n    return stack(out)\n",
+        "`out` grows in this loop, and cannot be read in it",
+        "keep what a round needs of the one before in a name of its own; out[-1] can be read",
+    ),
+    (
+        "def f(x: Tensor[(3,), f32]):\n    items = []\n    same = items\n    items.append(x)\n    return x\n",
+        "`same` holds the list `items`, which Python would change there, too",
+        "make a new list: items = items + [item]",
+    ),
+    (
+        'def f(x: Tensor[("n", 3), f32]):\n    out = []\n    for row in x:\n        out.append(row)\n'
+        "    return sum(out)\n",
+        "sum of a list of tensors goes over the items",
+        "write np.stack(items).sum(axis=0), or over all elements .sum()",
+    ),
+    (
+        "def f(x: Tensor[(3, 3), f32]):\n    y = x.copy()\n    y[1:][0] = 1\n    return y\n",
+        "elements are assigned by one index of a name",
+        "write one index, as in y[i, j]",
+    ),
+    (
+        'def f(x: Tensor[("n",), f32]):\n    for row in x:\n        last = row\n    return last\n',
+        "`last` may not be assigned here: only a loop assigns it",
+        "assign it before the loop",
+    ),
+    (
+        "def f(x: Tensor[(3,), f32], y: Tensor[(3,), f64]):\n    return x + y\n",
+        "`+` of f32 and f64: dtypes never mix by themselves",
+        "convert one of them, as in x.astype(f64)",
+    ),
+    (
+        "def f(x: Tensor[(3,), f32]):\n    return x + np.random.rand(3)\n",
+        "`np.random.rand` is not supported in a cell, which has no hidden state",
+        "random numbers come from a key: write key = random.key(seed), then random.uniform(key, shape)",
+    ),
+    (
+        "def f(x: Tensor[(3,), f32]):\n    print(x)\n    return x\n",
+        "`print` cannot run inside a compiled function",
+        "return the value and print it in another cell",
+    ),
+    (
+        "def f(x: float):\n    return x\n",
+        "`float` is not a TinyNN type",
+        "write f32 or f64",
+    ),
 ]
 
-WEIGHTS = {"weights": {"layer1": np.ones(6, "float32")}}
+WEIGHTS = {"np": np, "weights": {"layer1": np.ones(6, "float32")}}
 
 
 @pytest.mark.parametrize(("source", "message", "hint"), MISTAKES, ids=[each[1] for each in MISTAKES])

@@ -185,3 +185,19 @@ def test_the_relay_module() -> None:
     module = nnmagic.relay.from_torch(nn.ReLU(), (torch.zeros(2, 3),), name="activation")
     assert list(module.functions) == ["activation"]
     assert "nn.relu" in str(module)
+
+
+def test_the_source_is_a_listing_with_the_lines_of_the_module() -> None:
+    class Net(torch.nn.Module):
+        def forward(self, x, index):
+            positive = torch.relu(x)
+            return positive[:, index]
+
+    args = torch.ones(2, 3), torch.tensor([0, 1])
+    function = nnmagic.from_torch(Net(), args)
+    lines = function.stages["source"].splitlines()
+    assert lines[:4] == ["Net(", "  x: float32[2, 3]", "  index: int64[2]", "):"]
+    assert any(line.startswith("  relu = aten.relu(x)  # test_modules.py:") for line in lines)
+    assert "positive = torch.relu(x)" in function.stages["source"]
+    with pytest.raises(AssertionError, match=r"(?s)out of range.*<torch Net>:\d+:.*aten.index\(.*positive"):
+        function(torch.ones(2, 3), torch.tensor([0, 7]))

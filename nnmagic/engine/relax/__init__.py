@@ -3,6 +3,6 @@
 A build leaves an artifact (``artifact``), which runs without the compiler.
 """
 
-from nnmagic.engine.relax.driver import build, build_instrumentable, load, preload
+from nnmagic.engine.relax.driver import build, build_instrumentable, load, pass_runs, preload
 
-__all__ = ["build", "build_instrumentable", "load", "preload"]
+__all__ = ["build", "build_instrumentable", "load", "pass_runs", "preload"]

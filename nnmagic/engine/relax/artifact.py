@@ -5,6 +5,7 @@ The compiler makes an artifact; it runs without the compiler, in this process or
 
 from __future__ import annotations
 
+import io
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -47,12 +48,12 @@ class Artifact:
         Each constant begins at a multiple of a cache line in the file.
         """
         facts = {**self.facts, "kind": self.kind}
-        files = {f"code{index}.o": code for index, code in enumerate(self.code)}
+        files: dict[str, bytes] = {f"code{index}.o": code for index, code in enumerate(self.code)}
         if self.bytecode:
             files["bytecode"] = self.bytecode
         if self.constants:
             facts["constants"] = [constant.nbytes for constant in self.constants]
-            files["constants"] = b"".join(map(_padded_bytes, self.constants))
+            files["constants"] = _joined(self.constants)
         return facts, files
 
 
@@ -76,9 +77,13 @@ def _round_up(size: int) -> int:
     return -(-size // _ALIGNMENT) * _ALIGNMENT
 
 
-def _padded_bytes(array: np.ndarray) -> bytes:
-    data = np.ascontiguousarray(array).tobytes()
-    return data.ljust(_round_up(len(data)), b"\0")
+def _joined(constants: Sequence[np.ndarray]) -> bytes:
+    """Return the bytes of constants, which may be large: they are copied once."""
+    buffer = io.BytesIO()
+    for constant in constants:
+        buffer.write(np.ascontiguousarray(constant).reshape(-1).view(np.uint8).data)
+        buffer.write(bytes(_round_up(constant.nbytes) - constant.nbytes))
+    return buffer.getvalue()
 
 
 def _aligned(data: np.ndarray) -> np.ndarray:

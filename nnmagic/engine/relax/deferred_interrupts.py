@@ -20,12 +20,12 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TypeVar
 
-from nnmagic.engine.relax.runtime.thread_pool import run_into, start_deep
+from nnmagic.engine.relax.runtime.thread_pool import DEEP_STACK, run_into, start_deep
 
 Result = TypeVar("Result")
 
 #: The stack of a thread that compiles: TVM's passes and LLVM recurse over deep programs.
-_STACK_BYTES = 256 << 20
+_STACK_BYTES = min(256 << 20, DEEP_STACK)
 
 #: Most compilations reach a safepoint in this time.
 _PATIENCE_SECONDS = 2.0

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from nnmagic.engine.relax.interpreter.instructions import FunctionCode
     from nnmagic.engine.relax.runtime.aot_executable import AotExecutable
     from nnmagic.engine.relax.runtime.vm_executable import CompiledProgram, VmExecutable
+    from nnmagic.relay.passes.pipeline import PassRun
 
 
 #: How many compiled programs keep the texts of their stages at hand.
@@ -230,43 +231,16 @@ def _prepare(
     ``graph`` is the module's call graph. ``native`` makes local functions global ones if that is enough to
     have no need of the interpreter.
     """
-    from nnmagic.engine.relax.analysis.assertions import lower_assertions
-    from nnmagic.engine.relax.analysis.attention import find_attention
-    from nnmagic.engine.relax.analysis.closure_elimination import eliminate_closures
     from nnmagic.engine.relax.analysis.entry_signature import parameters_of
-    from nnmagic.engine.relax.analysis.first_order_functions import first_order_functions
+    from nnmagic.engine.relax.analysis.pipeline import optimize
     from nnmagic.engine.relax.interpreter.compiler import ProgramCompiler
-    from nnmagic.relay.passes.batch_norm import fold_batch_norm
-    from nnmagic.relay.passes.common_subexpressions import eliminate_common_subexpr
-    from nnmagic.relay.passes.lambda_lifting import lift_local_functions
-    from nnmagic.relay.passes.loop_invariants import hoist_loop_invariants
-    from nnmagic.relay.passes.softmax import fold_softmax
-    from nnmagic.relay.passes.views import fold_views
 
     if KERNEL in module.functions[entry].attrs:
         module = _call_kernel(module, entry)
         graph = call_graph(module)
     interpreted = partial(_prepare, module, entry, opt_level, graph, native=False)
-    plain = first_order_functions(module, graph)
-    loops: frozenset[str] = frozenset()
-    assertions: list[str] = []
-    if entry not in plain:
-        module = eliminate_closures(module, entry)
-        graph = call_graph(module)
-        plain = first_order_functions(module, graph)
-    if opt_level:
-        module = eliminate_common_subexpr(module)
-        graph = call_graph(module)
-    if entry not in plain and native:
-        lifted = lift_local_functions(module)
-        lowered = lower_assertions(hoist_loop_invariants(lifted, entry) if opt_level else lifted, assertions)
-        lowered_graph = call_graph(lowered)
-        lowered_plain = first_order_functions(lowered, lowered_graph)
-        if entry in lowered_plain:
-            loops = frozenset(lowered.functions) - frozenset(module.functions)
-            module, graph, plain = lowered, lowered_graph, lowered_plain
-    if opt_level:
-        module = find_attention(fold_softmax(fold_views(fold_batch_norm(module))))
+    optimized = optimize(module, entry, opt_level, graph, native=native)
+    module, plain = optimized.module, optimized.plain
     if not native:
         plain -= {entry}
     control = None
@@ -274,7 +248,26 @@ def _prepare(
         parameters = parameters_of(module, entry)
         program = ProgramCompiler(module, plain)
         control = _Control(program.compile(entry), parameters, program.kernels)
-    return _Prepared(module, graph, entry, plain, control, loops, assertions, interpreted)
+    return _Prepared(
+        module,
+        optimized.graph,
+        entry,
+        plain,
+        control,
+        optimized.loops,
+        optimized.assertions,
+        interpreted,
+    )
+
+
+def pass_runs(module: Module, entry: str, opt_level: int) -> list[PassRun]:
+    """Run the compiler's passes on a typed module, without TVM, and return what each did."""
+    from nnmagic.engine.relax.analysis.pipeline import optimize
+
+    runs: list[PassRun] = []
+    if KERNEL not in module.functions[entry].attrs:
+        optimize(module, entry, opt_level, call_graph(module), runs=runs)
+    return runs
 
 
 def _call_kernel(module: Module, name: str) -> Module:

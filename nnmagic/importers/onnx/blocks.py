@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from nnmagic.diagnostics import Span
 from nnmagic.importers.onnx.values import Value, constant, op
+from nnmagic.importers.origins import current_span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.module import TypeData
 from nnmagic.relay.types import GlobalTypeVar
@@ -28,6 +30,7 @@ _HOLDS, _FAILS = ASSERTION.constructors
 class _Check:
     condition: ir.Expr
     message: str
+    span: Span | None
 
 
 @dataclass(slots=True)
@@ -51,7 +54,7 @@ class Block:
         """Have a call fail with a message unless a condition holds."""
         known = condition.known
         if known is None or not bool(known.all()):
-            self.items.append(_Check(condition.expr, message))
+            self.items.append(_Check(condition.expr, message, current_span()))
 
     def require(self, value: Value, wanted: np.ndarray, what: str) -> None:
         """Have a call fail unless a tensor, which is given at the call, holds what the importer assumed."""
@@ -67,7 +70,7 @@ class Block:
             if isinstance(item, _Check):
                 test = ir.If(item.condition, ir.Call(_HOLDS, ()), ir.Call(_FAILS, ()))
                 arm = ir.Clause(ir.PatternConstructor(_HOLDS), result)
-                result = ir.Match(test, (arm,), complete=False, assertion=item.message)
+                result = ir.Match(test, (arm,), complete=False, assertion=item.message, span=item.span)
             else:
                 result = ir.Let(item[0], item[1], result)
         return result

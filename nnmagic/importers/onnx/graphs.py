@@ -18,12 +18,14 @@ from nnmagic.importers.onnx.registry import NEWEST, OPERATORS
 from nnmagic.importers.onnx.schemas import (
     attribute_names,
     check_attributes,
+    check_dtypes,
     has_body,
     names_of_inputs,
     schema_of,
     unknown_operator,
 )
 from nnmagic.importers.onnx.values import TensorSequence, Value, constant
+from nnmagic.importers.origins import Listing, importing
 
 if TYPE_CHECKING:
     from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, ValueInfoProto
@@ -94,6 +96,7 @@ class GraphImporter:
 
     folder: Folder
     functions: Mapping[tuple[str, str, str], FunctionProto]
+    listing: Listing | None = None
     problems: Problems = field(default_factory=Problems)
     numbered: int = 0
 
@@ -152,7 +155,9 @@ class GraphImporter:
         domain = _ALIASES.get(node.domain, node.domain)
         shown = f"{domain}.{node.op_type}" if domain else node.op_type
         try:
-            outputs = self._outputs_of(node, domain, scope, where)
+            span = self.listing.span(number) if self.listing is not None and scope.parent is None else None
+            with importing(span):
+                outputs = self._outputs_of(node, domain, scope, where)
         except UnsupportedError as error:
             self.problems.add(shown, where, error)
         for index, name in enumerate(node.output):
@@ -184,6 +189,7 @@ class GraphImporter:
             inputs.append(value)
         if schema is not None:
             check_attributes(attributes, schema)
+            check_dtypes(inputs, schema)
         if declaration is None:
             function = standard_body(schema, node, inputs, attributes, opset) if schema is not None else None
             if function is None:

@@ -10,12 +10,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nnmagic.diagnostics import kind_of
+from nnmagic.diagnostics import Source, kind_of
 from nnmagic.importers.onnx.blocks import ASSERTION, Block
 from nnmagic.importers.onnx.element_types import dtype_of
 from nnmagic.importers.onnx.errors import UnsupportedError, model_error
 from nnmagic.importers.onnx.external_data import Folder
 from nnmagic.importers.onnx.graphs import GraphImporter, Refused, Scope
+from nnmagic.importers.onnx.listing import model_listing
 from nnmagic.importers.onnx.operators import load_operators
 from nnmagic.importers.onnx.registry import NEWEST
 from nnmagic.importers.onnx.values import Value
@@ -36,7 +37,14 @@ Shapes = Mapping[str, Sequence["int | str"]]
 
 
 def import_model(model: object, *, shapes: Shapes | None = None, name: str | None = None) -> Module:
-    """Return an ONNX model as a Relay module with one function.
+    """Return an ONNX model as a Relay module with one function; see `import_listed`."""
+    return import_listed(model, shapes=shapes, name=name)[0]
+
+
+def import_listed(
+    model: object, *, shapes: Shapes | None = None, name: str | None = None
+) -> tuple[Module, Source]:
+    """Return an ONNX model as a Relay module with one function, and the listing that its spans point at.
 
     Args:
         model: the path of a file, its bytes, or an ``onnx.ModelProto``.
@@ -55,7 +63,8 @@ def import_model(model: object, *, shapes: Shapes | None = None, name: str | Non
     load_operators()
     opsets = _opsets(proto)
     functions = {(item.domain, item.name, item.overload): item for item in proto.functions}
-    importer = GraphImporter(Folder(folder), functions)
+    listing = model_listing(proto)
+    importer = GraphImporter(Folder(folder), functions, listing)
     scope = Scope(Block(), opsets)
     params = _parameters(proto, importer, scope, shapes or {})
     try:
@@ -72,7 +81,8 @@ def import_model(model: object, *, shapes: Shapes | None = None, name: str | Non
     function = ir.Function(tuple(params), body)
     checked = any(isinstance(node, ir.Match) for node in post_order(function))
     types = {ASSERTION.header.name: ASSERTION} if checked else {}
-    return Module({name or _identifier(proto.graph.name, "main"): function}, types)
+    module = Module({name or _identifier(proto.graph.name, "main"): function}, types)
+    return module, listing.source
 
 
 # -- reading -------------------------------------------------------------------------------------------

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from nnmagic.diagnostics import closest
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.registry import NEWEST, OPERATORS
+from nnmagic.importers.onnx.values import TensorSequence, Value
 
 if TYPE_CHECKING:
     from onnx import AttributeProto, FunctionProto
@@ -53,6 +54,24 @@ def check_attributes(attributes: Mapping[str, AttributeProto], schema: Any) -> N
     for name, declared in schema.attributes.items():
         if declared.required and name not in attributes:
             raise UnsupportedError(f"the attribute {name!r} is missing")
+
+
+def check_dtypes(inputs: Sequence[Value | TensorSequence | None], schema: Any) -> None:
+    """Raise UnsupportedError for inputs of different dtypes where the operator wants one dtype."""
+    found: dict[str, tuple[str, str]] = {}
+    for value, declared in zip(inputs, _declared_inputs(schema, len(inputs)), strict=False):
+        if not isinstance(value, Value) or not declared.is_homogeneous:
+            continue
+        name, dtype = found.setdefault(declared.type_str, (declared.name, value.dtype))
+        if dtype != value.dtype:
+            reason = f"the inputs {name!r} and {declared.name!r} are of the dtypes {dtype} and {value.dtype}"
+            raise UnsupportedError(f"{reason}, and must be of one", "put a Cast before one of them")
+
+
+def _declared_inputs(schema: Any, count: int) -> Sequence[Any]:
+    """Return what an operator declares of each input; the last one may stand for several."""
+    declared = list(schema.inputs)
+    return declared + declared[-1:] * (count - len(declared))
 
 
 def attribute_names(function: FunctionProto) -> set[str]:

@@ -12,6 +12,7 @@ from typing import cast
 import numpy as np
 
 from nnmagic.importers.onnx.errors import UnsupportedError
+from nnmagic.importers.origins import current_span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.ops import OPERATORS, RelationError, call, dims
 from nnmagic.relay.passes.numpy_evaluator import evaluate_with_numpy
@@ -206,9 +207,10 @@ def _call(
     try:
         operator = OPERATORS[name]
         if name == "arange":  # its ends are attributes, too, for which variables stand
-            node = ir.Call(ir.OpRef(name), tuple(exprs), operator.complete_attrs(attrs, from_call=True))
+            complete = operator.complete_attrs(attrs, from_call=True)
+            node = ir.Call(ir.OpRef(name), tuple(exprs), complete, span=current_span())
         else:
-            node = call(name, exprs, None, **attrs)
+            node = call(name, exprs, current_span(), **attrs)
         types += [arg.tensor_type for arg in node.args[len(types) :] if isinstance(arg, ir.Constant)]
         result = operator.result_type(types, node.attrs)
         operator.check_preconditions(types, node.attrs)

@@ -32,11 +32,17 @@ def program_error(message: str, hint: str | None = None) -> TorchError:
 
 def place_of(node: FxNode) -> str:
     """Return the name of a node, with the line of the module's source that it comes from."""
+    line = source_line(node)
+    return f"{node.name!r} at {line}" if line else repr(node.name)
+
+
+def source_line(node: FxNode) -> str:
+    """Return the line of the module's source that a node comes from; "" if it is not known."""
     frames = _FRAME.findall(str(node.meta.get("stack_trace") or ""))
     if not frames:
-        return repr(node.name)
+        return ""
     filename, line, code = frames[-1]
-    return f"{node.name!r} at {PurePath(filename).name}:{line}: {code.strip()}"
+    return f"{PurePath(filename).name}:{line}: {code.strip()}"
 
 
 @dataclass(slots=True)

@@ -13,6 +13,7 @@ from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.blocks import Block
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.values import Value, constant, of_type, op, with_shape
+from nnmagic.importers.origins import Listing, importing
 from nnmagic.importers.torch.calls import Call
 from nnmagic.importers.torch.errors import Problems, place_of
 from nnmagic.importers.torch.mathematics import convert
@@ -55,6 +56,7 @@ class GraphImporter:
     problems: Problems = field(default_factory=Problems)
     labels: dict[str, str] = field(default_factory=dict)
     symbols: dict[str, Value] = field(default_factory=dict)
+    listing: Listing | None = None
     depth: int = 0
 
     # -- sizes -----------------------------------------------------------------------------------------
@@ -103,7 +105,8 @@ class GraphImporter:
             elif node.op == "get_attr":
                 environment[node] = self._attribute(module, node)
             elif node.op == "call_function":
-                environment[node] = self._call_node(node, environment, block)
+                with importing(self.listing.span(node) if self.listing is not None else None):
+                    environment[node] = self._call_node(node, environment, block)
             elif node.op == "output":
                 results = node.args[0]
                 results = results if isinstance(results, list | tuple) else [results]

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from nnmagic.diagnostics import Source
 from nnmagic.importers.onnx.blocks import ASSERTION, Block
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.import_model import unique_names
@@ -14,6 +15,7 @@ from nnmagic.importers.onnx.values import Value, constant
 from nnmagic.importers.torch.capture import capture
 from nnmagic.importers.torch.errors import program_error
 from nnmagic.importers.torch.graphs import GraphImporter, Refused, tensor_type
+from nnmagic.importers.torch.listing import graph_listing
 from nnmagic.importers.torch.operators import load_operators
 from nnmagic.importers.torch.tensors import dim_of, expression_of
 from nnmagic.relay import expr as ir
@@ -57,12 +59,16 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A program as a Relay module with one function, which returns a tuple of the computed results."""
+    """A program as a Relay module with one function, which returns a tuple of the computed results.
+
+    ``source``: the listing of its graph that spans point at.
+    """
 
     module: Module
     name: str
     inputs: tuple[Input, ...]
     outputs: tuple[Output, ...]
+    source: Source
     in_spec: Any = None
     out_spec: Any = None
 
@@ -117,14 +123,20 @@ class _Importer:
             self.tensors[key] = self.graphs.constant(tensor, place)
         self.given.append(self.tensors[key])
 
-    def run(self, graph: GraphModule) -> list[Any]:
+    def run(self, graph: GraphModule, name: str) -> list[Any]:
         """Import the graph; return its outputs. Raises TorchError."""
+        self.graphs.listing = graph_listing(graph, name)
         for value in self.given:
             if isinstance(value, Value):
                 self.graphs.define_sizes(value)
         outputs = self.graphs.run(graph, self.given, self.block)
         self.graphs.problems.raise_if_any()
         return outputs
+
+    def source(self) -> Source:
+        """Return the listing of the graph."""
+        assert self.graphs.listing is not None
+        return self.graphs.listing.source
 
     def finish(self, results: Sequence[Value], name: str) -> Module:
         """Return the module."""
@@ -190,7 +202,7 @@ def _import_exported(program: ExportedProgram, name: str) -> Program:
             error = UnsupportedError(f"inputs of the kind {spec.kind.name.lower()} are not supported")
             importer.graphs.problems.add("input", repr(node.name), error)
             importer.given.append(Refused())
-    found = importer.run(program.graph_module)
+    found = importer.run(program.graph_module, name)
     arguments = [
         node.name
         for spec, node in zip(signature.input_specs, placeholders, strict=True)
@@ -199,7 +211,9 @@ def _import_exported(program: ExportedProgram, name: str) -> Program:
     outputs, results = _outputs(program, found, arguments)
     module = importer.finish(results, name)
     spec = program.call_spec
-    return Program(module, name, tuple(inputs), tuple(outputs), spec.in_spec, spec.out_spec)
+    return Program(
+        module, name, tuple(inputs), tuple(outputs), importer.source(), spec.in_spec, spec.out_spec
+    )
 
 
 def _outputs(
@@ -289,7 +303,7 @@ def import_graph(graph: GraphModule, name: str = "main") -> Program:
         else:
             importer.given.append(traced)
             inputs.append(Input("constant", unique, traced))
-    found = importer.run(graph)
+    found = importer.run(graph, name)
     (end,) = (node for node in graph.graph.nodes if node.op == "output")
     outputs: list[Output] = []
     results: list[Value] = []
@@ -302,4 +316,4 @@ def import_graph(graph: GraphModule, name: str = "main") -> Program:
             results.append(value)
         else:
             outputs.append(Output("constant", value=value))
-    return Program(importer.finish(results, name), name, tuple(inputs), tuple(outputs))
+    return Program(importer.finish(results, name), name, tuple(inputs), tuple(outputs), importer.source())

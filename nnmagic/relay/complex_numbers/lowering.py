@@ -38,10 +38,10 @@ RULES: dict[str, Rule] = {**elementwise.RULES, **structure.RULES, **products.RUL
 def uses_complex(module: Module) -> bool:
     """Return whether a module with types has complex tensors."""
     functions = module.functions.values()
-    if any(_mentions_complex(node.checked_type) for each in functions for node in post_order(each)):
+    if any(mentions_complex(node.checked_type) for each in functions for node in post_order(each)):
         return True
     constructors = (each for data in module.types.values() for each in data.constructors)
-    return any(_mentions_complex(part) for constructor in constructors for part in constructor.inputs)
+    return any(mentions_complex(part) for constructor in constructors for part in constructor.inputs)
 
 
 def lower_complex(module: Module) -> Module:
@@ -69,7 +69,8 @@ def lower_type(type_: Type) -> Type:
     return type_
 
 
-def _mentions_complex(type_: Type | None) -> bool:
+def mentions_complex(type_: Type | None) -> bool:
+    """Return whether a type has complex tensors."""
     return type_ is not None and lower_type(type_) != type_
 
 
@@ -120,7 +121,7 @@ def _lower_node(
 
 def _lower_leaf(node: ir.Expr) -> ir.Expr:
     match node:
-        case ir.Var(type_annotation=type_) if _mentions_complex(type_ or node.checked_type):
+        case ir.Var(type_annotation=type_) if mentions_complex(type_ or node.checked_type):
             annotation = None if type_ is None else lower_type(type_)
             return replace(node, type_annotation=annotation, checked_type=None)
         case ir.Constant(data=data) if data.dtype.kind == "c":

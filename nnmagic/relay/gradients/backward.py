@@ -8,8 +8,8 @@ cotangents on the way up, so that the stack holds what the rounds of a loop need
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from nnmagic.diagnostics import Diagnostics
 from nnmagic.relay.expr import (
@@ -38,13 +38,15 @@ from nnmagic.relay.gradients.blocks import (
 )
 from nnmagic.relay.gradients.composites import recognise
 from nnmagic.relay.gradients.cotangents import Cotangents, zeros_like
+from nnmagic.relay.gradients.counted_loops import CountedLoop, counted_loop
 from nnmagic.relay.gradients.expansions import expand
 from nnmagic.relay.gradients.place import Place, Term
 from nnmagic.relay.gradients.registry import NoGradientError
 from nnmagic.relay.gradients.rules import EXPANSIONS, REFUSED, RULES
-from nnmagic.relay.gradients.trees import Tree, has_leaf, leaf_types, leaves, project, tree_of
+from nnmagic.relay.gradients.taped_loops import LoopTaper, TapedCall, TapedLoop, call_backward, call_forward
+from nnmagic.relay.gradients.trees import Tree, has_leaf, items, leaf_types, leaves, project, tree_of
 from nnmagic.relay.passes.inlining import CHECKPOINT
-from nnmagic.relay.types import TensorType, TupleType, Type
+from nnmagic.relay.types import AnyDim, TensorType, TupleType, Type
 
 
 @dataclass(slots=True)
@@ -53,6 +55,7 @@ class _Scope:
 
     env: dict[Expr, Expr]
     active: dict[Expr, Tree]
+    taped: dict[Var, TapedCall] = field(default_factory=dict)
 
 
 class Backward:
@@ -66,6 +69,7 @@ class Backward:
         self.made: dict[str, Function] = {}
         self._bindings: dict[Expr, Expr] = {}
         self._helpers: dict[tuple[str, tuple[bool, ...], tuple[bool, ...]], str] = {}
+        self._taped: dict[tuple[str, tuple[bool, ...], int, int | AnyDim], TapedLoop | None] = {}
 
     # -- blocks ----------------------------------------------------------------------------------------
 
@@ -79,26 +83,60 @@ class Backward:
         bindings, tail = list(block.bindings), None
         if has_leaf(seed) and has_leaf(active.get(block.result)) and _ends_in_branches(block):
             tail = bindings.pop()[1]
-        for var, value in bindings:
-            self._bindings[var] = value
-            scope.env[var] = forward(value, scope.env)
+        self.run(bindings, scope)
         if isinstance(tail, If | Match):
             result = self._decide(tail, scope, seed, cotangents, valued=valued)
         else:
             result = rename(block.result, scope.env) if valued else None
-            cotangents.add(block.result, _only(seed, active.get(block.result, False)))
+            self.add(cotangents, block.result, seed, scope)
+        self.pull(bindings, scope, cotangents)
+        return result, cotangents
+
+    @staticmethod
+    def scope(env: dict[Expr, Expr], active: dict[Expr, Tree]) -> _Scope:
+        """Return the scope of a block: what its names stand for, and which of them are active."""
+        return _Scope(env, active)
+
+    @staticmethod
+    def add(cotangents: Cotangents, var: Expr, tree: Tree, scope: _Scope) -> None:
+        """Add what flows into the active leaves of a name."""
+        cotangents.add(var, _only(tree, scope.active.get(var, False)))
+
+    def run(self, bindings: Sequence[tuple[Var, Expr]], scope: _Scope) -> None:
+        """Note what each binding stands for that the scope does not know yet."""
+        for var, value in bindings:
+            self._bindings[var] = value
+            if var not in scope.env:
+                scope.env[var] = self._forward(var, value, scope)
+
+    def _forward(self, var: Var, value: Expr, scope: _Scope) -> Expr:
+        """Return the value of a binding; that of a loop of known length is on tapes, if it is active."""
+        if isinstance(value, Call) and isinstance(value.op, GlobalVar) and has_leaf(scope.active.get(var)):
+            loop = counted_loop(value.op.name, self.functions[value.op.name], value.args, self._resolve)
+            taped = None if loop is None else self._taped_loop(loop, value, scope)
+            if loop is not None and taped is not None:
+                args = [rename(arg, scope.env) for arg in value.args]
+                result, scope.taped[var] = call_forward(taped, loop, args, scope.env, value.span)
+                return result
+        return forward(value, scope.env)
+
+    def pull(self, bindings: Sequence[tuple[Var, Expr]], scope: _Scope, cotangents: Cotangents) -> None:
+        """Pass the cotangents of bindings on to the names that their values use, the last first."""
         for var, value in reversed(bindings):
-            if has_leaf(active.get(var)):
+            if has_leaf(scope.active.get(var)):
                 tree = cotangents.of(var)
                 if has_leaf(tree):
                     self._pull(var, value, scope, tree, cotangents)
-        return result, cotangents
 
     def _pull(self, var: Var, value: Expr, scope: _Scope, tree: Tree, cotangents: Cotangents) -> None:
         """Pass the cotangent of a binding on to the names that its value uses."""
         match value:
             case Call(op=OpRef()):
                 self._pull_operator(var, value, scope, tree, cotangents)
+            case Call(args=args) if var in scope.taped:
+                parts = call_backward(scope.taped[var], self, tree, value.span)
+                for arg, part in zip(args, parts, strict=True):
+                    self.add(cotangents, arg, part, scope)
             case Call(op=GlobalVar()):
                 self._pull_call(value, scope, tree, cotangents)
             case Tuple(fields=fields):
@@ -241,9 +279,9 @@ class Backward:
         if width == 0:
             return None
         decided = with_branches(value, scope.env, bodies, variables)
-        items = _items(decided, width)
-        result = next(items) if valued else None
-        found = iter([next(items) if flowing else None for flowing in flows])
+        values = items(decided, width)
+        result = next(values) if valued else None
+        found = iter([next(values) if flowing else None for flowing in flows])
         for var in outer:
             cotangents.add(var, tree_of(found, type_of(var)))
         return result
@@ -265,22 +303,45 @@ class Backward:
         args = [rename(arg, scope.env) for arg in value.args]
         given = [seed for seed in seeds if seed is not None]
         call = Call(GlobalVar(helper, span=value.span), (*args, *given), span=value.span)
-        items = _items(call, sum(activity.mask))
-        flat = iter([next(items) if flowing else None for flowing in activity.mask])
+        given_back = items(call, sum(activity.mask))
+        flat = iter([next(given_back) if flowing else None for flowing in activity.mask])
         for param, arg in zip(function.params, value.args, strict=True):
             part = tree_of(flat, type_of(param))
             cotangents.add(arg, _only(part, scope.active.get(arg, False)))
+
+    def _taped_loop(self, loop: CountedLoop, value: Call, scope: _Scope) -> TapedLoop | None:
+        """Return a loop with its two functions, which calls of the same kind share; None if it has none."""
+        assert isinstance(value.op, GlobalVar)
+        name = value.op.name
+        activity = self.activity.of_function(name, self.activity.mask_of(name, value.args, scope.active))
+        key = (name, activity.mask, loop.start, loop.number)
+        if key not in self._taped:
+            before = (dict(self.made), dict(self._helpers), dict(self._taped))
+            taped = LoopTaper(self, loop, activity, name).tape()
+            if taped is None:
+                self.made, self._helpers, self._taped = before
+            self._taped[key] = taped
+        return self._taped[key]
+
+    def _resolve(self, expr: Expr) -> Expr:
+        """Return what a name is bound to."""
+        while isinstance(expr, Var) and expr in self._bindings:
+            expr = self._bindings[expr]
+        return expr
+
+    def new_name(self, name: str) -> str:
+        """Return a name for a function that no other has."""
+        while name in self.taken:
+            name += "_"
+        self.taken.add(name)
+        return name
 
     def _helper(self, name: str, activity: FunctionActivity, seeded: tuple[bool, ...]) -> str:
         """Return the backward function of a function: (arguments, cotangents) -> cotangents."""
         key = (name, activity.mask, seeded)
         if key in self._helpers:
             return self._helpers[key]
-        helper = f"{name}_backward"
-        while helper in self.taken:
-            helper += "_"
-        self.taken.add(helper)
-        self._helpers[key] = helper
+        helper = self._helpers[key] = self.new_name(f"{name}_backward")
         function = self.functions[name]
         assert function.ret_type is not None
         env: dict[Expr, Expr] = {param: fresh(param) for param in function.params}
@@ -322,15 +383,6 @@ def _ends_in_branches(block: Block) -> bool:
         return False
     var, value = block.bindings[-1]
     return var is block.result and isinstance(value, If | Match)
-
-
-def _items(expr: Expr, width: int) -> Iterator[Expr]:
-    """Yield the parts of a value that is a tuple where it has several."""
-    if width == 1:
-        yield expr
-        return
-    for index in range(width):
-        yield TupleGetItem(expr, index, span=expr.span)
 
 
 def _only(tree: Tree, active: Tree) -> Tree:

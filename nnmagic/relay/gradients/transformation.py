@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 
 from nnmagic.diagnostics import Diagnostics, RelayError, Span
 from nnmagic.relay.callgraph import call_graph, reachable
-from nnmagic.relay.expr import Call, Expr, Function, GlobalVar, Tuple, Var
+from nnmagic.relay.expr import Call, Expr, Function, GlobalVar, Var
 from nnmagic.relay.gradients.activity import type_of
 from nnmagic.relay.gradients.backward import Backward
 from nnmagic.relay.gradients.blocks import fresh
 from nnmagic.relay.gradients.cotangents import zeros_like
-from nnmagic.relay.gradients.trees import Tree, float_leaves, leaf_types, leaves, project, tree_of
+from nnmagic.relay.gradients.trees import Tree, float_leaves, leaf_types, leaves, nested, project, tree_of
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
 from nnmagic.relay.passes.closures import inline_closures
@@ -22,7 +22,7 @@ from nnmagic.relay.passes.inlining import inline
 from nnmagic.relay.passes.lambda_lifting import lift_local_functions
 from nnmagic.relay.passes.normal_forms import to_a_normal_form
 from nnmagic.relay.traverse import post_order
-from nnmagic.relay.types import FuncType, TensorType, TupleType, Type, is_complex
+from nnmagic.relay.types import FuncType, TensorType, Type, is_complex
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ def pullback(
         full = [
             zeros_like(primal) if part is None else part for part, primal in zip(parts, primals, strict=True)
         ]
-        found.append(_nested(tree_of(iter(full), type_of(param))))
+        found.append(nested(tree_of(iter(full), type_of(param))))
     helpers = {
         **{each: made for each, made in prepared.functions.items() if each != name},
         **backward.made,
@@ -146,14 +146,6 @@ def _seed(type_: Type, seeds: Sequence[Expr | None] | None) -> tuple[Tree, list[
         for index, (leaf, is_float) in enumerate(zip(types, floats, strict=True))
     ]
     return tree_of(iter(variables), type_), [var for var in variables if var is not None]
-
-
-def _nested(tree: Tree) -> Expr:
-    """Return a tree of expressions as one of tuples."""
-    if isinstance(tree, list):
-        return Tuple(tuple(map(_nested, tree)))
-    assert not isinstance(tree, TupleType)
-    return tree  # type: ignore[no-any-return] # a leaf of a tree of expressions
 
 
 def typed(module: Module) -> Module:

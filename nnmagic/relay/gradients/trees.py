@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from nnmagic.relay.expr import Expr, TupleGetItem
+from nnmagic.relay.expr import Expr, Tuple, TupleGetItem
 from nnmagic.relay.types import TensorType, TupleType, Type, is_float
 
 #: A leaf, or a list of trees.
@@ -70,3 +70,20 @@ def project(expr: Expr, type_: Type, path: Sequence[int] = ()) -> list[Expr]:
             for leaf in project(TupleGetItem(expr, index, span=expr.span), field, (*path, index))
         ]
     return [expr]
+
+
+def items(expr: Expr, width: int) -> Iterator[Expr]:
+    """Yield the parts of a value that is a tuple where it has several."""
+    if width == 1:
+        yield expr
+        return
+    for index in range(width):
+        yield TupleGetItem(expr, index, span=expr.span)
+
+
+def nested(tree: Tree) -> Expr:
+    """Return a tree of expressions as one of tuples."""
+    if isinstance(tree, list):
+        return Tuple(tuple(map(nested, tree)))
+    assert isinstance(tree, Expr)
+    return tree

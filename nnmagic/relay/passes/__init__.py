@@ -7,10 +7,8 @@ alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import reduce
 
-from nnmagic.relay.module import Module
 from nnmagic.relay.passes.batch_norm import fold_batch_norm
 from nnmagic.relay.passes.closures import inline_closures
 from nnmagic.relay.passes.common_subexpressions import eliminate_common_subexpr
@@ -24,14 +22,30 @@ from nnmagic.relay.passes.loop_invariants import hoist_loop_invariants
 from nnmagic.relay.passes.normal_forms import to_a_normal_form, to_graph_normal_form
 from nnmagic.relay.passes.numpy_evaluator import evaluate_with_numpy
 from nnmagic.relay.passes.partial_evaluation import Evaluator
+from nnmagic.relay.passes.pipeline import (
+    Pass,
+    PassContext,
+    PassInstrument,
+    PassRecorder,
+    PassRun,
+    PassTiming,
+    PrintChanges,
+    VerifyTypes,
+    run_passes,
+)
 from nnmagic.relay.passes.softmax import fold_softmax
 from nnmagic.relay.passes.views import fold_views
-
-Pass = Callable[[Module], Module]
 
 __all__ = [
     "Evaluator",
     "Pass",
+    "PassContext",
+    "PassInstrument",
+    "PassRecorder",
+    "PassRun",
+    "PassTiming",
+    "PrintChanges",
+    "VerifyTypes",
     "compose",
     "dead_code_elimination",
     "eliminate_common_subexpr",
@@ -47,6 +61,7 @@ __all__ = [
     "lift_local_functions",
     "partial_unroll",
     "remove_unused_functions",
+    "run_passes",
     "simplify_control_flow",
     "to_a_normal_form",
     "to_graph_normal_form",

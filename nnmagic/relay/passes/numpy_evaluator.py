@@ -14,6 +14,9 @@ import numpy as np
 
 from nnmagic.relay.expr import Attrs, Call, Constant, Expr, OpRef, Tuple
 from nnmagic.relay.ops import OPERATORS, RelationError
+from nnmagic.relay.reference import RULES as REFERENCE
+from nnmagic.relay.reference.elementwise import trunc_divide, trunc_mod
+from nnmagic.relay.reference.given import Given
 from nnmagic.relay.types import NUMPY_DTYPES, TensorType, TupleType, Type
 
 Array = np.ndarray
@@ -102,11 +105,12 @@ _KINDS = {
 }
 
 
-def _elementwise(function: Callable[..., Array], kind: str) -> Rule:
-    """Return an element-wise operator that is NumPy's for element types of a kind."""
+def _exact_for(name: str, kind: str) -> Rule:
+    """Return the reference of an operator, for the element types of a kind."""
+    compute = REFERENCE[name]
 
-    def rule(arrays: Sequence[Array], _attrs: Attrs, _type: TensorType) -> Array | None:
-        return function(*arrays) if _are(arrays, kind) else None
+    def rule(arrays: Sequence[Array], attrs: Attrs, type_: TensorType) -> Array | None:
+        return cast("Array", compute(Given(attrs, type_), *arrays)) if _are(arrays, kind) else None
 
     return rule
 
@@ -134,16 +138,6 @@ def _integer_division(function: Callable[[Array, Array], Array], *, floats: bool
     return rule
 
 
-def _trunc_divide(left: Array, right: Array) -> Array:
-    quotient = left // right
-    inexact = (quotient * right != left) & ((left < 0) != (right < 0))
-    return cast("Array", quotient + inexact.astype(quotient.dtype))
-
-
-def _trunc_mod(left: Array, right: Array) -> Array:
-    return cast("Array", left - _trunc_divide(left, right) * right)
-
-
 def _extreme(is_better: Callable[[Array, Array], Array]) -> Rule:
     """Return the larger or smaller of two, refused where their order matters (NaN, zeros)."""
 
@@ -158,14 +152,6 @@ def _extreme(is_better: Callable[[Array, Array], Array]) -> Rule:
 
 def _relu(arrays: Sequence[Array], attrs: Attrs, type_: TensorType) -> Array | None:
     return _extreme(np.greater)([arrays[0], np.zeros_like(arrays[0])], attrs, type_)
-
-
-def _round(data: Array) -> Array:
-    """Round half away from zero."""
-    whole = np.trunc(data)
-    return cast(
-        "Array", np.where(np.abs(data - whole) >= 0.5, whole + np.copysign(1, data), whole).astype(data.dtype)
-    )
 
 
 def _absolute(arrays: Sequence[Array], _attrs: Attrs, _type: TensorType) -> Array | None:
@@ -204,18 +190,6 @@ def _where(arrays: Sequence[Array], _attrs: Attrs, _type: TensorType) -> Array |
 
 def _arange(arrays: Sequence[Array], _attrs: Attrs, _type: TensorType) -> Array | None:
     return np.arange(*(array.item() for array in arrays)) if _are(arrays, "int") else None
-
-
-def _reshape(arrays: Sequence[Array], _attrs: Attrs, type_: TensorType) -> Array:
-    return arrays[0].reshape(cast("tuple[int, ...]", type_.shape))
-
-
-def _broadcast(arrays: Sequence[Array], _attrs: Attrs, type_: TensorType) -> Array:
-    return np.broadcast_to(arrays[0], cast("tuple[int, ...]", type_.shape))
-
-
-def _transpose(arrays: Sequence[Array], attrs: Attrs, _type: TensorType) -> Array:
-    return np.transpose(arrays[0], cast("tuple[int, ...] | None", attrs["axes"] or None))
 
 
 def _concatenate(arrays: Sequence[Array], attrs: Attrs, _type: TensorType) -> Array:
@@ -318,55 +292,55 @@ def _of_type(name: str, type_: TensorType) -> Array | None:
 
 
 _RULES: dict[str, Rule] = {
-    "add": _elementwise(np.add, "number"),
-    "subtract": _elementwise(np.subtract, "number"),
-    "multiply": _elementwise(np.multiply, "number"),
-    "divide": _integer_division(_trunc_divide, floats=True),
-    "trunc_divide": _integer_division(_trunc_divide),
+    "add": _exact_for("add", "number"),
+    "subtract": _exact_for("subtract", "number"),
+    "multiply": _exact_for("multiply", "number"),
+    "divide": _integer_division(trunc_divide, floats=True),
+    "trunc_divide": _integer_division(trunc_divide),
     "floor_divide": _integer_division(np.floor_divide),
-    "mod": _integer_division(_trunc_mod),
-    "trunc_mod": _integer_division(_trunc_mod),
+    "mod": _integer_division(trunc_mod),
+    "trunc_mod": _integer_division(trunc_mod),
     "floor_mod": _integer_division(np.mod),
     "maximum": _extreme(np.greater),
     "minimum": _extreme(np.less),
     "nn.relu": _relu,
-    "equal": _elementwise(np.equal, "any"),
-    "not_equal": _elementwise(np.not_equal, "any"),
-    "less": _elementwise(np.less, "number"),
-    "less_equal": _elementwise(np.less_equal, "number"),
-    "greater": _elementwise(np.greater, "number"),
-    "greater_equal": _elementwise(np.greater_equal, "number"),
-    "logical_and": _elementwise(np.logical_and, "bool"),
-    "logical_or": _elementwise(np.logical_or, "bool"),
-    "logical_xor": _elementwise(np.logical_xor, "bool"),
-    "logical_not": _elementwise(np.logical_not, "bool"),
-    "bitwise_and": _elementwise(np.bitwise_and, "bits"),
-    "bitwise_or": _elementwise(np.bitwise_or, "bits"),
-    "bitwise_xor": _elementwise(np.bitwise_xor, "bits"),
-    "bitwise_not": _elementwise(np.bitwise_not, "int"),
+    "equal": _exact_for("equal", "any"),
+    "not_equal": _exact_for("not_equal", "any"),
+    "less": _exact_for("less", "number"),
+    "less_equal": _exact_for("less_equal", "number"),
+    "greater": _exact_for("greater", "number"),
+    "greater_equal": _exact_for("greater_equal", "number"),
+    "logical_and": _exact_for("logical_and", "bool"),
+    "logical_or": _exact_for("logical_or", "bool"),
+    "logical_xor": _exact_for("logical_xor", "bool"),
+    "logical_not": _exact_for("logical_not", "bool"),
+    "bitwise_and": _exact_for("bitwise_and", "bits"),
+    "bitwise_or": _exact_for("bitwise_or", "bits"),
+    "bitwise_xor": _exact_for("bitwise_xor", "bits"),
+    "bitwise_not": _exact_for("bitwise_not", "int"),
     "left_shift": _shift(np.left_shift),
     "right_shift": _shift(np.right_shift),
-    "negative": _elementwise(np.negative, "signed"),
+    "negative": _exact_for("negative", "signed"),
     "abs": _absolute,
-    "copy": _elementwise(np.copy, "any"),
-    "floor": _elementwise(np.floor, "float"),
-    "ceil": _elementwise(np.ceil, "float"),
-    "trunc": _elementwise(np.trunc, "float"),
-    "round": _elementwise(_round, "float"),
+    "copy": _exact_for("copy", "any"),
+    "floor": _exact_for("floor", "float"),
+    "ceil": _exact_for("ceil", "float"),
+    "trunc": _exact_for("trunc", "float"),
+    "round": _exact_for("round", "float"),
     "sqrt": _sqrt,
     "cast": _cast,
     "cast_like": _cast,
     "where": _where,
-    "reshape": _reshape,
-    "reshape_like": _reshape,
-    "squeeze": _reshape,
-    "expand_dims": _reshape,
-    "nn.batch_flatten": _reshape,
-    "broadcast_to": _broadcast,
-    "broadcast_to_like": _broadcast,
-    "full": _broadcast,
+    "reshape": _exact_for("reshape", "any"),
+    "reshape_like": _exact_for("reshape_like", "any"),
+    "squeeze": _exact_for("squeeze", "any"),
+    "expand_dims": _exact_for("expand_dims", "any"),
+    "nn.batch_flatten": _exact_for("nn.batch_flatten", "any"),
+    "broadcast_to": _exact_for("broadcast_to", "any"),
+    "broadcast_to_like": _exact_for("broadcast_to_like", "any"),
+    "full": _exact_for("full", "any"),
     "arange": _arange,
-    "transpose": _transpose,
+    "transpose": _exact_for("transpose", "any"),
     "concatenate": _concatenate,
     "stack": _stack,
     "zeros_like": _fill(0),

@@ -70,6 +70,8 @@ def names_bound(node: ast.Node) -> list[str]:
             return [name for target in node.targets for name in names_of(target)]
         case tree.UpdateElements():
             return names_of(node.target)
+        case tree.Grow(rows=rows):
+            return [rows.id.name]
         case tree.InvalidStatement() | tree.InvalidPattern():
             return list(node.names)
         case tree.For():

@@ -191,6 +191,7 @@ MODULES: dict[str, dict[str, Builtin]] = {
     "numpy": _NUMPY,
     "numpy.linalg": _LINALG,
     "numpy.fft": _FOURIER,
+    "numpy.lib.stride_tricks": {"sliding_window_view": BUILTINS["sliding_window_view"]},
     "jax.numpy.fft": _FOURIER,
     "jax.numpy": _NUMPY,
     "jax.numpy.linalg": _LINALG,

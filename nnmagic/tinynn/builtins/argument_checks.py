@@ -50,8 +50,39 @@ def natural_dtype(number: bool | int | float | complex) -> str:
 
 
 def formula(call: Arguments, parameter: str) -> Formula:
-    """Return an argument as a tensor; numbers become one as in ``numpy.array``."""
+    """Return an argument as a tensor; numbers, and lists of tensors, become one as in ``numpy.array``."""
+    if (parts := _items_to_stack(call, parameter)) is not None:
+        from nnmagic.tinynn.builtins.tensor_helpers import stack  # which imports this module
+
+        return stack(unify_dtypes(call, parts), 0)
     return as_formula(call.given[parameter], call.span, f"{call.name}: `{parameter}`")
+
+
+#: Functions that Python does not have: of a list they are NumPy's, of the array that it makes.
+_OF_LISTS = frozenset(
+    {"mean", "std", "var", "median", "argmax", "argmin", "average", "ptp", "percentile", "quantile"}
+)
+
+
+def _items_to_stack(call: Arguments, parameter: str) -> list[Operand] | None:
+    """Return the tensors of a list that NumPy makes an array of; None for any other argument.
+
+    Python's own max and min of numbers are NumPy's, too.
+    """
+    operand = call.given[parameter]
+    if not isinstance(operand.value, TupleOf) or parameter != "a":
+        return None
+    items = [Operand(item, operand.span) for item in operand.value.items]
+    tensors = [tensor_type(item) for item in items if is_tensor(item.value)]
+    if not tensors or any(type_.shape != tensors[0].shape for type_ in tensors):
+        return None
+    if len(tensors) < len(items) and tensors[0].shape:
+        return None
+    of_numbers = call.name in ("max", "min") and set(call.given) <= {"a", "more"} and not tensors[0].shape
+    along = call.given.get("axis")
+    of_arrays = call.name in ("max", "min", "sum", "prod", "any", "all") and along is not None
+    has_axis = of_arrays and along is not None and along.keyword is not None
+    return items if call.name in _OF_LISTS or of_numbers or has_axis else None
 
 
 def as_formula_beside(call: Arguments, parameter: str, dtype: str) -> Formula:

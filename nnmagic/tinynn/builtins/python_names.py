@@ -20,6 +20,7 @@ from nnmagic.tinynn.values.values import (
     DictOf,
     Dimension,
     Known,
+    ListOfRows,
     Operand,
     RefusalError,
     TupleOf,
@@ -33,6 +34,8 @@ def _length(call: Arguments) -> Value:
         return Known(len(value.items))
     if isinstance(static_value_or_none(value), str):
         return Known(len(str(static_value_or_none(value))))
+    if isinstance(value, ListOfRows):
+        return size_along(value.rows, 0, call.span)
     if is_tensor(value) and call.type("x").shape:
         return size_along(call.tensor("x"), 0, call.span)
     raise RefusalError(f"{describe(value)} has no len()", call.given["x"].span)

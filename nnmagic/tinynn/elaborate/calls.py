@@ -14,6 +14,7 @@ from nnmagic.tinynn.builtins import BUILTINS
 from nnmagic.tinynn.builtins.torch_names import SIZE
 from nnmagic.tinynn.calls.function_calls import call_constructor, call_function, call_value
 from nnmagic.tinynn.calls.operator_arguments import call_with_arguments, convert_to_dtype
+from nnmagic.tinynn.calls.row_lists import as_rows, call_with_rows
 from nnmagic.tinynn.elaborate.closures import inline_call, renew_closure
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.control_flow_blocks import Block, BlockExit, ExitKind, render
@@ -40,6 +41,7 @@ from nnmagic.tinynn.values.values import (
     GlobalFunction,
     GradientOf,
     Known,
+    ListOfRows,
     LocalFunction,
     LoopCall,
     Method,
@@ -114,9 +116,13 @@ def apply_value(ctx: Elaboration, callee: Operand, operands: list[Operand], span
     ctx.count_work()
     match callee.value:
         case OperatorName(operator=operator):
-            return call_with_arguments(operator, operands, span)
+            rows = [Operand(as_rows(each.value), each.span, each.keyword) for each in operands]
+            return call_with_arguments(operator, rows, span)
         case BuiltinName(builtin=builtin):
-            result = builtin.call(operands, span)
+            if any(isinstance(operand.value, ListOfRows) for operand in operands):
+                result = call_with_rows(builtin, operands, span, BUILTINS)
+            else:
+                result = builtin.call(operands, span)
             if isinstance(result, GradientOf) and result.kind in ("vjp", "jvp", "tree_map"):
                 return call_gradient(ctx, result, [], span, apply_value)
             if isinstance(result, LoopCall):

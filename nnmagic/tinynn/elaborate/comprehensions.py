@@ -1,24 +1,40 @@
-"""Elaborate comprehensions over items that are known at compile time."""
+"""Elaborate comprehensions: written out where they are short, and otherwise as a loop."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 
-from nnmagic.tinynn.analysis.bound_names import targets_of, walk
+from synr import ast
+
+from nnmagic.limits import MAX_ITEMS
+from nnmagic.tinynn.analysis.bound_names import assigns_in_expressions, find_mentioned_names, targets_of, walk
 from nnmagic.tinynn.elaborate.assignments import assign_target
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.truth import truth_of
-from nnmagic.tinynn.operators.iteration import is_silent, items
+from nnmagic.tinynn.elaborate.unrolling import MAX_UNROLLED
+from nnmagic.tinynn.operators.iteration import count, has_known_items, is_silent, items
 from nnmagic.tinynn.syntax import tree
-from nnmagic.tinynn.values.values import FAILED, Computed, Environment, Operand, RefusalError, TupleOf, Value
+from nnmagic.tinynn.values.values import (
+    FAILED,
+    Computed,
+    Environment,
+    LocalFunction,
+    Operand,
+    RefusalError,
+    TupleOf,
+    Value,
+)
 
 
 def elaborate_comprehension(ctx: Elaboration, expr: tree.Comprehension) -> Value:
-    """Elaborate ``[element for target in items if condition]`` over static items. Raises RefusalError.
+    """Elaborate ``[element for target in items if condition]``. Raises RefusalError.
 
     Its names are its own, as in Python: a lambda in it sees what they stand for last.
     """
+    grown = _in_loop(ctx, expr)
+    if grown is not None:
+        return grown
     results: list[Value] = []
     targets = {element.id.name for part in expr.generators for element in targets_of(part.target)}
 
@@ -48,6 +64,55 @@ def elaborate_comprehension(ctx: Elaboration, expr: tree.Comprehension) -> Value
     with _own_scope(ctx, expr, targets):
         run(list(expr.generators))
     return TupleOf(tuple(results))
+
+
+#: The name of the function that a long comprehension is inlined from, which no cell can write.
+_FUNCTION = "<comprehension>"
+
+
+def _in_loop(ctx: Elaboration, expr: tree.Comprehension) -> Value | None:
+    """Return the list of a comprehension that is too long to be written out; None for any other."""
+    first = expr.generators[0]
+    if len(expr.generators) > 1 or first.conditions or assigns_in_expressions(expr):
+        return None
+    iterable = ctx.operand(first.iterable)
+    if is_silent(iterable.value) or has_known_items(iterable.value):
+        return None
+    rounds = count(iterable)
+    if isinstance(rounds, int) and rounds <= MAX_UNROLLED:
+        return None
+    bindings = ctx.environment.bindings
+    bindings.bind(_FUNCTION, LocalFunction(_FUNCTION, _definition(ctx, expr), (), ctx.environment, {}))
+    call = ast.Call(expr.span, ast.Var(expr.span, ast.Id(expr.span, _FUNCTION)), [], {})
+    try:
+        with ctx.trial() as diagnostics:
+            ctx.evaluate(call)
+        if diagnostics.errors and isinstance(rounds, int) and rounds <= MAX_ITEMS:
+            return None
+        return ctx.evaluate(call)
+    finally:
+        bindings.forget(_FUNCTION)
+
+
+def _definition(ctx: Elaboration, expr: tree.Comprehension) -> tree.DefinitionNode:
+    """Return the function of a comprehension: a loop that appends to a list."""
+    if id(expr) not in ctx.rewritten:
+        span, first = expr.span, expr.generators[0]
+        name = "made"
+        while name in find_mentioned_names(expr):
+            name += "_"
+        made = ast.Var(span, ast.Id(span, name))
+        plus, item = ast.Op(span, ast.BuiltinOp.Add), ast.Tuple(expr.element.span, [expr.element])
+        append = tree.Append(expr.element.span, [made], None, ast.Call(span, plus, [made, item], {}))
+        nothing = ast.Block(span, [])
+        loop = tree.For(span, first.target, first.iterable, ast.Block(span, [append]), nothing)
+        begin = ast.Assign(span, [made], None, ast.Tuple(span, []))
+        body = ast.Block(span, [begin, loop, ast.Return(span, made)])
+        ctx.rewritten[id(expr)] = tree.DefinitionNode(span, _FUNCTION, [], None, body, [], span, None)
+        ctx.rewritten_sources.append(expr)
+    definition = ctx.rewritten[id(expr)]
+    assert isinstance(definition, tree.DefinitionNode)
+    return definition
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from synr import ast
 
 from nnmagic.diagnostics import Diagnostics, Source, Span
 from nnmagic.limits import ITEMS_OF_A_STATEMENT, MAX_TUPLE_SIZE, MAX_WORK
-from nnmagic.relay.types import Type
+from nnmagic.relay.types import TensorType, Type
 from nnmagic.tinynn.elaborate.control_flow_blocks import Block, Terminator
 from nnmagic.tinynn.elaborate.live_names import LiveNames
 from nnmagic.tinynn.elaborate.shared_memory import SharedMemory, Tokens
@@ -61,6 +61,21 @@ class PendingFunctions:
     inferring: bool = False
     #: The type of each function that has returned Python numbers alone so far.
     weak_results: dict[str, Type] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Growth:
+    """A list that grows in a loop. ``before``: its items before it; ``rows``: the name of its tensor.
+
+    ``type``: that of the items, once a round was elaborated.
+    """
+
+    name: str
+    rows: str
+    before: tuple[Value, ...]
+    type: TensorType | None = None
+    #: Whether a trial is finding the type.
+    is_tried: bool = True
 
 
 @dataclass(slots=True)
@@ -141,6 +156,10 @@ class Elaboration:
     #: The nested loops of those over ``grid`` and ``tiled``, by the identities of these, which are kept.
     rewritten: dict[int, ast.Stmt] = field(default_factory=dict)
     rewritten_sources: list[ast.Stmt] = field(default_factory=list)
+    #: The lists that grow in a loop, and those that have items before it, by the identity of the loop.
+    begun: dict[int, tuple[frozenset[str], frozenset[str]]] = field(default_factory=dict)
+    #: The lists that grow in loops which are functions, by the identities of the statements that append.
+    growing: dict[int, Growth] = field(default_factory=dict)
 
     # -- nodes -----------------------------------------------------------------------------------------
 

@@ -33,6 +33,7 @@ from nnmagic.tinynn.values.values import (
     Dimension,
     GlobalFunction,
     Known,
+    ListOfRows,
     LocalFunction,
     Method,
     Operand,
@@ -110,6 +111,8 @@ def to_relay(value: Operand, wanted: Type | None = None) -> Computed:
             return convert_weak_array(value, wanted.dtype)
         case Computed() as computed:
             return Computed(computed.expr, computed.type)
+        case ListOfRows(rows=rows):
+            return rows
         case TupleOf(whole=Computed() as whole):
             return whole
         case ClosureValue(function=function):

@@ -28,6 +28,7 @@ from nnmagic.tinynn.elaborate.expressions import (
     elaborate_tuple,
 )
 from nnmagic.tinynn.elaborate.formatted_strings import elaborate_formatted_string
+from nnmagic.tinynn.elaborate.growing_lists import elaborate_append, elaborate_grow
 from nnmagic.tinynn.elaborate.if_statements import elaborate_if
 from nnmagic.tinynn.elaborate.loops import elaborate_for, elaborate_while
 from nnmagic.tinynn.elaborate.matching import elaborate_match
@@ -65,6 +66,8 @@ NODES = NodeTable(
     statements={
         ast.Assign: elaborate_assign,
         tree.UpdateName: elaborate_update_name,
+        tree.Append: elaborate_append,
+        tree.Grow: elaborate_grow,
         tree.Unpack: elaborate_unpack,
         tree.WriteOut: elaborate_write_out,
         tree.UpdateElements: elaborate_update,

@@ -14,6 +14,7 @@ from nnmagic.tinynn.values.values import (
     Computed,
     Dimension,
     GradientOf,
+    ListOfRows,
     LocalFunction,
     Method,
     Operand,
@@ -37,6 +38,8 @@ def atomize(ctx: Elaboration, value: Value, name: str, seen: set[int]) -> Value:
     match value:
         case Computed(expr=expr) if not is_atom(expr):
             return let_bind(ctx, value, name)
+        case ListOfRows(rows=rows) if not is_atom(rows.expr):
+            return ListOfRows(let_bind(ctx, rows, name))
         case Dimension(dim=dim, number=number) if not is_atom(number.expr):
             return Dimension(dim, let_bind(ctx, number, name))
         case TupleOf(items=_, whole=Computed() as whole):

@@ -27,6 +27,7 @@ from nnmagic.tinynn.elaborate.control_flow_blocks import (
     Terminator,
     exits_of,
 )
+from nnmagic.tinynn.elaborate.growing_lists import find_growing, grow_in_loop
 from nnmagic.tinynn.elaborate.joins import exit_expressions
 from nnmagic.tinynn.elaborate.let_bindings import atomize, let_bind_names
 from nnmagic.tinynn.elaborate.merging import (
@@ -245,9 +246,24 @@ def _elaborate_for_over(ctx: Elaboration, stmt: tree.For, iterable: Operand) -> 
     if has_known_items(iterable.value):
         message = "tuples can be gone over only as many times as is known at compile time"
         raise RefusalError(message, iterable.span, hint="stack the items into one tensor")
+    if find_growing(ctx, stmt):
+        return _elaborate_growing(ctx, loop, rounds)
     if isinstance(rounds, Computed) or ctx.compact:
         return _emit_loop(ctx, loop)
     return _elaborate_by_cost(ctx, loop, lambda: _for_rounds(ctx, loop, rounds))
+
+
+def _elaborate_growing(ctx: Elaboration, loop: _Loop, rounds: int | Computed) -> Terminator | None:
+    """Elaborate a loop in which lists grow: unrolled if that is cheap. Raises RefusalError."""
+    assert isinstance(loop.stmt, tree.For)
+    assert loop.iterable is not None
+    stmt, iterable = loop.stmt, loop.iterable
+    if isinstance(rounds, int):
+        limit = None if rounds <= MAX_UNROLLED and not ctx.compact else MAX_UNROLLED_OPERATORS
+        end = try_unroll(ctx, stmt, lambda: _for_rounds(ctx, loop, rounds), limit, is_long=loop.is_long)
+        if not isinstance(end, GivenUp):
+            return end
+    return grow_in_loop(ctx, stmt, iterable, rounds, _elaborate_for_over)
 
 
 def _unroll_items(ctx: Elaboration, loop: _Loop, rounds: int) -> Terminator | None:

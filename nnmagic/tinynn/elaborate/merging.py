@@ -35,6 +35,7 @@ from nnmagic.tinynn.values.values import (
     Dimension,
     GlobalFunction,
     Known,
+    ListOfRows,
     LocalFunction,
     Method,
     Operand,
@@ -71,6 +72,7 @@ class Items:
 
     items: tuple[MergePlan, ...]
     record: RecordType | None = None
+    is_list: bool = False  # a list of rows, whose tensor is the only item
 
 
 MergePlan = Same | Expression | Items
@@ -115,6 +117,8 @@ def plan_value(value: Value, *, keep: bool) -> MergePlan:
             return Same(value) if keep else Expression(type_, weak, weak_array)
         case Dimension(number=number) if not keep:
             return Expression(number.type, weak=True)
+        case ListOfRows(rows=rows):
+            return Items((plan_value(rows, keep=keep),), is_list=True)
         case TupleOf(items=items) if items:
             return Items(tuple(plan_value(item, keep=keep) for item in items), value.record)
         case Known(value=bool() | int() | float() | complex() as number) if not keep:
@@ -131,10 +135,11 @@ def widen(plan: MergePlan, value: Value) -> MergePlan | None:
             expression = _of(same)
             return None if expression is None else widen(expression, value)
         case Items(items=items):
-            if not isinstance(value, TupleOf) or len(value.items) != len(items):
+            given = (value.rows,) if isinstance(value, ListOfRows) else getattr(value, "items", ())
+            if not isinstance(value, ListOfRows if plan.is_list else TupleOf) or len(given) != len(items):
                 return None
-            parts = tuple(map(widen, items, value.items))
-            return Items(parts, plan.record) if None not in parts else None  # type: ignore[arg-type]  # none is None
+            parts = tuple(map(widen, items, given))
+            return replace(plan, items=parts) if None not in parts else None  # type: ignore[arg-type]  # none is None
         case Expression():
             expression_of_value = _of(value)
             return None if expression_of_value is None else _common(plan, expression_of_value)
@@ -251,6 +256,8 @@ def expressions_in(value: Value) -> Iterator[int]:
             | Dimension(number=Computed(expr=expr))
         ):
             yield id(expr)
+        case ListOfRows(rows=rows):
+            yield id(rows.expr)
         case TupleOf(items=items):
             for item in items:
                 yield from expressions_in(item)
@@ -263,8 +270,9 @@ def expressions(plan: MergePlan, value: Value, span: Span) -> Iterator[ir.Expr]:
     """Yield what a value contributes to a plan. Raises RefusalError for a number that does not fit."""
     match plan:
         case Items(items=items):
-            assert isinstance(value, TupleOf)
-            for item, part in zip(items, value.items, strict=True):
+            assert isinstance(value, TupleOf | ListOfRows)
+            parts = (value.rows,) if isinstance(value, ListOfRows) else value.items
+            for item, part in zip(items, parts, strict=True):
                 yield from expressions(item, part, span)
         case Expression(type=type_):
             yield convert(value, type_, span)
@@ -322,6 +330,10 @@ def rebuild(plan: MergePlan, parts: Iterator[ir.Expr]) -> Value:
     match plan:
         case Same(value=value):
             return value
+        case Items(items=(only,), is_list=True):
+            rows = rebuild(only, parts)
+            assert isinstance(rows, Computed)
+            return ListOfRows(rows)
         case Items(items=items):
             return TupleOf(tuple(rebuild(item, parts) for item in items), record=plan.record)
         case Expression(type=type_, weak=weak):

@@ -33,6 +33,7 @@ from nnmagic.tinynn.namespace.capture import (
     snapshot,
     types_with,
 )
+from nnmagic.tinynn.namespace.library_functions import library_function
 from nnmagic.tinynn.namespace.linking import Linker, same_type
 from nnmagic.tinynn.namespace.lookup import look_up
 from nnmagic.tinynn.namespace.random_functions import (
@@ -184,6 +185,8 @@ class NameResolver:
                 return own
         used, module = 1, library_of(value)
         self._refuse_random(path, value, span)
+        if (function_of_library := library_function(value)) is not None:  # after `from numpy import exp`
+            return BuiltinName(function_of_library[1]), 1
         while isinstance(value, ModuleType) and used < len(path):
             if (own := language_name(path)) is not None and _means_the_language(own[0]):
                 return own  # decided by the written path: `nn` may be any module

@@ -17,7 +17,7 @@ from nnmagic.tinynn.builtins import BUILTINS
 _LIBRARIES = frozenset(
     {"numpy", "scipy", "torch", "jax", "tensorflow", "keras", "sklearn", "pandas", "cupy", "einops"}
 )
-_FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, type(np.mean))
+FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, type(np.mean))
 
 #: Modules by the names under which notebooks usually import them.
 IMPORTS = {
@@ -88,14 +88,10 @@ _INSTEAD = {
     "asanyarray": "asarray",
     "float_power": "power(x1.astype(f64), x2.astype(f64))",
     "array_equiv": "(x == y).all()",
-    "partition": "sort",
-    "argpartition": "argsort",
     "msort": "sort(x, axis=0)",
-    "insert": "concatenate([x[:i], y, x[i:]])",
     "diagflat": "diag(x.ravel())",
     "choose": "where(index == 0, x, y)",
     "in1d": "isin(x.ravel(), y)",
-    "sliding_window_view": "sliding_window(x, axis=0, window_shape=(4,), strides=(1,))",
     "ldexp": "x1 * 2.0 ** x2",
     "topk": "topk",
     "ndim": "x.ndim",
@@ -126,7 +122,7 @@ def library_of(value: object) -> str | None:
     """Return the library that a function comes from; None for any other value."""
     if isinstance(value, np.ufunc):
         return "numpy"
-    module = value.__module__ if isinstance(value, _FUNCTIONS) else None
+    module = value.__module__ if isinstance(value, FUNCTIONS) else None
     return module if isinstance(module, str) and is_library(module) else None
 
 

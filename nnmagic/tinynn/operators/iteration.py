@@ -23,6 +23,7 @@ from nnmagic.tinynn.values.values import (
     Computed,
     Dimension,
     Known,
+    ListOfRows,
     NotStaticError,
     Operand,
     RangeOf,
@@ -124,6 +125,8 @@ def count(operand: Operand) -> int | Computed:
     """Return the number of items: an int, or a weak number if it is known only at run time."""
     value, span = operand.value, operand.span
     match value:
+        case ListOfRows(rows=rows):
+            return count(Operand(rows, span))
         case TupleOf(items=items_):
             return len(items_)
         case RangeOf(
@@ -235,6 +238,8 @@ def item(operand: Operand, index: Value, span: Span) -> Value:
             return item(only, _from_end(count(only), index, span), span)
         case Zipped(parts=parts):
             return TupleOf(tuple(item(part, index, span) for part in parts))
+        case ListOfRows(rows=rows):
+            return item(Operand(rows, operand.span), index, span)
         case TupleOf(items=items_):
             assert isinstance(index, Known)
             assert isinstance(index.value, int)

@@ -31,6 +31,7 @@ from nnmagic.tinynn.values.values import (
     DictOf,
     Dimension,
     Known,
+    ListOfRows,
     NotStaticError,
     Operand,
     RefusalError,
@@ -46,6 +47,10 @@ def subscript(value: Operand, index: Sequence[Operand], span: Span) -> Value:
     """Evaluate ``value[index]`` of a tensor, a tuple or a dictionary."""
     if isinstance(value.value, TupleOf):
         return _index_tuple(value.value, index, span)
+    if isinstance(value.value, ListOfRows):
+        result = subscript(Operand(value.value.rows, value.span), index, span)
+        is_slice = len(index) == 1 and isinstance(index[0].value, SliceOf) and isinstance(result, Computed)
+        return ListOfRows(result) if is_slice and isinstance(result, Computed) else result
     if isinstance(value.value, DictOf):
         return _index_dictionary(value.value, index)
     if not is_tensor(value.value):

@@ -158,6 +158,13 @@ class StatementCompiler(PatternCompiler):
             case py.Call(func=py.Name(id="print")):
                 hint = "return the value and print it in another cell"
                 self.refuse("`print` cannot run inside a compiled function", span, hint)
+            case py.Call(
+                func=py.Attribute(attr="append", value=py.Name() as owner), args=[item], keywords=[]
+            ) if not isinstance(item, py.Starred):
+                target = self.compile_var(owner)
+                items = ast.Tuple(self.spans.of(item), [self.compile_expr(item)])
+                plus = ast.Op(span, ast.BuiltinOp.Add)
+                return tree.Append(span, [target], None, ast.Call(span, plus, [target, items], {}))
             case py.Call(func=py.Attribute(attr=method, value=owner), args=args) if (
                 method in unsupported_syntax.CHANGE_A_LIST
             ):

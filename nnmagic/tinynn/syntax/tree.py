@@ -271,6 +271,25 @@ class UpdateName(ast.Assign):  # type: ignore[misc]  # synr is untyped
     """``name += rhs`` with any operator, as ``name = name + rhs``."""
 
 
+class Append(UpdateName):
+    """``name.append(item)``, as ``name = name + [item]``."""
+
+    @property
+    def item(self) -> ast.Expr:
+        """Return the item."""
+        return self.rhs.params[1].values[0]
+
+
+@attr.s(auto_attribs=True, frozen=True)
+class Grow(ast.Stmt):  # type: ignore[misc]  # synr is untyped
+    """An `Append` in a loop that is a function: a row of ``rows``. ``index`` counts the rounds."""
+
+    span: ast.Span
+    rows: ast.Var
+    index: ast.Var
+    item: ast.Expr
+
+
 @attr.s(auto_attribs=True, frozen=True)
 class UpdateElements(ast.Stmt):  # type: ignore[misc]  # synr is untyped
     """``target[index] += rhs`` with any operator; ``target`` is a subscript of a Var."""

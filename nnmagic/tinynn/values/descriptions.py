@@ -19,6 +19,7 @@ from nnmagic.tinynn.values.values import (
     GlobalFunction,
     GradientOf,
     Known,
+    ListOfRows,
     LocalFunction,
     Method,
     ModuleOf,
@@ -68,6 +69,8 @@ def describe(value: Value) -> str:
             return f"a {name}"
         case TupleOf(items=items):
             return f"a tuple of {len(items)}"
+        case ListOfRows():
+            return "a list that grew in a loop"
         case DictOf(items=entries):
             return f"a dictionary of {len(entries)}"
         case SliceOf():

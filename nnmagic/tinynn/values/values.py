@@ -80,6 +80,13 @@ class TupleOf:
         object.__setattr__(self, "size", _count_items(self.items))
 
 
+@dataclass(frozen=True, slots=True)
+class ListOfRows:
+    """A list that grew in a loop: its items are the rows of a tensor."""
+
+    rows: Computed
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class DictOf:
     """A dictionary of the notebook; its keys are strings and ints."""
@@ -350,6 +357,7 @@ Value = (
     | Known
     | Dimension
     | TupleOf
+    | ListOfRows
     | DictOf
     | SliceOf
     | GlobalFunction

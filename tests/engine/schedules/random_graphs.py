@@ -37,8 +37,9 @@ from tests.engine.schedules.graph_nodes import (
     random_values,
 )
 from tests.engine.schedules.graph_products import Products
+from tests.engine.targets import OLDER
 
-TARGETS = [None, None, {"kind": "llvm", "mcpu": "haswell"}]
+TARGETS = [None, None, OLDER]
 LEVELS = [3, 3, 3, 2, 1, 0]
 STEPS = {
     "exact": [

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import nnmagic
+from tests.engine.targets import OLDER
 
 DTYPES = {"f32": "f4", "f64": "f8", "i32": "i4", "i8": "i1"}
 
@@ -23,7 +24,7 @@ def draw_values(kind, shape, dtype):
 
 
 @pytest.mark.sampled(every=3)
-@pytest.mark.parametrize("target", [None, {"kind": "llvm", "mcpu": "haswell"}], ids=["own", "avx2"])
+@pytest.mark.parametrize("target", [None, OLDER], ids=["own", "avx2"])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", ["argmax", "argmin"])
 def test_first_and_last_places(name, dtype, target):

@@ -15,9 +15,10 @@ from nnmagic.engine.relax.tir.visitors import visit
 from nnmagic.relay.passes import fold_views
 from tests.child_process import run_python
 from tests.engine.schedules.program_kernels import program_kernels, with_named_sizes
+from tests.engine.targets import OLDER
 from tests.exhaustive import sample
 
-TARGETS = {"own": None, "avx2": {"kind": "llvm", "mcpu": "haswell"}}
+TARGETS = {"own": None, "avx2": OLDER}
 SCALE = 0.25
 
 #: Around vectors, tiles and blocks of both targets.

@@ -10,8 +10,9 @@ from nnmagic.relay.module import Module
 from nnmagic.relay.passes import fold_batch_norm
 from nnmagic.relay.passes.rewriting import substitute
 from tests.engine.programs import compile_text, module
+from tests.engine.targets import OLDER
 
-TARGETS = [None, {"kind": "llvm", "mcpu": "haswell"}]
+TARGETS = [None, OLDER]
 OPERATORS = [
     "nn.relu(%{a})",
     "sigmoid(%{a})",
@@ -45,7 +46,7 @@ def draw_program(generator, channels):
     return "\n".join([*lines, "  (%7, %4)", "}"]).replace("CH", str(channels))
 
 
-@pytest.mark.parametrize("target", TARGETS, ids=["own", "haswell"])
+@pytest.mark.parametrize("target", TARGETS, ids=["own", "older"])
 @pytest.mark.parametrize("seed", range(8))
 def test_random_graphs_compute_what_the_lowest_level_computes(seed, target):
     generator = np.random.default_rng(seed)

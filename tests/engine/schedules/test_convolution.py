@@ -11,8 +11,9 @@ from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
 from nnmagic.relay.passes.rewriting import substitute
 from tests.engine.programs import compile_text, module
+from tests.engine.targets import OLDER
 
-TARGETS = [None, {"kind": "llvm", "mcpu": "haswell"}]
+TARGETS = [None, OLDER]
 
 
 def convolve(x, w, stride, pad, step, groups):
@@ -108,7 +109,7 @@ CASES = [
 
 
 @pytest.mark.sampled(every=4)
-@pytest.mark.parametrize("target", TARGETS, ids=["own", "haswell"])
+@pytest.mark.parametrize("target", TARGETS, ids=["own", "older"])
 @pytest.mark.parametrize("constant", [False, True], ids=["argument", "constant"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join(map(str, case[0])) + f"-{case[6]}")
@@ -139,7 +140,7 @@ TRANSPOSED = [
 ]
 
 
-@pytest.mark.parametrize("target", TARGETS, ids=["own", "haswell"])
+@pytest.mark.parametrize("target", TARGETS, ids=["own", "older"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("case", TRANSPOSED, ids=lambda case: "-".join(map(str, case[0])))
 def test_transposed_convolution(case, dtype, target):
@@ -156,7 +157,7 @@ def test_transposed_convolution(case, dtype, target):
     close(result, convolve_transpose(x, w, stride, pad, step, groups, extra), dtype)
 
 
-@pytest.mark.parametrize("target", TARGETS, ids=["own", "haswell"])
+@pytest.mark.parametrize("target", TARGETS, ids=["own", "older"])
 @pytest.mark.parametrize("channels", [3, 16, 20])
 def test_not_finite_data_reaches_what_it_should(channels, target):
     generator = np.random.default_rng(0)
@@ -170,7 +171,7 @@ def test_not_finite_data_reaches_what_it_should(channels, target):
     close(result, expected, "float32")
 
 
-@pytest.mark.parametrize("target", TARGETS, ids=["own", "haswell"])
+@pytest.mark.parametrize("target", TARGETS, ids=["own", "older"])
 @pytest.mark.parametrize("constant", [False, True], ids=["argument", "constant"])
 @pytest.mark.parametrize("groups", [1, 20])
 def test_not_finite_weights_reach_the_padding(constant, groups, target):

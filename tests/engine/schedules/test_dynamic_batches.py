@@ -13,9 +13,10 @@ from tests.child_process import run_python
 from tests.engine.programs import compile_text
 from tests.engine.schedules.program_kernels import program_kernels, with_named_sizes
 from tests.engine.schedules.test_convolution import with_constant_weight
+from tests.engine.targets import OLDER
 from tests.exhaustive import sample
 
-TARGETS = {"own": None, "avx2": {"kind": "llvm", "mcpu": "haswell"}}
+TARGETS = {"own": None, "avx2": OLDER}
 BATCHES = (1, 5)
 
 #: The programs to try with constant weights, too.

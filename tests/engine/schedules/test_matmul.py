@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from tests.engine.programs import compile_text
+from tests.engine.targets import OLDER
 
-TARGETS = {"own": None, "avx2": {"kind": "llvm", "mcpu": "haswell"}}
+TARGETS = {"own": None, "avx2": OLDER}
 TOLERANCE = {"float32": 3e-5, "float64": 1e-12}
 
 

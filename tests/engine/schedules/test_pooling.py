@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from tests.engine.programs import compile_text
+from tests.engine.targets import OLDER
 
-TARGETS = [None, {"kind": "llvm", "mcpu": "haswell"}]
+TARGETS = [None, OLDER]
 
 
 def pool(kind, x, size, stride, pad, step, *, counted, ceil):
@@ -43,7 +44,7 @@ def program(name, x, attributes):
 
 
 @pytest.mark.sampled(every=3)
-@pytest.mark.parametrize("target", TARGETS, ids=["own", "haswell"])
+@pytest.mark.parametrize("target", TARGETS, ids=["own", "older"])
 @pytest.mark.parametrize(
     ("shape", "kind", "size", "stride", "pad", "step", "counted", "ceil"),
     [
@@ -76,7 +77,7 @@ def test_pooling(target, dtype, shape, kind, size, stride, pad, step, counted, c
     np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6 if dtype == "float32" else 1e-14)
 
 
-@pytest.mark.parametrize("target", TARGETS, ids=["own", "haswell"])
+@pytest.mark.parametrize("target", TARGETS, ids=["own", "older"])
 @pytest.mark.parametrize("kind", ["max", "avg"])
 @pytest.mark.parametrize("shape", [(1, 20, 7, 7), (2, 16, 1, 1), (1, 3, 30, 41)])
 def test_global_pooling(target, kind, shape):

@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 
 from tests.engine.programs import compile_text, numpy_dtype
+from tests.engine.targets import OLDER
 
-TARGETS = [None, {"kind": "llvm", "mcpu": "haswell"}]
+TARGETS = [None, OLDER]
 
 #: Shapes and axes that take each way through the schedule: along, across, few columns, chunks, what is left.
 SHAPES = [

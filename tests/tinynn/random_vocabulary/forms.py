@@ -369,7 +369,8 @@ WITHOUT_FORM: Mapping[str, str] = {
         _names(
             """bincount convolve correlate select piecewise apply_along_axis scan isin unique_values
             unique_counts unique_inverse unique_all cumulative_sum cumulative_prod vector_norm matrix_norm
-            nextafter unstack rfft2 irfft2 rfftn irfftn hfft ihfft"""
+            nextafter unstack insert sliding_window_view partition argpartition
+            rfft2 irfft2 rfftn irfftn hfft ihfft"""
         ),
         "tests/tinynn/test_more_of_numpy.py and tests/array_api compare them",
     ),

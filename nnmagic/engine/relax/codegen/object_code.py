@@ -14,6 +14,7 @@ from typing import Any
 import tvm
 import tvm_ffi
 from tvm import s_tir, tirx
+from tvm.target import codegen
 
 from nnmagic.engine.relax.codegen.relax_pipeline import NO_CHOSEN_UNROLLING
 from nnmagic.engine.relax.deferred_interrupts import interrupt_safepoint
@@ -96,6 +97,7 @@ def _return_status(function: tirx.PrimFunc, _module: tvm.IRModule, _context: Any
     if _is_public(function):
         return function
     large: set[Any] = set()
+    is_windows = "windows" in _triple(function)
 
     def allocate_large(statement: tirx.DeclBuffer) -> tirx.DeclBuffer:
         data = statement.data
@@ -106,14 +108,17 @@ def _return_status(function: tirx.PrimFunc, _module: tvm.IRModule, _context: Any
             return statement
         large.add(statement.buffer)
         lines = tirx.const(-(-int(size.value) // 64) * 64, "int64")
-        taken = tirx.call_extern(data.ty, "aligned_alloc", tirx.const(64, "int64"), lines)
+        line = tirx.const(64, "int64")
+        name, args = ("_aligned_malloc", (lines, line)) if is_windows else ("aligned_alloc", (line, lines))
+        taken = tirx.call_extern(data.ty, name, *args)
         return tirx.DeclBuffer(statement.buffer, data=taken)
 
     def free_large(statement: tirx.IfThenElse) -> Any:
         call = statement.condition.a if isinstance(statement.condition, tirx.NE) else None
         if not isinstance(call, tvm.ir.Call) or call.op != _FREE or call.args[2].args[0] not in large:
             return statement
-        return tirx.Evaluate(tirx.call_extern("void", "free", call.args[2]))
+        name = "_aligned_free" if is_windows else "free"
+        return tirx.Evaluate(tirx.call_extern("void", name, call.args[2]))
 
     body = rewrite(function.body, [(tirx.DeclBuffer, allocate_large)])
     if large:
@@ -210,6 +215,13 @@ class ObjectCode:
 
     module: Any
     code: bytes
+
+
+def _triple(function: tirx.PrimFunc) -> str:
+    """Return the system and architecture that a function is compiled for, as LLVM writes them."""
+    target = function.attrs.get("target") if function.attrs else None
+    given = target.attrs.get("mtriple") if target is not None else None
+    return str(given or codegen.llvm_get_system_triple())
 
 
 def compile_parts(

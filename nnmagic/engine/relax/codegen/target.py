@@ -14,11 +14,12 @@ from tvm.target import codegen
 
 from nnmagic.diagnostics import last_line
 from nnmagic.engine import engine_error
+from nnmagic.engine.cpu import is_instruction_set
 
 _HINT = 'None is this machine; another is a dict such as {"kind": "llvm", "mcpu": "skylake-avx512"}'
 
-#: What a program can die of is an instruction set; other features of LLVM are hints for tuning.
-_INSTRUCTION_SETS = ("avx", "sse", "amx", "fma", "f16c", "bmi", "sve", "neon")
+#: LLVM's list of CPUs leaves out names that mean the same as another.
+_ALIASES = {"apple-m1": "apple-a14", "apple-m2": "apple-a15", "apple-m3": "apple-a16"}
 
 
 def resolve_target(target: str | Mapping[str, object] | None, opt_level: int) -> tvm.target.Target:
@@ -62,11 +63,15 @@ def _check_architecture(settings: Mapping[str, object]) -> None:
         return
     parts, wanted = str(given).split("-"), own.split("-")
     system = next((name for name in ("linux", "darwin", "windows") if name in own), wanted[-1])
-    if parts[0] != wanted[0] or system not in str(given):
+    if _architecture(parts[0]) != _architecture(wanted[0]) or system not in str(given):
         raise engine_error(
             f"code for {str(given)!r} cannot run on this machine, which is {own!r}",
             hint="nnmagic compiles for the machine that it runs on; leave mtriple out",
         )
+
+
+def _architecture(name: str) -> str:
+    return "aarch64" if name == "arm64" else name  # as macOS calls it
 
 
 def _check_cpu(settings: Mapping[str, object]) -> None:
@@ -74,10 +79,11 @@ def _check_cpu(settings: Mapping[str, object]) -> None:
     cpu = settings.get("mcpu")
     if cpu is None:
         return
-    if cpu not in _cpus():
+    own = codegen.llvm_get_system_cpu()
+    if cpu != own and _ALIASES.get(str(cpu), cpu) not in _cpus():
         raise engine_error(f"LLVM does not know the CPU {cpu!r} of this machine's architecture", hint=_HINT)
-    missing = sorted(_features(str(cpu)) - _features(codegen.llvm_get_system_cpu()))
-    lacking = [name for name in missing if name.startswith(_INSTRUCTION_SETS)]
+    missing = sorted(_features(str(cpu)) - _features(own))
+    lacking = [name for name in missing if is_instruction_set(name)]
     if lacking:
         raise engine_error(f"this machine cannot run code for {cpu!r}: it lacks {', '.join(lacking)}")
 

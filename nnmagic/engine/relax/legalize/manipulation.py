@@ -29,7 +29,7 @@ from nnmagic.engine.relax.legalize.sizes import same_size, simplify
 from nnmagic.engine.relax.legalize.types import Tensor
 from nnmagic.engine.relax.tir.builders import as_expr
 from nnmagic.engine.relax.tir.types import Extent, Index, PrimExpr, RelaxExpr
-from nnmagic.relay.expr import Attrs
+from nnmagic.relay.expr import Attrs, Call, OpRef
 
 #: How many tensors a kernel joins: the passes of TVM recurse once for each.
 _MOST_JOINED = 32
@@ -105,6 +105,16 @@ def _have_same_shape(parts: Sequence[Value], free: int | None) -> bool:
         return False
     columns = enumerate(zip(*map(shape_of, parts), strict=True))
     return all(same_size(dim, column[0]) for axis, column in columns if axis != free for dim in column)
+
+
+def _sliding_window(call: OpCall) -> Value:
+    """Return the windows; those of padded data read a padded copy, which is a load instead of a choice."""
+    (data,) = call.args
+    producer = call.node.args[0]
+    if isinstance(producer, Call) and isinstance(producer.op, OpRef) and producer.op.name == "nn.pad":
+        data = call.emit(call.te(topi.identity, data, primfunc_attrs=_APART))
+    axis, shape, strides = (call.attrs[name] for name in ("axis", "window_shape", "strides"))
+    return call.te(lambda x: topi.sliding_window(x, integer(axis), integers(shape), integers(strides)), data)
 
 
 def _split(call: OpCall) -> Value:
@@ -352,7 +362,7 @@ RULES.update(
         "reverse_sequence": te_of(_reverse_sequence),
         "repeat": _repeat,
         "tile": _tile,
-        "sliding_window": te_rule(topi.sliding_window, "axis", "window_shape", "strides"),
+        "sliding_window": _sliding_window,
         "layout_transform": _layout_transform,
         "nn.dilate": te_rule(topi.nn.dilate, "strides", "dilation_value"),
         "nn.depth_to_space": te_rule(topi.nn.depth_to_space, "block_size", "layout", "mode"),

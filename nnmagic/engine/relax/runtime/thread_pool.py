@@ -21,7 +21,11 @@ from typing import Any
 from nnmagic.engine.threads import cores, num_threads
 
 #: The stack of the thread that runs the calls of others: virtual memory, of which only what is used is real.
-DEEP_STACK = 1 << 30
+#: Windows' threads of Python have less than 256 MB.
+DEEP_STACK = (1 << 28) - (1 << 16) if os.name == "nt" else 1 << 30
+
+#: How long a thread waits in one go, in seconds: on Windows no interrupt ends the wait for a lock.
+_LONGEST_WAIT = 0.05 if os.name == "nt" else None
 
 #: TVM's mode of a pool whose threads may run on any core; the others bind threads, and the process, to cores.
 _ON_ANY_CORE = -3
@@ -58,7 +62,9 @@ def run_on_worker(run: Callable[..., Any], *, uninterruptible: bool = False) -> 
     def call(*args: Any) -> Any:
         if uninterruptible:
             return wait_uninterrupted(_pools.on_own_thread, run, args)
-        return _pools.on_own_thread(run, args).result()
+        future = _pools.on_own_thread(run, args)
+        _wait(future)
+        return future.result()
 
     return call
 
@@ -179,12 +185,19 @@ def _wait_for_end(futures: list[Future[Any]], interrupts: list[BaseException]) -
     """Wait; what the handlers of other signals raise meanwhile joins the interrupts."""
     while True:
         try:
-            wait(futures)
+            for future in futures:
+                _wait(future)
         except BaseException as error:  # noqa: BLE001, PERF203 - raised by the caller
             interrupts.append(error)
             _stopping.update(futures)
         else:
             return
+
+
+def _wait(future: Future[Any]) -> None:
+    """Wait for a future; an interrupt of the main thread ends it on every system."""
+    while not future.done():
+        wait([future], _LONGEST_WAIT)
 
 
 def on_deep_stack(run: Callable[..., Any], *args: Any) -> Any:

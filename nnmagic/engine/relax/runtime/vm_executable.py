@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -26,8 +27,9 @@ _Machine = TypeVar("_Machine")
 #: The name of the entry function in the Relax module.
 ENTRY = "main"
 
-#: Calls inside calls when the program runs: TVM's machine uses about 4 kB of C stack for each.
-MAX_CALL_DEPTH = 100_000
+#: Calls inside calls when the program runs: TVM's machine uses about 4 kB of C stack for each, of which
+#: Windows' threads have less.
+MAX_CALL_DEPTH = 25_000 if os.name == "nt" else 100_000
 
 #: What the program says when it calls itself more often.
 TOO_DEEP = f"the recursion is deeper than {MAX_CALL_DEPTH} calls"

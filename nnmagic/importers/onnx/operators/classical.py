@@ -164,8 +164,10 @@ def labels_of(node: Node, *names: str) -> np.ndarray:
 def _linear_classifier(node: Node) -> list[Value]:
     labels = labels_of(node, "classlabels_ints")
     count = len(node.floats("coefficients") or [])
-    width = shapes.static_shape(node[0])[-1]
-    scores = _linear_scores(node, count // width)
+    width = node[0].shape[-1]
+    if not isinstance(width, int):
+        raise UnsupportedError("the number of features must be known", "fix it with shapes={...}")
+    scores = _linear_scores(node, count // int(width))
     if scores.shape[-1] == 1 and len(labels) == 2:
         positive = shapes.squeeze(scores, [1]) > 0
         pair = op("concatenate", [-scores, scores], axis=1)
@@ -215,3 +217,37 @@ def _svm_regressor(node: Node) -> Value:
     if node.integer("one_class"):
         return (score > 0).choose(score.like(1), score.like(-1))
     return post_transform(node, score)
+
+
+@operator("SVMClassifier", domain=_ML, note="with integer labels, without probabilities")
+def _svm_classifier(node: Node) -> list[Value]:
+    """Have each pair of classes vote; the score of a pair is positive for its first class."""
+    labels, counts = labels_of(node, "classlabels_ints"), node.ints("vectors_per_class")
+    if not counts or len(counts) != len(labels):
+        raise UnsupportedError("a model without support vectors of each class is not supported")
+    if node.floats("prob_a"):
+        raise UnsupportedError("probabilities are not supported", "train it with probability=False")
+    vectors = np.asarray(node.floats("support_vectors"), "float32").reshape(sum(counts), -1)
+    pairs = [(one, two) for one in range(len(labels)) for two in range(one + 1, len(labels))]
+    kernel = _kernel(node, node[0].cast("float32"), vectors)
+    scores = matmul(kernel, constant(_pair_weights(node, counts, pairs)))
+    scores = scores + constant(np.asarray(node.floats("rho"), "float32"))
+    won = (scores > 0).cast("float32")
+    first, second = (np.eye(len(labels), dtype="float32")[list(side)] for side in zip(*pairs, strict=True))
+    votes = matmul(won, constant(first)) + matmul(1 - won, constant(second))
+    label = op("take", constant(labels), op("argmax", votes, axis=(1,)), axis=0, mode="clip")
+    if len(labels) == 2:
+        scores = op("concatenate", [-scores, scores], axis=1)
+    return [label, post_transform(node, scores)]
+
+
+def _pair_weights(node: Node, counts: list[int], pairs: list[tuple[int, int]]) -> np.ndarray:
+    """Return the weight of each support vector in the score of each pair of classes."""
+    coefficients = np.asarray(node.floats("coefficients"), "float32").reshape(len(counts) - 1, -1)
+    ends = np.cumsum(counts)
+    weights = np.zeros((int(ends[-1]), len(pairs)), "float32")
+    for column, (one, two) in enumerate(pairs):
+        for own, other in ((one, two - 1), (two, one)):
+            rows = slice(int(ends[own]) - counts[own], int(ends[own]))
+            weights[rows, column] = coefficients[other, rows]
+    return weights

@@ -13,9 +13,9 @@ from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.loops import carried_types, emit_loop
 from nnmagic.importers.onnx.nodes import Node, merge
 from nnmagic.importers.onnx.registry import operator
-from nnmagic.importers.onnx.values import Value, constant, integers, op, with_shape
+from nnmagic.importers.onnx.values import Value, constant, op, with_shape
 from nnmagic.relay import expr as ir
-from nnmagic.relay.types import ANY, NUMPY_DTYPES, TensorType
+from nnmagic.relay.types import ANY, NUMPY_DTYPES, Dim, TensorType
 
 if TYPE_CHECKING:
     from onnx import GraphProto
@@ -104,7 +104,8 @@ def _loop(node: Node) -> list[Value]:
     if counted:
         assert limit is not None
         limit = condition.choose(limit.maximum(0), limit.like(0))
-        buffers = [buffer_of(limit, type_) for type_ in scanned]
+        outer = [value for value in node.inputs if isinstance(value, Value)]
+        buffers = [buffer_of(limit, type_, outer) for type_ in scanned]
     else:
         buffers = [_empty(type_) for type_ in scanned]
 
@@ -131,17 +132,26 @@ def _item_type(type_: TensorType, declared: Sequence[int | None] | None) -> Tens
     return TensorType(tuple(dim if known is None else known for dim, known in pairs), type_.dtype)
 
 
-def buffer_of(limit: Value, type_: TensorType) -> Value:
-    """Return zeros with room for an item of each round."""
-    if not shapes.is_static(type_.shape):
-        raise UnsupportedError("the items of a loop's output must have known sizes")
+def buffer_of(limit: Value, type_: TensorType, outer: Sequence[Value] = ()) -> Value:
+    """Return zeros with room for an item of each round; ``outer``: tensors that know the sizes' names."""
     fill = constant(np.zeros((), NUMPY_DTYPES[type_.dtype]))
-    if limit.known is not None:
+    if shapes.is_static(type_.shape) and limit.known is not None:
         return shapes.full([int(limit.known), *type_.shape], fill)
-    parts = [shapes.reshape(limit, [1]), integers([int(dim) for dim in type_.shape if isinstance(dim, int)])]
+    sizes = [_outer_size(dim, outer) for dim in type_.shape]
+    parts = [shapes.reshape(limit, [1]), *(shapes.reshape(size, [1]) for size in sizes)]
     return shapes.full(
         [ANY, *type_.shape], fill, vector=op("concatenate", parts, axis=0) if type_.shape else parts[0]
     )
+
+
+def _outer_size(dim: Dim, outer: Sequence[Value]) -> Value:
+    """Return a size of a loop's items as it is outside of the loop. Raises UnsupportedError."""
+    if isinstance(dim, int):
+        return constant(int(dim), "int64")
+    for value in outer if dim != ANY else ():
+        if dim in value.shape:
+            return shapes.size_along(value, value.shape.index(dim))
+    raise UnsupportedError("the items of a loop's output must have known sizes")
 
 
 def _empty(type_: TensorType) -> Value:
@@ -246,7 +256,7 @@ def _scan_over(
 
     carried_types(states, trial)
     buffers = [
-        with_shape(buffer_of(length, value.type), [moved[0].shape[0], *value.shape])
+        with_shape(buffer_of(length, value.type, [*bound, *states]), [moved[0].shape[0], *value.shape])
         for value in probed[count:]
     ]
 

@@ -11,6 +11,7 @@ from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.nodes import Node
 from nnmagic.importers.onnx.registry import operator
 from nnmagic.importers.onnx.values import Value, constant, op, ops, with_shape
+from nnmagic.relay.ops.dims import product
 from nnmagic.relay.types import ANY
 
 
@@ -282,7 +283,7 @@ def _reverse_sequence(node: Node) -> Value:
 @operator("ArrayFeatureExtractor", domain="ai.onnx.ml")
 def _array_feature_extractor(node: Node) -> Value:
     data = node[0]
-    indices = shapes.reshape(node[1], [_count(node[1])])
+    indices = shapes.reshape(node[1], [product(node[1].shape)], node[1])
     result = shapes.take(data, indices, data.rank - 1)
     return shapes.unsqueeze(result, [0]) if data.rank == 1 else result
 

@@ -70,11 +70,15 @@ def _dequantize_linear(node: Node) -> Value:
 
 @operator("DynamicQuantizeLinear")
 def _dynamic_quantize_linear(node: Node) -> list[Value]:
-    data = node[0]
+    return list(quantize_dynamically(node[0]))
+
+
+def quantize_dynamically(data: Value) -> tuple[Value, Value, Value]:
+    """Return a tensor in uint8, with the scale and the zero point that its range gives."""
     axes = tuple(range(data.rank))
     low = op("min", data, axis=axes).minimum(0) if axes else data.minimum(0)
     high = op("max", data, axis=axes).maximum(0) if axes else data.maximum(0)
     scale = (high - low) / 255
     safe = scale.equals(0).choose(scale.like(1), scale)
     zero = round_half_even((-low / safe).maximum(0).minimum(255)).cast("int32").cast("uint8")
-    return [quantize(data / safe, zero, "uint8"), scale, zero]
+    return quantize(data / safe, zero, "uint8"), scale, zero

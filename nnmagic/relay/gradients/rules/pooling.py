@@ -67,6 +67,8 @@ def _max_pool(p: Place) -> Sequence[Contribution]:
     """Give a window's cotangent to the first of its largest elements."""
     axes = _axes(p)
     padded = _pad(p.x(), axes, float("-inf"), p.rank())
+    if all(axis.stride == axis.window and axis.step == 1 for axis in axes):
+        return [_unpad(_spread_to_first(p, padded, axes), axes)]
     free: Term | None = None
     total: Term | None = None
     for offsets in product(*(range(axis.window) for axis in axes)):
@@ -81,6 +83,29 @@ def _max_pool(p: Place) -> Sequence[Contribution]:
         total = part if total is None else total + part
     assert total is not None
     return [_unpad(total, axes)]
+
+
+def _spread_to_first(p: Place, padded: Term, axes: Sequence[_Axis]) -> Term:
+    """Give each window's cotangent to the first of its largest elements, where windows do not overlap.
+
+    The offset of that element is found for each window; windows and their cotangents are then repeated.
+    """
+    offsets = list(product(*(range(axis.window) for axis in axes)))
+    first = p.y.number(len(offsets))
+    for number, offset in reversed(list(enumerate(offsets))):
+        first = _read(padded, axes, offset).equals(p.y).choose(p.y.number(number), first)
+    numbers, d = np.arange(len(offsets)).reshape([axis.window for axis in axes]), p.d
+    shape = [1] * p.rank()
+    for axis in axes:
+        first = first.op("repeat", repeats=axis.window, axis=axis.axis)
+        d = d.op("repeat", repeats=axis.window, axis=axis.axis)
+        shape[axis.axis] = axis.count * axis.window
+    pattern = p.array(np.tile(numbers, [axis.count for axis in axes]).reshape(shape), p.d.dtype)
+    spread = first.equals(pattern).choose(d, 0)
+    widths = [[0, 0] for _ in range(p.rank())]
+    for axis in axes:
+        widths[axis.axis][1] = axis.reach - axis.count * axis.window
+    return spread.op("nn.pad", spread.number(0), pad_width=widths) if any(map(any, widths)) else spread
 
 
 @rule("nn.avg_pool1d", "nn.avg_pool2d", "nn.avg_pool3d")

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from nnmagic.diagnostics import Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.signatures import dtype_short_name, format_shape
@@ -335,7 +333,7 @@ def _run_layer(
     outputs = gates.op("strided_slice", begin=[0], end=[weights.hidden_size], strides=[1], axes=[2])
     if given is None:
         given = [outputs.reduce("sum", [0]).op("zeros_like")] * kind.states
-    times, length = lets.bind("times", _times(gates)), lets.bind("length", _length(gates))
+    length = lets.bind("length", _length(gates))
     step, loop = ir.Var("step", _INT64, span=span), ir.Var("time_loop", span=span)
     start = [outputs, *given]
     params = [
@@ -348,7 +346,7 @@ def _run_layer(
     ]
     time = length - 1 - counter if backwards else counter
     following = weights.step(states, gates.op("take", time, axis=0), kind)
-    filled = times.op("equal", time).op("where", following[0].expand(0), filled)
+    filled = filled.op("scatter_nd", time.expand(0), following[0], mode="update")
     again = ir.Call(loop, tuple(value.value.expr for value in (counter + 1, filled, *following)), span=span)
     result = TupleType(tuple(value.type for value in start))
     condition = counter.op("less", length).value.expr
@@ -368,18 +366,6 @@ def _run_layer(
 def _length(gates: Formula) -> Formula:
     """Return the number of rounds."""
     return Formula(number_of(size_along(gates.value, 0, gates.span), gates.span), gates.span)
-
-
-def _times(gates: Formula) -> Formula:
-    """Return the indices of the rounds, of the shape (time, 1, 1)."""
-    length = gates.shape[0]
-    if isinstance(length, int):
-        data = np.arange(length).reshape(-1, 1, 1)
-        return Formula(
-            Computed(ir.constant(data, "int64", span=gates.span), TensorType(data.shape, "int64")), gates.span
-        )
-    ones = gates.reduce("sum", [1, 2], keepdims=True).op("ones_like").cast("int64")
-    return ones.op("cumsum", axis=0) - 1
 
 
 # -- single steps --------------------------------------------------------------------------------------

@@ -447,7 +447,14 @@ def _grid(call: Arguments) -> Value:
         ends = {name: end for name, end in ends.items() if end != Known(None)}
         ends.setdefault("start", Known(0))
         inner = {name: Operand(end, call.span) for name, end in ends.items()}
-        parts.append(Formula(_as_computed(_arange(Arguments(call.name, inner, call.span))), call.span))
+        step = item.step.value if isinstance(item.step, Known) else None
+        if isinstance(step, complex):  # 5j: so many numbers, with the end among them
+            inner["num"] = Operand(Known(int(abs(step))), call.span)
+            del inner["step"]
+            values = _linspace(Arguments(call.name, inner, call.span))
+        else:
+            values = _arange(Arguments(call.name, inner, call.span))
+        parts.append(Formula(_as_computed(values), call.span))
     if any(part.is_float for part in parts):
         parts = [part.cast("float64") for part in parts]
     if len(parts) == 1:

@@ -262,6 +262,35 @@ def _sort(call: Arguments) -> Value:
     return data.op("sort", axis=axis, is_ascend=ascending).value
 
 
+def _partition(call: Arguments) -> Value:
+    """Sort all elements, which is one of the orders that NumPy's partition allows."""
+    data, axis = _partition_operand(call)
+    if data.dtype == "bool":
+        return data.cast("int8").op("sort", axis=axis, is_ascend=True).truth().value
+    return data.op("sort", axis=axis, is_ascend=True).value
+
+
+def _argpartition(call: Arguments) -> Value:
+    data, axis = _partition_operand(call)
+    data = data.cast("int8") if data.dtype == "bool" else data
+    return data.op("argsort", axis=axis, is_ascend=True, dtype="int64").value
+
+
+def _partition_operand(call: Arguments) -> tuple[Formula, int]:
+    """Return the tensor and the axis, after a check of what is to stand in its sorted place."""
+    data, axis = _sort_operand(call)
+    known = static_value_or_none(call.given["kth"].value)
+    size = data.shape[axis]
+    for place in known if isinstance(known, tuple) else (known,):
+        if isinstance(place, bool) or not isinstance(place, int):
+            message = f"{call.name}: `kth` must be ints that are known at compile time"
+            raise RefusalError(message, call.given["kth"].span, hint="write sort(x)")
+        if isinstance(size, int) and not -size <= place < size:
+            message = f"{call.name}: kth={place} is out of range for an axis of size {size}"
+            raise RefusalError(message, call.given["kth"].span)
+    return data, axis
+
+
 def _argsort(call: Arguments) -> Value:
     data, axis = _sort_operand(call)
     if data.dtype == "bool":
@@ -361,6 +390,23 @@ INDEXING = (
         _argsort,
         "Return the indices that sort the tensor, i64; stable.",
         "argsort",
+        _NAMES,
+    ),
+    Builtin(
+        "partition",
+        "a kth axis?=-1",
+        _partition,
+        "Sort, so that the elements at `kth` are in their places.",
+        "partition",
+        _NAMES,
+        method=False,
+    ),
+    Builtin(
+        "argpartition",
+        "a kth axis?=-1",
+        _argpartition,
+        "Return indices that sort, so that those at `kth` are in their places, i64.",
+        "argpartition",
         _NAMES,
     ),
     _declare_unsupported(

@@ -16,11 +16,12 @@ from nnmagic.tinynn.builtins.argument_checks import (
     one_axis,
     require_rank,
     static_size,
+    static_value_or_none,
     tensors,
     unify_dtypes,
 )
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
-from nnmagic.tinynn.builtins.tensor_helpers import atleast_nd, concatenate, static_slice
+from nnmagic.tinynn.builtins.tensor_helpers import atleast_nd, broadcast, concatenate, static_slice
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.operators.subscripts import subscript
 from nnmagic.tinynn.values.operator_calls import call_operator
@@ -100,6 +101,50 @@ def _append(call: Arguments) -> Value:
         shown = f"{format_shape(parts[0].shape)} and {format_shape(parts[1].shape)}"
         raise RefusalError(f"append: the shapes {shown} do not fit together", call.span)
     return concatenate(call, parts, axis).value
+
+
+def _insert(call: Arguments) -> Value:
+    """Insert values before one index, as NumPy does: a number fills the whole row."""
+    data, place = formula(call, "arr"), call.given["obj"]
+    if data.rank == 0:
+        raise RefusalError("insert takes a tensor of rank 1 or more", call.given["arr"].span)
+    axis = one_axis(call, "axis", data.rank) if "axis" in call else None
+    if axis is None:
+        data, axis = data.flat(), 0
+    index, size = static_value_or_none(place.value), data.shape[axis]
+    if isinstance(index, bool) or not isinstance(index, int):
+        message = "insert: the index must be one int that is known at compile time"
+        raise RefusalError(message, place.span, hint="write concatenate([x[:i], y, x[i:]])")
+    if isinstance(size, int) and not -size <= index <= size:
+        raise RefusalError(f"insert: index {index} is out of range for an axis of size {size}", place.span)
+    if not isinstance(size, int) and index:
+        hint = "write concatenate([x[:i], y, x[i:]])"
+        raise RefusalError("insert: along a named size the index must be 0", place.span, hint=hint)
+    data, values = unify_dtypes(call, [Operand(data.value, call.given["arr"].span), call.given["values"]])
+    rows = _rows_to_insert(call, data, values, axis)
+    if not isinstance(size, int):
+        return concatenate(call, [rows, data], axis).value
+    index = index + size if index < 0 else index
+    parts = [static_slice(data, axis, 0, index), rows, static_slice(data, axis, index, size)]
+    return concatenate(call, [part for part in parts if part.shape[axis] != 0], axis).value
+
+
+def _rows_to_insert(call: Arguments, data: Formula, values: Formula, axis: int) -> Formula:
+    """Return the values with the sizes of the tensor along the other axes; their first becomes ``axis``."""
+    span = call.given["values"].span
+    shown = f"{format_shape(data.shape)} and {format_shape(values.shape)}"
+    refusal = RefusalError(f"insert: the shapes {shown} do not fit together", span)
+    if values.rank > data.rank:
+        raise refusal
+    values = values.reshape((*[1] * (data.rank - values.rank), *values.shape))
+    others = [each for each in range(data.rank) if each != 0]
+    values = values.transpose([*others[:axis], 0, *others[axis:]])
+    shape = [*data.shape[:axis], values.shape[axis], *data.shape[axis + 1 :]]
+    if any(given not in (1, wanted) for given, wanted in zip(values.shape, shape, strict=True)):
+        raise refusal
+    if values.shape != tuple(shape) and not all(isinstance(dim, int) for dim in shape):
+        raise RefusalError("insert: one value for a named size", span, hint="give a value for each element")
+    return broadcast(values, shape)
 
 
 def _split_function(name: str, fixed_axis: int | None, *, equal: bool = True) -> Builtin:
@@ -269,6 +314,14 @@ JOINING = (
         _append,
         "Join two tensors; flatten them if no axis is given.",
         "append",
+        method=False,
+    ),
+    Builtin(
+        "insert",
+        "arr obj values axis?",
+        _insert,
+        "Insert values before an index; flatten the tensor if no axis is given.",
+        "insert",
         method=False,
     ),
     _split_function("split", None),

@@ -28,7 +28,7 @@ from nnmagic.tinynn.operators.arithmetic import static_result
 from nnmagic.tinynn.values.descriptions import source_text
 from nnmagic.tinynn.values.operator_calls import is_tensor, tensor_type
 from nnmagic.tinynn.values.symbolic_sizes import as_number
-from nnmagic.tinynn.values.values import Known, RefusalError, TupleOf, Value
+from nnmagic.tinynn.values.values import Known, Operand, RefusalError, TupleOf, Value
 from nnmagic.tinynn.values.weak_types import as_weak, both_weak
 
 _NAMES = "x=a input=a"
@@ -141,18 +141,25 @@ def _extreme_of_several(
     numbers = [python_number(value) for value in (first.value, second.value, *more)]
     if all(isinstance(number, bool | int | float) for number in numbers):
         return Known(of_known(numbers))
-    scalar = is_tensor(first.value) and not tensor_type(first).shape
-    if not more and (scalar or is_tensor(second.value)):
-        inner = Arguments(call.name, {"a": first, "b": second}, call.span)
-        left, right = pair(inner, "a", "b")
-        if left.rank == 0 and right.rank == 0:
-            result = left.op(operator, right).value
-            return as_weak(result) if both_weak(first, second) else result
+    every = [first, second, *(as_number(Operand(value, call.span)) for value in more)]
+    tensors = [operand for operand in every if is_tensor(operand.value)]
+    if tensors and not any(tensor_type(operand).shape for operand in tensors):
+        return _extreme_of_scalars(call, every, operator)
     if more or is_tensor(second.value):
         names = [source_text(operand.span) for operand in (first, second)]
         message = f"{call.name} takes one tensor and its axes, not two tensors"
         raise RefusalError(message, call.span, hint=f"write {operator}({', '.join(names)})")
     return None
+
+
+def _extreme_of_scalars(call: Arguments, scalars: Sequence[Operand], operator: str) -> Value:
+    least = scalars[0]
+    for other in scalars[1:]:
+        left, right = pair(Arguments(call.name, {"a": least, "b": other}, call.span), "a", "b")
+        result = left.op(operator, right).value
+        value = as_weak(result) if both_weak(least, other) else result
+        least = Operand(value, call.span)
+    return least.value
 
 
 _OF_TWO = {"max": "maximum", "min": "minimum"}

@@ -1,10 +1,10 @@
-"""Define NumPy's convolve and correlate."""
+"""Define NumPy's convolve, correlate and sliding_window_view."""
 
 from __future__ import annotations
 
 from nnmagic.relay.signatures import format_shape
 from nnmagic.relay.types import ANY
-from nnmagic.tinynn.builtins.argument_checks import choice_argument, pair
+from nnmagic.tinynn.builtins.argument_checks import axes, choice_argument, formula, pair
 from nnmagic.tinynn.builtins.numpy.complex_numbers import imaginary_part, make_complex, real_part
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import concatenate, size_along, static_slice
@@ -99,7 +99,36 @@ def _middle(whole: Formula, data: Formula, kernel: Formula, mode: str, *, correl
     return Formula(result, span)
 
 
+def _sliding_window_view(call: Arguments) -> Value:
+    """Return windows as NumPy does: an axis counts them in its place, and their own axes are the last."""
+    data = formula(call, "x")
+    given = call.static("window_shape")
+    window = given if isinstance(given, tuple) else (given,)
+    if any(isinstance(size, bool) or not isinstance(size, int) for size in window):
+        message = "sliding_window_view: the sizes of a window must be ints that are known at compile time"
+        raise RefusalError(message, call.given["window_shape"].span)
+    along = axes(call, data.rank) if "axis" in call else tuple(range(data.rank))
+    if along is None or len(along) != len(window):
+        message = f"sliding_window_view: {len(window)} sizes of a window, for {len(along or ())} axes"
+        raise RefusalError(message, call.given["window_shape"].span, hint="give one size for each axis")
+    others = [axis for axis in range(data.rank) if axis not in along]
+    moved = data.transpose([*others, *along])
+    strides = [1] * len(window)
+    rolled = moved.op("sliding_window", axis=len(others), window_shape=list(window), strides=strides)
+    places = [*others, *along]
+    order = [places.index(axis) for axis in range(data.rank)]
+    return rolled.transpose([*order, *range(data.rank, rolled.rank)]).value
+
+
 SIGNALS = (
+    Builtin(
+        "sliding_window_view",
+        "x window_shape axis?",
+        _sliding_window_view,
+        "Return all windows of a size, which are the last axes.",
+        "lib.stride_tricks.sliding_window_view",
+        method=False,
+    ),
     _function("convolve", "full", "Convolve two vectors."),
     _function("correlate", "valid", "Correlate two vectors."),
 )

@@ -1,0 +1,279 @@
+"""Run a typed Relay module on NumPy arrays.
+
+A function's nodes run in Relay's order (``scopes_of``): each once, in its scope. Every function, branch and
+arm is a generator on an explicit stack, so that neither recursion nor loops meet the limit of Python's stack;
+what stands last in a function replaces it on the stack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from nnmagic.diagnostics import append_location
+from nnmagic.engine.numpy.sizes import Sizes, bind_sizes, with_sizes
+from nnmagic.relay.expr import (
+    Call,
+    Constant,
+    Constructor,
+    Expr,
+    Function,
+    GlobalVar,
+    If,
+    Let,
+    Match,
+    OpRef,
+    Pattern,
+    PatternConstructor,
+    PatternTuple,
+    PatternVar,
+    RefCreate,
+    RefRead,
+    RefWrite,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
+from nnmagic.relay.module import Module
+from nnmagic.relay.passes.scopes import PlacementScope, Scopes, scopes_of
+from nnmagic.relay.reference import NoReferenceError, compute
+from nnmagic.relay.values import AdtValue
+
+#: Calls and branches inside one another that are still to be returned to: an entry takes about 1 kB.
+MAX_DEPTH = 250_000
+
+#: Is given every computed node with its value, in the order of computation.
+Observer = Callable[[Expr, Any], None]
+
+
+@dataclass(slots=True, eq=False)
+class Frame:
+    """The values of one activation of a function; ``around``: those of the function that it is defined in."""
+
+    around: Frame | None
+    sizes: Sizes
+    values: dict[Expr, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Closure:
+    """A function as a value; ``frame`` is None for a function of the module."""
+
+    function: Function
+    frame: Frame | None
+
+
+@dataclass(slots=True, eq=False)
+class Reference:
+    """A reference: what ``ref(value)`` makes."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class _Tail:
+    """What a generator returns for the value of another one that takes its place."""
+
+    steps: _Steps
+
+
+_Steps = Generator["_Steps", Any, Any]
+
+
+class Interpreter:
+    """Runs the functions of a typed module; ``observe`` sees each value as it is computed.
+
+    Raises NoReferenceError for an operator without a rule, what the operators raise, AssertionError for a
+    failed assertion, RuntimeError if no arm of a match takes a value, and RecursionError.
+    """
+
+    def __init__(self, module: Module, observe: Observer | None = None) -> None:
+        self.module = module
+        self.observe = observe
+        self._scopes: dict[Function, tuple[Scopes, dict[PlacementScope, list[Expr]]]] = {}
+        self._root: dict[Function, Function] = {}
+
+    def run(self, name: str, arguments: Sequence[Any]) -> Any:
+        """Return the result of a function of the module."""
+        return _run(self._apply(Closure(self.module.functions[name], None), arguments))
+
+    def _plan(self, function: Function) -> tuple[Scopes, dict[PlacementScope, list[Expr]]]:
+        """Return the scopes of the global function around one, and the nodes of each scope in order."""
+        root = self._root.setdefault(function, function)
+        if root not in self._scopes:
+            scopes = scopes_of(root)
+            nodes: dict[PlacementScope, list[Expr]] = {}
+            for node in scopes.order:
+                nodes.setdefault(scopes.scope_of[node], []).append(node)
+                if isinstance(node, Function):
+                    self._root[node] = root
+            self._scopes[root] = scopes, nodes
+        return self._scopes[root]
+
+    def _apply(self, closure: Closure, arguments: Sequence[Any]) -> _Steps:
+        function, around = closure.function, closure.frame
+        frame = Frame(around, dict(around.sizes) if around else {})
+        for param, value in zip(function.params, arguments, strict=True):
+            frame.values[param] = value
+            bind_sizes(param.checked_type or param.type_annotation, value, frame.sizes)
+        scopes, _ = self._plan(function)
+        root = self._root[function]
+        scope = scopes.outermost if function is root else scopes.inner[function][0]
+        return self._block(root, scope, function.body, frame)
+
+    def _block(self, root: Function, scope: PlacementScope, result: Expr, frame: Frame) -> _Steps:
+        """Compute the nodes of a scope, and return the value of one of them."""
+        scopes, nodes = self._plan(root)
+        bound: set[Let] = set()
+        order = nodes.get(scope, [])
+        result = _end_of_lets(result)
+        for node in order:
+            match node:
+                case Let(var=var, value=value) if node not in bound:
+                    bound.add(node)
+                    frame.values[var] = _value(self.module, value, frame)
+                    continue
+                case Let(body=body):
+                    frame.values[node] = _value(self.module, body, frame)
+                    continue
+                case Var() | Constant() | GlobalVar() | OpRef() | Constructor():
+                    continue
+                case If(cond=cond, true_branch=then, false_branch=other):
+                    number = 0 if bool(_value(self.module, cond, frame)) else 1
+                    inner = scopes.inner[node][number]
+                    steps = self._block(root, inner, other if number else then, frame)
+                case Match():
+                    number = _choose(node, _value(self.module, node.data, frame), frame)
+                    inner = scopes.inner[node][number]
+                    steps = self._block(root, inner, node.clauses[number].rhs, frame)
+                case Call(op=op, args=args) if not isinstance(op, OpRef | Constructor):
+                    given = [_value(self.module, arg, frame) for arg in args]
+                    callee = _value(self.module, op, frame)
+                    if isinstance(callee, Constructor):
+                        frame.values[node] = AdtValue(callee.name, tuple(given))
+                        continue
+                    steps = self._apply(callee, given)
+                case _:
+                    frame.values[node] = value = self._simple(node, frame)
+                    if self.observe is not None and not isinstance(node, Function):
+                        self.observe(node, value)
+                    continue
+            if node is result and self.observe is None:
+                return _Tail(steps)
+            frame.values[node] = yield steps
+        return _value(self.module, result, frame)
+
+    def _simple(self, node: Expr, frame: Frame) -> Any:
+        """Return the value of a node that runs no other code."""
+
+        def value(part: Expr) -> Any:
+            return _value(self.module, part, frame)
+
+        match node:
+            case Function():
+                return Closure(node, frame)
+            case Tuple(fields=fields):
+                return tuple(map(value, fields))
+            case TupleGetItem(tuple_value=whole, index=index):
+                return value(whole)[index]
+            case Call(op=Constructor(name=name), args=args):
+                return AdtValue(name, tuple(map(value, args)))
+            case Call(op=OpRef(name=name), args=args):
+                return self._operator(name, node, [value(arg) for arg in args], frame)
+            case RefCreate():
+                return Reference(value(node.value))
+            case RefRead():
+                return value(node.ref).value
+            case RefWrite():
+                value(node.ref).value = value(node.value)
+                return ()
+        raise AssertionError(f"{node!r} has no value")
+
+    def _operator(self, name: str, call: Call, operands: list[Any], frame: Frame) -> Any:
+        try:
+            attrs = {key: with_sizes(value, frame.sizes) for key, value in call.attrs.items()}
+            return compute(name, operands, attrs)
+        except NoReferenceError:
+            raise
+        except (ValueError, IndexError, ZeroDivisionError) as error:
+            _raise_at(error, call)
+
+
+def _raise_at(error: Exception, call: Call) -> NoReturn:
+    raise type(error)(append_location(str(error), call.span)) from None
+
+
+def _end_of_lets(node: Expr) -> Expr:
+    """Return the node that gives a chain of lets its value."""
+    while isinstance(node, Let):
+        node = node.body
+    return node
+
+
+def _run(steps: _Steps) -> Any:
+    """Return the result of a generator; the generators that it waits for are kept on a list."""
+    stack = [steps]
+    result: Any = None
+    while True:
+        try:
+            stack.append(stack[-1].send(result))
+            result = None
+        except StopIteration as done:
+            stack.pop()
+            if isinstance(done.value, _Tail):
+                stack.append(done.value.steps)
+                result = None
+            elif stack:
+                result = done.value
+            else:
+                return done.value
+        if len(stack) > MAX_DEPTH:
+            raise RecursionError(f"the recursion is deeper than {MAX_DEPTH} calls and branches")
+
+
+def _value(module: Module, node: Expr, frame: Frame) -> Any:
+    """Return the value of a node that has been computed."""
+    match node:
+        case Constant(data=data):
+            return data
+        case GlobalVar(name=name):
+            return Closure(module.functions[name], None)
+        case Constructor():
+            return AdtValue(node.name) if not node.inputs else node
+    around: Frame | None = frame
+    while around is not None:
+        if node in around.values:
+            return around.values[node]
+        around = around.around
+    raise AssertionError(f"{node!r} has not been computed")
+
+
+def _choose(node: Match, value: Any, frame: Frame) -> int:
+    """Return the number of the arm that takes a value, and bind its names."""
+    for number, clause in enumerate(node.clauses):
+        bound: dict[Expr, Any] = {}
+        if _takes(clause.lhs, value, bound):
+            frame.values.update(bound)
+            return number
+    if node.assertion is not None:
+        raise AssertionError(append_location(node.assertion or "the assertion does not hold", node.span))
+    where = "" if node.span is None else f" at {node.span}"
+    what = value.constructor if isinstance(value, AdtValue) else "this value"
+    raise RuntimeError(f"no arm of the match{where} takes {what}")
+
+
+def _takes(pattern: Pattern, value: Any, bound: dict[Expr, Any]) -> bool:
+    match pattern:
+        case PatternVar(var=var):
+            bound[var] = value
+        case PatternConstructor(constructor=constructor, patterns=patterns):
+            if value.constructor != constructor.name:
+                return False
+            parts = patterns or ()
+            return not parts or all(
+                _takes(part, item, bound) for part, item in zip(parts, value.fields, strict=True)
+            )
+        case PatternTuple(patterns=patterns):
+            return all(_takes(part, item, bound) for part, item in zip(patterns, value, strict=True))
+    return True

@@ -1,0 +1,146 @@
+"""Run the compiler's own passes on Relay: the table says which, and from which ``opt_level`` on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from nnmagic.engine.relax.analysis.assertions import lower_assertions
+from nnmagic.engine.relax.analysis.attention import find_attention
+from nnmagic.engine.relax.analysis.closure_elimination import eliminate_closures
+from nnmagic.engine.relax.analysis.first_order_functions import first_order_functions
+from nnmagic.relay.annotations import LOOP
+from nnmagic.relay.callgraph import CallGraph, call_graph
+from nnmagic.relay.module import Module
+from nnmagic.relay.passes.batch_norm import fold_batch_norm
+from nnmagic.relay.passes.common_subexpressions import eliminate_common_subexpr
+from nnmagic.relay.passes.constants import fold_constants
+from nnmagic.relay.passes.dead_code import dead_code_elimination
+from nnmagic.relay.passes.lambda_lifting import lift_local_functions
+from nnmagic.relay.passes.loop_invariants import hoist_loop_invariants
+from nnmagic.relay.passes.pipeline import PassRun, observed
+from nnmagic.relay.passes.softmax import fold_softmax
+from nnmagic.relay.passes.views import fold_views
+
+
+@dataclass(slots=True)
+class _State:
+    """A module on its way through the pipeline; ``assertions``: the texts of those that were lowered."""
+
+    module: Module
+    entry: str
+    opt_level: int
+    runs: list[PassRun] | None
+    assertions: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class CompilerPass:
+    """A pass that the compiler runs by itself.
+
+    when: the programs that it runs on. opt_level: the lowest level at which it runs.
+    """
+
+    name: str
+    opt_level: int
+    when: str
+    run: Callable[[Module, _State], Module]
+
+
+#: The compiler's passes, in the order in which they run.
+PASSES = (
+    CompilerPass(
+        "eliminate_closures",
+        0,
+        "higher-order programs",
+        lambda module, at: eliminate_closures(module, at.entry),
+    ),
+    CompilerPass("fold_constants", 1, "all programs", lambda module, _: fold_constants(module)),
+    CompilerPass(
+        "eliminate_common_subexpr", 1, "all programs", lambda module, _: eliminate_common_subexpr(module)
+    ),
+    CompilerPass("dead_code_elimination", 1, "all programs", lambda module, _: dead_code_elimination(module)),
+    CompilerPass(
+        "lift_local_functions", 0, "programs with loops", lambda module, _: lift_local_functions(module)
+    ),
+    CompilerPass(
+        "hoist_loop_invariants",
+        1,
+        "programs with loops",
+        lambda module, at: hoist_loop_invariants(module, at.entry),
+    ),
+    CompilerPass(
+        "lower_assertions",
+        0,
+        "programs with loops",
+        lambda module, at: lower_assertions(module, at.assertions),
+    ),
+    CompilerPass("fold_batch_norm", 1, "all programs", lambda module, _: fold_batch_norm(module)),
+    CompilerPass("fold_views", 1, "all programs", lambda module, _: fold_views(module)),
+    CompilerPass("fold_softmax", 1, "all programs", lambda module, _: fold_softmax(module)),
+    CompilerPass("find_attention", 1, "all programs", lambda module, _: find_attention(module)),
+)
+_NAMED = {each.name: each for each in PASSES}
+_CLEANUPS = ("fold_constants", "eliminate_common_subexpr", "dead_code_elimination")
+_LOOPS = ("lift_local_functions", "hoist_loop_invariants", "lower_assertions")
+_FUSIONS = ("fold_batch_norm", "fold_views", "fold_softmax", "find_attention")
+
+
+@dataclass(frozen=True, slots=True)
+class Optimized:
+    """A module after the passes.
+
+    plain: its first-order functions. loops: the functions that were local ones, and take no stack where they
+    call themselves at their end. assertions: the texts of assertions, by number.
+    """
+
+    module: Module
+    graph: CallGraph
+    plain: frozenset[str]
+    loops: frozenset[str]
+    assertions: list[str]
+
+
+def optimize(
+    module: Module,
+    entry: str,
+    opt_level: int,
+    graph: CallGraph,
+    *,
+    native: bool = True,
+    runs: list[PassRun] | None = None,
+) -> Optimized:
+    """Run the compiler's passes on a typed module.
+
+    ``graph`` is the module's call graph. ``native`` makes local functions global ones if that is enough to
+    have no need of the interpreter; where it is not, these passes are undone. ``runs`` gets those that count.
+    """
+    state = _State(module, entry, opt_level, runs)
+    plain = first_order_functions(module, graph)
+    loops: frozenset[str] = frozenset()
+    if entry not in plain:
+        _run(state, ("eliminate_closures",))
+        plain = first_order_functions(state.module, call_graph(state.module))
+    _run(state, _CLEANUPS)
+    if entry not in plain and native:
+        attempt = replace(state, runs=None if runs is None else [], assertions=[])
+        _run(attempt, _LOOPS)
+        lowered = first_order_functions(attempt.module, call_graph(attempt.module))
+        if entry in lowered:
+            loops = frozenset(attempt.module.functions) - frozenset(state.module.functions)
+            plain, attempt.runs = lowered, None if runs is None else [*runs, *(attempt.runs or [])]
+            state = attempt
+    if native:
+        loops |= {name for name, function in state.module.functions.items() if LOOP in function.attrs}
+    _run(state, _FUSIONS)
+    if runs is not None:
+        runs[:] = state.runs or []
+    return Optimized(state.module, call_graph(state.module), plain, loops, state.assertions)
+
+
+def _run(state: _State, names: tuple[str, ...]) -> None:
+    """Run those of the named passes that the level asks for."""
+    for name in names:
+        each = _NAMED[name]
+        if state.opt_level >= each.opt_level:
+            state.module = observed(name, lambda module: each.run(module, state), state.module, state.runs)  # noqa: B023 - it is called at once

@@ -1,0 +1,1 @@
+"""Export Relay modules to other formats: ONNX."""

@@ -1,0 +1,268 @@
+"""Export tail-recursive functions, which are Relay's loops, as Loop.
+
+The body of such a function is a chain of lets, the header, that ends in an ``if``. If one branch only calls
+the function again and the other never does, the loop is a while loop of the header's condition: rounds
+compute the first branch, and the second follows the loop. Any other body is computed whole in each round,
+which says whether it called itself, and carries the result beside the arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from nnmagic.exporters.onnx.programs import (
+    REFUSED,
+    Closure,
+    Refused,
+    Value,
+    flat,
+    flat_types,
+    nested,
+    refuse_type,
+)
+from nnmagic.exporters.onnx.writer import Tensor, Writer, graph_proto
+from nnmagic.relay import expr as ir
+from nnmagic.relay.traverse import post_order
+from nnmagic.relay.types import NUMPY_DTYPES, TensorType, Type, scalar_type
+
+if TYPE_CHECKING:
+    from nnmagic.exporters.onnx.programs import ProgramExporter
+
+_BOOL = scalar_type("bool")
+
+
+class _RefusedError(Exception):
+    """A part of a loop that could not be exported, and was reported."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Split:
+    """The body of a while loop: its header, condition, round and end; ``negated``: the end is the first."""
+
+    header: tuple[ir.Let, ...]
+    cond: ir.Expr
+    round: ir.Expr
+    end: ir.Expr
+    negated: bool
+
+
+def export_loop(exporter: ProgramExporter, loop: Closure, args: Sequence[Value], call: ir.Call) -> Value:
+    """Export a call of a function that calls itself."""
+    function = loop.function
+    is_self = _calls(loop)
+    types = [param.checked_type or param.type_annotation for param in function.params]
+    problem = _why_no_loop(function, is_self, [*types, call.checked_type])
+    if problem is not None:
+        return exporter.refuse("recursion", call.span, problem, "write it as a for or while loop")
+    start = [part for arg in args for part in flat(arg)]
+    if not all(isinstance(part, Tensor) for part in start):
+        return REFUSED
+    assert call.checked_type is not None
+    tensors = cast("list[Tensor]", start)
+    work = _Loop(exporter, function, is_self, cast("list[Type]", types), call.checked_type)
+    split = _split(function.body, is_self)
+    try:
+        return work.whole(tensors) if split is None else work.split(tensors, split)
+    except _RefusedError:
+        return REFUSED
+
+
+@dataclass(frozen=True, slots=True)
+class _Loop:
+    exporter: ProgramExporter
+    function: ir.Function
+    is_self: Callable[[ir.Expr], bool]
+    types: list[Type]
+    result: Type
+
+    @property
+    def writer(self) -> Writer:
+        return self.exporter.writer
+
+    def bind(self, tensors: Sequence[Tensor]) -> None:
+        """Let the parameters stand for tensors."""
+        rest = list(tensors)
+        for param, type_ in zip(self.function.params, self.types, strict=True):
+            count = len(flat_types(type_))
+            self.exporter.values[param] = nested(type_, rest[:count])
+            rest = rest[count:]
+
+    def split(self, start: list[Tensor], split: _Split) -> Value:
+        """Export a while loop."""
+
+        def cond(tensors: Sequence[Tensor]) -> Tensor:
+            self.bind(tensors)
+            self.header(split, split.cond)
+            (value,) = self.tensors(self.exporter.value(split.cond))
+            return (
+                Tensor(self.writer.node("Not", value.name, outputs=1)[0], _BOOL) if split.negated else value
+            )
+
+        def one_round(carried: list[Tensor]) -> list[Tensor]:
+            self.bind(carried)
+            self.header(split, split.round)
+            again = self.leaves(split.round, lambda args, _result: args or [])
+            return [cond(again), *again]
+
+        outputs = self.write(cond(start).name, start, one_round)
+        self.bind(outputs)
+        self.header(split, split.end)
+        return self.exporter.block(split.end)
+
+    def header(self, split: _Split, wanted: ir.Expr) -> None:
+        """Export what an expression needs of the header."""
+        needed = set(post_order(wanted))
+        chosen = []
+        for let in reversed(split.header):
+            if let.var in needed:
+                needed |= set(post_order(let.value))
+                chosen.append(let)
+        for let in reversed(chosen):
+            self.exporter.bind_let(let)
+
+    def whole(self, start: list[Tensor]) -> Value:
+        """Export a loop whose rounds compute the whole body."""
+        empty = [self.placeholder(type_) for type_ in flat_types(self.result)]
+
+        def one_round(carried: list[Tensor]) -> list[Tensor]:
+            params, before = carried[: len(start)], carried[len(start) :]
+            self.bind(params)
+
+            def leaf(args: list[Tensor] | None, result: list[Tensor] | None) -> list[Tensor]:
+                again = Tensor(self.writer.constant(np.array(args is not None)), _BOOL)
+                return [again, *(args or params), *(result or before)]
+
+            return self.leaves(self.function.body, leaf)
+
+        outputs = self.write(self.writer.constant(np.array(True)), [*start, *empty], one_round)  # noqa: FBT003
+        return nested(self.result, outputs[len(start) :])
+
+    def placeholder(self, type_: TensorType) -> Tensor:
+        """Return what a result is before it is known; sizes that are not known are 0."""
+        shape = tuple(dim if isinstance(dim, int) else 0 for dim in type_.shape)
+        return Tensor(self.writer.constant(np.zeros(shape, NUMPY_DTYPES[type_.dtype])), type_)
+
+    def leaves(
+        self,
+        expr: ir.Expr,
+        leaf: Callable[[list[Tensor] | None, list[Tensor] | None], list[Tensor]],
+    ) -> list[Tensor]:
+        """Export the end of a round: ``leaf`` makes tensors of the next arguments, or of the result."""
+        exporter = self.exporter
+        while isinstance(expr, ir.Let):
+            if expr.body is expr.var:  # in let normal form
+                expr = expr.value
+                break
+            exporter.bind_let(expr)
+            expr = expr.body
+        if isinstance(expr, ir.Call) and self.is_self(expr):
+            args = [part for arg in expr.args for part in self.tensors(exporter.value(arg))]
+            return leaf(args, None)
+        if isinstance(expr, ir.If) and _has_self(expr, self.is_self):
+            (cond,) = self.tensors(exporter.value(expr.cond))
+            with self.writer.inner_graph() as then:
+                outputs = self.writer.own_outputs(self.leaves(expr.true_branch, leaf))
+            with self.writer.inner_graph() as other:
+                others = self.writer.own_outputs(self.leaves(expr.false_branch, leaf))
+            names = exporter.write_if(cond, (then, outputs), (other, others))
+            return [Tensor(name, tensor.type) for name, tensor in zip(names, outputs, strict=True)]
+        return leaf(None, self.tensors(exporter.value(expr)))
+
+    def tensors(self, value: Value) -> list[Tensor]:
+        parts = flat(value)
+        if any(isinstance(part, Refused | Closure) for part in parts):
+            raise _RefusedError
+        return cast("list[Tensor]", parts)
+
+    def write(
+        self, cond: str, start: Sequence[Tensor], one_round: Callable[[list[Tensor]], list[Tensor]]
+    ) -> list[Tensor]:
+        """Write a Loop; a round gives whether there is another one, and what it carries."""
+        writer = self.writer
+        count = Tensor(writer.fresh("iteration"), scalar_type("int64"))
+        again = Tensor(writer.fresh("condition"), _BOOL)
+        types = [type_ for each in self.types for type_ in flat_types(each)]
+        types += flat_types(self.result)[: len(start) - len(types)] if len(start) > len(types) else []
+        carried = [Tensor(writer.fresh("carried"), type_) for type_ in types]
+        with writer.inner_graph() as body:
+            outputs = writer.own_outputs(one_round(carried))
+        graph = graph_proto(body, "body", [count, again, *carried], outputs, sizes=False)
+        names = writer.node("Loop", "", cond, *(each.name for each in start), outputs=len(start), body=graph)
+        return [Tensor(name, type_) for name, type_ in zip(names, types, strict=True)]
+
+
+def _calls(loop: Closure) -> Callable[[ir.Expr], bool]:
+    """Return whether an expression is a call of the function itself."""
+    itself = loop.itself
+
+    def is_self(expr: ir.Expr) -> bool:
+        match expr:
+            case ir.Call(op=ir.GlobalVar(name=name)):
+                return name == itself
+            case ir.Call(op=ir.Var() as var):
+                return var is itself
+        return False
+
+    return is_self
+
+
+def _has_self(expr: ir.Expr, is_self: Callable[[ir.Expr], bool]) -> bool:
+    return any(is_self(node) for node in post_order(expr))
+
+
+def _why_no_loop(
+    function: ir.Function, is_self: Callable[[ir.Expr], bool], types: Sequence[Type | None]
+) -> str | None:
+    """Return why a function that calls itself is no loop; None if it is one."""
+    for type_ in types:
+        why = "its types are not known" if type_ is None else refuse_type("a value of the loop", type_)
+        if why is not None:
+            return why
+    calls = {node for node in post_order(function.body) if is_self(node)}
+    ends: set[ir.Expr] = set()
+    work = [function.body]
+    while work:
+        expr = work.pop()
+        while isinstance(expr, ir.Let):
+            expr = expr.value if expr.body is expr.var else expr.body
+        if isinstance(expr, ir.If):
+            work += [expr.true_branch, expr.false_branch]
+        ends.add(expr)
+    if not calls <= ends:
+        return "ONNX has no recursion but loops"
+    return None
+
+
+def _split(body: ir.Expr, is_self: Callable[[ir.Expr], bool]) -> _Split | None:
+    header = []
+    while isinstance(body, ir.Let) and body.body is not body.var:
+        header.append(body)
+        body = body.body
+    if isinstance(body, ir.Let):
+        body = body.value
+    if not isinstance(body, ir.If):
+        return None
+    branches = body.true_branch, body.false_branch
+    for negated, (one, end) in ((False, branches), (True, branches[::-1])):
+        if _only_calls(one, is_self) and not _has_self(end, is_self):
+            return _Split(tuple(header), body.cond, one, end, negated)
+    return None
+
+
+def _only_calls(expr: ir.Expr, is_self: Callable[[ir.Expr], bool]) -> bool:
+    """Return whether every end of an expression calls the function."""
+    work = [expr]
+    while work:
+        expr = work.pop()
+        while isinstance(expr, ir.Let):
+            expr = expr.value if expr.body is expr.var else expr.body
+        if is_self(expr):
+            continue
+        if not isinstance(expr, ir.If):
+            return False
+        work += [expr.true_branch, expr.false_branch]
+    return True

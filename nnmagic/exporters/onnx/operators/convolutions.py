@@ -1,0 +1,71 @@
+"""Export convolutions."""
+
+from __future__ import annotations
+
+from nnmagic.exporters.onnx.errors import UnsupportedError
+from nnmagic.exporters.onnx.operators.layouts import (
+    both_sides,
+    channels_first,
+    data_layout,
+    from_channels_first,
+    per_axis,
+)
+from nnmagic.exporters.onnx.operators.shaping import permutation
+from nnmagic.exporters.onnx.registry import operator
+from nnmagic.exporters.onnx.sites import Site
+from nnmagic.relay.types import is_float
+
+
+def _windows(site: Site, spatial: int) -> dict[str, object]:
+    return {
+        "strides": per_axis(site.integers("strides"), spatial),
+        "pads": both_sides(site.integers("padding"), spatial),
+        "dilations": per_axis(site.integers("dilation"), spatial),
+        "group": site.integer("groups"),
+    }
+
+
+def _operands(site: Site, kernel: str) -> tuple[str, str, str]:
+    """Return data and weights in ONNX's layouts, and that of the data."""
+    dtype = site.result_dtype
+    if not is_float(dtype):
+        raise UnsupportedError(f"ONNX's Conv does not compute {dtype}")
+    data, layout = channels_first(site, site.operand(0, dtype), data_layout(site))
+    axes = [letter for letter in layout if letter not in "NC"]
+    weight = site.transpose(
+        site.operand(1, dtype), permutation(str(site.attrs["kernel_layout"]), kernel + "".join(axes))
+    )
+    return data, weight, layout
+
+
+def _in_layout(site: Site, name: str, layout: str) -> str:
+    return from_channels_first(site, name, layout, str(site.attrs["out_layout"]) or data_layout(site))
+
+
+@operator("nn.conv1d", "nn.conv2d", "nn.conv3d", note="of floats, in layouts that are not divided")
+def _conv(site: Site) -> str:
+    data, weight, layout = _operands(site, "OI")
+    return _in_layout(site, site.node("Conv", data, weight, **_windows(site, len(layout) - 2)), layout)
+
+
+@operator(
+    "nn.conv1d_transpose",
+    "nn.conv2d_transpose",
+    "nn.conv3d_transpose",
+    note="of floats, in layouts that are not divided",
+)
+def _conv_transpose(site: Site) -> str:
+    data, weight, layout = _operands(site, "IO")
+    spatial = len(layout) - 2
+    extra = per_axis(site.integers("output_padding"), spatial)
+    made = site.node("ConvTranspose", data, weight, output_padding=extra, **_windows(site, spatial))
+    return _in_layout(site, made, layout)
+
+
+@operator("nn.deformable_conv2d", note="of floats, in layouts that are not divided")
+def _deformable_conv2d(site: Site) -> str:
+    if data_layout(site) != "NCHW" or site.attrs["kernel_layout"] != "OIHW":
+        raise UnsupportedError("the layouts must be NCHW and OIHW")
+    data, offset, weight = site.args
+    groups = site.integer("deformable_groups")
+    return site.node("DeformConv", data, weight, offset, offset_group=groups, **_windows(site, 2))

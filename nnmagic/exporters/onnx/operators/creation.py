@@ -1,0 +1,147 @@
+"""Export operators that make tensors of a shape."""
+
+from __future__ import annotations
+
+from nnmagic.exporters.onnx.registry import operator
+from nnmagic.exporters.onnx.sites import Site, static
+
+
+def _filled(site: Site, value: str, shape: str) -> str:
+    return site.node("Expand", value, shape)
+
+
+def _declare(name: str, value: int) -> None:
+    @operator(name)
+    def _of_shape(site: Site) -> str:
+        shape = site.vector(list(static(site.type.shape)))
+        return _filled(site, site.constant(value, site.result_dtype), shape)
+
+    @operator(f"{name}_like")
+    def _like(site: Site) -> str:
+        return _filled(site, site.constant(value), site.node("Shape", site.args[0]))
+
+
+_declare("zeros", 0)
+_declare("ones", 1)
+
+
+@operator("dyn.zeros")
+def _dyn_zeros(site: Site) -> str:
+    return _filled(site, site.constant(0, site.result_dtype), site.operand(0, "int64"))
+
+
+@operator("full")
+def _full(site: Site) -> str:
+    return _filled(site, site.operand(0, site.result_dtype), site.vector(list(static(site.type.shape))))
+
+
+@operator("dyn.full")
+def _dyn_full(site: Site) -> str:
+    return _filled(site, site.operand(0, site.result_dtype), site.operand(1, "int64"))
+
+
+@operator("full_like")
+def _full_like(site: Site) -> str:
+    return _filled(site, site.operand(1, site.dtype), site.node("Shape", site.args[0]))
+
+
+@operator("broadcast_to")
+def _broadcast_to(site: Site) -> str:
+    return site.node("Expand", site.args[0], site.vector(list(static(site.type.shape))))
+
+
+@operator("dyn.broadcast_to")
+def _dyn_broadcast_to(site: Site) -> str:
+    return site.node("Expand", site.args[0], site.operand(1, "int64"))
+
+
+@operator("broadcast_to_like")
+def _broadcast_to_like(site: Site) -> str:
+    expanded = site.node("Expand", site.args[0], site.node("Shape", site.args[1]))
+    return expanded if site.result_dtype == site.dtype else site.cast(expanded, site.result_dtype)
+
+
+@operator("arange")
+def _arange(site: Site) -> str:
+    return site.to_result(
+        site.node("Range", *(site.operand(index, site.dtype) for index in range(3))), site.dtype
+    )
+
+
+@operator("one_hot")
+def _one_hot(site: Site) -> str:
+    """Compare with the range of classes: ONNX's OneHot takes negative indices, Relay's gives zeros."""
+    axis = site.integer("axis") % (site.rank + 1)
+    depth = site.integer("depth")
+    classes = site.constant(list(range(depth)), "int64")
+    classes = site.unsqueeze(classes, range(1, site.rank - axis + 1))
+    hit = site.node("Equal", site.unsqueeze(site.operand(0, "int64"), [axis]), classes)
+    return site.node("Where", hit, site.operand(1, site.result_dtype), site.operand(2, site.result_dtype))
+
+
+@operator("dyn.one_hot")
+def _dyn_one_hot(site: Site) -> str:
+    axis = site.integer("axis") % (site.rank + 1)
+    zero, one = site.constant(0, "int64"), site.constant(1, "int64")
+    depth = site.reshape(site.operand(3, "int64"), [])
+    classes = site.unsqueeze(site.node("Range", zero, depth, one), range(1, site.rank - axis + 1))
+    hit = site.node("Equal", site.unsqueeze(site.operand(0, "int64"), [axis]), classes)
+    return site.node("Where", hit, site.operand(1, site.result_dtype), site.operand(2, site.result_dtype))
+
+
+@operator("trilu")
+def _trilu(site: Site) -> str:
+    return site.node("Trilu", site.args[0], site.operand(1, "int64"), upper=int(bool(site.attrs["upper"])))
+
+
+@operator("nn.pad")
+def _pad(site: Site) -> str:
+    mode = str(site.attrs["pad_mode"])
+    return _padded(site, site.args[0], mode, [site.operand(1, site.dtype)] if mode == "constant" else [])
+
+
+def _padded(site: Site, name: str, mode: str, value: list[str]) -> str:
+    pairs = site.attrs["pad_width"]
+    assert isinstance(pairs, tuple | list)
+    widths = [int(pair[0]) for pair in pairs] + [int(pair[1]) for pair in pairs]
+    return site.node("Pad", name, site.vector(widths), *value, mode=mode)
+
+
+@operator("nn.mirror_pad")
+def _mirror_pad(site: Site) -> str:
+    if site.attrs["mode"] == "REFLECT":
+        return _padded(site, site.args[0], "reflect", [])
+    name, pairs = site.args[0], site.attrs["pad_width"]
+    assert isinstance(pairs, tuple | list)
+    for axis, (size, (before, after)) in enumerate(zip(site.static_shape(), pairs, strict=True)):
+        if before or after:
+            order = [*range(int(before))[::-1], *range(size), *range(size - int(after), size)[::-1]]
+            name = site.node("Gather", name, site.constant(order, "int64"), axis=axis)
+    return name
+
+
+@operator("dyn.nn.pad")
+def _dyn_pad(site: Site) -> str:
+    mode = str(site.attrs["pad_mode"])
+    widths = site.reshape(site.transpose(site.operand(1, "int64"), (1, 0)), [-1])
+    return site.node(
+        "Pad", site.args[0], widths, *([site.operand(2, site.dtype)] if mode == "constant" else []), mode=mode
+    )
+
+
+@operator("nn.dilate")
+def _dilate(site: Site) -> str:
+    """Put each element before its gap, and cut off the last gap."""
+    name, value = site.args[0], site.constant(site.number("dilation_value"))
+    for axis, stride in enumerate(site.integers("strides")):
+        if stride == 1:
+            continue
+        rank = site.rank
+        widths = [0] * (2 * (rank + 1))
+        widths[rank + 1 + axis + 1] = stride - 1
+        spread = site.node("Pad", site.unsqueeze(name, [axis + 1]), site.vector(widths), value)
+        shape = site.node("Shape", name)
+        times = site.constant([stride if each == axis else 1 for each in range(rank)], "int64")
+        spread = site.node("Reshape", spread, site.node("Mul", shape, times))
+        name = site.node("Slice", spread, site.vector([0]), site.vector([1 - stride]), site.vector([axis]))
+    return name

@@ -1,0 +1,265 @@
+"""Export operators that compute each element from those at its place."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from nnmagic.exporters.onnx.errors import UnsupportedError
+from nnmagic.exporters.onnx.registry import direct, operator
+from nnmagic.exporters.onnx.sites import Site
+from nnmagic.relay.types import is_float, is_integer
+
+direct(
+    {
+        **{name: name.capitalize() for name in ("acos", "acosh", "asin", "asinh", "atan", "atanh", "ceil")},
+        **{name: name.capitalize() for name in ("cos", "cosh", "erf", "exp", "floor", "log", "sign", "sin")},
+        **{name: name.capitalize() for name in ("sinh", "sqrt", "tan", "tanh", "sigmoid", "abs")},
+        "negative": "Neg",
+        "bitwise_not": "BitwiseNot",
+        "copy": "Identity",
+        "fast_exp": "Exp",
+        "fast_tanh": "Tanh",
+        "divide": "Div",
+        "power": "Pow",
+        "equal": "Equal",
+        "less": "Less",
+        "greater": "Greater",
+        "less_equal": "LessOrEqual",
+        "greater_equal": "GreaterOrEqual",
+    }
+)
+
+#: Operators that have another name for bools, whose sums and differences are those of one bit.
+_OF_BOOLS = {
+    "add": ("Add", "Xor"),
+    "subtract": ("Sub", "Xor"),
+    "multiply": ("Mul", "And"),
+    "maximum": ("Max", "Or"),
+    "minimum": ("Min", "And"),
+}
+
+
+def _declare_of_bools(name: str) -> None:
+    numbers, bools = _OF_BOOLS[name]
+
+    @operator(name)
+    def _rule(site: Site) -> str:
+        return site.node(bools if site.dtype == "bool" else numbers, *site.args)
+
+
+for _name in _OF_BOOLS:
+    _declare_of_bools(_name)
+
+
+def _declare_logical(name: str, onnx_name: str) -> None:
+    @operator(f"logical_{name}")
+    def _logical(site: Site) -> str:
+        return site.to_result(site.node(onnx_name, site.operand(0, "bool"), site.operand(1, "bool")), "bool")
+
+    @operator(f"bitwise_{name}")
+    def _bitwise(site: Site) -> str:
+        return site.node(onnx_name if site.dtype == "bool" else f"Bitwise{onnx_name}", *site.args)
+
+
+for _name in ("and", "or", "xor"):
+    _declare_logical(_name, _name.capitalize())
+
+
+@operator("logical_not")
+def _logical_not(site: Site) -> str:
+    return site.to_result(site.node("Not", site.operand(0, "bool")), "bool")
+
+
+@operator("not_equal")
+def _not_equal(site: Site) -> str:
+    return site.node("Not", site.node("Equal", *site.args))
+
+
+# -- division --------------------------------------------------------------------------------------------
+
+
+@operator("mod", "trunc_mod")
+def _mod(site: Site) -> str:
+    return site.node("Mod", *site.args, fmod=1)
+
+
+@operator("trunc_divide")
+def _trunc_divide(site: Site) -> str:
+    quotient = site.node("Div", *site.args)
+    return truncate(site, quotient) if is_float(site.dtype) else quotient
+
+
+@operator("floor_divide")
+def _floor_divide(site: Site) -> str:
+    if is_float(site.dtype):
+        return site.node("Floor", site.node("Div", *site.args))
+    return floor_divide(site, *site.args)
+
+
+@operator("floor_mod")
+def _floor_mod(site: Site) -> str:
+    if not is_float(site.dtype):
+        return site.node("Mod", *site.args)
+    left, right = site.args
+    return site.node("Sub", left, site.node("Mul", site.node("Floor", site.node("Div", left, right)), right))
+
+
+def floor_divide(site: Site, left: str, right: str) -> str:
+    """Divide integers and round towards minus infinity: what is left over is divided exactly."""
+    return site.node("Div", site.node("Sub", left, site.node("Mod", left, right)), right)
+
+
+def truncate(site: Site, name: str) -> str:
+    """Round towards zero."""
+    return site.node("Mul", site.node("Sign", name), site.node("Floor", site.node("Abs", name)))
+
+
+# -- shifts ----------------------------------------------------------------------------------------------
+
+
+@operator("left_shift")
+def _left_shift(site: Site) -> str:
+    if site.dtype.startswith("uint"):
+        return site.node("BitShift", *site.args, direction="LEFT")
+    return site.node("Mul", site.args[0], _power_of_two(site, site.args[1]))
+
+
+@operator("right_shift")
+def _right_shift(site: Site) -> str:
+    left, count = site.args
+    if site.dtype.startswith("uint"):
+        return site.node("BitShift", left, count, direction="RIGHT")
+    half = site.node("Div", count, site.constant(2))  # the largest power of two is no signed number
+    for part in (half, site.node("Sub", count, half)):
+        left = floor_divide(site, left, _power_of_two(site, part))
+    return left
+
+
+def _power_of_two(site: Site, exponent: str) -> str:
+    bits = np.dtype(site.dtype).itemsize * 8
+    table = np.array([1 << bit for bit in range(bits)], np.uint64).astype(site.dtype)
+    return site.node("Gather", site.constant(table), site.cast(exponent, "int64"))
+
+
+# -- functions -------------------------------------------------------------------------------------------
+
+
+@operator("log2")
+def _log2(site: Site) -> str:
+    return site.node("Mul", site.node("Log", site.args[0]), site.constant(1 / math.log(2)))
+
+
+@operator("log10")
+def _log10(site: Site) -> str:
+    return site.node("Mul", site.node("Log", site.args[0]), site.constant(1 / math.log(10)))
+
+
+@operator("rsqrt")
+def _rsqrt(site: Site) -> str:
+    return site.node("Reciprocal", site.node("Sqrt", site.args[0]))
+
+
+@operator("trunc")
+def _trunc(site: Site) -> str:
+    return truncate(site, site.args[0]) if is_float(site.dtype) else site.args[0]
+
+
+@operator("round")
+def _round(site: Site) -> str:
+    """Round half away from zero; ONNX's Round rounds half to even."""
+    return round_away(site, site.args[0]) if is_float(site.dtype) else site.args[0]
+
+
+def round_away(site: Site, name: str, dtype: str | None = None) -> str:
+    """Round to the nearest integer, and half away from zero."""
+    magnitude = site.node("Abs", name)
+    below = site.node("Floor", magnitude)
+    is_more = site.node("GreaterOrEqual", site.node("Sub", magnitude, below), site.constant(0.5, dtype))
+    rounded = site.node("Add", below, site.cast(is_more, dtype or site.dtype))
+    return site.node("Mul", site.node("Sign", name), rounded)
+
+
+@operator("isnan")
+def _isnan(site: Site) -> str:
+    return site.node("IsNaN", _as_float(site))
+
+
+@operator("isinf")
+def _isinf(site: Site) -> str:
+    return site.node("IsInf", _as_float(site))
+
+
+@operator("isfinite")
+def _isfinite(site: Site) -> str:
+    name = _as_float(site)
+    return site.node("Not", site.node("Or", site.node("IsNaN", name), site.node("IsInf", name)))
+
+
+def _as_float(site: Site) -> str:
+    return site.args[0] if is_float(site.dtype) else site.cast(site.args[0], "float32")
+
+
+@operator("cast", "cast_like")
+def _cast(site: Site) -> str:
+    return site.cast(site.args[0], site.result_dtype)
+
+
+@operator("reinterpret", note="to the same dtype")
+def _reinterpret(site: Site) -> str:
+    if site.result_dtype != site.dtype:
+        raise UnsupportedError(f"the opset 21 of ONNX does not read the bits of {site.dtype} otherwise")
+    return site.node("Identity", site.args[0])
+
+
+@operator("clip")
+def _clip(site: Site) -> str:
+    low, high = site.number("a_min"), site.number("a_max")
+    if is_integer(site.dtype):
+        limits = np.iinfo(site.dtype)
+        low = max(int(low) if math.isfinite(low) else limits.min, limits.min)
+        high = min(int(high) if math.isfinite(high) else limits.max, limits.max)
+    limits_of = site.constant(low), site.constant(high)
+    if low <= high:
+        return site.node("Clip", site.args[0], *limits_of)
+    return site.node("Max", site.node("Min", site.args[0], limits_of[1]), limits_of[0])
+
+
+# -- activations -----------------------------------------------------------------------------------------
+
+
+@operator("nn.relu")
+def _relu(site: Site) -> str:
+    return site.node("Relu" if is_float(site.dtype) else "Max", site.args[0], *_zero_of_integers(site))
+
+
+def _zero_of_integers(site: Site) -> list[str]:
+    return [] if is_float(site.dtype) else [site.constant(0)]
+
+
+@operator("nn.leaky_relu")
+def _leaky_relu(site: Site) -> str:
+    return site.node("LeakyRelu", site.args[0], alpha=site.number("alpha"))
+
+
+@operator("nn.prelu")
+def _prelu(site: Site) -> str:
+    return site.node("PRelu", site.args[0], site.along(site.args[1], site.axis(), site.rank))
+
+
+@operator("nn.bias_add")
+def _bias_add(site: Site) -> str:
+    return site.node("Add", site.args[0], site.along(site.args[1], site.axis(), site.rank))
+
+
+@operator("nn.dropout")
+def _dropout(site: Site) -> list[str]:
+    """Keep the data, as at inference; the mask is of ones."""
+    ones = site.node("Expand", site.constant(1), site.node("Shape", site.args[0]))
+    return [site.args[0], ones]
+
+
+@operator("where")
+def _where(site: Site) -> str:
+    return site.node("Where", site.operand(0, "bool"), *site.args[1:])

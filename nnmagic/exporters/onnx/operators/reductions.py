@@ -1,0 +1,133 @@
+"""Export operators that combine the elements along axes."""
+
+from __future__ import annotations
+
+from nnmagic.exporters.onnx.errors import UnsupportedError
+from nnmagic.exporters.onnx.registry import operator
+from nnmagic.exporters.onnx.sites import Site
+from nnmagic.relay.types import is_float
+
+#: The dtypes that ONNX does not reduce, with those in which the result is the same.
+_WIDE = dict.fromkeys(("int8", "int16", "uint8", "uint16"), "int32")
+
+
+def reduced_axes(site: Site) -> list[int]:
+    """Return the axes along which a call reduces."""
+    given = range(site.rank) if site.attrs["axis"] is None else site.integers("axis")
+    axes = [axis % site.rank for axis in given]
+    if site.attrs.get("exclude"):
+        return [axis for axis in range(site.rank) if axis not in axes]
+    return sorted(axes)
+
+
+def reduce(site: Site, op: str, name: str, *, keepdims: bool | None = None) -> str:
+    """Reduce a tensor along the axes of a call."""
+    kept = bool(site.attrs["keepdims"]) if keepdims is None else keepdims
+    axes = reduced_axes(site)
+    if not axes:
+        return name
+    wide = _WIDE.get(site.dtype)
+    if wide is None:
+        return site.node(op, name, site.vector(axes), keepdims=int(kept))
+    found = site.node(op, site.cast(name, wide), site.vector(axes), keepdims=int(kept))
+    return site.cast(found, site.dtype)
+
+
+def _declare(name: str, onnx_name: str) -> None:
+    @operator(name)
+    def _rule(site: Site) -> str:
+        if site.dtype == "bool":
+            return _REDUCE_BOOLS[name](site, site.args[0])
+        return reduce(site, onnx_name, site.args[0])
+
+
+for _name, _onnx_name in (
+    ("sum", "ReduceSum"),
+    ("prod", "ReduceProd"),
+    ("max", "ReduceMax"),
+    ("min", "ReduceMin"),
+):
+    _declare(_name, _onnx_name)
+
+
+@operator("any")
+def _any(site: Site) -> str:
+    return site.to_result(_any_of(site, site.operand(0, "bool")), "bool")
+
+
+@operator("all")
+def _all(site: Site) -> str:
+    return site.to_result(_all_of(site, site.operand(0, "bool")), "bool")
+
+
+def _any_of(site: Site, name: str) -> str:
+    """Return whether any bool is true; a sum is 0 where there are none, a maximum is not."""
+    numbers, axes = site.cast(name, "int64"), reduced_axes(site)
+    if axes:
+        kept = int(bool(site.attrs["keepdims"]))
+        numbers = site.node("ReduceSum", numbers, site.vector(axes), keepdims=kept)
+    return site.cast(numbers, "bool")
+
+
+def _all_of(site: Site, name: str) -> str:
+    return site.node("Not", _any_of(site, site.node("Not", name)))
+
+
+#: Reductions of bools, whose sums are of one bit that stays.
+_REDUCE_BOOLS = {"sum": _any_of, "prod": _all_of, "max": _any_of, "min": _all_of}
+
+
+@operator("mean")
+def _mean(site: Site) -> str:
+    if is_float(site.dtype):
+        return reduce(site, "ReduceMean", site.args[0])
+    return site.node("Div", reduce(site, "ReduceSum", site.args[0]), site.cast(_count(site), site.dtype))
+
+
+def _count(site: Site) -> str:
+    """Return how many elements a call combines, as an int64 scalar."""
+    sizes = site.vector([site.size(axis) for axis in reduced_axes(site)])
+    return site.node("ReduceProd", sizes, keepdims=0)
+
+
+@operator("variance")
+def _variance(site: Site) -> str:
+    distance = site.node("Sub", *site.args)
+    square = site.node("Mul", distance, distance)
+    if not site.attrs["unbiased"]:
+        return reduce(site, "ReduceMean", square)
+    count = site.node("Sub", _count(site), site.constant(1, "int64"))
+    return site.node("Div", reduce(site, "ReduceSum", square), site.cast(count, site.dtype))
+
+
+def _declare_arg(name: str, onnx_name: str) -> None:
+    @operator(name, note="along one axis, or all")
+    def _rule(site: Site) -> str:
+        axes, data, kept = reduced_axes(site), site.args[0], int(bool(site.attrs["keepdims"]))
+        last = int(bool(site.attrs["select_last_index"]))
+        if len(axes) == 1:
+            (axis,) = axes
+            found = site.node(onnx_name, data, axis=axis, keepdims=kept, select_last_index=last)
+        elif len(axes) == site.rank:
+            flat = site.reshape(data, [-1])
+            found = site.node(onnx_name, flat, axis=0, keepdims=0, select_last_index=last)
+            found = site.reshape(found, [1] * site.rank) if kept else found
+        else:
+            raise UnsupportedError("ONNX searches along one axis, or all")
+        return site.to_result(found, "int64")
+
+
+for _name, _onnx_name in (("argmax", "ArgMax"), ("argmin", "ArgMin")):
+    _declare_arg(_name, _onnx_name)
+
+
+@operator("cumsum")
+def _cumsum(site: Site) -> str:
+    dtype = {"bool": "int64", **_WIDE}.get(site.result_dtype, site.result_dtype)
+    name = site.operand(0, dtype)
+    if site.attrs["axis"] is None:
+        name, axis = site.reshape(name, [-1]), 0
+    else:
+        axis = site.axis()
+    exclusive = int(bool(site.attrs["exclusive"]))
+    return site.to_result(site.node("CumSum", name, site.constant(axis, "int64"), exclusive=exclusive), dtype)

@@ -1,0 +1,57 @@
+"""Export sorting."""
+
+from __future__ import annotations
+
+from nnmagic.exporters.onnx.registry import operator
+from nnmagic.exporters.onnx.sites import Site
+
+
+def _top(site: Site, count: str, *, ascending: bool) -> list[str]:
+    axis = site.axis()
+    return site.nodes("TopK", site.args[0], count, outputs=2, axis=axis, largest=int(not ascending), sorted=1)
+
+
+def _whole(site: Site) -> str:
+    return site.vector([site.size(site.axis())])
+
+
+@operator("sort")
+def _sort(site: Site) -> str:
+    return _top(site, _whole(site), ascending=bool(site.attrs["is_ascend"]))[0]
+
+
+@operator("argsort")
+def _argsort(site: Site) -> str:
+    found = _top(site, _whole(site), ascending=bool(site.attrs["is_ascend"]))[1]
+    return site.to_result(found, "int64")
+
+
+@operator("topk")
+def _topk(site: Site) -> str | list[str]:
+    count = site.integer("k")
+    return _values_and_indices(site, site.vector([count]) if count > 0 else _whole(site))
+
+
+@operator("dyn.topk")
+def _dyn_topk(site: Site) -> str | list[str]:
+    return _values_and_indices(site, site.reshape(site.operand(1, "int64"), [1]))
+
+
+def _values_and_indices(site: Site, count: str) -> str | list[str]:
+    values, indices = _top(site, count, ascending=bool(site.attrs["is_ascend"]))
+    dtype = str(site.attrs["dtype"]) or site.dtype
+    found = indices if dtype == "int64" else site.cast(indices, dtype)
+    forms: dict[str, str | list[str]] = {"both": [values, found], "values": values, "indices": found}
+    return forms[str(site.attrs["ret_type"])]
+
+
+@operator("searchsorted", note="a vector of sorted elements")
+def _searchsorted(site: Site) -> str:
+    """Count the elements that lie before each value."""
+    sequence, values = site.args
+    op = "LessOrEqual" if site.attrs["right"] else "Less"
+    if site.rank > 1:
+        sequence = site.unsqueeze(sequence, [site.rank - 1])
+    before = site.node(op, sequence, site.unsqueeze(values, [len(site.shape(1))]))
+    counts = site.node("ReduceSum", site.cast(before, "int64"), site.vector([-1]), keepdims=0)
+    return site.to_result(counts, "int64")

@@ -1,0 +1,53 @@
+"""Declare how Relay's operators are exported, and look them up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from nnmagic.exporters.onnx.sites import Site
+
+#: The opset of ``ai.onnx`` that models are written for, and the version of the file format that goes with it.
+OPSET = 21
+IR_VERSION = 10
+
+#: Returns the name of a call's result, or those of a tuple.
+Rule = Callable[["Site"], "str | Sequence[str]"]
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """How an operator of Relay is exported; ``note``: what is not supported, for the docs."""
+
+    name: str
+    rule: Rule
+    note: str
+
+
+#: The operators that can be exported, by their names in Relay.
+OPERATORS: dict[str, Declaration] = {}
+
+
+def operator(*names: str, note: str = "") -> Callable[[Rule], Rule]:
+    """Declare the rule of one or several operators of Relay."""
+
+    def declare(rule: Rule) -> Rule:
+        for name in names:
+            if name in OPERATORS:
+                raise ValueError(f"the operator {name} is declared twice")
+            OPERATORS[name] = Declaration(name, rule, note)
+        return rule
+
+    return declare
+
+
+def direct(table: dict[str, str]) -> None:
+    """Declare operators that are one operator of ONNX with the same operands."""
+    for name, onnx_name in table.items():
+        OPERATORS[name] = Declaration(name, _one_node(onnx_name), "")
+
+
+def _one_node(onnx_name: str) -> Rule:
+    return lambda site: site.node(onnx_name, *site.args)

@@ -1,0 +1,360 @@
+"""Import the operators of ``com.microsoft`` that onnxruntime's optimiser writes: several fused into one."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import cast
+
+from nnmagic.importers.onnx import shapes
+from nnmagic.importers.onnx.errors import UnsupportedError
+from nnmagic.importers.onnx.nodes import Node
+from nnmagic.importers.onnx.operators.convolutions import convolve, with_bias
+from nnmagic.importers.onnx.operators.products import matmul, shifted
+from nnmagic.importers.onnx.operators.quantization import quantize
+from nnmagic.importers.onnx.registry import operator
+from nnmagic.importers.onnx.values import Value, op
+
+_MICROSOFT = "com.microsoft"
+
+
+def _only(node: Node, *names: str) -> None:
+    """Refuse attributes that are not known: no schema says what they mean."""
+    for name in node.attributes:
+        if name not in names:
+            raise UnsupportedError(f"the attribute {name!r} is not supported")
+
+
+# -- activations -----------------------------------------------------------------------------------------
+
+
+@operator("BiasGelu", domain=_MICROSOFT)
+def _bias_gelu(node: Node) -> Value:
+    _only(node)
+    data = node[0] + node[1]
+    return 0.5 * data * (1 + op("erf", data * math.sqrt(0.5)))
+
+
+@operator("FastGelu", domain=_MICROSOFT)
+def _fast_gelu(node: Node) -> Value:
+    _only(node)
+    bias = node.get(1)
+    data = node[0] if bias is None else node[0] + bias
+    inner = math.sqrt(2 / math.pi) * (data + 0.044715 * (data * data * data))
+    return 0.5 * data * (1 + op("tanh", inner))
+
+
+@operator("QuickGelu", domain=_MICROSOFT)
+def _quick_gelu(node: Node) -> Value:
+    _only(node, "alpha")
+    return node[0] * op("sigmoid", node[0] * node.number("alpha", 1.702))
+
+
+def _activated(data: Value, name: str, numbers: Sequence[float]) -> Value:
+    """Apply the activation that an operator has at its end."""
+    given = [*numbers, *_DEFAULTS.get(name, ())[len(numbers) :]]
+    match name:
+        case "":
+            return data
+        case "Relu":
+            return op("nn.relu", data)
+        case "Tanh" | "Sigmoid":
+            return op(name.lower(), data)
+        case "LeakyRelu":
+            return (data < 0).choose(data * given[0], data)
+        case "Clip":
+            return data.maximum(given[0]).minimum(given[1])
+        case "HardSigmoid":
+            return (data * given[0] + given[1]).maximum(0.0).minimum(1.0)
+    raise UnsupportedError(f"the activation {name!r} is not supported")
+
+
+_DEFAULTS = {"LeakyRelu": (0.01,), "Clip": (-math.inf, math.inf), "HardSigmoid": (0.2, 0.5)}
+
+
+# -- products --------------------------------------------------------------------------------------------
+
+
+@operator("FusedConv", domain=_MICROSOFT)
+def _fused_conv(node: Node) -> Value:
+    convolution = ("kernel_shape", "strides", "pads", "dilations", "group", "auto_pad")
+    _only(node, *convolution, "activation", "activation_params")
+    result = with_bias(convolve(node, node[0], node[1]), node.get(2))
+    added = node.get(3)
+    if added is not None:
+        result = result + added
+    return _activated(result, node.text("activation"), node.floats("activation_params") or [])
+
+
+@operator("FusedGemm", domain=_MICROSOFT)
+def _fused_gemm(node: Node) -> Value:
+    numbers = ("activation_alpha", "activation_beta", "activation_gamma")
+    _only(node, "alpha", "beta", "transA", "transB", "activation", *numbers)
+    left, right = (
+        shapes.transpose(node[index], [1, 0]) if node.integer(name) else node[index]
+        for index, name in enumerate(("transA", "transB"))
+    )
+    result = matmul(left, right) * node.number("alpha", 1.0)
+    added = node.get(2)
+    if added is not None:
+        result = result + added * node.number("beta", 1.0)
+    given = [node.number(name) for name in numbers if name in node.attributes]
+    return _activated(result, node.text("activation"), given)
+
+
+@operator("FusedMatMul", "TransposeMatMul", domain=_MICROSOFT)
+def _fused_matmul(node: Node) -> Value:
+    _only(node, "alpha", "transA", "transB", "transBatchA", "transBatchB")
+    if node.integer("transBatchA") or node.integer("transBatchB"):
+        raise UnsupportedError("transposed batches are not supported")
+    sides = []
+    for index, name in enumerate(("transA", "transB")):
+        side = node[index]
+        order = [*range(side.rank - 2), side.rank - 1, side.rank - 2]
+        sides.append(shapes.transpose(side, order) if node.integer(name) and side.rank > 1 else side)
+    alpha = node.number("alpha", 1.0)
+    result = matmul(*sides)
+    return result if alpha == 1 else result * alpha
+
+
+# -- normalization ---------------------------------------------------------------------------------------
+
+
+def _skipped(node: Node, bias: int) -> Value:
+    """Return the sum of the first two inputs and of an optional bias."""
+    total = node[0] + node[1]
+    added = node.get(bias)
+    return total if added is None else total + added
+
+
+def _outputs(node: Node, result: Value, total: Value) -> list[Value | None]:
+    """Return the outputs of a normalization of a sum, which is the fourth."""
+    return [result, None, None, total][: max(node.output_count, 1)]
+
+
+@operator("SkipLayerNormalization", domain=_MICROSOFT, note="without the outputs mean and inv_std_var")
+def _skip_layer_normalization(node: Node) -> list[Value | None]:
+    _only(node, "epsilon")
+    total = _skipped(node, 4)
+    return _outputs(node, _layer_norm(total, node[2], node.get(3), node.number("epsilon", 1e-5)), total)
+
+
+def _layer_norm(data: Value, scale: Value, bias: Value | None, epsilon: float) -> Value:
+    shift = bias if bias is not None else scale * 0
+    return op("nn.layer_norm", data, scale, shift, axis=-1, epsilon=epsilon)
+
+
+@operator(
+    "SkipSimplifiedLayerNormalization", domain=_MICROSOFT, note="without the outputs mean and inv_std_var"
+)
+def _skip_simplified_layer_normalization(node: Node) -> list[Value | None]:
+    _only(node, "epsilon")
+    total = _skipped(node, 3)
+    mean = op("mean", total * total, axis=(total.rank - 1,), keepdims=True)
+    return _outputs(node, total / op("sqrt", mean + node.number("epsilon", 1e-5)) * node[2], total)
+
+
+@operator("EmbedLayerNormalization", domain=_MICROSOFT, note="without a mask")
+def _embed_layer_normalization(node: Node) -> list[Value | None]:
+    _only(node, "epsilon", "mask_index_type")
+    ids, segments = node[0], node.get(1)
+    if node.get(7) is not None or (node.output_count > 1 and node.integer("mask_index_type", 1)):
+        raise UnsupportedError("a mask is not supported")
+    positions = node.get(8)
+    if positions is None:
+        positions = op("expand_dims", shapes.counting(ids, 1), axis=0)
+    total = _row(node[2], ids) + _row(node[3], positions)
+    if segments is not None:
+        total = total + _row(node[4], segments)
+    result = _layer_norm(total, node[5], node[6], node.number("epsilon", 1e-12))
+    return [result, None, total][: node.output_count]
+
+
+def _row(table: Value, indices: Value) -> Value:
+    return op("take", table, indices, axis=0, mode="fast")
+
+
+# -- attention -------------------------------------------------------------------------------------------
+
+
+def _heads(data: Value, count: int) -> Value:
+    """Return (batch, length, heads * size) as (batch, heads, length, size)."""
+    width = data.shape[2]
+    if not isinstance(width, int):
+        raise UnsupportedError("the size of the heads must be known")
+    parted = shapes.reshape(data, [data.shape[0], data.shape[1], count, int(width) // count], data)
+    return shapes.transpose(parted, [0, 2, 1, 3])
+
+
+def _attend(query: Value, key: Value, value: Value, added: Sequence[Value], scale: float) -> Value:
+    """Return attention of (batch, heads, length, size) as (batch, length, heads * size)."""
+    scores = matmul(query, shapes.transpose(key, [0, 1, 3, 2])) * scale
+    for each in added:
+        scores = scores + each
+    result = shapes.transpose(matmul(op("nn.softmax", scores, axis=-1), value), [0, 2, 1, 3])
+    width = int(cast(int, result.shape[2])) * int(cast(int, result.shape[3]))
+    return shapes.reshape(result, [result.shape[0], result.shape[1], width], result)
+
+
+def _masked(node: Node, mask: Value | None, dtype: str) -> list[Value]:
+    """Return what a mask of ones and zeros for each key adds to the scores."""
+    if mask is None:
+        return []
+    if mask.rank not in (2, 3):
+        raise UnsupportedError(f"a mask of rank {mask.rank} is not supported", "give one of (batch, length)")
+    kept = op("expand_dims", mask, axis=1, num_newaxis=4 - mask.rank)
+    return [(1 - kept.cast(dtype)) * node.number("mask_filter_value", -10000.0)]
+
+
+@operator("Attention", domain=_MICROSOFT, note="without a past, and with masks of 0 and 1")
+def _attention(node: Node) -> Value:
+    _only(node, "num_heads", "unidirectional", "scale", "mask_filter_value", "qkv_hidden_sizes")
+    _refuse_past(node, (4, 6))
+    count = node.integer("num_heads")
+    product = matmul(node[0], node[1])
+    bias = node.get(2)
+    if bias is not None:
+        product = product + bias
+    width = int(cast(int, product.shape[2]))
+    sizes = node.ints("qkv_hidden_sizes") or [width // 3] * 3
+    bounds = [0, sizes[0], sizes[0] + sizes[1], sum(sizes)]
+    parts = [
+        _heads(shapes.slice_axis(product, 2, begin, end), count) for begin, end in itertools.pairwise(bounds)
+    ]
+    added = _masked(node, node.get(3), product.dtype)
+    if node.get(5) is not None:
+        added.append(node[5])
+    if node.integer("unidirectional"):
+        added.append(_causal(parts[0]))
+    scale = node.number("scale") or 1 / math.sqrt(sizes[0] // count)
+    return _attend(parts[0], parts[1], parts[2], added, scale)
+
+
+@operator("MultiHeadAttention", domain=_MICROSOFT, note="without a past, and with masks of 0 and 1")
+def _multi_head_attention(node: Node) -> Value:
+    _only(node, "num_heads", "unidirectional", "scale", "mask_filter_value")
+    _refuse_past(node, (6, 7, 8, 9))
+    count = node.integer("num_heads")
+    query, key, value = node[0], node.get(1), node.get(2)
+    if key is None or value is None or query.rank != 3 or key.rank != 3 or value.rank != 3:
+        raise UnsupportedError("packed queries, keys and values are not supported")
+    bias = node.get(3)
+    if bias is not None:
+        sizes = [int(cast(int, each.shape[2])) for each in (query, key, value)]
+        ends = [sum(sizes[: index + 1]) for index in range(3)]
+        biases = [shapes.slice_axis(bias, 0, end - size, end) for end, size in zip(ends, sizes, strict=True)]
+        query, key, value = query + biases[0], key + biases[1], value + biases[2]
+    added = _masked(node, node.get(4), query.dtype)
+    if node.get(5) is not None:
+        added.append(node[5])
+    parts = [_heads(each, count) for each in (query, key, value)]
+    if node.integer("unidirectional"):
+        added.append(_causal(parts[0]))
+    scale = node.number("scale") or 1 / math.sqrt(int(cast(int, parts[0].shape[3])))
+    return _attend(parts[0], parts[1], parts[2], added, scale)
+
+
+def _refuse_past(node: Node, indices: Sequence[int]) -> None:
+    if any(index < len(node.inputs) and node.inputs[index] is not None for index in indices):
+        raise UnsupportedError("keys and values of the past are not supported")
+    if node.output_count > 1:
+        raise UnsupportedError("only the first output is supported")
+
+
+def _causal(query: Value) -> Value:
+    """Return what hides the keys behind each query, as many as there are queries."""
+    row = shapes.counting(query, 2)
+    hidden = op("expand_dims", row, axis=1) < row
+    return hidden.choose(query.like(-math.inf), query.like(0))
+
+
+# -- quantized operators ---------------------------------------------------------------------------------
+
+
+def _real(data: Value, scale: Value, zero: Value | None) -> Value:
+    return shifted(data, zero).cast("float32") * shapes.scalar(scale)
+
+
+def _quantized(result: Value, scale: Value, zero: Value | None, dtype: str) -> Value:
+    return quantize(result / shapes.scalar(scale), None if zero is None else shapes.scalar(zero), dtype)
+
+
+@operator("QLinearAdd", domain=_MICROSOFT)
+def _qlinear_add(node: Node) -> Value:
+    _only(node)
+    total = _real(node[0], node[1], node.get(2)) + _real(node[3], node[4], node.get(5))
+    return _quantized(total, node[6], node.get(7), node[0].dtype)
+
+
+@operator("QLinearMul", domain=_MICROSOFT)
+def _qlinear_mul(node: Node) -> Value:
+    _only(node)
+    product = _real(node[0], node[1], node.get(2)) * _real(node[3], node[4], node.get(5))
+    return _quantized(product, node[6], node.get(7), node[0].dtype)
+
+
+@operator("QLinearSigmoid", domain=_MICROSOFT)
+def _qlinear_sigmoid(node: Node) -> Value:
+    _only(node)
+    result = op("sigmoid", _real(node[0], node[1], node.get(2)))
+    return _quantized(result, node[3], node.get(4), node[0].dtype)
+
+
+@operator("QLinearLeakyRelu", domain=_MICROSOFT)
+def _qlinear_leaky_relu(node: Node) -> Value:
+    _only(node, "alpha")
+    result = _activated(_real(node[0], node[1], node.get(2)), "LeakyRelu", [node.number("alpha", 0.01)])
+    return _quantized(result, node[3], node.get(4), node[0].dtype)
+
+
+@operator("QLinearGlobalAveragePool", domain=_MICROSOFT)
+def _qlinear_global_average_pool(node: Node) -> Value:
+    _only(node, "channels_last")
+    data = _real(node[0], node[1], node.get(2))
+    axes = range(1, data.rank - 1) if node.integer("channels_last") else range(2, data.rank)
+    mean = op("mean", data, axis=tuple(axes), keepdims=True)
+    return _quantized(mean, node[3], node.get(4), node[0].dtype)
+
+
+@operator("QLinearConcat", domain=_MICROSOFT)
+def _qlinear_concat(node: Node) -> Value:
+    _only(node, "axis")
+    parts = [
+        _real(node[index], node[index + 1], node.get(index + 2)) for index in range(2, len(node.inputs), 3)
+    ]
+    joined = op("concatenate", parts, axis=node.axis(parts[0].rank))
+    return _quantized(joined, node[0], node.get(1), node[2].dtype)
+
+
+@operator("QLinearSoftmax", domain=_MICROSOFT, note="along one axis")
+def _qlinear_softmax(node: Node) -> Value:
+    _only(node, "axis", "opset")
+    data = _real(node[0], node[1], node.get(2))
+    axis = node.axis(data.rank, -1)
+    if node.integer("opset") < 13 and axis != data.rank - 1:
+        raise UnsupportedError("a softmax of opset 12 over several axes is not supported")
+    return _quantized(op("nn.softmax", data, axis=axis), node[3], node.get(4), node[0].dtype)
+
+
+@operator("MatMulIntegerToFloat", domain=_MICROSOFT)
+def _matmul_integer_to_float(node: Node) -> Value:
+    _only(node)
+    total = matmul(shifted(node[0], node.get(4), -2), shifted(node[1], node.get(5), -1))
+    result = total.cast("float32") * (shapes.scalar(node[2]) * _per_column(node[3]))
+    return result if node.get(6) is None else result + node[6]
+
+
+@operator("DynamicQuantizeMatMul", domain=_MICROSOFT)
+def _dynamic_quantize_matmul(node: Node) -> Value:
+    from nnmagic.importers.onnx.operators.quantization import quantize_dynamically
+
+    _only(node)
+    data, scale, zero = quantize_dynamically(node[0])
+    total = matmul(shifted(data, zero), shifted(node[1], node.get(3), -1))
+    result = total.cast("float32") * (scale * _per_column(node[2]))
+    return result if node.get(4) is None else result + node[4]
+
+
+def _per_column(scale: Value) -> Value:
+    return shapes.scalar(scale) if scale.shape == (1,) else scale

@@ -1,0 +1,161 @@
+"""Recognise loops that count a known number of rounds: functions that call themselves at their end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from nnmagic.relay.expr import Call, Constant, Expr, Function, GlobalVar, If, Let, OpRef, Var
+from nnmagic.relay.gradients.activity import type_of
+from nnmagic.relay.gradients.blocks import Block, block_of
+from nnmagic.relay.gradients.trees import leaf_types
+from nnmagic.relay.passes.inlining import CHECKPOINT
+from nnmagic.relay.traverse import post_order
+from nnmagic.relay.types import AnyDim, Dim, TensorType
+
+
+@dataclass(frozen=True, slots=True)
+class CountedLoop:
+    """A function ``f(..., i, ...) = if (i < end) {round; f(..., i + step, ...)} else {exit}``.
+
+    number: the number of rounds, an int or the named size of ``sized``: an array of the caller, and its
+    axis. end: the parameter that is the end, if that is a named size. counter: the parameter that counts;
+    its value in round k is ``start + k * step``. carried: the parameters that rounds change; ``fixed`` keep
+    their values. round: the bindings of a round before the call. again: the arguments of the next round.
+    exit: the block of the result.
+    """
+
+    function: Function
+    number: int | AnyDim
+    sized: tuple[Expr, int] | None
+    end: Var | None
+    counter: Var
+    start: int
+    step: int
+    carried: tuple[Var, ...]
+    fixed: tuple[Var, ...]
+    round: tuple[tuple[Var, Expr], ...]
+    again: Mapping[Var, Expr]
+    exit: Expr
+
+
+def counted_loop(
+    name: str, function: Function, args: tuple[Expr, ...], resolve: Callable[[Expr], Expr]
+) -> CountedLoop | None:
+    """Return the loop that a call of a function in A-normal form begins; None if its rounds are unknown.
+
+    resolve: returns what a name of the caller is bound to.
+    """
+    body = block_of(function.body)
+    if CHECKPOINT in function.attrs or not body.bindings or body.bindings[-1][0] is not body.result:
+        return None
+    *before, (_, decision) = body.bindings
+    if not isinstance(decision, If):
+        return None
+    own = dict[Expr, Expr](before)
+    again = block_of(decision.true_branch)
+    call = _tail_call(again, name)
+    if call is None or any(_calls(name, expr) for expr in (*own.values(), decision.false_branch)):
+        return None
+    if any(_calls(name, value) for _, value in again.bindings[:-1]):
+        return None
+    following = dict(zip(function.params, call.args, strict=True))
+    given = dict(zip(function.params, args, strict=True))
+    fixed = tuple(param for param in function.params if following[param] is param)
+
+    def number_of(expr: Expr) -> int | None:
+        value = own.get(expr, expr)
+        if value in fixed and isinstance(value, Var):
+            value = resolve(given[value])
+        return _integer(value)
+
+    condition = own.get(decision.cond, decision.cond)
+    if not _is_operator(condition, "less"):
+        return None
+    assert isinstance(condition, Call)
+    counter, last = condition.args[0], own.get(condition.args[1], condition.args[1])
+    if not isinstance(counter, Var) or counter not in following:
+        return None
+    inner = own | dict[Expr, Expr](again.bindings)
+    step = _increment(counter, inner.get(following[counter]), lambda expr: number_of(inner.get(expr, expr)))
+    start = _integer(resolve(given[counter]))
+    if start is None or step is None:
+        return None
+    number: int | AnyDim | None = number_of(last)
+    sized: tuple[Expr, int] | None = None
+    end: Var | None = None
+    if isinstance(number, int):
+        number = -((start - number) // step)
+        if number <= 0:
+            return None
+    else:
+        end = next((param for param in fixed if param is last), None)
+        sized = None if end is None else _sized(given[end], resolve)
+        size = None if sized is None else _dim(sized)
+        if not isinstance(size, AnyDim) or size.label is None or (start, step) != (0, 1):
+            return None
+        number = size
+    carried = tuple(param for param in function.params if param not in fixed and param is not counter)
+    if not all(isinstance(leaf, TensorType) for param in carried for leaf in leaf_types(type_of(param))):
+        return None
+    exit_ = decision.false_branch
+    for var, value in reversed(before):
+        exit_ = Let(var, value, exit_)
+    rounds = (*before, *again.bindings[:-1])
+    return CountedLoop(
+        function, number, sized, end, counter, start, step, carried, fixed, rounds, following, exit_
+    )
+
+
+def _tail_call(block: Block, name: str) -> Call | None:
+    """Return the call of a function that a block ends in."""
+    if not block.bindings or block.bindings[-1][0] is not block.result:
+        return None
+    value = block.bindings[-1][1]
+    is_call = isinstance(value, Call) and isinstance(value.op, GlobalVar) and value.op.name == name
+    return value if is_call and isinstance(value, Call) else None
+
+
+def _is_operator(expr: Expr, name: str) -> bool:
+    return isinstance(expr, Call) and isinstance(expr.op, OpRef) and expr.op.name == name
+
+
+def _calls(name: str, expr: Expr) -> bool:
+    return any(isinstance(node, GlobalVar) and node.name == name for node in post_order(expr))
+
+
+def _integer(expr: Expr) -> int | None:
+    """Return the value of an integer constant of rank 0."""
+    if isinstance(expr, Constant) and expr.data.shape == () and expr.data.dtype.kind in "iu":
+        return int(expr.data)
+    return None
+
+
+def _increment(counter: Var, value: Expr | None, number_of: Callable[[Expr], int | None]) -> int | None:
+    """Return the positive number that a value adds to the counter."""
+    if value is None or not _is_operator(value, "add"):
+        return None
+    assert isinstance(value, Call)
+    others = [arg for arg in value.args if arg is not counter]
+    step = number_of(others[0]) if len(others) == 1 else None
+    return step if step is not None and step > 0 else None
+
+
+def _sized(expr: Expr, resolve: Callable[[Expr], Expr]) -> tuple[Expr, int] | None:
+    """Return the array and the axis whose size a value is: ``take(shape_of(array), axis)``."""
+    value = resolve(expr)
+    if not _is_operator(value, "take"):
+        return None
+    assert isinstance(value, Call)
+    sizes, axis = (resolve(arg) for arg in value.args)
+    number = _integer(axis)
+    if number is None or not _is_operator(sizes, "shape_of"):
+        return None
+    assert isinstance(sizes, Call)
+    return sizes.args[0], number
+
+
+def _dim(sized: tuple[Expr, int]) -> Dim:
+    type_ = type_of(sized[0])
+    assert isinstance(type_, TensorType)
+    return type_.shape[sized[1]]

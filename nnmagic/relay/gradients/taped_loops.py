@@ -1,0 +1,333 @@
+"""Differentiate loops of a known number of rounds by two loops, whose tape is arrays.
+
+The first loop runs the rounds forward and stores what the second one needs of each: the carried values, and
+the results of expensive operators. The second loop takes the rounds from the last to the first, and
+computes everything else again. Both call themselves at their end, so that neither needs a stack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nnmagic.diagnostics import Span
+from nnmagic.relay.annotations import LOOP
+from nnmagic.relay.expr import (
+    Call,
+    Expr,
+    Function,
+    GlobalVar,
+    If,
+    Let,
+    OpRef,
+    Tuple,
+    Var,
+    constant,
+)
+from nnmagic.relay.gradients.activity import FunctionActivity, type_of
+from nnmagic.relay.gradients.blocks import forward, forward_block, fresh, rename
+from nnmagic.relay.gradients.cotangents import Cotangents, zeros_like
+from nnmagic.relay.gradients.counted_loops import CountedLoop
+from nnmagic.relay.gradients.trees import Tree, items, leaf_types, leaves, nested, project, tree_of
+from nnmagic.relay.ops.calls import call
+from nnmagic.relay.traverse import post_order
+from nnmagic.relay.types import AnyDim, TensorType, TupleType, Type
+
+if TYPE_CHECKING:
+    from nnmagic.relay.gradients.backward import Backward
+
+_INDEX = TensorType((), "int64")
+#: Operators whose results are stored rather than computed again: their work exceeds that of their operands.
+_EXPENSIVE = frozenset(
+    (
+        *("nn.matmul", "nn.dense", "nn.batch_matmul", "einsum"),
+        *(f"nn.conv{rank}d{kind}" for rank in (1, 2, 3) for kind in ("", "_transpose")),
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TapedLoop:
+    """A loop and the names of its two functions.
+
+    forward: (carried, fixed, tapes) -> (carried after the last round, tapes). backward: (cotangents of the
+    carried values, of the fixed ones, carried fixed values, tapes) -> the cotangents before the first round.
+    tapes: their types.
+    """
+
+    loop: CountedLoop
+    activity: FunctionActivity
+    forward: str
+    backward: str
+    tapes: tuple[TensorType, ...]
+
+    def leaf_activity(self, param: Var) -> list[bool]:
+        """Return which leaves of a parameter are differentiated."""
+        return _active_leaves(self.activity, param)
+
+
+@dataclass(frozen=True, slots=True)
+class TapedCall:
+    """A call of a loop whose rounds are on tapes: its arguments, and the results of the first pass."""
+
+    taped: TapedLoop
+    args: Mapping[Expr, Expr]
+    env: Mapping[Expr, Expr]
+    tapes: tuple[Expr, ...]
+
+
+def call_forward(
+    taped: TapedLoop, loop: CountedLoop, args: Sequence[Expr], env: Mapping[Expr, Expr], span: Span | None
+) -> tuple[Expr, TapedCall]:
+    """Return the value of a call of the loop, and what its backward pass needs.
+
+    loop: as this call begins it. env: what the names of the caller stand for.
+    """
+    given = dict[Expr, Expr](zip(loop.function.params, args, strict=True))
+    tapes = [_zeros(tape, loop, env, span) for tape in taped.tapes]
+    params = (*loop.carried, *loop.fixed)
+    first = Call(
+        GlobalVar(taped.forward, span=span),
+        (_number(0, span), *(given[param] for param in params), *tapes),
+        span=span,
+    )
+    count = len(loop.carried)
+    parts = list(items(first, count + len(tapes)))
+    inner: dict[Expr, Expr] = {
+        **given,
+        **dict(zip(loop.carried, parts, strict=False)),
+        loop.counter: _counted(loop, _count(loop, given, span), span),
+    }
+    return forward_block(loop.exit, inner), TapedCall(taped, given, inner, tuple(parts[count:]))
+
+
+def call_backward(made: TapedCall, backward: Backward, seed: Tree, span: Span | None) -> list[Tree]:
+    """Return the cotangents of the arguments of a call; ``seed``: that of its result."""
+    taped, loop = made.taped, made.taped.loop
+    _, cotangents = backward.of_block(loop.exit, made.env, dict(taped.activity.active), seed, valued=False)
+    params = [*loop.carried, *loop.fixed]
+    seeds = []
+    for param in params:
+        primals = project(made.env[param], type_of(param))
+        for part, primal, active in zip(
+            cotangents.leaves(param), primals, taped.leaf_activity(param), strict=True
+        ):
+            if active:
+                seeds.append(zeros_like(primal) if part is None else part)
+    fixed = [made.args[param] for param in loop.fixed]
+    result = Call(
+        GlobalVar(taped.backward, span=span), (_number(0, span), *seeds, *fixed, *made.tapes), span=span
+    )
+    found = items(result, len(seeds))
+    trees: dict[Expr, Tree] = {}
+    for param in params:
+        parts = [next(found) if active else None for active in taped.leaf_activity(param)]
+        trees[param] = tree_of(iter(parts), type_of(param))
+    return [trees.get(param) for param in loop.function.params]
+
+
+class LoopTaper:
+    """Make the two functions of a loop."""
+
+    def __init__(self, backward: Backward, loop: CountedLoop, activity: FunctionActivity, name: str) -> None:
+        self.backward = backward
+        self.loop = loop
+        self.activity = activity
+        self.name = name
+        self.span = loop.function.span
+
+    def tape(self) -> TapedLoop | None:
+        """Return the loop with its functions, which become some of ``backward.made``.
+
+        None if what must be stored has sizes that are dynamic.
+        """
+        loop, backward = self.loop, self.backward
+        names = [backward.new_name(f"{self.name}_{part}") for part in ("taped", "backward")]
+        stored = {
+            leaf: path
+            for param in loop.carried
+            for leaf, path in ((Var(param.name_hint, part), (param, index)) for index, part in _parts(param))
+        }
+        env: dict[Expr, Expr] = {param: fresh(param) for param in loop.fixed}
+        place = Var("round", _INDEX, span=self.span)
+        env[loop.counter] = counter = fresh(loop.counter)
+        for param in loop.carried:
+            own = [leaf for leaf, (of, _) in stored.items() if of is param]
+            env[param] = nested(tree_of(iter(own), type_of(param)))
+        products: dict[Var, Var] = {
+            Var(var.name_hint, type_of(var)): var for var, value in loop.round if _is_expensive(var, value)
+        }
+        env.update({var: placeholder for placeholder, var in products.items()})
+        seeds, results, field_types = self._pull_round(env)
+        needed = _free(results)
+        kept = [leaf for leaf in (*stored, *products) if leaf in needed]
+        if not all(map(_is_static, kept)):
+            return None
+        tapes = tuple(_tape_type(leaf, loop.number) for leaf in kept)
+        variables = [Var(f"tape{index}", type_, span=self.span) for index, type_ in enumerate(tapes)]
+        fixed = [env[param] for param in loop.fixed]
+        body: Expr = Call(
+            GlobalVar(names[1], span=self.span),
+            (self._next(place), *results, *fixed, *variables),
+            span=self.span,
+        )
+        last = Var("last", _INDEX, span=self.span)
+        for leaf, tape in zip(kept, variables, strict=True):
+            body = Let(leaf, call("take", [tape, last], self.span, axis=0, mode="fast"), body)
+        body = Let(counter, _counted(loop, last, self.span), body)
+        before: Expr = call("subtract", [_count(loop, env, self.span), _number(1, self.span)], self.span)
+        if isinstance(loop.number, int):
+            before = _number(loop.number - 1, self.span)
+        body = Let(last, call("subtract", [before, place], self.span), body)
+        self._define(names[1], place, env, (*seeds, *fixed, *variables), body, seeds, field_types)
+        paths = [stored[leaf] if leaf in stored else products[leaf] for leaf in kept]
+        self._define_forward(names[0], paths, tapes)
+        return TapedLoop(loop, self.activity, names[0], names[1], tapes)
+
+    def _pull_round(self, env: dict[Expr, Expr]) -> tuple[list[Var], list[Expr], list[Type]]:
+        """Pull cotangents through a round; return their variables, their values before it, and types."""
+        loop, active = self.loop, dict(self.activity.active)
+        scope = self.backward.scope(env, active)
+        self.backward.run(loop.round, scope)
+        cotangents = Cotangents(scope.env)
+        seeds: list[Var] = []
+        for param in (*loop.carried, *loop.fixed):
+            parts: list[Var | None] = []
+            for type_, flows in zip(
+                leaf_types(type_of(param)), _active_leaves(self.activity, param), strict=True
+            ):
+                parts.append(Var(f"d_{param.name_hint}", type_, span=self.span) if flows else None)
+            seeds += [part for part in parts if part is not None]
+            self.backward.add(cotangents, loop.again[param], tree_of(iter(parts), type_of(param)), scope)
+        self.backward.pull(loop.round, scope, cotangents)
+        results = []
+        for param in (*loop.carried, *loop.fixed):
+            primals = project(scope.env[param], type_of(param))
+            for part, primal, flows in zip(
+                cotangents.leaves(param), primals, _active_leaves(self.activity, param), strict=True
+            ):
+                if flows:
+                    results.append(zeros_like(primal) if part is None else part)
+        return seeds, results, [type_of(seed) for seed in seeds]
+
+    def _define_forward(
+        self, name: str, paths: Sequence[Var | tuple[Var, int]], tapes: Sequence[TensorType]
+    ) -> None:
+        """Define the loop that runs the rounds and stores values of each."""
+        loop, place = self.loop, Var("round", _INDEX, span=self.span)
+        env: dict[Expr, Expr] = {param: fresh(param) for param in (*loop.carried, *loop.fixed)}
+        params = [env[param] for param in loop.carried]
+        fixed = [env[param] for param in loop.fixed]
+        variables = [Var(f"tape{index}", type_, span=self.span) for index, type_ in enumerate(tapes)]
+        counter = fresh(loop.counter)
+        env[loop.counter] = counter
+        for var, value in loop.round:
+            env[var] = forward(value, env)
+        row = call("expand_dims", [place], self.span, axis=0)
+        stored = []
+        for path, tape in zip(paths, variables, strict=True):
+            value = env[path] if isinstance(path, Var) else project(env[path[0]], type_of(path[0]))[path[1]]
+            stored.append(call("scatter_nd", [tape, row, value], self.span, mode="update"))
+        again = [rename(loop.again[param], env) for param in loop.carried]
+        body: Expr = Call(
+            GlobalVar(name, span=self.span), (self._next(place), *again, *fixed, *stored), span=self.span
+        )
+        body = Let(counter, _counted(loop, place, self.span), body)
+        results = [*params, *variables]
+        types = [*(type_of(param) for param in loop.carried), *tapes]
+        self._define(name, place, env, (*params, *fixed, *variables), body, results, types)
+
+    def _define(
+        self,
+        name: str,
+        place: Var,
+        env: Mapping[Expr, Expr],
+        params: Sequence[Expr],
+        body: Expr,
+        results: Sequence[Expr],
+        types: Sequence[Type],
+    ) -> None:
+        """Define ``name(place, params) = if (place < number) body else results``."""
+        condition = call("less", [place, _count(self.loop, env, self.span)], self.span)
+        result = results[0] if len(results) == 1 else Tuple(tuple(results), span=self.span)
+        type_ = types[0] if len(types) == 1 else TupleType(tuple(types))
+        whole = If(condition, body, result, span=self.span)
+        variables = [param for param in params if isinstance(param, Var)]
+        self.backward.made[name] = Function(
+            (place, *variables), whole, type_, attrs={LOOP: 1}, span=self.span
+        )
+
+    def _next(self, place: Var) -> Expr:
+        return call("add", [place, _number(1, self.span)], self.span)
+
+
+def _active_leaves(activity: FunctionActivity, param: Var) -> list[bool]:
+    tree = activity.active.get(param, False)
+    type_ = type_of(param)
+    return [bool(part) for part in leaves(tree if tree is not False else None, type_)]
+
+
+def _parts(param: Var) -> list[tuple[int, Type]]:
+    return list(enumerate(leaf_types(type_of(param))))
+
+
+def _is_expensive(var: Var, value: Expr) -> bool:
+    """Return whether a value is stored on a tape: that of an expensive operator, of a known shape."""
+    if not (isinstance(value, Call) and isinstance(value.op, OpRef) and value.op.name in _EXPENSIVE):
+        return False
+    return _is_static(var)
+
+
+def _is_static(var: Var) -> bool:
+    type_ = type_of(var)
+    return isinstance(type_, TensorType) and all(isinstance(dim, int) for dim in type_.shape)
+
+
+def _free(exprs: Sequence[Expr]) -> set[Expr]:
+    """Return the variables that expressions use."""
+    return {node for node in post_order(Tuple(tuple(exprs))) if isinstance(node, Var)}
+
+
+def _count(loop: CountedLoop, env: Mapping[Expr, Expr], span: Span | None) -> Expr:
+    """Return the number of rounds."""
+    if isinstance(loop.number, int):
+        return _number(loop.number, span)
+    assert loop.end is not None
+    return env[loop.end]
+
+
+def _zeros(tape: TensorType, loop: CountedLoop, env: Mapping[Expr, Expr], span: Span | None) -> Expr:
+    """Return an empty tape; one of a named size is made from the array that has it."""
+    if loop.sized is None:
+        return call("zeros", [], span, shape=list(tape.shape), dtype=tape.dtype)
+    array, axis = loop.sized
+    sums = call("sum", [rename(array, env)], span, axis=[axis], exclude=True)
+    rows = call("cast", [call("zeros_like", [sums], span)], span, dtype=tape.dtype)
+    if len(tape.shape) == 1:
+        return rows
+    column = call("expand_dims", [rows], span, axis=1, num_newaxis=len(tape.shape) - 1)
+    row = call("zeros", [], span, shape=list(tape.shape[1:]), dtype=tape.dtype)
+    return call("add", [column, row], span)
+
+
+def _tape_type(leaf: Var, number: int | AnyDim) -> TensorType:
+    type_ = type_of(leaf)
+    assert isinstance(type_, TensorType)
+    return TensorType((number, *type_.shape), type_.dtype)
+
+
+def _counted(loop: CountedLoop, place: Expr, span: Span | None) -> Expr:
+    """Return the counter's value in a round."""
+    type_ = type_of(loop.counter)
+    assert isinstance(type_, TensorType)
+    value = place if type_.dtype == "int64" else call("cast", [place], span, dtype=type_.dtype)
+    if loop.step != 1:
+        value = call("multiply", [value, constant(loop.step, type_.dtype, span=span)], span)
+    if loop.start != 0:
+        value = call("add", [value, constant(loop.start, type_.dtype, span=span)], span)
+    return value
+
+
+def _number(value: int, span: Span | None) -> Expr:
+    return constant(value, "int64", span=span)

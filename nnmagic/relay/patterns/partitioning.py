@@ -1,0 +1,140 @@
+"""Put what a pattern matches into functions of their own."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+
+from nnmagic.diagnostics import kind_of
+from nnmagic.relay.expr import (
+    Call,
+    Constant,
+    Constructor,
+    Expr,
+    Function,
+    GlobalVar,
+    If,
+    Let,
+    OpRef,
+    Var,
+    children,
+)
+from nnmagic.relay.infer import infer_type
+from nnmagic.relay.module import Module
+from nnmagic.relay.passes.rewriting import map_functions, substitute
+from nnmagic.relay.patterns.language import Pattern
+from nnmagic.relay.patterns.matching import Match, match
+from nnmagic.relay.traverse import post_order
+
+_CALLEES = (OpRef, GlobalVar, Constructor)
+
+
+def partition(
+    module: Module,
+    pattern: Pattern,
+    *,
+    attrs: Mapping[str, object] | None = None,
+    check: Callable[[Match], bool] | None = None,
+) -> Module:
+    """Put each match into a function literal that is called in its place; the result is typed.
+
+    What wildcards and variables matched, and what is used inside but not part of the pattern, become
+    parameters; constants stay inside. A match is left as it is if a value inside it is also used outside, or
+    if it overlaps one that was taken before, or if it has branches; those nearer to the result come first.
+
+    Args:
+        module: the module.
+        pattern: what to look for.
+        attrs: the attributes of each function, such as ``{"Composite": "my.dense_relu"}``.
+        check: a function that says whether to take a match.
+
+    """
+    if not isinstance(pattern, Pattern):
+        raise TypeError(f"partition takes a pattern, not {kind_of(pattern)}")
+    if any(function.checked_type is None for function in module.functions.values()):
+        module = infer_type(module, look_into_callees=True)
+    shared = _shared(module)
+
+    def change(function: Function) -> Function:
+        return _partition(function, pattern, attrs or {}, check, shared)
+
+    new = map_functions(module, change)
+    changed = any(new.functions[name] is not each for name, each in module.functions.items())
+    return infer_type(new, look_into_callees=True) if changed else module
+
+
+def _shared(module: Module) -> set[Expr]:
+    """Return the nodes that several functions of a module use."""
+    seen: set[Expr] = set()
+    shared: set[Expr] = set()
+    for function in module.functions.values():
+        nodes = set(post_order(function))
+        shared |= nodes & seen
+        seen |= nodes
+    return shared
+
+
+def _partition(
+    function: Function,
+    pattern: Pattern,
+    attrs: Mapping[str, object],
+    check: Callable[[Match], bool] | None,
+    shared: set[Expr],
+) -> Function:
+    order = [node for node in post_order(function) if node is not function]
+    users: dict[Expr, list[Expr]] = defaultdict(list)
+    for node in (*order, function):
+        for part in children(node):
+            users[part].append(node)
+    taken: set[Expr] = set()
+    replaced: dict[Expr, Expr] = {}
+    for node in reversed(order):
+        if isinstance(node, (*_CALLEES, Var, Constant)) or node in taken:
+            continue
+        found = match(pattern, node)
+        if found is None or (check is not None and not check(found)):
+            continue
+        inside: set[Expr] = {node}
+        inside.update(each for each in found.covered if not isinstance(each, _CALLEES))
+        inner = inside - {node}
+        if any(isinstance(each, If | Let) for each in inside):  # its parts are computed later, or not at all
+            continue
+        if inside & taken or any(
+            each in shared or any(user not in inside for user in users[each])
+            for each in inner
+            if not isinstance(each, Constant)
+        ):
+            continue
+        call = _call(node, inside, attrs)
+        if call.args:
+            taken |= {each for each in inside if not isinstance(each, Constant)}
+            replaced[node] = call
+    if not replaced:
+        return function
+    new = substitute(function, replaced)
+    assert isinstance(new, Function)
+    return new
+
+
+def _call(root: Expr, inside: set[Expr], attrs: Mapping[str, object]) -> Call:
+    """Return the call of a function that computes ``root`` from what is outside."""
+    inputs: dict[Expr, Expr] = {}
+    for node in post_order(root, skip=_Outside(inside)):
+        for part in children(node):
+            if part not in inside and not isinstance(part, _CALLEES) and part not in inputs:
+                name = part.name_hint if isinstance(part, Var) else f"p{len(inputs)}"
+                inputs[part] = Var(name, part.checked_type, span=part.span)
+    body = substitute(root, inputs)
+    params = tuple(var for var in inputs.values() if isinstance(var, Var))
+    made = Function(params, body, root.checked_type, attrs=dict(attrs), span=root.span)
+    return Call(made, tuple(inputs), span=root.span)
+
+
+class _Outside:
+    """Contains every node that is not one of some nodes."""
+
+    def __init__(self, inside: set[Expr]) -> None:
+        self._inside = inside
+
+    def __contains__(self, node: object) -> bool:
+        return node not in self._inside

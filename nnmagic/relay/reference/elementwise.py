@@ -1,0 +1,128 @@
+"""Say what element-wise operators compute, in NumPy."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from nnmagic.relay.reference.given import Array, Given, Rule, plain
+from nnmagic.relay.types import ARRAY_DTYPES
+
+
+def round_half_away(data: Array) -> Any:
+    """Round to whole numbers, halves away from zero."""
+    whole = np.trunc(data)
+    away = np.abs(data - whole) >= 0.5
+    return np.where(away, whole + np.copysign(1, data), whole).astype(data.dtype)
+
+
+def trunc_divide(left: Array, right: Array) -> Any:
+    """Divide integers and round towards zero."""
+    quotient = left // right
+    inexact = (quotient * right != left) & ((left < 0) != (right < 0))
+    return quotient + inexact.astype(quotient.dtype)
+
+
+def trunc_mod(left: Array, right: Array) -> Any:
+    """Return the remainder of ``trunc_divide``."""
+    return left - trunc_divide(left, right) * right
+
+
+def _divide(_given: Given, left: Array, right: Array) -> Any:
+    return trunc_divide(left, right) if left.dtype.kind in "iu" else np.divide(left, right)
+
+
+def _mod(_given: Given, left: Array, right: Array) -> Any:
+    return trunc_mod(left, right) if left.dtype.kind in "iu" else np.fmod(left, right)
+
+
+def _cast(given: Given, data: Array, *_like: Array) -> Any:
+    return data.astype(given.dtype)
+
+
+def _erf(data: Array) -> Any:
+    return np.vectorize(math.erf, otypes=[np.float64])(data)
+
+
+def _abs_or_same(data: Array) -> Any:
+    return data if data.dtype.kind == "u" else np.abs(data)
+
+
+def _fixed_point_multiply(given: Given, data: Array) -> Any:
+    product = data.astype(object) * given["multiplier"]
+    bits = 31 - given["shift"]
+    rounded = (product + (1 << (bits - 1))) >> bits if bits > 0 else product << -bits
+    return np.asarray(rounded).astype(given.dtype)
+
+
+RULES: dict[str, Rule] = {
+    "add": lambda _given, a, b: a ^ b if a.dtype == bool else a + b,
+    "subtract": lambda _given, a, b: a ^ b if a.dtype == bool else a - b,
+    "multiply": plain(np.multiply),
+    "divide": _divide,
+    "floor_divide": plain(np.floor_divide),
+    "trunc_divide": lambda given, a, b: np.trunc(a / b) if a.dtype.kind == "f" else _divide(given, a, b),
+    "mod": _mod,
+    "trunc_mod": _mod,
+    "floor_mod": plain(np.mod),
+    "power": plain(np.power),
+    "maximum": plain(np.maximum),
+    "minimum": plain(np.minimum),
+    "equal": plain(np.equal),
+    "not_equal": plain(np.not_equal),
+    "less": plain(np.less),
+    "less_equal": plain(np.less_equal),
+    "greater": plain(np.greater),
+    "greater_equal": plain(np.greater_equal),
+    "logical_and": plain(np.logical_and),
+    "logical_or": plain(np.logical_or),
+    "logical_xor": plain(np.logical_xor),
+    "logical_not": plain(np.logical_not),
+    "bitwise_and": plain(np.bitwise_and),
+    "bitwise_or": plain(np.bitwise_or),
+    "bitwise_xor": plain(np.bitwise_xor),
+    "bitwise_not": plain(np.bitwise_not),
+    "left_shift": plain(np.left_shift),
+    "right_shift": plain(np.right_shift),
+    "where": plain(np.where),
+    "abs": plain(_abs_or_same),
+    "acos": plain(np.arccos),
+    "acosh": plain(np.arccosh),
+    "asin": plain(np.arcsin),
+    "asinh": plain(np.arcsinh),
+    "atan": plain(np.arctan),
+    "atanh": plain(np.arctanh),
+    "ceil": plain(np.ceil),
+    "copy": plain(np.copy),
+    "cos": plain(np.cos),
+    "cosh": plain(np.cosh),
+    "erf": plain(_erf),
+    "exp": plain(np.exp),
+    "fast_exp": plain(np.exp),
+    "fast_tanh": plain(np.tanh),
+    "floor": plain(np.floor),
+    "log": plain(np.log),
+    "log10": plain(np.log10),
+    "log2": plain(np.log2),
+    "negative": plain(np.negative),
+    "round": plain(round_half_away),
+    "rsqrt": plain(lambda x: 1 / np.sqrt(x)),
+    "sigmoid": plain(lambda x: 1 / (1 + np.exp(-x))),
+    "sign": plain(np.sign),
+    "sin": plain(np.sin),
+    "sinh": plain(np.sinh),
+    "sqrt": plain(np.sqrt),
+    "tan": plain(np.tan),
+    "tanh": plain(np.tanh),
+    "trunc": plain(np.trunc),
+    "isfinite": plain(np.isfinite),
+    "isinf": plain(np.isinf),
+    "isnan": plain(np.isnan),
+    "cast": _cast,
+    "cast_like": _cast,
+    "reinterpret": lambda given, x: x.view(ARRAY_DTYPES[given["dtype"]]),
+    "clip": lambda given, x: np.maximum(np.minimum(x, given["a_max"]), given["a_min"]),
+    "fixed_point_multiply": _fixed_point_multiply,
+}

@@ -1,0 +1,152 @@
+"""Say what reductions, sorts, scans and linear algebra compute, in NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from nnmagic.relay.reference.given import Array, Given, Rule, plain
+
+
+def axes_of(given: Given, rank: int) -> tuple[int, ...]:
+    """Return the axes to reduce; no axis, or an empty list, means all of them, excluded or not."""
+    axis = given["axis"]
+    listed = {each % rank for each in ((axis,) if isinstance(axis, int) else axis or ())}
+    return tuple(each for each in range(rank) if not listed or (each in listed) != (given["exclude"] is True))
+
+
+def _reduce(function: Callable[..., Any]) -> Rule:
+    def rule(given: Given, data: Array) -> Any:
+        settings = {"dtype": data.dtype} if function in (np.sum, np.prod) else {}
+        return function(data, axis=axes_of(given, data.ndim), keepdims=given["keepdims"], **settings)
+
+    return rule
+
+
+def _extreme(function: Callable[..., Any], first: Callable[[Any], Any]) -> Rule:
+    """Return the rule of a maximum or minimum, which of no elements is ``first`` of the dtype."""
+
+    def rule(given: Given, data: Array) -> Any:
+        axes = axes_of(given, data.ndim)
+        more = {"initial": first(data.dtype)} if not data.size else {}
+        return function(data, axis=axes, keepdims=given["keepdims"], **more)
+
+    return rule
+
+
+def _lowest(dtype: Any) -> Any:
+    return np.iinfo(dtype).min if dtype.kind in "iu" else dtype.type(dtype.kind != "b" and -np.inf)
+
+
+def _highest(dtype: Any) -> Any:
+    return np.iinfo(dtype).max if dtype.kind in "iu" else dtype.type(dtype.kind == "b" or np.inf)
+
+
+def _mean(given: Given, data: Array) -> Any:
+    axes = axes_of(given, data.ndim)
+    total = np.sum(data, axis=axes, dtype=data.dtype, keepdims=given["keepdims"])
+    count = int(np.prod([data.shape[axis] for axis in axes]))
+    return total / count if data.dtype.kind != "i" else np.trunc(total / count)
+
+
+def _variance(given: Given, data: Array, mean: Array) -> Any:
+    axes = axes_of(given, data.ndim)
+    count = int(np.prod([data.shape[axis] for axis in axes])) - bool(given["unbiased"])
+    return np.sum((data - mean) ** 2, axis=axes, dtype=data.dtype, keepdims=given["keepdims"]) / count
+
+
+def _arg(function: Callable[..., Any]) -> Rule:
+    def rule(given: Given, data: Array) -> Any:
+        axes = axes_of(given, data.ndim)
+        kept = [axis for axis in range(data.ndim) if axis not in axes]
+        flat = data.transpose([*kept, *axes]).reshape(*[data.shape[axis] for axis in kept], -1)
+        if given["select_last_index"]:
+            return (flat.shape[-1] - 1 - function(flat[..., ::-1], axis=-1)).reshape(given.shape)
+        return function(flat, axis=-1).reshape(given.shape)
+
+    return rule
+
+
+def _order(data: Array, axis: int, *, ascending: bool) -> Any:
+    """Return the stable order; NaN comes last, or first if the order descends."""
+    if ascending:
+        return np.argsort(data, axis=axis, kind="stable")
+    last = data.shape[axis] - 1
+    return np.flip(last - np.argsort(np.flip(data, axis), axis=axis, kind="stable"), axis)
+
+
+def _sort(given: Given, data: Array) -> Any:
+    axis = given["axis"]
+    return np.take_along_axis(data, _order(data, axis, ascending=bool(given["is_ascend"])), axis)
+
+
+def _topk(given: Given, data: Array, *k: Array) -> Any:
+    axis, count = given["axis"], int(k[0]) if k else given["k"]
+    count = data.shape[axis] if count < 1 else count
+    order = np.take(_order(data, axis, ascending=bool(given["is_ascend"])), np.arange(count), axis)
+    values = np.take_along_axis(data, order, axis)
+    return {"both": (values, order), "values": values, "indices": order}[given["ret_type"]]
+
+
+def _scan(function: Callable[..., Array], first: int) -> Rule:
+    def rule(given: Given, data: Array) -> Any:
+        axis = given["axis"]
+        data = data.astype(given.dtype)
+        if axis is None:
+            data, axis = data.reshape(-1), 0
+        if given["exclusive"]:
+            start = np.full_like(np.take(data, [0], axis), first)
+            data = np.concatenate([start, np.take(data, np.arange(data.shape[axis] - 1), axis)], axis)
+        return function(data, axis=axis, dtype=given.dtype)
+
+    return rule
+
+
+def _searchsorted(given: Given, sequence: Array, values: Array) -> Any:
+    side: Any = "right" if given["right"] else "left"
+    if sequence.ndim == 1:
+        return np.searchsorted(sequence, values, side=side)
+    rows = [np.searchsorted(sequence[at], values[at], side=side) for at in np.ndindex(sequence.shape[:-1])]
+    return np.asarray(rows).reshape(values.shape)
+
+
+def _matmul(given: Given, left: Array, right: Array) -> Any:
+    left = np.swapaxes(left, -1, -2) if given["transpose_a"] else left
+    right = np.swapaxes(right, -1, -2) if given["transpose_b"] else right
+    return np.matmul(left.astype(given.dtype), right.astype(given.dtype))
+
+
+RULES: dict[str, Rule] = {
+    "all": _reduce(np.all),
+    "any": _reduce(np.any),
+    "max": _extreme(np.max, _lowest),
+    "min": _extreme(np.min, _highest),
+    "sum": _reduce(np.sum),
+    "prod": _reduce(np.prod),
+    "mean": _mean,
+    "variance": _variance,
+    "argmax": _arg(np.argmax),
+    "argmin": _arg(np.argmin),
+    "cumsum": _scan(np.cumsum, 0),
+    "cumprod": _scan(np.cumprod, 1),
+    "sort": _sort,
+    "argsort": lambda given, x: _order(x, given["axis"], ascending=bool(given["is_ascend"])),
+    "topk": _topk,
+    "dyn.topk": _topk,
+    "searchsorted": _searchsorted,
+    "invert_permutation": plain(np.argsort),
+    "nn.dense": lambda given, x, weight: np.matmul(x.astype(given.dtype), weight.T.astype(given.dtype)),
+    "nn.matmul": _matmul,
+    "nn.batch_matmul": _matmul,
+    "einsum": lambda given, parts: np.einsum(given["equation"], *parts),
+    "linalg.solve": plain(np.linalg.solve),
+    "linalg.inv": plain(np.linalg.inv),
+    "linalg.cholesky": lambda given, a: (
+        np.swapaxes(np.linalg.cholesky(np.swapaxes(a, -1, -2)), -1, -2)
+        if given["upper"]
+        else np.linalg.cholesky(a)
+    ),
+    "linalg.slogdet": plain(lambda a: tuple(np.linalg.slogdet(a))),
+}

@@ -1,0 +1,136 @@
+"""Bind lists that grew in a loop, whose items are rows of a tensor, as arguments of functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
+
+from nnmagic.diagnostics import Span
+from nnmagic.relay.types import TensorType
+from nnmagic.tinynn.values.descriptions import describe
+from nnmagic.tinynn.values.symbolic_sizes import shape_of
+from nnmagic.tinynn.values.values import (
+    BuiltinFunction,
+    Computed,
+    Known,
+    ListOfRows,
+    NotStaticError,
+    Operand,
+    RefusalError,
+    TupleOf,
+    Value,
+    static_value,
+)
+
+Builtins: TypeAlias = "Mapping[str, BuiltinFunction]"
+
+#: Python's functions of iterables, which take the list itself.
+_OF_ITERABLES = frozenset({"zip", "enumerate", "reversed", "list", "len"})
+#: Functions that Python applies to the items, and NumPy to all elements.
+_OF_ITEMS = frozenset({"sum", "max", "min", "any", "all"})
+
+
+def call_with_rows(
+    builtin: BuiltinFunction, operands: Sequence[Operand], span: Span, builtins: Builtins
+) -> Value:
+    """Call a function of the language with lists of rows among its arguments. Raises RefusalError."""
+    if builtin.name in _OF_ITERABLES:
+        return builtin.call(list(operands), span)
+    first, *more = operands
+    if builtin.name in _JOINS and isinstance(first.value, ListOfRows):
+        return _JOINS[builtin.name](_Rows(first, span, builtins), _axis_of(builtin.name, more))
+    if builtin.name in _OF_ITEMS and isinstance(first.value, ListOfRows) and _rank(first.value) > 1:
+        message = f"{builtin.name} of a list of tensors goes over the items"
+        hint = f"write np.stack(items).{builtin.name}(axis=0), or over all elements .{builtin.name}()"
+        raise RefusalError(message, first.span, hint=hint)
+    return builtin.call([Operand(as_rows(each.value), each.span, each.keyword) for each in operands], span)
+
+
+def as_rows(value: Value) -> Value:
+    """Return the tensor of a list of rows; any other value as it is."""
+    return value.rows if isinstance(value, ListOfRows) else value
+
+
+def _rank(value: ListOfRows) -> int:
+    assert isinstance(value.rows.type, TensorType)
+    return len(value.rows.type.shape)
+
+
+def _axis_of(name: str, more: Sequence[Operand]) -> int | None:
+    """Return the axis that a call names; None without one. Raises RefusalError."""
+    for operand in more:
+        try:
+            axis = static_value(operand.value)
+        except NotStaticError:
+            axis = None
+        if (
+            operand.keyword not in (None, "axis", "dim")
+            or isinstance(axis, bool)
+            or not isinstance(axis, int)
+        ):
+            message = f"{name} of a list that grew in a loop takes the list and an axis"
+            raise RefusalError(message, operand.span, hint="convert the result, as in .astype(f32)")
+        return axis
+    return None
+
+
+class _Rows:
+    """A tensor of rows, and the functions of the language that change its shape."""
+
+    def __init__(self, operand: Operand, span: Span, builtins: Builtins) -> None:
+        assert isinstance(operand.value, ListOfRows)
+        self.operand = operand
+        self.rows: Value = operand.value.rows
+        self.rank = _rank(operand.value)
+        self._span, self._builtins = span, builtins
+
+    def _call(self, name: str, *arguments: Value) -> Value:
+        operands = [Operand(value, self._span) for value in (self.rows, *arguments)]
+        return self._builtins[name].call(operands, self._span)
+
+    def stack(self, axis: int | None) -> Value:
+        """Return the items along a new axis."""
+        return self._call("moveaxis", Known(0), Known(axis)) if axis else self.rows
+
+    def join(self, axis: int | None) -> Value:
+        """Return the items one behind the other. Raises RefusalError."""
+        if self.rank < 2:
+            raise RefusalError("concatenate of numbers", self.operand.span, hint="write stack(items)")
+        place = (axis or 0) + (self.rank - 1 if axis is not None and axis < 0 else 0)
+        if not 0 <= place < self.rank - 1:
+            raise RefusalError(f"axis {axis} is out of range for {describe(self.rows)}", self.operand.span)
+        self.rows = self.stack(place)
+        assert isinstance(self.rows, Computed)
+        shape = shape_of(self.rows, self._span).items
+        sizes = (*shape[:place], Known(-1), *shape[place + 2 :])
+        return self._call("reshape", TupleOf(sizes))
+
+    def vertically(self, axis: int | None) -> Value:
+        """Return numpy.vstack's result."""
+        del axis
+        if self.rank == 1:
+            return self._call("reshape", TupleOf((Known(-1), Known(1))))
+        return self.rows if self.rank == 2 else self.join(0)
+
+    def horizontally(self, axis: int | None) -> Value:
+        """Return numpy.hstack's result."""
+        del axis
+        return self.rows if self.rank == 1 else self.join(0 if self.rank == 2 else 1)
+
+    def as_columns(self, axis: int | None) -> Value:
+        """Return numpy.column_stack's result."""
+        del axis
+        if self.rank == 1:
+            return self._call("reshape", TupleOf((Known(1), Known(-1))))
+        return self._call("transpose") if self.rank == 2 else self.join(1)
+
+
+_JOINS: dict[str, Callable[[_Rows, int | None], Value]] = {
+    "stack": _Rows.stack,
+    "concatenate": _Rows.join,
+    "concat": _Rows.join,
+    "cat": _Rows.join,
+    "vstack": _Rows.vertically,
+    "hstack": _Rows.horizontally,
+    "column_stack": _Rows.as_columns,
+}

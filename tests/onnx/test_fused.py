@@ -1,0 +1,219 @@
+"""The operators of com.microsoft, alone and in an optimised model, beside onnxruntime."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import helper, numpy_helper
+
+import nnmagic
+from tests.onnx.graphs import node
+
+onnxruntime.set_default_logger_severity(4)
+RANDOM = np.random.default_rng(0)
+
+
+def normal(*shape: int) -> np.ndarray:
+    return RANDOM.standard_normal(shape).astype("float32")
+
+
+def bytes_(*shape: int, dtype: str = "uint8") -> np.ndarray:
+    limits = np.iinfo(dtype)
+    return RANDOM.integers(limits.min, limits.max, shape, dtype, endpoint=True)
+
+
+def scale(number: float) -> np.ndarray:
+    return np.float32(number)
+
+
+def zero(number: int, dtype: str = "uint8") -> np.ndarray:
+    return np.dtype(dtype).type(number)
+
+
+def proto_of(
+    nodes: list[onnx.NodeProto], inputs: dict[str, np.ndarray], outputs: list[str]
+) -> onnx.ModelProto:
+    infos = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+        for name, array in inputs.items()
+    ]
+    graph = helper.make_graph(nodes, "net", infos, [onnx.ValueInfoProto(name=name) for name in outputs])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=9)
+
+
+LAYER = (normal(2, 3, 8), normal(2, 3, 8), normal(8), normal(8))
+Q = (normal(2, 5, 8), normal(2, 4, 8), normal(2, 4, 8))
+MASK = np.array([[1, 1, 1, 0], [1, 0, 1, 1]], "int32")
+A, B = bytes_(2, 3, 5), bytes_(3, 5)
+#: Operator, inputs (None: left out), attributes, number of outputs.
+CASES: list[tuple[str, list[np.ndarray | None], dict[str, object], int]] = [
+    ("Gelu", [normal(3, 4)], {}, 1),
+    ("BiasGelu", [normal(2, 3, 4), normal(4)], {}, 1),
+    ("FastGelu", [normal(2, 3, 4), normal(4)], {}, 1),
+    ("FastGelu", [normal(2, 3, 4)], {}, 1),
+    ("QuickGelu", [normal(2, 3, 4)], {"alpha": 1.5}, 1),
+    ("FusedConv", [normal(1, 2, 6, 6), normal(3, 2, 3, 3), normal(3)], {"activation": "Relu"}, 1),
+    (
+        "FusedConv",
+        [normal(1, 2, 6, 6), normal(3, 2, 3, 3), normal(3), normal(1, 3, 4, 4)],
+        {"activation": "Relu"},
+        1,
+    ),
+    (
+        "FusedConv",
+        [normal(1, 2, 6, 6), normal(4, 1, 3, 3)],
+        {"activation": "LeakyRelu", "activation_params": [0.3], "group": 2, "pads": [1, 1, 1, 1]},
+        1,
+    ),
+    (
+        "FusedConv",
+        [normal(1, 2, 6, 6), normal(3, 2, 3, 3)],
+        {"activation": "Clip", "activation_params": [-0.5, 1.0], "strides": [2, 2]},
+        1,
+    ),
+    ("FusedGemm", [normal(3, 4), normal(5, 4), normal(5)], {"transB": 1, "activation": "Relu"}, 1),
+    (
+        "FusedGemm",
+        [normal(4, 3), normal(4, 5), normal(5)],
+        {"transA": 1, "alpha": 0.5, "beta": 2.0, "activation": "LeakyRelu", "activation_alpha": 0.2},
+        1,
+    ),
+    ("FusedMatMul", [normal(2, 3, 4), normal(2, 5, 4)], {"transB": 1, "alpha": 0.25}, 1),
+    ("FusedMatMul", [normal(2, 4, 3), normal(4, 5)], {"transA": 1}, 1),
+    ("SkipLayerNormalization", [*LAYER], {"epsilon": 1e-6}, 1),
+    ("SkipLayerNormalization", [*LAYER[:3], None, normal(8)], {}, 1),
+    ("SkipLayerNormalization", [*LAYER, normal(8)], {}, 4),
+    ("SkipSimplifiedLayerNormalization", [*LAYER[:3]], {"epsilon": 1e-6}, 4),
+    (
+        "EmbedLayerNormalization",
+        [
+            *(RANDOM.integers(0, 9, (2, 4), "int32"), RANDOM.integers(0, 2, (2, 4), "int32")),
+            *(normal(9, 8), normal(6, 8), normal(2, 8), normal(8), normal(8)),
+        ],
+        {"epsilon": 1e-6, "mask_index_type": 0},
+        1,
+    ),
+    ("Attention", [normal(2, 4, 8), normal(8, 24), normal(24)], {"num_heads": 2}, 1),
+    ("Attention", [normal(2, 4, 8), normal(8, 24), normal(24), MASK], {"num_heads": 2}, 1),
+    ("Attention", [normal(2, 4, 8), normal(8, 24), normal(24)], {"num_heads": 4, "unidirectional": 1}, 1),
+    ("MultiHeadAttention", [*Q], {"num_heads": 2}, 1),
+    ("MultiHeadAttention", [*Q, normal(24), MASK], {"num_heads": 4, "scale": 0.3}, 1),
+    ("QLinearAdd", [A, scale(0.1), zero(100), B, scale(0.2), zero(7), scale(0.3), zero(50)], {}, 1),
+    ("QLinearMul", [A, scale(0.1), zero(100), B, scale(0.2), zero(7), scale(9.3), zero(50)], {}, 1),
+    ("QLinearSigmoid", [A, scale(0.02), zero(128), scale(1 / 256), zero(0)], {}, 1),
+    ("QLinearLeakyRelu", [A, scale(0.1), zero(100), scale(0.08), zero(30)], {"alpha": 0.2}, 1),
+    (
+        "QLinearGlobalAveragePool",
+        [bytes_(2, 3, 4, 5), scale(0.1), zero(100), scale(0.03), zero(90)],
+        {"channels_last": 0},
+        1,
+    ),
+    (
+        "QLinearConcat",
+        [scale(0.3), zero(50), A, scale(0.1), zero(100), A[::-1].copy(), scale(0.2), zero(3)],
+        {"axis": 1},
+        1,
+    ),
+    ("QLinearSoftmax", [A, scale(0.05), zero(10), scale(1 / 256), zero(0)], {"axis": -1, "opset": 13}, 1),
+    (
+        "MatMulIntegerToFloat",
+        [bytes_(3, 4), bytes_(4, 5), scale(0.1), normal(5), zero(9), zero(120), normal(5)],
+        {},
+        1,
+    ),
+    ("DynamicQuantizeMatMul", [normal(3, 4), bytes_(4, 5), scale(0.1), zero(120), normal(5)], {}, 1),
+]
+
+
+@pytest.mark.parametrize(
+    ("op_type", "values", "attributes", "count"),
+    CASES,
+    ids=[f"{each[0]}-{i}" for i, each in enumerate(CASES)],
+)
+def test_an_operator_gives_what_onnxruntime_gives(
+    op_type: str, values: list[np.ndarray | None], attributes: dict[str, object], count: int
+) -> None:
+    inputs = {f"x{index}": np.asarray(value) for index, value in enumerate(values) if value is not None}
+    names = [f"x{index}" if value is not None else "" for index, value in enumerate(values)]
+    outputs = ["y"] if count == 1 else ["y", "", "", "total"]
+    made = node(op_type, names, outputs, domain="com.microsoft", **attributes)
+    proto = proto_of([made], inputs, [name for name in outputs if name])
+    wanted = onnxruntime.InferenceSession(proto.SerializeToString()).run(None, inputs)
+    found = nnmagic.from_onnx(proto)(*inputs.values())
+    for have, want in zip(found if isinstance(found, tuple) else (found,), wanted, strict=True):
+        assert have.dtype == want.dtype
+        if want.dtype == "uint8":  # which of two neighbours a half is rounded to may depend on the order
+            assert np.abs(have.astype(int) - want).max() <= 1
+            assert (have != want).mean() <= 0.05
+        else:
+            np.testing.assert_allclose(have, want, rtol=1e-4, atol=1e-5)
+
+
+def test_attention_takes_sizes_that_only_the_call_knows() -> None:
+    inputs = {"x": normal(2, 4, 8), "w": normal(8, 24), "b": normal(24), "mask": MASK}
+    made = node("Attention", [*inputs], ["y"], domain="com.microsoft", num_heads=2, unidirectional=1)
+    proto = proto_of([made], inputs, ["y"])
+    session = onnxruntime.InferenceSession(proto.SerializeToString())
+    for value, sizes in ((proto.graph.input[0], ("n", "m")), (proto.graph.input[3], ("n", "m"))):
+        for dim, name in zip(value.type.tensor_type.shape.dim, sizes, strict=False):
+            dim.dim_param = name
+    function = nnmagic.from_onnx(proto)
+    (want,) = session.run(None, inputs)
+    np.testing.assert_allclose(function(*inputs.values()), want, rtol=1e-4, atol=1e-5)
+    first = [inputs["x"][:1, :3], inputs["w"], inputs["b"], MASK[:1, :3]]
+    np.testing.assert_allclose(function(*first), want[:1, :3], rtol=1e-4, atol=1e-5)  # none looks ahead
+
+
+def test_what_is_not_supported_is_refused_by_name() -> None:
+    x = normal(2, 3)
+    made = node("QuickGelu", ["x"], ["y"], domain="com.microsoft", beta=1.0)
+    with pytest.raises(nnmagic.RelayError, match="QuickGelu: the attribute 'beta' is not supp"):
+        nnmagic.relay.from_onnx(proto_of([made], {"x": x}, ["y"]))
+    made = node("Attention", ["x", "w", "b", "", "past"], ["y"], domain="com.microsoft", num_heads=2)
+    given = {"x": normal(2, 4, 8), "w": normal(8, 24), "b": normal(24), "past": normal(2, 2, 2, 3, 4)}
+    with pytest.raises(nnmagic.RelayError, match="keys and values of the past are not supported"):
+        nnmagic.relay.from_onnx(proto_of([made], given, ["y"]))
+
+
+def test_a_model_that_onnxruntime_optimised_gives_the_same_numbers(tmp_path: Path) -> None:
+    """A convolution with an activation, and a block of a transformer written out, as exporters write them."""
+    tensors = {
+        "k": normal(4, 3, 3, 3), "kb": normal(4), "w1": normal(16, 8) / 4, "b1": normal(8),
+        "w2": normal(8, 16) / 4, "g": normal(8), "s": normal(8), "root": scale(math.sqrt(2)),
+        "half": scale(0.5), "one": scale(1), "flat": np.array([0, 4, 16]),
+    }  # fmt: skip
+    nodes = [
+        node("Conv", ["x", "k", "kb"], ["c"]),
+        node("Relu", ["c"], ["r"]),
+        node("Reshape", ["r", "flat"], ["rows"]),
+        node("MatMul", ["rows", "w1"], ["m"]),
+        node("Add", ["m", "b1"], ["h"]),
+        node("Div", ["h", "root"], ["d"]),
+        node("Erf", ["d"], ["e"]),
+        node("Add", ["e", "one"], ["e1"]),
+        node("Mul", ["h", "e1"], ["he"]),
+        node("Mul", ["he", "half"], ["gelu"]),
+        node("Add", ["gelu", "skip"], ["sum"]),
+        node("LayerNormalization", ["sum", "g", "s"], ["n"], axis=-1),
+        node("Transpose", ["n"], ["t"], perm=[0, 2, 1]),
+        node("MatMul", ["n", "t"], ["y"]),
+    ]
+    inputs = {"x": normal(2, 3, 6, 6), "skip": normal(2, 4, 8)}
+    proto = proto_of(nodes, inputs, ["y"])
+    proto.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in tensors.items())
+    options = onnxruntime.SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "fused.onnx")
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    (want,) = onnxruntime.InferenceSession(proto.SerializeToString(), options).run(None, inputs)
+    fused = onnx.load(tmp_path / "fused.onnx")
+    assert {each.op_type for each in fused.graph.node if each.domain == "com.microsoft"} >= {
+        *("FusedConv", "SkipLayerNormalization", "FusedMatMul")
+    }
+    found = nnmagic.from_onnx(tmp_path / "fused.onnx")(*inputs.values())
+    np.testing.assert_allclose(found, want, rtol=1e-4, atol=1e-4)

@@ -1,0 +1,165 @@
+"""What other systems lack or name otherwise: described from outside, and taken away in a child process."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from nnmagic.engine import cpu
+
+WITHOUT = """
+import os, platform, signal, sys, tempfile, threading, types
+import concurrent.futures, multiprocessing, asyncio, logging, pathlib, shutil, subprocess, random
+import numpy as np
+import tvm, tvm_ffi_orcjit, IPython
+
+system = sys.argv[1]
+for name in ("sched_getaffinity", "sched_setaffinity", "memfd_create"):
+    if hasattr(os, name):
+        delattr(os, name)
+if system == "windows":
+    for name in ("fork", "register_at_fork", "geteuid", "getuid", "O_NOFOLLOW", "O_DIRECTORY", "O_NONBLOCK",
+                 "O_CLOEXEC", "wait"):
+        if hasattr(os, name):
+            delattr(os, name)
+    for name in ("pthread_kill", "SIGALRM", "setitimer", "SIGKILL", "SIGHUP"):
+        if hasattr(signal, name):
+            delattr(signal, name)
+    sys.modules["fcntl"] = None
+    real = threading.stack_size
+
+    def stack_size(size=0):
+        if size >= 0x10000000:
+            raise ValueError(f"size not valid: {size} bytes")
+        return real(size)
+
+    threading.stack_size = stack_size
+    # The same names, and "nt" as the name, for the modules that ask for it.
+    windows = types.ModuleType("os")
+    windows.__dict__.update(os.__dict__)
+    windows.name = "nt"
+    posix, sys.modules["os"] = os, windows
+    import nnmagic.engine.relax.runtime.thread_pool
+    import nnmagic.engine.relax.runtime.vm_executable
+    import nnmagic.cache.settings
+    sys.modules["os"] = posix
+import nnmagic
+from nnmagic import Tensor, f32
+from nnmagic.engine import cpu
+
+cpu.CPUINFO = pathlib.Path("/nonexistent")
+
+@nnmagic.function
+def product(x: Tensor[(256, 256), f32]):
+    return x @ x
+
+@nnmagic.function
+def named(x: Tensor[("n", 256), f32]):
+    return softmax(x @ x.T, axis=-1)
+
+@nnmagic.function
+def count(n: Tensor[(), f32]):
+    while n > 0:
+        n = n - 1
+    return n
+
+@nnmagic.function
+def total(n: Tensor[(), f32]) -> Tensor[(), f32]:
+    if n > 0:
+        return total(n - 1) + n
+    else:
+        return n
+
+def in_thread(run):
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        return pool.submit(run).result()
+
+x = np.eye(256, dtype="float32") * 2
+assert np.array_equal(product(x), x @ x)
+assert np.array_equal(in_thread(lambda: product(x)), x @ x)
+assert np.allclose(named(x).sum(axis=1), 1)
+assert np.allclose(in_thread(lambda: named(x)).sum(axis=1), 1)
+assert count(np.float32(5000)) == 0
+assert total(np.float32(2000)) == 2001000
+assert cpu.processor() and cpu.missing_features(["avx512f"]) == []
+path = os.path.join(tempfile.mkdtemp(), "a folder, ä.nnm")
+product.save(path)
+assert np.array_equal(nnmagic.load(path)(x), x @ x)
+from IPython.testing.globalipapp import start_ipython
+shell = start_ipython()
+shell.run_line_magic("load_ext", "nnmagic")
+shell.run_cell_magic("tinynn", "-q", "def g(a: Tensor[(2, 3), f32]):\\n    return a + 1.0\\n")
+assert (shell.user_ns["g"](np.ones((2, 3), "float32")) == 2).all()
+print("all ways work")
+"""
+
+
+@pytest.mark.parametrize("system", ["darwin", "windows"])
+def test_everything_works_without_what_a_system_lacks(system: str, tmp_path: Path) -> None:
+    folder = tmp_path / "a home of ä"
+    folder.mkdir()
+    environ = {**os.environ, "NNMAGIC_CACHE_DIR": str(folder / "cache"), "HOME": str(folder)}
+    script = folder / "script.py"
+    script.write_text(WITHOUT, encoding="utf-8")
+    command = [sys.executable, "-W", "ignore", str(script), system]
+    environ["PYTHONPATH"] = str(Path(__file__).parents[1])
+    done = subprocess.run(command, capture_output=True, text=True, env=environ, check=False, timeout=300)
+    assert done.stdout.splitlines()[-1:] == ["all ways work"], done.stdout + done.stderr
+
+
+def test_a_mac_is_known_by_its_model_and_its_instruction_sets() -> None:
+    answers = {
+        "machdep.cpu.brand_string": b"Apple M1\0",
+        "hw.optional.arm.FEAT_DotProd": b"\1\0\0\0",
+        "hw.optional.arm.FEAT_BF16": b"\0\0\0\0",
+        "hw.optional.arm.FEAT_LSE": b"\1\0\0\0",
+        "hw.optional.armv8_crc32": b"\1\0\0\0",
+    }
+    found = cpu._describe_mac(answers.get)
+    assert found == {"model name": "Apple M1", "Features": "asimd asimddp atomics crc32"}
+    assert cpu._describe_mac({}.get) == {"model name": ""}
+
+
+def test_windows_is_asked_for_each_instruction_set() -> None:
+    found = cpu._describe_windows(lambda number: number in (10, 13, 36, 39, 40), "AMD64 Family 25")
+    assert found == {"model name": "AMD64 Family 25", "flags": "pni sse2 ssse3 avx avx2"}
+
+
+@pytest.mark.parametrize(
+    ("described", "lacks"),
+    [
+        (cpu._describe_windows(lambda number: number != 41, "AMD64"), ["avx512f"]),
+        (cpu._describe_mac({"hw.optional.arm.FEAT_LSE": b"\1"}.get), ["avx2", "avx512f", "bf16"]),
+    ],
+)
+def test_a_program_for_another_cpu_is_known(described, lacks, monkeypatch) -> None:
+    monkeypatch.setattr(cpu, "_description", lambda: described)
+    cpu.instruction_sets.cache_clear()
+    try:
+        wanted = ["avx2", "avx512f", *(["bf16"] if "Features" in described else [])]
+        assert cpu.missing_features(wanted) == lacks
+    finally:
+        cpu.instruction_sets.cache_clear()
+
+
+def test_two_makers_with_one_number_are_two_processors(tmp_path: Path, monkeypatch) -> None:
+    seen = set()
+    for maker in ("0x41", "0x48"):
+        listed = tmp_path / maker
+        listed.write_text(f"CPU implementer : {maker}\nCPU part : 0xd0c\nFeatures : asimd\n")
+        monkeypatch.setattr(cpu, "CPUINFO", listed)
+        cpu.processor.cache_clear()
+        seen.add(cpu.processor())
+    cpu.processor.cache_clear()
+    assert len(seen) == 2
+
+
+def test_instruction_sets_of_arm_are_what_a_program_can_die_of() -> None:
+    fatal = (
+        "lse dotprod fullfp16 fp16fml rdm rcpc bf16 i8mm complxnum jsconv fptoint crc aes sm4 sme mops cssc"
+    )
+    assert all(map(cpu.is_instruction_set, fatal.split()))
+    assert not cpu.is_instruction_set("fuse-aes")
+    assert not cpu.is_instruction_set("slow-3ops-lea")
