@@ -40,7 +40,12 @@ _RUNS = {
     "bench": ["benchmarks"],
 }
 #: What is imported under another name than it is installed.
-_INSTALLED_AS = {"tvm": "apache-tvm", "tvm_ffi": "apache-tvm-ffi", "mkdocs": "mkdocs-material"}
+_INSTALLED_AS = {
+    "tvm": "apache-tvm",
+    "tvm_ffi": "apache-tvm-ffi",
+    "mkdocs": "mkdocs-material",
+    "sklearn": "scikit-learn",
+}
 _OURS = {"nnmagic", "tests", "benchmarks", "tools"}
 
 

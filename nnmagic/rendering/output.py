@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nnmagic.rendering.theme import STYLE
+from nnmagic.rendering.theme import style_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,8 @@ class Output:
                 parts.append(f"<details>{summary}{part.closed}</details>")
             else:
                 parts.append(part.head + part.body)
-        return f'<style>{STYLE}</style><div class="nnmagic">{"".join(parts)}</div>'
+        body = "".join(parts)
+        return f'<style>{style_of(body)}</style><div class="nnmagic">{body}</div>'
 
     def bundle(self) -> dict[str, str]:
         """Return the output by MIME type."""

@@ -73,10 +73,10 @@ def token_class(kind: _TokenType) -> str:
     return ""
 
 
-def _token_rules() -> str:
+def _token_rules(*, of_diffs: bool) -> str:
     rules = []
-    for name, notebook, code, light, dark in _TOKENS.values():
-        if light:
+    for kind, (name, notebook, code, light, dark) in _TOKENS.items():
+        if light and (kind in Generic) is of_diffs:
             themed = f"var({notebook}, var(--vscode-{code}, light-dark({light}, {dark})))"
             rules.append(f".nnmagic .{name} {{ color: {light} !important; color: {themed} !important; }}")
     return "\n".join(rules)
@@ -130,4 +130,10 @@ overflow: hidden auto; max-height: 90em; }
 """
 
 #: The style sheet of everything that nnmagic shows; all its rules are under the class ``nnmagic``.
-STYLE = f"{_LAYOUT}{_token_rules()}"
+_STYLE = f"{_LAYOUT}{_token_rules(of_diffs=False)}"
+_STYLE_OF_DIFFS = f"{_STYLE}\n{_token_rules(of_diffs=True)}"
+
+
+def style_of(html: str) -> str:
+    """Return the style sheet of what is shown; it has the colours of diffs only where there is one."""
+    return _STYLE_OF_DIFFS if 'class="ins"' in html or 'class="del"' in html else _STYLE

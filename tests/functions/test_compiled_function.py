@@ -248,8 +248,18 @@ def test_any_thread_may_make_the_first_call(arrays: list[np.ndarray]) -> None:
 
 
 def test_stages(affine: CompiledFunction) -> None:
-    assert list(affine.stages) == ["source", "tree", "relay", "relay-typed", "relax", "tir", "llvm", "asm"]
-    assert len(affine.stages) == 8
+    assert list(affine.stages) == [
+        "source",
+        "tree",
+        "relay",
+        "relay-typed",
+        "passes",
+        "relax",
+        "tir",
+        "llvm",
+        "asm",
+    ]
+    assert len(affine.stages) == 9
     assert "tir" in affine.stages
     assert "nope" not in affine.stages
     assert affine.stages["source"] == affine.__dsl_code__
@@ -261,7 +271,7 @@ def test_stages(affine: CompiledFunction) -> None:
     assert ".text" in affine.stages["asm"]
     assert affine.stages["asm"] is affine.stages["asm"]
     with pytest.raises(
-        KeyError, match=r"no stage 'nope'.*source, tree, relay, relay-typed, relax, tir, llvm, asm"
+        KeyError, match=r"no stage 'nope'.*source, tree, relay, relay-typed, passes, relax, tir, llvm, asm"
     ):
         affine.stages["nope"]
 

@@ -77,6 +77,7 @@ def test_the_magic_shows_the_table() -> None:
         shell.user_ns.update(foo=nnmagic.compile(SOURCE), x=np.zeros(2, "float32"))
         with capture_output() as shown:
             shell.run_line_magic("tinynn", "step foo(x, k=1)")
-        assert "the first NaN is in value 4: sqrt" in str(shown.outputs or shown.stdout)
+        text = "".join(output.data["text/plain"] for output in shown.outputs) + shown.stdout
+        assert "the first NaN is in value 4: sqrt" in text
     finally:
         InteractiveShell.clear_instance()

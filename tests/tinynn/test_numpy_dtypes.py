@@ -65,11 +65,12 @@ _EXPRESSIONS = """
     v > 1; v << 1; v + 1; v * True; maximum(v, 1); searchsorted(v, 1); nan_to_num(v, nan=1);
     max(v, initial=1); isclose(v, 1); ndarray((2,)); histogram(v, 3); cov(v); cov(x); corrcoef(v, w);
     unstack(x); select([v > 1, v > 2], [v, w]); select([v > 1], [v], 2);
-    piecewise(v, [v > 1], [2, 3])
+    piecewise(v, [v > 1], [2, 3]); insert(v, 1, 5); partition(v, 1); argpartition(v, 1)
 """
 #: Functions of cells that always refuse, one whose name NumPy does not have, and what is indexed.
 _OTHERS = {"bincount", "compress", "delete", "extract", "trim_zeros", "variance", "mgrid", "ogrid"} | {
-    "apply_along_axis"  # takes a function
+    "apply_along_axis",  # takes a function
+    "sliding_window_view",  # of numpy.lib.stride_tricks
 }
 
 
@@ -93,6 +94,7 @@ _REFUSED = {
     "c": """
         amax amin argmax argmin argsort clip fmax fmin greater greater_equal histogram less less_equal max
         maximum median min minimum nanmax nanmin ptp rint round around searchsorted sign sort unique v>1 v>w
+        partition argpartition insert
         where(v>0,v,w) astype v.astype(float32) mean(v,dtype=float32) prod(v,dtype=int64)
         std(v,dtype=float32) sum(v,dtype=float32) acos acosh arccos arccosh arcsin arcsinh arctan arctanh
         asin asinh atan atanh average corrcoef cov cumprod expm1 gradient log1p nan_to_num nanmean nanprod

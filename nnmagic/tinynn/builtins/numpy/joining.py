@@ -120,8 +120,8 @@ def _insert(call: Arguments) -> Value:
     if not isinstance(size, int) and index:
         hint = "write concatenate([x[:i], y, x[i:]])"
         raise RefusalError("insert: along a named size the index must be 0", place.span, hint=hint)
-    data, values = unify_dtypes(call, [Operand(data.value, call.given["arr"].span), call.given["values"]])
-    rows = _rows_to_insert(call, data, values, axis)
+    _, values = unify_dtypes(call, [Operand(data.value, call.given["arr"].span), call.given["values"]])
+    rows = _rows_to_insert(call, data, values.cast(data.dtype), axis)
     if not isinstance(size, int):
         return concatenate(call, [rows, data], axis).value
     index = index + size if index < 0 else index
