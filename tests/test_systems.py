@@ -1,6 +1,7 @@
 """What other systems lack or name otherwise: described from outside, and taken away in a child process."""
 
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -122,15 +123,34 @@ def test_a_mac_is_known_by_its_model_and_its_instruction_sets() -> None:
     assert cpu._describe_mac({}.get) == {"model name": ""}
 
 
-def test_windows_is_asked_for_each_instruction_set() -> None:
-    found = cpu._describe_windows(lambda number: number in (10, 13, 36, 39, 40), "AMD64 Family 25")
-    assert found == {"model name": "AMD64 Family 25", "flags": "pni sse2 ssse3 avx avx2"}
+def test_windows_programs_use_what_the_system_saves_the_registers_of() -> None:
+    features = {"sse2", "avx", "avx2", "fma", "avx512f", "avx512_vnni", "amx_int8"}
+    described = {
+        (39, 41): "amx_int8 avx avx2 avx512_vnni avx512f fma sse2",
+        (39,): "avx avx2 fma sse2",
+        (): "sse2",
+    }
+    for saved, flags in described.items():
+        found = cpu._describe_windows("A model", features, saved.__contains__)
+        assert found == {"model name": "A model", "flags": flags}
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64" or sys.platform != "linux", reason="Linux lists the truth")
+def test_the_cpu_says_what_linux_lists() -> None:
+    """The CPU may say a little more: Linux hides what is broken, an older one does not know what is new."""
+    model, features = cpu._ask_cpu()
+    listed = cpu._read_cpuinfo()
+    assert model.strip() == listed["model name"]
+    said = set(map(cpu._plain, features))
+    linux = {name for name in map(cpu._plain, listed["flags"].split()) if cpu.is_instruction_set(name)}
+    assert linux - said == set()
+    assert len([name for name in said - linux if cpu.is_instruction_set(name)]) < 6
 
 
 @pytest.mark.parametrize(
     ("described", "lacks"),
     [
-        (cpu._describe_windows(lambda number: number != 41, "AMD64"), ["avx512f"]),
+        (cpu._describe_windows("", {"avx", "avx2", "avx512f"}, lambda number: number != 41), ["avx512f"]),
         (cpu._describe_mac({"hw.optional.arm.FEAT_LSE": b"\1"}.get), ["avx2", "avx512f", "bf16"]),
     ],
 )
@@ -158,8 +178,18 @@ def test_two_makers_with_one_number_are_two_processors(tmp_path: Path, monkeypat
 
 def test_instruction_sets_of_arm_are_what_a_program_can_die_of() -> None:
     fatal = (
-        "lse dotprod fullfp16 fp16fml rdm rcpc bf16 i8mm complxnum jsconv fptoint crc aes sm4 sme mops cssc"
+        "lse dotprod fullfp16 fp16fml rdm rcpc bf16 i8mm complxnum jsconv fptoint crc aes sm4 sme mops cssc "
+        "sb rand pauth altnzcv"
     )
     assert all(map(cpu.is_instruction_set, fatal.split()))
     assert not cpu.is_instruction_set("fuse-aes")
     assert not cpu.is_instruction_set("slow-3ops-lea")
+
+
+def test_windows_and_linux_know_a_feature_by_one_name() -> None:
+    """LLVM's names of what the CPU is asked for, as they stand in the entries of the cache."""
+    llvm = "avxvnniint8 avxneconvert avxvnniint16 amx-complex avx512vnni avx512vbmi2 sha pclmul bmi lzcnt fma"
+    asked = (
+        "avx_vnni_int8 avx_ne_convert avx_vnni_int16 amx_complex avx512_vnni avx512_vbmi2 sha_ni pclmulqdq"
+    )
+    assert {*map(cpu._in_linux, llvm.split())} == {*map(cpu._plain, f"{asked} bmi1 abm fma".split())}
