@@ -209,6 +209,5 @@ def _is_remote(directory: Path) -> bool:
     """Return whether a directory of Windows is on another machine."""
     if os.name != "nt":
         return False
-    drive = os.path.splitdrive(directory)[0]
     kernel = getattr(ctypes, "windll").kernel32  # noqa: B009 # Windows' own
-    return drive.startswith("\\\\") or kernel.GetDriveTypeW(f"{drive}\\") == _REMOTE
+    return directory.drive.startswith("\\\\") or kernel.GetDriveTypeW(f"{directory.drive}\\") == _REMOTE
