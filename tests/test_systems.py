@@ -1,5 +1,8 @@
 """What other systems lack or name otherwise: described from outside, and taken away in a child process."""
 
+from __future__ import annotations
+
+import ctypes
 import os
 import platform
 import subprocess
@@ -12,7 +15,7 @@ from tvm.target import codegen
 
 from nnmagic import EngineError
 from nnmagic.engine import cpu
-from nnmagic.engine.relax.codegen import target
+from nnmagic.engine.relax.codegen import object_code, target
 from nnmagic.engine.threads import cores
 
 WITHOUT = """
@@ -274,3 +277,23 @@ def test_a_mac_uses_its_fast_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     assert cores() == [0, 1, 2, 3]
     answers.clear()
     assert len(cores()) == os.cpu_count()
+
+
+class _Kernel32:
+    """Windows' short names, where the volume has them."""
+
+    def __init__(self, short: str) -> None:
+        self.short = short
+
+    def GetShortPathNameW(self, path: str, buffer: ctypes.Array[ctypes.c_wchar] | None, size: int) -> int:
+        if buffer is None:
+            return len(self.short) + 1 if self.short else 0
+        buffer.value = self.short
+        return len(self.short)
+
+
+@pytest.mark.parametrize(
+    ("short", "taken"), [("C:\\USERS\\NAME~1", "C:\\USERS\\NAME~1"), ("", "C:\\Users\\Ä")]
+)
+def test_a_folder_of_windows_is_named_in_ascii_where_it_can_be(short: str, taken: str) -> None:
+    assert object_code._short_name("C:\\Users\\Ä", _Kernel32(short)) == taken
