@@ -1,16 +1,25 @@
 """What other systems lack or name otherwise: described from outside, and taken away in a child process."""
 
+from __future__ import annotations
+
+import ctypes
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import tvm
+from tvm.target import codegen
 
+from nnmagic import EngineError
 from nnmagic.engine import cpu
+from nnmagic.engine.relax.codegen import object_code, target
+from nnmagic.engine.threads import cores
 
 WITHOUT = """
-import os, platform, signal, sys, tempfile, threading, types
+import ctypes, os, platform, signal, sys, tempfile, threading, types
 import concurrent.futures, multiprocessing, asyncio, logging, pathlib, shutil, subprocess, random
 import numpy as np
 import tvm, tvm_ffi_orcjit, IPython
@@ -44,12 +53,32 @@ if system == "windows":
     import nnmagic.engine.relax.runtime.thread_pool
     import nnmagic.engine.relax.runtime.vm_executable
     import nnmagic.cache.settings
+    import nnmagic.cache.database
+    kernel32 = types.SimpleNamespace(
+        IsProcessorFeaturePresent=lambda number: 1, GetDriveTypeW=lambda path: 4 if "Z:" in path else 3
+    )
+    ctypes.windll = types.SimpleNamespace(kernel32=kernel32)
     sys.modules["os"] = posix
+    from nnmagic.engine.relax.runtime import thread_pool
+    wait, waited = thread_pool.wait, []
+
+    def wait_heard(futures, timeout=None):
+        assert timeout is not None, "an interrupt is not heard while a thread waits without end"
+        waited.append(timeout)
+        return wait(futures, timeout)
+
+    thread_pool.wait = wait_heard
 import nnmagic
 from nnmagic import Tensor, f32
 from nnmagic.engine import cpu
 
 cpu.CPUINFO = pathlib.Path("/nonexistent")
+cpu._sysctl = {
+    "machdep.cpu.brand_string": b"Apple M1",
+    "hw.optional.arm.FEAT_LSE": b"\\1",
+    "hw.perflevel0.logicalcpu": b"\\1",
+}.get
+platform.system = system.capitalize
 
 @nnmagic.function
 def product(x: Tensor[(256, 256), f32]):
@@ -83,7 +112,8 @@ assert np.allclose(named(x).sum(axis=1), 1)
 assert np.allclose(in_thread(lambda: named(x)).sum(axis=1), 1)
 assert count(np.float32(5000)) == 0
 assert total(np.float32(2000)) == 2001000
-assert cpu.processor() and cpu.missing_features(["avx512f"]) == []
+assert cpu.processor() and cpu.missing_features(["sse2" if system == "windows" else "atomics"]) == []
+assert cpu.missing_features(["mops"]) == ["mops"]
 path = os.path.join(tempfile.mkdtemp(), "a folder, ä.nnm")
 product.save(path)
 assert np.array_equal(nnmagic.load(path)(x), x @ x)
@@ -92,6 +122,13 @@ shell = start_ipython()
 shell.run_line_magic("load_ext", "nnmagic")
 shell.run_cell_magic("tinynn", "-q", "def g(a: Tensor[(2, 3), f32]):\\n    return a + 1.0\\n")
 assert (shell.user_ns["g"](np.ones((2, 3), "float32")) == 2).all()
+if system == "windows":
+    assert waited
+    assert os.listdir(os.environ["NNMAGIC_CACHE_DIR"]) == ["entries-1.sqlite"]
+    assert nnmagic.cache.disk_cache().usage.entries > 4
+    for drive in ("Z:", "//machine/share"):
+        assert nnmagic.cache.database._is_remote(pathlib.PureWindowsPath(f"{drive}/cache"))
+    assert not nnmagic.cache.database._is_remote(pathlib.PureWindowsPath("C:/cache"))
 print("all ways work")
 """
 
@@ -122,15 +159,34 @@ def test_a_mac_is_known_by_its_model_and_its_instruction_sets() -> None:
     assert cpu._describe_mac({}.get) == {"model name": ""}
 
 
-def test_windows_is_asked_for_each_instruction_set() -> None:
-    found = cpu._describe_windows(lambda number: number in (10, 13, 36, 39, 40), "AMD64 Family 25")
-    assert found == {"model name": "AMD64 Family 25", "flags": "pni sse2 ssse3 avx avx2"}
+def test_windows_programs_use_what_the_system_saves_the_registers_of() -> None:
+    features = {"sse2", "avx", "avx2", "fma", "avx512f", "avx512_vnni", "amx_int8"}
+    described = {
+        (39, 41): "amx_int8 avx avx2 avx512_vnni avx512f fma sse2",
+        (39,): "avx avx2 fma sse2",
+        (): "sse2",
+    }
+    for saved, flags in described.items():
+        found = cpu._describe_windows("A model", features, saved.__contains__)
+        assert found == {"model name": "A model", "flags": flags}
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64" or sys.platform != "linux", reason="Linux lists the truth")
+def test_the_cpu_says_what_linux_lists() -> None:
+    """The CPU may say a little more: Linux hides what is broken, an older one does not know what is new."""
+    model, features = cpu._ask_cpu()
+    listed = cpu._read_cpuinfo()
+    assert model.strip() == listed["model name"]
+    said = set(map(cpu._plain, features))
+    linux = {name for name in map(cpu._plain, listed["flags"].split()) if cpu.is_instruction_set(name)}
+    assert linux - said == set()
+    assert len([name for name in said - linux if cpu.is_instruction_set(name)]) < 6
 
 
 @pytest.mark.parametrize(
     ("described", "lacks"),
     [
-        (cpu._describe_windows(lambda number: number != 41, "AMD64"), ["avx512f"]),
+        (cpu._describe_windows("", {"avx", "avx2", "avx512f"}, lambda number: number != 41), ["avx512f"]),
         (cpu._describe_mac({"hw.optional.arm.FEAT_LSE": b"\1"}.get), ["avx2", "avx512f", "bf16"]),
     ],
 )
@@ -158,8 +214,86 @@ def test_two_makers_with_one_number_are_two_processors(tmp_path: Path, monkeypat
 
 def test_instruction_sets_of_arm_are_what_a_program_can_die_of() -> None:
     fatal = (
-        "lse dotprod fullfp16 fp16fml rdm rcpc bf16 i8mm complxnum jsconv fptoint crc aes sm4 sme mops cssc"
+        "lse dotprod fullfp16 fp16fml rdm rcpc bf16 i8mm complxnum jsconv fptoint crc aes sm4 sme mops cssc "
+        "sb rand pauth altnzcv"
     )
     assert all(map(cpu.is_instruction_set, fatal.split()))
     assert not cpu.is_instruction_set("fuse-aes")
     assert not cpu.is_instruction_set("slow-3ops-lea")
+
+
+def test_windows_and_linux_know_a_feature_by_one_name() -> None:
+    """LLVM's names of what the CPU is asked for, as they stand in the entries of the cache."""
+    llvm = "avxvnniint8 avxneconvert avxvnniint16 amx-complex avx512vnni avx512vbmi2 sha pclmul bmi lzcnt fma"
+    asked = (
+        "avx_vnni_int8 avx_ne_convert avx_vnni_int16 amx_complex avx512_vnni avx512_vbmi2 sha_ni pclmulqdq"
+    )
+    assert {*map(cpu._in_linux, llvm.split())} == {*map(cpu._plain, f"{asked} bmi1 abm fma".split())}
+
+
+@pytest.fixture
+def as_a_mac(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let LLVM take this machine for a Mac with an M1; what it knows of the CPUs there is its own."""
+    arm = {"kind": "llvm", "mtriple": "arm64-apple-darwin24.0.0"}
+    monkeypatch.setattr(codegen, "llvm_get_system_triple", lambda: arm["mtriple"])
+    monkeypatch.setattr(codegen, "llvm_get_system_cpu", lambda: "apple-m1")
+    listed = frozenset(map(str, codegen.llvm_get_cpu_archlist(tvm.target.Target(arm))))
+    monkeypatch.setattr(target, "_cpus", lambda: listed)
+
+    def features(name: str) -> frozenset[str]:
+        return frozenset(map(str, codegen.llvm_get_cpu_features(tvm.target.Target({**arm, "mcpu": name}))))
+
+    monkeypatch.setattr(target, "_features", features)
+
+
+@pytest.mark.usefixtures("as_a_mac")
+def test_a_mac_compiles_for_itself_by_each_of_its_names() -> None:
+    for own in ({"mcpu": "apple-m1"}, {"mcpu": "apple-a14"}, {"mcpu": "cortex-a72"}):
+        target._check_cpu(own)
+    with pytest.raises(EngineError, match="LLVM does not know the CPU 'apple-m99'"):
+        target._check_cpu({"mcpu": "apple-m99"})
+    with pytest.raises(EngineError, match=r"cannot run code for 'apple-m4': it lacks .*bf16"):
+        target._check_cpu({"mcpu": "apple-m4"})
+    for triple in ("arm64-apple-darwin24.0.0", "aarch64-apple-darwin"):
+        target._check_architecture({"mtriple": triple})
+    for triple in ("x86_64-apple-darwin", "aarch64-linux-gnu"):
+        with pytest.raises(EngineError, match="cannot run on this machine"):
+            target._check_architecture({"mtriple": triple})
+
+
+def test_the_second_of_two_arm_machines_is_asked_for_what_its_code_needs(
+    monkeypatch: pytest.MonkeyPatch, as_a_mac: None
+) -> None:
+    monkeypatch.setattr(codegen, "llvm_get_system_cpu", lambda: "cortex-a72")
+    with pytest.raises(EngineError, match=r"'neoverse-n1': it lacks dotprod, fullfp16, lse, .*rdm"):
+        target._check_cpu({"mcpu": "neoverse-n1"})
+
+
+def test_a_mac_uses_its_fast_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = {"hw.perflevel0.logicalcpu": (4).to_bytes(4, sys.byteorder)}
+    monkeypatch.setattr(platform, "system", lambda: "Darwin")
+    monkeypatch.setattr(cpu, "_sysctl", answers.get)
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    assert cores() == [0, 1, 2, 3]
+    answers.clear()
+    assert len(cores()) == os.cpu_count()
+
+
+class _Kernel32:
+    """Windows' short names, where the volume has them."""
+
+    def __init__(self, short: str) -> None:
+        self.short = short
+
+    def GetShortPathNameW(self, path: str, buffer: ctypes.Array[ctypes.c_wchar] | None, size: int) -> int:
+        if buffer is None:
+            return len(self.short) + 1 if self.short else 0
+        buffer.value = self.short
+        return len(self.short)
+
+
+@pytest.mark.parametrize(
+    ("short", "taken"), [("C:\\USERS\\NAME~1", "C:\\USERS\\NAME~1"), ("", "C:\\Users\\Ä")]
+)
+def test_a_folder_of_windows_is_named_in_ascii_where_it_can_be(short: str, taken: str) -> None:
+    assert object_code._short_name("C:\\Users\\Ä", _Kernel32(short)) == taken

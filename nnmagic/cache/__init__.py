@@ -1,9 +1,10 @@
 """Keep what was compiled: in memory for the life of a process, on disk for all processes."""
 
-from nnmagic.cache.disk import CacheWarning, DiskCache, MissingEntry, Usage
+from nnmagic.cache.disk import DiskCache
 from nnmagic.cache.entry import Content, DamagedError, Json, from_members, to_members
 from nnmagic.cache.memory import Entry, Fingerprints, MemoryCache, Statistics, digest, what_changed
 from nnmagic.cache.settings import disk_cache, set_cache
+from nnmagic.cache.store import CacheWarning, MissingEntry, Store, Usage
 
 __all__ = [
     "CacheWarning",
@@ -16,6 +17,7 @@ __all__ = [
     "MemoryCache",
     "MissingEntry",
     "Statistics",
+    "Store",
     "Usage",
     "digest",
     "disk_cache",

@@ -15,10 +15,8 @@ import os
 import re
 import stat
 import time
-import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
 
@@ -26,6 +24,7 @@ import numpy as np
 
 from nnmagic.cache.entry import Content, DamagedError, Json, from_members, to_members
 from nnmagic.cache.memory import digest
+from nnmagic.cache.store import MissingEntry, Usage, describe_too_large, warn
 from nnmagic.fork_safety import Lock
 
 #: The names in the directory: entries by their keys, what is being written or deleted, notes.
@@ -48,25 +47,6 @@ _NOTES = 1000
 _SCAN_LOCK = Lock()
 
 
-class CacheWarning(UserWarning):
-    """The cache on disk, or an entry of it, could not be used; the work was done without it."""
-
-
-@dataclass(frozen=True, slots=True)
-class MissingEntry:
-    """The answer where no entry was found; ``why`` is empty, or says what is wrong with the entry."""
-
-    why: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """The number of entries in the directory, and their size."""
-
-    entries: int
-    nbytes: int
-
-
 class DiskCache:
     """The entries in a directory, at most ``max_bytes`` of them; any thread and any process may call it."""
 
@@ -84,7 +64,7 @@ class DiskCache:
         except FileNotFoundError:
             return MissingEntry()
         except OSError as error:
-            return MissingEntry(self._warn(f"cannot be read: {_reason(error)}"))
+            return MissingEntry(warn(self.directory, f"cannot be read: {_reason(error)}"))
 
     def _read(self, root: int, key: str) -> Content | MissingEntry:
         opened: tuple[int, int] | None = None
@@ -112,7 +92,7 @@ class DiskCache:
         if opened is not None and not _is_still(opened, key, root):
             return MissingEntry()  # another process dropped or replaced it
         self._discard(root, key)
-        self._warn(f"held a damaged entry, which was dropped: {why}")
+        warn(self.directory, f"held a damaged entry, which was dropped: {why}")
         return MissingEntry(f"the entry was damaged: {why}")
 
     def _member(self, name: str, folder: int) -> bytes | memoryview:
@@ -134,16 +114,14 @@ class DiskCache:
         members = to_members(content)
         size = sum(map(len, members.values()))
         if size > self.max_bytes:
-            self._warn(
-                f"is too small: an entry has {size / 1e6:.1f} MB, and {self.max_bytes / 1e6:g} MB may be kept"
-            )
+            warn(self.directory, describe_too_large(size, self.max_bytes))
             return
         try:
             with self._open(create=True) as root:
                 self._write(root, key, members, replace=replace)
                 self._make_room(root, size)
         except OSError as error:
-            self._warn(f"cannot be written to: {_reason(error)}")
+            warn(self.directory, f"cannot be written to: {_reason(error)}")
 
     def _write(
         self, root: int, key: str, members: Mapping[str, bytes | memoryview], *, replace: bool
@@ -188,7 +166,7 @@ class DiskCache:
         except FileNotFoundError:
             pass
         except OSError as error:
-            self._warn(f"cannot be emptied: {_reason(error)}")
+            warn(self.directory, f"cannot be emptied: {_reason(error)}")
         with _SCAN_LOCK:
             self._nbytes = None
 
@@ -256,10 +234,6 @@ class DiskCache:
             yield descriptor
         finally:
             os.close(descriptor)
-
-    def _warn(self, what: str) -> str:
-        warnings.warn(f"nnmagic's cache in {self.directory} {what}", CacheWarning, stacklevel=2)
-        return f"the cache {what}"
 
 
 def _identity(status: os.stat_result) -> tuple[int, int]:

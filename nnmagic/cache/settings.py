@@ -7,7 +7,8 @@ import os
 import warnings
 from pathlib import Path
 
-from nnmagic.cache.disk import CacheWarning, DiskCache
+from nnmagic.cache.disk import DiskCache
+from nnmagic.cache.store import CacheWarning, Store
 from nnmagic.tracebacks import short_errors
 
 #: The environment variables that ``set_cache`` overrides; the second in MB, 0 for no cache on disk.
@@ -63,13 +64,13 @@ def _absolute(path: str | os.PathLike[str], what: str) -> Path:
         raise ValueError(f"{what}: {reason}") from None
 
 
-def disk_cache() -> DiskCache | None:
-    """Return the cache on disk, None if its size is 0, the system is not POSIX, or the user has no home.
+def disk_cache() -> Store | None:
+    """Return the cache on disk, None if its size is 0 or the user has no home.
 
     Raises ValueError unless ``NNMAGIC_CACHE_MB`` is a whole number from 0 on, and the path a path.
     """
     megabytes = _megabytes() if _chosen.megabytes is None else _chosen.megabytes
-    if megabytes == 0 or os.name != "posix":
+    if megabytes == 0:
         return None
     directory = _chosen.directory or _directory()
     if directory is None:
@@ -105,5 +106,9 @@ def _directory() -> Path | None:
 
 
 @functools.cache
-def _in_directory(directory: Path) -> DiskCache:
-    return DiskCache(directory, DEFAULT_MEGABYTES * 1_000_000)
+def _in_directory(directory: Path) -> Store:
+    if os.name == "posix":
+        return DiskCache(directory, DEFAULT_MEGABYTES * 1_000_000)
+    from nnmagic.cache.database import DatabaseCache
+
+    return DatabaseCache(directory, DEFAULT_MEGABYTES * 1_000_000)

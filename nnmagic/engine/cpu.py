@@ -1,13 +1,12 @@
 """Describe the CPU of this machine, as far as machine code depends on it.
 
-Linux lists it in a file, macOS answers by ``sysctlbyname``, Windows by ``IsProcessorFeaturePresent``.
+Linux lists it in a file, macOS answers by ``sysctlbyname``; on Windows the CPU itself is asked, by CPUID.
 """
 
 from __future__ import annotations
 
 import ctypes
 import hashlib
-import os
 import platform
 import re
 import sys
@@ -39,6 +38,9 @@ _OTHER_NAMES = {
     "prfchw": "3dnowprefetch",
     "sahf": "lahf_lm",
     "rdrnd": "rdrand",
+    "rand": "rng",
+    "pauth": "paca",
+    "altnzcv": "flagm2",
     # One word for what LLVM has eight for.
     **dict.fromkeys(("egpr", "push2pop2", "ppx", "ndd", "ccmp", "nf", "cf", "zu"), "apx"),
 }
@@ -48,7 +50,7 @@ _OF_COMPILERS = (
     *("3dnow", "abm", "adx", "aes", "amx", "apx", "asimd", "atomics", "avx", "bf16", "bmi", "cmov", "crc32"),
     *("cx16", "f16c", "fcma", "fma", "frint", "gfni", "i8mm", "jscvt", "lahf", "lrcpc", "lwp", "mmx"),
     *("movbe", "movdir", "pclmul", "pni", "popcnt", "rdrand", "rdseed", "sha", "sm3", "sm4", "sme", "sse"),
-    *("ssse", "sve", "tbm", "vaes", "vpclmul", "xop", "cssc", "flagm", "mops", "rng"),
+    *("ssse", "sve", "tbm", "vaes", "vpclmul", "xop", "cssc", "flagm", "mops", "paca", "rng", "sb"),
 )
 
 #: Linux's names of what macOS calls ``hw.optional.arm.FEAT_...``, lower case.
@@ -61,20 +63,24 @@ _OF_MACOS = {
     "lrcpc": "lrcpc",
     "frintts": "frint",
     "sha256": "sha2",
+    "pauth": "paca",
     **{name: name for name in ("aes", "bf16", "cssc", "fcma", "flagm", "i8mm", "jscvt", "mops", "sha1")},
-    **{name: name for name in ("sha512", "sha3", "sm4", "sme", "sme2", "sve", "crc32")},
+    **{name: name for name in ("sha512", "sha3", "sm4", "sme", "sme2", "sve", "crc32", "flagm2", "sb")},
 }
 
-#: What ``IsProcessorFeaturePresent`` takes (winnt.h), by Linux's names.
-_OF_WINDOWS = {
-    "pni": 13,
-    "sse2": 10,
-    "ssse3": 36,
-    "sse41": 37,
-    "sse42": 38,
-    "avx": 39,
-    "avx2": 40,
-    "avx512f": 41,
+#: What ``IsProcessorFeaturePresent`` (winnt.h) calls the registers that a system must save for its programs,
+#: and how the names of the instruction sets begin that use them.
+_REGISTERS = {39: ("avx", "fma", "f16c", "vaes", "vpclmul", "xop", "amx"), 41: ("avx512", "avx10", "amx")}
+
+#: Bits of EDX of CPUID's leaf 7, subleaf 1, by Linux's names: archspec does not ask for them.
+_LEAF_7_1 = {
+    "avx_vnni_int8": 4,
+    "avx_ne_convert": 5,
+    "amx_complex": 8,
+    "avx_vnni_int16": 10,
+    "prefetchi": 14,
+    "avx10": 19,
+    "apx": 21,
 }
 
 
@@ -130,7 +136,7 @@ def _description() -> dict[str, str]:
         return _describe_mac(_sysctl)
     if platform.system() == "Windows":
         is_present = getattr(ctypes, "windll").kernel32.IsProcessorFeaturePresent  # noqa: B009 # Windows' own
-        return _describe_windows(is_present, os.environ.get("PROCESSOR_IDENTIFIER", ""))
+        return _describe_windows(*_ask_cpu(), is_present)
     return _read_cpuinfo()
 
 
@@ -149,13 +155,30 @@ def _holds(answer: bytes | None) -> bool:
 
 
 def _upper(name: str) -> str:
-    return {"dotprod": "DotProd", "flagm": "FlagM"}.get(name, name.upper())
+    return {"dotprod": "DotProd", "flagm": "FlagM", "flagm2": "FlagM2", "pauth": "PAuth"}.get(
+        name, name.upper()
+    )
 
 
-def _describe_windows(is_present: Callable[[int], int], identifier: str) -> dict[str, str]:
-    """Return the model of the CPU and its instruction sets."""
-    flags = [name for name, number in _OF_WINDOWS.items() if is_present(number)]
-    return {"model name": identifier, "flags": " ".join(flags)}
+def _ask_cpu() -> tuple[str, set[str]]:
+    """Return the model of an x86-64 CPU and its instruction sets by Linux's names."""
+    from archspec.cpu.detect import CpuidInfoCollector
+
+    asked = CpuidInfoCollector()
+    bits = asked.cpuid.registers_for(eax=7, ecx=1).edx if asked.highest_basic_support >= 7 else 0
+    newer = {name for name, bit in _LEAF_7_1.items() if bits >> bit & 1}
+    return asked.brand_string() or "", asked.features | newer
+
+
+def _describe_windows(model: str, features: set[str], is_present: Callable[[int], int]) -> dict[str, str]:
+    """Return the model of the CPU and the instruction sets that Windows lets programs use."""
+    prefixes = tuple(
+        prefix for number, names in _REGISTERS.items() if not is_present(number) for prefix in names
+    )
+    return {
+        "model name": model,
+        "flags": " ".join(sorted(name for name in features if not name.startswith(prefixes))),
+    }
 
 
 def _sysctl(name: str) -> bytes | None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from nnmagic.cache import CacheWarning, Content, DiskCache, MissingEntry, digest, disk_cache
+from nnmagic.cache import CacheWarning, Content, MissingEntry, Store, digest, disk_cache
 from nnmagic.diagnostics import CompileError, last_line
 from nnmagic.engine import engine_error
 from nnmagic.fork_safety import Lock
@@ -157,7 +157,7 @@ def content_of(artifact: Artifact, made_of: Mapping[str, str], entry: str, secon
 
 
 def _load_entry(
-    cache: DiskCache,
+    cache: Store,
     key: str,
     wanted: Mapping[str, str],
     module: Module,

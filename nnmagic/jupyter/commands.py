@@ -19,7 +19,7 @@ from nnmagic.rendering.bar_table import Bar, bar_table
 from nnmagic.rendering.output import Output, Section, plain, table
 
 if TYPE_CHECKING:
-    from nnmagic.cache import DiskCache
+    from nnmagic.cache import Store
     from nnmagic.functions.compiled import CompiledFunction
     from nnmagic.functions.definition import CacheInfo
     from nnmagic.functions.profile import Profile
@@ -192,7 +192,7 @@ def _cache(words: Sequence[str], _namespace: Mapping[str, object]) -> Section:
     return table("cache", rows, ("functions", "looked up", "key"), head) if rows else plain("cache", head)
 
 
-def _on_disk(disk: DiskCache | None) -> str:
+def _on_disk(disk: Store | None) -> str:
     """Return the state of the cache on disk, and how this kernel has used it."""
     from nnmagic.functions.build_or_load import COUNTS
 

@@ -1,7 +1,8 @@
 """A process of the stress test: ``python -m tests.cache.stress_process SEED COUNT`` compiles COUNT functions.
 
 It writes a line for each that was right, so that whoever ends it knows how far it was. Now and then several
-are compiled in threads at once, in a forked child, or after the cache was cleared.
+are compiled in threads at once, in a forked child, or after the cache was cleared. NNMAGIC_TEST_WINDOWS in
+the environment: the cache is kept as on Windows, where no process forks.
 """
 
 from __future__ import annotations
@@ -13,10 +14,14 @@ import threading
 import warnings
 
 import numpy as np
+import pytest
 
 import nnmagic
 from nnmagic.cache import CacheWarning, disk_cache
 from nnmagic.functions.compile_cell import MEMORY
+from tests.cache.windows import imitate_windows
+
+WINDOWS = "NNMAGIC_TEST_WINDOWS" in os.environ
 
 #: How many functions all processes share; their constants together are more than the cache may hold.
 FUNCTIONS, ELEMENTS = 24, 20_000
@@ -98,13 +103,15 @@ def in_child(number: int, seed: int) -> list[str]:
 
 
 def main(seed: int, count: int) -> int:
+    if WINDOWS:
+        imitate_windows(pytest.MonkeyPatch())
     rng = random.Random(seed)
     done = 0
     while done < count:
         number, chance = rng.randrange(FUNCTIONS), rng.random()
         if chance < 0.05 and count - done >= 3:
             lines = in_threads([number, rng.randrange(FUNCTIONS), number], rng.randrange(10**6))
-        elif chance < 0.1 and count - done >= 2:
+        elif chance < 0.1 and not WINDOWS and count - done >= 2:
             lines = in_child(number, rng.randrange(10**6))
         else:
             if chance > 0.99:

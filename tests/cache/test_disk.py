@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import resource
+import stat
 import subprocess
 import sys
 import textwrap
@@ -116,13 +117,29 @@ def test_a_damaged_entry_is_a_warned_miss_and_dropped(cache: DiskCache, case: st
     assert cache.get(KEY) == CONTENT
 
 
-@pytest.mark.parametrize("what", ["file", "link"])
-def test_an_entry_that_is_no_folder_is_replaced(cache: DiskCache, what: str) -> None:
+def open_as_on_macos(path: object, flags: int, *args: int, dir_fd: int | None = None) -> int:
+    """A link that is not followed is ELOOP there, even where a folder is wanted."""
+    is_link = stat.S_ISLNK(os.stat(path, dir_fd=dir_fd, follow_symlinks=False).st_mode)
+    if flags & os.O_NOFOLLOW and is_link:
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+    return REAL_OPEN(path, flags, *args, dir_fd=dir_fd)
+
+
+REAL_OPEN = os.open
+
+
+@pytest.mark.parametrize("what", ["file", "link", "link on macOS"])
+def test_an_entry_that_is_no_folder_is_replaced(
+    cache: DiskCache, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cache.put(OTHER, CONTENT)
     path = cache.directory / KEY
-    path.symlink_to(OTHER) if what == "link" else path.write_bytes(b"text")
+    path.write_bytes(b"text") if what == "file" else path.symlink_to(OTHER)
+    if what == "link on macOS":
+        monkeypatch.setattr(os, "open", open_as_on_macos)
     with pytest.warns(CacheWarning):
         assert isinstance(cache.get(KEY), MissingEntry)
+    monkeypatch.undo()
     cache.put(KEY, CONTENT)
     assert cache.get(KEY) == CONTENT
     assert cache.get(OTHER) == CONTENT

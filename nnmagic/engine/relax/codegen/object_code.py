@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 import os
 import tempfile
@@ -337,5 +338,19 @@ def write_module(module: Any, form: str) -> bytes:
             return file.read()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, f"module.{form}")
-        module.write_to_file(str(path), form)
+        module.write_to_file(_path_for_tvm(folder, path.name), form)
         return path.read_bytes()
+
+
+def _path_for_tvm(folder: str, name: str) -> str:
+    """Return the path of a file for TVM, which takes the letters of one code page only on Windows."""
+    if os.name == "nt" and not folder.isascii():
+        folder = _short_name(folder, getattr(ctypes, "windll").kernel32)  # noqa: B009 # Windows' own
+    return str(Path(folder, name))
+
+
+def _short_name(folder: str, kernel: Any) -> str:
+    """Return the old name of a folder of Windows, which is in ASCII; the folder where it has none."""
+    size = kernel.GetShortPathNameW(folder, None, 0)
+    buffer = ctypes.create_unicode_buffer(size or 1)
+    return buffer.value if kernel.GetShortPathNameW(folder, buffer, size) else folder

@@ -150,6 +150,7 @@ class _BlockShape:
     """How many queries and keys a block has, and the tiles of its products."""
 
     def __init__(self, attention: Attention, machine: CpuModel) -> None:
+        self.machine = machine
         self.lanes = machine.lanes(attention.dtype)
         rows = builders.static_int(attention.rows)
         self.vectors = 1 if rows is not None and rows <= self.lanes else _MOST_VECTORS
@@ -162,7 +163,7 @@ class _BlockShape:
     def tile(self, rows: int) -> Tile:
         """Return a tile of so many rows, and as many columns as a block has queries."""
         starts = tuple(range(0, self.queries, self.lanes))
-        return Tile(rows, starts, self.lanes, count_parts(rows, self.vectors))
+        return Tile(rows, starts, self.lanes, count_parts(rows, self.vectors, self.machine))
 
     def tiles(self, count: Extent, compute: Callable[[Tile, Index], Stmt]) -> list[Stmt]:
         """Compute so many rows in tiles: ``compute`` gets a tile and its first row."""

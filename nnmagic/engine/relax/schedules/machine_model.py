@@ -46,13 +46,24 @@ def worth_threads(unit: Work, amount: float) -> bool:
 class CpuModel:
     """Describe a CPU.
 
-    vector_bytes: the size of a vector register. registers: how many of them there are. parallel: whether
-    kernels may use the thread pool; how many threads it has is known at run time only.
+    vector_bytes: the size of a vector register. registers: how many of them there are; spare: how many LLVM
+    needs besides those of a tile. units: how many vectors are multiplied and added in a cycle, while two are
+    loaded; latency: after how many cycles a sum can be added to again; busy_sums: how many sums keep the
+    units of a matrix product busy. parallel: whether kernels may use the thread pool; how many threads it has
+    is known at run time only.
     """
 
     vector_bytes: int
     registers: int
+    spare: int = 0
+    units: int = 2
+    latency: int = 4
+    busy_sums: int = 8
     parallel: bool = True
+
+    def has_registers(self, sums: int, operands: int) -> bool:
+        """Return whether a tile of so many sums and operands fits into the registers."""
+        return sums + operands + self.spare <= self.registers
 
     def lanes(self, dtype: str) -> int:
         """Return how many elements of a dtype fit into a vector."""
@@ -70,12 +81,20 @@ class CpuModel:
         return amount >= as_expr(unit.value)
 
 
+#: How the names of the arm64 cores begin that have four units: Apple's, and Arm's largest.
+_FOUR_UNITS = ("apple-", "neoverse-v", "cortex-x")
+
+
 @cache
 def cpu_model(target: tvm.target.Target) -> CpuModel:
-    """Return the model of a target: AVX-512, AVX2 or AVX, else vectors of 16 bytes."""
+    """Return the model of a target: AVX-512, AVX2 or AVX, NEON, else vectors of 16 bytes."""
     features = {str(name) for name in codegen.llvm_get_cpu_features(target)}
     if "avx512f" in features:
         return CpuModel(64, 32)
     if "avx" in features:
-        return CpuModel(32, 16)
-    return CpuModel(16, 32 if "neon" in features else 16)
+        return CpuModel(32, 16, latency=5, busy_sums=10)
+    if "neon" not in features:
+        return CpuModel(16, 16)
+    if str(target.attrs.get("mcpu", "")).startswith(_FOUR_UNITS):
+        return CpuModel(16, 32, spare=3, units=4, busy_sums=24)
+    return CpuModel(16, 32, spare=3)

@@ -230,19 +230,28 @@ def _choose_tile(kernel: _WindowKernel, blocks: int, machine: CpuModel) -> tuple
         if groups > 1 and together % count:
             continue
         for width in range(1, min(row, machine.registers) + 1):
-            if count * width + count + width >= machine.registers:  # LLVM loads a row's elements early
+            if not machine.has_registers(count * width, count + _elements_at_once(width, machine) + 1):
                 break
             full, rest = divmod(row, width)
-            cycles = full * _tile_cycles(count, width) + (_tile_cycles(count, rest) if rest else 0.0)
+            cycles = full * _tile_cycles(count, width, machine)
+            cycles += _tile_cycles(count, rest, machine) if rest else 0.0
             cycles *= -(-blocks // count)
             if cycles < best * _BETTER:
                 best, choice = cycles, (count, width)
     return choice
 
 
-def _tile_cycles(blocks: int, width: int) -> float:
-    """Count the cycles of a channel and tap of a tile: two multiplications or loads at once, latency 4."""
-    return max(blocks * width / 2, (blocks + width) / 2, 4.0, blocks * 2.0) + 0.25
+def _elements_at_once(width: int, machine: CpuModel) -> int:
+    """Return for how many of a row's elements LLVM takes registers: it loads them early where it has many."""
+    return width // 2 if machine.registers == 16 else width
+
+
+def _tile_cycles(blocks: int, width: int, machine: CpuModel) -> float:
+    """Count the cycles of a channel and tap of a tile: two loads at once, of the weights 32 bytes a cycle."""
+    weights = blocks * machine.vector_bytes / 32
+    sums = blocks * width / machine.units
+    few_registers = machine.spare * (blocks + width) / 100
+    return max(sums, (blocks + width) / 2, machine.latency, weights) + few_registers + 0.25
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,6 +100,7 @@ class _RowTiles:
 
     rows: Extent
     tile: Tile
+    machine: CpuModel
     exact: bool
 
     @property
@@ -138,7 +139,7 @@ class _RowTiles:
         return builders.sequence(statements)
 
     def _lower(self, rows: int) -> Tile:
-        parts = microkernels.count_parts(rows, self.tile.vectors)
+        parts = microkernels.count_parts(rows, self.tile.vectors, self.machine)
         return replace(self.tile, rows=rows, parts=parts)
 
 
@@ -276,7 +277,7 @@ class _DynamicLoops:
         """Compute the result in panels, which are packed or not, and tiles of rows."""
         product = self.product
         many = self.least >= tile.rows or (packed and not isinstance(self._is_packed(tile), bool))
-        rows = _RowTiles(product.rows, tile, exact=not many)
+        rows = _RowTiles(product.rows, tile, self.machine, exact=not many)
         panels = _DynamicPanels(tile, product.columns)
         if not packed:
             return self._share(rows, panels)
@@ -395,8 +396,8 @@ class _DynamicLoops:
         product = self.product
         lanes = self.lanes
         height = min(_NARROW_ROWS, product.rows) if isinstance(product.rows, int) else _NARROW_ROWS
-        tile = Tile(height, (0,), lanes, microkernels.count_parts(height, 1))
-        rows = _RowTiles(product.rows, tile, exact=True)
+        tile = Tile(height, (0,), lanes, microkernels.count_parts(height, 1, self.machine))
+        rows = _RowTiles(product.rows, tile, self.machine, exact=True)
         packed = declare_packed(builders.as_index(product.depth * lanes), product.dtype, "panel")
 
         def compute_panel(p: PrimExpr) -> Stmt:

@@ -22,14 +22,14 @@ from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr, Stmt
 #: The alignment of arrays of sums in bytes: the longest vector.
 _ALIGNMENT = 64
 
-#: The sums that keep the machine busy: an addition takes 4 cycles, and 2 are begun in each.
-_BUSY_SUMS = 8
-
 #: The largest tiles to try, in rows and in vectors. Of tiles that take about equally many cycles, the nearest
 #: to 8 rows of 2 vectors is taken, which was measured to be fast: each row or vector off it has a small cost.
 _MOST_ROWS, _MOST_VECTORS = 14, 8
 _BEST_ROWS, _ROW_COST = 8, 0.01
 _BEST_VECTORS, _VECTOR_COST = 2, 0.02
+
+#: In how many parts a sum may be split.
+_MOST_PARTS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,7 +360,7 @@ def choose_tile(rows: int | None, columns: int | None, lanes: int, machine: CpuM
         lanes = min(lanes, 1 << (max(1, columns).bit_length() - 1))
     vectors = None if columns is None else -(-columns // lanes)
     candidates = [
-        (_tile_cost(r, v, rows, vectors), -r, v)
+        (_tile_cost(r, v, rows, vectors, machine), -r, v)
         for r in range(1, min(rows or _MOST_ROWS, _MOST_ROWS) + 1)
         for v in range(1, min(vectors or _MOST_VECTORS, _MOST_VECTORS) + 1)
         if _fits_panels(v * lanes, width, rows, columns) and _fits_registers(r, v, machine)
@@ -370,7 +370,7 @@ def choose_tile(rows: int | None, columns: int | None, lanes: int, machine: CpuM
         starts = tuple(n * lanes for n in range(v))
     else:
         starts = tuple(min(n * lanes, columns - lanes) for n in range(v))
-    return Tile(-minus_rows, starts, lanes, count_parts(-minus_rows, v))
+    return Tile(-minus_rows, starts, lanes, count_parts(-minus_rows, v, machine))
 
 
 def _fits_panels(tile: int, width: int, rows: int | None, columns: int | None) -> bool:
@@ -385,19 +385,28 @@ def _fits_panels(tile: int, width: int, rows: int | None, columns: int | None) -
 def _fits_registers(rows: int, vectors: int, machine: CpuModel) -> bool:
     if rows == 1:
         return vectors <= machine.registers // 2
-    return rows * vectors + vectors + 1 <= machine.registers
+    return machine.has_registers(rows * vectors, vectors + 1)
 
 
-def _tile_cost(r: int, v: int, rows: int | None, vectors: int | None) -> float:
-    """Estimate the cycles of a step over the whole result, in tiles of ``r`` rows and ``v`` vectors."""
+def _tile_cost(r: int, v: int, rows: int | None, vectors: int | None, machine: CpuModel) -> float:
+    """Estimate the time of a step over the whole result, in tiles of ``r`` rows and ``v`` vectors.
+
+    Its unit is the time of one multiplication.
+    """
     tiles = 1 / r if rows is None else -(-rows // r)
     panels = 1 / v if vectors is None else -(-vectors // v)
-    cycles = max(r * v, r + v, _BUSY_SUMS / count_parts(r, v))
+    loads = (r + v) * machine.units / 2
+    time = max(r * v, loads, machine.busy_sums / count_parts(r, v, machine))
     preference = _ROW_COST * abs(r - _BEST_ROWS) + _VECTOR_COST * abs(v - _BEST_VECTORS)
-    return tiles * panels * (cycles + preference)
+    return tiles * panels * (time + preference)
 
 
-def count_parts(rows: int, vectors: int) -> int:
+def count_parts(rows: int, vectors: int, machine: CpuModel) -> int:
     """Choose in how many parts to sum: with fewer sums than keep the machine busy, it would wait."""
     sums = rows * vectors
-    return 1 if sums >= _BUSY_SUMS else 2 if sums >= _BUSY_SUMS // 2 else 4
+    parts = 1
+    while parts < _MOST_PARTS and parts * sums < machine.busy_sums:
+        if not machine.has_registers(2 * parts * sums, vectors + 1):
+            break
+        parts *= 2
+    return parts
