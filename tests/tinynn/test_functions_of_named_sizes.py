@@ -139,3 +139,32 @@ def test_interpolation(count: int) -> None:
     _assert_as_numpy(
         "interp(q, x, y, left=-5.0, right=7.0)", parameters, calls, lambda q, x, y: np.interp(q, x, y, -5, 7)
     )
+
+
+def test_concatenations_and_sums_of_slices_of_two_named_sizes() -> None:
+    def joined(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, ...]:
+        one, other = np.concatenate((x[1:], y[:-1])), np.concatenate((x[:-1], y[1:]))
+        return one + other, (x[1:] + x[:-1])[1:] - x[1:-1], (y[1:] - y[:-1])[::-1], one[1:] * other[:-1]
+
+    results = "one + other, (x[1:] + x[:-1])[1:] - x[1:-1], (y[1:] - y[:-1])[::-1], one[1:] * other[:-1]"
+    body = (
+        "    one, other = concatenate((x[1:], y[:-1])), concatenate((x[:-1], y[1:]))\n"
+        f"    return {results}\n"
+    )
+    source = f"def f(x: Tensor[('n',), f32], y: Tensor[('m',), f32]):\n{body}"
+    f = nnmagic.compile(source, namespace={}, cache=False)
+    for n, m in [(0, 0), (0, 1), (1, 0), (1, 1), (2, 1), (1, 3), (4, 3), (17, 9)]:
+        x, y = _normal(n), _normal(m)
+        for result, expected in zip(f(x, y), joined(x, y), strict=True):
+            np.testing.assert_array_equal(result, expected)
+
+
+def test_differences_of_differences_of_named_sizes_are_numpys() -> None:
+    expressions = [f"diff(x, n={n}, axis={axis})" for n in range(5) for axis in (0, 1)]
+    expressions += ["diff(diff(x, axis=0), n=3, axis=1)", "diff(x[1:] + x[:-1], n=2, axis=0)[:-1]"]
+    _assert_as_numpy(
+        ", ".join(expressions),
+        MATRIX,
+        [(x,) for x in MATRICES],
+        lambda x: tuple(eval(each, {"x": x, "diff": np.diff}) for each in expressions),
+    )

@@ -92,11 +92,12 @@ def test_a_limit_is_told_where_it_is_exceeded(family: str, size: int, message: s
 @pytest.mark.parametrize(
     ("family", "size", "message"),
     [
-        ("parameters", 150, None),
+        ("parameters", 300, None),
+        ("parameters", 2000, "@f takes 2000 tensors and returns 1 (at most 1000 together)"),
         ("parameters", 1000, "@f takes 1000 tensors and returns 1 (at most 1000 together)"),
         ("results", 1000, "@f takes 1 tensors and returns 1000 (at most 1000 together)"),
         ("named_sizes", 257, "@f has 257 named sizes (at most 256)"),
-        ("stacked", 2000, None),
+        ("stacked", 5000, None),
         ("assignments", 700, None),
         ("assignments_in_branch", 100, None),
         ("assignments_in_loop", 50, None),
