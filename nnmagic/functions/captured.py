@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from types import ModuleType
 
 from nnmagic.tinynn import look_up
-from nnmagic.tinynn.namespace.capture import NotCapturableError, snapshot, types_with
 from nnmagic.tinynn.program import MISSING
 
 
@@ -36,6 +35,8 @@ class NotPickled:
 
 def capture_names(names: Iterable[str], namespace: Mapping[str, object]) -> Captured:
     """Return what names stand for in a namespace, and the data types whose constructors they are."""
+    from nnmagic.tinynn.namespace.capture import types_with
+
     kept: dict[str, object] = {}
     for name in names:
         value = look_up(namespace, name)
@@ -48,6 +49,8 @@ def capture_names(names: Iterable[str], namespace: Mapping[str, object]) -> Capt
 
 def _copy(value: object) -> object:
     """Return a value with its mutable parts copied; what a cell cannot use stays as it is."""
+    from nnmagic.tinynn.namespace.capture import NotCapturableError, snapshot
+
     try:
         return snapshot(value)
     except NotCapturableError:

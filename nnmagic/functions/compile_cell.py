@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from keyword import iskeyword
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nnmagic.cache import Entry, MemoryCache, digest, disk_cache, what_changed
 from nnmagic.diagnostics import (
@@ -17,29 +17,28 @@ from nnmagic.diagnostics import (
     Source,
     TinyNNError,
 )
+from nnmagic.functions import kept_cells
 from nnmagic.functions.build_or_load import COUNTS, Use
 from nnmagic.functions.calls import annotation
 from nnmagic.functions.captured import capture_names
 from nnmagic.functions.compile_options import Options
 from nnmagic.functions.compiled import CompiledFunction
-from nnmagic.functions.data_types import DataType, data_type
 from nnmagic.functions.definition import CacheInfo, Definition, text_without_types
 from nnmagic.functions.environment import environment
 from nnmagic.functions.fingerprint import fingerprint
-from nnmagic.functions.records import record_class
 from nnmagic.functions.specializing import SpecializingFunction, Template
-from nnmagic.functions.unproven_loops import refuse_unproven
 from nnmagic.progress import report
 from nnmagic.relay.callgraph import CallGraph, call_graph, reachable
 from nnmagic.relay.complex_numbers.lowering import lower_complex
 from nnmagic.relay.expr import Constant
-from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
-from nnmagic.relay.text.parser import parse_module
 from nnmagic.relay.traverse import post_order
 from nnmagic.relay.used_types import collect_used_types, with_field_types
-from nnmagic.tinynn import compile_source, look_up
-from nnmagic.tinynn.program import DataTypeInfo, FunctionInfo, ParameterInfo, Specialization
+from nnmagic.tinynn import look_up
+
+if TYPE_CHECKING:
+    from nnmagic.functions.data_types import DataType
+    from nnmagic.tinynn.program import Specialization
 
 #: The version of what the key of the cache is made of.
 _KEY_FORMAT = "1"
@@ -235,49 +234,26 @@ def _compile(
     use: Use,
     specialization: Specialization | None,
 ) -> Entry[CompiledCell]:
-    """Compile a source to typed Relay."""
-    report("types")
-    captured: dict[str, str] = {}
-    docs: dict[str, str | None] = {}
-    parameters: dict[str, tuple[ParameterInfo, ...]] = {}
-    infos: Mapping[str, DataTypeInfo] = {}
-    classes: tuple[DataType | type, ...] = ()
-    open_functions: tuple[FunctionInfo, ...] = ()
-    warnings: tuple[Diagnostic, ...] = ()
-    if language == "relay":
-        module = infer_type(parse_module(source))
-        refuse_unproven(module)
-        texts = dict.fromkeys(module.functions, source.text)
-        own_types = list(module.types)
+    """Make typed Relay of a source, or take it from disk, and define its functions."""
+    known = kept_cells.find(parts, namespace, options) if use is Use.YES and specialization is None else None
+    if known is None:
+        from nnmagic.functions.type_cell import type_cell
+
+        report("types")
+        typed = type_cell(source, namespace, options, language, specialization)
+        if use is not Use.NO and specialization is None:
+            kept_cells.keep(parts, typed, options)
     else:
-        program = compile_source(source, namespace, specialization, promote=options.promote)
-        module, infos, warnings = program.module, program.known_types, program.warnings
-        captured = {name: fingerprint(value) for name, value in program.captured.items()}
-        open_functions = tuple(
-            replace(info, source=_without_indent(info.source, source.indent))
-            for info in program.functions
-            if info.open and specialization is None
-        )
-        texts = {
-            info.name: _without_indent(info.source, source.indent)
-            for info in program.functions
-            if info.name in module.functions
-        }
-        docs = {info.name: info.docstring for info in program.functions}
-        parameters = {info.name: info.parameters for info in program.functions}
-        own_types = [info.name for info in program.types]
-        classes = tuple(
-            data_type(name, module.types, infos) for name in own_types if not name.startswith("_")
-        )
-        classes += tuple(record_class(each) for each in program.records if not each.name.startswith("_"))
+        typed = known
+    module, texts, own_types = typed.module, typed.texts, typed.own_types
     public = [name for name in texts if name.isidentifier() and not (name.startswith("_") or iskeyword(name))]
     if specialization is not None:
         public = [specialization.name]
-    specializing_names = [info.name for info in open_functions if not info.name.startswith("_")]
-    if not public and not specializing_names and not classes:
+    specializing_names = [info.name for info in typed.open_functions if not info.name.startswith("_")]
+    if not public and not specializing_names and not typed.types:
         raise _nothing_bound(language, texts)
     graph = call_graph(module)
-    keyed = Entry(names, parts, captured, None, 0).key
+    keyed = Entry(names, parts, typed.captured, None, 0).key
     info = CacheInfo(None, keyed, 0.0, "")
     functions = tuple(
         CompiledFunction(
@@ -287,11 +263,11 @@ def _compile(
                 source=source,
                 text=texts[name],
                 language=language,
-                doc=docs.get(name),
+                doc=typed.docs.get(name),
                 options=options,
                 key=f"{keyed}-{name}",
-                parameters=parameters.get(name, ()),
-                infos=infos,
+                parameters=typed.parameters.get(name, ()),
+                infos=typed.infos,
                 use=use,
             ),
             info,
@@ -304,18 +280,18 @@ def _compile(
             Template(
                 each,
                 source,
-                capture_names(program.free_names, namespace),
+                capture_names(typed.free_names, namespace),
                 options,
                 f"{keyed}-{each.name}",
                 use is not Use.NO,
             ),
             info,
         )
-        for each in open_functions
+        for each in typed.open_functions
         if each.name in specializing_names
     )
-    cell = CompiledCell(functions, specializing, classes, own, warnings, info, captured)
-    return Entry(names, parts, captured, cell, _nbytes(module))
+    cell = CompiledCell(functions, specializing, typed.types, own, typed.warnings, info, typed.captured)
+    return Entry(names, parts, typed.captured, cell, _nbytes(module))
 
 
 def _machine_code_nbytes(cell: CompiledCell) -> int:
@@ -355,11 +331,6 @@ def _info_of(function: CompiledFunction, info: CacheInfo) -> CacheInfo:
     if info.hit is None and origin is not None and origin.hit is not None:
         return replace(info, hit=origin.hit, why=origin.why)
     return info
-
-
-def _without_indent(text: str, indent: int) -> str:
-    """Return a function's text without the indentation that was removed from the source."""
-    return "\n".join(line[indent:] for line in text.split("\n"))
 
 
 def with_needed_functions(module: Module, graph: CallGraph, entry: str) -> Module:

@@ -40,6 +40,27 @@ def environment() -> Mapping[str, str]:
     }
 
 
+@cache
+def front_end() -> str:
+    """Return a hash of the state of nnmagic's other files, which make a typed program of a cell's source.
+
+    It stays the same for the life of a process.
+    """
+    return _front_end_now()
+
+
+def is_front_end_current() -> bool:
+    """Return whether these files are still those that ``front_end`` describes."""
+    return _front_end_now() == front_end()
+
+
+def _front_end_now() -> str:
+    state = hashlib.sha256()
+    for path in sorted(set(_PACKAGE.rglob("*.py")) - set(_sources())):
+        state.update(f"{path.relative_to(_PACKAGE).as_posix()} {_state(path)}\n".encode())
+    return state.hexdigest()
+
+
 def is_current() -> bool:
     """Return whether the compilers' files are still those that ``environment`` describes."""
     return _files_of_compilers() == _AT_IMPORT

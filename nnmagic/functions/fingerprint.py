@@ -3,7 +3,7 @@
 A fingerprint is a word for the kind of value, a blank, and what identifies the value; arrays by content.
 Values that mean the same in a cell, such as a list and a tuple of the same items, share a fingerprint. A
 value that a cell cannot capture gets one that equals no other, not even its own. No code of the notebook
-runs.
+runs. What numbers, arrays and names of libraries do not need is imported where it is needed.
 """
 
 from __future__ import annotations
@@ -12,16 +12,14 @@ import hashlib
 import inspect
 import itertools
 import json
+import sys
 from functools import partial
 from types import EllipsisType, ModuleType
 
 import numpy as np
 
-from nnmagic.functions.data_types import DataType
 from nnmagic.relay.hashing import array_digest
 from nnmagic.relay.values import is_masked
-from nnmagic.tinynn.namespace.capture import NotCapturableError, array_of_torch, as_record_type
-from nnmagic.tinynn.namespace.library_functions import library_function
 from nnmagic.tinynn.namespace.torch_values import (
     is_torch_module,
     is_torch_tensor,
@@ -33,6 +31,9 @@ from nnmagic.tinynn.types.aliases import is_alias
 from nnmagic.tinynn.types.annotations import Destination, DType, OpenTensor, Tensor
 
 _unique = itertools.count()
+
+#: How the fingerprint of a function of a library begins.
+_LIBRARY = "library function "
 
 
 def fingerprint(value: object) -> str:
@@ -65,6 +66,8 @@ def _compute_fingerprint(value: object, known: dict[int, tuple[object, str]]) ->
         case np.ndarray():
             return f"array {array_digest(value)}"
         case _ if is_torch_tensor(value):
+            from nnmagic.tinynn.namespace.capture import NotCapturableError, array_of_torch
+
             try:
                 return f"array {array_digest(array_of_torch(value))}"
             except NotCapturableError:
@@ -91,15 +94,13 @@ def _compute_fingerprint(value: object, known: dict[int, tuple[object, str]]) ->
             return f"dict {len(value)} {hashlib.sha256(items).hexdigest()}"
         case None | EllipsisType() | DType() | Tensor() | OpenTensor() | Destination() | np.dtype():
             return f"value {kind} {value!r}"
-        case DataType():
-            return f"class {value._key}"
+        case _ if (key := _data_type_key(value)) is not None:
+            return f"class {key}"
         case _ if is_alias(value):
             parts = (getattr(value, "__origin__", None), getattr(value, "__args__", None))
             return f"alias {_compute_fingerprint(parts, known)}"
-        case type() if (record := as_record_type(value)) is not None:
-            return f"record {record.name} {record.names} {record.fields}"
         case type():
-            return f"type {type.__repr__(value)}"
+            return _fingerprint_of_type(value)
         case _ if is_torch_module(value):
             members = [
                 (name, part if isinstance(part, str) else of_part(part[0]))
@@ -110,7 +111,34 @@ def _compute_fingerprint(value: object, known: dict[int, tuple[object, str]]) ->
             return f"value {kind} {torch_dtype_name(value)}"
         case ModuleType():
             return f"module {vars(value).get('__name__')}"
-        case _ if (of_library := library_function(value)) is not None:
-            return f"library function {of_library[0]}"
     key = inspect.getattr_static(value, "__relay_key__", None)
-    return f"function {key}" if isinstance(key, str) else f"value {kind} {next(_unique)}"
+    if isinstance(key, str):
+        return f"function {key}"
+    from nnmagic.tinynn.namespace.library_functions import library_function
+
+    of_library = library_function(value)
+    return f"value {kind} {next(_unique)}" if of_library is None else f"{_LIBRARY}{of_library[0]}"
+
+
+def is_still(value: object, was: str) -> bool:
+    """Return whether a value has this fingerprint."""
+    if was.startswith(_LIBRARY):  # what libraries have is a long list; here one name of it decides
+        module, _, name = was.removeprefix(_LIBRARY).rpartition(".")
+        return module in sys.modules and vars(sys.modules[module]).get(name) is value
+    return fingerprint(value) == was
+
+
+def _data_type_key(value: object) -> str | None:
+    """Return the key of a DataType; there is none as long as nobody has imported its class."""
+    types = sys.modules.get("nnmagic.functions.data_types")
+    return value._key if types is not None and isinstance(value, types.DataType) else None
+
+
+def _fingerprint_of_type(value: type) -> str:
+    if inspect.getattr_static(value, "__relay_record__", None) is not None:
+        from nnmagic.tinynn.namespace.capture import as_record_type
+
+        record = as_record_type(value)
+        if record is not None:
+            return f"record {record.name} {record.names} {record.fields}"
+    return f"type {type.__repr__(value)}"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import io
 import json
-import math
 import os
 import time
 import zipfile
@@ -27,13 +26,18 @@ from nnmagic.functions.compile_options import Options
 from nnmagic.functions.compiled import CompiledFunction
 from nnmagic.functions.data_types import infos_from_data, infos_to_data
 from nnmagic.functions.definition import CacheInfo, Definition
+from nnmagic.functions.plain_data import (
+    default_from_data,
+    default_to_data,
+    destination_from_data,
+    from_npy,
+    to_npy,
+)
 from nnmagic.relay.hashing import content_digest
 from nnmagic.relay.infer import infer_type
-from nnmagic.relay.serialization import Json, module_from_data, module_to_data
-from nnmagic.relay.types import NUMPY_DTYPES, dtype_of_array
-from nnmagic.relay.values import AdtValue
-from nnmagic.tinynn.program import MISSING, ParameterInfo
-from nnmagic.tinynn.types.annotations import DESTINATIONS
+from nnmagic.relay.serialization import module_from_data, module_to_data
+from nnmagic.relay.types import dtype_of_array
+from nnmagic.tinynn.program import ParameterInfo
 from nnmagic.tracebacks import short_errors
 
 #: The version of the form of the file; a file of another version is refused.
@@ -55,7 +59,7 @@ def to_bytes(function: CompiledFunction) -> bytes:
     definition = function._definition
     module, arrays = module_to_data(definition.optimized[0])
     parameters = [
-        [each.name, each.kind, _default_to_data(each.default, arrays), each.destination]
+        [each.name, each.kind, default_to_data(each.default, arrays), each.destination]
         for each in definition.parameters
     ]
     source, options = definition.source, definition.options
@@ -81,7 +85,7 @@ def to_bytes(function: CompiledFunction) -> bytes:
         "dtypes": [dtype_of_array(array) for array in arrays],
     }
     files = {_TEXT: definition.relay_text.encode()}
-    files |= {f"{index}{_ARRAY}": _npy(array) for index, array in enumerate(arrays)}
+    files |= {f"{index}{_ARRAY}": to_npy(array) for index, array in enumerate(arrays)}
     code = definition.content or Content({}, {})
     header = {**code.header, "definition": json.loads(json.dumps(head, default=dict))}
     members = to_members(Content(header, {**files, **code.files}))
@@ -106,7 +110,7 @@ def from_bytes(data: bytes, origin: str = "a pickle", *, code: bool = True) -> C
         if head["format"] != FORMAT:
             raise ValueError(f"its format is {head['format']}, this version of nnmagic reads {FORMAT}")
         files = content.files
-        arrays = [_array(files[f"{index}{_ARRAY}"], dtype) for index, dtype in enumerate(head["dtypes"])]
+        arrays = [from_npy(files[f"{index}{_ARRAY}"], dtype) for index, dtype in enumerate(head["dtypes"])]
         definition = _definition(head, arrays)
         if code and "facts" in content.header:
             definition = replace(definition, carried=_code_of(content))
@@ -210,71 +214,10 @@ def _definition(head: dict[str, Any], arrays: list[np.ndarray]) -> Definition:
         options=Options(**head["options"]),
         key=content_digest(head, arrays)[:40],
         parameters=tuple(
-            ParameterInfo(str(name), str(kind), _default(default, arrays), _destination(destination))
+            ParameterInfo(
+                str(name), str(kind), default_from_data(default, arrays), destination_from_data(destination)
+            )
             for name, kind, default, destination in head["parameters"]
         ),
         infos=infos_from_data(head["classes"]),
     )
-
-
-def _default_to_data(default: object, arrays: list[np.ndarray]) -> Json:
-    """Return a parameter's default as JSON data; its arrays are added to the file's."""
-    match default:
-        case bool() | int() | float():
-            return default
-        case complex():
-            return {"complex": [default.real, default.imag]}
-        case tuple():
-            return {"tuple": [_default_to_data(part, arrays) for part in default]}
-        case AdtValue(constructor=name, fields=fields):
-            return {"constructor": name, "fields": [_default_to_data(part, arrays) for part in fields]}
-        case np.ndarray():
-            arrays.append(default)
-            return {"array": len(arrays) - 1}
-    assert default is MISSING
-    return None
-
-
-def _default(data: Json, arrays: list[np.ndarray]) -> object:
-    match data:
-        case None:
-            return MISSING
-        case bool() | int() | float():
-            return data
-        case {"complex": [float() as real, float() as imaginary]}:
-            return complex(real, imaginary)
-        case {"tuple": list() as parts}:
-            return tuple(_default(part, arrays) for part in parts)
-        case {"constructor": str() as name, "fields": list() as parts}:
-            return AdtValue(name, tuple(_default(part, arrays) for part in parts))
-        case {"array": int() as index}:
-            array = arrays[index]
-            array.flags.writeable = False
-            return array
-    raise ValueError(f"not a default: {data!r}")
-
-
-def _destination(data: Json) -> str:
-    if data == "" or data in DESTINATIONS:
-        return str(data)
-    raise ValueError(f"not a destination: {data!r}")
-
-
-def _npy(array: np.ndarray) -> bytes:
-    plain = array.view(np.uint16) if dtype_of_array(array) == "bfloat16" else array
-    npy = io.BytesIO()
-    np.lib.format.write_array(npy, plain, allow_pickle=False)
-    return npy.getvalue()
-
-
-def _array(data: bytes | memoryview, dtype: str) -> np.ndarray:
-    """Read an array whose elements are all there; NumPy would allocate what the header says."""
-    npy = io.BytesIO(data)
-    if np.lib.format.read_magic(npy) != (1, 0):
-        raise ValueError("an array is of another version")
-    shape, fortran_order, plain = np.lib.format.read_array_header_1_0(npy)
-    if plain.hasobject or math.prod(shape) * plain.itemsize != len(data) - npy.tell():
-        raise ValueError("an array's size does not fit its shape")
-    array: np.ndarray = np.frombuffer(data, plain, offset=npy.tell()).copy()
-    array = array.reshape(shape, order="F" if fortran_order else "C")
-    return array.view(NUMPY_DTYPES[dtype]) if dtype == "bfloat16" else array

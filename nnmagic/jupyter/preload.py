@@ -1,7 +1,7 @@
-"""Import, while the user types the first cell, what that cell will need: the front end, then TVM.
+"""Import, while the user types the first cell, what that cell will need.
 
-TVM's compiler is left out where compiled code is on disk: then the first cells of a notebook will hardly be
-new ones. The run-time is imported anyway.
+The front end and TVM's compiler are left out where compiled code is on disk: then the first cells of a
+notebook will hardly be new ones. What finds and shows them and the run-time are imported anyway.
 
 A thread does it, so an interrupt cannot leave a library half imported. A fork waits for its end, since the
 child would find half of a library. At the end of the process what has not begun is left out.
@@ -19,8 +19,11 @@ from importlib import import_module
 #: How long the shell is left alone after the extension has been loaded, in seconds.
 _PAUSE = 0.2
 
-#: What a cell imports before it is compiled.
-_FRONT_END = ("nnmagic.functions.compile_cell", "nnmagic.rendering.graph")
+#: What every cell imports.
+_EVERY_CELL = ("nnmagic.functions.compile_cell", "nnmagic.rendering.graph")
+
+#: What a cell imports besides that is not on disk.
+_FRONT_END = "nnmagic.functions.type_cell"
 
 
 class _Preload:
@@ -38,7 +41,7 @@ class _Preload:
     def _run(self) -> None:
         main = threading.main_thread()
         main.join(_PAUSE)
-        for step in (_import_front_end, _import_tvm):
+        for step in (_import_every_cell, _import_compilers):
             if main.is_alive():
                 with contextlib.suppress(Exception):  # the cell will raise it
                     step()
@@ -50,17 +53,20 @@ class _Preload:
             thread.join()
 
 
-def _import_front_end() -> None:
-    for name in _FRONT_END:
+def _import_every_cell() -> None:
+    for name in _EVERY_CELL:
         import_module(name)
 
 
-def _import_tvm() -> None:
+def _import_compilers() -> None:
     from nnmagic.cache.settings import disk_cache
     from nnmagic.engine import relax
 
     cache = disk_cache()
-    relax.preload(compiler=cache is None or cache.usage.entries == 0)
+    is_new = cache is None or cache.usage.entries == 0
+    if is_new:
+        import_module(_FRONT_END)
+    relax.preload(compiler=is_new)
 
 
 _preload = _Preload()

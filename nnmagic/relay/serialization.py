@@ -2,13 +2,14 @@
 
 The data is for JSON: lists, strings, numbers. Arrays are kept beside it, for the writer of the file.
 Expressions are in one list, parts before the whole, and refer to one another by index, so that sharing
-survives and depth costs nothing. Inferred types are left out, and all spans except those of a ``match?``,
-which may fail at run time.
+survives and depth costs nothing. Inferred types are left out, and unless spans are asked for, all spans but
+those of a ``match?``, which may fail at run time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -25,10 +26,11 @@ Json = Any
 Kind = TypeVar("Kind")
 
 
-def module_to_data(module: Module) -> tuple[Json, list[np.ndarray]]:
+def module_to_data(module: Module, *, spans: bool = False) -> tuple[Json, list[np.ndarray]]:
     """Return a module as JSON data, and the arrays that it refers to by index.
 
-    Inferred types, annotations included, are left out: ``infer_type`` finds them again.
+    Inferred types, annotations included, are left out: ``infer_type`` finds them again. ``spans``: whether
+    every expression keeps its span, and the data the sources that spans point into.
     """
     encoder = Encoder()
     functions = {name: encoder.graph(function) for name, function in module.functions.items()}
@@ -40,6 +42,8 @@ def module_to_data(module: Module) -> tuple[Json, list[np.ndarray]]:
         for name, data in module.types.items()
     }
     tables = {"types": encoder.types, "nodes": encoder.nodes}
+    if spans:
+        tables |= _spans_to_data(encoder.expressions)
     return {**tables, "functions": functions, "data_types": data_types}, encoder.arrays
 
 
@@ -51,8 +55,10 @@ def module_from_data(data: Json, arrays: Sequence[np.ndarray]) -> Module:
     decoder = _Decoder(arrays)
     for record in data["types"]:
         decoder.types.append(decoder.type(record))
-    for record in data["nodes"]:
-        decoder.nodes.append(decoder.node(record))
+    spans = _spans_from_data(data) if "spans" in data else [None] * len(data["nodes"])
+    for record, span in zip(data["nodes"], spans, strict=True):
+        node = decoder.node(record)
+        decoder.nodes.append(node if span is None else replace(node, span=span))
     functions = {str(name): decoder.function(index) for name, index in data["functions"].items()}
     data_types = {
         name: TypeData(
@@ -91,6 +97,11 @@ class Encoder:
         self.arrays: list[np.ndarray] = []
         self._type_indices: dict[object, int] = {}
         self._node_indices: dict[ir.Expr, int] = {}
+
+    @property
+    def expressions(self) -> Sequence[ir.Expr]:
+        """The expressions of the table, in its order."""
+        return list(self._node_indices)
 
     def graph(self, root: ir.Expr) -> int:
         """Return the index of an expression, after entering all its parts."""
@@ -253,6 +264,40 @@ class Encoder:
         lines = [span.source.line(line) if span.source else None for line in numbers]
         text = None if None in lines else "\n".join(line for line in lines if line is not None)
         return [span.filename, span.line, span.column, span.end_line, span.end_column, text]
+
+
+def _spans_to_data(expressions: Sequence[ir.Expr]) -> dict[str, Json]:
+    """Return the span of each expression, and the sources that they refer to by index."""
+    sources: dict[int, tuple[int, Source]] = {}
+    spans: list[Json] = []
+    for expression in expressions:
+        span = expression.span
+        if span is None:
+            spans.append(None)
+            continue
+        place = None
+        if span.source is not None:
+            place = sources.setdefault(id(span.source), (len(sources), span.source))[0]
+        spans.append([span.filename, span.line, span.column, span.end_line, span.end_column, place])
+    listed = [[each.filename, each.text, each.first_line, each.indent] for _, each in sources.values()]
+    return {"spans": spans, "sources": listed}
+
+
+def _spans_from_data(data: Json) -> list[Span | None]:
+    sources = [
+        Source(str(name), str(text), int(line), int(indent)) for name, text, line, indent in data["sources"]
+    ]
+    spans: list[Span | None] = []
+    for record in data["spans"]:
+        match record:
+            case None:
+                spans.append(None)
+            case [str() as name, int() as line, int() as column, int() as end, int() as end_column, place]:
+                source = None if place is None else sources[place]
+                spans.append(Span(name, line, column, end, end_column, source))
+            case _:
+                raise ValueError(f"not a span: {record!r}")
+    return spans
 
 
 def _dim(data: Json) -> ty.Dim:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +134,32 @@ def test_the_quickstart_after_a_restart(tmp_path: Path, monkeypatch: pytest.Monk
     quickstart = nbformat.read(Path(__file__).parents[2] / "examples" / "quickstart.ipynb", as_version=4)
     begin, *cells = [cell.source for cell in quickstart.cells if cell.cell_type == "code"]
     check_restarts(begin, cells, ["foo", "scale"])
+
+
+#: What a first cell found on disk does without: torch, which TVM would import, TVM's compiler, the parser and
+#: what makes Relay of its tree.
+HEAVY = ["torch", "tvm", "synr", "nnmagic.tinynn.syntax.cell", "nnmagic.tinynn.elaborate.cell"]
+
+
+@needs_maps
+def test_the_first_cell_found_on_disk_imports_neither_torch_nor_a_compiler_nor_the_parser(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A package ``torch`` is on the path that notes who imports it."""
+    noted = tmp_path / "imports of torch"
+    (tmp_path / "path" / "torch").mkdir(parents=True)
+    (tmp_path / "path" / "torch" / "__init__.py").write_text(f"open({str(noted)!r}, 'w').close()\n")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path / "path"), *sys.path]))
+    monkeypatch.setenv("NNMAGIC_CACHE_DIR", str(tmp_path / "cache"))
+    looked = f"import sys\nprint([name for name in {HEAVY!r} if name in sys.modules], layer.cache_info.hit)"
+    cells = [*CELLS[:2], looked, "layer.stages['source'], layer.relay_text, layer.__signature__"]
+    shown, _ = run(BEGIN, cells, ["layer"])
+    assert shown[2] == [f"{HEAVY[1:]!r} None\n"]
+    again, kernel = run(BEGIN, cells, ["layer"])
+    assert again[2] == ["[] disk\n"]
+    assert kernel["libraries"] == ["libtvm_runtime"]
+    assert [*again[:2], again[3]] == [*shown[:2], shown[3]]
+    assert not noted.exists()
 
 
 #: Cells that show themselves: as in the quickstart, and of 100 operators.

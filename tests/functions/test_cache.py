@@ -15,7 +15,7 @@ import pytest
 import nnmagic
 from nnmagic.cache import Entry, MemoryCache, digest
 from nnmagic.engine import relax
-from nnmagic.functions import compile_cell as compiling
+from nnmagic.functions import type_cell as compiling
 from nnmagic.functions.compile_cell import MEMORY
 from nnmagic.functions.fingerprint import fingerprint
 from nnmagic.relay import Constant

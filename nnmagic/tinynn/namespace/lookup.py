@@ -17,15 +17,17 @@ def look_up(namespace: Mapping[str, object], name: str) -> object:
     import sys
     from types import ModuleType
 
-    from nnmagic.tinynn.namespace.capture import member_of, types_with
-
     if name.endswith("()"):
+        from nnmagic.tinynn.namespace.capture import types_with
+
         return tuple(types_with(namespace, name[:-2]).values())
 
     first, *rest = name.split(".")
     value = namespace.get(first, MISSING)
     for member in rest:
         if not isinstance(value, ModuleType):
+            from nnmagic.tinynn.namespace.capture import member_of
+
             value = member_of(value, member)
             continue
         loaded = sys.modules.get(
