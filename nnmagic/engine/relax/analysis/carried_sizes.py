@@ -47,11 +47,24 @@ def name_carried_sizes(module: Module, loops: frozenset[str]) -> Module:
     functions = dict(module.functions)
     for group in components(call_graph(module)):
         (name, *more) = group
-        if more or name not in loops or not _has_unknown(functions[name]):
+        if more or not _is_of_tensors(functions[name]):
             continue
         found[name] = _result_shapes(functions[name], name, found)
-        functions[name] = _name(functions[name], found[name])
+        if name in loops and _has_unknown(functions[name]):
+            functions[name] = _name(functions[name], found[name])
     return replace(module, functions=functions)
+
+
+def _is_of_tensors(function: Function) -> bool:
+    """Return whether a function takes and returns tensors and tuples of them alone."""
+    types = [function.ret_type, *(type_of(param) for param in function.params)]
+    while types:
+        type_ = types.pop()
+        if isinstance(type_, TupleType):
+            types.extend(type_.fields)
+        elif not isinstance(type_, TensorType):
+            return False
+    return not function.type_params
 
 
 def _has_unknown(function: Function) -> bool:
