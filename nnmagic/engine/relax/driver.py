@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from nnmagic.diagnostics import CompileError
 from nnmagic.engine import cpu, engine_error
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from nnmagic.engine.relax.runtime.vm_executable import CompiledProgram, VmExecutable
     from nnmagic.relay.passes.pipeline import PassRun
 
+    Executable: TypeAlias = AotExecutable | VmExecutable | InterpretedProgram
 
 #: How many compiled programs keep the texts of their stages at hand.
 _KEPT_PROGRAMS = 16
@@ -51,7 +52,7 @@ def build(
     target: str | Mapping[str, object] | None = None,
     opt_level: int = 3,
     destinations: Sequence[int] = (),
-) -> AotExecutable | VmExecutable | InterpretedProgram:
+) -> Executable:
     """Compile the function ``entry`` of a typed module.
 
     Args:
@@ -91,7 +92,7 @@ def build(
     run_interruptible(lambda: _refuse_unknown_operators(module, entry, graph))
     prepared = replace(_prepare(module, entry, opt_level, graph), destinations=tuple(destinations))
     compilation = _Compilation(prepared, target, opt_level)
-    return _make_executable(compilation().artifact, prepared, compilation)
+    return _make_executable(compilation().artifact, prepared, compilation, target, opt_level)
 
 
 @cache
@@ -141,7 +142,7 @@ def build_instrumentable(
     compiled = run_interruptible(
         lambda: _compile_or_locate(prepared, target, opt_level, native_kernels=False)
     )
-    executable = _make_executable(compiled.artifact, prepared, lambda: compiled)
+    executable = _make_executable(compiled.artifact, prepared, lambda: compiled, target, opt_level)
     assert isinstance(executable, MachineInterpretedProgram)
     return executable
 
@@ -161,7 +162,7 @@ def load(
     target: str | Mapping[str, object] | None = None,
     opt_level: int = 3,
     destinations: Sequence[int] = (),
-) -> AotExecutable | VmExecutable | InterpretedProgram:
+) -> Executable:
     """Return what ``build`` makes of the same arguments, from its artifact and without loading the compiler.
 
     The compiler is loaded when the text of a stage is asked for.
@@ -175,7 +176,7 @@ def load(
     _load_runtime()
     prepared = _prepare(module, entry, opt_level, call_graph(module))
     prepared = replace(prepared, destinations=tuple(destinations))
-    return _make_executable(artifact, prepared, _Compilation(prepared, target, opt_level))
+    return _make_executable(artifact, prepared, _Compilation(prepared, target, opt_level), target, opt_level)
 
 
 def _check_machine(artifact: Artifact, entry: str) -> None:
@@ -193,7 +194,8 @@ class _Prepared:
 
     loops: the functions that were local ones, and take no stack where they call themselves at their end.
     assertions: the texts of assertions, by number. interpreted: the same for the interpreter. destinations:
-    the parameters of the entry that it may change.
+    the parameters of the entry that it may change. lengths: the parameters that its last arrays have as
+    their lengths; without_lengths: the program without these arrays.
     """
 
     module: Module
@@ -205,6 +207,8 @@ class _Prepared:
     assertions: Sequence[str]
     interpreted: Callable[[], _Prepared]
     destinations: tuple[int, ...] = ()
+    lengths: tuple[int, ...] = ()
+    without_lengths: Callable[[], _Prepared] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,17 +228,31 @@ class _Control:
 
 
 def _prepare(
-    module: Module, entry: str, opt_level: int, graph: CallGraph, *, native: bool = True
+    module: Module,
+    entry: str,
+    opt_level: int,
+    graph: CallGraph,
+    *,
+    native: bool = True,
+    lengths: bool = True,
 ) -> _Prepared:
     """Do the part of a compilation that needs no TVM; building and loading share it.
 
     ``graph`` is the module's call graph. ``native`` makes local functions global ones if that is enough to
-    have no need of the interpreter.
+    have no need of the interpreter. ``lengths``: whether integers that decide sizes are lengths of arrays.
     """
     from nnmagic.engine.relax.analysis.entry_signature import parameters_of
     from nnmagic.engine.relax.analysis.pipeline import optimize
+    from nnmagic.engine.relax.analysis.value_sizes import find_value_sizes, with_value_sizes
     from nnmagic.engine.relax.interpreter.compiler import ProgramCompiler
 
+    if native and lengths and (numbers := find_value_sizes(module, entry)):
+        without = partial(_prepare, module, entry, opt_level, graph, lengths=False)
+        longer = with_value_sizes(module, entry, numbers)
+        prepared = _prepare(longer, entry, opt_level, call_graph(longer), lengths=False)
+        if prepared.control is not None:
+            return without()
+        return replace(prepared, lengths=numbers, without_lengths=without)
     if KERNEL in module.functions[entry].attrs:
         module = _call_kernel(module, entry)
         graph = call_graph(module)
@@ -314,6 +332,10 @@ class _Compilation:
         return program
 
 
+class _NotNativeError(Exception):
+    """A program with lengths is not one of machine code alone."""
+
+
 class _BuildError(Exception):
     """TVM failed, with the exception that is the cause."""
 
@@ -361,6 +383,22 @@ def _compile(
     *,
     native_kernels: bool = True,
 ) -> CompiledProgram:
+    """Compile a program; integers that decide sizes are lengths where that gives machine code alone."""
+    if prepared.lengths:
+        try:
+            return _compile_as_is(prepared, target, opt_level, native_kernels=native_kernels)
+        except (CompileError, _NotNativeError, _BuildError):
+            prepared = _without_lengths(prepared)
+    return _compile_as_is(prepared, target, opt_level, native_kernels=native_kernels)
+
+
+def _compile_as_is(
+    prepared: _Prepared,
+    target: str | Mapping[str, object] | None,
+    opt_level: int,
+    *,
+    native_kernels: bool = True,
+) -> CompiledProgram:
     """Compile a program; ``native_kernels``: whether the interpreter's kernels need no virtual machine."""
     import tvm
 
@@ -399,6 +437,7 @@ def _compile(
             program = plan_aot_program(grouped, ENTRY, destinations) if control is None else None
             if program is not None:
                 return build_aot(program, lowered, resolved, opt_level)
+            _refuse_lengths(prepared)
             _refuse_parallel(prepared, "the program is not one of machine code alone")
             if (
                 destinations
@@ -414,16 +453,43 @@ def _compile(
             else:
                 kind, facts = VM, {"deep": "deep_calls" in (lowered.attrs or {})}
             return build_vm(kind, facts, lowered, grouped, resolved, opt_level)
-        except CompileError:
+        except (CompileError, _NotNativeError):
             raise
         except SerialLoopError as error:
             _refuse_parallel(prepared, error.args[1], error.args[0])
             raise
         except Exception as error:  # TVM raises nearly every kind
             # It has no place for what depends on values inside of branches.
-            if prepared.loops or (control is None and _has_branches(prepared)):
+            if not prepared.lengths and (prepared.loops or (control is None and _has_branches(prepared))):
                 return _compile(prepared.interpreted(), target, opt_level)
             raise _BuildError from error
+
+
+def _count_tensors(prepared: _Prepared) -> int:
+    """Return how many tensors a program takes."""
+    from nnmagic.engine.relax.analysis.entry_signature import type_of
+    from nnmagic.engine.relax.analysis.tuple_flattening import leaves
+
+    params = prepared.module.functions[prepared.entry].params
+    return sum(len(list(leaves(type_of(var)))) for var in params)
+
+
+def _build_without_lengths(
+    prepared: _Prepared, target: str | Mapping[str, object] | None, opt_level: int
+) -> Executable:
+    """Compile a program for sizes that no array has as its length: negative ones."""
+    general = _without_lengths(prepared)
+    if not has_compiler():
+        message = f"@{prepared.entry} must be compiled again for a negative size: TVM's compiler is not here"
+        raise engine_error(message, hint="install apache-tvm, or unset TVM_USE_RUNTIME_LIB")
+    compilation = _Compilation(general, target, opt_level)
+    return _make_executable(compilation().artifact, general, compilation, target, opt_level)
+
+
+def _without_lengths(prepared: _Prepared) -> _Prepared:
+    """Return a program whose sizes values decide where they are, on TVM's virtual machine."""
+    assert prepared.without_lengths is not None
+    return replace(prepared.without_lengths(), destinations=prepared.destinations)
 
 
 def _kernels_of(prepared: _Prepared) -> tuple[Module, dict[str, str]]:
@@ -433,6 +499,12 @@ def _kernels_of(prepared: _Prepared) -> tuple[Module, dict[str, str]]:
     called = {name: function for name, function in functions.items() if name in prepared.plain}
     kernels = {kernel.name: kernel.function for kernel in prepared.control.kernels}
     return Module({**called, **kernels}, prepared.module.types), {name: name for name in kernels}
+
+
+def _refuse_lengths(prepared: _Prepared) -> None:
+    """Raise _NotNativeError if integers are lengths."""
+    if prepared.lengths:
+        raise _NotNativeError
 
 
 def _refuse_parallel(prepared: _Prepared, reason: str, name: str = "") -> None:
@@ -473,8 +545,12 @@ def _has_branches(prepared: _Prepared) -> bool:
 
 
 def _make_executable(
-    artifact: Artifact, prepared: _Prepared, compiled: Callable[[], CompiledProgram]
-) -> AotExecutable | VmExecutable | InterpretedProgram:
+    artifact: Artifact,
+    prepared: _Prepared,
+    compiled: Callable[[], CompiledProgram],
+    target: str | Mapping[str, object] | None,
+    opt_level: int,
+) -> Executable:
     from nnmagic.engine.relax.artifact import AOT, INTERPRETER, VM
     from nnmagic.engine.relax.interpreter.executable import (
         MachineInterpretedProgram,
@@ -483,6 +559,9 @@ def _make_executable(
     from nnmagic.engine.relax.runtime.aot_executable import AotExecutable
     from nnmagic.engine.relax.runtime.vm_executable import VmExecutable
 
+    lengths = prepared.lengths
+    if lengths and (artifact.kind != AOT or len(artifact.facts["parameters"]) != _count_tensors(prepared)):
+        prepared, lengths = _without_lengths(prepared), ()
     if artifact.kind == INTERPRETER and prepared.control is None:
         prepared = prepared.interpreted()
     function, control = prepared.module.functions[prepared.entry], prepared.control
@@ -500,7 +579,16 @@ def _make_executable(
             control.code, control.parameters, kernels, artifact, compiled, prepared.assertions
         )
     if control is None and artifact.kind == AOT:
-        return AotExecutable(prepared.entry, function, artifact, compiled, prepared.assertions)
+        general = partial(_build_without_lengths, prepared, target, opt_level) if lengths else None
+        return AotExecutable(
+            prepared.entry,
+            function,
+            artifact,
+            compiled,
+            prepared.assertions,
+            lengths=lengths,
+            general=general,
+        )
     if control is None and artifact.kind == VM:
         return VmExecutable(prepared.entry, function, artifact, compiled, prepared.assertions)
     raise ValueError(f"a program of the kind {artifact.kind!r} is none of this function's")

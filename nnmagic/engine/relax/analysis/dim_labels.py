@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import count
 from typing import TypeVar
 
+from nnmagic.relay.expr import Function
 from nnmagic.relay.ops.dims import dim_names
 from nnmagic.relay.polynomials import NoPolynomialError, evaluate, polynomial
-from nnmagic.relay.types import AnyDim, Dim, VarDim
+from nnmagic.relay.types import AnyDim, Dim, TensorType, TupleType, Type, VarDim
 
 #: A size that is not an int: an expression in the language of whoever asks, such as TIR.
 Size = TypeVar("Size")
@@ -39,3 +41,16 @@ def names_in(dim: Dim) -> set[str]:
     """Return the label of a dimension and the names in it."""
     label = label_of(dim)
     return set() if label is None else {label, *dim_names(dim)}
+
+
+def new_labels(function: Function, prefix: str) -> Iterator[str]:
+    """Yield labels, which begin with ``prefix``, that no parameter of a function has."""
+    taken: set[str] = set()
+    work: list[Type | None] = [var.checked_type or var.type_annotation for var in function.params]
+    while work:
+        match work.pop():
+            case TupleType(fields=fields):
+                work.extend(fields)
+            case TensorType(shape=shape):
+                taken = taken.union(*map(names_in, shape))
+    return (label for number in count() if (label := f"{prefix}{number}") not in taken)

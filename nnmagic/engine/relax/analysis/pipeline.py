@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, replace
 
 from nnmagic.engine.relax.analysis.assertions import lower_assertions
 from nnmagic.engine.relax.analysis.attention import find_attention
+from nnmagic.engine.relax.analysis.carried_sizes import name_carried_sizes
 from nnmagic.engine.relax.analysis.closure_elimination import eliminate_closures
 from nnmagic.engine.relax.analysis.first_order_functions import first_order_functions
 from nnmagic.relay.annotations import LOOP
-from nnmagic.relay.callgraph import CallGraph, call_graph
+from nnmagic.relay.callgraph import CallGraph, call_graph, recursive_functions
 from nnmagic.relay.module import Module
 from nnmagic.relay.passes.batch_norm import fold_batch_norm
 from nnmagic.relay.passes.common_subexpressions import eliminate_common_subexpr
@@ -64,6 +65,12 @@ PASSES = (
         "lift_local_functions", 0, "programs with loops", lambda module, _: lift_local_functions(module)
     ),
     CompilerPass(
+        "name_carried_sizes",
+        0,
+        "programs with loops",
+        lambda module, at: name_carried_sizes(module, recursive_functions(call_graph(module)) - {at.entry}),
+    ),
+    CompilerPass(
         "hoist_loop_invariants",
         1,
         "programs with loops",
@@ -82,7 +89,7 @@ PASSES = (
 )
 _NAMED = {each.name: each for each in PASSES}
 _CLEANUPS = ("fold_constants", "eliminate_common_subexpr", "dead_code_elimination")
-_LOOPS = ("lift_local_functions", "hoist_loop_invariants", "lower_assertions")
+_LOOPS = ("lift_local_functions", "name_carried_sizes", "hoist_loop_invariants", "lower_assertions")
 _FUSIONS = ("fold_batch_norm", "fold_views", "fold_softmax", "find_attention")
 
 

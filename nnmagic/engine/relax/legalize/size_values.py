@@ -59,6 +59,10 @@ class SizeValues:
             return tuple(int(item) for item in np.atleast_1d(array)) if is_sizes else None
         return self._elements.get(value)
 
+    def know(self, value: Value, elements: Elements) -> None:
+        """Remember the elements of a parameter."""
+        self._elements[value] = elements
+
     def record(self, call: OpCall, lowered: Value) -> None:
         """Remember the elements of what a call was lowered to, if sizes determine them."""
         if isinstance(lowered, tuple) or tensor_dtype(lowered) != "int64" or int(lowered.ty.ndim) > 1:

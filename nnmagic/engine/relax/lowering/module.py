@@ -30,6 +30,7 @@ from nnmagic.engine.relax.legalize.registry import assertion, shape_of, tensor_d
 from nnmagic.engine.relax.legalize.size_names import SizeNames
 from nnmagic.engine.relax.legalize.size_values import SizeValues
 from nnmagic.engine.relax.legalize.unary import erfc_rule, is_erfc
+from nnmagic.engine.relax.lowering.passed_sizes import DifferentSizesError, PassedSizes
 from nnmagic.engine.relax.lowering.shape_checks import emit_shape_check, empty_result, move_checks_first
 from nnmagic.engine.relax.lowering.symbolic_dims import SymbolicDims
 from nnmagic.engine.relax.runtime.callbacks import ASSERTED
@@ -97,7 +98,12 @@ def lower_module(
         EngineError: For what the engine cannot run.
 
     """
-    return _Lowering(module, graph, loops, uncopied).run(entries)
+    excluded: frozenset[str] = frozenset()
+    while True:
+        try:
+            return _Lowering(module, graph, loops, uncopied, excluded).run(entries)
+        except DifferentSizesError as error:
+            excluded |= {str(error)}
 
 
 @dataclass(slots=True)
@@ -121,7 +127,12 @@ class _Lowering:
     """The state of one lowering: the builder, the declared functions, the tensors that kernels computed."""
 
     def __init__(
-        self, module: Module, graph: CallGraph, loops: Collection[str], uncopied: Collection[int]
+        self,
+        module: Module,
+        graph: CallGraph,
+        loops: Collection[str],
+        uncopied: Collection[int],
+        excluded: frozenset[str],
     ) -> None:
         self.module = module
         self.loops, self.uncopied = loops, uncopied
@@ -132,6 +143,9 @@ class _Lowering:
         self.kernel_cache = KernelCache()
         self.size_values = SizeValues()
         self.size_names = SizeNames()
+        self.passed_sizes = PassedSizes(excluded)
+        #: The name of the function that is being lowered; None of an entry.
+        self.current: str | None = None
         self.declared: dict[str, tvm.ir.GlobalVar] = {}
         self.waiting: list[str] = []
         self.computed: set[RelaxExpr] = set()
@@ -144,6 +158,7 @@ class _Lowering:
             self._define(self.module.functions[source], name)
         while self.waiting:
             name = self.waiting.pop()
+            self.current = name
             self._define(self.module.functions[name], self.declared[name])
         module = self.builder.get()
         if self.has_alternatives:
@@ -165,6 +180,10 @@ class _Lowering:
             depth = tirx.Var("depth", "int64")
             flat.insert(0, relax.Var("calls", relax.ShapeType([depth])))
         blocks: list[BindingBlock] = []
+        if self.current is not None:
+            shapes = [shape_of(leaf) for value in params for leaf in flatten(value)]
+            for number, size in self.passed_sizes.of(self.current, shapes).items():
+                self.size_values.know(params[number], (size,))
         self.builder.begin_scope(flat)
         try:
             with self._block(blocks):
@@ -363,6 +382,9 @@ class _Lowering:
             relax.ShapeExpr([frame.depth + 1]),
             *(leaf for arg in args for leaf in flatten(self._to_dense(arg))),
         ]
+        if name in self.loops and name != self.current:
+            dense = [self._to_dense(arg) for arg in args]
+            self.passed_sizes.note_call(name, function, dense, self.size_values.elements)
         result = self._unpack(self.builder.emit(relax.Call(self._declare(name, function), flat)))
         assert call.checked_type is not None
         return self._cast(rebuild(call.checked_type, flatten(result)), call, frame.labels)

@@ -38,6 +38,9 @@ class AotExecutable:
         compiled: Callable[[], CompiledProgram],
         assertions: Sequence[str] = (),
         library: Any = None,
+        *,
+        lengths: Sequence[int] = (),
+        general: Callable[[], Any] | None = None,
     ) -> None:
         """Load the machine code.
 
@@ -48,6 +51,8 @@ class AotExecutable:
             compiled: returns the stages, compiling if it must.
             assertions: the texts of the function's assertions, by number.
             library: the artifact's code where it is loaded already.
+            lengths: the parameters that are integers and lengths of the last arrays, which calls do not give.
+            general: builds the executable without these arrays, for a negative length.
 
         """
         self._name = name
@@ -67,6 +72,11 @@ class AotExecutable:
         #: The number of each parameter's first tensor.
         self._first_tensors = [0, *accumulate(map(len, names))]
         self._flat = all(isinstance(type_, TensorType) for _, type_ in types)
+        self._lengths, self._general = tuple(lengths), general
+        self._built_general: Any = None
+        #: The tensors that are lengths, by the number of the array.
+        first = len(self._arrays) - len(self._lengths)
+        self._measured = {first + at: self._first_tensors[number] for at, number in enumerate(lengths)}
         assert function.ret_type is not None
         self._result = function.ret_type
         #: The result for the arguments of a call as they are; None where they need a look.
@@ -97,8 +107,15 @@ class AotExecutable:
         values = arrays if self._flat else list(flatten(tuple(arrays)))
         given = [
             _readable(value, expected, name)
-            for value, expected, name in zip(values, self._arrays, self._names, strict=True)
+            for value, expected, name in zip(values, self._arrays, self._names, strict=not self._measured)
         ]
+        for tensor in self._measured.values():
+            if given[tensor] < 0:
+                return self._run_general(arrays, destinations, changed)
+            try:
+                given.append(np.empty((0, int(given[tensor])), np.bool_))
+            except ValueError as error:  # more elements than can be counted
+                raise out_of_memory(self._name) from error
         sizes = self._entry.sizes_of(given)
         for array, expected, name in zip(given, self._arrays, self._names, strict=True):
             shape = expected.shape_of(*sizes)
@@ -120,6 +137,15 @@ class AotExecutable:
             raise AssertionError("the machine code refuses arrays that were made for it")
         return rebuild(self._result, iter(results))
 
+    def _run_general(
+        self, arrays: Sequence[Any], destinations: Sequence[tuple[int, bool]], changed: list[int]
+    ) -> Any:
+        """Call the executable for any lengths, which is built now if it is not there."""
+        assert self._general is not None
+        run = self._built_general = self._built_general or self._general()
+        call_into = getattr(run, "call_into", None)
+        return run(arrays) if call_into is None else call_into(arrays, destinations, changed)
+
     def stage(self, name: str) -> str:
         """Return the text of a stage: ``relax``, ``tir``, ``llvm`` or ``asm``. Raises KeyError for others."""
         return self.compiled().stage(name)
@@ -128,7 +154,15 @@ class AotExecutable:
         """Return the executable of another compilation, which has one more result."""
         assert self._function.ret_type is not None
         function = replace(self._function, ret_type=TupleType((self._function.ret_type, type_)))
-        return AotExecutable(self._name, function, compiled.artifact, lambda: compiled, self._assertions)
+        return AotExecutable(
+            self._name,
+            function,
+            compiled.artifact,
+            lambda: compiled,
+            self._assertions,
+            lengths=self._lengths,
+            general=self._general,
+        )
 
     def complete_path(self) -> FastPath:
         """Return a function of the arguments of a call that is fast for those that need no look."""
@@ -186,6 +220,7 @@ class AotExecutable:
             or nested_source(self._result, (f"r{number}" for number in range(len(self._results)))),
             otherwise=otherwise,
             written=written,
+            measured=self._measured,
         )
 
 

@@ -29,6 +29,7 @@ def make_fast_path(
     result: str,
     otherwise: str = "None",
     written: Mapping[int, int] | None = None,
+    measured: Mapping[int, int] | None = None,
 ) -> FastPath:
     """Return a function that takes a call's arguments as they are.
 
@@ -45,12 +46,15 @@ def make_fast_path(
         otherwise: the expression to return where the arguments, ``args``, need a look.
         written: the results that are arguments, with these: NumPy arrays that are writable and share no
             memory with other arguments, or they need a look. ``names`` holds ``ndarray`` and ``overlap``.
+        measured: the last arrays, which calls do not give, with the integers that are their lengths.
 
     """
+    measured = measured or {}
     arguments = [f"a{number}" for number in range(len(parameters))]
     arrays = [f"r{number}" for number in range(len(results))]
     written = written or {}
-    allocation = [f"d{number} = a{array}.shape[{axis}]" for number, (array, axis) in enumerate(dims)]
+    allocation = [f"a{array} = empty((0, a{length}), p{array})" for array, length in measured.items()]
+    allocation += [f"d{number} = a{array}.shape[{axis}]" for number, (array, axis) in enumerate(dims)]
     for number, shape in enumerate(results):
         if number in written:
             allocation.append(f"r{number} = a{written[number]}")
@@ -59,11 +63,12 @@ def make_fast_path(
         allocation.append(f"r{number} = empty(({sizes}), t{number})")
     addresses = "".join(f"id({name}), " for name in [*arguments, *arrays])
     every = "".join(f"{name}, " for name in [*arguments, *arrays])
-    lines = [f"{', '.join(arguments)}, = args" if arguments else "() = args"]
+    named = arguments[: len(arguments) - len(measured)]
+    lines = [f"{', '.join(named)}, = args" if named else "() = args"]
     for number in written.values():
         wrong = [f"type(a{number}) is not ndarray", f"not a{number}.flags.writeable"]
         for other, (_, rank) in enumerate(parameters):
-            if other != number:
+            if other != number and other not in measured:
                 kind = f"type(a{other}) is not ndarray or" if rank else f"type(a{other}) is ndarray and"
                 wrong.append(f"{kind} overlap(a{number}, a{other})")
         lines += [f"if {' or '.join(wrong)}:", f"    return {otherwise}"]

@@ -553,7 +553,10 @@ class _FunctionPlanner:
         results = tuple(places)
         taken = tuple(sizes[dim] for dim in callee.dims)
         region.append(FunctionCall(callee, taken, args, results, Storage("temporary", -1, 0)))
-        return results if isinstance(type_, relax.TupleType) else results[0]
+        is_tuple = isinstance(type_, relax.TupleType)
+        # The type has lost its sizes where an argument is the value of a branch.
+        self.arrays[var] = tuple(arrays) if is_tuple else arrays[0]
+        return results if is_tuple else results[0]
 
     def _check(self, region: Region, call: RelaxExpr) -> _Planned:
         name, args = str(call.op.global_symbol), list(call.args)

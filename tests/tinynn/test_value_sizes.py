@@ -1,0 +1,155 @@
+"""Test sizes that integers decide: a cell runs as the same source does as Python on NumPy."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+import nnmagic
+from nnmagic.engine.relax.runtime.aot_executable import AotExecutable
+from nnmagic.functions.compiled import CompiledFunction
+
+_TABLE = """
+def table(n: i64, x: Tensor[("m",), i64]):
+    t = np.zeros((n, n + 1), np.int64)
+    for i in range(n - 1, -1, -1):
+        for j in range(i + 1, n):
+            t[i, j] = max(t[i, j - 1], t[i + 1, j])
+            if x[i] + x[j] == 3:
+                t[i, j] += 1
+            for k in range(i + 1, j):
+                t[i, j] = max(t[i, j], t[i, k] + t[k + 1, j])
+    return t
+"""
+
+_ARITHMETIC = """
+def arithmetic(n: i64, m: i64):
+    half = n // 2
+    a = np.zeros((half + 1, 2 * m))
+    for i in range(half + 1):
+        a[i, :] = i
+    return a, np.ones(n * m), np.arange(n + m)
+"""
+
+_STEPS = """
+def steps(n: i64, y: InOut[Tensor[("k",), f64]]):
+    seen = np.empty(n + 1)
+    seen[0] = np.sum(y)
+    for i in range(n):
+        y *= 0.5
+        seen[i + 1] = np.sum(y)
+    return seen
+"""
+
+_HELPER = """
+def ramp(n: i64, by: f64):
+    r = np.zeros(n)
+    for i in range(n):
+        r[i] = by * i
+    return r
+
+def helper(n: i64, m: i64):
+    return ramp(n, 0.5), ramp(m + 1, 2.0)
+"""
+
+
+@cache
+def _both(source: str, name: str) -> tuple[object, object]:
+    """Return the function of a cell and that of Python."""
+    values: dict[str, object] = {"np": np}
+    lines = [
+        f"{line.split('(')[0]}({', '.join(part.split(':')[0].strip() for part in _parameters(line))}):"
+        if line.startswith("def ")
+        else line
+        for line in source.splitlines()
+    ]
+    exec("\n".join(lines), values)
+    return nnmagic.compile(source, namespace={"np": np}, cache=False), values[name]
+
+
+def _parameters(line: str) -> list[str]:
+    """Return the parameters of a definition; a comma in brackets separates none."""
+    parts, depth = [""], 0
+    for letter in line[line.index("(") + 1 : line.rindex(")")]:
+        depth += (letter in "([") - (letter in ")]")
+        if letter == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return parts
+
+
+def _outcome(function: object, *args: object) -> list[np.ndarray] | type[Exception]:
+    """Return what a call gives and what its arguments are then, or the class of its error."""
+    assert callable(function)
+    given = [arg.copy() if isinstance(arg, np.ndarray) else arg for arg in args]
+    try:
+        result = function(*given)
+    except (ValueError, IndexError, MemoryError) as error:
+        return type(error)
+    results = result if isinstance(result, tuple) else (result,)
+    return [*map(np.asarray, results), *(arg for arg in given if isinstance(arg, np.ndarray))]
+
+
+def _assert_same(cell: object, plain: object, *args: object) -> None:
+    ours, expected = _outcome(cell, *args), _outcome(plain, *args)
+    if isinstance(expected, type):
+        assert ours is expected
+        return
+    assert not isinstance(ours, type), ours
+    for left, right in zip(ours, expected, strict=True):
+        assert (left.dtype, left.shape) == (right.dtype, right.shape)
+        np.testing.assert_allclose(left, right, rtol=1e-12)
+
+
+def test_a_table_of_a_size_that_is_given() -> None:
+    """Zero, one and more; a vector that is too short is an IndexError."""
+    cell, plain = _both(_TABLE, "table")
+    x = np.random.default_rng(700060).integers(0, 4, 12)
+    for n in (0, 1, 2, 5, 12, 14):
+        _assert_same(cell, plain, n, x)
+
+
+@pytest.mark.parametrize(("n", "m"), [(0, 0), (1, 0), (0, 3), (5, 4), (-1, 2), (-2, -3), (-5, 1), (3, -1)])
+def test_arithmetic_on_sizes(n: int, m: int) -> None:
+    """Negative numbers whose sum is no negative size are as good as others."""
+    cell, plain = _both(_ARITHMETIC, "arithmetic")
+    _assert_same(cell, plain, n, m)
+
+
+@pytest.mark.parametrize("n", [-2, -1, 0, 1, 7])
+def test_arrays_of_the_caller_beside_a_size(n: int) -> None:
+    """An array is changed in place; a size that is negative is an error before that."""
+    cell, plain = _both(_STEPS, "steps")
+    _assert_same(cell, plain, n, np.arange(6.0))
+
+
+@pytest.mark.parametrize(("n", "m"), [(0, 0), (3, 5), (4, -1), (-1, 2), (2, -2)])
+def test_sizes_of_functions_that_are_called(n: int, m: int) -> None:
+    """The size goes through a call."""
+    cell, plain = _both(_HELPER, "helper")
+    _assert_same(cell, plain, n, m)
+
+
+def test_sizes_of_other_kinds() -> None:
+    """NumPy's integers and arrays of rank 0 are sizes, too."""
+    cell, plain = _both(_HELPER, "helper")
+    for n in (np.int64(3), np.array(3)):
+        _assert_same(cell, plain, n, n)
+
+
+def test_a_size_that_no_memory_holds() -> None:
+    """The error is NumPy's, or one that says that memory lacks."""
+    cell, _ = _both(_TABLE, "table")
+    for n in (2**31, 2**40, 2**62):
+        assert _outcome(cell, n, np.arange(3)) in (MemoryError, ValueError)
+
+
+def test_the_program_is_machine_code() -> None:
+    """A size that is given costs no more than one of an array: it was ten thousand times as slow."""
+    for source, name in ((_TABLE, "table"), (_STEPS, "steps"), (_HELPER, "helper")):
+        cell, _ = _both(source, name)
+        assert isinstance(cell, CompiledFunction)
+        assert isinstance(cell.build(), AotExecutable)
