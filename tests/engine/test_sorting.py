@@ -127,6 +127,22 @@ def test_largest(length, dtype):
         np.testing.assert_array_equal(values, np.take_along_axis(x, expected, 1))
 
 
+@pytest.mark.parametrize("dtype", sample(["float64", "float16", "int64", "uint64", "float32"], 2))
+@pytest.mark.parametrize("length", ["?", "300"])
+def test_the_first_few_of_many(length, dtype):
+    """They are selected; of equal elements, and of NaN, the first ones."""
+    few = 'topk(%x, k={}, is_ascend=True, ret_type="{}", dtype="int64")'
+    kinds = [few.format(1, "indices"), few.format(7, "indices"), few.format(7, "values")]
+    function = compile_text(f"def @main(%x: Tensor[(?, {length}), {dtype}]) {{ ({', '.join(kinds)}) }}")
+    for size in (300,) if length == "300" else (7, 55, 56, 71, 72, 300):
+        for x in _arrays(dtype, (3, size), 1):
+            order = np.argsort(x, 1, kind="stable")
+            first, indices, values = function([x])
+            np.testing.assert_array_equal(first, order[:, :1])
+            np.testing.assert_array_equal(indices, order[:, :7])
+            np.testing.assert_array_equal(values, np.take_along_axis(x, order[:, :7], 1))
+
+
 @pytest.mark.parametrize("dtype", ["float32", "int8", "bool"])
 @pytest.mark.parametrize("shape", ["?, ?", "7, 300"])
 def test_indices_of_nonzero(shape, dtype):

@@ -13,6 +13,7 @@ from nnmagic.relay.passes import (
     dead_code_elimination,
     eliminate_common_subexpr,
     fold_constants,
+    fold_partial_sorts,
     fold_softmax,
     fold_views,
     inline,
@@ -33,6 +34,7 @@ ALL = [
     dead_code_elimination,
     eliminate_common_subexpr,
     fold_constants,
+    fold_partial_sorts,
     fold_softmax,
     fold_views,
     inline,
@@ -473,3 +475,30 @@ def test_a_softmax_in_exponentials_is_folded(text):
     module = infer_type(parse(f"{VERSION}{head} {{ {text} }}"))
     wanted = infer_type(parse(f"{VERSION}{head} {{ {expected or text} }}"))
     assert structural_equal(fold_softmax(module), wanted)
+
+
+SLICED = "strided_slice({}, begin=[{}], end=[{}], strides=[{}], axes=[{}])"
+ORDER, SORTED = 'argsort(%x, axis=1, dtype="int64")', "sort(%x, axis=-1, is_ascend=False)"
+PARTIAL_SORTS = {
+    SLICED.format(
+        ORDER, 0, 2, 1, 1
+    ): 'topk(%x, k=2, axis=1, ret_type="indices", is_ascend=True, dtype="int64")',
+    SLICED.format(SORTED, 0, 3, 1, 1): 'topk(%x, k=3, axis=1, ret_type="values", dtype="int32")',
+    # All elements, the last ones, every second one, another axis, and what something else uses.
+    SLICED.format(ORDER, 0, 5, 1, 1): None,
+    SLICED.format(ORDER, 3, 5, 1, 1): None,
+    SLICED.format(ORDER, 0, 4, 2, 1): None,
+    SLICED.format(ORDER, 0, 2, 1, 0): None,
+    f"%0 = {ORDER}; ({SLICED.format('%0', 0, 2, 1, 1)}, %0)": None,
+}
+
+
+@pytest.mark.parametrize("text", PARTIAL_SORTS)
+def test_a_sort_whose_first_elements_are_used_is_folded(text):
+    expected = PARTIAL_SORTS[text]
+    head = "def @main(%x: Tensor[(3, 5), float32])"
+    module = infer_type(parse(f"{VERSION}{head} {{ {text} }}"))
+    wanted = infer_type(parse(f"{VERSION}{head} {{ {expected or text} }}"))
+    folded = fold_partial_sorts(module)
+    assert structural_equal(folded, wanted)
+    assert folded.functions["main"].body.checked_type == wanted.functions["main"].body.checked_type

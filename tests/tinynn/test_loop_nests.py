@@ -151,3 +151,72 @@ def test_what_is_proved_holds() -> None:
             if all(value(fact) >= 0 for fact in facts):
                 assert value(goal) >= 0
     assert proved > 40
+
+
+@pytest.mark.parametrize("size", ['"n"', "500"])
+def test_an_array_that_a_loop_fills_is_not_copied(size: str) -> None:
+    """The array is in the memory of the result from the beginning."""
+    source = textwrap.dedent(
+        f"""
+        def f(x: Tensor[({size},), f64]):
+            y = np.zeros(len(x))
+            for i in range(1, len(x)):
+                y[i] = y[i - 1] * x[i] + 1
+            return y
+        """
+    )
+    namespace: dict[str, object] = {"np": np}
+    exec("from __future__ import annotations\n" + source, namespace)
+    function, judge = nnmagic.compile(source, namespace={"np": np}, cache=False), namespace["f"]
+    assert not re.search("kernel_copy|memcpy", function.stages["llvm"])
+    x = np.random.default_rng(0).standard_normal(500)
+    np.testing.assert_allclose(function(x), judge(x), rtol=1e-12)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    "returned", ["z, z", "y, z", "z, y, z", "y, y + z", "z if k > 0 else y, y", "y[0], z", "x, z"]
+)
+def test_results_of_loops_share_no_memory(returned: str) -> None:
+    """A loop of no rounds returns what it was given."""
+    source = textwrap.dedent(
+        f"""
+        def f(x: Tensor[(3, 4), f64], k: i64):
+            y = x * 2
+            z = y.copy()
+            for i in range(k):
+                z[i, 0] = z[i - 1, 0] + y[i, 1]
+            return {returned}
+        """
+    )
+    namespace: dict[str, object] = {}
+    exec("from __future__ import annotations\n" + source, namespace)
+    function, judge = nnmagic.compile(source, cache=False), namespace["f"]
+    x = np.arange(12.0).reshape(3, 4)
+    for k in (0, 2):
+        results = function(x, k)
+        for result, wanted in zip(results, judge(x, k), strict=True):  # type: ignore[operator]
+            np.testing.assert_array_equal(result, wanted)
+        for left, right in itertools.combinations((*results, x), 2):
+            assert not np.shares_memory(left, right)
+
+
+@pytest.mark.parametrize(
+    "sum_", ["a * x[i] + b * y[i - 1]", "b * y[i - 1] - a * x[i]", "a * x[i] - b * y[i - 1]"]
+)
+def test_a_round_waits_for_one_operation_of_the_round_before(sum_: str) -> None:
+    """The product that needs no earlier round is not fused with the sum; the other one can be."""
+    source = textwrap.dedent(
+        f"""
+        def f(x: Tensor[("n",), f64], a: f64, b: f64):
+            y = np.zeros(len(x))
+            for i in range(1, len(x)):
+                y[i] = {sum_}
+            return y
+        """
+    )
+    namespace: dict[str, object] = {"np": np}
+    exec("from __future__ import annotations\n" + source, namespace)
+    function, judge = nnmagic.compile(source, namespace={"np": np}, cache=False), namespace["f"]
+    assert function.stages["llvm"].count("@llvm.arithmetic.fence.f64(") >= 2  # a call and its declaration
+    x = np.random.default_rng(0).standard_normal(100)
+    np.testing.assert_allclose(function(x, 0.1, 0.9), judge(x, 0.1, 0.9), rtol=1e-12)  # type: ignore[operator]

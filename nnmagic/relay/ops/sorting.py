@@ -8,6 +8,7 @@ from typing import cast
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import BOOL, DTYPE, INT, INTEGER, choice
 from nnmagic.relay.ops.declaration import Attr, RelationError, declare
+from nnmagic.relay.ops.dims import subtract
 from nnmagic.relay.ops.relations import axis_of, require_same, same_as, tensor
 from nnmagic.relay.types import TensorType, TupleType, Type
 
@@ -46,6 +47,21 @@ def _searchsorted(types: Sequence[Type], attrs: Attrs) -> TensorType:
         for left, right in zip(sequence.shape[:-1], values.shape[:-1], strict=True):
             require_same(left, right, "the sequence and the values differ before the last axis", 0, 1)
     return TensorType(values.shape, str(attrs["dtype"]))
+
+
+def _histogram(types: Sequence[Type], _attrs: Attrs) -> TensorType:
+    tensor(types, 0)
+    edges = tensor(types, 1, rank=1)
+    return TensorType((subtract(edges.shape[0], 1),), "int64")
+
+
+def _check_histogram(types: Sequence[Type], _attrs: Attrs) -> None:
+    data, edges = tensor(types, 0, rank=1), tensor(types, 1)
+    if data.dtype not in ("float32", "float64") or data.dtype != edges.dtype:
+        message = "expected floats of one dtype, found {data} and {edges}"
+        raise RelationError(message, 0, 1, data=data, edges=edges)
+    if isinstance(edges.shape[0], int) and edges.shape[0] < 2:
+        raise RelationError("there must be two edges or more", 1)
 
 
 def _check_searchsorted(types: Sequence[Type], attrs: Attrs) -> None:
@@ -125,6 +141,15 @@ declare(
     numpy="numpy.searchsorted",
     family="sorting",
     preconditions=[_check_searchsorted],
+)
+declare(
+    "histogram",
+    "data edges",
+    _histogram,
+    "How many elements of a vector lie between edges of equal distance; the last one is inside, too.",
+    numpy="numpy.histogram",
+    family="sorting",
+    preconditions=[_check_histogram],
 )
 declare(
     "unique",

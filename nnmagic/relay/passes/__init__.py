@@ -22,6 +22,7 @@ from nnmagic.relay.passes.loop_invariants import hoist_loop_invariants
 from nnmagic.relay.passes.normal_forms import to_a_normal_form, to_graph_normal_form
 from nnmagic.relay.passes.numpy_evaluator import evaluate_with_numpy
 from nnmagic.relay.passes.partial_evaluation import Evaluator
+from nnmagic.relay.passes.partial_sorts import fold_partial_sorts
 from nnmagic.relay.passes.pipeline import (
     Pass,
     PassContext,
@@ -52,6 +53,7 @@ __all__ = [
     "evaluate_with_numpy",
     "fold_batch_norm",
     "fold_constants",
+    "fold_partial_sorts",
     "fold_softmax",
     "fold_views",
     "gradient",

@@ -12,6 +12,7 @@ from nnmagic.relay.passes.dead_code import dead_code_elimination
 from nnmagic.relay.passes.inlining import inline
 from nnmagic.relay.passes.lambda_lifting import lift_local_functions
 from nnmagic.relay.passes.normal_forms import to_a_normal_form, to_graph_normal_form
+from nnmagic.relay.passes.partial_sorts import fold_partial_sorts
 from nnmagic.relay.passes.pipeline import Pass
 from nnmagic.relay.passes.softmax import fold_softmax
 from nnmagic.relay.passes.views import fold_views
@@ -22,6 +23,7 @@ LIBRARY: dict[str, Pass] = {
     "eliminate_common_subexpr": eliminate_common_subexpr,
     "fold_batch_norm": fold_batch_norm,
     "fold_constants": fold_constants,
+    "fold_partial_sorts": fold_partial_sorts,
     "fold_softmax": fold_softmax,
     "fold_views": fold_views,
     "inline": inline,

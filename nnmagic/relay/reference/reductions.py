@@ -112,6 +112,12 @@ def _searchsorted(given: Given, sequence: Array, values: Array) -> Any:
     return np.asarray(rows).reshape(values.shape)
 
 
+def _histogram(given: Given, data: Array, edges: Array) -> Any:
+    inside = data[(data >= edges[0]) & (data <= edges[-1])]
+    index = np.minimum(np.searchsorted(edges, inside, side="right") - 1, len(edges) - 2)
+    return np.bincount(index, minlength=len(edges) - 1).astype(given.dtype)
+
+
 def _matmul(given: Given, left: Array, right: Array) -> Any:
     left = np.swapaxes(left, -1, -2) if given["transpose_a"] else left
     right = np.swapaxes(right, -1, -2) if given["transpose_b"] else right
@@ -136,6 +142,7 @@ RULES: dict[str, Rule] = {
     "topk": _topk,
     "dyn.topk": _topk,
     "searchsorted": _searchsorted,
+    "histogram": _histogram,
     "invert_permutation": plain(np.argsort),
     "nn.dense": lambda given, x, weight: np.matmul(x.astype(given.dtype), weight.T.astype(given.dtype)),
     "nn.matmul": _matmul,

@@ -19,6 +19,7 @@ from nnmagic.relay.passes.constants import fold_constants
 from nnmagic.relay.passes.dead_code import dead_code_elimination
 from nnmagic.relay.passes.lambda_lifting import lift_local_functions
 from nnmagic.relay.passes.loop_invariants import hoist_loop_invariants
+from nnmagic.relay.passes.partial_sorts import fold_partial_sorts
 from nnmagic.relay.passes.pipeline import PassRun, observed
 from nnmagic.relay.passes.softmax import fold_softmax
 from nnmagic.relay.passes.views import fold_views
@@ -85,12 +86,13 @@ PASSES = (
     CompilerPass("fold_batch_norm", 1, "all programs", lambda module, _: fold_batch_norm(module)),
     CompilerPass("fold_views", 1, "all programs", lambda module, _: fold_views(module)),
     CompilerPass("fold_softmax", 1, "all programs", lambda module, _: fold_softmax(module)),
+    CompilerPass("fold_partial_sorts", 1, "all programs", lambda module, _: fold_partial_sorts(module)),
     CompilerPass("find_attention", 1, "all programs", lambda module, _: find_attention(module)),
 )
 _NAMED = {each.name: each for each in PASSES}
 _CLEANUPS = ("fold_constants", "eliminate_common_subexpr", "dead_code_elimination")
 _LOOPS = ("lift_local_functions", "name_carried_sizes", "hoist_loop_invariants", "lower_assertions")
-_FUSIONS = ("fold_batch_norm", "fold_views", "fold_softmax", "find_attention")
+_FUSIONS = ("fold_batch_norm", "fold_views", "fold_softmax", "fold_partial_sorts", "find_attention")
 
 
 @dataclass(frozen=True, slots=True)

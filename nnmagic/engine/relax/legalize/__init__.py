@@ -12,6 +12,7 @@ from nnmagic.engine.relax.legalize import (  # noqa: F401 - each adds its rules 
     data_dependent,
     einsum,
     fourier,
+    histogram,
     image,
     indexing,
     linalg,

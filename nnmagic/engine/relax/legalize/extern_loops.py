@@ -15,6 +15,9 @@ from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, Stmt
 #: Marks a kernel whose first statement copies its first operand, which the rest of it changes.
 COPIES_FIRST = "nnmagic.copies_first"
 
+#: Marks a kernel that copies a result at the end of a program, because other values may be in its memory.
+COPIES_RESULT = "nnmagic.copies_result"
+
 
 def fill_by_loops(
     emit: Callable[..., None], result: tuple[Sequence[Extent], str], *operands: Tensor

@@ -15,9 +15,11 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T  # noqa: N812 - TVM's own name for its builder
 
 from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Value
-from nnmagic.engine.relax.legalize.reshaping import element_count
+from nnmagic.engine.relax.legalize.reshaping import element_count, reshape_to
 from nnmagic.engine.relax.legalize.types import Tensor, Tensors
-from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr, Stmt
+from nnmagic.engine.relax.tir import vector_math
+from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr, RelaxExpr, Stmt
+from nnmagic.relay.expr import Constant
 
 #: The rotations of eight rounds, for the two pairs of words (Skein, version 1.3).
 _ROTATIONS = ((14, 16), (52, 57), (23, 40), (5, 37), (25, 33), (46, 12), (58, 22), (32, 32))
@@ -216,48 +218,64 @@ def _shape(call: OpCall) -> list[Extent]:
 
 
 def _threefry_generate(call: OpCall) -> Value:
-    def compute(key: Tensor, shape: Sequence[Extent]) -> list[Tensor]:
-        after, words = _random_words(key, element_count(list(shape)))
-        return [after, te.compute(shape, lambda *index: words(_flat_index(index, shape)))]
-
-    return call.te(compute, call.args[0], relax.ShapeExpr(_shape(call)))
+    shape = _shape(call)
+    after, words = _emit_words(call, element_count(shape))
+    return relax.Tuple([after, reshape_to(words, shape)])
 
 
 def _uniform(call: OpCall) -> Value:
-    dtype = str(call.attrs["out_dtype"])
+    dtype, shape, standard = str(call.attrs["out_dtype"]), _shape(call), _is_standard(call)
+    after, words = _emit_words(call, element_count(shape))
 
-    def compute(key: Tensor, low: Tensor, high: Tensor, shape: Sequence[Extent]) -> list[Tensor]:
-        after, words = _random_words(key, element_count(list(shape)))
-
+    def compute(words: Tensor, low: Tensor, high: Tensor, shape: Sequence[Extent]) -> Tensor:
         def element(*index: Index) -> PrimExpr:
-            word = tirx.reinterpret("int64", words(_flat_index(index, shape)))
-            return _round_product(_fraction(word, dtype) * (high() - low())) + low()
+            number = _fraction(tirx.reinterpret("int64", words(_flat_index(index, shape))), dtype)
+            return number if standard else _round_product(number * (high() - low())) + low()
 
-        return [after, te.compute(shape, element)]
+        return te.compute(shape, element)
 
-    return call.te(compute, *call.args, relax.ShapeExpr(_shape(call)))
+    numbers = call.te(compute, words, *call.args[1:], relax.ShapeExpr(shape))
+    return relax.Tuple([after, call.emit(numbers)])
 
 
 def _normal(call: OpCall) -> Value:
     """Lower to the Box-Muller transform of two uniform numbers."""
-    dtype = str(call.attrs["out_dtype"])
+    dtype, shape, standard = str(call.attrs["out_dtype"]), _shape(call), _is_standard(call)
+    after, words = _emit_words(call, 2 * element_count(shape))
 
-    def compute(key: Tensor, mean: Tensor, scale: Tensor, shape: Sequence[Extent]) -> list[Tensor]:
-        count = element_count(list(shape))
-        after, words = _random_words(key, 2 * count)
+    def compute(words: Tensor, mean: Tensor, scale: Tensor, shape: Sequence[Extent]) -> Tensor:
+        count = element_count(shape)
 
         def element(*index: Index) -> PrimExpr:
             position = _flat_index(index, shape)
             first, second = (
                 _fraction(tirx.reinterpret("int64", words(i)), dtype) for i in (position, position + count)
             )
-            radius = tirx.sqrt(tirx.const(-2, dtype) * tirx.log(tirx.const(1, dtype) - first))
-            sine = tirx.sin(tirx.const(2 * math.pi, dtype) * second)
-            return _round_product(radius * sine * scale()) + mean()
+            radius = tirx.sqrt(tirx.const(-2, dtype) * vector_math.log(tirx.const(1, dtype) - first))
+            sine = vector_math.sin(tirx.const(2 * math.pi, dtype) * second)
+            return radius * sine if standard else _round_product(radius * sine * scale()) + mean()
 
-        return [after, te.compute(shape, element)]
+        return te.compute(shape, element)
 
-    return call.te(compute, *call.args, relax.ShapeExpr(_shape(call)))
+    numbers = call.te(compute, words, *call.args[1:], relax.ShapeExpr(shape))
+    return relax.Tuple([after, call.emit(numbers)])
+
+
+def _is_standard(call: OpCall) -> bool:
+    """Return whether the numbers are between 0 and 1, or have the mean 0 and the deviation 1."""
+    _, *ends = call.node.args
+    return [end.data.item() if isinstance(end, Constant) else None for end in ends] == [0, 1]
+
+
+def _emit_words(call: OpCall, count: Extent) -> tuple[RelaxExpr, RelaxExpr]:
+    """Emit a kernel of random words alone, so that what they become is computed in vectors, by threads.
+
+    Return the key for the words that follow, and the words.
+    """
+    pair = call.te(lambda key, shape: _random_words(key, shape[0]), call.args[0], relax.ShapeExpr([count]))
+    bound = call.emit(pair)
+    after, words = (call.emit(relax.TupleGetItem(bound, part)) for part in (0, 1))
+    return after, words
 
 
 RULES.update(

@@ -10,6 +10,7 @@ import tvm
 from tvm import te, tirx
 
 from nnmagic.engine.relax.legalize.radix_sort import radix_sort
+from nnmagic.engine.relax.legalize.selection import LEAST_RATIO, MOST_SELECTED, select_lowest
 from nnmagic.engine.relax.legalize.sort_keys import from_sort_key, join_zeros, key_dtype, sort_key
 from nnmagic.engine.relax.legalize.sorting_network import BLOCK, Columns, merge_columns, sort_columns
 from nnmagic.engine.relax.legalize.types import Tensor, Tensors
@@ -105,7 +106,11 @@ class _Sort:
         self.total = builders.product(self.other)
         result = next(iter(outputs.values()))
         self.count = builders.as_index(result.ty.shape[axis])
-        self.by_index = "indices" in outputs
+        #: Whether the elements may be few enough to be found without sorting the others.
+        few = static_int(self.count)
+        self.selects = few is not None and few <= MOST_SELECTED and axis == len(self.other)
+        self.selects = self.selects and _at_least(self.length, LEAST_RATIO * (few or 0)) is not False
+        self.by_index = "indices" in outputs or self.selects
         self.kind = key_dtype(self.dtype)
         self.packed = self.by_index and self.kind == "int32"
         word = "int64" if self.packed else self.kind
@@ -116,6 +121,12 @@ class _Sort:
         """Return the loops."""
         if 0 in (static_int(self.length), static_int(self.total), static_int(self.count)):
             return tirx.Evaluate(0)
+        if self.selects:
+            enough = _at_least(self.length, LEAST_RATIO * int(self.count))
+            return branch(enough, self._by_selection, self._by_sorting)
+        return self._by_sorting()
+
+    def _by_sorting(self) -> Stmt:
         few = static_int(self.total)
         if few is not None and few <= self.lanes // _FEW:
             is_short = _at_least(_LONGEST_OF_FEW - self.length, 0)
@@ -417,6 +428,28 @@ class _Sort:
         if not self.by_index and is_float(self.dtype):
             statements.append(self._move_zeros(index))
         return sequence(statements)
+
+    # The first few elements of a sequence
+
+    def _by_selection(self) -> Stmt:
+        return self._independent(loop("sequence", self.total, self._select), 1)
+
+    def _select(self, number: PrimExpr) -> Stmt:
+        index = partial(self._index, number)
+        count = int(self.count)
+        kept = [builders.local_array(count, word, "kept") for word in self.words]
+
+        def store(at: PrimExpr) -> Stmt:
+            stores = [
+                tirx.BufferStore(
+                    output, self._result(name, [part[at] for part in kept], index(at)), index(at)
+                )
+                for name, output in self.outputs.items()
+            ]
+            return sequence(stores)
+
+        selected = select_lowest(lambda at: self._word(index(at)), self.length, kept)
+        return sequence([*map(tirx.AllocBuffer, kept), *selected, loop("at", count, store)])
 
     # Long sequences: one after the other, by their digits
 

@@ -25,6 +25,7 @@ from nnmagic.engine.relax.analysis.tuple_flattening import flat_names, flatten, 
 from nnmagic.engine.relax.deferred_interrupts import interrupt_safepoint
 from nnmagic.engine.relax.legalize import BLOCKED_RULES, RULES, OpCall, Value
 from nnmagic.engine.relax.legalize.blocked.layout import Blocked
+from nnmagic.engine.relax.legalize.extern_loops import COPIES_RESULT
 from nnmagic.engine.relax.legalize.kernel_cache import KernelCache, key_of
 from nnmagic.engine.relax.legalize.registry import assertion, shape_of, tensor_dtype
 from nnmagic.engine.relax.legalize.size_names import SizeNames
@@ -218,7 +219,12 @@ class _Lowering:
         for number, result in enumerate(results):
             copy = number not in self.uncopied and (result not in self.computed or result in seen)
             seen.add(result)
-            yield self.builder.emit_te(topi.identity, result, primfunc_name_hint="copy") if copy else result
+            if not copy:
+                yield result
+                continue
+            yield self.builder.emit_te(
+                topi.identity, result, primfunc_name_hint="copy", primfunc_attrs={COPIES_RESULT: 1}
+            )
 
     def _with_own_sizes(self, result: RelaxExpr) -> RelaxExpr:
         """Give a result a type without names of sizes that its block defines."""

@@ -42,16 +42,17 @@ def _histogram(call: Arguments) -> Value:
         weights = weights.cast("int64")
     bins = call.given.get("bins", Operand(Known(10), call.span))
     size = as_size(bins)
-    if size is not None and is_size(size):
-        edges, index, inside = _even_bins(call, data)
+    even = size is not None and is_size(size)
+    if even and weights is None:
+        edges, values, _ = _even_edges(call, data)
+        counts = values.op("histogram", edges)
     else:
-        edges, index, inside = _given_bins(call, data)
-    like = Formula(number_constant(0, "int64" if weights is None else weights.dtype, call.span), call.span)
-    amounts = like.like(1) if weights is None else weights
-    amounts = inside.choose(amounts, 0)
-    zeros = slice_axis(edges, 0, 1, None).op("zeros_like").cast(like.dtype)
-    index = inside.choose(index, 0)
-    counts = zeros.op("scatter_nd", index.expand(0), amounts, mode="add")
+        edges, index, inside = _even_bins(call, data) if even else _given_bins(call, data)
+        dtype = "int64" if weights is None else weights.dtype
+        like = Formula(number_constant(0, dtype, call.span), call.span)
+        amounts = inside.choose(like.like(1) if weights is None else weights, 0)
+        zeros = slice_axis(edges, 0, 1, None).op("zeros_like").cast(dtype)
+        counts = zeros.op("scatter_nd", inside.choose(index, 0).expand(0), amounts, mode="add")
     if flag(call, "density"):
         widths = slice_axis(edges, 0, 1, None) - slice_axis(edges, 0, 0, -1)
         counts = counts.cast("float64")
@@ -90,11 +91,8 @@ def _bincount(call: Arguments) -> Value:
     return zeros.op("scatter_nd", numbers.expand(0), amounts, mode="add").value
 
 
-def _even_bins(call: Arguments, data: Formula) -> tuple[Formula, Formula, Formula]:
-    """Return the edges of bins of one width, the bin of each element, and which elements have one.
-
-    As NumPy does it, the place of an element among the bins is computed, and then corrected by the edges.
-    """
+def _even_edges(call: Arguments, data: Formula) -> tuple[Formula, Formula, Formula]:
+    """Return the edges of bins of one width, the data as floats, and the number of bins."""
     values = data if data.is_float else data.cast("float64")
     first, last = _range(call, values)
     same = first.equal(last)
@@ -103,7 +101,18 @@ def _even_bins(call: Arguments, data: Formula) -> tuple[Formula, Formula, Formul
     if count == 0:
         raise RefusalError("histogram: `bins` must be positive", call.given["bins"].span)
     edges, _ = spaced_numbers(call, first, last, _one_more(count, call))
+    edges = edges.cast(values.dtype)
     number = Formula(count.number, call.span) if isinstance(count, Dimension) else edges.like(count)
+    return edges, values, number
+
+
+def _even_bins(call: Arguments, data: Formula) -> tuple[Formula, Formula, Formula]:
+    """Return the edges of bins of one width, the bin of each element, and which elements have one.
+
+    As NumPy does it, the place of an element among the bins is computed, and then corrected by the edges.
+    """
+    edges, values, number = _even_edges(call, data)
+    first, last = (slice_axis(edges, 0, at, end).reshape(()) for at, end in ((0, 1), (-1, None)))
     inside = (values >= first) & (values <= last)
     place = (values - first) / (last - first) * number.cast(values.dtype)
     last_bin = number.cast("int64") - 1
@@ -134,7 +143,7 @@ def _range(call: Arguments, values: Formula) -> tuple[Formula, Formula]:
     first, last = (
         as_formula(Operand(end, given.span), call.span, "histogram: `range`") for end in given.value.items
     )
-    return first.cast(values.dtype), last.cast(values.dtype)
+    return first.cast("float64"), last.cast("float64")  # in which NumPy computes the edges between
 
 
 def _given_bins(call: Arguments, data: Formula) -> tuple[Formula, Formula, Formula]:

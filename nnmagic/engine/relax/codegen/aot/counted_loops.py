@@ -115,6 +115,41 @@ def find_summands(function: NativeFunction) -> set[Register]:
     return found
 
 
+def find_early_products(function: NativeFunction) -> set[Register]:
+    """Return the products that a loop adds to products of what the round before computed: ``a*x[i] + b*y``.
+
+    One of the two can be fused with the sum. If it is the later one, a round waits for one operation only.
+    """
+    late: set[Value] = {param for param in find_carried(function) if _may_be_late(param)}
+    late.update(step.storage for step in function.steps() if isinstance(step, StoreElement))
+    products: set[Register] = set()
+    early: set[Register] = set()
+    for step in function.steps():
+        if isinstance(step, Assign):
+            late.update(target for target, value in step.pairs if value in late)
+        if not isinstance(step, ScalarCode):
+            continue
+        for stage in step.stages:
+            target = step.values[stage.buffer]
+            read = {step.values.get(load.source) for load in collect_loads(stage.value)}
+            if not isinstance(target, Register) or not target.dtype.startswith("float"):
+                continue
+            if not late.isdisjoint(read):
+                late.add(target)
+            if isinstance(stage.value, tirx.Mul):
+                products.add(target)
+            elif isinstance(stage.value, tirx.Add | tirx.Sub):
+                parts = {_leaf(part, step.values) for part in (stage.value.a, stage.value.b)}
+                factors = {part for part in parts if isinstance(part, Register) and part in products}
+                if len(factors) == 2 and len(factors & late) == 1:
+                    early |= factors - late
+    return early
+
+
+def _may_be_late(param: Register | Storage) -> bool:
+    return isinstance(param, Storage) or param.dtype.startswith("float")
+
+
 def find_steps(function: NativeFunction) -> dict[Register, int]:
     """Return the parameters of a loop that grow by a constant in each round, and that constant."""
     sums = {

@@ -17,6 +17,7 @@ from nnmagic.engine.relax.codegen.aot.counted_loops import (
     CountedLoop,
     find_carried,
     find_counted_loop,
+    find_early_products,
     find_summands,
 )
 from nnmagic.engine.relax.codegen.aot.memory import exceeds_any_memory, most, round_up
@@ -180,9 +181,11 @@ class BodyEmitter:
         self.locals: dict[Register | Storage, Buffer] = {}
         self.frame: list[Stmt] = []
         self.clocked = clocked
-        #: What is added to one sum from round to round. A sum waits for the one before: a cycle less if the
-        #: instruction has no product in it.
-        self.summands = find_summands(function) if function.loops else set[Register]()
+        #: What LLVM must not fuse with the sum that it is part of: what rounds add to one sum,
+        #: and products that need not wait for the round before. That sum waits for fewer operations then.
+        self.summands = set[Register]()
+        if function.loops:
+            self.summands = find_summands(function) | find_early_products(function)
         #: Of a loop that counts by itself: the parameter that no round assigns.
         self.counter: Register | None = None
         #: Of a parallel loop: the parameter where a piece of its rounds ends.
@@ -579,12 +582,9 @@ class BodyEmitter:
 
     def _scalar_code(self, step: ScalarCode) -> list[Stmt]:
         """Compute the stages of a kernel of single elements in registers."""
-        values: dict[Buffer, Value] = dict(step.values)
         statements: list[Stmt] = []
         for stage in step.stages:
-            for buffer in stage.writes:
-                values.setdefault(buffer, Register(dtype_of(buffer), buffer.name))
-            statements += self._scalar_stage(stage, values, step.sizes)
+            statements += self._scalar_stage(stage, step.values, step.sizes)
         return statements
 
     def _store_in_memory(self, step: StoreElement) -> list[Stmt]:

@@ -48,6 +48,7 @@ from nnmagic.engine.relax.codegen.aot.program import Value as NativeValue
 from nnmagic.engine.relax.codegen.aot.ranges import decide_checks
 from nnmagic.engine.relax.codegen.aot.scalar_code import read_scalar_stages
 from nnmagic.engine.relax.codegen.aot.size_text import NoSizeError
+from nnmagic.engine.relax.legalize.extern_loops import COPIES_RESULT
 from nnmagic.engine.relax.legalize.kernel_cache import IS_RESHAPE, has_reshape_order
 from nnmagic.engine.relax.lowering.module import KERNEL_FUNCTION, LOOP, PARALLEL_LOOP
 from nnmagic.engine.relax.runtime.callbacks import (
@@ -61,9 +62,9 @@ from nnmagic.engine.relax.runtime.callbacks import (
 from nnmagic.engine.relax.runtime.tensors import as_array
 from nnmagic.engine.relax.runtime.vm_executable import TOO_DEEP
 from nnmagic.engine.relax.schedules.kernel_analysis import substitute
-from nnmagic.engine.relax.tir.builders import as_expr
+from nnmagic.engine.relax.tir.builders import as_expr, dtype_of
 from nnmagic.engine.relax.tir.regions import expand_regions
-from nnmagic.engine.relax.tir.types import Extent, PrimExpr, PrimFunc, RelaxExpr, Var
+from nnmagic.engine.relax.tir.types import Buffer, Extent, PrimExpr, PrimFunc, RelaxExpr, Var
 
 #: The dtypes of single elements that live in registers.
 _REGISTER_DTYPES = frozenset(
@@ -471,6 +472,8 @@ class _FunctionPlanner:
         sizes = _bind_sizes(function, [*arrays, *outputs], explicit)
         if len(reads) == 1 and _is_reshape(function, [*arrays, *outputs]):
             return reads[0]
+        if COPIES_RESULT in (function.attrs or {}) and _is_own(reads[0]):
+            return reads[0]  # the end of the program copies it, where it is not in the memory of the result
         if var in self.in_place.kernels:
             number, _, _ = self.planner.kernel_in_place(kernel)
             if isinstance(reads[number], Storage):
@@ -482,7 +485,9 @@ class _FunctionPlanner:
             stages = read_scalar_stages(expand_regions(function))
             if stages is not None:
                 buffers = [param for param in function.params if isinstance(param.ty, tirx.BufferType)]
-                values = dict(zip(buffers, [*reads, *written], strict=True))
+                values: dict[Buffer, NativeValue] = dict(zip(buffers, [*reads, *written], strict=True))
+                for buffer in (buffer for stage in stages for buffer in stage.writes):
+                    values.setdefault(buffer, Register(dtype_of(buffer), buffer.name))
                 region.append(ScalarCode(stages, values, sizes, tuple(reads)))
                 return planned
         self.program.kernels[kernel] = function
@@ -707,6 +712,11 @@ def _evaluate(expr: RelaxExpr, values: dict[RelaxExpr, _Planned], leaf: Any = No
     if leaf is None:
         return None
     raise _UnsupportedError
+
+
+def _is_own(value: NativeValue) -> bool:
+    """Return whether a value is in the program's own memory."""
+    return isinstance(value, Storage) and value.kind in ("temporary", "pointer")
 
 
 def _array_numbers(function: relax.Function, plan: InPlacePlan) -> dict[int, int]:

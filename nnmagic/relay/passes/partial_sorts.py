@@ -1,0 +1,78 @@
+"""Fold sorts of which only the first elements are used into ``topk``, which need not sort the others."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from nnmagic.relay.expr import Call, Expr, Function, OpRef, children
+from nnmagic.relay.module import Module
+from nnmagic.relay.passes.rewriting import map_functions, substitute
+from nnmagic.relay.traverse import post_order
+from nnmagic.relay.types import Dim, TensorType
+
+
+def fold_partial_sorts(module: Module) -> Module:
+    """Fold ``argsort(x)[:k]`` and ``sort(x)[:k]`` into ``topk(x, k)``, if nothing else uses what is sorted.
+
+    The results are equal. Types are kept.
+    """
+    return map_functions(module, _fold_function)
+
+
+def _fold_function(function: Function) -> Function:
+    order = list(post_order(function))
+    if not any(_is_sort(node) for node in order):
+        return function
+    uses = Counter(part for node in order for part in children(node))
+    replaced = {node: new for node in order if (new := _fold(node, uses)) is not None}
+    if not replaced:
+        return function
+    new_function = substitute(function, replaced)
+    assert isinstance(new_function, Function)
+    return new_function
+
+
+def _operator(node: Expr) -> str:
+    """Return the operator that a node calls, or an empty name."""
+    return node.op.name if isinstance(node, Call) and isinstance(node.op, OpRef) else ""
+
+
+def _is_sort(node: Expr) -> bool:
+    return _operator(node) in ("sort", "argsort")
+
+
+def _fold(node: Expr, uses: Mapping[Expr, int]) -> Call | None:
+    """Return the ``topk`` of the first elements that are sliced from a sort, or None."""
+    if not isinstance(node, Call) or _operator(node) != "strided_slice":
+        return None
+    sort = node.args[0]
+    if not isinstance(sort, Call) or not _is_sort(sort) or uses[sort] != 1:
+        return None
+    data, attrs = sort.args[0], sort.attrs
+    type_ = data.checked_type
+    if not isinstance(type_, TensorType) or type_.dtype == "bool" or not isinstance(attrs["axis"], int):
+        return None
+    axis = attrs["axis"] % len(type_.shape)
+    count = _first_elements(node, axis, type_.shape)
+    if count is None:
+        return None
+    indices = _operator(sort) == "argsort"
+    chosen = {
+        "k": count,
+        "axis": axis,
+        "ret_type": "indices" if indices else "values",
+        "is_ascend": attrs["is_ascend"],
+        "dtype": attrs["dtype"] if indices else "int32",
+    }
+    return Call(OpRef("topk"), (data,), chosen, span=node.span, checked_type=node.checked_type)
+
+
+def _first_elements(node: Call, axis: int, shape: Sequence[Dim]) -> int | None:
+    """Return how many elements a slice takes from the beginning of an axis; None if it takes others."""
+    attrs, type_ = node.attrs, node.checked_type
+    sliced = tuple(attrs[name] for name in ("axes", "begin", "strides", "slice_mode"))
+    if sliced != ((axis,), (0,), (1,), "end") or not isinstance(type_, TensorType):
+        return None
+    taken, size = type_.shape[axis], shape[axis]
+    return taken if isinstance(taken, int) and isinstance(size, int) and 0 < taken < size else None
