@@ -21,7 +21,7 @@ def _sigmoid(x: Any) -> Any:
     return 1 / (1 + np.exp(-x))
 
 
-def _cross_entropy(logits: Any, t: Any) -> tuple[Any, Any]:
+def cross_entropy(logits: Any, t: Any) -> tuple[Any, Any]:
     """Return the loss of logits and labels, and the loss's derivative by the logits."""
     logits = logits - logits.max(axis=1, keepdims=True)
     powers = np.exp(logits)
@@ -43,7 +43,7 @@ def _layers(params: Any, x: Any, t: Any) -> tuple[Any, tuple[Any, ...], Any]:
     inputs = [x]
     for w, b in zip(params[:-2:2], params[1:-2:2], strict=True):
         inputs.append(np.maximum(inputs[-1] @ w + b, 0))
-    value, d = _cross_entropy(inputs[-1] @ params[-2] + params[-1], t)
+    value, d = cross_entropy(inputs[-1] @ params[-2] + params[-1], t)
     gradients: list[Any] = []
     for number in reversed(range(len(inputs))):
         gradients = [inputs[number].T @ d, d.sum(axis=0), *gradients]

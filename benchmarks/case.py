@@ -116,4 +116,19 @@ class Compilation:
     optional: bool = False
 
 
-Row = Case | Compilation
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """How much memory a call of another row takes at its peak, beyond its arguments, in bytes.
+
+    Each contestant has a process of its own.
+    """
+
+    name: str
+    family: str
+    goals: tuple[Goal, ...]
+    of: Case
+    peers: tuple[str, ...] = ("nnmagic", "torch", "torch.compile", "jax.jit")
+    optional: bool = False
+
+
+Row = Case | Compilation | Memory

@@ -30,21 +30,22 @@ class Layer:
 
 @dataclass(slots=True)
 class Network:
-    """Layers in order, on the argument ``x`` of shape (1, channels, side, side); built by its methods.
+    """Layers in order, on the argument ``x`` of shape (batch, channels, side, side); built by its methods.
 
     Each method adds layers after a value and gives the new value's name. shapes: of all values and weights.
-    flops: multiplications and additions of convolutions and linear layers.
+    flops: multiplications and additions of convolutions and linear layers, for each image.
     """
 
     channels: int
     side: int
+    batch: int = 1
     layers: list[Layer] = field(default_factory=list)
     weights: dict[str, tuple[int, ...]] = field(default_factory=dict)
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     flops: float = 0.0
 
     def __post_init__(self) -> None:
-        self.shapes["x"] = (1, self.channels, self.side, self.side)
+        self.shapes["x"] = (self.batch, self.channels, self.side, self.side)
 
     @property
     def result(self) -> str:
@@ -59,7 +60,7 @@ class Network:
         weight = self._weight("kernel", (outputs, channels // groups, size, size))
         after = (side + 2 * padding - size) // stride + 1
         self.flops += 2.0 * outputs * channels // groups * size**2 * after**2
-        shape = (1, outputs, after, after)
+        shape = (self.batch, outputs, after, after)
         return self._add("conv", (data,), shape, (weight,), size, stride, padding, groups)
 
     def batch_norm(self, data: str) -> str:
@@ -80,7 +81,7 @@ class Network:
         """The largest of each window."""
         _, channels, side, _ = self.shapes[data]
         after = (side + 2 * padding - size) // stride + 1
-        return self._add("max_pool", (data,), (1, channels, after, after), (), size, stride, padding)
+        return self._add("max_pool", (data,), (self.batch, channels, after, after), (), size, stride, padding)
 
     def mean(self, data: str) -> str:
         """The mean of each channel: (1, channels)."""
@@ -91,7 +92,7 @@ class Network:
         inputs = self.shapes[data][1]
         names = (self._weight("matrix", (outputs, inputs)), self._weight("bias", (outputs,)))
         self.flops += 2.0 * inputs * outputs
-        return self._add("linear", (data,), (1, outputs), names)
+        return self._add("linear", (data,), (self.batch, outputs), names)
 
     def _weight(self, kind: str, shape: tuple[int, ...]) -> str:
         name = f"{kind}{len(self.weights)}"
@@ -162,6 +163,18 @@ def _cell_call(layer: Layer) -> str:
             return f"linear({data}, {', '.join(weights)})"
         case operator:
             return f"{operator}({data})"
+
+
+def training_call(layer: Layer) -> str:
+    """Return the statement of a cell that computes a layer while it is trained.
+
+    A normalisation is by the batch, and assigns the new statistics to ``new_mean...``, ``new_variance...``.
+    """
+    if layer.operator != "batch_norm":
+        return f"{layer.result} = {_cell_call(layer)}"
+    mean, variance, *_ = layer.weights
+    call = _cell_call(layer).replace(", eps=", ", training=True, momentum=0.1, eps=")
+    return f"{layer.result}, new_{mean}, new_{variance} = {call}"
 
 
 def in_torch(torch: Any) -> dict[str, Callable[..., Any]]:
@@ -277,9 +290,9 @@ def convolution(x: np.ndarray, w: np.ndarray, stride: int, padding: int, groups:
     return (w.reshape(len(w), -1) @ matrix).reshape(1, len(w), rows, columns)
 
 
-def resnet18() -> Network:
-    """ResNet-18 for an image of 224 x 224 (He et al., arXiv:1512.03385)."""
-    network = Network(3, 224)
+def resnet18(batch: int = 1, side: int = 224) -> Network:
+    """ResNet-18 for square images (He et al., arXiv:1512.03385)."""
+    network = Network(3, side, batch)
     value = network.relu(network.batch_norm(network.conv("x", 64, 7, 2, 3)))
     value = network.max_pool(value, 3, 2, 1)
     for channels, first_stride in ((64, 1), (128, 2), (256, 2), (512, 2)):

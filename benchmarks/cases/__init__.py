@@ -16,6 +16,7 @@ from benchmarks.cases import (
     products,
     rows,
     training,
+    training_networks,
     vocabulary,
 )
 
@@ -32,6 +33,7 @@ ROWS: tuple[Row, ...] = (
     *npbench.ROWS,
     *named_sizes.ROWS,
     *training.ROWS,
+    *training_networks.ROWS,
     *compiling.ROWS,
     *vocabulary.ROWS,
 )

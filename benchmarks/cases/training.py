@@ -12,7 +12,7 @@ from benchmarks.case import BEST, Arrays, Case, Compilation, Draw, Ratio, Within
 from benchmarks.peers import joined, module
 
 #: How large a step of gradient descent is: so large that an error of the gradient shows.
-_RATE = 1.0
+RATE = 1.0
 
 
 def _draw(params: dict[str, tuple[int, ...]], classes: int = 0, **data: tuple[int, ...]) -> Draw:
@@ -32,7 +32,7 @@ def _draw(params: dict[str, tuple[int, ...]], classes: int = 0, **data: tuple[in
     return draw
 
 
-def _annotations(params: dict[str, tuple[int, ...]], classes: int, data: dict[str, tuple[int, ...]]) -> str:
+def annotations(params: dict[str, tuple[int, ...]], classes: int, data: dict[str, tuple[int, ...]]) -> str:
     parts = [f"{name}: Tensor[{shape}, f32]" for name, shape in (params | data).items()]
     if classes:
         parts.append(f"t: Tensor[({next(iter(data.values()))[0]},), i64]")
@@ -43,7 +43,7 @@ def _sgd_cell(
     params: dict[str, tuple[int, ...]], classes: int, data: dict[str, tuple[int, ...]], body: str
 ) -> str:
     """Return the cell of a step of gradient descent; ``body``: the lines of the loss."""
-    head, names = _annotations(params, classes, data), ", ".join(params)
+    head, names = annotations(params, classes, data), ", ".join(params)
     every = ", ".join([*params, *data, *(["t"] if classes else [])])
     lines = "".join(f"    {line}\n" for line in body.splitlines())
     argnums = tuple(range(len(params)))
@@ -51,11 +51,11 @@ def _sgd_cell(
         f"def loss({head}):\n{lines}\n"
         f"def step({head}):\n"
         f"    value, gradients = value_and_grad(loss, {argnums})({every})\n"
-        f"    return value, [p - {_RATE} * g for p, g in zip(({names},), gradients)]\n"
+        f"    return value, [p - {RATE} * g for p, g in zip(({names},), gradients)]\n"
     )
 
 
-def _sgd_in_torch(loss: Callable[..., Any], count: int) -> Callable[..., Any]:
+def sgd_in_torch(loss: Callable[..., Any], count: int) -> Callable[..., Any]:
     def step(torch: Any, *given: Any) -> Any:
         params, data = given[:count], given[count:]
         if torch.compiler.is_compiling():
@@ -66,29 +66,29 @@ def _sgd_in_torch(loss: Callable[..., Any], count: int) -> Callable[..., Any]:
                 own = [each.detach().requires_grad_() for each in params]
                 value = loss(torch, *own, *data)
                 gradients = torch.autograd.grad(value, own)
-        return value.detach(), *(p - _RATE * g for p, g in zip(params, gradients, strict=True))
+        return value.detach(), *(p - RATE * g for p, g in zip(params, gradients, strict=True))
 
     return step
 
 
-def _sgd_in_jax(loss: Callable[..., Any], count: int) -> Callable[..., Any]:
+def sgd_in_jax(loss: Callable[..., Any], count: int) -> Callable[..., Any]:
     def step(jax: Any, *given: Any) -> Any:
         both = jax.value_and_grad(lambda own: loss(jax, *own, *given[count:]))
         value, gradients = both(given[:count])
-        return value, *(p - _RATE * g for p, g in zip(given, gradients, strict=False))
+        return value, *(p - RATE * g for p, g in zip(given, gradients, strict=False))
 
     return step
 
 
-def _sgd_in_numpy(gradients: Callable[..., Any], count: int) -> Callable[..., np.ndarray]:
+def sgd_in_numpy(gradients: Callable[..., Any], count: int) -> Callable[..., np.ndarray]:
     def step(*given: np.ndarray) -> np.ndarray:
         value, found = gradients(*given)
-        return joined((value, *(p - _RATE * g for p, g in zip(given[:count], found, strict=True))))
+        return joined((value, *(p - RATE * g for p, g in zip(given[:count], found, strict=True))))
 
     return step
 
 
-def _sgd(
+def sgd(
     name: str,
     goal: float,
     params: dict[str, tuple[int, ...]],
@@ -107,14 +107,14 @@ def _sgd(
         (Ratio(BEST, goal),),
         _draw(params, classes, **data),
         _sgd_cell(params, classes, data, body),
-        _sgd_in_numpy(in_numpy, count),
-        torch=_sgd_in_torch(in_torch, count),
-        jax=_sgd_in_jax(in_jax, count),
+        sgd_in_numpy(in_numpy, count),
+        torch=sgd_in_torch(in_torch, count),
+        jax=sgd_in_jax(in_jax, count),
         tolerance=1e-4,
     )
 
 
-def _cross_entropy_in_jax(jax: Any, logits: Any, t: Any) -> Any:
+def cross_entropy_in_jax(jax: Any, logits: Any, t: Any) -> Any:
     logs = jax.nn.log_softmax(logits)
     return -jax.numpy.take_along_axis(logs, t[:, None], axis=1).mean()
 
@@ -146,7 +146,7 @@ def _mlp_in_torch(torch: Any, w1: Any, b1: Any, w2: Any, b2: Any, w3: Any, b3: A
 
 def _mlp_in_jax(jax: Any, w1: Any, b1: Any, w2: Any, b2: Any, w3: Any, b3: Any, x: Any, t: Any) -> Any:
     h = jax.nn.relu(jax.nn.relu(x @ w1 + b1) @ w2 + b2)
-    return _cross_entropy_in_jax(jax, h @ w3 + b3, t)
+    return cross_entropy_in_jax(jax, h @ w3 + b3, t)
 
 
 def _adam_update(p: Any, m: Any, v: Any, g: Any) -> tuple[Any, Any, Any]:
@@ -164,8 +164,8 @@ def _adam_draw(rng: np.random.Generator) -> dict[str, np.ndarray]:
 
 
 def _adam_cell() -> str:
-    loss, names = _annotations(_MLP, 10, _MLP_DATA), ", ".join(_MLP)
-    head = _annotations({**_MLP, **_MOMENTS}, 10, _MLP_DATA)
+    loss, names = annotations(_MLP, 10, _MLP_DATA), ", ".join(_MLP)
+    head = annotations({**_MLP, **_MOMENTS}, 10, _MLP_DATA)
     body = "".join(f"    {line}\n" for line in _MLP_BODY.splitlines())
     firsts, seconds = (", ".join(f"{kind}{name}" for name in _MLP) for kind in "mv")
     return (
@@ -240,7 +240,7 @@ def _lenet_in_jax(jax: Any, *given: Any) -> Any:
 
     h = layer(layer(x, w1, b1, 2), w2, b2, 0).reshape(64, 400)
     h = jax.nn.relu(jax.nn.relu(h @ w3 + b3) @ w4 + b4)
-    return _cross_entropy_in_jax(jax, h @ w5 + b5, t)
+    return cross_entropy_in_jax(jax, h @ w5 + b5, t)
 
 
 # -- sequences -----------------------------------------------------------------------------------------------
@@ -321,13 +321,13 @@ def step(a: Tensor[(4, 4), f32], x: Tensor[(4,), f32]):
     value, gradients = value_and_grad(loss, (0, 1))(a, x)
     return value, [p - 1.0 * g for p, g in zip((a, x), gradients)]
 """,
-    _sgd_in_numpy(backward.loop, 2),
-    torch=_sgd_in_torch(_relax_in_torch, 2),
+    sgd_in_numpy(backward.loop, 2),
+    torch=sgd_in_torch(_relax_in_torch, 2),
     tolerance=1e-4,
     peers=("nnmagic", "numpy", "torch"),
 )
 
-LSTM = _sgd(
+LSTM = sgd(
     "lstm 64 steps", 1.0, _cell_of(4), _SEQUENCE,
     "out, _ = lstm(x, None, w_ih, w_hh, b_ih, b_hh)\nreturn (out * out).mean()",
     backward.lstm, _lstm_in_torch, _lstm_in_jax,
@@ -347,7 +347,7 @@ def _compile_cell() -> Callable[[], Any]:
 def _compile_in_jax() -> Callable[[], Any]:
     jax, arguments = module("jax"), list(_arguments().values())
     jax.config.update("jax_enable_x64", True)  # noqa: FBT003 - its own interface
-    step = _sgd_in_jax(_lstm_in_jax, 4)
+    step = sgd_in_jax(_lstm_in_jax, 4)
     jax.jit(lambda x: x + 1)(np.ones(1, "float32")).block_until_ready()
     return lambda: joined(jax.jit(lambda *given: step(jax, *given))(*arguments))
 
@@ -357,21 +357,21 @@ def _expected() -> np.ndarray:
 
 
 ROWS = (
-    _sgd(
+    sgd(
         "logistic regression 1000x20", 1.3, {"w": (20,), "b": ()}, {"x": (1000, 20), "y": (1000,)},
         "z = x @ w + b\nreturn (softplus(z) - tanh(y) * z).mean()",
         backward.logistic, _logistic_in_torch, _logistic_in_jax,
     ),
-    _sgd("mlp", 1.3, _MLP, _MLP_DATA, _MLP_BODY, backward.mlp, _mlp_in_torch, _mlp_in_jax, 10),
+    sgd("mlp", 1.3, _MLP, _MLP_DATA, _MLP_BODY, backward.mlp, _mlp_in_torch, _mlp_in_jax, 10),
     Case(
         "mlp with adam, training", "training", (Ratio(BEST, 1.3),), _adam_draw, _adam_cell(), _adam_in_numpy,
         torch=_adam_in_torch, jax=_adam_in_jax, tolerance=1e-4,
     ),
-    _sgd(
+    sgd(
         "lenet", 1.1, _LENET, {"x": (64, 1, 28, 28)}, _LENET_BODY,
         backward.lenet, _lenet_in_torch, _lenet_in_jax, 10,
     ),
-    _sgd(
+    sgd(
         "rnn 64 steps", 1.0, _cell_of(1), _SEQUENCE,
         "out, _ = rnn(x, None, w_ih, w_hh, b_ih, b_hh)\nreturn (out * out).mean()",
         backward.rnn, _rnn_in_torch, _rnn_in_jax,
