@@ -13,7 +13,7 @@ the cell:
   A dimension is a number, a name ("n") that each call gives a value, or a name of the notebook. Names
   of the notebook are looked up when the cell is compiled: numbers, strings and tuples are compile-time
   values, arrays become constants, compiled functions can be called. Python never executes the cell.
-  There is no implicit dtype promotion: write x.astype(f32), or put --promote on the magic's line. A
+  No dtype becomes a wider float by itself: write x.astype(f64), or put --promote on the magic's line. A
   parameter without a type takes that of each call: def dense(x, scale=1.0).
 
 stages for --show:

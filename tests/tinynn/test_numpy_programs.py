@@ -171,18 +171,20 @@ def test_elements_meet_arrays_as_in_numpy_or_ask_for_a_cast() -> None:
             check(parameters, f"return {one}_ * {other}_1", *arrays, *elements)
 
 
-def test_arrays_of_two_dtypes_never_mix() -> None:
-    parameters = ", ".join(f"{name.rstrip('_')}_: Tensor[(5,), {name}]" for name in DTYPES)
+def test_arrays_meet_as_in_numpy_or_ask_for_a_cast() -> None:
+    """All pairs in one cell, by the same rule as elements."""
+    names = ["b" if name == "bool_" else name for name in DTYPES]
+    pairs = list(zip(names, DTYPES, strict=True))
+    parameters = ", ".join(f"{name}_: Tensor[(5,), {dtype}]" for name, dtype in pairs)
+    refused = {frozenset(("f32", other)) for other in ("i32", "i64", "u32", "f64")}
+    taken = [(one, other) for one in names for other in names if frozenset((one, other)) not in refused]
     arrays = [np.array([0, 1, 1, 3, 5]).astype(dtype) for dtype in DTYPES.values()]
-    for text in (
-        "i32_ + i64_",
-        "bool_ * f64_",
-        "np.maximum(u8_, i32_)",
-        "i64_ @ f64_",
-        "where(bool_, i8_, u8_)",
-    ):
+    for form in ("{}_ + {}_", "{}_ < {}_", "{}_[:, None] * {}_", "np.maximum({}_, {}_)", "{}_ @ {}_"):
+        check(parameters, "return " + ", ".join(form.format(*pair) for pair in taken), *arrays)
+    check(parameters, "return np.where(b_, i8_, u8_), np.concatenate((i8_, i64_)), u8_ / i64_", *arrays)
+    for one, other in ("f32", "f64"), ("i32", "f32"), ("f32", "u32"):
         with pytest.raises(nnmagic.TinyNNError, match="dtypes never mix by themselves"):
-            check(parameters, f"return {text}", *arrays)
+            check(parameters, f"return {one}_ * {other}_", *arrays)
 
 
 def test_results_of_functions_that_make_their_arrays_may_be_changed() -> None:

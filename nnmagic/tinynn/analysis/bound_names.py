@@ -106,6 +106,12 @@ def find_local_names(node: object) -> frozenset[str]:
     return frozenset(name for name in bound if name not in changed or name in kept)
 
 
+@once_per_node
+def find_elements_assigned(node: object) -> frozenset[str]:
+    """Return the names whose elements a piece of a function assigns, without nested functions."""
+    return frozenset(name for part in walk(node, into_functions=False) for name in _names_changed(part))
+
+
 def _names_changed(node: ast.Node) -> list[str]:
     """Return the names whose elements a statement assigns."""
     match node:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import attr
 from synr import ast
 
-from nnmagic.tinynn.analysis.bound_names import walk
+from nnmagic.tinynn.analysis.bound_names import find_elements_assigned, find_rebound, walk
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.values.values import Formal
 
@@ -24,6 +24,13 @@ def mark_changing_calls(definition: tree.DefinitionNode, find_formals: FindForma
     if all(isinstance(call.func_name, ast.Op) or find_formals(call.func_name) is None for call in calls):
         return definition
     return attr.evolve(definition, body=_mark(definition.body, find_formals))
+
+
+def find_changed_parameters(definition: tree.DefinitionNode) -> frozenset[str]:
+    """Return the parameters whose arrays a function changes, and that never stand for another value."""
+    names = {parameter.name for parameter in definition.params}
+    changed = find_elements_assigned(definition.body) & names
+    return changed - {name for name, _ in find_rebound(definition.body, changed)}
 
 
 def _mark(node: ast.Node, find_formals: FindFormals) -> ast.Node:

@@ -14,6 +14,7 @@ from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.conversions import convert_declared_value
 from nnmagic.tinynn.elaborate.element_assignments import assign_elements, update_destination
 from nnmagic.tinynn.elaborate.let_bindings import atomize
+from nnmagic.tinynn.operators.element_assignment import keep_shape
 from nnmagic.tinynn.operators.unpacking import unpack
 from nnmagic.tinynn.syntax import SIGNS, tree
 from nnmagic.tinynn.values.promotion import check_update
@@ -110,7 +111,8 @@ def elaborate_update_name(ctx: Elaboration, stmt: tree.UpdateName) -> None:
     finally:
         ctx.updating = outer
     if not is_failed(value.value):
-        value = check_update(f"{SIGNS[stmt.rhs.func_name.name]}=", before, value)
+        sign = f"{SIGNS[stmt.rhs.func_name.name]}="
+        value = keep_shape(sign, before, check_update(sign, before, value))
         _forget_other_names(ctx, name, before, span)
     ctx.environment.bindings.bind(name, value.value, ctx.span(stmt.lhs[0].span))
 

@@ -33,7 +33,11 @@ from nnmagic.tinynn.analysis.bound_names import (
     find_rebound,
     walk,
 )
-from nnmagic.tinynn.analysis.changing_calls import mark_changing_calls
+from nnmagic.tinynn.analysis.changing_calls import (
+    FindFormals,
+    find_changed_parameters,
+    mark_changing_calls,
+)
 from nnmagic.tinynn.calls.defaults import to_python
 from nnmagic.tinynn.elaborate.annotation_types import (
     find_named_dimensions,
@@ -138,8 +142,9 @@ def elaborate_cell(
         )
         for name, definition in cell.funcs.items()
     }
-    for name in [name for name, signature in signatures.items() if signature.open]:
-        _declare_template(ctx, cell.funcs[name], signatures.pop(name))
+    templates = {name: cell.funcs[name] for name, signature in signatures.items() if signature.open}
+    for name, definition in templates.items():
+        _declare_template(ctx, definition, signatures.pop(name))
     cell = attr.evolve(cell, funcs={name: cell.funcs[name] for name in signatures})
     for name, signature in signatures.items():
         ctx.resolver.functions[name] = GlobalFunction(name, name, _elaborate_formals(ctx, signature), None)
@@ -147,11 +152,13 @@ def elaborate_cell(
         if results is not None and not signature.failed:
             _set_type(ctx, name, signature, results)
     find_formals = partial(_find_formals, ctx)
+    for name in (name for group in callees_first(templates) for name in group):
+        ctx.resolver.templates[name] = _with_changes(ctx.resolver.templates[name], find_formals)
     functions = {
         name: mark_changing_calls(definition, find_formals) for name, definition in cell.funcs.items()
     }
     cell = attr.evolve(cell, funcs=functions)
-    ctx.assigns_elements = assigns_elements(list(functions.values()))
+    ctx.assigns_elements = assigns_elements([*functions.values(), *templates.values()])
     ctx.pending.unfinished = set(cell.funcs)
     done: dict[str, ir.Function | None] = {}
     for group in callees_first(cell.funcs):
@@ -181,6 +188,15 @@ def _declare_template(ctx: Elaboration, definition: tree.DefinitionNode, signatu
     ctx.resolver.templates[name] = LocalFunction(name, definition, formals, Environment(""), {})
     types = {parameter.name: type_ for parameter, type_ in signature.parameters}
     ctx.resolver.open_types[name] = {**types, **signature.open}
+
+
+def _with_changes(template: LocalFunction, find_formals: FindFormals) -> LocalFunction:
+    """Return a function that is inlined with the parameters that it changes, whether or not these say so."""
+    assert not isinstance(template.definition, tree.Lambda)
+    definition = mark_changing_calls(template.definition, find_formals)
+    declared = {formal.name for formal in template.parameters if formal.destination}
+    changed = find_changed_parameters(definition) | declared
+    return replace(template, definition=definition, changed=changed)
 
 
 def _declare_types(ctx: Elaboration, cell: tree.CellNode) -> None:
@@ -311,10 +327,15 @@ def _find_formals(ctx: Elaboration, callee: ast.Expr) -> Sequence[Formal] | None
     if not isinstance(callee, ast.Var):
         return None
     name = callee.id.name
+    formals: Sequence[Formal]
     if name in ctx.resolver.templates:
-        return None
-    if name in ctx.resolver.functions:
-        formals: Sequence[Formal] = ctx.resolver.functions[name].parameters
+        template = ctx.resolver.templates[name]
+        formals = [
+            replace(formal, destination="InOut" if formal.name in template.changed else "")
+            for formal in template.parameters
+        ]
+    elif name in ctx.resolver.functions:
+        formals = ctx.resolver.functions[name].parameters
     else:
         compiled = as_compiled_function(look_up(ctx.resolver.namespace, name))
         infos = () if compiled is None else compiled.parameters

@@ -5,7 +5,7 @@ In Relay such a function gives the new tensors as results, after its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -14,6 +14,7 @@ from synr import ast
 from nnmagic.diagnostics import Note, Span
 from nnmagic.tinynn.calls.function_calls import bind_arguments, call_function
 from nnmagic.tinynn.elaborate.calls import as_function, elaborate_call
+from nnmagic.tinynn.elaborate.closures import inline_changing_call
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.element_assignments import (
     bind_changed,
@@ -31,6 +32,7 @@ from nnmagic.tinynn.syntax.statements import UNUSED, UNUSED_HINT
 from nnmagic.tinynn.values.values import (
     FAILED,
     Computed,
+    Formal,
     GlobalFunction,
     Known,
     LocalFunction,
@@ -61,7 +63,7 @@ def elaborate_call_statement(ctx: Elaboration, stmt: tree.CallStatement) -> None
     if is_failed(callee):
         ctx.environment.failed = True
         return
-    if isinstance(callee, LocalFunction | SpecializableFunction):
+    if isinstance(callee, SpecializableFunction):
         refuse_destinations(callee, ctx.span(stmt.span))
     if not changes_arguments(callee):
         raise RefusalError(UNUSED, ctx.span(stmt.span), hint=UNUSED_HINT)
@@ -75,7 +77,7 @@ def elaborate_changing_call(ctx: Elaboration, expr: tree.ChangingCall) -> Value:
     """
     callee = ctx.operand(expr.func_name)
     function = callee.value
-    if not isinstance(function, GlobalFunction) or not changes_arguments(function):
+    if not isinstance(function, GlobalFunction | LocalFunction) or not changes_arguments(function):
         return elaborate_call(ctx, expr)
     span = ctx.span(expr.span)
     given = _arguments(ctx, expr, function, span)
@@ -84,20 +86,23 @@ def elaborate_changing_call(ctx: Elaboration, expr: tree.ChangingCall) -> Value:
     targets = [
         _target(ctx, function, formal.name, given[formal.name][1])
         for formal in function.parameters
-        if formal.destination
+        if _is_changed(function, formal, given[formal.name][1])
     ]
-    if function.type is None:  # its own type is being inferred
+    if isinstance(function, GlobalFunction) and function.type is None:  # its own type is being inferred
         ctx.pending.awaited.add(function.name)
         return _fail(ctx, expr)
     for target in targets:
         for name, (other, _) in given.items():
             if name != target.formal and may_share(tokens_of(ctx, other), target.memory):
                 message = (
-                    f"{function.written} changes `{target.formal}`, with which `{name}` may share memory"
+                    f"{_written(function)} changes `{target.formal}`, with which `{name}` may share memory"
                 )
                 notes = [Note(f"this is `{target.formal}`", ctx.span(target.variable.span))]
                 raise RefusalError(message, other.span, hint=f"give it a copy as `{name}`", notes=notes)
     bind_names(ctx)
+    if isinstance(function, LocalFunction):
+        plain = {name: operand for name, (operand, _) in given.items()}
+        return _inline(ctx, expr, function, plain, targets)
     operands = [
         replace(given[formal.name][0], keyword=formal.name if formal.kind == "KEYWORD_ONLY" else None)
         for formal in function.parameters
@@ -106,8 +111,48 @@ def elaborate_changing_call(ctx: Elaboration, expr: tree.ChangingCall) -> Value:
     return _bind_results(ctx, result, targets)
 
 
+def _written(function: GlobalFunction | LocalFunction) -> str:
+    return function.name if isinstance(function, LocalFunction) else function.written
+
+
+def _is_changed(function: GlobalFunction | LocalFunction, formal: Formal, node: ast.Expr | None) -> bool:
+    """Return whether a call changes the array of a name by a parameter.
+
+    To a function that is inlined, an array without a name may be given, too.
+    """
+    if isinstance(function, GlobalFunction):
+        return bool(formal.destination)
+    return formal.name in function.changed and (bool(formal.destination) or isinstance(node, ast.Var))
+
+
+def _inline(
+    ctx: Elaboration,
+    expr: tree.ChangingCall,
+    function: LocalFunction,
+    given: Mapping[str, Operand],
+    targets: Sequence[_Target],
+) -> Value:
+    """Inline a call, and bind the names of what it has changed."""
+    destinations = {target.formal: target.tensor.type for target in targets}
+    spans = ctx.span(expr.func_name.span), ctx.span(expr.span)
+    inlined = inline_changing_call(ctx, function, given, destinations, spans, partial(as_function, ctx))
+    if inlined is None:
+        return _fail(ctx, expr)
+    own = Known(None) if inlined.own is None else inlined.own
+    shared: Tokens = tokens_of(ctx, Operand(own, spans[1]))
+    for target, part in zip(targets, inlined.changed, strict=True):
+        assert isinstance(part, Computed)
+        shared |= ctx.memory.of_expr(part.expr)
+        changed, span = Computed(part.expr, target.tensor.type), ctx.span(target.variable.span)
+        bind_changed(ctx, target.variable, target.memory, changed, span)
+        shared |= tokens_of(ctx, Operand(ctx.evaluate(target.variable), span))
+    if isinstance(own, Computed | TupleOf):
+        ctx.memory.share(own, shared)
+    return own
+
+
 def _arguments(
-    ctx: Elaboration, expr: tree.ChangingCall, function: GlobalFunction, span: Span
+    ctx: Elaboration, expr: tree.ChangingCall, function: GlobalFunction | LocalFunction, span: Span
 ) -> dict[str, tuple[Operand, ast.Expr | None]]:
     """Return the arguments by parameter, with what the call writes; None for a default."""
     nodes = list(expr.params)
@@ -117,18 +162,20 @@ def _arguments(
         nodes.append(node)
     if len(operands) != len(nodes) or any(isinstance(node, tree.Starred) for node in nodes):
         hint = "write its arguments one by one"
-        raise RefusalError(f"{function.written} changes arguments: `*` cannot give them", span, hint=hint)
+        raise RefusalError(f"{_written(function)} changes arguments: `*` cannot give them", span, hint=hint)
     written = {id(operand): node for operand, node in zip(operands, nodes, strict=True)}
-    bound = bind_arguments(function.written, function.parameters, operands, span)
+    bound = bind_arguments(_written(function), function.parameters, operands, span)
     return {name: (operand, written.get(id(operand))) for name, operand in bound.items()}
 
 
-def _target(ctx: Elaboration, function: GlobalFunction, formal: str, node: ast.Expr | None) -> _Target:
+def _target(
+    ctx: Elaboration, function: GlobalFunction | LocalFunction, formal: str, node: ast.Expr | None
+) -> _Target:
     """Return what a call changes as an argument. Raises RefusalError if it must not."""
     assert node is not None, "what a call changes has no default"
     if not isinstance(node, ast.Var):
         hint = "give an array a name, and call the function with it; then assign what is to change"
-        message = f"{function.written} changes `{formal}`: the argument must be the name of an array"
+        message = f"{_written(function)} changes `{formal}`: the argument must be the name of an array"
         raise RefusalError(message, ctx.span(node.span), hint=hint)
     tensor = read_changed(ctx, node)
     assert tensor is not None, "its value is known"

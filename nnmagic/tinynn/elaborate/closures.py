@@ -6,8 +6,10 @@ again where a name that it captures was assigned since. One without types is inl
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
 
 from synr import ast
 
@@ -26,11 +28,12 @@ from nnmagic.tinynn.elaborate.annotation_types import elaborate_type
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.control_flow_blocks import Block, BlockExit, ExitKind
 from nnmagic.tinynn.elaborate.conversions import convert_to_declared
-from nnmagic.tinynn.elaborate.function_bodies import finish_body
+from nnmagic.tinynn.elaborate.function_bodies import declares_none, finish_body
 from nnmagic.tinynn.elaborate.joins import hoist_bindings
-from nnmagic.tinynn.elaborate.let_bindings import let_bind_names
+from nnmagic.tinynn.elaborate.let_bindings import let_bind, let_bind_names
 from nnmagic.tinynn.elaborate.live_names import LiveNames
 from nnmagic.tinynn.elaborate.sequencing import fill_block, steps_of
+from nnmagic.tinynn.elaborate.statements import return_destinations
 from nnmagic.tinynn.elaborate.templates import fit_template_arguments
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.values.descriptions import describe
@@ -44,6 +47,7 @@ from nnmagic.tinynn.values.values import (
     LocalFunction,
     Operand,
     RefusalError,
+    TupleOf,
     Value,
     as_value,
     is_failed,
@@ -148,6 +152,50 @@ def inline_call(
     given = bind_arguments(function.name, function.parameters, operands, span)
     if any(is_failed(operand.value) for operand in given.values()):
         return FAILED
+    with _inlined(ctx, function, given, callee, span, make_function, {}):
+        if isinstance(function.definition, tree.Lambda):
+            return ctx.evaluate(function.definition.body)
+        inlined = _inline_body(ctx, function.definition)
+        return FAILED if inlined is None or inlined.own is None else inlined.own
+
+
+@dataclass(frozen=True, slots=True)
+class Inlined:
+    """What a function that was inlined gives: its own value, None without one, and what it has changed."""
+
+    own: Value | None
+    changed: tuple[Value, ...] = ()
+
+
+def inline_changing_call(
+    ctx: Elaboration,
+    function: LocalFunction,
+    given: Mapping[str, Operand],
+    destinations: Mapping[str, Type],
+    spans: tuple[Span, Span],
+    make_function: FunctionMaker,
+) -> Inlined | None:
+    """Inline a function that changes arrays; None where an error was reported. Raises RefusalError.
+
+    ``destinations``: the parameters that it changes, with their types. ``spans``: of the name and the call.
+    """
+    callee, span = spans
+    with _inlined(ctx, function, given, callee, span, make_function, destinations):
+        assert not isinstance(function.definition, tree.Lambda)
+        return _inline_body(ctx, function.definition)
+
+
+@contextmanager
+def _inlined(
+    ctx: Elaboration,
+    function: LocalFunction,
+    given: Mapping[str, Operand],
+    callee: Span,
+    span: Span,
+    make_function: FunctionMaker,
+    destinations: Mapping[str, Type],
+) -> Iterator[None]:
+    """Elaborate in the environment of a function that is inlined. Raises RefusalError."""
     hint = "give its parameters and its result types, so that it becomes a Relay function"
     if any(definition is function.definition for definition in ctx.inlining):
         raise RefusalError(f"{describe(function)} calls itself", callee, hint=hint)
@@ -164,23 +212,22 @@ def inline_call(
     environment = Environment(
         function.name, find_local_names(body), reassigned, function.environment, bindings, sizes=sizes
     )
+    environment.destinations = dict(destinations)
     outer, live = ctx.environment, ctx.live
     ctx.inlining.append(function.definition)
     ctx.callers.append(ctx.environment)
     ctx.environment, ctx.live = environment, LiveNames(find_mentioned_names(body))
     try:
-        if isinstance(function.definition, tree.Lambda):
-            return ctx.evaluate(body)
-        return _inline_body(ctx, function.definition)
+        yield
     finally:
         ctx.inlining.pop()
         ctx.callers.pop()
         ctx.environment, ctx.live = outer, live
 
 
-def _inline_body(ctx: Elaboration, definition: tree.DefinitionNode) -> Value:
-    """Return the value of a body that is elaborated in a block of its own."""
-    block = Block()
+def _inline_body(ctx: Elaboration, definition: tree.DefinitionNode) -> Inlined | None:
+    """Return what a body gives, elaborated in a block of its own; None where an error was reported."""
+    block, destinations = Block(), ctx.environment.destinations
     outer_names = [
         name for name in find_mentioned_names(definition.body) if name not in ctx.environment.assigned
     ]
@@ -188,28 +235,50 @@ def _inline_body(ctx: Elaboration, definition: tree.DefinitionNode) -> Value:
         let_bind_names(ctx, sorted(outer_names))
     outer, ctx.block = ctx.block, block
     ctx.live = LiveNames()
+    ctx.live |= destinations
+    steps = steps_of(ctx, definition.body.stmts)
+    if destinations:
+        steps.append(partial(return_destinations, ctx, None, definition.name_span))
     try:
-        fill_block(ctx, block, steps_of(ctx, definition.body.stmts), ctx.span(definition.name_span))
+        fill_block(ctx, block, steps, ctx.span(definition.name_span))
     finally:
         ctx.block = outer
-    if (
-        isinstance(block.end, BlockExit)
-        and block.end.kind is ExitKind.RETURNS
-        and block.end.value is not None
-    ):
+    end = block.end
+    if isinstance(end, BlockExit) and end.kind is ExitKind.RETURNS and (end.value or end.written):
         outer.lets += block.lets
-        value = block.end.value
-        if definition.ret_type is None or is_failed(value.value):
-            return value.value
+        changed = tuple(part.value for part in end.written)
+        if any(map(is_failed, changed)):
+            return None
+        return Inlined(_as_declared(ctx, definition, end.value), changed)
+    declared = None
+    if definition.ret_type is not None and not (destinations and declares_none(definition)):
         declared = elaborate_type(ctx, definition.ret_type)
-        if declared is None:
-            return FAILED
-        what, span = f"the result of `{definition.name}`", ctx.span(definition.ret_type.span)
-        converted = convert_to_declared(what, declared, value, span)
-        return as_value(converted.expr, converted.type)
-    declared = None if definition.ret_type is None else elaborate_type(ctx, definition.ret_type)
     result = finish_body(ctx, definition, block, declared)
-    return FAILED if result is None else as_value(hoist_bindings(ctx, result).expr, result.type)
+    if result is None:
+        return None
+    value = as_value(hoist_bindings(ctx, result).expr, result.type)
+    if not destinations:
+        return Inlined(value)
+    parts = [value]
+    if isinstance(value, TupleOf):
+        assert value.whole is not None
+        whole = let_bind(ctx, value.whole, "results")
+        split = as_value(whole.expr, whole.type)
+        assert isinstance(split, TupleOf)
+        parts = list(split.items)
+    return Inlined(parts.pop(0) if len(parts) > len(destinations) else None, tuple(parts))
+
+
+def _as_declared(ctx: Elaboration, definition: tree.DefinitionNode, value: Operand | None) -> Value | None:
+    """Return what a function returns in the type that it declares."""
+    if value is None or definition.ret_type is None or is_failed(value.value):
+        return None if value is None else value.value
+    declared = elaborate_type(ctx, definition.ret_type)
+    if declared is None:
+        return FAILED
+    what, span = f"the result of `{definition.name}`", ctx.span(definition.ret_type.span)
+    converted = convert_to_declared(what, declared, value, span)
+    return as_value(converted.expr, converted.type)
 
 
 def _make_closure(ctx: Elaboration, definition: tree.DefinitionNode, formals: tuple[Formal, ...]) -> Value:

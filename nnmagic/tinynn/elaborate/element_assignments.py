@@ -20,7 +20,7 @@ from nnmagic.tinynn.operators.subscripts import subscript
 from nnmagic.tinynn.syntax import SIGNS, tree
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.operator_calls import tensor_type
-from nnmagic.tinynn.values.promotion import check_update
+from nnmagic.tinynn.values.promotion import check_update, numpy_promotion
 from nnmagic.tinynn.values.values import FAILED, Computed, Known, Operand, RefusalError, TupleOf, is_failed
 
 
@@ -62,7 +62,8 @@ def elaborate_update(ctx: Elaboration, stmt: tree.UpdateElements) -> None:
     mask = selection(tensor, index, current, target_span) if _is_number(right, tensor) else None
     if mask is not None:  # for all elements, of which those of the mask are taken
         current = tensor.value
-    result = binary_operation(ctx, stmt.op.name, Operand(current, target_span), right, span)
+    with numpy_promotion(on=True):  # the array keeps its dtype
+        result = binary_operation(ctx, stmt.op.name, Operand(current, target_span), right, span)
     if is_failed(result):
         _fail(ctx, target)
         return
@@ -141,7 +142,9 @@ def own_memory(ctx: Elaboration, variable: ast.Var, tensor: Operand, span: Span)
             hint = f"change `{other}` by its own name, or a copy: {name} = {name}.copy()"
             raise RefusalError(message, span, hint=hint)
     chain = ctx.environment.chain()
-    for outer in (*chain[1:], *ctx.callers):
+    # Of what a caller gives to be changed, its other names lose their values after the call.
+    is_given = name in ctx.environment.destinations
+    for outer in () if is_given else (*chain[1:], *ctx.callers):
         for other, value in outer.bindings.locals.items() if outer is not ctx.environment else ():
             if may_share(ctx.memory.of_value(value, chain), tokens):
                 message = f"`{name}` may share memory with `{other}` of `{outer.name}`"

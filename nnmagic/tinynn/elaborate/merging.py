@@ -223,7 +223,9 @@ def _common_type(left: Type, right: Type) -> Type | None:
 def _common_dim(left: Dim, right: Dim) -> Dim | None:
     if left == right:
         return left
-    return AnyDim() if isinstance(left, AnyDim) and isinstance(right, AnyDim) else None
+    either_is_unknown = AnyDim() in (left, right)
+    both_are_dynamic = isinstance(left, AnyDim) and isinstance(right, AnyDim)
+    return AnyDim() if either_is_unknown or both_are_dynamic else None
 
 
 def keep_outer_values(plan: MergePlan, outside: Set[int]) -> MergePlan:

@@ -54,7 +54,8 @@ def fit_template_arguments(
     Return the arguments, and what the named dimensions of the annotations are for the caller.
     """
     fitted, dims = dict(given), dict[str, tuple[Dim, Span]]()
-    refuse_destinations(function, span)
+    if any(formal.destination == "Out" for formal in function.parameters):
+        refuse_destinations(function, span)
     for parameter in function.definition.params:
         if parameter.ty is None:
             continue

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import operator as python
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -27,7 +28,7 @@ from nnmagic.tinynn.values.descriptions import describe, source_text, type_note
 from nnmagic.tinynn.values.numbers import is_number, number_constant
 from nnmagic.tinynn.values.operator_calls import apply, cast, is_tensor, tensor_type, to_refusal
 from nnmagic.tinynn.values.operator_restrictions import check_broadcast, check_kind, wider_dtype
-from nnmagic.tinynn.values.promotion import common_dtype, promote, promote_beside_number
+from nnmagic.tinynn.values.promotion import common_dtype, numpy_promotion, promote, promote_beside_number
 from nnmagic.tinynn.values.symbolic_sizes import apply_to_dimensions, as_number
 from nnmagic.tinynn.values.values import (
     Computed,
@@ -150,11 +151,17 @@ def binary(
     op: AnyOp, sign: str, left: Operand, right: Operand, span: Span, *, in_place: bool = False
 ) -> Value:
     """Evaluate ``left op right``; ``in_place``: of ``left op= right``, which keeps the dtype of ``left``."""
-    if in_place:
+    promotes_both = in_place and _is_array(left)
+    if in_place and not promotes_both:
         _check_in_place(sign, left, right)
-    result = _binary(op, sign, left, right, span)
+    with numpy_promotion(on=True) if promotes_both else nullcontext():
+        result = _binary(op, sign, left, right, span)
     weak = of_weak_arrays((left.value, right.value)) and op not in _COMPARISONS
     return as_weak_array(result) if weak else result
+
+
+def _is_array(operand: Operand) -> bool:
+    return is_tensor(operand.value) and bool(tensor_type(operand).shape)
 
 
 def _check_in_place(sign: str, left: Operand, right: Operand) -> None:

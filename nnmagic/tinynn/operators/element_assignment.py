@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 from nnmagic.diagnostics import Note, Span
@@ -21,8 +21,9 @@ from nnmagic.tinynn.operators.slices import (
 from nnmagic.tinynn.operators.subscripts import IndexPart, axis_indices, index_parts, subscript
 from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.numbers import number_constant
-from nnmagic.tinynn.values.operator_calls import apply, cast, tensor_type, whole_numbers
-from nnmagic.tinynn.values.operator_restrictions import broadcast_shape
+from nnmagic.tinynn.values.operator_calls import apply, cast, is_tensor, tensor_type, whole_numbers
+from nnmagic.tinynn.values.operator_restrictions import broadcast_shape, dims_differ
+from nnmagic.tinynn.values.reshaping import with_checked_sizes
 from nnmagic.tinynn.values.symbolic_sizes import as_number, number_of, product_of, shape_of, size_along
 from nnmagic.tinynn.values.values import (
     Computed,
@@ -50,11 +51,19 @@ def set_elements(tensor: Operand, index: Sequence[Operand], value: Operand, span
     chosen = subscript(tensor, index, span)
     assert isinstance(chosen, Computed)
     new = _drop_leading_axes(new, len(_shape(chosen)), span)
-    if broadcast_shape([_shape(chosen), _shape(new)]) != _shape(chosen):
+    if not _fits(_shape(new), _shape(chosen)):
         message = f"{describe(new)} does not fit into {describe(chosen)}"
         notes = (Note(f"this is {describe(chosen)}", span),)
         raise RefusalError(message, value.span, notes=notes)
     return _Assignment(data, list(index_parts(index, data, span)), chosen, new, span).result()
+
+
+def _fits(new: Sequence[Dim], chosen: Sequence[Dim]) -> bool:
+    """Return whether a value broadcasts to the chosen elements; the run checks sizes without a name."""
+    shape = broadcast_shape([chosen, new])
+    if shape is None or len(shape) != len(chosen):
+        return False
+    return all(dim in (ANY, common) for dim, common in zip(chosen, shape, strict=True))
 
 
 def selection(tensor: Operand, index: Sequence[Operand], chosen: Value, span: Span) -> Computed | None:
@@ -77,6 +86,28 @@ def selection(tensor: Operand, index: Sequence[Operand], chosen: Value, span: Sp
     return None if conditions is None else _all_of(conditions, span)
 
 
+def keep_shape(sign: str, before: Value, result: Operand) -> Operand:
+    """Return the result of ``x += y`` in the shape of the array ``x``, which NumPy changes in place.
+
+    Sizes of which nothing says that they are equal are checked at run time. Raises RefusalError for others.
+    """
+    value = result.value
+    if not (is_tensor(before) and is_tensor(value)):
+        return result
+    assert isinstance(before, Computed)
+    assert isinstance(value, Computed)
+    if not _shape(before) or _shape(value) == _shape(before):
+        return result
+    fits = len(_shape(value)) == len(_shape(before))
+    if not fits or any(dims_differ(*pair) for pair in zip(_shape(value), _shape(before), strict=True)):
+        message = f"`{sign}` gives {describe(value)}, which does not fit into {describe(before)}"
+        raise RefusalError(message, result.span, hint="write x = x + y for a new array")
+    checked = with_checked_sizes(value, before, 0, result.span)
+    assert isinstance(value.type, TensorType)
+    kept = replace(value, expr=checked.expr, type=TensorType(_shape(before), value.type.dtype))
+    return replace(result, value=kept)
+
+
 def set_where(data: Computed, mask: Computed, new: Computed, span: Span) -> Computed:
     """Return the tensor with the elements of ``new`` where ``mask``, which has its shape, is true."""
     return _like(apply("where", span, mask, new, data), data)
@@ -87,7 +118,10 @@ def single_mask(tensor: Operand, index: Sequence[Operand]) -> Computed | None:
     if len(index) != 1 or not isinstance(index[0].value, Computed):
         return None
     mask, shape = index[0].value, tensor_type(tensor).shape
-    return mask if mask.type == TensorType(shape, "bool") and ANY not in shape else None
+    assert isinstance(tensor.value, Computed)
+    if mask.type != TensorType(shape, "bool"):
+        return None
+    return with_checked_sizes(mask, tensor.value, 0, index[0].span)
 
 
 def _shape(value: Computed) -> tuple[Dim, ...]:

@@ -14,11 +14,12 @@ import numpy as np
 from nnmagic.diagnostics import Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.signatures import format_shape
-from nnmagic.relay.types import ANY, Dim, TensorType, TupleType, is_integer
+from nnmagic.relay.types import Dim, TensorType, TupleType, is_integer
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import apply, cast, tensor_type, whole_numbers
 from nnmagic.tinynn.values.operator_restrictions import dims_differ
+from nnmagic.tinynn.values.reshaping import with_checked_sizes
 from nnmagic.tinynn.values.symbolic_sizes import is_size, number_of, size_along
 from nnmagic.tinynn.values.values import (
     Computed,
@@ -201,13 +202,7 @@ def mask_indices(tensor: Computed, axis: int, mask: Computed, span: Span) -> lis
     rank = len(mask.type.shape)
     dims = tensor_type(Operand(tensor, span)).shape[axis : axis + rank]
     _require_mask_fits(mask.type.shape, dims, span)
-    if any(dim == ANY for dim in (*mask.type.shape, *dims)):
-        if rank > 1:
-            message = f"a mask of shape {format_shape(mask.type.shape)}, of which nothing says that it fits"
-            raise RefusalError(message, span, hint="write where(mask, x, 0)")
-        like = {"lhs_begin": 0, "lhs_end": 1, "rhs_begin": axis, "rhs_end": axis + 1}
-        # Raises an error at run time if their lengths differ.
-        mask = apply("reshape_like", span, mask, tensor, **like)
+    mask = with_checked_sizes(mask, tensor, axis, span)
     true_positions = apply("argwhere", span, mask)
     indices = []
     for number in range(rank):

@@ -6,12 +6,12 @@ from nnmagic.diagnostics import Span
 from nnmagic.relay.ops.declaration import RelationError
 from nnmagic.relay.ops.dims import product
 from nnmagic.relay.signatures import format_dim, format_shape
-from nnmagic.relay.types import ANY, AnyDim, Dim, TensorType, is_complex
+from nnmagic.relay.types import ANY, AnyDim, Dim, TensorType
 from nnmagic.tinynn.values.descriptions import describe, type_note
 from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import apply, cast, is_tensor, tensor_type, to_refusal
 from nnmagic.tinynn.values.operator_restrictions import check_product, dims_differ
-from nnmagic.tinynn.values.promotion import promote, promotes
+from nnmagic.tinynn.values.promotion import promote
 from nnmagic.tinynn.values.reshaping import reshape_to, reshape_to_sizes
 from nnmagic.tinynn.values.symbolic_sizes import product_of, shape_of, size_along
 from nnmagic.tinynn.values.values import Computed, Known, Operand, RefusalError
@@ -31,8 +31,7 @@ def matrix_product(left: Operand, right: Operand, span: Span, name: str = "@") -
             raise RefusalError(
                 f"{sign} takes tensors of rank 1 or more, not a scalar", side.span, hint="write * instead"
             )
-    if promotes() or is_complex(tensor_type(left).dtype) or is_complex(tensor_type(right).dtype):
-        left, right = promote(left, right)
+    left, right = promote(left, right)
     left_type, right_type = tensor_type(left), tensor_type(right)
     if left_type.dtype == right_type.dtype == "bool":  # any of ands: whether the number of them is not 0
         left, right = (_count(side, span) for side in (left, right))

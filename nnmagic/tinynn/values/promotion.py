@@ -1,7 +1,7 @@
-"""Find the dtype in which numbers, elements and tensors meet, as NumPy 2 does (NEP 50).
+"""Find the dtype in which numbers and tensors meet, as NumPy 2 does (NEP 50).
 
-Two arrays of different dtypes never meet by themselves: a cell says which of them to convert, or that all are
-promoted as NumPy does.
+Where NumPy would compute in a wider float than the operands have, a cell says which of them to convert, or
+that all are promoted as NumPy does.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _EXACT_IN = {
 
 
 def promoted_dtype(first: str, second: str) -> str | None:
-    """Return the dtype in which an element and a tensor meet; None where a cell wants a cast.
+    """Return the dtype in which two tensors meet; None where a cell wants a cast.
 
     Integers and bools meet in NumPy's integer, and beside a float in that float where NumPy keeps it, as f64
     always is. NumPy would compute in another float than the operands have for f32 beside f64, f32 beside i32
@@ -82,20 +82,13 @@ def _beside_complex(dtype: str, other: str) -> str | None:
 
 
 def common_dtype(types: Iterable[TensorType]) -> str | None:
-    """Return the dtype in which tensors meet; None where a cell wants a cast.
-
-    All arrays have one dtype, or are real beside a complex one.
-    """
-    types = list(types)
+    """Return the dtype in which tensors meet; None where a cell wants a cast."""
+    dtypes = [type_.dtype for type_ in types]
     if _PROMOTES.get():
-        return numpy_common_dtype(type_.dtype for type_ in types)
-    ordered = sorted(types, key=lambda type_: not type_.shape)
-    result: str | None = ordered[0].dtype
-    for type_ in ordered[1:]:
-        if result != type_.dtype:
-            if result is None or (type_.shape and not (is_complex(result) or is_complex(type_.dtype))):
-                return None
-            result = promoted_dtype(result, type_.dtype)
+        return numpy_common_dtype(dtypes)
+    result: str | None = dtypes[0]
+    for dtype in dtypes[1:]:
+        result = None if result is None else promoted_dtype(result, dtype)
     return result
 
 

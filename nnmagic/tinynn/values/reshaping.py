@@ -103,3 +103,19 @@ def _axes_of(dim: Dim, tensor: Computed) -> list[int] | None:
             axes.append(axis)
             rest = quotient
     return axes if rest.number == 1 else None
+
+
+def with_checked_sizes(value: Computed, like: Computed, axis: int, span: Span) -> Computed:
+    """Return a tensor with run-time checks that its sizes are those of another one, from an axis on.
+
+    Sizes of which the types say that they are equal are not checked.
+    """
+    assert isinstance(value.type, TensorType)
+    assert isinstance(like.type, TensorType)
+    for number, dim in enumerate(value.type.shape):
+        other = like.type.shape[axis + number]
+        if dim != other or ANY in (dim, other):
+            attrs = {"lhs_begin": number, "lhs_end": number + 1}
+            attrs |= {"rhs_begin": axis + number, "rhs_end": axis + number + 1}
+            value = apply("reshape_like", span, value, like, **attrs)
+    return value

@@ -134,6 +134,7 @@ class LocalFunction:
     """A nested function or a lambda whose parameters have no types: each call inlines its body.
 
     ``versions``: the names that it captures, each with how often it was assigned when the function was made.
+    ``changed``: the parameters whose arrays it changes.
     """
 
     name: str
@@ -141,6 +142,7 @@ class LocalFunction:
     parameters: tuple[Formal, ...]
     environment: Environment
     versions: Mapping[str, int]
+    changed: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -418,6 +420,8 @@ def _count_items(items: Iterable[Value]) -> int:
 
 def changes_arguments(value: Value) -> bool:
     """Return whether a value is a function that changes arguments."""
+    if isinstance(value, LocalFunction):
+        return bool(value.changed)
     return isinstance(value, GlobalFunction) and any(formal.destination for formal in value.parameters)
 
 

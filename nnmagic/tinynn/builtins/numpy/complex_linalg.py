@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from nnmagic.tinynn.builtins.argument_checks import static_size
 from nnmagic.tinynn.builtins.numpy.complex_numbers import imaginary_part, make_complex, real_part
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import concatenate, static_slice
@@ -27,18 +26,26 @@ def solve_embedded(
     call: Arguments, matrix: Formula, sides: Formula, solve: Callable[[Formula, Formula], Formula]
 ) -> Formula:
     """Solve a complex system for the columns of ``sides`` with a solver of real ones."""
-    size = static_size(call, matrix.shape[-1], call.given["a"].span, "the size of a complex matrix")
     rows = sides.rank - 2
-    both = concatenate(call, [real_part(sides), imaginary_part(sides)], rows)
-    solution = solve(embed(call, matrix), both)
-    re, im = (static_slice(solution, rows, begin, begin + size) for begin in (0, size))
-    return make_complex(re, im)
+    re, im = real_part(sides), imaginary_part(sides)
+    solution = solve(embed(call, matrix), concatenate(call, [re, im], rows))
+    return make_complex(*_halves(solution, rows, re))
 
 
 def invert_embedded(call: Arguments, matrix: Formula, invert: Callable[[Formula], Formula]) -> Formula:
     """Invert a complex matrix with a function that inverts real ones."""
-    size = static_size(call, matrix.shape[-1], call.given["a"].span, "the size of a complex matrix")
-    last = matrix.rank - 1
-    columns = static_slice(invert(embed(call, matrix)), last, 0, size)
-    re, im = (static_slice(columns, last - 1, begin, begin + size) for begin in (0, size))
-    return make_complex(re, im)
+    last, like = matrix.rank - 1, real_part(matrix)
+    columns, _ = _halves(invert(embed(call, matrix)), last, like)
+    return make_complex(*_halves(columns, last - 1, like))
+
+
+def _halves(both: Formula, axis: int, like: Formula) -> tuple[Formula, Formula]:
+    """Return the halves of an axis, each as long as that of ``like``."""
+    size = like.shape[axis]
+    if isinstance(size, int):
+        return static_slice(both, axis, 0, int(size)), static_slice(both, axis, int(size), 2 * int(size))
+
+    def first(data: Formula) -> Formula:
+        return data.op("slice_like", like, axes=[axis])
+
+    return first(both), first(both.op("reverse", axis=axis)).op("reverse", axis=axis)

@@ -1,0 +1,136 @@
+"""Functions without types that change their parameters, and updates that keep an array, beside NumPy."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nnmagic
+
+NAMES: dict[str, Any] = {"np": np}
+Y = np.arange(3.0)
+
+
+def twin(source: str) -> Any:
+    """Return the function `f` of the same source as Python on NumPy, without annotations."""
+    names = dict(NAMES)
+    exec(re.sub(r": ((InOut\[)?Tensor\[.*?\), \w+\]\]?|i64|f64|c128)", "", source), names)
+    return names["f"]
+
+
+def check(source: str, *arguments: Any) -> None:
+    ours, theirs = ([np.copy(each) if np.ndim(each) else each for each in arguments] for _ in range(2))
+    got, expected = nnmagic.compile(source, namespace=NAMES)(*ours), twin(source)(*theirs)
+    pairs = zip((got, *ours), (expected, *theirs), strict=True)
+    for one, other in pairs:
+        parts = (one, other) if isinstance(other, tuple) else ((one,), (other,))
+        for mine, his in zip(*parts, strict=True):
+            assert np.shape(mine) == np.shape(his)
+            np.testing.assert_allclose(mine, his, rtol=1e-12)
+
+
+HELPERS = """
+def exchange(p, q, s):
+    p[0] = q[1] + s
+    if s > 2:
+        p[1] = 5.0
+    p *= 2
+
+def repeatedly(p, n):
+    for i in range(n):
+        exchange(p, p.copy(), i + 1.0)
+    return p.sum()
+
+def filled(p, value):
+    p[...] = value
+    return p
+"""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "z = y.copy()\nexchange(x, z, 1.0)\nt = repeatedly(z, n)\nexchange(z, x, n)\nreturn x, z, t",
+        "for i in range(n):\n    exchange(x, y, y[0] + i)\n    x[2] += i\nreturn x",
+        "while x.sum() < 9:\n    t = repeatedly(x, 2)\n    x += 1 + 0 * t\nreturn x",
+        "z = filled(np.zeros(4), 2.0)\nz[0] = 1\nfilled(x, y)\nreturn x, z",
+    ],
+)
+def test_helpers_change_the_arrays_of_names(body: str) -> None:
+    lines = "\n    ".join(body.split("\n"))
+    source = f"{HELPERS}\ndef f(n: i64, y: Tensor[(3,), f64]):\n    x = np.zeros(3)\n    {lines}\n"
+    check(source, 4, Y)
+
+
+def test_a_helper_changes_the_array_of_the_caller() -> None:
+    check(f"{HELPERS}\ndef f(n: i64, x: InOut[Tensor[(3,), f64]]):\n    return repeatedly(x, n)\n", 3, Y)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("z = filled(x, 1.0)\nx[1] = 2\nreturn z", "`z` may share memory with `x`"),
+        ("z = x\nfilled(x, 1.0)\nreturn z", "`z` may share memory with `x`"),
+        ("z = x[1:]\nexchange(x, z, 1.0)\nreturn x", "`q` may share memory"),
+        ("exchange(y, x, 1.0)\nreturn x", "the parameter `y` belongs to the caller"),
+        ("exchange(x[1:], y, 1.0)\nreturn x", "`p` may share memory with `x`"),
+    ],
+)
+def test_other_names_of_the_memory_are_refused(body: str, message: str) -> None:
+    lines = "\n    ".join(body.split("\n"))
+    source = f"{HELPERS}\ndef f(y: Tensor[(3,), f64]):\n    x = np.ones(3)\n    {lines}\n"
+    with pytest.raises(nnmagic.TinyNNError, match=re.escape(message)):
+        nnmagic.compile(source, namespace=NAMES)
+
+
+SQUARES = "m: Tensor[(3, 5, 5), f64], n: i64, k: i64"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "x = np.zeros((n, n))\nfor i in range(k):\n    x += 2.0 * m[i]\nreturn x",
+        "x = np.zeros((n, n))\nx[1:-1, 1:-1] = m[0, :3, :3]\nx[2] = m[1, 0]\nreturn x",
+        "x = np.zeros((n, 5)) + m[0]\nx[x > 0.5] = 0\nreturn x, x[x > 0.2].sum()",
+        "x = m[0].astype(np.float32)\nx *= m[1]\nx[0] += m[2, 0]\nreturn x.astype(np.float64)",
+        "if k > 1:\n    x = m[0, :n]\nelse:\n    x = m[1, 1:]\nreturn x + 1",
+        "x = m[0, 0]\nwhile len(x) > k:\n    x = x[x > x.min()]\nreturn x",
+    ],
+)
+def test_arrays_of_sizes_that_only_the_call_knows(body: str) -> None:
+    lines = "\n    ".join(body.split("\n"))
+    check(f"def f({SQUARES}):\n    {lines}\n", np.random.default_rng(5).random((3, 5, 5)), 5, 2)
+
+
+@pytest.mark.parametrize(
+    ("body", "n"),
+    [
+        ("x = np.zeros((n, n))\nx += m[0]\nreturn x", 1),
+        ("x = np.zeros((n, n))\nx[1:-1, 1:-1] = m[0]\nreturn x", 6),
+        ("x = np.zeros((n, n)) + m[0]\nreturn x[np.ones((n, 5)) > 0]", 1),
+    ],
+)
+def test_sizes_that_do_not_fit_raise_as_in_numpy(body: str, n: int) -> None:
+    lines = "\n    ".join(body.split("\n"))
+    source, m = f"def f({SQUARES}):\n    {lines}\n", np.ones((3, 5, 5))
+    with pytest.raises((ValueError, IndexError)):
+        twin(source)(m, n, 2)
+    with pytest.raises(ValueError, match=r"<tinynn>:3"):
+        nnmagic.compile(source, namespace=NAMES)(m, n, 2)
+
+
+def test_a_sum_in_place_that_would_be_larger_is_refused() -> None:
+    source = "def f(x: Tensor[(1, 3), f64], y: Tensor[(2, 3), f64]):\n    x += y\n    return x\n"
+    with pytest.raises(nnmagic.TinyNNError, match="does not fit into a Tensor"):
+        nnmagic.compile(source)
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_complex_systems_of_named_sizes(n: int) -> None:
+    rng = np.random.default_rng(n)
+    a, b = (rng.random((n, n)) + 1j * rng.random((n, n)) for _ in range(2))
+    parameters = 'a: Tensor[("n", "n"), c128], b: Tensor[("n", "n"), c128]'
+    check(f"def f({parameters}):\n    return np.linalg.solve(a, b), np.linalg.inv(a)\n", a, b)
