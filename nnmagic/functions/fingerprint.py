@@ -12,12 +12,14 @@ import hashlib
 import inspect
 import itertools
 import json
+import secrets
 from functools import partial
 from types import EllipsisType, ModuleType
 
 import numpy as np
 
 from nnmagic.functions.data_types import DataType
+from nnmagic.relay.callbacks import PythonFunction
 from nnmagic.relay.hashing import array_digest
 from nnmagic.relay.values import is_masked
 from nnmagic.tinynn.namespace.capture import NotCapturableError, array_of_torch, as_record_type
@@ -33,6 +35,9 @@ from nnmagic.tinynn.types.aliases import is_alias
 from nnmagic.tinynn.types.annotations import Destination, DType, OpenTensor, Tensor
 
 _unique = itertools.count()
+
+#: Identities of functions of Python mean nothing in another process.
+_PROCESS = secrets.token_hex(8)
 
 
 def fingerprint(value: object) -> str:
@@ -112,5 +117,8 @@ def _compute_fingerprint(value: object, known: dict[int, tuple[object, str]]) ->
             return f"module {vars(value).get('__name__')}"
         case _ if (of_library := library_function(value)) is not None:
             return f"library function {of_library[0]}"
+        case PythonFunction(function=function, name=name):  # kept by its module, so no other has its identity
+            owner = getattr(function, "__self__", None)
+            return f"python {_PROCESS} {name} {id(function if owner is None else owner)}"
     key = inspect.getattr_static(value, "__relay_key__", None)
     return f"function {key}" if isinstance(key, str) else f"value {kind} {next(_unique)}"

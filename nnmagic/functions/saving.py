@@ -29,7 +29,7 @@ from nnmagic.functions.data_types import infos_from_data, infos_to_data
 from nnmagic.functions.definition import CacheInfo, Definition
 from nnmagic.relay.hashing import content_digest
 from nnmagic.relay.infer import infer_type
-from nnmagic.relay.serialization import Json, module_from_data, module_to_data
+from nnmagic.relay.serialization import Json, PythonFunctionError, module_from_data, module_to_data
 from nnmagic.relay.types import NUMPY_DTYPES, dtype_of_array
 from nnmagic.relay.values import AdtValue
 from nnmagic.tinynn.program import MISSING, ParameterInfo
@@ -53,7 +53,13 @@ _OF_OTHER_DATA = (
 def to_bytes(function: CompiledFunction) -> bytes:
     """Return the function as bytes, the same for the same function, with its machine code if there is any."""
     definition = function._definition
-    module, arrays = module_to_data(definition.optimized[0])
+    try:
+        module, arrays = module_to_data(definition.optimized[0])
+    except PythonFunctionError as error:
+        raise TypeError(
+            f"{definition.name} cannot be saved or pickled: it calls the Python function `{error.name}`, and "
+            "a file holds no Python; save the parts that call none, or the source"
+        ) from None
     parameters = [
         [each.name, each.kind, _default_to_data(each.default, arrays), each.destination]
         for each in definition.parameters

@@ -13,6 +13,7 @@ from synr import ast
 
 from nnmagic.diagnostics import Note, Span
 from nnmagic.tinynn.calls.function_calls import bind_arguments, call_function
+from nnmagic.tinynn.elaborate.callbacks import is_callback
 from nnmagic.tinynn.elaborate.calls import as_function, elaborate_call
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.element_assignments import (
@@ -60,6 +61,12 @@ def elaborate_call_statement(ctx: Elaboration, stmt: tree.CallStatement) -> None
     callee = ctx.evaluate(stmt.call.func_name)
     if is_failed(callee):
         ctx.environment.failed = True
+        return
+    if is_callback(callee):
+        value = ctx.evaluate(stmt.call)
+        if not is_failed(value) and value != Known(None):
+            hint = "use its result, or declare none: callback(function, x, effects=True)"
+            raise RefusalError("the result of this callback is not used", ctx.span(stmt.span), hint=hint)
         return
     if isinstance(callee, LocalFunction | SpecializableFunction):
         refuse_destinations(callee, ctx.span(stmt.span))

@@ -37,6 +37,7 @@ from nnmagic.engine.relax.runtime.tensors import as_tensor
 from nnmagic.engine.relax.runtime.vm_executable import ENTRY, MAX_CALL_DEPTH, TOO_DEEP
 from nnmagic.engine.relax.tir.types import Extent, RelaxExpr
 from nnmagic.relay.annotations import KERNEL, reductions_of
+from nnmagic.relay.callbacks import CALLBACK
 from nnmagic.relay.callgraph import CallGraph, reachable
 from nnmagic.relay.expr import (
     Call,
@@ -480,6 +481,6 @@ def refuse_unknown_operators(module: Module, entry: str, graph: CallGraph) -> No
     needed = reachable(graph, entry)
     for function in (function for name, function in module.functions.items() if name in needed):
         for node in post_order(function.body):
-            if isinstance(node, OpRef) and node.name not in RULES:
+            if isinstance(node, OpRef) and node.name not in RULES and node.name != CALLBACK:
                 diagnostics.error(f"the relax engine cannot run {node.name} yet", node.span)
     diagnostics.raise_if_any(EngineError)
