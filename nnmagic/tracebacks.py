@@ -102,6 +102,12 @@ def hide_frames(error: BaseException, *, cause: bool = False) -> None:
         error.__dict__["_render_traceback_"] = _Shown(error)
 
 
+def show_frames_of(error: BaseException, frames: TracebackType | None) -> None:
+    """Let an error have these frames alone; a bare ``raise`` must follow, which Python 3.10 adds all to."""
+    if not _SETTINGS.frames and sys.version_info >= (3, 11):
+        error.__traceback__ = frames
+
+
 def frames_of(error: BaseException) -> list[TracebackType]:
     """Return the frames of an error's traceback, innermost last."""
     frames, frame = [], error.__traceback__

@@ -64,6 +64,7 @@ TYPED = {
     "docs/relay.md": "",
     "docs/passes.md": "text = '#[version = \"0.0.5\"]\\ndef @main(%x: float32) { exp(%x) }'",
     "docs/own_engines.md": "",
+    "docs/callbacks.md": "",
     "docs/caching.md": "import nnmagic\nf = nnmagic.compile('def f(x: f32): return x')",
 }
 

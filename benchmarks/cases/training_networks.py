@@ -1,4 +1,4 @@
-"""Training steps of ResNet-18 and of a transformer block, with the memory and the compilation of the former."""
+"""Training steps of ResNet-18, with its memory and compilation, and of a transformer block."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import backward_networks, layers
-from benchmarks.case import BEST, Arrays, Case, Compilation, Draw, Memory, Ratio, Within
+from benchmarks.case import BEST, Arrays, Case, Compilation, Memory, Ratio, Within
 from benchmarks.cases.training import annotations, cross_entropy_in_jax, sgd
 from benchmarks.peers import joined, module
 
@@ -43,7 +43,8 @@ def _step_cell() -> str:
             f"    return cross_entropy({_NET.result}, t), ({state})",
             "",
             f"def step({head}):",
-            f"    both, gradients = value_and_grad(loss, {tuple(range(len(_PARAMS)))}, has_aux=True)({every})",
+            f"    derived = value_and_grad(loss, {tuple(range(len(_PARAMS)))}, has_aux=True)",
+            f"    both, gradients = derived({every})",
             "    value, state = both",
             f"    moved = [p - {_RATE} * g for p, g in zip(({', '.join(_PARAMS)}), gradients)]",
             "    return value, moved, state",
@@ -73,7 +74,7 @@ def _step_in_torch(torch: Any, *given: Any) -> Any:
         def norm(_: Any, data: Any, mean: Any, variance: Any, scale: Any, shift: Any) -> Any:
             moved.extend((mean.clone(), variance.clone()))
             return functional.batch_norm(
-                data, *moved[-2:], scale, shift, True, _MOMENTUM, layers.EPSILON
+                data, *moved[-2:], scale, shift, training=True, momentum=_MOMENTUM, eps=layers.EPSILON
             )
 
         operators = {**layers.in_torch(torch), "batch_norm": norm}

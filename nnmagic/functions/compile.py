@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 import warnings
 from collections import ChainMap
@@ -28,7 +29,7 @@ from nnmagic.relay.callgraph import call_graph
 from nnmagic.relay.hashing import content_digest
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
-from nnmagic.relay.serialization import module_to_data
+from nnmagic.relay.serialization import PythonFunctionError, module_to_data
 from nnmagic.tracebacks import callers_locals, short_errors
 
 if TYPE_CHECKING:
@@ -131,7 +132,10 @@ def compile_module(
     refuse_unproven(typed)
     if source is None:
         source = Source("<relay>", text_without_types(typed))
-    content = content_digest(*module_to_data(typed))  # the text rounds floats
+    try:
+        content = content_digest(*module_to_data(typed))  # the text rounds floats
+    except PythonFunctionError:
+        content = secrets.token_hex(20)  # what the function does is not known
     key = digest({**dependencies(source, options, language), "module": content})
     definition = Definition(
         name=name,

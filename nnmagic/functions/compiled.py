@@ -18,10 +18,11 @@ from nnmagic.functions.error_locations import add_location
 from nnmagic.functions.passes import Passes
 from nnmagic.functions.records import RecordCalls, holds_record
 from nnmagic.functions.stages import Stages
+from nnmagic.relay.callbacks import take_frames
 from nnmagic.relay.module import Module
 from nnmagic.relay.types import TupleType
 from nnmagic.tinynn.program import DataTypeInfo, ParameterInfo
-from nnmagic.tracebacks import hide_frames, short_errors
+from nnmagic.tracebacks import hide_frames, short_errors, show_frames_of
 
 if TYPE_CHECKING:
     import inspect
@@ -105,16 +106,15 @@ class CompiledFunction:
         if fast_path is not None and out is None and not kwargs and len(args) == self._arity:
             try:
                 result = fast_path(args)
-            except _SHOWN as error:
-                add_location(error, self._definition.module)
-                hide_frames(error, cause=True)  # the cause is TVM's
+            except BaseException as error:
+                _present(error, self._definition.module)
                 raise
             if result is not None:
                 return result
         if self._path_into is not None and out is None and not kwargs and len(args) == self._arity:
             try:
                 own = self._path_into(args)
-            except _SHOWN as error:
+            except BaseException as error:
                 self._say_where(error, self._call.destinations)
                 raise
             if own is not None:
@@ -142,9 +142,8 @@ class CompiledFunction:
         else:
             try:
                 result = run(values)
-            except _SHOWN as error:
-                add_location(error, self._definition.module)
-                hide_frames(error, cause=True)  # the cause is TVM's
+            except BaseException as error:
+                _present(error, self._definition.module)
                 raise
         if out is None:
             return result
@@ -174,16 +173,14 @@ class CompiledFunction:
                 run(values) if call_into is None else call_into(values, call.destinations_read(), changed)
             )
             return write_destinations(results, arrays, changed, call.destinations)
-        except _SHOWN as error:
+        except BaseException as error:
             self._say_where(error, changed)
             raise
 
     def _say_where(self, error: BaseException, changed: Sequence[int]) -> None:
         """Say in an error of a run where it was raised, and which arguments it may have changed."""
-        add_location(error, self._definition.module)
         names = list(self._call.signature.parameters)
-        say_changed(error, [names[number] for number in changed])
-        hide_frames(error, cause=True)  # the cause is TVM's
+        _present(error, self._definition.module, [names[number] for number in changed])
 
     def _bind_arguments(
         self, args: tuple[Any, ...], keywords: dict[str, Any], out: Any
@@ -351,6 +348,21 @@ class CompiledFunction:
         signature = self.__signature__
         own = list(signature.parameters.values())
         return str(signature.replace(parameters=own[:-1] if self._call.takes_out else own))
+
+
+def _present(error: BaseException, module: Module, changed: Sequence[str] | None = None) -> None:
+    """Prepare an error of a run for its caller, who gets it next by a bare ``raise``.
+
+    One that a function of Python raised keeps the frames of that function; others say where they arose.
+    """
+    frames = take_frames(error)
+    if frames is not None:
+        show_frames_of(error, *frames)
+    elif isinstance(error, _SHOWN):
+        add_location(error, module)
+        if changed is not None:
+            say_changed(error, changed)
+        hide_frames(error, cause=True)  # the cause is TVM's
 
 
 def _record_calls(definition: Definition, cache_info: CacheInfo) -> RecordCalls | None:

@@ -12,12 +12,14 @@ import hashlib
 import inspect
 import itertools
 import json
+import secrets
 import sys
 from functools import partial
 from types import EllipsisType, ModuleType
 
 import numpy as np
 
+from nnmagic.relay.callbacks import PythonFunction
 from nnmagic.relay.hashing import array_digest
 from nnmagic.relay.values import is_masked
 from nnmagic.tinynn.namespace.torch_values import (
@@ -34,6 +36,9 @@ _unique = itertools.count()
 
 #: How the fingerprint of a function of a library begins.
 _LIBRARY = "library function "
+
+#: Identities of functions of Python mean nothing in another process.
+_PROCESS = secrets.token_hex(8)
 
 
 def fingerprint(value: object) -> str:
@@ -111,6 +116,9 @@ def _compute_fingerprint(value: object, known: dict[int, tuple[object, str]]) ->
             return f"value {kind} {torch_dtype_name(value)}"
         case ModuleType():
             return f"module {vars(value).get('__name__')}"
+        case PythonFunction(function=function, name=name):  # kept by its module, so no other has its identity
+            owner = getattr(function, "__self__", None)
+            return f"python {_PROCESS} {name} {id(function if owner is None else owner)}"
     key = inspect.getattr_static(value, "__relay_key__", None)
     if isinstance(key, str):
         return f"function {key}"

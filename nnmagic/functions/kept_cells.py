@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from nnmagic.cache import DiskCache, digest, disk_cache
+from nnmagic.cache import Store, digest, disk_cache
 from nnmagic.functions.compile_options import Options
 from nnmagic.functions.environment import front_end, is_current, is_front_end_current
 from nnmagic.functions.fingerprint import is_still
@@ -106,7 +106,7 @@ def keep(parts: Mapping[str, str], cell: TypedCell, options: Options) -> None:
         cache.note(_name(parts), {"sum": _sum(text), "cell": text})
 
 
-def _cache(parts: Mapping[str, str], options: Options) -> DiskCache | None:
+def _cache(parts: Mapping[str, str], options: Options) -> Store | None:
     """Return the cache on disk if cells of this kind are kept."""
     plain = parts["language"] == "tinynn" and not options.passes and options.engine in ("auto", "relax")
     return disk_cache() if plain else None

@@ -35,7 +35,7 @@ from nnmagic.functions.plain_data import (
 )
 from nnmagic.relay.hashing import content_digest
 from nnmagic.relay.infer import infer_type
-from nnmagic.relay.serialization import module_from_data, module_to_data
+from nnmagic.relay.serialization import PythonFunctionError, module_from_data, module_to_data
 from nnmagic.relay.types import dtype_of_array
 from nnmagic.tinynn.program import ParameterInfo
 from nnmagic.tracebacks import short_errors
@@ -57,7 +57,13 @@ _OF_OTHER_DATA = (
 def to_bytes(function: CompiledFunction) -> bytes:
     """Return the function as bytes, the same for the same function, with its machine code if there is any."""
     definition = function._definition
-    module, arrays = module_to_data(definition.optimized[0])
+    try:
+        module, arrays = module_to_data(definition.optimized[0])
+    except PythonFunctionError as error:
+        raise TypeError(
+            f"{definition.name} cannot be saved or pickled: it calls the Python function `{error.name}`, and "
+            "a file holds no Python; save the parts that call none, or the source"
+        ) from None
     parameters = [
         [each.name, each.kind, default_to_data(each.default, arrays), each.destination]
         for each in definition.parameters

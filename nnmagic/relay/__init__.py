@@ -13,6 +13,7 @@ from nnmagic.tracebacks import short_errors
 
 if TYPE_CHECKING:
     from nnmagic.relay.builder import Builder
+    from nnmagic.relay.callbacks import PythonFunction
     from nnmagic.relay.expr import (
         Call,
         Clause,
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
 #: The modules of the public names.
 _MODULES = {
     "builder": "Builder",
+    "callbacks": "PythonFunction",
     "expr": (
         "Call Clause Constant Constructor Expr Function GlobalVar If Let Match OpRef Pattern "
         "PatternConstructor PatternTuple PatternVar PatternWildcard RefCreate RefRead RefWrite Tuple "
@@ -130,6 +132,7 @@ __all__ = [
     "PatternVar",
     "PatternWildcard",
     "PrintChanges",
+    "PythonFunction",
     "RefCreate",
     "RefRead",
     "RefType",

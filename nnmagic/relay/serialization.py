@@ -17,6 +17,7 @@ import numpy as np
 from nnmagic.diagnostics import Source, Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay import types as ty
+from nnmagic.relay.callbacks import PythonFunction
 from nnmagic.relay.module import Module, TypeData
 from nnmagic.relay.traverse import post_order
 
@@ -24,6 +25,14 @@ from nnmagic.relay.traverse import post_order
 Json = Any
 
 Kind = TypeVar("Kind")
+
+
+class PythonFunctionError(TypeError):
+    """A module cannot become data because it calls a function of Python."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"the module calls the Python function `{name}`, which is no data")
+        self.name = name
 
 
 def module_to_data(module: Module, *, spans: bool = False) -> tuple[Json, list[np.ndarray]]:
@@ -192,6 +201,8 @@ class Encoder:
                 return {"constant": self.node(value)}
             case ir.Var():
                 return {"variable": self.node(value)}
+            case PythonFunction():
+                return self.python_function(value)
         raise TypeError(f"an attribute cannot be a {type(value).__name__}")
 
     def _optional_type(self, type_: ty.Type | None) -> int | None:
@@ -244,6 +255,10 @@ class Encoder:
     def constructor(self, node: ir.Constructor) -> list[Json]:
         """Return what identifies a constructor."""
         return [node.name, [self.type(part) for part in node.inputs], node.belong_to.name, node.tag]
+
+    def python_function(self, function: PythonFunction) -> Json:
+        """Raise PythonFunctionError: a function of Python is no data."""
+        raise PythonFunctionError(function.name)
 
     def dim(self, dim: ty.Dim) -> Json:
         """Return a dimension as data."""

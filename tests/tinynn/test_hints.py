@@ -1300,7 +1300,7 @@ CASES = [
     case(
         "",
         "def f(x: f32):\n    return helper(x)\n",
-        "put %%tinynn above its definition, or call it in another cell and pass its result as an argument",
+        "put %%tinynn above its definition, or write callback(helper, ...), which calls Python",
         "def helper(x: f32):\n    return x + 1\n\ndef f(x: f32):\n    return helper(x)\n",
     ),
     # complex numbers
@@ -1612,6 +1612,19 @@ def test_every_hint_that_shows_code_is_followed() -> None:
 
 #: Hints that show nothing to compile, or that other tests follow.
 NOT_FOLLOWED: dict[str, str] = {
+    **dict.fromkeys(
+        (
+            "write callback(function, x, result=Tensor[(3,), f32]), with the function's name",
+            "define the function in a cell of its own, and write its name",
+            "write range(...), or call it outside of the loop",
+            "give its arguments by position, as in {}",
+            "write {}",
+            "say what it returns, as result=Tensor[(3,), f32], or that it has effects, effects=True",
+            "write result=Tensor[(3,), f32]",
+            "use its result, or declare none: callback(function, x, effects=True)",
+        ),
+        "tests/functions/test_callbacks.py",
+    ),
     "write an axis for each argument, as in vmap(f, in_axes=(0, None))": "tests/gradients/test_jacobians.py",
     "write the axis of the result at which the examples stand": "tests/gradients/test_jacobians.py",
     "write the axis of the examples for one of the arguments": "tests/gradients/test_jacobians.py",

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from nnmagic.diagnostics import append_location
-from nnmagic.engine.numpy.sizes import Sizes, bind_sizes, with_sizes
+from nnmagic.relay.callbacks import Callback, is_callback
 from nnmagic.relay.expr import (
     Call,
     Constant,
@@ -38,6 +38,7 @@ from nnmagic.relay.expr import (
 from nnmagic.relay.module import Module
 from nnmagic.relay.passes.scopes import PlacementScope, Scopes, scopes_of
 from nnmagic.relay.reference import NoReferenceError, compute
+from nnmagic.relay.sizes import Sizes, bind_sizes, with_sizes
 from nnmagic.relay.values import AdtValue
 
 #: Calls and branches inside one another that are still to be returned to: an entry takes about 1 kB.
@@ -93,6 +94,7 @@ class Interpreter:
         self.observe = observe
         self._scopes: dict[Function, tuple[Scopes, dict[PlacementScope, list[Expr]]]] = {}
         self._root: dict[Function, Function] = {}
+        self._callbacks: dict[Call, Callback] = {}
 
     def run(self, name: str, arguments: Sequence[Any]) -> Any:
         """Return the result of a function of the module."""
@@ -191,6 +193,10 @@ class Interpreter:
         raise AssertionError(f"{node!r} has no value")
 
     def _operator(self, name: str, call: Call, operands: list[Any], frame: Frame) -> Any:
+        if is_callback(call):
+            if call not in self._callbacks:
+                self._callbacks[call] = Callback(call)
+            return self._callbacks[call](operands[0], frame.sizes)
         try:
             attrs = {key: with_sizes(value, frame.sizes) for key, value in call.attrs.items()}
             return compute(name, operands, attrs)

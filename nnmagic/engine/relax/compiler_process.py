@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from nnmagic.engine import engine_error
 from nnmagic.engine.relax.artifact import Artifact, from_files
 from nnmagic.relay.module import Module
-from nnmagic.relay.serialization import module_to_data
+from nnmagic.relay.serialization import PythonFunctionError, module_to_data
 
 #: What the process runs; this process may have found its packages in an unusual way.
 _SCRIPT = (
@@ -31,7 +31,13 @@ def compile_elsewhere(
         EngineError: if the program cannot be compiled, or ends the process.
 
     """
-    request = pickle.dumps((*module_to_data(module), entry, target, opt_level, destinations))
+    try:
+        data = module_to_data(module)
+    except PythonFunctionError as error:
+        message = f"@{entry} calls the Python function `{error.name}`, which another process does not have"
+        hint = "wait until the compilation that was interrupted has ended, or restart the kernel"
+        raise engine_error(message, module.functions[entry].span, hint=hint) from None
+    request = pickle.dumps((*data, entry, target, opt_level, destinations))
     command = [sys.executable, "-W", "ignore", "-c", _SCRIPT.format(path=sys.path)]
     # In a session of its own: a terminal's Ctrl-C is this process's alone.
     with subprocess.Popen(  # noqa: S603 - this Python, and no shell

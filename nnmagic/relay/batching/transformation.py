@@ -15,6 +15,7 @@ from nnmagic.relay.batching import rules as _rules
 from nnmagic.relay.batching.flags import OF_SIZES, BatchFlags, FunctionFlags
 from nnmagic.relay.batching.registry import RULES
 from nnmagic.relay.batching.site import BatchSize, Site, size_along
+from nnmagic.relay.callbacks import CALLBACK
 from nnmagic.relay.expr import (
     Call,
     Expr,
@@ -184,6 +185,11 @@ class _Batcher:
             return forward(value, scope.env)
         if value.op.name in OF_SIZES:
             return self._sizes(value, scope)
+        if value.op.name == CALLBACK:
+            hint = "give it the whole batch, outside of what vmap maps"
+            message = "a callback takes no batch: the function of Python is declared for one example"
+            self.diagnostics.error(message, value.span, hint=hint)
+            return forward(value, scope.env)
         made = None
         if value.op.name in RULES:
             args = [rename(arg, scope.env) for arg in value.args]

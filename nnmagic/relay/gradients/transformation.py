@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from nnmagic.diagnostics import Diagnostics, RelayError, Span
+from nnmagic.relay.callbacks import callbacks_in, has_effects
 from nnmagic.relay.callgraph import call_graph, reachable
 from nnmagic.relay.expr import Call, Expr, Function, GlobalVar, Var
 from nnmagic.relay.gradients.activity import type_of
@@ -45,12 +46,13 @@ def prepare(module: Module, name: str, *, complex_numbers: bool = False) -> Modu
     """Return what a function needs as first-order functions in A-normal form.
 
     Local functions become global ones, and functions that do not call themselves are inlined. Raises
-    RelayError for complex numbers, unless they are allowed.
+    RelayError for complex numbers, unless they are allowed, and for calls of Python with effects.
     """
     wanted = reachable(call_graph(module), name)
     functions = {each: function for each, function in module.functions.items() if each in wanted}
     if not complex_numbers:
         _refuse_complex_numbers(functions.values())
+    _refuse_effects(functions.values())
     module = replace(module, functions=functions, printed_types={})
     if _is_higher_order(module):
         for _ in range(3):
@@ -72,6 +74,17 @@ def _refuse_complex_numbers(functions: Iterable[Function]) -> None:
                 places.add(node.span)
                 hint = "compute with real and imaginary parts, two tensors of floats"
                 diagnostics.error("complex numbers have no gradient", node.span, hint=hint)
+    diagnostics.raise_if_any(RelayError)
+
+
+def _refuse_effects(functions: Iterable[Function]) -> None:
+    """Raise RelayError for each call of Python with effects, whose number would be another one."""
+    diagnostics = Diagnostics()
+    for function in functions:
+        for call in filter(has_effects, callbacks_in(function)):
+            message = "a callback with effects stands in a function that is differentiated or batched"
+            hint = "call it outside of that function, with what the function returns"
+            diagnostics.error(message, call.span, hint=hint)
     diagnostics.raise_if_any(RelayError)
 
 

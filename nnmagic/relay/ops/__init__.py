@@ -15,6 +15,7 @@ from nnmagic.relay.ops import (
     normalization,
     padding,
     pooling,
+    python,
     qnn,  # uses attributes and relations of the families above
     quantization,
     random,
@@ -51,6 +52,7 @@ __all__ = [
     "normalization",
     "padding",
     "pooling",
+    "python",
     "qnn",
     "quantization",
     "random",

@@ -1,7 +1,11 @@
-"""Decide which expressions may read, write or create references, Relay's only effects."""
+"""Decide which expressions have effects: they read, write or create references, Relay's only effects.
+
+Calls of functions of Python have them, too, where they are declared so.
+"""
 
 from __future__ import annotations
 
+from nnmagic.relay.callbacks import has_effects
 from nnmagic.relay.callgraph import call_graph, components
 from nnmagic.relay.expr import (
     Call,
@@ -29,7 +33,9 @@ class Effects:
     def __init__(self, module: Module) -> None:
         nodes = {name: list(post_order(function)) for name, function in module.functions.items()}
         self._none = not any(
-            isinstance(node, _REFERENCES) for own_nodes in nodes.values() for node in own_nodes
+            isinstance(node, _REFERENCES) or has_effects(node)
+            for own_nodes in nodes.values()
+            for node in own_nodes
         )
         self._pure: set[str] = set()
         self._known: dict[Expr, bool] = {}
@@ -45,7 +51,7 @@ class Effects:
             return False
         if isinstance(node, Call) and not isinstance(node.op, OpRef | Constructor):
             return not isinstance(node.op, GlobalVar) or node.op.name not in self._pure
-        return isinstance(node, _REFERENCES)
+        return isinstance(node, _REFERENCES) or has_effects(node)
 
     def within(self, root: Expr) -> bool:
         """Return whether computing an expression may have an effect; making a function has none."""

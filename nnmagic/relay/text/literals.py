@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nnmagic.relay.callbacks import PythonFunction
 from nnmagic.relay.expr import Constant, Var
 from nnmagic.relay.types import NUMPY_DTYPES, AnyDim, Int64, VarDim, dtype_of_array
 
@@ -89,6 +90,8 @@ def attr_text(
             return "?"
         case Constant() | Var() | VarDim():
             return reference(value)
+        case PythonFunction(name=name):
+            return string_text(name)
     raise TypeError(f"not an attribute's value: {value!r}")
 
 

@@ -263,3 +263,11 @@ def callees_first(functions: Mapping[str, tree.DefinitionNode]) -> list[list[str
         for name, definition in functions.items()
     }
     return [list(group) for group in components(graph)]
+
+
+def calls_for_effects(definition: tree.DefinitionNode) -> bool:
+    """Return whether a function writes ``callback(..., effects=...)``."""
+    return any(
+        isinstance(part, ast.Call) and any(key.value == "effects" for key in part.keyword_params)
+        for part in walk(definition.body)
+    )

@@ -6,7 +6,8 @@ from collections import defaultdict
 
 from nnmagic.diagnostics import Diagnostics
 from nnmagic.relay.annotations import KERNEL
-from nnmagic.relay.callgraph import call_graph, recursive_functions
+from nnmagic.relay.callbacks import callbacks_in, is_callback
+from nnmagic.relay.callgraph import call_graph, reachable, recursive_functions
 from nnmagic.relay.expr import Call, Expr, Function, GlobalVar, Match, OpRef, children
 from nnmagic.relay.module import Module
 from nnmagic.relay.traverse import post_order
@@ -70,8 +71,13 @@ def _beyond(module: Module, node: Expr, users: dict[Expr, list[Expr]]) -> str | 
         return None if node.assertion is not None else "this takes a value of a data type apart"
     if not isinstance(node, Call):
         return None
+    if is_callback(node):
+        return "this calls Python"
     if isinstance(node.op, GlobalVar):
         callee = module.functions.get(node.op.name)
+        needed = reachable(call_graph(module), node.op.name) if callee is not None else ()
+        if any(callbacks_in(module.functions[name]) for name in needed):
+            return f"`{node.op.name}` calls Python"
         if callee is None or KERNEL in callee.attrs or _is_element(node):
             return None
         return f"`{node.op.name}` computes whole arrays"

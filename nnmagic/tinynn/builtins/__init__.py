@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from nnmagic.tinynn.builtins.callbacks import CALLBACK
 from nnmagic.tinynn.builtins.gradients import GRADIENTS
 from nnmagic.tinynn.builtins.loop_functions import LOOP_FUNCTIONS
 from nnmagic.tinynn.builtins.nn.activations import ACTIVATIONS
@@ -76,7 +77,7 @@ def _table(*rows: Builtin) -> dict[str, Builtin]:
 #: Free functions, by the bare name, except for ``random.normal`` and the like; an operator's whole name
 #: (``nn.conv2d``) always means the operator alone.
 BUILTINS: dict[str, Builtin] = _table(
-    *_NUMPY_ROWS, *_NEURAL_ROWS, *FOURIER, *RANDOM, *PYTHON, PYTHON_COMPLEX, *GRADIENTS
+    *_NUMPY_ROWS, *_NEURAL_ROWS, *FOURIER, *RANDOM, *PYTHON, PYTHON_COMPLEX, *GRADIENTS, CALLBACK
 )
 BUILTINS["sum"] = add_up_items(BUILTINS["sum"])  # a notebook's np.sum stays NumPy's
 

@@ -39,6 +39,7 @@ from nnmagic.tinynn.values.values import (
 )
 
 _Result = TypeVar("_Result")
+_Type = TypeVar("_Type", Type, Type | None)
 
 _KNOWN_LATER = 'for a size known at the call, write its name in quotes, as in "n"'
 
@@ -275,10 +276,10 @@ def callable_annotation(items: Sequence[Operand], span: Span) -> Value:
 
 def elaborate_type(ctx: Elaboration, ty: tree.Annotation) -> Type | None:
     """Return the type that an annotation means; None where an error was reported. Raises RefusalError."""
-    return _in_caller(ctx, _resolve(ctx, ty, annotation_type))
+    return in_caller(ctx, _resolve(ctx, ty, annotation_type))
 
 
-def _in_caller(ctx: Elaboration, type_: Type | None) -> Type | None:
+def in_caller(ctx: Elaboration, type_: _Type) -> _Type:
     """Return a type with the named dimensions of inlined functions as the function around them has them."""
     for environment in ctx.environment.chain():
         if environment.sizes and type_ is not None:
@@ -293,7 +294,7 @@ def _resolve(ctx: Elaboration, ty: tree.Annotation, resolve: Callable[[Operand],
 
 def type_or_none(ctx: Elaboration, annotation: tree.Annotation) -> Type | None:
     """Return the type that an annotation means; None where there is an error, which is reported."""
-    return _in_caller(ctx, _resolve_or_report(ctx, annotation, annotation_type))
+    return in_caller(ctx, _resolve_or_report(ctx, annotation, annotation_type))
 
 
 def parameter_type_or_none(

@@ -15,6 +15,7 @@ from nnmagic.tinynn.builtins.torch_names import SIZE
 from nnmagic.tinynn.calls.function_calls import call_constructor, call_function, call_value
 from nnmagic.tinynn.calls.operator_arguments import call_with_arguments, convert_to_dtype
 from nnmagic.tinynn.calls.row_lists import as_rows, call_with_rows
+from nnmagic.tinynn.elaborate.callbacks import call_callback, is_callback
 from nnmagic.tinynn.elaborate.closures import inline_call, renew_closure
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.control_flow_blocks import Block, BlockExit, ExitKind, render
@@ -65,6 +66,8 @@ def elaborate_call(ctx: Elaboration, expr: ast.Call) -> Value:
     if isinstance(expr.func_name, ast.Op):
         return elaborate_operation(ctx, expr)
     callee = _size_method(ctx, expr.func_name) or ctx.operand(expr.func_name)
+    if is_callback(callee.value):
+        return call_callback(ctx, expr)
     operands = evaluate_operands(ctx, expr.params)
     for key, value in expr.keyword_params.items():
         operands.append(Operand(ctx.evaluate(value), ctx.span(value.span), key.value))
@@ -139,22 +142,23 @@ def apply_value(ctx: Elaboration, callee: Operand, operands: list[Operand], span
             weak = ctx.pending.weak_results.get(name)
             return FAILED if weak is None else Computed(ir.GlobalVar(name, span=span), weak, weak=True)
         case GlobalFunction() as function:
-            return call_function(function, operands, span, partial(as_function, ctx))
+            return _in_order(ctx, call_function(function, operands, span, partial(as_function, ctx)))
         case ClosureValue() as closure:
             current = renew_closure(ctx, closure)
             if current is None:
                 return FAILED
-            return call_function(current, operands, span, partial(as_function, ctx))
+            return _in_order(ctx, call_function(current, operands, span, partial(as_function, ctx)))
         case LocalFunction() as local:
             return inline_call(ctx, local, operands, callee.span, span, partial(as_function, ctx))
         case SpecializableFunction() as template:
-            return call_specialized(ctx, template, operands, span, partial(as_function, ctx))
+            made = call_specialized(ctx, template, operands, span, partial(as_function, ctx))
+            return _in_order(ctx, made)
         case ModuleOf() as module:
             return call_module(ctx, module, operands, callee.span, span, partial(as_function, ctx))
         case GradientOf() as gradient:
             return call_gradient(ctx, gradient, operands, span, apply_value)
         case Computed(type=FuncType()) as function_value:
-            return call_value(function_value, operands, span, partial(as_function, ctx))
+            return _in_order(ctx, call_value(function_value, operands, span, partial(as_function, ctx)))
         case ConstructorName() as constructor:
             return call_constructor(constructor, operands, span, partial(as_function, ctx))
         case RecordName(type=record):
@@ -180,6 +184,11 @@ def apply_value(ctx: Elaboration, callee: Operand, operands: list[Operand], span
     elif isinstance(callee.value, Computed):
         hint = "leave the brackets out, or index it, as in x[0]"
     raise RefusalError(f"{describe(callee.value)} cannot be called", callee.span, hint=hint)
+
+
+def _in_order(ctx: Elaboration, result: Value) -> Value:
+    """Return the result of a call; one that may have effects is bound by let, where it is written."""
+    return atomize(ctx, result, "called", set()) if ctx.keeps_order else result
 
 
 def _changing(function: GlobalFunction, span: Span) -> RefusalError:

@@ -26,6 +26,7 @@ from nnmagic.relay.types import (
 from nnmagic.tinynn.analysis.bound_names import (
     assigns_elements,
     callees_first,
+    calls_for_effects,
     find_assigned_names,
     find_local_names,
     find_mentioned_names,
@@ -159,6 +160,7 @@ def elaborate_cell(
     }
     cell = attr.evolve(cell, funcs=functions)
     ctx.assigns_elements = assigns_elements([*functions.values(), *templates.values()])
+    ctx.has_effects = any(map(calls_for_effects, [*functions.values(), *templates.values()]))
     ctx.pending.unfinished = set(cell.funcs)
     done: dict[str, ir.Function | None] = {}
     for group in callees_first(cell.funcs):

@@ -13,6 +13,7 @@ from synr import ast
 
 from nnmagic.diagnostics import Note, Span
 from nnmagic.tinynn.calls.function_calls import bind_arguments, call_function
+from nnmagic.tinynn.elaborate.callbacks import is_callback
 from nnmagic.tinynn.elaborate.calls import as_function, elaborate_call
 from nnmagic.tinynn.elaborate.closures import inline_changing_call
 from nnmagic.tinynn.elaborate.context import Elaboration
@@ -62,6 +63,12 @@ def elaborate_call_statement(ctx: Elaboration, stmt: tree.CallStatement) -> None
     callee = ctx.evaluate(stmt.call.func_name)
     if is_failed(callee):
         ctx.environment.failed = True
+        return
+    if is_callback(callee):
+        value = ctx.evaluate(stmt.call)
+        if not is_failed(value) and value != Known(None):
+            hint = "use its result, or declare none: callback(function, x, effects=True)"
+            raise RefusalError("the result of this callback is not used", ctx.span(stmt.span), hint=hint)
         return
     if isinstance(callee, SpecializableFunction):
         refuse_destinations(callee, ctx.span(stmt.span))

@@ -126,6 +126,8 @@ class Elaboration:
     callers: list[Environment] = field(default_factory=list)
     #: Whether the cell assigns elements anywhere: only then does it matter what values share.
     assigns_elements: bool = False
+    #: Whether a function of the cell calls Python for its effects.
+    has_effects: bool = False
     #: The memory that values may share.
     memory: SharedMemory = field(default_factory=SharedMemory)
     #: The memory that the results of the function of the cell may share.
@@ -212,6 +214,11 @@ class Elaboration:
         self.work += amount
         if self.work > MAX_WORK:
             raise WorkLimitError
+
+    @property
+    def keeps_order(self) -> bool:
+        """Whether calls of functions may have effects, so that their number and order matter."""
+        return self.has_effects or self.resolver.linker.has_effects
 
     # -- blocks ----------------------------------------------------------------------------------------
 

@@ -15,6 +15,8 @@ from enum import Enum, auto
 
 from nnmagic.diagnostics import Span
 from nnmagic.relay import expr as ir
+from nnmagic.relay.callbacks import has_effects
+from nnmagic.relay.traverse import post_order
 from nnmagic.relay.types import Type
 from nnmagic.tinynn.values.values import Bindings, Operand
 
@@ -141,6 +143,31 @@ def may_fail(end: Terminator | None) -> bool:
         case JoinPoint(first=first, rest=rest):
             return may_fail(first) or may_fail(rest.end)
     return False
+
+
+def may_have_effects(end: Terminator | None) -> bool:
+    """Return whether something in it may have effects: calls of Python declared so, or of functions."""
+    match end:
+        case BlockExit():
+            return end.kind is ExitKind.JUMPS
+        case CondBranch(then=then, other=other):
+            return _has_effects(then) or _has_effects(other)
+        case Switch(arms=arms):
+            return any(_has_effects(block) for _, block in arms)
+        case Loop(body=body):
+            return _has_effects(body)
+        case JoinPoint(first=first, rest=rest):
+            return may_have_effects(first) or _has_effects(rest)
+    return False
+
+
+def _has_effects(block: Block) -> bool:
+    nodes = (node for _, value in block.lets for node in post_order(value))
+    return may_have_effects(block.end) or any(
+        isinstance(node, ir.Call)
+        and (has_effects(node) or not isinstance(node.op, ir.OpRef | ir.Constructor))
+        for node in nodes
+    )
 
 
 def _inside(block: Block) -> Iterator[tuple[BlockExit, Block | None]]:

@@ -15,6 +15,7 @@ from nnmagic.tinynn.elaborate.control_flow_blocks import (
     Terminator,
     exits_of,
     may_fail,
+    may_have_effects,
     render_terminator,
 )
 from nnmagic.tinynn.elaborate.let_bindings import let_bind
@@ -120,7 +121,8 @@ def _names_used_later(ctx: Elaboration, branches: Sequence[Bindings]) -> set[str
 def _bind_joined(ctx: Elaboration, end: Terminator, plans: dict[str, MergePlan]) -> None:
     """Render a terminator whose exits all go on, and bind the names that differ."""
     types = [part.type for plan in plans.values() for part in types_of(plan)]
-    if not types:
+    keeps_order = ctx.keeps_order and may_have_effects(end)
+    if not types and not keeps_order:
         return
     result: Type = types[0] if len(types) == 1 else TupleType(tuple(types))
 
@@ -130,6 +132,8 @@ def _bind_joined(ctx: Elaboration, end: Terminator, plans: dict[str, MergePlan])
 
     expr = hoist_bindings(ctx, Computed(render_terminator(end, result, value_of), result)).expr
     exprs: list[ir.Expr] = [expr]
+    if keeps_order and len(types) < 2:
+        exprs = [let_bind(ctx, Computed(expr, result), "_".join(plans)[:40] or "effects").expr]
     if len(types) > 1:
         whole = let_bind(ctx, Computed(expr, result), "_".join(plans)[:40]).expr
         exprs = [ir.TupleGetItem(whole, index, span=end.span) for index in range(len(types))]

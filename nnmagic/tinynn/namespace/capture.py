@@ -193,6 +193,16 @@ def is_method(value: object, name: str) -> bool:
     return isinstance(inspect.getattr_static(value, name, None), kinds)
 
 
+def called_member(value: object, name: str) -> object:
+    """Return a member that Python will call: a method is bound to its object. MISSING if there is none."""
+    if is_method(value, name) or isinstance(
+        inspect.getattr_static(value, name, None), types.MethodDescriptorType
+    ):
+        method: object = getattr(value, name)
+        return method
+    return member_of(value, name)
+
+
 def member_names(value: object) -> list[str]:
     """Return the names of the members of an object and its classes."""
     try:
@@ -436,9 +446,7 @@ def not_capturable(value: object) -> NotCapturableError:
             "NumPy does not run inside a cell: call it in another one, and pass its result as an argument",
         )
     if isinstance(value, types.FunctionType):
-        hint = (
-            "put %%tinynn above its definition, or call it in another cell and pass its result as an argument"
-        )
+        hint = "put %%tinynn above its definition, or write callback({name}, ...), which calls Python"
         return NotCapturableError(f"the Python function {name}", hint)
     if isinstance(value, types.BuiltinFunctionType | types.MethodType | types.MethodWrapperType):
         return NotCapturableError(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from nnmagic.diagnostics import Note, Span
 from nnmagic.relay import expr as ir
+from nnmagic.relay.callbacks import callbacks_in, has_effects
 from nnmagic.relay.callgraph import call_graph, components, reachable
 from nnmagic.relay.infer.unify import substitute
 from nnmagic.relay.module import Module, TypeData
@@ -40,6 +41,8 @@ class Linker:
     types: dict[str, TypeData] = field(default_factory=dict)
     infos: dict[str, DataTypeInfo] = field(default_factory=dict)
     reserved: set[str] = field(default_factory=set)
+    #: Whether a linked function calls Python for its effects.
+    has_effects: bool = False
     #: For each data type, its origin and the span that mentions it.
     _origins: dict[str, tuple[str, Span]] = field(default_factory=dict)
 
@@ -118,6 +121,7 @@ class Linker:
                 return candidate
             if present is None and candidate not in self.reserved:
                 self.functions[candidate] = renamed
+                self.has_effects = self.has_effects or any(map(has_effects, callbacks_in(renamed)))
                 return candidate
             number += 1
             candidate = f"{name}_{number}"

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from nnmagic.relay.callbacks import PythonFunction, name_of
 from nnmagic.tinynn.program import MISSING
+
+#: Ends the name of a function that a callback calls.
+CALLED = "(...)"
 
 
 def look_up(namespace: Mapping[str, object], name: str) -> object:
@@ -12,7 +16,8 @@ def look_up(namespace: Mapping[str, object], name: str) -> object:
 
     The rest of a dotted name is looked up in the dictionaries of modules, and in objects that only hold
     values (``capture.member_of``): no code of the notebook runs. A name with brackets, ``Cons()``, is that of
-    a constructor: it gives all data types that have it.
+    a constructor: it gives all data types that have it. One that ends with ``CALLED`` is that of a function
+    that Python will call: a method is bound to its object.
     """
     import sys
     from types import ModuleType
@@ -22,16 +27,17 @@ def look_up(namespace: Mapping[str, object], name: str) -> object:
 
         return tuple(types_with(namespace, name[:-2]).values())
 
-    first, *rest = name.split(".")
+    called = name.endswith(CALLED)
+    first, *rest = name.removesuffix(CALLED).split(".")
     value = namespace.get(first, MISSING)
     for member in rest:
         if not isinstance(value, ModuleType):
-            from nnmagic.tinynn.namespace.capture import member_of
+            from nnmagic.tinynn.namespace.capture import called_member, member_of
 
-            value = member_of(value, member)
+            value = (called_member if called else member_of)(value, member)
             continue
         loaded = sys.modules.get(
             f"{value.__name__}.{member}", MISSING
         )  # a submodule that no attribute refers to yet
         value = vars(value).get(member, loaded)
-    return value
+    return PythonFunction(value, name_of(value)) if called and callable(value) else value

@@ -5,6 +5,7 @@ Every look-up in the notebook is recorded for the cache.
 
 from __future__ import annotations
 
+import builtins
 import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from types import ModuleType
 import numpy as np
 
 from nnmagic.diagnostics import Span, closest
+from nnmagic.relay.callbacks import PythonFunction
 from nnmagic.relay.expr import Constructor, Expr
 from nnmagic.relay.module import TypeData
 from nnmagic.relay.ops import OPERATORS, resolve
@@ -35,7 +37,7 @@ from nnmagic.tinynn.namespace.capture import (
 )
 from nnmagic.tinynn.namespace.library_functions import library_function
 from nnmagic.tinynn.namespace.linking import Linker, same_type
-from nnmagic.tinynn.namespace.lookup import look_up
+from nnmagic.tinynn.namespace.lookup import CALLED, look_up
 from nnmagic.tinynn.namespace.random_functions import (
     draws_random_numbers,
     is_generator,
@@ -145,6 +147,29 @@ class NameResolver:
         if path[0] in self.refused:
             return FAILED, 1
         raise self._unknown(path, span, local)
+
+    def python_function(self, name: str, span: Span) -> PythonFunction:
+        """Return the function of Python that a name of the notebook stands for. Raises RefusalError."""
+        first = name.partition(".")[0]
+        if first in self.functions or first in self.templates:
+            message = f"callback calls a function of Python, and `{first}` is one of the cell"
+            raise RefusalError(message, span, hint="call it without callback")
+        value = look_up(self.namespace, f"{name}{CALLED}")
+        self.looked_up[f"{name}{CALLED}"] = value
+        if value is MISSING and callable(built_in := getattr(builtins, name, None)):
+            value = PythonFunction(built_in, name)
+        if value is MISSING:
+            hint = "define it in another cell, which runs before"
+            raise UnknownNameError(f"unknown name `{name}`", span, hint=hint)
+        if not isinstance(value, PythonFunction):
+            what = not_capturable(value).what
+            message = f"callback calls a function of the notebook, and `{name}` is {what}"
+            raise RefusalError(message, span)
+        function = value.function
+        if as_compiled_function(function) is not None or as_template(function) is not None:
+            message = f"callback calls a function of Python, and `{name}` is compiled"
+            raise RefusalError(message, span, hint="call it without callback")
+        return value
 
     def declare(self, data: DataTypeName, span: Span) -> None:
         """Add a data type of the cell, with its constructors."""

@@ -1,11 +1,12 @@
 """Find the first-order functions of a module.
 
 These take and return tensors and tuples, and hold only branches and calls of operators and of first-order
-functions. TVM runs them without help; other functions need the interpreter.
+functions, none of Python. TVM runs them without help; other functions need the interpreter.
 """
 
 from __future__ import annotations
 
+from nnmagic.relay.callbacks import is_callback
 from nnmagic.relay.callgraph import CallGraph, components, recursive_functions
 from nnmagic.relay.expr import (
     Call,
@@ -60,7 +61,8 @@ def _is_first_order_function(function: Function, assumed: set[str], recursive: b
 def _is_first_order_node(node: Expr, assumed: set[str]) -> bool:
     match node:
         case Call(op=OpRef()):
-            pass
+            if is_callback(node):
+                return False
         case Call(op=GlobalVar(name=name)):
             if name not in assumed:
                 return False

@@ -1,8 +1,8 @@
 """Compile the control flow of functions to the interpreter's instructions, with kernels in between.
 
 A function's body is divided into scopes (the body, branches, arms) whose nodes run in Relay's order. Between
-two barriers (calls, branches, references) of a scope, all operators form one kernel: a Relay function of its
-own. Operators have no effects, so they may move within these levels (cf. effect ordering).
+two barriers (calls, also of Python, branches, references) of a scope, all operators form one kernel: a Relay
+function of its own. Operators have no effects, so they may move within these levels (cf. effect ordering).
 """
 
 from __future__ import annotations
@@ -24,10 +24,12 @@ from nnmagic.engine.relax.interpreter.instructions import (
     FunctionCode,
     Instruction,
     Select,
+    SizedCallback,
     Step,
 )
 from nnmagic.engine.relax.interpreter.pattern_matching import compile_pattern
 from nnmagic.engine.relax.interpreter.steps import (
+    call_back,
     constant,
     construct,
     get_field,
@@ -38,6 +40,7 @@ from nnmagic.engine.relax.interpreter.steps import (
     run_kernel,
     write_ref,
 )
+from nnmagic.relay.callbacks import Callback, is_callback
 from nnmagic.relay.expr import (
     Call,
     Constant,
@@ -223,7 +226,7 @@ class _FunctionCompiler:
                     return callee.name in self.program.first_order and all(
                         map(is_first_order, [*types, node.checked_type])
                     )
-                return isinstance(callee, OpRef)
+                return isinstance(callee, OpRef) and not is_callback(node)
         return False
 
     def _is_barrier(self, node: Expr) -> bool:
@@ -367,6 +370,8 @@ class _FunctionCompiler:
                 return Branch(self._slot(function, cond), then, other, target)
             case Match():
                 return (yield self._select(function, node, target))
+            case Call() if is_callback(node):
+                return self._callback(function, node, target)
             case Call(op=op, args=args):
                 callee = self.meaning[op]
                 slots = tuple(self._slot(function, arg) for arg in args)
@@ -398,6 +403,19 @@ class _FunctionCompiler:
             conditions, binds = compile_pattern(clause.lhs, f"v{data}", self.layouts[function].own)
             arms.append(Arm(conditions, binds, (yield self._scope(scope, clause.rhs))))
         return Select(data, tuple(arms), target, assertion=node.assertion, span=node.span)
+
+    def _callback(self, function: Function, node: Call, target: int) -> Step:
+        """Call a function of Python; its declared shapes may name sizes of the parameters around it."""
+        around: dict[Expr, Var] = {}
+        self._add_named_dims(function, [node], around)
+        try:
+            callback = Callback(node)
+        except TypeError as error:
+            hint = "give the call a relay.PythonFunction as its attribute: Relay's text cannot hold one"
+            raise engine_error(str(error), node.span, hint=hint) from None
+        types = [_type_of(part) for part in around]
+        inputs = [self._slot(function, part) for part in around]
+        return call_back(target, self._slot(function, node.args[0]), inputs, SizedCallback(callback, types))
 
     # Kernels
 

@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from nnmagic.diagnostics import Span
+from nnmagic.relay.callbacks import Callback
+from nnmagic.relay.sizes import Sizes, bind_sizes
+from nnmagic.relay.types import Type
 
 #: What a block needs of a call of its function: the arguments and captured values, or what it resumes with.
 Frame: TypeAlias = tuple[Any, ...]
@@ -58,6 +61,21 @@ class Closure:
 
     code: FunctionCode
     captured: Sequence[Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SizedCallback:
+    """A call of a function of Python; ``types``: those of the values whose sizes its results are named by."""
+
+    callback: Callback
+    types: Sequence[Type]
+
+    def __call__(self, arguments: Sequence[Any], around: Sequence[Any]) -> Any:
+        """Return the result for the arguments, given the values around."""
+        sizes: Sizes = {}
+        for type_, value in zip(self.types, around, strict=True):
+            bind_sizes(type_, value, sizes)
+        return self.callback(arguments, sizes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from nnmagic.engine.relax.analysis.tuple_flattening import leaves, nested_source
-from nnmagic.engine.relax.interpreter.instructions import FunctionCode, Step
+from nnmagic.engine.relax.interpreter.instructions import FunctionCode, SizedCallback, Step
 from nnmagic.relay.types import TensorType, TupleType, Type
 
 
@@ -79,6 +79,12 @@ def run_kernel(number: int, inputs: Sequence[tuple[int, Type]], targets: Sequenc
         f"v{target} = {nested_source(part, items)}" for target, part in zip(targets, types, strict=True)
     ]
     return Step(tuple(source), tuple(targets), reads)
+
+
+def call_back(target: int, arguments: int, around: Sequence[int], callback: SizedCallback) -> Step:
+    """Call a function of Python with the tuple of arguments in a slot; ``around``: the slots of sizes."""
+    source = f"v{target} = c{target}(v{arguments}, {tuple_source(slots(around))})"
+    return Step((source,), (target,), (arguments, *around), callback)
 
 
 def slots(numbers: Iterable[int]) -> list[str]:

@@ -39,6 +39,7 @@ from nnmagic.engine.relax.runtime.tensors import as_tensor
 from nnmagic.engine.relax.runtime.vm_executable import ENTRY, MAX_CALL_DEPTH, TOO_DEEP
 from nnmagic.engine.relax.tir.types import Extent, RelaxExpr
 from nnmagic.relay.annotations import KERNEL, reductions_of
+from nnmagic.relay.callbacks import CALLBACK
 from nnmagic.relay.callgraph import CallGraph, reachable
 from nnmagic.relay.expr import (
     Call,
@@ -103,7 +104,7 @@ def lower_module(
     while True:
         try:
             return _Lowering(module, graph, loops, uncopied, excluded).run(entries)
-        except DifferentSizesError as error:
+        except DifferentSizesError as error:  # noqa: PERF203 - each round excludes one more
             excluded |= {str(error)}
 
 
@@ -508,6 +509,6 @@ def refuse_unknown_operators(module: Module, entry: str, graph: CallGraph) -> No
     needed = reachable(graph, entry)
     for function in (function for name, function in module.functions.items() if name in needed):
         for node in post_order(function.body):
-            if isinstance(node, OpRef) and node.name not in RULES:
+            if isinstance(node, OpRef) and node.name not in RULES and node.name != CALLBACK:
                 diagnostics.error(f"the relax engine cannot run {node.name} yet", node.span)
     diagnostics.raise_if_any(EngineError)

@@ -127,5 +127,3 @@ def _in_terms_of(size: Extent, shapes: Sequence[Sequence[Extent]]) -> _Size | No
 
 def _is(extent: Extent, var: Var) -> bool:
     return not isinstance(extent, int) and bool(extent.same_as(var))
-
-

@@ -1,0 +1,24 @@
+"""Define ``callback``, which calls a function of Python; the elaboration looks its function up."""
+
+from __future__ import annotations
+
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.values.values import RefusalError, Value
+
+
+def _unnamed(call: Arguments) -> Value:
+    hint = "write callback(function, x, result=Tensor[(3,), f32]), with the function's name"
+    raise RefusalError(
+        "`callback` is called with the name of a function of the notebook", call.span, hint=hint
+    )
+
+
+CALLBACK = Builtin(
+    "callback",
+    "function *arguments",
+    _unnamed,
+    "Call a function of Python, and check that it returns what `result` says.",
+    None,
+    method=False,
+    form="function, *arguments, result=None, effects=False",
+)
