@@ -17,6 +17,7 @@ from nnmagic import EngineError
 from nnmagic.engine import cpu
 from nnmagic.engine.relax.codegen import object_code, target
 from nnmagic.engine.threads import cores
+from tests.systems import POSIX
 
 WITHOUT = """
 import ctypes, os, platform, signal, sys, tempfile, threading, types
@@ -133,6 +134,7 @@ print("all ways work")
 """
 
 
+@POSIX
 @pytest.mark.parametrize("system", ["darwin", "windows"])
 def test_everything_works_without_what_a_system_lacks(system: str, tmp_path: Path) -> None:
     folder = tmp_path / "a home of ä"
