@@ -10,6 +10,9 @@ from zlib import crc32
 import pytest
 
 from tests.exhaustive import EXHAUSTIVE
+from tests.systems import POSIX_MODULES
+
+collect_ignore = [] if os.name == "posix" else list(POSIX_MODULES)
 
 
 def pytest_addoption(parser):

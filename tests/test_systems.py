@@ -17,6 +17,7 @@ from nnmagic import EngineError
 from nnmagic.engine import cpu
 from nnmagic.engine.relax.codegen import object_code, target
 from nnmagic.engine.threads import cores
+from tests.systems import POSIX
 
 WITHOUT = """
 import ctypes, os, platform, signal, sys, tempfile, threading, types
@@ -133,6 +134,7 @@ print("all ways work")
 """
 
 
+@POSIX
 @pytest.mark.parametrize("system", ["darwin", "windows"])
 def test_everything_works_without_what_a_system_lacks(system: str, tmp_path: Path) -> None:
     folder = tmp_path / "a home of ä"
@@ -297,3 +299,31 @@ class _Kernel32:
 )
 def test_a_folder_of_windows_is_named_in_ascii_where_it_can_be(short: str, taken: str) -> None:
     assert object_code._short_name("C:\\Users\\Ä", _Kernel32(short)) == taken
+
+
+READ_ONLY_HOME = """
+import warnings
+import numpy as np
+with warnings.catch_warnings(record=True) as seen:
+    warnings.simplefilter("always")
+    import nnmagic
+    from IPython.testing.globalipapp import start_ipython
+    shell = start_ipython()
+    shell.run_line_magic("load_ext", "nnmagic")
+    shell.run_cell_magic("tinynn", "-q", "def g(a: Tensor[(2, 3), f32]):\\n    return a + 1.0\\n")
+    assert (shell.user_ns["g"](np.ones((2, 3), "float32")) == 2).all()
+own = [str(each.message) for each in seen if issubclass(each.category, nnmagic.CacheWarning)]
+print(len(own), own[0])
+"""
+
+
+@POSIX
+def test_a_home_that_cannot_be_written_to_costs_a_warning() -> None:
+    environ = {**os.environ, "HOME": "/proc/home", "PYTHONPATH": str(Path(__file__).parents[1])}
+    for name in ("NNMAGIC_CACHE_DIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "IPYTHONDIR"):
+        environ.pop(name, None)
+    done = subprocess.run(
+        [sys.executable, "-c", READ_ONLY_HOME], capture_output=True, text=True, env=environ, check=False
+    )
+    assert done.stdout.startswith("1 nnmagic's cache in /proc/home/"), done.stdout + done.stderr
+    assert "cannot be written to" in done.stdout

@@ -20,6 +20,7 @@ from nnmagic.cache import CacheWarning, Content, MissingEntry, database
 from nnmagic.cache.database import FILE, DatabaseCache
 from nnmagic.functions.compile_cell import MEMORY
 from tests.cache.windows import imitate_windows
+from tests.systems import POSIX
 
 CONTENT = Content({"made of": {"x": "1"}}, {"code.o": b"machine code", "constants": bytes(range(256))})
 KEY, OTHER = "a" * 64, "b" * 64
@@ -205,6 +206,7 @@ def test_a_process_that_ends_while_it_writes_leaves_no_entry(cache: DatabaseCach
     assert cache.get(KEY) == CONTENT
 
 
+@POSIX
 def test_a_full_disk_is_a_warning(cache: DatabaseCache) -> None:
     code = f"""
         import resource, signal, warnings

@@ -27,6 +27,7 @@ from nnmagic.functions.compile_options import Options
 from nnmagic.functions.environment import environment
 from nnmagic.functions.fingerprint import fingerprint
 from nnmagic.progress import listen
+from tests.systems import POSIX
 
 SOURCE = "def foo(x: Tensor[(2,), f32]):\n    return exp(x) * w0\n"
 W0 = np.array([1, 2], "float32")
@@ -550,6 +551,7 @@ def output_of(script: str) -> str:
     return done.stdout
 
 
+@POSIX
 def test_a_child_forked_while_another_thread_compiles_compiles():
     """Really compiles: what it holds meanwhile is not for the test to know."""
     script = """
@@ -585,6 +587,7 @@ def test_a_child_forked_while_another_thread_compiles_compiles():
     assert output_of(script) == "[4. 4.]\n"
 
 
+@POSIX
 def test_a_child_forked_during_a_build_builds():
     script = """
         import os, sys, threading, time

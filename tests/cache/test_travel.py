@@ -21,6 +21,7 @@ from nnmagic import CompiledFunction
 from nnmagic.cache import Content, from_members, to_members
 from nnmagic.engine import cpu
 from tests.child_process import run_python
+from tests.systems import POSIX
 
 SOURCES = {
     "direct": "def f(x: Tensor[(4,), f32]):\n    return softmax(x * w)\n",
@@ -183,6 +184,7 @@ def test_a_file_whose_compressed_parts_were_changed_is_refused(tmp_path: Path) -
         nnmagic.load(path)
 
 
+@POSIX
 def test_saving_leaves_the_old_file_or_a_whole_new_one(tmp_path: Path) -> None:
     """No file may grow beyond a limit that the system sets: what is written fails in the middle."""
     f, path = compile_source("direct"), tmp_path / "f"

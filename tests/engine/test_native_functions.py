@@ -15,6 +15,7 @@ import pytest
 import nnmagic
 from nnmagic.engine.relax.runtime import numpy_abi
 from nnmagic.engine.relax.runtime.aot_executable import AotExecutable
+from tests.systems import POSIX
 
 F32 = np.float32
 
@@ -609,6 +610,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 
 
+@POSIX
 def test_loops_and_recursion_are_interrupted_and_a_forked_child_runs_them():
     command = [sys.executable, "-W", "ignore", "-c", CHILD]
     child = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)

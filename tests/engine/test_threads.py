@@ -14,6 +14,7 @@ import pytest
 
 import nnmagic
 from nnmagic.engine.relax.runtime.thread_pool import run_into, run_on_pool
+from tests.systems import POSIX
 
 #: Large enough for parallel loops.
 SOURCE = """
@@ -152,7 +153,7 @@ def test_the_process_is_bound_to_no_core():
         child(code, NNMAGIC_NUM_THREADS="2")
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="fork_safety")
+@POSIX
 @pytest.mark.parametrize("in_thread", [False, True])
 def test_a_forked_child_computes_the_same(in_thread):
     code = f"""
@@ -183,7 +184,7 @@ def test_a_forked_child_computes_the_same(in_thread):
     child(code, NNMAGIC_NUM_THREADS="2")
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="fork_safety")
+@POSIX
 def test_an_interrupt_in_a_forked_child_comes_after_the_machine_code_has_ended():
     """It runs in another thread there, and writes to an array that is free when the interrupt has come."""
     code = """

@@ -20,6 +20,7 @@ from nnmagic.relay.module import Module
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.types import AnyDim, TensorType
 from tests.engine.programs import compile_text, module
+from tests.systems import POSIX
 
 MATMUL_ADD = (
     "def @main(%a: Tensor[(2, 3), float32], %b: Tensor[(3, 4), float32], %c: Tensor[(2, 4), float32]) "
@@ -183,7 +184,7 @@ def test_compiling_from_several_threads_at_once():
     }
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+@POSIX
 def test_a_forked_child_calls_and_compiles():
     in_child(
         """

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.child_process import run_python
+from tests.systems import POSIX
 
 CELL = "def foo(a: Tensor[(2, 3), f32]):\\n    return a + 1.0\\n"
 STARTED = """
@@ -47,7 +48,7 @@ def test_the_compiler_is_left_out_where_code_is_on_disk(tmp_path: Path) -> None:
     assert run(code, tmp_path).split() == ["True", "False"]
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+@POSIX
 def test_a_fork_waits_and_the_child_compiles(tmp_path: Path) -> None:
     """-W error makes an error of the warning about a fork while another thread imports."""
     code = f"""{STARTED}

@@ -14,6 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 import nnmagic
 from nnmagic.importers.onnx import OnnxError
 from tests.onnx.graphs import info, model, node
+from tests.systems import POSIX
 
 X = np.arange(6, dtype="float32").reshape(2, 3)
 
@@ -150,6 +151,7 @@ def test_external_data(tmp_path: Path) -> None:
     )
 
 
+@POSIX
 @pytest.mark.parametrize(
     ("entries", "message"),
     [

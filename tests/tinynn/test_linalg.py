@@ -13,6 +13,7 @@ import pytest
 import nnmagic
 from nnmagic import relay
 from tests.child_process import run_python
+from tests.systems import POSIX
 
 _GENERATOR = np.random.default_rng(0)
 _SIZES = (0, 1, 2, 5, 33)
@@ -434,6 +435,7 @@ assert "tvm" not in sys.modules
     run_python("-c", code)
 
 
+@POSIX
 def test_threads_a_forked_child_and_an_interrupt() -> None:
     code = """
 import os, signal, threading
