@@ -148,8 +148,7 @@ def test_concatenations_and_sums_of_slices_of_two_named_sizes() -> None:
 
     results = "one + other, (x[1:] + x[:-1])[1:] - x[1:-1], (y[1:] - y[:-1])[::-1], one[1:] * other[:-1]"
     body = (
-        "    one, other = concatenate((x[1:], y[:-1])), concatenate((x[:-1], y[1:]))\n"
-        f"    return {results}\n"
+        f"    one, other = concatenate((x[1:], y[:-1])), concatenate((x[:-1], y[1:]))\n    return {results}\n"
     )
     source = f"def f(x: Tensor[('n',), f32], y: Tensor[('m',), f32]):\n{body}"
     f = nnmagic.compile(source, namespace={}, cache=False)
