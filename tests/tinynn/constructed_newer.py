@@ -148,8 +148,16 @@ def record_fields(size: int) -> Cell:
 
 
 @_family
-def nested_records(size: int) -> Cell:
-    """Records in records."""
+def deep_records(size: int) -> Cell:
+    """Records in one another."""
+    text = "class P0:\n    a: Tensor[(4,), f32]\n\n"
+    text += "".join(f"class P{n}:\n    p: P{n - 1}\n\n" for n in range(1, size))
+    return Cell(f"{text}def f(p: P{size - 1}):\n    return p{'.p' * (size - 1)}.a\n", {})
+
+
+@_family
+def doubled_records(size: int) -> Cell:
+    """Records that each hold the one before twice."""
     text = "class P0:\n    a: Tensor[(4,), f32]\n\n"
     text += "".join(f"class P{n}:\n    p: P{n - 1}\n    q: P{n - 1}\n\n" for n in range(1, size))
     return Cell(
