@@ -15,6 +15,7 @@ import pytest
 import nnmagic
 from nnmagic.engine.relax.runtime import numpy_abi
 from nnmagic.engine.relax.runtime.aot_executable import AotExecutable
+from tests.child_process import run_python
 from tests.systems import POSIX
 
 F32 = np.float32
@@ -646,3 +647,45 @@ def f(x: Tensor[("m", "n"), f64], y: Tensor[("m", "n"), f64], number: {dtype}):
         assert large == (getattr(np, function)(number + 1) > 2)
     assert result.dtype == expected.dtype
     np.testing.assert_allclose(result, expected, rtol=1e-6)
+
+
+SINGLE_ELEMENTS = """
+import sys
+import numpy as np
+import nnmagic
+
+for dims in ((1,), (1, 1), (1, 3)):
+    names = ", ".join(f"'n{axis}'" for axis in range(len(dims)))
+    source = f'''
+def g(a: Tensor[({names},), {sys.argv[1]}], k: i64) -> tuple[Tensor[({names},), {sys.argv[1]}], i64]:
+    if k <= 0:
+        return a, k
+    b, c = g(a * 2, k - 1)
+    return b + a, c + a.shape[0]
+
+def f(x: Tensor[{dims}, {sys.argv[1]}], k: i64):
+    return g(x, k), g(x + 1, 0), g(x * 0 + 1, 2)
+'''
+    print(dims, flush=True)
+    f = nnmagic.compile(source, cache=False)
+
+    def g(a, k):
+        if k <= 0:
+            return a, k
+        b, c = g(a * 2, k - 1)
+        return b + a, c + a.shape[0]
+
+    x = np.arange(2, 2 + np.prod(dims)).reshape(dims).astype(sys.argv[2])
+    for results, expected in zip(f(x, np.int64(3)), (g(x, 3), g(x + 1, 0), g(x * 0 + 1, 2)), strict=True):
+        np.testing.assert_array_equal(results[0], expected[0])
+        assert results[1] == expected[1]
+"""
+
+
+@pytest.mark.parametrize(("dtype", "numpys"), [("f32", "float32"), ("bool_", "bool")])
+def test_a_function_of_named_sizes_takes_arrays_of_one_element(dtype, numpys):
+    source = SINGLE_ELEMENTS
+    if dtype == "bool_":
+        for numbers, bools in [("a * 2", "~a"), ("b + a", "b | a"), ("x + 1", "~x"), ("x * 0 + 1", "x")]:
+            source = source.replace(numbers, bools)
+    run_python("-W", "ignore", "-c", source, dtype, numpys)

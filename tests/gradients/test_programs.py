@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -160,3 +162,62 @@ def test_the_gradient_where_there_is_no_derivative(dtype: str) -> None:
 def test_the_gradient_of_a_vector(text: str, values: list[float], expected: list[float]) -> None:
     function = nnmagic.compile(f"def f(x: Tensor[({len(values)},), f64]):\n    return {text}\n")
     np.testing.assert_allclose(nnmagic.grad(function)(np.array(values, float)), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ("grad(lambda v: (shifted(v) ** 2).sum())(a)", lambda a: [18 * a[0] + 2 * a[0], 0 * a[1]]),
+        ("grad(checkpoint(lambda v: (shifted(v) ** 2).sum()))(a)", lambda a: [20 * a[0], 0 * a[1]]),
+        ("jvp(shifted, (a,), (a,))[1]", lambda a: [a[0], 3 * a[0]]),
+        ("vmap(shifted)(a)", lambda a: np.stack([a[:, 0], 3 * a[:, 0], 3 * a[:, 1]], axis=1)),
+    ],
+)
+def test_arguments_are_read_after_an_assignment_to_elements(
+    asked: str, expected: Callable[[np.ndarray], object]
+) -> None:
+    source = f"""
+def shifted(v):
+    y = zeros_like(v)
+    y[1:] = v[:-1] * 3
+    y[:1] = v[:1]
+    return y
+
+def f(a: Tensor[("n", "m"), f32]):
+    return {asked}
+"""
+    a = np.arange(1, 7, dtype="float32").reshape(2, 3)
+    np.testing.assert_allclose(nnmagic.compile(source, namespace={})(a), expected(a))
+
+
+@pytest.mark.parametrize("asked", ["grad(changing)(b)", "vmap(changing)(b)", "grad(changing)(a)"])
+@pytest.mark.parametrize("change", ["v[0] = 1", "w = v[1:]\n        w[0] = 1"])
+def test_arguments_cannot_be_changed(asked: str, change: str) -> None:
+    source = f"""
+def f(a: Tensor[("n", "m"), f32]):
+    b = a * 2
+    def changing(v):
+        {change}
+        return (v * v).sum()
+
+    return {asked}
+"""
+    with pytest.raises(nnmagic.CompileError, match="may share memory with"):
+        nnmagic.compile(source, namespace={})
+
+
+def test_an_error_in_a_derivative_points_at_the_call() -> None:
+    source = """
+def f(a: Tensor[("n", "m"), f32]):
+    def shifted(v):
+        y = zeros_like(v)
+        y[1:] = v[:-1] * 3
+        return y
+
+    return jacobian(shifted)(a)
+"""
+    with pytest.raises(nnmagic.CompileError) as caught:
+        nnmagic.compile(source, namespace={})
+    span = caught.value.diagnostics[0].span
+    assert span is not None
+    assert span.line == 8

@@ -3,8 +3,8 @@
 ``python -m tests.tinynn.constructed_sources [--build] [--interrupt] [FAMILY...]`` compiles every family at
 every size, and prints one line each. A cell must compile or be refused with a located error; a crash, an
 internal error and a child that uses up its processor time are faults, and the exit status is 1. With
-``--interrupt`` each cell is compiled on to machine code and interrupted after a third of a second: that it
-goes on for more than a second is a fault, too.
+``--interrupt`` each cell is compiled on to machine code and interrupted after a third of a second of the
+processor: that it goes on for more than a second is a fault, too.
 """
 
 from __future__ import annotations
@@ -16,28 +16,22 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from nnmagic.diagnostics import CompileError, Source
 from nnmagic.tinynn import compile_source
+from tests.tinynn.constructed_cells import Cell, Family, function_of
+from tests.tinynn.constructed_newer import NEWER
 
 #: What one cell may take: seconds of the processor for Relay and for machine code, bytes of memory.
 SECONDS, BUILD_SECONDS = 20, 120
 MOST_BYTES = 16 << 30
-#: When a compilation is interrupted, and how soon it must end, in seconds.
+#: When a compilation is interrupted, and how soon it must end, in seconds of the processor.
 INTERRUPT_AFTER, PATIENCE = 0.3, 1.0
 _FIRST_LINE = 2
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """A source with the notebook's names that it captures."""
-
-    source: str
-    names: dict[str, object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,19 +49,13 @@ class Outcome:
         return self.kind not in ("compiled", "refused", "interrupted")
 
 
-Family = Callable[[int], Cell]
-FAMILIES: dict[str, Family] = {}
+FAMILIES: dict[str, Family] = dict(NEWER)
 SIZES = (1, 2, 3, 4, 5, 7, 10, 20, 50, 100, 200, 300, 500, 1_000, 2_000, 5_000, 10_000, 20_000)
 
 
 def _family(construct: Family) -> Family:
     FAMILIES[construct.__name__] = construct
     return construct
-
-
-def _function(lines: list[str], parameters: str = "x: Tensor[(4,), f32]", **names: object) -> Cell:
-    body = "\n".join(f"    {line}" for line in lines)
-    return Cell(f"def f({parameters}):\n{body}\n", names)
 
 
 def _calling(functions: list[str], name: str) -> Cell:
@@ -86,19 +74,19 @@ def _sum_of_names(size: int) -> list[str]:
 @_family
 def doubled_tuple(size: int) -> Cell:
     """A tuple of itself, twice."""
-    return _function(["t = (x, x)", *["t = (t, t)"] * size, "return x"])
+    return function_of(["t = (x, x)", *["t = (t, t)"] * size, "return x"])
 
 
 @_family
 def doubled_returned_tuple(size: int) -> Cell:
     """The same, returned."""
-    return _function(["t = (x, x)", *["t = (t, t)"] * size, "return t"])
+    return function_of(["t = (x, x)", *["t = (t, t)"] * size, "return t"])
 
 
 @_family
 def doubled_tuple_of_branches(size: int) -> Cell:
     """A tuple of itself that a branch at run time chooses."""
-    return _function(
+    return function_of(
         ["t = (x, x)", *["t = (t, t)"] * size, "if x.sum() > 0:", "    t = (t[0], t[1])", "return x"]
     )
 
@@ -109,7 +97,7 @@ def doubled_list(size: int) -> Cell:
     items: list[object] = [1.0]
     for _ in range(size):
         items = [items, items]
-    return _function(["return x * 2 if items else x"], items=items)
+    return function_of(["return x * 2 if items else x"], items=items)
 
 
 @_family
@@ -124,19 +112,19 @@ def doubled_alias(size: int) -> Cell:
 @_family
 def doubled_local_type(size: int) -> Cell:
     """A type in a function that names itself twice, and so on."""
-    return _function(["T = tuple[f32, f32]", *["T = tuple[T, T]"] * size, "return x"])
+    return function_of(["T = tuple[f32, f32]", *["T = tuple[T, T]"] * size, "return x"])
 
 
 @_family
 def doubled_concatenation(size: int) -> Cell:
     """A tensor that doubles."""
-    return _function([*["x = concatenate((x, x))"] * size, "return x"])
+    return function_of([*["x = concatenate((x, x))"] * size, "return x"])
 
 
 @_family
 def doubled_sum(size: int) -> Cell:
     """An expression with shared operands, whose tree doubles."""
-    return _function([*["x = x + x"] * size, "return x"])
+    return function_of([*["x = x + x"] * size, "return x"])
 
 
 @_family
@@ -155,25 +143,25 @@ def doubled_lambda(size: int) -> Cell:
     """Lambdas that each call the one before twice."""
     lines = ["g0 = lambda y: y + 1"]
     lines += [f"g{index} = lambda y: g{index - 1}(g{index - 1}(y))" for index in range(1, size + 1)]
-    return _function([*lines, f"return g{size}(x)"])
+    return function_of([*lines, f"return g{size}(x)"])
 
 
 @_family
 def doubled_string(size: int) -> Cell:
     """A string that doubles."""
-    return _function(["s = 'ab'", *["s = s + s"] * size, "return x if s == 'a' else x + 1"])
+    return function_of(["s = 'ab'", *["s = s + s"] * size, "return x if s == 'a' else x + 1"])
 
 
 @_family
 def doubled_int(size: int) -> Cell:
     """An int that is squared."""
-    return _function(["n = 3", *["n = n * n"] * size, "return x * n"])
+    return function_of(["n = 3", *["n = n * n"] * size, "return x * n"])
 
 
 @_family
 def doubled_tuple_product(size: int) -> Cell:
     """A tuple that is repeated."""
-    return _function(["t = (x,)", *["t = t * 2"] * size, "return t[0]"])
+    return function_of(["t = (x,)", *["t = t * 2"] * size, "return t[0]"])
 
 
 # -- nested -------------------------------------------------------------------------------------------------
@@ -182,7 +170,7 @@ def doubled_tuple_product(size: int) -> Cell:
 @_family
 def comprehension_rounds(size: int) -> Cell:
     """Four nested ``for`` of one comprehension."""
-    return _function(
+    return function_of(
         [
             f"t = [a + b + c + d for a in range({size}) for b in range({size})"
             f" for c in range({size}) for d in range({size})]",
@@ -197,94 +185,94 @@ def nested_comprehensions(size: int) -> Cell:
     text = "1"
     for index in range(size):
         text = f"[{text} for i{index} in range(10)]"
-    return _function([f"t = {text}", "return x"])
+    return function_of([f"t = {text}", "return x"])
 
 
 @_family
 def minus_signs(size: int) -> Cell:
     """Nested unary minus."""
-    return _function([f"return {'-' * size}x"])
+    return function_of([f"return {'-' * size}x"])
 
 
 @_family
 def nots(size: int) -> Cell:
     """Nested ``not``."""
-    return _function([f"return x if {'not ' * size}True else x + 1"])
+    return function_of([f"return x if {'not ' * size}True else x + 1"])
 
 
 @_family
 def parentheses(size: int) -> Cell:
     """Nested parentheses."""
-    return _function([f"return {'(' * size}x{')' * size}"])
+    return function_of([f"return {'(' * size}x{')' * size}"])
 
 
 @_family
 def brackets(size: int) -> Cell:
     """Nested lists."""
-    return _function([f"t = {'[' * size}x{']' * size}", "return x"])
+    return function_of([f"t = {'[' * size}x{']' * size}", "return x"])
 
 
 @_family
 def subscripts(size: int) -> Cell:
     """A chain of subscripts."""
-    return _function([f"return x{'[0:4]' * size}"])
+    return function_of([f"return x{'[0:4]' * size}"])
 
 
 @_family
 def attributes(size: int) -> Cell:
     """A chain of methods."""
-    return _function([f"return x{'.exp()' * size}"])
+    return function_of([f"return x{'.exp()' * size}"])
 
 
 @_family
 def sum_of_names(size: int) -> Cell:
     """One long sum."""
-    return _function([f"return {' + '.join(['x'] * (size + 1))}"])
+    return function_of([f"return {' + '.join(['x'] * (size + 1))}"])
 
 
 @_family
 def sum_of_numbers(size: int) -> Cell:
     """One long sum of literals."""
-    return _function([f"return x * ({' + '.join(['1'] * (size + 1))})"])
+    return function_of([f"return x * ({' + '.join(['1'] * (size + 1))})"])
 
 
 @_family
 def comparisons(size: int) -> Cell:
     """One long chain of comparisons."""
-    return _function([f"return x if {' < '.join(map(str, range(size + 1)))} else x + 1"])
+    return function_of([f"return x if {' < '.join(map(str, range(size + 1)))} else x + 1"])
 
 
 @_family
 def conjunction(size: int) -> Cell:
     """One long ``and`` of conditions at run time."""
-    return _function([f"return x if {' and '.join(['x.sum() > 0'] * size)} else x + 1"])
+    return function_of([f"return x if {' and '.join(['x.sum() > 0'] * size)} else x + 1"])
 
 
 @_family
 def nested_calls(size: int) -> Cell:
     """Nested calls of an operator."""
-    return _function([f"return {'exp(' * size}x{')' * size}"])
+    return function_of([f"return {'exp(' * size}x{')' * size}"])
 
 
 @_family
 def nested_ifs(size: int) -> Cell:
     """Nested ``if`` on values."""
     lines = [f"{' ' * depth}if x.sum() > {depth}:" for depth in range(size)]
-    return _function([*lines, f"{' ' * size}x = x + 1", "return x"])
+    return function_of([*lines, f"{' ' * size}x = x + 1", "return x"])
 
 
 @_family
 def consecutive_ifs(size: int) -> Cell:
     """One ``if`` on values after the other."""
     lines = [line for index in range(size) for line in (f"if x.sum() > {index}:", "    x = x + 1")]
-    return _function([*lines, "return x"])
+    return function_of([*lines, "return x"])
 
 
 @_family
 def early_returns(size: int) -> Cell:
     """One ``return`` in an ``if`` on values after the other."""
     lines = [line for index in range(size) for line in (f"if x.sum() > {index}:", f"    return x + {index}")]
-    return _function([*lines, "return x"])
+    return function_of([*lines, "return x"])
 
 
 @_family
@@ -292,7 +280,7 @@ def elifs(size: int) -> Cell:
     """A chain of ``elif`` on values."""
     lines = ["if x.sum() > 0:", "    x = x + 1"]
     lines += [line for index in range(size) for line in (f"elif x.sum() > {index}:", "    x = x + 1")]
-    return _function([*lines, "return x"])
+    return function_of([*lines, "return x"])
 
 
 @_family
@@ -301,28 +289,28 @@ def nested_conditionals(size: int) -> Cell:
     text = "x"
     for index in range(size):
         text = f"x + {index} if x.sum() > {index} else {text}"
-    return _function([f"return {text}"])
+    return function_of([f"return {text}"])
 
 
 @_family
 def nested_for(size: int) -> Cell:
     """Nested ``for`` loops of ten rounds."""
     lines = [f"{' ' * depth}for i{depth} in range(10):" for depth in range(size)]
-    return _function([*lines, f"{' ' * size}x = x + 1", "return x"])
+    return function_of([*lines, f"{' ' * size}x = x + 1", "return x"])
 
 
 @_family
 def nested_while(size: int) -> Cell:
     """Nested ``while`` loops on values."""
     lines = [f"{' ' * depth}while x.sum() < {depth}:" for depth in range(size)]
-    return _function([*lines, f"{' ' * size}x = x + 1", "return x"])
+    return function_of([*lines, f"{' ' * size}x = x + 1", "return x"])
 
 
 @_family
 def nested_while_of_changing_type(size: int) -> Cell:
     """Nested ``while`` loops whose first round changes the type of a name."""
     lines = [f"{' ' * depth}while x.sum() < {depth}:" for depth in range(size)]
-    return _function(["a = 1", *lines, f"{' ' * size}a = x * a", f"{' ' * size}x = x + 1", "return a * x"])
+    return function_of(["a = 1", *lines, f"{' ' * size}a = x * a", f"{' ' * size}x = x + 1", "return a * x"])
 
 
 @_family
@@ -330,7 +318,7 @@ def nested_for_of_changing_types(size: int) -> Cell:
     """Nested ``for`` loops whose first round changes the types of names."""
     lines = [f"{' ' * depth}for i{depth} in range(100):" for depth in range(size)]
     body = [f"{' ' * size}y = y * x + i{size - 1}"]
-    return _function(["y = 0", *lines, *body, "return y"])
+    return function_of(["y = 0", *lines, *body, "return y"])
 
 
 @_family
@@ -341,20 +329,20 @@ def nested_for_of_own_types(size: int) -> Cell:
         lines.append(f"{' ' * depth}for i{depth} in range(100):")
         lines.append(f"{' ' * depth} y{depth} = y{depth} * x + i{depth}")
     starts = [f"y{depth} = {depth}" for depth in range(size)]
-    return _function([*starts, *lines, *[f"x = x + y{depth}" for depth in range(size)], "return x"])
+    return function_of([*starts, *lines, *[f"x = x + y{depth}" for depth in range(size)], "return x"])
 
 
 @_family
 def consecutive_while(size: int) -> Cell:
     """One ``while`` loop after the other."""
     lines = [line for index in range(size) for line in (f"while x.sum() < {index}:", "    x = x + 1")]
-    return _function([*lines, "return x"])
+    return function_of([*lines, "return x"])
 
 
 @_family
 def rounds(size: int) -> Cell:
     """One ``for`` loop of many rounds."""
-    return _function([f"for i in range({size}):", "    x = x * i", "return x"])
+    return function_of([f"for i in range({size}):", "    x = x * i", "return x"])
 
 
 @_family
@@ -363,7 +351,7 @@ def nested_functions(size: int) -> Cell:
     lines = [f"{' ' * depth}def g{depth}(y):" for depth in range(size)]
     lines.append(f"{' ' * size}return y + 1")
     lines += [f"{' ' * depth}return g{depth}(y)" for depth in reversed(range(1, size))]
-    return _function([*lines, "return g0(x)"])
+    return function_of([*lines, "return g0(x)"])
 
 
 @_family
@@ -372,7 +360,7 @@ def nested_lambdas(size: int) -> Cell:
     text = "x"
     for index in range(size):
         text = f"(lambda y{index}: {text})(x)"
-    return _function([f"return {text}"])
+    return function_of([f"return {text}"])
 
 
 @_family
@@ -380,7 +368,7 @@ def chained_lambdas(size: int) -> Cell:
     """Lambdas that each call the one before."""
     lines = ["g0 = lambda y: y + 1"]
     lines += [f"g{index} = lambda y: g{index - 1}(y)" for index in range(1, size + 1)]
-    return _function([*lines, f"return g{size}(x)"])
+    return function_of([*lines, f"return g{size}(x)"])
 
 
 @_family
@@ -407,14 +395,14 @@ def chained_recursive_functions(size: int) -> Cell:
 @_family
 def assignments(size: int) -> Cell:
     """One assignment after the other."""
-    return _function([*["x = x + 1"] * size, "return x"])
+    return function_of([*["x = x + 1"] * size, "return x"])
 
 
 @_family
 def named_assignments(size: int) -> Cell:
     """Names that all stay in use."""
     lines = [f"a{index} = x * {index}" for index in range(size)]
-    return _function([*lines, *_sum_of_names(size)])
+    return function_of([*lines, *_sum_of_names(size)])
 
 
 @_family
@@ -422,7 +410,7 @@ def assignments_in_branch(size: int) -> Cell:
     """Names that a branch assigns."""
     lines = [f"a{index} = x * {index}" for index in range(size)]
     changed = [f"    a{index} = a{index} + 1" for index in range(size)]
-    return _function([*lines, "if x.sum() > 0:", *changed, *_sum_of_names(size)])
+    return function_of([*lines, "if x.sum() > 0:", *changed, *_sum_of_names(size)])
 
 
 @_family
@@ -430,32 +418,32 @@ def assignments_in_loop(size: int) -> Cell:
     """Names that a loop assigns."""
     lines = [f"a{index} = x * {index}" for index in range(size)]
     changed = [f"    a{index} = a{index} + 1" for index in range(size)]
-    return _function([*lines, "while x.sum() > 0:", "    x = x - 1", *changed, *_sum_of_names(size)])
+    return function_of([*lines, "while x.sum() > 0:", "    x = x - 1", *changed, *_sum_of_names(size)])
 
 
 @_family
 def errors(size: int) -> Cell:
     """Errors, one a line."""
-    return _function([*[f"y = missing{index} + x" for index in range(size)], "return x"])
+    return function_of([*[f"y = missing{index} + x" for index in range(size)], "return x"])
 
 
 @_family
 def syntax_errors(size: int) -> Cell:
     """Unsupported statements, one a line."""
-    return _function([*["del x"] * size, "return x"])
+    return function_of([*["del x"] * size, "return x"])
 
 
 @_family
 def unused_names(size: int) -> Cell:
     """Warnings, one a line."""
-    return _function([*[f"y{index} = x" for index in range(size)], "return x"])
+    return function_of([*[f"y{index} = x" for index in range(size)], "return x"])
 
 
 @_family
 def match_cases(size: int) -> Cell:
     """A match of many cases on one value."""
     lines = [line for index in range(size) for line in (f"    case {index}:", f"        n = {index + 1}")]
-    return _function(["n = 1", "match n:", *lines, "    case _:", "        pass", "return x * n"])
+    return function_of(["n = 1", "match n:", *lines, "    case _:", "        pass", "return x * n"])
 
 
 _LIST = """class Tree:
@@ -470,7 +458,7 @@ _LIST = """class Tree:
 def match_alternatives(size: int) -> Cell:
     """One pattern of many alternatives."""
     pattern = " | ".join(f"({index}, {index})" for index in range(size))
-    return _function(
+    return function_of(
         [
             "p = (1, 2)",
             "match p:",
@@ -507,20 +495,20 @@ def match_depth(size: int) -> Cell:
 @_family
 def deep_type(size: int) -> Cell:
     """A type of nested tuples."""
-    return _function(["return x"], f"x: {'tuple[' * size}Tensor[(4,), f32]{']' * size}")
+    return function_of(["return x"], f"x: {'tuple[' * size}Tensor[(4,), f32]{']' * size}")
 
 
 @_family
 def long_lines(size: int) -> Cell:
     """A line of many characters."""
-    return _function([f"return x + {'1' * size}.0"])
+    return function_of([f"return x + {'1' * size}.0"])
 
 
 @_family
 def long_names(size: int) -> Cell:
     """A name of many characters."""
     name = "a" * size
-    return _function([f"{name} = x + 1", f"return {name} * {name}"])
+    return function_of([f"{name} = x + 1", f"return {name} * {name}"])
 
 
 # -- wide ---------------------------------------------------------------------------------------------------
@@ -530,7 +518,7 @@ def long_names(size: int) -> Cell:
 def parameters(size: int) -> Cell:
     """Parameters, all used."""
     text = ", ".join(f"p{index}: Tensor[(4,), f32]" for index in range(size))
-    return _function(["x = p0", *[f"x = x + p{index}" for index in range(1, size)], "return x"], text)
+    return function_of(["x = p0", *[f"x = x + p{index}" for index in range(1, size)], "return x"], text)
 
 
 @_family
@@ -546,37 +534,37 @@ def private_parameters(size: int) -> Cell:
 def parameter_tuple(size: int) -> Cell:
     """A parameter that is a wide tuple."""
     text = f"t: tuple[{', '.join(['Tensor[(4,), f32]'] * size)}]"
-    return _function(["x = t[0]", *[f"x = x + t[{index}]" for index in range(1, size)], "return x"], text)
+    return function_of(["x = t[0]", *[f"x = x + t[{index}]" for index in range(1, size)], "return x"], text)
 
 
 @_family
 def results(size: int) -> Cell:
     """A result of many tensors."""
-    return _function([f"return ({', '.join(f'x + {index}' for index in range(size))},)"])
+    return function_of([f"return ({', '.join(f'x + {index}' for index in range(size))},)"])
 
 
 @_family
 def same_results(size: int) -> Cell:
     """A result that is one tensor many times."""
-    return _function([f"return ({'x, ' * size})"])
+    return function_of([f"return ({'x, ' * size})"])
 
 
 @_family
 def stacked(size: int) -> Cell:
     """A stack of many tensors."""
-    return _function([f"return stack(({'x, ' * size}))"])
+    return function_of([f"return stack(({'x, ' * size}))"])
 
 
 @_family
 def stacked_parts(size: int) -> Cell:
     """A stack of many different tensors."""
-    return _function([f"return stack(({', '.join(f'x + {index}' for index in range(size))},))"])
+    return function_of([f"return stack(({', '.join(f'x + {index}' for index in range(size))},))"])
 
 
 @_family
 def concatenated_named_sizes(size: int) -> Cell:
     """A concatenation of tensors of a named size."""
-    return _function([f"return concatenate(({'x, ' * size}))"], 'x: Tensor[("n",), f32]')
+    return function_of([f"return concatenate(({'x, ' * size}))"], 'x: Tensor[("n",), f32]')
 
 
 @_family
@@ -589,19 +577,19 @@ def split_parts(size: int) -> Cell:
         "    y = y + part",
         "return y",
     ]
-    return _function(lines, f"x: Tensor[({size}, 4), f32]")
+    return function_of(lines, f"x: Tensor[({size}, 4), f32]")
 
 
 @_family
 def split_returned(size: int) -> Cell:
     """A tensor split into many parts, which are returned."""
-    return _function([f"return split(x, {size})"], f"x: Tensor[({size}, 4), f32]")
+    return function_of([f"return split(x, {size})"], f"x: Tensor[({size}, 4), f32]")
 
 
 @_family
 def unpacked_rows(size: int) -> Cell:
     """A loop over the rows of a tensor."""
-    return _function(
+    return function_of(
         ["y = x[0]", "for row in x:", "    y = y * 2 + row", "return y"], f"x: Tensor[({size}, 4), f32]"
     )
 
@@ -610,38 +598,38 @@ def unpacked_rows(size: int) -> Cell:
 def meshgrid_named(size: int) -> Cell:
     """A meshgrid of vectors of named sizes."""
     text = ", ".join(f'p{index}: Tensor[("n{index}",), f32]' for index in range(size))
-    return _function([f"return meshgrid({', '.join(f'p{index}' for index in range(size))})[0]"], text)
+    return function_of([f"return meshgrid({', '.join(f'p{index}' for index in range(size))})[0]"], text)
 
 
 @_family
 def named_sizes(size: int) -> Cell:
     """Many named sizes."""
     text = ", ".join(f'p{index}: Tensor[("n{index}",), f32]' for index in range(size))
-    return _function([f"return concatenate(({', '.join(f'p{index}' for index in range(size))},))"], text)
+    return function_of([f"return concatenate(({', '.join(f'p{index}' for index in range(size))},))"], text)
 
 
 @_family
 def einsum_operands(size: int) -> Cell:
     """An einsum of many operands."""
-    return _function([f"return einsum('{','.join(['i'] * size)}->i', {', '.join(['x'] * size)})"])
+    return function_of([f"return einsum('{','.join(['i'] * size)}->i', {', '.join(['x'] * size)})"])
 
 
 @_family
 def dimensions(size: int) -> Cell:
     """A tensor of many axes."""
-    return _function(["return x + 1"], f"x: Tensor[({'1, ' * size}), f32]")
+    return function_of(["return x + 1"], f"x: Tensor[({'1, ' * size}), f32]")
 
 
 @_family
 def new_axes(size: int) -> Cell:
     """A subscript with many new axes."""
-    return _function([f"return x[{', '.join(['None'] * size)}]"])
+    return function_of([f"return x[{', '.join(['None'] * size)}]"])
 
 
 @_family
 def kernel_size(size: int) -> Cell:
     """A convolution with a large kernel."""
-    return _function(
+    return function_of(
         ["return nn.conv2d(x, w)"],
         f"x: Tensor[(1, 1, {2 * size}, {2 * size}), f32], w: Tensor[(1, 1, {size}, {size}), f32]",
     )
@@ -650,7 +638,7 @@ def kernel_size(size: int) -> Cell:
 @_family
 def pool_size(size: int) -> Cell:
     """A pooling with a large window."""
-    return _function(
+    return function_of(
         [f"return nn.max_pool2d(x, ({size}, {size}))"], f"x: Tensor[(1, 1, {size}, {size}), f32]"
     )
 
@@ -658,19 +646,19 @@ def pool_size(size: int) -> Cell:
 @_family
 def captured_numbers(size: int) -> Cell:
     """A captured list of numbers, added up."""
-    return _function(["return x * sum(items)"], items=[0.5] * size)
+    return function_of(["return x * sum(items)"], items=[0.5] * size)
 
 
 @_family
 def captured_dict(size: int) -> Cell:
     """A captured dict of numbers."""
-    return _function(["return x * items['k0']"], items={f"k{index}": float(index) for index in range(size)})
+    return function_of(["return x * items['k0']"], items={f"k{index}": float(index) for index in range(size)})
 
 
 @_family
 def captured_arrays(size: int) -> Cell:
     """A captured list of arrays, added up."""
-    return _function(
+    return function_of(
         ["for item in items:", "    x = x + item", "return x"],
         items=[np.full(4, index, np.float32) for index in range(size)],
     )
@@ -680,7 +668,7 @@ def captured_arrays(size: int) -> Cell:
 def captured_names(size: int) -> Cell:
     """Many captured arrays by name."""
     names = {f"w{index}": np.full(4, index, np.float32) for index in range(size)}
-    return _function([f"x = x + {name}" for name in names] + ["return x"], **names)
+    return function_of([f"x = x + {name}" for name in names] + ["return x"], **names)
 
 
 @_family
@@ -689,7 +677,7 @@ def captured_depth(size: int) -> Cell:
     items: list[object] = [1.0]
     for _ in range(size):
         items = [items]
-    return _function(["return x if items else x + 1"], items=items)
+    return function_of(["return x if items else x + 1"], items=items)
 
 
 @_family
@@ -698,7 +686,7 @@ def captured_by_closure(size: int) -> Cell:
     lines = [f"a{index} = x * {index}" for index in range(size)]
     lines += ["def g(y: Tensor[(4,), f32]) -> Tensor[(4,), f32]:", "    if y.sum() > 9:", "        return y"]
     lines += [f"    y = y + a{index}" for index in range(size)]
-    return _function([*lines, "    return g(y)", "return g(x)"])
+    return function_of([*lines, "    return g(y)", "return g(x)"])
 
 
 @_family
@@ -749,13 +737,13 @@ def tuple_fields(size: int) -> Cell:
 def nested_loops_of_tuples(size: int) -> Cell:
     """A loop that carries a wide tuple."""
     lines = [f"t = ({'x, ' * size})", "while x.sum() < 9:", "    x = x + 1", "    t = (*t[1:], x)"]
-    return _function([*lines, "return t[0]"])
+    return function_of([*lines, "return t[0]"])
 
 
 @_family
 def large_constants(size: int) -> Cell:
     """Many literals in one tensor."""
-    return _function([f"return array([{', '.join(f'{index}.5' for index in range(size))}])[:4] + x"])
+    return function_of([f"return array([{', '.join(f'{index}.5' for index in range(size))}])[:4] + x"])
 
 
 # -- compiled in a child process ----------------------------------------------------------------------------
@@ -813,14 +801,14 @@ def _compile(cell: Cell, *, build: bool) -> tuple[str, str, int | None]:
 
 def _interrupt(cell: Cell) -> tuple[str, str, int | None]:
     """Compile a cell to machine code, and interrupt that; return whether it soon ended."""
-    signal.signal(signal.SIGALRM, signal.default_int_handler)
-    begin = time.monotonic()
-    signal.setitimer(signal.ITIMER_REAL, INTERRUPT_AFTER)
+    signal.signal(signal.SIGPROF, signal.default_int_handler)
+    begin = time.process_time()
+    signal.setitimer(signal.ITIMER_PROF, INTERRUPT_AFTER)
     try:
         answer = _compile(cell, build=True)
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
     except KeyboardInterrupt:
-        waited = time.monotonic() - begin - INTERRUPT_AFTER
+        waited = time.process_time() - begin - INTERRUPT_AFTER
         answer = ("interrupted" if waited <= PATIENCE else "held", f"{waited:.2f} s later", None)
     return answer
 

@@ -19,6 +19,8 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from io import RawIOBase
+from pathlib import Path
 
 import nnmagic
 from nnmagic.diagnostics import CompileError
@@ -29,6 +31,8 @@ from tests.tinynn.snippets.cases import Accepted
 
 #: The longest time until a child is interrupted, in seconds.
 _LONGEST = 4.0
+#: How often a child is looked at, in seconds, and how much longer it may sleep than it may work.
+_TICK, _MOST_WAITING = 0.05, 60
 #: What a call may raise.
 _CALL_ERRORS = (
     *(ValueError, TypeError, IndexError, ZeroDivisionError, AssertionError),
@@ -50,7 +54,9 @@ class Outcome:
 
 
 def outcomes(first: int, count: int, patience: float) -> Iterator[tuple[int, str, Outcome]]:
-    """Yield each seed, its source, and how it ended; ``patience``: seconds from interrupt to answer."""
+    """Yield each seed, its source, and how it ended; ``patience``: seconds of the processor from
+    interrupt to answer.
+    """
     nnmagic.compile("def f(x: f32):\n    return x + 1\n", cache=False)(1.0)  # imports what children need
     sources = corpus()
     for seed in range(first, first + count):
@@ -71,7 +77,7 @@ def run_in_child(text: str, delay: float, patience: float) -> Outcome:
         answers.read(1)  # it has begun
         if not select.select([answers], [], [], delay)[0]:
             os.kill(child, signal.SIGINT)
-        if not select.select([answers], [], [], patience)[0]:
+        if not _wait(answers, child, patience):
             os.kill(child, signal.SIGKILL)
         answer = answers.readall()
     status = os.waitpid(child, 0)[1]
@@ -79,6 +85,23 @@ def run_in_child(text: str, delay: float, patience: float) -> Outcome:
         return Outcome(*json.loads(answer))
     number = os.waitstatus_to_exitcode(status)
     return Outcome("no answer after the interrupt" if number == -signal.SIGKILL else f"ended by {number}")
+
+
+def _wait(answers: RawIOBase, child: int, patience: float) -> bool:
+    """Wait for an answer, for so many seconds of the processor; return whether it came."""
+    begin = _processor_seconds(child)
+    for _ in range(int(_MOST_WAITING * patience / _TICK)):
+        if select.select([answers], [], [], _TICK)[0]:
+            return True
+        if _processor_seconds(child) - begin > patience:
+            break
+    return bool(select.select([answers], [], [], 0)[0])
+
+
+def _processor_seconds(process: int) -> float:
+    """Return for how long the processor has worked for a process."""
+    fields = Path(f"/proc/{process}/stat").read_text("ascii", "replace").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _answer(text: str, write: int) -> None:
@@ -134,7 +157,10 @@ def main() -> int:
     parser.add_argument("first", type=int, help="the first seed")
     parser.add_argument("count", type=int, help="how many seeds")
     parser.add_argument(
-        "--patience", type=float, default=1.0, help="seconds from the interrupt to the answer"
+        "--patience",
+        type=float,
+        default=1.0,
+        help="seconds of the processor from the interrupt to the answer",
     )
     options = parser.parse_args()
     kinds: Counter[str] = Counter()

@@ -32,6 +32,8 @@ MOST_SECONDS = 10
 _LAST_SECONDS = 60
 MOST_BYTES = 6 << 30
 _FIRST_LINE = 2
+#: How many random cells are among the sources that are changed.
+_RANDOM_CELLS = 300
 
 
 def namespace() -> dict[str, object]:
@@ -63,15 +65,17 @@ def namespace() -> dict[str, object]:
 
 
 def corpus() -> list[str]:
-    """The sources of all snippets, those that are taken more often, and some of the probes."""
+    """The sources of all snippets, those that are taken more often, some of the probes, and random cells."""
     from tests.tinynn.probes import cells
+    from tests.tinynn.random_vocabulary.generator import program
     from tests.tinynn.snippets.cases import Accepted
     from tests.tinynn.test_snippets import TOPICS, cases_of
 
     cases = [case for topic in TOPICS for case in cases_of(topic)]
     taken = [case.source for case in cases if isinstance(case, Accepted)]
     probes = [text for text in cells()[::4] if 20 < len(text) < 400]
-    return taken * 3 + [case.source for case in cases] + probes
+    random_cells = [program(seed).source for seed in range(_RANDOM_CELLS)]
+    return taken * 3 + [case.source for case in cases] + probes + random_cells
 
 
 class SlowError(BaseException):

@@ -23,7 +23,15 @@ f32; Tensor; Tensor[(_,), f32]; Tensor[_, _]; nn; nn.relu; relu; relay; x.nothin
 sum(_, axis=_); concatenate([_, _]); where(_, _, _); einsum('ij->ji', _); split(_, 2); arange(_); softmax(_, axis=_);
 zeros(_, f32); full(_, _, f32); conv2d(_, _); [a for a in _]; {_: _}; {_}; f'{_}'; (yield _); _ in _; _ is _; *_,; 1j; b'';
 zip(_, _); enumerate(_); int(_); f; f(_); abs(_); round(_); print(_); slice(_); tuple[_]; Callable[[_], _]; nan; inf;
-take(_, _, axis=0); stack([_, _], axis=_); x; y; pad(_, ((_, _),)); topk(_, k=_); one_hot(_, _, _, _, _, f32); squeeze(_)
+take(_, _, axis=0); stack([_, _], axis=_); x; y; pad(_, ((_, _),)); topk(_, k=_); one_hot(_, _, _, _, _, f32); squeeze(_);
+grad(_)(_); grad(lambda v: (v * _).sum())(_); value_and_grad(_, argnums=_)(_); vjp(_, _)[1](_); jvp(_, (_,), (_,));
+vmap(_)(_); vmap(lambda v: _, in_axes=_)(_); jacobian(_)(_); hessian(lambda v: _)(_); checkpoint(_)(_); tree_map(_, _, _);
+scan(lambda c, v: (_, _), _, _); scan(_, _, length=_); 2 - 1j; _.real; _.conj(); complex(_, _); c64; c128; angle(_);
+np.fft.fft(_); np.fft.irfft(_, _); fft2(_, axes=_); fftshift(_); random.key(_); random.split(_); random.normal(_, _);
+random.integers(_, _, _, _); random.permutation(random.key(_), _); random.choice(_, _, p=_); solve(_, _); inv(_ @ _.mT);
+svd(_)[1]; eigh(_); cholesky(_); lstsq(_, _); matrix_power(_, _); insert(_, _, _); partition(_, _); argpartition(_, _);
+sliding_window_view(_, _); [_ for a in _ if _]; _.copy(); _.append(_); parallel(_); grid(_, _); tiled(_, _); unrolled(_);
+InOut[Tensor[_, f32]]; Out[Tensor[(_,), f64]]; Tensor[..., f32]; Tensor[(_, _)]; P(_, _); _.w; bincount(_); convolve(_, _)
 """
 _EXPRESSIONS = [text.strip() for text in _FRAGMENTS.replace("\n", " ").split(";") if text.strip()]
 
@@ -63,6 +71,22 @@ with _ as y: pass
 try: pass\nexcept Exception: pass
 raise _
 x[_] = _
+x[_, _] += _
+x[_:_] = _
+x[x > _] = _
+x[_][_] *= _
+y = zeros_like(_)\nfor i in range(len(y)):\n    y[i] = _
+y = _.copy()\nfor i in parallel(_):\n    for j in range(_):\n        y[i, j] = _
+y = zeros((3, 3))\nfor i, j in grid(_, _):\n    y[i, j] += _
+y = 0\nfor i in parallel(_):\n    y += _
+y = []\nfor a in _:\n    y.append(_)
+y = [_]\nfor i in range(_):\n    if _: y.append(y[-1] + _)
+x, y = y, x
+class P:\n    w: Tensor[(2, 3), f32]\n    b: f32
+def g(a, b: Tensor[..., f32], c=_):\n    return _
+def g(a: InOut[Tensor[('n',), f32]], b: Out[Tensor[('n',), f32]]):\n    a[_] = _\n    b[_] = _
+@kernel\ndef g(a: Tensor[('n',), f32], b: Out[Tensor[('n',), f32]]):\n    for i in range(len(a)):\n        b[i] = _
+def g(a: Tensor[('n',), f32], k: i64) -> Tensor[('n',), f32]:\n    return a if k <= 0 else g(_, k - 1) + _
 x.y = _
 _
 @_\ndef g(x: f32): return x

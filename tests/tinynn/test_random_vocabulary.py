@@ -17,9 +17,10 @@ from tests.tinynn.random_vocabulary.generator import Generator, program
 from tests.tinynn.random_vocabulary.judge import compare, depends_on_zeros, judge, minimal, shorten
 from tests.tinynn.random_vocabulary.program import Program, Statement, Value
 from tests.tinynn.random_vocabulary.search import search
+from tests.tinynn.random_vocabulary.special_forms import HELPED
 
 _PROGRAMS = 80 if EXHAUSTIVE else 24
-_FORMS = {**FUNCTIONS, **SYNTAX}
+_FORMS = {**FUNCTIONS, **SYNTAX, **HELPED}
 
 
 def test_each_function_has_a_form_or_a_reason_why_not() -> None:
@@ -52,7 +53,7 @@ def test_programs_have_named_sizes_and_arrays_without_elements() -> None:
     assert {0, 1} < sizes
     assert sum('"n"' in each.source for each in programs) > 30
     dtypes = {param.dtype.name for each in programs for param in each.params}
-    assert len(dtypes) == 13
+    assert len(dtypes) == 15
 
 
 def _statement(function: str = "add", *, exact: bool = True) -> Statement:

@@ -31,8 +31,8 @@ _UNARY = """
     cumsum(x); cumprod(x); diff(x); flip(x); roll(x, 1); gradient(x); sum(x[1:2]);
     sum(x[1:2], keepdims=True); prod(x[1:2]); mean(x[1:2]); median(x[1:2]); average(x[1:2]);
     nansum(x[1:2]); nanmean(x[1:2]); max(x[1:2]); min(x[1:2]); cumsum(x[1:2]);
-    sort(x[1:2]); sort(x[1:6:4]); sort(-x[:3]);
-    quantile(x[1:2], [0, 0.3, 1]); var(x[1:2]); trace(x[1:2, None])
+    sort(x[1:2]); sort(x[1:6:4]); sort(-x[:3]); quantile(x[1:2], [0, 0.3, 1]); var(x[1:2]);
+    trace(x[1:2, None])
 """
 #: Of each pair of numbers.
 _BINARY = """

@@ -108,7 +108,11 @@ def _expand_function(result: Expanded, name: str) -> None:
 
     def transform(_old: Expr, new: Expr) -> Expr:
         if isinstance(new, Call) and isinstance(new.op, Function) and MARK in new.op.attrs:
-            return _Expansion(result, lets, memo).of_call(new, name)
+            try:
+                return _Expansion(result, lets, memo).of_call(new, name)
+            except RelayError as error:  # what derivatives are made of has no place of its own
+                found = [replace(each, span=each.span or new.span) for each in error.diagnostics]
+                raise RelayError(found) from None
         if isinstance(new, TupleGetItem) and isinstance(new.tuple_value, Tuple):
             return new.tuple_value.fields[new.index]
         return new

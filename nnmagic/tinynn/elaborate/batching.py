@@ -103,6 +103,8 @@ def call_vmap(
         name = operand.keyword or f"x{index or ''}"
         inner.append(replace(operand, value=_example(ctx, leaves, operand, axes, name)))
     leaves.check_sizes(span)
+    examples = zip(leaves.examples, leaves.batches, strict=True)
+    ctx.memory.bound.update((example, batch.expr) for example, batch in examples)
     callee = replace(gradient.function, value=atomize(ctx, gradient.function.value, "function", set()))
     block = Block()
     with ctx.inside(block, ctx.environment.bindings.copy()):
@@ -312,6 +314,7 @@ def call_checkpoint(
             return value
         args.append(value)
         params.append(ir.Var(f"{name}{len(params) or ''}", value.type, span=span))
+        ctx.memory.bound[params[-1]] = value.expr
         return replace(value, expr=params[-1])
 
     inner = [replace(operand, value=keep(operand.value, operand.keyword or "x")) for operand in operands]

@@ -10,9 +10,10 @@ import attr
 from synr import ast
 
 from nnmagic.diagnostics import Diagnostics, Source
-from nnmagic.limits import MAX_ERRORS, MAX_WORK
+from nnmagic.limits import MAX_ERRORS, MAX_TUPLE_SIZE, MAX_WORK
 from nnmagic.relay import expr as ir
 from nnmagic.relay.annotations import KERNEL
+from nnmagic.relay.infer.unify import MAX_NESTING
 from nnmagic.relay.module import TypeData
 from nnmagic.relay.types import (
     AnyDim,
@@ -62,6 +63,7 @@ from nnmagic.tinynn.namespace.name_resolution import NameResolver
 from nnmagic.tinynn.program import Specialization
 from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.types.annotations import OpenTensor
+from nnmagic.tinynn.types.part_counts import count_parts, nesting
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.operator_calls import apply
 from nnmagic.tinynn.values.values import (
@@ -247,11 +249,15 @@ def _declare_record(ctx: Elaboration, name: str, data: tree.DataTypeNode) -> Non
     (declared,) = data.constructors
     types = [type_or_none(ctx, field.ty) for field in declared.fields if field.ty is not None]
     known = tuple(type_ for type_ in types if type_ is not None)
-    if len(known) == len(declared.fields):
-        names = tuple(field.name for field in declared.fields)
-        ctx.resolver.records[name] = RecordName(RecordType(known, name, names))
-    else:
-        ctx.resolver.failed_records.add(name)
+    record = RecordType(known, name, tuple(field.name for field in declared.fields))
+    is_wide = count_parts(record) > MAX_TUPLE_SIZE
+    if is_wide or nesting(record) > MAX_NESTING:
+        limit = f"has more than {MAX_TUPLE_SIZE} parts" if is_wide else f"nests more than {MAX_NESTING} deep"
+        ctx.report(RefusalError(f"the record `{name}` {limit}", ctx.span(data.name_span)))
+    elif len(known) == len(declared.fields):
+        ctx.resolver.records[name] = RecordName(record)
+        return
+    ctx.resolver.failed_records.add(name)
 
 
 def _elaborate_signature(

@@ -78,7 +78,7 @@ def _gradient(
     operands = _in_order(gradient.function, operands, span)
     numbers = _numbers(gradient, operands, span)
     chosen = _primals(ctx, gradient.function, [(number, operands[number]) for number in numbers])
-    params = _variables(gradient.function, numbers, chosen)
+    params = _variables(ctx, gradient.function, numbers, chosen)
     inner = list(operands)
     for number, param, primal in zip(numbers, params, chosen, strict=True):
         value = as_value(param, primal.type)
@@ -204,7 +204,7 @@ def _linearized(
     ctx: Elaboration, gradient: GradientOf, chosen: Sequence[Computed], span: Span, apply: Apply
 ) -> tuple[list[ir.Var], Block | None, Computed | None]:
     """Call a function with variables for all its arguments."""
-    params = _variables(gradient.function, range(len(chosen)), chosen)
+    params = _variables(ctx, gradient.function, range(len(chosen)), chosen)
     inner = [
         Operand(as_value(param, primal.type), span) for param, primal in zip(params, chosen, strict=True)
     ]
@@ -347,11 +347,15 @@ def _primal(function: Operand, number: int, operand: Operand) -> Computed:
     return computed
 
 
-def _variables(function: Operand, numbers: Sequence[int], chosen: Sequence[Computed]) -> list[ir.Var]:
+def _variables(
+    ctx: Elaboration, function: Operand, numbers: Sequence[int], chosen: Sequence[Computed]
+) -> list[ir.Var]:
+    """Return variables that stand for the arguments, in the memory of which they are."""
     formals, found = _formals(function), list[ir.Var]()
     for number, primal in zip(numbers, chosen, strict=True):
         name = formals[number].name if number < len(formals) else f"x{number}" if number else "x"
         found.append(ir.Var(name, primal.type, span=primal.expr.span))
+        ctx.memory.bound[found[-1]] = primal.expr
     return found
 
 

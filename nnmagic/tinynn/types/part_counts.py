@@ -1,4 +1,4 @@
-"""Count the parts of types."""
+"""Count the parts of types, and how deep they nest."""
 
 from __future__ import annotations
 
@@ -18,3 +18,13 @@ def count_parts(type_: Type) -> int:
                 count += len(arg_types) + 1
                 work += [*arg_types, ret_type]
     return min(count, MAX_TUPLE_SIZE + 1)
+
+
+def nesting(type_: TupleType) -> int:
+    """Return how deep tuples nest in one that has no more parts than the limit."""
+    deepest, work = 0, [(type_, 1)]
+    while work:
+        tuple_, depth = work.pop()
+        deepest = max(deepest, depth)
+        work += [(field, depth + 1) for field in tuple_.fields if isinstance(field, TupleType)]
+    return deepest

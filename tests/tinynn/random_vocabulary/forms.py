@@ -8,15 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-
-def _each(names: str, *forms: str) -> dict[str, tuple[str, ...]]:
-    """The same forms for several functions; ``NAME`` is the function's name."""
-    return {name: tuple(form.replace("NAME", name) for form in forms) for name in names.split()}
-
-
-def _names(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
+from tests.tinynn.random_vocabulary.special_forms import FOURIER, HELPED, LINALG, SPECIAL
+from tests.tinynn.random_vocabulary.special_forms import each_of as _each
+from tests.tinynn.random_vocabulary.special_forms import names_of as _names
 
 _UNARY = (
     "exp log log2 log10 sqrt sin cos tan sinh cosh tanh arcsin asin arccos acos arctan atan arcsinh asinh "
@@ -74,6 +68,7 @@ NEURAL: Mapping[str, tuple[str, ...]] = {
 #: How each function is called.
 FUNCTIONS: Mapping[str, tuple[str, ...]] = {
     **NEURAL,
+    **SPECIAL,
     # element by element
     **_each(_UNARY, "NAME(<x>)"),
     **_each(_BINARY, "NAME(<x>, <y>)", "NAME(<x>, <y>)", "NAME(<number>, <x>)"),
@@ -332,6 +327,34 @@ FUNCTIONS: Mapping[str, tuple[str, ...]] = {
     ),
     # Integers, because NumPy multiplies three matrices in the order that is cheapest.
     "multi_dot": ("multi_dot([<x:biu 2>, <matrix>, <same_as_last>.T])", "multi_dot([<x: 2>, <same>.T])"),
+    # others
+    "bincount": ("bincount(absolute(<x:i 1>))", "bincount(absolute(<x:i 1>), minlength=<count>)"),
+    **_each("convolve correlate", "NAME(<x:iuf 1>, <any: 1>)", "NAME(<x:f 1>, <same>, 'same')"),
+    "select": ("select([<mask>, <x> > 1], [<x>, <same>])", "select([<mask>], [<x>], 1)"),
+    "piecewise": ("piecewise(<x:if>, [<x> > 0], [lambda v: v + 1, lambda v: v * 2])",),
+    "apply_along_axis": ("apply_along_axis(lambda v: v.sum(), <axis>, <x:if 1-3>)",),
+    "isin": ("isin(<x>, <any>)", "isin(<x>, <any>, invert=True)"),
+    **_each(
+        "cumulative_sum cumulative_prod", "NAME(<x: 1>)", "NAME(<x: 1-3>, axis=<axis>, include_initial=True)"
+    ),
+    "nextafter": ("nextafter(<x:f>, <same>)",),
+    "unstack": ("unstack(<x: 1-3>)", "unstack(<x: 1-3>, axis=<axis>)"),
+    "insert": (
+        "insert(<x: 1>, 0, 1)",
+        "insert(<x: 1-3>, 1, 1, axis=<axis>)",
+        "insert(<x: 1-3>, -1, 0, axis=<axis>)",
+    ),
+    "sliding_window_view": (
+        "sliding_window_view(<x: 1>, 2)",
+        "sliding_window_view(<x: 2>, (1, 2))",
+        "sliding_window_view(<x: 1-3>, 2, axis=<axis>)",
+    ),
+    "partition": (
+        "partition(<x: 1>, 1)[1]",
+        "take(partition(<x: 1-3>, 0, axis=<axis>), 0, axis=<last_axis>)",
+    ),
+    "argpartition": ("<x: 1>[argpartition(<x>, 1)[1]]",),
+    "cov": ("cov(<x:if 1-2>)", "cov(<x:f 2>, rowvar=False)"),
     # Python's
     "len": ("<x: 1-4> + f32(len(<x>)).astype(<dtype_of_x>)", "zeros(len(<x: 1-4>))"),
 }
@@ -355,58 +378,33 @@ SYNTAX: Mapping[str, tuple[str, ...]] = {
 
 #: Functions without a form, with the reason.
 WITHOUT_FORM: Mapping[str, str] = {
-    **dict.fromkeys(
-        (
-            *("grad", "value_and_grad", "vjp", "jvp", "jacobian", "hessian", "vmap", "checkpoint"),
-            *("stop_gradient", "detach", "tree_map"),
-        ),
-        "NumPy has no gradients: tests/gradients compares them with differences",
-    ),
-    **dict.fromkeys(("bincount", "compress", "delete", "extract", "trim_zeros"), "always rejected"),
+    **dict.fromkeys(("compress", "delete", "extract", "trim_zeros"), "always rejected"),
     **dict.fromkeys(("bool",), "Python's conversions of one number: tests/tinynn/snippets"),
     **dict.fromkeys(("normalize", "cosine_similarity"), "their eps is 0 in f16, and not in the twin"),
     **dict.fromkeys(
-        _names(
-            """bincount convolve correlate select piecewise apply_along_axis scan isin unique_values
-            unique_counts unique_inverse unique_all cumulative_sum cumulative_prod vector_norm matrix_norm
-            nextafter unstack insert sliding_window_view partition argpartition
-            rfft2 irfft2 rfftn irfftn hfft ihfft"""
-        ),
+        _names("""unique_values unique_counts unique_inverse unique_all"""),
         "tests/tinynn/test_more_of_numpy.py and tests/array_api compare them",
     ),
     **dict.fromkeys(
-        ("histogram", "cov", "corrcoef", "mgrid", "ogrid", "ndarray"),
+        ("histogram", "corrcoef", "mgrid", "ogrid", "ndarray"),
         "tests/tinynn/test_numpy_programs.py compares them",
     ),
+    **dict.fromkeys(("complex", "iscomplexobj", "isrealobj"), "numbers: tests/tinynn/test_complex.py"),
     **dict.fromkeys(
         _names(
-            """real imag conj conjugate angle complex iscomplexobj isrealobj fft ifft rfft irfft fft2 ifft2
-            fftn ifftn fftshift ifftshift fftfreq rfftfreq"""
-        ),
-        "of complex numbers: tests/tinynn/test_complex.py",
-    ),
-    **dict.fromkeys(
-        _names(
-            """permute view unsqueeze clamp mm bmm mv sub mul div masked_fill t contiguous cpu clone expand to
-            dim numel chunk gather index_select topk float double half long int"""
+            """t contiguous cpu expand to dim numel chunk gather index_select topk float double half long
+            int"""
         ),
         "PyTorch's names, which NumPy lacks: tests/tinynn/test_torch_names.py",
     ),
     **dict.fromkeys(
         _names(
-            """random.key random.split random.fold_in random.normal random.uniform random.integers
-            random.bernoulli random.exponential random.gumbel random.permutation random.choice
-            random.categorical random.bits"""
+            """random.key random.split random.fold_in random.exponential random.gumbel random.categorical
+            random.bits"""
         ),
         "NumPy draws other numbers: tests/tinynn/test_random_keys.py",
     ),
-    **dict.fromkeys(
-        _names(
-            """solve inv cholesky det slogdet qr svd svdvals eigh eigvalsh lstsq matrix_rank pinv cond
-            matrix_power"""
-        ),
-        "results that a small change of an argument may change by much: tests/tinynn/test_linalg.py",
-    ),
+    **dict.fromkeys(("svd", "eigh"), "vectors of any sign: tests/tinynn/test_linalg.py"),
     **dict.fromkeys(
         _names("rnn rnn_cell lstm lstm_cell gru gru_cell"), "tests/tinynn/test_recurrent.py has programs"
     ),
@@ -440,18 +438,46 @@ ROUNDS = _names(
     """exp log log2 log10 sqrt sin cos tan sinh cosh tanh arcsin asin arccos acos arctan atan arcsinh asinh
     arccosh acosh arctanh atanh exp2 expm1 log1p cbrt deg2rad radians rad2deg degrees sinc reciprocal hypot
     arctan2 atan2 logaddexp logaddexp2 mean nanmean var std nanvar nanstd variance average median quantile
-    percentile linspace logspace geomspace norm interp gradient trapezoid"""
-) | frozenset(NEURAL)
+    percentile linspace logspace geomspace norm interp gradient trapezoid angle grad value_and_grad jacobian
+    hessian vjp jvp vmap checkpoint stop_gradient detach cov convolve correlate"""
+) | {*NEURAL, *LINALG, *FOURIER, *(name for name in HELPED if "grad" in name)}
 
 #: Functions that add up terms: their rounding errors are relative to the sum of the terms' sizes.
-ADDS = {"operator @"} | _names(
-    """sum cumsum nansum mean nanmean var std nanvar nanstd variance average trace matmul dot vdot vecdot
+ADDS = (
+    {"operator @"}
+    | _names(
+        """sum cumsum nansum mean nanmean var std nanvar nanstd variance average trace matmul dot vdot vecdot
     inner tensordot einsum norm multi_dot trapezoid cross kron outer linear conv1d conv2d
-    scaled_dot_product_attention mse_loss l1_loss smooth_l1_loss huber_loss"""
+    scaled_dot_product_attention mse_loss l1_loss smooth_l1_loss huber_loss grad value_and_grad vjp jvp vmap
+    checkpoint cumulative_sum convolve correlate cov mm bmm mv lstsq solve inv pinv"""
+    )
+    | FOURIER
 )
 
 #: Functions that multiply many factors.
-MULTIPLIES = {"operator **"} | _names("prod nanprod cumprod power pow vander")
+MULTIPLIES = {"operator **", "function grad_loop", "function grad_rows"} | _names(
+    "prod nanprod cumprod cumulative_prod power pow vander matrix_power det hessian"
+)
+
+#: Functions that take complex numbers, too.
+COMPLEX = _names(
+    """absolute abs add subtract multiply divide true_divide negative positive square reciprocal exp log log2
+    log10 sqrt sin cos tan sinh cosh tanh power equal not_equal isnan isinf isfinite isclose allclose
+    array_equal sum mean prod cumsum var std any all count_nonzero diff ediff1d trace matmul dot vdot vecdot
+    inner outer tensordot einsum kron norm reshape flatten ravel transpose permute_dims matrix_transpose
+    swapaxes moveaxis rollaxis squeeze expand_dims broadcast_to flip fliplr flipud roll rot90 tril triu
+    diagonal diag concatenate concat stack hstack vstack repeat tile pad zeros_like ones_like full_like
+    astype copy take where fftshift ifftshift subscript attribute mask"""
+) | {
+    "operator +",
+    "operator -",
+    "operator *",
+    "operator /",
+    "operator ==",
+    "operator !=",
+    "operator @",
+    "unary -",
+}
 
 #: Functions that take inexact numbers, too: a small change of an argument is a small change of the result.
 CONTINUOUS = {
@@ -460,6 +486,15 @@ CONTINUOUS = {
     *("operator +", "operator -", "operator *", "unary -"),
 }
 
+#: Functions that give exact complex numbers of exact ones.
+COMPLEX_EXACT = (
+    MOVES
+    | _names(
+        "add subtract multiply negative square sum diff real imag conj conjugate equal not_equal zeros_like"
+    )
+    | {"operator +", "operator -", "operator *", "operator ==", "operator !=", "unary -", "mask"}
+)
+
 #: Functions for which NumPy leaves the sign of a zero to the order of its loops, or adds zeros.
 ANY_ZERO = {
     *ADDS,
@@ -467,7 +502,9 @@ ANY_ZERO = {
     *_names(
         "maximum minimum fmax fmin max min amax amin nanmax nanmin clip ptp sinc median quantile percentile"
     ),
-    *_names("interp gradient linspace arange diff ediff1d sort unique"),
+    *_names("interp gradient linspace arange diff ediff1d sort unique scan partition select"),
+    *("function prefix_slices", "function parallel_sum", "function append", "function comprehension"),
+    *("function record",),
 }
 
 

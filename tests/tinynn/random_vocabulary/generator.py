@@ -10,16 +10,18 @@ import random
 import re
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import ml_dtypes
 import numpy as np
 
 from tests.tinynn.python_twin import plain
 from tests.tinynn.python_twin.names import NAMES
-from tests.tinynn.python_twin.tensor import DTYPES, lift, lift_results
+from tests.tinynn.python_twin.tensor import lift, lift_results
 from tests.tinynn.random_vocabulary.forms import (
     ADDS,
+    COMPLEX,
+    COMPLEX_EXACT,
     CONTINUOUS,
     FUNCTIONS,
     MOVES,
@@ -29,7 +31,17 @@ from tests.tinynn.random_vocabulary.forms import (
     ROUNDS,
     SYNTAX,
 )
-from tests.tinynn.random_vocabulary.program import DTYPE_NAMES, Program, Statement, Value, kind_of
+from tests.tinynn.random_vocabulary.helpers import python_functions
+from tests.tinynn.random_vocabulary.program import (
+    DTYPE_NAMES,
+    DTYPES,
+    WRITTEN,
+    Program,
+    Statement,
+    Value,
+    kind_of,
+)
+from tests.tinynn.random_vocabulary.special_forms import FOURIER, HELPED, LINALG
 
 CALLS = 4
 #: The dtypes by the letter of a form; those that stand there twice are taken more often.
@@ -38,19 +50,23 @@ KINDS = {
     "i": ("i8", "i16", "i32", "i64", "i64"),
     "u": ("u8", "u16", "u32", "u64"),
     "f": ("f16", "f16", "bf16", "f32", "f32", "f32", "f64", "f64"),
+    "c": ("c64", "c128"),
 }
-_KIND_LETTERS = "biiuuffff"
+_KIND_LETTERS = "biiuuffffc"
 _MOST_ELEMENTS = 5000
 _MOST_RANK = 5
 #: Names of the cell that the twin lacks, or that it gives Relay's parameters.
 _NAMES = {
     **NAMES,
-    **{name: lift_results(getattr(np.linalg, name)) for name in ("norm", "multi_dot")},
+    **{name: lift_results(getattr(np.linalg, name)) for name in LINALG},
+    **{name: lift_results(getattr(np.fft, name)) for name in FOURIER},
+    "sliding_window_view": lift_results(np.lib.stride_tricks.sliding_window_view),
+    **{name: lift_results(function) for name, function in python_functions().items()},
     "pad": lift_results(np.pad),
     "sign": lift_results(lambda x: np.sign(x) + np.zeros((), np.asarray(x).dtype)),  # of bf16 it may be -0
 }
 _NAMES["__builtins__"] = {**NAMES["__builtins__"], "slice": slice, "Ellipsis": ...}  # type: ignore[dict-item]
-_HOLE = re.compile(r"<([a-z]\w*)(?::([biuf]*) ?([\d-]*))?>")
+_HOLE = re.compile(r"<([a-z]\w*)(?::([a-z]\d+(?=[ >])|[biufc]*) ?([\d-]*))?>")
 
 
 class NoFillError(Exception):
@@ -129,10 +145,15 @@ class Generator:
                 "i": (-3, -2, -1, 0, 0, 1, 2, 3),
                 "u": (0, 0, 1, 2, 3, 4),
                 "f": (-3.0, -2.0, -1.5, -1.0, -0.0, 0.0, 0.5, 1.0, 2.0, 3.0),
+                "c": (-2.0, -1.5, -1.0, 0.0, 0.5, 1.0, 2.0),
             }[kind]
         )
         if self.special and kind == "f":
             some = [*some, math.inf, -math.inf, math.nan]
+        if kind == "c":
+            parts = [[self.random.choice(some) for _ in range(math.prod(shape))] for _ in range(2)]
+            numbers = np.array(parts[0]) + 1j * np.array(parts[1])
+            return numbers.astype(DTYPES[dtype].dtype).reshape(shape)
         elements = [self.random.choice(some) for _ in range(math.prod(shape))]
         return np.array(elements, np.float64).astype(DTYPES[dtype].dtype).reshape(shape)
 
@@ -140,10 +161,10 @@ class Generator:
 
     def statement(self) -> None:
         """Write one more statement, with any function."""
-        names = sorted([*FUNCTIONS, *SYNTAX])
+        names = sorted([*FUNCTIONS, *SYNTAX, *HELPED])
         for _ in range(30):
             function = self.random.choice(names)
-            form = self.random.choice({**FUNCTIONS, **SYNTAX}[function])
+            form = self.random.choice({**FUNCTIONS, **SYNTAX, **HELPED}[function])
             before = len(self.params), self.count
             if self.write(function, form):
                 return
@@ -159,13 +180,18 @@ class Generator:
             text = filler.fill(form)
         except NoFillError:
             return False
-        if self.chance(0.15) and function not in NO_METHODS:
+        text, _, twin = text.partition(" => ")
+        if not twin and self.chance(0.15) and function not in NO_METHODS:
             text = re.sub(rf"^{re.escape(function)}\((v\d+)(?:, )?(.*)\)$", rf"\1.{function}(\2)", text)
         wide = function.startswith("nan") or function in {*NEURAL, "searchsorted", "digitize", "sort"}
         if wide and any(each.dtype == ml_dtypes.bfloat16 for each in filler.operands):
             return False  # NumPy looks for no NaN in bfloat16, and the twin's functions take none
+        if function in LINALG and self.special:
+            return False  # NumPy does not always return from infinities and NaN
+        if function in FOURIER and any(each.dtype == np.float16 for each in filler.operands):
+            return False  # NumPy rounds the factor of the inverse to f16
         operands = tuple(dict.fromkeys(operand.name for operand in filler.operands))
-        results, raises = self.evaluate(text, operands)
+        results, raises = self.evaluate(twin or text, operands)
         computed = [results[call] for call in self.alive if raises[call] is None]
         if not computed:
             if not self.chance(0.04):
@@ -175,7 +201,7 @@ class Generator:
         if not all(map(is_small, computed)):
             return False
         self.alive = [call for call in self.alive if raises[call] is None] or self.alive
-        self.add(function, text, operands, results, raises)
+        self.add(function, text, operands, results, raises, twin)
         return True
 
     def evaluate(
@@ -201,19 +227,23 @@ class Generator:
         operands: tuple[str, ...],
         results: dict[int, object],
         raises: tuple[str | None, ...],
+        twin: str = "",
     ) -> None:
         name = self.new_name()
         given = [self.values[each] for each in operands if each in self.values]
         terms = tuple(count_terms(function, [value.arrays[call] for value in given]) for call in range(CALLS))
         computed = [results[call] for call in self.alive if call in results]
         dtypes = [np.dtype(np.float64), *(value.dtype for value in given)]
+        rounds = function in ROUNDS or (
+            function not in COMPLEX_EXACT and (any(map(is_complex, computed)) or "c" in map(kind_of, dtypes))
+        )
         exact = (
-            function not in ROUNDS
+            not rounds
             and all(value.exact for value in given)
             and all(map(is_exact, computed))
             and (function not in ADDS | MULTIPLIES or max(terms) <= min(map(_most_exact, dtypes)))
         )
-        self.statements.append(Statement(name, text, function, operands, raises, exact, terms))
+        self.statements.append(Statement(name, text, function, operands, raises, exact, terms, twin))
         if not computed:
             return
         if isinstance(computed[0], tuple):
@@ -254,11 +284,18 @@ def is_small(result: object) -> bool:
     )
 
 
+def is_complex(result: object) -> bool:
+    """Whether a result is of complex numbers, or a tuple with some."""
+    return any(map(is_complex, result)) if isinstance(result, tuple) else np.iscomplexobj(result)
+
+
 def is_exact(result: object) -> bool:
     if isinstance(result, tuple):
         return all(map(is_exact, result))
-    if not isinstance(result, np.ndarray) or kind_of(result.dtype) != "f":
+    if not isinstance(result, np.ndarray) or kind_of(result.dtype) not in "fc":
         return True
+    if kind_of(result.dtype) == "c":
+        return is_exact(result.real) and is_exact(result.imag)
     wide = result.astype(np.float64)
     finite, most = wide[np.isfinite(wide)], _most_exact(result.dtype)
     return bool(np.all((finite * 8 == np.rint(finite * 8)) & (abs(finite) <= most)))
@@ -271,7 +308,10 @@ def _most_exact(dtype: np.dtype) -> int:
 
 def count_terms(function: str, arrays: Sequence[np.ndarray | None]) -> float:
     """How large the terms are altogether that a function adds, or the factors that it multiplies."""
-    sizes = [np.abs(array.astype(np.float64)) for array in arrays if array is not None]
+    wide = [
+        array if np.iscomplexobj(array) else array.astype(np.float64) for array in arrays if array is not None
+    ]
+    sizes = [np.abs(array).astype(np.float64) for array in wide]
     finite = [np.where(np.isfinite(size), size, 0) for size in sizes]
     if function in MULTIPLIES:
         with np.errstate(over="ignore"):
@@ -289,6 +329,8 @@ class Filler:
         self.random = generator.random
         self.operands: list[Value] = []
         self.takes_inexact = function in MOVES or function in CONTINUOUS
+        self.kinds = "biufc" if function in COMPLEX else "biuf"
+        self.filled: dict[str, list[str]] = {}  # what each hole of the cell's text got, for the twin's
         self.joint = 0
         self.axis_text = "0"
 
@@ -296,12 +338,25 @@ class Filler:
         """The form as text of the cell. Raises NoFillError."""
         self.form = form
         if first := next((hole for hole in _HOLE.finditer(form) if hole[1] == "x"), None):
-            self.x = self.pick(first[2] or "biuf", *_ranks(first[3], 0 if "axis" not in form else 1))
-        return _HOLE.sub(self._hole, form)
+            self.x = self.pick(first[2] or self.kinds, *_ranks(first[3], 0 if "axis" not in form else 1))
+        cell, arrow, twin = form.partition(" => ")
+        text = _HOLE.sub(self._hole, cell)
+        return text + arrow + _HOLE.sub(self._same_hole, twin)
+
+    def _same_hole(self, hole: re.Match[str]) -> str:
+        """What the same hole of the cell's text got; of several the first that is not yet taken."""
+        if hole[1] == "x":
+            return self.x.name
+        texts = self.filled.get(hole[1])
+        if texts is None:
+            return self._hole(hole)
+        return texts.pop(0) if len(texts) > 1 else texts[0]
 
     def _hole(self, hole: re.Match[str]) -> str:
         method: Callable[..., str] = getattr(self, f"_{hole[1]}")
-        return method(hole[2] or "", hole[3] or "") if hole[1] in ("x", "any") else method()
+        text = method(hole[2] or "", hole[3] or "") if hole[1] in ("x", "any") else method()
+        self.filled.setdefault(hole[1], []).append(text)
+        return text
 
     def take(self, value: Value) -> str:
         self.operands.append(value)
@@ -319,15 +374,20 @@ class Filler:
         ]
 
     def pick(self, kinds: str, low: int, high: int) -> Value:
-        fit = [value for value in self.known() if kind_of(value.dtype) in kinds and low <= value.rank <= high]
+        one = DTYPES.get(kinds)
+        fit = [
+            value
+            for value in self.known(one.dtype if one else None)
+            if (one or kind_of(value.dtype) in kinds) and low <= value.rank <= high
+        ]
         if fit and self.cell.chance(0.65):
             return self.random.choice(fit[-4:])
-        letter = self.random.choice([each for each in _KIND_LETTERS if each in kinds])
+        names = (
+            (kinds,) if one else KINDS[self.random.choice([each for each in _KIND_LETTERS if each in kinds])]
+        )
         rank = min(max(self.random.choice([0, 1, 1, 1, 2, 2, 2, 3, 3, 4]), low), high)
         try:
-            return self.cell.new_param(
-                self.random.choice(KINDS[letter]), [self.cell.dim() for _ in range(rank)]
-            )
+            return self.cell.new_param(self.random.choice(names), [self.cell.dim() for _ in range(rank)])
         except NoFillError:
             if fit:
                 return self.random.choice(fit)
@@ -432,6 +492,8 @@ class Filler:
             return self.random.choice(["True", "False"])
         low = 0 if kind_of(self.x.dtype) == "u" else -2
         number = self.random.randint(low, 3)
+        if kind_of(self.x.dtype) == "c" and self.cell.chance(0.3):
+            return f"{number}j"
         return str(number + 0.5 if kind_of(self.x.dtype) == "f" and self.cell.chance(0.3) else number)
 
     def _count(self) -> str:
@@ -465,13 +527,19 @@ class Filler:
 
     def _wider(self) -> str:
         return self.random.choice(
-            {"b": ["i64", "f32", "i32"], "i": ["i64", "f64"], "u": ["u64", "f32"], "f": ["f64", "f32"]}[
-                kind_of(self.x.dtype)
-            ]
+            {
+                "b": ["i64", "f32", "i32"],
+                "i": ["i64", "f64"],
+                "u": ["u64", "f32"],
+                "f": ["f64", "f32"],
+                "c": ["c128"],
+            }[kind_of(self.x.dtype)]
         )
 
     def _cast(self) -> str:
         """A dtype that holds all the numbers that are converted."""
+        if kind_of(self.x.dtype) == "c":
+            return "c128" if not self.x.exact else self.random.choice(KINDS["c"])
         arrays = [array for array in self.x.arrays if array is not None]
         numbers = np.concatenate([array.ravel().astype(np.float64) for array in arrays])
         if not self.x.exact:
@@ -622,4 +690,7 @@ def program(seed: int) -> Program:
             break
     used = {operand for statement in generator.statements for operand in statement.operands}
     params = tuple(param for param in generator.params if param.name in used)
+    if generator.chance(0.1):
+        ways = [generator.random.choice(list(WRITTEN)) for _ in params]
+        params = tuple(replace(param, written=way) for param, way in zip(params, ways, strict=True))
     return Program(params, tuple(generator.statements), generator.values, CALLS)

@@ -49,7 +49,11 @@ def _diff(call: Arguments) -> Value:
 
 def _gradient(call: Arguments) -> Value:
     """Compute central differences, one-sided at the ends, for a constant step."""
-    data = _as_float(formula(call, "f"))
+    given = formula(call, "f")
+    if given.dtype == "bool":
+        message = f"{call.name} takes numbers, not bools: there is no difference of two bools"
+        raise RefusalError(message, call.given["f"].span, hint="convert them, as in x.astype(f32)")
+    data = _as_float(given)
     step = static_number(call, "step", 1.0)
     axes = (one_axis(call, "axis", data.rank),) if "axis" in call else tuple(range(data.rank))
 

@@ -556,12 +556,24 @@ class _FunctionPlanner:
             assert isinstance(changed, Storage)
             places[result] = changed
         results = tuple(places)
+        for value, param in zip(args, callee.parameters, strict=True):
+            self._require_place(value, in_memory=isinstance(param, Storage))
+        for value, register in zip(results, callee.result_registers, strict=True):
+            self._require_place(value, in_memory=register is None)
         taken = tuple(sizes[dim] for dim in callee.dims)
         region.append(FunctionCall(callee, taken, args, results, Storage("temporary", -1, 0)))
         is_tuple = isinstance(type_, relax.TupleType)
         # The type has lost its sizes where an argument is the value of a branch.
         self.arrays[var] = tuple(arrays) if is_tuple else arrays[0]
         return results if is_tuple else results[0]
+
+    def _require_place(self, value: NativeValue, *, in_memory: bool) -> None:
+        """Require that a value is where a function has it: arrays of its named sizes are in memory.
+
+        Here such an array may be a single element in a register.
+        """
+        if isinstance(value, Storage) != in_memory:
+            raise _UnsupportedError
 
     def _check(self, region: Region, call: RelaxExpr) -> _Planned:
         name, args = str(call.op.global_symbol), list(call.args)
