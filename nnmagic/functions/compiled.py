@@ -5,24 +5,22 @@ TVM is imported when machine code is first needed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import weakref
+from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from nnmagic.engine.arguments import Parameter, convert_argument
 from nnmagic.engine.executable import Executable
-from nnmagic.functions.calls import CallAdapter, store
+from nnmagic.functions.calling import Caller
+from nnmagic.functions.calls import CallAdapter
 from nnmagic.functions.definition import CacheInfo, Definition
-from nnmagic.functions.destinations import check_destination, check_overlap, say_changed, write_destinations
-from nnmagic.functions.error_locations import add_location
 from nnmagic.functions.passes import Passes
 from nnmagic.functions.records import RecordCalls, holds_record
 from nnmagic.functions.stages import Stages
-from nnmagic.relay.callbacks import take_frames
 from nnmagic.relay.module import Module
 from nnmagic.relay.types import TupleType
 from nnmagic.tinynn.program import DataTypeInfo, ParameterInfo
-from nnmagic.tracebacks import hide_frames, short_errors, show_frames_of
+from nnmagic.tracebacks import short_errors
 
 if TYPE_CHECKING:
     import inspect
@@ -32,10 +30,6 @@ if TYPE_CHECKING:
     from nnmagic.rendering.graph import Graph
     from nnmagic.rendering.listing import Origins
     from nnmagic.rendering.output import Section
-
-#: What a run raises that is no fault of nnmagic's: shown without its frames.
-_SHOWN = (ValueError, IndexError, AssertionError, RuntimeError, MemoryError, KeyboardInterrupt)
-
 
 #: Where the source lines of Relay are shown; those of a listing are many and long.
 _ORIGINS: dict[str, Origins] = {"tinynn": "beside", "relay": "none"}
@@ -63,12 +57,7 @@ class CompiledFunction:
     _definition: Definition
     _cache_info: CacheInfo
     _call: CallAdapter
-    _parameters: tuple[Parameter, ...]
-    _arity: int | None
-    _run: Executable | None
-    _fast_path: Callable[[tuple[Any, ...]], Any] | None
-    _path_into: Callable[[tuple[Any, ...]], Any] | None
-    _records: RecordCalls | None
+    _caller: Caller
 
     def __init__(
         self,
@@ -79,7 +68,8 @@ class CompiledFunction:
         module: str | None = None,
         records: bool = True,
     ) -> None:
-        call, run = definition.call, definition.built_executable
+        call = definition.call
+        caller = Caller(definition, _record_calls(definition, cache_info) if records else None)
         self.__dict__.update(
             __name__=definition.name,
             __qualname__=qualname or definition.name,
@@ -90,113 +80,27 @@ class CompiledFunction:
             _definition=definition,
             _cache_info=cache_info,
             _call=call,
-            _parameters=call.parameters,
-            _arity=call.arity,
-            _run=run,
-            _fast_path=_fast_path_of(call, run),
-            _path_into=_path_into(call, run),
-            _records=_record_calls(definition, cache_info) if records else None,
+            _caller=caller,
         )
+        caller.owner = weakref.ref(self)
+        self._set_caller(caller)
 
-    def __call__(self, /, *args: Any, out: Any = None, **kwargs: Any) -> Any:
-        """Run the function; see the class."""
-        if self._records is not None:
-            return self._records(args, kwargs, out)
-        fast_path = self._fast_path
-        if fast_path is not None and out is None and not kwargs and len(args) == self._arity:
-            try:
-                result = fast_path(args)
-            except BaseException as error:
-                _present(error, self._definition.module)
-                raise
-            if result is not None:
-                return result
-        if self._path_into is not None and out is None and not kwargs and len(args) == self._arity:
-            try:
-                own = self._path_into(args)
-            except BaseException as error:
-                self._say_where(error, self._call.destinations)
-                raise
-            if own is not None:
-                return own[0] if own else None
-        try:
-            if kwargs or len(args) != self._arity or out is not None:
-                args, out = self._bind_arguments(args, kwargs, out)
-            changed = [(self._parameters[number], args[number]) for number in self._call.destinations]
-            for parameter, array in changed:
-                check_destination(parameter, array)
-            if self._definition.options.convert:
-                args = self._convert_losslessly(args)
-            dims: dict[str, int] = {}
-            values = [
-                convert_argument(parameter, value, dims)
-                for parameter, value in zip(self._parameters, args, strict=True)
-            ]
-            check_overlap(changed)
-        except (TypeError, ValueError) as error:
-            hide_frames(error)
-            raise
-        run = self._run or self.build()
-        if self._call.destinations:
-            result = self._run_into(run, values)
-        else:
-            try:
-                result = run(values)
-            except BaseException as error:
-                _present(error, self._definition.module)
-                raise
-        if out is None:
-            return result
-        try:
-            return store(result, out, f"{self.__name__}() argument 'out'")
-        except (TypeError, ValueError) as error:
-            hide_frames(error)
-            raise
+    if TYPE_CHECKING:
 
-    def _convert_losslessly(self, args: Sequence[Any]) -> tuple[Any, ...]:
-        """Return the arguments in the dtypes of the parameters, where that loses nothing."""
-        from nnmagic.functions.lossless import convert_losslessly
+        def __call__(self, /, *args: Any, out: Any = None, **kwargs: Any) -> Any:
+            """Run the function; see the class."""
 
-        kept = self._call.destinations
-        return tuple(
-            value if number in kept else convert_losslessly(parameter, value)
-            for number, (parameter, value) in enumerate(zip(self._parameters, args, strict=True))
-        )
+    else:
+        #: What CPython calls: it finds this place in the class, which holds a ``Caller`` or machine code.
+        __slots__ = ("__call__", "__dict__", "__weakref__")
 
-    def _run_into(self, run: Executable, values: list[Any]) -> Any:
-        """Run the function and write into the arrays that it changes; errors say which may have changed."""
-        call, changed = self._call, list[int]()
-        arrays = [values[number] for number in call.destinations]
-        call_into = getattr(run, "call_into", None)
-        try:
-            results = (
-                run(values) if call_into is None else call_into(values, call.destinations_read(), changed)
-            )
-            return write_destinations(results, arrays, changed, call.destinations)
-        except BaseException as error:
-            self._say_where(error, changed)
-            raise
-
-    def _say_where(self, error: BaseException, changed: Sequence[int]) -> None:
-        """Say in an error of a run where it was raised, and which arguments it may have changed."""
-        names = list(self._call.signature.parameters)
-        _present(error, self._definition.module, [names[number] for number in changed])
-
-    def _bind_arguments(
-        self, args: tuple[Any, ...], keywords: dict[str, Any], out: Any
-    ) -> tuple[tuple[Any, ...], Any]:
-        """Return the arguments in order, and ``out`` if it is not a parameter of the function."""
-        if out is not None and not self._call.takes_out:
-            return self._call.bind(args, {**keywords, "out": out}), None
-        return self._call.bind(args, keywords), out
+    def _set_caller(self, caller: Caller) -> None:
+        _CALLED.__set__(self, caller if caller.direct is None else caller.direct)
 
     @short_errors
     def build(self) -> Executable:
         """Build the machine code now rather than at the first call. Raises EngineError."""
-        run = self._definition.executable
-        call = self._call
-        self.__dict__.update(_run=run, _fast_path=_fast_path_of(call, run), _path_into=_path_into(call, run))
-        return run
+        return self._caller.build()
 
     @property
     def name(self) -> str:
@@ -350,21 +254,6 @@ class CompiledFunction:
         return str(signature.replace(parameters=own[:-1] if self._call.takes_out else own))
 
 
-def _present(error: BaseException, module: Module, changed: Sequence[str] | None = None) -> None:
-    """Prepare an error of a run for its caller, who gets it next by a bare ``raise``.
-
-    One that a function of Python raised keeps the frames of that function; others say where they arose.
-    """
-    frames = take_frames(error)
-    if frames is not None:
-        show_frames_of(error, *frames)
-    elif isinstance(error, _SHOWN):
-        add_location(error, module)
-        if changed is not None:
-            say_changed(error, changed)
-        hide_frames(error, cause=True)  # the cause is TVM's
-
-
 def _record_calls(definition: Definition, cache_info: CacheInfo) -> RecordCalls | None:
     """Return what calls a function that takes or gives records; None for any other."""
     function = definition.module.functions[definition.name]
@@ -380,12 +269,5 @@ def _record_calls(definition: Definition, cache_info: CacheInfo) -> RecordCalls 
     return RecordCalls(definition.call, types, result, plain)
 
 
-def _fast_path_of(call: CallAdapter, run: Executable | None) -> Callable[[tuple[Any, ...]], Any] | None:
-    """Return the function that calls the machine code with arguments that need no look, if there is one."""
-    return None if call.destinations else getattr(run, "fast_path", None)
-
-
-def _path_into(call: CallAdapter, run: Executable | None) -> Callable[[tuple[Any, ...]], Any] | None:
-    """Return the same of a function that changes arguments: it gives a tuple of what it returns."""
-    make_path = getattr(run, "path_into", None)
-    return make_path(call.destinations_read()) if make_path is not None and call.destinations else None
+#: The place of what is called in an instance.
+_CALLED: Any = CompiledFunction.__dict__["__call__"]

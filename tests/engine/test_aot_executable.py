@@ -36,8 +36,8 @@ def test_arrays_as_they_are_need_no_look(arrays):
     foo.build()
     assert isinstance(foo._definition.executable, AotExecutable)
     a, b, c = arrays
-    assert foo._fast_path is not None
-    np.testing.assert_allclose(foo._fast_path((a, b, c)), a @ b + c, rtol=1e-6)
+    assert foo._caller.fast_path is not None
+    np.testing.assert_allclose(foo._caller.fast_path((a, b, c)), a @ b + c, rtol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -62,8 +62,8 @@ def test_whatever_is_no_plain_array_needs_a_look(arrays, change):
     foo = nnmagic.compile(SOURCE)
     foo.build()
     a, b, c = arrays
-    assert foo._fast_path is not None
-    assert foo._fast_path((change(a), b, c)) is None
+    assert foo._caller.fast_path is not None
+    assert foo._caller.fast_path((change(a), b, c)) is None
 
 
 def test_arrays_described_by_hand_come_to_the_same(arrays, monkeypatch):
@@ -71,7 +71,7 @@ def test_arrays_described_by_hand_come_to_the_same(arrays, monkeypatch):
     monkeypatch.setattr(numpy_abi, "address", None)
     foo = nnmagic.compile(SOURCE, cache=False)
     foo.build()
-    assert foo._fast_path is None
+    assert foo._caller.fast_path is None
     np.testing.assert_array_equal(foo(*arrays), wanted)
 
 

@@ -33,6 +33,7 @@ class Artifact:
         code: object files.
         bytecode: TVM's; empty for AOT.
         constants: the arrays that an AOT program reads.
+        caller: the object file by which CPython calls an AOT program directly; empty if there is none.
 
     """
 
@@ -41,6 +42,7 @@ class Artifact:
     code: Sequence[bytes]
     bytecode: bytes = b""
     constants: Sequence[np.ndarray] = field(default=())
+    caller: bytes = b""
 
     def to_files(self) -> tuple[Json, dict[str, bytes]]:
         """Return the facts as JSON, and the files that ``from_files`` takes.
@@ -51,6 +53,8 @@ class Artifact:
         files: dict[str, bytes] = {f"code{index}.o": code for index, code in enumerate(self.code)}
         if self.bytecode:
             files["bytecode"] = self.bytecode
+        if self.caller:
+            files["caller.o"] = self.caller
         if self.constants:
             facts["constants"] = [constant.nbytes for constant in self.constants]
             files["constants"] = _joined(self.constants)
@@ -70,7 +74,8 @@ def from_files(facts: Mapping[str, Json], files: Mapping[str, bytes | memoryview
     constants = [data[end - _round_up(size) :][:size] for size, end in zip(sizes, ends, strict=True)]
     names = itertools.takewhile(files.__contains__, (f"code{index}.o" for index in itertools.count()))
     code, bytecode = [bytes(files[name]) for name in names], bytes(files.get("bytecode", b""))
-    return Artifact(str(facts["kind"]), facts, code, bytecode, constants)
+    caller = bytes(files.get("caller.o", b""))
+    return Artifact(str(facts["kind"]), facts, code, bytecode, constants, caller)
 
 
 def _round_up(size: int) -> int:

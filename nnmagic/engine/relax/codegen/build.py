@@ -24,6 +24,7 @@ from nnmagic.engine.relax.codegen.aot.functions import (
     lower_to_pointer_args,
 )
 from nnmagic.engine.relax.codegen.aot.program import AotProgram, KernelCall
+from nnmagic.engine.relax.codegen.direct_call import compile_direct_call
 from nnmagic.engine.relax.codegen.lapack_stubs import compile_stubs
 from nnmagic.engine.relax.codegen.object_code import VM_PIPELINE, ObjectCode, compile_parts, write_module
 from nnmagic.engine.relax.deferred_interrupts import run_interruptible
@@ -72,8 +73,14 @@ def build_aot(
         "parallel": program.is_parallel or kernel_preparation.has_parallel_loops(kernels.values()),
     }
     constants = [np.ascontiguousarray(constant) for constant in program.constants]
-    artifact = Artifact(AOT, facts, [part.code for part in parts], b"", constants)
+    caller = compile_direct_call() if _can_be_called_directly(program) else b""
+    artifact = Artifact(AOT, facts, [part.code for part in parts], b"", constants, caller)
     return RelaxProgram(artifact, lowered, tvm.IRModule(kernels), [part.module for part in parts])
+
+
+def _can_be_called_directly(program: AotProgram) -> bool:
+    """Return whether CPython may call the program directly: nothing in it may fail, wait or call Python."""
+    return not program.is_parallel and not program.state_words() and len(program.results) == 1
 
 
 def build_interpreter_kernels(

@@ -13,6 +13,7 @@ from nnmagic.engine.relax.analysis.entry_signature import type_of
 from nnmagic.engine.relax.analysis.tuple_flattening import flat_names, flatten, nested_source, rebuild
 from nnmagic.engine.relax.artifact import Artifact, Json
 from nnmagic.engine.relax.runtime import numpy_abi
+from nnmagic.engine.relax.runtime.direct_call import make_direct_call
 from nnmagic.engine.relax.runtime.fast_path import FastPath, make_fast_path
 from nnmagic.engine.relax.runtime.loader import load_objects
 from nnmagic.engine.relax.runtime.native_entry import NOTHING, NativeEntry, out_of_memory
@@ -162,6 +163,29 @@ class AotExecutable:
             self._assertions,
             lengths=self._lengths,
             general=self._general,
+        )
+
+    def direct_call(self, otherwise: Callable[..., Any]) -> Callable[..., Any] | None:
+        """Return a function that CPython calls directly, if the program has one.
+
+        It calls ``otherwise`` with what it does not take.
+        """
+        entry, facts = self._entry, self.artifact.facts
+        if self.fast_path is None or not self.artifact.caller or not isinstance(self._result, TensorType):
+            return None
+        workspace = entry.small_workspace()
+        if workspace is None:
+            return None
+        (result,) = self._results
+        return make_direct_call(
+            self.artifact.caller,
+            [array.shape for array in self._arrays],
+            entry.dims,
+            (result.shape, result.dtype),
+            entry.function,
+            (workspace, entry.table),
+            parallel=bool(facts["parallel"]),
+            otherwise=otherwise,
         )
 
     def complete_path(self) -> FastPath:

@@ -36,6 +36,9 @@ _ALIGNMENT = 64
 #: No machine has so much memory.
 _MOST_BYTES = 1 << 50
 
+#: The most bytes of a workspace that a function keeps.
+_SMALL_WORKSPACE = 1 << 16
+
 #: The workspace of a program that needs none.
 NOTHING = np.empty(0, np.uint8)
 
@@ -69,7 +72,9 @@ class NativeEntry:
         self._library = library
         self._assertions = assertions
         self._state = int(facts["state"])
-        self.run: Callable[..., int] = library[facts.get("symbol", ENTRY)]
+        #: The entry as it is; ``run`` is the same where a thread pool is, if it needs one.
+        self.function: Any = library[facts.get("symbol", ENTRY)]
+        self.run: Callable[..., int] = self.function
         self._run_deep = self._on_thread(partial(partial, on_deep_stack))
         if facts["parallel"]:
             self._run_deep = self._on_thread(partial(run_on_worker, uninterruptible=True))
@@ -183,6 +188,18 @@ class NativeEntry:
             return self.idle.pop()
         except IndexError:
             return self._new_workspace(self.least_workspace)
+
+    def small_workspace(self) -> np.ndarray | None:
+        """Return a workspace for calls that hold Python's lock, one after the other; None if it is large.
+
+        Where the sizes of a call decide how large it must be, the machine code says if it is too small.
+        """
+        nbytes = self.least_workspace
+        if nbytes and self.dims:
+            nbytes = max(nbytes, _SMALL_WORKSPACE)
+        if nbytes > _SMALL_WORKSPACE:
+            return None
+        return self._new_workspace(nbytes) if nbytes else NOTHING
 
     def _new_workspace(self, nbytes: int) -> np.ndarray:
         if nbytes > _MOST_BYTES:

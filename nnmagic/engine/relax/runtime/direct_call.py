@@ -1,0 +1,214 @@
+"""Make functions that CPython calls directly: machine code takes NumPy's arrays and makes the result.
+
+``codegen/direct_call.py`` has the code, one function for all programs. A table says what a program takes and
+gives. What is not as the table says, it hands over to a callable of Python: other arguments, keywords, large
+arrays, which would hold Python's lock for long.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable, Sequence
+from enum import Enum
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from nnmagic.engine.relax.artifact import Json
+from nnmagic.engine.relax.runtime import numpy_abi
+from nnmagic.engine.relax.runtime.ffi import tvm_ffi
+from nnmagic.engine.relax.runtime.loader import load_objects
+
+#: The function of the object file that returns the address of the code.
+ADDRESS = "nnmagic_address_of_direct_call"
+
+#: What a table can describe at most: parameters, named sizes, axes of the result.
+MAX_ARITY, MAX_DIMS, MAX_RANK = 8, 8, 16
+
+#: The most elements of a call: an array of so many, or the product of the sizes that a call names. With a
+#: kernel for threads, which some calls would run on one thread, far fewer.
+_MOST, _MOST_BESIDE_THREADS = 1 << 15, 1 << 12
+
+
+class Word(Enum):
+    """The words at the beginning of a table, with their places."""
+
+    ARITY = 0
+    DIMS = 1
+    LIMIT = 2
+    RESULT_RANK = 3
+    RESULT_DTYPE = 4
+    PROGRAM = 5
+    WORKSPACE = 6
+    CONSTANTS = 7
+    ARRAY_TYPE = 8
+    NEW_ARRAY = 9
+    CALL_PYTHON = 10
+    CALL = 11
+    INCREF = 12
+    DECREF = 13
+    CLEAR_ERROR = 14
+    SWITCH = 15
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it is a number; the others are addresses."""
+        return self.value <= Word.RESULT_RANK.value
+
+
+#: Where the named sizes begin, with three words each: an argument, its axis, its rank. The shape of the
+#: result follows: sizes, or ``~k`` for the size ``k``.
+DIMENSIONS = len(Word)
+
+#: CPython's flags of a function that takes its arguments as a vector, with keywords.
+_FASTCALL_WITH_KEYWORDS = 0x80 | 0x02
+
+#: The number of PyArray_NewFromDescr in the table of NumPy's functions for extension modules.
+_NEW_FROM_DESCR = 94
+
+#: The two switches that tables point to: one that is never set, and that of programs with kernels for
+#: threads, which is set in a forked child: its parent's threads are not there.
+_switches = np.zeros(2, np.int64)
+
+
+class _Method(ctypes.Structure):
+    """CPython's PyMethodDef."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    )
+
+
+def make_direct_call(
+    code: bytes,
+    parameters: Sequence[Sequence[Json]],
+    dims: Sequence[tuple[int, int]],
+    result: tuple[Sequence[Json], np.dtype[Any]],
+    run: Any,
+    held: tuple[np.ndarray, np.ndarray],
+    *,
+    parallel: bool,
+    otherwise: Callable[..., Any],
+) -> Callable[..., Any] | None:
+    """Return a function of the arguments of a call; None if a table cannot describe the program.
+
+    Args:
+        code: the object file, if it is not loaded yet.
+        parameters: the shapes of the arrays that the program takes, as an artifact states them.
+        dims: the array and the axis that has each size that a call names.
+        result: the shape and the dtype of the result.
+        run: the entry, a function of TVM's.
+        held: what its last two arguments are, the workspace and the table of constants.
+        parallel: whether it has kernels for threads.
+        otherwise: what is called for all other arguments.
+
+    """
+    shape = [_size(size) for size in result[0]]
+    most = _MOST_BESIDE_THREADS if parallel else _MOST
+    constant = max(_known_elements(each) for each in (*parameters, result[0]))
+    if (
+        None in shape
+        or not 0 < len(parameters) <= MAX_ARITY
+        or len(dims) > MAX_DIMS
+        or len(shape) > MAX_RANK
+        or constant > most
+        or (parallel and not dims)
+        or (method := _loaded_method(code)) is None
+    ):
+        return None
+    words = {
+        Word.ARITY: len(parameters),
+        Word.DIMS: len(dims),
+        Word.LIMIT: most // constant,
+        Word.RESULT_RANK: len(shape),
+        Word.RESULT_DTYPE: id(result[1]),
+        Word.PROGRAM: run.__chandle__(),
+        Word.WORKSPACE: id(held[0]),
+        Word.CONSTANTS: id(held[1]),
+        Word.ARRAY_TYPE: id(np.ndarray),
+        **_functions(),
+        Word.SWITCH: _switches[int(parallel) :].ctypes.data,
+    }
+    named = [word for array, axis in dims for word in (array, axis, len(parameters[array]))]
+    table = np.array([*(words[word] for word in Word), *named, *shape], np.int64)
+    parts = np.empty(3, object)
+    parts[:] = otherwise, table, (run, held, result[1])  # the last ones are kept alive
+    return _new_function(method, parts)
+
+
+def _size(size: Json) -> int | None:
+    """Return how a table states a size of the result; None if it cannot."""
+    match size:
+        case int() if size >= 0:
+            return size
+        case ["dim", int() as number]:
+            return ~number
+    return None
+
+
+def _known_elements(shape: Sequence[Json]) -> int:
+    """Return the product of the sizes that are known."""
+    count = 1
+    for size in shape:
+        count *= max(size, 1) if isinstance(size, int) else 1
+    return count
+
+
+@cache
+def _functions() -> dict[Word, int]:
+    """Return the addresses of functions of CPython, NumPy and TVM."""
+    api = ctypes.pythonapi
+    get_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+        ("PyCapsule_GetPointer", api)
+    )
+    package = "numpy._core" if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else "numpy.core"
+    table = get_pointer(import_module(f"{package}._multiarray_umath")._ARRAY_API, None)
+    new_array = ctypes.c_int64.from_address(table + 8 * _NEW_FROM_DESCR).value
+
+    def address_of(function: Any) -> int:
+        value = ctypes.cast(function, ctypes.c_void_p).value
+        assert value is not None
+        return value
+
+    return {
+        Word.NEW_ARRAY: new_array,
+        Word.CALL_PYTHON: address_of(api.PyObject_Vectorcall),
+        Word.CALL: address_of(tvm_ffi.LIB.TVMFFIFunctionCall),
+        Word.INCREF: address_of(api.Py_IncRef),
+        Word.DECREF: address_of(api.Py_DecRef),
+        Word.CLEAR_ERROR: address_of(api.PyErr_Clear),
+    }
+
+
+#: The library that is loaded and its description for CPython, for the life of the process.
+_loaded: list[tuple[Any, _Method]] = []
+
+
+def _loaded_method(code: bytes) -> _Method | None:
+    """Return the description of the code for CPython; None where it cannot be used."""
+    if not _loaded and code and numpy_abi.address is id:
+        library = load_objects([code])
+        _loaded.append((library, _Method(b"__call__", library[ADDRESS](), _FASTCALL_WITH_KEYWORDS, None)))
+    return _loaded[0][1] if _loaded else None
+
+
+def _new_function(method: _Method, parts: np.ndarray) -> Callable[..., Any]:
+    create = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)(
+        ("PyCFunction_NewEx", ctypes.pythonapi)
+    )
+    function: Callable[..., Any] = create(ctypes.addressof(method), parts, None)
+    return function
+
+
+def _in_child() -> None:
+    _switches[1] = 1
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)

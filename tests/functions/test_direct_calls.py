@@ -1,0 +1,204 @@
+"""CPython calls the machine code of a small function directly; what that refuses goes through Python."""
+
+import gc
+import os
+import pickle
+import sys
+import threading
+import weakref
+from collections.abc import Callable
+from types import BuiltinFunctionType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nnmagic
+from nnmagic.engine.relax.runtime import numpy_abi
+from nnmagic.relay.types import NUMPY_DTYPES
+from tests.child_process import run_python
+
+pytestmark = pytest.mark.skipif(
+    numpy_abi.address is not id, reason="machine code cannot read this Python's array objects"
+)
+
+X = np.arange(128, dtype="f4").reshape(8, 16)
+Y = np.full((8, 16), 3, "f4")
+KNOWN = "def f(x: Tensor[(8, 16), f32], y: Tensor[(8, 16), f32]):\n    return x - y\n"
+NAMED = "def f(x: Tensor[('n', 'k'), f32], y: Tensor[('k', 'n'), f32]):\n    return x - y.T\n"
+
+
+def compiled(source: str) -> Any:
+    return nnmagic.compile(source, namespace={"np": np}, cache=False)
+
+
+def is_direct(function: Callable[..., Any]) -> bool:
+    return isinstance(function.__call__, BuiltinFunctionType)
+
+
+@pytest.fixture(scope="module")
+def known() -> Any:
+    return compiled(KNOWN)
+
+
+@pytest.fixture(scope="module")
+def named() -> Any:
+    return compiled(NAMED)
+
+
+def test_results(known: Any, named: Any) -> None:
+    assert is_direct(known)
+    assert is_direct(named)
+    result = known(X, Y)
+    assert type(result) is np.ndarray
+    assert result.flags.owndata
+    assert result.flags.writeable
+    assert result.dtype == np.float32
+    assert np.array_equal(result, X - Y)
+    for rows, columns in ((8, 16), (1, 1), (0, 16), (16, 0), (0, 0), (300, 200)):
+        x, y = np.full((rows, columns), 2, "f4"), np.full((columns, rows), 3, "f4")
+        assert np.array_equal(named(x, y), x - y.T)
+
+
+@pytest.mark.parametrize("dtype", sorted({*NUMPY_DTYPES} - {"complex64", "complex128"}))
+def test_dtypes_and_ranks(dtype: str) -> None:
+    short = {"float": "f", "bfloat": "bf", "int": "i", "uint": "u", "bool": "bool_"}
+    kind = dtype.rstrip("0123456789")
+    annotation = f"{short[kind]}{dtype.removeprefix(kind)}"
+    for shape in ((), (3,), (2, 3, 2, 2)):
+        f = compiled(f"def f(x: Tensor[{shape}, {annotation}]):\n    return x.copy()\n")
+        x = np.ones(shape, NUMPY_DTYPES[dtype])
+        result = f(x)
+        assert result.dtype == x.dtype
+        assert result.shape == shape
+        assert result is not x
+        assert np.array_equal(result, x)
+
+
+def test_arguments_of_other_kinds(known: Any) -> None:
+    """Views, keywords, ``out``, subclasses, another byte order: as without the direct call."""
+    wide = np.zeros((16, 32), "f4")
+    wide[::2, ::2] = X
+    out = np.empty_like(X)
+    assert known(X, Y, out=out) is out
+    for result in (
+        known(x=X, y=Y),
+        known(X, y=Y),
+        out,
+        known(wide[::2, ::2], Y),
+        known(np.asfortranarray(X), Y),
+        known(X.astype(">f4"), Y),
+        known(X.view(np.matrix), Y),
+    ):
+        assert np.array_equal(result, X - Y)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((X,), "missing 1 required positional argument: 'y'"),
+        ((X, Y, Y), "takes 2 positional arguments but 3 were given"),
+        ((X, Y[:4]), "'y' must be Tensor[(8, 16), f32], not of shape (4, 16): dimension 0 must be 8"),
+        ((X, Y[0]), "'y' must be Tensor[(8, 16), f32]"),
+        ((X.astype("f8"), Y), "an array of float64"),
+        ((X, 1.0), "not a float"),
+        ((None, "y"), "'x' must be Tensor[(8, 16), f32], not None"),
+        ((X, np.array([None] * 128).reshape(8, 16)), "'y' must be Tensor[(8, 16), f32]"),
+    ],
+)
+def test_errors_are_those_of_python(known: Any, arguments: tuple[Any, ...], message: str) -> None:
+    with pytest.raises((TypeError, ValueError)) as caught:
+        known(*arguments)
+    assert message in str(caught.value)
+
+
+def test_sizes_that_differ(named: Any) -> None:
+    with pytest.raises(ValueError, match="dimension 0"):
+        named(X, X)
+    with pytest.raises((TypeError, ValueError), match="'x'"):
+        named(X[0], Y)
+    with pytest.raises((TypeError, ValueError), match="'y'"):
+        named(X, X[0])
+
+
+def test_references_are_counted(known: Any) -> None:
+    dtype = np.dtype("f4")
+    gc.collect()
+    before = [sys.getrefcount(each) for each in (dtype, X, Y)]
+    for _ in range(300):
+        known(X, Y)
+        with pytest.raises(ValueError, match="'y'"):
+            known(X, Y[:4])
+    assert sys.getrefcount(known(X, Y)) <= 2
+    gc.collect()
+    assert [sys.getrefcount(each) for each in (dtype, X, Y)] == before
+
+
+def test_a_dropped_function_is_freed_at_once_and_what_is_called_lives() -> None:
+    f = compiled(KNOWN)
+    gone, call = weakref.ref(f), f.__call__
+    gc.disable()
+    try:
+        del f
+        assert gone() is None
+    finally:
+        gc.enable()
+    gc.collect()
+    assert np.array_equal(call(X, Y), X - Y)
+    with pytest.raises(ValueError, match="'y'"):
+        call(X, Y[:4])
+
+
+def test_what_is_built_later_and_what_was_pickled(known: Any) -> None:
+    again = pickle.loads(pickle.dumps(known))
+    assert np.array_equal(again(X, Y), X - Y)  # the first call loads the machine code
+    assert is_direct(again)
+    assert np.array_equal(again(X, Y), X - Y)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def f(x: Tensor[(400, 400), f32]):\n    return x + 1\n",
+        "def f(x: Tensor[(8, 16), f32]):\n    return x, x + 1\n",
+        "def f(x: Tensor[(8,), f32], i: Tensor[(2,), i64]):\n    return x[i]\n",
+        "def f(x: InOut[Tensor[(8, 16), f32]]):\n    x[0] = 1\n",
+        "def f(n: i64):\n    return np.zeros(n)\n",
+        "def f(n: i64):\n    s = 0\n    for i in parallel(n):\n        s += i\n    return s\n",
+    ],
+)
+def test_programs_that_go_through_python(source: str) -> None:
+    """Large arrays, several results, what may fail, what changes arguments, results of any size, threads."""
+    assert not is_direct(compiled(source))
+
+
+def test_programs_with_a_workspace() -> None:
+    f = compiled("def f(x: Tensor[(8, 16), f32]):\n    return np.sort((x @ x.T).sum(axis=0) + x.sum())\n")
+    assert is_direct(f)
+    for seed in range(3):
+        x = np.random.default_rng(seed).standard_normal((8, 16)).astype("f4")
+        assert np.allclose(f(x), np.sort((x @ x.T).sum(axis=0) + x.sum()), rtol=1e-4, atol=1e-3)
+
+
+def test_other_threads(named: Any) -> None:
+    results: list[np.ndarray] = []
+    thread = threading.Thread(target=lambda: results.append(named(X, Y.T.copy())))
+    thread.start()
+    thread.join()
+    assert np.array_equal(results[0], X - Y)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+def test_a_forked_child() -> None:
+    code = f"""
+import os, sys, numpy as np, nnmagic
+f = nnmagic.compile({NAMED!r}, namespace={{}})
+x, large = np.ones((8, 16), "f4"), np.ones((2000, 2000), "f4")
+f(x, x.T.copy()), f(large, large)
+child = os.fork()
+right = (f(x, x.T.copy()) == 0).all() and (f(large, large) == 0).all()
+if child == 0:
+    os._exit(0 if right else 1)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), right)
+"""
+    assert run_python("-c", code).stdout.split() == ["0", "True"]
