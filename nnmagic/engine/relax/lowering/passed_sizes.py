@@ -86,6 +86,7 @@ class PassedSizes:
         if before is not None:
             passed = {number: size for number, size in before.items() if size.is_same(passed.get(number))}
             if name in self._used and len(passed) < len(before):
+                self.excluded |= {name}
                 raise DifferentSizesError(name)
         self._sizes[name] = passed
 
@@ -127,5 +128,3 @@ def _in_terms_of(size: Extent, shapes: Sequence[Sequence[Extent]]) -> _Size | No
 
 def _is(extent: Extent, var: Var) -> bool:
     return not isinstance(extent, int) and bool(extent.same_as(var))
-
-
