@@ -197,6 +197,40 @@ def base_pairs(bases):
     return most
 
 
+def base_pairs_of_length(n, bases):
+    most = np.zeros((n, n), np.int32)
+    for i in range(n - 1, -1, -1):
+        for j in range(i + 1, n):
+            if j - 1 >= 0:
+                most[i, j] = max(most[i, j], most[i, j - 1])
+            if i + 1 < n:
+                most[i, j] = max(most[i, j], most[i + 1, j])
+            if i < j - 1 and bases[i] + bases[j] == 3:
+                most[i, j] = max(most[i, j], most[i + 1, j - 1] + 1)
+            for k in range(i + 1, j):
+                most[i, j] = max(most[i, j], most[i, k] + most[k + 1, j])
+    return most
+
+
+def game_of_life(cells, rounds):
+    now = cells.copy()
+    n = now.shape[0]
+    for _ in range(rounds):
+        after = np.zeros((n, n))
+        for i in range(n):
+            for j in range(n):
+                around = -now[i, j]
+                for di in range(-1, 2):
+                    for dj in range(-1, 2):
+                        around += now[(i + di) % n, (j + dj) % n]
+                if now[i, j] == 1.0 and (around == 2.0 or around == 3.0):
+                    after[i, j] = 1.0
+                elif around == 3.0:
+                    after[i, j] = 1.0
+        now = after
+    return now
+
+
 def crc_16(data):
     crc = 0xFFFF
     for byte in data:
@@ -231,6 +265,27 @@ def accelerations(position, mass):
     dz = position[:, 2] - position[:, 2:3]
     inverse = (dx * dx + dy * dy + dz * dz + 0.01) ** -1.5
     return np.stack(((dx * inverse) @ mass, (dy * inverse) @ mass, (dz * inverse) @ mass), 1)
+
+
+def potential_energy(position, mass):
+    dx = position[:, 0:1].T - position[:, 0:1]
+    dy = position[:, 1:2].T - position[:, 1:2]
+    dz = position[:, 2:3].T - position[:, 2:3]
+    inverse = np.sqrt(dx**2 + dy**2 + dz**2)
+    inverse = np.where(inverse > 0, 1.0 / np.maximum(inverse, 1e-300), 0.0)
+    return -0.5 * np.sum(np.outer(mass, mass) * inverse)
+
+
+def flow_in_a_channel(width, height, rounds, source):
+    pressure = np.zeros((height, width))
+    for _ in range(rounds):
+        old = pressure.copy()
+        pressure[1:-1, 1:-1] = (
+            0.25 * (old[1:-1, 2:] + old[1:-1, :-2] + old[2:, 1:-1] + old[:-2, 1:-1]) - source[1:-1, 1:-1]
+        )
+        pressure[:, -1] = pressure[:, -2]
+        pressure[0, :] = pressure[1, :]
+    return pressure
 
 
 def radial_mean(values, radius):

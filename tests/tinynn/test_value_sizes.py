@@ -153,3 +153,53 @@ def test_the_program_is_machine_code() -> None:
         cell, _ = _both(source, name)
         assert isinstance(cell, CompiledFunction)
         assert isinstance(cell.build(), AotExecutable)
+
+
+_ROUNDS = """
+def rounds(n: i64, grid: Tensor[("k", "k"), f64]):
+    g = grid.copy()
+    k = g.shape[0]
+    seen = np.zeros(n)
+    for t in range(n):
+        new = np.zeros((k, k))
+        for i in range(k):
+            for j in range(k):
+                s = g[(i + 1) % k, j] + g[i, (j + 1) % k]
+                if s > 1.0:
+                    new[i, j] = s * 0.5
+                elif g[i, j] > 0.25:
+                    new[i, j] = 1.0
+        g = new
+        seen[t] = np.sum(g)
+    return g, seen
+"""
+
+_TWICE = """
+def run(x: Tensor[("a",), f64], y: Tensor[("b",), f64], n: i64):
+    z = np.zeros(n)
+    for i in range(n):
+        row = np.zeros(n)
+        for j in range(n):
+            row[j] = i * x[j % 2]
+        z[i] = np.sum(row)
+    return z
+
+def twice(n: i64, x: Tensor[("a",), f64], y: Tensor[("b",), f64]):
+    return run(x, y, n), run(y, x, n + 1), run(x, x, x.shape[0])
+"""
+
+
+def test_arrays_that_rounds_make_anew() -> None:
+    """A loop that makes an array of a size that it gets as an integer is machine code."""
+    cell, plain = _both(_ROUNDS, "rounds")
+    for k in (1, 2, 7):
+        _assert_same(cell, plain, 4, np.random.default_rng(700061).random((k, k)))
+    assert isinstance(cell, CompiledFunction)
+    assert isinstance(cell.build(), AotExecutable)
+
+
+@pytest.mark.parametrize("n", [0, 1, 4])
+def test_a_loop_that_is_called_with_several_sizes(n: int) -> None:
+    """What one call says of a size does not hold of another."""
+    cell, plain = _both(_TWICE, "twice")
+    _assert_same(cell, plain, n, np.array([1.0, 2.0, 3.0]), np.array([0.5, 0.25]))

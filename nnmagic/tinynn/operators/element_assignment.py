@@ -10,6 +10,7 @@ from nnmagic.diagnostics import Note, Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.signatures import dtype_short_name
 from nnmagic.relay.types import ANY, Dim, TensorType, TupleType
+from nnmagic.tinynn.operators.masked_values import of_all_elements
 from nnmagic.tinynn.operators.slices import (
     DynamicSlice,
     StaticSlice,
@@ -48,6 +49,10 @@ def set_elements(tensor: Operand, index: Sequence[Operand], value: Operand, span
     mask = single_mask(tensor, index)
     if mask is not None and not _shape(new):
         return set_where(data, mask, new, span)
+    if mask is not None and len(_shape(new)) == 1:
+        whole = of_all_elements(new, mask, _shape(data))
+        if whole is not None:
+            return set_where(data, mask, whole, span)
     chosen = subscript(tensor, index, span)
     assert isinstance(chosen, Computed)
     new = _drop_leading_axes(new, len(_shape(chosen)), span)

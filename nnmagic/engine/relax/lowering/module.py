@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -101,11 +101,13 @@ def lower_module(
 
     """
     excluded: frozenset[str] = frozenset()
-    while True:
-        try:
-            return _Lowering(module, graph, loops, uncopied, excluded).run(entries)
-        except DifferentSizesError as error:  # noqa: PERF203 - each round excludes one more
-            excluded |= {str(error)}
+    lowered: tvm.IRModule | None = None
+    while lowered is None:
+        lowering = _Lowering(module, graph, loops, uncopied, excluded)
+        with suppress(DifferentSizesError):
+            lowered = lowering.run(entries)
+        excluded = lowering.passed_sizes.excluded
+    return lowered
 
 
 @dataclass(slots=True)

@@ -86,6 +86,7 @@ class PassedSizes:
         if before is not None:
             passed = {number: size for number, size in before.items() if size.is_same(passed.get(number))}
             if name in self._used and len(passed) < len(before):
+                self.excluded |= {name}
                 raise DifferentSizesError(name)
         self._sizes[name] = passed
 
