@@ -250,7 +250,8 @@ def _compile(
         texts = dict.fromkeys(module.functions, source.text)
         own_types = list(module.types)
     else:
-        program = compile_source(source, namespace, specialization, promote=options.promote)
+        switches = {"promote": options.promote, "debug": options.debug}
+        program = compile_source(source, namespace, specialization, **switches)
         module, infos, warnings = program.module, program.known_types, program.warnings
         captured = {name: fingerprint(value) for name, value in program.captured.items()}
         open_functions = tuple(
@@ -390,6 +391,7 @@ def dependencies(source: Source, options: Options, language: str) -> dict[str, s
         "option opt_level": str(options.opt_level),
         **({"option promote": "True"} if options.promote else {}),
         **({"option convert": "True"} if options.convert else {}),
+        **({"option debug": "True"} if options.debug else {}),
         **options.pass_key,
         _LOCATION: f"{source.filename}:{source.first_line}:{source.indent}",
         "format of the key": _KEY_FORMAT,

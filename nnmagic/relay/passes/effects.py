@@ -1,4 +1,4 @@
-"""Decide which expressions may read, write or create references, Relay's only effects."""
+"""Decide which expressions may read, write or create references, or print: there are no other effects."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ class Effects:
     def __init__(self, module: Module) -> None:
         nodes = {name: list(post_order(function)) for name, function in module.functions.items()}
         self._none = not any(
-            isinstance(node, _REFERENCES) for own_nodes in nodes.values() for node in own_nodes
+            isinstance(node, _REFERENCES) or _prints(node)
+            for own_nodes in nodes.values()
+            for node in own_nodes
         )
         self._pure: set[str] = set()
         self._known: dict[Expr, bool] = {}
@@ -45,7 +47,7 @@ class Effects:
             return False
         if isinstance(node, Call) and not isinstance(node.op, OpRef | Constructor):
             return not isinstance(node.op, GlobalVar) or node.op.name not in self._pure
-        return isinstance(node, _REFERENCES)
+        return isinstance(node, _REFERENCES) or _prints(node)
 
     def within(self, root: Expr) -> bool:
         """Return whether computing an expression may have an effect; making a function has none."""
@@ -55,6 +57,10 @@ class Effects:
             inner = not isinstance(node, Function) and any(map(self._known.__getitem__, children(node)))
             self._known[node] = inner or self.own(node)
         return self._known[root]
+
+
+def _prints(node: Expr) -> bool:
+    return isinstance(node, Call) and isinstance(node.op, OpRef) and node.op.name == "print"
 
 
 _REFERENCES = (RefCreate, RefRead, RefWrite)
