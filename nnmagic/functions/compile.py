@@ -47,6 +47,7 @@ def compile(  # noqa: A001 - the public name; Python's own compile is not used h
     promote: bool = False,
     convert: bool = False,
     passes: Iterable[str | Pass] = (),
+    debug: bool = False,
     namespace: Mapping[str, object] | None = None,
     cache: bool = True,
 ) -> CompiledFunction | SpecializingFunction:
@@ -65,6 +66,7 @@ def compile(  # noqa: A001 - the public name; Python's own compile is not used h
         convert: whether calls convert arguments to the parameters' dtypes where no number can change.
         passes: passes to run on the Relay before the compiler's own: functions from a ``relay.Module`` to
             one, or names of those in ``nnmagic.relay.passes``.
+        debug: whether ``print`` prints values as they are computed, rather than being refused.
         namespace: where free names are looked up; for a Python function, before its closure and globals.
         cache: whether to use the caches.
 
@@ -79,7 +81,7 @@ def compile(  # noqa: A001 - the public name; Python's own compile is not used h
         TinyNNWarning: for problems that do not stop it, such as an unused variable.
 
     """
-    options = Options(engine, target, opt_level, promote, convert, _passes(passes))
+    options = Options(engine, target, opt_level, promote, convert, _passes(passes), debug)
     if namespace is not None and not isinstance(namespace, Mapping):
         raise TypeError(f"namespace must be a dict of names and values, not {kind_of(namespace)}")
     match source:
@@ -189,6 +191,7 @@ def function(
     promote: bool = False,
     convert: bool = False,
     passes: Iterable[str | Pass] = (),
+    debug: bool = False,
     namespace: Mapping[str, object] | None = None,
     cache: bool = True,
 ) -> Callable[[FunctionType], CompiledFunction | SpecializingFunction]: ...
@@ -205,6 +208,7 @@ def function(
     promote: bool = False,
     convert: bool = False,
     passes: Iterable[str | Pass] = (),
+    debug: bool = False,
     namespace: Mapping[str, object] | None = None,
     cache: bool = True,
 ) -> (
@@ -217,7 +221,7 @@ def function(
     The function is parsed, not run. Free names are looked up in ``namespace``, in its closure, in the
     enclosing scope and in its globals, as they are now. Raises what ``compile`` raises.
     """
-    options = Options(engine, target, opt_level, promote, convert, _passes(passes))
+    options = Options(engine, target, opt_level, promote, convert, _passes(passes), debug)
     if namespace is not None and not isinstance(namespace, Mapping):
         raise TypeError(f"namespace must be a dict of names and values, not {kind_of(namespace)}")
 

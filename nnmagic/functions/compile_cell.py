@@ -361,6 +361,7 @@ def dependencies(source: Source, options: Options, language: str) -> dict[str, s
         "option opt_level": str(options.opt_level),
         **({"option promote": "True"} if options.promote else {}),
         **({"option convert": "True"} if options.convert else {}),
+        **({"option debug": "True"} if options.debug else {}),
         **options.pass_key,
         _LOCATION: f"{source.filename}:{source.first_line}:{source.indent}",
         "format of the key": _KEY_FORMAT,

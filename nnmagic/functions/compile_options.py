@@ -32,6 +32,7 @@ class Options:
     target: None for this machine's CPU, else as TVM takes it. opt_level: 0 to 3.
     promote: whether dtypes are promoted as in NumPy. convert: whether calls convert arguments without loss.
     passes: passes that run before the compiler's own, as names of the library's or functions.
+    debug: whether ``print`` prints values as they are computed.
     Raises TypeError or ValueError for anything else.
     """
 
@@ -41,6 +42,7 @@ class Options:
     promote: bool = False
     convert: bool = False
     passes: tuple[NamedPass, ...] = ()
+    debug: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.engine, str) and not callable(self.engine):
@@ -53,7 +55,8 @@ class Options:
             raise TypeError(f"opt_level must be 0, 1, 2 or 3, not {self.opt_level!r}")
         if self.opt_level not in OPT_LEVELS:
             raise ValueError(f"opt_level must be 0, 1, 2 or 3, not {self.opt_level}")
-        for name, switch in (("promote", self.promote), ("convert", self.convert)):
+        switches = {"promote": self.promote, "convert": self.convert, "debug": self.debug}
+        for name, switch in switches.items():
             if not isinstance(switch, bool):
                 raise TypeError(f"{name} must be True or False, not {switch!r}")
         if self.target is not None and not isinstance(self.target, str | Mapping):

@@ -30,7 +30,7 @@ from nnmagic.functions.plain_data import (
 from nnmagic.functions.typed_cell import TypedCell
 from nnmagic.relay.hashing import array_digest
 from nnmagic.relay.infer import infer_type
-from nnmagic.relay.serialization import Json, module_from_data, module_to_data
+from nnmagic.relay.serialization import PythonFunctionError, Json, module_from_data, module_to_data
 from nnmagic.relay.types import dtype_of_array
 from nnmagic.tinynn import look_up
 from nnmagic.tinynn.program import ParameterInfo
@@ -83,7 +83,10 @@ def keep(parts: Mapping[str, str], cell: TypedCell, options: Options) -> None:
         return  # a default that is a function of the cell
     if not (is_current() and is_front_end_current()):
         return
-    module, arrays = module_to_data(cell.module, spans=True)
+    try:
+        module, arrays = module_to_data(cell.module, spans=True)
+    except PythonFunctionError:
+        return
     parameters = {
         name: [
             [each.name, each.kind, default_to_data(each.default, arrays), each.destination] for each in given

@@ -60,6 +60,7 @@ _CELL_OPTIONS = (
         action="store_true",
         help="let calls convert arguments to the parameters' dtypes where no number can change",
     ),
+    argument("--debug", action="store_true", help="let print show values as they are computed (%%%%tinynn)"),
     argument(
         "--passes",
         metavar="NAMES",
@@ -367,6 +368,7 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
                 promote=self.promote or getattr(given, "promote", False),
                 convert=self.convert or getattr(given, "convert", False),
                 passes=passes_of(getattr(given, "passes", None), self.shell.user_ns),
+                debug=getattr(given, "debug", False),
             )
         except (TypeError, ValueError) as error:
             raise MagicError(str(error)) from None

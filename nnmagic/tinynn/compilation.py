@@ -26,6 +26,7 @@ from nnmagic.tinynn.program import (
     Specialization,
 )
 from nnmagic.tinynn.syntax import parse, tree
+from nnmagic.tinynn.syntax.printing import printing
 from nnmagic.tinynn.types.annotations import OpenTensor
 from nnmagic.tinynn.values.promotion import numpy_promotion
 from nnmagic.tinynn.values.values import Formal, Known, NotStaticError
@@ -37,14 +38,15 @@ def compile_source(
     specialization: Specialization | None = None,
     *,
     promote: bool = False,
+    debug: bool = False,
 ) -> Program:
     """Compile a cell's text to a Relay module, with what the text took from the namespace.
 
     ``specialization``: the arguments to compile one function for, whose parameters have open types.
-    ``promote``: whether arrays of different dtypes meet as in NumPy. Nothing of the namespace is run. Raises
-    TinyNNError with every error of the cell.
+    ``promote``: whether arrays of different dtypes meet as in NumPy. ``debug``: whether ``print`` prints.
+    Nothing of the namespace is run. Raises TinyNNError with every error of the cell.
     """
-    with numpy_promotion(on=promote):
+    with numpy_promotion(on=promote), printing(on=debug):
         return _compile_source(source, namespace, specialization)
 
 

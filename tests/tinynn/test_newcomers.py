@@ -120,8 +120,9 @@ MISTAKES = [
     ),
     (
         "def f(x: Tensor[(3,), f32]):\n    print(x)\n    return x\n",
-        "`print` cannot run inside a compiled function",
-        "return the value and print it in another cell",
+        "`print` prints only in a cell that is compiled for debugging",
+        "write %%tinynn --debug, or compile(..., debug=True); "
+        "or return the value and print it in another cell",
     ),
     (
         "def f(x: float):\n    return x\n",

@@ -1,4 +1,4 @@
-"""Decide which expressions have effects: they read, write or create references, Relay's only effects.
+"""Decide which expressions have effects: they read, write or create references, or print.
 
 Calls of functions of Python have them, too, where they are declared so.
 """
@@ -33,7 +33,7 @@ class Effects:
     def __init__(self, module: Module) -> None:
         nodes = {name: list(post_order(function)) for name, function in module.functions.items()}
         self._none = not any(
-            isinstance(node, _REFERENCES) or has_effects(node)
+            isinstance(node, _REFERENCES) or has_effects(node) or _prints(node)
             for own_nodes in nodes.values()
             for node in own_nodes
         )
@@ -51,7 +51,7 @@ class Effects:
             return False
         if isinstance(node, Call) and not isinstance(node.op, OpRef | Constructor):
             return not isinstance(node.op, GlobalVar) or node.op.name not in self._pure
-        return isinstance(node, _REFERENCES) or has_effects(node)
+        return isinstance(node, _REFERENCES) or has_effects(node) or _prints(node)
 
     def within(self, root: Expr) -> bool:
         """Return whether computing an expression may have an effect; making a function has none."""
@@ -61,6 +61,10 @@ class Effects:
             inner = not isinstance(node, Function) and any(map(self._known.__getitem__, children(node)))
             self._known[node] = inner or self.own(node)
         return self._known[root]
+
+
+def _prints(node: Expr) -> bool:
+    return isinstance(node, Call) and isinstance(node.op, OpRef) and node.op.name == "print"
 
 
 _REFERENCES = (RefCreate, RefRead, RefWrite)

@@ -141,10 +141,7 @@ PYTHON_TYPES: dict[str, tuple[str, str]] = {
 
 #: Python's built-in names that a cell lacks: (message, hint).
 PYTHON_ONLY: dict[str, tuple[str, str]] = {
-    "print": (
-        "`print` cannot run inside a compiled function",
-        "return the value and print it in another cell",
-    ),
+    "print": ("`print` has no value", "write it as a statement, in a cell of %%tinynn --debug"),
     "list": ("`list` is not part of TinyNN", "write [a, b]"),
     "dict": ("`dict` is not part of TinyNN", "use names or a tuple"),
     "set": ("`set` is not part of TinyNN", "use a tuple"),

@@ -32,6 +32,7 @@ from nnmagic.tinynn.elaborate.growing_lists import elaborate_append, elaborate_g
 from nnmagic.tinynn.elaborate.if_statements import elaborate_if
 from nnmagic.tinynn.elaborate.loops import elaborate_for, elaborate_while
 from nnmagic.tinynn.elaborate.matching import elaborate_match
+from nnmagic.tinynn.elaborate.printing import elaborate_printed
 from nnmagic.tinynn.elaborate.statements import (
     elaborate_assert,
     elaborate_break,
@@ -57,6 +58,7 @@ NODES = NodeTable(
         tree.Chain: elaborate_chain,
         tree.NamedExpr: elaborate_walrus,
         tree.FormattedString: elaborate_formatted_string,
+        tree.Printed: elaborate_printed,
         tree.Lambda: elaborate_lambda,
         tree.Comprehension: elaborate_comprehension,
         tree.EllipsisLiteral: elaborate_ellipsis,

@@ -28,11 +28,12 @@ def elaborate_formatted_string(ctx: Elaboration, expr: tree.FormattedString) -> 
         if is_failed(spec):
             return FAILED
         assert isinstance(spec, Known)
-        text += _formatted(ctx, part, value, str(spec.value))
+        text += format_known(ctx, part, value, str(spec.value))
     return Known(text)
 
 
-def _formatted(ctx: Elaboration, part: tree.FormattedValue, value: Value, spec: str) -> str:
+def format_known(ctx: Elaboration, part: tree.FormattedValue, value: Value, spec: str) -> str:
+    """Return the text of a value that is known at compile time. Raises RefusalError for another value."""
     known = value.value if isinstance(value, Known) else ...
     if not isinstance(known, bool | int | float | str | None):
         message = f"a formatted string holds values that are known at compile time, not {describe(value)}"

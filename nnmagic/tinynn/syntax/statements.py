@@ -13,6 +13,7 @@ from nnmagic.tinynn.syntax import replacements, tree, unsupported_syntax
 from nnmagic.tinynn.syntax.destinations import find_out, whole_of
 from nnmagic.tinynn.syntax.expressions import SYMBOLS
 from nnmagic.tinynn.syntax.patterns import PatternCompiler, find_bound_names
+from nnmagic.tinynn.syntax.printing import prints
 
 NESTED = "this is nested too deeply"
 NESTED_HINT = "split it into several assignments"
@@ -148,6 +149,30 @@ class StatementCompiler(PatternCompiler):
             return tree.UpdateElements(span, target, ast.Op(op_span, op), rhs)
         return tree.UpdateName(span, [target], None, ast.Call(span, ast.Op(op_span, op), [target, rhs], {}))
 
+    def _printed(self, call: py.Call, span: ast.Span) -> tree.Printed:
+        """Compile what a call of ``print`` writes."""
+        separator, end = " ", "\n"
+        for keyword in call.keywords:
+            match keyword:
+                case py.keyword(arg="sep", value=py.Constant(value=str(text))):
+                    separator = text
+                case py.keyword(arg="end", value=py.Constant(value=str(text))):
+                    end = text
+                case py.keyword(arg="flush"):
+                    pass
+                case _:
+                    hint = "print takes values, and strings for sep and end"
+                    self.refuse(f"`{py.unparse(keyword)}` is not supported", self.spans.of(keyword), hint)
+        parts: list[str | tree.FormattedValue] = []
+        for number, arg in enumerate(call.args):
+            parts += [separator] if number else []
+            value = self.compile_expr(arg)
+            if isinstance(value, tree.FormattedString):
+                parts += value.parts
+            else:
+                parts.append(tree.FormattedValue(self.spans.of(arg), value, -1, None))
+        return tree.Printed(span, [*parts, end])
+
     def _bare_expression(self, stmt: py.Expr) -> ast.Stmt:
         span = self.spans.of(stmt)
         match stmt.value:
@@ -155,9 +180,11 @@ class StatementCompiler(PatternCompiler):
                 return tree.Pass(span)
             case py.NamedExpr(target=target, value=value):
                 return ast.Assign(span, [self.compile_var(target)], None, self.compile_expr(value))
+            case py.Call(func=py.Name(id="print")) if prints():
+                return ast.Assert(span, self._printed(stmt.value, span), None)
             case py.Call(func=py.Name(id="print")):
-                hint = "return the value and print it in another cell"
-                self.refuse("`print` cannot run inside a compiled function", span, hint)
+                message, hint = unsupported_syntax.PRINT
+                self.refuse(message, span, hint)
             case py.Call(
                 func=py.Attribute(attr="append", value=py.Name() as owner), args=[item], keywords=[]
             ) if not isinstance(item, py.Starred):

@@ -115,6 +115,14 @@ class FormattedString(ast.Expr):  # type: ignore[misc]  # synr is untyped
 
 
 @attr.s(auto_attribs=True, frozen=True)
+class Printed(ast.Expr):  # type: ignore[misc]  # synr is untyped
+    """What a call of ``print`` writes: its texts and values."""
+
+    span: ast.Span
+    parts: Sequence[str | FormattedValue]
+
+
+@attr.s(auto_attribs=True, frozen=True)
 class NamedExpr(ast.Expr):  # type: ignore[misc]  # synr is untyped
     """``name := value``."""
 

@@ -16,6 +16,11 @@ NO_STRINGS = (
     "time; or put the values into a list in another cell, as in "
     "weights = [state[f'{i}.weight'] for i in range(2)], and write weights[i]"
 )
+#: ``print`` in a cell that is not to print.
+PRINT = (
+    "`print` prints only in a cell that is compiled for debugging",
+    "write %%tinynn --debug, or compile(..., debug=True); or return the value and print it in another cell",
+)
 _CAPTURE = "compute it in another cell; a cell's functions can use the notebook's names"
 
 #: Statements: (message, hint).

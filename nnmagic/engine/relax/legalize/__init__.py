@@ -10,6 +10,7 @@ from nnmagic.engine.relax.legalize import (  # noqa: F401 - each adds its rules 
     convolution,
     creation,
     data_dependent,
+    debugging,
     einsum,
     fourier,
     histogram,

@@ -5,13 +5,17 @@ A program holds the arguments of a check as text, so that it can be loaded in an
 
 from __future__ import annotations
 
+import ctypes
 import json
+import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from itertools import repeat
+from itertools import islice, repeat
 from operator import attrgetter, methodcaller
 from typing import Any
+
+import numpy as np
 
 from nnmagic.diagnostics import last_line
 from nnmagic.engine.failed_checks import FailedCheck, attach_check, refused_value
@@ -21,11 +25,14 @@ from nnmagic.engine.relax.runtime.tensors import plain_array
 from nnmagic.engine.relax.runtime.thread_pool import is_stopping
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.serialization import types_from_data, types_to_data
-from nnmagic.relay.types import Type
+from nnmagic.relay.types import ARRAY_DTYPES, Type
 
 #: The names under which TVM's machine asks.
 SHAPES_FIT, INDEX_IN_RANGE = "nnmagic.shapes_fit", "nnmagic.index_in_range"
 REQUIRED, ASSERTED = "nnmagic.required", "nnmagic.asserted"
+
+#: Prints the arrays that it is given.
+PRINT = "nnmagic.print"
 
 #: Asks nothing: TVM's fusion fails on sizes that nobody uses inside of a branch.
 SIZES_NAMED = "nnmagic.sizes_named"
@@ -191,11 +198,25 @@ def _require(condition: Any, message: str, operator: str | None = None) -> None:
     raise CheckError.of(ValueError, message, FailedCheck(operator))
 
 
+def _print(layout: str, described: str, *numbers: int) -> None:
+    """Print arrays, which are given by their dtypes and ranks, as JSON, and by their addresses and sizes."""
+    from nnmagic.relay.reference.printing import print_values
+
+    rest, arrays = iter(numbers), []
+    for name, rank in json.loads(described):
+        address, shape = int(getattr(next(rest), "value", 0) or 0), tuple(islice(rest, rank))
+        dtype = ARRAY_DTYPES[name]
+        content = ctypes.string_at(address, math.prod(shape) * dtype.itemsize)
+        arrays.append(np.frombuffer(content, dtype).reshape(shape))
+    print_values(layout, arrays)
+
+
 tvm_ffi.register_error("nnmagic.CheckError", CheckError)
 tvm_ffi.register_global_func(SHAPES_FIT, _shapes_fit, override=True)
 tvm_ffi.register_global_func(INDEX_IN_RANGE, _index_in_range, override=True)
 tvm_ffi.register_global_func(REQUIRED, _require, override=True)
 tvm_ffi.register_global_func(ASSERTED, _check_assertion, override=True)
+tvm_ffi.register_global_func(PRINT, _print, override=True)
 tvm_ffi.register_global_func(SIZES_NAMED, lambda _: None, override=True)
 tvm_ffi.register_global_func(SHAPE_TO_NAME, lambda shape: shape, override=True)
 tvm_ffi.register_global_func(SHAPES_FIT_NATIVE, _shapes_fit_native, override=True)

@@ -1,0 +1,35 @@
+"""Legalize ``print``: a kernel that calls Python with the addresses and the sizes of its arrays."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from tvm import te, tirx
+
+from nnmagic.engine.relax.legalize.registry import OPAQUE, RULES, OpCall, Value
+from nnmagic.engine.relax.legalize.types import Tensor
+from nnmagic.engine.relax.runtime.callbacks import PRINT
+from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, sequence
+from nnmagic.engine.relax.tir.types import Buffer, PrimExpr, Stmt
+
+
+def _print(call: OpCall) -> Value:
+    (values,) = call.args
+
+    def compute(*tensors: Tensor) -> Tensor:
+        def emit(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
+            arrays = [[dtype_of(buffer), len(buffer.ty.shape)] for buffer in ins]
+            numbers: list[PrimExpr] = []
+            for buffer in ins:
+                numbers.append(tirx.address_of(tirx.BufferLoad(buffer, [as_expr(0)] * len(buffer.ty.shape))))
+                numbers += [as_expr(dim).astype("int64") for dim in buffer.ty.shape]
+            printed = tirx.call_packed(PRINT, str(call.attrs["layout"]), json.dumps(arrays), *numbers)
+            return sequence([tirx.Evaluate(printed), tirx.BufferStore(outs[0], tirx.const(1, "bool"), [])])
+
+        return te.extern([()], list(tensors), emit, dtype=["bool"], name="printed")
+
+    return call.te(compute, *values, primfunc_attrs={"op_pattern": OPAQUE})
+
+
+RULES["print"] = _print

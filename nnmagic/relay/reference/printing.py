@@ -1,0 +1,49 @@
+"""Print values as Python does: what the layout of a ``print`` says, with arrays in it.
+
+A layout is JSON: the pieces of the text. A piece is a string, or a value: the number of an array, how it is
+formatted, and how it is converted. A tuple of pieces is written as Python writes a tuple.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from nnmagic.relay.reference.given import Array, Given, Rule
+
+_CONVERSIONS: dict[int, Any] = {ord("r"): repr, ord("s"): str, ord("a"): ascii}
+
+
+def print_values(layout: str, arrays: Sequence[Array]) -> None:
+    """Print arrays with the text around them. Raises ValueError or TypeError for an unsuitable format."""
+    pieces = (_text(piece, arrays, inside=False) for piece in json.loads(layout))
+    print("".join(pieces), end="", flush=True)  # noqa: T201 - what it is for
+
+
+def _text(piece: Any, arrays: Sequence[Array], *, inside: bool) -> str:
+    """Return a piece as text; ``inside``: of a tuple."""
+    match piece:
+        case str():
+            return piece
+        case {"tuple": parts}:
+            items = [_text(part, arrays, inside=True) for part in parts]
+            return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
+        case [number, spec, conversion]:
+            array = arrays[number]
+            value: Any = array.item() if array.ndim == 0 and inside else array[()]
+            if inside:
+                return repr(value)
+            convert = _CONVERSIONS.get(conversion)
+            return format(value if convert is None else convert(value), spec)
+    raise ValueError(f"{piece!r} is no part of a layout")
+
+
+def _print(given: Given, values: Sequence[Array]) -> Any:
+    print_values(str(given["layout"]), values)
+    return np.True_
+
+
+RULES: dict[str, Rule] = {"print": _print}

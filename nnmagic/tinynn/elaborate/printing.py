@@ -1,0 +1,85 @@
+"""Elaborate ``print``, which debugs a cell: an operator that prints tensors, and the text around them."""
+
+from __future__ import annotations
+
+import json
+from typing import TypeAlias
+
+from nnmagic.relay.ops import OPERATORS
+from nnmagic.relay.types import ARRAY_DTYPES, is_complex
+from nnmagic.tinynn.elaborate.context import Elaboration
+from nnmagic.tinynn.elaborate.formatted_strings import elaborate_formatted_string, format_known
+from nnmagic.tinynn.syntax import tree
+from nnmagic.tinynn.syntax.printing import next_number
+from nnmagic.tinynn.values.descriptions import describe
+from nnmagic.tinynn.values.operator_calls import call_operator, is_tensor, tensor_type
+from nnmagic.tinynn.values.symbolic_sizes import as_number
+from nnmagic.tinynn.values.values import (
+    FAILED,
+    Computed,
+    Known,
+    Operand,
+    RefusalError,
+    TupleOf,
+    Value,
+    is_failed,
+)
+
+#: A part of a layout, as ``nnmagic.relay.reference.printing`` describes it.
+_Piece: TypeAlias = object
+
+
+def elaborate_printed(ctx: Elaboration, expr: tree.Printed) -> Value:
+    """Return the call of the operator, whose value is true. Raises RefusalError for what has no text."""
+    pieces: list[_Piece] = []
+    tensors: list[Computed] = []
+    for part in expr.parts:
+        if isinstance(part, str):
+            pieces.append(part)
+            continue
+        operand = ctx.operand(part.value)
+        spec = Known("") if part.spec is None else elaborate_formatted_string(ctx, part.spec)
+        if is_failed(operand.value) or is_failed(spec):
+            return FAILED
+        assert isinstance(spec, Known)
+        pieces.append(_piece(ctx, operand, part, str(spec.value), tensors))
+    span = ctx.span(expr.span)
+    attrs = {"layout": json.dumps(pieces), "number": next_number()}
+    return call_operator(OPERATORS["print"], [Operand(TupleOf(tuple(tensors)), span)], attrs, span)
+
+
+def _piece(
+    ctx: Elaboration, operand: Operand, part: tree.FormattedValue, spec: str, tensors: list[Computed]
+) -> _Piece:
+    value = operand.value
+    if isinstance(value, TupleOf):
+        if spec or part.conversion not in (-1, ord("r")):
+            raise RefusalError("a tuple has no format", operand.span, hint="print its items one by one")
+        items = (Operand(item, operand.span) for item in value.items)
+        plain = tree.FormattedValue(part.span, part.value, ord("r"), None)
+        return {"tuple": [_piece(ctx, item, plain, "", tensors) for item in items]}
+    if isinstance(value, Known):
+        has_text = isinstance(value.value, bool | int | float | str | None)
+        return format_known(ctx, part, value if has_text else Known(describe(value)), spec)
+    operand = as_number(operand)
+    if not is_tensor(operand.value) or is_complex(tensor_type(operand).dtype):
+        message = f"print shows tensors, numbers, strings and tuples of them, not {describe(value)}"
+        hint = "print its real and its imaginary part" if is_tensor(operand.value) else None
+        raise RefusalError(message, operand.span, hint=hint)
+    assert isinstance(operand.value, Computed)
+    _check_format(operand, spec, part.conversion)
+    tensors.append(operand.value)
+    return [len(tensors) - 1, spec, part.conversion]
+
+
+def _check_format(operand: Operand, spec: str, conversion: int) -> None:
+    """Raise RefusalError unless a tensor can be formatted like this, which its type decides."""
+    type_ = tensor_type(operand)
+    if type_.shape and spec and conversion == -1:
+        hint = "print it without a format, or an element: f'{x[0]:.3f}'"
+        raise RefusalError(f"an array has no format {spec!r}", operand.span, hint=hint)
+    sample = ARRAY_DTYPES[type_.dtype].type(1) if conversion == -1 else ""
+    try:
+        format(sample, spec)
+    except (ValueError, TypeError) as error:
+        raise RefusalError(f"{error}", operand.span) from None
