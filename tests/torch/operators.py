@@ -1,7 +1,8 @@
 """Run samples of torch's own operator tests (OpInfo) through the importer, and count what passes.
 
-``python -m tests.torch.operators [--samples N] [--every N] [name ...]`` prints how many of OpInfo's functions
-pass, and of core ATen's operators, which are met in the functions' decomposed graphs.
+``python -m tests.torch.operators [--samples N] [--part I/N] [name ...]`` prints each function as it ends,
+then how many pass, and how many of core ATen's operators, which are met in the functions' decomposed graphs.
+``--json FILE`` keeps the outcomes of a part, ``--report FILE ...`` prints the table of several parts.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import argparse
 import json
 import subprocess
 import sys
+import tempfile
+import time
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -176,53 +179,80 @@ def table(outcomes: Sequence[Outcome]) -> str:
     return "\n".join(lines)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*")
-    parser.add_argument("--samples", type=int, default=3)
-    parser.add_argument("--every", type=int, default=1)
-    parser.add_argument("--worker", action="store_true")
-    parser.add_argument("--json")
-    options = parser.parse_args()
-    names = (options.names or functions())[:: options.every]
-    if options.worker:
-        for name in names:
-            print(json.dumps({"begin": name}), flush=True)
-            for outcome in run(name, options.samples):
-                print(json.dumps(asdict(outcome)), flush=True)
-        return
+def work(names: Sequence[str], count: int) -> None:
+    """Print the outcomes of functions as lines of JSON, after the name of each."""
+    for name in names:
+        print(json.dumps({"begin": name}), flush=True)
+        for outcome in run(name, count):
+            print(json.dumps(asdict(outcome)), flush=True)
+
+
+def run_in_process(names: Sequence[str], count: int) -> tuple[list[Outcome], list[str]]:
+    """Run functions in a process of their own; return their outcomes, and the names that it did not reach."""
+    command = (sys.executable, "-m", "tests.torch.operators", "--worker", "--samples", str(count), *names)
     outcomes: list[Outcome] = []
-    rest = list(names)
-    while rest:
-        chunk = rest[:_CHUNK]
-        command = [
-            sys.executable,
-            "-m",
-            "tests.torch.operators",
-            "--worker",
-            "--samples",
-            str(options.samples),
-            *chunk,
-        ]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        last = None
-        for line in done.stdout.splitlines():
+    last, started = None, time.perf_counter()
+    with (
+        tempfile.TemporaryFile("w+") as errors,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True) as process,
+    ):
+        assert process.stdout is not None
+        for line in process.stdout:
             if not line.startswith("{"):
                 continue
             data = json.loads(line)
             if "begin" in data:
-                last = data["begin"]
+                _show(last, outcomes, started)
+                last, started = data["begin"], time.perf_counter()
             else:
                 outcomes.append(Outcome(**data))
-        if done.returncode and last is not None:  # the process died in this one
-            outcomes.append(
-                Outcome(
-                    last, -1, "error", f"the process ended with {done.returncode}: {done.stderr[-200:]}", []
-                )
-            )
-            rest = rest[rest.index(last) + 1 :]
-        else:
-            rest = rest[_CHUNK:]
+        if process.wait() == 0:
+            _show(last, outcomes, started)
+            return outcomes, []
+        errors.seek(0)
+        reason = f"the process ended with {process.returncode}: {errors.read()[-200:]}"
+    last = last or names[0]
+    outcomes.append(Outcome(last, -1, "error", reason, []))
+    _show(last, outcomes, started)
+    return outcomes, list(names[names.index(last) + 1 :])
+
+
+def _show(name: str | None, outcomes: Sequence[Outcome], started: float) -> None:
+    found = Counter(item.status for item in outcomes if item.name == name)
+    if found:
+        counts = ", ".join(f"{count} {status}" for status, count in sorted(found.items()))
+        print(f"{name}: {counts} ({time.perf_counter() - started:.1f} s)", flush=True)
+
+
+def part(names: Sequence[str], text: str) -> list[str]:
+    """Return each N-th name from the I-th on, for "I/N"."""
+    index, _, count = text.partition("/")
+    return list(names[int(index) - 1 :: int(count)])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--samples", type=int, default=3)
+    parser.add_argument("--part", default="1/1", metavar="I/N", help="each N-th function from the I-th on")
+    parser.add_argument("--json", help="the file to which the outcomes are written")
+    parser.add_argument("--report", nargs="+", metavar="FILE", help="print the table of these files only")
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    outcomes: list[Outcome] = []
+    if options.report:
+        for path in options.report:
+            outcomes.extend(Outcome(**data) for data in json.loads(Path(path).read_text(encoding="utf-8")))
+        print(table(outcomes))
+        return
+    names = part(options.names or functions(), options.part)
+    if options.worker:
+        work(names, options.samples)
+        return
+    while names:
+        found, unreached = run_in_process(names[:_CHUNK], options.samples)
+        outcomes.extend(found)
+        names = unreached + names[_CHUNK:]
         if options.json:
             Path(options.json).write_text(json.dumps([asdict(item) for item in outcomes]), encoding="utf-8")
     print(table(outcomes))

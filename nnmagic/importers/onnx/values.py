@@ -16,6 +16,7 @@ from nnmagic.importers.origins import current_span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.ops import OPERATORS, RelationError, call, dims
 from nnmagic.relay.passes.numpy_evaluator import evaluate_with_numpy
+from nnmagic.relay.polynomials import is_nonnegative
 from nnmagic.relay.types import ANY, Dim, TensorType, TupleType, Type, is_float, is_integer
 
 #: Calls on constants with no more elements than this are evaluated while importing.
@@ -188,6 +189,10 @@ def op(name: str, *args: Value | Sequence[Value], **attrs: object) -> Value:
         folded = evaluate_with_numpy(node) if size <= MAX_FOLDED else None
         if folded is not None:
             return Value(folded, folded.tensor_type)
+    if name in _COMPARISONS and any(part.sizes is not None for part in flat):
+        decided = _compared(name, flat, result)
+        if decided is not None:
+            return decided
     sizes = _sizes(name, flat, node.attrs, result) if is_integer(result.dtype) else None
     return of_type(node, result, sizes)
 
@@ -252,12 +257,56 @@ _ARITHMETIC = {
 }
 
 
+#: What a comparison says of two sizes, by whether the first is certainly the smaller one, or the larger one.
+_COMPARISONS = {
+    "equal": (False, False),
+    "not_equal": (True, True),
+    "less": (True, False),
+    "less_equal": (True, False),
+    "greater": (False, True),
+    "greater_equal": (False, True),
+}
+
+
+def _compared(name: str, args: Sequence[Value], result: TensorType) -> Value | None:
+    """Return what a comparison of sizes gives, if that is certain for all of them."""
+    left, right = map(sizes_of, args)
+    if left is None or right is None or not all(isinstance(dim, int) for dim in result.shape):
+        return None
+    count = max(len(left), len(right))
+    left, right = (part * count if len(part) == 1 else part for part in (left, right))
+    found = []
+    for one, other in zip(left, right, strict=True):
+        if dims.same_dim(one, other):
+            found.append(name in ("equal", "less_equal", "greater_equal"))
+        elif _is_below(one, other) or _is_below(other, one):
+            found.append(_COMPARISONS[name][0 if _is_below(one, other) else 1])
+        else:
+            return None
+    return constant(np.array(found).reshape([int(cast(int, dim)) for dim in result.shape]))
+
+
+def _is_below(left: Dim, right: Dim) -> bool:
+    """Return whether a size is certainly less than another; one without a name is 0 or more."""
+    if isinstance(left, int) and left < 0 and right == ANY:
+        return True
+    room = dims.as_polynomial(dims.subtract(dims.subtract(right, left), 1))
+    return room is not None and is_nonnegative(room)
+
+
 def _sizes(name: str, args: Sequence[Value], attrs: ir.Attrs, result: TensorType) -> tuple[Dim, ...] | None:
     """Return what the result of an operator on sizes holds; None if nothing is known."""
     if len(result.shape) > 1 or not all(isinstance(dim, int) for dim in result.shape):
         return None
     if name == "shape_of":
         return args[0].shape if len(args[0].shape) <= _MAX_SIZES else None
+    if name == "where" and args[0].known is not None and len(result.shape) == 1:
+        choices = [sizes_of(arg) for arg in args[1:]]
+        if None not in choices:
+            length = int(cast(int, result.shape[0]))
+            then, other = (part * length if len(part) == 1 else part for part in choices if part is not None)
+            chosen = np.broadcast_to(args[0].known, (length,))
+            return tuple(a if test else b for test, a, b in zip(chosen, then, other, strict=True))
     if not args or (args[0].sizes is None and name not in ("concatenate", *_ARITHMETIC)):
         return None
     parts = [sizes_of(arg) for arg in args]

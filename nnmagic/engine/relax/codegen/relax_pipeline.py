@@ -9,6 +9,7 @@ from tvm import relax, tirx
 
 from nnmagic.engine.relax.codegen.branch_outlining import inline_branches, outline_branches
 from nnmagic.engine.relax.legalize.kernel_cache import has_empty_buffer, is_huge, legalize_relax_ops
+from nnmagic.engine.relax.legalize.registry import OPAQUE
 from nnmagic.fork_safety import Lock
 
 #: TVM's builders keep process-wide state, so one compilation runs at a time.
@@ -33,6 +34,7 @@ def fuse_kernels(module: tvm.IRModule, target: tvm.target.Target, opt_level: int
         transform.ConvertToDataflow(1),
         legalize_relax_ops(),
         transform.DeadCodeElimination(),  # fusion fails on what nobody uses inside of a branch
+        _keep_sizes_apart(),
         *fusion,
         transform.DeadCodeElimination(),
     ]
@@ -43,6 +45,33 @@ def fuse_kernels(module: tvm.IRModule, target: tvm.target.Target, opt_level: int
         if not any(is_huge(kernel) or has_empty_buffer(kernel) for kernel in kernels):
             last.insert(0, transform.RewriteDataflowReshape())
         return tvm.transform.Sequential(last)(fused)
+
+
+def _keep_sizes_apart() -> tvm.transform.Pass:
+    """Return a pass that keeps kernels out of fusion that make arrays of sizes alone.
+
+    TVM would define the sizes that are their parameters twice in a fused kernel, and refuse it.
+    """
+
+    def transform_module(module: tvm.IRModule, _context: tvm.transform.PassContext) -> tvm.IRModule:
+        changed = {
+            name: kernel.with_attr("op_pattern", OPAQUE)
+            for name, kernel in module.functions.items()
+            if isinstance(kernel, tirx.PrimFunc) and _is_made_of_sizes(kernel)
+        }
+        if changed:
+            module = module.clone()
+            for name, kernel in changed.items():
+                module.update_func(name, kernel)
+        return module
+
+    return tvm.transform.module_pass(transform_module, opt_level=0)
+
+
+def _is_made_of_sizes(kernel: tirx.PrimFunc) -> bool:
+    """Return whether a kernel has one array, its result, and numbers as parameters."""
+    arrays = [param for param in kernel.params if isinstance(param.ty, tirx.BufferType)]
+    return len(arrays) == 1 and len(kernel.params) > 1
 
 
 def for_virtual_machine(module: tvm.IRModule, target: tvm.target.Target) -> tvm.IRModule:

@@ -7,7 +7,7 @@ which sizes are equal.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import numpy as np
 import tvm
@@ -81,6 +81,8 @@ class SizeValues:
             return self.elements(call.args[0])
         if name == "take":
             return self._select(call.args[0], call.args[1], call.attrs)
+        if name == "strided_slice":
+            return self._slice(call.args[0], call.attrs)
         if name in _BINARY:
             left, right = map(self.elements, call.args)
             return None if left is None or right is None else _apply(_BINARY[name], left, right)
@@ -106,6 +108,15 @@ class SizeValues:
                 return None  # what another index means is the mode's to say
             chosen.append(elements[position])
         return tuple(chosen)
+
+    def _slice(self, data: Value, attrs: Mapping[str, object]) -> Elements | None:
+        """Return the elements between constant bounds within a vector."""
+        elements = self.elements(data)
+        bounds = (attrs["begin"], attrs["end"], attrs["strides"] or (1,))
+        if elements is None or attrs["slice_mode"] != "end" or data.ty.ndim != 1:
+            return None
+        (begin,), (end,), (step,) = ([int(item) for item in cast("tuple[int, ...]", each)] for each in bounds)
+        return elements[begin:end:step] if 0 <= begin <= end <= len(elements) and step > 0 else None
 
 
 def _apply(function: Callable[[Extent, Extent], Extent], left: Elements, right: Elements) -> Elements | None:

@@ -14,6 +14,8 @@ from nnmagic.importers.onnx.nodes import Node
 from nnmagic.importers.onnx.registry import operator
 from nnmagic.importers.onnx.values import Value, constant, op, sizes_of, with_shape
 from nnmagic.relay import expr as ir
+from nnmagic.relay.ops.dims import as_polynomial, subtract
+from nnmagic.relay.polynomials import is_nonnegative
 from nnmagic.relay.types import ANY, NUMPY_DTYPES, Dim
 
 
@@ -82,11 +84,14 @@ def _range(node: Node) -> Value:
     if all(value.known is not None for value in (start, stop, step)):
         return arange(start, stop, step, start.dtype)
     sizes = [sizes_of(value) for value in (start, stop, step)]
-    if sizes[0] == (0,) and sizes[2] == (1,) and sizes[1] is not None:
-        return with_shape(arange(start, stop, step, start.dtype), [sizes[1][0]])
+    if sizes[0] is not None and sizes[1] is not None and sizes[2] == (1,):
+        count = subtract(sizes[1][0], sizes[0][0])
+        room = as_polynomial(count)
+        if room is not None and is_nonnegative(room):
+            return with_shape(arange(start, stop, step, start.dtype), [count])
     if declared is not None:
-        count = (stop.cast("float64") - start.cast("float64")) / step.cast("float64")
-        length = op("ceil", count).maximum(0).cast("int64")
+        rounds = (stop.cast("float64") - start.cast("float64")) / step.cast("float64")
+        length = op("ceil", rounds).maximum(0).cast("int64")
         node.block.require(length, np.array(declared[0]), "Range: the number of elements")
         return start + constant(np.arange(declared[0])).cast(start.dtype) * step
     return arange(start, stop, step, start.dtype)

@@ -12,7 +12,7 @@ from nnmagic.importers.onnx.nodes import Node
 from nnmagic.importers.onnx.registry import operator
 from nnmagic.importers.onnx.values import Value, constant, op, ops
 from nnmagic.relay.ops.dims import broadcast_shapes, product, same_dim
-from nnmagic.relay.types import AnyDim, Dim, is_float
+from nnmagic.relay.types import ANY, AnyDim, Dim, is_float
 
 
 def dim_text(dim: Dim) -> str:
@@ -49,9 +49,11 @@ def matmul(left: Value, right: Value) -> Value:
 
 def _times_matrix(left: Value, right: Value) -> Value:
     """Multiply by one matrix: all rows of the left tensor at once."""
-    flat = left
-    if left.rank > 2:
-        flat = shapes.reshape(left, [product(left.shape[:-1]), left.shape[-1]])
+    rows, width = product(left.shape[:-1]), left.shape[-1]
+    if left.rank > 2 and rows == ANY and isinstance(width, int):
+        flat = op("reshape", left, newshape=(-1, int(width)))
+    else:
+        flat = shapes.reshape(left, [rows, width]) if left.rank > 2 else left
     if not is_float(left.dtype):
         result = _batched(shapes.unsqueeze(flat, [0]), shapes.unsqueeze(right, [0]))
         result = shapes.squeeze(result, [0])
@@ -61,9 +63,11 @@ def _times_matrix(left: Value, right: Value) -> Value:
             result = op("nn.dense", flat, constant(np.ascontiguousarray(known.T)))
         else:
             result = op("nn.matmul", flat, right, transpose_b=False)
-    return (
-        result if left.rank == 2 else shapes.reshape(result, [*left.shape[:-1], right.shape[-1]], left, right)
-    )
+    if left.rank == 2:
+        return result
+    if rows == ANY:
+        return op("reshape_like", result, left, lhs_end=1, rhs_end=left.rank - 1)
+    return shapes.reshape(result, [*left.shape[:-1], right.shape[-1]], left, right)
 
 
 def _batched(left: Value, right: Value) -> Value:

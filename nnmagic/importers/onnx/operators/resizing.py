@@ -10,6 +10,8 @@ import numpy as np
 from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.nodes import Node, normalize_axis
+from nnmagic.importers.onnx.operators.interpolation import as_dtype, cubic, item, rounded
+from nnmagic.importers.onnx.operators.open_resizing import open_axes, resize_open
 from nnmagic.importers.onnx.operators.pooling import along_axis
 from nnmagic.importers.onnx.registry import operator
 from nnmagic.importers.onnx.values import Value, constant, op, sizes_of
@@ -57,13 +59,6 @@ def _coordinates(mode: str, axis: _Axis) -> Value:
     raise UnsupportedError(f"the coordinate transformation {mode!r} is not known")
 
 
-def _cubic(distance: Value, a: float) -> Value:
-    """Return Keys' cubic kernel (IEEE Trans. ASSP 29, 1981)."""
-    near = ((a + 2) * distance - (a + 3)) * distance * distance + 1
-    far = ((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a
-    return (distance <= 1).choose(near, (distance < 2).choose(far, distance * 0))
-
-
 def _weights(node: Node, mode: str, x: Value, axis: _Axis) -> Value:
     """Return the matrix (old, new) with which an axis is resized."""
     reach = 2 if mode == "cubic" else 1
@@ -80,7 +75,7 @@ def _weights(node: Node, mode: str, x: Value, axis: _Axis) -> Value:
     places = np.arange(-margin, axis.old + margin).astype("float64")
     distance = op("abs", op("expand_dims", x, axis=0) - constant(places[:, None])) * stretch
     weight = (
-        _cubic(distance, node.number("cubic_coeff_a", -0.75))
+        cubic(distance, node.number("cubic_coeff_a", -0.75))
         if mode == "cubic"
         else (1 - distance).maximum(0.0)
     )
@@ -98,18 +93,7 @@ def _weights(node: Node, mode: str, x: Value, axis: _Axis) -> Value:
 
 
 def _nearest(node: Node, x: Value, axis: _Axis) -> Value:
-    match node.text("nearest_mode", "round_prefer_floor"):
-        case "round_prefer_floor":
-            at = op("ceil", x - 0.5)
-        case "round_prefer_ceil":
-            at = op("floor", x + 0.5)
-        case "floor":
-            at = op("floor", x)
-        case "ceil":
-            at = op("ceil", x)
-        case other:
-            raise UnsupportedError(f"the nearest_mode {other!r} is not known")
-    return at.maximum(0.0).minimum(float(axis.old - 1)).cast("int64")
+    return rounded(node, x).maximum(0.0).minimum(float(axis.old - 1)).cast("int64")
 
 
 def _resize_axes(node: Node, data: Value, axes: Sequence[_Axis], transformation: str, mode: str) -> Value:
@@ -130,24 +114,10 @@ def _resize_axes(node: Node, data: Value, axes: Sequence[_Axis], transformation:
             outside = beyond if outside is None else op("logical_or", outside, beyond)
     if outside is not None:
         result = outside.choose(result.like(node.number("extrapolation_value")), result)
-    return _back(result, dtype)
+    return as_dtype(result, dtype)
 
 
-def _back(result: Value, dtype: str) -> Value:
-    if result.dtype == dtype:
-        return result
-    if dtype.startswith(("float", "bfloat")):
-        return result.cast(dtype)
-    from nnmagic.importers.onnx.operators.quantization import quantize
-
-    return quantize(result, None, dtype)
-
-
-def _item(vector: Value, index: int) -> Value:
-    return shapes.scalar(shapes.slice_axis(vector, 0, index, index + 1))
-
-
-@operator("Resize", note="of axes of known size")
+@operator("Resize", note="axes of open size without antialias and exclude_outside")
 def _resize(node: Node) -> Value:
     data, mode = node[0], node.text("mode", "nearest")
     declared = node.output_shape()
@@ -160,6 +130,10 @@ def _resize(node: Node) -> Value:
     transformation = node.text("coordinate_transformation_mode", "half_pixel")
     if (scales is None) == (sizes is None):
         raise UnsupportedError("one of the inputs 'scales' and 'sizes' must be given")
+    if not shapes.is_static([data.shape[axis] for axis in axes]):
+        opened = open_axes(node, axes, scales, sizes)
+        if opened is not None:
+            return resize_open(node, data, opened, transformation, mode)
     factors = _factors(node, axes, scales, sizes)
     planned = []
     for number, axis in enumerate(axes):
@@ -182,7 +156,7 @@ def _resize(node: Node) -> Value:
             raise node.unknown(2)
         region = None
         if roi is not None and roi.shape != (0,):
-            region = (_item(roi, number).cast("float64"), _item(roi, number + len(axes)).cast("float64"))
+            region = (item(roi, number).cast("float64"), item(roi, number + len(axes)).cast("float64"))
         same = factor.known is not None and float(factor.known) == 1.0 and new == old
         if not same or transformation == "tf_crop_and_resize":
             planned.append(_Axis(axis, old, new, factor, region))
@@ -195,7 +169,7 @@ def _factors(
     """Return the scale of each axis, and its new size, where that is given rather than the scale."""
     data, declared = node[0], node.output_shape()
     if scales is not None:
-        return [(_item(scales, number).cast("float64"), None) for number in range(len(axes))]
+        return [(item(scales, number).cast("float64"), None) for number in range(len(axes))]
     assert sizes is not None
     policy = node.text("keep_aspect_ratio_policy", "stretch")
     stated = sizes_of(sizes)
@@ -205,7 +179,7 @@ def _factors(
     if policy == "stretch":
         new = node.static(3, lambda: declared and [declared[axis] for axis in axes])
         return [(constant(size / have, "float64"), size) for size, have in zip(new, old, strict=True)]
-    ratios = [_item(sizes, number).cast("float64") / float(have) for number, have in enumerate(old)]
+    ratios = [item(sizes, number).cast("float64") / float(have) for number, have in enumerate(old)]
     if policy not in ("not_larger", "not_smaller"):
         raise UnsupportedError(f"the keep_aspect_ratio_policy {policy!r} is not known")
     scale = ratios[0]
@@ -239,7 +213,7 @@ def _upsample_by(node: Node, scales: Value, transformation: str) -> Value:
     data, declared = node[0], node.output_shape()
     planned = []
     for axis in range(data.rank):
-        factor = _item(scales, axis).cast("float64")
+        factor = item(scales, axis).cast("float64")
         size = data.shape[axis]
         if factor.known is not None and float(factor.known) == 1.0:
             continue

@@ -246,12 +246,21 @@ def _expand(node: Node) -> Value:
         return shapes.expand_to(data, shape, vector=vector)
     if vector is not None and not shapes.is_static(shape):
         known = all(isinstance(dim, int) for dim in data.shape)
-        if not known or ANY in sizes:
+        if known and ANY not in sizes:
+            first = len(shape) - len(sizes)
+            parts = [
+                constant([int(dim)], "int64")
+                if isinstance(dim, int)
+                else shapes.slice_axis(vector, 0, axis - first, axis - first + 1)
+                for axis, dim in enumerate(shape)
+            ]
+            vector = op("concatenate", parts, axis=0)
+        else:
             ones = op("dyn.full", constant(np.ones((), NUMPY_DTYPES[data.dtype])), vector, dtype=data.dtype)
             if data.dtype == "bool":
                 return op("logical_and", data, with_shape(ones, sizes))
             return data * with_shape(ones, sizes)
-    return shapes.expand_to(data, shape, vector=None)
+    return shapes.expand_to(data, shape, vector=vector)
 
 
 @operator("Tile")

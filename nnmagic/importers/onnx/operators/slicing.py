@@ -12,8 +12,11 @@ from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.nodes import Node, normalize_axis
 from nnmagic.importers.onnx.operators.constants import arange
+from nnmagic.importers.onnx.operators.products import dim_text
 from nnmagic.importers.onnx.registry import operator
 from nnmagic.importers.onnx.values import Value, constant, op, sizes_of, with_shape, with_sizes
+from nnmagic.relay.ops import dims
+from nnmagic.relay.polynomials import is_nonnegative
 from nnmagic.relay.types import ANY, Dim
 
 #: The end of a slice that goes on to the last element.
@@ -26,7 +29,7 @@ def _slice(node: Node) -> Value:
     if node.since < 10:
         starts, ends = node.ints("starts") or [], node.ints("ends") or []
         axes, steps = node.ints("axes") or list(range(len(starts))), [1] * len(starts)
-        return _static_slice(data, starts, ends, axes, steps)
+        return _static_slice(node, starts, ends, axes, steps)
     length = node[1].shape[0] if node[1].rank == 1 else None
     if not isinstance(length, int):
         raise node.unknown(1)
@@ -40,7 +43,7 @@ def _slice(node: Node) -> Value:
     if first is None or last is None or by is None or not shapes.is_static([*first, *last]):
         return _dynamic_slice(node, axes, first, last)
     starts, ends = ([int(cast(int, item)) for item in items] for items in (first, last))
-    return _static_slice(data, starts, ends, axes, by.tolist())
+    return _static_slice(node, starts, ends, axes, by.tolist())
 
 
 def spread(values: Value, axes: Value, rank: int, default: Value | int) -> Value:
@@ -70,83 +73,128 @@ def _slice_dynamic_axes(node: Node) -> Value:
 
 
 def _static_slice(
-    data: Value, starts: Sequence[int], ends: Sequence[int], axes: Sequence[int], steps: Sequence[int]
+    node: Node, starts: Sequence[int], ends: Sequence[int], axes: Sequence[int], steps: Sequence[int]
 ) -> Value:
     if not len(starts) == len(ends) == len(axes) == len(steps):
         raise UnsupportedError("starts, ends, axes and steps are of other lengths")
     if 0 in steps:
         raise UnsupportedError("a step is 0")
-    sizes = data.sizes
-    result = data
+    sizes = node[0].sizes
+    result = node[0]
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
-        at = normalize_axis(axis, data.rank)
+        at = normalize_axis(axis, result.rank)
         first, last = max(-_FAR, min(start, _FAR)), max(-_FAR, min(end, _FAR))
-        size = data.shape[at]
-        result = shapes.slice_axis(result, at, first, last, step)
-        if not isinstance(size, int):
-            result = with_shape(
-                result, [*result.shape[:at], _sliced(size, first, last, step), *result.shape[at + 1 :]]
-            )
+        before = result
+        result = shapes.slice_axis(before, at, first, last, step)
+        if not isinstance(before.shape[at], int):
+            length = _sliced(node, before, at, (first, last, step))
+            result = with_shape(result, [*result.shape[:at], length, *result.shape[at + 1 :]])
     if sizes is not None and result.rank == 1 and len(starts) == 1:
         return with_sizes(result, sizes[slice(starts[0], ends[0], steps[0])])
     return result
 
 
-def _sliced(size: Dim, first: int, last: int, step: int) -> Dim:
-    """Return the size of a slice of a dynamic axis, as far as it can be said."""
-    if (first, step) == (0, 1) and last == _FAR:
-        return size
-    return ANY
+def _sliced(node: Node, data: Value, axis: int, bounds: tuple[int, int, int]) -> Dim:
+    """Return the size of a slice of a dynamic axis, as far as it can be said.
+
+    Bounds that are counted from either end are taken to be within a named axis; the call checks it.
+    """
+    size, (first, last, step) = data.shape[axis], bounds
+    whole = last == _FAR
+    if whole and 0 <= first < step:
+        return dims.ceil_divide(dims.subtract(size, first), step)
+    if size == ANY or step != 1 or (first >= 0 and last >= 0 and not whole):
+        return ANY
+    least = max(-first, 0) if first < 0 else first + (0 if whole else -last)
+    end = 0 if whole else last
+    if first < 0 and (last >= 0 or last < first) and not whole:
+        return ANY
+    message = f"Slice: the axis {axis} must have {least} or more elements"
+    node.block.check(shapes.size_along(data, axis) >= least, message)
+    return end - first if first < 0 else dims.add(size, end - first)
 
 
 def _dynamic_slice(
     node: Node, axes: Sequence[int], starts: tuple[Dim, ...] | None, ends: tuple[Dim, ...] | None
 ) -> Value:
     """Slice with bounds that are known at the call: of one size or another, all steps forward or known."""
-    data = node[0]
-    steps = node.get(4)
-    declared = node.output_shape()
-    count = len(axes)
-    result = data
+    steps, declared = node.get(4), node.output_shape()
+    result = node[0]
     for number, axis in enumerate(axes):
-        size = shapes.size_along(result, axis)
 
         def item(value: Value, number: int = number) -> Value:
             return shapes.scalar(shapes.slice_axis(value.cast("int64"), 0, number, number + 1))
 
         start, end = item(node[1]), item(node[2])
         step = constant(1, "int64") if steps is None else item(steps)
-        forward = step > 0
-        start, end = ((value < 0).choose(value + size, value) for value in (start, end))
-        low = forward.choose(constant(0, "int64"), constant(-1, "int64"))
-        high = forward.choose(size, size - 1)
-        first = op("maximum", start, constant(0, "int64")).minimum(high)
-        last = op("minimum", op("maximum", end, low), forward.choose(size, size))
-        span = last - first
-        length = op("floor_divide", span + forward.choose(step - 1, step + 1), step).maximum(0)
-        dim = _length(starts, ends, number, data.shape[axis], step)
-        if declared is not None:
-            dim = declared[axis]
-            node.block.require(length, np.array(dim), f"Slice: the length of axis {axis}")
-        places = positions(length, dim) * step + first
-        result = op("take", result, places, axis=axis, mode="clip")
-        result = with_shape(result, [*result.shape[:axis], dim, *result.shape[axis + 1 :]])
-    assert count == len(axes)
+        part = None
+        if declared is None and starts is not None and ends is not None and step.known == 1:
+            part = _slice_between(node, result, axis, (starts[number], ends[number]), (start, end))
+        if part is None:
+            wanted = None if declared is None else declared[axis]
+            part = _clipped_slice(node, result, axis, (start, end, step), wanted)
+        result = part
     return result
 
 
-def _length(
-    starts: tuple[Dim, ...] | None, ends: tuple[Dim, ...] | None, number: int, size: Dim, step: Value
-) -> Dim:
-    """Return the length of a slice whose bounds are sizes."""
-    if starts is None or ends is None or step.known is None or int(step.known) != 1:
-        return ANY
-    start, end = starts[number], ends[number]
-    if start == 0 and (end == size or (isinstance(end, int) and end >= _FAR)):
-        return size
-    if isinstance(size, int) and start == 0:
-        return ANY
-    return ANY
+def _slice_between(
+    node: Node, data: Value, axis: int, bounds: tuple[Dim, Dim], values: tuple[Value, Value]
+) -> Value | None:
+    """Slice between sizes, which must lie in order within the axis; the call checks it.
+
+    Returns None if the bounds have no names.
+    """
+    size, total = data.shape[axis], shapes.size_along(data, axis)
+    sides: list[tuple[Dim, Value]] = []
+    for bound, value in zip(bounds, values, strict=True):
+        if isinstance(bound, int) and bound >= _FAR:
+            sides.append((size, total))
+        elif isinstance(bound, int) and bound < 0:
+            sides.append((dims.add(size, bound), total + int(bound)))
+        else:
+            sides.append((bound, value))
+    (start, first), (end, last) = sides
+    if (start, end) == (0, size) and size != ANY:
+        return data
+    zero = constant(0, "int64")
+    checks = []
+    for low, high, test in (
+        (0, start, zero <= first),
+        (start, end, first <= last),
+        (end, size, last <= total),
+    ):
+        room = dims.as_polynomial(dims.subtract(high, low))
+        if room is None or (room.number is not None and room.number < 0):
+            return None
+        if not is_nonnegative(room):
+            checks.append(test)
+    for test in checks:
+        shown = f"{dim_text(start)} and {dim_text(end)}"
+        node.block.check(test, f"Slice: the bounds {shown} of axis {axis} must be within {dim_text(size)}")
+    length = dims.subtract(end, start)
+    result = op("take", data, positions(last - first, length) + first, axis=axis, mode="clip")
+    return with_shape(result, [*data.shape[:axis], length, *data.shape[axis + 1 :]])
+
+
+def _clipped_slice(
+    node: Node, data: Value, axis: int, bounds: tuple[Value, Value, Value], declared: int | None
+) -> Value:
+    """Slice one axis between any bounds, which are clipped to it."""
+    size = shapes.size_along(data, axis)
+    start, end, step = bounds
+    forward = step > 0
+    start, end = ((value < 0).choose(value + size, value) for value in (start, end))
+    low = forward.choose(constant(0, "int64"), constant(-1, "int64"))
+    high = forward.choose(size, size - 1)
+    first = op("maximum", start, constant(0, "int64")).minimum(high)
+    last = op("minimum", op("maximum", end, low), size)
+    length = op("floor_divide", last - first + forward.choose(step - 1, step + 1), step).maximum(0)
+    dim: Dim = ANY
+    if declared is not None:
+        dim = declared
+        node.block.require(length, np.array(dim), f"Slice: the length of axis {axis}")
+    result = op("take", data, positions(length, dim) * step + first, axis=axis, mode="clip")
+    return with_shape(result, [*data.shape[:axis], dim, *data.shape[axis + 1 :]])
 
 
 def positions(length: Value, dim: Dim) -> Value:

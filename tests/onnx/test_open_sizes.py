@@ -1,0 +1,147 @@
+"""Models with sizes that only the call knows: what exporters write to compute shapes, beside onnxruntime."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+import nnmagic
+from tests.onnx.graphs import info, model, node
+
+onnxruntime.set_default_logger_severity(4)
+RANDOM = np.random.default_rng(0)
+
+
+def compare(proto: onnx.ModelProto, *inputs: dict[str, np.ndarray]) -> nnmagic.CompiledFunction:
+    """Run a model on several inputs, of other sizes."""
+    proto.ir_version = 9
+    session = onnxruntime.InferenceSession(proto.SerializeToString())
+    function = nnmagic.from_onnx(proto, cache=False)
+    for given in inputs:
+        wanted = session.run(None, given)
+        found = function(*given.values())
+        for have, want in zip(found if isinstance(found, tuple) else (found,), wanted, strict=True):
+            assert (have.shape, have.dtype) == (want.shape, want.dtype)
+            np.testing.assert_allclose(have, want, rtol=1e-5, atol=1e-5)
+    return function
+
+
+def normal(*shape: int) -> dict[str, np.ndarray]:
+    return {"x": RANDOM.standard_normal(shape).astype("float32")}
+
+
+def test_positions_are_taken_from_a_table_up_to_the_length() -> None:
+    """The length is min(t, 8) for the standard; adding it to rows of length t fails beyond 8, as here."""
+    nodes = [
+        node("Shape", ["x"], ["s"]),
+        node("Gather", ["s", "one"], ["t"]),
+        node("Slice", ["table", "zero", "t", "zero"], ["rows"]),
+        node("Add", ["x", "rows"], ["sum"]),
+        node("MatMul", ["sum", "w"], ["y"]),
+    ]
+    constants = {
+        "table": RANDOM.standard_normal((8, 3)).astype("float32"),
+        "w": RANDOM.standard_normal((3, 2)).astype("float32"),
+        "zero": np.array([0]),
+        "one": np.array([1]),
+    }
+    proto = model(nodes, [info("x", ("n", "t", 3))], ["y"], constants)
+    function = compare(proto, normal(2, 5, 3), normal(1, 8, 3), normal(3, 1, 3))
+    with pytest.raises(AssertionError, match="Slice: the bounds 0 and t of axis 0 must be within 8"):
+        function(**normal(2, 9, 3))
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "step"),
+    [(-1, 2**40, 1), (1, -2, 1), (-3, -1, 1), (1, 2**40, 2)],
+)
+def test_slices_counted_from_either_end_have_sizes(start: int, end: int, step: int) -> None:
+    constants = {
+        **{name: np.array([value]) for name, value in zip("seap", (start, end, 1, step), strict=True)},
+        "w": RANDOM.standard_normal((3, 2)).astype("float32"),
+    }
+    nodes = [node("Slice", ["x", "s", "e", "a", "p"], ["part"]), node("MatMul", ["part", "w"], ["y"])]
+    proto = model(nodes, [info("x", ("n", "t", 3))], ["y"], constants)
+    function = compare(proto, normal(2, 5, 3), normal(1, 4, 3))
+    if step == 1:
+        with pytest.raises(AssertionError, match=r"Slice: the axis 1 must have [1-3] or more"):
+            function(**normal(2, 0, 3))
+
+
+def test_the_target_of_expand_is_chosen_between_sizes() -> None:
+    """The older exporter of torch replaces -1 in a target by 1, with a comparison."""
+    nodes = [
+        node("Shape", ["x"], ["s"]),
+        node("Equal", ["s", "minus"], ["open"]),
+        node("Where", ["open", "ones", "s"], ["target"]),
+        node("Expand", ["row", "target"], ["wide"]),
+        node("Concat", ["wide", "x"], ["both"], axis=1),
+        node("MatMul", ["both", "w"], ["y"]),
+    ]
+    constants = {
+        "minus": np.array([-1, -1, -1]),
+        "ones": np.array([1, 1, 1]),
+        "row": RANDOM.standard_normal((1, 1, 3)).astype("float32"),
+        "w": RANDOM.standard_normal((3, 2)).astype("float32"),
+    }
+    proto = model(nodes, [info("x", ("n", "t", 3))], ["y"], constants)
+    compare(proto, normal(2, 5, 3), normal(1, 4, 3))
+
+
+def test_a_range_between_sizes_has_their_difference() -> None:
+    """The positions of a step of a decoder with a past of k tokens."""
+    nodes = [
+        node("Shape", ["past"], ["ps"]),
+        node("Shape", ["x"], ["xs"]),
+        node("Gather", ["ps", "one"], ["k"]),
+        node("Gather", ["xs", "one"], ["t"]),
+        node("Add", ["k", "t"], ["end"]),
+        node("Range", ["k", "end", "one"], ["places"]),
+        node("Gather", ["table", "places"], ["rows"]),
+        node("Add", ["x", "rows"], ["y"]),
+        node("Concat", ["past", "x"], ["next"], axis=1),
+    ]
+    constants = {"table": RANDOM.standard_normal((16, 3)).astype("float32"), "one": np.array(1)}
+    inputs = [info("x", ("n", "t", 3)), info("past", ("n", "k", 3))]
+    proto = model(nodes, inputs, ["y", "next"], constants)
+    compare(
+        proto,
+        {**normal(2, 5, 3), "past": normal(2, 7, 3)["x"]},
+        {**normal(1, 1, 3), "past": normal(1, 3, 3)["x"]},
+    )
+
+
+@pytest.mark.parametrize(
+    ("mode", "transformation"),
+    [
+        ("nearest", "asymmetric"),
+        ("nearest", "half_pixel"),
+        ("linear", "half_pixel"),
+        ("linear", "align_corners"),
+        ("cubic", "pytorch_half_pixel"),
+    ],
+)
+def test_images_of_open_size_are_resized_to_those_of_another(mode: str, transformation: str) -> None:
+    nodes = [
+        node("Shape", ["like"], ["target"]),
+        node(
+            "Resize", ["x", "", "", "target"], ["y"], mode=mode, coordinate_transformation_mode=transformation
+        ),
+    ]
+    inputs = [info("x", ("n", 2, "h", "w")), info("like", ("n", 2, "H", "W"))]
+    proto = model(nodes, inputs, ["y"])
+    sizes = ((1, 2, 5, 4), (1, 2, 9, 7)), ((1, 2, 6, 8), (1, 2, 3, 4))
+    compare(proto, *({**normal(*old), "like": normal(*new)["x"]} for old, new in sizes))
+
+
+@pytest.mark.parametrize("scale", [2.0, 1.5])
+def test_images_of_open_size_are_scaled(scale: float) -> None:
+    resize = node("Resize", ["x", "", "scales"], ["y"], mode="linear")
+    constants = {"scales": np.array([1, 1, scale, scale], "float32")}
+    compare(
+        model([resize], [info("x", ("n", 2, "h", "w"))], ["y"], constants),
+        normal(1, 2, 5, 4),
+        normal(2, 2, 6, 6),
+    )
