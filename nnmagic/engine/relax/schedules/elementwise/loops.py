@@ -57,6 +57,9 @@ _VECTORIZABLE = {
     *("cos", "exp", "exp2", "log", "log10", "log2", "pow", "sin", "if_then_else", "likely"),
 }
 
+#: From here on rows are filled by vectors, whatever their length.
+_LONG_ROW = 256
+
 _Loops = list[tuple[Var, Extent]]
 
 
@@ -77,7 +80,7 @@ def emit_nest(nest: Nest, machine: CpuModel, *, dynamic_threads: bool = True) ->
     threads = _threads_condition(nest, machine)
     if not isinstance(threads, bool) and not dynamic_threads:
         threads = False
-    if width == 1:
+    if width == 1 or _fills_short_rows(nest, width):
         return _emit_versions(threads, lambda *, parallel: _emit_elements(nest, threads=parallel))
     transposed = _find_transposed_loop(nest)
     if transposed is not None:
@@ -275,6 +278,26 @@ def _choose_width(nest: Nest, machine: CpuModel) -> int:
     if any(_has_index(step.value, "int8") for step in nest.steps):  # TVM numbers lanes in the dtype
         vectors = max(1, min(vectors, _SHORT_INDICES // lanes))
     return lanes * vectors
+
+
+def _fills_short_rows(nest: Nest, width: int) -> bool:
+    """Return whether one value is stored in rows that overlapping vectors would cover.
+
+    LLVM would write out every round of such loops, which takes it seconds for the border of a padded array.
+    """
+    size = static_int(nest.loops[-1][1])
+    if size is None or size % width == 0 or size >= _LONG_ROW:
+        return False
+    variables = [var for var, _ in nest.loops]
+    found: list[Var] = []
+
+    def check(var: Var) -> None:
+        if any(var.same_as(other) for other in variables):
+            found.append(var)
+
+    for step in nest.steps:
+        visit(step.value, [(ir.Var, check)])
+    return not found
 
 
 def _has_index(value: PrimExpr, dtype: str) -> bool:
