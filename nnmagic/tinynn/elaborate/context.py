@@ -93,6 +93,8 @@ class LoopForms:
     given_up: dict[tuple[int, int | Computed | None, frozenset[tuple[str, object]]], int] = field(
         default_factory=dict
     )
+    #: How many rounds, if they are known, the loops inside the one that is elaborated have together.
+    rounds_inside: int = 1
     #: Whether a loop became a function that could have been unrolled or begun otherwise.
     functions: bool = False
     #: Names that have no usable value after a loop, with the loop.

@@ -22,6 +22,7 @@ from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.operator_calls import tensor_type
 from nnmagic.tinynn.values.promotion import check_update, numpy_promotion
 from nnmagic.tinynn.values.values import FAILED, Computed, Known, Operand, RefusalError, TupleOf, is_failed
+from nnmagic.tinynn.values.weak_arrays import as_weak_as
 
 
 def assign_elements(ctx: Elaboration, target: ast.Call, value: Operand, others: Operand | None) -> None:
@@ -42,7 +43,8 @@ def assign_elements(ctx: Elaboration, target: ast.Call, value: Operand, others: 
             message, others.span, hint="copy it first, or write one assignment after the other"
         )
     bind_names(ctx)
-    bind_changed(ctx, variable, memory, set_elements(tensor, index, value, span), span)
+    changed = as_weak_as(tensor, value, set_elements(tensor, index, value, span))
+    bind_changed(ctx, variable, memory, changed, span)
 
 
 def elaborate_update(ctx: Elaboration, stmt: tree.UpdateElements) -> None:
@@ -73,7 +75,7 @@ def elaborate_update(ctx: Elaboration, stmt: tree.UpdateElements) -> None:
     if mask is not None:
         assert isinstance(tensor.value, Computed)
         changed = set_where(tensor.value, mask, changed, span)
-    bind_changed(ctx, variable, memory, changed, target_span)
+    bind_changed(ctx, variable, memory, as_weak_as(tensor, right, changed), target_span)
 
 
 def update_destination(ctx: Elaboration, stmt: tree.UpdateName) -> None:

@@ -84,7 +84,8 @@ from nnmagic.tinynn.values.values import (
 
 _INT64 = TensorType((), "int64")
 
-#: The most rounds of a loop that is unrolled only because sizes of its tensors depend on the round.
+#: The most rounds of a loop, with those inside it, that is unrolled only because sizes of its tensors depend
+#: on the round.
 _MAX_CHANGING_SHAPES = 8
 
 
@@ -309,6 +310,16 @@ def _elaborate_by_cost(ctx: Elaboration, loop: _Loop, rounds: Callable[[], Round
     ``rounds`` returns the rounds to unroll. The attempts for the loops around it elaborate it anew: where its
     names have the same types again, a form that was given up is not tried again.
     """
+    around, ctx.loop_forms.rounds_inside = ctx.loop_forms.rounds_inside, 1
+    try:
+        return _elaborate_in_best_form(ctx, loop, rounds)
+    finally:
+        inside = ctx.loop_forms.rounds_inside * (loop.rounds if isinstance(loop.rounds, int) else 1)
+        ctx.loop_forms.rounds_inside = max(around, inside)
+
+
+def _elaborate_in_best_form(ctx: Elaboration, loop: _Loop, rounds: Callable[[], Rounds]) -> Terminator | None:
+    """Try the forms of a loop in turn."""
     forms = _forms_of(ctx, loop)
     context = (id(loop.stmt), loop.rounds, _kinds_of_names(ctx, loop.stmt))
     while True:
@@ -374,8 +385,6 @@ def _attempt_function(
 ) -> Terminator | GivenUp | None:
     """Emit a loop as a function; GivenUp where that has errors, or another form keeps names or sizes."""
     failed = ctx.environment.failed
-    is_short = isinstance(loop.rounds, int) and loop.rounds <= _MAX_CHANGING_SHAPES
-    avoids_shapes = is_short and not ctx.loop_forms.unroll_all
     kept = {name for stmt, name in ctx.loop_forms.kept if stmt == id(loop.stmt)}
     if emit is _emit_loop and not kept <= ctx.environment.bindings.locals.keys():
         return GivenUp.GIVEN_UP  # a function cannot keep a name that has no value before it
@@ -383,7 +392,9 @@ def _attempt_function(
     def accept(_end: Terminator | None) -> bool:
         if ctx.diagnostics.errors or (ctx.environment.failed and not failed):
             return False
-        return not (avoids_shapes and loop.has_changing_shapes) and not kept & loop.lost
+        rounds = loop.rounds * ctx.loop_forms.rounds_inside if isinstance(loop.rounds, int) else None
+        is_short = rounds is not None and rounds <= _MAX_CHANGING_SHAPES and not ctx.loop_forms.unroll_all
+        return not (is_short and loop.has_changing_shapes) and not kept & loop.lost
 
     loop.has_changing_shapes, loop.lost = False, set()
     return attempt(ctx, lambda: emit(ctx, loop), GiveUpError(), accept)

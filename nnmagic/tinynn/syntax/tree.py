@@ -271,6 +271,10 @@ class UpdateName(ast.Assign):  # type: ignore[misc]  # synr is untyped
     """``name += rhs`` with any operator, as ``name = name + rhs``."""
 
 
+class SetShape(ast.Assign):  # type: ignore[misc]  # synr is untyped
+    """``name.shape = other.shape = value``; ``rhs`` is a tuple of ``name.reshape(value)`` for each name."""
+
+
 class Append(UpdateName):
     """``name.append(item)``, as ``name = name + [item]``."""
 
