@@ -11,7 +11,7 @@ from nnmagic.diagnostics import Note, Span
 from nnmagic.relay.signatures import format_type
 from nnmagic.relay.types import TensorType
 from nnmagic.tinynn.elaborate.context import Elaboration
-from nnmagic.tinynn.elaborate.expressions import elaborate_name, evaluate_operands
+from nnmagic.tinynn.elaborate.expressions import elaborate_name, evaluate_index
 from nnmagic.tinynn.elaborate.let_bindings import let_bind, let_bind_names
 from nnmagic.tinynn.elaborate.operations import binary_operation
 from nnmagic.tinynn.elaborate.shared_memory import Foreign, Tokens, forget_shared_names, may_share
@@ -32,7 +32,7 @@ def assign_elements(ctx: Elaboration, target: ast.Call, value: Operand, others: 
     """
     variable, span = target.params[0], ctx.span(target.span)
     tensor = read_changed(ctx, variable)
-    index = evaluate_operands(ctx, target.params[1].values)
+    index = evaluate_index(ctx, target.params[1].values)
     if tensor is None or any(is_failed(item.value) for item in index):
         _fail(ctx, target)
         return
@@ -52,7 +52,7 @@ def elaborate_update(ctx: Elaboration, stmt: tree.UpdateElements) -> None:
     target, span = stmt.target, ctx.span(stmt.span)
     variable = target.params[0]
     tensor = read_changed(ctx, variable)
-    index = evaluate_operands(ctx, target.params[1].values)
+    index = evaluate_index(ctx, target.params[1].values)
     right = ctx.operand(stmt.rhs)
     if tensor is None or any(is_failed(item.value) for item in (*index, right)):
         _fail(ctx, target)

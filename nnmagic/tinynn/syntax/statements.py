@@ -12,6 +12,7 @@ from synr import ast
 from nnmagic.tinynn.syntax import replacements, tree, unsupported_syntax
 from nnmagic.tinynn.syntax.destinations import find_out, whole_of
 from nnmagic.tinynn.syntax.expressions import SYMBOLS
+from nnmagic.tinynn.syntax.in_place_calls import as_assignment
 from nnmagic.tinynn.syntax.patterns import PatternCompiler, find_bound_names
 
 NESTED = "this is nested too deeply"
@@ -46,6 +47,8 @@ class StatementCompiler(PatternCompiler):
                 return tree.Continue(span)
             case py.Expr(value=py.Call() as call) if (written := find_out(call)) is not None:
                 return self._write_out(span, *written)
+            case py.Expr(value=py.Call() as call) if (assignment := as_assignment(call)) is not None:
+                return self._assignment(assignment)
             case py.Assign():
                 return self._assignment(stmt)
             case py.AnnAssign():
