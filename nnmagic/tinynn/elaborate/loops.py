@@ -27,6 +27,7 @@ from nnmagic.tinynn.elaborate.control_flow_blocks import (
     Terminator,
     exits_of,
 )
+from nnmagic.tinynn.elaborate.counted_lists import find_counted, grow_and_count
 from nnmagic.tinynn.elaborate.growing_lists import find_growing, grow_in_loop
 from nnmagic.tinynn.elaborate.joins import exit_expressions
 from nnmagic.tinynn.elaborate.let_bindings import atomize, let_bind_names
@@ -249,6 +250,8 @@ def _elaborate_for_over(ctx: Elaboration, stmt: tree.For, iterable: Operand) -> 
         raise RefusalError(message, iterable.span, hint="stack the items into one tensor")
     if find_growing(ctx, stmt):
         return _elaborate_growing(ctx, loop, rounds)
+    if find_counted(ctx, stmt):
+        return _elaborate_counted(ctx, loop, rounds)
     if isinstance(rounds, Computed) or ctx.compact:
         return _emit_loop(ctx, loop)
     return _elaborate_by_cost(ctx, loop, lambda: _for_rounds(ctx, loop, rounds))
@@ -265,6 +268,29 @@ def _elaborate_growing(ctx: Elaboration, loop: _Loop, rounds: int | Computed) ->
         if not isinstance(end, GivenUp):
             return end
     return grow_in_loop(ctx, stmt, iterable, rounds, _elaborate_for_over)
+
+
+def _elaborate_counted(ctx: Elaboration, loop: _Loop, rounds: int | Computed) -> Terminator | None:
+    """Elaborate a loop of which some rounds append: unrolled if it is known which. Raises RefusalError."""
+    assert isinstance(loop.stmt, tree.For)
+    assert loop.iterable is not None
+    stmt, iterable, failed = loop.stmt, loop.iterable, ctx.environment.failed
+    if isinstance(rounds, int) and rounds <= MAX_UNROLLED and not ctx.compact:
+
+        def unroll() -> Terminator | None:
+            end = try_unroll(ctx, stmt, lambda: _for_rounds(ctx, loop, rounds))
+            if isinstance(end, GivenUp):
+                raise give_up
+            return end
+
+        def accept(_end: Terminator | None) -> bool:
+            return not ctx.diagnostics.errors and ctx.environment.failed == failed
+
+        give_up = GiveUpError()
+        end = attempt(ctx, unroll, give_up, accept)
+        if not isinstance(end, GivenUp):
+            return end
+    return grow_and_count(ctx, stmt, iterable, rounds, _elaborate_for_over)
 
 
 def _unroll_items(ctx: Elaboration, loop: _Loop, rounds: int) -> Terminator | None:

@@ -286,12 +286,16 @@ class Append(UpdateName):
 
 @attr.s(auto_attribs=True, frozen=True)
 class Grow(ast.Stmt):  # type: ignore[misc]  # synr is untyped
-    """An `Append` in a loop that is a function: a row of ``rows``. ``index`` counts the rounds."""
+    """An `Append` in a loop that is a function: a row of ``rows``.
+
+    ``index`` counts the rounds, or the items. ``source``: the name of the list.
+    """
 
     span: ast.Span
     rows: ast.Var
     index: ast.Var
     item: ast.Expr
+    source: str
 
 
 @attr.s(auto_attribs=True, frozen=True)
