@@ -5,7 +5,7 @@ Machine code reports the operator and the sizes, not the location: cells that me
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from nnmagic.diagnostics import append_location
 from nnmagic.engine.failed_checks import detach_check
@@ -24,13 +24,16 @@ def add_location(error: BaseException, module: Module) -> None:
     if len(error.args) != 1 or not isinstance(error.args[0], str) or "\n" in error.args[0]:
         return
     message: str = error.args[0]
+    calls: Iterable[Call]
     if isinstance(error, RecursionError):
         message += "; a `for` or `while` loop takes no stack"
         calls = _recursive_calls(module)
     elif (check := detach_check(error)) is None:
         return
     elif check.axis_size is not None:
-        calls = _indexing_calls(module, check.axis_size)
+        calls = list(_indexing_calls(module, check.axis_size))
+        if calls and all(map(_checks_exponent, calls)):
+            message = "an integer to a negative integer power is not defined"
     else:
         message = message.removeprefix("dyn.")
         name = check.operator.removeprefix("dyn.")
@@ -57,6 +60,14 @@ def _indexing_calls(module: Module, size: int) -> Iterator[Call]:
     for call in _calls(module):
         if any(not isinstance(dim, int) or dim == size for dim in _indexed_dims(call)):
             yield call
+
+
+def _checks_exponent(call: Call) -> bool:
+    """Return whether a call is the check of the exponents of integers, which takes one element of one."""
+    index = call.args[1] if _operator(call) == "take" else None
+    size = getattr(call.args[0].checked_type, "shape", ())
+    compared = index.args[0] if isinstance(index, Call) and _operator(index) == "cast" else None
+    return size == (1,) and isinstance(compared, Call) and _operator(compared) == "less"
 
 
 def _indexed_dims(call: Call) -> tuple[Dim, ...]:

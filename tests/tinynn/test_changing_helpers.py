@@ -134,3 +134,45 @@ def test_complex_systems_of_named_sizes(n: int) -> None:
     a, b = (rng.random((n, n)) + 1j * rng.random((n, n)) for _ in range(2))
     parameters = 'a: Tensor[("n", "n"), c128], b: Tensor[("n", "n"), c128]'
     check(f"def f({parameters}):\n    return np.linalg.solve(a, b), np.linalg.inv(a)\n", a, b)
+
+
+def test_powers_of_integers() -> None:
+    body = "    total = 0\n    for i in range(k):\n        total += n**i * 3**i\n"
+    check(
+        f"def f(x: Tensor[(4,), i64], n: i64, k: i64):\n{body}    return n**k, x**x, x**n, total\n",
+        np.arange(4),
+        3,
+        5,
+    )
+    power = nnmagic.compile("def f(x: Tensor[(4,), i64], k: i64):\n    return x**k\n")
+    with pytest.raises(IndexError, match=r"negative integer power is not defined\n --> <tinynn>:2:12"):
+        power(np.arange(4), -1)
+
+
+def test_the_shape_of_a_name_is_assigned() -> None:
+    grid = "i, j = np.mgrid[0:2, 0:n]\n    z = np.zeros(2 * n)\n    w = z + 1\n"
+    body = f"{grid}    i.shape = j.shape = 2 * n\n    z.shape = (2, n)\n    w.shape = -1, 2\n"
+    check(f"def f(n: i64):\n    {body}    return i, j, z, w\n", 3)
+    for body, message in (
+        ("z = y\n    z.shape = 3, 2\n    return y", "`y` is the array that `z` was"),
+        ("x.shape = 3, 2\n    return x", "`x` may be an array of the caller"),
+    ):
+        source = f"def f(x: Tensor[(6,), f64]):\n    y = x + 1\n    {body}\n"
+        with pytest.raises(nnmagic.TinyNNError, match=message):
+            nnmagic.compile(source)
+
+
+def test_arrays_made_without_a_dtype_stay_weak_where_they_hold_no_f64() -> None:
+    source = """
+def f(x: Tensor[(3,), f32]):
+    padded = np.zeros(5)
+    padded[1:-1] = x
+    padded[0] += 1
+    return padded[:3] * x
+"""
+    x = np.array([1.5, 2.25, -1], "f4")
+    got = nnmagic.compile(source, namespace=NAMES)(x)
+    assert got.dtype == np.float32
+    np.testing.assert_array_equal(got, twin(source.replace(", f32", ", f64"))(x.astype("f8")))
+    with pytest.raises(nnmagic.TinyNNError, match="dtypes never mix"):
+        nnmagic.compile(source.replace("] += 1", "] = np.float64(x.sum()) * f64(2)"), namespace=NAMES)

@@ -999,6 +999,22 @@ CASES = [
         lambda n: np.mgrid[0:3, 0:4][0],
         np.int64(5),
     ),
+    case(
+        "n: i64",
+        "np.indices((2, n))",
+        "write mgrid[0:n, 0:m]",
+        "mgrid[0:2, 0:n]",
+        lambda n: np.indices((2, n)),
+        np.int64(5),
+    ),
+    case(
+        "x: Tensor[(3, 4), f32]",
+        "x.shape = 4, 3\nreturn x",
+        "write x = x.reshape(...)",
+        "x = x.reshape(4, 3)\nreturn x",
+        lambda x: x.reshape(4, 3),
+        _array(3, 4),
+    ),
     case("n: i64", "mgrid[1:]", "write 0:n", "mgrid[0:n]", lambda n: np.mgrid[0:n], np.int64(5)),
     case(
         "b: Tensor[(3,), bool_]",

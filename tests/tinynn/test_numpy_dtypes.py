@@ -71,6 +71,7 @@ _EXPRESSIONS = """
 _OTHERS = {"bincount", "compress", "delete", "extract", "trim_zeros", "variance", "mgrid", "ogrid"} | {
     "apply_along_axis",  # takes a function
     "sliding_window_view",  # of numpy.lib.stride_tricks
+    *("c_", "r_", "indices", "ix_", "triu_indices", "tril_indices", "diag_indices", "polyval", "polyfit"),
 }
 
 

@@ -26,12 +26,14 @@ from nnmagic.tinynn.builtins.numpy.differences import DIFFERENCES
 from nnmagic.tinynn.builtins.numpy.elementwise import ELEMENTWISE
 from nnmagic.tinynn.builtins.numpy.fourier import FOURIER
 from nnmagic.tinynn.builtins.numpy.histograms import HISTOGRAMS
+from nnmagic.tinynn.builtins.numpy.index_sets import INDEX_SETS
 from nnmagic.tinynn.builtins.numpy.indexing import INDEXING
 from nnmagic.tinynn.builtins.numpy.joining import JOINING
 from nnmagic.tinynn.builtins.numpy.linalg import LINALG
 from nnmagic.tinynn.builtins.numpy.mathematics import MATHEMATICS
 from nnmagic.tinynn.builtins.numpy.norms import NORMS
 from nnmagic.tinynn.builtins.numpy.padding import PADDING
+from nnmagic.tinynn.builtins.numpy.polynomials import POLYNOMIALS
 from nnmagic.tinynn.builtins.numpy.products import PRODUCTS
 from nnmagic.tinynn.builtins.numpy.reductions import REDUCTIONS
 from nnmagic.tinynn.builtins.numpy.repetition import REPETITION
@@ -60,6 +62,8 @@ _NUMPY_ROWS = (
     *(*SIGNALS, *SELECTION),
     *COMPLEX_NUMBERS,
     *LOOP_FUNCTIONS,
+    *POLYNOMIALS,
+    *INDEX_SETS,
 )
 _LAYERS = (*CONVOLUTIONS, *POOLING, *NORMALIZATION, *IMAGES, *ATTENTION, *RECURRENT)
 _NEURAL_ROWS = (*ACTIVATIONS, *_LAYERS, *LOSSES)

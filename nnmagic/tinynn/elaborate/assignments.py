@@ -117,6 +117,24 @@ def elaborate_update_name(ctx: Elaboration, stmt: tree.UpdateName) -> None:
     ctx.environment.bindings.bind(name, value.value, ctx.span(stmt.lhs[0].span))
 
 
+def elaborate_set_shape(ctx: Elaboration, stmt: tree.SetShape) -> None:
+    """Elaborate ``name.shape = value``. Raises RefusalError for an array of the caller.
+
+    Other names of the array, which NumPy would reshape, too, lose their values.
+    """
+    for variable, reshaped in zip(stmt.lhs, stmt.rhs.values, strict=True):
+        name, span = variable.id.name, ctx.span(variable.span)
+        before = ctx.environment.bindings.locals.get(name, FAILED)
+        value = ctx.evaluate(reshaped)
+        if not is_failed(value):
+            if isinstance(before, Computed) and ctx.memory.is_foreign(before.expr):
+                message = f"`{name}` may be an array of the caller, whose shape a cell does not change"
+                hint = f"write {name} = {name}.reshape(...)"
+                raise RefusalError(message, span, hint=hint)
+            _forget_other_names(ctx, name, before, span)
+        ctx.environment.bindings.bind(name, value, span)
+
+
 def elaborate_unpack(ctx: Elaboration, stmt: tree.Unpack) -> None:
     """Elaborate ``a, (b, *c), d[i] = value`` and ``a = b = value``."""
     value = Operand(ctx.evaluate(stmt.rhs), ctx.span(stmt.rhs.span))

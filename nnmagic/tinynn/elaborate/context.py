@@ -76,6 +76,8 @@ class Growth:
     type: TensorType | None = None
     #: Whether a trial is finding the type.
     is_tried: bool = True
+    #: Whether its items are counted, since not every round appends one.
+    is_counted: bool = False
 
 
 @dataclass(slots=True)
@@ -93,6 +95,8 @@ class LoopForms:
     given_up: dict[tuple[int, int | Computed | None, frozenset[tuple[str, object]]], int] = field(
         default_factory=dict
     )
+    #: How many rounds, if they are known, the loops inside the one that is elaborated have together.
+    rounds_inside: int = 1
     #: Whether a loop became a function that could have been unrolled or begun otherwise.
     functions: bool = False
     #: Names that have no usable value after a loop, with the loop.

@@ -6,6 +6,7 @@ from synr import ast
 
 from nnmagic.tinynn.elaborate.assignments import (
     elaborate_assign,
+    elaborate_set_shape,
     elaborate_unpack,
     elaborate_update_name,
     elaborate_walrus,
@@ -68,6 +69,7 @@ NODES = NodeTable(
     statements={
         ast.Assign: elaborate_assign,
         tree.UpdateName: elaborate_update_name,
+        tree.SetShape: elaborate_set_shape,
         tree.Append: elaborate_append,
         tree.Grow: elaborate_grow,
         tree.Unpack: elaborate_unpack,

@@ -11,7 +11,7 @@ from nnmagic.diagnostics import Note, Span
 from nnmagic.relay.signatures import format_type
 from nnmagic.relay.types import TensorType
 from nnmagic.tinynn.elaborate.context import Elaboration
-from nnmagic.tinynn.elaborate.expressions import elaborate_name, evaluate_operands
+from nnmagic.tinynn.elaborate.expressions import elaborate_name, evaluate_index
 from nnmagic.tinynn.elaborate.let_bindings import let_bind, let_bind_names
 from nnmagic.tinynn.elaborate.operations import binary_operation
 from nnmagic.tinynn.elaborate.shared_memory import Foreign, Tokens, forget_shared_names, may_share
@@ -22,6 +22,7 @@ from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.operator_calls import tensor_type
 from nnmagic.tinynn.values.promotion import check_update, numpy_promotion
 from nnmagic.tinynn.values.values import FAILED, Computed, Known, Operand, RefusalError, TupleOf, is_failed
+from nnmagic.tinynn.values.weak_arrays import as_weak_as
 
 
 def assign_elements(ctx: Elaboration, target: ast.Call, value: Operand, others: Operand | None) -> None:
@@ -31,7 +32,7 @@ def assign_elements(ctx: Elaboration, target: ast.Call, value: Operand, others: 
     """
     variable, span = target.params[0], ctx.span(target.span)
     tensor = read_changed(ctx, variable)
-    index = evaluate_operands(ctx, target.params[1].values)
+    index = evaluate_index(ctx, target.params[1].values)
     if tensor is None or any(is_failed(item.value) for item in index):
         _fail(ctx, target)
         return
@@ -42,7 +43,8 @@ def assign_elements(ctx: Elaboration, target: ast.Call, value: Operand, others: 
             message, others.span, hint="copy it first, or write one assignment after the other"
         )
     bind_names(ctx)
-    bind_changed(ctx, variable, memory, set_elements(tensor, index, value, span), span)
+    changed = as_weak_as(tensor, value, set_elements(tensor, index, value, span))
+    bind_changed(ctx, variable, memory, changed, span)
 
 
 def elaborate_update(ctx: Elaboration, stmt: tree.UpdateElements) -> None:
@@ -50,7 +52,7 @@ def elaborate_update(ctx: Elaboration, stmt: tree.UpdateElements) -> None:
     target, span = stmt.target, ctx.span(stmt.span)
     variable = target.params[0]
     tensor = read_changed(ctx, variable)
-    index = evaluate_operands(ctx, target.params[1].values)
+    index = evaluate_index(ctx, target.params[1].values)
     right = ctx.operand(stmt.rhs)
     if tensor is None or any(is_failed(item.value) for item in (*index, right)):
         _fail(ctx, target)
@@ -73,7 +75,7 @@ def elaborate_update(ctx: Elaboration, stmt: tree.UpdateElements) -> None:
     if mask is not None:
         assert isinstance(tensor.value, Computed)
         changed = set_where(tensor.value, mask, changed, span)
-    bind_changed(ctx, variable, memory, changed, target_span)
+    bind_changed(ctx, variable, memory, as_weak_as(tensor, right, changed), target_span)
 
 
 def update_destination(ctx: Elaboration, stmt: tree.UpdateName) -> None:

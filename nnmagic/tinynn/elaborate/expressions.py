@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from synr import ast
 
 from nnmagic.tinynn.elaborate.annotation_types import unknown_dimension
@@ -118,7 +120,18 @@ def _take_attributes(ctx: Elaboration, owner: Operand, chain: list[ast.Attr]) ->
     return owner.value
 
 
-def evaluate_operands(ctx: Elaboration, exprs: list[ast.Expr]) -> list[Operand]:
+def evaluate_index(ctx: Elaboration, nodes: Sequence[ast.Expr]) -> list[Operand]:
+    """Evaluate an index; a tuple that a call gives, as in ``x[np.ix_(i, j)]``, has an item for each axis."""
+    operands = evaluate_operands(ctx, nodes)
+    only = nodes[0] if len(nodes) == 1 else None
+    if isinstance(only, ast.Call) and not isinstance(only.func_name, ast.Op) and len(operands) == 1:
+        value = operands[0].value
+        if isinstance(value, TupleOf) and value.items:
+            return [Operand(item, operands[0].span) for item in value.items]
+    return operands
+
+
+def evaluate_operands(ctx: Elaboration, exprs: Sequence[ast.Expr]) -> list[Operand]:
     """Evaluate the operands of a call or the items of a tuple; ``*items`` are spliced in."""
     operands: list[Operand] = []
     for expr in exprs:

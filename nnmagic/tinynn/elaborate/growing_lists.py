@@ -102,7 +102,7 @@ def elaborate_grow(ctx: Elaboration, stmt: tree.Grow) -> None:
         notes = (Note(f"this is {format_type(item.type)}, others are {format_type(wanted)}", span),)
         raise RefusalError(message, span, notes=notes, hint="give all of them one shape and one dtype")
     place = Operand(ctx.evaluate(stmt.index), span)
-    if growth.before:
+    if growth.before and not growth.is_counted:
         first = Operand(Known(len(growth.before)), span)
         place = Operand(binary(BuiltinOp.Add, "+", place, first, span), span)
     changed = set_elements(Operand(rows, span), [place], Operand(item, span), span)
@@ -163,9 +163,9 @@ def grow_in_loop(
     loop, counted, growing = _rewrite(ctx, stmt, iterable)
     bindings = ctx.environment.bindings
     for growth in growing:
-        bindings.bind(growth.rows, _first_example(growth, iterable.span))
+        bindings.bind(growth.rows, first_example(growth, iterable.span))
         bindings.bind(_before(growth.rows), Known(len(growth.before)))
-        bindings.bind(growth.name, _unreadable(growth.name, ctx.span(stmt.span)))
+        bindings.bind(growth.name, unreadable(growth.name, ctx.span(stmt.span)))
     ctx.live |= {growth.rows for growth in growing}
     with ctx.trial() as diagnostics:
         over(ctx, loop, counted)
@@ -179,7 +179,7 @@ def grow_in_loop(
         return None
     for growth in growing:
         growth.is_tried = False
-        bindings.bind(growth.rows, _make_rows(ctx, growth, rounds, iterable, span))
+        bindings.bind(growth.rows, make_rows(ctx, growth, rounds, iterable, span))
 
     def leave() -> None:
         bound = ctx.environment.bindings
@@ -198,7 +198,7 @@ def grow_in_loop(
         ctx.block, ctx.live = block, live
 
 
-def _first_example(growth: Growth, span: Span) -> Value:
+def first_example(growth: Growth, span: Span) -> Value:
     """Return what the rows stand for before a trial: numbers are as weak in it as Python's."""
     if not growth.before:
         return Known(None)
@@ -218,7 +218,8 @@ def _is_weak(value: Value) -> bool:
     return isinstance(value, Known) or (isinstance(value, Computed) and (value.weak or value.weak_array))
 
 
-def _unreadable(name: str, span: Span) -> Unassigned:
+def unreadable(name: str, span: Span) -> Unassigned:
+    """Return what the name of a list stands for in a loop in which it grows."""
     message = f"`{name}` grows in this loop, and cannot be read in it"
     hint = f"keep what a round needs of the one before in a name of its own; {name}[-1] can be read"
     return Unassigned(message, hint, (Note("this loop is a function, not unrolled", span),))
@@ -232,9 +233,9 @@ def _rewrite(ctx: Elaboration, stmt: tree.For, iterable: Operand) -> tuple[tree.
     if ctx.begun.get(id(stmt)) != (frozenset(appends), begun):
         taken = set(find_mentioned_names(stmt) | ctx.environment.assigned) | {*ctx.environment.names()}
         counter = ast.Var(
-            stmt.target.span, ast.Id(stmt.target.span, _free_name(f"step{len(ctx.rewritten)}", taken))
+            stmt.target.span, ast.Id(stmt.target.span, free_name(f"step{len(ctx.rewritten)}", taken))
         )
-        names = {name: _free_name(f"{name}_rows", taken) for name in appends}
+        names = {name: free_name(f"{name}_rows", taken) for name in appends}
         body = ast.Block(stmt.body.span, list(_statements(stmt, names, begun, counter)))
         target = ast.Tuple(stmt.target.span, [counter, stmt.target])
         ctx.rewritten[id(stmt)] = tree.For(stmt.span, target, stmt.iterable, body, stmt.orelse)
@@ -258,7 +259,8 @@ def _before(rows: str) -> str:
     return f"items before {rows}"
 
 
-def _free_name(name: str, taken: set[str]) -> str:
+def free_name(name: str, taken: set[str]) -> str:
+    """Return a name that is not taken, and take it."""
     while name in taken:
         name += "_"
     taken.add(name)
@@ -286,7 +288,7 @@ class _LastItems:
             return {key: self.replace(part) for key, part in node.items()}
         if not isinstance(node, ast.Node) or not find_mentioned_names(node) & self.names.keys():
             return node
-        name = _read_last(node)
+        name = read_last(node)
         if name in self.names and name in self.begun | self.appended:
             return self._last(name, node.span)
         changed = copy.copy(node)
@@ -312,13 +314,13 @@ def _statements(
         if isinstance(each, tree.Append) and each.lhs[0].id.name in names:
             name = each.lhs[0].id.name
             rows = ast.Var(each.span, ast.Id(each.span, names[name]))
-            yield tree.Grow(each.span, rows, counter, last.replace(each.item))
+            yield tree.Grow(each.span, rows, counter, last.replace(each.item), name)
             last.appended.add(name)
         else:
             yield last.replace(each)
 
 
-def _read_last(node: ast.Node) -> str:
+def read_last(node: ast.Node) -> str:
     """Return the name in ``name[-1]``; an empty string for anything else."""
     match node:
         case ast.Call(
@@ -337,7 +339,7 @@ def _is_minus_one(index: ast.Expr) -> bool:
     return False
 
 
-def _make_rows(
+def make_rows(
     ctx: Elaboration, growth: Growth, rounds: int | Computed, iterable: Operand, span: Span
 ) -> Computed:
     """Return the tensor of zeros that the rows are assigned in, with the items before the loop."""
@@ -349,7 +351,7 @@ def _make_rows(
         if isinstance(count, Computed):
             count = Dimension(AnyDim(), count)
     sizes = [count, *(_size(ctx, dim, growth.name, span) for dim in growth.type.shape)]
-    zero = number_constant(0, growth.type.dtype, span)
+    zero = number_constant(False if growth.type.dtype == "bool" else 0, growth.type.dtype, span)
     if all(isinstance(size, Known) for size in sizes):
         shape = tuple(size.value for size in sizes if isinstance(size, Known))
         rows = apply("broadcast_to", span, zero, shape=shape)

@@ -27,6 +27,7 @@ from nnmagic.tinynn.elaborate.control_flow_blocks import (
     Terminator,
     exits_of,
 )
+from nnmagic.tinynn.elaborate.counted_lists import find_counted, grow_and_count
 from nnmagic.tinynn.elaborate.growing_lists import find_growing, grow_in_loop
 from nnmagic.tinynn.elaborate.joins import exit_expressions
 from nnmagic.tinynn.elaborate.let_bindings import atomize, let_bind_names
@@ -84,7 +85,8 @@ from nnmagic.tinynn.values.values import (
 
 _INT64 = TensorType((), "int64")
 
-#: The most rounds of a loop that is unrolled only because sizes of its tensors depend on the round.
+#: The most rounds of a loop, with those inside it, that is unrolled only because sizes of its tensors depend
+#: on the round.
 _MAX_CHANGING_SHAPES = 8
 
 
@@ -248,6 +250,8 @@ def _elaborate_for_over(ctx: Elaboration, stmt: tree.For, iterable: Operand) -> 
         raise RefusalError(message, iterable.span, hint="stack the items into one tensor")
     if find_growing(ctx, stmt):
         return _elaborate_growing(ctx, loop, rounds)
+    if find_counted(ctx, stmt):
+        return _elaborate_counted(ctx, loop, rounds)
     if isinstance(rounds, Computed) or ctx.compact:
         return _emit_loop(ctx, loop)
     return _elaborate_by_cost(ctx, loop, lambda: _for_rounds(ctx, loop, rounds))
@@ -264,6 +268,29 @@ def _elaborate_growing(ctx: Elaboration, loop: _Loop, rounds: int | Computed) ->
         if not isinstance(end, GivenUp):
             return end
     return grow_in_loop(ctx, stmt, iterable, rounds, _elaborate_for_over)
+
+
+def _elaborate_counted(ctx: Elaboration, loop: _Loop, rounds: int | Computed) -> Terminator | None:
+    """Elaborate a loop of which some rounds append: unrolled if it is known which. Raises RefusalError."""
+    assert isinstance(loop.stmt, tree.For)
+    assert loop.iterable is not None
+    stmt, iterable, failed = loop.stmt, loop.iterable, ctx.environment.failed
+    if isinstance(rounds, int) and rounds <= MAX_UNROLLED and not ctx.compact:
+
+        def unroll() -> Terminator | None:
+            end = try_unroll(ctx, stmt, lambda: _for_rounds(ctx, loop, rounds))
+            if isinstance(end, GivenUp):
+                raise give_up
+            return end
+
+        def accept(_end: Terminator | None) -> bool:
+            return not ctx.diagnostics.errors and ctx.environment.failed == failed
+
+        give_up = GiveUpError()
+        end = attempt(ctx, unroll, give_up, accept)
+        if not isinstance(end, GivenUp):
+            return end
+    return grow_and_count(ctx, stmt, iterable, rounds, _elaborate_for_over)
 
 
 def _unroll_items(ctx: Elaboration, loop: _Loop, rounds: int) -> Terminator | None:
@@ -309,6 +336,16 @@ def _elaborate_by_cost(ctx: Elaboration, loop: _Loop, rounds: Callable[[], Round
     ``rounds`` returns the rounds to unroll. The attempts for the loops around it elaborate it anew: where its
     names have the same types again, a form that was given up is not tried again.
     """
+    around, ctx.loop_forms.rounds_inside = ctx.loop_forms.rounds_inside, 1
+    try:
+        return _elaborate_in_best_form(ctx, loop, rounds)
+    finally:
+        inside = ctx.loop_forms.rounds_inside * (loop.rounds if isinstance(loop.rounds, int) else 1)
+        ctx.loop_forms.rounds_inside = max(around, inside)
+
+
+def _elaborate_in_best_form(ctx: Elaboration, loop: _Loop, rounds: Callable[[], Rounds]) -> Terminator | None:
+    """Try the forms of a loop in turn."""
     forms = _forms_of(ctx, loop)
     context = (id(loop.stmt), loop.rounds, _kinds_of_names(ctx, loop.stmt))
     while True:
@@ -374,8 +411,6 @@ def _attempt_function(
 ) -> Terminator | GivenUp | None:
     """Emit a loop as a function; GivenUp where that has errors, or another form keeps names or sizes."""
     failed = ctx.environment.failed
-    is_short = isinstance(loop.rounds, int) and loop.rounds <= _MAX_CHANGING_SHAPES
-    avoids_shapes = is_short and not ctx.loop_forms.unroll_all
     kept = {name for stmt, name in ctx.loop_forms.kept if stmt == id(loop.stmt)}
     if emit is _emit_loop and not kept <= ctx.environment.bindings.locals.keys():
         return GivenUp.GIVEN_UP  # a function cannot keep a name that has no value before it
@@ -383,7 +418,9 @@ def _attempt_function(
     def accept(_end: Terminator | None) -> bool:
         if ctx.diagnostics.errors or (ctx.environment.failed and not failed):
             return False
-        return not (avoids_shapes and loop.has_changing_shapes) and not kept & loop.lost
+        rounds = loop.rounds * ctx.loop_forms.rounds_inside if isinstance(loop.rounds, int) else None
+        is_short = rounds is not None and rounds <= _MAX_CHANGING_SHAPES and not ctx.loop_forms.unroll_all
+        return not (is_short and loop.has_changing_shapes) and not kept & loop.lost
 
     loop.has_changing_shapes, loop.lost = False, set()
     return attempt(ctx, lambda: emit(ctx, loop), GiveUpError(), accept)

@@ -13,7 +13,7 @@ from nnmagic.tinynn.elaborate.annotation_types import (
     tuple_annotation,
 )
 from nnmagic.tinynn.elaborate.context import Elaboration
-from nnmagic.tinynn.elaborate.expressions import evaluate_operands
+from nnmagic.tinynn.elaborate.expressions import evaluate_index, evaluate_operands
 from nnmagic.tinynn.elaborate.truth import negate
 from nnmagic.tinynn.operators.arithmetic import binary, unary
 from nnmagic.tinynn.operators.membership import identity, membership
@@ -104,15 +104,19 @@ def _elaborate_subscript(ctx: Elaboration, expr: ast.Call) -> Value:
     if isinstance(owner.value, BuiltinName) and owner.value.builtin.name == "list":
         hint = 'write tuple[f32, f32], a type for each item, or Tensor[("n",), f32]'
         raise RefusalError("`list[...]` is no type of a cell", span, hint=hint)
-    items = evaluate_operands(ctx, index)
+    items = evaluate_index(ctx, index)
     if any(is_failed(part.value) for part in (owner, *items)):
         return FAILED
-    if isinstance(owner.value, BuiltinName) and owner.value.builtin.name in ("mgrid", "ogrid"):
+    if isinstance(owner.value, BuiltinName) and owner.value.builtin.name in _INDEXED:
         return owner.value.builtin.call(items, span)
     value = subscript(owner, items, span)
     if isinstance(value, Computed) and any(_is_array(item.value) for item in items):
         ctx.memory.own(value.expr)  # NumPy copies what arrays choose
     return value
+
+
+#: The functions of NumPy that are called by indexing them.
+_INDEXED = frozenset(("mgrid", "ogrid", "c_", "r_"))
 
 
 def _is_array(value: Value) -> bool:

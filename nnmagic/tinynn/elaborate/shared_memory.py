@@ -196,6 +196,10 @@ class SharedMemory:
         """Record that an expression has memory of its own; ``what``: whose it is, if not the function's."""
         self.tokens[expr] = frozenset((expr if what is None else Foreign(what),))
 
+    def is_foreign(self, expr: ir.Expr) -> bool:
+        """Return whether an expression is an array that is not the function's own."""
+        return isinstance(expr, ir.Var) and any(isinstance(each, Foreign) for each in self.of_expr(expr))
+
 
 def _has_memory(type_: Type) -> bool:
     """Return whether a value of a type may hold an array: numbers of rank 0 are copied wherever they go."""

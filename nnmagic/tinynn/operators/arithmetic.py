@@ -26,7 +26,14 @@ from nnmagic.tinynn.syntax.unsupported_syntax import NO_STRINGS
 from nnmagic.tinynn.values.complex_support import holds_complex, refusal
 from nnmagic.tinynn.values.descriptions import describe, source_text, type_note
 from nnmagic.tinynn.values.numbers import is_number, number_constant
-from nnmagic.tinynn.values.operator_calls import apply, cast, is_tensor, tensor_type, to_refusal
+from nnmagic.tinynn.values.operator_calls import (
+    apply,
+    cast,
+    is_tensor,
+    tensor_type,
+    to_refusal,
+    whole_numbers,
+)
 from nnmagic.tinynn.values.operator_restrictions import check_broadcast, check_kind, wider_dtype
 from nnmagic.tinynn.values.promotion import common_dtype, numpy_promotion, promote, promote_beside_number
 from nnmagic.tinynn.values.symbolic_sizes import apply_to_dimensions, as_number
@@ -241,7 +248,7 @@ def _integer_power(
 ) -> Computed:
     """Compute ``base ** exponent`` of integers by squaring; it wraps as in NumPy.
 
-    A tensor of signed exponents is refused, since NumPy raises an error for a negative one.
+    An exponent that may be negative is checked at run time: NumPy raises an error for it, too.
     """
     try:
         static_exponent = static_value(written_exponent.value)
@@ -251,15 +258,9 @@ def _integer_power(
         return _static_power(sign, base, exponent, int(static_exponent), span)
     dtype = tensor_type(exponent).dtype
     written = tensor_type(written_exponent).dtype
-    if not written.startswith("uint") and written != "bool":
-        short = dtype_short_name(written)
-        shown = " ** ".join(f"{source_text(each.span)}.astype(u{short[1:]})" for each in (base, exponent))
-        hint = f"if no exponent is negative, write ({shown}).astype({short})"
-        raise RefusalError(
-            f"`{sign}` of integers: an exponent that is a tensor of {short} may be negative",
-            written_exponent.span,
-            hint=hint,
-        )
+    least = least_of(written_exponent.value)
+    if written.startswith("int") and (least is None or least < 0):
+        exponent = Operand(_checked_exponent(exponent, span), exponent.span)
     bits = int("".join(filter(str.isdigit, dtype)))
     unit = number_constant(1, dtype, span)
     zero = number_constant(0, dtype, span)
@@ -272,6 +273,17 @@ def _integer_power(
         power = apply("where", span, is_set, apply("multiply", span, power, square), power)
         square = apply("multiply", span, square, square)
     return power
+
+
+def _checked_exponent(exponent: Operand, span: Span) -> Computed:
+    """Return integers with a run-time check that none is negative."""
+    assert isinstance(exponent.value, Computed)
+    wide = cast(exponent.value, "int64", span)
+    zero, one = (number_constant(number, "int64", span) for number in (0, 1))
+    # Of an axis of size 1, only the index 0 is in range.
+    is_negative = cast(apply("less", span, wide, zero), "int64", span)
+    nothing = apply("take", span, whole_numbers(zero, one, one, span), is_negative, axis=0, mode="fast")
+    return cast(apply("add", span, wide, nothing), tensor_type(exponent).dtype, span)
 
 
 def _static_power(sign: str, base: Operand, exponent: Operand, number: int, span: Span) -> Computed:

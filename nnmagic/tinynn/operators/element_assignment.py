@@ -63,6 +63,21 @@ def set_elements(tensor: Operand, index: Sequence[Operand], value: Operand, span
     return _Assignment(data, list(index_parts(index, data, span)), chosen, new, span).result()
 
 
+def combine_at(tensor: Operand, index: Sequence[Operand], value: Operand, span: Span, mode: str) -> Computed:
+    """Return the tensor with ``value`` combined with the elements at ``index``, once for each index.
+
+    ``mode``: "add", "mul", "min" or "max". Raises RefusalError as `set_elements` does.
+    """
+    data, new, chosen = tensor.value, _convert(value, tensor), subscript(tensor, index, span)
+    assert isinstance(data, Computed)
+    assert isinstance(chosen, Computed)
+    if not _fits(_shape(new), _shape(chosen)):
+        message = f"{describe(new)} does not fit into {describe(chosen)}"
+        raise RefusalError(message, value.span, notes=(Note(f"this is {describe(chosen)}", span),))
+    new = _drop_leading_axes(new, len(_shape(chosen)), span)
+    return _Assignment(data, list(index_parts(index, data, span)), chosen, new, span, mode).scattered()
+
+
 def _fits(new: Sequence[Dim], chosen: Sequence[Dim]) -> bool:
     """Return whether a value broadcasts to the chosen elements; the run checks sizes without a name."""
     shape = broadcast_shape([chosen, new])
@@ -172,13 +187,17 @@ def _drop_leading_axes(new: Computed, rank: int, span: Span) -> Computed:
 
 @dataclass(slots=True)
 class _Assignment:
-    """An assignment whose value fits: ``chosen`` are the elements that it replaces."""
+    """An assignment whose value fits: ``chosen`` are the elements that it replaces.
+
+    ``mode``: how the value is combined with the elements, as in Relay's ``scatter_nd``.
+    """
 
     data: Computed
     parts: list[IndexPart]
     chosen: Computed
     new: Computed
     span: Span
+    mode: str = "update"
 
     def result(self) -> Computed:
         """Return the changed tensor, by the operator that writes the fewest elements."""
@@ -198,7 +217,11 @@ class _Assignment:
             conditions = self.conditions()
             if conditions is not None:
                 return self._set_where(conditions)
-        elif kinds[0] == "array" and all(_is_full(part) for part in self.parts[1:]):
+        return self.scattered()
+
+    def scattered(self) -> Computed:
+        """Return the tensor with each element changed on its own."""
+        if _kind_of(self.parts[0]) == "array" and all(_is_full(part) for part in self.parts[1:]):
             indices = self.parts[0].item.value
             if isinstance(indices, Computed) and indices.type != TensorType(_shape(indices), "bool"):
                 return self._scatter([cast(indices, "int64", self.span)])
@@ -222,7 +245,7 @@ class _Assignment:
     def _scatter(self, indices: Sequence[Computed]) -> Computed:
         """Put the value where the indices of the first axes say; they are of one shape."""
         rows = [apply("expand_dims", self.span, index, axis=0) for index in indices]
-        return _scatter_nd(self.data, _join(rows, self.span), self._broadcast(), self.span)
+        return _scatter_nd(self.data, _join(rows, self.span), self._broadcast(), self.span, self.mode)
 
     def _broadcast(self) -> Computed:
         """Return the value in the shape of the chosen elements."""
@@ -357,7 +380,7 @@ class _Assignment:
         assert isinstance(positions, Computed)
         flat = apply("reshape", span, self.data, newshape=(-1,))
         indices = apply("expand_dims", span, positions, axis=0)
-        result = _scatter_nd(flat, indices, self._broadcast(), span)
+        result = _scatter_nd(flat, indices, self._broadcast(), span, self.mode)
         return _like(apply("reshape_like", span, result, self.data), self.data)
 
 
@@ -383,8 +406,10 @@ def _is_full(part: IndexPart) -> bool:
     return part.item.value == SliceOf(none, none, none)
 
 
-def _scatter_nd(data: Computed, indices: Computed, updates: Computed, span: Span) -> Computed:
-    return _like(apply("scatter_nd", span, data, indices, updates, mode="update"), data)
+def _scatter_nd(
+    data: Computed, indices: Computed, updates: Computed, span: Span, mode: str = "update"
+) -> Computed:
+    return _like(apply("scatter_nd", span, data, indices, updates, mode=mode), data)
 
 
 def _join(rows: Sequence[Computed], span: Span) -> Computed:

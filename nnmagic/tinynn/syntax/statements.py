@@ -12,6 +12,7 @@ from synr import ast
 from nnmagic.tinynn.syntax import replacements, tree, unsupported_syntax
 from nnmagic.tinynn.syntax.destinations import find_out, whole_of
 from nnmagic.tinynn.syntax.expressions import SYMBOLS
+from nnmagic.tinynn.syntax.in_place_calls import as_assignment
 from nnmagic.tinynn.syntax.patterns import PatternCompiler, find_bound_names
 from nnmagic.tinynn.syntax.printing import prints
 
@@ -47,6 +48,8 @@ class StatementCompiler(PatternCompiler):
                 return tree.Continue(span)
             case py.Expr(value=py.Call() as call) if (written := find_out(call)) is not None:
                 return self._write_out(span, *written)
+            case py.Expr(value=py.Call() as call) if (assignment := as_assignment(call)) is not None:
+                return self._assignment(assignment)
             case py.Assign():
                 return self._assignment(stmt)
             case py.AnnAssign():
@@ -112,6 +115,8 @@ class StatementCompiler(PatternCompiler):
     # -- assignments -----------------------------------------------------------------------------------
 
     def _assignment(self, stmt: py.Assign) -> ast.Stmt:
+        if all(_is_shape_of_name(target) for target in stmt.targets):
+            return self._set_shape(stmt)
         span, rhs = self.spans.of(stmt), self.compile_expr(stmt.value)
         targets = [self.compile_target(target, elements=True) for target in stmt.targets]
         if any(target is None for target in targets):
@@ -119,6 +124,16 @@ class StatementCompiler(PatternCompiler):
         if len(targets) == 1 and isinstance(targets[0], ast.Var):
             return ast.Assign(span, targets, None, rhs)
         return tree.Unpack(span, targets, rhs)
+
+    def _set_shape(self, stmt: py.Assign) -> ast.Stmt:
+        span, names, calls = self.spans.of(stmt), list[ast.Expr](), list[ast.Expr]()
+        for target in stmt.targets:
+            assert isinstance(target, py.Attribute)
+            reshape = py.copy_location(py.Attribute(target.value, "reshape", py.Load()), target)
+            call = py.copy_location(py.Call(reshape, [stmt.value], []), target)
+            names.append(self.compile_var(target.value))
+            calls.append(self.compile_expr(py.fix_missing_locations(call)))
+        return tree.SetShape(span, names, None, ast.Tuple(span, calls))
 
     def _write_out(self, span: ast.Span, call: py.Call, out: py.expr) -> ast.Stmt:
         """Compile a call with a destination: its result is assigned to all elements of that."""
@@ -216,6 +231,10 @@ class StatementCompiler(PatternCompiler):
                 # A `return` may be what was meant.
                 return tree.InvalidStatement(span, find_bound_names(stmt), returns=True)
         return tree.InvalidStatement(span, find_bound_names(stmt), returns=False)
+
+
+def _is_shape_of_name(target: py.expr) -> bool:
+    return isinstance(target, py.Attribute) and target.attr == "shape" and isinstance(target.value, py.Name)
 
 
 def statement_refusal(kind: str) -> tuple[str, str]:

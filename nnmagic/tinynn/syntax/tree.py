@@ -279,6 +279,10 @@ class UpdateName(ast.Assign):  # type: ignore[misc]  # synr is untyped
     """``name += rhs`` with any operator, as ``name = name + rhs``."""
 
 
+class SetShape(ast.Assign):  # type: ignore[misc]  # synr is untyped
+    """``name.shape = other.shape = value``; ``rhs`` is a tuple of ``name.reshape(value)`` for each name."""
+
+
 class Append(UpdateName):
     """``name.append(item)``, as ``name = name + [item]``."""
 
@@ -290,12 +294,16 @@ class Append(UpdateName):
 
 @attr.s(auto_attribs=True, frozen=True)
 class Grow(ast.Stmt):  # type: ignore[misc]  # synr is untyped
-    """An `Append` in a loop that is a function: a row of ``rows``. ``index`` counts the rounds."""
+    """An `Append` in a loop that is a function: a row of ``rows``.
+
+    ``index`` counts the rounds, or the items. ``source``: the name of the list.
+    """
 
     span: ast.Span
     rows: ast.Var
     index: ast.Var
     item: ast.Expr
+    source: str
 
 
 @attr.s(auto_attribs=True, frozen=True)

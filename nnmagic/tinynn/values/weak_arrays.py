@@ -34,6 +34,15 @@ def as_weak_array(value: Value) -> Value:
     return value
 
 
+def as_weak_as(array: Operand, value: Operand, changed: Computed) -> Computed:
+    """Return an array of which elements were assigned: a weak one stays weak if it holds no other f64."""
+    if not is_weak_array(array.value):
+        return changed
+    dtype = _dtype(value)
+    is_narrow = dtype is not None and is_float(dtype) and dtype != "float64" and _dtype(array) == "float64"
+    return replace(changed, weak_array=is_narrow or of_weak_arrays([array.value, value.value]))
+
+
 def of_weak_arrays(values: Iterable[Value]) -> bool:
     """Return whether values are weak arrays and numbers alone, at least one of them a weak array."""
     parts = [part for value in values for part in _parts(value)]

@@ -91,6 +91,21 @@ def _column_stack(call: Arguments) -> Value:
     return concatenate(call, parts, 1).value
 
 
+def _columns_of(call: Arguments) -> Value:
+    """Return the items of ``c_[x, y]`` as columns, those of rank 2 or more along their last axis."""
+    parts = [atleast_nd(part, 1) for part in tensors(call, "arrays")]
+    parts = [part.expand(1) if part.rank == 1 else part for part in parts]
+    _same_rank(call, parts)
+    return concatenate(call, parts, parts[0].rank - 1).value
+
+
+def _rows_of(call: Arguments) -> Value:
+    """Return the items of ``r_[x, 0, y]`` along the first axis."""
+    parts = [atleast_nd(part, 1) for part in tensors(call, "arrays")]
+    _same_rank(call, parts)
+    return concatenate(call, parts, 0).value
+
+
 def _append(call: Arguments) -> Value:
     parts = unify_dtypes(call, [call.given["arr"], call.given["values"]])
     if "axis" not in call:
@@ -308,6 +323,8 @@ JOINING = (
         _STACK_NAMES,
         method=False,
     ),
+    Builtin("c_", "*arrays", _columns_of, "Join vectors as columns: `c_[x, y]`.", "c_", method=False),
+    Builtin("r_", "*arrays", _rows_of, "Join along the first axis: `r_[0, x]`.", "r_", method=False),
     Builtin(
         "append",
         "arr values axis?",

@@ -5,10 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from nnmagic.tinynn.builtins.argument_checks import formula
+from synr.ast import BuiltinOp
+
+from nnmagic.tinynn.builtins.argument_checks import formula, one_axis
 from nnmagic.tinynn.builtins.numpy.elementwise import BINARY
+from nnmagic.tinynn.builtins.tensor_expressions import Formula
+from nnmagic.tinynn.builtins.tensor_helpers import arange, size_of
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
-from nnmagic.tinynn.values.values import Known, Operand, Value
+from nnmagic.tinynn.operators.arithmetic import unary
+from nnmagic.tinynn.operators.element_assignment import combine_at
+from nnmagic.tinynn.syntax.in_place_calls import CHANGED_AT
+from nnmagic.tinynn.values.descriptions import describe, source_text
+from nnmagic.tinynn.values.operator_calls import is_tensor, tensor_type
+from nnmagic.tinynn.values.values import Computed, Known, Operand, RefusalError, TupleOf, Value
 
 _BINARY_NAMES = frozenset(row.name for row in BINARY)
 #: What each method of a function is called in a cell; ``outer`` is a method of all functions of two tensors.
@@ -27,10 +36,58 @@ _SAME_AS: Mapping[str, Mapping[str, str]] = {
 
 def ufunc_method(builtin: Builtin, name: str, builtins: Mapping[str, Builtin]) -> Builtin | None:
     """Return a method of a function, ``builtins`` being those of a cell; None if it has no such method."""
+    if name == CHANGED_AT and builtin.name in _COMBINED:
+        return _at(builtin.name)
+    if name == "accumulate" and builtin.name in ("maximum", "minimum"):
+        return _running_extreme(builtin)
     if name == "outer" and builtin.name in _BINARY_NAMES:
         return _outer(builtin)
     same = _SAME_AS.get(name, {}).get(builtin.name)
     return None if same is None else _along_first_axis(builtins[same], f"{builtin.name}.{name}")
+
+
+def _at(name: str) -> Builtin:
+    """Declare the function that gives an array with elements changed once for each index."""
+
+    def apply_to(call: Arguments) -> Value:
+        array, indices, value = call.given["a"], call.given["indices"], call.given["b"]
+        if not is_tensor(array.value) or not tensor_type(array).shape:
+            raise RefusalError(f"{name}.at changes an array, not {describe(array.value)}", array.span)
+        is_tuple = isinstance(indices.value, TupleOf) and not source_text(indices.span).startswith("[")
+        parts = indices.value.items if is_tuple and isinstance(indices.value, TupleOf) else (indices.value,)
+        index = [Operand(part, indices.span) for part in parts]
+        if name == "subtract":
+            value = Operand(unary(BuiltinOp.USub, "-", value, call.span), value.span)
+        return combine_at(array, index, value, call.span, _COMBINED[name])
+
+    summary = f"Apply {name} to the elements at the indices, once for each of them."
+    return Builtin(f"{name}.at", "a indices b", apply_to, summary, method=False)
+
+
+def _running_extreme(builtin: Builtin) -> Builtin:
+    """Declare the extremes of all elements before each one, in as many steps as the size has bits."""
+
+    def apply_to(call: Arguments) -> Value:
+        data = formula(call, "array")
+        if not data.rank:
+            raise RefusalError(f"{builtin.name}.accumulate of a number", call.span)
+        axis = one_axis(call, "axis", data.rank, 0)
+        size = size_of(data, axis)
+        positions, step = arange(size, call.span), 1
+        while step < (size if isinstance(size, int) else _LONGEST):
+            earlier = data.op("take", (positions - step).op("maximum", 0), axis=axis, mode="clip")
+            like = Formula(Computed(earlier.value.expr, data.type), call.span)
+            data, step = data.op(builtin.name, like), 2 * step
+        return data.value
+
+    summary = f"Apply {builtin.name} to all elements up to each one along an axis."
+    return Builtin(f"{builtin.name}.accumulate", "array axis?=0", apply_to, summary, method=False)
+
+
+#: No axis of which only the call knows the size is longer.
+_LONGEST = 1 << 40
+#: How ``at`` combines a value with the elements, by what Relay calls it.
+_COMBINED = {"add": "add", "subtract": "add", "multiply": "mul", "maximum": "max", "minimum": "min"}
 
 
 def _outer(builtin: Builtin) -> Builtin:

@@ -1,0 +1,98 @@
+"""Define NumPy's functions that make indices: indices, ix_, triu_indices and the like."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnmagic.tinynn.builtins.argument_checks import as_formula, static_int
+from nnmagic.tinynn.builtins.tensor_helpers import constant_of
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.values.values import NotStaticError, Operand, RefusalError, TupleOf, Value, static_value
+
+
+def _indices(call: Arguments) -> Value:
+    """Return the coordinates of a grid, as one tensor."""
+    operand = call.given["dimensions"]
+    try:
+        shape = static_value(operand.value)
+    except NotStaticError:
+        message = "indices: the sizes must be known at compile time"
+        raise RefusalError(message, operand.span, hint="write mgrid[0:n, 0:m]") from None
+    sizes = shape if isinstance(shape, tuple) else (shape,)
+    if not all(isinstance(size, int) and size >= 0 for size in sizes):
+        raise RefusalError("indices takes a tuple of sizes", operand.span)
+    return constant_of(np.indices(sizes), "int64", call.span).value
+
+
+def _ix(call: Arguments) -> Value:
+    """Return each vector along an axis of its own, to index with all of them."""
+    given = call.given["args"]
+    assert isinstance(given.value, TupleOf)
+    parts = [as_formula(Operand(each, given.span), call.span, "ix_: an item") for each in given.value.items]
+    if any(part.rank != 1 or not (part.is_integer) for part in parts):
+        raise RefusalError("ix_ takes vectors of integers", given.span, hint="of a mask: np.nonzero(mask)[0]")
+    for number, part in enumerate(parts):
+        after = len(parts) - number - 1
+        parts[number] = part.op("expand_dims", axis=1, num_newaxis=after) if after else part
+        for _ in range(number):
+            parts[number] = parts[number].expand(0)
+    return TupleOf(tuple(part.value for part in parts))
+
+
+def _triangle(call: Arguments) -> Value:
+    """Return the rows and the columns of a triangle of a matrix."""
+    n, k = static_int(call, "n", None), static_int(call, "k", 0)
+    m = static_int(call, "m", n)
+    if min(n, m) < 0 or n * m > _MOST:
+        raise RefusalError(f"{call.name}: a matrix of {n} by {m}", call.span)
+    find = np.triu_indices if call.name == "triu_indices" else np.tril_indices
+    return TupleOf(tuple(constant_of(part, "int64", call.span).value for part in find(n, k, m)))
+
+
+def _diagonal(call: Arguments) -> Value:
+    n, ndim = static_int(call, "n", None), static_int(call, "ndim", 2)
+    if n < 0 or not 1 <= ndim <= 64:
+        raise RefusalError(f"diag_indices: {n} elements of {ndim} axes", call.span)
+    return TupleOf((constant_of(np.arange(n), "int64", call.span).value,) * ndim)
+
+
+#: The most elements of a matrix whose triangle is made at compile time.
+_MOST = 1 << 24
+
+INDEX_SETS = (
+    Builtin(
+        "indices",
+        "dimensions",
+        _indices,
+        "Coordinates of a grid of a shape, as one tensor.",
+        "indices",
+        method=False,
+    ),
+    Builtin(
+        "ix_", "*args", _ix, "Vectors that index all their combinations: `x[ix_(i, j)]`.", "ix_", method=False
+    ),
+    Builtin(
+        "triu_indices",
+        "n k? m?",
+        _triangle,
+        "Rows and columns of the upper triangle of a matrix.",
+        "triu_indices",
+        method=False,
+    ),
+    Builtin(
+        "tril_indices",
+        "n k? m?",
+        _triangle,
+        "Rows and columns of the lower triangle of a matrix.",
+        "tril_indices",
+        method=False,
+    ),
+    Builtin(
+        "diag_indices",
+        "n ndim?",
+        _diagonal,
+        "Indices of the diagonal of a matrix.",
+        "diag_indices",
+        method=False,
+    ),
+)

@@ -1,0 +1,63 @@
+"""Write calls that change an array in place as assignments to its elements."""
+
+from __future__ import annotations
+
+import ast as py
+from collections.abc import Callable
+
+#: The method of universal functions that gives the changed array; no cell can write the name.
+CHANGED_AT = "at!"
+
+
+def as_assignment(call: py.Call) -> py.Assign | None:
+    """Return ``y[...] = value`` for ``y.fill(value)``, ``np.add.at(y, i, v)`` and the like, else None."""
+    match call:
+        case py.Call(func=py.Attribute(attr="fill", value=py.Name() as owner), args=[value], keywords=[]):
+            return _assign(call, owner, value)
+        case py.Call(
+            func=py.Attribute(attr=name, value=py.Name() as module),
+            args=[py.Name() as owner, *rest],
+            keywords=[],
+        ) if name in _FUNCTIONS and len(rest) == _FUNCTIONS[name][0]:
+            return _assign(call, owner, _FUNCTIONS[name][1](module, owner, rest))
+        case py.Call(
+            func=py.Attribute(attr="at", value=py.Attribute() as function),
+            args=[py.Name() as owner, *rest],
+            keywords=[],
+        ):
+            method = py.Attribute(function, CHANGED_AT, py.Load())
+            return _assign(call, owner, py.Call(method, [owner, *rest], []))
+    return None
+
+
+def _assign(call: py.Call, owner: py.Name, value: py.expr) -> py.Assign:
+    target = py.Subscript(owner, py.Constant(...), py.Store())
+    for part in (target, target.slice, value):
+        if not hasattr(part, "lineno"):
+            py.copy_location(part, call)
+    return py.fix_missing_locations(py.copy_location(py.Assign([target], value), call))
+
+
+def _call(call: py.expr, name: str, *args: py.expr) -> py.expr:
+    """Return a call of a function of a module, at the place of the module's name."""
+    function = py.Attribute(call, name, py.Load())
+    return py.fix_missing_locations(py.copy_location(py.Call(function, list(args), []), call))
+
+
+def _where(module: py.Name, owner: py.Name, rest: list[py.expr]) -> py.expr:
+    return _call(module, "where", rest[0], rest[1], owner)
+
+
+def _on_diagonal(module: py.Name, owner: py.Name, rest: list[py.expr]) -> py.expr:
+    shape = py.Attribute(owner, "shape", py.Load())
+    rows, columns = (py.Subscript(shape, py.Constant(axis), py.Load()) for axis in (0, 1))
+    unit = _call(module, "eye", rows, columns)
+    return _call(module, "where", py.Compare(unit, [py.NotEq()], [py.Constant(0)]), rest[0], owner)
+
+
+#: NumPy's functions that change their first argument: how many others they take, and what it then holds.
+_FUNCTIONS: dict[str, tuple[int, Callable[[py.Name, py.Name, list[py.expr]], py.expr]]] = {
+    "copyto": (1, lambda _module, _owner, rest: rest[0]),
+    "putmask": (2, _where),
+    "fill_diagonal": (1, _on_diagonal),
+}
