@@ -18,7 +18,7 @@ _ROUNDS = 20
 _TOP, _ONES = 1 << 63, (1 << 64) - 1
 
 
-def _words(*values: int) -> Array:
+def _words(*values: int) -> Any:
     return np.array(values, np.uint64)
 
 
@@ -59,7 +59,7 @@ def _split(_given: Given, key: Array) -> Any:
     return left, right
 
 
-def _with_room(key: Array, count: int) -> Array:
+def _with_room(key: Array, count: int) -> Any:
     """Return the key if its counter has room for ``count`` numbers, else the key that follows it."""
     if int(key[7]) < _ONES - count:
         return key.copy()
