@@ -81,7 +81,7 @@ def compile(  # noqa: A001 - the public name; Python's own compile is not used h
         TinyNNWarning: for problems that do not stop it, such as an unused variable.
 
     """
-    options = Options(engine, target, opt_level, promote, convert, _passes(passes), debug)
+    options = Options(engine, target, opt_level, promote, convert, chosen_passes(passes), debug)
     if namespace is not None and not isinstance(namespace, Mapping):
         raise TypeError(f"namespace must be a dict of names and values, not {kind_of(namespace)}")
     match source:
@@ -102,7 +102,8 @@ def compile(  # noqa: A001 - the public name; Python's own compile is not used h
             )
 
 
-def _passes(passes: Iterable[str | Pass]) -> tuple[NamedPass, ...]:
+def chosen_passes(passes: Iterable[str | Pass | NamedPass]) -> tuple[NamedPass, ...]:
+    """Return passes with their names. Raises TypeError or ValueError for what is none."""
     if passes == ():
         return ()
     from nnmagic.relay.passes.pipeline import named_passes
@@ -221,7 +222,7 @@ def function(
     The function is parsed, not run. Free names are looked up in ``namespace``, in its closure, in the
     enclosing scope and in its globals, as they are now. Raises what ``compile`` raises.
     """
-    options = Options(engine, target, opt_level, promote, convert, _passes(passes), debug)
+    options = Options(engine, target, opt_level, promote, convert, chosen_passes(passes), debug)
     if namespace is not None and not isinstance(namespace, Mapping):
         raise TypeError(f"namespace must be a dict of names and values, not {kind_of(namespace)}")
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from nnmagic.functions.build_or_load import Use
-from nnmagic.functions.compile import compile_module
+from nnmagic.functions.compile import chosen_passes, compile_module
 from nnmagic.functions.compile_options import Options, Target
 from nnmagic.functions.compiled import CompiledFunction
 from nnmagic.tracebacks import short_errors
@@ -13,6 +14,7 @@ from nnmagic.tracebacks import short_errors
 if TYPE_CHECKING:
     from nnmagic.engine.custom import Engine
     from nnmagic.importers.onnx.import_model import Model, Shapes
+    from nnmagic.relay.passes.pipeline import NamedPass, Pass
 
 
 @short_errors
@@ -24,6 +26,7 @@ def from_onnx(
     engine: str | Engine = "auto",
     target: Target = None,
     opt_level: int = 3,
+    passes: Iterable[str | Pass | NamedPass] = (),
     cache: bool = True,
 ) -> CompiledFunction:
     """Compile an ONNX model for the CPU.
@@ -36,6 +39,7 @@ def from_onnx(
         engine: as ``compile`` takes it.
         target: as ``compile`` takes it.
         opt_level: 0 to 3.
+        passes: as ``compile`` takes them: they run on the Relay of the model.
         cache: whether to use the caches.
 
     Returns:
@@ -51,6 +55,6 @@ def from_onnx(
     """
     from nnmagic.importers.onnx import import_listed
 
-    options = Options(engine, target, opt_level)  # for its errors, before a long import
+    options = Options(engine, target, opt_level, passes=chosen_passes(passes))  # errors before a long import
     module, listing = import_listed(model, shapes=shapes, name=name)
     return compile_module(module, options, Use.YES if cache else Use.NO, listing, "onnx")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from nnmagic.functions.build_or_load import Use
-from nnmagic.functions.compile import compile_module
+from nnmagic.functions.compile import chosen_passes, compile_module
 from nnmagic.functions.compile_options import Options, Target
 from nnmagic.functions.compiled import CompiledFunction
 from nnmagic.relay.module import Module
@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from nnmagic.functions.definition import CacheInfo
     from nnmagic.functions.stages import Stages
     from nnmagic.importers.torch.programs import Program
+    from nnmagic.relay.passes.pipeline import Pass
 
 #: What `options=` of torch.compile may hold.
-_OPTIONS = ("engine", "target", "opt_level", "cache")
+_OPTIONS = ("engine", "target", "opt_level", "passes", "cache")
 
 
 class TorchFunction:
@@ -90,6 +91,7 @@ def from_torch(
     engine: str | Engine = "auto",
     target: Target = None,
     opt_level: int = 3,
+    passes: Iterable[str | Pass] = (),
     cache: bool = True,
 ) -> TorchFunction:
     """Compile a PyTorch program for the CPU.
@@ -103,6 +105,7 @@ def from_torch(
         engine: as ``compile`` takes it.
         target: as ``compile`` takes it.
         opt_level: 0 to 3.
+        passes: as ``compile`` takes them: they run on the Relay of the program.
         cache: whether to use the caches.
 
     Returns:
@@ -118,22 +121,12 @@ def from_torch(
     """
     from nnmagic.importers.torch import from_torch as import_program
 
-    Options(engine, target, opt_level)  # for its errors, before a long import
+    options = Options(engine, target, opt_level, passes=chosen_passes(passes))  # errors before a long import
     program = import_program(module, args, kwargs, dynamic_shapes=dynamic_shapes, name=name)
-    return TorchFunction(
-        program, _build(program, engine=engine, target=target, opt_level=opt_level, cache=cache)
-    )
+    return TorchFunction(program, _build(program, options, cache=bool(cache)))
 
 
-def _build(
-    program: Program,
-    *,
-    engine: str | Engine = "auto",
-    target: Target = None,
-    opt_level: int = 3,
-    cache: bool = True,
-) -> CompiledFunction:
-    options = Options(engine, target, opt_level)
+def _build(program: Program, options: Options, *, cache: bool) -> CompiledFunction:
     use = Use.YES if cache else Use.NO
     return compile_module(program.module, options, use, program.source, "torch")
 
@@ -150,7 +143,7 @@ def torch_backend(
     Args:
         graph: what Dynamo captured.
         example_inputs: tensors of its inputs' types; their sizes may be symbolic.
-        options: ``engine``, ``target``, ``opt_level`` and ``cache``, as ``compile`` takes them.
+        options: ``engine``, ``target``, ``opt_level``, ``passes`` and ``cache``, as ``compile`` takes them.
         mode: must be None or "default".
 
     Raises:
@@ -167,6 +160,8 @@ def torch_backend(
         )
     if mode not in (None, "default"):
         raise ValueError(f"the backend nnmagic has no mode {mode!r}")
-    chosen = {"engine": "auto", "target": None, "opt_level": 3, "cache": True, **(options or {})}
-    Options(chosen["engine"], chosen["target"], chosen["opt_level"])
-    return compile_graph(graph, example_inputs, lambda program: _build(program, **chosen))
+    given = {"engine": "auto", "target": None, "opt_level": 3, "passes": (), "cache": True, **(options or {})}
+    passes = chosen_passes(given["passes"])
+    chosen = Options(given["engine"], given["target"], given["opt_level"], passes=passes)
+    cache = bool(given["cache"])
+    return compile_graph(graph, example_inputs, lambda program: _build(program, chosen, cache=cache))

@@ -30,7 +30,7 @@ from nnmagic.functions.plain_data import (
 from nnmagic.functions.typed_cell import TypedCell
 from nnmagic.relay.hashing import array_digest
 from nnmagic.relay.infer import infer_type
-from nnmagic.relay.serialization import PythonFunctionError, Json, module_from_data, module_to_data
+from nnmagic.relay.serialization import Json, PythonFunctionError, module_from_data, module_to_data
 from nnmagic.relay.types import dtype_of_array
 from nnmagic.tinynn import look_up
 from nnmagic.tinynn.program import ParameterInfo

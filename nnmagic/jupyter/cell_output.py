@@ -57,7 +57,7 @@ def render_cell(cell: CompiledCell, names: list[str], note: str | None) -> Outpu
 def _sections(cell: CompiledCell, name: str) -> tuple[list[Section], str | None]:
     """Render the sections of one stage, and its picture if it has one."""
     from nnmagic.rendering.graph import graph_of
-    from nnmagic.rendering.sections import graph_section, relay_section, stage_section
+    from nnmagic.rendering.sections import relay_section, stage_section
 
     if not cell.functions and cell.specializing and not cell.types:
         return [], None
@@ -69,8 +69,7 @@ def _sections(cell: CompiledCell, name: str) -> tuple[list[Section], str | None]
             return [relay_section(cell.compiled, cell.relay_text, changing, origins=origins)], None
         case "graph":
             graph = graph_of(cell.compiled)
-            svg = graph.svg
-            return [graph_section(name, str(graph), svg)], svg
+            return [graph.section(name)], graph.svg
         case "relay-typed":
             return [stage_section(name, name, str(cell.compiled))], None
     for function in cell.functions:
@@ -84,7 +83,7 @@ def render_function(function: CompiledFunction | SpecializingFunction, name: str
     """Render a stage of a function, of each specialization if it has some. Raises MagicError."""
     from nnmagic.functions.specializing import SpecializingFunction
     from nnmagic.rendering.output import Output
-    from nnmagic.rendering.sections import graph_section, stage_section
+    from nnmagic.rendering.sections import stage_section
 
     if isinstance(function, SpecializingFunction):
         if name == "relay":
@@ -97,8 +96,8 @@ def render_function(function: CompiledFunction | SpecializingFunction, name: str
     if name == "relay":
         return Output((function._section(),))
     if name == "graph":
-        svg = function.graph.svg
-        return Output((graph_section(name, str(function.graph), svg),), svg)
+        graph = function.graph
+        return Output((graph.section(name),), graph.svg)
     if name not in function.stages:
         stages = [stage for stage in SHOWN if stage == "graph" or stage in function.stages]
         raise MagicError(f"{function.name} has no stage {name!r}; {_hint(name, stages)}")

@@ -246,6 +246,7 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
         action="append",
         help="the shape of an input, as in x=1,3,224,224, or with a name for a size: x=n,3,224,224",
     )
+    @argument("--passes", metavar="NAMES", help="passes to run on the Relay first, as in %%%%tinynn")
     @argument("--show", metavar="STAGES", help="what to show, as in %%%%tinynn; default: relay")
     @argument("-q", "--quiet", action="store_true", help="show nothing")
     @argument("--no-cache", action="store_true", help="do not use the cache")

@@ -54,6 +54,7 @@ def compile_model(given: Namespace, options: Options, *, cache: bool) -> Compile
         engine=options.engine,
         target=options.target,
         opt_level=options.opt_level,
+        passes=options.passes,
         cache=cache,
     )
 
@@ -74,6 +75,10 @@ def complete_onnx(before: str) -> Sequence[str] | None:
 
     if re.search(r"--show[ =][\w,-]*$", before):
         return SHOWN
+    if re.search(r"--passes[ =][\w,]*$", before):
+        from nnmagic.relay.passes.library import LIBRARY
+
+        return tuple(LIBRARY)
     if re.search(r"(?:-o|--output|--shape)[ =]\S*$", before):
         return ()
     word = before.rpartition(" ")[2]

@@ -62,6 +62,10 @@ _PAD, _MARGIN, _TYPE_LINE, _DETAIL_LINES, _DETAIL_WIDTH = 9.0, 12.0, 17.0, 6, 34
 _PAGE_WIDTH = 640.0
 
 
+#: A picture of more nodes has no marks, which are rules for each of them.
+_MOST_MARKED = 400
+
+
 @dataclass(frozen=True, slots=True)
 class _Drawn:
     """A region and its layout; ``inner`` has the same of the regions that its nodes hold."""
@@ -85,12 +89,14 @@ def graph_svg(regions: Sequence[Region]) -> str:
     """
     drawn = [_lay_out(region) for region in regions]
     rows = _arrange(drawn, _MARGIN)
-    body = [shape for part, x, y in rows.positions for shape in _region(part, x, y, framed=len(drawn) > 1)]
+    body = [_marks(regions)]
+    body += [shape for part, x, y in rows.positions for shape in _region(part, x, y, framed=len(drawn) > 1)]
     legend, legend_width = _legend(regions, rows.height)
     width, height = max(rows.width, legend_width), rows.height + (_LINE + 4 if legend else 0)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{_n(width)}" height="{_n(height)}" '
         f'viewBox="0 0 {_n(width)} {_n(height)}" style="max-width:100%;height:auto" font-size="12" '
+        f'role="img" aria-label="{html.escape(_described(regions), quote=True)}" '
         'font-family="ui-monospace, DejaVu Sans Mono, Menlo, Consolas, monospace">'
         f"{''.join(body)}{legend}</svg>"
     )
@@ -189,13 +195,50 @@ def _region(drawn: _Drawn, x: float, y: float, *, framed: bool) -> Iterator[str]
     if drawn.region.title:
         yield _text(x + _MARGIN, y + _MARGIN + 3, drawn.region.title, fill=_GREY, anchor="start", bold=True)
         top += _LINE
-    for route in drawn.layout.routes:
-        yield _edge([(left + px, top + py) for px, py in route])
+    for edge, route in zip(drawn.region.edges, drawn.layout.routes, strict=True):
+        yield _edge([(left + px, top + py) for px, py in route], f"s{_key(edge.source)} t{_key(edge.target)}")
+    classes = _classes(drawn.region)
     for node, (cx, cy) in zip(drawn.region.nodes, drawn.layout.centers, strict=True):
-        yield from _node(node, left + cx, top + cy, drawn.inner.get(node.key, ()))
+        near = " ".join(classes[node.key])
+        yield from _node(node, left + cx, top + cy, drawn.inner.get(node.key, ()), near)
 
 
-def _edge(points: list[tuple[float, float]]) -> str:
+def _classes(region: Region) -> dict[int, dict[str, None]]:
+    """Return the classes of each node: its own number, those of what it uses, and of what uses it."""
+    classes = {node.key: {f"n{_key(node.key)}": None} for node in region.nodes}
+    for edge in region.edges:
+        classes[edge.target][f"u{_key(edge.source)}"] = None
+        classes[edge.source][f"d{_key(edge.target)}"] = None
+    return classes
+
+
+def _key(key: int) -> str:
+    """Return a node's number as a part of a class; a part's results have negative ones."""
+    return str(key) if key >= 0 else f"r{-key}"
+
+
+def _marks(regions: Sequence[Region]) -> str:
+    """Return the rules that mark what a node uses, and what uses it, where the pointer is on the node."""
+    keys = [_key(node.key) for node in _all_nodes(regions)]
+    if len(keys) > _MOST_MARKED:
+        return ""
+    rules = [
+        f"svg:has(.n{key}:hover) :is(.s{key},.u{key}>rect:first-of-type)"
+        "{stroke:#d9480f;stroke-width:2.6}"
+        f"svg:has(.n{key}:hover) :is(.t{key},.d{key}>rect:first-of-type)"
+        "{stroke:#1971c2;stroke-width:2.6}"
+        for key in keys
+    ]
+    return f"<style>{''.join(rules)}</style>"
+
+
+def _described(regions: Sequence[Region]) -> str:
+    """Return what the picture shows in a few words, for those who do not see it."""
+    counts = [f"{region.title or 'a part'}: {len(region.nodes)} nodes" for region in regions]
+    return f"Dataflow graph of {', '.join(counts)}"
+
+
+def _edge(points: list[tuple[float, float]], marked: str) -> str:
     """Return a line that leaves and arrives vertically, with an arrow's head."""
     (x, y), *rest = points
     path = f"M{_n(x)} {_n(y)}"
@@ -207,14 +250,14 @@ def _edge(points: list[tuple[float, float]]) -> str:
             path += f"C{_n(x)} {_n(middle)} {_n(px)} {_n(middle)} {_n(px)} {_n(py)}"
         x, y = px, py
     head = f"M{_n(x - 3)} {_n(y - 5.5)}L{_n(x)} {_n(y)}L{_n(x + 3)} {_n(y - 5.5)}"
-    return f'<path d="{path}{head}" fill="none" stroke="{_GREY}" stroke-width="1.1"/>'
+    return f'<path class="{marked}" d="{path}{head}" fill="none" stroke="{_GREY}" stroke-width="1.1"/>'
 
 
-def _node(node: GraphNode, cx: float, cy: float, inner: tuple[_Drawn, ...]) -> Iterator[str]:
+def _node(node: GraphNode, cx: float, cy: float, inner: tuple[_Drawn, ...], near: str) -> Iterator[str]:
     width, height = _box(node, inner)
     _, whole = _size_with_type(node, (width, height))
     x, y = cx - width / 2, cy - whole / 2
-    yield f"<g><title>{html.escape(_title(node))}</title>\n"
+    yield f'<g class="{near}"><title>{html.escape(_title(node))}</title>\n'
     yield _shape(node, x, y, width, height)
     ink = _GREY if node.kind in ("outer", "result") or inner else "#1b1d21"
     yield _text(cx, y + 16, _label(node), fill=ink, bold=node.kind == "operator" or bool(inner))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from nnmagic.relay.expr import (
@@ -43,10 +43,14 @@ from nnmagic.relay.text.types import dim_text, type_text
 from nnmagic.relay.traverse import pattern_vars
 from nnmagic.relay.types import TensorType, TupleType, Type
 from nnmagic.rendering.drawing import graph_svg
+from nnmagic.rendering.folding import fold
 from nnmagic.rendering.graph_data import Edge, GraphNode, Region
-from nnmagic.rendering.output import Output
-from nnmagic.rendering.sections import graph_section
+from nnmagic.rendering.output import Output, Section
+from nnmagic.rendering.sections import Picture, graph_section
 from nnmagic.rendering.text_graph import graph_text
+
+#: With more nodes than this, the functions of a graph have pictures of their own.
+_MANY_NODES = 80
 
 #: With more parameters and constants than this, those that one operator alone takes, and not as its first
 #: argument, are written inside of it: the weights of a network.
@@ -68,14 +72,35 @@ class Graph:
         return graph_text(self.regions)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:  # noqa: ARG002
-        svg = self.svg
-        return Output((graph_section("graph", str(self), svg),), svg).bundle()
+        return Output((self.section("graph"),), self.svg).bundle()
+
+    def section(self, title: str) -> Section:
+        """Return the graph as a section: a large one as an overview, with parts that open."""
+        return graph_section(title, str(self), _pictures(self.regions))
+
+
+def _pictures(regions: Sequence[Region]) -> list[Picture]:
+    """Return the pictures of a graph: one of all functions, or of each its own, large ones in parts."""
+    folded = [fold(region) for region in regions]
+    if not any(folded) and sum(len(region.nodes) for region in regions) <= _MANY_NODES:
+        return [Picture("", graph_svg(regions))]
+    pictures = []
+    for number, (region, made) in enumerate(zip(regions, folded, strict=True)):
+        svg = graph_svg([region if made is None else made.overview])
+        parts = [
+            Picture(part.title, graph_svg([part.region]), graph_text([part.region]).strip())
+            for part in (() if made is None else made.parts)
+        ]
+        title, text = (region.title, graph_text([region])) if number else ("", "")
+        pictures.append(Picture(title, svg, text, tuple(parts)))
+    return pictures
 
 
 def graph_of(module: Module, entry: str | None = None) -> Graph:
     """Return the graph of a typed module, with the function ``entry`` first and the others sorted by name."""
     names = sorted(module.functions, key=lambda name: (name != entry, name))
-    return Graph(tuple(_Builder(f"@{name}", module.functions[name]).region() for name in names))
+    keys = itertools.count()
+    return Graph(tuple(_Builder(f"@{name}", module.functions[name], keys).region() for name in names))
 
 
 def short_type(type_: Type | None) -> str:
@@ -116,11 +141,11 @@ class _Open:
 class _Builder:
     """Builds the region of one function."""
 
-    def __init__(self, title: str, function: Function) -> None:
+    def __init__(self, title: str, function: Function, keys: Iterator[int]) -> None:
         self.function = function
         self.scopes: Scopes = scopes_of(function)
         self.order = tuple(dict.fromkeys(self.scopes.order))  # a let stands there twice
-        self.keys = itertools.count()
+        self.keys = keys
         self.open: dict[PlacementScope, _Open] = {self.scopes.outermost: _Open(title)}
         self.lets = {node.var: node.value for node in self.order if isinstance(node, Let)}
         self.names = {value: var.name_hint for var, value in self.lets.items()}

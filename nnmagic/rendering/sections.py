@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nnmagic.rendering.lexer import RelayLexer
@@ -39,14 +40,33 @@ def stage_section(title: str, stage: str, text: str) -> Section:
     return Section(title, text, listing.folded, closed=listing.whole)
 
 
-def graph_section(title: str, text: str, svg: str) -> Section:
-    """Return a graph as SVG, with lines of text for a page that drops the picture or the style sheet.
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A picture of a part of a graph, which opens by its title; ``text``: the same as lines of text."""
 
-    The picture's element is ``hidden`` until the style sheet shows it: JupyterLab takes the elements of a
+    title: str
+    svg: str
+    text: str = ""
+    parts: tuple[Picture, ...] = ()
+
+    def html(self) -> str:
+        """Return the picture, closed if it has a title."""
+        parts = "".join(part.html() for part in self.parts)
+        shown = f'<div class="graph" hidden="hidden">{self.svg}</div>{parts}'
+        if not self.title:
+            return shown
+        fallback = f'<div class="fallback"><pre>{html.escape(self.text, quote=False)}</pre></div>'
+        return f"<details><summary>{html.escape(self.title)}</summary>{shown}{fallback}</details>"
+
+
+def graph_section(title: str, text: str, pictures: Sequence[Picture]) -> Section:
+    """Return a graph as SVG, with lines of text for a page that drops the pictures or the style sheet.
+
+    The pictures' elements are ``hidden`` until the style sheet shows them: JupyterLab takes the elements of a
     picture out of a notebook that is not trusted, and leaves the letters.
     """
     fallback = f'<div class="fallback">{text_html(text, "the graph")}</div>'
-    return Section(title, text, f'<div class="graph" hidden="hidden">{svg}</div>{fallback}')
+    return Section(title, text, "".join(picture.html() for picture in pictures) + fallback)
 
 
 def signature_head(name: str, signature: str, doc: str | None) -> str:

@@ -57,6 +57,30 @@ def test_options(shell: InteractiveShell, path: Path) -> None:
     assert "ty=Tensor" in run(shell, f"%onnx '{path}' --show relay-typed")
 
 
+def double(module: nnmagic.relay.Module) -> nnmagic.relay.Module:
+    """Double what every function returns."""
+    functions = {}
+    for name, function in module.functions.items():
+        body = nnmagic.relay.call("add", [function.body, function.body])
+        functions[name] = nnmagic.relay.Function(function.params, body)
+    return nnmagic.relay.Module(functions, module.types)
+
+
+def test_passes_run_on_the_model_s_relay(shell: InteractiveShell, path: Path) -> None:
+    shell.user_ns["double"] = double
+    shown = run(shell, f"%onnx {path} --passes double,fold_constants")
+    assert "add(%0, %0)" in shown
+    np.testing.assert_allclose(shell.user_ns["my_net"](X), 2 * np.exp(X), rtol=1e-6)
+    function = nnmagic.from_onnx(path, passes=[double])
+    np.testing.assert_allclose(function(X), 2 * np.exp(X), rtol=1e-6)
+    assert next(each.name for each in function.passes) == "double"
+    with pytest.raises(TypeError, match="passes must be a list"):
+        nnmagic.from_onnx(path, passes="double")
+    with pytest.raises(ValueError, match="no pass"):
+        run(shell, f"%onnx {path} --passes nothing")
+    assert "fold_constants" in complete_onnx("%onnx a.onnx --passes ")
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

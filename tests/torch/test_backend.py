@@ -117,3 +117,21 @@ def test_unsupported_operators_are_named() -> None:
     compiled = torch.compile(lambda x: torch.special.bessel_j0(x) + 1, backend=torch_backend)
     with pytest.raises(Exception, match="bessel_j0"):
         compiled(torch.ones(2))
+
+
+def test_passes_of_one_s_own_run_on_the_program() -> None:
+    import nnmagic
+
+    seen = []
+
+    def count(module: nnmagic.relay.Module) -> nnmagic.relay.Module:
+        seen.append(len(module.functions))
+        return module
+
+    module, data = torch.nn.Linear(3, 2), torch.randn(4, 3)
+    with torch.no_grad():
+        expected = module(data)
+        torch.testing.assert_close(nnmagic.from_torch(module, (data,), passes=[count])(data), expected)
+        compiled = torch.compile(module, backend="nnmagic", options={"passes": [count]})
+        torch.testing.assert_close(compiled(data), expected)
+    assert len(seen) >= 2

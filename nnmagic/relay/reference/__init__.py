@@ -12,12 +12,34 @@ import numpy as np
 
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops import OPERATORS, RelationError
-from nnmagic.relay.reference import elementwise, nn, printing, reductions, shapes
+from nnmagic.relay.reference import (
+    elementwise,
+    images,
+    nn,
+    others,
+    printing,
+    quantized,
+    random,
+    reductions,
+    shapes,
+    vision,
+)
 from nnmagic.relay.reference.given import Given
 from nnmagic.relay.types import ARRAY_DTYPES, TensorType, TupleType, Type, dtype_of_array
 
 #: The rule of each operator, by name.
-RULES = {**elementwise.RULES, **shapes.RULES, **reductions.RULES, **nn.RULES, **printing.RULES}
+RULES = {
+    **elementwise.RULES,
+    **shapes.RULES,
+    **reductions.RULES,
+    **nn.RULES,
+    **random.RULES,
+    **quantized.RULES,
+    **images.RULES,
+    **others.RULES,
+    **printing.RULES,
+    **vision.RULES,
+}
 
 
 class NoReferenceError(NotImplementedError):

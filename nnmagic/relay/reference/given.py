@@ -27,6 +27,12 @@ class Given:
         return self.attrs[name]
 
     @property
+    def parts(self) -> tuple[TensorType, ...]:
+        """The types of the parts of a result that is a tuple."""
+        assert isinstance(self.type, TupleType)
+        return tuple(part for part in self.type.fields if isinstance(part, TensorType))
+
+    @property
     def tensor(self) -> TensorType:
         """The type of the result, or of its first part."""
         type_ = self.type.fields[0] if isinstance(self.type, TupleType) else self.type

@@ -1,0 +1,206 @@
+"""Say what other operators compute, in NumPy: Fourier transforms, sets, decompositions, blocks of images."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from nnmagic.relay.reference.given import Array, Given, Rule
+from nnmagic.relay.reference.nn import last_axes
+from nnmagic.relay.reference.shapes import to_layout
+
+
+def _dft(given: Given, real: Array, imaginary: Array) -> Any:
+    values = real.astype(np.float64) + 1j * imaginary.astype(np.float64)
+    result = np.fft.ifft(values) if given["inverse"] else np.fft.fft(values)
+    return result.real.astype(real.dtype), result.imag.astype(real.dtype)
+
+
+def _stft(given: Given, data: Array, window: Array) -> Any:
+    """Return windowed transforms of overlapping frames: (batch, frequency, frame, part)."""
+    size = given["n_fft"]
+    hop = given["hop_length"] if given["hop_length"] > 0 else size // 4
+    width = given["win_length"] if given["win_length"] > 0 else size
+    rows = size // 2 + 1 if given["onesided"] else size
+    signal = data.reshape(-1, data.shape[-1])
+    frames = (signal.shape[1] - size) // hop + 1
+    parts = np.stack([signal[:, at * hop : at * hop + width] * window for at in range(frames)], axis=1)
+    turn = np.float32(2 * math.pi) * np.outer(np.arange(rows), np.arange(width)).astype(np.float32)
+    angle = turn / np.float32(width)
+    waves = [np.cos(angle).astype(data.dtype), -np.sin(angle).astype(data.dtype)]
+    result = np.stack([np.einsum("bfn,kn->bkf", parts, wave) for wave in waves], axis=-1)
+    divisor = np.float32(math.sqrt(size) if given["normalized"] else 1).astype(data.dtype)
+    return (result / divisor).reshape(given.shape)
+
+
+def _unique(given: Given, data: Array) -> Any:
+    """Return the values, where each first occurs, which one each element is, their number, and counts.
+
+    As in Relay the results are as long as the data, and 0 behind the values.
+    """
+    values, first, inverse, counts = np.unique(
+        data, return_index=True, return_inverse=True, return_counts=True, equal_nan=False
+    )
+    inverse = inverse.reshape(-1)
+    if not given["sorted"]:
+        order = np.argsort(first, kind="stable")
+        values, first, counts = values[order], first[order], counts[order]
+        inverse = np.argsort(order)[inverse]
+
+    def long(part: Array) -> Any:
+        return np.concatenate((part, np.zeros(len(data) - len(part), part.dtype)))
+
+    found = [long(values), long(first), inverse, np.array([len(values)])]
+    return (*found, long(counts)) if given["return_counts"] else tuple(found)
+
+
+def _svd(given: Given, a: Array) -> Any:
+    result = np.linalg.svd(a, full_matrices=given["full_matrices"], compute_uv=given["compute_uv"])
+    return tuple(result) if given["compute_uv"] else result
+
+
+def _eigh(given: Given, a: Array) -> Any:
+    if given["compute_v"]:
+        return tuple(np.linalg.eigh(a, given["UPLO"]))
+    return np.linalg.eigvalsh(a, given["UPLO"])
+
+
+def _qr(given: Given, a: Array) -> Any:
+    result = np.linalg.qr(a, mode=given["mode"])
+    return result if given["mode"] == "r" else tuple(result)
+
+
+def _lstsq(given: Given, a: Array, b: Array) -> Any:
+    """Return solutions, sums of squared residuals, the rank, and singular values."""
+    solution, _, rank, values = np.linalg.lstsq(a, b, rcond=given["rcond"])
+    rest = b - a @ solution
+    return solution, (rest * rest).sum(axis=0), np.int32(rank), values
+
+
+def _full_rank(_given: Given, data: Array, rank: Array, a: Array) -> Any:
+    rows, columns = a.shape
+    if data.size and not (int(rank) == columns and rows > columns):
+        message = "lstsq has no residuals unless the matrix has more rows than columns, and full rank"
+        raise np.linalg.LinAlgError(f"linalg.full_rank: {message}")
+    return data
+
+
+def _matrix_set_diag(given: Given, data: Array, diagonal: Array) -> Any:
+    """Replace diagonals; those that are shorter than the longest are aligned left or right in their rows."""
+    first, last = given["k1"], given["k2"]
+    rows, columns = data.shape[-2:]
+    result, longest = data.copy(), diagonal.shape[-1]
+    for k in range(first, last + 1):
+        length = min(rows + min(k, 0), columns - max(k, 0))
+        right = given["super_diag_right_align"] if k >= 0 else given["sub_diag_right_align"]
+        shift = longest - length if right else 0
+        values = diagonal if first == last else diagonal[..., last - k, :]
+        at = np.arange(max(length, 0))
+        result[..., at - min(k, 0), at + max(k, 0)] = values[..., shift : shift + max(length, 0)]
+    return result
+
+
+def _sparse_to_dense(given: Given, indices: Array, values: Array, default: Array) -> Any:
+    shape = tuple(int(dim) for dim in given["output_shape"])
+    result = np.full(shape, default.astype(values.dtype))
+    rows = indices.reshape(-1, len(shape)) if indices.ndim < 2 and len(shape) > 1 else indices
+    for number, row in enumerate(np.atleast_1d(rows)):
+        where = tuple(np.clip(np.atleast_1d(row), 0, np.array(shape) - 1).tolist())
+        result[where] = values[number] if values.ndim else values
+    return result
+
+
+def _fifo_buffer(given: Given, data: Array, buffer: Array) -> Any:
+    """Shift the buffer by the data's length and append the data."""
+    axis = given["axis"] % data.ndim
+    joined = np.concatenate((buffer, data), axis=axis)
+    start = data.shape[axis]
+    return np.take(joined, np.arange(start, start + buffer.shape[axis]), axis=axis)
+
+
+def _pairs(given: Given, name: str) -> tuple[list[int], list[tuple[int, int]]]:
+    block = [int(length) for length in given["block_shape"]]
+    return block, [(int(before), int(after)) for before, after in given[name]]
+
+
+def _space_to_batch(given: Given, data: Array) -> Any:
+    """Turn each position in a block into an image of the batch; positions vary slowest."""
+    block, paddings = _pairs(given, "paddings")
+    count = len(block)
+    rest = [(0, 0)] * (data.ndim - 1 - count)
+    wide = np.pad(data, [(0, 0), *paddings, *rest], constant_values=data.dtype.type(given["pad_value"]))
+    sizes = [size // length for size, length in zip(wide.shape[1:], block, strict=False)]
+    split = [part for pair in zip(sizes, block, strict=True) for part in pair]
+    parts = wide.reshape(wide.shape[0], *split, *wide.shape[1 + count :])
+    inside = [2 * axis + 2 for axis in range(count)]
+    outside = [2 * axis + 1 for axis in range(count)]
+    others = range(2 * count + 1, parts.ndim)
+    return parts.transpose(*inside, 0, *outside, *others).reshape(-1, *sizes, *wide.shape[1 + count :])
+
+
+def _batch_to_space(given: Given, data: Array) -> Any:
+    """Undo ``space_to_batch_nd``, and crop."""
+    block, crops = _pairs(given, "crops")
+    count = len(block)
+    batch, sizes = data.shape[0] // math.prod(block), data.shape[1 : 1 + count]
+    parts = data.reshape(*block, batch, *data.shape[1:])
+    order = [part for axis in range(count) for part in (count + 1 + axis, axis)]
+    wide = [size * length for size, length in zip(sizes, block, strict=True)]
+    others = range(2 * count + 1, parts.ndim)
+    whole = parts.transpose(count, *order, *others).reshape(batch, *wide, *data.shape[1 + count :])
+    cut = [slice(before, size - after) for (before, after), size in zip(crops, wide, strict=True)]
+    where: tuple[Any, ...] = (slice(None), *cut)
+    return whole[where]
+
+
+def _pool_grad(*, average: bool) -> Rule:
+    """Give each cotangent to the elements of its window: in equal parts, or to the first of the largest."""
+
+    def rule(given: Given, grad: Array, data: Array) -> Any:
+        x = to_layout(data, given["layout"], "NCHW")
+        cotangent = to_layout(grad, given["layout"], "NCHW")
+        sides = list(given["padding"])
+        sides = sides * 4 if len(sides) == 1 else sides * 2 if len(sides) == 2 else sides
+        result = np.zeros(x.shape, x.dtype)
+        for at in np.ndindex(cotangent.shape[2:]):
+            starts = [i * step - before for i, step, before in zip(at, given["strides"], sides, strict=False)]
+            spans = [
+                (max(start, 0), min(start + size, limit))
+                for start, size, limit in zip(starts, given["pool_size"], x.shape[2:], strict=True)
+            ]
+            window: tuple[Any, ...] = (..., *(slice(*span) for span in spans))
+            part, flows = x[window], last_axes(cotangent, at)
+            if not part.size:
+                continue
+            if average:
+                inside = part.shape[2] * part.shape[3]
+                share = math.prod(given["pool_size"]) if given["count_include_pad"] else inside
+                result[window] += (flows / share)[..., np.newaxis, np.newaxis]
+                continue
+            flat = part.reshape(*part.shape[:2], -1)
+            chosen = np.arange(flat.shape[-1]) == flat.argmax(axis=-1)[..., np.newaxis]
+            result[window] += (chosen * flows[..., np.newaxis]).reshape(part.shape)
+        return to_layout(result, "NCHW", given["layout"])
+
+    return rule
+
+
+RULES: dict[str, Rule] = {
+    "dft": _dft,
+    "stft": _stft,
+    "unique": _unique,
+    "linalg.svd": _svd,
+    "linalg.eigh": _eigh,
+    "linalg.qr": _qr,
+    "linalg.lstsq": _lstsq,
+    "linalg.full_rank": _full_rank,
+    "matrix_set_diag": _matrix_set_diag,
+    "sparse_to_dense": _sparse_to_dense,
+    "nn.fifo_buffer": _fifo_buffer,
+    "nn.space_to_batch_nd": _space_to_batch,
+    "nn.batch_to_space_nd": _batch_to_space,
+    "nn.avg_pool2d_grad": _pool_grad(average=True),
+    "nn.max_pool2d_grad": _pool_grad(average=False),
+}
