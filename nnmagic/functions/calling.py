@@ -37,6 +37,7 @@ class Caller:
         "definition",
         "direct",
         "fast_path",
+        "make_direct",
         "owner",
         "path_into",
         "records",
@@ -57,31 +58,41 @@ class Caller:
         self.fast_path = _fast_path_of(self.call, run)
         self.path_into = _path_into(self.call, run)
         self.direct: Callable[..., Any] | None = None
-        if self.fast_path is not None and self.records is None:
-            make_direct = getattr(run, "direct_call", None)
-            self.direct = None if make_direct is None else make_direct(self._otherwise())
+        is_usual = self.fast_path is not None and self.records is None
+        self.make_direct = getattr(run, "direct_call", None) if is_usual else None
 
     def _otherwise(self) -> Callable[..., Any]:
         """Return a caller that ``direct`` may hold: one that does not hold ``direct``."""
         other = Caller.__new__(Caller)
         for name in ("definition", "call", "records", "owner", "run", "fast_path", "path_into"):
             setattr(other, name, getattr(self, name))
-        other.direct = None
+        other.direct = other.make_direct = None
         return other
+
+    def _set_direct(self, make_direct: Callable[[Callable[..., Any]], Any]) -> None:
+        """Let the function use machine code that CPython calls, from the next call on."""
+        self.make_direct = None
+        self.direct = make_direct(self._otherwise())
+        self._set_in_owner()
+
+    def _set_in_owner(self) -> None:
+        owner = None if self.owner is None else self.owner()
+        if owner is not None:
+            owner._set_caller(self)
 
     def build(self) -> Executable:
         """Build the machine code, and let the function use it. Raises EngineError."""
         run = self.definition.executable
         self.use(run)
-        owner = None if self.owner is None else self.owner()
-        if owner is not None:
-            owner._set_caller(self)
+        self._set_in_owner()
         return run
 
     def __call__(self, /, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         """Run the function; see ``CompiledFunction``."""
         if self.records is not None:
             return self.records(args, kwargs, out)
+        if self.make_direct is not None:
+            self._set_direct(self.make_direct)
         fast_path = self.fast_path
         if fast_path is not None and out is None and not kwargs and len(args) == self.call.arity:
             try:

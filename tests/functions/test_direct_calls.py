@@ -29,7 +29,10 @@ NAMED = "def f(x: Tensor[('n', 'k'), f32], y: Tensor[('k', 'n'), f32]):\n    ret
 
 
 def compiled(source: str) -> Any:
-    return nnmagic.compile(source, namespace={"np": np}, cache=False)
+    function = nnmagic.compile(source, namespace={"np": np}, cache=False)
+    with pytest.raises(TypeError):
+        function(*range(9))  # a first call, which all functions go through Python for
+    return function
 
 
 def is_direct(function: Callable[..., Any]) -> bool:
@@ -152,6 +155,7 @@ def test_a_dropped_function_is_freed_at_once_and_what_is_called_lives() -> None:
 def test_what_is_built_later_and_what_was_pickled(known: Any) -> None:
     again = pickle.loads(pickle.dumps(known))
     assert np.array_equal(again(X, Y), X - Y)  # the first call loads the machine code
+    assert np.array_equal(again(X, Y), X - Y)
     assert is_direct(again)
     assert np.array_equal(again(X, Y), X - Y)
 
@@ -164,6 +168,7 @@ def test_what_is_built_later_and_what_was_pickled(known: Any) -> None:
         "def f(x: Tensor[(8,), f32], i: Tensor[(2,), i64]):\n    return x[i]\n",
         "def f(x: InOut[Tensor[(8, 16), f32]]):\n    x[0] = 1\n",
         "def f(n: i64):\n    return np.zeros(n)\n",
+        "def f(n: i64, x: Tensor[(3,), f32]):\n    return np.zeros(n, x.dtype) + x.sum()\n",
         "def f(n: i64):\n    s = 0\n    for i in parallel(n):\n        s += i\n    return s\n",
     ],
 )

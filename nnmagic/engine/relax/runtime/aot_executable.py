@@ -173,6 +173,8 @@ class AotExecutable:
         entry, facts = self._entry, self.artifact.facts
         if self.fast_path is None or not self.artifact.caller or not isinstance(self._result, TensorType):
             return None
+        if self._lengths:  # arrays that calls do not give
+            return None
         workspace = entry.small_workspace()
         if workspace is None:
             return None
