@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import nnmagic
+from nnmagic.functions.compile_cell import MEMORY
 
 #: Prints by how many bytes the process grew over so many functions, after a first few.
 _SCRIPT = """
@@ -93,3 +94,18 @@ def test_stages_are_compiled_again_where_they_were_dropped() -> None:
         assert function(np.float32(2)) == 2 * (number + 0.5)
     for number, function in enumerate(functions):
         assert f"{number}.5" in function.stages["tir"]
+
+
+def test_the_cache_counts_machine_code_and_constants() -> None:
+    """Its bound holds for these: they are what a kept function takes most of."""
+    weights = np.random.default_rng(5).standard_normal((256, 256))
+    source = "def f(x: Tensor[(256,), f64]):\n    return tanh(x @ weights) + exp(x)\n"
+    MEMORY.clear()
+    function = nnmagic.compile(source, namespace={"weights": weights})
+    assert weights.nbytes <= MEMORY.statistics.nbytes < 3 * weights.nbytes
+    before = MEMORY.statistics.nbytes
+    function(np.ones(256))
+    artifact = function._definition.built_executable.artifact
+    code = sum(map(len, artifact.code))
+    assert 2_000 < code < 1_000_000
+    assert MEMORY.statistics.nbytes >= max(before, code + weights.nbytes)

@@ -18,6 +18,7 @@ from nnmagic import CompiledFunction, relay
 from nnmagic.cache import Content, from_members, to_members
 from nnmagic.functions.saving import to_bytes
 from nnmagic.relay.text.metadata_arrays import load_array
+from tests.child_process import run_python
 
 REFUSED = "holds no function that nnmagic saved"
 
@@ -151,3 +152,62 @@ def test_compiling_runs_nothing_of_the_notebook() -> None:
     scope = {"trap": Trap(), "helper": helper}
     with pytest.raises(nnmagic.TinyNNError):
         nnmagic.compile("def f(x: f32):\n    return helper() + trap.x\n", namespace=scope)
+
+
+ENGINES = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import numpy, nnmagic
+from nnmagic.engine.custom import registered
+
+source = "def f(x: Tensor[(3,), f32]): return x + 1.0"
+x = numpy.zeros(3, "float32")
+assert {"toy", "auto"} <= set(registered())
+nnmagic.compile(source, cache=False)(x)
+nnmagic.compile(source, cache=False, engine="numpy")(x)
+nnmagic.compile(source, cache=False, engine="auto")(x)
+try:
+    nnmagic.compile(source, cache=False, engine="toyy")(x)
+except ValueError as error:
+    assert "'toy'" in str(error)
+assert "toy_engine" not in sys.modules
+nnmagic.compile(source, cache=False, engine="toy")(x)
+assert "toy_engine" in sys.modules
+"""
+
+
+def test_an_engine_of_a_package_is_imported_when_it_is_named(tmp_path: Path) -> None:
+    built = "    return nnmagic.compile(module, engine='numpy', cache=False)\n"
+    (tmp_path / "toy_engine.py").write_text(f"import nnmagic\ndef build(module):\n{built}")
+    info = tmp_path / "toy_engine-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: toy-engine\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        "[nnmagic.engines]\ntoy = toy_engine:build\nauto = toy_engine:build\nnumpy = toy_engine:build\n"
+    )
+    run_python("-c", ENGINES, str(tmp_path))
+
+
+def test_an_onnx_model_has_no_operators_of_its_own(tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx")
+    helper = onnx.helper
+    tensor = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [3])
+    result = helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [3])
+    for domain, operator in [("com.example", "Run"), ("ai.onnx.contrib", "PyOp"), ("", "PythonOp")]:
+        node = helper.make_node(operator, ["x"], ["y"], domain=domain, code="__import__('os').abort()")
+        graph = helper.make_graph([node], "g", [tensor], [result])
+        imports = [helper.make_opsetid("", 18), *([helper.make_opsetid(domain, 1)] if domain else [])]
+        path = tmp_path / "net.onnx"
+        path.write_bytes(helper.make_model(graph, opset_imports=imports).SerializeToString())
+        with pytest.raises(nnmagic.RelayError, match=operator):
+            nnmagic.from_onnx(path)
+
+
+def test_results_are_escaped_text() -> None:
+    compiled = nnmagic.compile(
+        "def f(x: Tensor[(3,), f32]):\n    assert x.sum() < 9, '<script>1</script>'\n    return x\n",
+        cache=False,
+    )
+    html = compiled._repr_mimebundle_()["text/html"]
+    assert "&lt;script&gt;1&lt;" in html
+    assert "<script" not in html

@@ -241,3 +241,11 @@ def displayed(shell: InteractiveShell, magic: str, line: str, cell: str | None =
         else:
             shell.run_cell_magic(magic, line, cell)
     return "\n".join(each.data["text/plain"] for each in captured.outputs)
+
+
+def test_a_shape_without_axes_is_one_number_of_any_dtype() -> None:
+    f = nnmagic.compile("def f(a: Tensor[()], b: Tensor[('n',)]):\n    return a * b[0]\n", namespace={})
+    assert f(np.float32(3), np.float32([2, 1])) == 6
+    assert f(np.int16(3), np.int16([2, 1])).dtype == "int16"
+    with pytest.raises(TypeError, match="of rank 0, not of rank 1"):
+        f(np.ones(3, "float32"), np.float32([2, 1]))

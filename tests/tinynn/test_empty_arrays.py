@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 
 import numpy as np
@@ -154,3 +155,22 @@ def test_a_kernel_that_fits_nowhere_is_refused_as_by_pytorch(shape: str) -> None
     source = f"def f(x: Tensor[{shape}, f32]):\n    return conv1d(x, ones((5, 3, 3), f32))\n"
     with pytest.raises((ValueError, CompileError), match="the kernel is larger than the padded data"):
         nnmagic.compile(source, namespace={}, cache=False)(np.zeros((2, 3, 2), np.float32))
+
+
+@pytest.mark.parametrize("ddof", [0, 1])
+def test_a_variance_of_one_row_or_of_none_is_numpys(ddof: int) -> None:
+    source = f'def f(x: Tensor[("n", 2), f64]):\n    return x[:1].var(0, ddof={ddof}), x[:1].mean(0)\n'
+    function = nnmagic.compile(source, namespace={}, cache=False)
+    for size in (0, 1, 3):
+        x = np.arange(2.0 * size).reshape(size, 2)
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            expected = x[:1].var(0, ddof=ddof), x[:1].mean(0)
+        np.testing.assert_array_equal(function(x), expected)
+
+
+def test_bools_have_no_gradient_as_in_numpy() -> None:
+    with pytest.raises(CompileError, match="gradient takes numbers, not bools"):
+        nnmagic.compile(
+            'def f(x: Tensor[("n",), bool_]):\n    return gradient(x)\n', namespace={}, cache=False
+        )

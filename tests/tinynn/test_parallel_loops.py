@@ -361,3 +361,19 @@ def test_the_text_says_what_is_parallel_and_can_be_read_back() -> None:
     assert 'parallel="1:add"' in str(again)
     with pytest.raises(nnmagic.CompileError, match="only a cell"):
         nnmagic.compile(again)
+
+
+@pytest.mark.parametrize("sizes", ["(0, 3)", "(0, 0)", '(0, "n")'])
+@pytest.mark.parametrize(
+    "loops",
+    [
+        "for i in parallel(a.shape[0]):\n        for j in range(a.shape[1]):\n            ",
+        "for j in range(a.shape[1]):\n        for i in vectorized(a.shape[0]):\n            ",
+        "for i, j in grid(a.shape[0], a.shape[1]):\n        ",
+    ],
+)
+def test_a_loop_of_no_rounds(sizes: str, loops: str) -> None:
+    body = f"    y = zeros_like(a)\n    {loops}y[i, j] = a[i, j] * 2\n    return y\n"
+    source = f"def f(a: Tensor[{sizes}, f32]):\n{body}"
+    a = np.zeros([4 if size == "n" else size for size in eval(sizes)], "float32")
+    assert nnmagic.compile(source, namespace={}, cache=False)(a).shape == a.shape

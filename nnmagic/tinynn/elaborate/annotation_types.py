@@ -128,7 +128,7 @@ def destination_annotation(name: str, items: Sequence[Operand], span: Span) -> V
 
 def tensor_annotation(items: Sequence[Operand], shape_parts: Sequence[Operand], span: Span) -> Value:
     """Return ``Tensor[shape, dtype]``; ``shape_parts``: the dimensions with their own spans, if written."""
-    if items and all(_is_dimension(item) for item in items):
+    if all(_is_dimension(item) for item in items):  # of none it is one number
         return Known(OpenTensor(tuple(map(_open_dim, shape_parts or items)), None))
     if len(items) == 1 and isinstance(items[0].value, TupleOf):
         parts = list(shape_parts) or [Operand(item, items[0].span) for item in items[0].value.items]

@@ -207,6 +207,8 @@ def _elaborate_scheduled(
             raise RefusalError(message, span, hint="write range(...), or fewer statements")
         return end
     reductions = check_independent(ctx, stmt, schedule)
+    if rounds == 0:
+        return _unroll_items(ctx, loop, 0)
     if schedule.word == "vectorized":
         return _emit_loop(ctx, loop)
     loop.reductions = reductions

@@ -354,7 +354,8 @@ FUNCTIONS: Mapping[str, tuple[str, ...]] = {
         "take(partition(<x: 1-3>, 0, axis=<axis>), 0, axis=<last_axis>)",
     ),
     "argpartition": ("<x: 1>[argpartition(<x>, 1)[1]]",),
-    "cov": ("cov(<x:if 1-2>)", "cov(<x:f 2>, rowvar=False)"),
+    # NumPy's result of one variable has no axes, which a named size cannot say.
+    "cov": ("cov(<x:if 1>)", "cov(pad(<x:f 2>, 1))", "cov(pad(<x:f 2>, 1), rowvar=False)"),
     # Python's
     "len": ("<x: 1-4> + f32(len(<x>)).astype(<dtype_of_x>)", "zeros(len(<x: 1-4>))"),
 }

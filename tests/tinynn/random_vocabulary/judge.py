@@ -35,8 +35,8 @@ _TOLERANCES = {
 _STEPS = 8
 #: Words of the engine inside, which no message may have.
 _INNER_WORDS = re.compile(r"TVM|tvm|tirx?\.|Check failed|InternalError|Traceback|0x[0-9a-f]{6}")
-#: What NumPy raises where a cell computes: an extreme of no elements (docs/language.md), the dimension -1 of
-#: no elements where the other sizes tell it, NaN where weights sum to zero, a transform of no elements.
+#: What NumPy raises where a cell computes: an extreme and a transform of no elements (docs/language.md), the
+#: dimension -1 of no elements where the other sizes tell it, NaN where weights sum to zero.
 _COMPUTED = re.compile(
     r"zero-size array|empty sequence|array of size 0 into|Weights sum to zero|number of FFT data points \(0\)"
 )

@@ -18,6 +18,9 @@ def names_of(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+#: Functions whose derivatives of infinities are NaN by the chain rule, where a formula knows better.
+DERIVATIVES = names_of("grad value_and_grad jacobian hessian vjp jvp vmap checkpoint stop_gradient detach")
+
 #: Parts of forms: a matrix that is far from singular, and a key.
 _REGULAR = "(<x:iuf 2-3> @ <x>.mT + eye(<x>.shape[-2], dtype=<dtype_of_x>) * 40)"
 _KEY = "random.key(<count>)"
@@ -135,12 +138,15 @@ SPECIAL: Mapping[str, tuple[str, ...]] = {
 HELPED: Mapping[str, tuple[str, ...]] = {
     **{
         f"function {name}": (f"_h_{name}(<x:iuf 2>)",)
-        for name in ("nest", "triangle", "rows", "vectorized", "tiled", "columns")
+        for name in ("nest", "triangle", "vectorized", "tiled", "columns")
     },
     **{
         f"function {name}": (f"_h_{name}(<x:iuf 1>)",)
-        for name in ("prefix", "prefix_slices", "parallel_sum", "until", "search")
+        for name in ("prefix", "prefix_slices", "until", "search")
     },
+    # half floats are no single elements to a loop that threads share
+    "function rows": tuple(f"_h_rows(<x:{name} 2>)" for name in ("f32", "f64", "i32", "u8")),
+    "function parallel_sum": tuple(f"_h_parallel_sum(<x:{name} 1>)" for name in ("f32", "f64", "i32")),
     "function histogram": ("_h_histogram(<x:iu 1>)",),
     **{
         f"function {name}": (f"_h_{name}(<x:iuf 1-3>)",)

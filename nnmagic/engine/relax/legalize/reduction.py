@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
-from tvm import te, tirx, topi
+from tvm import sym, te, tirx, topi
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T  # noqa: N812 - TVM's own name for its builder
 
@@ -34,6 +34,7 @@ from nnmagic.engine.relax.legalize.reshaping import element_count
 from nnmagic.engine.relax.legalize.types import ElementFunction, ReduceAxis, Reducer, Tensor
 from nnmagic.engine.relax.schedules.reduction.analysis import TIE_RULE
 from nnmagic.engine.relax.schedules.reduction.argreduce import keeps_first
+from nnmagic.engine.relax.tir.builders import as_expr, static_int
 from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr, Stmt
 from nnmagic.relay.expr import Attrs, Call
 from nnmagic.relay.types import TensorType, is_float
@@ -168,7 +169,7 @@ def mean(data: Tensor, axes: Sequence[int], *, keepdims: bool = False) -> Tensor
 def _divide_by_count(sums: Tensor, number: Extent) -> Tensor:
     """Divide sums by the number of their elements; of no elements the result is NaN (integers: 0)."""
     dtype = scalar_functions.dtype_of(sums)
-    if getattr(number, "value", 1) == 0:
+    if static_int(sym.Analyzer().simplify(as_expr(number))) == 0:  # as of ``x[:1]`` with the mean taken off
         return topi.full(sums.shape, dtype, float("nan") if is_float(dtype) else 0)
     return te.compute(sums.shape, lambda *index: scalar_functions.divide(sums(*index), number.astype(dtype)))
 
