@@ -223,9 +223,7 @@ def game_of_life(cells, rounds):
                 for di in range(-1, 2):
                     for dj in range(-1, 2):
                         around += now[(i + di) % n, (j + dj) % n]
-                if now[i, j] == 1.0 and (around == 2.0 or around == 3.0):
-                    after[i, j] = 1.0
-                elif around == 3.0:
+                if around == 3.0 or (now[i, j] == 1.0 and around == 2.0):
                     after[i, j] = 1.0
         now = after
     return now
