@@ -51,13 +51,13 @@ def _fold(_old: Expr, new: Expr) -> Expr:
 def _fold_selection(take: Call) -> Call:
     """Select one position along an axis before other axes are sliced."""
     data, index = take.args
-    axis, type_ = take.attrs["axis"], index.checked_type
-    if not isinstance(data, Call) or _name(data) != "strided_slice" or take.attrs["batch_dims"] != 0:
+    type_ = index.checked_type
+    if not isinstance(type_, TensorType) or type_.shape or not isinstance(data, Call):
         return take
-    (whole,), axes = data.args, data.attrs["axes"]
-    before = whole.checked_type
-    if not isinstance(before, TensorType) or not isinstance(type_, TensorType) or type_.shape:
+    before = data.args[0].checked_type if _name(data) == "strided_slice" else None
+    if not isinstance(before, TensorType) or take.attrs["batch_dims"] != 0:
         return take
+    axis, axes = take.attrs["axis"], data.attrs["axes"]
     if not isinstance(axis, int) or not isinstance(axes, tuple):
         return take
     rank = len(before.shape)
@@ -66,7 +66,7 @@ def _fold_selection(take: Call) -> Call:
         return take
     row = TensorType((*before.shape[:axis], *before.shape[axis + 1 :]), before.dtype)
     attrs = {**take.attrs, "axis": axis}
-    first = _fold_selection(replace(take, args=(whole, index), attrs=attrs, checked_type=row))
+    first = _fold_selection(replace(take, args=(data.args[0], index), attrs=attrs, checked_type=row))
     attrs = {**data.attrs, "axes": tuple(each - (each > axis) for each in sliced)}
     return replace(data, args=(first,), attrs=attrs, checked_type=take.checked_type)
 
