@@ -502,3 +502,25 @@ def test_a_sort_whose_first_elements_are_used_is_folded(text):
     folded = fold_partial_sorts(module)
     assert structural_equal(folded, wanted)
     assert folded.functions["main"].body.checked_type == wanted.functions["main"].body.checked_type
+
+
+@pytest.mark.parametrize(("index", "begin", "end"), [(0, 1, 4), (3, 0, 2), (1, 2, 2), (-1, -3, -1)])
+def test_a_row_is_taken_before_its_columns_are_sliced(index, begin, end):
+    """The slices of the whole matrix are gone, and so is what they would have copied."""
+    text = f"""
+def @main(%x: Tensor[(4, 5), float32]) -> Tensor[(?), float32] {{
+  %0 = strided_slice(%x, begin=[{begin}], end=[{end}], strides=[1], axes=[1]);
+  %1 = strided_slice(%0, begin=[0], end=[9], strides=[1], axes=[1]);
+  take(%1, {index}, axis=0, mode="wrap")
+}}
+"""
+    module = infer_text(VERSION + text.replace("(?)", f"({len(range(5)[begin:end])})"))
+    new = fold_views(module)
+    slices = [
+        node
+        for node in post_order(new.functions["main"].body)
+        if isinstance(node, Call) and node.op.name == "strided_slice"
+    ]
+    assert [len(node.checked_type.shape) for node in slices] == [1, 1]
+    x = np.arange(20, dtype="float32").reshape(4, 5)
+    np.testing.assert_array_equal(build(new, "main")([x]), x[index, begin:end])

@@ -155,6 +155,16 @@ def test_the_program_is_machine_code() -> None:
         assert isinstance(cell.build(), AotExecutable)
 
 
+_MASKS = """
+def masks(x: Tensor[("k",), f64], y: InOut[Tensor[("k",), f64]], by: f64):
+    a, b, c = x.copy(), x.copy(), x.copy()
+    a[a > 0] = a[a > 0] ** -1.5
+    b[x > 1] *= by * y[x > 1]
+    c[x < 0] = c[x > 0][0]
+    y[y > 2] = np.sqrt(y[y > 2]) + x[y > 2] / by
+    return a, b, c
+"""
+
 _ROUNDS = """
 def rounds(n: i64, grid: Tensor[("k", "k"), f64]):
     g = grid.copy()
@@ -203,3 +213,12 @@ def test_a_loop_that_is_called_with_several_sizes(n: int) -> None:
     """What one call says of a size does not hold of another."""
     cell, plain = _both(_TWICE, "twice")
     _assert_same(cell, plain, n, np.array([1.0, 2.0, 3.0]), np.array([0.5, 0.25]))
+
+
+def test_elements_that_a_mask_chose() -> None:
+    """What is computed of the chosen elements is computed of all, and kept where the mask is true."""
+    cell, plain = _both(_MASKS, "masks")
+    for x in ([1.0, -2.0, 3.0, 0.0, np.nan], [0.5, 4.0]):
+        _assert_same(cell, plain, np.array(x), np.arange(1.0, 1.0 + len(x)), 2.0)
+    assert isinstance(cell, CompiledFunction)
+    assert cell.stages["relay"].count("= argwhere(") == 1  # that of the index 0

@@ -1,4 +1,7 @@
-"""Fold what only arranges elements into what reads them: transposes into products, reshapes into reshapes."""
+"""Fold what only arranges elements into what reads them: transposes into products, reshapes into reshapes.
+
+What selects along one axis comes before what slices others, which then copies less.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,8 @@ _PRODUCTS = {"nn.matmul": ("transpose_a", "transpose_b"), "nn.batch_matmul": ("t
 def fold_views(module: Module) -> Module:
     """Let products read a transposed matrix where it is, and make chains of reshapes one reshape or none.
 
-    Results are the same to the bit. A reshape must have a known shape. Types are kept.
+    A row is taken before its columns are sliced, as in ``x[i, 1:]``. Results are the same to the bit. A
+    reshape must have a known shape. Types are kept.
     """
     return map_functions(module, _fold_function)
 
@@ -39,7 +43,32 @@ def _fold(_old: Expr, new: Expr) -> Expr:
         return _fold_transposes(new, _PRODUCTS[name])
     if name in _RESHAPES:
         return _fold_reshapes(new)
+    if name == "take":
+        return _fold_selection(new)
     return new
+
+
+def _fold_selection(take: Call) -> Call:
+    """Select one position along an axis before other axes are sliced."""
+    data, index = take.args
+    type_ = index.checked_type
+    if not isinstance(type_, TensorType) or type_.shape or not isinstance(data, Call):
+        return take
+    before = data.args[0].checked_type if _name(data) == "strided_slice" else None
+    if not isinstance(before, TensorType) or take.attrs["batch_dims"] != 0:
+        return take
+    axis, axes = take.attrs["axis"], data.attrs["axes"]
+    if not isinstance(axis, int) or not isinstance(axes, tuple):
+        return take
+    rank = len(before.shape)
+    axis, sliced = axis % rank, [each % rank for each in axes if isinstance(each, int)]
+    if axis in sliced:
+        return take
+    row = TensorType((*before.shape[:axis], *before.shape[axis + 1 :]), before.dtype)
+    attrs = {**take.attrs, "axis": axis}
+    first = _fold_selection(replace(take, args=(data.args[0], index), attrs=attrs, checked_type=row))
+    attrs = {**data.attrs, "axes": tuple(each - (each > axis) for each in sliced)}
+    return replace(data, args=(first,), attrs=attrs, checked_type=take.checked_type)
 
 
 def _name(call: Call) -> str:

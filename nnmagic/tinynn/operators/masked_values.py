@@ -81,6 +81,9 @@ def _chosen_from(node: Expr, mask: Expr) -> Expr | None:
             rank = len(columns)
             if rank and all(_is_column(column, number, mask) for number, column in enumerate(columns)):
                 return data
+        case Call(op=OpRef(name="take"), args=(data, column)):
+            if node.attrs.get("axis") == 0 and _is_column(column, 0, mask):
+                return data
     return None
 
 

@@ -448,6 +448,8 @@ class _Scope:
                 return self._divide(a.times(-1), -b.constant)[0]
             case tirx.FloorMod() if not b.terms and b.constant > 0:
                 return self._divide(a, b.constant)[1]
+            case tirx.FloorMod() if self.analysis.facts.prove(b - 1):
+                return self._rest(a, b)
             case tirx.Max() | tirx.Min():
                 at_least = _COMPARISONS[tirx.GE if isinstance(expr, tirx.Max) else tirx.LE](a, b)
                 return self._one_of(at_least, a, b)
@@ -465,6 +467,15 @@ class _Scope:
         rest = a - quotient.times(by)
         self.analysis.facts.add([rest, number(by - 1) - rest])
         return quotient, rest
+
+    def _rest(self, a: Linear, by: Linear) -> Linear:
+        """Return the rest of a division by a number that is at least 1."""
+        facts = self.analysis.facts
+        if facts.prove(a) and facts.prove(by - a - 1):
+            return a
+        rest = of_symbol(Symbol(0, MOST))
+        facts.add([by - rest - 1])
+        return rest
 
     def _choose(self, condition: PrimExpr, then: PrimExpr, other: PrimExpr) -> _Known:
         a, b = self.evaluate(then), self.evaluate(other)
