@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import reduce
 from typing import cast
 
+from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.element_types import DTYPES, dtype_of
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.nodes import Node
@@ -216,7 +217,13 @@ def _mean(node: Node) -> Value:
 
 @operator("Where")
 def _where(node: Node) -> Value:
-    return op("where", node[0], node[1], node[2])
+    result = op("where", node[0], node[1], node[2])
+    test = node[0].known
+    if test is not None and test.size and (test.all() or not test.any()):
+        chosen = node[1] if test.all() else node[2]
+        if chosen.type == result.type and shapes.is_static(chosen.shape):
+            return chosen
+    return result
 
 
 @operator("Clip")
