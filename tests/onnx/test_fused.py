@@ -51,6 +51,8 @@ LAYER = (normal(2, 3, 8), normal(2, 3, 8), normal(8), normal(8))
 Q = (normal(2, 5, 8), normal(2, 4, 8), normal(2, 4, 8))
 MASK = np.array([[1, 1, 1, 0], [1, 0, 1, 1]], "int32")
 A, B = bytes_(2, 3, 5), bytes_(3, 5)
+PLACES = np.array([[0, 1, 2], [4, 5, 6]])
+ANGLES = (np.cos(normal(9, 4)), np.sin(normal(9, 4)))
 #: Operator, inputs (None: left out), attributes, number of outputs.
 CASES: list[tuple[str, list[np.ndarray | None], dict[str, object], int]] = [
     ("Gelu", [normal(3, 4)], {}, 1),
@@ -127,6 +129,37 @@ CASES: list[tuple[str, list[np.ndarray | None], dict[str, object], int]] = [
         {},
         1,
     ),
+    (
+        "QGemm",
+        [
+            A[0],
+            scale(0.1),
+            zero(100),
+            bytes_(5, 8),
+            scale(0.2),
+            zero(7),
+            np.arange(8, dtype="int32"),
+            scale(9.0),
+            zero(9),
+        ],
+        {"alpha": 0.5},
+        1,
+    ),
+    (
+        "QGemm",
+        [A[0], scale(0.1), zero(100), bytes_(8, 5, dtype="int8"), normal(8), bytes_(8, dtype="int8")],
+        {"transB": 1},
+        1,
+    ),
+    ("RotaryEmbedding", [normal(2, 3, 16), PLACES, *ANGLES], {"num_heads": 2}, 1),
+    ("RotaryEmbedding", [normal(2, 4, 3, 8), PLACES, *ANGLES], {"interleaved": 1}, 1),
+    ("RotaryEmbedding", [normal(2, 3, 16), np.array([2]), *ANGLES], {}, 1),
+    (
+        "RotaryEmbedding",
+        [normal(2, 3, 24), PLACES, *ANGLES],
+        {"num_heads": 2, "rotary_embedding_dim": 8},
+        1,
+    ),
     ("DynamicQuantizeMatMul", [normal(3, 4), bytes_(4, 5), scale(0.1), zero(120), normal(5)], {}, 1),
 ]
 
@@ -153,6 +186,36 @@ def test_an_operator_gives_what_onnxruntime_gives(
             assert (have != want).mean() <= 0.05
         else:
             np.testing.assert_allclose(have, want, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("bits", "given"), [(4, False), (4, True), (8, True)])
+def test_weights_of_few_bits_have_a_scale_for_each_block(bits: int, given: bool) -> None:
+    rows, columns, block = 40, 6, 16
+    blocks = -(-rows // block)
+    weights = {"b": bytes_(columns, blocks, block * bits // 8), "s": normal(columns * blocks)}
+    if given:
+        weights["z"] = bytes_(columns * -(-blocks * bits // 8))
+    made = node(
+        *("MatMulNBits", ["x", *weights], ["y"]),
+        domain="com.microsoft",
+        K=rows,
+        N=columns,
+        bits=bits,
+        block_size=block,
+    )
+    inputs = {"x": normal(2, 3, rows)}
+    proto = proto_of([made], inputs, ["y"])
+    proto.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in weights.items())
+    (want,) = onnxruntime.InferenceSession(proto.SerializeToString()).run(None, inputs)
+    np.testing.assert_allclose(nnmagic.from_onnx(proto)(*inputs.values()), want, rtol=1e-4, atol=1e-3)
+
+
+def test_a_root_mean_square_norm_is_in_the_standards_domain() -> None:
+    inputs = {"x": normal(2, 3, 8), "s": normal(8)}
+    made = node("SimplifiedLayerNormalization", ["x", "s"], ["y"], axis=-1, epsilon=1e-6)
+    proto = proto_of([made], inputs, ["y"])
+    (want,) = onnxruntime.InferenceSession(proto.SerializeToString()).run(None, inputs)
+    np.testing.assert_allclose(nnmagic.from_onnx(proto)(*inputs.values()), want, rtol=1e-4, atol=1e-5)
 
 
 def test_attention_takes_sizes_that_only_the_call_knows() -> None:

@@ -73,7 +73,8 @@ def test_slices_counted_from_either_end_have_sizes(start: int, end: int, step: i
 def test_the_target_of_expand_is_chosen_between_sizes() -> None:
     """The older exporter of torch replaces -1 in a target by 1, with a comparison."""
     nodes = [
-        node("Shape", ["x"], ["s"]),
+        node("Shape", ["x"], ["sizes"], start=0, end=2),
+        node("Concat", ["sizes", "own"], ["s"], axis=0),
         node("Equal", ["s", "minus"], ["open"]),
         node("Where", ["open", "ones", "s"], ["target"]),
         node("Expand", ["row", "target"], ["wide"]),
@@ -81,6 +82,7 @@ def test_the_target_of_expand_is_chosen_between_sizes() -> None:
         node("MatMul", ["both", "w"], ["y"]),
     ]
     constants = {
+        "own": np.array([-1]),
         "minus": np.array([-1, -1, -1]),
         "ones": np.array([1, 1, 1]),
         "row": RANDOM.standard_normal((1, 1, 3)).astype("float32"),

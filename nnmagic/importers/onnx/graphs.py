@@ -14,7 +14,7 @@ from nnmagic.importers.onnx.errors import Problems, UnsupportedError
 from nnmagic.importers.onnx.external_data import Folder
 from nnmagic.importers.onnx.function_bodies import standard_body
 from nnmagic.importers.onnx.nodes import Node
-from nnmagic.importers.onnx.registry import NEWEST, OPERATORS
+from nnmagic.importers.onnx.registry import NEWEST, OPERATORS, UNREGISTERED
 from nnmagic.importers.onnx.schemas import (
     attribute_names,
     check_attributes,
@@ -176,7 +176,7 @@ class GraphImporter:
         opset = _opset_of(domain, scope)
         declaration = OPERATORS.get((domain, node.op_type))
         schema = schema_of(domain, node.op_type, opset)
-        if schema is None and domain in _STANDARD:
+        if schema is None and domain in _STANDARD and node.op_type not in UNREGISTERED:
             raise unknown_operator(domain, node.op_type, schema, opset)
         attributes = _resolved(node, scope)
         inputs: list[Value | TensorSequence | None] = []

@@ -18,6 +18,10 @@ Rule = Callable[["Node"], "Value | Sequence[Value | TensorSequence | None]"]
 NEWEST = {"": 28, "ai.onnx.ml": 5, "ai.onnx.preview": 1, "ai.onnx.preview.training": 1, "com.microsoft": 1}
 
 
+#: Operators that onnxruntime writes into the standard's domain, which lacks them.
+UNREGISTERED = frozenset({"SimplifiedLayerNormalization"})
+
+
 @dataclass(frozen=True, slots=True)
 class Declaration:
     """An operator: its domain, name, first opset and rule; ``note``: what is not supported, for the docs."""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from functools import reduce
 from typing import cast
 
+from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.element_types import DTYPES, dtype_of
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.nodes import Node
 from nnmagic.importers.onnx.registry import operator
-from nnmagic.importers.onnx.values import Value, constant, op
+from nnmagic.importers.onnx.values import Value, constant, op, with_sizes
 from nnmagic.relay.types import NUMPY_DTYPES, is_integer
 
 #: The largest integer of each float dtype from which on all floats are integers.
@@ -216,7 +218,18 @@ def _mean(node: Node) -> Value:
 
 @operator("Where")
 def _where(node: Node) -> Value:
-    return op("where", node[0], node[1], node[2])
+    result = op("where", node[0], node[1], node[2])
+    test = node[0].known
+    same = all(value.type == result.type for value in (node[1], node[2]))
+    if test is None or result.rank != 1 or test.shape != result.shape or len(test) > 64 or not same:
+        return result
+    # Exporters choose the items of a target shape so: they stay sizes if nothing is computed.
+    parts = []
+    for chosen, run in itertools.groupby(range(len(test)), key=lambda index: bool(test[index])):
+        places = list(run)
+        parts.append(shapes.slice_axis(node[1] if chosen else node[2], 0, places[0], places[-1] + 1))
+    joined = op("concatenate", parts, axis=0) if len(parts) > 1 else parts[0] if parts else result
+    return joined if result.sizes is None else with_sizes(joined, result.sizes)
 
 
 @operator("Clip")

@@ -16,10 +16,10 @@ from nnmagic.importers.onnx.operators.quantization import quantize
 from nnmagic.importers.onnx.registry import operator
 from nnmagic.importers.onnx.values import Value, op
 
-_MICROSOFT = "com.microsoft"
+MICROSOFT = "com.microsoft"
 
 
-def _only(node: Node, *names: str) -> None:
+def only(node: Node, *names: str) -> None:
     """Refuse attributes that are not known: no schema says what they mean."""
     for name in node.attributes:
         if name not in names:
@@ -29,25 +29,25 @@ def _only(node: Node, *names: str) -> None:
 # -- activations -----------------------------------------------------------------------------------------
 
 
-@operator("BiasGelu", domain=_MICROSOFT)
+@operator("BiasGelu", domain=MICROSOFT)
 def _bias_gelu(node: Node) -> Value:
-    _only(node)
+    only(node)
     data = node[0] + node[1]
     return 0.5 * data * (1 + op("erf", data * math.sqrt(0.5)))
 
 
-@operator("FastGelu", domain=_MICROSOFT)
+@operator("FastGelu", domain=MICROSOFT)
 def _fast_gelu(node: Node) -> Value:
-    _only(node)
+    only(node)
     bias = node.get(1)
     data = node[0] if bias is None else node[0] + bias
     inner = math.sqrt(2 / math.pi) * (data + 0.044715 * (data * data * data))
     return 0.5 * data * (1 + op("tanh", inner))
 
 
-@operator("QuickGelu", domain=_MICROSOFT)
+@operator("QuickGelu", domain=MICROSOFT)
 def _quick_gelu(node: Node) -> Value:
-    _only(node, "alpha")
+    only(node, "alpha")
     return node[0] * op("sigmoid", node[0] * node.number("alpha", 1.702))
 
 
@@ -76,10 +76,10 @@ _DEFAULTS = {"LeakyRelu": (0.01,), "Clip": (-math.inf, math.inf), "HardSigmoid":
 # -- products --------------------------------------------------------------------------------------------
 
 
-@operator("FusedConv", domain=_MICROSOFT)
+@operator("FusedConv", domain=MICROSOFT)
 def _fused_conv(node: Node) -> Value:
     convolution = ("kernel_shape", "strides", "pads", "dilations", "group", "auto_pad")
-    _only(node, *convolution, "activation", "activation_params")
+    only(node, *convolution, "activation", "activation_params")
     result = with_bias(convolve(node, node[0], node[1]), node.get(2))
     added = node.get(3)
     if added is not None:
@@ -87,10 +87,10 @@ def _fused_conv(node: Node) -> Value:
     return _activated(result, node.text("activation"), node.floats("activation_params") or [])
 
 
-@operator("FusedGemm", domain=_MICROSOFT)
+@operator("FusedGemm", domain=MICROSOFT)
 def _fused_gemm(node: Node) -> Value:
     numbers = ("activation_alpha", "activation_beta", "activation_gamma")
-    _only(node, "alpha", "beta", "transA", "transB", "activation", *numbers)
+    only(node, "alpha", "beta", "transA", "transB", "activation", *numbers)
     left, right = (
         shapes.transpose(node[index], [1, 0]) if node.integer(name) else node[index]
         for index, name in enumerate(("transA", "transB"))
@@ -103,9 +103,9 @@ def _fused_gemm(node: Node) -> Value:
     return _activated(result, node.text("activation"), given)
 
 
-@operator("FusedMatMul", "TransposeMatMul", domain=_MICROSOFT)
+@operator("FusedMatMul", "TransposeMatMul", domain=MICROSOFT)
 def _fused_matmul(node: Node) -> Value:
-    _only(node, "alpha", "transA", "transB", "transBatchA", "transBatchB")
+    only(node, "alpha", "transA", "transB", "transBatchA", "transBatchB")
     if node.integer("transBatchA") or node.integer("transBatchB"):
         raise UnsupportedError("transposed batches are not supported")
     sides = []
@@ -133,9 +133,9 @@ def _outputs(node: Node, result: Value, total: Value) -> list[Value | None]:
     return [result, None, None, total][: max(node.output_count, 1)]
 
 
-@operator("SkipLayerNormalization", domain=_MICROSOFT, note="without the outputs mean and inv_std_var")
+@operator("SkipLayerNormalization", domain=MICROSOFT, note="without the outputs mean and inv_std_var")
 def _skip_layer_normalization(node: Node) -> list[Value | None]:
-    _only(node, "epsilon")
+    only(node, "epsilon")
     total = _skipped(node, 4)
     return _outputs(node, _layer_norm(total, node[2], node.get(3), node.number("epsilon", 1e-5)), total)
 
@@ -146,18 +146,18 @@ def _layer_norm(data: Value, scale: Value, bias: Value | None, epsilon: float) -
 
 
 @operator(
-    "SkipSimplifiedLayerNormalization", domain=_MICROSOFT, note="without the outputs mean and inv_std_var"
+    "SkipSimplifiedLayerNormalization", domain=MICROSOFT, note="without the outputs mean and inv_std_var"
 )
 def _skip_simplified_layer_normalization(node: Node) -> list[Value | None]:
-    _only(node, "epsilon")
+    only(node, "epsilon")
     total = _skipped(node, 3)
     mean = op("mean", total * total, axis=(total.rank - 1,), keepdims=True)
     return _outputs(node, total / op("sqrt", mean + node.number("epsilon", 1e-5)) * node[2], total)
 
 
-@operator("EmbedLayerNormalization", domain=_MICROSOFT, note="without a mask")
+@operator("EmbedLayerNormalization", domain=MICROSOFT, note="without a mask")
 def _embed_layer_normalization(node: Node) -> list[Value | None]:
-    _only(node, "epsilon", "mask_index_type")
+    only(node, "epsilon", "mask_index_type")
     ids, segments = node[0], node.get(1)
     if node.get(7) is not None or (node.output_count > 1 and node.integer("mask_index_type", 1)):
         raise UnsupportedError("a mask is not supported")
@@ -207,9 +207,9 @@ def _masked(node: Node, mask: Value | None, dtype: str) -> list[Value]:
     return [(1 - kept.cast(dtype)) * node.number("mask_filter_value", -10000.0)]
 
 
-@operator("Attention", domain=_MICROSOFT, note="without a past, and with masks of 0 and 1")
+@operator("Attention", domain=MICROSOFT, note="without a past, and with masks of 0 and 1")
 def _attention(node: Node) -> Value:
-    _only(node, "num_heads", "unidirectional", "scale", "mask_filter_value", "qkv_hidden_sizes")
+    only(node, "num_heads", "unidirectional", "scale", "mask_filter_value", "qkv_hidden_sizes")
     _refuse_past(node, (4, 6))
     count = node.integer("num_heads")
     product = matmul(node[0], node[1])
@@ -231,9 +231,9 @@ def _attention(node: Node) -> Value:
     return _attend(parts[0], parts[1], parts[2], added, scale)
 
 
-@operator("MultiHeadAttention", domain=_MICROSOFT, note="without a past, and with masks of 0 and 1")
+@operator("MultiHeadAttention", domain=MICROSOFT, note="without a past, and with masks of 0 and 1")
 def _multi_head_attention(node: Node) -> Value:
-    _only(node, "num_heads", "unidirectional", "scale", "mask_filter_value")
+    only(node, "num_heads", "unidirectional", "scale", "mask_filter_value")
     _refuse_past(node, (6, 7, 8, 9))
     count = node.integer("num_heads")
     query, key, value = node[0], node.get(1), node.get(2)
@@ -276,85 +276,87 @@ def _real(data: Value, scale: Value, zero: Value | None) -> Value:
     return shifted(data, zero).cast("float32") * shapes.scalar(scale)
 
 
-def _quantized(result: Value, scale: Value, zero: Value | None, dtype: str) -> Value:
+def quantized(result: Value, scale: Value, zero: Value | None, dtype: str) -> Value:
+    """Return floats divided by a scale and rounded to integers, from a zero point on."""
     return quantize(result / shapes.scalar(scale), None if zero is None else shapes.scalar(zero), dtype)
 
 
-@operator("QLinearAdd", domain=_MICROSOFT)
+@operator("QLinearAdd", domain=MICROSOFT)
 def _qlinear_add(node: Node) -> Value:
-    _only(node)
+    only(node)
     total = _real(node[0], node[1], node.get(2)) + _real(node[3], node[4], node.get(5))
-    return _quantized(total, node[6], node.get(7), node[0].dtype)
+    return quantized(total, node[6], node.get(7), node[0].dtype)
 
 
-@operator("QLinearMul", domain=_MICROSOFT)
+@operator("QLinearMul", domain=MICROSOFT)
 def _qlinear_mul(node: Node) -> Value:
-    _only(node)
+    only(node)
     product = _real(node[0], node[1], node.get(2)) * _real(node[3], node[4], node.get(5))
-    return _quantized(product, node[6], node.get(7), node[0].dtype)
+    return quantized(product, node[6], node.get(7), node[0].dtype)
 
 
-@operator("QLinearSigmoid", domain=_MICROSOFT)
+@operator("QLinearSigmoid", domain=MICROSOFT)
 def _qlinear_sigmoid(node: Node) -> Value:
-    _only(node)
+    only(node)
     result = op("sigmoid", _real(node[0], node[1], node.get(2)))
-    return _quantized(result, node[3], node.get(4), node[0].dtype)
+    return quantized(result, node[3], node.get(4), node[0].dtype)
 
 
-@operator("QLinearLeakyRelu", domain=_MICROSOFT)
+@operator("QLinearLeakyRelu", domain=MICROSOFT)
 def _qlinear_leaky_relu(node: Node) -> Value:
-    _only(node, "alpha")
+    only(node, "alpha")
     result = _activated(_real(node[0], node[1], node.get(2)), "LeakyRelu", [node.number("alpha", 0.01)])
-    return _quantized(result, node[3], node.get(4), node[0].dtype)
+    return quantized(result, node[3], node.get(4), node[0].dtype)
 
 
-@operator("QLinearGlobalAveragePool", domain=_MICROSOFT)
+@operator("QLinearGlobalAveragePool", domain=MICROSOFT)
 def _qlinear_global_average_pool(node: Node) -> Value:
-    _only(node, "channels_last")
+    only(node, "channels_last")
     data = _real(node[0], node[1], node.get(2))
     axes = range(1, data.rank - 1) if node.integer("channels_last") else range(2, data.rank)
     mean = op("mean", data, axis=tuple(axes), keepdims=True)
-    return _quantized(mean, node[3], node.get(4), node[0].dtype)
+    return quantized(mean, node[3], node.get(4), node[0].dtype)
 
 
-@operator("QLinearConcat", domain=_MICROSOFT)
+@operator("QLinearConcat", domain=MICROSOFT)
 def _qlinear_concat(node: Node) -> Value:
-    _only(node, "axis")
+    only(node, "axis")
     parts = [
         _real(node[index], node[index + 1], node.get(index + 2)) for index in range(2, len(node.inputs), 3)
     ]
     joined = op("concatenate", parts, axis=node.axis(parts[0].rank))
-    return _quantized(joined, node[0], node.get(1), node[2].dtype)
+    return quantized(joined, node[0], node.get(1), node[2].dtype)
 
 
-@operator("QLinearSoftmax", domain=_MICROSOFT, note="along one axis")
+@operator("QLinearSoftmax", domain=MICROSOFT, note="along one axis")
 def _qlinear_softmax(node: Node) -> Value:
-    _only(node, "axis", "opset")
+    only(node, "axis", "opset")
     data = _real(node[0], node[1], node.get(2))
     axis = node.axis(data.rank, -1)
     if node.integer("opset") < 13 and axis != data.rank - 1:
         raise UnsupportedError("a softmax of opset 12 over several axes is not supported")
-    return _quantized(op("nn.softmax", data, axis=axis), node[3], node.get(4), node[0].dtype)
+    return quantized(op("nn.softmax", data, axis=axis), node[3], node.get(4), node[0].dtype)
 
 
-@operator("MatMulIntegerToFloat", domain=_MICROSOFT)
+@operator("MatMulIntegerToFloat", domain=MICROSOFT)
 def _matmul_integer_to_float(node: Node) -> Value:
-    _only(node)
+    only(node)
     total = matmul(shifted(node[0], node.get(4), -2), shifted(node[1], node.get(5), -1))
-    result = total.cast("float32") * (shapes.scalar(node[2]) * _per_column(node[3]))
+    result = total.cast("float32") * (shapes.scalar(node[2]) * per_column(node[3]))
     return result if node.get(6) is None else result + node[6]
 
 
-@operator("DynamicQuantizeMatMul", domain=_MICROSOFT)
+@operator("DynamicQuantizeMatMul", domain=MICROSOFT)
 def _dynamic_quantize_matmul(node: Node) -> Value:
     from nnmagic.importers.onnx.operators.quantization import quantize_dynamically
 
-    _only(node)
+    only(node)
     data, scale, zero = quantize_dynamically(node[0])
     total = matmul(shifted(data, zero), shifted(node[1], node.get(3), -1))
-    result = total.cast("float32") * (scale * _per_column(node[2]))
+    result = total.cast("float32") * (scale * per_column(node[2]))
     return result if node.get(4) is None else result + node[4]
 
 
-def _per_column(scale: Value) -> Value:
+def per_column(scale: Value) -> Value:
+    """Return the scales of the columns of a matrix; one for all is a number."""
     return shapes.scalar(scale) if scale.shape == (1,) else scale
