@@ -163,6 +163,22 @@ def test_effects_of_an_earlier_cell_keep_their_order():
     assert log.seen == [0.0, 1.0, 2.0]
 
 
+def test_effects_of_functions_without_types_keep_their_order():
+    log = Recorder()
+    source = """
+def noted(v):
+    callback(log.note, v, effects=True)
+    return v
+def f(x: Tensor[("n",), f32]):
+    for i in range(len(x)):
+        if x[i] > 0:
+            _ = noted(x[i])
+    return noted(x[0]) + noted(x[1])
+"""
+    assert compile_cell(source, log=log)(X) == 1
+    assert log.seen == [1.0, 2.0, 3.0, 0.0, 1.0]
+
+
 def test_what_precedes_a_failed_assertion_has_run():
     log = Recorder()
     source = """

@@ -135,6 +135,7 @@ def elaborate_cell(
     with those that it calls.
     """
     ctx.resolver.linker.reserved.update(cell.funcs)
+    ctx.has_effects = any(map(calls_for_effects, cell.funcs.values()))
     ctx.resolver.refused = cell.refused
     _declare_types(ctx, cell)
     if specialization is not None:
@@ -162,7 +163,6 @@ def elaborate_cell(
     }
     cell = attr.evolve(cell, funcs=functions)
     ctx.assigns_elements = assigns_elements([*functions.values(), *templates.values()])
-    ctx.has_effects = any(map(calls_for_effects, [*functions.values(), *templates.values()]))
     ctx.pending.unfinished = set(cell.funcs)
     done: dict[str, ir.Function | None] = {}
     for group in callees_first(cell.funcs):

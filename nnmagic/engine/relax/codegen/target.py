@@ -22,6 +22,10 @@ _HINT = 'None is this machine; another is a dict such as {"kind": "llvm", "mcpu"
 _ALIASES = {"apple-m1": "apple-a14", "apple-m2": "apple-a15", "apple-m3": "apple-a16"}
 
 
+#: Kinds of targets of TVM that are GPUs.
+_GPUS = frozenset({"cuda", "hip", "metal", "nvptx", "opencl", "rocm", "vulkan", "webgpu"})
+
+
 def resolve_target(target: str | Mapping[str, object] | None, opt_level: int) -> tvm.target.Target:
     """Return the CPU to compile for: this one, or the one that the caller names.
 
@@ -51,6 +55,10 @@ def _settings(target: str | Mapping[str, object]) -> dict[str, object]:
         settings = json.loads(target) if target.startswith("{") else {"kind": target}
     else:
         settings = dict(target)
+    kind = settings.get("kind")
+    if kind in _GPUS:
+        message = f"nnmagic compiles for CPUs, and the target {kind!r} is a GPU's"
+        raise engine_error(message, hint="leave the target out: nothing here runs on a GPU")
     if settings.get("kind") != "llvm":
         raise ValueError(f"the kind must be 'llvm', a CPU, not {settings.get('kind')!r}")
     return settings
