@@ -62,6 +62,51 @@ NOTES: tuple[tuple[str, int | None, str], ...] = (
         "TVM's fusion leaves a slice that begins at 1 before a reduction as a kernel, half of the time; the "
         "weighted sum of known sizes would multiply an infinity by 0 where there is one element",
     ),
+    (
+        "isin, 512x512*",
+        None,
+        "a binary search of 512 sorted integers for each of 262,144: 1.3 ms, 11 with a named size, whose search "
+        "is a loop with branches. NumPy makes a table of truth values where integers lie close together; a "
+        "kernel can choose so only at run time, and Relay has no such operator",
+    ),
+    (
+        "unique*, 512x512*",
+        None,
+        "the sort takes 1.3 of 1.8 ms. NumPy's is x86-simd-sort, which permutes lanes by instructions that "
+        "TIR cannot name",
+    ),
+    (
+        "bincount, 512x512*",
+        None,
+        "one addition an element, through memory. The check of the range is a pass of its own, and so is the "
+        "largest element, which a named size needs first",
+    ),
+    (
+        "co[nr][vr][oe]*, 512x512, named",
+        None,
+        "of vectors of a named length: the general loops of a convolution, which ask of each tap whether it is "
+        "inside; of a known length they are one product of vectors",
+    ),
+    *(
+        (
+            f"{name}, 512x512*",
+            None,
+            "the routine of SciPy's LAPACK, over OpenBLAS, takes more than nine tenths of the time, as in NumPy; "
+            "torch's is MKL's",
+        )
+        for name in ("eigh", "eigvalsh", "qr", "svd", "svdvals", "pinv", "cond", "matrix_rank", "inv")
+    ),
+    (
+        "lstsq, 512x512*",
+        None,
+        "LAPACK's gelsd, by singular values, as in NumPy, which gives the rank; torch calls gelsy",
+    ),
+    (
+        "logical_*, 512x512*",
+        None,
+        "bound by memory of the second cache: 262 kB, one byte an element; of a named size the call takes "
+        "1 us, because its kernel has a version for threads",
+    ),
     ("rot90, 512x512*", None, "bound by the transposition: squares of eight, read in reverse"),
     ("array, 512x512, named", None, "0.07 us are the kernel, the rest the call with a named size"),
     ("asarray, 512x512, named", None, "0.07 us are the kernel, the rest the call with a named size"),

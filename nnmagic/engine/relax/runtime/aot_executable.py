@@ -151,6 +151,7 @@ class AotExecutable:
             entry.function,
             (workspace, entry.table),
             parallel=bool(facts["parallel"]),
+            work=facts["work"],
             otherwise=otherwise,
         )
 
