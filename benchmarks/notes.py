@@ -62,6 +62,51 @@ NOTES: tuple[tuple[str, int | None, str], ...] = (
         "TVM's fusion leaves a slice that begins at 1 before a reduction as a kernel, half of the time; the "
         "weighted sum of known sizes would multiply an infinity by 0 where there is one element",
     ),
+    (
+        "isin, 512x512*",
+        None,
+        "of 1.4 ms 1.27 are a binary search among 512 sorted integers for each of 262,144 (11.7 with a named "
+        "size, whose search is a loop with branches; selections instead were refused by TVM's analysis of "
+        "bounds). NumPy makes a table of truth values where integers lie close together",
+    ),
+    (
+        "unique*, 512x512*",
+        None,
+        "the sort takes 1.2 of 1.4 ms (it was an argsort: 1.9 in all). NumPy's is x86-simd-sort, which packs "
+        "lanes by instructions that TIR cannot name",
+    ),
+    (
+        "bincount, 512x512*",
+        None,
+        "of 245 us 118 are the additions, one an element through memory; the check of the range, the largest "
+        "element and the copy of the elements are passes of their own, 17 to 34 us each",
+    ),
+    (
+        "co[nr][vr][oe]*, 512x512, named",
+        None,
+        "the kernels take 1 us; the padding has a size that is computed, so that the program runs on the "
+        "virtual machine, whose calls are the rest",
+    ),
+    *(
+        (
+            f"{name}, 512x512*",
+            None,
+            "the routine of SciPy's LAPACK, over OpenBLAS, takes more than nine tenths of the time, as in "
+            "NumPy; torch's is MKL's",
+        )
+        for name in ("eigh", "eigvalsh", "qr", "svd", "svdvals", "pinv", "cond", "matrix_rank", "inv")
+    ),
+    (
+        "lstsq, 512x512*",
+        None,
+        "LAPACK's gelsd, by singular values, as in NumPy, which gives the rank; torch calls gelsy",
+    ),
+    (
+        "logical_*, 512x512*",
+        None,
+        "bound by memory of the second cache: 262 kB, one byte an element; of a named size the call takes "
+        "1 us, because its kernel has a version for threads",
+    ),
     ("rot90, 512x512*", None, "bound by the transposition: squares of eight, read in reverse"),
     ("array, 512x512, named", None, "0.07 us are the kernel, the rest the call with a named size"),
     ("asarray, 512x512, named", None, "0.07 us are the kernel, the rest the call with a named size"),

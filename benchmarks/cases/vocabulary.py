@@ -116,7 +116,7 @@ _CALLS: dict[str, str] = {
     **_each("cov corrcoef", "NAME(x)"),
     "unravel_index": "unravel_index(i, (2, 4))[0] + unravel_index(i, (2, 4))[1]",
     "sort": "sort(x, axis=1)",
-    **_each("partition argpartition", "NAME(x, COLUMNS // 2, axis=1)"),
+    **_each("partition argpartition", "NAME(x, 3, axis=1)[:, 3]"),
     "insert": "insert(x, 2, y[0], axis=0)",
     "sliding_window_view": "sliding_window_view(x, 4, axis=1).sum(axis=-1)",
     "argsort": "argsort(x, axis=1, stable=True)",
@@ -188,7 +188,7 @@ WITHOUT_ROW = {
 _KNOWN_SIZES = _each(
     "median quantile percentile diagonal trace diag roll split array_split hsplit vsplit dsplit gradient "
     "interp kron cross vander linspace logspace geomspace eye identity tri broadcast_to glu pixel_shuffle "
-    "pixel_unshuffle interpolate upsample one_hot",
+    "pixel_unshuffle interpolate upsample one_hot insert unstack",
     "NAME",
 )
 

@@ -163,9 +163,10 @@ def test_what_is_built_later_and_what_was_pickled(known: Any) -> None:
 @pytest.mark.parametrize(
     "source",
     [
-        "def f(x: Tensor[(400, 400), f32]):\n    return x + 1\n",
+        "def f(x: Tensor[(800, 800), f32]):\n    return x + 1\n",
+        "def f(x: Tensor[(200, 200), f32]):\n    return x @ x\n",
+        "def f(x: Tensor[(200, 200), f32]):\n    return np.sort(x)\n",
         "def f(x: Tensor[(8, 16), f32]):\n    return x, x + 1\n",
-        "def f(x: Tensor[(8,), f32], i: Tensor[(2,), i64]):\n    return x[i]\n",
         "def f(x: InOut[Tensor[(8, 16), f32]]):\n    x[0] = 1\n",
         "def f(n: i64):\n    return np.zeros(n)\n",
         "def f(n: i64, x: Tensor[(3,), f32]):\n    return np.zeros(n, x.dtype) + x.sum()\n",
@@ -173,7 +174,7 @@ def test_what_is_built_later_and_what_was_pickled(known: Any) -> None:
     ],
 )
 def test_programs_that_go_through_python(source: str) -> None:
-    """Large arrays, several results, what may fail, what changes arguments, results of any size, threads."""
+    """Large arrays, products, several results, what changes arguments, results of any size, threads."""
     assert not is_direct(compiled(source))
 
 
@@ -183,6 +184,41 @@ def test_programs_with_a_workspace() -> None:
     for seed in range(3):
         x = np.random.default_rng(seed).standard_normal((8, 16)).astype("f4")
         assert np.allclose(f(x), np.sort((x @ x.T).sum(axis=0) + x.sum()), rtol=1e-4, atol=1e-3)
+
+
+def test_a_named_size_for_which_the_workspace_is_too_small() -> None:
+    f = compiled("def f(x: Tensor[('n', 'k'), f32]):\n    return np.sort((x @ x.T).sum(axis=0) + x.sum())\n")
+    assert is_direct(f)
+    for shape in ((8, 16), (1, 1), (150, 40), (0, 3), (170, 170), (8, 16)):
+        x = np.random.default_rng(0).standard_normal(shape).astype("f4")
+        expected = np.sort((x @ x.T).sum(axis=0) + x.sum())
+        assert np.allclose(f(x), expected, rtol=1e-3, atol=1e-2)
+
+
+def test_what_fails_is_raised_by_python() -> None:
+    f = compiled("def f(x: Tensor[('n',), f32], i: Tensor[('k',), i64]):\n    return x[i] * 2\n")
+    g = compiled("def g(x: Tensor[('n',), f32], y: Tensor[('m',), f32]):\n    return x[1:] + y[:-1]\n")
+    assert is_direct(f)
+    x = X[0]
+    for _ in range(2):
+        assert np.array_equal(f(x, np.array([3, -1])), x[[3, -1]] * 2)
+        with pytest.raises(IndexError, match="index 16 is out of range for an axis of size 16"):
+            f(x, np.array([0, 16]))
+        assert np.array_equal(g(x, x), x[1:] + x[:-1])
+        with pytest.raises(ValueError, match="g"):
+            g(x, x[:9])
+
+
+def test_light_work_on_larger_arrays() -> None:
+    x = np.random.default_rng(0).standard_normal((400, 400)).astype("f4")
+    for text, expected in (
+        ("x + 1", x + 1),
+        ("(x > 0).any(axis=0)", (x > 0).any(axis=0)),
+        ("x.T * 2", x.T * 2),
+    ):
+        f = compiled(f"def f(x: Tensor[(400, 400), f32]):\n    return {text}\n")
+        assert is_direct(f)
+        assert np.array_equal(f(x), expected)
 
 
 def test_other_threads(named: Any) -> None:

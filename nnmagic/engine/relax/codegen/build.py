@@ -6,6 +6,7 @@ the same code, loaded in the same way.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -23,14 +24,29 @@ from nnmagic.engine.relax.codegen.aot.functions import (
     function_variables,
     lower_to_pointer_args,
 )
-from nnmagic.engine.relax.codegen.aot.program import AotProgram, KernelCall
+from nnmagic.engine.relax.codegen.aot.program import (
+    AotProgram,
+    Check,
+    CopyArray,
+    DefineSize,
+    Exit,
+    KernelCall,
+    ScalarCode,
+    ShapeCheck,
+    StoreElement,
+)
 from nnmagic.engine.relax.codegen.direct_call import compile_direct_call
 from nnmagic.engine.relax.codegen.lapack_stubs import compile_stubs
 from nnmagic.engine.relax.codegen.object_code import VM_PIPELINE, ObjectCode, compile_parts, write_module
 from nnmagic.engine.relax.deferred_interrupts import run_interruptible
 from nnmagic.engine.relax.runtime.native_entry import ENTRY
+from nnmagic.engine.relax.schedules.registry import collect_blocks
+from nnmagic.engine.relax.tir.builders import static_int
 from nnmagic.engine.relax.tir.loop_extents import split_longest_loops
 from nnmagic.engine.relax.tir.strict_float import keep_float_arithmetic
+
+#: TVM's pattern of a kernel of which nothing is known.
+_OPAQUE = 8
 
 #: The texts that can be shown, in the order in which they are made.
 STAGES = ("relax", "tir", "llvm", "asm")
@@ -73,14 +89,40 @@ def build_aot(
         "parallel": program.is_parallel or kernel_preparation.has_parallel_loops(kernels.values()),
     }
     constants = [np.ascontiguousarray(constant) for constant in program.constants]
-    caller = compile_direct_call() if _can_be_called_directly(program) else b""
+    caller = b""
+    if _can_be_called_directly(program):
+        caller = compile_direct_call()
+        facts["work"] = _work_of(program)
     artifact = Artifact(AOT, facts, [part.code for part in parts], b"", constants, caller)
     return RelaxProgram(artifact, lowered, tvm.IRModule(kernels), [part.module for part in parts])
 
 
 def _can_be_called_directly(program: AotProgram) -> bool:
-    """Return whether CPython may call the program directly: nothing in it may fail, wait or call Python."""
-    return not program.is_parallel and not program.state_words() and len(program.results) == 1
+    """Return whether CPython may call the program directly: one result, and nothing repeats or waits."""
+    plain = all(
+        isinstance(
+            step, KernelCall | ScalarCode | StoreElement | CopyArray | Check | ShapeCheck | DefineSize | Exit
+        )
+        for step in program.entry.steps()
+    )
+    return plain and not program.functions and not program.clocked and len(program.results) == 1
+
+
+def _work_of(program: AotProgram) -> int | None:
+    """Return how many elements the kernels compute; None where that is not known at compile time."""
+    count = 0
+    for kernel in program.kernels.values():
+        blocks = collect_blocks(kernel)
+        extents = [static_int(var.dom.extent) for block in blocks for var in block.iter_vars]
+        is_opaque = len(blocks) < 2 or (
+            kernel.attrs is not None and kernel.attrs.get("op_pattern") == _OPAQUE
+        )
+        if is_opaque or None in extents:
+            return None
+        count += sum(
+            math.prod(static_int(var.dom.extent) or 1 for var in block.iter_vars) for block in blocks
+        )
+    return count
 
 
 def build_interpreter_kernels(

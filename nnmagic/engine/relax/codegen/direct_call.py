@@ -40,7 +40,9 @@ entry:
   %is_off = load i64, ptr %switch
   %is_on = icmp eq i64 %is_off, 0
   %takes0 = and i1 %plain, %complete
-  %takes = and i1 %takes0, %is_on
+  %is_idle = icmp eq i64 %busy, 0
+  %takes1 = and i1 %takes0, %is_idle
+  %takes = and i1 %takes1, %is_on
   br i1 %takes, label %arguments, label %refuse
 
 arguments:
@@ -155,7 +157,9 @@ run:
   store i64 0, ptr %code_at
   %length0 = add i64 %arity, 3
   %length = trunc i64 %length0 to i32
+  store i64 1, ptr %busy_at
   %status = call i32 %call(ptr %program, ptr %values, i32 %length, ptr %returned)
+  store i64 0, ptr %busy_at
   %code = load i64, ptr %code_at
   %no_error = icmp eq i32 %status, 0
   %no_code = icmp eq i64 %code, 0

@@ -187,6 +187,7 @@ class AotExecutable:
             entry.function,
             (workspace, entry.table),
             parallel=bool(facts["parallel"]),
+            work=facts["work"],
             otherwise=otherwise,
         )
 

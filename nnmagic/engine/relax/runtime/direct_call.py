@@ -2,7 +2,8 @@
 
 ``codegen/direct_call.py`` has the code, one function for all programs. A table says what a program takes and
 gives. What is not as the table says, it hands over to a callable of Python: other arguments, keywords, large
-arrays, which would hold Python's lock for long.
+arrays, which would hold Python's lock for long, and calls that fail, which are run again. A table has one
+workspace: it is busy while a program calls Python, as a check of shapes may, and other threads run.
 """
 
 from __future__ import annotations
@@ -32,6 +33,9 @@ MAX_ARITY, MAX_DIMS, MAX_RANK = 8, 8, 16
 #: kernel for threads, which some calls would run on one thread, far fewer.
 _MOST, _MOST_BESIDE_THREADS = 1 << 15, 1 << 12
 
+#: The most elements that a program may compute whatever the size of its arrays: less than a millisecond.
+_MOST_WORK = 1 << 19
+
 
 class Word(Enum):
     """The words at the beginning of a table, with their places."""
@@ -40,23 +44,24 @@ class Word(Enum):
     DIMS = 1
     LIMIT = 2
     RESULT_RANK = 3
-    RESULT_DTYPE = 4
-    PROGRAM = 5
-    WORKSPACE = 6
-    CONSTANTS = 7
-    ARRAY_TYPE = 8
-    NEW_ARRAY = 9
-    CALL_PYTHON = 10
-    CALL = 11
-    INCREF = 12
-    DECREF = 13
-    CLEAR_ERROR = 14
-    SWITCH = 15
+    BUSY = 4
+    RESULT_DTYPE = 5
+    PROGRAM = 6
+    WORKSPACE = 7
+    CONSTANTS = 8
+    ARRAY_TYPE = 9
+    NEW_ARRAY = 10
+    CALL_PYTHON = 11
+    CALL = 12
+    INCREF = 13
+    DECREF = 14
+    CLEAR_ERROR = 15
+    SWITCH = 16
 
     @property
     def is_number(self) -> bool:
         """Whether it is a number; the others are addresses."""
-        return self.value <= Word.RESULT_RANK.value
+        return self.value <= Word.BUSY.value
 
 
 #: Where the named sizes begin, with three words each: an argument, its axis, its rank. The shape of the
@@ -94,6 +99,7 @@ def make_direct_call(
     held: tuple[np.ndarray, np.ndarray],
     *,
     parallel: bool,
+    work: int | None,
     otherwise: Callable[..., Any],
 ) -> Callable[..., Any] | None:
     """Return a function of the arguments of a call; None if a table cannot describe the program.
@@ -106,18 +112,20 @@ def make_direct_call(
         run: the entry, a function of TVM's.
         held: what its last two arguments are, the workspace and the table of constants.
         parallel: whether it has kernels for threads.
+        work: how many elements it computes, if that is known.
         otherwise: what is called for all other arguments.
 
     """
     shape = [_size(size) for size in result[0]]
     most = _MOST_BESIDE_THREADS if parallel else _MOST
+    is_light = not parallel and not dims and work is not None and work <= _MOST_WORK
     constant = max(_known_elements(each) for each in (*parameters, result[0]))
     if (
         None in shape
         or not 0 < len(parameters) <= MAX_ARITY
         or len(dims) > MAX_DIMS
         or len(shape) > MAX_RANK
-        or constant > most
+        or (constant > most and not is_light)
         or (parallel and not dims)
         or (method := _loaded_method(code)) is None
     ):
@@ -127,6 +135,7 @@ def make_direct_call(
         Word.DIMS: len(dims),
         Word.LIMIT: most // constant,
         Word.RESULT_RANK: len(shape),
+        Word.BUSY: 0,
         Word.RESULT_DTYPE: id(result[1]),
         Word.PROGRAM: run.__chandle__(),
         Word.WORKSPACE: id(held[0]),

@@ -19,8 +19,8 @@ _NAMES = "x=ar input=ar"
 class _Runs:
     """The elements in ascending order, where equal ones are next to each other.
 
-    ``order``: where each of them is in the flattened tensor. ``is_first``: whether it begins a run of equal
-    ones. ``first``: the places of those that do.
+    ``order``: where each of them is in the flattened tensor, if that is needed. ``is_first``: whether it
+    begins a run of equal ones. ``first``: the places of those that do.
     """
 
     order: Formula
@@ -44,7 +44,7 @@ class _Runs:
 
     def counts(self, call: Arguments) -> Formula:
         """Return how often each distinct element occurs."""
-        total = size_along(self.order, 0, self.order).reshape((1,))
+        total = size_along(self.ordered, 0, self.first).reshape((1,))
         begins = concatenate(call, [self.first, total], 0)
         return slice_axis(begins, 0, 1, None) - self.first
 
@@ -57,22 +57,32 @@ def _order(data: Formula) -> Formula:
     return data.op("argsort", axis=0, is_ascend=True, dtype="int64")
 
 
-def _runs(call: Arguments, data: Formula, *, one_nan: bool) -> _Runs:
-    """Sort the elements of a tensor; complex ones by the real part, then by the imaginary part."""
+def _runs(call: Arguments, data: Formula, *, one_nan: bool, with_order: bool) -> _Runs:
+    """Sort the elements of a tensor; complex ones by the real part, then by the imaginary part.
+
+    ``with_order``: whether the order of the elements is needed, which takes longer to find.
+    """
     flat = data.flat()
+    keys = flat.cast("int8") if data.dtype == "bool" else flat
     if data.is_complex:
         order = _order(imaginary_part(flat))
         order = _at(order, _order(_at(real_part(flat), order)))
+        ordered = _at(flat, order)
+    elif with_order:
+        order = _order(keys)
+        ordered = _at(flat, order)
     else:
-        order = _order(flat.cast("int8") if data.dtype == "bool" else flat)
-    ordered = _at(flat, order)
+        order = ordered = keys.op("sort", axis=0)
+        if data.dtype == "bool":
+            ordered = ordered.truth()
     later, earlier = slice_axis(ordered, 0, 1, None), slice_axis(ordered, 0, 0, -1)
     if data.dtype == "bool":
         later, earlier = later.cast("int8"), earlier.cast("int8")
     differs = later.differs(earlier)
     if one_nan and (data.is_float or data.is_complex):
         differs = differs & ~(later.differs(later) & earlier.differs(earlier))
-    begin = slice_axis(order, 0, 0, 1).equal(slice_axis(order, 0, 0, 1))
+    begin = slice_axis(keys, 0, 0, 1).op("zeros_like")
+    begin = begin.equal(begin)
     is_first = concatenate(call, [begin, differs], 0)
     first = is_first.op("argwhere").cast("int64").flat()
     return _Runs(order, ordered, is_first, first)
@@ -81,7 +91,8 @@ def _runs(call: Arguments, data: Formula, *, one_nan: bool) -> _Runs:
 def _unique(call: Arguments) -> Value:
     """Return the distinct elements in order, with one NaN for all, and what else is asked for."""
     data = formula(call, "ar")
-    runs = _runs(call, data, one_nan=flag(call, "equal_nan", default=True))
+    with_order = flag(call, "return_index") or flag(call, "return_inverse")
+    runs = _runs(call, data, one_nan=flag(call, "equal_nan", default=True), with_order=with_order)
     parts = [runs.values()]
     if flag(call, "return_index"):
         parts.append(runs.indices())
@@ -97,7 +108,7 @@ def _of_standard(name: str, summary: str, *others: str) -> Builtin:
 
     def apply_to(call: Arguments) -> Value:
         data = formula(call, "ar")
-        runs = _runs(call, data, one_nan=False)
+        runs = _runs(call, data, one_nan=False, with_order=bool({"indices", "inverse"} & {*others}))
         computed: dict[str, Callable[[], Formula]] = {
             "indices": runs.indices,
             "inverse": lambda: runs.inverse().reshape(data.shape, data),
