@@ -205,9 +205,9 @@ CASES = [
     ),
     case(
         X,
-        "z = x.copy()\nz[0] = [1, 2, 3, 4]\nreturn z",
-        "make a tensor of it, as in array([1, 2, 3, 4], f32)",
-        "z = x.copy()\nz[0] = array([1, 2, 3, 4], f32)\nreturn z",
+        "z = x.copy()\nz[:2] = [x[1], x[2]]\nreturn z",
+        "make a tensor of it, as in array([x[1], x[2]], f32)",
+        "z = x.copy()\nz[:2] = array([x[1], x[2]], f32)\nreturn z",
     ),
     case(
         X,

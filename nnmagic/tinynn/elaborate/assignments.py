@@ -101,6 +101,11 @@ def elaborate_update_name(ctx: Elaboration, stmt: tree.UpdateName) -> None:
     """Elaborate ``name += value`` with any operator. Raises RefusalError."""
     name, span = stmt.lhs[0].id.name, ctx.span(stmt.span)
     if name in ctx.environment.destinations:
+        if not isinstance(stmt.rhs.func_name, ast.Op):
+            hint = "change elements one by one, in a loop"
+            raise RefusalError(
+                f"`.at` of `{name}`, an array of the caller, is not supported", span, hint=hint
+            )
         update_destination(ctx, stmt)
         return
     before = ctx.environment.bindings.locals.get(name, FAILED)
@@ -110,7 +115,8 @@ def elaborate_update_name(ctx: Elaboration, stmt: tree.UpdateName) -> None:
     finally:
         ctx.updating = outer
     if not is_failed(value.value):
-        value = check_update(f"{SIGNS[stmt.rhs.func_name.name]}=", before, value)
+        if isinstance(stmt.rhs.func_name, ast.Op):  # not ``np.add.at(y, i, 1)``
+            value = check_update(f"{SIGNS[stmt.rhs.func_name.name]}=", before, value)
         _forget_other_names(ctx, name, before, span)
     ctx.environment.bindings.bind(name, value.value, ctx.span(stmt.lhs[0].span))
 
