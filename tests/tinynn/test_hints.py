@@ -142,6 +142,14 @@ CASES = [
         lambda i: (2 * i).astype(np.float32),
         np.arange(3, dtype=np.int32),
     ),
+    case(
+        "b: Tensor[(3,), bool]",
+        "gradient(b)",
+        "convert them, as in b.astype(f32)",
+        "gradient(b.astype(f32))",
+        lambda b: np.gradient(b.astype(np.float32)),
+        np.array([True, False, True]),
+    ),
     # memory of somebody else
     case(
         X,
@@ -205,9 +213,9 @@ CASES = [
     ),
     case(
         X,
-        "z = x.copy()\nz[0] = [1, 2, 3, 4]\nreturn z",
-        "make a tensor of it, as in array([1, 2, 3, 4], f32)",
-        "z = x.copy()\nz[0] = array([1, 2, 3, 4], f32)\nreturn z",
+        "z = x.copy()\nz[:2] = [x[1], x[2]]\nreturn z",
+        "make a tensor of it, as in array([x[1], x[2]], f32)",
+        "z = x.copy()\nz[:2] = array([x[1], x[2]], f32)\nreturn z",
     ),
     case(
         X,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -60,6 +62,18 @@ class Fails(nn.Module):
         with torch.no_grad():
             y = y * 2
         return y * 1
+
+
+class Meanings(nn.Module):
+    def forward(self, x):
+        values, indices = x.max(dim=1)
+        ordered, order = x.sort(-1, descending=True)
+        first, *rest = x.split(3, -1)
+        return (
+            (x.std(-1), x.var(), x.std(0, unbiased=False), x.var(dim=0, keepdim=True, correction=0)),
+            (values, indices, x.min(), x.max(0)[1], ordered, order, first, rest[-1]),
+            (x.repeat(2, 1), x[0].repeat(3, 2), (x > 0).nonzero(), np.pi * math.sqrt(4.0) * x),
+        )
 
 
 class Refused(nn.Module):
@@ -130,9 +144,33 @@ def errors(model: object, shape: str = "(2, 4)", **names: object) -> list[nnmagi
     return list(caught.value.diagnostics)
 
 
+@pytest.mark.parametrize("parameter", ["x: Tensor[(4, 7), f32]", "x"])
+def test_methods_mean_what_they_mean_in_pytorch(parameter: str) -> None:
+    """Libraries that the module's file imports need not be imported by the notebook."""
+    model, x = Meanings(), torch.randn(4, 7, generator=torch.Generator().manual_seed(5))
+    source = f"def f({parameter}):\n    return model(x)\n"
+    results, wanted = nnmagic.compile(source, namespace={"model": model})(x.numpy()), model(x)
+    for ours, theirs in zip(results, wanted, strict=True):
+        for one, other in zip(ours, theirs, strict=True):
+            np.testing.assert_allclose(one, other.numpy(), rtol=1e-5, atol=1e-6)
+            assert one.shape == tuple(other.shape)
+
+
+def test_a_median_is_refused_in_a_module() -> None:
+    class Median(nn.Module):
+        def forward(self, x):
+            return x.median()
+
+    (error,) = errors(Median())
+    assert error.message == "PyTorch's median is the lower of the two in the middle"
+
+
 def test_a_refusal_shows_the_line_of_forward() -> None:
     (error,) = errors(Fails())
-    assert error.message == "Fails.forward is not within the language of a cell: `with` is not part of TinyNN"
+    message = (
+        "Fails.forward is not within the language of a cell: `with torch.no_grad():` is not part of TinyNN"
+    )
+    assert error.message == message
     (note,) = error.notes
     assert note.span is not None
     assert note.span.source.line(note.span.line).strip() == "with torch.no_grad():"

@@ -45,6 +45,15 @@ F.relu(x), F.softmax(x, dim=-1), F.gelu(x), F.layer_norm(x, (4,)), F.linear(x, x
 F.batch_norm(x, b, v, w, c), F.batch_norm(x, running_mean=b, running_var=v, eps=1e-3)
 torch.squeeze(x[:1], 0), torch.roll(x, 1, 0), torch.flip(x, (0,))
 torch.count_nonzero(x > 0), x.clone(), x.detach()
+torch.max(x, 1), torch.min(x), torch.max(x, y.T), torch.sort(x, dim=0, descending=True), torch.sort(x)
+torch.std(x), torch.var(x, dim=1), torch.std(x, 1, unbiased=False)
+torch.var(x, dim=0, correction=0, keepdim=True)
+torch.split(x, 3, dim=1), torch.split(x, [1, 2]), torch.nonzero(x > 0)
+torch.addmm(c[:3], x, y), torch.addmm(x[:, :3], x, y, beta=0.5, alpha=2), torch.baddbmm(z @ z.mT, z, z.mT)
+torch.zeros(2, device=x.device, dtype=x.dtype), torch.arange(3, device="cpu"), x.double().type_as(x)
+F.pad(x, (1, 2)), F.pad(z, (1, 0, 0, 2), value=1.5), F.pad(z, (2, 1), mode="reflect")
+F.pad(z, (1, 1), "circular")
+x.scatter(1, i, x[:, :2]), x.scatter(0, i[:2], 9.0)
 params[f"layer{1}.weight"] * x, [params[f"layer{k}.weight"] for k in range(2)]
 """.strip().split("\n")
 

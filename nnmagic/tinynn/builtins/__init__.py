@@ -45,6 +45,7 @@ from nnmagic.tinynn.builtins.numpy.signals import SIGNALS
 from nnmagic.tinynn.builtins.numpy.statistics import STATISTICS
 from nnmagic.tinynn.builtins.python_names import PYTHON, PYTHON_ONLY, PYTHON_TYPES, add_up_items
 from nnmagic.tinynn.builtins.random import RANDOM
+from nnmagic.tinynn.builtins.torch_meaning import torch_meanings, torch_padding
 from nnmagic.tinynn.builtins.torch_names import (
     functional_batch_norm,
     permuting,
@@ -54,7 +55,16 @@ from nnmagic.tinynn.builtins.torch_names import (
 from nnmagic.tinynn.calls.argument_binding import Builtin
 from nnmagic.tinynn.types.annotations import DTYPES, DType
 
-__all__ = ["BUILTINS", "CONSTANTS", "IN_PLACE", "METHODS", "MODULES", "PYTHON_ONLY", "PYTHON_TYPES"]
+__all__ = [
+    "BUILTINS",
+    "CONSTANTS",
+    "IN_PLACE",
+    "METHODS",
+    "MODULES",
+    "MODULE_METHODS",
+    "PYTHON_ONLY",
+    "PYTHON_TYPES",
+]
 
 _NUMPY_ROWS = (
     *(*MATHEMATICS, *ELEMENTWISE, *REDUCTIONS, *STATISTICS, *SHAPES, *JOINING, *REPETITION, *PADDING),
@@ -91,6 +101,9 @@ def _method(name: str, signature: str) -> Builtin:
 
 
 _TORCH_METHODS = torch_methods(BUILTINS)
+
+#: Methods that mean something else in the source of an ``nn.Module``.
+MODULE_METHODS: dict[str, Builtin] = torch_meanings(BUILTINS)
 
 #: Methods of tensors; every operator whose first argument is a single tensor is one, too.
 METHODS: dict[str, Builtin] = {
@@ -149,6 +162,7 @@ _FUNCTIONAL = {
     **{row.name: row for row in _NEURAL_ROWS},
     **{name: BUILTINS[name] for name in ("tanh",)},
     "batch_norm": functional_batch_norm(BUILTINS),
+    "pad": torch_padding(BUILTINS),
 }
 #: Functions of Python's math module that equal NumPy's for a single number.
 _MATH = {

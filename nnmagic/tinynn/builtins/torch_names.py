@@ -24,6 +24,7 @@ from nnmagic.tinynn.builtins.argument_checks import (
 )
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import broadcast
+from nnmagic.tinynn.builtins.torch_meaning import TORCH_PRODUCTS, torch_meanings
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.types.annotations import DTYPES
 from nnmagic.tinynn.values.descriptions import describe, source_text
@@ -196,6 +197,25 @@ def _batch_norm(builtins: _Table, call: Arguments) -> Value:
     return builtins["batch_norm"].apply(Arguments(call.name, given, call.span))
 
 
+def _type_as(call: Arguments) -> Value:
+    return formula(call, "a").cast(formula(call, "other").dtype).value
+
+
+def _scatter(call: Arguments) -> Value:
+    """Put the elements of ``src``, or one number, where the indices say along an axis."""
+    data, index = formula(call, "a"), formula(call, "index")
+    axis = one_axis(call, "dim", data.rank)
+    number = python_number(call.given["src"].value)
+    if isinstance(number, bool | int | float):
+        source = broadcast(data.like(number), index.shape)
+    else:
+        source = formula(call, "src")
+    if source.dtype != data.dtype or index.rank != data.rank or source.rank != data.rank:
+        message = "scatter: `index` and `src` must have the rank of the tensor, and `src` its dtype"
+        raise RefusalError(message, call.given["src"].span)
+    return data.op("scatter_elements", index.cast("int64"), source, axis=axis).value
+
+
 def _with(builtins: _Table, function: Callable[[_Table, Arguments], Value]) -> Callable[[Arguments], Value]:
     return lambda call: function(builtins, call)
 
@@ -227,6 +247,8 @@ def torch_methods(builtins: _Table) -> dict[str, Builtin]:
         row("clone", "a", _with(builtins, _clone), "Return a copy, whose elements may be assigned."),
         row("expand", "a *size", _expand, "Broadcast to sizes; -1 keeps one."),
         row("to", "a dtype?", _to, "Convert to a dtype; a device means nothing."),
+        row("type_as", "a other", _type_as, "Convert to the dtype of another tensor."),
+        row("scatter", "a dim index src", _scatter, "Return a copy with elements replaced by indices."),
         row("dim", "a", lambda call: Known(formula(call, "a").rank), "Return the number of dimensions."),
         row("numel", "a", _numel, "Return the number of elements."),
         row("chunk", "a chunks dim?", _with(builtins, _chunk), "Split into equal parts; returns a tuple."),
@@ -278,15 +300,22 @@ def torch_functions(builtins: _Table, methods: _Table) -> dict[str, Builtin]:
     ends = {name: _default_dtype(own, parts) for name, own, parts in _by_ends(full, arange)}
     table |= {
         "cat": replace(builtins["concat"], name="cat", numpy=None),
-        "full": replace(full, apply=ends["full"], aliases=f"{full.aliases} size=shape"),
-        "arange": replace(arange, apply=ends["arange"], aliases="end=stop"),
+        "full": replace(
+            full,
+            signature=f"{full.signature} device?",
+            apply=ends["full"],
+            aliases=f"{full.aliases} size=shape",
+        ),
+        "arange": replace(
+            arange, signature="start stop? step?=1 * dtype? device?", apply=ends["arange"], aliases="end=stop"
+        ),
         "linspace": replace(
             linspace,
-            signature="start stop num * dtype?",
+            signature="start stop num * dtype? device?",
             apply=_default_dtype(linspace),
             aliases="end=stop steps=num",
         ),
-        "eye": replace(eye, signature="N M? * dtype?", apply=_default_dtype(eye), aliases="n=N m=M"),
+        "eye": replace(eye, signature="N M? * dtype? device?", apply=_default_dtype(eye), aliases="n=N m=M"),
         "transpose": replace(builtins["swapaxes"], name="transpose"),
         "permute": replace(
             builtins["transpose"], name="permute", signature="a axes", aliases=f"dims=axes {_DATA}"
@@ -294,6 +323,8 @@ def torch_functions(builtins: _Table, methods: _Table) -> dict[str, Builtin]:
         **dict.fromkeys(("tensor", "as_tensor"), tensor),
         **{name: builtins[other] for name, other in _COMPARISONS.items()},
         "batch_norm": functional_batch_norm(builtins),
+        **torch_meanings(builtins),
+        **{name: declare(builtins) for name, declare in TORCH_PRODUCTS.items()},
     }
     return table
 

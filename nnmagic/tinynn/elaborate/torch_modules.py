@@ -12,6 +12,7 @@ import attr
 from nnmagic.diagnostics import Diagnostics, Note, Source, Span
 from nnmagic.tinynn.analysis.bound_names import find_local_names, find_mentioned_names
 from nnmagic.tinynn.builtins import BUILTINS
+from nnmagic.tinynn.builtins.torch_meaning import source_of_module
 from nnmagic.tinynn.calls.function_calls import FunctionMaker
 from nnmagic.tinynn.elaborate.closures import inline_call
 from nnmagic.tinynn.elaborate.context import Elaboration
@@ -55,7 +56,8 @@ def call_module(
         function = _method(ctx, module, callee)
         ctx.methods[id(module.module), module.method] = function
     assert isinstance(function, LocalFunction)
-    return inline_call(ctx, function, [Operand(module, callee), *operands], callee, span, make_function)
+    with source_of_module():
+        return inline_call(ctx, function, [Operand(module, callee), *operands], callee, span, make_function)
 
 
 # -- modules of the notebook ---------------------------------------------------------------------------
@@ -110,15 +112,26 @@ def _check_names(
     name: str,
     callee: Span,
 ) -> None:
-    """Raise RefusalError for a free name that is another in the module's file than in the notebook."""
+    """Raise RefusalError for a free name that is another in the module's file than in the notebook.
+
+    Libraries that the file imports, and their functions, need not be imported by the notebook.
+    """
     own = {parameter.name for parameter in definition.params} | find_local_names(definition.body)
     for free in sorted(find_mentioned_names(definition.body) - own):
         there = method.__globals__.get(free, MISSING)
         here = look_up(ctx.resolver.namespace, free)
+        if here is MISSING and _is_of_library(there):
+            here = ctx.resolver.imported.setdefault(free, there)
         if there is not MISSING and here is not there:
             what = "is not defined in the notebook" if here is MISSING else "is another in the notebook"
             message = f"{name} uses `{free}`, which {what}"
             raise RefusalError(message, callee, hint=f"give the notebook the `{free}` of {method.__module__}")
+
+
+def _is_of_library(value: object) -> bool:
+    """Return whether a value is a module that a cell knows, or a function of one."""
+    named = value.__name__ if isinstance(value, types.ModuleType) else getattr(value, "__module__", None)
+    return isinstance(named, str) and named.partition(".")[0] in ("math", "numpy", "torch")
 
 
 # -- layers of PyTorch ---------------------------------------------------------------------------------

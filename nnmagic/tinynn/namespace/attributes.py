@@ -8,8 +8,9 @@ from nnmagic.diagnostics import Span, closest
 from nnmagic.relay.complex_numbers.operators import IMAG, REAL
 from nnmagic.relay.ops import OPERATORS, resolve
 from nnmagic.relay.types import ARRAY_DTYPES, TensorType, TypeCall, is_complex
-from nnmagic.tinynn.builtins import BUILTINS, IN_PLACE, METHODS
+from nnmagic.tinynn.builtins import BUILTINS, IN_PLACE, METHODS, MODULE_METHODS
 from nnmagic.tinynn.builtins.numpy.ufunc_methods import ufunc_method
+from nnmagic.tinynn.builtins.torch_meaning import is_source_of_module
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.namespace.torch_modules import attribute_of_module
 from nnmagic.tinynn.syntax.unsupported_syntax import NO_STRINGS
@@ -81,6 +82,7 @@ ATTRIBUTES = {
     "mT": "Tensor with its last two dimensions swapped.",
     "real": "Real part of each element; of real numbers the tensor itself.",
     "imag": "Imaginary part of each element; of real numbers zeros.",
+    "device": "Where the elements are: always 'cpu'.",
 }
 
 _ATTRIBUTES: dict[str, Callable[[Computed, Span], Value]] = {
@@ -94,6 +96,7 @@ _ATTRIBUTES: dict[str, Callable[[Computed, Span], Value]] = {
     "mT": _matrices_transposed,
     "real": _real,
     "imag": _imag,
+    "device": lambda _value, _span: Known("cpu"),
 }
 
 #: Attributes of NumPy's or PyTorch's tensors that have another name in a cell.
@@ -110,7 +113,6 @@ _NO_GRADIENTS = "a tensor keeps no gradient: write grad(f)(x), of a function"
 _NOT_HERE = {
     **dict.fromkeys(("backward", "grad", "requires_grad"), _NO_GRADIENTS),
     "at": "tensors do not change: write y = where(condition, value, x)",
-    "device": "every tensor is in the memory of the CPU",
     "append": "write append(x, y, axis=0)",
     "apply": "call the function with the tensor",
     "map": "call the function with the tensor",
@@ -231,9 +233,11 @@ def attribute(owner: Operand, name: str, span: Span) -> Value:
         return _ATTRIBUTES[name](value, span)
     if name == "item":
         return Method(owner, name, BuiltinName(_ITEM))
-    if name in IN_PLACE:
+    if name in IN_PLACE and not (name in MODULE_METHODS and is_source_of_module()):
         message = f"`{name}` would change the tensor, and tensors do not change"
         raise RefusalError(message, span, hint=IN_PLACE[name])
+    if name in MODULE_METHODS and is_source_of_module():
+        return Method(owner, name, BuiltinName(MODULE_METHODS[name]))
     if name in METHODS:
         return Method(owner, name, BuiltinName(METHODS[name]))
     operator = resolve(name)

@@ -118,6 +118,8 @@ class NameResolver:
     refused: frozenset[str] = frozenset()  # names that a refused statement would have bound
     linker: Linker = field(default_factory=Linker)
     looked_up: dict[str, object] = field(default_factory=dict)
+    #: What files of ``nn.Module``s import that the notebook does not.
+    imported: dict[str, object] = field(default_factory=dict)
     _found: dict[str, object] = field(default_factory=dict)
     _values: dict[str, Value] = field(default_factory=dict)
 
@@ -198,6 +200,9 @@ class NameResolver:
         return name == "Out" and isinstance(self.namespace.get(name), dict)
 
     def _look_up(self, name: str) -> object:
+        first = name.partition(".")[0]
+        if first in self.imported and first not in self.namespace:
+            return look_up(self.imported, name)
         if name not in self._found:
             self._found[name] = self.looked_up[name] = look_up(self.namespace, name)
         return self._found[name]

@@ -22,7 +22,14 @@ from nnmagic.tinynn.operators.slices import (
 from nnmagic.tinynn.operators.subscripts import IndexPart, axis_indices, index_parts, subscript
 from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.numbers import number_constant
-from nnmagic.tinynn.values.operator_calls import apply, cast, is_tensor, tensor_type, whole_numbers
+from nnmagic.tinynn.values.operator_calls import (
+    apply,
+    cast,
+    is_tensor,
+    tensor_type,
+    vector_of,
+    whole_numbers,
+)
 from nnmagic.tinynn.values.operator_restrictions import broadcast_shape, dims_differ
 from nnmagic.tinynn.values.reshaping import with_checked_sizes
 from nnmagic.tinynn.values.symbolic_sizes import as_number, number_of, product_of, shape_of, size_along
@@ -172,6 +179,9 @@ def _convert(value: Operand, tensor: Operand) -> Computed:
             return cast(Computed(computed.expr, computed.type), dtype, value.span)
     hint = None
     if isinstance(value.value, TupleOf):
+        items = [_convert(Operand(item, value.span), tensor) for item in value.value.items]
+        if items and all(isinstance(item.type, TensorType) and not item.type.shape for item in items):
+            return vector_of(items, value.span)
         hint = f"make a tensor of it, as in array({source_text(value.span)}, {short})"
     message = f"an element of {short} cannot be {describe(value.value)}"
     raise RefusalError(message, value.span, hint=hint)

@@ -22,6 +22,9 @@ NESTED_HINT = "split it into several assignments"
 UNUSED = "the value of this expression is not used"
 UNUSED_HINT = "return it, assign it to a name, or leave the line out"
 
+#: Contexts that mean nothing in a cell, and those without gradients.
+_ERRSTATE = re.compile(r"(np|numpy)\.errstate\([^()]*\)")
+_NO_GRAD = re.compile(r"torch\.(no_grad|inference_mode|set_grad_enabled)\b")
 _COMPOUND = re.compile(r"If|For|While|Match|With|Try|Async|FunctionDef|ClassDef")
 
 
@@ -72,6 +75,13 @@ class StatementCompiler(PatternCompiler):
                 return ast.Assert(span, condition, None if message is None else self.compile_expr(message))
             case py.FunctionDef():
                 return self.compile_def(stmt)
+            case py.With(items=[py.withitem(context_expr=context, optional_vars=None)], body=body) if (
+                _ERRSTATE.fullmatch(py.unparse(context))
+            ):  # a cell warns of no division by zero
+                always = ast.Constant(span, value=True)
+                return ast.If(span, always, self._block(body, span), self._block([], span))
+            case py.With(items=[py.withitem(context_expr=context)]) if _NO_GRAD.match(py.unparse(context)):
+                return self.refuse_statement(stmt, *unsupported_syntax.NO_GRAD)
             case py.Match(subject=subject, cases=cases):
                 return tree.MatchNode(span, self.compile_expr(subject), [self._case(case) for case in cases])
         return self.refuse_statement(stmt, *statement_refusal(type(stmt).__name__))

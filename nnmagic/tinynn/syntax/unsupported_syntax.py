@@ -16,6 +16,11 @@ NO_STRINGS = (
     "time; or put the values into a list in another cell, as in "
     "weights = [state[f'{i}.weight'] for i in range(2)], and write weights[i]"
 )
+#: PyTorch's contexts without gradients.
+NO_GRAD = (
+    "`with torch.no_grad():` is not part of TinyNN",
+    "leave the line out: a cell computes gradients where it says grad(f), and none through stop_gradient(x)",
+)
 #: ``print`` in a cell that is not to print.
 PRINT = (
     "`print` prints only in a cell that is compiled for debugging",

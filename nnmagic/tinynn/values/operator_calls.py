@@ -16,7 +16,7 @@ from nnmagic.relay.complex_numbers.operators import find_operator
 from nnmagic.relay.ops.declaration import Operator, RelationError
 from nnmagic.relay.ops.notation import Notation
 from nnmagic.relay.signatures import dtype_short_name, format_dim, format_shape, format_type
-from nnmagic.relay.types import TensorType, TupleType, Type
+from nnmagic.relay.types import ARRAY_DTYPES, TensorType, TupleType, Type
 from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.operator_restrictions import check_restrictions, check_result
 from nnmagic.tinynn.values.values import Computed, Operand, RefusalError, TupleOf, Value, as_value
@@ -138,11 +138,12 @@ def cast(operand: Computed, dtype: str, span: Span) -> Computed:
 
 
 def vector_of(numbers: Sequence[Computed], span: Span) -> Computed:
-    """Return a vector of int64 of rank 0: a constant if all of them are constants."""
+    """Return a vector of numbers of rank 0 and one dtype: a constant if all of them are constants."""
     constants = [number.expr.data.item() for number in numbers if isinstance(number.expr, ir.Constant)]
     if len(constants) == len(numbers):
-        type_ = TensorType((len(numbers),), "int64")
-        return Computed(ir.constant(np.array(constants, "int64"), "int64", span=span), type_)
+        (dtype,) = {number.type.dtype for number in numbers if isinstance(number.type, TensorType)}
+        array = np.array(constants, ARRAY_DTYPES[dtype])
+        return Computed(ir.constant(array, dtype, span=span), TensorType((len(numbers),), dtype))
     parts = [apply("expand_dims", span, number, axis=0) for number in numbers]
     if len(parts) == 1:
         return parts[0]

@@ -17,6 +17,7 @@ from nnmagic.tinynn.builtins.numpy.indexing import wrap_indices
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import concatenate, constant_of, size_along, slice_axis
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.values.descriptions import source_text
 from nnmagic.tinynn.values.values import Computed, RefusalError, TupleOf, Value
 
 
@@ -52,7 +53,8 @@ def _gradient(call: Arguments) -> Value:
     given = formula(call, "f")
     if given.dtype == "bool":
         message = f"{call.name} takes numbers, not bools: there is no difference of two bools"
-        raise RefusalError(message, call.given["f"].span, hint="convert them, as in x.astype(f32)")
+        shown = source_text(call.given["f"].span)
+        raise RefusalError(message, call.given["f"].span, hint=f"convert them, as in {shown}.astype(f32)")
     data = _as_float(given)
     step = static_number(call, "step", 1.0)
     axes = (one_axis(call, "axis", data.rank),) if "axis" in call else tuple(range(data.rank))
