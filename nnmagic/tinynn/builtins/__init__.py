@@ -42,6 +42,7 @@ from nnmagic.tinynn.builtins.numpy.sets import SETS
 from nnmagic.tinynn.builtins.numpy.shapes import OF_MATRICES, SHAPES
 from nnmagic.tinynn.builtins.numpy.signals import SIGNALS
 from nnmagic.tinynn.builtins.numpy.statistics import STATISTICS
+from nnmagic.tinynn.builtins.numpy.windows import WINDOWS
 from nnmagic.tinynn.builtins.python_names import PYTHON, PYTHON_ONLY, PYTHON_TYPES, add_up_items
 from nnmagic.tinynn.builtins.random import RANDOM
 from nnmagic.tinynn.builtins.torch_names import (
@@ -63,6 +64,7 @@ _NUMPY_ROWS = (
     *LOOP_FUNCTIONS,
     *POLYNOMIALS,
     *INDEX_SETS,
+    *WINDOWS,
 )
 _LAYERS = (*CONVOLUTIONS, *POOLING, *NORMALIZATION, *IMAGES, *ATTENTION, *RECURRENT)
 _NEURAL_ROWS = (*ACTIVATIONS, *_LAYERS, *LOSSES)

@@ -223,8 +223,10 @@ def _elaborate_scheduled(
 
 def _over_atoms(ctx: Elaboration, bounds: RangeOf) -> RangeOf:
     """Return a range whose bounds are bound before the loop."""
-    start, stop = (atomize(ctx, bound, "bound", set()) for bound in (bounds.start, bounds.stop))
-    return RangeOf(start, stop, bounds.step)
+    start, stop, step = (
+        atomize(ctx, bound, "bound", set()) for bound in (bounds.start, bounds.stop, bounds.step)
+    )
+    return RangeOf(start, stop, step)
 
 
 def _items_of(stmt: tree.For) -> str:
