@@ -277,6 +277,7 @@ def _elaborate_counted(ctx: Elaboration, loop: _Loop, rounds: int | Computed) ->
     assert isinstance(loop.stmt, tree.For)
     assert loop.iterable is not None
     stmt, iterable, failed = loop.stmt, loop.iterable, ctx.environment.failed
+    names = find_counted(ctx, stmt)
     if isinstance(rounds, int) and rounds <= MAX_UNROLLED and not ctx.compact:
 
         def unroll() -> Terminator | None:
@@ -285,8 +286,11 @@ def _elaborate_counted(ctx: Elaboration, loop: _Loop, rounds: int | Computed) ->
                 raise give_up
             return end
 
-        def accept(_end: Terminator | None) -> bool:
-            return not ctx.diagnostics.errors and ctx.environment.failed == failed
+        def accept(end: Terminator | None) -> bool:
+            if end is not None or ctx.diagnostics.errors or ctx.environment.failed != failed:
+                return False
+            values = (ctx.environment.bindings.locals.get(name) for name in names)
+            return all(isinstance(value, TupleOf) for value in values)
 
         give_up = GiveUpError()
         end = attempt(ctx, unroll, give_up, accept)
