@@ -2,10 +2,10 @@
 
     python -m tests.tinynn.random_assignments FIRST LAST
 
-Each function changes arrays of one shape by indices, slices, masks and index arrays, in straight code, loops
-and branches, in nests of loops with any bounds and steps, adds up slices whose lengths the loops decide, calls
-what changes an array, collects numbers in lists, and gives some of the arrays other names; one in three changes an array of the caller. It must give what Python
-gives, raise IndexError where Python does, or be refused because of these names.
+Each function changes arrays of one shape by indices, slices, masks, index arrays and calls, in straight code,
+loops and branches, in nests of loops with any bounds and steps, adds up slices whose lengths the loops decide,
+collects numbers in lists, and gives some of the arrays other names. One in three changes an array of the
+caller. It must give what Python gives, raise IndexError where Python does, or be refused because of these names.
 """
 
 from __future__ import annotations
