@@ -32,8 +32,8 @@ def add_location(error: BaseException, module: Module) -> None:
         return
     elif check.axis_size is not None:
         calls = list(_indexing_calls(module, check.axis_size))
-        if calls and all(map(_checks_exponent, calls)):
-            message = "an integer to a negative integer power is not defined"
+        checked = {_checked_number(call) for call in calls}
+        message = next(iter(checked)) if len(checked) == 1 and "" not in checked else message
     else:
         message = message.removeprefix("dyn.")
         name = check.operator.removeprefix("dyn.")
@@ -62,12 +62,19 @@ def _indexing_calls(module: Module, size: int) -> Iterator[Call]:
             yield call
 
 
-def _checks_exponent(call: Call) -> bool:
-    """Return whether a call is the check of the exponents of integers, which takes one element of one."""
+#: What it means that a number is compared with 0, and fails a check.
+_CHECKS = {
+    "less": "an integer to a negative integer power is not defined",
+    "equal": "the step of a range cannot be zero",
+}
+
+
+def _checked_number(call: Call) -> str:
+    """Return what the failure of a call means that checks numbers, by taking one element of one; else ""."""
     index = call.args[1] if _operator(call) == "take" else None
     size = getattr(call.args[0].checked_type, "shape", ())
     compared = index.args[0] if isinstance(index, Call) and _operator(index) == "cast" else None
-    return size == (1,) and isinstance(compared, Call) and _operator(compared) == "less"
+    return _CHECKS.get(_operator(compared), "") if size == (1,) and isinstance(compared, Call) else ""
 
 
 def _indexed_dims(call: Call) -> tuple[Dim, ...]:

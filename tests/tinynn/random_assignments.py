@@ -2,10 +2,10 @@
 
     python -m tests.tinynn.random_assignments FIRST LAST
 
-Each function changes arrays of one shape by indices, slices, masks and index arrays, in straight code, loops
-and branches, in nests of loops with any bounds and steps, adds up slices whose lengths the loops decide, and
-gives some of the arrays other names; one in three changes an array of the caller. It must give what Python
-gives, raise IndexError where Python does, or be refused because of these names.
+Each function changes arrays of one shape by indices, slices, masks, index arrays and calls, in straight code,
+loops and branches, in nests of loops with any bounds and steps, adds up slices whose lengths loops decide,
+collects numbers in lists, and gives some of the arrays other names. One in three changes an array of the
+caller. It must give what Python gives, raise IndexError where Python does, or be refused because of the names.
 """
 
 from __future__ import annotations
@@ -22,6 +22,17 @@ import nnmagic
 _SIZES = (4, 4, 5, 3, 1, 0, 37)
 
 
+_HELPER = [
+    "def change(p, q, v):",
+    "    p[1:] = q[:-1] * v",
+    "    if v > 0:",
+    "        p[:1] += q[-1:]",
+    "        p *= 0.5",
+    "    return p.sum() * 0.1",
+    "",
+]
+
+
 class _Writer:
     """Writes the statements of one function."""
 
@@ -36,9 +47,11 @@ class _Writer:
     def statement(self, depth: int) -> list[str]:
         chance, indent = self.chance, "    " * depth
         name, sign = chance.choice(self.arrays), chance.choice(("=", "=", "=", "+=", "*=", "-="))
-        kind = chance.randrange(16)
+        kind = chance.randrange(20)
         if not self.size and not self.counters:  # there is no element but in loops without rounds
             kind = chance.choice((4, 10, 14))
+        if kind >= 16 and self.size:
+            return self.call(indent, name, kind)
         if kind >= 14:
             return self.nest(depth, name) if depth == 1 else [f"{indent}c = c * 0.5"]
         if kind < 4:
@@ -70,6 +83,29 @@ class _Writer:
             targets = f"{name}[{self.position()}], {other}[{self.position()}]"
             return [f"{indent}{targets} = {self.number()}, {self.number()}"]
         return [f"{indent}c = {self.number()} + y.sum() * 0"]
+
+    def call(self, indent: str, name: str, kind: int) -> list[str]:
+        """Return a call that changes an array, or a loop that appends in some of its rounds."""
+        chance, number = self.chance, self.number()
+        if kind == 16:
+            function = chance.choice(("add", "subtract", "multiply", "maximum", "minimum"))
+            return [f"{indent}np.{function}.at({name}, k, {number})"]
+        if kind == 17:
+            mask = f"{name} {chance.choice('<>')} {number}"
+            calls = (f"{name}.fill({number})", f"np.putmask({name}, {mask}, 0.5)", f"np.copyto({name}, x)")
+            return [f"{indent}{chance.choice(calls)}"]
+        if kind == 18:
+            other = chance.choice(("x", f"{chance.choice(self.arrays)}.copy()"))
+            return [f"{indent}{chance.choice(('', 'c = '))}change({name}, {other}, {number})"]
+        room = f"{chance.choice(self.arrays)}.ravel()"
+        return [
+            f"{indent}kept = [c]",
+            f"{indent}for e in range({chance.choice(('n', '3'))}):",
+            f"{indent}    if {room}[e % n] > {number}:",
+            f"{indent}        kept.append(kept[-1] * 0.5 + {room}[e % n])",
+            f"{indent}        {chance.choice(('continue', 'break', 'c = c * 0.5'))}",
+            f"{indent}c = c * 0.5 + np.array(kept).sum() * 0.1 + len(kept)",
+        ]
 
     def new_name(self, indent: str, name: str, depth: int) -> list[str]:
         new = self.chance.choice("uvw")
@@ -177,6 +213,8 @@ def write_program(seed: int) -> tuple[str, tuple[np.ndarray, ...]]:
     for _ in range(chance.randint(2, 7)):
         lines += writer.statement(1)
     lines.append(f"    return ({', '.join(writer.arrays)}, c)")
+    if any("change(" in line for line in lines):
+        lines[:0] = _HELPER
     x, k = numbers.uniform(-2, 2, shape).astype("float32"), numbers.integers(-1, 1, 2)
     return "\n".join(lines), (x, k, x[::-1].copy()) if destination else (x, k)
 

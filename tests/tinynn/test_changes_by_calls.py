@@ -12,10 +12,11 @@ import nnmagic
 
 RNG = np.random.default_rng(3)
 X, M, K = RNG.random(8), RNG.random((4, 4)), np.array([1, 3, 3, 0])
+SIZES = (0, 1, 2, 9, "len(x)", "len(x) - 7")
 PARAMETERS = 'x: Tensor[("n",), f64], m: Tensor[(4, 4), f64], k: Tensor[(4,), i64]'
 
 
-def check(body: str, *, tolerance: float = 1e-12) -> None:
+def check(body: str, *, tolerance: float = 1e-12, absolute: float = 0) -> None:
     lines = "\n    ".join(body.split("\n"))
     source = f"def f({PARAMETERS}):\n    {lines}\n"
     names: dict[str, Any] = {"np": np}
@@ -25,7 +26,7 @@ def check(body: str, *, tolerance: float = 1e-12) -> None:
     for one, other in zip(got, expected, strict=True):
         assert np.shape(one) == np.shape(other)
         assert one.dtype == np.asarray(other).dtype
-        np.testing.assert_allclose(one, other, rtol=tolerance)
+        np.testing.assert_allclose(one, other, rtol=tolerance, atol=absolute)
 
 
 def test_calls_that_change_an_array() -> None:
@@ -78,6 +79,13 @@ def test_polynomials() -> None:
     body = """p = np.polyfit(x, x**2 - x, 3)
 return np.polyval([1.0, 2.0, -3.0], x), np.polyval(m[0], x), np.polyval([2, 1], k), np.polyval(p, x)"""
     check(body, tolerance=1e-9)
+
+
+def test_windows() -> None:
+    windows = [
+        f"np.{name}({size})" for name in ("bartlett", "blackman", "hamming", "hanning") for size in SIZES
+    ]
+    check(f"return {', '.join(windows)}", absolute=1e-15)
 
 
 @pytest.mark.parametrize(

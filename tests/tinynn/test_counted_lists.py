@@ -89,3 +89,25 @@ def test_refusals(statements: str, message: str) -> None:
     body = f"rows = []\n    for v in x:\n        {lines}\n    return rows"
     with pytest.raises(nnmagic.TinyNNError, match=message):
         nnmagic.compile(f'def f(x: Tensor[("n",), f64]):\n    {body}\n', namespace={"np": np})
+
+
+def test_ranges_of_any_step() -> None:
+    source = """
+def f(a: i64, b: i64, s: i64):
+    t, last = 0, -1
+    for i in range(a, b, s):
+        t += i * i
+        last = i
+    for i in reversed(range(a, b, s)):
+        t = t * 2 + i
+    return t, last
+"""
+    names: dict[str, Any] = {}
+    exec(source.replace(": i64", ""), names)
+    f = nnmagic.compile(source)
+    for bounds in (0, 10, 3), (10, 0, -3), (0, 10, -1), (5, 5, 2), (2, 3, 7), (9, -4, -2):
+        assert tuple(map(int, f(*bounds))) == names["f"](*bounds)
+    with pytest.raises(IndexError, match=r"the step of a range cannot be zero"):
+        f(0, 3, 0)
+    with pytest.raises(nnmagic.TinyNNError, match="that says how it runs"):
+        nnmagic.compile(source.replace("in range(a, b, s)", "in parallel(a, b, s)"))

@@ -72,6 +72,7 @@ _OTHERS = {"bincount", "compress", "delete", "extract", "trim_zeros", "variance"
     "apply_along_axis",  # takes a function
     "sliding_window_view",  # of numpy.lib.stride_tricks
     *("c_", "r_", "indices", "ix_", "triu_indices", "tril_indices", "diag_indices", "polyval", "polyfit"),
+    *("bartlett", "blackman", "hamming", "hanning"),
 }
 
 

@@ -43,6 +43,7 @@ from nnmagic.tinynn.builtins.numpy.sets import SETS
 from nnmagic.tinynn.builtins.numpy.shapes import OF_MATRICES, SHAPES
 from nnmagic.tinynn.builtins.numpy.signals import SIGNALS
 from nnmagic.tinynn.builtins.numpy.statistics import STATISTICS
+from nnmagic.tinynn.builtins.numpy.windows import WINDOWS
 from nnmagic.tinynn.builtins.python_names import PYTHON, PYTHON_ONLY, PYTHON_TYPES, add_up_items
 from nnmagic.tinynn.builtins.random import RANDOM
 from nnmagic.tinynn.builtins.torch_meaning import torch_meanings, torch_padding
@@ -74,6 +75,7 @@ _NUMPY_ROWS = (
     *LOOP_FUNCTIONS,
     *POLYNOMIALS,
     *INDEX_SETS,
+    *WINDOWS,
 )
 _LAYERS = (*CONVOLUTIONS, *POOLING, *NORMALIZATION, *IMAGES, *ATTENTION, *RECURRENT)
 _NEURAL_ROWS = (*ACTIVATIONS, *_LAYERS, *LOSSES)

@@ -225,8 +225,10 @@ def _elaborate_scheduled(
 
 def _over_atoms(ctx: Elaboration, bounds: RangeOf) -> RangeOf:
     """Return a range whose bounds are bound before the loop."""
-    start, stop = (atomize(ctx, bound, "bound", set()) for bound in (bounds.start, bounds.stop))
-    return RangeOf(start, stop, bounds.step)
+    start, stop, step = (
+        atomize(ctx, bound, "bound", set()) for bound in (bounds.start, bounds.stop, bounds.step)
+    )
+    return RangeOf(start, stop, step)
 
 
 def _items_of(stmt: tree.For) -> str:
@@ -277,6 +279,7 @@ def _elaborate_counted(ctx: Elaboration, loop: _Loop, rounds: int | Computed) ->
     assert isinstance(loop.stmt, tree.For)
     assert loop.iterable is not None
     stmt, iterable, failed = loop.stmt, loop.iterable, ctx.environment.failed
+    names = find_counted(ctx, stmt)
     if isinstance(rounds, int) and rounds <= MAX_UNROLLED and not ctx.compact:
 
         def unroll() -> Terminator | None:
@@ -285,8 +288,11 @@ def _elaborate_counted(ctx: Elaboration, loop: _Loop, rounds: int | Computed) ->
                 raise give_up
             return end
 
-        def accept(_end: Terminator | None) -> bool:
-            return not ctx.diagnostics.errors and ctx.environment.failed == failed
+        def accept(end: Terminator | None) -> bool:
+            if end is not None or ctx.diagnostics.errors or ctx.environment.failed != failed:
+                return False
+            values = (ctx.environment.bindings.locals.get(name) for name in names)
+            return all(isinstance(value, TupleOf) for value in values)
 
         give_up = GiveUpError()
         end = attempt(ctx, unroll, give_up, accept)

@@ -260,7 +260,8 @@ def _integer_power(
     written = tensor_type(written_exponent).dtype
     least = least_of(written_exponent.value)
     if written.startswith("int") and (least is None or least < 0):
-        exponent = Operand(_checked_exponent(exponent, span), exponent.span)
+        checked = cast(check_numbers("less", exponent.value, span), dtype, span)
+        exponent = Operand(checked, exponent.span)
     bits = int("".join(filter(str.isdigit, dtype)))
     unit = number_constant(1, dtype, span)
     zero = number_constant(0, dtype, span)
@@ -275,15 +276,15 @@ def _integer_power(
     return power
 
 
-def _checked_exponent(exponent: Operand, span: Span) -> Computed:
-    """Return integers with a run-time check that none is negative."""
-    assert isinstance(exponent.value, Computed)
-    wide = cast(exponent.value, "int64", span)
+def check_numbers(refused: str, numbers: Value, span: Span) -> Computed:
+    """Return integers as int64 with a run-time check that none is "less" than 0, or none "equal" to 0."""
+    assert isinstance(numbers, Computed)
+    wide = cast(numbers, "int64", span)
     zero, one = (number_constant(number, "int64", span) for number in (0, 1))
     # Of an axis of size 1, only the index 0 is in range.
-    is_negative = cast(apply("less", span, wide, zero), "int64", span)
-    nothing = apply("take", span, whole_numbers(zero, one, one, span), is_negative, axis=0, mode="fast")
-    return cast(apply("add", span, wide, nothing), tensor_type(exponent).dtype, span)
+    is_refused = cast(apply(refused, span, wide, zero), "int64", span)
+    nothing = apply("take", span, whole_numbers(zero, one, one, span), is_refused, axis=0, mode="fast")
+    return apply("add", span, wide, nothing)
 
 
 def _static_power(sign: str, base: Operand, exponent: Operand, number: int, span: Span) -> Computed:

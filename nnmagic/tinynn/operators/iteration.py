@@ -12,7 +12,7 @@ from nnmagic.limits import MAX_ITEMS
 from nnmagic.relay import expr as ir
 from nnmagic.relay.types import TensorType, is_integer
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
-from nnmagic.tinynn.operators.arithmetic import binary, least_of
+from nnmagic.tinynn.operators.arithmetic import binary, check_numbers, least_of, unary
 from nnmagic.tinynn.operators.scheduled_ranges import scheduled_ranges
 from nnmagic.tinynn.operators.subscripts import subscript
 from nnmagic.tinynn.syntax.unsupported_syntax import FILL_A_TENSOR
@@ -46,10 +46,8 @@ def _range(call: Arguments) -> Value:
     step = bounds.get("step", Known(1))
     if step == Known(0):
         raise RefusalError("the step of a range cannot be zero", call.given["step"].span)
-    if not isinstance(step, Known):
-        hint = "count the rounds by a while: i = start, then while i < stop: ... and i += step in its body"
-        message = "the step of a range must be known at compile time"
-        raise RefusalError(message, call.given["step"].span, hint=hint)
+    if isinstance(step, Computed):
+        step = weak_int(check_numbers("equal", step, call.given["step"].span))
     return RangeOf(bounds.get("start", Known(0)), bounds["stop"], step)
 
 
@@ -137,6 +135,12 @@ def count(operand: Operand) -> int | Computed:
             return max(0, -((start - stop) // step))  # len(range(...)) of any size
         case RangeOf(start=start, stop=stop, step=Known(value=int() as step)):
             return _range_count(Operand(start, span), Operand(stop, span), step, span)
+        case RangeOf(start=start, stop=stop, step=step):
+            back = Operand(binary(BuiltinOp.Sub, "-", Operand(start, span), Operand(stop, span), span), span)
+            steps = Operand(binary(BuiltinOp.FloorDiv, "//", back, Operand(step, span), span), span)
+            number = unary(BuiltinOp.USub, "-", steps, span)
+            assert isinstance(number, Computed)
+            return number
         case Zipped(parts=parts):
             counts = [count(part) for part in parts]
             static = [number for number in counts if isinstance(number, int)]

@@ -48,6 +48,14 @@ def scheduled_ranges(make_range: RangeMaker) -> dict[str, Builtin]:
     return table
 
 
+def _with_known_step(bounds: RangeOf, span: Span) -> RangeOf:
+    """Return a range whose step is known at compile time. Raises RefusalError for another."""
+    if not isinstance(bounds.step, Known):
+        message = "the step of a range that says how it runs must be known at compile time"
+        raise RefusalError(message, span, hint="write range(start, stop, step)")
+    return bounds
+
+
 @dataclass(frozen=True, slots=True)
 class _Maker:
     make_range: RangeMaker
@@ -56,7 +64,7 @@ class _Maker:
         def make(call: Arguments) -> Value:
             given = call.given
             if isinstance(given["start"].value, RangeOf) and len(given) == 1:
-                return ScheduledRange(word, (given["start"].value,))
+                return ScheduledRange(word, (_with_known_step(given["start"].value, call.span),))
             return ScheduledRange(word, (self._range(given, call.span),))
 
         return make
@@ -64,13 +72,14 @@ class _Maker:
     def _range(self, given: Mapping[str, Operand], span: Span) -> RangeOf:
         made = self.make_range(Arguments("range", dict(given), span))
         assert isinstance(made, RangeOf)
-        return made
+        return _with_known_step(made, span)
 
     def _ranges(self, stops: Sequence[Value], span: Span) -> tuple[RangeOf, ...]:
-        return tuple(
+        made = (
             stop if isinstance(stop, RangeOf) else self._range({"start": Operand(stop, span)}, span)
             for stop in stops
         )
+        return tuple(_with_known_step(bounds, span) for bounds in made)
 
     def grid(self, call: Arguments) -> Value:
         stops = call.given["stops"].value

@@ -387,7 +387,10 @@ WITHOUT_FORM: Mapping[str, str] = {
         "tests/tinynn/test_more_of_numpy.py and tests/array_api compare them",
     ),
     **dict.fromkeys(
-        _names("c_ r_ indices ix_ triu_indices tril_indices diag_indices polyval polyfit"),
+        _names(
+            """c_ r_ indices ix_ triu_indices tril_indices diag_indices polyval polyfit
+            bartlett blackman hamming hanning"""
+        ),
         "tests/tinynn/test_changes_by_calls.py compares them",
     ),
     **dict.fromkeys(
