@@ -20,3 +20,21 @@ def test_functions_of_all_numbers(name, dtype):
     with np.errstate(all="ignore"):
         expected = getattr(np, name)(x.astype("f8" if dtype == "float32" else "longdouble"))
     assert_within(nnmagic.compile(cell)(x), expected, bound)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("name", "bound"), [("arctan2", 2.5), ("hypot", 2.5)])
+def test_functions_of_two_numbers(name, bound, dtype):
+    """Of all exponents and special values in any combination."""
+    x = everywhere(dtype, -4, 4)
+    y = np.random.default_rng(0).permutation(x)
+    short = dtype.replace("loat", "")
+    cell = (
+        f"def f(x: Tensor[({x.size},), {short}], y: Tensor[({x.size},), {short}]):\n    return {name}(x, y)\n"
+    )
+    wide = "f8" if dtype == "float32" else "longdouble"
+    special = np.array([np.nan, np.inf, -np.inf, 0, -0.0, 1, -1, np.finfo(dtype).smallest_subnormal], dtype)
+    x[:64], y[:64] = np.repeat(special, 8), np.tile(special, 8)
+    with np.errstate(all="ignore"):
+        expected = getattr(np, name)(x.astype(wide), y.astype(wide))
+    assert_within(nnmagic.compile(cell)(x, y), expected, bound)
