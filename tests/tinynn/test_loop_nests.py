@@ -151,3 +151,34 @@ def test_what_is_proved_holds() -> None:
             if all(value(fact) >= 0 for fact in facts):
                 assert value(goal) >= 0
     assert proved > 40
+
+
+def test_loops_of_a_few_rounds() -> None:
+    """Loops with constant bounds inside others: none, some and nested rounds, and an index out of range."""
+    source = """
+def windows(x: Tensor[("n", "m"), f64], reach: i64):
+    y = np.zeros_like(x)
+    none = 0
+    for i in range(2, x.shape[0] - reach):
+        for j in range(2, x.shape[1] - 2):
+            for di in range(-2, 3):
+                for dj in range(1, -2, -1):
+                    if di != dj:
+                        y[i, j] += x[i + di, j + dj]
+            for k in range(3, 3):
+                none += 1
+    return y, none
+"""
+    plain = source.replace('x: Tensor[("n", "m"), f64], reach: i64', "x, reach")
+    values: dict[str, object] = {"np": np}
+    exec(plain, values)
+    judge = values["windows"]
+    assert callable(judge)
+    cell = nnmagic.compile(source, namespace={"np": np}, cache=False)
+    for shape in ((9, 7), (4, 9), (5, 5), (0, 3)):
+        x = np.random.default_rng(700062).random(shape)
+        ours, expected = cell(x, 2), judge(x, 2)
+        np.testing.assert_allclose(ours[0], expected[0], rtol=1e-13)
+        assert ours[1] == expected[1] == 0
+    with pytest.raises(IndexError):
+        cell(np.ones((9, 7)), 1)
