@@ -220,3 +220,34 @@ def test_a_round_waits_for_one_operation_of_the_round_before(sum_: str) -> None:
     assert function.stages["llvm"].count("@llvm.arithmetic.fence.f64(") >= 2  # a call and its declaration
     x = np.random.default_rng(0).standard_normal(100)
     np.testing.assert_allclose(function(x, 0.1, 0.9), judge(x, 0.1, 0.9), rtol=1e-12)  # type: ignore[operator]
+
+
+def test_loops_of_a_few_rounds() -> None:
+    """Loops with constant bounds inside others: none, some and nested rounds, and an index out of range."""
+    source = """
+def windows(x: Tensor[("n", "m"), f64], reach: i64):
+    y = np.zeros_like(x)
+    none = 0
+    for i in range(2, x.shape[0] - reach):
+        for j in range(2, x.shape[1] - 2):
+            for di in range(-2, 3):
+                for dj in range(1, -2, -1):
+                    if di != dj:
+                        y[i, j] += x[i + di, j + dj]
+            for k in range(3, 3):
+                none += 1
+    return y, none
+"""
+    plain = source.replace('x: Tensor[("n", "m"), f64], reach: i64', "x, reach")
+    values: dict[str, object] = {"np": np}
+    exec(plain, values)
+    judge = values["windows"]
+    assert callable(judge)
+    cell = nnmagic.compile(source, namespace={"np": np}, cache=False)
+    for shape in ((9, 7), (4, 9), (5, 5), (0, 3)):
+        x = np.random.default_rng(700062).random(shape)
+        ours, expected = cell(x, 2), judge(x, 2)
+        np.testing.assert_allclose(ours[0], expected[0], rtol=1e-13)
+        assert ours[1] == expected[1] == 0
+    with pytest.raises(IndexError):
+        cell(np.ones((9, 7)), 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 
 from tvm import ir, tirx
@@ -12,6 +12,7 @@ from nnmagic.engine.relax.codegen.aot.program import (
     Check,
     Conditional,
     Exit,
+    FunctionCall,
     Immediate,
     NativeFunction,
     NextRound,
@@ -25,6 +26,9 @@ from nnmagic.engine.relax.codegen.aot.program import (
 )
 from nnmagic.engine.relax.tir.builders import collect_loads, dtype_of
 from nnmagic.engine.relax.tir.types import Buffer, PrimExpr
+
+#: A nest of loops with at most so much work runs without a look at the clock, and may be unrolled.
+_FEW = 256
 
 #: What a round of an innermost loop consists of.
 _PLAIN = (ScalarCode, StoreElement, Check, Assign, Conditional, NextRound)
@@ -61,6 +65,39 @@ def find_counted_loop(function: NativeFunction) -> CountedLoop | None:
         return None
     is_innermost = all(isinstance(step, _PLAIN) for step in steps_of(branch.then))
     return CountedLoop(counter, limit, branch.then, branch.other, is_innermost)
+
+
+@dataclass(frozen=True, slots=True)
+class FewRounds:
+    """The rounds of a loop whose bounds are constants: from ``first`` on; ``work``: with those inside."""
+
+    first: int
+    count: int
+    work: int
+
+
+def find_few_rounds(call: FunctionCall, separate: Container[NativeFunction]) -> FewRounds | None:
+    """Return the rounds of a loop that a call runs, if they are known and few, and call at most such loops.
+
+    ``separate``: the functions that are no part of their caller.
+    """
+    counted = None if call.callee in separate else find_counted_loop(call.callee)
+    if counted is None or call.callee.parallel is not None or not isinstance(counted.limit, Immediate):
+        return None
+    first = call.args[call.callee.parameters.index(counted.counter)]
+    if not isinstance(first, Immediate):
+        return None
+    inner = 1
+    for step in steps_of(counted.round):
+        if isinstance(step, FunctionCall):
+            rounds = find_few_rounds(step, separate)
+            if rounds is None:
+                return None
+            inner += rounds.work
+        elif not isinstance(step, _PLAIN):
+            return None
+    count = int(counted.limit.value) - int(first.value)
+    return FewRounds(int(first.value), count, count * inner) if 0 < count * inner <= _FEW else None
 
 
 def find_carried(function: NativeFunction) -> set[Register | Storage]:

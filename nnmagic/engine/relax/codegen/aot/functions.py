@@ -15,9 +15,11 @@ from tvm import ir, tirx
 
 from nnmagic.engine.relax.codegen.aot.counted_loops import (
     CountedLoop,
+    FewRounds,
     find_carried,
     find_counted_loop,
     find_early_products,
+    find_few_rounds,
     find_summands,
 )
 from nnmagic.engine.relax.codegen.aot.memory import exceeds_any_memory, most, round_up
@@ -177,6 +179,8 @@ class BodyEmitter:
         self.is_entry = is_entry
         self.caller = caller
         self.targets: Sequence[Register | Storage] = ()
+        #: The rounds of a loop that are known and few.
+        self.few: FewRounds | None = None
         self.declared: list[Stmt] = []
         self.locals: dict[Register | Storage, Buffer] = {}
         self.frame: list[Stmt] = []
@@ -254,6 +258,8 @@ class BodyEmitter:
         be vectors, and do not: they come in pieces, with a poll between.
         """
         self.counter = counted.counter
+        if self.few is not None:
+            return [*self._few_rounds(counted, self.few), *self._region(counted.end)]
         budget, counter = self._budget(), self._local(counted.counter)
         limit = self._load(counted.limit) if self.stop is None else self.stop
         left = self._left(counter, limit)
@@ -264,6 +270,24 @@ class BodyEmitter:
             spend = _store_element(budget, _element(budget) - self._work())
             rounds = self._rounds(counted, left, [spend, self._poll(budget)])
         return [*rounds, *self._region(counted.end)]
+
+    def _few_rounds(self, counted: CountedLoop, few: FewRounds) -> list[Stmt]:
+        """Run a constant number of rounds, so few that none of them polls for interrupts."""
+        counter = self._local(counted.counter)
+
+        def run_round(number: PrimExpr) -> Stmt:
+            return sequence(
+                [_store_element(counter, as_expr(few.first) + number), *self._region(counted.round)]
+            )
+
+        rounds = [
+            loop("round", as_expr(few.count), run_round),
+            _store_element(counter, as_expr(few.first + few.count)),
+        ]
+        if self.caller is not None and self.caller.few is None:
+            budget = self._budget()
+            rounds.append(_store_element(budget, _element(budget) - as_expr(few.work)))
+        return rounds
 
     def _left(self, counter: Buffer, limit: PrimExpr) -> PrimExpr:
         """Return the number of rounds that are left; at most the largest number."""
@@ -575,6 +599,7 @@ class BodyEmitter:
         ]
         emitter = BodyEmitter(callee, self.variables, args, results, clocked=self.clocked, caller=self)
         emitter.targets = step.results
+        emitter.few = find_few_rounds(step, self.variables)
         workspace = self.workspace + as_expr(step.frame.offset)
         addresses = (self.state_address, self.constants_address, workspace)
         emitter.use(self.state, self.constants, self.first_constant, addresses)
