@@ -32,6 +32,8 @@ BY_HAND: list[tuple[str, str, dict[str, list[int]]]] = [
         {"l": [3, 2]},
     ),
     ("%x: Tensor[(2, 3), float32]", "tile(%x, reps=[2, 1])", {}),
+    ("%x: Tensor[(9), float32], %e: Tensor[(4), float32]", "histogram(%x, %e)", {"e": [0, 1, 2, 3]}),
+    ("%x: Tensor[(2, 3), float32], %y: Tensor[(), int64]", 'print((%x, %y), layout="[]")', {}),
     ("%a: Tensor[(2, 3, 3), float64], %b: Tensor[(2, 3, 2), float64]", "linalg.solve(%a, %b)", {}),
     *(("%a: Tensor[(2, 3, 3), float32]", f"linalg.{name}(%a)", {}) for name in ("inv", "slogdet", "eigh")),
     ("%a: Tensor[(2, 2), float32]", "linalg.cholesky(%a)", {"a": [4, 1, 1, 4]}),

@@ -7,6 +7,7 @@ from typing import cast
 
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import BOOL, DTYPE, INT, INTEGER, choice
+from nnmagic.relay.ops.checks import sizes
 from nnmagic.relay.ops.declaration import Attr, RelationError, declare
 from nnmagic.relay.ops.dims import subtract
 from nnmagic.relay.ops.relations import axis_of, require_same, same_as, tensor
@@ -60,7 +61,10 @@ def _check_histogram(types: Sequence[Type], _attrs: Attrs) -> None:
     if data.dtype not in ("float32", "float64") or data.dtype != edges.dtype:
         message = "expected floats of one dtype, found {data} and {edges}"
         raise RelationError(message, 0, 1, data=data, edges=edges)
-    if isinstance(edges.shape[0], int) and edges.shape[0] < 2:
+
+
+def _fit_histogram(types: Sequence[Type], _attrs: Attrs) -> None:
+    if sizes(types)[1][0] < 2:
         raise RelationError("there must be two edges or more", 1)
 
 
@@ -150,6 +154,7 @@ declare(
     numpy="numpy.histogram",
     family="sorting",
     preconditions=[_check_histogram],
+    shape_constraints=[_fit_histogram],
 )
 declare(
     "unique",
