@@ -19,6 +19,7 @@ NAMES = (
     *("nn.functional.group_norm", "nn.functional.layer_norm", "nn.functional.max_pool2d", "nonzero"),
     *("permute", "pow", "prod", "remainder", "round", "scatter_add", "scatter_reduce.amax", "select_scatter"),
     *("slice_scatter", "softmax", "sort", "split", "topk", "tril", "var", "where"),
+    *("bucketize", "erfc", "item", "ldexp", "searchsorted"),
 )
 
 

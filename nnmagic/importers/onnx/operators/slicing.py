@@ -103,8 +103,14 @@ def _sliced(node: Node, data: Value, axis: int, bounds: tuple[int, int, int]) ->
     whole = last == _FAR
     if whole and 0 <= first < step:
         return dims.ceil_divide(dims.subtract(size, first), step)
-    if size == ANY or step != 1 or (first >= 0 and last >= 0 and not whole):
+    if size == ANY or step != 1:
         return ANY
+    if first >= 0 and last >= 0 and not whole:
+        if last != first + 1:  # more than one element are clipped to the axis
+            return ANY
+        message = f"Slice: the axis {axis} must have {last} or more elements"
+        node.block.check(shapes.size_along(data, axis) >= last, message)
+        return 1
     least = max(-first, 0) if first < 0 else first + (0 if whole else -last)
     end = 0 if whole else last
     if first < 0 and (last >= 0 or last < first) and not whole:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.operators.elementwise import _integer_power
 from nnmagic.importers.onnx.values import Value, constant, op
@@ -534,7 +535,7 @@ _symbolic("ge", lambda a, b: a >= b)
 _symbolic("not_ sym_not", lambda a: op("logical_not", a))
 _symbolic("and_", lambda a, b: op("logical_and", a, b))
 _symbolic("or_", lambda a, b: op("logical_or", a, b))
-_symbolic("_local_scalar_dense", lambda a: a)
+_symbolic("_local_scalar_dense", shapes.scalar)
 
 
 @operator("symbolic.trunc", "symbolic.sym_int")

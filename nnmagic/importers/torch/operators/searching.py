@@ -1,0 +1,44 @@
+"""Import searches in sorted tensors, and functions that are built of powers and error functions."""
+
+from __future__ import annotations
+
+from nnmagic.importers.onnx import shapes
+from nnmagic.importers.onnx.errors import UnsupportedError
+from nnmagic.importers.onnx.values import Value, op
+from nnmagic.importers.torch.calls import Call
+from nnmagic.importers.torch.mathematics import convert, wide
+from nnmagic.importers.torch.registry import operator
+
+
+@operator("bucketize")
+def _bucketize(call: Call) -> Value:
+    return _search(call, call["boundaries"], right=call.flag("right"))
+
+
+@operator("searchsorted", note="of sequences that are sorted")
+def _searchsorted(call: Call) -> Value:
+    if call.get("sorter") is not None:
+        raise UnsupportedError("a sorter is not supported", "sort the sequence before")
+    right = call.flag("right") or call.argument("side") == "right"
+    return _search(call, call["sorted_sequence"], right=right)
+
+
+def _search(call: Call, sequence: Value, *, right: bool) -> Value:
+    """Return where values would be inserted; those of rank 0 are searched as a vector of one."""
+    values = call.number_value("self", sequence.dtype)
+    flat = op("expand_dims", values, axis=0) if not values.rank else values
+    found = op("searchsorted", sequence, flat, right=right, dtype=call.dtype)
+    return found if values.rank else shapes.squeeze(found, [0])
+
+
+@operator("ldexp")
+def _ldexp(call: Call) -> Value:
+    data, exponent = convert(call["self"], call.dtype), convert(call["other"], call.dtype)
+    return data * op("power", data.like(2), exponent)
+
+
+@operator("erfc")
+def _erfc(call: Call) -> Value:
+    """Write ``1 - erf(x)``, which the engine computes as one function, without cancellation."""
+    data = convert(call["self"], call.dtype)
+    return (1 - op("erf", wide(data))).cast(data.dtype)
