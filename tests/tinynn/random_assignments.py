@@ -5,7 +5,7 @@
 Each function changes arrays of one shape by indices, slices, masks, index arrays and calls, in straight code,
 loops and branches, in nests of loops with any bounds and steps, adds up slices whose lengths loops decide,
 collects numbers in lists, and gives some of the arrays other names. One in three changes an array of the
-caller. It must give what Python gives, raise IndexError where Python does, or be refused because of the names.
+caller. It must give what Python gives, raise IndexError where Python does, or be refused for the names.
 """
 
 from __future__ import annotations

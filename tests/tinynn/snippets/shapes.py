@@ -80,7 +80,7 @@ CASES: list[Case] = [
     refused("tuple-index-of-text", function(X, 'x.shape[«"a"»]'), "a tuple's index must be an int, not the string 'a'"),
     refused("assignment-to-an-element", function(X, "«x[0]» = x[1]\nreturn x"), "the parameter `x` belongs to the caller, and cannot be changed", "change a copy: write x = x.copy() before; or declare it as x: InOut[Tensor[(2, 3), f32]]"),
     refused("augmented-assignment-to-a-slice", function(X, "«x[:, 0]» += 1\nreturn x"), "the parameter `x` belongs to the caller, and cannot be changed", "change a copy: write x = x.copy() before; or declare it as x: InOut[Tensor[(2, 3), f32]]"),
-    refused("assignment-to-an-attribute", function(X, "«x.shape» = (3, 2)\nreturn x"), "an attribute cannot be assigned", "assign to a name"),
+    refused("assignment-to-an-attribute", function(X, "«x.T» = (3, 2)\nreturn x"), "an attribute cannot be assigned", "assign to a name"),
     refused("reshape-that-does-not-fit", function(X, "x.reshape(«4, 2»)"), "reshape: (2, 3) cannot become (4, 2)"),
     refused("reshape-with-a-remainder", function(X, "reshape(x, «(4, -1)»)"), "reshape: (2, 3) cannot become (4, -1)"),
     refused("reshape-with-two-unknowns", function(X, "x.reshape(«-1, -1»)"), "reshape: only one dimension can be -1"),
