@@ -146,7 +146,9 @@ def _compile_and_call(text: str) -> tuple[str, str]:
     for arguments in calls:
         try:
             function(*arguments)
-        except _CALL_ERRORS as error:  # noqa: PERF203 - there are three calls
+        except CompileError:  # noqa: PERF203 - there are three calls; types that come from a call
+            return "refused", ""
+        except _CALL_ERRORS as error:
             return "a call error", f"{type(error).__name__}: {str(error)[:300]}"
     return "called", ""
 

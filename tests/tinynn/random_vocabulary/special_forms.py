@@ -89,7 +89,8 @@ SPECIAL: Mapping[str, tuple[str, ...]] = {
     "tree_map": ("tree_map(lambda a, b: a + b, (<x>, <same>), (<x>, <x>)) => (<x> + <x>, <same> + <x>)",),
     # linear algebra
     "solve": (f"solve({_REGULAR}, <x>)",),
-    **each_of("inv cholesky det slogdet svdvals eigvalsh pinv matrix_rank cond", f"NAME({_REGULAR})"),
+    **each_of("inv cholesky det slogdet svdvals eigvalsh matrix_rank cond", f"NAME({_REGULAR})"),
+    "pinv": (f"pinv({_REGULAR.replace('iuf', 'f')})",),  # NumPy's of integers without elements are integers
     "qr": ("absolute(qr(<x:iuf 2>, 'r'))",),
     "lstsq": (f"lstsq({_REGULAR.replace('2-3', '2')}, <x>, rcond=None)[0]",),
     "matrix_power": ("matrix_power(<x:iuf 2> @ <x>.T, 3)", f"matrix_power({_REGULAR}, <count>)"),
