@@ -1,4 +1,4 @@
-"""Training steps of ResNet-18 and of a transformer block, with the memory and the compilation of the former."""
+"""Training steps of ResNet-18, with their memory and compilation, and of a transformer block."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import backward_networks, layers
-from benchmarks.case import BEST, Arrays, Case, Compilation, Draw, Memory, Ratio, Within
+from benchmarks.case import BEST, Arrays, Case, Compilation, Memory, Ratio, Within
 from benchmarks.cases.training import annotations, cross_entropy_in_jax, sgd
 from benchmarks.peers import joined, module
 
@@ -35,7 +35,7 @@ def _step_cell() -> str:
     head = annotations(shapes, _CLASSES, {"x": _NET.shapes["x"]})
     lines = [f"    {layers.training_call(layer)}" for layer in _NET.layers]
     state = ", ".join(f"new_{name}" for name in _STATE)
-    every = ", ".join([*_PARAMS, *_STATE, "x", "t"])
+    every, argnums = ", ".join([*_PARAMS, *_STATE, "x", "t"]), tuple(range(len(_PARAMS)))
     return "\n".join(
         [
             f"def loss({head}):",
@@ -43,7 +43,7 @@ def _step_cell() -> str:
             f"    return cross_entropy({_NET.result}, t), ({state})",
             "",
             f"def step({head}):",
-            f"    both, gradients = value_and_grad(loss, {tuple(range(len(_PARAMS)))}, has_aux=True)({every})",
+            f"    both, gradients = value_and_grad(loss, {argnums}, has_aux=True)({every})",
             "    value, state = both",
             f"    moved = [p - {_RATE} * g for p, g in zip(({', '.join(_PARAMS)}), gradients)]",
             "    return value, moved, state",
@@ -73,7 +73,7 @@ def _step_in_torch(torch: Any, *given: Any) -> Any:
         def norm(_: Any, data: Any, mean: Any, variance: Any, scale: Any, shift: Any) -> Any:
             moved.extend((mean.clone(), variance.clone()))
             return functional.batch_norm(
-                data, *moved[-2:], scale, shift, True, _MOMENTUM, layers.EPSILON
+                data, *moved[-2:], scale, shift, training=True, momentum=_MOMENTUM, eps=layers.EPSILON
             )
 
         operators = {**layers.in_torch(torch), "batch_norm": norm}
