@@ -9,7 +9,7 @@ NOTES: tuple[tuple[str, int | None, str], ...] = (
     (
         "compile resnet-18, training",
         None,
-        "256 kernels take 12 s of processor time: 1 for types and passes, 4.6 for lowering and schedules, 7 of "
+        "256 kernels take 12 s of processor time: 1 for types and passes, 5 for lowering and schedules, 7 of "
         "LLVM on other threads, of which 1.6 compile the entry, which checks 200 arrays and calls the "
         "kernels, and 1 the backward pass of max pooling",
     ),
