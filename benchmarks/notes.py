@@ -6,6 +6,18 @@ from fnmatch import fnmatchcase
 
 #: (pattern of row names, threads or None for any, what holds it back); the first that fits counts.
 NOTES: tuple[tuple[str, int | None, str], ...] = (
+    (
+        "compile resnet-18, training",
+        None,
+        "256 kernels take 12 s of processor time: 1 for types and passes, 5 for lowering and schedules, 7 of "
+        "LLVM on other threads, of which 1.6 compile the entry, which checks 200 arrays and calls the "
+        "kernels, and 1 the backward pass of max pooling",
+    ),
+    (
+        "compile lstm, training",
+        None,
+        "more than half of the processor time is LLVM's, on other threads; a third lowers and schedules",
+    ),
     *(
         (
             f"{name}, * 512x512*" if other else f"{name}, 512x512*",

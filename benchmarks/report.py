@@ -161,7 +161,7 @@ def _is_in(name: str, row: Mapping[str, Any]) -> bool:
 
 def _cells(row: Mapping[str, Any], shown: Sequence[str]) -> list[str]:
     ours = row["timings"].get(OURS)
-    time = duration(ours["median"]) if ours else _why(row, OURS)
+    time = _quantity(row, ours["median"]) if ours else _why(row, OURS)
     spread = f"{(ours['high'] - ours['low']) / 2 / ours['median']:.0%}" if ours else "-"
     return [
         row["name"],
@@ -178,8 +178,12 @@ def _why(row: Mapping[str, Any], name: str) -> str:
     if name in row["wrong"]:
         return "WRONG"
     if name in row["timings"]:
-        return duration(row["timings"][name]["median"])
+        return _quantity(row, row["timings"][name]["median"])
     return "-"
+
+
+def _quantity(row: Mapping[str, Any], value: float) -> str:
+    return f"{value / 1e6:.0f} MB" if row.get("unit") == "bytes" else duration(value)
 
 
 def _rate(row: Mapping[str, Any]) -> str:

@@ -17,8 +17,8 @@ from typing import Any, TextIO
 import numpy as np
 
 from benchmarks import peers
-from benchmarks.case import CONTESTANTS, OURS, Case, Compilation, Row
-from benchmarks.measure import FULL, QUICK, SHORT, Settings, measure
+from benchmarks.case import CONTESTANTS, OURS, Case, Compilation, Memory, Row
+from benchmarks.measure import FULL, QUICK, SHORT, Settings, Timing, measure
 
 _SEED = 20
 Makers = Mapping[str, Callable[[peers.Problem], peers.Ready]]
@@ -71,6 +71,8 @@ def row_result(
     makers: Makers = peers.MAKERS,
 ) -> dict[str, Any]:
     """A row: each contestant's timing, or why it has none; only who computes right is timed."""
+    if isinstance(row, Memory):
+        return _memory_result(row, threads, wanted)
     if isinstance(row, Case):
         taking_part = _field_of_case(row, threads, wanted, makers)
     else:
@@ -84,6 +86,30 @@ def row_result(
         "timings": {name: asdict(timing) for name, timing in timings.items()},
         "absent": taking_part.absent,
         "wrong": taking_part.wrong,
+    }
+
+
+def _memory_result(row: Memory, threads: int, wanted: tuple[str, ...]) -> dict[str, Any]:
+    """A row of bytes, which stand where others have seconds."""
+    from benchmarks.memory import peak_bytes
+
+    timings, absent = {}, {}
+    for name in wanted:
+        if name in row.peers:
+            try:
+                size = float(peak_bytes(row.of.name, name, threads))
+            except peers.AbsentError as why:
+                absent[name] = str(why)
+            else:
+                timings[name] = asdict(Timing(size, size, size, size, 1, 1, 1.0))
+    return {
+        "name": row.name,
+        "family": row.family,
+        "threads": threads,
+        "unit": "bytes",
+        "timings": timings,
+        "absent": absent,
+        "wrong": {},
     }
 
 

@@ -1,4 +1,4 @@
-"""Training steps of ResNet-18, with its memory and compilation, and of a transformer block."""
+"""Training steps of ResNet-18, with their memory and compilation, and of a transformer block."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _step_cell() -> str:
     head = annotations(shapes, _CLASSES, {"x": _NET.shapes["x"]})
     lines = [f"    {layers.training_call(layer)}" for layer in _NET.layers]
     state = ", ".join(f"new_{name}" for name in _STATE)
-    every = ", ".join([*_PARAMS, *_STATE, "x", "t"])
+    every, argnums = ", ".join([*_PARAMS, *_STATE, "x", "t"]), tuple(range(len(_PARAMS)))
     return "\n".join(
         [
             f"def loss({head}):",
@@ -43,8 +43,7 @@ def _step_cell() -> str:
             f"    return cross_entropy({_NET.result}, t), ({state})",
             "",
             f"def step({head}):",
-            f"    derived = value_and_grad(loss, {tuple(range(len(_PARAMS)))}, has_aux=True)",
-            f"    both, gradients = derived({every})",
+            f"    both, gradients = value_and_grad(loss, {argnums}, has_aux=True)({every})",
             "    value, state = both",
             f"    moved = [p - {_RATE} * g for p, g in zip(({', '.join(_PARAMS)}), gradients)]",
             "    return value, moved, state",

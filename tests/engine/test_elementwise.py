@@ -6,6 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import nnmagic
 from tests.engine.programs import compile_text, numpy_dtype
 
 FLOATS = ("float16", "bfloat16", "float32", "float64")
@@ -438,3 +439,17 @@ def test_an_unbiased_variance_of_too_few_is_nan(rows):
             warnings.simplefilter("ignore", RuntimeWarning)  # NumPy's, of too few degrees of freedom
             expected = x.var(0, ddof=1)
         np.testing.assert_allclose(run([x]), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("width", [3, 5])
+def test_the_border_of_a_padded_array_stays_loops(width: int) -> None:
+    """LLVM wrote out every row of borders that overlapping vectors cover: 11 s for these."""
+    source = (
+        "def pad(x: Tensor[(8, 3, 64, 64), f32]):\n"
+        f"    return np.pad(x, ((0, 0), (0, 0), ({width}, {width}), ({width}, {width})))\n"
+    )
+    compiled = nnmagic.compile(source, namespace={"np": np}, cache=False)
+    x = np.random.default_rng(0).normal(size=(8, 3, 64, 64)).astype("float32")
+    widths = ((0, 0), (0, 0), (width, width), (width, width))
+    np.testing.assert_array_equal(compiled(x), np.pad(x, widths))
+    assert compiled.stages["llvm"].count("\n  store ") < 1000  # 24 planes of 64 rows have 1536

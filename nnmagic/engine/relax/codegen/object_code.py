@@ -235,29 +235,32 @@ def compile_parts(
     """Compile kernels and the functions that call them, of which the last one is the program's entry.
 
     The kernels are compiled in parts: LLVM compiles one while the next is scheduled and lowered. ``apart``
-    puts the entry in its own part. Without optimisation there is one part, because each would contain TVM's
-    initialisation code and the parts could not be linked.
+    puts the entry in its own part, which is compiled first: it may be the largest. Without optimisation there
+    is one part, because each would contain TVM's initialisation code and the parts could not be linked.
     """
     optimised = int(target.attrs.get("opt-level", 0)) > 0
     pool = ThreadPoolExecutor(len(cores()))
     try:
-        waiting = []
+        waiting, last = [], []
         part: dict[Any, Any] = {}
         work = 0
+        apart = apart and optimised
+        if apart:
+            last.append(pool.submit(_compile, _lower(_call_by_symbol(dict(entry)), target), target))
         for var, function in kernels:
             if work >= _PART and optimised:
                 waiting.append(pool.submit(_compile, _lower(_call_by_symbol(part), target), target))
                 part, work = {}, 0
             part[var] = function
             work += _work(function)
-        if apart and optimised and part:
-            waiting.append(pool.submit(_compile, _lower(_call_by_symbol(part), target), target))
-            part = {}
-        part.update(entry)
-        last = _compile(_lower(_call_by_symbol(part) if waiting or len(entry) > 1 else part, target), target)
-        while wait(waiting, timeout=0.05).not_done:
+        if not apart:
+            part.update(entry)
+        if part:
+            called = _call_by_symbol(part) if waiting or len(entry) > 1 or apart else part
+            waiting.append(pool.submit(_compile, _lower(called, target), target))
+        while wait([*waiting, *last], timeout=0.05).not_done:
             interrupt_safepoint()
-        return [*(each.result() for each in waiting), last]
+        return [each.result() for each in (*waiting, *last)]
     finally:
         pool.shutdown(cancel_futures=True)
 
