@@ -27,6 +27,7 @@ _NOT_WITH_RELAY = {
     "ipython",
     "ipykernel",
     "pygments",
+    "archspec",
 }
 
 #: What a session runs, by the group of dependencies that it installs beside nnmagic.

@@ -43,6 +43,7 @@ _CALLS: dict[str, str] = {
     **_each("logical_and logical_or logical_xor", "NAME(m, l)"),
     **_each("logical_not all any count_nonzero", "NAME(m)"),
     "heaviside": "heaviside(x, y)",
+    "polyfit": "polyfit(x[0], y[0], 2)",
     "round": "round(x, 2)",
     "around": "around(x)",
     "modf": "modf(x)[0] + modf(x)[1]",
@@ -151,6 +152,12 @@ WITHOUT_ROW = {
     **dict.fromkeys(("int", "float", "bool", "len"), "of one number"),
     **dict.fromkeys(("empty", "empty_like", "ndarray"), "any result is right"),
     **dict.fromkeys(("mgrid", "ogrid"), "indexed: meshgrid has a row"),
+    **dict.fromkeys(("c_", "r_"), "indexed: concatenate has a row"),
+    **dict.fromkeys(
+        ("indices", "ix_", "triu_indices", "tril_indices", "diag_indices"), "computed at compile time"
+    ),
+    **dict.fromkeys(("bartlett", "blackman", "hamming", "hanning"), "computed at compile time"),
+    "callback": "of a function of Python",
     **dict.fromkeys(("swish", "upsample"), "another name of silu, of interpolate"),
     **dict.fromkeys(
         ("rnn", "lstm", "gru", "rnn_cell", "lstm_cell", "gru_cell"), "loops have rows of their own"

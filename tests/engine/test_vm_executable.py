@@ -339,7 +339,7 @@ def test_wrong_arrays_raise_and_leave_the_function_usable():
 
 
 def test_every_operator_can_be_run():
-    assert set(OPERATORS) <= set(RULES)
+    assert set(OPERATORS) - set(RULES) == {"python.callback"}  # the interpreter calls it
 
 
 def test_an_operator_that_tvm_refuses_is_told_at_its_place():

@@ -113,7 +113,7 @@ class TestKernel:
         offered = kernel.complete(f"{HEAD}y = se|")
         assert "sequence_mask" in offered
         assert "settings" not in offered, "what a cell cannot use"
-        assert kernel.completions(f"{HEAD}y = bar|") == [("bar", "function")]
+        assert kernel.completions(f"{HEAD}y = bar|") == [("bar", "function"), ("bartlett", "function")]
         assert kernel.complete(f"{HEAD}y = bar(sc|")[0] == "scale="
         assert kernel.complete(f"{HEAD}y = np.linalg.no|") == ["norm"]
         assert "exp" in kernel.complete(f"{HEAD}y = np.ex|")

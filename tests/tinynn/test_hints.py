@@ -150,6 +150,15 @@ CASES = [
         lambda b: np.gradient(b.astype(np.float32)),
         np.array([True, False, True]),
     ),
+    case(
+        "x: Tensor[(8,), f32], k: i64",
+        "y = x.copy()\nfor i in unrolled(range(0, 8, k)):\n    y[i] += 1\nreturn y",
+        "write range(start, stop, step)",
+        "y = x.copy()\nfor i in range(0, 8, k):\n    y[i] += 1\nreturn y",
+        lambda x, k: x + (np.arange(8) % k == 0).astype(np.float32),
+        np.zeros(8, np.float32),
+        3,
+    ),
     # memory of somebody else
     case(
         X,

@@ -15,7 +15,7 @@ def _print(_types: Sequence[Type], _attrs: Attrs) -> TensorType:
 
 
 declare(
-    "print",
+    "python.print",
     "values",
     _print,
     "Prints the tensors of a tuple with the text around them, and is true; ``number`` tells calls apart.",

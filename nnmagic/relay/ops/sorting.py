@@ -147,7 +147,7 @@ declare(
     preconditions=[_check_searchsorted],
 )
 declare(
-    "histogram",
+    "numpy.histogram",
     "data edges",
     _histogram,
     "How many elements of a vector lie between edges of equal distance; the last one is inside, too.",

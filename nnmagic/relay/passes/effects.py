@@ -64,7 +64,7 @@ class Effects:
 
 
 def _prints(node: Expr) -> bool:
-    return isinstance(node, Call) and isinstance(node.op, OpRef) and node.op.name == "print"
+    return isinstance(node, Call) and isinstance(node.op, OpRef) and node.op.name == "python.print"
 
 
 _REFERENCES = (RefCreate, RefRead, RefWrite)

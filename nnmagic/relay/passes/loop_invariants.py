@@ -34,9 +34,7 @@ from nnmagic.relay.traverse import post_order, rewrite
 from nnmagic.relay.types import TensorType, TupleType, Type
 
 #: Operators that may raise (those that check an index), and those that are random.
-_MAY_FAIL = re.compile(
-    r"take|gather|scatter|adv_index|unravel|invert_perm|embedding|random|python|print|dyn\."
-)
+_MAY_FAIL = re.compile(r"take|gather|scatter|adv_index|unravel|invert_perm|embedding|random|python|dyn\.")
 
 #: Operators that move or repeat elements: kernels read through them, so that they cost nothing to repeat.
 _MOVES = {

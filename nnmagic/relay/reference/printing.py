@@ -46,4 +46,4 @@ def _print(given: Given, values: Sequence[Array]) -> Any:
     return np.True_
 
 
-RULES: dict[str, Rule] = {"print": _print}
+RULES: dict[str, Rule] = {"python.print": _print}

@@ -142,7 +142,7 @@ RULES: dict[str, Rule] = {
     "topk": _topk,
     "dyn.topk": _topk,
     "searchsorted": _searchsorted,
-    "histogram": _histogram,
+    "numpy.histogram": _histogram,
     "invert_permutation": plain(np.argsort),
     "nn.dense": lambda given, x, weight: np.matmul(x.astype(given.dtype), weight.T.astype(given.dtype)),
     "nn.matmul": _matmul,

@@ -45,7 +45,7 @@ def elaborate_printed(ctx: Elaboration, expr: tree.Printed) -> Value:
         pieces.append(_piece(ctx, operand, part, str(spec.value), tensors))
     span = ctx.span(expr.span)
     attrs = {"layout": json.dumps(pieces), "number": next_number()}
-    return call_operator(OPERATORS["print"], [Operand(TupleOf(tuple(tensors)), span)], attrs, span)
+    return call_operator(OPERATORS["python.print"], [Operand(TupleOf(tuple(tensors)), span)], attrs, span)
 
 
 def _piece(

@@ -32,4 +32,4 @@ def _print(call: OpCall) -> Value:
     return call.te(compute, *values, primfunc_attrs={"op_pattern": OPAQUE})
 
 
-RULES["print"] = _print
+RULES["python.print"] = _print

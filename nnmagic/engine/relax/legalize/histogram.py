@@ -176,4 +176,4 @@ class _Histogram:
         return tirx.Select(inside, place, (bins + 1).astype(self.dtype)).astype("int32")
 
 
-RULES["histogram"] = _histogram
+RULES["numpy.histogram"] = _histogram

@@ -10,7 +10,7 @@ from nnmagic.relay.expr import Constant
 from nnmagic.relay.gradients.place import Contribution, Place, Term
 from nnmagic.relay.gradients.registry import rule, zero
 
-zero("floor_divide", "trunc_divide", "print")
+zero("floor_divide", "trunc_divide", "python.print")
 zero("logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor")
 zero("left_shift", "right_shift", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
 

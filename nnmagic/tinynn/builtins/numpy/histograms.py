@@ -45,7 +45,8 @@ def _histogram(call: Arguments) -> Value:
     even = size is not None and is_size(size)
     if even and weights is None:
         edges, values, _ = _even_edges(call, data)
-        counts = values.op("histogram", edges)
+        wide = "float64" if edges.dtype == "float64" else "float32"  # f16 and bf16 lose nothing
+        counts = values.cast(wide).op("numpy.histogram", edges.cast(wide))
     else:
         edges, index, inside = _even_bins(call, data) if even else _given_bins(call, data)
         dtype = "int64" if weights is None else weights.dtype
