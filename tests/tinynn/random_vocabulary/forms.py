@@ -401,8 +401,8 @@ WITHOUT_FORM: Mapping[str, str] = {
     **dict.fromkeys(("complex", "iscomplexobj", "isrealobj"), "numbers: tests/tinynn/test_complex.py"),
     **dict.fromkeys(
         _names(
-            """t contiguous cpu expand scatter type_as to dim numel chunk gather index_select topk float double
-            half long int"""
+            """t contiguous cpu expand scatter type_as to dim numel chunk gather index_select topk float
+            double half long int"""
         ),
         "PyTorch's names, which NumPy lacks: tests/tinynn/test_torch_names.py",
     ),
