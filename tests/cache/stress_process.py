@@ -23,6 +23,9 @@ from tests.cache.windows import imitate_windows
 
 WINDOWS = "NNMAGIC_TEST_WINDOWS" in os.environ
 
+#: NumPy imports it when it is first used, and the child of a fork at that moment would wait for ever.
+default_rng = np.random.default_rng
+
 #: How many functions all processes share; their constants together are more than the cache may hold.
 FUNCTIONS, ELEMENTS = 24, 20_000
 
@@ -36,8 +39,8 @@ SOURCES = [
 
 def right(number: int, rng: random.Random) -> str | None:
     """Compiles one of the functions; how it was come by, if its result is NumPy's."""
-    w = np.random.default_rng(number).standard_normal(ELEMENTS).astype("float32")
-    x = np.random.default_rng(rng.randrange(1000)).random(ELEMENTS).astype("float32") + 0.5
+    w = default_rng(number).standard_normal(ELEMENTS).astype("float32")
+    x = default_rng(rng.randrange(1000)).random(ELEMENTS).astype("float32") + 0.5
     source = SOURCES[number % len(SOURCES)]
     wanted = x * (2 if '"n"' in source else w) + np.float32(number)
     MEMORY.clear()
