@@ -174,12 +174,8 @@ class DatabaseCache:
 @contextmanager
 def _transaction(database: sqlite3.Connection) -> Iterator[None]:
     database.execute("BEGIN IMMEDIATE")
-    try:
+    with database:  # SQLite may have rolled back by itself, as where the disk is full
         yield
-    except BaseException:
-        database.execute("ROLLBACK")
-        raise
-    database.execute("COMMIT")
 
 
 def _insert(

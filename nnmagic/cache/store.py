@@ -60,7 +60,7 @@ class Store(Protocol):
 
 def warn(directory: Path, what: str) -> str:
     """Warn of the cache in a directory, and return the reason for a miss; called by a store's methods."""
-    warnings.warn(f"nnmagic's cache in {directory} {what}", CacheWarning, stacklevel=3)
+    warnings.warn(f"nnmagic's cache in {directory} {what}", CacheWarning, stacklevel=2)
     return f"the cache {what}"
 
 
