@@ -6,14 +6,9 @@ the entry of the program that a table describes. Whatever it does not take it ha
 
 from __future__ import annotations
 
-import tempfile
 from functools import cache
-from pathlib import Path
 
-import tvm
-from tvm.target import codegen
-
-from nnmagic.engine.relax.codegen.object_code import write_module
+from nnmagic.engine.relax.codegen.object_code import compile_llvm
 from nnmagic.engine.relax.runtime.direct_call import ADDRESS, DIMENSIONS, MAX_ARITY, MAX_DIMS, MAX_RANK, Word
 from nnmagic.engine.relax.runtime.numpy_abi import DATA, DIMS, RANK, TYPE
 
@@ -203,11 +198,7 @@ def compile_direct_call() -> bytes:
         integer=_INTEGER,
         loads="\n".join(map(_load, Word)),
     )
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "direct_call.ll")
-        path.write_text(f'target triple = "{codegen.llvm_get_system_triple()}"\n{code}')
-        module = tvm.get_global_func("ffi.Module.load_from_file.ll")(str(path), "ll")
-        return write_module(module, "o")
+    return compile_llvm(code).code
 
 
 def _load(word: Word) -> str:

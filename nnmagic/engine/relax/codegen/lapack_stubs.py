@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 
-import tvm
-from tvm.target import codegen
-
-from nnmagic.engine.relax.codegen.object_code import ObjectCode, write_module
+from nnmagic.engine.relax.codegen.object_code import ObjectCode, compile_llvm
 from nnmagic.engine.relax.runtime.lapack import PREFIX, SETTER, names_after
 
 #: What a routine takes: a character, an integer or a float64, of which it wants the address, or a pointer.
@@ -57,12 +52,7 @@ def compile_stubs(code: Sequence[bytes]) -> list[ObjectCode]:
     names = names_after(PREFIX, code)
     if not names:
         return []
-    triple = f'target triple = "{codegen.llvm_get_system_triple()}"\n'
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "stubs.ll")
-        path.write_text(triple + "".join(map(_stub, names)))
-        module = tvm.get_global_func("ffi.Module.load_from_file.ll")(str(path), "ll")
-    return [ObjectCode(module, write_module(module, "o"))]
+    return [compile_llvm("".join(map(_stub, names)))]
 
 
 def _stub(name: str) -> str:

@@ -333,6 +333,15 @@ def _compile(lowered: tvm.IRModule, target: tvm.target.Target) -> ObjectCode:
     return ObjectCode(module, write_module(module, "o"))
 
 
+def compile_llvm(code: str) -> ObjectCode:
+    """Compile LLVM's text to object code for this machine."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "code.ll")
+        path.write_text(f'target triple = "{codegen.llvm_get_system_triple()}"\n{code}')
+        module = tvm.get_global_func("ffi.Module.load_from_file.ll")(str(path), "ll")
+    return ObjectCode(module, write_module(module, "o"))
+
+
 def write_module(module: Any, form: str) -> bytes:
     """Return what TVM writes of a module to a file, which lies in memory where the system supports that."""
     if hasattr(os, "memfd_create"):
