@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import subprocess
 import sys
 import textwrap
-import threading
 import warnings
 from contextlib import closing
 from pathlib import Path
@@ -19,21 +17,15 @@ import nnmagic
 from nnmagic.cache import CacheWarning, Content, MissingEntry, database
 from nnmagic.cache.database import FILE, DatabaseCache
 from nnmagic.functions.compile_cell import MEMORY
+from tests.cache.stores import CONTENT, KEY, OTHER, make_content, use_in_threads
 from tests.cache.windows import imitate_windows
 from tests.systems import POSIX
-
-CONTENT = Content({"made of": {"x": "1"}}, {"code.o": b"machine code", "constants": bytes(range(256))})
-KEY, OTHER = "a" * 64, "b" * 64
 
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DatabaseCache:
     imitate_windows(monkeypatch)
     return DatabaseCache(tmp_path / "a folder, ä" / "cache", 1_000_000)
-
-
-def make_content(size: int) -> Content:
-    return Content({}, {"code.o": os.urandom(size)})
 
 
 def change(cache: DatabaseCache, statement: str, *values: object) -> None:
@@ -234,29 +226,7 @@ def test_a_full_disk_is_a_warning(cache: DatabaseCache) -> None:
 
 def test_threads_read_write_and_drop_at_once(cache: DatabaseCache) -> None:
     cache.max_bytes = 60_000
-    contents = {f"{index:064x}": make_content(10_000) for index in range(9)}
-    wrong: list[object] = []
-
-    def work(seed: int) -> None:
-        try:
-            for turn in range(60):
-                key = f"{(seed + turn * 5) % 9:064x}"
-                result = cache.get(key)
-                if isinstance(result, MissingEntry):
-                    cache.put(key, contents[key], replace=turn % 7 == 0)
-                elif result != contents[key]:
-                    wrong.append(key)
-        except BaseException as error:  # noqa: BLE001 - it is shown below
-            wrong.append(error)
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(300)
-    assert wrong == []
+    assert use_in_threads(cache) == []
     assert cache.usage.nbytes <= 60_000
 
 

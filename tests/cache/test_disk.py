@@ -11,27 +11,19 @@ import stat
 import subprocess
 import sys
 import textwrap
-import threading
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from nnmagic.cache import CacheWarning, Content, DiskCache, MissingEntry, disk_cache, set_cache
-
-CONTENT = Content({"made of": {"x": "1"}}, {"code.o": b"machine code", "constants": bytes(range(256))})
-KEY, OTHER = "a" * 64, "b" * 64
+from tests.cache.stores import CONTENT, KEY, OTHER, make_content, use_in_threads
 
 
 @pytest.fixture
 def cache(tmp_path: Path) -> DiskCache:
     return DiskCache(tmp_path / "cache", 1_000_000)
-
-
-def make_content(size: int) -> Content:
-    return Content({}, {"code.o": os.urandom(size)})
 
 
 def leftover_files(cache: DiskCache) -> list[str]:
@@ -385,30 +377,7 @@ def test_notes_are_kept_one_a_name_and_not_for_ever(
 
 def test_threads_read_write_and_drop_at_once(tmp_path: Path) -> None:
     cache = DiskCache(tmp_path, 60_000)
-    contents = {f"{index:064x}": make_content(10_000) for index in range(9)}
-    wrong: list[object] = []
-
-    def work(seed: int) -> None:
-        try:
-            for turn in range(60):
-                key = f"{(seed + turn * 5) % 9:064x}"
-                result = cache.get(key)
-                if isinstance(result, MissingEntry):
-                    cache.put(key, contents[key], replace=turn % 7 == 0)
-                elif result != contents[key]:
-                    wrong.append(key)
-        except BaseException as error:  # noqa: BLE001 - it is shown below
-            wrong.append(error)
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(300)
-    assert wrong == []
-    assert not any(thread.is_alive() for thread in threads)
+    assert use_in_threads(cache) == []
     cache.put("f" * 64, make_content(10_000))  # what was being read at the last look could not be dropped
     assert cache.usage.nbytes <= 60_000
 
