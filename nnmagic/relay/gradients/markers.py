@@ -62,15 +62,6 @@ class Expanded:
     warnings: list[Diagnostic] = field(default_factory=list)
 
 
-def has_marks(module: Module) -> bool:
-    """Return whether a module asks for gradients."""
-    return any(
-        isinstance(node, Function) and MARK in node.attrs
-        for function in module.functions.values()
-        for node in post_order(function)
-    )
-
-
 def expand_marks(module: Module) -> Expanded:
     """Replace the marked calls of a typed module by gradients. Raises RelayError with all errors."""
     result, before = Expanded(module), set(module.functions)

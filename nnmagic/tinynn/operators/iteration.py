@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from synr.ast import BuiltinOp
@@ -279,10 +278,3 @@ def is_silent(value: Value) -> bool:
     if isinstance(value, RangeOf):
         return any(map(is_failed, (value.start, value.stop, value.step)))
     return is_failed(value)
-
-
-def parts_of(value: Value) -> Sequence[Value]:
-    """Return the values inside an iterable, which a loop uses in every iteration."""
-    if isinstance(value, Zipped):
-        return [part.value for part in value.parts]
-    return [value]

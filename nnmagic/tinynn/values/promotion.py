@@ -31,11 +31,6 @@ def numpy_promotion(*, on: bool) -> Iterator[None]:
         _PROMOTES.reset(token)
 
 
-def promotes() -> bool:
-    """Return whether arrays of different dtypes are promoted as in NumPy."""
-    return _PROMOTES.get()
-
-
 def numpy_common_dtype(dtypes: Iterable[str]) -> str | None:
     """Return the dtype in which NumPy computes with arrays of some dtypes; None where it has none."""
     try:
