@@ -49,16 +49,20 @@ def _rotary_embedding(node: Node) -> Value:
         data = shapes.transpose(data, [0, 2, 1, 3])
     if places.shape == (1,):
         places = op("expand_dims", shapes.counting(data, 1) + places.cast("int64"), axis=0)
-    rows = [op("take", table, places, axis=0, mode="fast") for table in (cosines, sines)]
-    cosine, sine = (op("expand_dims", row, axis=2) for row in rows)
-    turned = _turned(data, half, cosine, sine, interleaved=bool(node.integer("interleaved")))
+    turned = turn_heads(data, places, cosines, sines, bool(node.integer("interleaved")))
     if split:
         return shapes.reshape(turned, node[0].shape, node[0])
     return shapes.transpose(turned, [0, 2, 1, 3])
 
 
-def _turned(data: Value, half: int, cosine: Value, sine: Value, *, interleaved: bool) -> Value:
-    """Turn pairs of the first ``2 * half`` elements of the last axis; the others stay."""
+def turn_heads(data: Value, places: Value, cosines: Value, sines: Value, interleaved: bool) -> Value:
+    """Turn pairs of elements of (batch, length, heads, size) by the angles of their places.
+
+    The tables of (place, angle) say how many elements are turned; those behind them stay.
+    """
+    half = shapes.static_shape(cosines, "the size of the table of cosines")[1]
+    rows = [op("take", table, places, axis=0, mode="fast") for table in (cosines, sines)]
+    cosine, sine = (op("expand_dims", row, axis=2) for row in rows)
     size = int(cast(int, data.shape[3]))
     turning = shapes.slice_axis(data, 3, 0, 2 * half)
     if interleaved:
