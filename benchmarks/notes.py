@@ -93,12 +93,6 @@ NOTES: tuple[tuple[str, int | None, str], ...] = (
         "of 245 us 118 are the additions, one an element through memory; the check of the range, the largest "
         "element and the copy of the elements are passes of their own, 17 to 34 us each",
     ),
-    (
-        "co[nr][vr][oe]*, 512x512, named",
-        None,
-        "the kernels take 1 us; the padding has a size that is computed, so that the program runs on the "
-        "virtual machine, whose calls are the rest",
-    ),
     *(
         (
             f"{name}, 512x512*",
@@ -124,13 +118,6 @@ NOTES: tuple[tuple[str, int | None, str], ...] = (
         None,
         "the number of results is known from the data only, so that the program runs on the virtual machine: "
         "11 us, nearly all of it calls",
-    ),
-    ("co[nr][vr][oe]*, 8x16, named", None, "as of 512x512: on the virtual machine"),
-    (
-        "conc*, 8x16, named",
-        None,
-        "the size of the result is a sum of named sizes, which the table of a direct call cannot state: the "
-        "call goes through Python, 1.1 us",
     ),
     ("rot90, 512x512*", None, "bound by the transposition: squares of eight, read in reverse"),
     ("searchsorted, 512x512, named", None, "a loop with branches; of a known length they are selections"),
