@@ -75,13 +75,6 @@ NOTES: tuple[tuple[str, int | None, str], ...] = (
         "weighted sum of known sizes would multiply an infinity by 0 where there is one element",
     ),
     (
-        "isin, 512x512*",
-        None,
-        "of 1.4 ms 1.27 are a binary search among 512 sorted integers for each of 262,144 (11.7 with a named "
-        "size, whose search is a loop with branches; selections instead were refused by TVM's analysis of "
-        "bounds). NumPy makes a table of truth values where integers lie close together",
-    ),
-    (
         "unique*, 512x512*",
         None,
         "the sort takes 1.2 of 1.4 ms (it was an argsort: 1.9 in all). NumPy's is x86-simd-sort, which packs "
@@ -120,8 +113,6 @@ NOTES: tuple[tuple[str, int | None, str], ...] = (
         "11 us, nearly all of it calls",
     ),
     ("rot90, 512x512*", None, "bound by the transposition: squares of eight, read in reverse"),
-    ("searchsorted, 512x512, named", None, "a loop with branches; of a known length they are selections"),
-    ("digitize, 512x512, named", None, "a loop with branches; of a known length they are selections"),
     (
         "mlp*batch 1, n rows",
         None,
