@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from nnmagic.tinynn.builtins.argument_checks import flag, formula, pair
 from nnmagic.tinynn.builtins.numpy.complex_numbers import imaginary_part, real_part
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
-from nnmagic.tinynn.builtins.tensor_helpers import broadcast, concatenate, size_along, slice_axis
+from nnmagic.tinynn.builtins.tensor_helpers import concatenate, size_along, slice_axis
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.values.values import RefusalError, TupleOf, Value
 
@@ -121,7 +121,7 @@ def _of_standard(name: str, summary: str, *others: str) -> Builtin:
 
 
 def _isin(call: Arguments) -> Value:
-    """Return which elements are among others, which are sorted for it."""
+    """Return which elements are among others."""
     data, others = pair(call, "element", "test_elements")
     if data.dtype == "bool":
         data, others = data.cast("int8"), others.cast("int8")
@@ -131,13 +131,7 @@ def _isin(call: Arguments) -> Value:
     elif data.is_complex:
         found = data.expand(data.rank).equal(others).reduce("any", (data.rank,))
     else:
-        ordered = others.op("sort", axis=0)
-        flat = data.flat() if data.rank else data.reshape((1,))
-        place = ordered.op("searchsorted", flat, right=False, dtype="int64")
-        last = size_along(others, 0, place) - 1
-        nearest = ordered.op("take", place.op("minimum", last), axis=0, mode="clip")
-        found = nearest.equal(flat) & broadcast(last >= 0, flat.shape)
-        found = found.reshape(data.shape, data)
+        found = data.op("numpy.isin", others)
     return (~found if flag(call, "invert") else found).value
 
 
