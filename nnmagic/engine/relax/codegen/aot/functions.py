@@ -653,10 +653,16 @@ class BodyEmitter:
             if buffer in loads:
                 return loads[buffer]
             value = values[buffer]
+            if isinstance(value, Register) and value.dtype in ("float32", "float64") and selects:
+                # TVM would make a branch of the choice, as reading memory may not be safe.
+                var = tirx.Var(buffer.name, value.dtype)
+                declared.append(tirx.Bind(var, self._load(value)))
+                return var
             if not isinstance(value, Storage):
                 return self._load(value)
             return self._element_of(value, buffer, node.indices, names, declared)
 
+        selects = any(isinstance(value, tirx.Select) for value in stage.values)
         stores: list[Stmt] = []
         results: list[tuple[Register, PrimExpr]] = []
         for buffer, value in zip(stage.writes, stage.values, strict=True):

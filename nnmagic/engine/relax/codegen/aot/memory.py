@@ -16,10 +16,12 @@ from nnmagic.engine.relax.codegen.aot.program import (
     CopyArray,
     Exit,
     FunctionCall,
+    Immediate,
     KernelCall,
     NameSizes,
     NativeFunction,
     NextRound,
+    Register,
     ScalarCode,
     ShapeCheck,
     Step,
@@ -143,7 +145,7 @@ def _last_uses(function: NativeFunction, steps: Sequence[Step]) -> dict[Storage,
     """Return the position of the last step that uses each storage."""
     last: dict[Storage, int] = {}
     for position, step in enumerate(steps):
-        for value in (*_read(step), *_written(step)):
+        for value in (*values_read(step), *_written(step)):
             if isinstance(value, Storage):
                 last[value] = position
     for pointer in function.pointers:
@@ -160,7 +162,8 @@ def _last_uses(function: NativeFunction, steps: Sequence[Step]) -> dict[Storage,
     return last
 
 
-def _read(step: Step) -> Iterator[Value]:
+def values_read(step: Step) -> Iterator[Value]:
+    """Yield the values that a step reads, those of a branch without those of its regions."""
     match step:
         case KernelCall(args=args, reads=reads):
             yield from args[:reads]
@@ -177,12 +180,16 @@ def _read(step: Step) -> Iterator[Value]:
             yield from (value for _, value in pairs)
         case Exit(results=results):
             yield from results
-        case Check(report=Storage() as report):
-            yield report
+        case Check(condition=condition, index=index, report=report):
+            yield from (
+                value
+                for value in (condition, index, report)
+                if isinstance(value, Register | Immediate | Storage)
+            )
         case NameSizes(vector=vector):
             yield vector
-        case Conditional():
-            pass
+        case Conditional(condition=condition):
+            yield condition
 
 
 def _written(step: Step) -> Iterator[Storage]:

@@ -18,6 +18,7 @@ from nnmagic.engine.relax.codegen.aot.in_place import (
     plan_in_place,
     single_store,
 )
+from nnmagic.engine.relax.codegen.aot.late_values import compute_late_values_last
 from nnmagic.engine.relax.codegen.aot.memory import plan_memory
 from nnmagic.engine.relax.codegen.aot.parallel_loops import why_serial
 from nnmagic.engine.relax.codegen.aot.program import (
@@ -166,6 +167,7 @@ class _Planner:
             _FunctionPlanner(self, self.functions[var], self.module[var], var).plan()
         self.program.functions = _callees_first(list(self.functions.values()))
         decide_checks(self.program)
+        compute_late_values_last(self.program)
         natives = [*self.program.functions, self.program.entry]
         if any(most is None for native in natives for most in native.named.values()):
             raise _UnsupportedError  # the workspace has no size
