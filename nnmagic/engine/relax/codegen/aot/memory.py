@@ -21,6 +21,7 @@ from nnmagic.engine.relax.codegen.aot.program import (
     NameSizes,
     NativeFunction,
     NextRound,
+    PointAt,
     Register,
     ScalarCode,
     ShapeCheck,
@@ -92,7 +93,9 @@ def _bases(pointer: Storage) -> Iterator[Storage]:
 
 def _write_results_directly(function: NativeFunction) -> None:
     """Make results of the temporaries that are nothing else."""
-    held = {storage for pointer in function.pointers for storage in _bases(pointer)}
+    held = {
+        storage for pointer in function.pointers if pointer.kind == "pointer" for storage in _bases(pointer)
+    }
     numbers: dict[Storage, set[int]] = {}
     repeated: set[Storage] = set()
     for step in function.steps():
@@ -174,6 +177,9 @@ def values_read(step: Step) -> Iterator[Value]:
             yield from values.values()
         case CopyArray(source=source):
             yield source
+        case PointAt(target=target, values=values):
+            yield target
+            yield from values.values()
         case FunctionCall(args=args):
             yield from args
         case Assign(pairs=pairs) | NextRound(assign=Assign(pairs=pairs)):
