@@ -24,7 +24,6 @@ from nnmagic.engine.relax.codegen.aot.counted_loops import (
 )
 from nnmagic.engine.relax.codegen.aot.memory import exceeds_any_memory, most, round_up
 from nnmagic.engine.relax.codegen.aot.parallel_loops import ParallelCall
-from nnmagic.engine.relax.codegen.aot.planner import kernel_sizes
 from nnmagic.engine.relax.codegen.aot.program import (
     ALIGNMENT,
     CLOCK,
@@ -45,6 +44,7 @@ from nnmagic.engine.relax.codegen.aot.program import (
     NameSizes,
     NativeFunction,
     NextRound,
+    PointAt,
     Region,
     Register,
     ScalarCode,
@@ -53,6 +53,7 @@ from nnmagic.engine.relax.codegen.aot.program import (
     Storage,
     StoreElement,
     Value,
+    kernel_sizes,
 )
 from nnmagic.engine.relax.codegen.aot.wrapping import wrap_integers
 from nnmagic.engine.relax.runtime.callbacks import POLL, SHAPES_FIT_NATIVE
@@ -379,7 +380,7 @@ class BodyEmitter:
                 return self.results[storage.index]
             case "constant":
                 return self.constants[self.first_constant + storage.index]
-            case "pointer":
+            case "pointer" | "view":
                 return _element(self._local(storage))
         if storage.copies > 1:
             return _element(self._local(storage))
@@ -443,6 +444,8 @@ class BodyEmitter:
             case CopyArray(source=source, target=target, nbytes=nbytes):
                 chosen = self._choose_copies([target])
                 return [*chosen, _copy_bytes(self._address(target), self._address(source), nbytes)]
+            case PointAt(target=target):
+                return [_store_element(self._local(target), self._address_of_element(step))]
             case FunctionCall():
                 return self._function_call(step)
             case Assign():
@@ -653,10 +656,16 @@ class BodyEmitter:
             if buffer in loads:
                 return loads[buffer]
             value = values[buffer]
+            if isinstance(value, Register) and value.dtype in ("float32", "float64") and selects:
+                # TVM would make a branch of the choice, as reading memory may not be safe.
+                var = tirx.Var(buffer.name, value.dtype)
+                declared.append(tirx.Bind(var, self._load(value)))
+                return var
             if not isinstance(value, Storage):
                 return self._load(value)
             return self._element_of(value, buffer, node.indices, names, declared)
 
+        selects = any(isinstance(value, tirx.Select) for value in stage.values)
         stores: list[Stmt] = []
         results: list[tuple[Register, PrimExpr]] = []
         for buffer, value in zip(stage.writes, stage.values, strict=True):
@@ -702,12 +711,17 @@ class BodyEmitter:
         """Return a flat view of an array in memory, the position of an element in it, and its declaration."""
         dtype = dtype_of(buffer)
         stored = "int8" if dtype == "bool" else dtype
-        offset: Index = as_expr(0)
-        for dim, index in zip(buffer.ty.shape, indices, strict=True):
-            size = replace_vars(as_expr(dim), sizes)
-            offset = offset * size + index
+        offset = _position(buffer, indices, sizes)
         view = tirx.decl_buffer((1 << 40,), stored, buffer.name, data_alignment=item_bytes(stored))
         return view, offset, tirx.DeclBuffer(view, data=as_pointer(self._address(storage)))
+
+    def _address_of_element(self, step: PointAt) -> PrimExpr:
+        def compute(index: Index) -> PrimExpr:
+            expr = replace_vars(as_expr(index), step.sizes)
+            return rewrite(expr, [(ir.expr.TensorLoad, lambda load: self._load(step.values[load.source]))])
+
+        position = _position(step.buffer, [compute(index) for index in step.indices], step.sizes)
+        return self._address(step.source) + position * as_expr(item_bytes(dtype_of(step.buffer)))
 
     def _assign(self, step: Assign) -> list[Stmt]:
         """Assign several values at once: all are read before the first is written."""
@@ -960,6 +974,14 @@ _BUDGET, _ROUNDS = Register("int64", "budget"), Register("int64", "rounds")
 
 #: Whether a loop that is a part of its caller goes on.
 _RUNNING = Register("int8", "running")
+
+
+def _position(buffer: Buffer, indices: Sequence[Index], sizes: Mapping[Var, PrimExpr]) -> PrimExpr:
+    """Return the position of an element in the memory of an array."""
+    position = as_expr(0)
+    for dim, index in zip(buffer.ty.shape, indices, strict=True):
+        position = position * replace_vars(as_expr(dim), sizes) + index
+    return position
 
 
 def words_at(name: str) -> Buffer:

@@ -18,6 +18,7 @@ from nnmagic.engine.relax.codegen.aot.in_place import (
     plan_in_place,
     single_store,
 )
+from nnmagic.engine.relax.codegen.aot.late_values import compute_late_values_last
 from nnmagic.engine.relax.codegen.aot.memory import plan_memory
 from nnmagic.engine.relax.codegen.aot.parallel_loops import why_serial
 from nnmagic.engine.relax.codegen.aot.program import (
@@ -42,12 +43,14 @@ from nnmagic.engine.relax.codegen.aot.program import (
     ShapeCheck,
     Storage,
     StoreElement,
+    kernel_sizes,
     static_or_expr,
 )
 from nnmagic.engine.relax.codegen.aot.program import Value as NativeValue
 from nnmagic.engine.relax.codegen.aot.ranges import decide_checks
 from nnmagic.engine.relax.codegen.aot.scalar_code import read_scalar_stages
 from nnmagic.engine.relax.codegen.aot.size_text import NoSizeError
+from nnmagic.engine.relax.codegen.aot.views import point_at_parts
 from nnmagic.engine.relax.legalize.extern_loops import COPIES_RESULT
 from nnmagic.engine.relax.legalize.kernel_cache import IS_RESHAPE, has_reshape_order
 from nnmagic.engine.relax.lowering.module import KERNEL_FUNCTION, LOOP, PARALLEL_LOOP
@@ -123,18 +126,6 @@ def plan_aot_programs(module: tvm.IRModule, names: Iterable[str]) -> list[AotPro
     return programs
 
 
-def kernel_sizes(kernel: PrimFunc) -> list[Var]:
-    """Return the sizes that a kernel takes: its parameters that are no buffers, then dimensions of these."""
-    sizes: dict[Var, None] = {}
-    for param in kernel.params:
-        if not isinstance(param.ty, tirx.BufferType):
-            sizes[param] = None
-    for param in kernel.params:
-        if isinstance(param.ty, tirx.BufferType):
-            sizes |= {dim: None for dim in param.ty.shape if isinstance(dim, tirx.Var)}
-    return list(sizes)
-
-
 class _Planner:
     """The functions of a program that is being planned."""
 
@@ -166,6 +157,8 @@ class _Planner:
             _FunctionPlanner(self, self.functions[var], self.module[var], var).plan()
         self.program.functions = _callees_first(list(self.functions.values()))
         decide_checks(self.program)
+        compute_late_values_last(self.program)
+        point_at_parts(self.program)
         natives = [*self.program.functions, self.program.entry]
         if any(most is None for native in natives for most in native.named.values()):
             raise _UnsupportedError  # the workspace has no size
