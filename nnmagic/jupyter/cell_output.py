@@ -75,6 +75,8 @@ def _sections(cell: CompiledCell, name: str) -> tuple[list[Section], str | None]
     for function in cell.functions:
         if name not in function.stages:
             raise MagicError(f"a function from Relay text has no stage {name!r}")
+    if name == "linked":
+        return [each._definition.linked.section(f"{each.name}: {name}") for each in cell.functions], None
     named = [(f"{function.name}: {name}", function.stages[name]) for function in cell.functions]
     return [stage_section(title, name, text) for title, text in named], None
 
@@ -101,4 +103,6 @@ def render_function(function: CompiledFunction | SpecializingFunction, name: str
     if name not in function.stages:
         stages = [stage for stage in SHOWN if stage == "graph" or stage in function.stages]
         raise MagicError(f"{function.name} has no stage {name!r}; {_hint(name, stages)}")
+    if name == "linked":
+        return Output((function._definition.linked.section(name),))
     return Output((stage_section(name, name, function.stages[name]),))

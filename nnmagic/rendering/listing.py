@@ -48,7 +48,7 @@ class Listing:
 def code_listing(text: str, lexer: Lexer, name: str, *, relay: bool = False) -> Listing:
     """Return a text in colours, Relay with its long lines broken; a summary of folded lines has the name."""
     breaks = line_breaks(text, _WIDTH) if relay else {}
-    lines = [_line(part) for line in _highlight_lines(text, lexer, breaks=breaks) for part in line]
+    lines = [_line(part) for line in highlight_lines(text, lexer, breaks=breaks) for part in line]
     return _listing(lines, [1] * len(lines), name, _pre)
 
 
@@ -72,7 +72,7 @@ def relay_html(module: Module, origins: Origins = "beside") -> str:
         if title := _title(part, types):
             titles[part.start] = title
     breaks = line_breaks(text, _WIDTH_BESIDE if origins == "beside" else _WIDTH)
-    lines = _highlight_lines(text, RelayLexer(), titles=titles, breaks=breaks, inline_colors=True)
+    lines = highlight_lines(text, RelayLexer(), titles=titles, breaks=breaks, inline_colors=True)
     if origins == "none":
         rows = [_Row(None, line) for line in lines]
     else:
@@ -126,29 +126,34 @@ def _title(part: TextRange, types: Mapping[Expr, Type | None]) -> str | None:
     return None if type_ is None else str(type_)
 
 
-def _highlight_lines(
+def highlight_lines(
     text: str,
     lexer: Lexer,
     *,
     titles: Mapping[int, str] = MappingProxyType({}),
+    classes: Mapping[int, str] = MappingProxyType({}),
     breaks: Mapping[int, int] = MappingProxyType({}),
     inline_colors: bool = False,
 ) -> list[list[str]]:
     """Return the lines of a text as HTML, each as the lines that it is broken into.
 
-    titles: what hovering the token shows that begins at an offset. breaks: the blanks that end a line, by
-    offset, and the indentation after each. inline_colors: whether colours need no style sheet.
+    titles: what hovering the token shows that begins at an offset. classes: another class of that token.
+    breaks: the blanks that end a line, by offset, and the indentation after each. inline_colors: whether
+    colours need no style sheet.
     """
     lines = [[""]]
     for start, kind, token in lexer.get_tokens_unprocessed(text):
         name, title = token_class(kind), titles.get(start)
-        attributes = (f' class="{name}"' if name else "") + (f' title="{_attribute(title)}"' if title else "")
+        every = " ".join(filter(None, (name, classes.get(start))))
+        attributes = f' class="{every}"' if every else ""
+        attributes += f' title="{_attribute(title)}"' if title else ""
         if name and inline_colors:
             attributes += f' style="color:{INLINE_COLORS[name]}"'
         tag = "b" if name == "k" else "span"
         broken = _break_token(start, token, breaks)
         first, *others = broken.split("\n")
-        if lines[-1][-1].isspace():  # nbconvert would make one blank of an indentation that stands alone
+        # nbconvert would make one blank of an indentation that stands alone
+        if lines[-1][-1].isspace() and start not in classes:
             lines[-1][-1] = _wrap_in_tag(lines[-1][-1] + first, tag, attributes)
         else:
             lines[-1][-1] += _wrap_in_tag(first, tag, attributes)

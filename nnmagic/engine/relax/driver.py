@@ -413,6 +413,7 @@ def _compile_as_is(
     from nnmagic.engine.relax.codegen.target import resolve_target
     from nnmagic.engine.relax.deferred_interrupts import interrupt_safepoint
     from nnmagic.engine.relax.lowering.module import lower_module
+    from nnmagic.engine.relax.lowering.origins import KernelOrigins
     from nnmagic.engine.relax.runtime import loader
     from nnmagic.engine.relax.runtime.vm_executable import ENTRY
 
@@ -431,28 +432,26 @@ def _compile_as_is(
             with resolved:
                 destinations = _destinations(prepared) if control is None else {}
                 lowered = lower_module(module, entries, graph, prepared.loops, destinations.values())
-            grouped = relax_pipeline.fuse_kernels(lowered, resolved, opt_level)
+            origins = KernelOrigins()
+            grouped = relax_pipeline.fuse_kernels(lowered, resolved, opt_level, origins)
             interrupt_safepoint()
             report("machine code")
             program = plan_aot_program(grouped, ENTRY, destinations) if control is None else None
             if program is not None:
-                return build_aot(program, lowered, resolved, opt_level)
+                return build_aot(program, lowered, origins, resolved, opt_level)
             _refuse_lengths(prepared)
             _refuse_parallel(prepared, "the program is not one of machine code alone")
-            if (
-                destinations
-            ):  # results of the virtual machine must be copies of what they may share memory with
+            if destinations:  # the virtual machine's results must be copies of what they share memory with
                 return _compile(replace(prepared, destinations=()), target, opt_level)
             if prepared.loops:
                 return _compile(prepared.interpreted(), target, opt_level)
+            kind, facts = VM, {"deep": "deep_calls" in (lowered.attrs or {})}
             if control is not None:
                 kind, facts = INTERPRETER, control.facts(prepared.module)
                 programs = plan_aot_programs(grouped, entries) if native_kernels else None
                 if programs is not None:
-                    return build_interpreter_kernels(programs, facts, lowered, resolved, opt_level)
-            else:
-                kind, facts = VM, {"deep": "deep_calls" in (lowered.attrs or {})}
-            return build_vm(kind, facts, lowered, grouped, resolved, opt_level)
+                    return build_interpreter_kernels(programs, facts, lowered, origins, resolved, opt_level)
+            return build_vm(kind, facts, lowered, grouped, origins, resolved, opt_level)
         except (CompileError, _NotNativeError):
             raise
         except SerialLoopError as error:

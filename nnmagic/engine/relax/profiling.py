@@ -21,6 +21,7 @@ from nnmagic.engine.relax.codegen.build import build_aot
 from nnmagic.engine.relax.codegen.target import resolve_target
 from nnmagic.engine.relax.deferred_interrupts import run_interruptible
 from nnmagic.engine.relax.interpreter.executable import InterpretedProgram
+from nnmagic.engine.relax.lowering.origins import KernelOrigins
 from nnmagic.engine.relax.runtime.aot_executable import AotExecutable
 from nnmagic.engine.relax.runtime.vm_executable import ENTRY, MachineExecutable, VmExecutable
 from nnmagic.engine.relax.tir.builders import as_expr
@@ -90,7 +91,7 @@ def _build_with_clock(
         assert program is not None
         add_clock(program)
         shape = tuple(int(dim) for dim in program.results[-1].shape)
-        compiled = build_aot(program, lowered, target, opt_level)
+        compiled = build_aot(program, lowered, KernelOrigins(), target, opt_level)
     return program, executable.with_result(TensorType(shape, "int64"), compiled)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from nnmagic.engine.executable import KernelCode
 from nnmagic.engine.relax.analysis.entry_signature import type_of
 from nnmagic.engine.relax.analysis.tuple_flattening import flat_names, flatten, nested_source, rebuild
 from nnmagic.engine.relax.artifact import Artifact, Json
@@ -150,6 +151,10 @@ class AotExecutable:
     def stage(self, name: str) -> str:
         """Return the text of a stage: ``relax``, ``tir``, ``llvm`` or ``asm``. Raises KeyError for others."""
         return self.compiled().stage(name)
+
+    def kernels(self) -> Sequence[KernelCode]:
+        """Return the functions of the machine code, and what each computes."""
+        return self.compiled().kernels()
 
     def with_result(self, type_: TensorType, compiled: CompiledProgram) -> AotExecutable:
         """Return the executable of another compilation, which has one more result."""
