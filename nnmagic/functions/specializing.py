@@ -183,6 +183,8 @@ class SpecializingFunction:
             specialization=given,
             build=build,
         )
+        for warning in cell.warnings:
+            warnings.warn(warning.render(), TinyNNWarning, stacklevel=6)
         (compiled,) = cell.functions
         return CompiledFunction(
             compiled._definition, compiled.cache_info, qualname=self.__qualname__, module=self.__module__

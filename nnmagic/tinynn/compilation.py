@@ -93,7 +93,7 @@ def _compile_source(
     records = tuple(each.type for each in resolver.records.values())
     changed = {info.name: {each.name for each in info.parameters if each.destination} for info in infos}
     lints = () if specialization else lint(module, elaboration.span, changed)  # once for a cell
-    warnings = (*lints, *expanded.warnings)
+    warnings = (*lints, *elaboration.warnings.values(), *expanded.warnings)
     known = {**elaboration.resolver.linker.infos, **{info.name: info for info in types}}
     free = () if specialization or not resolver.templates else _free_names(module)
     captured = {**{name: look_up(namespace, name) for name in free}, **resolver.looked_up}

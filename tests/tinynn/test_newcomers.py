@@ -36,7 +36,7 @@ MISTAKES = [
         "a call with out= is a statement of its own: write it on a line before",
     ),
     (
-        "def f(a: Tensor[(6,), f32]):\n    c = a.copy()\n    c.sort()\n    return c\n",
+        "def f(a: Tensor[(6,), f32]):\n    c = [a, a]\n    c.sort(key=max)\n    return c\n",
         "`.sort` would change `c` in place, which a cell cannot",
         "write c = sort(c, axis=-1), and of a list: c = sort(stack(c), axis=0)",
     ),
@@ -44,6 +44,11 @@ MISTAKES = [
         "def f(a: Tensor[(6,), f32]):\n    y = a + 1\n    z = y\n    y += 1\n    return z * y\n",
         "`z` is the array that `y` was, which NumPy would have changed, too",
         "write y = y + value to change `y` alone, or copy it before: z.copy()",
+    ),
+    (
+        "def f(a: Tensor[(6,), f32]):\n    y = a + 1\n    row = y[2:]\n    y -= y.mean()\n    return row\n",
+        "`row` shares memory with `y`, which NumPy would have changed, too",
+        "write y = y - value to change `y` alone, or copy it before: row.copy()",
     ),
     (
         "def f(a: Tensor[(6,), f32]):\n    return a * weights[f'layer{a}']\n",

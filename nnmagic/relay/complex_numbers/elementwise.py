@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from nnmagic.relay import expr as ir
-from nnmagic.relay.complex_numbers import mathematics
+from nnmagic.relay.complex_numbers import inverses, mathematics
 from nnmagic.relay.complex_numbers.expressions import Parts, Real
 from nnmagic.relay.complex_numbers.operators import ABS, ANGLE, CONJ, IMAG, MAKE, REAL
 from nnmagic.relay.complex_numbers.site import Rule, Site, each_part, made
@@ -99,6 +99,13 @@ RULES: dict[str, Rule] = {
     "sinh": _function(mathematics.sinh),
     "cosh": _function(mathematics.cosh),
     "tanh": _function(mathematics.tanh),
+    "acos": _function(inverses.acos),
+    "acosh": _function(inverses.acosh),
+    "asin": _function(inverses.asin),
+    "asinh": _function(inverses.asinh),
+    "atan": _function(inverses.atan),
+    "atanh": _function(inverses.atanh),
+    "sign": _function(mathematics.sign),
     "ones_like": _function(lambda z: Parts(z.re.op("ones_like"), z.im.op("zeros_like"))),
     "equal": _comparison(lambda a, b: a.re.equal(b.re) & a.im.equal(b.im)),
     "not_equal": _comparison(lambda a, b: a.re.differs(b.re) | a.im.differs(b.im)),

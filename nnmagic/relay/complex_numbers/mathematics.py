@@ -27,7 +27,7 @@ def _signbit(x: Real) -> Real:
     return Real(bits.expr, _BITS[x.dtype], x.span) < 0
 
 
-def _copy_sign(size: Real, sign: Real) -> Real:
+def copy_sign(size: Real, sign: Real) -> Real:
     """Return a non-negative number with the sign of another."""
     return _signbit(sign).choose(-size, size)
 
@@ -52,7 +52,7 @@ def angle(z: Parts) -> Real:
     nothing = a.equal(0.0) & b.equal(0.0)
     ratio = both.choose(1.0, nothing.choose(0.0, a / b))
     first = ratio.op("atan")
-    return _copy_sign(_signbit(z.re).choose(math.pi - first, first), z.im)
+    return copy_sign(_signbit(z.re).choose(math.pi - first, first), z.im)
 
 
 def divide(left: Parts, right: Parts) -> Parts:
@@ -78,9 +78,10 @@ def exp(z: Parts) -> Parts:
     plain = z.im.equal(0.0)
     re = plain.choose(z.re.op("exp"), half * cosine * half)
     im = plain.choose(z.im, half * sine * half)
-    vanishing = z.re.equal(-math.inf)
-    odd = vanishing & z.im.op("isfinite").op("logical_not")
-    return Parts(odd.choose(0.0, re), odd.choose(0.0, im))
+    aimless = z.im.op("isfinite").op("logical_not")
+    vanishing, endless = z.re.equal(-math.inf) & aimless, z.re.equal(math.inf) & aimless
+    re = endless.choose(math.inf, vanishing.choose(0.0, re))
+    return Parts(re, vanishing.choose(0.0, im))
 
 
 def log(z: Parts) -> Parts:
@@ -89,10 +90,10 @@ def log(z: Parts) -> Parts:
     large, small = a.op("maximum", b), a.op("minimum", b)
     near = (large > 0.7) & (large < 1.4) & (small < 0.9)
     excess = near.choose((large - 1.0) * (large + 1.0) + small * small, 0.0)
-    return Parts(near.choose(_log1p(excess) * 0.5, _log_of_size(a, b)), angle(z))
+    return Parts(near.choose(real_log1p(excess) * 0.5, log_of_size(a, b)), angle(z))
 
 
-def _log_of_size(a: Real, b: Real) -> Real:
+def log_of_size(a: Real, b: Real) -> Real:
     """Return ``log(hypot(a, b))``, also of numbers whose hypotenuse overflows or has few digits."""
     info = np.finfo(a.dtype)
     large = a.op("maximum", b)
@@ -103,11 +104,12 @@ def _log_of_size(a: Real, b: Real) -> Real:
     return hypot(a * scale, b * scale).op("log") + back
 
 
-def _log1p(x: Real) -> Real:
+def real_log1p(x: Real) -> Real:
     """Compute log(1 + x), accurate near 0 (W. Kahan): a quotient corrects the rounding error of the sum."""
     more = 1.0 + x
-    plain = more.equal(1.0)
-    return plain.choose(x, more.op("log") * (x / plain.choose(1.0, more - 1.0)))
+    tiny, endless = more.equal(1.0), more.equal(math.inf)
+    ratio = x / (tiny | endless).choose(1.0, more - 1.0)
+    return tiny.choose(x, endless.choose(more, more.op("log") * ratio))
 
 
 def sqrt(z: Parts) -> Parts:
@@ -131,27 +133,48 @@ def sqrt(z: Parts) -> Parts:
     flat = a.equal(math.inf) & b.op("isfinite")
     re = flat.choose(negative.choose(0.0, a), re)
     im = flat.choose(negative.choose(a, 0.0), im)
-    return Parts(re, _copy_sign(im, z.im))
+    return Parts(re, copy_sign(im, z.im))
+
+
+def _hyperbolic(x: Real) -> tuple[Real, Real, Real]:
+    """Return ``sinh x`` and ``cosh x``, each divided by the third result, lest products overflow."""
+    far = x.abs() > (40.0 if x.dtype == "float32" else 300.0)
+    near = far.choose(0.0, x)
+    root = (x.abs() * 0.5).op("exp")
+    half = root * 0.5
+    factor = far.choose(root, x.like(1.0))
+    return far.choose(copy_sign(half, x), near.op("sinh")), far.choose(half, near.op("cosh")), factor
 
 
 def sinh(z: Parts) -> Parts:
     """Compute ``sinh x cos y + i cosh x sin y``."""
-    re = z.re.op("sinh") * z.im.op("cos")
-    im = z.re.op("cosh") * z.im.op("sin")
+    sine, cosine, factor = _hyperbolic(z.re)
+    re = sine * z.im.op("cos") * factor
+    im = cosine * z.im.op("sin") * factor
+    re = _endless_beyond_turns(z).choose(math.inf, re)
     return Parts(z.re.equal(0.0).choose(z.re, re), z.im.equal(0.0).choose(z.im, im))
 
 
 def cosh(z: Parts) -> Parts:
     """Compute ``cosh x cos y + i sinh x sin y``."""
-    im = z.re.op("sinh") * z.im.op("sin")
+    sine, cosine, factor = _hyperbolic(z.re)
+    re = cosine * z.im.op("cos") * factor
+    im = sine * z.im.op("sin") * factor
+    re = _endless_beyond_turns(z).choose(math.inf, re)
     edge = z.re.equal(0.0) | z.im.equal(0.0)
-    return Parts(z.re.op("cosh") * z.im.op("cos"), edge.choose(z.re * z.im, im))
+    zero = copy_sign(z.re.op("zeros_like"), z.re) * copy_sign(z.im.op("ones_like"), z.im)
+    return Parts(re, edge.choose(zero, im))
+
+
+def _endless_beyond_turns(z: Parts) -> Real:
+    """Return where the real part is infinite and the imaginary part is no angle."""
+    return _is_infinite(z.re) & z.im.op("isfinite").op("logical_not")
 
 
 def sin(z: Parts) -> Parts:
-    """Compute ``sin z`` as ``-i sinh(iz)``."""
-    turned = sinh(Parts(-z.im, z.re))
-    return Parts(turned.im, -turned.re)
+    """Compute ``sin z`` as ``i sinh(-iz)``."""
+    turned = sinh(Parts(z.im, -z.re))
+    return Parts(-turned.im, turned.re)
 
 
 def cos(z: Parts) -> Parts:
@@ -172,14 +195,36 @@ def tanh(z: Parts) -> Parts:
     small = Parts(beta * rho * sine / divisor, tangent / divisor)
     rest = (x.abs() * -1.0).op("exp")
     tail = y.op("sin") * y.op("cos") * 4.0 * rest * rest
-    tail = _is_infinite(x).choose(_copy_sign(x.op("zeros_like"), y), tail)
-    return choose(far, Parts(_copy_sign(x.op("ones_like"), x), tail), small)
+    tail = _is_infinite(x).choose(copy_sign(x.op("zeros_like"), y), tail)
+    aimless = y.op("isfinite").op("logical_not") & x.op("isfinite")
+    limits = copy_sign(aimless.choose(math.nan, x.op("ones_like")), x)
+    re, im = far.choose(limits, small.re), far.choose(tail, small.im)
+    return Parts(x.equal(0.0).choose(x, re), y.equal(0.0).choose(y, im))
 
 
 def tan(z: Parts) -> Parts:
     """Compute ``tan z`` as ``-i tanh(iz)``."""
     turned = tanh(Parts(-z.im, z.re))
     return Parts(turned.im, -turned.re)
+
+
+def sign(z: Parts) -> Parts:
+    """Compute ``z / |z|``, 0 for 0, from numbers scaled by the larger part; infinity has a direction."""
+    a, b = z.re.abs(), z.im.abs()
+    both = _is_infinite(z.re) & _is_infinite(z.im)
+    endless = _is_infinite(z.re) | _is_infinite(z.im)
+    large = a.op("maximum", b)
+    scale = large.equal(0.0).choose(1.0, large)
+    x, y = z.re / scale, z.im / scale
+    size = hypot(x, y)
+    size = size.equal(0.0).choose(1.0, size)
+    re, im = x / size, y / size
+    one, nothing = z.re.op("ones_like"), z.re.op("zeros_like")
+    re = endless.choose(_is_infinite(z.re).choose(copy_sign(one, z.re), nothing), re)
+    im = endless.choose(_is_infinite(z.im).choose(copy_sign(one, z.im), nothing), im)
+    zero = large.equal(0.0)
+    re, im = zero.choose(0.0, re), zero.choose(0.0, im)
+    return Parts(both.choose(math.nan, re), both.choose(math.nan, im))
 
 
 def power(base: Parts, exponent: Parts) -> Parts:

@@ -140,9 +140,12 @@ def _variables_bound(node: ast.Node) -> Iterator[ast.Var]:
 
 
 @once_per_node
-def assigns_elements(node: object) -> bool:
-    """Return whether a piece of a cell assigns elements of a tensor, or calls what does."""
-    return any(_names_changed(part) or _called_name(part) in _ASSIGNING for part in walk(node))
+def changes_tensors(node: object) -> bool:
+    """Return whether a piece of a cell changes tensors in place, or calls what does."""
+    return any(
+        type(part) is tree.UpdateName or _names_changed(part) or _called_name(part) in _ASSIGNING
+        for part in walk(node)
+    )
 
 
 #: The functions of the language that are loops which assign elements.

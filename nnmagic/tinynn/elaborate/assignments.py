@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeGuard
 
 from synr import ast
 
 from nnmagic.diagnostics import Note, Span
+from nnmagic.relay.signatures import format_type
 from nnmagic.relay.types import TensorType
 from nnmagic.tinynn.analysis.bound_names import names_of, walk
 from nnmagic.tinynn.elaborate.annotation_types import type_or_none
@@ -14,6 +16,7 @@ from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.conversions import convert_declared_value
 from nnmagic.tinynn.elaborate.element_assignments import assign_elements, update_destination
 from nnmagic.tinynn.elaborate.let_bindings import atomize
+from nnmagic.tinynn.elaborate.shared_memory import A_CONSTANT, ANY_MEMORY, Foreign, Tokens
 from nnmagic.tinynn.operators.element_assignment import keep_shape
 from nnmagic.tinynn.operators.unpacking import unpack
 from nnmagic.tinynn.syntax import SIGNS, tree
@@ -21,6 +24,7 @@ from nnmagic.tinynn.values.promotion import check_update
 from nnmagic.tinynn.values.values import (
     FAILED,
     Computed,
+    Environment,
     Operand,
     RefusalError,
     TupleOf,
@@ -83,19 +87,55 @@ def _is_array(value: Value) -> TypeGuard[Computed]:
     return isinstance(value, Computed) and isinstance(value.type, TensorType) and bool(value.type.shape)
 
 
-def _forget_other_names(ctx: Elaboration, name: str, before: Value, span: Span) -> None:
-    """Take the values of the other names of an array that ``name += value`` changes in NumPy."""
-    bindings = ctx.environment.bindings
+def _forget_other_names(ctx: Elaboration, name: str, before: Value, span: Span, operator: str = "+") -> None:
+    """Take the values of the other names of an array that ``name += value`` changes in NumPy.
+
+    These are names of the same array and of its views, also in the functions that this one is inlined in.
+    """
     if not _is_array(before):
         return
-    for other in sorted(ctx.alike.get(id(before.expr), ())):
-        value = bindings.locals.get(other, FAILED)
-        if other == name or not isinstance(value, Computed) or value.expr is not before.expr:
-            continue
-        message = f"`{other}` is the array that `{name}` was, which NumPy would have changed, too"
-        hint = f"write {name} = {name} + value to change `{name}` alone, or copy it before: {other}.copy()"
-        notes = (Note(f"`{name}` is changed here", span),)
-        bindings.bind(other, Unassigned(message, hint, notes), bindings.spans.get(other))
+    chain = ctx.environment.chain()
+    memory = _known_memory(ctx, before, chain)
+    alike = ctx.alike.get(id(before.expr), set())
+    message = "`{}` is the array that `{}` was, which NumPy would have changed, too"
+    hint = f"write {name} = {name} {operator} value to change `{name}` alone, or copy it before: {{}}.copy()"
+    notes = (Note(f"`{name}` is changed here", span),)
+    for environment in dict.fromkeys((*chain, *ctx.callers)):
+        bindings = environment.bindings
+        for other, value in list(bindings.locals.items()):
+            is_own = environment is ctx.environment
+            if is_own and other == name:
+                continue
+            is_same = isinstance(value, Computed) and value.expr is before.expr
+            if is_same and is_own and other in alike:
+                said = message.format(other, name)
+            elif not memory.isdisjoint(_known_memory(ctx, value, chain)):
+                said = f"`{other}` shares memory with `{name}`, which NumPy would have changed, too"
+                said = message.format(other, name) if is_same else said
+            else:
+                continue
+            unassigned = Unassigned(said, hint.format(other), notes)
+            bindings.bind(other, unassigned, bindings.spans.get(other))
+
+
+def _known_memory(ctx: Elaboration, value: Value, chain: Sequence[Environment]) -> Tokens:
+    """Return the memory that a value shares, of which it is known what it is."""
+    tokens = ctx.memory.of_value(value, chain)
+    return tokens - {ANY_MEMORY, A_CONSTANT}
+
+
+def _warn_of_parameter(ctx: Elaboration, sign: str, name: str, before: Value, span: Span) -> None:
+    """Warn of ``name += value`` where NumPy changes an array of the caller."""
+    if not _is_array(before):
+        return
+    foreign = {token for token in ctx.memory.of_expr(before.expr) if isinstance(token, Foreign)}
+    for whose in sorted(token.what for token in foreign - {ANY_MEMORY, A_CONSTANT}):
+        what = "the caller's array" if whose == f"the parameter `{name}`" else f"the array of {whose}"
+        hint = f"write {name} = {name} {sign[:-1]} value for a new array"
+        if ctx.environment.parent is None and whose == f"the parameter `{name}`":
+            hint += f"; to change the caller's, declare {name}: InOut[{format_type(before.type)}]"
+        message = f"`{name} {sign}` changes {what} in NumPy; in a cell `{name}` is a new array"
+        ctx.warn(message, span, hint=hint)
 
 
 def elaborate_update_name(ctx: Elaboration, stmt: tree.UpdateName) -> None:
@@ -113,7 +153,8 @@ def elaborate_update_name(ctx: Elaboration, stmt: tree.UpdateName) -> None:
     if not is_failed(value.value):
         sign = f"{SIGNS[stmt.rhs.func_name.name]}="
         value = keep_shape(sign, before, check_update(sign, before, value))
-        _forget_other_names(ctx, name, before, span)
+        _warn_of_parameter(ctx, sign, name, before, span)
+        _forget_other_names(ctx, name, before, span, sign[:-1])
     ctx.environment.bindings.bind(name, value.value, ctx.span(stmt.lhs[0].span))
 
 

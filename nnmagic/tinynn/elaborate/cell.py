@@ -25,9 +25,9 @@ from nnmagic.relay.types import (
     Type,
 )
 from nnmagic.tinynn.analysis.bound_names import (
-    assigns_elements,
     callees_first,
     calls_for_effects,
+    changes_tensors,
     find_assigned_names,
     find_local_names,
     find_mentioned_names,
@@ -162,7 +162,7 @@ def elaborate_cell(
         name: mark_changing_calls(definition, find_formals) for name, definition in cell.funcs.items()
     }
     cell = attr.evolve(cell, funcs=functions)
-    ctx.assigns_elements = assigns_elements([*functions.values(), *templates.values()])
+    ctx.changes_tensors = changes_tensors([*functions.values(), *templates.values()])
     ctx.pending.unfinished = set(cell.funcs)
     done: dict[str, ir.Function | None] = {}
     for group in callees_first(cell.funcs):

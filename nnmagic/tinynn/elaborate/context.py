@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from synr import ast
 
-from nnmagic.diagnostics import Diagnostics, Source, Span
+from nnmagic.diagnostics import Diagnostic, Diagnostics, Source, Span
 from nnmagic.limits import ITEMS_OF_A_STATEMENT, MAX_TUPLE_SIZE, MAX_WORK
 from nnmagic.relay.types import TensorType, Type
 from nnmagic.tinynn.elaborate.control_flow_blocks import Block, Terminator
@@ -118,6 +118,8 @@ class Elaboration:
     #: The names that are mentioned in what follows the statement at hand, in its function.
     live: LiveNames = field(default_factory=LiveNames)
     pending: PendingFunctions = field(default_factory=PendingFunctions)
+    #: What does not stop the compilation, by message and place.
+    warnings: dict[tuple[str, Span], Diagnostic] = field(default_factory=dict)
     #: Why names have no usable value, as far as it was reported: once is enough.
     reported: set[Unassigned] = field(default_factory=set)
     #: The sources of methods that are inlined, of other files than the cell.
@@ -128,8 +130,8 @@ class Elaboration:
     inlining: list[object] = field(default_factory=list)
     #: The functions that the inlined bodies were called in.
     callers: list[Environment] = field(default_factory=list)
-    #: Whether the cell assigns elements anywhere: only then does it matter what values share.
-    assigns_elements: bool = False
+    #: Whether the cell changes tensors in place anywhere: only then does it matter what values share.
+    changes_tensors: bool = False
     #: Whether a function of the cell calls Python for its effects.
     has_effects: bool = False
     #: The memory that values may share.
@@ -194,6 +196,10 @@ class Elaboration:
         return None if elaborate is None else elaborate(self, statement)
 
     # -- spans and errors ------------------------------------------------------------------------------
+
+    def warn(self, message: str, span: Span, *, hint: str) -> None:
+        """Record a warning, once for its place."""
+        self.warnings.setdefault((message, span), Diagnostic(message, span, hint, severity="warning"))
 
     def span(self, span: ast.Span) -> Span:
         """Convert a span of the tree to a span of Relay and of diagnostics."""

@@ -102,7 +102,7 @@ def plan_joins(ctx: Elaboration, branches: Sequence[Bindings], span: Span) -> di
 
 def share_joined_memory(ctx: Elaboration, names: Iterable[str], branches: Sequence[Bindings]) -> None:
     """Record that what names stand for after a join may share what each branch left them."""
-    if not ctx.assigns_elements:
+    if not ctx.changes_tensors:
         return
     chain = ctx.environment.chain()
     for name in names:

@@ -173,7 +173,7 @@ def elaborate_for(ctx: Elaboration, stmt: tree.For) -> Terminator | None:
         return elaborate_for_errors(ctx, stmt, [stmt.body.stmts, stmt.orelse.stmts])
     if isinstance(iterable.value, ScheduledRange):
         return _elaborate_scheduled(ctx, stmt, iterable.value, iterable.span)
-    if not ctx.assigns_elements:
+    if not ctx.changes_tensors:
         return _elaborate_for_over(ctx, stmt, iterable)
     ctx.environment.bindings.bind(_items_of(stmt), iterable.value)
     try:
@@ -575,7 +575,7 @@ def _mark_maybe_unassigned(ctx: Elaboration, stmt: tree.For | tree.While, bindin
 
 def _loop_memory(ctx: Elaboration, carried: Collection[str]) -> LoopMemory:
     """Return what the names that a loop carries may share before it."""
-    if not ctx.assigns_elements:
+    if not ctx.changes_tensors:
         return LoopMemory(frozenset())
     chain = ctx.environment.chain()
     others = [
@@ -591,7 +591,7 @@ def _loop_memory(ctx: Elaboration, carried: Collection[str]) -> LoopMemory:
 def _widen_memory(
     ctx: Elaboration, memory: LoopMemory, carried: Collection[str], before: Bindings, rounds: list[BlockExit]
 ) -> LoopMemory:
-    if not ctx.assigns_elements:
+    if not ctx.changes_tensors:
         return memory
     chain = ctx.environment.chain()
     ends = [exit_.bindings for exit_ in rounds]

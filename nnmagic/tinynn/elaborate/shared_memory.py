@@ -46,6 +46,9 @@ class Foreign:
 #: Memory that any value may share, as that of a pattern's variable.
 ANY_MEMORY = Foreign("")
 
+#: The memory of any constant.
+A_CONSTANT = Foreign("a constant")
+
 #: Operators whose result NumPy may keep in the memory of their first operand.
 _VIEWS = frozenset(
     (
@@ -111,7 +114,7 @@ class SharedMemory:
         match node:
             case ir.Constant(data=data):
                 if data.ndim:
-                    found.add(Foreign("a constant"))
+                    found.add(A_CONSTANT)
                 return ()
             case ir.Var():
                 if node in self.bound:

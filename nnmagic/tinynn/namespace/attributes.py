@@ -13,6 +13,7 @@ from nnmagic.tinynn.builtins.numpy.ufunc_methods import ufunc_method
 from nnmagic.tinynn.builtins.torch_meaning import is_source_of_module
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.namespace.torch_modules import attribute_of_module
+from nnmagic.tinynn.syntax.in_place_calls import SORTED
 from nnmagic.tinynn.syntax.unsupported_syntax import NO_STRINGS
 from nnmagic.tinynn.types.annotations import dtype_named
 from nnmagic.tinynn.values.descriptions import describe, source_text
@@ -187,6 +188,8 @@ def _no_tensor_hint(owner: Operand, name: str) -> str | None:
             return f"index it with a key, as in {text}[{key!r}]"
         case TupleOf() if name in ("append", "extend", "insert"):
             return f"a list does not change: write {text} + [value]"
+        case TupleOf() if name == "sort":
+            return f"write {text} = sort(stack({text}), axis=0)"
         case TupleOf(items=items) if name in METHODS:
             if any(map(is_tensor, items)):
                 return f"it is a tuple of tensors: write stack({text}).{name}(...)"
@@ -224,6 +227,10 @@ def attribute(owner: Operand, name: str, span: Span) -> Value:
             return BuiltinName(method)
     if isinstance(value, Known) and is_number(value.value) and name in _OF_NUMBERS:
         return _OF_NUMBERS[name](owner, name, value.value)
+    if name == SORTED:
+        name = "sort"
+        if is_tensor(value):
+            return Method(owner, name, BuiltinName(BUILTINS[name]))
     if not is_tensor(value):
         raise RefusalError(
             f"{describe(value)} has no attribute `{name}`", span, hint=_no_tensor_hint(owner, name)

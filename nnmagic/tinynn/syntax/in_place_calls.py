@@ -8,6 +8,9 @@ from collections.abc import Callable
 #: The method of universal functions that gives the changed array; no cell can write the name.
 CHANGED_AT = "at!"
 
+#: The method of arrays that gives what `sort` leaves.
+SORTED = "sort!"
+
 
 def as_assignment(call: py.Call) -> py.Assign | None:
     """Return ``y[...] = value`` for ``y.fill(value)``, ``np.add.at(y, i, v)`` and the like, else None."""
@@ -27,6 +30,11 @@ def as_assignment(call: py.Call) -> py.Assign | None:
         ):
             method = py.Attribute(function, CHANGED_AT, py.Load())
             return _assign(call, owner, py.Call(method, [owner, *rest], []))
+        case py.Call(
+            func=py.Attribute(attr="sort", value=py.Name() as owner), args=args, keywords=keywords
+        ) if len(args) <= 1 and all(each.arg in _OF_SORT for each in keywords):
+            method = py.Attribute(owner, SORTED, py.Load())
+            return _assign(call, owner, py.Call(method, args, keywords))
     return None
 
 
@@ -54,6 +62,9 @@ def _on_diagonal(module: py.Name, owner: py.Name, rest: list[py.expr]) -> py.exp
     unit = _call(module, "eye", rows, columns)
     return _call(module, "where", py.Compare(unit, [py.NotEq()], [py.Constant(0)]), rest[0], owner)
 
+
+#: The parameters of an array's method `sort`, which changes it.
+_OF_SORT = ("axis", "kind", "stable")
 
 #: NumPy's functions that change their first argument: how many others they take, and what it then holds.
 _FUNCTIONS: dict[str, tuple[int, Callable[[py.Name, py.Name, list[py.expr]], py.expr]]] = {

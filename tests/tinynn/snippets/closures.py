@@ -64,5 +64,5 @@ CASES: list[Case] = [
     accepted("nested-unpacking", XY, "(a, (b, *c)), d = (x, (y, x, y)), x\nreturn a + b, c[0] * c[1], d"),
     accepted("unpacking-into-a-list", XY, "[a, b] = x, y\nreturn a - b"),
     accepted("stars-in-a-tuple", XY, "t = (x, y)\nu = (*t, x * 2)\nreturn u[2] + u[1], len(u) * x"),
-    accepted("augmented-assignment-in-loops", X, "y = x\nfor i in range(3):\n    y += i\n    y *= 2\n    y -= x\nreturn x, y"),
+    accepted("augmented-assignment-in-loops", X, "y = x.copy()\nfor i in range(3):\n    y += i\n    y *= 2\n    y -= x\nreturn x, y"),
 ]  # fmt: skip

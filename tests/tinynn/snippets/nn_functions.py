@@ -272,7 +272,7 @@ CASES: list[Case] = [
     refused(
         "a-key-of-floats",
         function(X, "dropout(x, key=«x»)"),
-        "dropout: `key` must be an integer, or a vector of them, not Tensor",
+        "dropout: `key` must be an integer, or a vector of them, not a Tensor[(2, 3), f32]",
         "give an i64 or, as jax.random.key_data gives it, a vector of u32",
     ),
     refused(

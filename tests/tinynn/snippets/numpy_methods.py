@@ -113,12 +113,6 @@ CASES: list[Case] = [
         "did you mean .reshape?",
     ),
     refused(
-        "pytorchs-size",
-        function(X, "«x.dim»()"),
-        "a Tensor[(2, 3), f32] has no attribute `dim`",
-        "write ndim",
-    ),
-    refused(
         "item-of-many",
         function(X, "«x.item()»"),
         "item() of a Tensor[(2, 3), f32]",

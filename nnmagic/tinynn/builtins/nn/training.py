@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from nnmagic.relay.ops import OPERATORS
+from nnmagic.relay.signatures import format_type
 from nnmagic.relay.types import is_integer
 from nnmagic.tinynn.builtins.argument_checks import flag, formula, require_float, static_number
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
@@ -48,7 +49,7 @@ def random_bits(call: Arguments, like: Formula) -> Formula:
     """Return 32 random bits for each element of a tensor, a function of the key and of its index."""
     key = formula(call, "key")
     if not is_integer(key.dtype) or key.rank > 1 or (key.rank and not isinstance(key.shape[0], int)):
-        message = f"{call.name}: `key` must be an integer, or a vector of them, not {key.type}"
+        message = f"{call.name}: `key` must be an integer, or a vector of them, not a {format_type(key.type)}"
         hint = "give an i64 or, as jax.random.key_data gives it, a vector of u32"
         raise RefusalError(message, call.given["key"].span, hint=hint)
     state = key.op("zeros_like").cast("uint32") if not key.rank else None

@@ -13,7 +13,7 @@ from nnmagic.tinynn.builtins.argument_checks import (
     python_number,
     static_value_or_none,
 )
-from nnmagic.tinynn.builtins.numpy.mathematics import fold_numbers, signbit
+from nnmagic.tinynn.builtins.numpy.mathematics import expm1, float_function, fold_numbers, log1p, signbit
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.values.complex_support import holds_complex
@@ -36,6 +36,28 @@ def imaginary_part(data: Formula) -> Formula:
 def make_complex(real: Formula, imaginary: Formula) -> Formula:
     """Return the complex tensor of two tensors of one shape and dtype, f32 or f64."""
     return real.op(MAKE, imaginary)
+
+
+def _expm1(z: Formula) -> Formula:
+    """Compute exp(z) - 1, whose real part is ``expm1(x) cos y - 2 sin(y / 2)**2``."""
+    if not z.is_complex:
+        return expm1(z)
+    x, y, power = real_part(z), imaginary_part(z), z.exp()
+    half = (y * 0.5).op("sin")
+    near = expm1(x) * y.op("cos") - half * half * 2
+    re = (x.abs() > 30).choose(real_part(power) - 1, near)
+    return make_complex(re, imaginary_part(power))
+
+
+def _log1p(z: Formula) -> Formula:
+    """Compute log(1 + z), near 0 from ``|1 + z|**2 - 1``, whose digits are all there."""
+    if not z.is_complex:
+        return log1p(z)
+    x, y = real_part(z), imaginary_part(z)
+    power = make_complex(1 + x, y).log()
+    near = (x.abs() < 0.5) & (y.abs() < 0.5)
+    excess = near.choose(x * (x + 2) + y * y, 0)
+    return make_complex(near.choose(log1p(excess) * 0.5, real_part(power)), imaginary_part(power))
 
 
 def _real(call: Arguments) -> Value:
@@ -103,6 +125,8 @@ def _is_scalar(operand: Operand) -> bool:
 COMPLEX_NUMBERS = (
     Builtin("real", "val", _real, "Return the real part of each element.", "real", method=False),
     Builtin("imag", "val", _imag, "Return the imaginary part of each element.", "imag", method=False),
+    float_function("expm1", "Compute exp(x) - 1, accurate near 0.", _expm1),
+    float_function("log1p", "Compute log(1 + x), accurate near 0.", _log1p),
     Builtin("conj", "x", _conjugate, "Compute the complex conjugate.", "conj"),
     Builtin("conjugate", "x", _conjugate, "Compute the complex conjugate.", "conjugate"),
     Builtin(

@@ -42,7 +42,7 @@ def fold_numbers(call: Arguments, twin: str) -> Known | None:
     return Known(result.item() if isinstance(result, np.generic) else result)
 
 
-def _float_function(
+def float_function(
     name: str, summary: str, function: Callable[[Formula], Formula], twin: str = ""
 ) -> Builtin:
     """Declare a function of floats; integers are converted as NumPy does."""
@@ -243,15 +243,13 @@ _FLOAT_FUNCTIONS = (
 
 
 _UNARY = (
-    *(_float_function(name, summary, _op(operator)) for name, operator, summary in _FLOAT_FUNCTIONS),
-    _float_function("exp2", "Compute 2 to the power of each element.", lambda x: x.like(2) ** x),
-    _float_function("expm1", "Compute exp(x) - 1, accurate near 0.", expm1),
-    _float_function("log1p", "Compute log(1 + x), accurate near 0.", log1p),
-    _float_function("cbrt", "Compute the cube root.", _cbrt),
-    _float_function("deg2rad", "Convert degrees to radians.", _scale_by(math.pi / 180)),
-    _float_function("radians", "Convert degrees to radians.", _scale_by(math.pi / 180)),
-    _float_function("rad2deg", "Convert radians to degrees.", _scale_by(180 / math.pi)),
-    _float_function("degrees", "Convert radians to degrees.", _scale_by(180 / math.pi)),
+    *(float_function(name, summary, _op(operator)) for name, operator, summary in _FLOAT_FUNCTIONS),
+    float_function("exp2", "Compute 2 to the power of each element.", lambda x: x.like(2) ** x),
+    float_function("cbrt", "Compute the cube root.", _cbrt),
+    float_function("deg2rad", "Convert degrees to radians.", _scale_by(math.pi / 180)),
+    float_function("radians", "Convert degrees to radians.", _scale_by(math.pi / 180)),
+    float_function("rad2deg", "Convert radians to degrees.", _scale_by(180 / math.pi)),
+    float_function("degrees", "Convert radians to degrees.", _scale_by(180 / math.pi)),
     _number_function("sinc", "Compute sin(pi x) / (pi x); f64 for integers.", _sinc, _wide_sinc, _wide_sinc),
     _number_function("absolute", "Compute the absolute value.", Formula.abs, _op("abs"), _same),
     _number_function("abs", "Compute the absolute value.", Formula.abs, _op("abs"), _same),
