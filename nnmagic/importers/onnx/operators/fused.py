@@ -9,7 +9,8 @@ from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.nodes import Node
 from nnmagic.importers.onnx.operators.convolutions import convolve, with_bias
-from nnmagic.importers.onnx.operators.products import matmul, shifted
+from nnmagic.importers.onnx.operators.integer_products import multiply_matrices, shifted
+from nnmagic.importers.onnx.operators.products import matmul
 from nnmagic.importers.onnx.operators.quantization import quantize
 from nnmagic.importers.onnx.registry import operator
 from nnmagic.importers.onnx.values import Value, op
@@ -245,7 +246,7 @@ def _qlinear_softmax(node: Node) -> Value:
 @operator("MatMulIntegerToFloat", domain=MICROSOFT)
 def _matmul_integer_to_float(node: Node) -> Value:
     only(node)
-    total = matmul(shifted(node[0], node.get(4), -2), shifted(node[1], node.get(5), -1))
+    total = multiply_matrices(node[0], node.get(4), node[1], node.get(5), matmul)
     result = total.cast("float32") * (shapes.scalar(node[2]) * per_column(node[3]))
     return result if node.get(6) is None else result + node[6]
 
@@ -256,7 +257,7 @@ def _dynamic_quantize_matmul(node: Node) -> Value:
 
     only(node)
     data, scale, zero = quantize_dynamically(node[0])
-    total = matmul(shifted(data, zero), shifted(node[1], node.get(3), -1))
+    total = multiply_matrices(data, zero, node[1], node.get(3), matmul)
     result = total.cast("float32") * (scale * per_column(node[2]))
     return result if node.get(4) is None else result + node[4]
 

@@ -10,7 +10,8 @@ from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.nodes import Node
 from nnmagic.importers.onnx.operators.fused import MICROSOFT, only, per_column, quantized
-from nnmagic.importers.onnx.operators.products import matmul, shifted
+from nnmagic.importers.onnx.operators.integer_products import multiply_matrices
+from nnmagic.importers.onnx.operators.products import matmul
 from nnmagic.importers.onnx.registry import operator
 from nnmagic.importers.onnx.values import Value, constant, op
 
@@ -122,9 +123,9 @@ def _q_gemm(node: Node) -> Value:
         shapes.transpose(node[index], [1, 0]) if node.integer(name) else node[index]
         for index, name in ((0, "transA"), (3, "transB"))
     )
-    total = matmul(shifted(left, node[2]), shifted(right, node[5], -1))
+    total = multiply_matrices(left, node[2], right, node[5], matmul)
     if node.get(6) is not None:
-        total = total + node[6]
+        total = total.cast("int32") + node[6]
     scale = shapes.scalar(node[1]) * per_column(node[4]) * node.number("alpha", 1.0)
     result = total.cast("float32") * scale
     return result if node.get(7) is None else quantized(result, node[7], node.get(8), node[0].dtype)
