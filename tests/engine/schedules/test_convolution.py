@@ -130,6 +130,39 @@ def test_convolution(case, dtype, constant, target):
     close(result, np.maximum(convolve(x, w, stride, pad, step, groups), 0), dtype)
 
 
+#: Sizes of images, also smaller than a tile of a row, and of a single element.
+SIZES = [(21, 30), (6, 7), (1, 64), (9, 2), (1, 1)]
+
+
+@pytest.mark.sampled(every=4)
+@pytest.mark.parametrize("target", TARGETS, ids=["own", "older"])
+@pytest.mark.parametrize("constant", [False, True], ids=["argument", "constant"])
+@pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join(map(str, case[0])) + f"-{case[6]}")
+def test_a_convolution_of_images_of_any_size(case, constant, target):
+    shape, made, window, stride, pad, step, groups = case
+    generator = np.random.default_rng(0)
+    w = generator.standard_normal((made, shape[1] // groups, *window)).astype("float32")
+    attributes = (
+        f"strides={list(stride)}, padding={list(pad + pad)}, dilation={list(step)}, groups={groups}, "
+        f"channels={made}, kernel_size={list(window)}"
+    )
+    text = program(f"nn.conv{len(window)}d", np.empty(shape, "f"), w, attributes, "nn.relu(%0)")
+    sizes = ", ".join(map(str, shape))
+    text = text.replace(f"({sizes})", f"(?, {shape[1]}, {', '.join('?' * len(window))})", 1)
+    if constant:
+        built = build(with_constant_weight(text, w), "main", target=target)
+    else:
+        built = compile_text(text, target=target)
+    for size in SIZES:
+        image = (size[0], *size, *size)[-len(window) :]
+        fits = all(n + 2 * p > (k - 1) * d for n, p, k, d in zip(image, pad, window, step, strict=True))
+        if not fits:
+            continue
+        x = generator.standard_normal((2, shape[1], *image)).astype("float32")
+        expected = np.maximum(convolve(x, w, stride, pad, step, groups), 0)
+        close(built([x] if constant else [x, w]), expected, "float32")
+
+
 TRANSPOSED = [
     # data, channels made by a group, window, stride, padding, dilation, groups, added at the end
     ((1, 16, 6, 7), 17, (3, 3), (2, 2), (1, 1), (1, 1), 1, (1, 1)),

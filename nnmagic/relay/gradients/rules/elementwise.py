@@ -24,7 +24,7 @@ zero(
     "logical_not",
     "bitwise_not",
 )
-zero("reinterpret", "fixed_point_multiply", "numpy.rint")
+zero("reinterpret", "fixed_point_multiply")
 
 #: The derivative of each operator from its operand x, its result y and the cotangent d.
 _DERIVATIVES: dict[str, Callable[[Term, Term, Term], Term]] = {

@@ -5,6 +5,7 @@ kd, kh, channel, kw, lane]``. A tile of the result, some elements of a row by so
 while all taps and channels are summed up: each weight vector is loaded once per tile, and each element of the
 data is broadcast once for all blocks. Taps in the padding are left out, not multiplied by zero: along rows by
 a test, within a row by other code for the tiles at its ends. So the data is never copied for padding. Where
+only the call knows how long rows are, the elements at their ends are computed one by one, with tests. Where
 each channel is a group of its own, the data's lanes are the result's, and vectors are multiplied.
 """
 
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tvm import tirx
 
@@ -27,7 +28,7 @@ from nnmagic.engine.relax.schedules.fusion_analysis import (
 )
 from nnmagic.engine.relax.schedules.machine_model import CpuModel, Work
 from nnmagic.engine.relax.schedules.registry import SCHEDULES
-from nnmagic.engine.relax.schedules.thread_choice import choose_threads
+from nnmagic.engine.relax.schedules.thread_choice import choose_threads, split_factors
 from nnmagic.engine.relax.tir.builders import (
     as_expr,
     as_index,
@@ -52,6 +53,9 @@ LARGEST = "nnmagic.largest"
 
 #: The most blocks of the result's channels in a tile.
 _MOST_BLOCKS = 4
+
+#: The elements of a row for which a tile is chosen where only the call knows how many there are.
+_USUAL_ROW = 56
 
 #: How much less time a larger tile must take: equal times differ by rounding.
 _BETTER = 0.999
@@ -168,28 +172,40 @@ def _schedule_convolution(function: tirx.PrimFunc, machine: CpuModel) -> tirx.Pr
         fused,
         data,
         weight,
-        decode_axes(list(main.annotations[AXES])),
+        (),
         Channels(*map(int, main.annotations[CHANNELS])),
         int(main.buffer.ty.shape[-1]),
         dtype_of(main.buffer),
         padded=bool(int(main.annotations[PADDED])),
     )
+    kernel = replace(kernel, axes=_axes_of(kernel))
     return _schedule_windows(function, kernel, machine)
+
+
+def _axes_of(kernel: _WindowKernel) -> tuple[Axis, ...]:
+    """Return the axes of a convolution, with the sizes of its buffers where these are dynamic."""
+    main, axis = kernel.fused.main, kernel.channels.axis
+    skipped = (0, axis) if axis >= 0 else (0, 1, len(kernel.data.ty.shape) - 1)
+    sizes = [as_index(dim) for i, dim in enumerate(kernel.data.ty.shape) if i not in skipped]
+    results = [as_index(dim) for dim in main.buffer.ty.shape[2:-1]]
+    return tuple(
+        replace(each, size=size, result=result)
+        for each, size, result in zip(decode_axes(list(main.annotations[AXES])), sizes, results, strict=True)
+    )
 
 
 def _schedule_windows(function: tirx.PrimFunc, kernel: _WindowKernel, machine: CpuModel) -> tirx.PrimFunc:
     channels = kernel.channels
     batch, *shape = map(as_index, kernel.fused.main.buffer.ty.shape)
-    multiplications = channels.per_group * math.prod(shape) * math.prod(axis.taps for axis in kernel.axes)
+    work = (batch, *shape, channels.per_group, *(axis.taps for axis in kernel.axes))
     unit = Work.CONVOLUTION_MULTIPLICATIONS if channels.groups == 1 else Work.GROUPED_MULTIPLICATIONS
     body = choose_threads(
         machine,
         unit,
-        (batch, multiplications),
+        work,
         lambda threads: _row_tasks(kernel, (batch, *shape), machine, threads=threads),
     )
-    least = multiplications * (batch if isinstance(batch, int) else 1)
-    threads = machine.uses_threads(unit, least)
+    threads = machine.uses_threads(unit, split_factors(work)[0])
     return with_statements(function, [*statements_before(kernel.fused, parallel=threads), body])
 
 
@@ -203,11 +219,15 @@ def _row_tasks(kernel: _WindowKernel, shape: Sequence[Extent], machine: CpuModel
     def compute_row(number: PrimExpr) -> Stmt:
         indices: list[PrimExpr] = []
         for row in reversed(rows):
-            indices.insert(0, as_expr(0) if row == 1 else number % row)
-            number = number if row == 1 else number // row
+            is_one = isinstance(row, int) and row == 1
+            indices.insert(0, as_expr(0) if is_one else number % row)
+            number = number if is_one else number // row
         first = number % groups_of_blocks * tile_blocks
         block = tirx.min(first, as_expr(blocks - tile_blocks)) if groups_of_blocks > 1 else as_expr(0)
-        image = as_expr(0) if batch == 1 else number // groups_of_blocks
+        one_image = isinstance(batch, int) and batch == 1
+        image = as_expr(0) if one_image else number // groups_of_blocks
+        if not kernel.axes[-1].is_static:
+            return _row_of_any_length(kernel, tile_blocks, tile_width, (image, block, tuple(indices)))
         return sequence(
             [
                 _run_of_tiles(_Tiles(kernel, phase, run, tile_blocks, image, block, tuple(indices)))
@@ -222,7 +242,8 @@ def _row_tasks(kernel: _WindowKernel, shape: Sequence[Extent], machine: CpuModel
 
 def _choose_tile(kernel: _WindowKernel, blocks: int, machine: CpuModel) -> tuple[int, int]:
     """Choose how many blocks and how many elements of a row a tile has: the least time, as counted."""
-    row = max(phase.count for phase in kernel.axes[-1].phases())
+    last = kernel.axes[-1]
+    row = max(phase.count for phase in last.phases()) if last.is_static else _USUAL_ROW
     groups, results = kernel.channels.groups, kernel.channels.results_per_group
     together = blocks if groups == 1 else 1 if results % kernel.lanes else results // kernel.lanes
     best, choice = float("inf"), (1, 1)
@@ -259,6 +280,7 @@ class _Tiles:
     """Tiles of a row that have the same code.
 
     blocks: how many blocks a tile has, from ``block`` on. outer: the indices of the row in the image.
+    at_edge: whether each element that is read is tested, as it may be in the padding.
     """
 
     kernel: _WindowKernel
@@ -268,6 +290,7 @@ class _Tiles:
     image: PrimExpr
     block: PrimExpr
     outer: tuple[PrimExpr, ...]
+    at_edge: bool = False
 
     @property
     def vectors(self) -> int:
@@ -288,22 +311,58 @@ class _Tile:
         return (block * self.tiles.run.width + element) * self.tiles.kernel.lanes
 
 
+def _row_of_any_length(
+    kernel: _WindowKernel,
+    blocks: int,
+    width: int,
+    place: tuple[PrimExpr, PrimExpr, tuple[PrimExpr, ...]],
+) -> Stmt:
+    """Compute a row whose length is dynamic: what lies at its ends by single elements, the rest by tiles.
+
+    The last tile begins so that it ends where the others may not go on: some elements are computed twice.
+    place: image, block, and indices of the row.
+    """
+    axis = kernel.axes[-1]
+    (phase,) = axis.phases()
+    zero = as_expr(0)
+    first = tirx.min(as_expr(max(0, -(-axis.before // axis.stride))), axis.result)
+    behind = (axis.size - 1 + axis.before - (axis.taps - 1) * axis.dilation) // axis.stride + 1
+    last = tirx.max(first, tirx.min(behind, axis.result))  # from here on, taps are behind the data
+
+    def tile_of(count: int, *, at_edge: bool = False) -> _Tiles:
+        run = Run(0, count, 1, ((0, count),) * len(phase.taps))
+        return _Tiles(kernel, phase, run, blocks, *place, at_edge=at_edge)
+
+    def edge(number: PrimExpr) -> Stmt:
+        start = tirx.Select(number < first, number, number - first + last)
+        return _compute_tile(tile_of(1, at_edge=True), start)
+
+    def inner(number: PrimExpr) -> Stmt:
+        start = first + tirx.min(number * width, last - first - width)
+        return _compute_tile(tile_of(width), start)
+
+    edges = loop("edge", tirx.max(axis.result - last + first, zero), edge)
+    tiles = loop("tile", (last - first + width - 1) // width, inner)
+    few = loop("element", last - first, lambda number: _compute_tile(tile_of(1), first + number))
+    return sequence([edges, tirx.IfThenElse(last - first >= width, tiles, few)])
+
+
 def _run_of_tiles(tiles: _Tiles) -> Stmt:
-    kernel, run = tiles.kernel, tiles.run
+    run = tiles.run
+    return loop("tile", run.tiles, lambda number: _compute_tile(tiles, run.start + number * run.width))
 
-    def compute_tile(number: PrimExpr) -> Stmt:
-        start = run.start + number * run.width
-        count = tiles.vectors + int(kernel.padded)
-        sums = local_array(count * kernel.lanes, kernel.dtype, "sums")
-        tile = _Tile(tiles, start, sums)
-        zero = tirx.Broadcast(tirx.const(kernel.initial, kernel.dtype), kernel.lanes)
-        clear = [
-            tirx.BufferStore(sums, zero, [ramp(vector * kernel.lanes, kernel.lanes)])
-            for vector in range(count)
-        ]
-        return tirx.SeqStmt([tirx.AllocBuffer(sums), *clear, _sum_taps(tile), _finish_tile(tile)])
 
-    return loop("tile", run.tiles, compute_tile)
+def _compute_tile(tiles: _Tiles, start: PrimExpr) -> Stmt:
+    """Sum up a tile of a row, and store it."""
+    kernel = tiles.kernel
+    count = tiles.vectors + int(kernel.padded)
+    sums = local_array(count * kernel.lanes, kernel.dtype, "sums")
+    tile = _Tile(tiles, start, sums)
+    zero = tirx.Broadcast(tirx.const(kernel.initial, kernel.dtype), kernel.lanes)
+    clear = [
+        tirx.BufferStore(sums, zero, [ramp(vector * kernel.lanes, kernel.lanes)]) for vector in range(count)
+    ]
+    return tirx.SeqStmt([tirx.AllocBuffer(sums), *clear, _sum_taps(tile), _finish_tile(tile)])
 
 
 def _sum_taps(tile: _Tile) -> Stmt:
@@ -357,6 +416,10 @@ def _sum_channels(
                 if low <= element < high and not in_padding:
                     w = (tile.start + element) * phase.stride + offset
                     value = _data_vector(tiles, k, [*indices, w], lane)
+                    if tiles.at_edge:
+                        zero = tirx.const(0.0, kernel.dtype)
+                        outside = zero if lane is not None else tirx.Broadcast(zero, kernel.lanes)
+                        value = tirx.if_then_else(tirx.all(w >= 0, w < phase.size), value, outside)
                 else:
                     value = _zero_from_memory(tile, lane)
                 for block in range(tiles.blocks):
