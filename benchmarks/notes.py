@@ -106,12 +106,6 @@ NOTES: tuple[tuple[str, int | None, str], ...] = (
         "bound by memory of the second cache: 262 kB, one byte an element; of a named size the call takes "
         "1 us, because its kernel has a version for threads",
     ),
-    (
-        "bincount, 8x16*",
-        None,
-        "the number of results is known from the data only, so that the program runs on the virtual machine: "
-        "11 us, nearly all of it calls",
-    ),
     ("rot90, 512x512*", None, "bound by the transposition: squares of eight, read in reverse"),
     (
         "mlp*batch 1, n rows",
