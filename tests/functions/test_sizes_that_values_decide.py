@@ -88,6 +88,16 @@ def test_calls_that_need_more_room_than_arrays_have_elements() -> None:
     assert np.array_equal(f(np.array([1]), np.array([1]))[0], [0, 1])
 
 
+def test_large_arrays() -> None:
+    """Where room for all elements would be much memory, a call takes what it needs."""
+    f = compiled("x[x > 0], np.flatnonzero(x < -3)")
+    for shape in ((3000, 700), (8, 16)):
+        x = np.random.default_rng(0).standard_normal(shape).astype("f4")
+        results = f(x)
+        assert np.array_equal(results[0], x[x > 0])
+        assert np.array_equal(results[1], np.flatnonzero(x < -3))
+
+
 def test_other_forms_of_arguments_and_threads() -> None:
     f = compiled("np.flatnonzero(x > 0)")
     wide = np.repeat(X, 2, axis=1)[:, ::2]

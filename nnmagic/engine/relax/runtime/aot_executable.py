@@ -24,8 +24,9 @@ from nnmagic.engine.relax.runtime.vm_executable import CompiledProgram
 from nnmagic.relay.expr import Function
 from nnmagic.relay.types import NUMPY_DTYPES, TensorType, TupleType
 
-#: The room of a call with small arrays, for sizes that values decide; it grows with the arrays.
-_LEAST_ROOM = 64
+#: The room of calls for sizes that values decide: as many elements as an array has, within these limits. A
+#: call that needs more than the last one is begun anew, so that large arrays take no memory that is not used.
+_LEAST_ROOM, _MOST_ROOM = 64, 1 << 20
 
 
 class AotExecutable:
@@ -125,7 +126,8 @@ class AotExecutable:
                 return self._run_general(arrays, destinations, changed)
             given.append(_room(int(given[tensor]), self._name))
         if self._has_room:
-            given.append(_room(max([_LEAST_ROOM, *(array.size for array in given)]), self._name))
+            most = max([_LEAST_ROOM, *(array.size for array in given)])
+            given.append(_room(min(most, _MOST_ROOM), self._name))
         sizes = self._entry.sizes_of(given)
         for array, expected, name in zip(given, self._arrays, self._names, strict=not self._has_room):
             shape = expected.shape_of(*sizes)
@@ -172,7 +174,7 @@ class AotExecutable:
         return run(arrays) if call_into is None else call_into(arrays, destinations, changed)
 
     def _room(self) -> Json:
-        """Return the most elements that an array of a call has, as an artifact states sizes."""
+        """Return the room of a call, as an artifact states sizes."""
         most: Json = _LEAST_ROOM
         for array in self._arrays[:-1]:
             if all(isinstance(size, int) for size in array.shape):
@@ -183,7 +185,7 @@ class AotExecutable:
                 )
             else:
                 most = ["max", reduce(lambda left, right: ["*", left, right], array.shape), most]
-        return most
+        return min(most, _MOST_ROOM) if isinstance(most, int) else ["min", most, _MOST_ROOM]
 
     def stage(self, name: str) -> str:
         """Return the text of a stage: ``relax``, ``tir``, ``llvm`` or ``asm``. Raises KeyError for others."""
