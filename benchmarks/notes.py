@@ -96,11 +96,6 @@ NOTES: tuple[tuple[str, int | None, str], ...] = (
         for name in ("eigh", "eigvalsh", "qr", "svd", "svdvals", "pinv", "cond", "matrix_rank", "inv")
     ),
     (
-        "lstsq, 512x512*",
-        None,
-        "LAPACK's gelsd, by singular values, as in NumPy, which gives the rank; torch calls gelsy",
-    ),
-    (
         "logical_*, 512x512*",
         None,
         "bound by memory of the second cache: 262 kB, one byte an element; of a named size the call takes "
