@@ -96,21 +96,10 @@ NOTES: tuple[tuple[str, int | None, str], ...] = (
         for name in ("eigh", "eigvalsh", "qr", "svd", "svdvals", "pinv", "cond", "matrix_rank", "inv")
     ),
     (
-        "lstsq, 512x512*",
-        None,
-        "LAPACK's gelsd, by singular values, as in NumPy, which gives the rank; torch calls gelsy",
-    ),
-    (
         "logical_*, 512x512*",
         None,
         "bound by memory of the second cache: 262 kB, one byte an element; of a named size the call takes "
         "1 us, because its kernel has a version for threads",
-    ),
-    (
-        "bincount, 8x16*",
-        None,
-        "the number of results is known from the data only, so that the program runs on the virtual machine: "
-        "11 us, nearly all of it calls",
     ),
     ("rot90, 512x512*", None, "bound by the transposition: squares of eight, read in reverse"),
     (

@@ -27,8 +27,11 @@ from nnmagic.relay.traverse import post_order
 from nnmagic.relay.types import FuncType
 
 if TYPE_CHECKING:
+    import tvm
+
     from nnmagic.engine.arguments import Parameter
     from nnmagic.engine.relax.artifact import Artifact, Json
+    from nnmagic.engine.relax.codegen.aot.program import AotProgram
     from nnmagic.engine.relax.interpreter.compiler import ProgramKernel
     from nnmagic.engine.relax.interpreter.executable import InterpretedProgram, MachineInterpretedProgram
     from nnmagic.engine.relax.interpreter.instructions import FunctionCode
@@ -406,7 +409,6 @@ def _compile_as_is(
     from nnmagic.engine.relax.codegen import relax_pipeline
     from nnmagic.engine.relax.codegen.aot.planner import (
         SerialLoopError,
-        plan_aot_program,
         plan_aot_programs,
     )
     from nnmagic.engine.relax.codegen.build import build_aot, build_interpreter_kernels, build_vm
@@ -436,7 +438,7 @@ def _compile_as_is(
             grouped = relax_pipeline.fuse_kernels(lowered, resolved, opt_level, origins)
             interrupt_safepoint()
             report("machine code")
-            program = plan_aot_program(grouped, ENTRY, destinations) if control is None else None
+            program = None if control else _plan(grouped, destinations)
             if program is not None:
                 return build_aot(program, lowered, origins, resolved, opt_level)
             _refuse_lengths(prepared)
@@ -464,6 +466,14 @@ def _compile_as_is(
             raise _BuildError from error
 
 
+def _plan(module: tvm.IRModule, destinations: Mapping[int, int]) -> AotProgram | None:
+    """Plan a program of machine code; values decide no sizes of results if it changes arguments."""
+    from nnmagic.engine.relax.codegen.aot.planner import plan_aot_program
+    from nnmagic.engine.relax.runtime.vm_executable import ENTRY
+
+    return plan_aot_program(module, ENTRY, destinations, measured_results=not destinations)
+
+
 def _count_tensors(prepared: _Prepared) -> int:
     """Return how many tensors a program takes."""
     from nnmagic.engine.relax.analysis.entry_signature import type_of
@@ -471,6 +481,11 @@ def _count_tensors(prepared: _Prepared) -> int:
 
     params = prepared.module.functions[prepared.entry].params
     return sum(len(list(leaves(type_of(var)))) for var in params)
+
+
+def _count_arrays(artifact: Artifact) -> int:
+    """Return how many tensors a program of machine code takes; the last array may be room for results."""
+    return len(artifact.facts["parameters"]) - bool(artifact.facts.get("room"))
 
 
 def _build_without_lengths(
@@ -559,7 +574,7 @@ def _make_executable(
     from nnmagic.engine.relax.runtime.vm_executable import VmExecutable
 
     lengths = prepared.lengths
-    if lengths and (artifact.kind != AOT or len(artifact.facts["parameters"]) != _count_tensors(prepared)):
+    if lengths and (artifact.kind != AOT or _count_arrays(artifact) != _count_tensors(prepared)):
         prepared, lengths = _without_lengths(prepared), ()
     if artifact.kind == INTERPRETER and prepared.control is None:
         prepared = prepared.interpreted()

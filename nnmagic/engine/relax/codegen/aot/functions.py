@@ -63,6 +63,7 @@ from nnmagic.engine.relax.runtime.native_entry import (
     FAILURES,
     INTERRUPTED,
     REFUSED,
+    ROOM,
     TOO_DEEP,
 )
 from nnmagic.engine.relax.runtime.vm_executable import MAX_CALL_DEPTH
@@ -771,10 +772,24 @@ class BodyEmitter:
     def _name_sizes(self, step: NameSizes) -> list[Stmt]:
         if not isinstance(step.vector, Storage):
             (dim,) = step.dims
-            return [tirx.Bind(dim, self._load(step.vector))]
+            return [tirx.Bind(dim, self._load(step.vector)), *self._require_room(step.dims)]
         words = words_at("sizes")
         declared = tirx.DeclBuffer(words, data=as_pointer(self._address(step.vector)))
-        return [declared, *(tirx.Bind(dim, words[number]) for number, dim in enumerate(step.dims))]
+        sizes = [tirx.Bind(dim, words[number]) for number, dim in enumerate(step.dims)]
+        return [declared, *sizes, *self._require_room(step.dims)]
+
+    def _require_room(self, dims: Sequence[Var]) -> list[Stmt]:
+        """Have a call that needs more room begun anew."""
+        room = self.function.room
+        if room is None:
+            return []
+        return [
+            tirx.IfThenElse(
+                dim > room, sequence([_store_word(self.state, DETAIL, dim), *self._fail(ROOM)]), None
+            )
+            for dim in dims
+            if dim in self.function.roomy
+        ]
 
     def _shape_check(self, step: ShapeCheck) -> list[Stmt]:
         """Ask about shapes that were not checked the last time, and remember them."""
@@ -797,10 +812,11 @@ class BodyEmitter:
 
     def _exit(self, step: Exit) -> list[Stmt]:
         statements: list[Stmt] = []
-        for number, (value, array) in enumerate(zip(step.results, self.function.results, strict=False)):
+        for number, value in enumerate(step.results):
             if isinstance(value, Storage):
                 if value.kind != "result" and number not in self.function.changed:
-                    statements.append(_copy_bytes(self.results[number], self._address(value), array.nbytes))
+                    nbytes = self.function.result_bytes(number)
+                    statements.append(_copy_bytes(self.results[number], self._address(value), nbytes))
                 continue
             loaded = self._load(value) if isinstance(value, Immediate) else _element(self._local(value))
             if dtype_of(loaded) == "bool":
@@ -815,6 +831,11 @@ class BodyEmitter:
             data = address if isinstance(address.ty, ir.PointerType) else as_pointer(address)
             statements.append(tirx.DeclBuffer(view, data=data))
             statements.append(_store_element(view, loaded))
+        if self.function.exact_results:
+            sizes = words_at("result_sizes")
+            statements.append(tirx.DeclBuffer(sizes, data=as_pointer(self.results[len(step.results)])))
+            every = [size for array in self.function.exact_results for size in array.shape]
+            statements += [_store_word(sizes, number, as_expr(size)) for number, size in enumerate(every)]
         if self.caller is None:
             return [*statements, *self._hand_on_budget(), *self._leave(0)]
         if self.function.loops:

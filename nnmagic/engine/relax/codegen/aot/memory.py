@@ -116,7 +116,7 @@ def _write_results_directly(function: NativeFunction) -> None:
             alone
             and storage.kind == "temporary"
             and len(by_number[number]) == 1
-            and _fits(function, storage, function.results[number].nbytes)
+            and _fits(function, storage, function.result_bytes(number))
         ):
             storage.kind, storage.index = "result", number
 
@@ -343,12 +343,16 @@ def depends_on(size: PrimExpr, named: Mapping[PrimExpr, Extent | None]) -> bool:
 
 
 def _most_bytes(storage: Storage, function: NativeFunction) -> Extent:
-    """Return the most bytes that storage can need.
+    """Return the most bytes that storage can need; raises NoSizeError as ``most_bytes`` does."""
+    return most_bytes(storage.nbytes, function)
 
-    Raises NoSizeError where that may be far more than it needs: where several sizes that values decide are
+
+def most_bytes(nbytes: Extent, function: NativeFunction) -> Extent:
+    """Return the most that a number of bytes can be.
+
+    Raises NoSizeError where that may be far more than it is: where several sizes that values decide are
     multiplied, and no array that the program has anyway is as large.
     """
-    nbytes = storage.nbytes
     size = most(nbytes, function.named)
     decided = {dim: limit for dim, limit in function.named.items() if dim not in function.exact}
     if isinstance(nbytes, int) or isinstance(size, int) or _factors(nbytes, decided) < 2:

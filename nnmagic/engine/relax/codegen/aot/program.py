@@ -285,6 +285,10 @@ class NativeFunction:
         exact: those of them that only other sizes decide.
         extents: the sizes of arrays in terms of its dimensions, which may be what ``named`` can be at most.
         counts: the numbers of elements of such arrays that have several dimensions.
+        exact_results: the results of an entry whose sizes values decide; ``results`` have the most that they
+            can be then, and a vector of all sizes of the results follows them.
+        room: the dimension of an entry that is the most that sizes can be of which nothing else is known; a
+            call that needs more is begun anew. roomy: these sizes.
 
     """
 
@@ -310,6 +314,13 @@ class NativeFunction:
     exact: set[TirVar] = field(default_factory=set)
     extents: dict[object, Extent] = field(default_factory=dict)
     counts: dict[object, Extent] = field(default_factory=dict)
+    exact_results: list[Array] = field(default_factory=list)
+    room: TirVar | None = None
+    roomy: set[TirVar] = field(default_factory=set)
+
+    def result_bytes(self, number: int) -> Extent:
+        """Return the bytes of a result."""
+        return (self.exact_results or self.results)[number].nbytes
 
     def steps(self) -> Iterator[Step]:
         """Yield all steps, those of branches after the branch itself."""
@@ -396,8 +407,11 @@ class AotProgram:
         in_place = (
             {"in place": [list(pair) for pair in self.entry.changed.items()]} if self.entry.changed else {}
         )
+        exact = self.entry.exact_results
         return {
             **in_place,
+            **({"measured results": len(exact)} if exact else {}),
+            **({"room": True} if self.entry.room is not None else {}),
             "dims": [self._first_axis(dim) for dim in dims],
             "parameters": [_array_facts(array, dims) for array in self.parameters],
             "results": [_array_facts(array, dims) for array in self.results],

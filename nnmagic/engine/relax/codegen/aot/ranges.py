@@ -198,7 +198,11 @@ class _Analysis:
         for dim in step.dims:
             value = None if isinstance(step.vector, Storage) else self.of(step.vector)
             self.sizes[dim] = value if isinstance(value, Linear) else of_symbol(Symbol())
-            self.function.named[dim] = self._most(self.sizes[dim])
+            limit = self._most(self.sizes[dim])
+            if limit is None and self.function.room is not None:
+                limit = self.function.room
+                self.function.roomy.add(dim)
+            self.function.named[dim] = limit
 
     def _define_size(self, dim: Var, size: PrimExpr) -> None:
         """Note a size that is an expression of others, and the most that it can be."""
