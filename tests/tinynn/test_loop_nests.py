@@ -314,3 +314,32 @@ def test_a_round_waits_for_one_comparison_with_the_round_before(choice: str) -> 
     stored = [name for name in re.findall(r"store i64 (\S+), ", text) if name in least]
     operands = {operand.split()[1] for name in stored for operand in least[name].split(", ")}
     assert operands & {*stored, *re.findall(r"(\S+) = phi i64", text)}
+
+
+@pytest.mark.parametrize(
+    "condition",
+    ["j >= 0 and y[j] > key", "not (j < 0 or y[j] <= key)", "not (j == -1) and y[j] > key"],
+)
+def test_conditions_before_an_index_keep_it_in_range(condition: str) -> None:
+    """An insertion sort: its inner loop needs checks only where nothing says that j is not negative."""
+    source = textwrap.dedent(
+        f"""
+        def f(x: Tensor[("n",), f64]):
+            y = x.copy()
+            for i in range(1, len(y)):
+                key = y[i]
+                j = i - 1
+                while {condition}:
+                    y[j + 1] = y[j]
+                    j -= 1
+                y[j + 1] = key
+            return y
+        """
+    )
+    function = nnmagic.compile(source, cache=False)
+    for size in (0, 1, 2, 30):
+        x = np.random.default_rng(size).standard_normal(size)
+        np.testing.assert_array_equal(function(x), np.sort(x))
+    text = function.stages["llvm"]
+    checks = len(re.findall(r" = icmp ugt i64 ", text))
+    assert checks == (1 if "==" not in condition else 3)  # after the loop; and of both indices in it
