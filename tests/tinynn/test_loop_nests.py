@@ -277,12 +277,14 @@ def dynamic_program(choice: str, dtype: str) -> str:
         "max(d[i, j - 1] + 1, min(d[i, j - 1], up), corner, up)",
         "min(max(left, up, 3), 7 * corner, left + 2, x[i, j])",
         "np.minimum(np.maximum(left, np.maximum(corner, up)), up)",
+        "np.minimum(3, left) + x[i, j] * 2",
+        "np.maximum(left, np.minimum(left, up)) + (np.minimum(up, left) + left)",
     ],
 )
 def test_minima_of_what_the_round_before_computed(choice: str) -> None:
     """They are computed in another order, which changes neither integers nor floats, nor what NaN does."""
     chance = np.random.default_rng(5)
-    for dtype in ("f64", "i64", "u8"):
+    for dtype in ("f64", "f32", "u8"):
         source = dynamic_program(choice, dtype)
         namespace: dict[str, object] = {"np": np, "min": np_min, "max": np_max}
         exec("from __future__ import annotations\n" + source, namespace)

@@ -32,7 +32,7 @@ from nnmagic.engine.relax.codegen.aot.program import (
     Value,
 )
 from nnmagic.engine.relax.schedules.kernel_analysis import Stage
-from nnmagic.engine.relax.tir.builders import collect_loads
+from nnmagic.engine.relax.tir.builders import collect_loads, dtype_of
 from nnmagic.engine.relax.tir.types import Buffer, PrimExpr
 
 #: So many rounds after it was stored, a value counts as late.
@@ -229,6 +229,11 @@ def _reorder(region: Region, late: set[Value], uses: Counter[Value]) -> None:
             continue
         dropped.update(positions)
         added[position] = list(_chain(ordered, target, choice.kind))
+        sum_ = _find_sum(region, position, target, uses) if choice.kind in _FLOATS else None
+        if sum_ is not None and sum_.addend not in late:
+            *first, last = added[position]
+            added[position] = [*first, _ignore_nan(last, choice.kind)]
+            added[sum_.position] = _take_nan(last, sum_)
     region[:] = [
         new
         for position, step in enumerate(region)
@@ -323,6 +328,57 @@ def _read_choice(step: object) -> _Choice | None:
 
 _FLOATS = frozenset((tirx.LT, tirx.GT))
 _INTEGERS = frozenset((tirx.Min, tirx.Max))
+
+
+@dataclass(frozen=True, slots=True)
+class _Sum:
+    """A step that adds something to what was chosen."""
+
+    position: int
+    step: ScalarCode
+    buffer: Buffer
+    addend: Value
+
+
+def _find_sum(region: Region, position: int, chosen: Value, uses: Counter[Value]) -> _Sum | None:
+    """Return the sum that is all that what was chosen is for."""
+    if uses[chosen] != 1:
+        return None
+    for at, step in enumerate(region[position + 1 :], start=position + 1):
+        if not isinstance(step, ScalarCode) or chosen not in step.reads:
+            continue
+        value = step.stages[0].value
+        buffers = (
+            _buffers(value.a, value.b) if isinstance(value, tirx.Add) and len(step.stages) == 1 else None
+        )
+        for buffer in buffers or ():
+            addend = step.values[buffer]
+            if addend is not chosen and not isinstance(addend, Storage):
+                return _Sum(at, step, buffer, addend)
+        return None
+    return None
+
+
+def _ignore_nan(choice: ScalarCode, kind: type) -> ScalarCode:
+    """Return a choice that a NaN of the first value does not decide: one instruction of the machine."""
+    (stage,) = choice.stages
+    before, last = (tirx.BufferLoad(buffer, []) for buffer in list(choice.values)[:2])
+    return replace(choice, stages=(replace(stage, values=(tirx.Select(kind(before, last), before, last),)),))
+
+
+def _take_nan(choice: ScalarCode, sum_: _Sum) -> list[ScalarCode]:
+    """Return a sum whose addend is NaN where the first value of a choice is: it waits for no choice."""
+    first, _, _ = choice.values.values()
+    dtype = dtype_of(sum_.buffer)
+    addend = Register(dtype, "addend")
+    buffers = [tirx.decl_buffer((), dtype, name) for name in ("before", "given", "addend")]
+    before, given = (tirx.BufferLoad(buffer, []) for buffer in buffers[:2])
+    value = tirx.Select(before <= tirx.const(float("inf"), dtype), given, before)
+    stage = Stage((buffers[2],), (), (), (), (value,), None)
+    values = dict(zip(buffers, (first, sum_.addend, addend), strict=True))
+    reads = tuple(addend if value is sum_.addend else value for value in sum_.step.reads)
+    step = replace(sum_.step, values={**sum_.step.values, sum_.buffer: addend}, reads=reads)
+    return [ScalarCode((stage,), values, {}, (first, sum_.addend)), step]
 
 
 def _buffers(*parts: PrimExpr) -> list[Buffer] | None:
