@@ -277,12 +277,14 @@ def dynamic_program(choice: str, dtype: str) -> str:
         "max(d[i, j - 1] + 1, min(d[i, j - 1], up), corner, up)",
         "min(max(left, up, 3), 7 * corner, left + 2, x[i, j])",
         "np.minimum(np.maximum(left, np.maximum(corner, up)), up)",
+        "np.minimum(3, left) + x[i, j] * 2",
+        "np.maximum(left, np.minimum(left, up)) + (np.minimum(up, left) + left)",
     ],
 )
 def test_minima_of_what_the_round_before_computed(choice: str) -> None:
     """They are computed in another order, which changes neither integers nor floats, nor what NaN does."""
     chance = np.random.default_rng(5)
-    for dtype in ("f64", "i64", "u8"):
+    for dtype in ("f64", "f32", "u8"):
         source = dynamic_program(choice, dtype)
         namespace: dict[str, object] = {"np": np, "min": np_min, "max": np_max}
         exec("from __future__ import annotations\n" + source, namespace)
@@ -314,3 +316,32 @@ def test_a_round_waits_for_one_comparison_with_the_round_before(choice: str) -> 
     stored = [name for name in re.findall(r"store i64 (\S+), ", text) if name in least]
     operands = {operand.split()[1] for name in stored for operand in least[name].split(", ")}
     assert operands & {*stored, *re.findall(r"(\S+) = phi i64", text)}
+
+
+@pytest.mark.parametrize(
+    "condition",
+    ["j >= 0 and y[j] > key", "not (j < 0 or y[j] <= key)", "not (j == -1) and y[j] > key"],
+)
+def test_conditions_before_an_index_keep_it_in_range(condition: str) -> None:
+    """An insertion sort: its inner loop needs checks only where nothing says that j is not negative."""
+    source = textwrap.dedent(
+        f"""
+        def f(x: Tensor[("n",), f64]):
+            y = x.copy()
+            for i in range(1, len(y)):
+                key = y[i]
+                j = i - 1
+                while {condition}:
+                    y[j + 1] = y[j]
+                    j -= 1
+                y[j + 1] = key
+            return y
+        """
+    )
+    function = nnmagic.compile(source, cache=False)
+    for size in (0, 1, 2, 30):
+        x = np.random.default_rng(size).standard_normal(size)
+        np.testing.assert_array_equal(function(x), np.sort(x))
+    text = function.stages["llvm"]
+    checks = len(re.findall(r" = icmp ugt i64 ", text))
+    assert checks == (1 if "==" not in condition else 3)  # after the loop; and of both indices in it

@@ -71,6 +71,7 @@ from nnmagic.engine.relax.schedules.kernel_analysis import Stage
 from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, item_bytes, loop, sequence
 from nnmagic.engine.relax.tir.strict_float import hidden_zero
 from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr, PrimFunc, Stmt, Var
+from nnmagic.engine.relax.tir.vectorizable_isnan import make_isnan_vectorizable
 from nnmagic.engine.relax.tir.visitors import replace_vars, rewrite, visit
 
 #: The TIR function of each native function.
@@ -670,7 +671,7 @@ class BodyEmitter:
         stores: list[Stmt] = []
         results: list[tuple[Register, PrimExpr]] = []
         for buffer, value in zip(stage.writes, stage.values, strict=True):
-            expr = replace_vars(value, names)
+            expr = replace_vars(make_isnan_vectorizable(value), names)
             expr = rewrite(expr, [(ir.expr.TensorLoad, load)])
             target = values[buffer]
             assert isinstance(target, Register)

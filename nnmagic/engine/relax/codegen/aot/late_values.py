@@ -32,7 +32,7 @@ from nnmagic.engine.relax.codegen.aot.program import (
     Value,
 )
 from nnmagic.engine.relax.schedules.kernel_analysis import Stage
-from nnmagic.engine.relax.tir.builders import collect_loads
+from nnmagic.engine.relax.tir.builders import collect_loads, dtype_of
 from nnmagic.engine.relax.tir.types import Buffer, PrimExpr
 
 #: So many rounds after it was stored, a value counts as late.
@@ -42,10 +42,13 @@ _LATE_ROUNDS = 2
 def compute_late_values_last(program: AotProgram) -> None:
     """Reorder the minima and maxima of all loops of a program."""
     for function in (program.entry, *program.functions):
-        if function.loops and (late := _find_late(function)):
+        if not function.loops:
+            continue
+        flow = _follow_function(function)
+        if late := _find_late(flow):
             _split_choices(function.body)
             uses = Counter(value for step in function.steps() for value in values_read(step))
-            _reorder(function.body, late, uses)
+            _reorder(function.body, late, flow, uses)
 
 
 # What is late
@@ -67,8 +70,8 @@ class _Flow:
     )
 
 
-def _find_late(function: NativeFunction) -> set[Value]:
-    """Return the registers that depend on what the round before computed from the round before it."""
+def _follow_function(function: NativeFunction) -> _Flow:
+    """Return what the registers of a loop are computed from."""
     flow = _Flow()
     counters = find_steps(function)
     _follow(function.body, flow, set())
@@ -85,6 +88,11 @@ def _find_late(function: NativeFunction) -> set[Value]:
         for values, target, written in flow.stores:
             if target is storage and _is_soon_read(written, read, counters):
                 flow.before.setdefault(register, set()).update(values)
+    return flow
+
+
+def _find_late(flow: _Flow) -> set[Value]:
+    """Return the registers that depend on what the round before computed from the round before it."""
     begins = [value for value, before in flow.before.items() if value in _reached(before, flow)]
     late: set[Value] = set(begins)
     while True:
@@ -207,15 +215,15 @@ class _Choice:
     operands: tuple[Value, Value]
 
 
-def _reorder(region: Region, late: set[Value], uses: Counter[Value]) -> None:
+def _reorder(region: Region, late: set[Value], flow: _Flow, uses: Counter[Value]) -> None:
     """Reorder the choices of a region, and of those inside."""
     defined: dict[Value, tuple[int, _Choice]] = {}
     dropped: set[int] = set()
     added: dict[int, list[ScalarCode]] = {}
     for position, step in enumerate(region):
         if isinstance(step, Conditional):
-            _reorder(step.then, late, uses)
-            _reorder(step.other, late, uses)
+            _reorder(step.then, late, flow, uses)
+            _reorder(step.other, late, flow, uses)
         choice = _read_choice(step)
         if choice is None or not isinstance(step, ScalarCode):
             continue
@@ -224,16 +232,30 @@ def _reorder(region: Region, late: set[Value], uses: Counter[Value]) -> None:
         if uses[target] == 1 and _is_operand_of_next(region[position + 1 :], target, choice.kind):
             continue
         operands, positions = _operands(target, defined, uses)
-        ordered = sorted(operands, key=lambda value: value in late)
+        ordered = sorted(operands, key=lambda value: _lateness(value, target, late, flow))
         if ordered[-1] not in late or (ordered == operands and choice.kind in _INTEGERS):
             continue
         dropped.update(positions)
         added[position] = list(_chain(ordered, target, choice.kind))
+        *first, last = added[position]
+        sum_ = _find_sum(region, position, target, uses) if choice.kind in _FLOATS else None
+        if choice.kind in _FLOATS and last.reads[0] in _passed_on(region, last.reads[1]):
+            added[position] = [*first, _ignore_nan(last, choice.kind)]
+        elif sum_ is not None and sum_.addend not in late:
+            added[position] = [*first, _ignore_nan(last, choice.kind)]
+            added[sum_.position] = _take_nan(last, sum_)
     region[:] = [
         new
         for position, step in enumerate(region)
         for new in added.get(position, () if position in dropped else (step,))
     ]
+
+
+def _lateness(value: Value, target: Value, late: set[Value], flow: _Flow) -> int:
+    """Return 0 for a value that is not late, 2 for one that waits for the target of the round before."""
+    if value not in late:
+        return 0
+    return 2 if target in _reached({value}, flow) else 1
 
 
 def _is_operand_of_next(rest: Sequence[object], value: Value, kind: type) -> bool:
@@ -304,12 +326,16 @@ def _read_choice(step: object) -> _Choice | None:
     elif isinstance(value, tirx.Select) and isinstance(value.condition, tirx.Or):
         comparison, is_nan = value.condition.a, value.condition.b
         parts = (value.true_value, value.false_value)
-        kind = type(comparison)
-        if (
-            kind not in _FLOATS
-            or not (isinstance(is_nan, ir.Call) and is_nan.op.name == "tirx.isnan")
-            or _buffers(comparison.a, comparison.b, is_nan.args[0]) != _buffers(*parts, parts[0])
-        ):
+        if not isinstance(comparison, tirx.LT) or not isinstance(is_nan, ir.Call):
+            return None
+        order = _buffers(comparison.a, comparison.b)
+        if is_nan.op.name != "tirx.isnan" or _buffers(is_nan.args[0]) != _buffers(parts[0]):
+            return None
+        if order == _buffers(*parts):
+            kind = tirx.LT
+        elif order == _buffers(*reversed(parts)):
+            kind = tirx.GT
+        else:
             return None
     else:
         return None
@@ -323,6 +349,68 @@ def _read_choice(step: object) -> _Choice | None:
 
 _FLOATS = frozenset((tirx.LT, tirx.GT))
 _INTEGERS = frozenset((tirx.Min, tirx.Max))
+
+
+@dataclass(frozen=True, slots=True)
+class _Sum:
+    """A step that adds something to what was chosen."""
+
+    position: int
+    step: ScalarCode
+    buffer: Buffer
+    addend: Value
+
+
+def _find_sum(region: Region, position: int, chosen: Value, uses: Counter[Value]) -> _Sum | None:
+    """Return the sum that is all that what was chosen is for."""
+    if uses[chosen] != 1:
+        return None
+    for at, step in enumerate(region[position + 1 :], start=position + 1):
+        if not isinstance(step, ScalarCode) or chosen not in step.reads:
+            continue
+        value = step.stages[0].value
+        buffers = (
+            _buffers(value.a, value.b) if isinstance(value, tirx.Add) and len(step.stages) == 1 else None
+        )
+        for buffer in buffers or ():
+            addend = step.values[buffer]
+            if addend is not chosen and not isinstance(addend, Storage):
+                return _Sum(at, step, buffer, addend)
+        return None
+    return None
+
+
+def _passed_on(region: Region, value: Value) -> list[Value]:
+    """Return the values whose NaN makes a value NaN: the operands of the arithmetic that it is."""
+    for step in region:
+        if not isinstance(step, ScalarCode):
+            continue
+        for stage in step.stages:
+            if step.values[stage.buffer] is value and isinstance(stage.value, tirx.Add | tirx.Sub | tirx.Mul):
+                return [step.values[buffer] for buffer in _buffers(stage.value.a, stage.value.b) or ()]
+    return []
+
+
+def _ignore_nan(choice: ScalarCode, kind: type) -> ScalarCode:
+    """Return a choice that a NaN of the first value does not decide: one instruction of the machine."""
+    (stage,) = choice.stages
+    before, last = (tirx.BufferLoad(buffer, []) for buffer in list(choice.values)[:2])
+    return replace(choice, stages=(replace(stage, values=(tirx.Select(kind(before, last), before, last),)),))
+
+
+def _take_nan(choice: ScalarCode, sum_: _Sum) -> list[ScalarCode]:
+    """Return a sum whose addend is NaN where the first value of a choice is: it waits for no choice."""
+    first, _, _ = choice.values.values()
+    dtype = dtype_of(sum_.buffer)
+    addend = Register(dtype, "addend")
+    buffers = [tirx.decl_buffer((), dtype, name) for name in ("before", "given", "addend")]
+    before, given = (tirx.BufferLoad(buffer, []) for buffer in buffers[:2])
+    value = tirx.Select(before <= tirx.const(float("inf"), dtype), given, before)
+    stage = Stage((buffers[2],), (), (), (), (value,), None)
+    values = dict(zip(buffers, (first, sum_.addend, addend), strict=True))
+    reads = tuple(addend if value is sum_.addend else value for value in sum_.step.reads)
+    step = replace(sum_.step, values={**sum_.step.values, sum_.buffer: addend}, reads=reads)
+    return [ScalarCode((stage,), values, {}, (first, sum_.addend)), step]
 
 
 def _buffers(*parts: PrimExpr) -> list[Buffer] | None:
