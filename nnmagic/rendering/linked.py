@@ -11,7 +11,6 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count
 from typing import TYPE_CHECKING
 
 from nnmagic.diagnostics import Source, Span
@@ -22,6 +21,7 @@ from nnmagic.relay.text.source_map import text_with_ranges
 from nnmagic.rendering.lexer import RelayLexer
 from nnmagic.rendering.listing import highlight_lines
 from nnmagic.rendering.output import Section
+from nnmagic.rendering.value_marks import value_classes, value_rules
 
 if TYPE_CHECKING:
     from pygments.lexer import Lexer
@@ -101,10 +101,8 @@ class LinkedView:
         if len(self._numbers) > _MOST_MARKED:
             return ""
         marked = [f".linked:has(.x{n}:is(:hover,:focus-within)) .x{n}" for n in self._numbers.values()]
-        values = [f".linked:has(.v{n}:hover) .v{n}" for n in range(len(_value_classes(self._relay)[1]))]
-        return (f"{','.join(marked)}{{{_MARK}}}" if marked else "") + (
-            f"{','.join(values)}{{{_VALUE_MARK}}}" if values else ""
-        )
+        values = value_rules(value_classes(self._relay).values(), ".linked")
+        return (f"{','.join(marked)}{{{_MARK}}}" if marked else "") + values
 
     def _margin(self, spans: Iterable[Span]) -> str:
         """Return the numbers of the source lines of expressions; a letter follows those of other sources."""
@@ -143,7 +141,7 @@ class LinkedView:
         return head + _pre(_highlighted(text, lexer, {}, len(lines)), lines, self._numbers, focus=True)
 
     def _relay_html(self) -> str:
-        classes, _ = _value_classes(self._relay)
+        classes = value_classes(self._relay)
         return _pre(
             _highlighted(self._relay, RelayLexer(), classes, len(self._lines)), self._lines, self._numbers
         )
@@ -159,9 +157,8 @@ class LinkedView:
             yield f'<details{attributes}{is_open}>{summary}<pre class="code">{shown}</pre></details>'
 
 
-#: How a line is marked whose expression is under the pointer, and how a value is.
+#: How a line is marked whose expression is under the pointer.
 _MARK = "background:color-mix(in srgb,#f08c00 20%,transparent);box-shadow:inset 3px 0 #d9480f"
-_VALUE_MARK = "outline:2px solid #1971c2;border-radius:2px"
 
 
 def _relay_lines(module: Module) -> tuple[str, list[frozenset[Span]]]:
@@ -212,18 +209,6 @@ def _shortened(text: str, stage: str) -> str:
     comment = "# " if stage != "relay" else "// "
     rest = f"{comment}{len(lines) - _MOST_LINES:,} more lines: the stage {stage} has them"
     return "\n".join([*lines[:_MOST_LINES], rest])
-
-
-def _value_classes(relay: str) -> tuple[Mapping[int, str], Mapping[tuple[int, str], int]]:
-    """Return the class of each token of Relay that is a value which occurs again, and the number of each."""
-    found: dict[tuple[int, str], list[int]] = defaultdict(list)
-    functions = [match.start() for match in re.finditer(r"(?m)^def ", relay)]
-    for start, kind, token in RelayLexer().get_tokens_unprocessed(relay):
-        if str(kind) == "Token.Name.Variable":
-            found[bisect_right(functions, start), token].append(start)
-    numbers = dict(zip([key for key, starts in found.items() if len(starts) > 1], count(), strict=False))
-    classes = {start: f"v{number}" for key, number in numbers.items() for start in found[key]}
-    return classes, numbers
 
 
 def _highlighted(text: str, lexer: Lexer, classes: Mapping[int, str], height: int) -> list[str]:

@@ -172,7 +172,7 @@ except KeyboardInterrupt:
     print("stopped again")
 subprocess.Popen = started
 try:
-    nnmagic.compile(source, namespace={"constant": 2.0}, target={"kind": "cuda"}, cache=False)
+    nnmagic.compile(source, namespace={"constant": 2.0}, target={"kind": "rocm"}, cache=False)
 except nnmagic.EngineError as error:
     print(type(error).__name__)
 sys.exit(7)
