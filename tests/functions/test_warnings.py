@@ -127,3 +127,54 @@ def test_a_warning_made_an_error_stops_nothing_for_good() -> None:
         np.testing.assert_array_equal(nnmagic.compile(source)(1.0), 1)
     with pytest.warns(TinyNNWarning):  # found in the cache, it warns again
         assert nnmagic.compile(source).cache_info.hit == "memory"
+
+
+ARRAY = 'def f(x: Tensor[("n",), f64]):\n    {}\n'
+
+
+@pytest.mark.parametrize(
+    ("body", "message", "hint"),
+    [
+        (
+            "x -= x.mean()\n    return x",
+            "`x -=` changes the caller's array in NumPy; in a cell `x` is a new array",
+            "write x = x - value for a new array; to change the caller's, "
+            'declare x: InOut[Tensor[("n",), f64]]',
+        ),
+        (
+            "y = x[::2]\n    for _ in range(3):\n        y *= 2\n    return y",
+            "`y *=` changes the array of the parameter `x` in NumPy; in a cell `y` is a new array",
+            "write y = y * value for a new array",
+        ),
+    ],
+)
+def test_an_update_of_the_callers_array_warns_once(body: str, message: str, hint: str) -> None:
+    (warning,) = compile_source(Source("cell", ARRAY.format(body)), {}).warnings
+    assert (warning.message, warning.hint) == (message, hint)
+    with pytest.warns(TinyNNWarning) as caught:
+        function = nnmagic.compile(ARRAY.format(body))
+    assert len(caught) == 1
+    given = np.arange(5.0)
+    space = {}
+    exec(f"def f(x):\n    {body}\n", space)
+    np.testing.assert_array_equal(function(given), space["f"](given.copy()))
+    np.testing.assert_array_equal(given, np.arange(5.0))
+
+
+def test_what_the_warning_says_to_write_does_not_warn() -> None:
+    assert not compile_source(Source("cell", ARRAY.format("x = x - x.mean()\n    return x")), {}).warnings
+    declared = 'def f(x: InOut[Tensor[("n",), f64]]):\n    x -= x.mean()\n'
+    assert not compile_source(Source("cell", declared), {}).warnings
+    given = np.arange(5.0)
+    nnmagic.compile(declared)(given)
+    np.testing.assert_array_equal(given, np.arange(-2.0, 3.0))
+
+
+def test_a_function_without_types_warns_at_its_first_call() -> None:
+    function = nnmagic.compile("def f(x):\n    x += 1\n    return x\n")
+    with pytest.warns(TinyNNWarning, match="changes the caller's array"):
+        function(np.zeros(3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        function(np.ones(3))
+        assert function(3) == 4

@@ -160,6 +160,75 @@ def test_infinities_and_nan_are_numpys() -> None:
         np.testing.assert_allclose(result, expected, rtol=1e-15)
 
 
+FUNCTIONS = """
+arccos arccosh arcsin arcsinh arctan arctanh cos cosh exp log log2 log10 log1p sign sin sinh sqrt tan tanh
+""".split()  # noqa: SIM905
+
+
+def _functions(dtype: str) -> nnmagic.CompiledFunction:
+    names = ", ".join(f"np.{name}(z)" for name in FUNCTIONS)
+    source = f'def f(z: Tensor[("n",), {dtype}]):\n    return {names}, np.expm1(z)\n'
+    return nnmagic.compile(source, namespace={"np": np})
+
+
+def _same_parts(result: np.ndarray, expected: np.ndarray, z: np.ndarray, name: str, rtol: float) -> None:
+    """Raise AssertionError where a part is not that of NumPy, the sign of a zero included."""
+    for part in ("real", "imag"):
+        one, other = getattr(result, part), getattr(expected, part)
+        np.testing.assert_allclose(one, other, rtol=rtol, err_msg=f"{name}: {part} of {z}")
+        # A zero may have any sign beside NaN, and where C99 says so of an angle that is none.
+        turned = z.real if name in ("sin", "cos", "tan") else z.imag
+        is_open = ~np.isfinite(turned) if not name.startswith("arc") else np.isnan(z)
+        zero = (other == 0) & ~np.isnan(expected) & ~is_open
+        message = f"{name}: signs of zeros in the {part} parts, of {z[zero]}"
+        np.testing.assert_array_equal(np.signbit(one[zero]), np.signbit(other[zero]), message)
+
+
+@pytest.mark.parametrize("dtype", ["c128", pytest.param("c64", marks=pytest.mark.slow)])
+def test_branch_cuts_infinities_nan_and_signed_zeros_are_numpys(dtype: str) -> None:
+    parts = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, np.inf, -np.inf, np.nan, 1e-20, 1e200, -1e200, 30.0, 709.9]
+    z = np.array([complex(re, im) for re in parts for im in parts])
+    with np.errstate(all="ignore"):
+        z = z.astype(np.complex128 if dtype == "c128" else np.complex64)
+        *results, less_one = _functions(dtype)(z)
+        for name, result in zip(FUNCTIONS, results, strict=True):
+            # Near 0, NumPy's log1p has few digits: of a tiny number it is that.
+            kept = abs(z) != np.abs(z.dtype.type(1e-20)) if name == "log1p" else z == z
+            kept |= ~np.isfinite(z)
+            if name == "log1p":
+                kept &= ~((abs(z.real) < 1e-19) & (abs(z.imag) < 1e-19) & (z != 0))
+                kept &= (abs(z.real) < 1e150) & (abs(z.imag) < 1e150) | ~np.isfinite(z)
+            _same_parts(
+                result[kept], getattr(np, name)(z[kept]), z[kept], name, 1e-13 if dtype == "c128" else 3e-6
+            )
+        # NumPy's expm1 of infinities is not the standard's; exp(z) - 1 is.
+        infinite = ~np.isfinite(z)
+        expected = np.exp(z[infinite]) - 1
+        np.testing.assert_array_equal(less_one[infinite].real, expected.real)
+        np.testing.assert_array_equal(less_one[infinite].imag, expected.imag)
+
+
+def test_no_digits_are_lost() -> None:
+    rng = np.random.default_rng(5)
+    z = (rng.normal(size=(7, 300)) + 1j * rng.normal(size=(7, 300))) * 10.0 ** np.arange(-8, 6, 2)[:, None]
+    z = np.concatenate([z.ravel(), 1 + z[1] * 1e-3, 1j + z[1] * 1e-3, -1 + z[1]])
+    wide = z.astype(np.clongdouble)
+    *results, less_one = _functions("c128")(z)
+    with np.errstate(all="ignore"):
+        for name, result in zip((*FUNCTIONS, "expm1"), (*results, less_one), strict=True):
+            if name == "log1p":
+                x, y = wide.real, wide.imag
+                near = np.log1p(x * (x + 2) + y * y) / 2
+                expected = np.where(abs(z) < 0.5, near, np.log(abs(1 + wide))) + 1j * np.arctan2(y, 1 + x)
+            elif name == "sign":
+                expected = wide / np.abs(wide)
+            else:
+                expected = getattr(np, name)(wide)
+            size = abs(expected)
+            kept = (size > 1e-300) & (size < 1e300)
+            assert np.max(abs(result - expected)[kept] / size[kept]) < 2e-15, name
+
+
 def test_a_power_of_zero_is_numpys() -> None:
     source = "def f(z: c128, w: c128):\n    return z ** w, z ** 2, z ** 0\n"
     compiled = nnmagic.compile(source, cache=False)

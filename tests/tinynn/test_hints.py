@@ -779,6 +779,14 @@ CASES = [
         _array(4),
     ),
     case(
+        "x: Tensor[(4,), f32]",
+        "y = [x, x + 1]\ny.sort()\nreturn y",
+        "write y = sort(stack(y), axis=0)",
+        "y = [x, x + 1]\ny = sort(stack(y), axis=0)\nreturn y",
+        lambda x: np.stack([x, x + 1]),
+        _array(4),
+    ),
+    case(
         'x: Tensor[("n",), f32]',
         "random.choice(random.key(0), x, 2, replace=False)",
         "write random.permutation(key, x)[:k]",
@@ -1630,6 +1638,7 @@ def test_every_hint_that_shows_code_is_followed() -> None:
 
 #: Hints that show nothing to compile, or that other tests follow.
 NOT_FOLLOWED: dict[str, str] = {
+    "write {} = {} {} value for a new array": "a warning: tests/functions/test_warnings.py",
     **dict.fromkeys(
         (
             "write callback(function, x, result=Tensor[(3,), f32]), with the function's name",

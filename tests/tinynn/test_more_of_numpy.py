@@ -58,7 +58,7 @@ np.partition(x, 3)[3]
 np.sort(np.partition(m, 1, axis=0)[:2], axis=0)
 np.sort(x[np.argpartition(x, (2, 4))[:2]])
 min(x[0], x[1], x[2])
-max(x[0], 0, x[1], -x[2])
+max(x[0], -9, x[1], -x[2])
 np.mean([x[0], x[1], 2.0])
 np.mean([m, m * 2], axis=0)
 np.mgrid[-1.5:1.5:4j, -2:1:3j]
@@ -86,6 +86,27 @@ np.cumulative_prod(m, axis=1)
 np.linalg.vector_norm(m, axis=(0, 1), ord=3)
 np.linalg.matrix_norm(m, ord=1, keepdims=True)
 np.searchsorted(x, m[0], sorter=np.argsort(x))
+np.nanargmax(m), np.nanargmin(m, axis=1, keepdims=True), np.nanargmax(np.where(m > 1, np.nan, m), axis=0)
+np.nancumsum(np.where(m > 0, np.nan, m), axis=1), np.nancumprod(np.where(x > 0, np.nan, x)), np.nancumsum(i)
+np.lexsort((i, i % 2)), np.lexsort((x[::-1], x > 0)), np.lexsort((m, m > 0), axis=0)
+np.block([x, x]), np.block([[m], [m]]), np.block([x, 1.0, x])
+np.histogram2d(x, x * 2, bins=(2, 3), range=[[-1, 1], [-2, 2]])
+np.histogram2d(x, x, bins=[np.linspace(-1, 1, 4), np.linspace(-2, 2, 3)], weights=x)
+np.histogram2d(x, x[::-1], bins=4, density=True)
+np.unwrap(x * 5), np.unwrap(m * 5, axis=0), np.unwrap(x * 5, period=4)
+np.union1d(i, [9]), np.intersect1d(i, [1, 2]), np.setdiff1d(i, [1, 2]), np.setdiff1d(x, x[:2])
+np.choose(i % 3, [i, i * 2, -1]), np.choose(i % 2, (0.5, 1.5))
+np.ravel_multi_index((i % 4, i % 3), (4, 3))
+np.size(m), np.size(m, 1), np.shape(m)[0], np.ndim(m)
+np.isreal(x + 0j), np.iscomplex(x * 1j), np.isreal(i)
+"""
+
+#: The last assigns `s`.
+STATEMENTS = """
+s = 0.0; for (a, b), c in np.ndenumerate(m): s += c * a
+s = np.zeros_like(m); for a, b in np.ndindex(m.shape): s[a, b] = m[a, b] + a - b
+s = x.copy(); s.sort()
+s = m.copy(); s.sort(axis=0)
 """
 
 KNOWN_SIZES = """
@@ -111,7 +132,7 @@ def check(head: str, expression: str) -> None:
     results = function(*GIVEN.values())
     pairs = zip(results, expected, strict=True) if isinstance(expected, tuple) else [(results, expected)]
     for result, wanted in pairs:
-        assert result.dtype == wanted.dtype
+        assert result.dtype == np.asarray(wanted).dtype
         np.testing.assert_allclose(result, wanted, rtol=1e-12, atol=1e-13)
 
 
@@ -119,6 +140,17 @@ def check(head: str, expression: str) -> None:
 @pytest.mark.parametrize("expression", EXPRESSIONS.strip().splitlines())
 def test_named_sizes(expression):
     check(HEAD, expression)
+
+
+@pytest.mark.parametrize("lines", STATEMENTS.strip().splitlines())
+def test_statements(lines):
+    head, *body = lines.replace(": s", ":\n        s").split("; ")
+    text = "".join(f"    {line}\n" for line in (head, *body)) + "    return s\n"
+    space = {"np": np}
+    exec(f"def f(x, m, i, k):\n{text}", space)
+    source = HEAD.removesuffix("    return ") + text
+    result = nnmagic.compile(source, namespace={"np": np})(*GIVEN.values())
+    np.testing.assert_allclose(result, space["f"](*GIVEN.values()), rtol=1e-12)
 
 
 @pytest.mark.parametrize("expression", KNOWN_SIZES.strip().splitlines())
@@ -137,6 +169,9 @@ def test_known_sizes(expression):
         ("np.repeat(x, i[:7] - 9)", {}),
         ("np.pad(x, 2, mode='wrap')", {"x": np.zeros(0)}),
         ("np.convolve(x, m[0])", {"m": np.zeros((4, 0))}),
+        ("np.nanargmax(m, axis=1)", {"m": np.full((4, 5), np.nan)}),
+        ("np.choose(i, [1, 2])", {}),
+        ("np.ravel_multi_index((i, i), (2, 9))", {}),
     ],
 )
 def test_a_call_that_numpy_refuses_is_an_error(expression, changed):

@@ -54,6 +54,13 @@ torch.zeros(2, device=x.device, dtype=x.dtype), torch.arange(3, device="cpu"), x
 F.pad(x, (1, 2)), F.pad(z, (1, 0, 0, 2), value=1.5), F.pad(z, (2, 1), mode="reflect")
 F.pad(z, (1, 1), "circular")
 x.scatter(1, i, x[:, :2]), x.scatter(0, i[:2], 9.0)
+x.std(dim=1), x.std(dim=(0, 1)), x.var(dim=0, keepdim=True, correction=0), x.var(dim=1, unbiased=False)
+x.max(dim=1).values, x.max(dim=1).indices, x.min(dim=0), torch.max(x, 1).values, x.aminmax(dim=1).max
+x.sort(dim=1, descending=True).values, x.topk(2, dim=1).values, x.median(dim=0).values, torch.median(z)
+x.split(2, dim=1), x.split([1, 2], dim=0), torch.std_mean(x, dim=1), torch.var_mean(x)[0]
+z.unfold(2, 2, 1), z.unfold(1, 2, 2).mean(-1), x.bool(), x.lerp(x * 2, 0.5), x.detach().numpy()
+torch.unique(i, return_counts=True), torch.bincount(i[:, 0]), torch.cdist(x, x * 2)
+torch.meshgrid(x[0], x[1], indexing="ij")
 params[f"layer{1}.weight"] * x, [params[f"layer{k}.weight"] for k in range(2)]
 """.strip().split("\n")
 
@@ -98,5 +105,5 @@ def test_what_means_two_things_is_refused() -> None:
         error.message == "transpose(0, 1) changes nothing in NumPy, and swaps the two dimensions in PyTorch"
     )
     assert error.hint == "write x.T to swap them"
-    (error,) = errors_of(f"def f({PARAMETERS}):\n    return x.std(dim=1)\n")
-    assert error.message == "std has no parameter `dim`"
+    (error,) = errors_of(f"def f({PARAMETERS}):\n    return x.cummax(dim=1)\n")
+    assert error.message == "a Tensor[(3, 4), f32] has no attribute `cummax`"

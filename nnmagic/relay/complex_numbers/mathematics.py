@@ -149,10 +149,12 @@ def _hyperbolic(x: Real) -> tuple[Real, Real, Real]:
 def sinh(z: Parts) -> Parts:
     """Compute ``sinh x cos y + i cosh x sin y``."""
     sine, cosine, factor = _hyperbolic(z.re)
-    re = sine * z.im.op("cos") * factor
+    turn = z.im.op("cos")
+    re = sine * turn * factor
     im = cosine * z.im.op("sin") * factor
     re = _endless_beyond_turns(z).choose(math.inf, re)
-    return Parts(z.re.equal(0.0).choose(z.re, re), z.im.equal(0.0).choose(z.im, im))
+    zero = z.re * copy_sign(z.re.op("ones_like"), turn)
+    return Parts(z.re.equal(0.0).choose(zero, re), z.im.equal(0.0).choose(z.im, im))
 
 
 def cosh(z: Parts) -> Parts:
@@ -162,7 +164,8 @@ def cosh(z: Parts) -> Parts:
     im = sine * z.im.op("sin") * factor
     re = _endless_beyond_turns(z).choose(math.inf, re)
     edge = z.re.equal(0.0) | z.im.equal(0.0)
-    zero = copy_sign(z.re.op("zeros_like"), z.re) * copy_sign(z.im.op("ones_like"), z.im)
+    turn = z.im.op("sin")
+    zero = copy_sign(z.re.op("zeros_like"), z.re) * copy_sign(z.im.op("ones_like"), turn)
     return Parts(re, edge.choose(zero, im))
 
 
@@ -194,8 +197,9 @@ def tanh(z: Parts) -> Parts:
     divisor = 1.0 + beta * sine * sine
     small = Parts(beta * rho * sine / divisor, tangent / divisor)
     rest = (x.abs() * -1.0).op("exp")
-    tail = y.op("sin") * y.op("cos") * 4.0 * rest * rest
-    tail = _is_infinite(x).choose(copy_sign(x.op("zeros_like"), y), tail)
+    double = y.op("sin") * y.op("cos")
+    tail = double * 4.0 * rest * rest
+    tail = _is_infinite(x).choose(copy_sign(x.op("zeros_like"), double), tail)
     aimless = y.op("isfinite").op("logical_not") & x.op("isfinite")
     limits = copy_sign(aimless.choose(math.nan, x.op("ones_like")), x)
     re, im = far.choose(limits, small.re), far.choose(tail, small.im)

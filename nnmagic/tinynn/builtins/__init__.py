@@ -32,6 +32,7 @@ from nnmagic.tinynn.builtins.numpy.joining import JOINING
 from nnmagic.tinynn.builtins.numpy.linalg import LINALG
 from nnmagic.tinynn.builtins.numpy.mathematics import MATHEMATICS
 from nnmagic.tinynn.builtins.numpy.norms import NORMS
+from nnmagic.tinynn.builtins.numpy.orders import ORDERS
 from nnmagic.tinynn.builtins.numpy.padding import PADDING
 from nnmagic.tinynn.builtins.numpy.polynomials import POLYNOMIALS
 from nnmagic.tinynn.builtins.numpy.products import PRODUCTS
@@ -42,6 +43,7 @@ from nnmagic.tinynn.builtins.numpy.selection import SELECTION
 from nnmagic.tinynn.builtins.numpy.sets import SETS
 from nnmagic.tinynn.builtins.numpy.shapes import OF_MATRICES, SHAPES
 from nnmagic.tinynn.builtins.numpy.signals import SIGNALS
+from nnmagic.tinynn.builtins.numpy.sizes import SIZES
 from nnmagic.tinynn.builtins.numpy.statistics import STATISTICS
 from nnmagic.tinynn.builtins.numpy.windows import WINDOWS
 from nnmagic.tinynn.builtins.python_names import PYTHON, PYTHON_ONLY, PYTHON_TYPES, add_up_items
@@ -75,6 +77,7 @@ _NUMPY_ROWS = (
     *LOOP_FUNCTIONS,
     *POLYNOMIALS,
     *INDEX_SETS,
+    *ORDERS,
     *WINDOWS,
 )
 _LAYERS = (*CONVOLUTIONS, *POOLING, *NORMALIZATION, *IMAGES, *ATTENTION, *RECURRENT)
@@ -143,6 +146,7 @@ for _name in IN_PLACE:
     METHODS.pop(_name, None)
 
 _NUMPY = {row.name: row for row in _NUMPY_ROWS if row.numpy is not None or row.is_refused}
+_NUMPY |= SIZES
 _LINALG = {
     name: BUILTINS[name]
     for name in (

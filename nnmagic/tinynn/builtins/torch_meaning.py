@@ -17,6 +17,12 @@ from nnmagic.tinynn.values.operator_calls import is_tensor
 from nnmagic.tinynn.values.values import Known, Operand, RefusalError, TupleOf, Value
 
 _Table = Mapping[str, Builtin]
+#: What PyTorch calls the results of functions that also say where the elements are.
+RESULTS = ("values", "indices")
+
+#: Keywords that PyTorch's methods alone have: with one of them a method has its meaning.
+TORCH_KEYWORDS = frozenset({"dim", "keepdim", "descending"})
+
 _NAMES = "input=a self=a x=a dim=axis keepdim=keepdims"
 
 #: Whether what is elaborated is the source of an ``nn.Module``.
@@ -64,7 +70,7 @@ def _extreme(builtins: _Table, name: str) -> Callable[[Arguments], Value]:
         values = builtins[f"a{name}"].call(operands, call.span)
         if axis is None:
             return values
-        return TupleOf((values, builtins[f"arg{name}"].call(operands, call.span)))
+        return TupleOf((values, builtins[f"arg{name}"].call(operands, call.span)), names=RESULTS)
 
     return apply_to
 
@@ -74,7 +80,7 @@ def _sort(call: Arguments) -> Value:
     axis = one_axis(call, "axis", data.rank, -1)
     ascending = not flag(call, "descending")
     order = data.op("argsort", axis=axis, is_ascend=ascending, dtype="int64")
-    return TupleOf((data.op("sort", axis=axis, is_ascend=ascending).value, order.value))
+    return TupleOf((data.op("sort", axis=axis, is_ascend=ascending).value, order.value), names=RESULTS)
 
 
 def _split(builtins: _Table) -> Callable[[Arguments], Value]:
@@ -113,7 +119,28 @@ def _nonzero(call: Arguments) -> Value:
 
 
 def _median(call: Arguments) -> Value:
-    raise RefusalError("PyTorch's median is the lower of the two in the middle", call.span)
+    """Return the lower of the two in the middle, and along an axis its index, too; NaN if there is one."""
+    given = formula(call, "a")
+    data = given if "axis" in call else given.flat()
+    axis = one_axis(call, "axis", data.rank, 0)
+    size = static_size(call, data.shape[axis], call.given["a"].span)
+    if not size:
+        raise RefusalError("median: there are no elements", call.span)
+    order = data.op("argsort", axis=axis, is_ascend=True, dtype="int64")
+    place = (size - 1) // 2
+    index = order.op("strided_slice", begin=[place], end=[place + 1], strides=[1], axes=[axis])
+    if data.is_float:
+        unknown = data.op("isnan")
+        first = unknown.cast("int64").op("argmax", axis=[axis], keepdims=True).cast("int64")
+        index = unknown.reduce("any", (axis,), keepdims=True).choose(first, index)
+    values = data.op("gather", index, axis=axis)
+    parts = (
+        (values, index)
+        if flag(call, "keepdims")
+        else (part.op("squeeze", axis=[axis]) for part in (values, index))
+    )
+    found = tuple(part.value for part in parts)
+    return TupleOf(found, names=RESULTS) if "axis" in call else found[0]
 
 
 def torch_meanings(builtins: _Table) -> dict[str, Builtin]:
@@ -139,7 +166,9 @@ def torch_meanings(builtins: _Table) -> dict[str, Builtin]:
         "split": row("split", "a size axis?", _split(builtins), "Split into parts of a size, or of sizes."),
         "repeat": row("repeat", "a *sizes", _repeat(builtins), "Repeat along every axis."),
         "nonzero": row("nonzero", "a", _nonzero, "Return the indices of nonzero elements as rows."),
-        "median": row("median", "a axis? keepdims?", _median, "Refused: it is not NumPy's."),
+        "median": row(
+            "median", "a axis? keepdims?", _median, "Return the lower median, or values and indices."
+        ),
     }
 
 

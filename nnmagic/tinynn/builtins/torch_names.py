@@ -24,13 +24,14 @@ from nnmagic.tinynn.builtins.argument_checks import (
 )
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import broadcast
-from nnmagic.tinynn.builtins.torch_meaning import TORCH_PRODUCTS, torch_meanings
+from nnmagic.tinynn.builtins.torch_meaning import RESULTS, TORCH_PRODUCTS, torch_meanings
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.operators.subscripts import subscript
 from nnmagic.tinynn.types.annotations import DTYPES
 from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.operator_calls import call_operator
 from nnmagic.tinynn.values.symbolic_sizes import product_of, shape_of
-from nnmagic.tinynn.values.values import Known, Operand, RefusalError, TupleOf, Value
+from nnmagic.tinynn.values.values import Known, Operand, RefusalError, SliceOf, TupleOf, Value
 
 _Table = Mapping[str, Builtin]
 _DATA = "input=a x=a self=a data=a tensor=a"
@@ -94,7 +95,9 @@ def _topk(call: Arguments) -> Value:
         raise RefusalError(message, call.given["k"].span)
     attrs = {"k": k, "axis": axis, "ret_type": "both", "is_ascend": not flag(call, "largest", default=True)}
     operands = [Operand(data.value, call.span)]
-    return call_operator(OPERATORS["topk"], operands, {**attrs, "dtype": "int64"}, call.span)
+    result = call_operator(OPERATORS["topk"], operands, {**attrs, "dtype": "int64"}, call.span)
+    assert isinstance(result, TupleOf)
+    return replace(result, names=RESULTS)
 
 
 def _expand(call: Arguments) -> Value:
@@ -216,6 +219,63 @@ def _scatter(call: Arguments) -> Value:
     return data.op("scatter_elements", index.cast("int64"), source, axis=axis).value
 
 
+def _unfold(builtins: _Table, call: Arguments) -> Value:
+    """Return the windows along a dimension, each ``step`` after the one before, as the last axis."""
+    data, step = formula(call, "a"), static_int(call, "step")
+    axis = one_axis(call, "dimension", data.rank)
+    if step < 1:
+        raise RefusalError(f"unfold: the step {step} is not positive", call.given["step"].span)
+    given = [call.given["a"], call.given["size"], Operand(Known(axis), call.span, "axis")]
+    windows = Operand(builtins["sliding_window_view"].call(given, call.span), call.span)
+    if step == 1:
+        return windows.value
+    every = SliceOf(Known(None), Known(None), Known(None))
+    chosen = SliceOf(Known(None), Known(None), Known(step))
+    index = [Operand(chosen if each == axis else every, call.span) for each in range(data.rank)]
+    return subscript(windows, index, call.span)
+
+
+def _lerp(call: Arguments) -> Value:
+    start = formula(call, "a")
+    return (start + formula(call, "weight").cast(start.dtype) * (formula(call, "end") - start)).value
+
+
+def _truth(call: Arguments) -> Value:
+    return formula(call, "a").truth().value
+
+
+def _both_extremes(builtins: _Table, call: Arguments) -> Value:
+    operands = [replace(operand, keyword=key) for key, operand in call.given.items() if key != "a"]
+    both = (builtins[name].call([call.given["a"], *operands], call.span) for name in ("amin", "amax"))
+    return TupleOf(tuple(both), names=("min", "max"))
+
+
+def _moments(builtins: _Table, name: str) -> Callable[[Arguments], Value]:
+    """Return the standard deviation or the variance, and the mean."""
+    own = torch_meanings(builtins)[name]
+
+    def apply_to(call: Arguments) -> Value:
+        places = {key: operand for key, operand in call.given.items() if key in ("a", "axis", "keepdims")}
+        mean = builtins["mean"].apply(Arguments("mean", places, call.span))
+        return TupleOf((own.apply(call), mean))
+
+    return apply_to
+
+
+def _distances(call: Arguments) -> Value:
+    """Return the Euclidean distance of each row of one matrix from each row of the other."""
+    left, right = formula(call, "x1"), formula(call, "x2")
+    if left.rank < 2 or left.rank != right.rank:
+        raise RefusalError("cdist takes two matrices, or batches of them", call.span)
+    gap = left.expand(left.rank - 1) - right.expand(right.rank - 2)
+    return (gap * gap).reduce("sum", (gap.rank - 1,)).sqrt().value
+
+
+def _meshgrid(builtins: _Table, call: Arguments) -> Value:
+    indexing = Operand(Known("ij"), call.span)
+    return builtins["meshgrid"].apply(Arguments("meshgrid", {"indexing": indexing, **call.given}, call.span))
+
+
 def _with(builtins: _Table, function: Callable[[_Table, Arguments], Value]) -> Callable[[Arguments], Value]:
     return lambda call: function(builtins, call)
 
@@ -244,6 +304,19 @@ def torch_methods(builtins: _Table) -> dict[str, Builtin]:
         row("t", "a", _swap, "Return the matrix with its dimensions swapped."),
         row("contiguous", "a", _same, "Return the tensor itself."),
         row("cpu", "a", _same, "Return the tensor itself."),
+        row("numpy", "a", _same, "Return the tensor itself."),
+        row("bool", "a", _truth, "Return whether each element is not 0."),
+        row("lerp", "a end weight", _lerp, "Return a + weight * (end - a)."),
+        row(
+            "unfold",
+            "a dimension size step",
+            _with(builtins, _unfold),
+            "Return windows along a dimension, as the last axis.",
+        ),
+        replace(
+            row("aminmax", "a * axis? keepdims?", _with(builtins, _both_extremes), "Return (min, max)."),
+            aliases=f"{_DATA} dim=axis keepdim=keepdims",
+        ),
         row("clone", "a", _with(builtins, _clone), "Return a copy, whose elements may be assigned."),
         row("expand", "a *size", _expand, "Broadcast to sizes; -1 keeps one."),
         row("to", "a dtype?", _to, "Convert to a dtype; a device means nothing."),
@@ -287,7 +360,19 @@ def torch_functions(builtins: _Table, methods: _Table) -> dict[str, Builtin]:
     """Return what a cell can call as ``torch.name``."""
     table = {name: builtins[name] for name in _SAME}
     table |= {name: builtin for name, builtin in methods.items() if name not in ("float", "double", "half")}
-    for name in ("long", "int", "to", "cpu", "contiguous", "view", "expand", "dim"):
+    for name in (
+        "long",
+        "int",
+        "to",
+        "cpu",
+        "contiguous",
+        "view",
+        "expand",
+        "dim",
+        "bool",
+        "numpy",
+        "unfold",
+    ):
         table.pop(name)
     zeros = {name: builtins[name] for name in ("zeros", "ones", "empty")}
     for name, own in zeros.items():
@@ -324,6 +409,25 @@ def torch_functions(builtins: _Table, methods: _Table) -> dict[str, Builtin]:
         **{name: builtins[other] for name, other in _COMPARISONS.items()},
         "batch_norm": functional_batch_norm(builtins),
         **torch_meanings(builtins),
+        **{
+            f"{name}_mean": replace(
+                torch_meanings(builtins)[name],
+                name=f"{name}_mean",
+                apply=_moments(builtins, name),
+                summary=f"Return ({name}, mean); n - 1 is the divisor.",
+            )
+            for name in ("std", "var")
+        },
+        "cdist": Builtin("cdist", "x1 x2", _distances, "Return the distances of rows.", None),
+        "bincount": replace(builtins["bincount"], aliases="input=x"),
+        "unique": replace(
+            builtins["unique"],
+            signature="ar sorted? return_inverse? return_counts? axis?",
+            aliases="input=ar dim=axis",
+        ),
+        "meshgrid": replace(
+            builtins["meshgrid"], signature="*arrays * indexing?", apply=_with(builtins, _meshgrid)
+        ),
         **{name: declare(builtins) for name, declare in TORCH_PRODUCTS.items()},
     }
     return table

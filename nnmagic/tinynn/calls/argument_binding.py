@@ -183,7 +183,9 @@ class Builtin:
 
 
 #: Functions that mean something else in PyTorch along a dimension: it gives indices, too, or another number.
-_DIM_IS_DIFFERENT = frozenset({"max", "min", "sort", "median", "nanmedian", "std", "var", "variance"})
+_DIM_IS_DIFFERENT = frozenset(
+    {"max", "min", "sort", "median", "nanmedian", "std", "var", "variance", "split", "array_split", "repeat"}
+)
 
 #: The functions that make weak arrays of numbers and sizes.
 WEAK_CREATORS = frozenset({"zeros", "ones", "empty", "full", "array", "asarray", "arange", "eye", "identity"})

@@ -6,8 +6,8 @@ _MATHEMATICS = (
     "add subtract multiply divide true_divide power pow square negative positive reciprocal exp exp2 log "
     "log2 log10 log1p expm1 sqrt sin cos tan sinh cosh tanh sign arcsin asin arccos acos arctan atan "
     "arcsinh asinh arccosh acosh arctanh atanh abs absolute real imag conj conjugate angle complex bool len "
-    "iscomplexobj isrealobj equal not_equal isnan isinf isfinite isclose allclose array_equal "
-    "logical_and logical_or logical_xor logical_not"
+    "iscomplexobj isrealobj iscomplex isreal equal not_equal isnan isinf isfinite isclose allclose "
+    "array_equal logical_and logical_or logical_xor logical_not"
 )
 _SUMS_AND_PRODUCTS = (
     "sum mean var std variance prod cumsum cumulative_sum cumulative_prod any all count_nonzero trace dot "

@@ -10,7 +10,8 @@ from nnmagic.diagnostics import Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.types import FuncType
-from nnmagic.tinynn.builtins import BUILTINS
+from nnmagic.tinynn.builtins import BUILTINS, MODULE_METHODS
+from nnmagic.tinynn.builtins.torch_meaning import TORCH_KEYWORDS
 from nnmagic.tinynn.builtins.torch_names import SIZE
 from nnmagic.tinynn.calls.function_calls import call_constructor, call_function, call_value
 from nnmagic.tinynn.calls.operator_arguments import call_with_arguments, convert_to_dtype
@@ -65,7 +66,7 @@ def elaborate_call(ctx: Elaboration, expr: ast.Call) -> Value:
     """Elaborate a call of a function, or of an operator, which synr's tree writes in the same way."""
     if isinstance(expr.func_name, ast.Op):
         return elaborate_operation(ctx, expr)
-    callee = _size_method(ctx, expr.func_name) or ctx.operand(expr.func_name)
+    callee = _torch_method(ctx, expr) or ctx.operand(expr.func_name)
     if is_callback(callee.value):
         return call_callback(ctx, expr)
     operands = evaluate_operands(ctx, expr.params)
@@ -83,9 +84,17 @@ def elaborate_call(ctx: Elaboration, expr: ast.Call) -> Value:
         raise RefusalError(error.message, error.span or callee.span, hint=hiding, notes=error.notes) from None
 
 
-def _size_method(ctx: Elaboration, callee: ast.Expr) -> Operand | None:
-    """Return PyTorch's method in ``x.size()``: without brackets, ``x.size`` is NumPy's number."""
-    if not (isinstance(callee, ast.Attr) and callee.field.name == "size"):
+def _torch_method(ctx: Elaboration, expr: ast.Call) -> Operand | None:
+    """Return PyTorch's method in ``x.size()`` and ``x.max(dim=1)``, whose meaning in NumPy is another."""
+    callee = expr.func_name
+    if not isinstance(callee, ast.Attr):
+        return None
+    name = callee.field.name
+    if name == "size":
+        method = SIZE
+    elif name in MODULE_METHODS and any(key.value in TORCH_KEYWORDS for key in expr.keyword_params):
+        method = MODULE_METHODS[name]
+    else:
         return None
     root = callee.object
     while isinstance(root, ast.Attr):
@@ -95,7 +104,7 @@ def _size_method(ctx: Elaboration, callee: ast.Expr) -> Operand | None:
     owner = ctx.operand(callee.object)
     if not is_tensor(owner.value):
         return Operand(FAILED, owner.span) if is_failed(owner.value) else None
-    return Operand(Method(owner, "size", BuiltinName(SIZE)), ctx.span(callee.span))
+    return Operand(Method(owner, name, BuiltinName(method)), ctx.span(callee.span))
 
 
 def _own_constant(ctx: Elaboration, constant: ir.Constant, operands: list[Operand]) -> None:

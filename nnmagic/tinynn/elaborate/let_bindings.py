@@ -46,10 +46,11 @@ def atomize(ctx: Elaboration, value: Value, name: str, seen: set[int]) -> Value:
             if is_atom(whole.expr):
                 return value  # its items are taken anew wherever it is read
             kept = let_bind(ctx, whole, name)
-            return as_value(kept.expr, kept.type)
+            again = as_value(kept.expr, kept.type)
+            return replace(again, names=value.names) if isinstance(again, TupleOf) else again
         case TupleOf(items=items):
             parts = (atomize(ctx, item, f"{name}_{index}", seen) for index, item in enumerate(items))
-            return TupleOf(tuple(parts), record=value.record)
+            return TupleOf(tuple(parts), record=value.record, names=value.names)
         case Method(receiver=receiver, name=word, callee=callee):
             kept_receiver = atomize(ctx, receiver.value, name, seen)
             return Method(Operand(kept_receiver, receiver.span), word, callee)
@@ -129,7 +130,8 @@ def _exprs_of(items: Iterable[Value]) -> Iterator[ir.Expr]:
 def _with_exprs(value: Value, exprs: Iterator[ir.Expr]) -> Value:
     match value:
         case TupleOf(items=items):
-            return TupleOf(tuple(_with_exprs(item, exprs) for item in items), record=value.record)
+            parts = tuple(_with_exprs(item, exprs) for item in items)
+            return TupleOf(parts, record=value.record, names=value.names)
         case Computed():
             return replace(value, expr=next(exprs))
     return value

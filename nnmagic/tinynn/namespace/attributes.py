@@ -218,6 +218,8 @@ def attribute(owner: Operand, name: str, span: Span) -> Value:
         return attribute_of_module(value, name, span)
     if isinstance(value, TupleOf) and value.record is not None:
         return _field(value, name, span)
+    if isinstance(value, TupleOf) and name in value.names:
+        return value.items[value.names.index(name)]
     if isinstance(value, DictOf) and name in _VIEWS:
         return Method(owner, name, BuiltinName(_VIEWS[name]))
     if isinstance(value, BuiltinName):

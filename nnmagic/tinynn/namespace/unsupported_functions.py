@@ -90,18 +90,10 @@ _INSTEAD = {
     "array_equiv": "(x == y).all()",
     "msort": "sort(x, axis=0)",
     "diagflat": "diag(x.ravel())",
-    "choose": "where(index == 0, x, y)",
     "in1d": "isin(x.ravel(), y)",
     "ldexp": "x1 * 2.0 ** x2",
     "topk": "topk",
-    "ndim": "x.ndim",
-    "shape": "x.shape",
-    "size": "x.size",
     **dict.fromkeys(("copyto", "putmask", "place", "put"), "y = where(condition, value, x)"),
-    "nanargmax": "argmax(where(isnan(x), -inf, x))",
-    "nanargmin": "argmin(where(isnan(x), inf, x))",
-    "nancumsum": "cumsum(where(isnan(x), 0, x))",
-    "nancumprod": "cumprod(where(isnan(x), 1, x))",
     "nanmedian": "(s[(n - 1) // 2] + s[n // 2]) / 2, with s = sort(x.ravel()) and n = (~isnan(x)).sum()",
 }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from synr.ast import BuiltinOp
 
@@ -43,6 +43,7 @@ def scheduled_ranges(make_range: RangeMaker) -> dict[str, Builtin]:
         for name, summary in one.items()
     }
     table["grid"] = Builtin("grid", "*stops", maker.grid, "Ranges inside one another, as nested loops.")
+    table["ndindex"] = replace(table["grid"], name="ndindex")
     summary = "The same in tiles: first the numbers of rounds, then the sizes of a tile."
     table["tiled"] = Builtin("tiled", "*stops_and_sizes", maker.tiled, summary)
     return table

@@ -11,6 +11,7 @@ from synr import ast
 
 from nnmagic.tinynn.syntax import replacements, tree, unsupported_syntax
 from nnmagic.tinynn.syntax.destinations import find_out, whole_of
+from nnmagic.tinynn.syntax.enumerated_elements import over_indices
 from nnmagic.tinynn.syntax.expressions import SYMBOLS
 from nnmagic.tinynn.syntax.in_place_calls import as_assignment
 from nnmagic.tinynn.syntax.patterns import PatternCompiler, find_bound_names
@@ -68,8 +69,9 @@ class StatementCompiler(PatternCompiler):
             case py.While(test=test, body=body, orelse=orelse):
                 condition = self.compile_expr(test)
                 return tree.While(span, condition, self._block(body, span), self._block(orelse, span))
-            case py.For(target=target, iter=iterable, body=body, orelse=orelse):
-                return self._for(stmt, target, iterable, body, orelse)
+            case py.For():
+                loop = over_indices(stmt)
+                return self._for(loop, loop.target, loop.iter, loop.body, loop.orelse)
             case py.Assert(test=test, msg=message):
                 condition = self.compile_expr(test)
                 return ast.Assert(span, condition, None if message is None else self.compile_expr(message))

@@ -73,6 +73,8 @@ class TupleOf:
     whole: Computed | None = None
     #: The record that it is, if its items have names.
     record: RecordType | None = None
+    #: What a function of PyTorch calls its results, as ``x.max(dim=1).values``.
+    names: tuple[str, ...] = field(default=(), compare=False)
     #: The number of its items, and of those of the tuples in it.
     size: int = field(init=False, repr=False, compare=False)
 

@@ -44,7 +44,7 @@ def _expm1(z: Formula) -> Formula:
         return expm1(z)
     x, y, power = real_part(z), imaginary_part(z), z.exp()
     half = (y * 0.5).op("sin")
-    near = expm1(x) * y.op("cos") - half * half * 2
+    near = x.equal(0).choose(0, expm1(x)) * y.op("cos") - half * half * 2  # of -0 it is 0
     re = (x.abs() > 30).choose(real_part(power) - 1, near)
     return make_complex(re, imaginary_part(power))
 
@@ -93,6 +93,14 @@ def _angle(call: Arguments) -> Value:
     return (result * (180 / math.pi) if degrees else result).value
 
 
+def _has_imaginary_part(call: Arguments) -> Value:
+    return imaginary_part(formula(call, "x")).differs(0).value
+
+
+def _has_none(call: Arguments) -> Value:
+    return imaginary_part(formula(call, "x")).equal(0).value
+
+
 def _is_complex(call: Arguments) -> Value:
     return Known(holds_complex(call.given["x"].value))
 
@@ -127,6 +135,8 @@ COMPLEX_NUMBERS = (
     Builtin("imag", "val", _imag, "Return the imaginary part of each element.", "imag", method=False),
     float_function("expm1", "Compute exp(x) - 1, accurate near 0.", _expm1),
     float_function("log1p", "Compute log(1 + x), accurate near 0.", _log1p),
+    Builtin("iscomplex", "x", _has_imaginary_part, "Test for an imaginary part.", "iscomplex", method=False),
+    Builtin("isreal", "x", _has_none, "Test for an imaginary part of 0.", "isreal", method=False),
     Builtin("conj", "x", _conjugate, "Compute the complex conjugate.", "conj"),
     Builtin("conjugate", "x", _conjugate, "Compute the complex conjugate.", "conjugate"),
     Builtin(

@@ -61,6 +61,42 @@ def _histogram(call: Arguments) -> Value:
     return TupleOf((counts.value, edges.value))
 
 
+def _histogram_2d(call: Arguments) -> Value:
+    """Return how many points lie in each bin of a grid, as floats, and the edges along both axes."""
+    data = [formula(call, name).flat() for name in ("x", "y")]
+    if dims_differ(*data[0].shape, *data[1].shape):
+        raise RefusalError("histogram2d: `x` and `y` have different sizes", call.given["y"].span)
+    edges, places, inside = [], [], None
+    for number, values in enumerate(data):
+        given = {name: _of_axis(call.given[name], number) for name in ("bins", "range") if name in call}
+        each = Arguments("histogram2d", given, call.span)
+        size = as_size(given.get("bins", Operand(Known(10), call.span)))
+        even = size is not None and is_size(size)
+        own, index, within = _even_bins(each, values) if even else _given_bins(each, values)
+        edges.append(own)
+        places.append(index)
+        inside = within if inside is None else inside & within
+    assert inside is not None
+    amounts = places[0].op("ones_like").cast("float64")
+    if "weights" in call:
+        amounts = formula(call, "weights").flat().cast("float64")
+    sides = [slice_axis(own, 0, 1, None).op("zeros_like").cast("float64") for own in edges]
+    zeros = sides[0].expand(1) + sides[1].expand(0)
+    where = concatenate(call, [inside.choose(index, 0).expand(0) for index in places], 0)
+    counts = zeros.op("scatter_nd", where, inside.choose(amounts, 0), mode="add")
+    if flag(call, "density"):
+        widths = [slice_axis(own, 0, 1, None) - slice_axis(own, 0, 0, -1) for own in edges]
+        area = widths[0].cast("float64").expand(1) * widths[1].cast("float64").expand(0)
+        counts = counts / counts.reduce("sum") / area
+    return TupleOf((counts.value, *(own.value for own in edges)))
+
+
+def _of_axis(operand: Operand, number: int) -> Operand:
+    """Return what is given for one axis: an item of a pair, or what both have."""
+    items = operand.value.items if isinstance(operand.value, TupleOf) else ()
+    return Operand(items[number], operand.span) if len(items) == 2 else operand
+
+
 def _bincount(call: Arguments) -> Value:
     """Return how often each of 0, 1, 2, ... occurs, or the sum of its weights.
 
@@ -208,6 +244,14 @@ def _corrcoef(call: Arguments) -> Value:
 
 
 HISTOGRAMS = (
+    Builtin(
+        "histogram2d",
+        "x y bins?=10 range? density? weights?",
+        _histogram_2d,
+        "Count the points in each bin of a grid; returns the counts and both edges.",
+        "histogram2d",
+        method=False,
+    ),
     Builtin(
         "histogram",
         "a bins?=10 range? density? weights?",

@@ -11,6 +11,7 @@ from nnmagic.relay.ops.dims import add, floor_divide
 from nnmagic.relay.signatures import format_shape
 from nnmagic.relay.types import Dim, TensorType
 from nnmagic.tinynn.builtins.argument_checks import (
+    as_formula,
     dtype_argument,
     formula,
     one_axis,
@@ -104,6 +105,42 @@ def _rows_of(call: Arguments) -> Value:
     parts = [atleast_nd(part, 1) for part in tensors(call, "arrays")]
     _same_rank(call, parts)
     return concatenate(call, parts, 0).value
+
+
+def _block(call: Arguments) -> Value:
+    """Join nested lists: the innermost along the last axis, those around them along the one before."""
+    operand = call.given["arrays"]
+    depth = _list_depth(operand.value)
+
+    def parts(value: Value) -> list[Formula]:
+        if isinstance(value, TupleOf):
+            return [part for item in value.items for part in parts(item)]
+        return [as_formula(Operand(value, operand.span), call.span, "block: an item")]
+
+    given = [Operand(part.value, operand.span) for part in parts(operand.value)]
+    if not given or not depth:
+        raise RefusalError("block takes nested lists of tensors", operand.span)
+    ordered = unify_dtypes(call, given)
+    rank = max(depth, *(part.rank for part in ordered))
+    remaining = iter(ordered)
+
+    def joined(value: Value, level: int) -> Formula:
+        if not isinstance(value, TupleOf):
+            part = next(remaining)
+            while part.rank < rank:
+                part = part.expand(0)
+            return part
+        return concatenate(call, [joined(item, level + 1) for item in value.items], rank - depth + level)
+
+    return joined(operand.value, 0).value
+
+
+def _list_depth(value: Value) -> int:
+    """Return how deep lists are nested. Raises RefusalError where some are nested deeper than others."""
+    if not isinstance(value, TupleOf):
+        return 0
+    depths = {_list_depth(item) for item in value.items}
+    return 1 + max(depths, default=0)
 
 
 def _append(call: Arguments) -> Value:
@@ -325,6 +362,14 @@ JOINING = (
     ),
     Builtin("c_", "*arrays", _columns_of, "Join vectors as columns: `c_[x, y]`.", "c_", method=False),
     Builtin("r_", "*arrays", _rows_of, "Join along the first axis: `r_[0, x]`.", "r_", method=False),
+    Builtin(
+        "block",
+        "arrays",
+        _block,
+        "Join the tensors of nested lists, as a matrix of blocks.",
+        "block",
+        method=False,
+    ),
     Builtin(
         "append",
         "arr values axis?",

@@ -10,7 +10,8 @@ from nnmagic.tinynn.builtins.numpy.complex_numbers import imaginary_part, real_p
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import concatenate, size_along, slice_axis
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
-from nnmagic.tinynn.values.values import RefusalError, TupleOf, Value
+from nnmagic.tinynn.operators.subscripts import subscript
+from nnmagic.tinynn.values.values import Operand, RefusalError, TupleOf, Value
 
 _NAMES = "x=ar input=ar"
 
@@ -135,6 +136,25 @@ def _isin(call: Arguments) -> Value:
     return (~found if flag(call, "invert") else found).value
 
 
+def _set_function(name: str, summary: str, *, keeps: bool | None) -> Builtin:
+    """Declare the union of two sets, or what the second one has (``keeps``), or lacks, of the first."""
+
+    def apply_to(call: Arguments) -> Value:
+        left, right = (side.flat() for side in pair(call, "ar1", "ar2"))
+        if keeps is None:
+            left = concatenate(call, [left, right], 0)
+        values = _runs(call, left, one_nan=True, with_order=False).values().value
+        if keeps is None:
+            return values
+        distinct = Operand(values, call.span)
+        others = Operand(right.value, call.span)
+        found = Arguments("isin", {"element": distinct, "test_elements": others}, call.span)
+        mask = Formula(_isin(found), call.span)  # type: ignore[arg-type]  # one tensor
+        return subscript(distinct, [Operand((mask if keeps else ~mask).value, call.span)], call.span)
+
+    return Builtin(name, "ar1 ar2 assume_unique?", apply_to, summary, name, method=False)
+
+
 def _refuse_axis(call: Arguments) -> Value:
     if "axis" in call:
         span = call.given["axis"].span
@@ -159,6 +179,9 @@ SETS = (
         "Return (distinct elements, where each occurs first, which of them each element is, counts).",
         *("indices", "inverse", "counts"),
     ),
+    _set_function("union1d", "Return the distinct elements of both, in ascending order.", keeps=None),
+    _set_function("intersect1d", "Return the distinct elements that both have.", keeps=True),
+    _set_function("setdiff1d", "Return the distinct elements that the second has not.", keeps=False),
     Builtin(
         "isin",
         "element test_elements * assume_unique? invert?",

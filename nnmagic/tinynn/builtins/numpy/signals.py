@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import math
+
 from nnmagic.relay.signatures import format_shape
 from nnmagic.relay.types import ANY
-from nnmagic.tinynn.builtins.argument_checks import axes, choice_argument, formula, pair
+from nnmagic.tinynn.builtins.argument_checks import (
+    as_float,
+    axes,
+    choice_argument,
+    formula,
+    one_axis,
+    pair,
+    static_number,
+)
 from nnmagic.tinynn.builtins.numpy.complex_numbers import imaginary_part, make_complex, real_part
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
-from nnmagic.tinynn.builtins.tensor_helpers import concatenate, size_along, static_slice
+from nnmagic.tinynn.builtins.tensor_helpers import concatenate, size_along, slice_axis, static_slice
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.operators.subscripts import subscript
 from nnmagic.tinynn.values.numbers import number_constant
@@ -120,6 +130,24 @@ def _sliding_window_view(call: Arguments) -> Value:
     return rolled.transpose([*order, *range(data.rank, rolled.rank)]).value
 
 
+def _unwrap(call: Arguments) -> Value:
+    """Remove jumps of more than half a period along an axis, by multiples of the period."""
+    data = as_float(formula(call, "p"))
+    if not data.rank:
+        raise RefusalError("unwrap of a scalar", call.given["p"].span)
+    axis = one_axis(call, "axis", data.rank, -1)
+    period = static_number(call, "period", 2 * math.pi)
+    limit = static_number(call, "discont", period / 2) if "discont" in call else period / 2
+    step = slice_axis(data, axis, 1, None) - slice_axis(data, axis, 0, -1)
+    half = period / 2
+    turned = (step + half).op("floor_mod", step.like(period)) - half
+    turned = (turned.equal(-half) & (step > 0)).choose(half, turned)
+    jumps = (step.abs() < max(limit, half)).choose(0, turned - step)
+    jumps = jumps.op("cumsum", axis=axis, dtype=data.dtype)
+    first = slice_axis(data, axis, 0, 1)
+    return concatenate(call, [first, slice_axis(data, axis, 1, None) + jumps], axis).value
+
+
 SIGNALS = (
     Builtin(
         "sliding_window_view",
@@ -127,6 +155,14 @@ SIGNALS = (
         _sliding_window_view,
         "Return all windows of a size, which are the last axes.",
         "lib.stride_tricks.sliding_window_view",
+        method=False,
+    ),
+    Builtin(
+        "unwrap",
+        "p discont? axis?=-1 * period?",
+        _unwrap,
+        "Remove jumps of angles, or of values with another period, along an axis.",
+        "unwrap",
         method=False,
     ),
     _function("convolve", "full", "Convolve two vectors."),

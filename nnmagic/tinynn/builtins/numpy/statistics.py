@@ -19,6 +19,7 @@ from nnmagic.tinynn.builtins.argument_checks import (
     dtype_argument,
     flag,
     formula,
+    one_axis,
     static_number,
     static_size,
 )
@@ -152,6 +153,23 @@ def _replace_nan(name: str, kind: str, neutral: float) -> Builtin:
         REDUCE.replace(" initial? where?", "") if kind in ("sum", "prod") else "a axis? * keepdims? exclude?"
     )
     return Builtin(name, signature, apply_to, f"Compute {kind}, ignoring NaN.", name, _NAMES)
+
+
+def _scan_without_nan(name: str, neutral: int) -> Builtin:
+    """Declare a cumulative sum or product that counts NaN as the neutral element."""
+    own = name.removeprefix("nan")
+
+    def apply_to(call: Arguments) -> Value:
+        data = formula(call, "a")
+        axis = one_axis(call, "axis", data.rank) if "axis" in call else None
+        if axis is None:
+            data, axis = data.flat(), 0
+        data = data.cast(dtype_argument(call) or wide_dtype(data.dtype))
+        if data.is_float:
+            data = data.op("isnan").choose(neutral, data)
+        return data.op(own, axis=axis, dtype=data.dtype).value
+
+    return Builtin(name, "a axis? dtype?", apply_to, f"Compute {own}, ignoring NaN.", name, _NAMES)
 
 
 def _nan_mean(call: Arguments) -> Value:
@@ -327,6 +345,8 @@ STATISTICS = (
         "with_mean=mean " + _NAMES,
     ),
     Builtin("average", "a axis? weights? * keepdims?", _average, "Compute the weighted mean.", "average"),
+    _scan_without_nan("nancumsum", 0),
+    _scan_without_nan("nancumprod", 1),
     _replace_nan("nansum", "sum", 0),
     _replace_nan("nanprod", "prod", 1),
     _replace_nan("nanmax", "max", -math.inf),
