@@ -105,7 +105,7 @@ def _analyze_call(call: OpCall, pads: Sequence[int], *, transposed: bool) -> _Bl
     size = dict(zip(layout, sizes, strict=True))
     spatial = len(letters)
     of_known_size = all(isinstance(size[letter], int) for letter in letters)
-    if not isinstance(size["C"], int) or (transposed and not of_known_size):
+    if not isinstance(size["C"], int):
         return None
     taps = dict(zip(kernel, window, strict=True))
     result_channels = taps["O"] * groups if transposed else taps["O"] * _multiplier(taps, size, groups)
@@ -114,19 +114,21 @@ def _analyze_call(call: OpCall, pads: Sequence[int], *, transposed: bool) -> _Bl
     assert isinstance(type_, TensorType)
     assert len(pads) == 2 * spatial
     result: dict[str, Extent] = dict(zip(layout, type_.shape, strict=True))
+    added = integers(attrs["output_padding"]) if transposed else [0]
+    after = [pads[at + spatial] - added[at % len(added)] for at in range(spatial)]
     axes = []
     for at, letter in enumerate(letters):
         stride, step = strides[at % len(strides)], dilation[at % len(dilation)]
         each = Axis(size[letter], result[letter], taps[letter], stride, pads[at], step, transposed)
         if not of_known_size:
-            each = _with_size(each, size[letter], pads[at + spatial])
+            each = _with_size(each, size[letter], after[at])
             result[letter] = each.result
         axes.append(each)
     shape = (sizes[0], *(result[letter] for letter in layout[1:]))
     if result["C"] != result_channels or any(map(_is_zero, shape)):
         return None
     channels = Channels(groups, size["C"], result_channels, -1)
-    return _BlockedConvolution(shape, axis, tuple(axes), tuple(pads[spatial:]), channels, lanes, dtype)
+    return _BlockedConvolution(shape, axis, tuple(axes), tuple(after), channels, lanes, dtype)
 
 
 def _is_zero(dim: Extent) -> bool:
@@ -207,8 +209,12 @@ def _with_sizes_of(convolution: _BlockedConvolution, data: Tensor) -> tuple[Axis
 
 def _with_size(axis: Axis, size: Extent, after: int) -> Axis:
     """Return an axis over so many elements, with so much padding behind them."""
-    room = size + (axis.before + after - (axis.taps - 1) * axis.dilation - 1)
-    return replace(axis, size=size, result=simplify(room // axis.stride + 1))
+    span = (axis.taps - 1) * axis.dilation + 1
+    if axis.transposed:
+        result = size * axis.stride + (span - axis.stride - axis.before - after)
+    else:
+        result = (size + (axis.before + after - span)) // axis.stride + 1
+    return replace(axis, size=size, result=simplify(result))
 
 
 def _convolve(convolution: _BlockedConvolution, data: Tensor, weight: Tensor, *, padded: bool) -> Tensor:

@@ -227,7 +227,13 @@ def _row_tasks(kernel: _WindowKernel, shape: Sequence[Extent], machine: CpuModel
         one_image = isinstance(batch, int) and batch == 1
         image = as_expr(0) if one_image else number // groups_of_blocks
         if not kernel.axes[-1].is_static:
-            return _row_of_any_length(kernel, tile_blocks, tile_width, (image, block, tuple(indices)))
+            place = (image, block, tuple(indices))
+            return sequence(
+                [
+                    _phase_of_any_length(kernel, phase, tile_blocks, tile_width, place)
+                    for phase in kernel.axes[-1].phases()
+                ]
+            )
         return sequence(
             [
                 _run_of_tiles(_Tiles(kernel, phase, run, tile_blocks, image, block, tuple(indices)))
@@ -311,8 +317,9 @@ class _Tile:
         return (block * self.tiles.run.width + element) * self.tiles.kernel.lanes
 
 
-def _row_of_any_length(
+def _phase_of_any_length(
     kernel: _WindowKernel,
+    phase: Phase,
     blocks: int,
     width: int,
     place: tuple[PrimExpr, PrimExpr, tuple[PrimExpr, ...]],
@@ -322,15 +329,15 @@ def _row_of_any_length(
     The last tile begins so that it ends where the others may not go on: some elements are computed twice.
     place: image, block, and indices of the row.
     """
-    axis = kernel.axes[-1]
-    (phase,) = axis.phases()
-    zero = as_expr(0)
-    first = tirx.min(as_expr(max(0, -(-axis.before // axis.stride))), axis.result)
-    behind = (axis.size - 1 + axis.before - (axis.taps - 1) * axis.dilation) // axis.stride + 1
-    last = tirx.max(first, tirx.min(behind, axis.result))  # from here on, taps are behind the data
+    zero, count = as_expr(0), as_expr(phase.count)
+    offsets = [offset for _, offset in phase.taps] or [0]
+    # From the first element to the last, no tap is in the padding.
+    first = tirx.min(as_expr(max(0, -(min(offsets) // phase.stride))), count)
+    behind = (phase.size - 1 - max(offsets)) // phase.stride + 1
+    last = tirx.max(first, tirx.min(behind, count))
 
-    def tile_of(count: int, *, at_edge: bool = False) -> _Tiles:
-        run = Run(0, count, 1, ((0, count),) * len(phase.taps))
+    def tile_of(elements: int, *, at_edge: bool = False) -> _Tiles:
+        run = Run(0, elements, 1, ((0, elements),) * len(phase.taps))
         return _Tiles(kernel, phase, run, blocks, *place, at_edge=at_edge)
 
     def edge(number: PrimExpr) -> Stmt:
@@ -341,7 +348,7 @@ def _row_of_any_length(
         start = first + tirx.min(number * width, last - first - width)
         return _compute_tile(tile_of(width), start)
 
-    edges = loop("edge", tirx.max(axis.result - last + first, zero), edge)
+    edges = loop("edge", tirx.max(count - last + first, zero), edge)
     tiles = loop("tile", (last - first + width - 1) // width, inner)
     few = loop("element", last - first, lambda number: _compute_tile(tile_of(1), first + number))
     return sequence([edges, tirx.IfThenElse(last - first >= width, tiles, few)])
@@ -413,18 +420,19 @@ def _sum_channels(
         for (tap, offset), (low, high) in zip(phase.taps, run.inside, strict=True):
             for element in range(run.width) if kernel.padded else range(low, high):
                 lane = tirx.Var("lane", "int64") if mixed else None
+                w = (tile.start + element) * phase.stride + offset
+                inside = tirx.all(w >= 0, w < phase.size) if tiles.at_edge else None
                 if low <= element < high and not in_padding:
-                    w = (tile.start + element) * phase.stride + offset
                     value = _data_vector(tiles, k, [*indices, w], lane)
-                    if tiles.at_edge:
-                        zero = tirx.const(0.0, kernel.dtype)
-                        outside = zero if lane is not None else tirx.Broadcast(zero, kernel.lanes)
-                        value = tirx.if_then_else(tirx.all(w >= 0, w < phase.size), value, outside)
+                    if inside is not None and kernel.padded:
+                        value = tirx.if_then_else(inside, value, _zero_from_memory(tile, lane))
                 else:
                     value = _zero_from_memory(tile, lane)
                 for block in range(tiles.blocks):
                     index = [tiles.block + block, *taps, k, as_expr(tap)]
-                    body.append(_add_to_sums(tile, tile.vector_start(block, element), index, value, lane))
+                    added = _add_to_sums(tile, tile.vector_start(block, element), index, value, lane)
+                    skipped = inside is not None and not kernel.padded
+                    body.append(tirx.IfThenElse(inside, added, None) if skipped else added)
         return sequence(body) if body else tirx.Evaluate(0)
 
     return loop("channel", channels.per_group, sum_channel)

@@ -54,7 +54,8 @@ class Axis:
             taps = tuple((k, k * self.dilation - self.before) for k in range(self.taps))
             yield Phase(0, 1, self.result, self.stride, taps, self.size)
             return
-        for first in range(min(self.stride, self.result)):
+        phases = min(self.stride, self.result) if self.is_static else self.stride
+        for first in range(phases):
             offsets = [(k, first + self.before - k * self.dilation) for k in range(self.taps)]
             taps = tuple((k, offset // self.stride) for k, offset in offsets if offset % self.stride == 0)
             count = (self.result - first + self.stride - 1) // self.stride
@@ -66,15 +67,15 @@ class Phase:
     """Elements of the result with equal taps: ``first + j * step`` for ``j < count``.
 
     By a tap, element ``j`` reads element ``j * stride + offset`` of the ``size`` elements of the data;
-    ``taps`` has the number of each tap and its offset.
+    ``taps`` has the number of each tap and its offset. Count and size may be TVM's expressions.
     """
 
     first: int
     step: int
-    count: int
+    count: Any
     stride: int
     taps: tuple[tuple[int, int], ...]
-    size: int
+    size: Any
 
     def runs(self, width: int) -> list[Run]:
         """Divide the elements into tiles of at most ``width``; a run has neighbours with equal code."""
