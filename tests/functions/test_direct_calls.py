@@ -287,3 +287,50 @@ if child == 0:
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), right)
 """
     assert run_python("-c", code).stdout.split() == ["0", "True"]
+
+
+@pytest.mark.parametrize(
+    ("text", "dtype"),
+    [
+        ("x[x > 3]", "f32"),
+        ("np.argwhere(x > 3)", "f32"),
+        ("np.unique(x)", "i64"),
+        ("np.bincount(x.ravel())", "i64"),
+        ("np.concatenate([x[x > 3], x.ravel()])", "f64"),
+    ],
+)
+def test_sizes_of_the_result_that_values_decide(text: str, dtype: str) -> None:
+    f = compiled(f"def f(x: Tensor[('n', 'k'), {dtype}]):\n    return {text}\n")
+    assert is_direct(f)
+    kind = NUMPY_DTYPES[{"f": "float", "i": "int"}[dtype[0]] + dtype[1:]]
+    for shape, most in (
+        ((8, 16), 9),
+        ((0, 3), 9),
+        ((1, 1), 9),
+        ((60, 70), 2000),
+        ((8, 16), 5000),
+        ((3, 2), 4),
+    ):
+        x = np.random.default_rng(0).integers(0, most, shape).astype(kind)
+        expected = eval(text, {"np": np, "x": x})
+        for _ in range(2):
+            result = f(x)
+            assert result.dtype == expected.dtype
+            assert result.flags.owndata
+            assert np.array_equal(result, expected)
+
+
+def test_references_to_results_that_are_cut() -> None:
+    f = compiled("def f(x: Tensor[('n',), i64]):\n    return np.bincount(x)\n")
+    assert is_direct(f)
+    x, dtype = np.array([1, 5]), np.dtype("i8")
+    f(x)
+    gc.collect()
+    before = [sys.getrefcount(each) for each in (dtype, x, None)]
+    for _ in range(1000):
+        f(x)
+        with pytest.raises(IndexError, match="is out of range"):
+            f(-x)
+    gc.collect()
+    after = [sys.getrefcount(each) for each in (dtype, x, None)]
+    assert all(abs(new - old) < 100 for new, old in zip(after, before, strict=True))

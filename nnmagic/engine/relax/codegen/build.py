@@ -32,6 +32,7 @@ from nnmagic.engine.relax.codegen.aot.program import (
     DefineSize,
     Exit,
     KernelCall,
+    NameSizes,
     ScalarCode,
     ShapeCheck,
     StoreElement,
@@ -141,11 +142,21 @@ def _can_be_called_directly(program: AotProgram) -> bool:
     """Return whether CPython may call the program directly: one result, and nothing repeats or waits."""
     plain = all(
         isinstance(
-            step, KernelCall | ScalarCode | StoreElement | CopyArray | Check | ShapeCheck | DefineSize | Exit
+            step,
+            KernelCall
+            | ScalarCode
+            | StoreElement
+            | CopyArray
+            | Check
+            | ShapeCheck
+            | NameSizes
+            | DefineSize
+            | Exit,
         )
         for step in program.entry.steps()
     )
-    return plain and not program.functions and not program.clocked and len(program.results) == 1
+    results = len(program.entry.exact_results or program.results)
+    return plain and not program.functions and not program.clocked and results == 1
 
 
 def _work_of(program: AotProgram) -> int | None:

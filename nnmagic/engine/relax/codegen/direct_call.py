@@ -63,6 +63,16 @@ _OPERATORS = {
     Operator.IF: "%holds = icmp ne i64 %third, 0\n%value = select i1 %holds, i64 %left, i64 %right",
 }
 
+#: What the entry takes after the arguments: a value of the code, and what has its number. The next one is
+#: stored over what is not there.
+_LAST_VALUES = {
+    "room": "arity",
+    "result": "result_number",
+    "result_sizes": "sizes_number",
+    "workspace": "workspace_number",
+    "constants": "constants_number",
+}
+
 _CODE = """
 declare i64 @llvm.smin.i64(i64, i64)
 declare i64 @llvm.smax.i64(i64, i64)
@@ -74,6 +84,7 @@ entry:
   %stack = alloca [{stack} x i64]
   %shape = getelementptr i64, ptr %stack, i64 {below}
   %returned = alloca [2 x i64]
+  %dimensions_of_result = alloca [2 x i64]
   %parts_at = getelementptr i64, ptr %self, i64 {data}
   %parts = load ptr, ptr %parts_at
   %python = load ptr, ptr %parts
@@ -215,23 +226,19 @@ make:
   %is_made = icmp ne ptr %result, null
   br i1 %is_made, label %run, label %failed
 run:
-  %rest_index = mul i64 %arity, 2
-  %rest = getelementptr i64, ptr %values, i64 %rest_index
-  store i64 {integer}, ptr %rest
-  %result_at = getelementptr i64, ptr %rest, i64 1
-  store ptr %result, ptr %result_at
-  %workspace_kind = getelementptr i64, ptr %rest, i64 2
-  store i64 {integer}, ptr %workspace_kind
-  %workspace_value = getelementptr i64, ptr %rest, i64 3
-  store ptr %workspace, ptr %workspace_value
-  %constants_kind = getelementptr i64, ptr %rest, i64 4
-  store i64 {integer}, ptr %constants_kind
-  %constants_value = getelementptr i64, ptr %rest, i64 5
-  store ptr %constants, ptr %constants_value
+  %has_room = icmp ne ptr %room, null
+  %has_sizes = icmp ne ptr %result_sizes, null
+  %room_count = zext i1 %has_room to i64
+  %sizes_count = zext i1 %has_sizes to i64
+  %result_number = add i64 %arity, %room_count
+  %sizes_number = add i64 %result_number, 1
+  %workspace_number = add i64 %sizes_number, %sizes_count
+  %constants_number = add i64 %workspace_number, 1
+{stores}
   store i64 0, ptr %returned
   %code_at = getelementptr i64, ptr %returned, i64 1
   store i64 0, ptr %code_at
-  %length0 = add i64 %arity, 3
+  %length0 = add i64 %constants_number, 1
   %length = trunc i64 %length0 to i32
   store i64 1, ptr %busy_at
   %status = call i32 %call(ptr %program, ptr %values, i32 %length, ptr %returned)
@@ -242,6 +249,23 @@ run:
   %is_done = and i1 %no_error, %no_code
   br i1 %is_done, label %done, label %drop
 done:
+  br i1 %has_sizes, label %cut, label %give
+cut:
+  %sizes_at = getelementptr i64, ptr %result_sizes, i64 {data}
+  %sizes_data = load ptr, ptr %sizes_at
+  store ptr %sizes_data, ptr %dimensions_of_result
+  %rank_at_end = getelementptr i64, ptr %dimensions_of_result, i64 1
+  store i32 %rank_of_result, ptr %rank_at_end
+  %nothing = call ptr %resize(ptr %result, ptr %dimensions_of_result, i32 0, i32 0)
+  %is_cut = icmp ne ptr %nothing, null
+  br i1 %is_cut, label %release, label %too_large
+release:
+  call void %decref(ptr %nothing)
+  br label %give
+too_large:
+  call void %decref(ptr %result)
+  ret ptr null
+give:
   ret ptr %result
 drop:
   call void %clear_error()
@@ -276,7 +300,8 @@ def compile_direct_call() -> bytes:
         stack=_BELOW + MAX_DEPTH,
         below=_BELOW,
         address=ADDRESS,
-        values=2 * (MAX_ARITY + 3),
+        values=2 * (MAX_ARITY + 5),
+        stores="\n".join(map(_store_value, _LAST_VALUES)),
         max_dims=MAX_DIMS,
         data=DATA,
         type=TYPE,
@@ -296,6 +321,17 @@ def _load(word: Word) -> str:
     return (
         f"  %{name}_at = getelementptr i64, ptr %words, i64 {word.value}\n"
         f"  %{name} = load {kind}, ptr %{name}_at"
+    )
+
+
+def _store_value(name: str) -> str:
+    """Return the instructions that make a value an argument of the entry."""
+    return (
+        f"  %{name}.index = mul i64 %{_LAST_VALUES[name]}, 2\n"
+        f"  %{name}.kind = getelementptr i64, ptr %values, i64 %{name}.index\n"
+        f"  store i64 {_INTEGER}, ptr %{name}.kind\n"
+        f"  %{name}.value = getelementptr i64, ptr %{name}.kind, i64 1\n"
+        f"  store ptr %{name}, ptr %{name}.value"
     )
 
 

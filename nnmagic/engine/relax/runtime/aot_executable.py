@@ -218,19 +218,20 @@ class AotExecutable:
         entry, facts = self._entry, self.artifact.facts
         if self.fast_path is None or not self.artifact.caller or not isinstance(self._result, TensorType):
             return None
-        if self._lengths or self._has_room:  # arrays that calls do not give
+        if self._lengths:  # arrays that calls do not give
             return None
         workspace = entry.small_workspace()
         if workspace is None:
             return None
-        (result,) = self._results
+        result, *_ = self._results
         return make_direct_call(
             self.artifact.caller,
-            [array.shape for array in self._arrays],
+            [array.shape for array in self._arrays[: len(self._names)]],
             entry.dims,
-            (result.shape, result.dtype),
+            (result.shape, result.dtype, self._sizes is not None),
             entry.function,
             (workspace, entry.table),
+            has_room=self._has_room,
             parallel=bool(facts["parallel"]),
             work=facts["work"],
             otherwise=otherwise,

@@ -63,6 +63,9 @@ class Word(Enum):
     DECREF = 16
     CLEAR_ERROR = 17
     SWITCH = 18
+    ROOM = 19
+    RESULT_SIZES = 20
+    RESIZE = 21
 
     @property
     def is_number(self) -> bool:
@@ -129,8 +132,11 @@ DIMENSIONS = len(Word)
 #: CPython's flags of a function that takes its arguments as a vector, with keywords.
 _FASTCALL_WITH_KEYWORDS = 0x80 | 0x02
 
-#: The number of PyArray_NewFromDescr in the table of NumPy's functions for extension modules.
-_NEW_FROM_DESCR = 94
+#: The numbers of PyArray_NewFromDescr and PyArray_Resize in NumPy's table of functions for extension modules.
+_NEW_FROM_DESCR, _RESIZE = 94, 80
+
+#: The most that sizes are which values decide and nothing else bounds: small workspaces have room for it.
+_ROOM = 1 << 10
 
 #: The two switches that tables point to: one that is never set, and that of programs with kernels for
 #: threads, which is set in a forked child: its parent's threads are not there.
@@ -152,10 +158,11 @@ def make_direct_call(
     code: bytes,
     parameters: Sequence[Sequence[Json]],
     dims: Sequence[tuple[int, int]],
-    result: tuple[Sequence[Json], np.dtype[Any]],
+    result: tuple[Sequence[Json], np.dtype[Any], bool],
     run: Any,
     held: tuple[np.ndarray, np.ndarray],
     *,
+    has_room: bool,
     parallel: bool,
     work: int | None,
     otherwise: Callable[..., Any],
@@ -166,49 +173,68 @@ def make_direct_call(
         code: the object file, if it is not loaded yet.
         parameters: the shapes of the arrays that the program takes, as an artifact states them.
         dims: the array and the axis that has each size that a call names.
-        result: the shape and the dtype of the result.
+        result: the shape and the dtype of the result, and whether it is cut to the sizes that the entry puts
+            into another one.
         run: the entry, a function of TVM's.
         held: what its last two arguments are, the workspace and the table of constants.
+        has_room: whether the entry takes an array behind the parameters whose length is the last of ``dims``.
         parallel: whether it has kernels for threads.
         work: how many elements it computes, if that is known.
         otherwise: what is called for all other arguments.
 
     """
-    code_of_shape = [_instructions(size, depth) for depth, size in enumerate(result[0])]
+    shape, dtype, measured = result
+    if has_room:
+        dims, last = dims[:-1], len(dims) - 1
+        shape = [_replace_dim(size, last, _ROOM) for size in shape]
+    code_of_shape = [_instructions(size, depth) for depth, size in enumerate(shape)]
     most = _MOST_BESIDE_THREADS if parallel else _MOST
     is_light = not parallel and not dims and work is not None and work <= _MOST_WORK
-    constant = max(_known_elements(each) for each in (*parameters, result[0]))
+    of_result = _known_elements(shape)
+    constant = max([*map(_known_elements, parameters), 1 if measured else of_result])
     if (
         None in code_of_shape
         or not 0 < len(parameters) <= MAX_ARITY
         or len(dims) > MAX_DIMS
         or (constant > most and not is_light)
-        or (parallel and not dims)
+        or (parallel and not dims and not has_room)
+        or (measured and not shape)
         or (method := _loaded_method(code)) is None
     ):
         return None
     instructions = [word for code in code_of_shape for pair in code or () for word in pair]
+    room = np.empty((0, _ROOM), np.bool_) if has_room else None
+    sizes = np.empty(len(shape), np.int64) if measured else None
     words = {
         Word.ARITY: len(parameters),
         Word.DIMS: len(dims),
         Word.LIMIT: most // constant,
-        Word.RESULT_RANK: len(result[0]),
+        Word.RESULT_RANK: len(shape),
         Word.INSTRUCTIONS: len(instructions) // 2,
-        Word.MOST_RESULTS: max(most, constant),
+        Word.MOST_RESULTS: max(most, of_result),
         Word.BUSY: 0,
-        Word.RESULT_DTYPE: id(result[1]),
+        Word.RESULT_DTYPE: id(dtype),
         Word.PROGRAM: run.__chandle__(),
         Word.WORKSPACE: id(held[0]),
         Word.CONSTANTS: id(held[1]),
         Word.ARRAY_TYPE: id(np.ndarray),
         **_functions(),
         Word.SWITCH: _switches[int(parallel) :].ctypes.data,
+        Word.ROOM: 0 if room is None else id(room),
+        Word.RESULT_SIZES: 0 if sizes is None else id(sizes),
     }
     named = [word for array, axis in dims for word in (array, axis, len(parameters[array]))]
     table = np.array([*(words[word] for word in Word), *named, *instructions], np.int64)
     parts = np.empty(3, object)
-    parts[:] = otherwise, table, (run, held, result[1])  # the last ones are kept alive
+    parts[:] = otherwise, table, (run, held, dtype, room, sizes)  # the last ones are kept alive
     return _new_function(method, parts)
+
+
+def _replace_dim(size: Json, number: int, length: int) -> Json:
+    """Return a size with a number in place of a dimension."""
+    if size == ["dim", number]:
+        return length
+    return [_replace_dim(part, number, length) for part in size] if isinstance(size, list) else size
 
 
 def _instructions(size: Json, depth: int) -> list[tuple[int, int]] | None:
@@ -247,7 +273,9 @@ def _functions() -> dict[Word, int]:
     )
     package = "numpy._core" if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else "numpy.core"
     table = get_pointer(import_module(f"{package}._multiarray_umath")._ARRAY_API, None)
-    new_array = ctypes.c_int64.from_address(table + 8 * _NEW_FROM_DESCR).value
+
+    def of_numpy(number: int) -> int:
+        return ctypes.c_int64.from_address(table + 8 * number).value
 
     def address_of(function: Any) -> int:
         value = ctypes.cast(function, ctypes.c_void_p).value
@@ -255,7 +283,8 @@ def _functions() -> dict[Word, int]:
         return value
 
     return {
-        Word.NEW_ARRAY: new_array,
+        Word.NEW_ARRAY: of_numpy(_NEW_FROM_DESCR),
+        Word.RESIZE: of_numpy(_RESIZE),
         Word.CALL_PYTHON: address_of(api.PyObject_Vectorcall),
         Word.CALL: address_of(tvm_ffi.LIB.TVMFFIFunctionCall),
         Word.INCREF: address_of(api.Py_IncRef),
