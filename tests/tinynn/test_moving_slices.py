@@ -196,6 +196,11 @@ ROWS = {
     "read by a loop": "row = x[i, i:]\nfor j in range(len(x) - i):\n    y[i, j] += row[j] * row[0]",
     "changed in a branch": "row = y[i].copy()\nif row[0] > 0:\n    y[i] = row * 2.0\ny[i - 1] += row",
     "several rows": "block = x[i - 1 : i + 1]\ny[i] = block[0] + np.sum(block, 0)",
+    "a column read by a loop": "for j in range(len(x)):\n    for k in range(j):\n        y[i, j] += x[i, k] * x[k, j]",
+    "a column changed by a loop": "for j in range(1, len(x)):\n    for k in range(j):\n        y[k, j] += 0.01 * (y[k, i] - y[j - 1, j])",
+    "a copied column": "c = y[:, i].copy()\nfor j in range(len(x)):\n    y[j, i] = c[len(x) - 1 - j]\n    y[0, j] += c[j]",
+    "a column of a part": "c = x[1:, i]\nfor j in range(len(x) - 1):\n    y[j, i] -= c[j] * c[0]\ny[i, 0] += np.sum(c)",
+    "a column in a branch": "c = x[:, i]\nfor j in range(len(x)):\n    if c[j] > 0:\n        for k in range(j):\n            y[i, k] += c[k]",
     "kept for the next round": "y[i] = kept + 1.0\nkept = x[i].copy()",
 }
 
@@ -219,15 +224,35 @@ def test_rows_that_are_read_where_they_are(statements: str) -> None:
         np.testing.assert_allclose(function(x), judge(x), rtol=1e-9)  # type: ignore[operator]
 
 
-def test_a_dot_product_copies_no_rows() -> None:
-    """All kernels that are left are the product and those that make the array."""
-    source = """
+@pytest.mark.parametrize(
+    ("source", "kernels"),
+    [
+        (
+            """
 def f(lower: Tensor[("n", "n"), f64], b: Tensor[("n",), f64]):
     x = np.zeros_like(b)
     for i in range(len(b)):
         x[i] = (b[i] - lower[i, :i] @ x[:i]) / lower[i, i]
     return x
-"""
+""",
+            ["full", "nn_matmul"],
+        ),
+        (
+            """
+def f(x: Tensor[("n", "n"), f64]):
+    y = np.zeros(len(x))
+    for i in range(len(x)):
+        for j in range(len(x)):
+            for k in range(j):
+                y[i] = max(y[i], x[i, k] + x[k, j])
+    return y
+""",
+            ["dyn_full"],
+        ),
+    ],
+    ids=["rows", "columns"],
+)
+def test_what_is_read_where_it_is_has_no_kernel(source: str, kernels: list[str]) -> None:
     function = nnmagic.compile(source, namespace={"np": np}, cache=False)
-    kernels = re.findall(r"def (\w+)\(", function.stages["tir"])
-    assert sorted(re.sub(r"\d", "", kernel) for kernel in kernels) == ["full", "nn_matmul"]
+    names = re.findall(r"def (\w+)\(", function.stages["tir"])
+    assert sorted(re.sub(r"\d", "", name) for name in names) == kernels

@@ -1,13 +1,14 @@
-"""Point at parts of arrays that kernels would copy: rows, and slices without a step.
+"""Point at parts of arrays that kernels would copy: rows, columns, and slices without a step.
 
 A kernel that copies what lies together in memory, such as ``a[i, 1:k]``, is left out where nothing changes
-the array until the copy was read for the last time, and everything that takes the copy only reads it.
+the array until the copy was read for the last time, and everything that takes the copy only reads it. Of a
+column, that must be single elements: kernels take what lies together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from tvm import ir, tirx
 
@@ -33,8 +34,8 @@ from nnmagic.engine.relax.codegen.aot.program import (
 )
 from nnmagic.engine.relax.schedules.kernel_analysis import KernelStages, Stage, read_kernel
 from nnmagic.engine.relax.tir.builders import are_equal, as_expr, collect_loads, dtype_of, product, static_int
-from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimFunc, Var
-from nnmagic.engine.relax.tir.visitors import replace_vars
+from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, Load, PrimExpr, PrimFunc, Var
+from nnmagic.engine.relax.tir.visitors import replace_vars, rewrite
 
 
 def point_at_parts(program: AotProgram) -> None:
@@ -43,7 +44,7 @@ def point_at_parts(program: AotProgram) -> None:
         return
     parts: dict[ir.GlobalVar, _Part | None] = {}
     functions = (program.entry, *program.functions)
-    memory = _Memory()
+    memory = _Memory(program)
     for function in functions:
         memory.join_carried(function)
         for region in list(regions_of(function.body)):
@@ -62,10 +63,14 @@ def point_at_parts(program: AotProgram) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A kernel that copies what lies together: from the element at ``indices`` of ``source`` on."""
+    """A kernel that copies from the element at ``indices`` of ``source`` on.
+
+    step: how far apart the elements are of a vector that does not lie together, else None.
+    """
 
     source: Buffer
     indices: tuple[Index, ...]
+    step: Extent | None
     buffers: tuple[Buffer, ...]
     sizes: tuple[Var, ...]
 
@@ -79,20 +84,22 @@ def _read_part(kernel: PrimFunc) -> _Part | None:
     load = stage.value
     if not stage.is_elementwise or not stage.writes_at_axes or not isinstance(load, ir.TensorLoad):
         return None
-    indices = _first_element(stage, stages, load.source, load.indices)
-    if indices is None or dtype_of(load.source) != dtype_of(stage.buffer):
+    found = _first_element(stage, stages, load.source, load.indices)
+    if found is None or dtype_of(load.source) != dtype_of(stage.buffer):
         return None
+    indices, step = found
     buffers = tuple(param for param in kernel.params if isinstance(param.ty, tirx.BufferType))
-    return _Part(load.source, indices, buffers, tuple(kernel_sizes(kernel)))
+    return _Part(load.source, indices, step, buffers, tuple(kernel_sizes(kernel)))
 
 
 def _first_element(
     stage: Stage, stages: KernelStages, source: Buffer, indices: Sequence[Index]
-) -> tuple[Index, ...] | None:
-    """Return the index of the first element that a stage copies, if it copies what lies together."""
+) -> tuple[tuple[Index, ...], Extent | None] | None:
+    """Return the index of the first element that a stage copies, and the step of a vector."""
     extents = stages.shape(stage)
     axes = [number for number, extent in enumerate(extents) if static_int(extent) != 1]
     first: list[Index] = []
+    step: Extent | None = None
     for position, index in enumerate(indices):
         own = [axis for axis in stage.axes if _uses(index, axis)]
         if len(own) > 1:
@@ -106,9 +113,11 @@ def _first_element(
                     return None
                 steps = (product(extents[number + 1 :]), product(list(source.ty.shape)[position + 1 :]))
                 if not are_equal(*steps):
-                    return None
+                    if len(extents) > 1:
+                        return None
+                    step = steps[1]
         first.append(replace_vars(as_expr(index), dict.fromkeys(own, as_expr(0))))
-    return None if axes else tuple(first)
+    return None if axes else (tuple(first), step)
 
 
 def _uses(index: Index, axis: Var) -> bool:
@@ -128,7 +137,8 @@ def _is_shifted(index: Index, axis: Var) -> bool:
 class _Memory:
     """What the steps of functions change, and which arrays may share memory."""
 
-    def __init__(self) -> None:
+    def __init__(self, program: AotProgram) -> None:
+        self._shared = {*program.shared_functions(), *program.separate_functions()}
         self._parent: dict[Storage, Storage] = {}
         self._read_only: dict[Storage, bool] = {}
 
@@ -173,6 +183,24 @@ class _Memory:
                 values = (*results, *(arg for arg, param in pairs if not self._is_read_only(callee, param)))
         return [value for value in values if isinstance(value, Storage)]
 
+    def only_elements(self, step: Step, storage: Storage) -> bool:
+        """Return whether a step only reads single elements of an array, in all functions that it calls."""
+        match step:
+            case ScalarCode():
+                return True
+            case StoreElement(storage=changed):
+                return changed is not storage
+            case FunctionCall(callee=callee, args=args):
+                params = [param for arg, param in zip(args, callee.parameters, strict=True) if arg is storage]
+                return callee not in self._shared and all(
+                    self.only_elements(inner, param)
+                    for param in params
+                    if isinstance(param, Storage)
+                    for inner in callee.steps()
+                    if param in self.mentioned(inner)
+                )
+        return False
+
     def _is_read_only(self, function: NativeFunction, param: Value) -> bool:
         """Return whether a function only reads an argument."""
         if not isinstance(param, Storage) or function.recursive:
@@ -201,6 +229,8 @@ def _may_point(
         return False
     if not all(memory.only_reads(following[at], copy) for at in uses):
         return False
+    if part.step is not None and not all(memory.only_elements(following[at], copy) for at in uses):
+        return False
     changed = [each for step in following[: max(uses, default=-1) + 1] for each in memory.changed(step)]
     return memory.find(source) not in map(memory.find, changed)
 
@@ -214,6 +244,48 @@ def _replace(function: NativeFunction, region: Region, call: KernelCall, part: _
     view.kind = "view"
     view.sources.append(source)
     function.pointers.append(view)
-    sizes: Mapping[Var, Extent] = dict(zip(part.sizes, call.sizes, strict=True))
+    sizes = dict(zip(part.sizes, call.sizes, strict=True))
     position = next(at for at, step in enumerate(region) if step is call)
-    region[position] = PointAt(view, source, part.source, part.indices, values, dict(sizes))
+    region[position] = PointAt(view, source, part.source, part.indices, values, sizes)
+    if part.step is not None:
+        _read_with_step(function, view, replace_vars(as_expr(part.step), sizes))
+
+
+def _read_with_step(function: NativeFunction, view: Storage, step: PrimExpr) -> None:
+    """Make the reads of a vector's elements reads of elements that are some steps apart."""
+    for region in regions_of(function.body):
+        for position, each in enumerate(region):
+            if isinstance(each, FunctionCall) and view in each.args:
+                distance = tirx.Var("step", "int64")
+                each.callee.dims.append(distance)
+                region[position] = replace(each, sizes=(*each.sizes, step))
+                for arg, param in zip(each.args, each.callee.parameters, strict=True):
+                    if arg is view and isinstance(param, Storage):
+                        _read_with_step(each.callee, param, distance)
+            elif isinstance(each, ScalarCode | StoreElement) and view in each.values.values():
+                region[position] = _apart(each, view, step)
+
+
+def _apart(code: ScalarCode | StoreElement, view: Storage, step: PrimExpr) -> ScalarCode | StoreElement:
+    """Return a step that reads the elements of a vector as the first column of an array with longer rows."""
+    length = tirx.Var("step", "int64")
+    columns = {
+        buffer: tirx.decl_buffer((1 << 40, length), dtype_of(buffer), buffer.name)
+        for buffer, value in code.values.items()
+        if value is view
+    }
+
+    def read(load: Load) -> Load:
+        column = columns.get(load.source)
+        return load if column is None else tirx.BufferLoad(column, [*load.indices, as_expr(0)])
+
+    def apart(expr: PrimExpr) -> PrimExpr:
+        return rewrite(expr, [(ir.TensorLoad, read)])
+
+    values = {columns.get(buffer, buffer): value for buffer, value in code.values.items()}
+    sizes = {**code.sizes, length: step}
+    if isinstance(code, StoreElement):
+        indices = tuple(apart(as_expr(index)) for index in code.indices)
+        return replace(code, indices=indices, value=apart(code.value), values=values, sizes=sizes)
+    stages = tuple(replace(stage, values=tuple(map(apart, stage.values))) for stage in code.stages)
+    return replace(code, stages=stages, values=values, sizes=sizes)
