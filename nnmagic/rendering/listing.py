@@ -27,6 +27,7 @@ from nnmagic.relay.types import Type
 from nnmagic.rendering.lexer import RelayLexer
 from nnmagic.rendering.line_breaking import break_lines, line_breaks
 from nnmagic.rendering.theme import INLINE_COLORS, token_class
+from nnmagic.rendering.value_marks import value_classes, value_rules
 
 #: Where the source lines are shown that Relay came from: beside it, as a number to hover, or nowhere.
 Origins = Literal["beside", "hover", "none"]
@@ -61,8 +62,8 @@ def text_html(text: str, name: str) -> str:
 def relay_html(module: Module, origins: Origins = "beside") -> str:
     """Return a typed module as its untyped text: hovering an operator or a value shows its type.
 
-    Long lines are broken between tokens, so the text of the HTML is still the module's Relay. Many lines are
-    folded after the first ones.
+    Hovering a value marks its definition and its uses, too. Long lines are broken between tokens, so the
+    text of the HTML is still the module's Relay. Many lines are folded after the first ones.
     """
     untyped = erase_types(module)
     text, ranges = text_with_ranges(untyped)
@@ -72,16 +73,25 @@ def relay_html(module: Module, origins: Origins = "beside") -> str:
         if title := _title(part, types):
             titles[part.start] = title
     breaks = line_breaks(text, _WIDTH_BESIDE if origins == "beside" else _WIDTH)
-    lines = highlight_lines(text, RelayLexer(), titles=titles, breaks=breaks, inline_colors=True)
+    classes = value_classes(text)
+    lines = highlight_lines(
+        text, RelayLexer(), titles=titles, classes=classes, breaks=breaks, inline_colors=True
+    )
     if origins == "none":
         rows = [_Row(None, line) for line in lines]
     else:
         rows = list(_rows(lines, _spans(text, ranges)))
     if origins == "beside":
         parts = [_table_row(row) for row in rows]
-        return _listing(parts, [row.height for row in rows], "Relay", _table).folded
+        return _with_marks(_listing(parts, [row.height for row in rows], "Relay", _table), classes)
     parts = [line for row in rows for line in _number_lines(row)]
-    return _listing(parts, [1] * len(parts), "Relay", _pre).folded
+    return _with_marks(_listing(parts, [1] * len(parts), "Relay", _pre), classes)
+
+
+def _with_marks(listing: Listing, classes: Mapping[int, str]) -> str:
+    """Return a folded listing with the rules that mark its values."""
+    rules = value_rules(classes.values(), ".relay")
+    return f'<style>{rules}</style><div class="relay">{listing.folded}</div>' if rules else listing.folded
 
 
 def _listing(

@@ -104,6 +104,19 @@ def test_the_pointer_on_a_value_marks_its_definition_and_its_uses(page: Any) -> 
     assert "nn.relu(%1)" in lines[1]
 
 
+def test_so_it_does_in_every_display_of_relay(page: Any, tmp_path: Path) -> None:
+    function = nnmagic.compile(SOURCE, cache=False)
+    path = tmp_path / "relay.html"
+    path.write_text(PAGE + function._repr_mimebundle_()["text/html"], encoding="utf-8")
+    page.goto(path.as_uri())
+    marked = OUTLINED.replace(".linked .line span", ".relay .line span")
+    assert not page.evaluate(marked)
+    page.locator(".relay .line span", has_text="%b").last.hover()
+    lines = page.evaluate(marked)
+    assert [line.split("=")[0].split("(")[0].strip() for line in lines] == ["let %b", "%3", "%5", "%b"]
+    picture(page, "relay-values")
+
+
 def test_a_narrow_output_slides(page: Any) -> None:
     page.set_viewport_size({"width": 700, "height": 900})
     strip = page.get_by_role("group", name="linked: source, Relay, TIR and assembly side by side")

@@ -15,6 +15,7 @@ from nnmagic.engine import EngineError
 from nnmagic.functions.compile_cell import compile_cell
 from nnmagic.functions.compile_options import Options
 from nnmagic.jupyter.cell_output import render_cell, render_function
+from nnmagic.rendering.listing import Origins, relay_html
 
 #: Each line has a number of its own, which no other line and no schedule has.
 SOURCE = '''\
@@ -95,6 +96,20 @@ def test_the_values_of_relay_are_marked_by_name(foo: nnmagic.CompiledFunction) -
             found.setdefault(name, set()).add((element.text or "").strip())
     counts = Counter(re.findall(r"%\w+", foo.relay_text))
     assert sorted(name for (name,) in found.values()) == sorted(name for name in counts if counts[name] > 1)
+
+
+@pytest.mark.parametrize("origins", ["beside", "hover", "none"])
+def test_so_are_they_in_every_display(foo: nnmagic.CompiledFunction, origins: Origins) -> None:
+    page = page_of(relay_html(foo.relay, origins))
+    names = {}
+    for element in page.iter("span"):
+        for name in re.findall(r"\bv\d+\b", element.get("class") or ""):
+            names.setdefault(name, []).append("".join(element.itertext()).strip())
+    counts = Counter(re.findall(r"%\w+", foo.relay_text))
+    expected = sorted([name] * n for name, n in counts.items() if n > 1)
+    assert sorted(names.values()) == expected
+    rules = page.find("style").text
+    assert all(f".relay:has(.{name}:hover) .{name}" in rules for name in names)
 
 
 def test_a_function_of_another_cell_is_shown_too() -> None:

@@ -206,7 +206,7 @@ def test_long_lines_break_and_the_text_stays_relay() -> None:
 def test_a_long_listing_is_folded_after_its_first_lines() -> None:
     module = relay.infer_type(relay.parse(models()["resnet18"]))
     page = elements(relay_html(module, "hover"))
-    first, rest = page
+    first, rest = page.find("div")
     assert rest.tag == "details"
     assert 10 <= "".join(first.itertext()).count("\n") <= 16
     shown = "".join(rest.find("pre").itertext())
