@@ -258,8 +258,9 @@ def test_stages(affine: CompiledFunction) -> None:
         "tir",
         "llvm",
         "asm",
+        "linked",
     ]
-    assert len(affine.stages) == 9
+    assert len(affine.stages) == 10
     assert "tir" in affine.stages
     assert "nope" not in affine.stages
     assert affine.stages["source"] == affine.__dsl_code__
