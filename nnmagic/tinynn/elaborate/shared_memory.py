@@ -249,10 +249,10 @@ def _bounds(view: ir.Expr) -> dict[int, tuple[int, int]]:
     """Return the bounds of a slice by axis, where its step is positive."""
     if not (isinstance(view, ir.Call) and isinstance(view.op, ir.OpRef) and view.op.name == "strided_slice"):
         return {}
-    axes, begin, end, strides = (view.attrs.get(name) for name in ("axes", "begin", "end", "strides"))
-    if not all(isinstance(each, Sequence) for each in (axes, begin, end, strides)):
+    given = [view.attrs.get(name) for name in ("axes", "begin", "end", "strides")]
+    listed = zip(*(each for each in given if isinstance(each, list | tuple)), strict=False)
+    if not all(isinstance(each, list | tuple) for each in given):
         return {}
-    listed = zip(axes, begin, end, strides, strict=False)  # type: ignore[arg-type]  # sequences
     return {
         axis: (low, high)
         for axis, low, high, step in listed
