@@ -9,6 +9,7 @@
 #   make fuzz    random cells against NumPy for FUZZ_SECONDS (an hour), from the seed FUZZ_FIRST on
 #   make test-browser   JupyterLab in Chromium, light and dark; pictures of it in screenshots/
 #   make test-array-api   the array API standard's conformance suite; ARRAY_API_TESTS=PATH names a checkout of it
+#   make test-tools   nbconvert, papermill, Jupyter console, marimo, an ipyparallel cluster, an editor
 #   make docs    the documentation, in site/; strict
 #   make lint    style and strict types    make format      put style right
 #   make lab     the examples in JupyterLab
@@ -20,9 +21,9 @@ NOX    := .nox/nox/bin/nox
 # Relay, how long a search lasts and its first seed.
 export JOBS ARRAY_API_TESTS CHROMIUM BENCH ORACLE_PYTHON FUZZ_SECONDS FUZZ_FIRST
 
-.PHONY: demo test test-array-api test-torch test-exhaustive test-fast stress test-browser docs lint format bench fuzz lab oracle oracle-python clean
+.PHONY: demo test test-array-api test-torch test-tools test-exhaustive test-fast stress test-browser docs lint format bench fuzz lab oracle oracle-python clean
 
-demo test test-array-api test-torch test-exhaustive docs lint format bench fuzz lab oracle oracle-python: | $(NOX)
+demo test test-array-api test-torch test-tools test-exhaustive docs lint format bench fuzz lab oracle oracle-python: | $(NOX)
 	$(NOX) --session $@
 
 test-fast: | $(NOX)

@@ -24,6 +24,7 @@ nox.options.sessions = ["tests"]
 ROOT = Path(__file__).parent
 PYTEST = ("python", "-m", "pytest")
 PARALLEL = ("-n", os.environ.get("JOBS") or "auto", "--dist", "worksteal")
+COLAB = ("ipython==7.34.*", "ipykernel==6.17.*")
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -91,7 +92,10 @@ def test_array_api(session: nox.Session) -> None:
 
 @nox.session
 def wheel(session: nox.Session) -> None:
-    """Build a wheel, install it alone in a new environment, and run the quickstart away from the sources."""
+    """Build a wheel, install it alone in a new environment, and run the quickstart away from the sources.
+
+    Then do so with the IPython of Google Colab.
+    """
     install(session, ["build>=1.2"])
     dist = Path(session.create_tmp()) / "dist"
     session.run("python", "-m", "build", "--outdir", str(dist), ".")
@@ -102,6 +106,15 @@ def wheel(session: nox.Session) -> None:
     session.chdir(dist)
     notebook, runner = ROOT / "examples" / "quickstart.ipynb", ROOT / "tools" / "run_notebook.py"
     session.run(python, str(runner), str(notebook), external=True)
+    session.run(python, "-m", "pip", "install", "--quiet", *COLAB, external=True)
+    session.run(python, str(runner), str(notebook), external=True)
+
+
+@nox.session(name="test-tools")
+def test_tools(session: nox.Session) -> None:
+    """Test nnmagic in what runs notebooks, in a cluster of kernels and in an editor."""
+    install(session, ["--editable", ".", "--group", "tools"])
+    session.run(*PYTEST, "tests/tools", *session.posargs)
 
 
 @nox.session

@@ -75,13 +75,6 @@ NOTES: tuple[tuple[str, int | None, str], ...] = (
         "weighted sum of known sizes would multiply an infinity by 0 where there is one element",
     ),
     (
-        "isin, 512x512*",
-        None,
-        "of 1.4 ms 1.27 are a binary search among 512 sorted integers for each of 262,144 (11.7 with a named "
-        "size, whose search is a loop with branches; selections instead were refused by TVM's analysis of "
-        "bounds). NumPy makes a table of truth values where integers lie close together",
-    ),
-    (
         "unique*, 512x512*",
         None,
         "the sort takes 1.2 of 1.4 ms (it was an argsort: 1.9 in all). NumPy's is x86-simd-sort, which packs "
@@ -93,12 +86,6 @@ NOTES: tuple[tuple[str, int | None, str], ...] = (
         "of 245 us 118 are the additions, one an element through memory; the check of the range, the largest "
         "element and the copy of the elements are passes of their own, 17 to 34 us each",
     ),
-    (
-        "co[nr][vr][oe]*, 512x512, named",
-        None,
-        "the kernels take 1 us; the padding has a size that is computed, so that the program runs on the "
-        "virtual machine, whose calls are the rest",
-    ),
     *(
         (
             f"{name}, 512x512*",
@@ -109,32 +96,12 @@ NOTES: tuple[tuple[str, int | None, str], ...] = (
         for name in ("eigh", "eigvalsh", "qr", "svd", "svdvals", "pinv", "cond", "matrix_rank", "inv")
     ),
     (
-        "lstsq, 512x512*",
-        None,
-        "LAPACK's gelsd, by singular values, as in NumPy, which gives the rank; torch calls gelsy",
-    ),
-    (
         "logical_*, 512x512*",
         None,
         "bound by memory of the second cache: 262 kB, one byte an element; of a named size the call takes "
         "1 us, because its kernel has a version for threads",
     ),
-    (
-        "bincount, 8x16*",
-        None,
-        "the number of results is known from the data only, so that the program runs on the virtual machine: "
-        "11 us, nearly all of it calls",
-    ),
-    ("co[nr][vr][oe]*, 8x16, named", None, "as of 512x512: on the virtual machine"),
-    (
-        "conc*, 8x16, named",
-        None,
-        "the size of the result is a sum of named sizes, which the table of a direct call cannot state: the "
-        "call goes through Python, 1.1 us",
-    ),
     ("rot90, 512x512*", None, "bound by the transposition: squares of eight, read in reverse"),
-    ("searchsorted, 512x512, named", None, "a loop with branches; of a known length they are selections"),
-    ("digitize, 512x512, named", None, "a loop with branches; of a known length they are selections"),
     (
         "mlp*batch 1, n rows",
         None,

@@ -13,6 +13,8 @@ TYPE_CHECKING = (
     False  # type checkers take it for typing's, whose import would be most of the cost of this one
 )
 if TYPE_CHECKING:
+    from typing import Any, TypeAlias
+
     from nnmagic import relay
     from nnmagic.cache import CacheWarning, set_cache
     from nnmagic.diagnostics import CompileError, Diagnostic, RelayError, Span, TinyNNError, TinyNNWarning
@@ -28,26 +30,26 @@ if TYPE_CHECKING:
     from nnmagic.functions.specializing import SpecializingFunction
     from nnmagic.functions.stepping import step
     from nnmagic.jupyter import load_ipython_extension, unload_ipython_extension
-    from nnmagic.tinynn.types.annotations import (
-        InOut,
-        Out,
-        Tensor,
-        bf16,
-        bool_,
-        c64,
-        c128,
-        f16,
-        f32,
-        f64,
-        i8,
-        i16,
-        i32,
-        i64,
-        u8,
-        u16,
-        u32,
-        u64,
-    )
+
+    # To a type checker a parameter of any of these takes whatever can be an array or a number.
+    Tensor: TypeAlias = Any
+    InOut: TypeAlias = Any
+    Out: TypeAlias = Any
+    bf16: TypeAlias = Any
+    bool_: TypeAlias = Any
+    c64: TypeAlias = Any
+    c128: TypeAlias = Any
+    f16: TypeAlias = Any
+    f32: TypeAlias = Any
+    f64: TypeAlias = Any
+    i8: TypeAlias = Any
+    i16: TypeAlias = Any
+    i32: TypeAlias = Any
+    i64: TypeAlias = Any
+    u8: TypeAlias = Any
+    u16: TypeAlias = Any
+    u32: TypeAlias = Any
+    u64: TypeAlias = Any
 
 #: Where each public name stands.
 _MODULES = {

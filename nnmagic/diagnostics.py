@@ -183,7 +183,8 @@ def _display_name(filename: str) -> str:
     """Return a file's name; of a notebook cell as IPython's own tracebacks have it: ``Cell In[3]``."""
     ipython = sys.modules.get("IPython")  # imported already wherever cells run
     shell = ipython and ipython.get_ipython()
-    cell = shell and shell.compile.format_code_name(filename)
+    format_code_name = getattr(shell and shell.compile, "format_code_name", None)  # which IPython 7 lacks
+    cell = format_code_name and format_code_name(filename)
     return " ".join(cell) if cell else filename
 
 

@@ -37,6 +37,7 @@ _RUNS = {
     "pytest": ["tests/conftest.py", "tests/oracle", "tests/relay/corpus.py", "tests/engine/programs.py"],
     "browser": ["tests/conftest.py", "tests/browser"],
     "torch": ["tests/conftest.py", "tests/torch"],
+    "tools": ["tests/conftest.py", "tests/tools"],
     "docs": ["tools/docs_pages.py"],
     "bench": ["benchmarks"],
 }

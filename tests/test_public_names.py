@@ -30,7 +30,7 @@ DTYPES = {
     "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64", "bool_": "bool",
     "c64": "complex64", "c128": "complex128",
 }  # fmt: skip
-STAGES = ["source", "tree", "relay", "relay-typed", "passes", "relax", "tir", "llvm", "asm"]
+STAGES = ["source", "tree", "relay", "relay-typed", "passes", "relax", "tir", "llvm", "asm", "linked"]
 
 
 @pytest.fixture(scope="module")

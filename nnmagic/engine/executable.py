@@ -5,11 +5,28 @@ Engines of one's own are simpler, a callable: ``custom.py`` makes an Executable 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
+
+from nnmagic.diagnostics import Span
+from nnmagic.engine import engine_error
 
 if TYPE_CHECKING:
     from nnmagic.engine.relax.artifact import Artifact
+
+
+@dataclass(frozen=True, slots=True)
+class KernelCode:
+    """A function of the machine code.
+
+    origins: the spans of the Relay calls that it computes. tir, asm: its texts, "" if it has none.
+    """
+
+    name: str
+    origins: frozenset[Span]
+    tir: str
+    asm: str
 
 
 class Executable(Protocol):
@@ -24,3 +41,12 @@ class Executable(Protocol):
 
     def stage(self, name: str) -> str:
         """Return the text of a stage of the engine."""
+
+
+def kernels_of(executable: Executable) -> Sequence[KernelCode]:
+    """Return the functions of a program's machine code. Raises EngineError if the engine tells none."""
+    kernels: Callable[[], Sequence[KernelCode]] | None = getattr(executable, "kernels", None)
+    if kernels is None:
+        hint = "the engine relax does: leave the engine out"
+        raise engine_error("the engine does not say which kernels it makes", hint=hint)
+    return kernels()

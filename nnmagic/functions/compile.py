@@ -34,6 +34,7 @@ from nnmagic.tracebacks import callers_locals, short_errors
 
 if TYPE_CHECKING:
     from nnmagic.engine.custom import Engine
+    from nnmagic.functions.typed import P, TypedFunction
     from nnmagic.relay.passes.pipeline import NamedPass, Pass
 
 
@@ -180,7 +181,7 @@ def _compile_function(
 
 
 @overload
-def function(source: FunctionType, /) -> CompiledFunction | SpecializingFunction: ...
+def function(source: Callable[P, object], /) -> TypedFunction[P] | SpecializingFunction: ...
 
 
 @overload
@@ -195,12 +196,12 @@ def function(
     debug: bool = False,
     namespace: Mapping[str, object] | None = None,
     cache: bool = True,
-) -> Callable[[FunctionType], CompiledFunction | SpecializingFunction]: ...
+) -> Callable[[Callable[P, object]], TypedFunction[P] | SpecializingFunction]: ...
 
 
 @short_errors
 def function(
-    source: FunctionType | None = None,
+    source: Callable[..., object] | None = None,
     /,
     *,
     engine: str | Engine = "auto",
@@ -215,7 +216,7 @@ def function(
 ) -> (
     CompiledFunction
     | SpecializingFunction
-    | Callable[[FunctionType], CompiledFunction | SpecializingFunction]
+    | Callable[[Callable[..., object]], CompiledFunction | SpecializingFunction]
 ):
     """Compile a Python function: ``@nnmagic.function``, bare or with the options of ``compile``.
 
@@ -227,7 +228,7 @@ def function(
         raise TypeError(f"namespace must be a dict of names and values, not {kind_of(namespace)}")
 
     def compile_decorated(
-        decorated: FunctionType, caller: Mapping[str, object]
+        decorated: Callable[..., object], caller: Mapping[str, object]
     ) -> CompiledFunction | SpecializingFunction:
         if not isinstance(decorated, FunctionType):
             raise TypeError(f"@nnmagic.function takes a Python function, not {kind_of(decorated)}")

@@ -176,6 +176,10 @@ class Options:
 
         if self.engine_taken != "relax":
             raise engine_error(f"the engine {self.engine_shown} does not tell how long its kernels take")
+        from nnmagic.engine.target_kind import is_cuda
+
+        if is_cuda(self.target):
+            raise engine_error("kernels for CUDA are not timed: nnmagic does not run them")
         from nnmagic.engine.relax.profiling import kernel_times
 
         return kernel_times(module, entry, executable, values, target=self.target, opt_level=self.opt_level)

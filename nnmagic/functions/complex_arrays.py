@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nnmagic.engine.executable import Executable
+from nnmagic.engine.executable import Executable, KernelCode, kernels_of
 from nnmagic.relay.complex_numbers.lowering import complex_of, lower_type, pairs_of
 from nnmagic.relay.infer.unify import substitute
 from nnmagic.relay.module import Module
@@ -40,6 +40,10 @@ class ComplexExecutable:
     def stage(self, name: str) -> str:
         """Return the text of a stage of the engine."""
         return self._run.stage(name)
+
+    def kernels(self) -> Sequence[KernelCode]:
+        """Return the functions of the machine code. Raises EngineError if the engine does not know them."""
+        return kernels_of(self._run)
 
     def without_views(self, arrays: Sequence[Any]) -> tuple[Executable, list[Any]]:
         """Return the machine code itself, and what it takes for these arguments."""

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from nnmagic.cache import Content
 from nnmagic.diagnostics import Source
-from nnmagic.engine.executable import Executable
+from nnmagic.engine.executable import Executable, kernels_of
+from nnmagic.engine.target_kind import is_cuda
 from nnmagic.fork_safety import Lock
 from nnmagic.functions.build_or_load import Origin, Use, build, content_of, key_fields
 from nnmagic.functions.cached_property import Cached
@@ -20,7 +21,7 @@ from nnmagic.functions.calls import CallAdapter, call_of
 from nnmagic.functions.compile_options import Options
 from nnmagic.functions.complex_arrays import ComplexExecutable
 from nnmagic.functions.passes import Passes
-from nnmagic.functions.stages import STAGES, Stages, tree_text
+from nnmagic.functions.stages import CUDA_STAGE, STAGES, Stages, tree_text
 from nnmagic.relay.complex_numbers.lowering import lower_complex, mentions_complex
 from nnmagic.relay.module import Module
 from nnmagic.relay.passes.pipeline import PassRun, run_passes
@@ -29,6 +30,7 @@ from nnmagic.tracebacks import short_errors
 
 if TYPE_CHECKING:
     from nnmagic.functions.data_types import DataType
+    from nnmagic.rendering.linked import LinkedView
 
 #: One function is built at a time, as TVM's builders want it, too.
 _BUILDING = Lock()
@@ -162,13 +164,24 @@ class Definition:
             "relay": lambda: self.relay_text,
             "relay-typed": lambda: str(self.relay),
             "passes": lambda: Passes(self.pass_runs).text(),
+            "linked": lambda: str(self.linked),
         }
         if self.language != "tinynn":
             del makers["tree"]
-        makers |= {
-            name: partial(self._engine_stage, name) for name in STAGES if name not in ("tree", *makers)
-        }
-        return Stages(makers)
+        names: tuple[str, ...] = STAGES
+        if is_cuda(self.options.target):
+            names = (*STAGES[: STAGES.index("llvm")], CUDA_STAGE)
+        makers |= {name: partial(self._engine_stage, name) for name in names if name not in ("tree", *makers)}
+        return Stages({name: makers[name] for name in names if name in makers})
+
+    @Cached
+    def linked(self) -> LinkedView:
+        """Return its source, Relay, TIR and assembly, linked line by line. Raises EngineError."""
+        from nnmagic.rendering.linked import Code, LinkedView
+
+        codes = [Code(each.name, each.origins, each.tir, each.asm) for each in kernels_of(self.executable)]
+        lines = range(self.line, self.line + len(self.text.rstrip().splitlines()))
+        return LinkedView(self.relay, self.source, lines, codes)
 
     @Cached
     def relay_text(self) -> str:

@@ -26,7 +26,10 @@ def add_location(error: BaseException, module: Module) -> None:
     message: str = error.args[0]
     calls: Iterable[Call]
     if isinstance(error, RecursionError):
-        message += "; a `for` or `while` loop takes no stack"
+        message += (
+            "; a `for` or `while` loop takes no stack, except in the gradient of a loop whose number of "
+            "rounds is not known before it begins"
+        )
         calls = _recursive_calls(module)
     elif (check := detach_check(error)) is None:
         return

@@ -11,18 +11,27 @@ if TYPE_CHECKING:
 
 def load_ipython_extension(ip: InteractiveShell) -> None:
     """Add %%tinynn, %%relay and %tinynn to a shell; ``%load_ext nnmagic`` calls it, and may do so twice."""
-    from nnmagic.jupyter.help import add_help
     from nnmagic.jupyter.magics import TinyNNMagics
 
     unload_ipython_extension(ip)
     ip.register_magics(TinyNNMagics)
     ip.input_transformers_cleanup.append(_add_empty_body)
-    add_help(ip)
+    if _can_be_asked():
+        from nnmagic.jupyter.help import add_help
+
+        add_help(ip)
     ip.events.register("post_run_cell", ip.magics_manager.registry[TinyNNMagics.__name__].warn_of_changes)
     if _has_user(ip) and ip.magics_manager.registry[TinyNNMagics.__name__].preload:
         from nnmagic.jupyter.preload import preload
 
         preload()
+
+
+def _can_be_asked() -> bool:
+    """Return whether the shell passes whole cells to matchers and inspectors, as IPython does from 8.6 on."""
+    from IPython.core import completer
+
+    return hasattr(completer, "context_matcher")
 
 
 def _has_user(ip: InteractiveShell) -> bool:
@@ -32,10 +41,12 @@ def _has_user(ip: InteractiveShell) -> bool:
 
 def unload_ipython_extension(ip: InteractiveShell) -> None:
     """Remove the magics and their settings, as ``%unload_ext nnmagic`` does; what cells have bound stays."""
-    from nnmagic.jupyter.help import remove_help
     from nnmagic.jupyter.magics import TinyNNMagics
 
-    remove_help(ip)
+    if _can_be_asked():
+        from nnmagic.jupyter.help import remove_help
+
+        remove_help(ip)
     while _add_empty_body in ip.input_transformers_cleanup:
         ip.input_transformers_cleanup.remove(_add_empty_body)
     manager = ip.magics_manager

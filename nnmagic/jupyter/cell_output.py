@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from nnmagic.diagnostics import closest
-from nnmagic.functions.stages import STAGES
+from nnmagic.functions.stages import CUDA_STAGE, STAGES
 from nnmagic.jupyter.errors import MagicError
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from nnmagic.rendering.output import Output, Section
 
 #: Everything that can be shown, by name.
-SHOWN = (*STAGES, "graph")
+SHOWN = (*STAGES, CUDA_STAGE, "graph")
 
 
 def parse_show_option(text: str) -> list[str]:
@@ -73,10 +73,21 @@ def _sections(cell: CompiledCell, name: str) -> tuple[list[Section], str | None]
         case "relay-typed":
             return [stage_section(name, name, str(cell.compiled))], None
     for function in cell.functions:
-        if name not in function.stages:
+        if name == "tree" and name not in function.stages:
             raise MagicError(f"a function from Relay text has no stage {name!r}")
+        _check_stage(function, name)
+    if name == "linked":
+        return [each._definition.linked.section(f"{each.name}: {name}") for each in cell.functions], None
     named = [(f"{function.name}: {name}", function.stages[name]) for function in cell.functions]
     return [stage_section(title, name, text) for title, text in named], None
+
+
+def _check_stage(function: CompiledFunction, name: str) -> None:
+    """Raise MagicError if a function has no such stage."""
+    if name not in function.stages:
+        stages = [stage for stage in SHOWN if stage == "graph" or stage in function.stages]
+        hint = "compile it with --target cuda" if name == CUDA_STAGE else _hint(name, stages)
+        raise MagicError(f"{function.name} has no stage {name!r}; {hint}")
 
 
 def render_function(function: CompiledFunction | SpecializingFunction, name: str) -> Output:
@@ -98,7 +109,7 @@ def render_function(function: CompiledFunction | SpecializingFunction, name: str
     if name == "graph":
         graph = function.graph
         return Output((graph.section(name),), graph.svg)
-    if name not in function.stages:
-        stages = [stage for stage in SHOWN if stage == "graph" or stage in function.stages]
-        raise MagicError(f"{function.name} has no stage {name!r}; {_hint(name, stages)}")
+    _check_stage(function, name)
+    if name == "linked":
+        return Output((function._definition.linked.section(name),))
     return Output((stage_section(name, name, function.stages[name]),))

@@ -30,7 +30,8 @@ def remember_cell(functions: Iterable[CompiledFunction], shell: InteractiveShell
 
 def _cell(filename: str, shell: InteractiveShell) -> str | None:
     """Return ``Cell In[3]`` for the file name of a cell's code; None for any other."""
-    label = shell.compile.format_code_name(filename)
+    format_code_name = getattr(shell.compile, "format_code_name", None)  # which IPython 7 lacks
+    label = format_code_name(filename) if format_code_name else None
     return None if label is None else " ".join(label)
 
 

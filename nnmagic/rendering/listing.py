@@ -27,6 +27,7 @@ from nnmagic.relay.types import Type
 from nnmagic.rendering.lexer import RelayLexer
 from nnmagic.rendering.line_breaking import break_lines, line_breaks
 from nnmagic.rendering.theme import INLINE_COLORS, token_class
+from nnmagic.rendering.value_marks import value_classes, value_rules
 
 #: Where the source lines are shown that Relay came from: beside it, as a number to hover, or nowhere.
 Origins = Literal["beside", "hover", "none"]
@@ -48,7 +49,7 @@ class Listing:
 def code_listing(text: str, lexer: Lexer, name: str, *, relay: bool = False) -> Listing:
     """Return a text in colours, Relay with its long lines broken; a summary of folded lines has the name."""
     breaks = line_breaks(text, _WIDTH) if relay else {}
-    lines = [_line(part) for line in _highlight_lines(text, lexer, breaks=breaks) for part in line]
+    lines = [_line(part) for line in highlight_lines(text, lexer, breaks=breaks) for part in line]
     return _listing(lines, [1] * len(lines), name, _pre)
 
 
@@ -61,8 +62,8 @@ def text_html(text: str, name: str) -> str:
 def relay_html(module: Module, origins: Origins = "beside") -> str:
     """Return a typed module as its untyped text: hovering an operator or a value shows its type.
 
-    Long lines are broken between tokens, so the text of the HTML is still the module's Relay. Many lines are
-    folded after the first ones.
+    Hovering a value marks its definition and its uses, too. Long lines are broken between tokens, so the
+    text of the HTML is still the module's Relay. Many lines are folded after the first ones.
     """
     untyped = erase_types(module)
     text, ranges = text_with_ranges(untyped)
@@ -72,16 +73,25 @@ def relay_html(module: Module, origins: Origins = "beside") -> str:
         if title := _title(part, types):
             titles[part.start] = title
     breaks = line_breaks(text, _WIDTH_BESIDE if origins == "beside" else _WIDTH)
-    lines = _highlight_lines(text, RelayLexer(), titles=titles, breaks=breaks, inline_colors=True)
+    classes = value_classes(text)
+    lines = highlight_lines(
+        text, RelayLexer(), titles=titles, classes=classes, breaks=breaks, inline_colors=True
+    )
     if origins == "none":
         rows = [_Row(None, line) for line in lines]
     else:
         rows = list(_rows(lines, _spans(text, ranges)))
     if origins == "beside":
         parts = [_table_row(row) for row in rows]
-        return _listing(parts, [row.height for row in rows], "Relay", _table).folded
+        return _with_marks(_listing(parts, [row.height for row in rows], "Relay", _table), classes)
     parts = [line for row in rows for line in _number_lines(row)]
-    return _listing(parts, [1] * len(parts), "Relay", _pre).folded
+    return _with_marks(_listing(parts, [1] * len(parts), "Relay", _pre), classes)
+
+
+def _with_marks(listing: Listing, classes: Mapping[int, str]) -> str:
+    """Return a folded listing with the rules that mark its values."""
+    rules = value_rules(classes.values(), ".relay")
+    return f'<style>{rules}</style><div class="relay">{listing.folded}</div>' if rules else listing.folded
 
 
 def _listing(
@@ -126,29 +136,34 @@ def _title(part: TextRange, types: Mapping[Expr, Type | None]) -> str | None:
     return None if type_ is None else str(type_)
 
 
-def _highlight_lines(
+def highlight_lines(
     text: str,
     lexer: Lexer,
     *,
     titles: Mapping[int, str] = MappingProxyType({}),
+    classes: Mapping[int, str] = MappingProxyType({}),
     breaks: Mapping[int, int] = MappingProxyType({}),
     inline_colors: bool = False,
 ) -> list[list[str]]:
     """Return the lines of a text as HTML, each as the lines that it is broken into.
 
-    titles: what hovering the token shows that begins at an offset. breaks: the blanks that end a line, by
-    offset, and the indentation after each. inline_colors: whether colours need no style sheet.
+    titles: what hovering the token shows that begins at an offset. classes: another class of that token.
+    breaks: the blanks that end a line, by offset, and the indentation after each. inline_colors: whether
+    colours need no style sheet.
     """
     lines = [[""]]
     for start, kind, token in lexer.get_tokens_unprocessed(text):
         name, title = token_class(kind), titles.get(start)
-        attributes = (f' class="{name}"' if name else "") + (f' title="{_attribute(title)}"' if title else "")
+        every = " ".join(filter(None, (name, classes.get(start))))
+        attributes = f' class="{every}"' if every else ""
+        attributes += f' title="{_attribute(title)}"' if title else ""
         if name and inline_colors:
             attributes += f' style="color:{INLINE_COLORS[name]}"'
         tag = "b" if name == "k" else "span"
         broken = _break_token(start, token, breaks)
         first, *others = broken.split("\n")
-        if lines[-1][-1].isspace():  # nbconvert would make one blank of an indentation that stands alone
+        # nbconvert would make one blank of an indentation that stands alone
+        if lines[-1][-1].isspace() and start not in classes:
             lines[-1][-1] = _wrap_in_tag(lines[-1][-1] + first, tag, attributes)
         else:
             lines[-1][-1] += _wrap_in_tag(first, tag, attributes)

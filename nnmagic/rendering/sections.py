@@ -25,6 +25,7 @@ _LANGUAGES = {
     "tir": "python",
     "llvm": "llvm",
     "asm": "gas",
+    "cuda": "cuda",
 }
 
 

@@ -129,11 +129,26 @@ overflow: hidden auto; max-height: 90em; }
 }
 """
 
+_LINKED = """\
+.nnmagic .linked { display: flex; gap: 10px; overflow-x: auto; scroll-snap-type: x proximity; }
+.nnmagic .linked .pane { flex: 1 0 min(26em, 92%); max-height: 40em; overflow: auto; \
+scroll-snap-align: start; resize: horizontal; border-right: 1px solid; \
+border-color: color-mix(in srgb, currentColor 20%, transparent); }
+.nnmagic.nnmagic .linked details pre { white-space: pre; width: max-content; min-width: 100%; }
+.nnmagic .linked .line { padding-left: 4em; text-indent: -4em; }
+.nnmagic .linked .no { display: inline-block; min-width: 2em; text-align: right; margin-right: 0.5em; \
+text-indent: 0; opacity: 0.7; }
+.nnmagic .linked summary, .nnmagic .linked details pre { padding-left: 6px; }
+.nnmagic .linked summary { font-weight: 400; }
+.nnmagic .linked :focus-visible { outline: 2px solid #1971c2; outline-offset: -2px; }
+"""
+
 #: The style sheet of everything that nnmagic shows; all its rules are under the class ``nnmagic``.
 _STYLE = f"{_LAYOUT}{_token_rules(of_diffs=False)}"
 _STYLE_OF_DIFFS = f"{_STYLE}\n{_token_rules(of_diffs=True)}"
 
 
 def style_of(html: str) -> str:
-    """Return the style sheet of what is shown; it has the colours of diffs only where there is one."""
-    return _STYLE_OF_DIFFS if 'class="ins"' in html or 'class="del"' in html else _STYLE
+    """Return the style sheet of what is shown, with the rules of diffs and panes where there are some."""
+    style = _STYLE_OF_DIFFS if 'class="ins"' in html or 'class="del"' in html else _STYLE
+    return f"{style}\n{_LINKED}" if 'class="linked"' in html else style

@@ -61,6 +61,7 @@ EXACT = {
     "ceil": (np.ceil, FLOATS),
     "trunc": (np.trunc, FLOATS),
     "round": (round_half_away, FLOATS),
+    "numpy.rint": (np.rint, FLOATS),
     "isnan": (np.isnan, FLOATS),
     "isinf": (np.isinf, FLOATS),
     "isfinite": (np.isfinite, FLOATS),

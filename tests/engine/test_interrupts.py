@@ -80,6 +80,47 @@ def test_a_compilation_is_interrupted_anywhere():
     assert (done.returncode, done.stdout) == (0, "True True\n"), done.stderr[-2000:]
 
 
+AFTER = """
+import faulthandler, os, signal, threading
+import nnmagic
+from nnmagic.engine.relax import deferred_interrupts
+
+faulthandler.dump_traceback_later(120, exit=True)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+lines = "".join(f"    x = tanh(x @ x[:, :{size}] @ x[:{size}]).cumsum(axis=0)\\n" for size in range(3, 9))
+text = f"def f(x: Tensor[('n', 'n'), f32]):\\n{lines}    return x\\n"
+
+
+def interrupted(work):
+    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    try:
+        work()
+    except KeyboardInterrupt:
+        return True
+    timer.cancel()
+    return False
+
+
+nnmagic.compile("def f(x: Tensor[('n',), f32]):\\n    return x[x > 0]\\n", cache=False)
+print(interrupted(threading.Event().wait))
+print(interrupted(lambda: nnmagic.compile(text, cache=False)))
+print(deferred_interrupts.is_abandoned_work_running(0))
+"""
+
+
+def test_an_interrupt_ends_waits_after_a_compilation_and_in_the_next_one() -> None:
+    """Z3, which TVM asks about sizes, leaves a handler that does not end them."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", AFTER],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.stdout == "True\n" * 3, done.stderr[-2000:]
+
+
 STUCK = """
 import ctypes, faulthandler, os, signal, sys, threading
 import numpy as np
@@ -131,7 +172,7 @@ except KeyboardInterrupt:
     print("stopped again")
 subprocess.Popen = started
 try:
-    nnmagic.compile(source, namespace={"constant": 2.0}, target={"kind": "cuda"}, cache=False)
+    nnmagic.compile(source, namespace={"constant": 2.0}, target={"kind": "rocm"}, cache=False)
 except nnmagic.EngineError as error:
     print(type(error).__name__)
 sys.exit(7)

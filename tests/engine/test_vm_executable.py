@@ -304,7 +304,7 @@ def test_every_optimisation_level_computes_the_same(opt_level):
     ("target", "message"),
     [
         ("nonsense", "the kind must be 'llvm'"),
-        ("cuda", "the target 'cuda' is a GPU's"),
+        ("rocm", "the target 'rocm' is a GPU's"),
         ({"kind": "vulkan"}, "the target 'vulkan' is a GPU's"),
         ("{not json", "does not know the target"),
         ({"kind": "llvm", "bad": 1}, "does not know the target"),

@@ -195,6 +195,50 @@ def test_a_named_size_for_which_the_workspace_is_too_small() -> None:
         assert np.allclose(f(x), expected, rtol=1e-3, atol=1e-2)
 
 
+@pytest.mark.sampled(every=3)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "np.concatenate([x, y, x], axis=1)",
+        "np.repeat(x, 3, axis=0)",
+        "np.pad(x, ((1, 2), (0, 3)))",
+        "x[1:] + y[:-1]",
+        "x[::3, ::-2] + 1",
+        "x[:, -3:] + x[:, :3]",
+        "x[x.shape[0] // 2 :] * 2",
+        "np.outer(x, y)",
+        "np.diff(x, axis=1)",
+        "x.reshape(x.shape[1], -1) + 1",
+        "np.convolve(x.ravel(), y[0], 'same')",
+        "np.correlate(x[0], y.ravel(), 'valid')",
+    ],
+)
+def test_sizes_of_the_result_that_are_computed(text: str) -> None:
+    f = compiled(f"def f(x: Tensor[('n', 'k'), f32], y: Tensor[('n', 'k'), f32]):\n    return {text}\n")
+    assert is_direct(f)
+    random = np.random.default_rng(0)
+    for shape in ((8, 16), (1, 1), (2, 1), (1, 7), (0, 3), (40, 50), (8, 16)):
+        x, y = random.standard_normal((2, *shape)).astype("f4")
+        try:
+            expected = eval(text, {"np": np, "x": x, "y": y})
+        except (ValueError, IndexError):  # NumPy takes no empty vectors there
+            with pytest.raises((ValueError, IndexError)):
+                f(x, y)
+            continue
+        result = f(x, y)
+        assert result.shape == expected.shape
+        assert np.allclose(result, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_a_computed_size_that_is_too_large_for_a_direct_call() -> None:
+    f = compiled("def f(x: Tensor[('n',), f32]):\n    return np.outer(x, x)\n")
+    assert is_direct(f)
+    x = np.arange(2000, dtype="f4")
+    assert np.array_equal(f(x), np.outer(x, x))
+    with pytest.raises(MemoryError):
+        f(np.broadcast_to(np.float32(1), 30_000_000))
+
+
 def test_what_fails_is_raised_by_python() -> None:
     f = compiled("def f(x: Tensor[('n',), f32], i: Tensor[('k',), i64]):\n    return x[i] * 2\n")
     g = compiled("def g(x: Tensor[('n',), f32], y: Tensor[('m',), f32]):\n    return x[1:] + y[:-1]\n")
@@ -243,3 +287,50 @@ if child == 0:
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), right)
 """
     assert run_python("-c", code).stdout.split() == ["0", "True"]
+
+
+@pytest.mark.parametrize(
+    ("text", "dtype"),
+    [
+        ("x[x > 3]", "f32"),
+        ("np.argwhere(x > 3)", "f32"),
+        ("np.unique(x)", "i64"),
+        ("np.bincount(x.ravel())", "i64"),
+        ("np.concatenate([x[x > 3], x.ravel()])", "f64"),
+    ],
+)
+def test_sizes_of_the_result_that_values_decide(text: str, dtype: str) -> None:
+    f = compiled(f"def f(x: Tensor[('n', 'k'), {dtype}]):\n    return {text}\n")
+    assert is_direct(f)
+    kind = NUMPY_DTYPES[{"f": "float", "i": "int"}[dtype[0]] + dtype[1:]]
+    for shape, most in (
+        ((8, 16), 9),
+        ((0, 3), 9),
+        ((1, 1), 9),
+        ((60, 70), 2000),
+        ((8, 16), 5000),
+        ((3, 2), 4),
+    ):
+        x = np.random.default_rng(0).integers(0, most, shape).astype(kind)
+        expected = eval(text, {"np": np, "x": x})
+        for _ in range(2):
+            result = f(x)
+            assert result.dtype == expected.dtype
+            assert result.flags.owndata
+            assert np.array_equal(result, expected)
+
+
+def test_references_to_results_that_are_cut() -> None:
+    f = compiled("def f(x: Tensor[('n',), i64]):\n    return np.bincount(x)\n")
+    assert is_direct(f)
+    x, dtype = np.array([1, 5]), np.dtype("i8")
+    f(x)
+    gc.collect()
+    before = [sys.getrefcount(each) for each in (dtype, x, None)]
+    for _ in range(1000):
+        f(x)
+        with pytest.raises(IndexError, match="is out of range"):
+            f(-x)
+    gc.collect()
+    after = [sys.getrefcount(each) for each in (dtype, x, None)]
+    assert all(abs(new - old) < 100 for new, old in zip(after, before, strict=True))

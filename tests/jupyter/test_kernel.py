@@ -42,7 +42,7 @@ CELLS = {
     ),
     "warning": "%%tinynn -q\ndef warned(x: f32):\n    é = 1\n    return x",
     "frames": "%%tinynn --tb\ndef foo(x: f32):\n    return x + y",
-    "frames of the engine": '%%tinynn --tb --target \'{"kind": "cuda"}\'\ndef foo(x: f32):\n    return x',
+    "frames of the engine": '%%tinynn --tb --target \'{"kind": "rocm"}\'\ndef foo(x: f32):\n    return x',
     "frames of calls": "%config TinyNNMagics.tb = True\nfoo(np.ones(3, 'float32'))",
     "no frames again": "%config TinyNNMagics.tb = False\nfoo(np.ones(3, 'float32'))",
     "several": "%%tinynn\ndef foo(x: f32):\n    a = x + y\n    b = x + z\n    return a",

@@ -164,6 +164,52 @@ CASES: list[tuple[str, list[np.ndarray | None], dict[str, object], int]] = [
 ]
 
 
+PAST = (normal(2, 2, 5, 4), normal(2, 2, 5, 4))
+#: Grouped heads: 4 heads of queries, 2 of keys and values, each of 16 elements.
+KEYS, GROUPS_PAST = (normal(2, 4, 32), normal(2, 4, 32)), (normal(2, 2, 5, 16), normal(2, 2, 5, 16))
+GROUPS: dict[str, object] = {"num_heads": 4, "kv_num_heads": 2}
+#: The last place of each sequence, and the length, which includes the past.
+LENGTHS = {length: (np.full(2, length - 1, "int32"), np.int32(length)) for length in (4, 6)}
+WIDE_ANGLES = (np.cos(normal(9, 8)), np.sin(normal(9, 8)))
+#: With a past, a batch of several tokens has one sequence.
+ONE_SEQUENCE = (*(each[:1] for each in (*KEYS, *GROUPS_PAST)), np.full(1, 8, "int32"), np.int32(9))
+CASES += [
+    ("MultiHeadAttention", [*Q[1:2] * 3, None, None, None, *PAST], {"num_heads": 2, "unidirectional": 1}, 3),
+    ("MultiHeadAttention", [*Q[1:2] * 3, None, np.ones((2, 9), "int32"), None, *PAST], {"num_heads": 2}, 3),
+    (
+        "Attention",
+        [normal(2, 4, 8), normal(8, 24), normal(24), None, np.stack(PAST)],
+        {"num_heads": 2, "unidirectional": 1},
+        2,
+    ),
+    ("Attention", [normal(2, 4, 8), normal(8, 24), normal(24)], {"num_heads": 2}, 2),
+    ("GroupQueryAttention", [normal(2, 4, 64), *KEYS, None, None, *LENGTHS[4]], GROUPS, 3),
+    (
+        "GroupQueryAttention",
+        [normal(1, 4, 64), *ONE_SEQUENCE],
+        GROUPS,
+        3,
+    ),
+    ("GroupQueryAttention", [normal(2, 1, 128), None, None, *GROUPS_PAST, *LENGTHS[6]], GROUPS, 3),
+    (
+        "GroupQueryAttention",
+        [
+            normal(1, 4, 64),
+            *ONE_SEQUENCE,
+            *WIDE_ANGLES,
+        ],
+        {**GROUPS, "do_rotary": 1, "scale": 0.5, "softcap": 2.0},
+        3,
+    ),
+    (
+        "GroupQueryAttention",
+        [normal(2, 4, 64), *KEYS, None, None, *LENGTHS[4], *WIDE_ANGLES],
+        {**GROUPS, "do_rotary": 1, "rotary_interleaved": 1},
+        3,
+    ),
+]
+
+
 @pytest.mark.parametrize(
     ("op_type", "values", "attributes", "count"),
     CASES,
@@ -174,7 +220,7 @@ def test_an_operator_gives_what_onnxruntime_gives(
 ) -> None:
     inputs = {f"x{index}": np.asarray(value) for index, value in enumerate(values) if value is not None}
     names = [f"x{index}" if value is not None else "" for index, value in enumerate(values)]
-    outputs = ["y"] if count == 1 else ["y", "", "", "total"]
+    outputs = {1: ["y"], 2: ["y", "past"], 3: ["y", "keys", "values"], 4: ["y", "", "", "total"]}[count]
     made = node(op_type, names, outputs, domain="com.microsoft", **attributes)
     proto = proto_of([made], inputs, [name for name in outputs if name])
     wanted = onnxruntime.InferenceSession(proto.SerializeToString()).run(None, inputs)
@@ -238,10 +284,54 @@ def test_what_is_not_supported_is_refused_by_name() -> None:
     made = node("QuickGelu", ["x"], ["y"], domain="com.microsoft", beta=1.0)
     with pytest.raises(nnmagic.RelayError, match="QuickGelu: the attribute 'beta' is not supp"):
         nnmagic.relay.from_onnx(proto_of([made], {"x": x}, ["y"]))
-    made = node("Attention", ["x", "w", "b", "", "past"], ["y"], domain="com.microsoft", num_heads=2)
-    given = {"x": normal(2, 4, 8), "w": normal(8, 24), "b": normal(24), "past": normal(2, 2, 2, 3, 4)}
-    with pytest.raises(nnmagic.RelayError, match="keys and values of the past are not supported"):
+    made = node(
+        *("GroupQueryAttention", ["x", "k", "v", "", "", "last", "length"], ["y"]),
+        domain="com.microsoft",
+        local_window_size=2,
+        **GROUPS,
+    )
+    given = {"x": normal(2, 4, 64), "k": KEYS[0], "v": KEYS[1], "last": LENGTHS[4][0], "length": np.int32(4)}
+    with pytest.raises(nnmagic.RelayError, match="local windows are not supported"):
         nnmagic.relay.from_onnx(proto_of([made], given, ["y"]))
+
+
+def test_a_batch_of_sequences_of_other_lengths_is_refused_at_the_call() -> None:
+    made = node(
+        *("GroupQueryAttention", ["x", "k", "v", "", "", "last", "length"], ["y"]),
+        domain="com.microsoft",
+        **GROUPS,
+    )
+    given = {"x": normal(2, 4, 64), "k": KEYS[0], "v": KEYS[1], "last": LENGTHS[4][0], "length": np.int32(4)}
+    function = nnmagic.from_onnx(proto_of([made], given, ["y"]))
+    given["last"] = np.array([3, 2], "int32")
+    with pytest.raises(AssertionError, match="seqlens_k must be the length with the past"):
+        function(*given.values())
+
+
+def test_a_decoder_takes_a_past_of_any_length() -> None:
+    """Steps of one token each, whose keys become the next one's past."""
+    names = ["x", "k", "v", "past_keys", "past_values", "last", "length", "cosines", "sines"]
+    made = node(
+        *("GroupQueryAttention", names, ["y", "keys", "values"]),
+        domain="com.microsoft",
+        do_rotary=1,
+        **GROUPS,
+    )
+    past = [np.zeros((2, 2, 1, 16), "float32")] * 2
+    given = [normal(2, 1, 64), normal(2, 1, 32), normal(2, 1, 32), *past, *LENGTHS[4], *WIDE_ANGLES]
+    proto = proto_of([made], dict(zip(names, given, strict=True)), ["y", "keys", "values"])
+    for value in proto.graph.input[3:5]:
+        value.type.tensor_type.shape.dim[2].dim_param = "past"
+    session, function = onnxruntime.InferenceSession(proto.SerializeToString()), nnmagic.from_onnx(proto)
+    for step in range(4):
+        tokens = [normal(2, 1, 64), normal(2, 1, 32), normal(2, 1, 32)]
+        last = np.full(2, step + 1, "int32")
+        given = [*tokens, *past, last, np.int32(step + 2), *WIDE_ANGLES]
+        want = session.run(None, dict(zip(names, map(np.asarray, given), strict=True)))
+        have = function(*given)
+        for ours, theirs in zip(have, want, strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
+        past = [np.asarray(each) for each in have[1:]]
 
 
 def test_a_model_that_onnxruntime_optimised_gives_the_same_numbers(tmp_path: Path) -> None:

@@ -161,6 +161,17 @@ def test_other_stages_stay_closed_and_keep_their_lines(clean: Cleaner) -> None:
 
 
 @CLEANERS
+def test_linked_texts_keep_the_numbers_of_their_source_lines(clean: Cleaner) -> None:
+    page = clean(cell_output(["linked"]))
+    source, relay, *kernels = pre_texts(page)
+    assert "\n4     d = a @ b\n" in f"\n{source}"
+    assert "\n4   let %d = nn.matmul(%a, %b, units=None);\n" in relay
+    titles = [details.findtext("summary") for details in elements(page).iter("details")]
+    assert len(titles) == len(kernels)
+    assert all(re.fullmatch(r"\w+, from lines? [0-9, ]+", title) for title in titles)
+
+
+@CLEANERS
 def test_commands_keep_their_tables_and_lines(clean: Cleaner) -> None:
     namespace = {"foo": nnmagic.compile(SOURCE), "x": np.ones((2, 3), "float32")}
     assert "time a call" in pre_texts(clean(run("help profile", namespace).html()))[0]
@@ -195,7 +206,7 @@ def test_long_lines_break_and_the_text_stays_relay() -> None:
 def test_a_long_listing_is_folded_after_its_first_lines() -> None:
     module = relay.infer_type(relay.parse(models()["resnet18"]))
     page = elements(relay_html(module, "hover"))
-    first, rest = page
+    first, rest = page.find("div")
     assert rest.tag == "details"
     assert 10 <= "".join(first.itertext()).count("\n") <= 16
     shown = "".join(rest.find("pre").itertext())

@@ -145,6 +145,28 @@ def test_least_squares_of_named_sizes() -> None:
             residuals(a, np.ones(len(a)))
 
 
+def test_ranks_of_least_squares() -> None:
+    """Matrices whose condition is below, near and beyond where NumPy counts a singular value as 0."""
+    text = "np.linalg.lstsq(a, b)[0], np.linalg.lstsq(a, b)[2], np.linalg.lstsq(a, b, rcond=1e-6)[2]"
+    f = _compile(text, 'a: Tensor[("m", "n"), f64]', 'b: Tensor[("m", 2), f64]')
+    for rows, columns in ((30, 12), (12, 30), (12, 12), (2, 2)):
+        least = min(rows, columns)
+        left, right = np.linalg.qr(_normal(rows, least))[0], np.linalg.qr(_normal(columns, least))[0]
+        b = _normal(rows, 2)
+        for exponent in (0, -3, -5, -7, -9, -11, -13, -15, -17, -300):
+            for scale in (1e-150, 1, 1e150):
+                values = np.full(least, scale)
+                values[-1] *= 10.0**exponent
+                a = left * values @ right.T
+                solution, rank, rank_by_cutoff = f(a, b)
+                assert (rank, rank_by_cutoff) == tuple(
+                    np.linalg.lstsq(a, b, rcond=rcond)[2] for rcond in (None, 1e-6)
+                )
+                expected = np.linalg.lstsq(a, b, rcond=None)[0]
+                error = np.abs(solution - expected).max() / np.abs(expected).max()
+                assert error < 1e-13 / 10.0 ** max(exponent, -14)
+
+
 # -- decompositions ----------------------------------------------------------------------------------------
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import random
 import re
@@ -251,3 +252,96 @@ def windows(x: Tensor[("n", "m"), f64], reach: i64):
         assert ours[1] == expected[1] == 0
     with pytest.raises(IndexError):
         cell(np.ones((9, 7)), 1)
+
+
+def dynamic_program(choice: str, dtype: str) -> str:
+    """A cell in which ``d[i, j]`` is chosen; ``up``, ``corner`` and ``left`` are its neighbours."""
+    lines = [
+        f'def f(x: Tensor[("n", "m"), {dtype}]):',
+        "    d = x.copy()",
+        "    for i in range(1, x.shape[0]):",
+        *(["        left = d[i, 0]"] if "left" in choice else []),
+        "        for j in range(1, x.shape[1]):",
+        "            up, _corner = d[i - 1, j], d[i - 1, j - 1]",
+        f"            d[i, j] = {choice.replace('corner', '_corner')}",
+        *(["            left = d[i, j]"] if "left" in choice else []),
+        "    return d",
+    ]
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        "x[i, j] + min(up, d[i, j - 1], corner)",
+        "max(d[i, j - 1] + 1, min(d[i, j - 1], up), corner, up)",
+        "min(max(left, up, 3), 7 * corner, left + 2, x[i, j])",
+        "np.minimum(np.maximum(left, np.maximum(corner, up)), up)",
+        "np.minimum(3, left) + x[i, j] * 2",
+        "np.maximum(left, np.minimum(left, up)) + (np.minimum(up, left) + left)",
+    ],
+)
+def test_minima_of_what_the_round_before_computed(choice: str) -> None:
+    """They are computed in another order, which changes neither integers nor floats, nor what NaN does."""
+    chance = np.random.default_rng(5)
+    for dtype in ("f64", "f32", "u8"):
+        source = dynamic_program(choice, dtype)
+        namespace: dict[str, object] = {"np": np, "min": np_min, "max": np_max}
+        exec("from __future__ import annotations\n" + source, namespace)
+        function = nnmagic.compile(source, namespace={"np": np}, cache=False)
+        for shape in ((9, 12), (1, 4), (4, 1), (2, 2)):
+            x = (chance.standard_normal(shape) * 9).astype(np.dtype(f"{dtype[0]}{int(dtype[1:]) // 8}"))
+            if dtype[0] == "f":
+                x[chance.random(shape) < 0.05] = np.nan
+            with np.errstate(all="ignore"):
+                np.testing.assert_array_equal(function(x), namespace["f"](x))  # type: ignore[operator]
+
+
+def np_min(*values: object) -> object:
+    """The least of some numbers as cells have it: NaN if one is."""
+    return functools.reduce(np.minimum, values)
+
+
+def np_max(*values: object) -> object:
+    """The largest of some numbers as cells have it: NaN if one is."""
+    return functools.reduce(np.maximum, values)
+
+
+@pytest.mark.parametrize("choice", ["left, up, corner", "up, left, corner"])
+def test_a_round_waits_for_one_comparison_with_the_round_before(choice: str) -> None:
+    """What is stored is the smaller of two values, of which one is that of the round before."""
+    function = nnmagic.compile(dynamic_program(f"min({choice})", "i64"), namespace={"np": np}, cache=False)
+    text = function.stages["llvm"]
+    least = dict(re.findall(r"(\S+) = (?:tail )?call i64 @llvm\.smin\.i64\((.*)\)", text))
+    stored = [name for name in re.findall(r"store i64 (\S+), ", text) if name in least]
+    operands = {operand.split()[1] for name in stored for operand in least[name].split(", ")}
+    assert operands & {*stored, *re.findall(r"(\S+) = phi i64", text)}
+
+
+@pytest.mark.parametrize(
+    "condition",
+    ["j >= 0 and y[j] > key", "not (j < 0 or y[j] <= key)", "not (j == -1) and y[j] > key"],
+)
+def test_conditions_before_an_index_keep_it_in_range(condition: str) -> None:
+    """An insertion sort: its inner loop needs checks only where nothing says that j is not negative."""
+    source = textwrap.dedent(
+        f"""
+        def f(x: Tensor[("n",), f64]):
+            y = x.copy()
+            for i in range(1, len(y)):
+                key = y[i]
+                j = i - 1
+                while {condition}:
+                    y[j + 1] = y[j]
+                    j -= 1
+                y[j + 1] = key
+            return y
+        """
+    )
+    function = nnmagic.compile(source, cache=False)
+    for size in (0, 1, 2, 30):
+        x = np.random.default_rng(size).standard_normal(size)
+        np.testing.assert_array_equal(function(x), np.sort(x))
+    text = function.stages["llvm"]
+    checks = len(re.findall(r" = icmp ugt i64 ", text))
+    assert checks == (1 if "==" not in condition else 3)  # after the loop; and of both indices in it

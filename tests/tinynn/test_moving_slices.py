@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from typing import Any
 
 import numpy as np
@@ -183,3 +184,75 @@ def test_no_size_is_inferred_beside_a_slice_without_elements() -> None:
     ours, python = both(f"def f{HEAD}    return np.sort(x.reshape(len(x[a:b]), -1) * 2, axis=0)\n")
     for size, a, b in ((0, 0, 2), (6, 1, 3), (6, 3, 3), (6, 0, 6), (6, 0, 4)):
         compare(ours, python, np.arange(float(size)), a, b)
+
+
+ROWS = {
+    "dot products": "y[i, 0] = (x[i, 1] - y[i, :i] @ y[:i, 0]) / x[i, i]",
+    "changed before it is read": "row = y[i].copy()\ny[i, 1] = 7.0\ny[0, 0] += np.sum(row[1:])",
+    "changed after it was read": "row = y[i].copy()\ny[0, 0] += np.sum(row[1:])\ny[i, 1] = 7.0",
+    "exchanged": "y[i], y[i - 1] = y[i - 1].copy(), y[i].copy()",
+    "moved onto itself": "y[i, 1:] = y[i, :-1]",
+    "moved by a loop": "row = y[i].copy()\nfor j in range(len(x)):\n    y[i, j] = row[len(x) - 1 - j]",
+    "read by a loop": "row = x[i, i:]\nfor j in range(len(x) - i):\n    y[i, j] += row[j] * row[0]",
+    "changed in a branch": "row = y[i].copy()\nif row[0] > 0:\n    y[i] = row * 2.0\ny[i - 1] += row",
+    "several rows": "block = x[i - 1 : i + 1]\ny[i] = block[0] + np.sum(block, 0)",
+    "a column read by a loop": "for j in range(len(x)):\n    for k in range(j):\n        y[i, j] += x[i, k] * x[k, j]",
+    "a column changed by a loop": "for j in range(1, len(x)):\n    for k in range(j):\n        y[k, j] += 0.01 * (y[k, i] - y[j - 1, j])",
+    "a copied column": "c = y[:, i].copy()\nfor j in range(len(x)):\n    y[j, i] = c[len(x) - 1 - j]\n    y[0, j] += c[j]",
+    "a column of a part": "c = x[1:, i]\nfor j in range(len(x) - 1):\n    y[j, i] -= c[j] * c[0]\ny[i, 0] += np.sum(c)",
+    "a column in a branch": "c = x[:, i]\nfor j in range(len(x)):\n    if c[j] > 0:\n        for k in range(j):\n            y[i, k] += c[k]",
+    "kept for the next round": "y[i] = kept + 1.0\nkept = x[i].copy()",
+}
+
+
+@pytest.mark.parametrize("statements", ROWS.values(), ids=ROWS)
+def test_rows_that_are_read_where_they_are(statements: str) -> None:
+    lines = [
+        'def f(x: Tensor[("n", "n"), f64]):',
+        "    y = x.copy()",
+        *(["    kept = x[0].copy()"] if "kept" in statements else []),
+        "    for i in range(1, len(x)):",
+        *(f"        {line}" for line in statements.splitlines()),
+        "    return y",
+    ]
+    source = "\n".join(lines)
+    namespace: dict[str, object] = {"np": np}
+    exec("from __future__ import annotations\n" + source, namespace)
+    function, judge = nnmagic.compile(source, namespace={"np": np}, cache=False), namespace["f"]
+    for size in (2, 3, 20, 41):
+        x = np.random.default_rng(size).standard_normal((size, size)) + size
+        np.testing.assert_allclose(function(x), judge(x), rtol=1e-9)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("source", "kernels"),
+    [
+        (
+            """
+def f(lower: Tensor[("n", "n"), f64], b: Tensor[("n",), f64]):
+    x = np.zeros_like(b)
+    for i in range(len(b)):
+        x[i] = (b[i] - lower[i, :i] @ x[:i]) / lower[i, i]
+    return x
+""",
+            ["full", "nn_matmul"],
+        ),
+        (
+            """
+def f(x: Tensor[("n", "n"), f64]):
+    y = np.zeros(len(x))
+    for i in range(len(x)):
+        for j in range(len(x)):
+            for k in range(j):
+                y[i] = max(y[i], x[i, k] + x[k, j])
+    return y
+""",
+            ["dyn_full"],
+        ),
+    ],
+    ids=["rows", "columns"],
+)
+def test_what_is_read_where_it_is_has_no_kernel(source: str, kernels: list[str]) -> None:
+    function = nnmagic.compile(source, namespace={"np": np}, cache=False)
+    names = re.findall(r"def (\w+)\(", function.stages["tir"])
+    assert sorted(re.sub(r"\d", "", name) for name in names) == kernels

@@ -23,6 +23,7 @@ def serve() -> None:
     try:
         module = infer_type(module_from_data(data, arrays))
         built = build(module, entry, target=target, opt_level=opt_level, destinations=destinations)
+        assert built.artifact is not None  # CUDA source is generated elsewhere
         answer = None, built.artifact.to_files()
     except CompileError as error:
         first = error.diagnostics[0]

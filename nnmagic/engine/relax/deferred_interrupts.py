@@ -4,6 +4,10 @@ TVM and LLVM cannot be stopped from outside, and a Python exception that unwinds
 their state. So the main thread, which alone receives interrupts, has another thread compile, and waits. An
 interrupt abandons that thread: it ends at its next safepoint, while the main thread goes on. Until then new
 compilations run in another process (``compiler_process``).
+
+TVM's prover of theorems, Z3, installs a handler of SIGINT of its own while it works. The one that it restores
+lets system calls go on after an interrupt, and with them the wait for a lock: therefore waits are short here,
+and the handler is put right in the end.
 """
 
 from __future__ import annotations
@@ -12,10 +16,11 @@ import atexit
 import contextlib
 import contextvars
 import ctypes
+import signal
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from functools import cache
 from typing import TypeVar
@@ -29,6 +34,9 @@ _STACK_BYTES = min(256 << 20, DEEP_STACK)
 
 #: Most compilations reach a safepoint in this time.
 _PATIENCE_SECONDS = 2.0
+
+#: How long the main thread waits in one go: then it notices an interrupt that did not end its wait.
+_LONGEST_WAIT_SECONDS = 0.05
 
 
 @dataclass(slots=True)
@@ -47,7 +55,10 @@ _abandoned: list[threading.Thread] = []
 def run_interruptible(work: Callable[[], Result]) -> Result:
     """Return ``work()``; an interrupt of the main thread is raised at once, and abandons the work."""
     if threading.current_thread() is not threading.main_thread():
-        return work()
+        try:
+            return work()
+        finally:
+            _let_interrupts_end_waits()
     job, context = _Job(), contextvars.copy_context()
     future: Future[Result] = Future()
 
@@ -58,6 +69,8 @@ def run_interruptible(work: Callable[[], Result]) -> Result:
     thread = None
     try:
         thread = start_deep(run, stack_bytes=_STACK_BYTES)
+        while not future.done():
+            wait([future], _LONGEST_WAIT_SECONDS)
         return future.result()
     except BaseException:
         job.is_abandoned = True
@@ -65,6 +78,14 @@ def run_interruptible(work: Callable[[], Result]) -> Result:
             _exit_without_destructors()
             _abandoned.append(thread)
         raise
+    finally:
+        _let_interrupts_end_waits()
+
+
+def _let_interrupts_end_waits() -> None:
+    """Let SIGINT end system calls, as Python has it; Windows knows no such thing."""
+    if hasattr(signal, "siginterrupt"):
+        signal.siginterrupt(signal.SIGINT, True)  # noqa: FBT003 - it has no keywords
 
 
 @cache

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, TypeAlias
 from nnmagic.diagnostics import CompileError
 from nnmagic.engine import cpu, engine_error
 from nnmagic.engine.relax.runtime.installation import has_compiler
+from nnmagic.engine.target_kind import is_cuda
 from nnmagic.fork_safety import Lock
 from nnmagic.progress import report
 from nnmagic.relay.annotations import KERNEL, PARALLEL
@@ -27,8 +28,12 @@ from nnmagic.relay.traverse import post_order
 from nnmagic.relay.types import FuncType
 
 if TYPE_CHECKING:
+    import tvm
+
     from nnmagic.engine.arguments import Parameter
     from nnmagic.engine.relax.artifact import Artifact, Json
+    from nnmagic.engine.relax.codegen.aot.program import AotProgram
+    from nnmagic.engine.relax.codegen.cuda import CudaProgram
     from nnmagic.engine.relax.interpreter.compiler import ProgramKernel
     from nnmagic.engine.relax.interpreter.executable import InterpretedProgram, MachineInterpretedProgram
     from nnmagic.engine.relax.interpreter.instructions import FunctionCode
@@ -36,7 +41,8 @@ if TYPE_CHECKING:
     from nnmagic.engine.relax.runtime.vm_executable import CompiledProgram, VmExecutable
     from nnmagic.relay.passes.pipeline import PassRun
 
-    Executable: TypeAlias = AotExecutable | VmExecutable | InterpretedProgram
+    Loaded: TypeAlias = AotExecutable | VmExecutable | InterpretedProgram
+    Executable: TypeAlias = Loaded | CudaProgram
 
 #: How many compiled programs keep the texts of their stages at hand.
 _KEPT_PROGRAMS = 16
@@ -60,7 +66,7 @@ def build(
         entry: the name of the function to run.
         destinations: the numbers of the parameters that are tensors which a call may change, so that they
             become the last results of the function; ``AotExecutable.call_into`` says what it changes.
-        target: None for this machine's CPU, or TVM's dict of settings.
+        target: None for this machine's CPU, or TVM's dict of settings; ``"cuda"`` gives source alone.
         opt_level: 0 keeps one kernel per operator; from 1 on operators are fused. LLVM's level is the same.
 
     Raises:
@@ -81,7 +87,7 @@ def build(
             f"@{entry} cannot be compiled: TVM's compiler is not here",
             hint="install apache-tvm, or unset TVM_USE_RUNTIME_LIB; what was compiled before runs without it",
         )
-    if is_abandoned_work_running():
+    if is_abandoned_work_running() and not is_cuda(target):
         from nnmagic.engine.relax.compiler_process import compile_elsewhere
 
         report("in another process, because a compilation that was stopped still runs")
@@ -91,8 +97,33 @@ def build(
     graph = call_graph(module)
     run_interruptible(lambda: _refuse_unknown_operators(module, entry, graph))
     prepared = replace(_prepare(module, entry, opt_level, graph), destinations=tuple(destinations))
+    if is_cuda(target):
+        return run_interruptible(lambda: _build_cuda(prepared, target, opt_level))
     compilation = _Compilation(prepared, target, opt_level)
     return _make_executable(compilation().artifact, prepared, compilation, target, opt_level)
+
+
+def _build_cuda(
+    prepared: _Prepared, target: str | Mapping[str, object] | None, opt_level: int
+) -> CudaProgram:
+    """Generate CUDA source. Raises EngineError for a program that is not one of kernels alone."""
+    import tvm
+
+    from nnmagic.engine.relax.codegen import relax_pipeline
+    from nnmagic.engine.relax.codegen.cuda import build_cuda
+    from nnmagic.engine.relax.codegen.target import resolve_target
+    from nnmagic.engine.relax.runtime import loader
+
+    if prepared.lengths:
+        prepared = _without_lengths(prepared)
+    module, entry = prepared.module, prepared.entry
+    if prepared.control is not None:
+        message = f"@{entry} has data types or functions as values, for which no CUDA code is generated"
+        raise engine_error(message, module.functions[entry].span, hint="leave the target out")
+    loader.ensure()
+    with relax_pipeline.COMPILING, tvm.transform.PassContext():
+        resolved = resolve_target(target, opt_level)
+        return build_cuda(module, entry, prepared.graph, prepared.loops, resolved, opt_level)
 
 
 @cache
@@ -162,7 +193,7 @@ def load(
     target: str | Mapping[str, object] | None = None,
     opt_level: int = 3,
     destinations: Sequence[int] = (),
-) -> Executable:
+) -> Loaded:
     """Return what ``build`` makes of the same arguments, from its artifact and without loading the compiler.
 
     The compiler is loaded when the text of a stage is asked for.
@@ -406,13 +437,13 @@ def _compile_as_is(
     from nnmagic.engine.relax.codegen import relax_pipeline
     from nnmagic.engine.relax.codegen.aot.planner import (
         SerialLoopError,
-        plan_aot_program,
         plan_aot_programs,
     )
     from nnmagic.engine.relax.codegen.build import build_aot, build_interpreter_kernels, build_vm
     from nnmagic.engine.relax.codegen.target import resolve_target
     from nnmagic.engine.relax.deferred_interrupts import interrupt_safepoint
     from nnmagic.engine.relax.lowering.module import lower_module
+    from nnmagic.engine.relax.lowering.origins import KernelOrigins
     from nnmagic.engine.relax.runtime import loader
     from nnmagic.engine.relax.runtime.vm_executable import ENTRY
 
@@ -431,28 +462,26 @@ def _compile_as_is(
             with resolved:
                 destinations = _destinations(prepared) if control is None else {}
                 lowered = lower_module(module, entries, graph, prepared.loops, destinations.values())
-            grouped = relax_pipeline.fuse_kernels(lowered, resolved, opt_level)
+            origins = KernelOrigins()
+            grouped = relax_pipeline.fuse_kernels(lowered, resolved, opt_level, origins)
             interrupt_safepoint()
             report("machine code")
-            program = plan_aot_program(grouped, ENTRY, destinations) if control is None else None
+            program = None if control else _plan(grouped, destinations)
             if program is not None:
-                return build_aot(program, lowered, resolved, opt_level)
+                return build_aot(program, lowered, origins, resolved, opt_level)
             _refuse_lengths(prepared)
             _refuse_parallel(prepared, "the program is not one of machine code alone")
-            if (
-                destinations
-            ):  # results of the virtual machine must be copies of what they may share memory with
+            if destinations:  # the virtual machine's results must be copies of what they share memory with
                 return _compile(replace(prepared, destinations=()), target, opt_level)
             if prepared.loops:
                 return _compile(prepared.interpreted(), target, opt_level)
+            kind, facts = VM, {"deep": "deep_calls" in (lowered.attrs or {})}
             if control is not None:
                 kind, facts = INTERPRETER, control.facts(prepared.module)
                 programs = plan_aot_programs(grouped, entries) if native_kernels else None
                 if programs is not None:
-                    return build_interpreter_kernels(programs, facts, lowered, resolved, opt_level)
-            else:
-                kind, facts = VM, {"deep": "deep_calls" in (lowered.attrs or {})}
-            return build_vm(kind, facts, lowered, grouped, resolved, opt_level)
+                    return build_interpreter_kernels(programs, facts, lowered, origins, resolved, opt_level)
+            return build_vm(kind, facts, lowered, grouped, origins, resolved, opt_level)
         except (CompileError, _NotNativeError):
             raise
         except SerialLoopError as error:
@@ -465,6 +494,14 @@ def _compile_as_is(
             raise _BuildError from error
 
 
+def _plan(module: tvm.IRModule, destinations: Mapping[int, int]) -> AotProgram | None:
+    """Plan a program of machine code; values decide no sizes of results if it changes arguments."""
+    from nnmagic.engine.relax.codegen.aot.planner import plan_aot_program
+    from nnmagic.engine.relax.runtime.vm_executable import ENTRY
+
+    return plan_aot_program(module, ENTRY, destinations, measured_results=not destinations)
+
+
 def _count_tensors(prepared: _Prepared) -> int:
     """Return how many tensors a program takes."""
     from nnmagic.engine.relax.analysis.entry_signature import type_of
@@ -474,9 +511,14 @@ def _count_tensors(prepared: _Prepared) -> int:
     return sum(len(list(leaves(type_of(var)))) for var in params)
 
 
+def _count_arrays(artifact: Artifact) -> int:
+    """Return how many tensors a program of machine code takes; the last array may be room for results."""
+    return len(artifact.facts["parameters"]) - bool(artifact.facts.get("room"))
+
+
 def _build_without_lengths(
     prepared: _Prepared, target: str | Mapping[str, object] | None, opt_level: int
-) -> Executable:
+) -> Loaded:
     """Compile a program for sizes that no array has as its length: negative ones."""
     general = _without_lengths(prepared)
     if not has_compiler():
@@ -550,7 +592,7 @@ def _make_executable(
     compiled: Callable[[], CompiledProgram],
     target: str | Mapping[str, object] | None,
     opt_level: int,
-) -> Executable:
+) -> Loaded:
     from nnmagic.engine.relax.artifact import AOT, INTERPRETER, VM
     from nnmagic.engine.relax.interpreter.executable import (
         MachineInterpretedProgram,
@@ -560,7 +602,7 @@ def _make_executable(
     from nnmagic.engine.relax.runtime.vm_executable import VmExecutable
 
     lengths = prepared.lengths
-    if lengths and (artifact.kind != AOT or len(artifact.facts["parameters"]) != _count_tensors(prepared)):
+    if lengths and (artifact.kind != AOT or _count_arrays(artifact) != _count_tensors(prepared)):
         prepared, lengths = _without_lengths(prepared), ()
     if artifact.kind == INTERPRETER and prepared.control is None:
         prepared = prepared.interpreted()

@@ -15,12 +15,13 @@ from tvm.sym import Analyzer
 from nnmagic.engine import relax
 from nnmagic.engine.kernel_time import KernelTime
 from nnmagic.engine.relax.codegen import relax_pipeline
-from nnmagic.engine.relax.codegen.aot.planner import kernel_sizes, plan_aot_program
-from nnmagic.engine.relax.codegen.aot.program import AotProgram, add_clock
+from nnmagic.engine.relax.codegen.aot.planner import plan_aot_program
+from nnmagic.engine.relax.codegen.aot.program import AotProgram, add_clock, kernel_sizes
 from nnmagic.engine.relax.codegen.build import build_aot
 from nnmagic.engine.relax.codegen.target import resolve_target
 from nnmagic.engine.relax.deferred_interrupts import run_interruptible
 from nnmagic.engine.relax.interpreter.executable import InterpretedProgram
+from nnmagic.engine.relax.lowering.origins import KernelOrigins
 from nnmagic.engine.relax.runtime.aot_executable import AotExecutable
 from nnmagic.engine.relax.runtime.vm_executable import ENTRY, MachineExecutable, VmExecutable
 from nnmagic.engine.relax.tir.builders import as_expr
@@ -86,11 +87,14 @@ def _build_with_clock(
 ) -> tuple[AotProgram, AotExecutable]:
     """Return an AOT program and its executable, whose last result holds the times of its kernels."""
     with relax_pipeline.COMPILING:
-        program = plan_aot_program(relax_pipeline.fuse_kernels(lowered, target, opt_level), ENTRY)
+        grouped = relax_pipeline.fuse_kernels(lowered, target, opt_level)
+        facts = executable.artifact.facts
+        measured = "measured results" in facts or "room" in facts
+        program = plan_aot_program(grouped, ENTRY, measured_results=measured)
         assert program is not None
         add_clock(program)
         shape = tuple(int(dim) for dim in program.results[-1].shape)
-        compiled = build_aot(program, lowered, target, opt_level)
+        compiled = build_aot(program, lowered, KernelOrigins(), target, opt_level)
     return program, executable.with_result(TensorType(shape, "int64"), compiled)
 
 

@@ -111,15 +111,14 @@ def _eigh(types: Sequence[Type], attrs: Attrs) -> Type:
 
 
 def _lstsq(types: Sequence[Type], _attrs: Attrs) -> TupleType:
-    """Return solutions, sums of squared residuals, the rank, and singular values."""
+    """Return solutions, sums of squared residuals, and the rank."""
     data = _matrices(types)
     if len(data.shape) != 2:
         raise RelationError("expected one matrix, found {data}", 0, data=data)
     other = _second_of(types, data)
-    rows, columns = data.shape
-    shapes = (columns, other.shape[1]), other.shape[1:], (_least(rows, columns),)
-    solution, residuals, values = (TensorType(shape, data.dtype) for shape in shapes)
-    return TupleType((solution, residuals, TensorType((), "int32"), values))
+    shapes = (data.shape[1], other.shape[1]), other.shape[1:]
+    solution, residuals = (TensorType(shape, data.dtype) for shape in shapes)
+    return TupleType((solution, residuals, TensorType((), "int32")))
 
 
 def _full_rank(types: Sequence[Type], _attrs: Attrs) -> TensorType:
@@ -219,7 +218,7 @@ declare(
     "linalg.lstsq",
     "a b",
     _lstsq,
-    "The least-squares solution of a @ x = b, squared residuals, the rank of a, its singular values.",
+    "The least-squares solution of a @ x = b, squared residuals, the rank of a.",
     Attr("rcond", optional(FLOAT), None),
     numpy="numpy.linalg.lstsq",
     family=_LINALG,

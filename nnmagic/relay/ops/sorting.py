@@ -68,6 +68,20 @@ def _fit_histogram(types: Sequence[Type], _attrs: Attrs) -> None:
         raise RelationError("there must be two edges or more", 1)
 
 
+def _isin(types: Sequence[Type], _attrs: Attrs) -> TensorType:
+    data, others = tensor(types, 0), tensor(types, 1, rank=1)
+    if data.dtype != others.dtype:
+        raise RelationError(
+            "expected elements of one dtype, found {data} and {others}", 0, 1, data=data, others=others
+        )
+    return TensorType(data.shape, "bool")
+
+
+def _check_isin(types: Sequence[Type], _attrs: Attrs) -> None:
+    if tensor(types).dtype in ("bool", "complex64", "complex128"):
+        raise RelationError("expected real numbers, found {data}", 0, data=tensor(types))
+
+
 def _check_searchsorted(types: Sequence[Type], attrs: Attrs) -> None:
     if not tensor(types).shape:
         raise RelationError("expected a tensor of rank 1 or more, found a scalar", 0)
@@ -155,6 +169,15 @@ declare(
     family="sorting",
     preconditions=[_check_histogram],
     shape_constraints=[_fit_histogram],
+)
+declare(
+    "numpy.isin",
+    "data others",
+    _isin,
+    "Which elements are among the elements of a vector.",
+    numpy="numpy.isin",
+    family="sorting",
+    preconditions=[_check_isin],
 )
 declare(
     "unique",

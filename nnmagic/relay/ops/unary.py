@@ -55,6 +55,14 @@ _TESTS = (
 )
 for _name, _twin, _summary in _PLAIN:
     declare(_name, "data", identity, _summary, numpy=_twin and f"numpy.{_twin}", family="unary")
+declare(
+    "numpy.rint",
+    "data",
+    identity,
+    "Each element rounded to the nearest integer, halves to even.",
+    numpy="numpy.rint",
+    family="unary",
+)
 for _name, _summary in _TESTS:
     declare(_name, "data", identity_compare, _summary, numpy=f"numpy.{_name}", family="unary")
 

@@ -327,6 +327,7 @@ _RULES: dict[str, Rule] = {
     "ceil": _exact_for("ceil", "float"),
     "trunc": _exact_for("trunc", "float"),
     "round": _exact_for("round", "float"),
+    "numpy.rint": _exact_for("numpy.rint", "float"),
     "sqrt": _sqrt,
     "cast": _cast,
     "cast_like": _cast,

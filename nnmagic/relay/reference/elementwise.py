@@ -108,6 +108,7 @@ RULES: dict[str, Rule] = {
     "log2": plain(np.log2),
     "negative": plain(np.negative),
     "round": plain(round_half_away),
+    "numpy.rint": plain(np.rint),
     "rsqrt": plain(lambda x: 1 / np.sqrt(x)),
     "sigmoid": plain(lambda x: 1 / (1 + np.exp(-x))),
     "sign": plain(np.sign),

@@ -73,10 +73,10 @@ def _qr(given: Given, a: Array) -> Any:
 
 
 def _lstsq(given: Given, a: Array, b: Array) -> Any:
-    """Return solutions, sums of squared residuals, the rank, and singular values."""
-    solution, _, rank, values = np.linalg.lstsq(a, b, rcond=given["rcond"])
+    """Return solutions, sums of squared residuals, and the rank."""
+    solution, _, rank, _ = np.linalg.lstsq(a, b, rcond=given["rcond"])
     rest = b - a @ solution
-    return solution, (rest * rest).sum(axis=0), np.int32(rank), values
+    return solution, (rest * rest).sum(axis=0), np.int32(rank)
 
 
 def _full_rank(_given: Given, data: Array, rank: Array, a: Array) -> Any:

@@ -118,6 +118,10 @@ def _histogram(given: Given, data: Array, edges: Array) -> Any:
     return np.bincount(index, minlength=len(edges) - 1).astype(given.dtype)
 
 
+def _isin(_given: Given, data: Array, others: Array) -> Any:
+    return np.isin(data, others)
+
+
 def _matmul(given: Given, left: Array, right: Array) -> Any:
     left = np.swapaxes(left, -1, -2) if given["transpose_a"] else left
     right = np.swapaxes(right, -1, -2) if given["transpose_b"] else right
@@ -143,6 +147,7 @@ RULES: dict[str, Rule] = {
     "dyn.topk": _topk,
     "searchsorted": _searchsorted,
     "numpy.histogram": _histogram,
+    "numpy.isin": _isin,
     "invert_permutation": plain(np.argsort),
     "nn.dense": lambda given, x, weight: np.matmul(x.astype(given.dtype), weight.T.astype(given.dtype)),
     "nn.matmul": _matmul,

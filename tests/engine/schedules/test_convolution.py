@@ -130,6 +130,44 @@ def test_convolution(case, dtype, constant, target):
     close(result, np.maximum(convolve(x, w, stride, pad, step, groups), 0), dtype)
 
 
+#: Sizes of images, also smaller than a tile of a row, and of a single element.
+SIZES = [(21, 30), (6, 7), (1, 64), (9, 2), (1, 1)]
+
+
+def of_any_size(text, shape):
+    """The program with only the number of channels of its data known."""
+    sizes, dynamic = ", ".join(map(str, shape)), ", ".join("?" * (len(shape) - 2))
+    return text.replace(f"({sizes})", f"(?, {shape[1]}, {dynamic})", 1)
+
+
+@pytest.mark.sampled(every=12)
+@pytest.mark.parametrize("target", TARGETS, ids=["own", "older"])
+@pytest.mark.parametrize("constant", [False, True], ids=["argument", "constant"])
+@pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join(map(str, case[0])) + f"-{case[6]}")
+def test_a_convolution_of_images_of_any_size(case, constant, target):
+    shape, made, window, stride, pad, step, groups = case
+    generator = np.random.default_rng(0)
+    w = generator.standard_normal((made, shape[1] // groups, *window)).astype("float32")
+    attributes = (
+        f"strides={list(stride)}, padding={list(pad + pad)}, dilation={list(step)}, groups={groups}, "
+        f"channels={made}, kernel_size={list(window)}"
+    )
+    text = program(f"nn.conv{len(window)}d", np.empty(shape, "f"), w, attributes, "nn.relu(%0)")
+    text = of_any_size(text, shape)
+    if constant:
+        built = build(with_constant_weight(text, w), "main", target=target)
+    else:
+        built = compile_text(text, target=target)
+    for size in SIZES:
+        image = (size[0], *size, *size)[-len(window) :]
+        fits = all(n + 2 * p > (k - 1) * d for n, p, k, d in zip(image, pad, window, step, strict=True))
+        if not fits:
+            continue
+        x = generator.standard_normal((2, shape[1], *image)).astype("float32")
+        expected = np.maximum(convolve(x, w, stride, pad, step, groups), 0)
+        close(built([x] if constant else [x, w]), expected, "float32")
+
+
 TRANSPOSED = [
     # data, channels made by a group, window, stride, padding, dilation, groups, added at the end
     ((1, 16, 6, 7), 17, (3, 3), (2, 2), (1, 1), (1, 1), 1, (1, 1)),
@@ -155,6 +193,34 @@ def test_transposed_convolution(case, dtype, target):
     text = program(f"nn.conv{len(window)}d_transpose", x, w, attributes)
     result = compile_text(text, target=target)([x, w])
     close(result, convolve_transpose(x, w, stride, pad, step, groups, extra), dtype)
+
+
+@pytest.mark.sampled(every=5)
+@pytest.mark.parametrize("target", TARGETS, ids=["own", "older"])
+@pytest.mark.parametrize("case", TRANSPOSED, ids=lambda case: "-".join(map(str, case[0])))
+def test_a_transposed_convolution_of_images_of_any_size(case, target):
+    """No weight reaches the padding, not even an infinite one."""
+    shape, made, window, stride, pad, step, groups, extra = case
+    generator = np.random.default_rng(0)
+    w = generator.standard_normal((shape[1], made, *window)).astype("float32")
+    w[0, 0].flat[0] = np.inf
+    attributes = (
+        f"strides={list(stride)}, padding={list(pad + pad)}, dilation={list(step)}, groups={groups}, "
+        f"channels={made * groups}, kernel_size={list(window)}, output_padding={list(extra)}"
+    )
+    text = program(f"nn.conv{len(window)}d_transpose", np.empty(shape, "f"), w, attributes)
+    built = compile_text(of_any_size(text, shape), target=target)
+    for size in SIZES:
+        image = (size[0], *size, *size)[-len(window) :]
+        made_size = [
+            (n - 1) * s + (k - 1) * d + 1 + e - 2 * p
+            for n, s, k, d, e, p in zip(image, stride, window, step, extra, pad, strict=True)
+        ]
+        if min(made_size) < 1:
+            continue
+        x = generator.standard_normal((2, shape[1], *image)).astype("float32")
+        expected = convolve_transpose(x, w, stride, pad, step, groups, extra)
+        close(built([x, w]), expected, "float32")
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=["own", "older"])

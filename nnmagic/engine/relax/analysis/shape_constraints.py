@@ -29,7 +29,7 @@ CHECKED_BY_THEIR_RULES = frozenset(
         "logical_or", "logical_xor", "max", "maximum", "mean", "min", "minimum", "mod", "multiply",
         "ndarray_size", "negative", "nn.batch_flatten", "nn.batch_matmul", "nn.bias_add", "nn.dense",
         "nn.dropout", "nn.fast_softmax", "nn.leaky_relu", "nn.log_softmax", "nn.matmul", "nn.relu",
-        "nn.softmax", "not_equal", "ones", "ones_like", "power", "prod", "reshape", "reverse",
+        "nn.softmax", "not_equal", "numpy.rint", "ones", "ones_like", "power", "prod", "reshape", "reverse",
         "right_shift", "round", "rsqrt", "shape_of", "sigmoid", "sign", "sin", "sinh", "sqrt",
         "subtract", "sum", "tan", "tanh", "transpose", "trunc", "trunc_divide", "trunc_mod", "where",
         "zeros", "zeros_like",

@@ -16,6 +16,7 @@ from tvm import ir, relax, tirx
 from tvm.target import codegen
 
 from nnmagic.engine import cpu
+from nnmagic.engine.executable import KernelCode
 from nnmagic.engine.relax.artifact import AOT, INTERPRETER, Artifact, Json
 from nnmagic.engine.relax.codegen import kernel_preparation, relax_pipeline, stage_texts
 from nnmagic.engine.relax.codegen.aot.entry import emit_entry
@@ -31,14 +32,22 @@ from nnmagic.engine.relax.codegen.aot.program import (
     DefineSize,
     Exit,
     KernelCall,
+    NameSizes,
     ScalarCode,
     ShapeCheck,
     StoreElement,
 )
 from nnmagic.engine.relax.codegen.direct_call import compile_direct_call
 from nnmagic.engine.relax.codegen.lapack_stubs import compile_stubs
-from nnmagic.engine.relax.codegen.object_code import VM_PIPELINE, ObjectCode, compile_parts, write_module
+from nnmagic.engine.relax.codegen.object_code import (
+    KERNEL_PREFIX,
+    VM_PIPELINE,
+    ObjectCode,
+    compile_parts,
+    write_module,
+)
 from nnmagic.engine.relax.deferred_interrupts import run_interruptible
+from nnmagic.engine.relax.lowering.origins import KernelOrigins
 from nnmagic.engine.relax.runtime.native_entry import ENTRY
 from nnmagic.engine.relax.schedules.registry import collect_blocks
 from nnmagic.engine.relax.tir.builders import static_int
@@ -56,11 +65,17 @@ class RelaxProgram:
     """A compiled program with the texts of its stages."""
 
     def __init__(
-        self, artifact: Artifact, module: tvm.IRModule, kernels: tvm.IRModule, objects: Iterable[Any]
+        self,
+        artifact: Artifact,
+        module: tvm.IRModule,
+        kernels: tvm.IRModule,
+        objects: Iterable[Any],
+        origins: KernelOrigins,
     ) -> None:
         self.artifact = artifact
         self.lowered = module
         self._kernels = kernels
+        self._origins = origins
         self._objects = list(objects)
 
     def stage(self, name: str) -> str:
@@ -68,6 +83,22 @@ class RelaxProgram:
         if name not in STAGES:
             raise KeyError(f"the relax engine has no stage {name!r}; it has {', '.join(STAGES)}")
         return run_interruptible(lambda: self._text(name))
+
+    def kernels(self) -> list[KernelCode]:
+        """Return the functions of the machine code, and what each computes: kernels, then what calls them."""
+        return run_interruptible(self._kernel_codes)
+
+    def _kernel_codes(self) -> list[KernelCode]:
+        with relax_pipeline.COMPILING:
+            texts = stage_texts.kernel_texts(self._kernels)
+            code = stage_texts.function_code(self._objects)
+        kernels = []
+        for name, text in texts.items():
+            asm = [code.pop(symbol) for symbol in _symbols(name) if symbol in code]
+            kernels.append(KernelCode(name, self._origins.of(name, texts), text, "\n".join(asm)))
+        rest = self._origins.every.difference(*(kernel.origins for kernel in kernels))
+        own = [symbol for symbol in code if not symbol.startswith("__")]  # not TVM's
+        return [*kernels, *(KernelCode(symbol, rest, "", code[symbol]) for symbol in own)]
 
     def _text(self, name: str) -> str:
         with relax_pipeline.COMPILING:
@@ -78,8 +109,18 @@ class RelaxProgram:
             return stage_texts.code_text(self._objects, name)
 
 
+def _symbols(name: str) -> list[str]:
+    """Return the symbols that a kernel may have: of an AOT program, or of the virtual machine."""
+    symbols = [f"{KERNEL_PREFIX}{name}", name, f"__tvm_ffi_{name}", f"{name}_compute_"]
+    return [*symbols, *(f"_{symbol}" for symbol in symbols)]  # macOS has a character more
+
+
 def build_aot(
-    program: AotProgram, lowered: tvm.IRModule, target: tvm.target.Target, opt_level: int
+    program: AotProgram,
+    lowered: tvm.IRModule,
+    origins: KernelOrigins,
+    target: tvm.target.Target,
+    opt_level: int,
 ) -> RelaxProgram:
     """Compile an AOT program; ``lowered`` is its module before fusion."""
     kernels, parts = _compile_programs({ENTRY: program}, target, opt_level)
@@ -94,18 +135,28 @@ def build_aot(
         caller = compile_direct_call()
         facts["work"] = _work_of(program)
     artifact = Artifact(AOT, facts, [part.code for part in parts], b"", constants, caller)
-    return RelaxProgram(artifact, lowered, tvm.IRModule(kernels), [part.module for part in parts])
+    return RelaxProgram(artifact, lowered, tvm.IRModule(kernels), [part.module for part in parts], origins)
 
 
 def _can_be_called_directly(program: AotProgram) -> bool:
     """Return whether CPython may call the program directly: one result, and nothing repeats or waits."""
     plain = all(
         isinstance(
-            step, KernelCall | ScalarCode | StoreElement | CopyArray | Check | ShapeCheck | DefineSize | Exit
+            step,
+            KernelCall
+            | ScalarCode
+            | StoreElement
+            | CopyArray
+            | Check
+            | ShapeCheck
+            | NameSizes
+            | DefineSize
+            | Exit,
         )
         for step in program.entry.steps()
     )
-    return plain and not program.functions and not program.clocked and len(program.results) == 1
+    results = len(program.entry.exact_results or program.results)
+    return plain and not program.functions and not program.clocked and results == 1
 
 
 def _work_of(program: AotProgram) -> int | None:
@@ -129,6 +180,7 @@ def build_interpreter_kernels(
     programs: Sequence[AotProgram],
     facts: Json,
     lowered: tvm.IRModule,
+    origins: KernelOrigins,
     target: tvm.target.Target,
     opt_level: int,
 ) -> RelaxProgram:
@@ -138,6 +190,7 @@ def build_interpreter_kernels(
         programs: the kernels, by number.
         facts: what else a call needs to know, as JSON.
         lowered: the module before fusion.
+        origins: what its kernels compute.
         target: the CPU.
         opt_level: 0 to 3.
 
@@ -156,7 +209,7 @@ def build_interpreter_kernels(
     facts = {**facts, **_needs(target), "programs": described}
     arrays = [np.ascontiguousarray(constant) for _, constant in constants.values()]
     artifact = Artifact(INTERPRETER, facts, [part.code for part in parts], b"", arrays)
-    return RelaxProgram(artifact, lowered, tvm.IRModule(kernels), [part.module for part in parts])
+    return RelaxProgram(artifact, lowered, tvm.IRModule(kernels), [part.module for part in parts], origins)
 
 
 def _compile_programs(
@@ -201,6 +254,7 @@ def build_vm(
     facts: Json,
     lowered: tvm.IRModule,
     grouped: tvm.IRModule,
+    origins: KernelOrigins,
     target: tvm.target.Target,
     opt_level: int,
 ) -> RelaxProgram:
@@ -211,6 +265,7 @@ def build_vm(
         facts: what a call needs to know, as JSON.
         lowered: the module before fusion.
         grouped: the module after fusion.
+        origins: what its kernels compute.
         target: the CPU.
         opt_level: 0 to 3.
 
@@ -235,7 +290,8 @@ def build_vm(
         code.append(stubs.code)
     parallel = kernel_preparation.has_parallel_loops(module.functions.values())
     facts = {**facts, **_needs(target), "parallel": parallel}
-    return RelaxProgram(Artifact(kind, facts, code, write_module(built, "ro")), lowered, module, modules)
+    artifact = Artifact(kind, facts, code, write_module(built, "ro"))
+    return RelaxProgram(artifact, lowered, module, modules, origins)
 
 
 def _needs(target: tvm.target.Target) -> Json:

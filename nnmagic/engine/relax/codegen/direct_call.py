@@ -6,22 +6,85 @@ the entry of the program that a table describes. Whatever it does not take it ha
 
 from __future__ import annotations
 
+import re
+import textwrap
 from functools import cache
 
 from nnmagic.engine.relax.codegen.object_code import compile_llvm
-from nnmagic.engine.relax.runtime.direct_call import ADDRESS, DIMENSIONS, MAX_ARITY, MAX_DIMS, MAX_RANK, Word
+from nnmagic.engine.relax.runtime.direct_call import (
+    ADDRESS,
+    DIMENSIONS,
+    LARGEST,
+    MAX_ARITY,
+    MAX_DEPTH,
+    MAX_DIMS,
+    Operator,
+    Word,
+)
 from nnmagic.engine.relax.runtime.numpy_abi import DATA, DIMS, RANK, TYPE
 
 #: A value of TVM's calls: the kind of an integer, then the integer.
 _INTEGER = 1
 
+#: The words below the stack of sizes that an instruction may read and not use.
+_BELOW = 3
+
+#: The instructions that compute ``%value`` of an operator from ``%left`` and ``%right``, the topmost
+#: sizes, and ``%third`` below them.
+_OPERATORS = {
+    Operator.NUMBER: "%value = add i64 %operand, 0",
+    Operator.DIM: "%dim_at = getelementptr i64, ptr %sizes, i64 %operand\n%value = load i64, ptr %dim_at",
+    Operator.ADD: "%value = add i64 %left, %right",
+    Operator.SUBTRACT: "%value = sub i64 %left, %right",
+    Operator.MULTIPLY: "%value = mul i64 %left, %right",
+    Operator.DIVIDE: """%quotient = sdiv i64 %right, %operand
+%rest = srem i64 %right, %operand
+%borrow = ashr i64 %rest, 63
+%value = add i64 %quotient, %borrow""",
+    Operator.REMAINDER: """%rest = srem i64 %right, %operand
+%sign = ashr i64 %rest, 63
+%borrow = and i64 %sign, %operand
+%value = add i64 %rest, %borrow""",
+    Operator.MINIMUM: "%value = call i64 @llvm.smin.i64(i64 %left, i64 %right)",
+    Operator.MAXIMUM: "%value = call i64 @llvm.smax.i64(i64 %left, i64 %right)",
+    **{
+        operator: f"%holds = icmp {predicate} i64 %left, %right\n%value = zext i1 %holds to i64"
+        for operator, predicate in (
+            (Operator.LESS, "slt"),
+            (Operator.AT_MOST, "sle"),
+            (Operator.GREATER, "sgt"),
+            (Operator.AT_LEAST, "sge"),
+            (Operator.EQUAL, "eq"),
+            (Operator.DIFFERENT, "ne"),
+        )
+    },
+    Operator.AND: "%value = and i64 %left, %right",
+    Operator.OR: "%value = or i64 %left, %right",
+    Operator.IF: "%holds = icmp ne i64 %third, 0\n%value = select i1 %holds, i64 %left, i64 %right",
+}
+
+#: What the entry takes after the arguments: a value of the code, and what has its number. The next one is
+#: stored over what is not there.
+_LAST_VALUES = {
+    "room": "arity",
+    "result": "result_number",
+    "result_sizes": "sizes_number",
+    "workspace": "workspace_number",
+    "constants": "constants_number",
+}
+
 _CODE = """
+declare i64 @llvm.smin.i64(i64, i64)
+declare i64 @llvm.smax.i64(i64, i64)
+
 define ptr @nnmagic_direct_call(ptr %self, ptr %given, i64 %count, ptr %names) {{
 entry:
   %values = alloca [{values} x i64]
   %sizes = alloca [{max_dims} x i64]
-  %shape = alloca [{max_rank} x i64]
+  %stack = alloca [{stack} x i64]
+  %shape = getelementptr i64, ptr %stack, i64 {below}
   %returned = alloca [2 x i64]
+  %dimensions_of_result = alloca [2 x i64]
   %parts_at = getelementptr i64, ptr %self, i64 {data}
   %parts = load ptr, ptr %parts_at
   %python = load ptr, ptr %parts
@@ -101,30 +164,59 @@ counted:
   br label %dimensions
 
 result_shape:
-  %shape_index0 = mul i64 %dims, 3
-  %shape_index = add i64 %shape_index0, {first}
-  %shape_at = getelementptr i64, ptr %words, i64 %shape_index
-  br label %axes
+  %instruction_index0 = mul i64 %dims, 3
+  %instruction_index = add i64 %instruction_index0, {first}
+  %begin = getelementptr i64, ptr %words, i64 %instruction_index
+  br label %steps
+steps:
+  %step = phi i64 [ 0, %result_shape ], [ %next_step, %push ]
+  %depth = phi i64 [ 0, %result_shape ], [ %next_depth, %push ]
+  %more_steps = icmp slt i64 %step, %instructions
+  br i1 %more_steps, label %instruction, label %axes
+instruction:
+  %operator_index = mul i64 %step, 2
+  %operator_at = getelementptr i64, ptr %begin, i64 %operator_index
+  %operator = load i64, ptr %operator_at
+  %operand_at = getelementptr i64, ptr %operator_at, i64 1
+  %operand = load i64, ptr %operand_at
+  %first_at = getelementptr i64, ptr %shape, i64 %depth
+  %third_at = getelementptr i64, ptr %first_at, i64 -3
+  %left_at = getelementptr i64, ptr %first_at, i64 -2
+  %right_at = getelementptr i64, ptr %first_at, i64 -1
+  %third = load i64, ptr %third_at
+  %left = load i64, ptr %left_at
+  %right = load i64, ptr %right_at
+  switch i64 %operator, label %refuse [
+{cases}
+  ]
+{operators}
+push:
+  %pushed = phi i64 {pushed}
+  %popped = phi i64 {popped}
+  %base = sub i64 %depth, %popped
+  %pushed_at = getelementptr i64, ptr %shape, i64 %base
+  store i64 %pushed, ptr %pushed_at
+  %next_depth = add i64 %base, 1
+  %next_step = add i64 %step, 1
+  %shifted = add i64 %pushed, {largest}
+  %is_small = icmp ule i64 %shifted, {twice_largest}
+  br i1 %is_small, label %steps, label %refuse
 axes:
-  %result_axis = phi i64 [ 0, %result_shape ], [ %next_axis, %set ]
+  %result_axis = phi i64 [ 0, %steps ], [ %next_axis, %size_of_axis ]
+  %result_elements = phi i64 [ 1, %steps ], [ %result_product, %size_of_axis ]
   %more_axes = icmp slt i64 %result_axis, %result_rank
-  br i1 %more_axes, label %axis_size, label %make
-axis_size:
-  %stated_at = getelementptr i64, ptr %shape_at, i64 %result_axis
-  %stated = load i64, ptr %stated_at
-  %is_number = icmp sge i64 %stated, 0
-  br i1 %is_number, label %set, label %named
-named:
-  %name_number = xor i64 %stated, -1
-  %named_at = getelementptr i64, ptr %sizes, i64 %name_number
-  %named_size = load i64, ptr %named_at
-  br label %set
-set:
-  %extent_of_axis = phi i64 [ %stated, %axis_size ], [ %named_size, %named ]
-  %set_at = getelementptr i64, ptr %shape, i64 %result_axis
-  store i64 %extent_of_axis, ptr %set_at
+  br i1 %more_axes, label %size_of_axis, label %make
+size_of_axis:
+  %axis_size_at = getelementptr i64, ptr %shape, i64 %result_axis
+  %axis_size = load i64, ptr %axis_size_at
+  %is_axis_empty = icmp eq i64 %axis_size, 0
+  %axis_factor = select i1 %is_axis_empty, i64 1, i64 %axis_size
+  %result_product = mul i64 %result_elements, %axis_factor
   %next_axis = add i64 %result_axis, 1
-  br label %axes
+  %few_results = icmp ule i64 %result_product, %most_results
+  %is_positive = icmp sge i64 %axis_size, 0
+  %is_axis_valid = and i1 %few_results, %is_positive
+  br i1 %is_axis_valid, label %axes, label %refuse
 
 make:
   call void %incref(ptr %result_dtype)
@@ -134,23 +226,19 @@ make:
   %is_made = icmp ne ptr %result, null
   br i1 %is_made, label %run, label %failed
 run:
-  %rest_index = mul i64 %arity, 2
-  %rest = getelementptr i64, ptr %values, i64 %rest_index
-  store i64 {integer}, ptr %rest
-  %result_at = getelementptr i64, ptr %rest, i64 1
-  store ptr %result, ptr %result_at
-  %workspace_kind = getelementptr i64, ptr %rest, i64 2
-  store i64 {integer}, ptr %workspace_kind
-  %workspace_value = getelementptr i64, ptr %rest, i64 3
-  store ptr %workspace, ptr %workspace_value
-  %constants_kind = getelementptr i64, ptr %rest, i64 4
-  store i64 {integer}, ptr %constants_kind
-  %constants_value = getelementptr i64, ptr %rest, i64 5
-  store ptr %constants, ptr %constants_value
+  %has_room = icmp ne ptr %room, null
+  %has_sizes = icmp ne ptr %result_sizes, null
+  %room_count = zext i1 %has_room to i64
+  %sizes_count = zext i1 %has_sizes to i64
+  %result_number = add i64 %arity, %room_count
+  %sizes_number = add i64 %result_number, 1
+  %workspace_number = add i64 %sizes_number, %sizes_count
+  %constants_number = add i64 %workspace_number, 1
+{stores}
   store i64 0, ptr %returned
   %code_at = getelementptr i64, ptr %returned, i64 1
   store i64 0, ptr %code_at
-  %length0 = add i64 %arity, 3
+  %length0 = add i64 %constants_number, 1
   %length = trunc i64 %length0 to i32
   store i64 1, ptr %busy_at
   %status = call i32 %call(ptr %program, ptr %values, i32 %length, ptr %returned)
@@ -161,6 +249,23 @@ run:
   %is_done = and i1 %no_error, %no_code
   br i1 %is_done, label %done, label %drop
 done:
+  br i1 %has_sizes, label %cut, label %give
+cut:
+  %sizes_at = getelementptr i64, ptr %result_sizes, i64 {data}
+  %sizes_data = load ptr, ptr %sizes_at
+  store ptr %sizes_data, ptr %dimensions_of_result
+  %rank_at_end = getelementptr i64, ptr %dimensions_of_result, i64 1
+  store i32 %rank_of_result, ptr %rank_at_end
+  %nothing = call ptr %resize(ptr %result, ptr %dimensions_of_result, i32 0, i32 0)
+  %is_cut = icmp ne ptr %nothing, null
+  br i1 %is_cut, label %release, label %too_large
+release:
+  call void %decref(ptr %nothing)
+  br label %give
+too_large:
+  call void %decref(ptr %result)
+  ret ptr null
+give:
   ret ptr %result
 drop:
   call void %clear_error()
@@ -186,10 +291,18 @@ define i32 @__tvm_ffi_{address}(ptr %self, ptr %arguments, i32 %count, ptr %retu
 def compile_direct_call() -> bytes:
     """Return the object file, for this machine."""
     code = _CODE.format(
+        cases="\n".join(f"    i64 {each.value}, label %{each.name.lower()}" for each in Operator),
+        operators="\n".join(map(_compute, Operator)),
+        pushed=", ".join(f"[ %{each.name.lower()}.value, %{each.name.lower()} ]" for each in Operator),
+        popped=", ".join(f"[ {each.operands}, %{each.name.lower()} ]" for each in Operator),
+        largest=LARGEST,
+        twice_largest=2 * LARGEST,
+        stack=_BELOW + MAX_DEPTH,
+        below=_BELOW,
         address=ADDRESS,
-        values=2 * (MAX_ARITY + 3),
+        values=2 * (MAX_ARITY + 5),
+        stores="\n".join(map(_store_value, _LAST_VALUES)),
         max_dims=MAX_DIMS,
-        max_rank=MAX_RANK,
         data=DATA,
         type=TYPE,
         rank=RANK,
@@ -209,3 +322,21 @@ def _load(word: Word) -> str:
         f"  %{name}_at = getelementptr i64, ptr %words, i64 {word.value}\n"
         f"  %{name} = load {kind}, ptr %{name}_at"
     )
+
+
+def _store_value(name: str) -> str:
+    """Return the instructions that make a value an argument of the entry."""
+    return (
+        f"  %{name}.index = mul i64 %{_LAST_VALUES[name]}, 2\n"
+        f"  %{name}.kind = getelementptr i64, ptr %values, i64 %{name}.index\n"
+        f"  store i64 {_INTEGER}, ptr %{name}.kind\n"
+        f"  %{name}.value = getelementptr i64, ptr %{name}.kind, i64 1\n"
+        f"  store ptr %{name}, ptr %{name}.value"
+    )
+
+
+def _compute(operator: Operator) -> str:
+    """Return the block of instructions that compute the value of an operator of sizes."""
+    name = operator.name.lower()
+    own = re.sub(r"%(?!(?:third|left|right|operand|sizes)\b)(\w+)", rf"%{name}.\1", _OPERATORS[operator])
+    return f"{name}:\n{textwrap.indent(own, '  ')}\n  br label %push"

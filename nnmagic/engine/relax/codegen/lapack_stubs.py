@@ -17,6 +17,8 @@ _ROUTINES = {
     "dorgqr": "iiipippi",
     "dgesdd": "ciipippipipip",
     "dsyevd": "ccipippipi",
+    "dgels": "ciiipipipi",
+    "dtrcon": "cccipippp",
     "dgelsd": "iiipipipdppip",
 }
 

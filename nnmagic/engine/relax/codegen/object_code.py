@@ -185,6 +185,9 @@ _HOST_PASSES = (
 )
 
 
+#: What the symbols of kernels begin with.
+KERNEL_PREFIX = "nnmagic_kernel_"
+
 #: The name of the passes for kernels that the virtual machine calls, by which TVM finds them.
 VM_PIPELINE = "nnmagic"
 
@@ -293,7 +296,7 @@ def _is_public(function: tirx.PrimFunc) -> bool:
 
 def _symbol(var: Any) -> str:
     """Return the symbol of a kernel, prefixed so that it clashes with no C library."""
-    return f"nnmagic_kernel_{var.name_hint}"
+    return f"{KERNEL_PREFIX}{var.name_hint}"
 
 
 def _lower(functions: dict[Any, Any], target: tvm.target.Target) -> tvm.IRModule:

@@ -10,6 +10,7 @@ from tvm import relax, tirx
 from nnmagic.engine.relax.codegen.branch_outlining import inline_branches, outline_branches
 from nnmagic.engine.relax.legalize.kernel_cache import has_empty_buffer, is_huge, legalize_relax_ops
 from nnmagic.engine.relax.legalize.registry import OPAQUE
+from nnmagic.engine.relax.lowering.origins import KernelOrigins
 from nnmagic.fork_safety import Lock
 
 #: TVM's builders keep process-wide state, so one compilation runs at a time.
@@ -26,10 +27,17 @@ NO_CHOSEN_UNROLLING = {"tirx.UnrollLoop": {"auto_max_depth": -1}}
 MAX_FUSED = 32
 
 
-def fuse_kernels(module: tvm.IRModule, target: tvm.target.Target, opt_level: int) -> tvm.IRModule:
-    """Legalize every operator to a TIR function and fuse these; the loops stay as the operators have them."""
+def fuse_kernels(
+    module: tvm.IRModule, target: tvm.target.Target, opt_level: int, origins: KernelOrigins | None = None
+) -> tvm.IRModule:
+    """Legalize every operator to a TIR function and fuse these; the loops stay as the operators have them.
+
+    ``origins`` learns what each kernel computes.
+    """
     transform = relax.transform
-    fusion = [transform.AnnotateTIROpPattern(), transform.FuseOps(), transform.FuseTIR()] if opt_level else []
+    grouping = [transform.AnnotateTIROpPattern(), transform.FuseOps()] if opt_level else []
+    reading = [] if origins is None else [origins.collector()]
+    fusion = [*grouping, *reading, *([transform.FuseTIR()] if opt_level else [])]
     passes = [
         transform.ConvertToDataflow(1),
         legalize_relax_ops(),

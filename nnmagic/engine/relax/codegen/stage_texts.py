@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Iterable
 from typing import Any
 
@@ -28,4 +29,42 @@ def code_text(libraries: Iterable[Any], stage: str) -> str:
     return _ADDRESS.sub(lambda address: str(numbers.setdefault(address[0], len(numbers))), text)
 
 
+def kernel_texts(module: tvm.IRModule) -> dict[str, str]:
+    """Return the text of each TIR function of a lowered module, by name."""
+    _, *functions = re.split(r"(?m)^(?=    @T\.prim_func)", kernels_text(module))
+    texts = [textwrap.dedent(text).rstrip() for text in functions]
+    return {text.partition("def ")[2].partition("(")[0]: text for text in texts}
+
+
+def function_code(libraries: Iterable[Any]) -> dict[str, str]:
+    """Return the instructions of each function of object code, by its symbol.
+
+    Directives, what the debugger wants, and tables of constants are left out.
+    """
+    found: dict[str, list[str]] = {}
+    for library in libraries:
+        lines: list[str] | None = None
+        for line in library.inspect_source("asm").splitlines():
+            label = _LABEL.match(line)
+            name = label[1] if label else ""
+            if name in _SUPPORT or name.startswith(_ENDS):
+                lines = None
+            elif name and not name.startswith((".", "L", "$")):
+                lines = found.setdefault(name, [])
+            elif lines is not None and line.strip() and not _DIRECTIVE.match(line):
+                lines.append(line.rstrip())
+    return {symbol: "\n".join(_without_unused_labels(lines)) for symbol, lines in found.items() if lines}
+
+
+def _without_unused_labels(lines: list[str]) -> list[str]:
+    used = set(re.findall(r"(?m)^\s.*?(\.?L\w+)\s*$", "\n".join(lines)))
+    return [line for line in lines if not (label := _LABEL.match(line)) or label[1] in used]
+
+
+#: A label, and a directive of the assembler or a comment.
+_LABEL, _DIRECTIVE = re.compile(r"([\w.$]+):"), re.compile(r"\s*(\.\w+\b(?!.*:)|[#;/])")
+#: What TVM adds to each object: conversions of half floats.
+_SUPPORT = ("__truncsfhf2", "__extendhfsf2")
+#: What the labels after a function begin with.
+_ENDS = (".Lfunc_end", "Lfunc_end", ".LCPI")
 _ADDRESS = re.compile(r'(?<=!")0x[0-9a-f]+\b')

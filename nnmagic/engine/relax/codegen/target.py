@@ -6,6 +6,7 @@ LLVM prints errors to stderr and falls back to a default, or aborts; so settings
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 
@@ -22,12 +23,15 @@ _HINT = 'None is this machine; another is a dict such as {"kind": "llvm", "mcpu"
 _ALIASES = {"apple-m1": "apple-a14", "apple-m2": "apple-a15", "apple-m3": "apple-a16"}
 
 
-#: Kinds of targets of TVM that are GPUs.
-_GPUS = frozenset({"cuda", "hip", "metal", "nvptx", "opencl", "rocm", "vulkan", "webgpu"})
+#: The GPUs for which source is generated, and the oldest whose instructions it may use.
+_CUDA, _ARCHITECTURE = "cuda", "sm_80"
+
+#: Other kinds of targets of TVM that are GPUs.
+_GPUS = frozenset({"hip", "metal", "nvptx", "opencl", "rocm", "vulkan", "webgpu"})
 
 
 def resolve_target(target: str | Mapping[str, object] | None, opt_level: int) -> tvm.target.Target:
-    """Return the CPU to compile for: this one, or the one that the caller names.
+    """Return what to compile for: this CPU, or the CPU or CUDA that the caller names.
 
     Args:
         target: None, a kind (``"llvm"``), TVM's JSON text or its dict of settings.
@@ -43,8 +47,10 @@ def resolve_target(target: str | Mapping[str, object] | None, opt_level: int) ->
         _check_architecture(settings)
         _check_cpu(settings)
         _check_features(settings)
-        cpu = codegen.llvm_get_system_cpu()
-        return tvm.target.Target({"kind": "llvm", "mcpu": cpu, "opt-level": opt_level, **settings})
+        host = {"kind": "llvm", "mcpu": codegen.llvm_get_system_cpu(), "opt-level": opt_level}
+        if settings.get("kind") == _CUDA:
+            return tvm.target.Target(tvm.target.Target(settings), tvm.target.Target(host))
+        return tvm.target.Target({**host, **settings})
     except (TypeError, ValueError, RuntimeError) as error:
         reason = last_line(error)
         raise engine_error(f"TVM does not know the target {target!r}: {reason}", hint=_HINT) from error
@@ -59,8 +65,12 @@ def _settings(target: str | Mapping[str, object]) -> dict[str, object]:
     if kind in _GPUS:
         message = f"nnmagic compiles for CPUs, and the target {kind!r} is a GPU's"
         raise engine_error(message, hint="leave the target out: nothing here runs on a GPU")
-    if settings.get("kind") != "llvm":
-        raise ValueError(f"the kind must be 'llvm', a CPU, not {settings.get('kind')!r}")
+    if kind == _CUDA:
+        settings.setdefault("arch", _ARCHITECTURE)
+        if not re.fullmatch(r"sm_[1-9][0-9]+[a-z]?", str(settings["arch"])):
+            raise ValueError(f"arch must be like 'sm_80', not {settings['arch']!r}")
+    elif kind != "llvm":
+        raise ValueError(f"the kind must be 'llvm', a CPU, or 'cuda', not {kind!r}")
     return settings
 
 

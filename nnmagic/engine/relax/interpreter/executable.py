@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from nnmagic.engine.arguments import Parameter, convert_argument
+from nnmagic.engine.executable import KernelCode
 from nnmagic.engine.relax.analysis.entry_signature import type_of
 from nnmagic.engine.relax.analysis.tuple_flattening import flat_names, leaves
 from nnmagic.engine.relax.artifact import AOT, Artifact
@@ -75,6 +76,10 @@ class InterpretedProgram(ABC):
     def stage(self, name: str) -> str:
         """Return the text of a stage: ``relax``, ``tir``, ``llvm`` or ``asm``. Raises KeyError for others."""
         return self.compiled().stage(name)
+
+    def kernels(self) -> Sequence[KernelCode]:
+        """Return the functions of the machine code, and what each computes."""
+        return self.compiled().kernels()
 
     def _convert(self, arrays: Sequence[Any]) -> Sequence[Any]:
         """Return the interpreter's values for arguments."""

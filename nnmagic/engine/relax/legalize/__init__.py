@@ -19,6 +19,7 @@ from nnmagic.engine.relax.legalize import (  # noqa: F401 - each adds its rules 
     linalg,
     manipulation,
     matmul,
+    membership,
     non_max_suppression,
     normalization,
     padding,

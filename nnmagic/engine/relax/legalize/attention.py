@@ -39,6 +39,7 @@ def _attention(call: OpCall) -> Value:
         _is_less(rows, _LEAST_QUERIES)
         or _is_less(batch * rows * keys, _LEAST_SCORES)
         or 0 in (keys, depth, width)
+        or tvm.target.Target.current().kind.name != "llvm"
     ):
         return unfused
     dtype = tensor_dtype(query)

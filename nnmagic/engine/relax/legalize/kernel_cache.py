@@ -108,12 +108,18 @@ def legalize_relax_ops() -> tvm.transform.Pass:
                 if call.op == _RESHAPE:
                     _keep_reshape_apart(builder, lowered)
                 kernels.remember(key, call.args, lowered)
-            return lowered
+            is_call = isinstance(lowered, relax.Call) and lowered.span is None
+            return with_span(lowered, call.span) if is_call else lowered
 
         return legalize_once
 
     functions = {name: add_cache(legalize) for name, legalize in _legalize_functions().items()}
     return relax.transform.LegalizeOps(functions)
+
+
+def with_span(call: RelaxExpr, span: tvm.ir.Span | None) -> RelaxExpr:
+    """Return a call with a span."""
+    return relax.Call(call.op, call.args, call.attrs, call.ty_args, span=span)
 
 
 def _keep_reshape_apart(builder: relax.BlockBuilder, call: RelaxExpr) -> None:

@@ -163,8 +163,8 @@ def _for_each(batch: Sequence[Extent], body: Callable[[list[PrimExpr]], Stmt]) -
     return open_loops([])
 
 
-def _if_finite(status: Buffer, parts: Sequence[tuple[Buffer, Extent]], result: PrimExpr) -> Stmt:
-    """Keep the status of a call that is made only where all elements are finite.
+def _if_finite(status: Buffer, parts: Sequence[tuple[Buffer, Extent]], solve: Stmt) -> Stmt:
+    """Do something, or note a failure, only where all elements are finite.
 
     Of others LAPACK may look for singular values forever, and nothing can interrupt it.
     """
@@ -178,7 +178,7 @@ def _if_finite(status: Buffer, parts: Sequence[tuple[Buffer, Extent]], result: P
 
     checks = [check(buffer, size) for buffer, size in parts]
     all_finite = tirx.EQ(_load(status, 0), tirx.const(0, _INT))
-    return sequence([*checks, tirx.IfThenElse(all_finite, _note(status, result), None)])
+    return sequence([*checks, tirx.IfThenElse(all_finite, solve, None)])
 
 
 #: Returns the statements for one element of the batch, of the operands' and results' items and workspaces.
@@ -401,7 +401,7 @@ def _svd(call: OpCall) -> Value:
             singular = parts[1] if vectors else parts[0]
             statements = [
                 _to_columns(matrix, a),
-                _if_finite(status, [(a, rows * columns)], found),
+                _if_finite(status, [(a, rows * columns)], _note(status, found)),
                 loop("k", least, lambda k: singular.store(_load(values, k), k)),
             ]
             if vectors and full:  # LAPACK does nothing where there are no elements
@@ -457,7 +457,13 @@ _SMALLEST, _DEPTH = 25, 30
 _EPSILON = float(np.finfo(np.float64).eps)
 
 
+#: How far the condition of a matrix must be from where its rank is in doubt, for a factorization without
+#: singular values: the estimate is that of another norm, and may be some times too small.
+_MARGIN = 1000.0
+
+
 def _lstsq(call: OpCall) -> Value:
+    """Lower to QR where the matrix certainly has full rank, otherwise to a singular value decomposition."""
     dtype, rcond = tensor_dtype(call.args[0]), call.attrs["rcond"]
 
     def kernel(rows: Extent, columns: Extent, _rows: Extent, sides: Extent) -> _Kernel:
@@ -468,14 +474,46 @@ def _lstsq(call: OpCall) -> Value:
             cutoff = _number(float(cast(float, rcond)))
         length = least * (least + right + 16 + 2 * _SMALLEST + 8 * _DEPTH)
         length += (_SMALLEST + 1) ** 2 + _BLOCK * (rows + columns + right)
+        is_tall = as_expr(rows) >= as_expr(columns)
 
         def body(items: Sequence[_Item], work: Sequence[Buffer]) -> list[Stmt]:
-            matrix, given, solution, residuals, rank, values = items
+            matrix, given, solution, residuals, rank = items
             status, a, b, found, found_rank, space, integers = work
-            solved = _lapack(
-                *("dgelsd", rows, columns, right, _address(a), maximum(rows, 1), _address(b), stride),
-                *(_address(found), cutoff, _address(found_rank)),
+            arrays = _address(a), maximum(rows, 1), _address(b), stride
+
+            def load() -> list[Stmt]:
+                return [
+                    loop("k", stride * right, lambda k: _store(b, _number(0), k)),
+                    _to_columns(matrix, a),
+                    _to_columns(given, b, stride),
+                ]
+
+            factored = _lapack("dgels", "N", rows, columns, right, *arrays, _address(space), length)
+            measured = _lapack(
+                *(
+                    "dtrcon",
+                    "1",
+                    tirx.Select(is_tall, *(tirx.const(ord(each), "int8") for each in "UL")),
+                    "N",
+                ),
+                *(least, _address(a), maximum(rows, 1), _address(found), _address(space), _address(integers)),
+            )
+            decomposed = _lapack(
+                *("dgelsd", rows, columns, right, *arrays, _address(found), cutoff, _address(found_rank)),
                 *(_address(space), length, _address(integers)),
+            )
+            none = tirx.const(0, _INT)
+            is_certain = _load(found, 0) > cutoff * as_expr(most).astype(_FLOAT) * _number(_MARGIN)
+            solve = sequence(
+                [
+                    _store(found, _number(0)),
+                    _store(found_rank, as_expr(least).astype(_INT)),
+                    _store(integers, factored),
+                    tirx.IfThenElse(tirx.EQ(_load(integers, 0), none), tirx.Evaluate(measured), None),
+                    tirx.IfThenElse(
+                        tirx.Not(is_certain), sequence([*load(), _note(status, decomposed)]), None
+                    ),
+                ]
             )
 
             def add_squares(side: PrimExpr) -> Stmt:
@@ -487,19 +525,21 @@ def _lstsq(call: OpCall) -> Value:
                 return sequence([residuals.store(_number(0), side), rest])
 
             return [
-                loop("k", stride * right, lambda k: _store(b, _number(0), k)),
-                _to_columns(matrix, a),
-                _to_columns(given, b, stride),
-                _if_finite(status, [(a, rows * columns), (b, stride * right)], solved),
+                *load(),
+                _if_finite(status, [(a, rows * columns), (b, stride * right)], solve),
                 _from_columns(b, solution, stride),
                 loop("side", sides, add_squares),
                 rank.store(_load(found_rank, 0)),
-                loop("k", least, lambda k: values.store(_load(found, k), k)),
             ]
 
-        results = [((columns, sides), dtype), ((sides,), dtype), ((), _INT), ((least,), dtype)]
-        work = [((rows, columns), _FLOAT), ((stride, right), _FLOAT), ((least,), _FLOAT), ((1,), _INT)]
-        work += [((length,), _FLOAT), (((3 * _DEPTH + 11) * least,), _INT)]
+        results = [((columns, sides), dtype), ((sides,), dtype), ((), _INT)]
+        work = [
+            ((rows, columns), _FLOAT),
+            ((stride, right), _FLOAT),
+            ((maximum(least, 1),), _FLOAT),
+            ((1,), _INT),
+        ]
+        work += [((length,), _FLOAT), (((3 * _DEPTH + 11) * maximum(least, 1),), _INT)]
         return results, work, body
 
     return _compute(call, kernel, "SVD did not converge in Linear Least Squares")

@@ -58,6 +58,11 @@ def sort_along(
     )
 
 
+def sort_buffer(data: Buffer, ordered: Buffer) -> Stmt:
+    """Return the loops that put the elements of a vector into another one, in ascending order, NaN last."""
+    return _Sort(data, 0, {"values": ordered}, ascending=True).emit()
+
+
 #: The longest sequences that the network sorts, and the longest ones if there is only one.
 _LONGEST = 1 << 14
 _LENGTH_OF_ONE = 512

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from tvm import te, tirx, topi
-
 from nnmagic.engine.relax.analysis.attribute_values import integer
 from nnmagic.engine.relax.legalize import scalar_functions
+from nnmagic.engine.relax.legalize.binary_search import find_places
 from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Value, shape_of, te_of, tensor_dtype
 from nnmagic.engine.relax.legalize.sort_loops import sort_along
 from nnmagic.engine.relax.legalize.types import Tensor, Tensors
-from nnmagic.engine.relax.tir.builders import static_int
-from nnmagic.engine.relax.tir.types import Index, PrimExpr, Var
 from nnmagic.relay.expr import Attrs
 
 
@@ -51,36 +48,9 @@ def _topk(call: OpCall) -> Value:
     return call.te(compute, *call.args)
 
 
-def _searchsorted(attrs: Attrs, sequence: Tensor, values: Tensor) -> Tensor:
-    of_bools = scalar_functions.dtype_of(sequence) == "bool"
-    if of_bools:  # TVM cannot compare them
-        sequence, values = topi.cast(sequence, "int8"), topi.cast(values, "int8")
-    right, dtype = bool(attrs["right"]), str(attrs["dtype"])
-    size = static_int(sequence.shape[0])
-    if len(sequence.shape) > 1 or size is None or not 0 < size < _LONG or of_bools:
-        return topi.searchsorted(sequence, values, right, dtype)
+def _searchsorted(attrs: Attrs, ordered: Tensor, values: Tensor) -> Tensor:
+    return find_places(ordered, values, right=bool(attrs["right"]), dtype=str(attrs["dtype"]))
 
-    def search(*at: Index) -> PrimExpr:
-        """Halve the step from the largest power of two on: without branches, which would be mispredicted."""
-        value = tirx.Var("value", values.dtype)
-        bindings: list[tuple[Var, PrimExpr]] = [(value, values(*at))]
-        count: PrimExpr = tirx.const(0, "int64")  # as many elements are known to come before the value
-        for exponent in reversed(range(size.bit_length())):
-            less, more = count, count + tirx.const(1 << exponent, "int64")
-            element = sequence(tirx.min(more, size) - 1)
-            before = tirx.all(more <= size, element <= value if right else element < value)
-            count = tirx.Var("count", "int64")
-            bindings.append((count, tirx.Select(before, more, less)))
-        result = count.astype(dtype)
-        for var, bound in reversed(bindings):
-            result = tirx.Let(var, bound, result)
-        return result
-
-    return te.compute(values.shape, search)
-
-
-#: Longer sequences are searched by TVM's loop, which is shorter code.
-_LONG = 1 << 20
 
 RULES.update(
     {

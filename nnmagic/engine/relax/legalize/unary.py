@@ -166,6 +166,7 @@ RULES.update(
         "ceil": rounding_rule(tirx.ceil),
         "trunc": rounding_rule(tirx.trunc),
         "round": elementwise_rule(scalar_functions.round_half_away),
+        "numpy.rint": rounding_rule(tirx.nearbyint),
         "isnan": predicate_rule(scalar_functions.is_nan, otherwise=False),
         "isinf": predicate_rule(scalar_functions.is_infinite, otherwise=False),
         "isfinite": predicate_rule(scalar_functions.is_finite, otherwise=True),

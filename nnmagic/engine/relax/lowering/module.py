@@ -31,6 +31,7 @@ from nnmagic.engine.relax.legalize.registry import assertion, shape_of, tensor_d
 from nnmagic.engine.relax.legalize.size_names import SizeNames
 from nnmagic.engine.relax.legalize.size_values import SizeValues
 from nnmagic.engine.relax.legalize.unary import erfc_rule, is_erfc
+from nnmagic.engine.relax.lowering.origins import OriginBuilder
 from nnmagic.engine.relax.lowering.passed_sizes import DifferentSizesError, PassedSizes
 from nnmagic.engine.relax.lowering.shape_checks import emit_shape_check, empty_result, move_checks_first
 from nnmagic.engine.relax.lowering.symbolic_dims import SymbolicDims
@@ -141,7 +142,7 @@ class _Lowering:
         self.module = module
         self.loops, self.uncopied = loops, uncopied
         self.plan = plan_inlining(module, graph)
-        self.builder = relax.BlockBuilder()
+        self.builder = OriginBuilder()
         #: Whether an operand may not be used, as it is another way to compute the result.
         self.has_alternatives = False
         self.kernel_cache = KernelCache()
@@ -311,6 +312,7 @@ class _Lowering:
     def _lower_operator(self, frame: _Frame, name: str, node: Call) -> Value:
         """Lower a call of an operator by its rule, bind the result and check its type."""
         interrupt_safepoint()
+        self.builder.origin = node.span
         self.has_alternatives |= name == ATTENTION
         args = tuple(frame.values[arg] for arg in node.args)
         try:

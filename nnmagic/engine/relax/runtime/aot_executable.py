@@ -4,23 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import accumulate
+from functools import reduce
+from itertools import accumulate, islice
+from math import prod
 from typing import Any
 
 import numpy as np
 
+from nnmagic.engine.executable import KernelCode
 from nnmagic.engine.relax.analysis.entry_signature import type_of
 from nnmagic.engine.relax.analysis.tuple_flattening import flat_names, flatten, nested_source, rebuild
 from nnmagic.engine.relax.artifact import Artifact, Json
 from nnmagic.engine.relax.runtime import numpy_abi
 from nnmagic.engine.relax.runtime.direct_call import make_direct_call
-from nnmagic.engine.relax.runtime.fast_path import FastPath, make_fast_path
+from nnmagic.engine.relax.runtime.fast_path import DecidedSizes, FastPath, make_fast_path
 from nnmagic.engine.relax.runtime.loader import load_objects
-from nnmagic.engine.relax.runtime.native_entry import NOTHING, NativeEntry, out_of_memory
+from nnmagic.engine.relax.runtime.native_entry import NOTHING, NativeEntry, RoomError, out_of_memory
 from nnmagic.engine.relax.runtime.sizes import size_function
 from nnmagic.engine.relax.runtime.vm_executable import CompiledProgram
 from nnmagic.relay.expr import Function
 from nnmagic.relay.types import NUMPY_DTYPES, TensorType, TupleType
+
+#: The room of calls for sizes that values decide: as many elements as an array has, within these limits. A
+#: call that needs more than the last one is begun anew, so that large arrays take no memory that is not used.
+_LEAST_ROOM, _MOST_ROOM = 64, 1 << 20
 
 
 class AotExecutable:
@@ -67,6 +74,8 @@ class AotExecutable:
         dims = self._entry.dims
         self._arrays = [_Array(array, len(dims)) for array in facts["parameters"]]
         self._results = [_Array(array, len(dims)) for array in facts["results"]]
+        #: The number of the result that has the sizes of those before, which are as large as they can be.
+        self._sizes: int | None = facts.get("measured results")
         types = [(var, type_of(var)) for var in function.params]
         names = [list(flat_names(var.name_hint, type_)) for var, type_ in types]
         self._names = [name for each in names for name in each]
@@ -76,7 +85,8 @@ class AotExecutable:
         self._lengths, self._general = tuple(lengths), general
         self._built_general: Any = None
         #: The tensors that are lengths, by the number of the array.
-        first = len(self._arrays) - len(self._lengths)
+        self._has_room = bool(facts.get("room"))
+        first = len(self._arrays) - len(self._lengths) - self._has_room
         self._measured = {first + at: self._first_tensors[number] for at, number in enumerate(lengths)}
         assert function.ret_type is not None
         self._result = function.ret_type
@@ -108,17 +118,19 @@ class AotExecutable:
         values = arrays if self._flat else list(flatten(tuple(arrays)))
         given = [
             _readable(value, expected, name)
-            for value, expected, name in zip(values, self._arrays, self._names, strict=not self._measured)
+            for value, expected, name in zip(
+                values, self._arrays, self._names, strict=not (self._measured or self._has_room)
+            )
         ]
         for tensor in self._measured.values():
             if given[tensor] < 0:
                 return self._run_general(arrays, destinations, changed)
-            try:
-                given.append(np.empty((0, int(given[tensor])), np.bool_))
-            except ValueError as error:  # more elements than can be counted
-                raise out_of_memory(self._name) from error
+            given.append(_room(int(given[tensor]), self._name))
+        if self._has_room:
+            most = max([_LEAST_ROOM, *(array.size for array in given)])
+            given.append(_room(min(most, _MOST_ROOM), self._name))
         sizes = self._entry.sizes_of(given)
-        for array, expected, name in zip(given, self._arrays, self._names, strict=True):
+        for array, expected, name in zip(given, self._arrays, self._names, strict=not self._has_room):
             shape = expected.shape_of(*sizes)
             if array.shape != shape:
                 raise ValueError(f"{name} must be of shape {shape}, not {array.shape}")
@@ -131,12 +143,27 @@ class AotExecutable:
         for number, tensor in self._in_place.items():
             if results[number] is None:
                 given[tensor] = results[number] = np.array(given[tensor], order="C")
-        for number, result in enumerate(self._results):
-            if results[number] is None:
-                results[number] = result.new(sizes, self._name)
-        if self._entry([*given, *results]):
+        while True:
+            try:
+                made = self._run(given, results)
+            except RoomError as error:  # noqa: PERF203 - it says what is known of the sizes so far
+                given[-1] = _room(error.args[0], self._name)
+                results = [None] * len(results)
+            else:
+                return rebuild(self._result, iter(made))
+
+    def _run(self, given: Sequence[np.ndarray], results: Sequence[np.ndarray | None]) -> list[np.ndarray]:
+        """Run the machine code, with new arrays for the results that have none, and return the results."""
+        sizes = self._entry.sizes_of(given)
+        pairs = zip(results, self._results, strict=True)
+        made = [kind.new(sizes, self._name) if result is None else result for result, kind in pairs]
+        if self._entry([*given, *made]):
             raise AssertionError("the machine code refuses arrays that were made for it")
-        return rebuild(self._result, iter(results))
+        if self._sizes is not None:
+            lengths = iter(made.pop(self._sizes).tolist())
+            for result in made[: self._sizes]:
+                result.resize(tuple(islice(lengths, result.ndim)), refcheck=False)
+        return made
 
     def _run_general(
         self, arrays: Sequence[Any], destinations: Sequence[tuple[int, bool]], changed: list[int]
@@ -147,9 +174,27 @@ class AotExecutable:
         call_into = getattr(run, "call_into", None)
         return run(arrays) if call_into is None else call_into(arrays, destinations, changed)
 
+    def _room(self) -> Json:
+        """Return the room of a call, as an artifact states sizes."""
+        most: Json = _LEAST_ROOM
+        for array in self._arrays[:-1]:
+            if all(isinstance(size, int) for size in array.shape):
+                most = (
+                    max(most, prod(array.shape))
+                    if isinstance(most, int)
+                    else ["max", most, prod(array.shape)]
+                )
+            else:
+                most = ["max", reduce(lambda left, right: ["*", left, right], array.shape), most]
+        return min(most, _MOST_ROOM) if isinstance(most, int) else ["min", most, _MOST_ROOM]
+
     def stage(self, name: str) -> str:
         """Return the text of a stage: ``relax``, ``tir``, ``llvm`` or ``asm``. Raises KeyError for others."""
         return self.compiled().stage(name)
+
+    def kernels(self) -> Sequence[KernelCode]:
+        """Return the functions of the machine code, and what each computes."""
+        return self.compiled().kernels()
 
     def with_result(self, type_: TensorType, compiled: CompiledProgram) -> AotExecutable:
         """Return the executable of another compilation, which has one more result."""
@@ -178,14 +223,15 @@ class AotExecutable:
         workspace = entry.small_workspace()
         if workspace is None:
             return None
-        (result,) = self._results
+        result, *_ = self._results
         return make_direct_call(
             self.artifact.caller,
-            [array.shape for array in self._arrays],
+            [array.shape for array in self._arrays[: len(self._names)]],
             entry.dims,
-            (result.shape, result.dtype),
+            (result.shape, result.dtype, self._sizes is not None),
             entry.function,
             (workspace, entry.table),
+            has_room=self._has_room,
             parallel=bool(facts["parallel"]),
             work=facts["work"],
             otherwise=otherwise,
@@ -229,6 +275,7 @@ class AotExecutable:
             "empty": np.empty,
             **{f"p{number}": array.dtype for number, array in enumerate(self._arrays)},
             "finish": entry.finish,
+            "RoomError": RoomError,
             "table": id(entry.table),
             "nothing": id(NOTHING),
             "raise_reason": entry.raise_reason,
@@ -237,18 +284,28 @@ class AotExecutable:
             **{f"t{number}": result.dtype for number, result in enumerate(self._results)},
             **more,
         }
+        numbers = [number for number in range(len(self._results)) if number != self._sizes]
+        shown = (f"r{number}" for number in numbers)
         return make_fast_path(
             [(array.dtype.name, len(array.shape)) for array in self._arrays],
             entry.dims,
             [result.shape for result in self._results],
             names,
             workspace=bool(entry.least_workspace),
-            result=result
-            or nested_source(self._result, (f"r{number}" for number in range(len(self._results)))),
+            result=result or nested_source(self._result, shown),
+            decided=DecidedSizes(self._sizes, self._room() if self._has_room else None),
             otherwise=otherwise,
             written=written,
             measured=self._measured,
         )
+
+
+def _room(length: int, function: str) -> np.ndarray:
+    """Return an array of no elements that has a length."""
+    try:
+        return np.empty((0, length), np.bool_)
+    except ValueError as error:  # more elements than can be counted
+        raise out_of_memory(function) from error
 
 
 def _is_alone(values: Sequence[Any], given: Sequence[np.ndarray], number: int) -> bool:

@@ -26,8 +26,12 @@ from nnmagic.engine.relax.runtime.loader import load_objects
 #: The function of the object file that returns the address of the code.
 ADDRESS = "nnmagic_address_of_direct_call"
 
-#: What a table can describe at most: parameters, named sizes, axes of the result.
-MAX_ARITY, MAX_DIMS, MAX_RANK = 8, 8, 16
+#: What a table can describe at most: parameters, named sizes, and sizes of the result with what they are
+#: computed from, which are held at once.
+MAX_ARITY, MAX_DIMS, MAX_DEPTH = 8, 8, 16
+
+#: The largest size, and the largest number that one is computed from: products of two are below 2**63.
+LARGEST = (1 << 31) - 1
 
 #: The most elements of a call: an array of so many, or the product of the sizes that a call names. With a
 #: kernel for threads, which some calls would run on one thread, far fewer.
@@ -44,19 +48,24 @@ class Word(Enum):
     DIMS = 1
     LIMIT = 2
     RESULT_RANK = 3
-    BUSY = 4
-    RESULT_DTYPE = 5
-    PROGRAM = 6
-    WORKSPACE = 7
-    CONSTANTS = 8
-    ARRAY_TYPE = 9
-    NEW_ARRAY = 10
-    CALL_PYTHON = 11
-    CALL = 12
-    INCREF = 13
-    DECREF = 14
-    CLEAR_ERROR = 15
-    SWITCH = 16
+    INSTRUCTIONS = 4
+    MOST_RESULTS = 5
+    BUSY = 6
+    RESULT_DTYPE = 7
+    PROGRAM = 8
+    WORKSPACE = 9
+    CONSTANTS = 10
+    ARRAY_TYPE = 11
+    NEW_ARRAY = 12
+    CALL_PYTHON = 13
+    CALL = 14
+    INCREF = 15
+    DECREF = 16
+    CLEAR_ERROR = 17
+    SWITCH = 18
+    ROOM = 19
+    RESULT_SIZES = 20
+    RESIZE = 21
 
     @property
     def is_number(self) -> bool:
@@ -64,15 +73,70 @@ class Word(Enum):
         return self.value <= Word.BUSY.value
 
 
-#: Where the named sizes begin, with three words each: an argument, its axis, its rank. The shape of the
-#: result follows: sizes, or ``~k`` for the size ``k``.
+class Operator(Enum):
+    """The instructions that compute the shape of a result on a stack: two words each, this and an operand."""
+
+    NUMBER = 0
+    DIM = 1
+    ADD = 2
+    SUBTRACT = 3
+    MULTIPLY = 4
+    DIVIDE = 5
+    REMAINDER = 6
+    MINIMUM = 7
+    MAXIMUM = 8
+    LESS = 9
+    AT_MOST = 10
+    GREATER = 11
+    AT_LEAST = 12
+    EQUAL = 13
+    DIFFERENT = 14
+    AND = 15
+    OR = 16
+    IF = 17
+
+    @property
+    def operands(self) -> int:
+        """The sizes that it takes from the stack."""
+        match self:
+            case Operator.NUMBER | Operator.DIM:
+                return 0
+            case Operator.DIVIDE | Operator.REMAINDER:  # by the operand, a number above 0
+                return 1
+        return 3 if self is Operator.IF else 2
+
+
+#: The operators of sizes and conditions, as an artifact states them.
+_OPERATORS = {
+    "+": Operator.ADD,
+    "-": Operator.SUBTRACT,
+    "*": Operator.MULTIPLY,
+    "min": Operator.MINIMUM,
+    "max": Operator.MAXIMUM,
+    "<": Operator.LESS,
+    "<=": Operator.AT_MOST,
+    ">": Operator.GREATER,
+    ">=": Operator.AT_LEAST,
+    "==": Operator.EQUAL,
+    "!=": Operator.DIFFERENT,
+    "and": Operator.AND,
+    "or": Operator.OR,
+    "if": Operator.IF,
+}
+_DIVISIONS = {"//": Operator.DIVIDE, "%": Operator.REMAINDER}
+
+#: Where the named sizes begin, with three words each: an argument, its axis, its rank. The instructions for
+#: the shape of the result follow.
 DIMENSIONS = len(Word)
 
 #: CPython's flags of a function that takes its arguments as a vector, with keywords.
 _FASTCALL_WITH_KEYWORDS = 0x80 | 0x02
 
-#: The number of PyArray_NewFromDescr in the table of NumPy's functions for extension modules.
-_NEW_FROM_DESCR = 94
+#: The numbers of PyArray_NewFromDescr and PyArray_Resize in NumPy's table of functions for extension modules.
+_NEW_FROM_DESCR, _RESIZE = 94, 80
+
+#: The most that sizes are which values decide and nothing else bounds: small workspaces have room for it.
+_ROOM = 1 << 10
 
 #: The two switches that tables point to: one that is never set, and that of programs with kernels for
 #: threads, which is set in a forked child: its parent's threads are not there.
@@ -94,10 +158,11 @@ def make_direct_call(
     code: bytes,
     parameters: Sequence[Sequence[Json]],
     dims: Sequence[tuple[int, int]],
-    result: tuple[Sequence[Json], np.dtype[Any]],
+    result: tuple[Sequence[Json], np.dtype[Any], bool],
     run: Any,
     held: tuple[np.ndarray, np.ndarray],
     *,
+    has_room: bool,
     parallel: bool,
     work: int | None,
     otherwise: Callable[..., Any],
@@ -108,56 +173,86 @@ def make_direct_call(
         code: the object file, if it is not loaded yet.
         parameters: the shapes of the arrays that the program takes, as an artifact states them.
         dims: the array and the axis that has each size that a call names.
-        result: the shape and the dtype of the result.
+        result: the shape and the dtype of the result, and whether it is cut to the sizes that the entry puts
+            into another one.
         run: the entry, a function of TVM's.
         held: what its last two arguments are, the workspace and the table of constants.
+        has_room: whether the entry takes an array behind the parameters whose length is the last of ``dims``.
         parallel: whether it has kernels for threads.
         work: how many elements it computes, if that is known.
         otherwise: what is called for all other arguments.
 
     """
-    shape = [_size(size) for size in result[0]]
+    shape, dtype, measured = result
+    if has_room:
+        dims, last = dims[:-1], len(dims) - 1
+        shape = [_replace_dim(size, last, _ROOM) for size in shape]
+    code_of_shape = [_instructions(size, depth) for depth, size in enumerate(shape)]
     most = _MOST_BESIDE_THREADS if parallel else _MOST
     is_light = not parallel and not dims and work is not None and work <= _MOST_WORK
-    constant = max(_known_elements(each) for each in (*parameters, result[0]))
+    of_result = _known_elements(shape)
+    constant = max([*map(_known_elements, parameters), 1 if measured else of_result])
     if (
-        None in shape
+        None in code_of_shape
         or not 0 < len(parameters) <= MAX_ARITY
         or len(dims) > MAX_DIMS
-        or len(shape) > MAX_RANK
         or (constant > most and not is_light)
-        or (parallel and not dims)
+        or (parallel and not dims and not has_room)
+        or (measured and not shape)
         or (method := _loaded_method(code)) is None
     ):
         return None
+    instructions = [word for code in code_of_shape for pair in code or () for word in pair]
+    room = np.empty((0, _ROOM), np.bool_) if has_room else None
+    sizes = np.empty(len(shape), np.int64) if measured else None
     words = {
         Word.ARITY: len(parameters),
         Word.DIMS: len(dims),
         Word.LIMIT: most // constant,
         Word.RESULT_RANK: len(shape),
+        Word.INSTRUCTIONS: len(instructions) // 2,
+        Word.MOST_RESULTS: max(most, of_result),
         Word.BUSY: 0,
-        Word.RESULT_DTYPE: id(result[1]),
+        Word.RESULT_DTYPE: id(dtype),
         Word.PROGRAM: run.__chandle__(),
         Word.WORKSPACE: id(held[0]),
         Word.CONSTANTS: id(held[1]),
         Word.ARRAY_TYPE: id(np.ndarray),
         **_functions(),
         Word.SWITCH: _switches[int(parallel) :].ctypes.data,
+        Word.ROOM: 0 if room is None else id(room),
+        Word.RESULT_SIZES: 0 if sizes is None else id(sizes),
     }
     named = [word for array, axis in dims for word in (array, axis, len(parameters[array]))]
-    table = np.array([*(words[word] for word in Word), *named, *shape], np.int64)
+    table = np.array([*(words[word] for word in Word), *named, *instructions], np.int64)
     parts = np.empty(3, object)
-    parts[:] = otherwise, table, (run, held, result[1])  # the last ones are kept alive
+    parts[:] = otherwise, table, (run, held, dtype, room, sizes)  # the last ones are kept alive
     return _new_function(method, parts)
 
 
-def _size(size: Json) -> int | None:
-    """Return how a table states a size of the result; None if it cannot."""
+def _replace_dim(size: Json, number: int, length: int) -> Json:
+    """Return a size with a number in place of a dimension."""
+    if size == ["dim", number]:
+        return length
+    return [_replace_dim(part, number, length) for part in size] if isinstance(size, list) else size
+
+
+def _instructions(size: Json, depth: int) -> list[tuple[int, int]] | None:
+    """Return the instructions that compute a size above others on the stack; None if a table has none."""
+    if depth >= MAX_DEPTH:
+        return None
     match size:
-        case int() if size >= 0:
-            return size
+        case int() if abs(size) <= LARGEST:
+            return [(Operator.NUMBER.value, size)]
         case ["dim", int() as number]:
-            return ~number
+            return [(Operator.DIM.value, number)]
+        case [str() as name, part, int() as divisor] if name in _DIVISIONS and 0 < divisor <= LARGEST:
+            inner = _instructions(part, depth)
+            return None if inner is None else [*inner, (_DIVISIONS[name].value, divisor)]
+        case [str() as name, *parts] if name in _OPERATORS:
+            codes = [_instructions(part, depth + place) for place, part in enumerate(parts)]
+            if None not in codes:
+                return [*(pair for code in codes for pair in code or ()), (_OPERATORS[name].value, 0)]
     return None
 
 
@@ -178,7 +273,9 @@ def _functions() -> dict[Word, int]:
     )
     package = "numpy._core" if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else "numpy.core"
     table = get_pointer(import_module(f"{package}._multiarray_umath")._ARRAY_API, None)
-    new_array = ctypes.c_int64.from_address(table + 8 * _NEW_FROM_DESCR).value
+
+    def of_numpy(number: int) -> int:
+        return ctypes.c_int64.from_address(table + 8 * number).value
 
     def address_of(function: Any) -> int:
         value = ctypes.cast(function, ctypes.c_void_p).value
@@ -186,7 +283,8 @@ def _functions() -> dict[Word, int]:
         return value
 
     return {
-        Word.NEW_ARRAY: new_array,
+        Word.NEW_ARRAY: of_numpy(_NEW_FROM_DESCR),
+        Word.RESIZE: of_numpy(_RESIZE),
         Word.CALL_PYTHON: address_of(api.PyObject_Vectorcall),
         Word.CALL: address_of(tvm_ffi.LIB.TVMFFIFunctionCall),
         Word.INCREF: address_of(api.Py_IncRef),

@@ -6,7 +6,8 @@ them would be a quarter of the time of a small call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from types import CodeType
 from typing import Any
@@ -17,6 +18,22 @@ from nnmagic.engine.relax.artifact import Json
 from nnmagic.engine.relax.runtime.sizes import size_source
 
 FastPath = Callable[[tuple[Any, ...]], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class DecidedSizes:
+    """The sizes that values decide.
+
+    Attributes:
+        results: the number of the result that has the sizes of those before, which are as large as they can
+            be; None where values decide no result's size.
+        room: the length of the last array, which calls do not give: the most that such a size can be; None
+            where there is no such array. ``RoomError`` says that it is too short.
+
+    """
+
+    results: int | None
+    room: Json
 
 
 def make_fast_path(
@@ -30,6 +47,7 @@ def make_fast_path(
     otherwise: str = "None",
     written: Mapping[int, int] | None = None,
     measured: Mapping[int, int] | None = None,
+    decided: DecidedSizes | None = None,
 ) -> FastPath:
     """Return a function that takes a call's arguments as they are.
 
@@ -47,6 +65,7 @@ def make_fast_path(
         written: the results that are arguments, with these: NumPy arrays that are writable and share no
             memory with other arguments, or they need a look. ``names`` holds ``ndarray`` and ``overlap``.
         measured: the last arrays, which calls do not give, with the integers that are their lengths.
+        decided: of a program in which values decide sizes.
 
     """
     measured = measured or {}
@@ -54,7 +73,16 @@ def make_fast_path(
     arrays = [f"r{number}" for number in range(len(results))]
     written = written or {}
     allocation = [f"a{array} = empty((0, a{length}), p{array})" for array, length in measured.items()]
-    allocation += [f"d{number} = a{array}.shape[{axis}]" for number, (array, axis) in enumerate(dims)]
+    room = None if decided is None else decided.room
+    if isinstance(room, int):
+        names = {**names, "room": np.empty((0, room), np.bool_)}
+        allocation += [f"{arguments[-1]} = room"]
+    elif room is not None:
+        allocation += _measure(
+            (number, place) for number, place in enumerate(dims) if place[0] < len(arguments) - 1
+        )
+        allocation += [f"{arguments[-1]} = empty((0, {size_source(room)}), p{len(arguments) - 1})"]
+    allocation += _measure(enumerate(dims))
     for number, shape in enumerate(results):
         if number in written:
             allocation.append(f"r{number} = a{written[number]}")
@@ -63,15 +91,9 @@ def make_fast_path(
         allocation.append(f"r{number} = empty(({sizes}), t{number})")
     addresses = "".join(f"id({name}), " for name in [*arguments, *arrays])
     every = "".join(f"{name}, " for name in [*arguments, *arrays])
-    named = arguments[: len(arguments) - len(measured)]
+    named = arguments[: len(arguments) - len(measured) - (room is not None)]
     lines = [f"{', '.join(named)}, = args" if named else "() = args"]
-    for number in written.values():
-        wrong = [f"type(a{number}) is not ndarray", f"not a{number}.flags.writeable"]
-        for other, (_, rank) in enumerate(parameters):
-            if other != number and other not in measured:
-                kind = f"type(a{other}) is not ndarray or" if rank else f"type(a{other}) is ndarray and"
-                wrong.append(f"{kind} overlap(a{number}, a{other})")
-        lines += [f"if {' or '.join(wrong)}:", f"    return {otherwise}"]
+    lines += _refuse_shared(parameters, written, measured, otherwise)
     for number, (dtype, rank) in enumerate(parameters):
         if rank == 0 and (condition := _number_condition(dtype, f"a{number}")):
             lines += [f"if {condition}:", f"    a{number} = array(a{number}, p{number})"]
@@ -88,15 +110,59 @@ def make_fast_path(
     lines += ["try:", f"    code = entry({addresses}{'id(w)' if workspace else 'nothing'}, table)"]
     lines += ["except (RuntimeError, ValueError) as error:", "    raise_reason(error)"]
     kept = "w" if workspace else "None"
-    lines += ["if code:", f"    return {otherwise} if finish(code, {kept}, ({every})) else {result}"]
+    refused = [f"if finish(code, {kept}, ({every})):", f"    return {otherwise}"]
+    if room is not None:
+        refused = [
+            "try:",
+            *(f"    {line}" for line in refused),
+            "except RoomError:",
+            f"    return {otherwise}",
+        ]
+    lines += ["if code:", *(f"    {line}" for line in refused)]
     if workspace:
-        lines += ["idle.append(w)"]
+        lines += ["else:", "    idle.append(w)"]
+    if decided is not None and decided.results is not None:
+        lines += _cut_results(results[: decided.results])
     lines += [f"return {result}"]
     source = "def fast_path(args):\n" + "".join(f"    {line}\n" for line in lines)
     namespace = dict(names)
     exec(_compile(source), namespace)  # noqa: S102 - our own text: numbers, and the names above
     fast_path: FastPath = namespace.pop("fast_path")  # or it and the names would keep each other
     return fast_path
+
+
+def _refuse_shared(
+    parameters: Sequence[tuple[str, int]],
+    written: Mapping[int, int],
+    measured: Mapping[int, int],
+    otherwise: str,
+) -> list[str]:
+    """Return the lines that refuse arguments to write into that share memory with others."""
+    lines = []
+    for number in written.values():
+        wrong = [f"type(a{number}) is not ndarray", f"not a{number}.flags.writeable"]
+        for other, (_, rank) in enumerate(parameters):
+            if other != number and other not in measured:
+                kind = f"type(a{other}) is not ndarray or" if rank else f"type(a{other}) is ndarray and"
+                wrong.append(f"{kind} overlap(a{number}, a{other})")
+        lines += [f"if {' or '.join(wrong)}:", f"    return {otherwise}"]
+    return lines
+
+
+def _measure(dims: Iterable[tuple[int, tuple[int, int]]]) -> list[str]:
+    """Return the lines that read dimensions, which are given with their numbers, from arrays."""
+    return [f"d{number} = a{array}.shape[{axis}]" for number, (array, axis) in dims]
+
+
+def _cut_results(shapes: Sequence[Sequence[Json]]) -> list[str]:
+    """Return the lines that cut the first results to the sizes that the result behind them has."""
+    lines = [f"s = r{len(shapes)}.tolist()"]
+    first = 0
+    for number, shape in enumerate(shapes):
+        if shape:
+            lines.append(f"r{number}.resize(s[{first}:{first + len(shape)}], refcheck=False)")
+        first += len(shape)
+    return lines
 
 
 @lru_cache(maxsize=1024)

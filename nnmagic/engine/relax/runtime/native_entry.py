@@ -21,8 +21,9 @@ from nnmagic.relay.types import NUMPY_DTYPES
 ENTRY = "nnmagic_entry"
 
 #: What the entry gives else than 0: an array is not what it should be, or shapes do not fit; there is not
-#: enough memory; the workspace is too small; an interrupt; too deep recursion. From FAILURES on: a failure.
-REFUSED, FAILED, GROW, INTERRUPTED, TOO_DEEP = 1, 2, 3, 4, 5
+#: enough memory; the workspace is too small; an interrupt; too deep recursion; sizes that values decide are
+#: larger than the room. From FAILURES on: a failure.
+REFUSED, FAILED, GROW, INTERRUPTED, TOO_DEEP, ROOM = 1, 2, 3, 4, 5, 6
 FAILURES = 16
 
 #: Where the state has the details of a failure, and the limit of recursion.
@@ -41,6 +42,10 @@ _SMALL_WORKSPACE = 1 << 16
 
 #: The workspace of a program that needs none.
 NOTHING = np.empty(0, np.uint8)
+
+
+class RoomError(Exception):
+    """A call needs more room; the argument says how much."""
 
 
 class NativeEntry:
@@ -157,6 +162,8 @@ class NativeEntry:
                 return KeyboardInterrupt()
             case _ if code == TOO_DEEP:
                 return RecursionError(TOO_DEEP_MESSAGE)
+            case _ if code == ROOM:
+                return RoomError(int(self._state_words(workspace)[_DETAIL]))
             case _ if code < FAILURES:
                 return out_of_memory(self.name)
         match self._failures[code - FAILURES]:

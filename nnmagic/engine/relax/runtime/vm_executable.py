@@ -12,6 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 
 from nnmagic.diagnostics import last_line
+from nnmagic.engine.executable import KernelCode
 from nnmagic.engine.relax.analysis.entry_signature import type_of
 from nnmagic.engine.relax.analysis.tuple_flattening import flat_names, flatten, leaves, rebuild
 from nnmagic.engine.relax.artifact import Artifact
@@ -43,6 +44,9 @@ class CompiledProgram(Protocol):
 
     def stage(self, name: str) -> str:
         """Return the text of a stage: ``relax``, ``tir``, ``llvm`` or ``asm``. Raises KeyError for others."""
+
+    def kernels(self) -> Sequence[KernelCode]:
+        """Return the functions of the machine code, and what each computes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +91,10 @@ class MachineExecutable(ABC, Generic[_Machine]):
     def stage(self, name: str) -> str:
         """Return the text of a stage: ``relax``, ``tir``, ``llvm`` or ``asm``. Raises KeyError for others."""
         return self.compiled().stage(name)
+
+    def kernels(self) -> Sequence[KernelCode]:
+        """Return the functions of the machine code, and what each computes."""
+        return self.compiled().kernels()
 
 
 class VmExecutable(MachineExecutable[Callable[..., Any]]):

@@ -57,7 +57,7 @@ class FusedKernel:
         return list(dict.fromkeys(load.source for load in loads if not load.source.same_as(self.main.buffer)))
 
     def sizes(self, stage: Stage) -> list[Extent]:
-        """Return the extents of a stage's axes; the first may be dynamic."""
+        """Return the extents of a stage's axes; only the last is known to be static."""
         return [as_index(self.extents[axis]) for axis in stage.axes]
 
 
@@ -78,7 +78,7 @@ def analyze_fused(function: tirx.PrimFunc, kind: str) -> FusedKernel | None:
     for stage in kernel.stages:
         if stage is main:
             continue
-        if not _is_elementwise(kernel, stage):
+        if not _is_elementwise(kernel, stage, static=kernel.shape(stage)[-1:]):
             return None
         loads = collect_loads(stage.value)
         later = [load for load in loads if load.source.same_as(main.buffer) or load.source in after]
@@ -103,16 +103,18 @@ def read_elementwise_stage(function: tirx.PrimFunc) -> tuple[Stage, list[Extent]
     Return None for another kernel.
     """
     kernel = read_kernel(function)
-    if kernel is None or len(kernel.stages) != 1 or not _is_elementwise(kernel, kernel.stages[0]):
+    if kernel is None or len(kernel.stages) != 1:
         return None
     (stage,) = kernel.stages
+    if not _is_elementwise(kernel, stage, static=kernel.shape(stage)[1:]):
+        return None
     return stage, [as_index(extent) for extent in kernel.shape(stage)]
 
 
-def _is_elementwise(kernel: KernelStages, stage: Stage) -> bool:
-    """Return whether a stage computes each element by itself, and all dimensions but the first are static."""
-    static = all(isinstance(extent, tirx.IntImm) for extent in kernel.shape(stage)[1:])
-    return static and stage.is_elementwise and _are_element(kernel, stage.indices, stage.axes)
+def _is_elementwise(kernel: KernelStages, stage: Stage, static: Sequence[Extent]) -> bool:
+    """Return whether a stage computes each element by itself, and these dimensions are static."""
+    known = all(isinstance(extent, tirx.IntImm) for extent in static)
+    return known and stage.is_elementwise and _are_element(kernel, stage.indices, stage.axes)
 
 
 def _are_element(kernel: KernelStages, indices: Sequence[Index], axes: Sequence[Var]) -> bool:

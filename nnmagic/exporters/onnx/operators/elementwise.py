@@ -166,6 +166,11 @@ def _trunc(site: Site) -> str:
     return truncate(site, site.args[0]) if is_float(site.dtype) else site.args[0]
 
 
+@operator("numpy.rint")
+def _rint(site: Site) -> str:
+    return site.node("Round", site.args[0]) if is_float(site.dtype) else site.args[0]
+
+
 @operator("round")
 def _round(site: Site) -> str:
     """Round half away from zero; ONNX's Round rounds half to even."""

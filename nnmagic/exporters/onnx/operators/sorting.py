@@ -45,6 +45,14 @@ def _values_and_indices(site: Site, count: str) -> str | list[str]:
     return forms[str(site.attrs["ret_type"])]
 
 
+@operator("numpy.isin")
+def _isin(site: Site) -> str:
+    """Compare each element with all others."""
+    same = site.node("Equal", site.unsqueeze(site.args[0], [site.rank]), site.args[1])
+    counts = site.node("ReduceSum", site.cast(same, "int64"), site.vector([-1]), keepdims=0)
+    return site.cast(counts, "bool")
+
+
 @operator("searchsorted", note="a vector of sorted elements")
 def _searchsorted(site: Site) -> str:
     """Count the elements that lie before each value."""

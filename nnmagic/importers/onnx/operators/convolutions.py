@@ -10,8 +10,8 @@ import numpy as np
 from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.nodes import Node
+from nnmagic.importers.onnx.operators.integer_products import convolve_integers
 from nnmagic.importers.onnx.operators.padding import pad as pad_tensor
-from nnmagic.importers.onnx.operators.products import shifted
 from nnmagic.importers.onnx.operators.quantization import quantize
 from nnmagic.importers.onnx.registry import operator
 from nnmagic.importers.onnx.values import Value, constant, integers, op
@@ -123,21 +123,30 @@ def _conv(node: Node) -> Value:
 
 @operator("ConvInteger")
 def _conv_integer(node: Node) -> Value:
-    return convolve(node, shifted(node[0], node.get(2), 1), shifted(node[1], node.get(3), 0))
+    return _convolve_integers(node, (0, 2), (1, 3)).cast("int32")
+
+
+def _convolve_integers(node: Node, data: tuple[int, int], weight: tuple[int, int]) -> Value:
+    """Convolve integers; the two of each pair are the numbers of the inputs: integers, zero points."""
+    return convolve_integers(
+        *(node[data[0]], node.get(data[1]), node[weight[0]], node.get(weight[1])),
+        node.integer("group", 1),
+        lambda left, right: convolve(node, left, right),
+    )
 
 
 @operator("QLinearConv")
 def _qlinear_conv(node: Node) -> Value:
-    data, weight = shifted(node[0], node[2]), shifted(node[3], node[5], 0)
-    total = convolve(node, data, weight)
-    total = with_bias(total, node.get(8))
+    total = _convolve_integers(node, (0, 2), (3, 5))
+    if node.get(8) is not None:
+        total = with_bias(total.cast("int32"), node[8])
     scale = node[4]
     if scale.rank == 1 and scale.shape != (1,):
         scale = op("expand_dims", scale, axis=1, num_newaxis=total.rank - 2)
     elif scale.rank == 1:
         scale = shapes.scalar(scale)
-    factor = shapes.scalar(node[1]).cast("float64") * scale.cast("float64")
-    scaled = total.cast("float64") * (factor / shapes.scalar(node[6]).cast("float64"))
+    factor = shapes.scalar(node[1]).cast("float32") * scale.cast("float32")
+    scaled = total.cast("float32") * (factor / shapes.scalar(node[6]).cast("float32"))
     zero = shapes.scalar(node[7])
     return quantize(scaled, zero, zero.dtype)
 

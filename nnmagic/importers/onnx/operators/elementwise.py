@@ -15,9 +15,6 @@ from nnmagic.importers.onnx.registry import operator
 from nnmagic.importers.onnx.values import Value, constant, op, with_sizes
 from nnmagic.relay.types import NUMPY_DTYPES, is_integer
 
-#: The largest integer of each float dtype from which on all floats are integers.
-_FIRST_WHOLE = {"float32": 2.0**23, "float64": 2.0**52}
-
 
 def _unary(name: str, relay: str) -> None:
     operator(name)(lambda node: op(relay, node[0]))
@@ -65,12 +62,7 @@ def _reciprocal(node: Node) -> Value:
 
 def round_half_even(x: Value) -> Value:
     """Round to the nearest integer, halves to even."""
-    if x.dtype not in _FIRST_WHOLE:
-        return round_half_even(x.cast("float32")).cast(x.dtype)
-    whole = _FIRST_WHOLE[x.dtype]
-    size = op("abs", x)
-    rounded = (size < whole).choose(size + whole - whole, size)
-    return (x < 0).choose(-rounded, (x > 0).choose(rounded, x))
+    return op("numpy.rint", x)
 
 
 @operator("Round")

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
-from typing import cast
 
 from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.nodes import Node
 from nnmagic.importers.onnx.operators.convolutions import convolve, with_bias
-from nnmagic.importers.onnx.operators.products import matmul, shifted
+from nnmagic.importers.onnx.operators.integer_products import multiply_matrices, shifted
+from nnmagic.importers.onnx.operators.products import matmul
 from nnmagic.importers.onnx.operators.quantization import quantize
 from nnmagic.importers.onnx.registry import operator
 from nnmagic.importers.onnx.values import Value, op
@@ -175,100 +174,6 @@ def _row(table: Value, indices: Value) -> Value:
     return op("take", table, indices, axis=0, mode="fast")
 
 
-# -- attention -------------------------------------------------------------------------------------------
-
-
-def _heads(data: Value, count: int) -> Value:
-    """Return (batch, length, heads * size) as (batch, heads, length, size)."""
-    width = data.shape[2]
-    if not isinstance(width, int):
-        raise UnsupportedError("the size of the heads must be known")
-    parted = shapes.reshape(data, [data.shape[0], data.shape[1], count, int(width) // count], data)
-    return shapes.transpose(parted, [0, 2, 1, 3])
-
-
-def _attend(query: Value, key: Value, value: Value, added: Sequence[Value], scale: float) -> Value:
-    """Return attention of (batch, heads, length, size) as (batch, length, heads * size)."""
-    scores = matmul(query, shapes.transpose(key, [0, 1, 3, 2])) * scale
-    for each in added:
-        scores = scores + each
-    result = shapes.transpose(matmul(op("nn.softmax", scores, axis=-1), value), [0, 2, 1, 3])
-    width = int(cast(int, result.shape[2])) * int(cast(int, result.shape[3]))
-    return shapes.reshape(result, [result.shape[0], result.shape[1], width], result)
-
-
-def _masked(node: Node, mask: Value | None, dtype: str) -> list[Value]:
-    """Return what a mask of ones and zeros for each key adds to the scores."""
-    if mask is None:
-        return []
-    if mask.rank not in (2, 3):
-        raise UnsupportedError(f"a mask of rank {mask.rank} is not supported", "give one of (batch, length)")
-    kept = op("expand_dims", mask, axis=1, num_newaxis=4 - mask.rank)
-    return [(1 - kept.cast(dtype)) * node.number("mask_filter_value", -10000.0)]
-
-
-@operator("Attention", domain=MICROSOFT, note="without a past, and with masks of 0 and 1")
-def _attention(node: Node) -> Value:
-    only(node, "num_heads", "unidirectional", "scale", "mask_filter_value", "qkv_hidden_sizes")
-    _refuse_past(node, (4, 6))
-    count = node.integer("num_heads")
-    product = matmul(node[0], node[1])
-    bias = node.get(2)
-    if bias is not None:
-        product = product + bias
-    width = int(cast(int, product.shape[2]))
-    sizes = node.ints("qkv_hidden_sizes") or [width // 3] * 3
-    bounds = [0, sizes[0], sizes[0] + sizes[1], sum(sizes)]
-    parts = [
-        _heads(shapes.slice_axis(product, 2, begin, end), count) for begin, end in itertools.pairwise(bounds)
-    ]
-    added = _masked(node, node.get(3), product.dtype)
-    if node.get(5) is not None:
-        added.append(node[5])
-    if node.integer("unidirectional"):
-        added.append(_causal(parts[0]))
-    scale = node.number("scale") or 1 / math.sqrt(sizes[0] // count)
-    return _attend(parts[0], parts[1], parts[2], added, scale)
-
-
-@operator("MultiHeadAttention", domain=MICROSOFT, note="without a past, and with masks of 0 and 1")
-def _multi_head_attention(node: Node) -> Value:
-    only(node, "num_heads", "unidirectional", "scale", "mask_filter_value")
-    _refuse_past(node, (6, 7, 8, 9))
-    count = node.integer("num_heads")
-    query, key, value = node[0], node.get(1), node.get(2)
-    if key is None or value is None or query.rank != 3 or key.rank != 3 or value.rank != 3:
-        raise UnsupportedError("packed queries, keys and values are not supported")
-    bias = node.get(3)
-    if bias is not None:
-        sizes = [int(cast(int, each.shape[2])) for each in (query, key, value)]
-        ends = [sum(sizes[: index + 1]) for index in range(3)]
-        biases = [shapes.slice_axis(bias, 0, end - size, end) for end, size in zip(ends, sizes, strict=True)]
-        query, key, value = query + biases[0], key + biases[1], value + biases[2]
-    added = _masked(node, node.get(4), query.dtype)
-    if node.get(5) is not None:
-        added.append(node[5])
-    parts = [_heads(each, count) for each in (query, key, value)]
-    if node.integer("unidirectional"):
-        added.append(_causal(parts[0]))
-    scale = node.number("scale") or 1 / math.sqrt(int(cast(int, parts[0].shape[3])))
-    return _attend(parts[0], parts[1], parts[2], added, scale)
-
-
-def _refuse_past(node: Node, indices: Sequence[int]) -> None:
-    if any(index < len(node.inputs) and node.inputs[index] is not None for index in indices):
-        raise UnsupportedError("keys and values of the past are not supported")
-    if node.output_count > 1:
-        raise UnsupportedError("only the first output is supported")
-
-
-def _causal(query: Value) -> Value:
-    """Return what hides the keys behind each query, as many as there are queries."""
-    row = shapes.counting(query, 2)
-    hidden = op("expand_dims", row, axis=1) < row
-    return hidden.choose(query.like(-math.inf), query.like(0))
-
-
 # -- quantized operators ---------------------------------------------------------------------------------
 
 
@@ -341,7 +246,7 @@ def _qlinear_softmax(node: Node) -> Value:
 @operator("MatMulIntegerToFloat", domain=MICROSOFT)
 def _matmul_integer_to_float(node: Node) -> Value:
     only(node)
-    total = matmul(shifted(node[0], node.get(4), -2), shifted(node[1], node.get(5), -1))
+    total = multiply_matrices(node[0], node.get(4), node[1], node.get(5), matmul)
     result = total.cast("float32") * (shapes.scalar(node[2]) * per_column(node[3]))
     return result if node.get(6) is None else result + node[6]
 
@@ -352,7 +257,7 @@ def _dynamic_quantize_matmul(node: Node) -> Value:
 
     only(node)
     data, scale, zero = quantize_dynamically(node[0])
-    total = matmul(shifted(data, zero), shifted(node[1], node.get(3), -1))
+    total = multiply_matrices(data, zero, node[1], node.get(3), matmul)
     result = total.cast("float32") * (scale * per_column(node[2]))
     return result if node.get(4) is None else result + node[4]
 

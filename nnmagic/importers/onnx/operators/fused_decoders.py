@@ -10,7 +10,8 @@ from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.nodes import Node
 from nnmagic.importers.onnx.operators.fused import MICROSOFT, only, per_column, quantized
-from nnmagic.importers.onnx.operators.products import matmul, shifted
+from nnmagic.importers.onnx.operators.integer_products import multiply_matrices
+from nnmagic.importers.onnx.operators.products import matmul
 from nnmagic.importers.onnx.registry import operator
 from nnmagic.importers.onnx.values import Value, constant, op
 
@@ -49,16 +50,20 @@ def _rotary_embedding(node: Node) -> Value:
         data = shapes.transpose(data, [0, 2, 1, 3])
     if places.shape == (1,):
         places = op("expand_dims", shapes.counting(data, 1) + places.cast("int64"), axis=0)
-    rows = [op("take", table, places, axis=0, mode="fast") for table in (cosines, sines)]
-    cosine, sine = (op("expand_dims", row, axis=2) for row in rows)
-    turned = _turned(data, half, cosine, sine, interleaved=bool(node.integer("interleaved")))
+    turned = turn_heads(data, places, cosines, sines, bool(node.integer("interleaved")))
     if split:
         return shapes.reshape(turned, node[0].shape, node[0])
     return shapes.transpose(turned, [0, 2, 1, 3])
 
 
-def _turned(data: Value, half: int, cosine: Value, sine: Value, *, interleaved: bool) -> Value:
-    """Turn pairs of the first ``2 * half`` elements of the last axis; the others stay."""
+def turn_heads(data: Value, places: Value, cosines: Value, sines: Value, interleaved: bool) -> Value:
+    """Turn pairs of elements of (batch, length, heads, size) by the angles of their places.
+
+    The tables of (place, angle) say how many elements are turned; those behind them stay.
+    """
+    half = shapes.static_shape(cosines, "the size of the table of cosines")[1]
+    rows = [op("take", table, places, axis=0, mode="fast") for table in (cosines, sines)]
+    cosine, sine = (op("expand_dims", row, axis=2) for row in rows)
     size = int(cast(int, data.shape[3]))
     turning = shapes.slice_axis(data, 3, 0, 2 * half)
     if interleaved:
@@ -118,9 +123,9 @@ def _q_gemm(node: Node) -> Value:
         shapes.transpose(node[index], [1, 0]) if node.integer(name) else node[index]
         for index, name in ((0, "transA"), (3, "transB"))
     )
-    total = matmul(shifted(left, node[2]), shifted(right, node[5], -1))
+    total = multiply_matrices(left, node[2], right, node[5], matmul)
     if node.get(6) is not None:
-        total = total + node[6]
+        total = total.cast("int32") + node[6]
     scale = shapes.scalar(node[1]) * per_column(node[4]) * node.number("alpha", 1.0)
     result = total.cast("float32") * scale
     return result if node.get(7) is None else quantized(result, node[7], node.get(8), node[0].dtype)

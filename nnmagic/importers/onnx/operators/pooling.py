@@ -14,7 +14,6 @@ from nnmagic.importers.onnx.operators.products import matmul
 from nnmagic.importers.onnx.operators.reductions import neutral
 from nnmagic.importers.onnx.registry import operator
 from nnmagic.importers.onnx.values import Value, constant, op
-from nnmagic.relay.types import is_float
 
 
 def window_counts(
@@ -54,13 +53,39 @@ def _parameters(node: Node) -> tuple[list[int], list[int], list[int], list[int],
     return (kernel, *window(node, node[0], kernel), bool(node.integer("ceil_mode")))
 
 
+def _covering(
+    data: Value,
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    before: Sequence[int],
+    after: Sequence[int],
+) -> list[int] | None:
+    """Return the padding behind the data with which rounding down gives the windows of rounding up.
+
+    None if there is none. What is padded must not count.
+    """
+    if not shapes.is_static(data.shape[2:]):
+        return None
+    sizes = shapes.image_sizes(data)
+    counts = window_counts(sizes, kernel, strides, dilations, before, after, ceil=True)
+    behind = [
+        max(0, (count - 1) * stride + (width - 1) * dilation + 1 - size - pad)
+        for count, stride, width, dilation, size, pad in zip(
+            counts, strides, kernel, dilations, sizes, before, strict=True
+        )
+    ]
+    found = window_counts(sizes, kernel, strides, dilations, before, behind, ceil=False)
+    return behind if found == counts else None
+
+
 @operator("MaxPool")
 def _max_pool(node: Node) -> list[Value]:
     data = node[0]
     kernel, strides, dilations, before, after, ceil = _parameters(node)
     rank = len(kernel)
-    simple = rank in SPATIAL and is_float(data.dtype) and not ceil and min([*before, *after]) >= 0
-    if node.output_count == 1 and simple:
+    covering = _covering(data, kernel, strides, dilations, before, after) if ceil else after
+    if node.output_count == 1 and rank in SPATIAL and covering is not None and min([*before, *covering]) >= 0:
         letters = SPATIAL[rank]
         return [
             op(
@@ -69,7 +94,7 @@ def _max_pool(node: Node) -> list[Value]:
                 pool_size=tuple(kernel),
                 strides=tuple(strides),
                 dilation=tuple(dilations),
-                padding=(*before, *after),
+                padding=(*before, *covering),
                 layout=f"NC{letters}",
             )
         ]
@@ -148,7 +173,11 @@ def _average_pool(node: Node) -> Value:
     data = node[0]
     kernel, strides, dilations, before, after, ceil = _parameters(node)
     rank, padded = len(kernel), bool(node.integer("count_include_pad"))
-    if rank in SPATIAL and not ceil and min([*before, *after]) >= 0 and set(dilations) == {1}:
+    covering: list[int] | None = after
+    if ceil:
+        covering = None if padded else _covering(data, kernel, strides, dilations, before, after)
+    simple = rank in SPATIAL and set(dilations) == {1}
+    if simple and covering is not None and min([*before, *covering]) >= 0:
         letters = SPATIAL[rank]
         return op(
             f"nn.avg_pool{rank}d",
@@ -156,7 +185,7 @@ def _average_pool(node: Node) -> Value:
             pool_size=tuple(kernel),
             strides=tuple(strides),
             dilation=tuple(dilations),
-            padding=(*before, *after),
+            padding=(*before, *covering),
             layout=f"NC{letters}",
             count_include_pad=padded,
         )

@@ -9,6 +9,7 @@ import numpy as np
 from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.nodes import Node
+from nnmagic.importers.onnx.operators.integer_products import multiply_matrices
 from nnmagic.importers.onnx.registry import operator
 from nnmagic.importers.onnx.values import Value, constant, op, ops
 from nnmagic.relay.ops.dims import broadcast_shapes, product, same_dim
@@ -154,34 +155,19 @@ def _det(node: Node) -> Value:
 # -- integers ------------------------------------------------------------------------------------------
 
 
-def shifted(value: Value, zero: Value | None, axis: int | None = None) -> Value:
-    """Return integers less their zero point, as int32; a vector of zero points lies along an axis."""
-    wide = value.cast("int32")
-    if zero is None:
-        return wide
-    zero = zero.cast("int32")
-    if zero.rank == 1 and axis is not None and zero.shape != (1,):
-        after = value.rank - 1 - axis % value.rank
-        zero = op("expand_dims", zero, axis=1, num_newaxis=after) if after else zero
-    elif zero.rank == 1:
-        zero = shapes.scalar(zero)
-    return wide - zero
-
-
 @operator("MatMulInteger")
 def _matmul_integer(node: Node) -> Value:
-    return matmul(shifted(node[0], node.get(2), -2), shifted(node[1], node.get(3), -1))
+    return multiply_matrices(node[0], node.get(2), node[1], node.get(3), matmul).cast("int32")
 
 
 @operator("QLinearMatMul")
 def _qlinear_matmul(node: Node) -> Value:
     from nnmagic.importers.onnx.operators.quantization import quantize
 
-    left, right = shifted(node[0], node[2], -2), shifted(node[3], node[5], -1)
-    dtype = "float64"
+    total = multiply_matrices(node[0], node[2], node[3], node[5], matmul).cast("float32")
     scales = [_matrix_scale(node[1], node[0].rank, -2), _matrix_scale(node[4], node[3].rank, -1)]
-    total = matmul(left, right).cast(dtype) * (scales[0].cast(dtype) * scales[1].cast(dtype))
-    return quantize(total / node[6].cast(dtype), node[7], node[7].dtype)
+    factor = scales[0].cast("float32") * scales[1].cast("float32") / node[6].cast("float32")
+    return quantize(total * factor, node[7], node[7].dtype)
 
 
 def _matrix_scale(scale: Value, rank: int, axis: int) -> Value:

@@ -23,7 +23,7 @@ def quantize(scaled: Value, zero: Value | None, dtype: str) -> Value:
     if zero is not None:
         rounded = rounded + zero.cast(rounded.dtype)
     clipped = rounded.maximum(float(limits.min)).minimum(float(limits.max))
-    return clipped.cast("int64").cast(dtype)
+    return clipped.cast("int32" if limits.bits < 32 else "int64").cast(dtype)
 
 
 def _along(node: Node, value: Value, data: Value) -> Value:

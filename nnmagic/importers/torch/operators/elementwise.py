@@ -87,15 +87,11 @@ def _round(call: Call) -> Value:
             raise UnsupportedError("rounding integers to tens is not supported")
         return data
     if not digits:
-        return _keep_sign(round_half_even(data), data)
+        return round_half_even(data)
     power = data.like(10.0 ** abs(digits))
     scaled = data * power if digits > 0 else data / power
     rounded = round_half_even(scaled)
     return rounded / power if digits > 0 else rounded * power
-
-
-def _keep_sign(rounded: Value, data: Value) -> Value:
-    return rounded.equals(0).choose(copy_sign(rounded, data), rounded)
 
 
 @operator("abs")

@@ -11,7 +11,19 @@ from nnmagic.relay.gradients.place import Contribution, Place, Term
 from nnmagic.relay.gradients.registry import RULES, rule, zero
 from nnmagic.relay.types import is_float
 
-zero("sign", "floor", "ceil", "round", "trunc", "isfinite", "isinf", "isnan", "logical_not", "bitwise_not")
+zero(
+    "sign",
+    "floor",
+    "ceil",
+    "round",
+    "numpy.rint",
+    "trunc",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "logical_not",
+    "bitwise_not",
+)
 zero("reinterpret", "fixed_point_multiply")
 
 #: The derivative of each operator from its operand x, its result y and the cotangent d.

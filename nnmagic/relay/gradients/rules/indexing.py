@@ -11,7 +11,15 @@ from nnmagic.relay.gradients.place import Contribution, Place, Term, Update, is_
 from nnmagic.relay.gradients.registry import rule, zero
 from nnmagic.relay.types import TensorType, TupleType
 
-zero("argwhere", "unravel_index", "searchsorted", "numpy.histogram", "argsort", "invert_permutation")
+zero(
+    "argwhere",
+    "unravel_index",
+    "searchsorted",
+    "numpy.histogram",
+    "numpy.isin",
+    "argsort",
+    "invert_permutation",
+)
 
 #: The end of a slice that reaches the end of its axis.
 _FAR = 2**48

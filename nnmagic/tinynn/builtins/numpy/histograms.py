@@ -106,7 +106,7 @@ def _bincount(call: Arguments) -> Value:
     if numbers.rank != 1:
         message = f"bincount takes integers of rank 1, not of shape {format_shape(numbers.shape)}"
         raise RefusalError(message, call.given["x"].span, hint="write bincount(x.ravel())")
-    numbers = numbers.cast("int64")
+    given, numbers = numbers, numbers.cast("int64")
     if "length" in call:
         length = static_int(call, "length")
         if length < 0:
@@ -115,8 +115,10 @@ def _bincount(call: Arguments) -> Value:
     else:
         least = size_argument(call, "minlength", 0)
         fewest = Formula(least.number, call.span) if isinstance(least, Dimension) else numbers.like(least)
-        some = concatenate(call, [numbers + 1, fewest.reshape((1,))], 0)
-        count = Dimension(ANY, weak_int(some.reduce("max").value))
+        largest = given.reduce("max").cast("int64") if given.shape[0] != 0 else numbers.like(-1)
+        if not isinstance(given.shape[0], int):
+            largest = size_along(given, 0, largest).equal(0).choose(-1, largest)
+        count = Dimension(ANY, weak_int((largest + 1).op("maximum", fewest).value))
         zeros = Formula(full(numbers.like(0).value, [count], call.span), call.span)
     amounts = numbers.op("ones_like")
     if "weights" in call:

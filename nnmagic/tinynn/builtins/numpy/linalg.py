@@ -182,7 +182,8 @@ def _lstsq(call: Arguments) -> Value:
     if vector:
         sides = sides.expand(1)
     attrs = {"rcond": float(static_number(call, "rcond", 0))} if "rcond" in call else {}
-    solution, residuals, rank, values = _apply(call, "lstsq", matrix, sides, **attrs)
+    solution, residuals, rank = _apply(call, "lstsq", matrix, sides, **attrs)
+    (values,) = _apply(call, "svd", matrix, compute_uv=False)
     rows, columns = matrix.shape
     if isinstance(rows, int) and isinstance(columns, int) and rows <= columns:
         residuals = constant_of(np.zeros(0), matrix.dtype, call.span)

@@ -122,7 +122,7 @@ def _of_standard(name: str, summary: str, *others: str) -> Builtin:
 
 
 def _isin(call: Arguments) -> Value:
-    """Return which elements are among others, which are sorted for it."""
+    """Return which elements are among others."""
     data, others = pair(call, "element", "test_elements")
     if data.dtype == "bool":
         data, others = data.cast("int8"), others.cast("int8")
@@ -132,13 +132,7 @@ def _isin(call: Arguments) -> Value:
     elif data.is_complex:
         found = data.expand(data.rank).equal(others).reduce("any", (data.rank,))
     else:
-        ordered = others.op("sort", axis=0)
-        flat = data.flat() if data.rank else data.reshape((1,))
-        place = ordered.op("searchsorted", flat, right=False, dtype="int64")
-        last = size_along(others, 0, place) - 1
-        nearest = ordered.op("take", place.op("minimum", last), axis=0, mode="clip")
-        found = nearest.equal(flat) & (last >= 0)
-        found = found.reshape(data.shape, data)
+        found = data.op("numpy.isin", others)
     return (~found if flag(call, "invert") else found).value
 
 

@@ -24,7 +24,6 @@ from nnmagic.engine.relax.codegen.aot.counted_loops import (
 )
 from nnmagic.engine.relax.codegen.aot.memory import exceeds_any_memory, most, round_up
 from nnmagic.engine.relax.codegen.aot.parallel_loops import ParallelCall
-from nnmagic.engine.relax.codegen.aot.planner import kernel_sizes
 from nnmagic.engine.relax.codegen.aot.program import (
     ALIGNMENT,
     CLOCK,
@@ -45,6 +44,7 @@ from nnmagic.engine.relax.codegen.aot.program import (
     NameSizes,
     NativeFunction,
     NextRound,
+    PointAt,
     Region,
     Register,
     ScalarCode,
@@ -53,6 +53,7 @@ from nnmagic.engine.relax.codegen.aot.program import (
     Storage,
     StoreElement,
     Value,
+    kernel_sizes,
 )
 from nnmagic.engine.relax.codegen.aot.wrapping import wrap_integers
 from nnmagic.engine.relax.runtime.callbacks import POLL, SHAPES_FIT_NATIVE
@@ -62,6 +63,7 @@ from nnmagic.engine.relax.runtime.native_entry import (
     FAILURES,
     INTERRUPTED,
     REFUSED,
+    ROOM,
     TOO_DEEP,
 )
 from nnmagic.engine.relax.runtime.vm_executable import MAX_CALL_DEPTH
@@ -69,6 +71,7 @@ from nnmagic.engine.relax.schedules.kernel_analysis import Stage
 from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, item_bytes, loop, sequence
 from nnmagic.engine.relax.tir.strict_float import hidden_zero
 from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr, PrimFunc, Stmt, Var
+from nnmagic.engine.relax.tir.vectorizable_isnan import make_isnan_vectorizable
 from nnmagic.engine.relax.tir.visitors import replace_vars, rewrite, visit
 
 #: The TIR function of each native function.
@@ -379,7 +382,7 @@ class BodyEmitter:
                 return self.results[storage.index]
             case "constant":
                 return self.constants[self.first_constant + storage.index]
-            case "pointer":
+            case "pointer" | "view":
                 return _element(self._local(storage))
         if storage.copies > 1:
             return _element(self._local(storage))
@@ -443,6 +446,8 @@ class BodyEmitter:
             case CopyArray(source=source, target=target, nbytes=nbytes):
                 chosen = self._choose_copies([target])
                 return [*chosen, _copy_bytes(self._address(target), self._address(source), nbytes)]
+            case PointAt(target=target):
+                return [_store_element(self._local(target), self._address_of_element(step))]
             case FunctionCall():
                 return self._function_call(step)
             case Assign():
@@ -653,14 +658,20 @@ class BodyEmitter:
             if buffer in loads:
                 return loads[buffer]
             value = values[buffer]
+            if isinstance(value, Register) and value.dtype in ("float32", "float64") and selects:
+                # TVM would make a branch of the choice, as reading memory may not be safe.
+                var = tirx.Var(buffer.name, value.dtype)
+                declared.append(tirx.Bind(var, self._load(value)))
+                return var
             if not isinstance(value, Storage):
                 return self._load(value)
             return self._element_of(value, buffer, node.indices, names, declared)
 
+        selects = any(isinstance(value, tirx.Select) for value in stage.values)
         stores: list[Stmt] = []
         results: list[tuple[Register, PrimExpr]] = []
         for buffer, value in zip(stage.writes, stage.values, strict=True):
-            expr = replace_vars(value, names)
+            expr = replace_vars(make_isnan_vectorizable(value), names)
             expr = rewrite(expr, [(ir.expr.TensorLoad, load)])
             target = values[buffer]
             assert isinstance(target, Register)
@@ -702,12 +713,17 @@ class BodyEmitter:
         """Return a flat view of an array in memory, the position of an element in it, and its declaration."""
         dtype = dtype_of(buffer)
         stored = "int8" if dtype == "bool" else dtype
-        offset: Index = as_expr(0)
-        for dim, index in zip(buffer.ty.shape, indices, strict=True):
-            size = replace_vars(as_expr(dim), sizes)
-            offset = offset * size + index
+        offset = _position(buffer, indices, sizes)
         view = tirx.decl_buffer((1 << 40,), stored, buffer.name, data_alignment=item_bytes(stored))
         return view, offset, tirx.DeclBuffer(view, data=as_pointer(self._address(storage)))
+
+    def _address_of_element(self, step: PointAt) -> PrimExpr:
+        def compute(index: Index) -> PrimExpr:
+            expr = replace_vars(as_expr(index), step.sizes)
+            return rewrite(expr, [(ir.expr.TensorLoad, lambda load: self._load(step.values[load.source]))])
+
+        position = _position(step.buffer, [compute(index) for index in step.indices], step.sizes)
+        return self._address(step.source) + position * as_expr(item_bytes(dtype_of(step.buffer)))
 
     def _assign(self, step: Assign) -> list[Stmt]:
         """Assign several values at once: all are read before the first is written."""
@@ -757,10 +773,24 @@ class BodyEmitter:
     def _name_sizes(self, step: NameSizes) -> list[Stmt]:
         if not isinstance(step.vector, Storage):
             (dim,) = step.dims
-            return [tirx.Bind(dim, self._load(step.vector))]
+            return [tirx.Bind(dim, self._load(step.vector)), *self._require_room(step.dims)]
         words = words_at("sizes")
         declared = tirx.DeclBuffer(words, data=as_pointer(self._address(step.vector)))
-        return [declared, *(tirx.Bind(dim, words[number]) for number, dim in enumerate(step.dims))]
+        sizes = [tirx.Bind(dim, words[number]) for number, dim in enumerate(step.dims)]
+        return [declared, *sizes, *self._require_room(step.dims)]
+
+    def _require_room(self, dims: Sequence[Var]) -> list[Stmt]:
+        """Have a call that needs more room begun anew."""
+        room = self.function.room
+        if room is None:
+            return []
+        return [
+            tirx.IfThenElse(
+                dim > room, sequence([_store_word(self.state, DETAIL, dim), *self._fail(ROOM)]), None
+            )
+            for dim in dims
+            if dim in self.function.roomy
+        ]
 
     def _shape_check(self, step: ShapeCheck) -> list[Stmt]:
         """Ask about shapes that were not checked the last time, and remember them."""
@@ -783,10 +813,11 @@ class BodyEmitter:
 
     def _exit(self, step: Exit) -> list[Stmt]:
         statements: list[Stmt] = []
-        for number, (value, array) in enumerate(zip(step.results, self.function.results, strict=False)):
+        for number, value in enumerate(step.results):
             if isinstance(value, Storage):
                 if value.kind != "result" and number not in self.function.changed:
-                    statements.append(_copy_bytes(self.results[number], self._address(value), array.nbytes))
+                    nbytes = self.function.result_bytes(number)
+                    statements.append(_copy_bytes(self.results[number], self._address(value), nbytes))
                 continue
             loaded = self._load(value) if isinstance(value, Immediate) else _element(self._local(value))
             if dtype_of(loaded) == "bool":
@@ -801,6 +832,11 @@ class BodyEmitter:
             data = address if isinstance(address.ty, ir.PointerType) else as_pointer(address)
             statements.append(tirx.DeclBuffer(view, data=data))
             statements.append(_store_element(view, loaded))
+        if self.function.exact_results:
+            sizes = words_at("result_sizes")
+            statements.append(tirx.DeclBuffer(sizes, data=as_pointer(self.results[len(step.results)])))
+            every = [size for array in self.function.exact_results for size in array.shape]
+            statements += [_store_word(sizes, number, as_expr(size)) for number, size in enumerate(every)]
         if self.caller is None:
             return [*statements, *self._hand_on_budget(), *self._leave(0)]
         if self.function.loops:
@@ -960,6 +996,14 @@ _BUDGET, _ROUNDS = Register("int64", "budget"), Register("int64", "rounds")
 
 #: Whether a loop that is a part of its caller goes on.
 _RUNNING = Register("int8", "running")
+
+
+def _position(buffer: Buffer, indices: Sequence[Index], sizes: Mapping[Var, PrimExpr]) -> PrimExpr:
+    """Return the position of an element in the memory of an array."""
+    position = as_expr(0)
+    for dim, index in zip(buffer.ty.shape, indices, strict=True):
+        position = position * replace_vars(as_expr(dim), sizes) + index
+    return position
 
 
 def words_at(name: str) -> Buffer:

@@ -16,10 +16,13 @@ from nnmagic.engine.relax.codegen.aot.program import (
     CopyArray,
     Exit,
     FunctionCall,
+    Immediate,
     KernelCall,
     NameSizes,
     NativeFunction,
     NextRound,
+    PointAt,
+    Register,
     ScalarCode,
     ShapeCheck,
     Step,
@@ -90,7 +93,9 @@ def _bases(pointer: Storage) -> Iterator[Storage]:
 
 def _write_results_directly(function: NativeFunction) -> None:
     """Make results of the temporaries that are nothing else."""
-    held = {storage for pointer in function.pointers for storage in _bases(pointer)}
+    held = {
+        storage for pointer in function.pointers if pointer.kind == "pointer" for storage in _bases(pointer)
+    }
     numbers: dict[Storage, set[int]] = {}
     repeated: set[Storage] = set()
     for step in function.steps():
@@ -111,7 +116,7 @@ def _write_results_directly(function: NativeFunction) -> None:
             alone
             and storage.kind == "temporary"
             and len(by_number[number]) == 1
-            and _fits(function, storage, function.results[number].nbytes)
+            and _fits(function, storage, function.result_bytes(number))
         ):
             storage.kind, storage.index = "result", number
 
@@ -143,7 +148,7 @@ def _last_uses(function: NativeFunction, steps: Sequence[Step]) -> dict[Storage,
     """Return the position of the last step that uses each storage."""
     last: dict[Storage, int] = {}
     for position, step in enumerate(steps):
-        for value in (*_read(step), *_written(step)):
+        for value in (*values_read(step), *_written(step)):
             if isinstance(value, Storage):
                 last[value] = position
     for pointer in function.pointers:
@@ -160,7 +165,8 @@ def _last_uses(function: NativeFunction, steps: Sequence[Step]) -> dict[Storage,
     return last
 
 
-def _read(step: Step) -> Iterator[Value]:
+def values_read(step: Step) -> Iterator[Value]:
+    """Yield the values that a step reads, those of a branch without those of its regions."""
     match step:
         case KernelCall(args=args, reads=reads):
             yield from args[:reads]
@@ -171,18 +177,25 @@ def _read(step: Step) -> Iterator[Value]:
             yield from values.values()
         case CopyArray(source=source):
             yield source
+        case PointAt(target=target, values=values):
+            yield target
+            yield from values.values()
         case FunctionCall(args=args):
             yield from args
         case Assign(pairs=pairs) | NextRound(assign=Assign(pairs=pairs)):
             yield from (value for _, value in pairs)
         case Exit(results=results):
             yield from results
-        case Check(report=Storage() as report):
-            yield report
+        case Check(condition=condition, index=index, report=report):
+            yield from (
+                value
+                for value in (condition, index, report)
+                if isinstance(value, Register | Immediate | Storage)
+            )
         case NameSizes(vector=vector):
             yield vector
-        case Conditional():
-            pass
+        case Conditional(condition=condition):
+            yield condition
 
 
 def _written(step: Step) -> Iterator[Storage]:
@@ -330,12 +343,16 @@ def depends_on(size: PrimExpr, named: Mapping[PrimExpr, Extent | None]) -> bool:
 
 
 def _most_bytes(storage: Storage, function: NativeFunction) -> Extent:
-    """Return the most bytes that storage can need.
+    """Return the most bytes that storage can need; raises NoSizeError as ``most_bytes`` does."""
+    return most_bytes(storage.nbytes, function)
 
-    Raises NoSizeError where that may be far more than it needs: where several sizes that values decide are
+
+def most_bytes(nbytes: Extent, function: NativeFunction) -> Extent:
+    """Return the most that a number of bytes can be.
+
+    Raises NoSizeError where that may be far more than it is: where several sizes that values decide are
     multiplied, and no array that the program has anyway is as large.
     """
-    nbytes = storage.nbytes
     size = most(nbytes, function.named)
     decided = {dim: limit for dim, limit in function.named.items() if dim not in function.exact}
     if isinstance(nbytes, int) or isinstance(size, int) or _factors(nbytes, decided) < 2:

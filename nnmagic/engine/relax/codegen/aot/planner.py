@@ -18,7 +18,8 @@ from nnmagic.engine.relax.codegen.aot.in_place import (
     plan_in_place,
     single_store,
 )
-from nnmagic.engine.relax.codegen.aot.memory import plan_memory
+from nnmagic.engine.relax.codegen.aot.late_values import compute_late_values_last
+from nnmagic.engine.relax.codegen.aot.memory import most, most_bytes, plan_memory
 from nnmagic.engine.relax.codegen.aot.parallel_loops import why_serial
 from nnmagic.engine.relax.codegen.aot.program import (
     STATE_WORDS,
@@ -42,12 +43,14 @@ from nnmagic.engine.relax.codegen.aot.program import (
     ShapeCheck,
     Storage,
     StoreElement,
+    kernel_sizes,
     static_or_expr,
 )
 from nnmagic.engine.relax.codegen.aot.program import Value as NativeValue
 from nnmagic.engine.relax.codegen.aot.ranges import decide_checks
 from nnmagic.engine.relax.codegen.aot.scalar_code import read_scalar_stages
 from nnmagic.engine.relax.codegen.aot.size_text import NoSizeError
+from nnmagic.engine.relax.codegen.aot.views import point_at_parts
 from nnmagic.engine.relax.legalize.extern_loops import COPIES_RESULT
 from nnmagic.engine.relax.legalize.kernel_cache import IS_RESHAPE, has_reshape_order
 from nnmagic.engine.relax.lowering.module import KERNEL_FUNCTION, LOOP, PARALLEL_LOOP
@@ -65,6 +68,7 @@ from nnmagic.engine.relax.schedules.kernel_analysis import substitute
 from nnmagic.engine.relax.tir.builders import as_expr, dtype_of
 from nnmagic.engine.relax.tir.regions import expand_regions
 from nnmagic.engine.relax.tir.types import Buffer, Extent, PrimExpr, PrimFunc, RelaxExpr, Var
+from nnmagic.engine.relax.tir.visitors import visit
 
 #: The dtypes of single elements that live in registers.
 _REGISTER_DTYPES = frozenset(
@@ -72,6 +76,7 @@ _REGISTER_DTYPES = frozenset(
 )
 
 _CALL_TIR = ir.Op.get("relax.call_tir")
+_CALL_PACKED = ir.Op.get("tirx.tvm_call_packed")
 _RESHAPE = ir.Op.get("relax.reshape")
 _TENSOR_TO_SHAPE = ir.Op.get("relax.tensor_to_shape")
 
@@ -95,19 +100,24 @@ class SerialLoopError(Exception):
 
 
 def plan_aot_program(
-    module: tvm.IRModule, name: str, destinations: Mapping[int, int] | None = None
+    module: tvm.IRModule,
+    name: str,
+    destinations: Mapping[int, int] | None = None,
+    *,
+    measured_results: bool = False,
 ) -> AotProgram | None:
     """Plan the function ``name`` of a fused module; return None where it needs TVM's virtual machine.
 
     ``destinations``: the arrays of the caller that it may change, with the results that they are to be then.
-    A program that may have to begin anew changes none.
+    A program that may have to begin anew changes none. ``measured_results``: whether values may decide the
+    sizes of results, which are then made as large as they can be.
     """
     try:
         if destinations:
             program = _Planner(module, destinations).plan(name)
             if not any(each.recursive or each.counts_rounds for each in program.functions):
                 return program
-        return _Planner(module, {}).plan(name)
+        return _Planner(module, {}, measured_results=measured_results).plan(name)
     except (_UnsupportedError, NoSizeError):
         return None
 
@@ -123,23 +133,13 @@ def plan_aot_programs(module: tvm.IRModule, names: Iterable[str]) -> list[AotPro
     return programs
 
 
-def kernel_sizes(kernel: PrimFunc) -> list[Var]:
-    """Return the sizes that a kernel takes: its parameters that are no buffers, then dimensions of these."""
-    sizes: dict[Var, None] = {}
-    for param in kernel.params:
-        if not isinstance(param.ty, tirx.BufferType):
-            sizes[param] = None
-    for param in kernel.params:
-        if isinstance(param.ty, tirx.BufferType):
-            sizes |= {dim: None for dim in param.ty.shape if isinstance(dim, tirx.Var)}
-    return list(sizes)
-
-
 class _Planner:
     """The functions of a program that is being planned."""
 
-    def __init__(self, module: tvm.IRModule, destinations: Mapping[int, int]) -> None:
-        self.module, self.destinations = module, destinations
+    def __init__(
+        self, module: tvm.IRModule, destinations: Mapping[int, int], *, measured_results: bool = False
+    ) -> None:
+        self.module, self.destinations, self.measured_results = module, destinations, measured_results
         self.functions: dict[ir.GlobalVar, NativeFunction] = {}
         self.waiting: list[ir.GlobalVar] = []
         self.has_control = False
@@ -159,16 +159,22 @@ class _Planner:
         ]
         destinations = {arrays[param]: result for param, result in self.destinations.items()}
         self.in_place = plan_in_place(self.module, name, self._holds_element, _forwarded, destinations)
-        self.program = AotProgram(self._declare(name, function))
+        self.program = AotProgram(self._declare(name, function, is_entry=True))
         _FunctionPlanner(self, self.program.entry, function, None).plan()
         while self.waiting:
             var = self.waiting.pop()
             _FunctionPlanner(self, self.functions[var], self.module[var], var).plan()
         self.program.functions = _callees_first(list(self.functions.values()))
         decide_checks(self.program)
+        compute_late_values_last(self.program)
+        point_at_parts(self.program)
+        if self.program.entry.room is not None:
+            self._decide_on_room(self.program.entry)
         natives = [*self.program.functions, self.program.entry]
-        if any(most is None for native in natives for most in native.named.values()):
+        if any(limit is None for native in natives for limit in native.named.values()):
             raise _UnsupportedError  # the workspace has no size
+        if self.program.entry.exact_results:
+            _state_most(self.program.entry)
         for native in self.program.functions:
             if native.loops:
                 native.saved = STATE_WORDS + self.program.records
@@ -181,6 +187,14 @@ class _Planner:
         self.program.facts()  # which are to be of dimensions
         return self.program
 
+    def _decide_on_room(self, entry: NativeFunction) -> None:
+        """Take the room from a program that needs none; calls that begin anew must have no effect."""
+        if not entry.roomy:
+            entry.room = None
+            del entry.dims[-1], entry.arrays[-1], entry.parameters[-1]
+        elif any(map(_calls_python, self.program.kernels.values())):
+            raise _UnsupportedError
+
     def native(self, var: ir.GlobalVar) -> NativeFunction:
         """Return the native function of a Relax function, which may not be planned yet."""
         if var not in self.functions:
@@ -188,17 +202,26 @@ class _Planner:
             self.waiting.append(var)
         return self.functions[var]
 
-    def _declare(self, name: str, function: relax.Function) -> NativeFunction:
+    def _declare(self, name: str, function: relax.Function, *, is_entry: bool = False) -> NativeFunction:
         arrays = [_array(param.ty) for param in function.params if not isinstance(param.ty, relax.ShapeType)]
         dims: dict[Var, None] = {}
         for array in arrays:
             dims |= {dim: None for dim in array.shape if isinstance(dim, tirx.Var)}
         parameters = [self.place(array, "parameter", number) for number, array in enumerate(arrays)]
-        results = _arrays(function.ret_ty)
-        if any(not _is_of(dim, dims) for array in results for dim in array.shape):
+        fields = _fields(function.ret_ty)
+        known = all(
+            _has_shape(field) and all(_is_of(dim, dims) for dim in field.shape.values) for field in fields
+        )
+        if not known and not (is_entry and self.measured_results):
             raise _UnsupportedError  # it depends on values
+        results = _arrays(function.ret_ty) if known else []
         registers = [array.dtype if isinstance(self.place(array), Register) else None for array in results]
         native = NativeFunction(name, list(dims), parameters, arrays, results, registers)
+        if is_entry and self.measured_results:
+            native.room = tirx.Var("room", "int64")
+            native.dims.append(native.room)
+            native.arrays.append(Array("bool", (0, native.room)))
+            native.parameters.append(Storage("parameter", len(arrays), 0))
         native.parallel = _reductions(function)
         native.is_kernel = KERNEL_FUNCTION in (function.attrs or {})
         return native
@@ -221,6 +244,23 @@ class _Planner:
         if self.has_control and array.is_element and array.dtype in _REGISTER_DTYPES:
             return Register(array.dtype)
         return Storage(kind, number, array.nbytes)
+
+
+def _calls_python(kernel: PrimFunc) -> bool:
+    """Return whether a kernel calls a function of Python."""
+    calls: list[ir.Call] = []
+    visit(kernel.body, [(ir.Call, lambda call: calls.append(call) if call.op == _CALL_PACKED else None)])
+    return bool(calls)
+
+
+def _state_most(entry: NativeFunction) -> None:
+    """Make the results of an entry as large as they can be, and add the vector of their sizes."""
+    sizes = sum(len(array.shape) for array in entry.exact_results)
+    results = []
+    for array in entry.exact_results:
+        most_bytes(array.nbytes, entry)  # which must be near to what they are
+        results.append(Array(array.dtype, tuple(most(dim, entry.named) for dim in array.shape)))
+    entry.results = [*results, Array("int64", (sizes,))]
 
 
 def _reductions(function: relax.Function) -> dict[int, str] | None:
@@ -314,6 +354,8 @@ class _FunctionPlanner:
             self._bind(region, binding)
         if last is None:
             results = tuple(_flatten(self._operand(sequence.body)))
+            if not self.native.results:
+                self._measure_results(_flatten(self._arrays_of(sequence.body)))
             if len(results) != len(self.native.results):
                 raise _UnsupportedError
             if self.native.named:
@@ -337,6 +379,16 @@ class _FunctionPlanner:
                 raise _UnsupportedError
         pairs = zip(self.native.parameters, args, strict=True)
         region.append(NextRound(Assign(tuple((param, arg) for param, arg in pairs if param is not arg))))
+
+    def _measure_results(self, arrays: Iterable[Any]) -> None:
+        """Note the arrays of the results, whose sizes values decide."""
+        exact = list(arrays)
+        if not exact or not all(isinstance(array, Array) for array in exact):
+            raise _UnsupportedError
+        self.native.results = self.native.exact_results = exact
+        self.native.result_registers = [
+            array.dtype if isinstance(self.planner.place(array), Register) else None for array in exact
+        ]
 
     def _require_shapes(self, arrays: Iterable[Any], wanted: Iterable[Array]) -> None:
         """Require that arrays certainly have these shapes: nothing compares them at run time."""

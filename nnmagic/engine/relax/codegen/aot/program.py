@@ -68,8 +68,9 @@ class Storage:
     """The bytes of a value.
 
     Attributes:
-        kind: ``parameter``, ``constant``, ``result``, ``temporary`` (a piece of the workspace) or ``pointer``
-            (what was chosen at run time from ``sources``, and what a loop carries).
+        kind: ``parameter``, ``constant``, ``result``, ``temporary`` (a piece of the workspace), ``pointer``
+            (what was chosen at run time from ``sources``, and what a loop carries) or ``view`` (a part of
+            ``sources``, which is only read).
         index: the number of the parameter, constant or result.
         nbytes: the size in bytes.
         offset: the first byte of a temporary in the workspace.
@@ -121,6 +122,18 @@ class CopyArray:
     source: Storage
     target: Storage
     nbytes: Extent
+
+
+@dataclass(frozen=True, slots=True)
+class PointAt:
+    """Point at an element of an array, ``buffer[indices]`` in ``source``, and what follows it."""
+
+    target: Storage
+    source: Storage
+    buffer: Buffer
+    indices: tuple[Index, ...]
+    values: dict[Buffer, Value]
+    sizes: dict[TirVar, PrimExpr]
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +244,7 @@ Step: TypeAlias = (
     | ScalarCode
     | StoreElement
     | CopyArray
+    | PointAt
     | FunctionCall
     | Assign
     | Conditional
@@ -271,6 +285,10 @@ class NativeFunction:
         exact: those of them that only other sizes decide.
         extents: the sizes of arrays in terms of its dimensions, which may be what ``named`` can be at most.
         counts: the numbers of elements of such arrays that have several dimensions.
+        exact_results: the results of an entry whose sizes values decide; ``results`` have the most that they
+            can be then, and a vector of all sizes of the results follows them.
+        room: the dimension of an entry that is the most that sizes can be of which nothing else is known; a
+            call that needs more is begun anew. roomy: these sizes.
 
     """
 
@@ -296,10 +314,26 @@ class NativeFunction:
     exact: set[TirVar] = field(default_factory=set)
     extents: dict[object, Extent] = field(default_factory=dict)
     counts: dict[object, Extent] = field(default_factory=dict)
+    exact_results: list[Array] = field(default_factory=list)
+    room: TirVar | None = None
+    roomy: set[TirVar] = field(default_factory=set)
+
+    def result_bytes(self, number: int) -> Extent:
+        """Return the bytes of a result."""
+        return (self.exact_results or self.results)[number].nbytes
 
     def steps(self) -> Iterator[Step]:
         """Yield all steps, those of branches after the branch itself."""
         yield from steps_of(self.body)
+
+
+def regions_of(region: Region) -> Iterator[Region]:
+    """Yield a region and those of its branches."""
+    yield region
+    for step in region:
+        if isinstance(step, Conditional):
+            yield from regions_of(step.then)
+            yield from regions_of(step.other)
 
 
 def steps_of(region: Region) -> Iterator[Step]:
@@ -373,8 +407,11 @@ class AotProgram:
         in_place = (
             {"in place": [list(pair) for pair in self.entry.changed.items()]} if self.entry.changed else {}
         )
+        exact = self.entry.exact_results
         return {
             **in_place,
+            **({"measured results": len(exact)} if exact else {}),
+            **({"room": True} if self.entry.room is not None else {}),
             "dims": [self._first_axis(dim) for dim in dims],
             "parameters": [_array_facts(array, dims) for array in self.parameters],
             "results": [_array_facts(array, dims) for array in self.results],
@@ -428,6 +465,18 @@ def add_clock(program: AotProgram) -> list[KernelCall]:
     program.results.append(Array("int64", (max(len(calls), 1), 2 + sizes)))
     program.clocked = calls
     return calls
+
+
+def kernel_sizes(kernel: PrimFunc) -> list[TirVar]:
+    """Return the sizes that a kernel takes: its parameters that are no buffers, then dimensions of these."""
+    sizes: dict[TirVar, None] = {}
+    for param in kernel.params:
+        if not isinstance(param.ty, tirx.BufferType):
+            sizes[param] = None
+    for param in kernel.params:
+        if isinstance(param.ty, tirx.BufferType):
+            sizes |= {dim: None for dim in param.ty.shape if isinstance(dim, tirx.Var)}
+    return list(sizes)
 
 
 def static_or_expr(dim: PrimExpr) -> Extent:

@@ -198,7 +198,11 @@ class _Analysis:
         for dim in step.dims:
             value = None if isinstance(step.vector, Storage) else self.of(step.vector)
             self.sizes[dim] = value if isinstance(value, Linear) else of_symbol(Symbol())
-            self.function.named[dim] = self._most(self.sizes[dim])
+            limit = self._most(self.sizes[dim])
+            if limit is None and self.function.room is not None:
+                limit = self.function.room
+                self.function.roomy.add(dim)
+            self.function.named[dim] = limit
 
     def _define_size(self, dim: Var, size: PrimExpr) -> None:
         """Note a size that is an expression of others, and the most that it can be."""
@@ -250,16 +254,24 @@ class _Analysis:
 
     def _conditional(self, step: Conditional) -> None:
         truth = self.of(step.condition)
+        condition = truth if isinstance(truth, _Truth) else _Truth((), ())
         begun = len(self.facts.known)
-        for region, holds in ((step.then, True), (step.other, False)):
-            if isinstance(truth, _Truth):
-                self.facts.add(truth.when if holds else truth.unless)
+        merged: dict[Register, list[_Outcome]] = {}
+        for region, taken, holds in ((step.then, True, condition), (step.other, False, condition.negated())):
+            self.facts.add(holds.when)
             self._region(region)
+            for target, value in _merges(region):
+                if target.dtype == "bool":
+                    truth = self.registers.get(target)
+                    decided = taken if value is step.condition else self.decide(truth)
+                    known = truth if isinstance(truth, _Truth) else _Truth((), ())
+                    merged.setdefault(target, []).append(_Outcome(holds, known, decided))
             del self.facts.known[begun:]
         for region in (step.then, step.other):
-            for merge in region[-1:]:
-                if isinstance(merge, Assign):
-                    self._forget([target for target, _ in merge.pairs])
+            self._forget([target for target, _ in _merges(region)])
+        for target, outcomes in merged.items():
+            if len(outcomes) == 2:
+                self.registers[target] = _merge_truths(*outcomes)
 
     def _call(self, step: FunctionCall) -> None:
         callee = step.callee
@@ -421,10 +433,25 @@ class _Scope:
         return both.negated() if is_or else both
 
     def _compare(self, expr: PrimExpr) -> _Truth | None:
+        if isinstance(expr.a, tirx.Cast) and dtype_of(expr.a.value) == "bool":
+            return self._compare_truth(expr)
         a, b = self.evaluate(expr.a), self.evaluate(expr.b)
         if not isinstance(a, Linear) or not isinstance(b, Linear):
             return None
         return _COMPARISONS[type(expr)](a, b)
+
+    def _compare_truth(self, expr: PrimExpr) -> _Truth | None:
+        """Return the comparison of a truth value, as 0 or 1, with a number: `not a` is `a < 1`."""
+        truth, limit = self.evaluate(expr.a.value), self.evaluate(expr.b)
+        if not isinstance(truth, _Truth) or not isinstance(limit, Linear) or limit.terms:
+            return None
+        compare = _COMPARISONS[type(expr)]
+        of_false, of_true = (self.analysis.decide(compare(number(value), limit)) for value in (0, 1))
+        if of_false is None or of_true is None:
+            return None
+        if of_false == of_true:
+            return _TRUE if of_true else _FALSE
+        return truth if of_true else truth.negated()
 
     def _calculate(self, expr: PrimExpr) -> Linear | None:
         """Return a number that arithmetic gives, where it does not wrap around."""
@@ -512,6 +539,34 @@ class _Scope:
         (symbol,) = chosen.terms
         self.analysis.choices[symbol] = (a, b)
         return chosen
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """A truth value at the end of a branch: when that runs, what is known, and the value if it is certain."""
+
+    condition: _Truth
+    truth: _Truth
+    decided: bool | None
+
+
+def _merges(region: Region) -> list[tuple[Register, Value]]:
+    """Return the registers that the end of a branch assigns, each with its value."""
+    last = region[-1] if region else None
+    pairs = last.pairs if isinstance(last, Assign) else ()
+    return [(target, value) for target, value in pairs if isinstance(target, Register)]
+
+
+def _merge_truths(then: _Outcome, other: _Outcome) -> _Truth:
+    """Return what is known about the truth value of two branches: `a and b` is false in the second."""
+    when: tuple[Linear, ...] = ()
+    unless: tuple[Linear, ...] = ()
+    for one, certain in ((then, other.decided), (other, then.decided)):
+        if certain is False:
+            when += (*one.condition.when, *one.truth.when)
+        elif certain:
+            unless += (*one.condition.when, *one.truth.unless)
+    return _Truth(when, unless)
 
 
 _COMPARISONS: dict[type, Callable[[Linear, Linear], _Truth]] = {

@@ -27,6 +27,7 @@ from nnmagic.engine.relax.legalize.registry import (
     shape_of,
     tensor_dtype,
 )
+from nnmagic.engine.relax.legalize.sizes import simplify
 from nnmagic.engine.relax.legalize.types import Tensor
 from nnmagic.engine.relax.runtime.tensors import as_tensor
 from nnmagic.engine.relax.schedules.convolution.schedule import AXES, CHANNELS, PADDED, Channels
@@ -38,11 +39,16 @@ from nnmagic.relay.types import TensorType
 
 @dataclass(frozen=True, slots=True)
 class _BlockedConvolution:
-    """shape: of the dense result. axis: that of the channels, in the data and the result."""
+    """A convolution of images, whose sizes may be dynamic.
+
+    shape: of the dense result. axis: that of the channels, in the data and the result. after: the padding
+    behind each axis of ``axes``.
+    """
 
     shape: tuple[Extent, ...]
     axis: int
     axes: tuple[Axis, ...]
+    after: tuple[int, ...]
     channels: Channels
     lanes: int
     dtype: str
@@ -88,8 +94,7 @@ def _analyze_call(call: OpCall, pads: Sequence[int], *, transposed: bool) -> _Bl
     sizes, window = shape_of(data), shape_of(weight)
     if lanes is None or tensor_dtype(weight) != dtype or str(attrs["out_dtype"]) not in ("", dtype):
         return None
-    static = (*sizes[1:], *window)  # the batch, which comes first, may be dynamic
-    if not all(isinstance(dim, int) for dim in static) or 0 in static or _is_zero(sizes[0]):
+    if not all(isinstance(dim, int) for dim in window) or 0 in window or any(map(_is_zero, sizes)):
         return None
     if str(attrs["out_layout"]) not in ("", layout) or not (layout + kernel).isalpha() or layout[0] != "N":
         return None
@@ -98,33 +103,32 @@ def _analyze_call(call: OpCall, pads: Sequence[int], *, transposed: bool) -> _Bl
         return None
     groups, axis = integer(attrs["groups"]), layout.index("C")
     size = dict(zip(layout, sizes, strict=True))
+    spatial = len(letters)
+    of_known_size = all(isinstance(size[letter], int) for letter in letters)
+    if not isinstance(size["C"], int):
+        return None
     taps = dict(zip(kernel, window, strict=True))
     result_channels = taps["O"] * groups if transposed else taps["O"] * _multiplier(taps, size, groups)
-    spatial = len(letters)
     strides, dilation = integers(attrs["strides"]), integers(attrs["dilation"])
     type_ = call.node.checked_type
     assert isinstance(type_, TensorType)
-    shape = [sizes[0], *(dim for dim in type_.shape[1:] if isinstance(dim, int))]
-    if len(shape) != len(sizes):
-        return None
-    result = dict(zip(layout, shape, strict=True))
-    if result["C"] != result_channels or 0 in shape[1:]:
-        return None
-    axes = tuple(
-        Axis(
-            size[letter],
-            result[letter],
-            taps[letter],
-            strides[at % len(strides)],
-            pads[at],
-            dilation[at % len(dilation)],
-            transposed,
-        )
-        for at, letter in enumerate(letters)
-    )
     assert len(pads) == 2 * spatial
+    result: dict[str, Extent] = dict(zip(layout, type_.shape, strict=True))
+    added = integers(attrs["output_padding"]) if transposed else [0]
+    after = [pads[at + spatial] - added[at % len(added)] for at in range(spatial)]
+    axes = []
+    for at, letter in enumerate(letters):
+        stride, step = strides[at % len(strides)], dilation[at % len(dilation)]
+        each = Axis(size[letter], result[letter], taps[letter], stride, pads[at], step, transposed)
+        if not of_known_size:
+            each = _with_size(each, size[letter], after[at])
+            result[letter] = each.result
+        axes.append(each)
+    shape = (sizes[0], *(result[letter] for letter in layout[1:]))
+    if result["C"] != result_channels or any(map(_is_zero, shape)):
+        return None
     channels = Channels(groups, size["C"], result_channels, -1)
-    return _BlockedConvolution(tuple(shape), axis, axes, channels, lanes, dtype)
+    return _BlockedConvolution(shape, axis, tuple(axes), tuple(after), channels, lanes, dtype)
 
 
 def _is_zero(dim: Extent) -> bool:
@@ -192,9 +196,31 @@ def _pack_computed_weight(convolution: _BlockedConvolution, weight: Tensor, *, t
     )
 
 
+def _with_sizes_of(convolution: _BlockedConvolution, data: Tensor) -> tuple[Axis, ...]:
+    """Return the axes with the sizes of a tensor, whose dynamic ones have variables of their own."""
+    axis = convolution.channels.axis
+    skipped = (0, axis) if axis >= 0 else (0, 1, len(data.shape) - 1)
+    sizes = [dim for i, dim in enumerate(data.shape) if i not in skipped]
+    return tuple(
+        each if each.is_static else _with_size(each, size, after)
+        for each, size, after in zip(convolution.axes, sizes, convolution.after, strict=True)
+    )
+
+
+def _with_size(axis: Axis, size: Extent, after: int) -> Axis:
+    """Return an axis over so many elements, with so much padding behind them."""
+    span = (axis.taps - 1) * axis.dilation + 1
+    if axis.transposed:
+        result = size * axis.stride + (span - axis.stride - axis.before - after)
+    else:
+        result = (size + (axis.before + after - span)) // axis.stride + 1
+    return replace(axis, size=size, result=simplify(result))
+
+
 def _convolve(convolution: _BlockedConvolution, data: Tensor, weight: Tensor, *, padded: bool) -> Tensor:
     """Return the convolution as a tensor expression."""
     channels, lanes = convolution.channels, convolution.lanes
+    convolution = replace(convolution, axes=_with_sizes_of(convolution, data))
     k = te.reduce_axis((0, channels.per_group), "k")
     taps = [te.reduce_axis((0, axis.taps), f"tap{i}") for i, axis in enumerate(convolution.axes)]
     zero = tirx.const(0, convolution.dtype)

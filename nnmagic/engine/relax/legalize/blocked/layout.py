@@ -37,7 +37,7 @@ from nnmagic.engine.relax.tir.types import Extent, Index, PrimExpr, RelaxExpr
 class Blocked:
     """data: [n, block, other axes, lane]. shape, axis: the shape and the channel axis of the dense tensor.
 
-    The batch ``n`` may be dynamic; the other dimensions are static.
+    The channels are static; the other dimensions may be dynamic.
     """
 
     data: RelaxExpr
@@ -68,7 +68,8 @@ class Blocked:
                 c = rest.pop(self.axis - 1)
                 return data(n, c // self.lanes, *rest, c % self.lanes)
 
-            shape = (data.shape[0], *self.shape[1:])  # a dynamic batch has another variable in the kernel
+            shape = [data.shape[0], *data.shape[2:-1]]  # dynamic sizes have other variables in the kernel
+            shape.insert(self.axis, self.shape[self.axis])
             return te.compute(shape, element, name="unblocked", attrs={KIND: "from_blocks"})
 
         return builder.emit_te(
@@ -102,9 +103,10 @@ def to_blocked_layout(call: OpCall, value: Value, axis: int) -> Blocked:
     lanes = lanes_for(tensor_dtype(value))
     assert lanes is not None
     channels = shape[axis]
-    others = [dim for i, dim in enumerate(shape) if i not in (0, axis)]
 
     def compute(data: Tensor) -> Tensor:
+        others = [dim for i, dim in enumerate(data.shape) if i not in (0, axis)]
+
         def element(n: Index, block: Index, *rest: Index) -> PrimExpr:
             *outer, lane = rest
             c = block * lanes + lane

@@ -24,7 +24,7 @@ def _pool_rule(spatial: int, kind: str) -> Rule:
     def rule(call: OpCall) -> Value | None:
         (data,) = call.args
         attrs = call.attrs
-        if not isinstance(data, Blocked) or not _has_channels_at(data.axis, attrs):
+        if not _is_of_known_size(data) or not _has_channels_at(data.axis, attrs):
             return None
         counted = bool(attrs.get("count_include_pad", False))
         if counted and attrs["ceil_mode"]:
@@ -48,13 +48,18 @@ def _pool_rule(spatial: int, kind: str) -> Rule:
 def _global_rule(kind: str) -> Rule:
     def rule(call: OpCall) -> Value | None:
         (data,) = call.args
-        if not isinstance(data, Blocked) or not _has_channels_at(data.axis, call.attrs):
+        if not _is_of_known_size(data) or not _has_channels_at(data.axis, call.attrs):
             return None
         sizes = [dim for i, dim in enumerate(data.shape) if i not in (0, data.axis)]
         axes = [Axis(dim, 1, dim, 1, 0, 1, transposed=False) for dim in sizes]
         return _emit_pool(call, data, axes, _shape(call, data), kind, counted=True)
 
     return rule
+
+
+def _is_of_known_size(data: Value) -> bool:
+    """Return whether images are in blocks, and only their number may be dynamic."""
+    return isinstance(data, Blocked) and all(isinstance(dim, int) for dim in data.shape[1:])
 
 
 def _has_channels_at(axis: int, attrs: Attrs) -> bool:

@@ -5,6 +5,7 @@ kd, kh, channel, kw, lane]``. A tile of the result, some elements of a row by so
 while all taps and channels are summed up: each weight vector is loaded once per tile, and each element of the
 data is broadcast once for all blocks. Taps in the padding are left out, not multiplied by zero: along rows by
 a test, within a row by other code for the tiles at its ends. So the data is never copied for padding. Where
+only the call knows how long rows are, the elements at their ends are computed one by one, with tests. Where
 each channel is a group of its own, the data's lanes are the result's, and vectors are multiplied.
 """
 
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tvm import tirx
 
@@ -27,7 +28,7 @@ from nnmagic.engine.relax.schedules.fusion_analysis import (
 )
 from nnmagic.engine.relax.schedules.machine_model import CpuModel, Work
 from nnmagic.engine.relax.schedules.registry import SCHEDULES
-from nnmagic.engine.relax.schedules.thread_choice import choose_threads
+from nnmagic.engine.relax.schedules.thread_choice import choose_threads, split_factors
 from nnmagic.engine.relax.tir.builders import (
     as_expr,
     as_index,
@@ -52,6 +53,9 @@ LARGEST = "nnmagic.largest"
 
 #: The most blocks of the result's channels in a tile.
 _MOST_BLOCKS = 4
+
+#: The elements of a row for which a tile is chosen where only the call knows how many there are.
+_USUAL_ROW = 56
 
 #: How much less time a larger tile must take: equal times differ by rounding.
 _BETTER = 0.999
@@ -168,28 +172,40 @@ def _schedule_convolution(function: tirx.PrimFunc, machine: CpuModel) -> tirx.Pr
         fused,
         data,
         weight,
-        decode_axes(list(main.annotations[AXES])),
+        (),
         Channels(*map(int, main.annotations[CHANNELS])),
         int(main.buffer.ty.shape[-1]),
         dtype_of(main.buffer),
         padded=bool(int(main.annotations[PADDED])),
     )
+    kernel = replace(kernel, axes=_axes_of(kernel))
     return _schedule_windows(function, kernel, machine)
+
+
+def _axes_of(kernel: _WindowKernel) -> tuple[Axis, ...]:
+    """Return the axes of a convolution, with the sizes of its buffers where these are dynamic."""
+    main, axis = kernel.fused.main, kernel.channels.axis
+    skipped = (0, axis) if axis >= 0 else (0, 1, len(kernel.data.ty.shape) - 1)
+    sizes = [as_index(dim) for i, dim in enumerate(kernel.data.ty.shape) if i not in skipped]
+    results = [as_index(dim) for dim in main.buffer.ty.shape[2:-1]]
+    return tuple(
+        replace(each, size=size, result=result)
+        for each, size, result in zip(decode_axes(list(main.annotations[AXES])), sizes, results, strict=True)
+    )
 
 
 def _schedule_windows(function: tirx.PrimFunc, kernel: _WindowKernel, machine: CpuModel) -> tirx.PrimFunc:
     channels = kernel.channels
     batch, *shape = map(as_index, kernel.fused.main.buffer.ty.shape)
-    multiplications = channels.per_group * math.prod(shape) * math.prod(axis.taps for axis in kernel.axes)
+    work = (batch, *shape, channels.per_group, *(axis.taps for axis in kernel.axes))
     unit = Work.CONVOLUTION_MULTIPLICATIONS if channels.groups == 1 else Work.GROUPED_MULTIPLICATIONS
     body = choose_threads(
         machine,
         unit,
-        (batch, multiplications),
+        work,
         lambda threads: _row_tasks(kernel, (batch, *shape), machine, threads=threads),
     )
-    least = multiplications * (batch if isinstance(batch, int) else 1)
-    threads = machine.uses_threads(unit, least)
+    threads = machine.uses_threads(unit, split_factors(work)[0])
     return with_statements(function, [*statements_before(kernel.fused, parallel=threads), body])
 
 
@@ -203,11 +219,21 @@ def _row_tasks(kernel: _WindowKernel, shape: Sequence[Extent], machine: CpuModel
     def compute_row(number: PrimExpr) -> Stmt:
         indices: list[PrimExpr] = []
         for row in reversed(rows):
-            indices.insert(0, as_expr(0) if row == 1 else number % row)
-            number = number if row == 1 else number // row
+            is_one = isinstance(row, int) and row == 1
+            indices.insert(0, as_expr(0) if is_one else number % row)
+            number = number if is_one else number // row
         first = number % groups_of_blocks * tile_blocks
         block = tirx.min(first, as_expr(blocks - tile_blocks)) if groups_of_blocks > 1 else as_expr(0)
-        image = as_expr(0) if batch == 1 else number // groups_of_blocks
+        one_image = isinstance(batch, int) and batch == 1
+        image = as_expr(0) if one_image else number // groups_of_blocks
+        if not kernel.axes[-1].is_static:
+            place = (image, block, tuple(indices))
+            return sequence(
+                [
+                    _phase_of_any_length(kernel, phase, tile_blocks, tile_width, place)
+                    for phase in kernel.axes[-1].phases()
+                ]
+            )
         return sequence(
             [
                 _run_of_tiles(_Tiles(kernel, phase, run, tile_blocks, image, block, tuple(indices)))
@@ -222,7 +248,8 @@ def _row_tasks(kernel: _WindowKernel, shape: Sequence[Extent], machine: CpuModel
 
 def _choose_tile(kernel: _WindowKernel, blocks: int, machine: CpuModel) -> tuple[int, int]:
     """Choose how many blocks and how many elements of a row a tile has: the least time, as counted."""
-    row = max(phase.count for phase in kernel.axes[-1].phases())
+    last = kernel.axes[-1]
+    row = max(phase.count for phase in last.phases()) if last.is_static else _USUAL_ROW
     groups, results = kernel.channels.groups, kernel.channels.results_per_group
     together = blocks if groups == 1 else 1 if results % kernel.lanes else results // kernel.lanes
     best, choice = float("inf"), (1, 1)
@@ -259,6 +286,7 @@ class _Tiles:
     """Tiles of a row that have the same code.
 
     blocks: how many blocks a tile has, from ``block`` on. outer: the indices of the row in the image.
+    at_edge: whether each element that is read is tested, as it may be in the padding.
     """
 
     kernel: _WindowKernel
@@ -268,6 +296,7 @@ class _Tiles:
     image: PrimExpr
     block: PrimExpr
     outer: tuple[PrimExpr, ...]
+    at_edge: bool = False
 
     @property
     def vectors(self) -> int:
@@ -288,22 +317,59 @@ class _Tile:
         return (block * self.tiles.run.width + element) * self.tiles.kernel.lanes
 
 
+def _phase_of_any_length(
+    kernel: _WindowKernel,
+    phase: Phase,
+    blocks: int,
+    width: int,
+    place: tuple[PrimExpr, PrimExpr, tuple[PrimExpr, ...]],
+) -> Stmt:
+    """Compute a row whose length is dynamic: what lies at its ends by single elements, the rest by tiles.
+
+    The last tile begins so that it ends where the others may not go on: some elements are computed twice.
+    place: image, block, and indices of the row.
+    """
+    zero, count = as_expr(0), as_expr(phase.count)
+    offsets = [offset for _, offset in phase.taps] or [0]
+    # From the first element to the last, no tap is in the padding.
+    first = tirx.min(as_expr(max(0, -(min(offsets) // phase.stride))), count)
+    behind = (phase.size - 1 - max(offsets)) // phase.stride + 1
+    last = tirx.max(first, tirx.min(behind, count))
+
+    def tile_of(elements: int, *, at_edge: bool = False) -> _Tiles:
+        run = Run(0, elements, 1, ((0, elements),) * len(phase.taps))
+        return _Tiles(kernel, phase, run, blocks, *place, at_edge=at_edge)
+
+    def edge(number: PrimExpr) -> Stmt:
+        start = tirx.Select(number < first, number, number - first + last)
+        return _compute_tile(tile_of(1, at_edge=True), start)
+
+    def inner(number: PrimExpr) -> Stmt:
+        start = first + tirx.min(number * width, last - first - width)
+        return _compute_tile(tile_of(width), start)
+
+    edges = loop("edge", tirx.max(count - last + first, zero), edge)
+    tiles = loop("tile", (last - first + width - 1) // width, inner)
+    few = loop("element", last - first, lambda number: _compute_tile(tile_of(1), first + number))
+    return sequence([edges, tirx.IfThenElse(last - first >= width, tiles, few)])
+
+
 def _run_of_tiles(tiles: _Tiles) -> Stmt:
-    kernel, run = tiles.kernel, tiles.run
+    run = tiles.run
+    return loop("tile", run.tiles, lambda number: _compute_tile(tiles, run.start + number * run.width))
 
-    def compute_tile(number: PrimExpr) -> Stmt:
-        start = run.start + number * run.width
-        count = tiles.vectors + int(kernel.padded)
-        sums = local_array(count * kernel.lanes, kernel.dtype, "sums")
-        tile = _Tile(tiles, start, sums)
-        zero = tirx.Broadcast(tirx.const(kernel.initial, kernel.dtype), kernel.lanes)
-        clear = [
-            tirx.BufferStore(sums, zero, [ramp(vector * kernel.lanes, kernel.lanes)])
-            for vector in range(count)
-        ]
-        return tirx.SeqStmt([tirx.AllocBuffer(sums), *clear, _sum_taps(tile), _finish_tile(tile)])
 
-    return loop("tile", run.tiles, compute_tile)
+def _compute_tile(tiles: _Tiles, start: PrimExpr) -> Stmt:
+    """Sum up a tile of a row, and store it."""
+    kernel = tiles.kernel
+    count = tiles.vectors + int(kernel.padded)
+    sums = local_array(count * kernel.lanes, kernel.dtype, "sums")
+    tile = _Tile(tiles, start, sums)
+    zero = tirx.Broadcast(tirx.const(kernel.initial, kernel.dtype), kernel.lanes)
+    clear = [
+        tirx.BufferStore(sums, zero, [ramp(vector * kernel.lanes, kernel.lanes)]) for vector in range(count)
+    ]
+    return tirx.SeqStmt([tirx.AllocBuffer(sums), *clear, _sum_taps(tile), _finish_tile(tile)])
 
 
 def _sum_taps(tile: _Tile) -> Stmt:
@@ -354,14 +420,19 @@ def _sum_channels(
         for (tap, offset), (low, high) in zip(phase.taps, run.inside, strict=True):
             for element in range(run.width) if kernel.padded else range(low, high):
                 lane = tirx.Var("lane", "int64") if mixed else None
+                w = (tile.start + element) * phase.stride + offset
+                inside = tirx.all(w >= 0, w < phase.size) if tiles.at_edge else None
                 if low <= element < high and not in_padding:
-                    w = (tile.start + element) * phase.stride + offset
                     value = _data_vector(tiles, k, [*indices, w], lane)
+                    if inside is not None and kernel.padded:
+                        value = tirx.if_then_else(inside, value, _zero_from_memory(tile, lane))
                 else:
                     value = _zero_from_memory(tile, lane)
                 for block in range(tiles.blocks):
                     index = [tiles.block + block, *taps, k, as_expr(tap)]
-                    body.append(_add_to_sums(tile, tile.vector_start(block, element), index, value, lane))
+                    added = _add_to_sums(tile, tile.vector_start(block, element), index, value, lane)
+                    skipped = inside is not None and not kernel.padded
+                    body.append(tirx.IfThenElse(inside, added, None) if skipped else added)
         return sequence(body) if body else tirx.Evaluate(0)
 
     return loop("channel", channels.per_group, sum_channel)

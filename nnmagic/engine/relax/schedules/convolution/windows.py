@@ -1,32 +1,40 @@
 """Model how windows move over an image: which elements of the data each element of the result reads.
 
-Never imports TVM.
+Sizes are numbers, or TVM's expressions where only the call knows them. Never imports TVM.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One axis of a window.
+    """One axis of a window; ``size`` and ``result`` are the sizes of the data and the result.
 
     By tap ``k``, the result's element ``o`` reads the data's element ``o * stride - before + k * dilation``;
     where ``transposed``, the element ``i`` for which ``i * stride - before + k * dilation == o``.
     """
 
-    size: int
-    result: int
+    size: Any
+    result: Any
     taps: int
     stride: int
     before: int
     dilation: int
     transposed: bool
 
+    @property
+    def is_static(self) -> bool:
+        """Return whether the sizes are known at compile time."""
+        return isinstance(self.size, int) and isinstance(self.result, int)
+
     def always_inside(self) -> bool:
-        """Return whether every tap of every element is inside of the data."""
+        """Return whether every tap of every element is known to be inside of the data."""
+        if not self.is_static:
+            return False
         last = (self.result - 1) * self.stride - self.before + (self.taps - 1) * self.dilation
         return not self.transposed and self.before <= 0 and last < self.size
 
@@ -46,7 +54,8 @@ class Axis:
             taps = tuple((k, k * self.dilation - self.before) for k in range(self.taps))
             yield Phase(0, 1, self.result, self.stride, taps, self.size)
             return
-        for first in range(min(self.stride, self.result)):
+        phases = min(self.stride, self.result) if self.is_static else self.stride
+        for first in range(phases):
             offsets = [(k, first + self.before - k * self.dilation) for k in range(self.taps)]
             taps = tuple((k, offset // self.stride) for k, offset in offsets if offset % self.stride == 0)
             count = (self.result - first + self.stride - 1) // self.stride
@@ -58,15 +67,15 @@ class Phase:
     """Elements of the result with equal taps: ``first + j * step`` for ``j < count``.
 
     By a tap, element ``j`` reads element ``j * stride + offset`` of the ``size`` elements of the data;
-    ``taps`` has the number of each tap and its offset.
+    ``taps`` has the number of each tap and its offset. Count and size may be TVM's expressions.
     """
 
     first: int
     step: int
-    count: int
+    count: Any
     stride: int
     taps: tuple[tuple[int, int], ...]
-    size: int
+    size: Any
 
     def runs(self, width: int) -> list[Run]:
         """Divide the elements into tiles of at most ``width``; a run has neighbours with equal code."""
@@ -100,8 +109,12 @@ class Run:
 
 
 def encode_axes(axes: Sequence[Axis]) -> list[int]:
-    """Return the axes as numbers, for an annotation."""
-    return [int(number) for axis in axes for number in astuple(axis)]
+    """Return the axes as numbers, for an annotation; what only the call knows is -1."""
+    return [int(number) if isinstance(number, int) else -1 for axis in axes for number in _numbers(axis)]
+
+
+def _numbers(axis: Axis) -> tuple[object, ...]:
+    return tuple(getattr(axis, part.name) for part in fields(axis))
 
 
 def decode_axes(numbers: Sequence[int]) -> tuple[Axis, ...]:

@@ -69,19 +69,21 @@ def log10(steps: Computation, x: PrimExpr) -> PrimExpr:
 
 
 def _log_of_1_plus(steps: Computation, x: PrimExpr) -> PrimExpr:
-    """Compute ``log(1 + x)``: what rounding takes from the sum is added to the reduced argument."""
+    """Compute ``log(1 + x)`` for ``x >= 0``: what rounding takes from the sum is added to the argument."""
     one = steps.number(1)
     total = steps.bind("total", one + x)
     rounded = steps.bind("rounded", total - one)
     lost = steps.bind("lost", (x - rounded) + (one - (total - rounded)))
-    exponent, logarithm, rest = _split_logarithm(steps, total)
     form = steps.form
+    k, f = _split_normal(steps, total)
+    exponent = steps.bind("exponent", k.astype(form.dtype))
+    logarithm, rest = _logarithm_near_1(steps, f)
     # Of a sum from 2**mantissa on, nothing that counts is lost.
-    k = tirx.min(exponent.astype(form.integer), steps.integer(form.bias - 1))
-    small = steps.bind("small", lost * steps.power_of_two(-k))
+    least = steps.power_of_two(-tirx.min(k, steps.integer(form.bias - 1)))
+    small = steps.bind("small", lost * least)
     low = steps.bind("low", rest + (small + exponent * steps.number(form.ln2_low)))
     result = exponent * steps.number(form.ln2_high) + (logarithm + low)
-    return _extend_to_all_reals(steps, total, result)
+    return tirx.Select(total < steps.number(float("inf")), result, total)
 
 
 @vector_function
@@ -113,7 +115,8 @@ def atanh(steps: Computation, x: PrimExpr) -> PrimExpr:
     size = steps.bind("size", tirx.abs(x))
     quotient = steps.bind("quotient", (size + size) / (steps.number(1) - size))
     half = steps.bind("half", _log_of_1_plus(steps, quotient) * steps.number(0.5))
-    return steps.copy_sign(half, x)
+    result = tirx.Select(size > steps.number(1), steps.number(float("nan")), half)
+    return steps.copy_sign(steps.bind("result", result), x)
 
 
 def _large(steps: Computation) -> float:
@@ -131,15 +134,20 @@ def _add_ln2(steps: Computation, logarithm: PrimExpr, condition: PrimExpr) -> Pr
 def _split_logarithm(steps: Computation, x: PrimExpr) -> tuple[PrimExpr, PrimExpr, PrimExpr]:
     """Split ``x = 2**k * (1 + f)``, 0.7 < 1 + f < 1.4: return k and two numbers whose sum is log(1 + f)."""
     exponent, f = split_exponent(steps, x)
+    return exponent, *_logarithm_near_1(steps, f)
+
+
+def _logarithm_near_1(steps: Computation, f: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
+    """Return two numbers whose sum is log(1 + f), 0.7 < 1 + f < 1.4."""
     square = steps.bind("square", f * f)
     if steps.form.dtype == "float32":
         rest = steps.bind("rest", square * (f * steps.polynomial(_LOG, f) - steps.number(0.5)))
-        return exponent, f, rest
+        return f, rest
     s = steps.bind("s", f / (f + steps.number(2)))
     z = steps.bind("z", s * s)
     half = steps.bind("half", square * steps.number(0.5))
     rest = steps.bind("rest", s * (half + z * steps.polynomial(_LOG, z)) - half)
-    return exponent, f, rest
+    return f, rest
 
 
 def split_exponent(steps: Computation, x: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
@@ -147,14 +155,21 @@ def split_exponent(steps: Computation, x: PrimExpr) -> tuple[PrimExpr, PrimExpr]
     form = steps.form
     small = x < steps.number(2.0 ** (2 - form.bias))  # TVM cannot bind truth values
     normal = steps.bind("normal", tirx.Select(small, x * steps.number(2.0**form.mantissa), x))
+    k, f = _split_normal(steps, normal)
+    correction = tirx.Select(small, steps.number(-form.mantissa), steps.number(0))
+    return steps.bind("exponent", k.astype(form.dtype) + correction), f
+
+
+def _split_normal(steps: Computation, normal: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
+    """Split a number that is not subnormal in the same way; k is an integer."""
+    form = steps.form
     # After the bits of sqrt(1/2) are subtracted, the exponent's bits end where 1 + f begins.
     root = _ROOT_HALF[form.dtype]
     bits = steps.bind("bits", steps.bits(normal) - steps.integer(root))
     k = steps.bind("k", bits >> steps.integer(form.mantissa))
     mantissa = bits & steps.integer((1 << form.mantissa) - 1)
     f = steps.bind("f", steps.from_bits(mantissa + steps.integer(root)) - steps.number(1))
-    correction = tirx.Select(small, steps.number(-form.mantissa), steps.number(0))
-    return steps.bind("exponent", k.astype(form.dtype) + correction), f
+    return k, f
 
 
 def _extend_to_all_reals(steps: Computation, x: PrimExpr, logarithm: PrimExpr) -> PrimExpr:
