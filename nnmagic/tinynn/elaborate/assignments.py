@@ -8,6 +8,7 @@ from typing import TypeGuard
 from synr import ast
 
 from nnmagic.diagnostics import Note, Span
+from nnmagic.relay import expr as ir
 from nnmagic.relay.signatures import format_type
 from nnmagic.relay.types import TensorType
 from nnmagic.tinynn.analysis.bound_names import names_of, walk
@@ -16,7 +17,7 @@ from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.conversions import convert_declared_value
 from nnmagic.tinynn.elaborate.element_assignments import assign_elements, update_destination
 from nnmagic.tinynn.elaborate.let_bindings import atomize
-from nnmagic.tinynn.elaborate.shared_memory import A_CONSTANT, ANY_MEMORY, Foreign, Tokens
+from nnmagic.tinynn.elaborate.shared_memory import A_CONSTANT, ANY_MEMORY, Foreign
 from nnmagic.tinynn.operators.element_assignment import keep_shape
 from nnmagic.tinynn.operators.unpacking import unpack
 from nnmagic.tinynn.syntax import SIGNS, tree
@@ -87,15 +88,17 @@ def _is_array(value: Value) -> TypeGuard[Computed]:
     return isinstance(value, Computed) and isinstance(value.type, TensorType) and bool(value.type.shape)
 
 
-def _forget_other_names(ctx: Elaboration, name: str, before: Value, span: Span, operator: str = "+") -> None:
+def _forget_other_names(
+    ctx: Elaboration, name: str, before: Value, span: Span, operator: str = "+", *, with_views: bool = True
+) -> None:
     """Take the values of the other names of an array that ``name += value`` changes in NumPy.
 
-    These are names of the same array and of its views, also in the functions that this one is inlined in.
+    These are names of the same array and, ``with_views``, of its views, also in the functions that this one
+    is inlined in.
     """
     if not _is_array(before):
         return
     chain = ctx.environment.chain()
-    memory = _known_memory(ctx, before, chain)
     alike = ctx.alike.get(id(before.expr), set())
     message = "`{}` is the array that `{}` was, which NumPy would have changed, too"
     hint = f"write {name} = {name} {operator} value to change `{name}` alone, or copy it before: {{}}.copy()"
@@ -107,9 +110,9 @@ def _forget_other_names(ctx: Elaboration, name: str, before: Value, span: Span, 
             if is_own and other == name:
                 continue
             is_same = isinstance(value, Computed) and value.expr is before.expr
-            if is_same and is_own and other in alike:
+            if is_same and ((is_own and other in alike) or not with_views):
                 said = message.format(other, name)
-            elif not memory.isdisjoint(_known_memory(ctx, value, chain)):
+            elif with_views and _shares(ctx, before, value, chain):
                 said = f"`{other}` shares memory with `{name}`, which NumPy would have changed, too"
                 said = message.format(other, name) if is_same else said
             else:
@@ -118,10 +121,22 @@ def _forget_other_names(ctx: Elaboration, name: str, before: Value, span: Span, 
             bindings.bind(other, unassigned, bindings.spans.get(other))
 
 
-def _known_memory(ctx: Elaboration, value: Value, chain: Sequence[Environment]) -> Tokens:
-    """Return the memory that a value shares, of which it is known what it is."""
-    tokens = ctx.memory.of_value(value, chain)
-    return tokens - {ANY_MEMORY, A_CONSTANT}
+def _shares(ctx: Elaboration, changed: Computed, value: Value, chain: Sequence[Environment]) -> bool:
+    """Return whether an array and a value share memory that is known, and are no disjoint parts of it.
+
+    Of two values that a loop carries it says whether they may share any.
+    """
+    tokens = ctx.memory.of_expr(changed.expr) - {ANY_MEMORY, A_CONSTANT}
+    tokens &= ctx.memory.of_value(value, chain)
+    if isinstance(value, Computed) and value.expr is not changed.expr:
+        if _is_carried(ctx, changed.expr) and _is_carried(ctx, value.expr):
+            return any(isinstance(token, frozenset) for token in tokens)
+        return bool(tokens) and not ctx.memory.are_disjoint(changed, value)
+    return bool(tokens)
+
+
+def _is_carried(ctx: Elaboration, expr: ir.Expr) -> bool:
+    return isinstance(expr, ir.Var) and expr not in ctx.memory.bound
 
 
 def _warn_of_parameter(ctx: Elaboration, sign: str, name: str, before: Value, span: Span) -> None:
@@ -172,7 +187,7 @@ def elaborate_set_shape(ctx: Elaboration, stmt: tree.SetShape) -> None:
                 message = f"`{name}` may be an array of the caller, whose shape a cell does not change"
                 hint = f"write {name} = {name}.reshape(...)"
                 raise RefusalError(message, span, hint=hint)
-            _forget_other_names(ctx, name, before, span)
+            _forget_other_names(ctx, name, before, span, with_views=False)
         ctx.environment.bindings.bind(name, value, span)
 
 

@@ -595,7 +595,8 @@ def _widen_memory(
         return memory
     chain = ctx.environment.chain()
     ends = [exit_.bindings for exit_ in rounds]
-    return memory.widen(carried, before, ends, lambda value: ctx.memory.of_value(value, chain))
+    tokens_of = partial(ctx.memory.of_value, chain=chain)
+    return memory.widen(carried, before, ends, tokens_of, ctx.memory.are_disjoint)
 
 
 def _carry(ctx: Elaboration, loop: _Loop, plans: dict[str, MergePlan], memory: LoopMemory) -> _Carried:

@@ -186,6 +186,34 @@ class SharedMemory:
                 return _union(self._of_value(item, chain, seen) for item in (*given, *captured))
         return _NONE
 
+    def are_disjoint(self, left: Value, right: Value) -> bool:
+        """Return whether two arrays are known to be parts of one that do not overlap, as two of its rows."""
+        if not isinstance(left, Computed) or not isinstance(right, Computed):
+            return False
+        parts = dict(self._views(left.expr))
+        return any(base in parts and _lie_apart(parts[base], view) for base, view in self._views(right.expr))
+
+    def _views(self, expr: ir.Expr) -> Iterator[tuple[ir.Expr, ir.Expr]]:
+        """Yield the arrays that an expression is a view of, each with the view of it that was taken."""
+        view = self._unbound(expr)
+        while True:
+            match view:
+                case ir.Call(op=ir.OpRef(name=name), args=args) if name in _VIEWS and args:
+                    base = args[0]
+                case ir.TupleGetItem(tuple_value=ir.Call(op=ir.OpRef(name="split"), args=(base,))):
+                    pass
+                case _:
+                    return
+            base = self._unbound(base)
+            yield base, view
+            view = base
+
+    def _unbound(self, expr: ir.Expr) -> ir.Expr:
+        """Return what a variable that is bound by let stands for."""
+        while isinstance(expr, ir.Var) and expr in self.bound:
+            expr = self.bound[expr]
+        return expr
+
     def share(self, value: Value, tokens: Tokens) -> None:
         """Record that each part of a value may share the memory of these tokens."""
         match value:
@@ -202,6 +230,34 @@ class SharedMemory:
     def is_foreign(self, expr: ir.Expr) -> bool:
         """Return whether an expression is an array that is not the function's own."""
         return isinstance(expr, ir.Var) and any(isinstance(each, Foreign) for each in self.of_expr(expr))
+
+
+def _lie_apart(left: ir.Expr, right: ir.Expr) -> bool:
+    """Return whether two views of one array are known to have no element in common."""
+    if isinstance(left, ir.TupleGetItem) and isinstance(right, ir.TupleGetItem):
+        return left.tuple_value is right.tuple_value and left.index != right.index
+    first, second = _bounds(left), _bounds(right)
+    for axis in first.keys() & second.keys():
+        (begin, end), (other_begin, other_end) = first[axis], second[axis]
+        known = min(begin, other_begin, end, other_end) >= 0
+        if known and (end <= other_begin or other_end <= begin):
+            return True
+    return False
+
+
+def _bounds(view: ir.Expr) -> dict[int, tuple[int, int]]:
+    """Return the bounds of a slice by axis, where its step is positive."""
+    if not (isinstance(view, ir.Call) and isinstance(view.op, ir.OpRef) and view.op.name == "strided_slice"):
+        return {}
+    given = [view.attrs.get(name) for name in ("axes", "begin", "end", "strides")]
+    listed = zip(*(each for each in given if isinstance(each, list | tuple)), strict=False)
+    if not all(isinstance(each, list | tuple) for each in given):
+        return {}
+    return {
+        axis: (low, high)
+        for axis, low, high, step in listed
+        if isinstance(low, int) and isinstance(high, int) and isinstance(step, int) and step > 0
+    }
 
 
 def _has_memory(type_: Type) -> bool:
@@ -271,6 +327,7 @@ class LoopMemory:
         before: Bindings,
         rounds: Iterable[Bindings],
         tokens_of: Callable[[Value], Tokens],
+        are_disjoint: Callable[[Value, Value], bool],
     ) -> LoopMemory:
         """Return the same with what names share before the loop, and where rounds go on to the next one."""
         tokens = {name: set(self.tokens.get(name, _NONE)) for name in carried}
@@ -283,7 +340,7 @@ class LoopMemory:
                     token for token in own if token in self.outside or isinstance(token, Foreign)
                 }
             for left, right in combinations(held, 2):
-                if may_share(held[left], held[right]):
+                if may_share(held[left], held[right]) and not are_disjoint(values[left], values[right]):
                     pair = frozenset((left, right))
                     tokens[left].add(pair)
                     tokens[right].add(pair)
