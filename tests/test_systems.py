@@ -34,6 +34,10 @@ if system == "windows":
                  "O_CLOEXEC", "wait"):
         if hasattr(os, name):
             delattr(os, name)
+    import shutil
+    shutil._use_fd_functions = False
+    if hasattr(shutil, "_rmtree_impl"):  # from Python 3.14 on
+        shutil._rmtree_impl = shutil._rmtree_unsafe
     for name in ("pthread_kill", "SIGALRM", "setitimer", "SIGKILL", "SIGHUP"):
         if hasattr(signal, name):
             delattr(signal, name)

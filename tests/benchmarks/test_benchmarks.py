@@ -178,6 +178,7 @@ def test_every_function_of_the_language_has_a_row():
     assert set(BUILTINS) == measured | set(vocabulary.WITHOUT_ROW)
 
 
+@pytest.mark.filterwarnings("ignore:numpy.fix is deprecated")  # from NumPy 2.5 on
 def test_numpy_takes_the_calls_of_the_vocabulary():
     """A new function whose call is not the usual one needs a text of its own."""
     for row in CASES:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -29,9 +30,17 @@ def imitate_windows(monkeypatch: pytest.MonkeyPatch) -> None:
         return
     for name in _LACKING:
         monkeypatch.delattr(os, name, raising=False)
+    use_no_descriptors_of_directories()
     for name in ("rename", "replace", "unlink", "remove"):
         monkeypatch.setattr(os, name, _refusing(getattr(os, name)))
     monkeypatch.setattr(settings, "_in_directory", lambda directory: DatabaseCache(directory, 10**9))
+
+
+def use_no_descriptors_of_directories() -> None:
+    """Let ``shutil.rmtree`` walk by paths, as it does where directories cannot be opened."""
+    shutil._use_fd_functions = False
+    if hasattr(shutil, "_rmtree_impl"):  # from Python 3.14 on
+        shutil._rmtree_impl = shutil._rmtree_unsafe
 
 
 def _refusing(real):

@@ -149,6 +149,7 @@ def test_powers_of_integers() -> None:
         power(np.arange(4), -1)
 
 
+@pytest.mark.filterwarnings("ignore:Setting the shape on a NumPy array")  # from NumPy 2.5 on
 def test_the_shape_of_a_name_is_assigned() -> None:
     grid = "i, j = np.mgrid[0:2, 0:n]\n    z = np.zeros(2 * n)\n    w = z + 1\n"
     body = f"{grid}    i.shape = j.shape = 2 * n\n    z.shape = (2, n)\n    w.shape = -1, 2\n"

@@ -87,7 +87,7 @@ REFUSED = [
     ("meshgrid_named", 65, "meshgrid of 65 tensors has as many axes (at most 64)"),
     ("minus_signs", 10_000, "this is nested too deeply"),
     ("parentheses", 10_000, "too many nested parentheses"),
-    ("sum_of_names", 10_000, "this is nested too deeply"),
+    ("sum_of_names", 30_000, "this is nested too deeply"),
     ("nested_calls", 10_000, "too many nested parentheses"),
     ("conjunction", 1000, "this is nested too deeply"),
     ("comparisons", 1000, "this is nested too deeply"),
