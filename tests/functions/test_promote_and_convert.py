@@ -51,6 +51,7 @@ def test_dtypes_meet_as_in_numpy(first: str, second: str) -> None:
             nnmagic.compile(source, namespace={"np": np})(a, b)
 
 
+@pytest.mark.filterwarnings("ignore:.*changes the caller's array")
 def test_in_place_keeps_the_dtype() -> None:
     source = "def f(x: Tensor[(4, 3), f32], y: Tensor[(4, 3), f64]):\n    x += y\n    return x\n"
     expected = ARRAYS["f32"].copy()

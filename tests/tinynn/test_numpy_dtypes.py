@@ -30,7 +30,8 @@ _OF_VECTOR = """
     nonzero ones_like positive prod ptp rad2deg radians ravel reciprocal rint round sign signbit sin
     sinc sinh sort sqrt square squeeze std sum tan tanh transpose trapezoid trunc unique vander var
     cumulative_prod cumulative_sum unique_all unique_counts unique_inverse unique_values
-    zeros_like real imag conj conjugate angle iscomplexobj isrealobj
+    zeros_like real imag conj conjugate angle iscomplexobj isrealobj isreal iscomplex nanargmin
+    nanargmax nancumsum nancumprod unwrap
 """
 #: Of one matrix, by name.
 _OF_MATRIX = "diagonal fliplr flipud matrix_transpose rot90 trace tril triu"
@@ -42,6 +43,7 @@ _OF_TWO = """
     less less_equal logaddexp logaddexp2 logical_and logical_or logical_xor matmul maximum meshgrid
     minimum mod multiply not_equal outer pow power remainder right_shift searchsorted subtract
     true_divide trapezoid vdot vecdot convolve correlate isin nextafter
+    intersect1d union1d setdiff1d histogram2d
 """
 _EXPRESSIONS = """
     arange(3); arange(3.0); arange(1, 2, 0.5); array_split(v, 2); average(v, weights=w);
@@ -65,7 +67,8 @@ _EXPRESSIONS = """
     v > 1; v << 1; v + 1; v * True; maximum(v, 1); searchsorted(v, 1); nan_to_num(v, nan=1);
     max(v, initial=1); isclose(v, 1); ndarray((2,)); histogram(v, 3); cov(v); cov(x); corrcoef(v, w);
     unstack(x); select([v > 1, v > 2], [v, w]); select([v > 1], [v], 2);
-    piecewise(v, [v > 1], [2, 3]); insert(v, 1, 5); partition(v, 1); argpartition(v, 1)
+    piecewise(v, [v > 1], [2, 3]); insert(v, 1, 5); partition(v, 1); argpartition(v, 1);
+    block([v, w]); lexsort((v, w)); ravel_multi_index((i, i), (4, 4)); choose(i, [v, w, v])
 """
 #: Functions of cells that always refuse, one whose name NumPy does not have, and what is indexed.
 _OTHERS = {"bincount", "compress", "delete", "extract", "trim_zeros", "variance", "mgrid", "ogrid"} | {
@@ -73,6 +76,7 @@ _OTHERS = {"bincount", "compress", "delete", "extract", "trim_zeros", "variance"
     "sliding_window_view",  # of numpy.lib.stride_tricks
     *("c_", "r_", "indices", "ix_", "triu_indices", "tril_indices", "diag_indices", "polyval", "polyfit"),
     *("bartlett", "blackman", "hamming", "hanning"),
+    *("size", "shape", "ndim"),  # numbers of the compiler
 }
 
 
@@ -97,6 +101,8 @@ _REFUSED = {
         amax amin argmax argmin argsort clip fmax fmin greater greater_equal histogram less less_equal max
         maximum median min minimum nanmax nanmin ptp rint round around searchsorted sign sort unique v>1 v>w
         partition argpartition insert
+        nanargmax nanargmin nancumsum nancumprod intersect1d union1d setdiff1d unwrap histogram2d
+        lexsort choose
         where(v>0,v,w) astype v.astype(float32) mean(v,dtype=float32) prod(v,dtype=int64)
         std(v,dtype=float32) sum(v,dtype=float32) acos acosh arccos arccosh arcsin arcsinh arctan arctanh
         asin asinh atan atanh average corrcoef cov cumprod expm1 gradient log1p nan_to_num nanmean nanprod

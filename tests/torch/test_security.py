@@ -8,9 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
-import nnmagic
+torch = pytest.importorskip("torch")
+
+import nnmagic  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own
 

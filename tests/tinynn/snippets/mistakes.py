@@ -45,7 +45,7 @@ CASES: list[Case] = [
     body("an-operator-misspelt", "return «nn.rellu»(x)", "unknown operator `nn.rellu`", "did you mean nn.relu?"),
     body("a-short-name", "return x * «i»", "unknown name `i`", "assign it first, or define it in another cell"),
     # -- functions that mean another thing ------------------------------------------------------------------
-    body("unwrap", "return «np.unwrap»(x)", "`np.unwrap` is not supported in a cell", ELSEWHERE, **NP),
+    accepted("unwrap", X, "return np.unwrap(x)", namespace=NP),
     accepted("convolve", X, "return np.convolve(x[0], x[1])", namespace=NP),
     body("delete", "return «np.delete(x, 1, axis=0)»", "delete: not supported in a cell", "join the parts around it, as in concatenate([x[:i], x[i + 1:]])", **NP),
     accepted("isin", X, "return np.isin(x // 1, [1, 2])", namespace=NP),

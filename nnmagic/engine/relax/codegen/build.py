@@ -33,6 +33,7 @@ from nnmagic.engine.relax.codegen.aot.program import (
     Exit,
     KernelCall,
     NameSizes,
+    PointAt,
     ScalarCode,
     ShapeCheck,
     StoreElement,
@@ -147,6 +148,7 @@ def _can_be_called_directly(program: AotProgram) -> bool:
             | ScalarCode
             | StoreElement
             | CopyArray
+            | PointAt
             | Check
             | ShapeCheck
             | NameSizes

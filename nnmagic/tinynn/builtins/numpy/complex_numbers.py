@@ -94,11 +94,16 @@ def _angle(call: Arguments) -> Value:
 
 
 def _has_imaginary_part(call: Arguments) -> Value:
-    return imaginary_part(formula(call, "x")).differs(0).value
+    return _imaginary_part(call).differs(0).value
 
 
 def _has_none(call: Arguments) -> Value:
-    return imaginary_part(formula(call, "x")).equal(0).value
+    return _imaginary_part(call).equal(0).value
+
+
+def _imaginary_part(call: Arguments) -> Formula:
+    data = formula(call, "x")
+    return imaginary_part(data.cast("uint8") if data.dtype == "bool" else data)
 
 
 def _is_complex(call: Arguments) -> Value:

@@ -7,7 +7,6 @@ import math
 from nnmagic.relay.signatures import format_shape
 from nnmagic.relay.types import ANY
 from nnmagic.tinynn.builtins.argument_checks import (
-    as_float,
     axes,
     choice_argument,
     formula,
@@ -132,7 +131,8 @@ def _sliding_window_view(call: Arguments) -> Value:
 
 def _unwrap(call: Arguments) -> Value:
     """Remove jumps of more than half a period along an axis, by multiples of the period."""
-    data = as_float(formula(call, "p"))
+    data = formula(call, "p")
+    data = data if data.is_float else data.cast("float64")
     if not data.rank:
         raise RefusalError("unwrap of a scalar", call.given["p"].span)
     axis = one_axis(call, "axis", data.rank, -1)
