@@ -102,7 +102,7 @@ _REFUSED = {
         maximum median min minimum nanmax nanmin ptp rint round around searchsorted sign sort unique v>1 v>w
         partition argpartition insert
         nanargmax nanargmin nancumsum nancumprod intersect1d union1d setdiff1d unwrap histogram2d
-        lexsort choose
+        lexsort choose block
         where(v>0,v,w) astype v.astype(float32) mean(v,dtype=float32) prod(v,dtype=int64)
         std(v,dtype=float32) sum(v,dtype=float32) acos acosh arccos arccosh arcsin arcsinh arctan arctanh
         asin asinh atan atanh average corrcoef cov cumprod expm1 gradient log1p nan_to_num nanmean nanprod
