@@ -201,6 +201,20 @@ CASES += [
         {**GROUPS, "do_rotary": 1, "scale": 0.5, "softcap": 2.0},
         3,
     ),
+    *(
+        (
+            "DynamicQuantizeLSTM",
+            [
+                normal(steps, 1, 6),  # onnxruntime's threads quantize parts of a batch
+                *(bytes_(count, size, 32, dtype="int8") for size in (6, 8)),
+                *(normal(count, 64), None, None, None, None),
+                *[np.full(count, 0.004, "float32"), np.full(count, 3, "int8")] * 2,
+            ],
+            {"hidden_size": 8, "direction": "bidirectional" if count == 2 else "forward"},
+            3,
+        )
+        for steps, count in ((3, 1), (7, 2))
+    ),
     (
         "GroupQueryAttention",
         [normal(2, 4, 64), *KEYS, None, None, *LENGTHS[4], *WIDE_ANGLES],

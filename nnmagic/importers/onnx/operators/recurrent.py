@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from nnmagic.importers.onnx import shapes
@@ -13,7 +13,10 @@ from nnmagic.importers.onnx.loops import emit_loop
 from nnmagic.importers.onnx.nodes import Node
 from nnmagic.importers.onnx.operators.activations import activation, pick
 from nnmagic.importers.onnx.operators.control_flow import buffer_of, write_row
+from nnmagic.importers.onnx.operators.fused import MICROSOFT, only, per_column
+from nnmagic.importers.onnx.operators.integer_products import Multiply, multiply_matrices
 from nnmagic.importers.onnx.operators.products import matmul
+from nnmagic.importers.onnx.operators.quantization import quantize_dynamically
 from nnmagic.importers.onnx.registry import operator
 from nnmagic.importers.onnx.values import Value, constant, op, with_shape
 from nnmagic.relay.types import Dim
@@ -31,7 +34,7 @@ class _Layer:
     """One direction of a recurrent layer.
 
     ``recurrent``: the transposed weights (hidden, gates * hidden). ``bias``: what is added to the recurrent
-    part, or None. ``peepholes``: of an LSTM.
+    part, or None. ``peepholes``: of an LSTM. ``multiply``: how states meet the weights.
     """
 
     hidden: int
@@ -41,6 +44,7 @@ class _Layer:
     peepholes: Value | None
     clip: float | None
     flag: bool
+    multiply: Multiply = matmul
 
 
 def _gate(gates: Value, index: int, hidden: int) -> Value:
@@ -80,7 +84,7 @@ def _lstm_cell(gates: Value, states: Sequence[Value], layer: _Layer) -> list[Val
     """Compute a step of an LSTM, whose gates are in the order input, output, forget, cell."""
     hidden, cell = states
     size = layer.hidden
-    total = gates + matmul(hidden, layer.recurrent)
+    total = gates + layer.multiply(hidden, layer.recurrent)
     squash, inner, outer = layer.functions
     parts = [_gate(total, index, size) for index in range(4)]
     if layer.peepholes is not None:
@@ -98,7 +102,14 @@ def _lstm_cell(gates: Value, states: Sequence[Value], layer: _Layer) -> list[Val
     return [leaving * outer(new), new]
 
 
-def _recurrent(node: Node, cell: Cell, gates: int, defaults: Sequence[str]) -> list[Value]:
+#: (node, number of the input that has the weights, direction) -> how data meet these weights.
+MultiplyOf = Callable[[Node, int, int], Multiply]
+
+
+def _recurrent(
+    node: Node, cell: Cell, gates: int, defaults: Sequence[str], multiply_of: MultiplyOf | None = None
+) -> list[Value]:
+    """Import a layer; ``multiply_of``: of one whose weights are quantized, and transposed."""
     data, weights, recurrent = node[0], node[1], node[2]
     by_batch = bool(node.integer("layout")) if node.since >= 14 else False
     if by_batch:
@@ -107,7 +118,7 @@ def _recurrent(node: Node, cell: Cell, gates: int, defaults: Sequence[str]) -> l
     if direction not in ("forward", "reverse", "bidirectional"):
         raise UnsupportedError(f"the direction {direction!r} is not known")
     count = 2 if direction == "bidirectional" else 1
-    hidden = shapes.static_shape(recurrent)[2]
+    hidden = shapes.static_shape(recurrent)[2 if multiply_of is None else 1]
     if node.integer("hidden_size", hidden) != hidden:
         raise UnsupportedError(f"hidden_size is {node.integer('hidden_size')}, and the weights' is {hidden}")
     is_lstm = gates == 4
@@ -116,8 +127,16 @@ def _recurrent(node: Node, cell: Cell, gates: int, defaults: Sequence[str]) -> l
     finals: list[list[Value]] = []
     for number in range(count):
         layer = _layer(node, recurrent, gates, hidden, defaults, number)
+        matrices = [_row(weights, number), _row(recurrent, number)]
+        multiply: Multiply = matmul
+        if multiply_of is None:
+            matrices = [_transposed(matrix) for matrix in matrices]
+            layer = replace(layer, recurrent=node.block.bind(matrices[1]))
+        else:
+            multiply = multiply_of(node, 1, number)
+            layer = replace(layer, recurrent=matrices[1], multiply=multiply_of(node, 2, number))
         bias = None if node.get(3) is None else _row(node[3], number)
-        inputs = _input_gates(node, data, _row(weights, number), bias, gates, hidden)
+        inputs = _input_gates(node, multiply(data, matrices[0]), bias, gates, hidden)
         initial = [
             _initial(node, index, data, hidden, number, by_batch) for index in ((5, 6) if is_lstm else (5,))
         ]
@@ -134,6 +153,10 @@ def _recurrent(node: Node, cell: Cell, gates: int, defaults: Sequence[str]) -> l
         whole = shapes.transpose(whole, [2, 0, 1, 3])
         states = [shapes.transpose(state, [1, 0, 2]) for state in states]
     return [whole, *states]
+
+
+def _transposed(matrix: Value) -> Value:
+    return constant(matrix.known.T) if matrix.known is not None else shapes.transpose(matrix, [1, 0])
 
 
 def _row(value: Value, number: int) -> Value:
@@ -157,27 +180,21 @@ def _layer(
         partial(_activate, name, pick(alphas, number * each + index), pick(betas, number * each + index))
         for index, name in enumerate(own)
     ]
-    matrix = _row(recurrent, number)
-    transposed = constant(matrix.known.T) if matrix.known is not None else shapes.transpose(matrix, [1, 0])
     bias = None
     if node.get(3) is not None:
         bias = shapes.slice_axis(_row(node[3], number), 0, gates * hidden, 2 * gates * hidden)
     peepholes = _row(node[7], number) if gates == 4 and node.get(7) is not None else None
     clip = node.number("clip") if node.attr("clip") is not None else None
     flag = bool(node.integer("input_forget" if gates == 4 else "linear_before_reset"))
-    return _Layer(hidden, node.block.bind(transposed), bias, functions, peepholes, clip, flag)
+    return _Layer(hidden, recurrent, bias, functions, peepholes, clip, flag)
 
 
 def _activate(name: str, alpha: float | None, beta: float | None, x: Value) -> Value:
     return activation(name, x, alpha, beta)
 
 
-def _input_gates(
-    node: Node, data: Value, weights: Value, bias: Value | None, gates: int, hidden: int
-) -> Value:
-    """Return the inputs' part of the gates, of all steps at once: (steps, batch, gates * hidden)."""
-    transposed = constant(weights.known.T) if weights.known is not None else shapes.transpose(weights, [1, 0])
-    result = matmul(data, transposed)
+def _input_gates(node: Node, result: Value, bias: Value | None, gates: int, hidden: int) -> Value:
+    """Add the biases to the inputs' part of the gates, of all steps: (steps, batch, gates * hidden)."""
     if bias is None:
         return result
     width = gates * hidden
@@ -260,14 +277,10 @@ def _looped(
     block = node.block
     bound = block.bind(inputs, "gates")
     lengths = None if lengths is None else block.bind(lengths, "lengths")
-    layer = _Layer(
-        layer.hidden,
-        layer.recurrent,
-        None if layer.bias is None else block.bind(layer.bias),
-        layer.functions,
-        None if layer.peepholes is None else block.bind(layer.peepholes),
-        layer.clip,
-        layer.flag,
+    layer = replace(
+        layer,
+        bias=None if layer.bias is None else block.bind(layer.bias),
+        peepholes=None if layer.peepholes is None else block.bind(layer.peepholes),
     )
     limit = shapes.size_along(inputs, 0)
     shape = [inputs.shape[0], *states[0].shape]
@@ -298,3 +311,22 @@ def _gru(node: Node) -> list[Value]:
 @operator("LSTM")
 def _lstm(node: Node) -> list[Value]:
     return _recurrent(node, _lstm_cell, 4, ["Sigmoid", "Tanh", "Tanh"])
+
+
+@operator("DynamicQuantizeLSTM", domain=MICROSOFT)
+def _dynamic_quantize_lstm(node: Node) -> list[Value]:
+    """Multiply integers: the data are quantized once, and the states in each step."""
+    names = ("direction", "hidden_size", "activations", "activation_alpha", "activation_beta")
+    only(node, *names, "clip", "input_forget")
+    return _recurrent(node, _lstm_cell, 4, ["Sigmoid", "Tanh", "Tanh"], _quantized_multiply)
+
+
+def _quantized_multiply(node: Node, index: int, number: int) -> Multiply:
+    scale, zero = (_row(node[at], number) for at in (6 + 2 * index, 7 + 2 * index))
+
+    def multiply(data: Value, weights: Value) -> Value:
+        whole, data_scale, data_zero = quantize_dynamically(data)
+        total = multiply_matrices(whole, data_zero, weights, zero, matmul)
+        return total.cast("float32") * (data_scale * per_column(scale))
+
+    return multiply
