@@ -156,13 +156,18 @@ def test_methods_mean_what_they_mean_in_pytorch(parameter: str) -> None:
             assert one.shape == tuple(other.shape)
 
 
-def test_a_median_is_refused_in_a_module() -> None:
+def test_a_median_in_a_module_is_the_lower_of_the_two_in_the_middle() -> None:
     class Median(nn.Module):
         def forward(self, x):
-            return x.median()
+            return x.median(), x.median(dim=1).values
 
-    (error,) = errors(Median())
-    assert error.message == "PyTorch's median is the lower of the two in the middle"
+    module = Median()
+    source = "def f(x: Tensor[(3, 4), f32]):\n    return module(x)\n"
+    function = nnmagic.compile(source, namespace={"module": module}, cache=False)
+    x = torch.tensor([[4.0, 1.0, 3.0, 2.0], [0.5, torch.nan, 0.25, 0.0], [7.0, 7.0, -1.0, 8.0]])
+    for rows in (x, x[::2].repeat(2, 1)[:3]):
+        for ours, theirs in zip(function(rows.numpy()), module(rows), strict=True):
+            np.testing.assert_array_equal(ours, theirs)
 
 
 def test_a_refusal_shows_the_line_of_forward() -> None:
