@@ -12,19 +12,9 @@ import nnmagic
 from nnmagic.jupyter.cell_output import render_function
 from tests.browser.conftest import CONTRASTS, OVERFLOWING
 from tests.browser.test_graph import PAGE, picture
+from tests.rendering.test_linked import SOURCE
 
 pytestmark = pytest.mark.slow
-
-SOURCE = '''\
-def foo(x: Tensor[(40, 30), f32], w: Tensor[(30, 20), f32]):
-    """Compute."""
-    a = x @ w + 3.25
-    b = relu(a) * 5.75
-    if b.sum() > 7.125:
-        b = softmax(b, axis=-1) - 9.375
-    c = b.mean(axis=0) / 11.5
-    return c
-'''
 
 #: The texts of the lines and kernels that are marked, by pane.
 MARKED = """

@@ -8,6 +8,13 @@ import pytest
 from nnmagic.tracebacks import short_errors
 from tests.exhaustive import EXHAUSTIVE
 
+
+def run(script: str) -> subprocess.CompletedProcess[str]:
+    """Run a script in a child process."""
+    command = [sys.executable, "-W", "ignore", "-c", script]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+
+
 SCRIPT = """
 import os, signal, threading
 import numpy as np
@@ -27,13 +34,7 @@ print(nnmagic.compile(text, cache=False)(np.ones(2, "f")))
 
 @pytest.mark.parametrize("delay", [0.3, 0.8, 1.4])
 def test_the_compiler_can_be_loaded_again(delay):
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", SCRIPT.format(delay=delay)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    done = run(SCRIPT.format(delay=delay))
     assert done.stdout == "stopped\n[2. 2.]\n", done.stderr[-2000:]
 
 
@@ -70,13 +71,7 @@ print(stopped > ROUNDS // 4, np.array_equal(nnmagic.compile(text, cache=False)(x
 def test_a_compilation_is_interrupted_anywhere():
     """In an exhaustive run a hundred times: one in a hundred once ended the process, in TVM's C++."""
     script = MANY.replace("ROUNDS", "100" if EXHAUSTIVE else "40")
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", script],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    done = run(script)
     assert (done.returncode, done.stdout) == (0, "True True\n"), done.stderr[-2000:]
 
 
@@ -111,13 +106,7 @@ print(deferred_interrupts.is_abandoned_work_running(0))
 
 def test_an_interrupt_ends_waits_after_a_compilation_and_in_the_next_one() -> None:
     """Z3, which TVM asks about sizes, leaves a handler that does not end them."""
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", AFTER],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    done = run(AFTER)
     assert done.stdout == "True\n" * 3, done.stderr[-2000:]
 
 
@@ -181,13 +170,7 @@ sys.exit(7)
 
 def test_a_compilation_that_hangs_is_left_and_others_go_on():
     """They run in another process, as long as the thread that hangs is there."""
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", STUCK],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    done = run(STUCK)
     expected = "stopped\n[6. 6.]\n55\nstopped again\nEngineError\n"
     assert (done.returncode, done.stdout) == (7, expected), done.stderr[-2000:]
 
@@ -226,13 +209,7 @@ SOURCES = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SOURCES)
 def test_long_compilations_are_interrupted(name):
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", LONG.format(source=SOURCES[name])],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    done = run(LONG.format(source=SOURCES[name]))
     assert (done.returncode, done.stdout) == (0, "stopped\n[6. 6.]\n"), done.stderr[-2000:]
 
 

@@ -44,7 +44,7 @@ class _Layer:
     peepholes: Value | None
     clip: float | None
     flag: bool
-    multiply: Multiply = matmul
+    multiply: Multiply
 
 
 def _gate(gates: Value, index: int, hidden: int) -> Value:
@@ -126,17 +126,15 @@ def _recurrent(
     outputs: list[Value] = []
     finals: list[list[Value]] = []
     for number in range(count):
-        layer = _layer(node, recurrent, gates, hidden, defaults, number)
-        matrices = [_row(weights, number), _row(recurrent, number)]
-        multiply: Multiply = matmul
+        own, inner = _row(weights, number), _row(recurrent, number)
         if multiply_of is None:
-            matrices = [_transposed(matrix) for matrix in matrices]
-            layer = replace(layer, recurrent=node.block.bind(matrices[1]))
+            product = matmul(data, _transposed(own))
+            layer = _layer(node, node.block.bind(_transposed(inner)), matmul, gates, hidden, defaults, number)
         else:
-            multiply = multiply_of(node, 1, number)
-            layer = replace(layer, recurrent=matrices[1], multiply=multiply_of(node, 2, number))
+            product = multiply_of(node, 1, number)(data, own)
+            layer = _layer(node, inner, multiply_of(node, 2, number), gates, hidden, defaults, number)
         bias = None if node.get(3) is None else _row(node[3], number)
-        inputs = _input_gates(node, multiply(data, matrices[0]), bias, gates, hidden)
+        inputs = _input_gates(node, product, bias, gates, hidden)
         initial = [
             _initial(node, index, data, hidden, number, by_batch) for index in ((5, 6) if is_lstm else (5,))
         ]
@@ -164,7 +162,13 @@ def _row(value: Value, number: int) -> Value:
 
 
 def _layer(
-    node: Node, recurrent: Value, gates: int, hidden: int, defaults: Sequence[str], number: int
+    node: Node,
+    recurrent: Value,
+    multiply: Multiply,
+    gates: int,
+    hidden: int,
+    defaults: Sequence[str],
+    number: int,
 ) -> _Layer:
     names = node.attr("activations")
     each = len(defaults)
@@ -186,7 +190,7 @@ def _layer(
     peepholes = _row(node[7], number) if gates == 4 and node.get(7) is not None else None
     clip = node.number("clip") if node.attr("clip") is not None else None
     flag = bool(node.integer("input_forget" if gates == 4 else "linear_before_reset"))
-    return _Layer(hidden, recurrent, bias, functions, peepholes, clip, flag)
+    return _Layer(hidden, recurrent, bias, functions, peepholes, clip, flag, multiply)
 
 
 def _activate(name: str, alpha: float | None, beta: float | None, x: Value) -> Value:

@@ -198,9 +198,7 @@ def _pack_computed_weight(convolution: _BlockedConvolution, weight: Tensor, *, t
 
 def _with_sizes_of(convolution: _BlockedConvolution, data: Tensor) -> tuple[Axis, ...]:
     """Return the axes with the sizes of a tensor, whose dynamic ones have variables of their own."""
-    axis = convolution.channels.axis
-    skipped = (0, axis) if axis >= 0 else (0, 1, len(data.shape) - 1)
-    sizes = [dim for i, dim in enumerate(data.shape) if i not in skipped]
+    sizes = convolution.channels.image(data.shape)
     return tuple(
         each if each.is_static else _with_size(each, size, after)
         for each, size, after in zip(convolution.axes, sizes, convolution.after, strict=True)

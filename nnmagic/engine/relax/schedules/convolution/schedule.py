@@ -90,6 +90,11 @@ class Channels:
         """Return whether each lane of the result reads only the same lane of the data."""
         return self.groups == self.data == self.result and self.axis < 0 and self.groups > 1
 
+    def image(self, shape: Sequence[PrimExpr]) -> list[PrimExpr]:
+        """Return the sizes of the images among those of the data."""
+        others = (0, self.axis) if self.axis >= 0 else (0, 1, len(shape) - 1)
+        return [size for number, size in enumerate(shape) if number not in others]
+
     def source(self, o: PrimExpr, k: PrimExpr) -> PrimExpr:
         """Return the ``k``-th channel of the data that the result's channel ``o`` reads."""
         if self.groups == 1:
@@ -168,29 +173,27 @@ def _schedule_convolution(function: tirx.PrimFunc, machine: CpuModel) -> tirx.Pr
         return function
     data, weight = operands
     main = fused.main
+    channels = Channels(*map(int, main.annotations[CHANNELS]))
     kernel = _WindowKernel(
         fused,
         data,
         weight,
-        (),
-        Channels(*map(int, main.annotations[CHANNELS])),
+        _axes_of(fused, data, channels),
+        channels,
         int(main.buffer.ty.shape[-1]),
         dtype_of(main.buffer),
         padded=bool(int(main.annotations[PADDED])),
     )
-    kernel = replace(kernel, axes=_axes_of(kernel))
     return _schedule_windows(function, kernel, machine)
 
 
-def _axes_of(kernel: _WindowKernel) -> tuple[Axis, ...]:
+def _axes_of(fused: FusedKernel, data: Buffer, channels: Channels) -> tuple[Axis, ...]:
     """Return the axes of a convolution, with the sizes of its buffers where these are dynamic."""
-    main, axis = kernel.fused.main, kernel.channels.axis
-    skipped = (0, axis) if axis >= 0 else (0, 1, len(kernel.data.ty.shape) - 1)
-    sizes = [as_index(dim) for i, dim in enumerate(kernel.data.ty.shape) if i not in skipped]
-    results = [as_index(dim) for dim in main.buffer.ty.shape[2:-1]]
+    axes = decode_axes(list(fused.main.annotations[AXES]))
+    sizes, results = channels.image(data.ty.shape), fused.main.buffer.ty.shape[2:-1]
     return tuple(
-        replace(each, size=size, result=result)
-        for each, size, result in zip(decode_axes(list(main.annotations[AXES])), sizes, results, strict=True)
+        replace(axis, size=as_index(size), result=as_index(result))
+        for axis, size, result in zip(axes, sizes, results, strict=True)
     )
 
 
