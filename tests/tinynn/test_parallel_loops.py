@@ -377,3 +377,36 @@ def test_a_loop_of_no_rounds(sizes: str, loops: str) -> None:
     source = f"def f(a: Tensor[{sizes}, f32]):\n{body}"
     a = np.zeros([4 if size == "n" else size for size in eval(sizes)], "float32")
     assert nnmagic.compile(source, namespace={}, cache=False)(a).shape == a.shape
+
+
+@pytest.mark.parametrize(
+    ("sizes", "shape"),
+    [("1, 1", (1, 1)), ("2, 1", (2, 1)), ('"n", 1', (3, 1)), ("3, 0", (3, 0)), ('"n", 0', (3, 0))],
+)
+def test_arrays_of_one_element_and_of_none(sizes: str, shape: tuple[int, int]) -> None:
+    """A helper of named sizes has in memory what is a register, or nothing, where it is called."""
+    source = f"""
+    def scale(x: InOut[Tensor[("n", "m"), f32]], y: Tensor[("m",), f32]):
+        for i in parallel(x.shape[0]):
+            for j in range(x.shape[1]):
+                x[i, j] = x[i, j] * 2 + y[j]
+        return x.sum()
+
+    def rows(a):
+        y = zeros_like(a)
+        for i in parallel(len(a)):
+            for j in range(a.shape[1]):
+                y[i, j] = a[i, j] + a[i, -1]
+        return y
+
+    def f(a: Tensor[({sizes}), f32]):
+        scaled, row = a + 1, ones((a.shape[1],), f32)
+        total = scale(scaled, row)
+        return scaled, total, rows(a)
+    """
+    f = nnmagic.compile(textwrap.dedent(source), cache=False)
+    a = np.arange(shape[0] * shape[1], dtype=np.float32).reshape(shape)
+    scaled, total, doubled = f(a)
+    assert np.array_equal(scaled, (a + 1) * 2 + 1)
+    assert total == ((a + 1) * 2 + 1).sum()
+    assert np.array_equal(doubled, a + a[:, -1:])

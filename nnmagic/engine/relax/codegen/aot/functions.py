@@ -641,7 +641,7 @@ class BodyEmitter:
         view, offset, declaration = self._view(step.storage, step.buffer, indices, step.sizes)
         if dtype_of(value) == "bool":
             value = _as_byte(value)
-        return [*declared, *bound, statement, declaration, tirx.BufferStore(view, value, [offset])]
+        return [*declared, *bound, statement, *declaration, tirx.BufferStore(view, value, [offset])]
 
     def _scalar_stage(
         self,
@@ -703,19 +703,31 @@ class BodyEmitter:
     ) -> PrimExpr:
         """Load one element of an array in memory."""
         view, offset, declaration = self._view(storage, buffer, indices, sizes)
-        declared.append(declaration)
+        declared += declaration
         element = tirx.BufferLoad(view, [offset])
         return tirx.NE(element, tirx.const(0, "int8")) if dtype_of(buffer) == "bool" else element
 
     def _view(
         self, storage: Storage, buffer: Buffer, indices: Sequence[Index], sizes: Mapping[Var, PrimExpr]
-    ) -> tuple[Buffer, PrimExpr, Stmt]:
+    ) -> tuple[Buffer, PrimExpr, list[Stmt]]:
         """Return a flat view of an array in memory, the position of an element in it, and its declaration."""
         dtype = dtype_of(buffer)
         stored = "int8" if dtype == "bool" else dtype
         offset = _position(buffer, indices, sizes)
         view = tirx.decl_buffer((1 << 40,), stored, buffer.name, data_alignment=item_bytes(stored))
-        return view, offset, tirx.DeclBuffer(view, data=as_pointer(self._address(storage)))
+        return view, offset, self._declare(view, storage)
+
+    def _declare(self, buffer: Buffer, storage: Storage) -> list[Stmt]:
+        """Declare a buffer at an array in memory.
+
+        Its address is bound: TVM's CommonSubexprElim would name a sum that a declaration and statements after
+        it compute after the declaration.
+        """
+        address, statements = self._address(storage), list[Stmt]()
+        if not isinstance(address, tirx.Var):
+            var = tirx.Var("address", "int64")
+            statements, address = [tirx.Bind(var, address)], var
+        return [*statements, tirx.DeclBuffer(buffer, data=as_pointer(address))]
 
     def _address_of_element(self, step: PointAt) -> PrimExpr:
         def compute(index: Index) -> PrimExpr:
@@ -761,13 +773,13 @@ class BodyEmitter:
         else:
             assert step.report is not None
             report = tirx.decl_buffer((2,), "int64", "report", data_alignment=8)
-            declared = tirx.DeclBuffer(report, data=as_pointer(self._address(step.report)))
             details = [
                 _store_word(self.state, DETAIL, report[1]),
                 _store_word(self.state, DETAIL + 1, step.size),
             ]
             failed = sequence([*details, *self._fail(FAILURES + step.number)])
-            return [declared, tirx.IfThenElse(tirx.NE(report[0], as_expr(0)), failed, None)]
+            wrong = tirx.NE(report[0], as_expr(0))
+            return [*self._declare(report, step.report), tirx.IfThenElse(wrong, failed, None)]
         return [tirx.IfThenElse(wrong, sequence(self._fail(FAILURES + step.number)), None)]
 
     def _name_sizes(self, step: NameSizes) -> list[Stmt]:
@@ -775,9 +787,8 @@ class BodyEmitter:
             (dim,) = step.dims
             return [tirx.Bind(dim, self._load(step.vector)), *self._require_room(step.dims)]
         words = words_at("sizes")
-        declared = tirx.DeclBuffer(words, data=as_pointer(self._address(step.vector)))
         sizes = [tirx.Bind(dim, words[number]) for number, dim in enumerate(step.dims)]
-        return [declared, *sizes, *self._require_room(step.dims)]
+        return [*self._declare(words, step.vector), *sizes, *self._require_room(step.dims)]
 
     def _require_room(self, dims: Sequence[Var]) -> list[Stmt]:
         """Have a call that needs more room begun anew."""

@@ -208,6 +208,8 @@ def _written(step: Step) -> Iterator[Storage]:
                 yield frame
         case CopyArray(target=target):
             yield target
+        case StoreElement(storage=storage):
+            yield storage
 
 
 class _Workspace:

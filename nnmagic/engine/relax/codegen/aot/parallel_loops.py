@@ -28,7 +28,7 @@ from nnmagic.engine.relax.codegen.aot.program import (
     ShapeCheck,
 )
 from nnmagic.engine.relax.runtime.native_entry import INTERRUPTED
-from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, item_bytes, loop, sequence
+from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, item_bytes, loop, sequence, static_int
 from nnmagic.engine.relax.tir.types import Buffer, PrimExpr, Stmt
 from nnmagic.relay.types import NUMPY_DTYPES
 
@@ -88,6 +88,17 @@ def why_serial(function: NativeFunction) -> str | None:
         if any(isinstance(step, KernelCall | ShapeCheck) for step in each.steps()):
             return "a round computes whole arrays"
     return None if function.workspace == 0 else "a round computes whole arrays"
+
+
+def changes_one_element(function: NativeFunction) -> bool:
+    """Return whether a loop changes an array that has no more than one element: threads would share nothing."""
+    carried = find_carried(function)
+    changed = [
+        array for param, array in zip(function.parameters, function.arrays, strict=True) if param in carried
+    ]
+    return any(array.shape and array.is_element for array in changed) or any(
+        static_int(dim) == 0 for array in function.results for dim in array.shape
+    )
 
 
 def _with_callees(function: NativeFunction) -> Iterator[NativeFunction]:

@@ -20,7 +20,7 @@ from nnmagic.engine.relax.codegen.aot.in_place import (
 )
 from nnmagic.engine.relax.codegen.aot.late_values import compute_late_values_last
 from nnmagic.engine.relax.codegen.aot.memory import most, most_bytes, plan_memory
-from nnmagic.engine.relax.codegen.aot.parallel_loops import why_serial
+from nnmagic.engine.relax.codegen.aot.parallel_loops import changes_one_element, why_serial
 from nnmagic.engine.relax.codegen.aot.program import (
     STATE_WORDS,
     AotProgram,
@@ -48,7 +48,7 @@ from nnmagic.engine.relax.codegen.aot.program import (
 )
 from nnmagic.engine.relax.codegen.aot.program import Value as NativeValue
 from nnmagic.engine.relax.codegen.aot.ranges import decide_checks
-from nnmagic.engine.relax.codegen.aot.scalar_code import read_scalar_stages
+from nnmagic.engine.relax.codegen.aot.scalar_code import load_element, read_scalar_stages, store_element
 from nnmagic.engine.relax.codegen.aot.size_text import NoSizeError
 from nnmagic.engine.relax.codegen.aot.views import point_at_parts
 from nnmagic.engine.relax.legalize.extern_loops import COPIES_RESULT
@@ -183,7 +183,9 @@ class _Planner:
             native.state_words = self.program.state_words()
             plan_memory(native)
             if native.parallel is not None and (reason := why_serial(native)) is not None:
-                raise SerialLoopError(native.name, reason)
+                if not changes_one_element(native):
+                    raise SerialLoopError(native.name, reason)
+                native.parallel = None
         self.program.facts()  # which are to be of dimensions
         return self.program
 
@@ -592,7 +594,12 @@ class _FunctionPlanner:
     def _function_call(self, region: Region, call: RelaxExpr, var: RelaxExpr) -> _Planned:
         callee, type_ = self.planner.native(call.op), var.ty
         operands = [arg for arg in call.args if not isinstance(arg, relax.ShapeExpr)]
-        args = tuple(self._give(region, call, var))
+        args = tuple(
+            self._in_memory(region, value, self._array_of(operand)) if isinstance(param, Storage) else value
+            for value, operand, param in zip(
+                self._give(region, call, var), operands, callee.parameters, strict=True
+            )
+        )
         sizes = _match_dims(callee.arrays, [self._array_of(arg) for arg in operands])
         if any(dim not in sizes for dim in callee.dims):
             raise _UnsupportedError
@@ -601,31 +608,40 @@ class _FunctionPlanner:
             self._require_shapes(map(self._array_of, operands), own)
         arrays = [_with_sizes(array, sizes) for array in callee.results]
         places = [self.planner.place(array) for array in arrays]
+        results = [
+            Storage("temporary", -1, array.nbytes) if register is None else place
+            for place, array, register in zip(places, arrays, callee.result_registers, strict=True)
+        ]
         for result, number in _array_numbers(
             self.planner.module[call.op], self.planner.in_place[call.op]
         ).items():
             changed = args[number]
             assert isinstance(changed, Storage)
-            places[result] = changed
-        results = tuple(places)
+            results[result] = changed
         for value, param in zip(args, callee.parameters, strict=True):
-            self._require_place(value, in_memory=isinstance(param, Storage))
-        for value, register in zip(results, callee.result_registers, strict=True):
-            self._require_place(value, in_memory=register is None)
+            if isinstance(value, Storage) != isinstance(param, Storage):
+                raise _UnsupportedError
         taken = tuple(sizes[dim] for dim in callee.dims)
-        region.append(FunctionCall(callee, taken, args, results, Storage("temporary", -1, 0)))
+        region.append(FunctionCall(callee, taken, args, tuple(results), Storage("temporary", -1, 0)))
+        for number, (result, place) in enumerate(zip(results, places, strict=True)):
+            if isinstance(result, Storage) and isinstance(place, Register):
+                region.append(load_element(result, place))
+                results[number] = place
         is_tuple = isinstance(type_, relax.TupleType)
         # The type has lost its sizes where an argument is the value of a branch.
         self.arrays[var] = tuple(arrays) if is_tuple else arrays[0]
-        return results if is_tuple else results[0]
+        return tuple(results) if is_tuple else results[0]
 
-    def _require_place(self, value: NativeValue, *, in_memory: bool) -> None:
-        """Require that a value is where a function has it: arrays of its named sizes are in memory.
+    def _in_memory(self, region: Region, value: NativeValue, array: Array) -> Storage:
+        """Return where a value is in memory: a function has arrays of named sizes there.
 
         Here such an array may be a single element in a register.
         """
-        if isinstance(value, Storage) != in_memory:
-            raise _UnsupportedError
+        if isinstance(value, Storage):
+            return value
+        stored = Storage("temporary", -1, array.nbytes)
+        region.append(store_element(value, stored))
+        return stored
 
     def _check(self, region: Region, call: RelaxExpr) -> _Planned:
         name, args = str(call.op.global_symbol), list(call.args)

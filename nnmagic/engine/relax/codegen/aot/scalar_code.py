@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from tvm import tirx
+
+from nnmagic.engine.relax.codegen.aot.program import Immediate, Register, ScalarCode, Storage, StoreElement
 from nnmagic.engine.relax.schedules.kernel_analysis import Stage, read_kernel
 from nnmagic.engine.relax.tir.builders import collect_loads, static_int
 from nnmagic.engine.relax.tir.guarded_loads import guard_loads
@@ -23,3 +26,23 @@ def read_scalar_stages(kernel: PrimFunc) -> tuple[Stage, ...] | None:
             return None
         seen.update(stage.writes)
     return stages.stages
+
+
+def store_element(value: Register | Immediate, storage: Storage) -> StoreElement:
+    """Return the step that stores a register as an array of one element."""
+    element, array = _element(value.dtype), _element(value.dtype)
+    index = tirx.const(0, "int64")
+    load = tirx.BufferLoad(element, [index])
+    return StoreElement(storage, array, (index,), load, {element: value, array: storage}, {})
+
+
+def load_element(storage: Storage, register: Register) -> ScalarCode:
+    """Return the step that loads an array of one element into a register."""
+    array, element = _element(register.dtype), _element(register.dtype)
+    index = tirx.const(0, "int64")
+    stage = Stage((element,), (index,), (), (), (tirx.BufferLoad(array, [index]),), None)
+    return ScalarCode((stage,), {array: storage, element: register}, {}, (storage,))
+
+
+def _element(dtype: str) -> tirx.Buffer:
+    return tirx.decl_buffer((1,), dtype, "element")
