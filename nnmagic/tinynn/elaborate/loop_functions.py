@@ -103,7 +103,12 @@ def _along_axis(ctx: Elaboration, loop: LoopCall, span: Span, apply: Apply) -> V
     function, rows, *extra = loop.operands
     names = [f"e{number}" for number in range(len(extra))]
     arguments = "".join(f", {name}" for name in names)
-    shape = "rows.shape[:-1]"
+    assert isinstance(rows.value, Computed)
+    assert isinstance(rows.value.type, TensorType)
+    others = len(rows.value.type.shape) - 1
+    if not others:
+        alone = f"def alone(f, row{arguments}):\n    return asarray(f(row{arguments}))\n"
+        return _inline(ctx, alone, [function, rows, *extra], span, apply)
     text = (
         f"def along(f, rows, shape{arguments}):\n"
         f"    first = asarray(f(rows[0]{arguments}))\n"
@@ -112,18 +117,16 @@ def _along_axis(ctx: Elaboration, loop: LoopCall, span: Span, apply: Apply) -> V
         f"        made[i] = f(rows[i]{arguments})\n"
         "    return made.reshape(*shape, *first.shape)\n"
     )
+    count = " * ".join(f"shape[{number}]" for number in range(others))  # -1 says nothing of no elements
     flat = (
-        f"def flat(f, rows{arguments}):\n    shape = {shape}\n"
-        f"    return along(f, rows.reshape(-1, rows.shape[-1]), shape{arguments})\n"
+        f"def flat(f, rows{arguments}):\n    shape = rows.shape[:-1]\n"
+        f"    return along(f, rows.reshape({count}, rows.shape[-1]), shape{arguments})\n"
     )
     along = _local(text, span)
     result = _inline(ctx, flat, [function, rows, *extra], span, apply, {"along": along})
     if not isinstance(result, Computed):
         return result
-    made, rest = Formula(result, span), loop.operands[1]
-    assert isinstance(rest.value, Computed)
-    assert isinstance(rest.value.type, TensorType)
-    others = len(rest.value.type.shape) - 1
+    made = Formula(result, span)
     order = [*range(loop.number), *range(others, made.rank), *range(loop.number, others)]
     return made.transpose(order).value
 

@@ -6,6 +6,7 @@ import builtins
 import types
 from collections.abc import Callable
 
+import ml_dtypes
 import numpy as np
 
 from tests.tinynn.python_twin import neural, torch_names
@@ -52,6 +53,16 @@ def _of_numbers(name: str) -> Callable[..., object]:
     return call
 
 
+def _of_arrays(function: Callable[..., object]) -> Callable[..., object]:
+    return lambda *arrays: function(*map(np.asarray, arrays))
+
+
+def _ordered(a: object) -> np.ndarray:
+    """Return an array that NumPy can sort: it puts NaN of bfloat16 anywhere."""
+    array = np.asarray(a)
+    return array.astype(np.float32) if array.dtype == ml_dtypes.bfloat16 else array
+
+
 def _sum(a: object, *args: object, **keywords: object) -> object:
     """Add up the items of a list as Python does, the elements of an array or of nested lists as NumPy."""
     items = a if isinstance(a, np.ndarray) or not np.iterable(a) else list(a)
@@ -67,8 +78,11 @@ _FREE: dict[str, Callable[..., object]] = {
     **{name: _of_numbers(name) for name in ("max", "min")},
     "sum": _sum,
     # They call the method that works in place.
-    "sort": lambda a, axis=-1: np.sort(np.asarray(a), axis),
+    "sort": lambda a, axis=-1: np.sort(_ordered(a), axis).astype(np.asarray(a).dtype),
     "unique": lambda a: np.unique(np.asarray(a)),
+    **{name: _of_arrays(_NUMPY[name]) for name in ("union1d", "intersect1d", "setdiff1d")},
+    "partition": lambda a, kth, axis=-1: np.sort(_ordered(a), axis).astype(np.asarray(a).dtype),
+    "argpartition": lambda a, kth, axis=-1: np.argsort(_ordered(a), axis, stable=True),
 }
 FUNCTIONS = {name: lift_results(function) for name, function in _FREE.items()}
 Tensor.functions.update(FUNCTIONS)

@@ -521,7 +521,10 @@ ANY_ZERO = {
     *_names(
         "maximum minimum fmax fmin max min amax amin nanmax nanmin clip ptp sinc median quantile percentile"
     ),
-    *_names("interp gradient linspace arange diff ediff1d sort unique scan partition select"),
+    *_names(
+        """interp gradient linspace arange diff ediff1d sort unique scan partition select
+        union1d intersect1d setdiff1d"""
+    ),
     *("function prefix_slices", "function parallel_sum", "function append", "function comprehension"),
     *("function record",),
 }

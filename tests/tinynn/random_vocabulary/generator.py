@@ -58,6 +58,7 @@ _MOST_RANK = 5
 #: Names of the cell that the twin lacks, or that it gives Relay's parameters.
 _NAMES = {
     **NAMES,
+    **{name: DTYPES[name] for name in ("c64", "c128")},
     **{name: lift_results(getattr(np.linalg, name)) for name in LINALG},
     **{name: lift_results(getattr(np.fft, name)) for name in FOURIER},
     "sliding_window_view": lift_results(np.lib.stride_tricks.sliding_window_view),

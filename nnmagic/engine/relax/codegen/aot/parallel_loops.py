@@ -91,7 +91,7 @@ def why_serial(function: NativeFunction) -> str | None:
 
 
 def changes_one_element(function: NativeFunction) -> bool:
-    """Return whether a loop changes an array that has no more than one element: threads would share nothing."""
+    """Return whether a loop changes an array of one element or none, which threads need not share."""
     carried = find_carried(function)
     changed = [
         array for param, array in zip(function.parameters, function.arrays, strict=True) if param in carried

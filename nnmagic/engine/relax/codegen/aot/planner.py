@@ -623,10 +623,10 @@ class _FunctionPlanner:
                 raise _UnsupportedError
         taken = tuple(sizes[dim] for dim in callee.dims)
         region.append(FunctionCall(callee, taken, args, tuple(results), Storage("temporary", -1, 0)))
-        for number, (result, place) in enumerate(zip(results, places, strict=True)):
-            if isinstance(result, Storage) and isinstance(place, Register):
-                region.append(load_element(result, place))
-                results[number] = place
+        for at, (filled, place) in enumerate(zip(results, places, strict=True)):
+            if isinstance(filled, Storage) and isinstance(place, Register):
+                region.append(load_element(filled, place))
+                results[at] = place
         is_tuple = isinstance(type_, relax.TupleType)
         # The type has lost its sizes where an argument is the value of a branch.
         self.arrays[var] = tuple(arrays) if is_tuple else arrays[0]
