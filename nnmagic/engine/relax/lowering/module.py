@@ -101,7 +101,7 @@ def lower_module(
         EngineError: For what the engine cannot run.
 
     """
-    excluded: frozenset[str] = frozenset()
+    excluded: frozenset[tuple[str, str | int | None]] = frozenset()
     lowered: tvm.IRModule | None = None
     while lowered is None:
         lowering = _Lowering(module, graph, loops, uncopied, excluded)
@@ -137,7 +137,7 @@ class _Lowering:
         graph: CallGraph,
         loops: Collection[str],
         uncopied: Collection[int],
-        excluded: frozenset[str],
+        excluded: frozenset[tuple[str, str | int | None]],
     ) -> None:
         self.module = module
         self.loops, self.uncopied = loops, uncopied
@@ -148,9 +148,10 @@ class _Lowering:
         self.kernel_cache = KernelCache()
         self.size_values = SizeValues()
         self.size_names = SizeNames()
-        self.passed_sizes = PassedSizes(excluded)
-        #: The name of the function that is being lowered; None of an entry.
+        self.passed_sizes = PassedSizes(excluded, self.size_names.expand)
+        #: The name of the function that is being lowered; None of an entry. Its sizes, by their labels.
         self.current: str | None = None
+        self.own_sizes: dict[str, Extent] = {}
         self.declared: dict[str, tvm.ir.GlobalVar] = {}
         self.waiting: list[str] = []
         self.computed: set[RelaxExpr] = set()
@@ -176,9 +177,9 @@ class _Lowering:
         All but the entries have a first parameter with the depth of the call.
         """
         declared = None if isinstance(name, str) else name
-        dims = SymbolicDims()
-        dims.declare(leaf for var in function.params for leaf in leaves(type_of(var), var.span))
+        dims = self._declare_sizes(self.current, function)
         params = [_parameter(var, dims) for var in function.params]
+        self.own_sizes = dict(_labels(function.params, params))
         flat = [leaf for value in params for leaf in flatten(value)]
         depth: Extent = 0
         if declared is not None:
@@ -187,8 +188,8 @@ class _Lowering:
         blocks: list[BindingBlock] = []
         if self.current is not None:
             shapes = [shape_of(leaf) for value in params for leaf in flatten(value)]
-            for number, size in self.passed_sizes.of(self.current, shapes).items():
-                self.size_values.know(params[number], (size,))
+            for number, sizes in self.passed_sizes.of(self.current, shapes).items():
+                self.size_values.know(params[number], sizes)
         self.builder.begin_scope(flat)
         try:
             with self._block(blocks):
@@ -393,9 +394,12 @@ class _Lowering:
             relax.ShapeExpr([frame.depth + 1]),
             *(leaf for arg in args for leaf in flatten(self._to_dense(arg))),
         ]
-        if name in self.loops and name != self.current:
+        if name in self.loops:
             dense = [self._to_dense(arg) for arg in args]
-            self.passed_sizes.note_call(name, function, dense, self.size_values.elements)
+            if name == self.current:
+                self.passed_sizes.check_round(name, function, self.own_sizes, dense)
+            else:
+                self.passed_sizes.note_call(name, function, dense, self.size_values.elements)
         result = self._unpack(self.builder.emit(relax.Call(self._declare(name, function), flat)))
         assert call.checked_type is not None
         return self._cast(rebuild(call.checked_type, flatten(result)), call, frame.labels)
@@ -403,18 +407,24 @@ class _Lowering:
     def _declare(self, name: str, function: Function) -> tvm.ir.GlobalVar:
         """Declare the Relax function of that name; its body is defined later, so that it may call itself."""
         if name not in self.declared:
-            dims = SymbolicDims()
-            dims.declare(leaf for var in function.params for leaf in leaves(type_of(var), var.span))
+            dims = self._declare_sizes(name, function)
             params = [relax.Var("calls", relax.ShapeType(ndim=1))]
             params += [leaf for var in function.params for leaf in flatten(_parameter(var, dims))]
-            assert function.ret_type is not None
-            results = [dims.result_type(leaf) for leaf in leaves(function.ret_type, function.span)]
+            results = [dims.result_type(leaf) for leaf in self.passed_sizes.result_types(name, function)]
             type_ = results[0] if len(results) == 1 else relax.TupleType(results)
             empty = relax.Function.create_empty(params, type_, is_pure=False)
             empty = empty.with_attr("declares", name)  # TVM's builder takes equal functions for one
             self.declared[name] = self.builder.add_func(empty, f"{name}_" if name == ENTRY else name)
             self.waiting.append(name)
         return self.declared[name]
+
+    def _declare_sizes(self, name: str | None, function: Function) -> SymbolicDims:
+        """Declare the sizes that the parameters of a function name."""
+        dims = SymbolicDims()
+        if name is not None:
+            self.passed_sizes.declare(name, dims)
+        dims.declare(leaf for var in function.params for leaf in leaves(type_of(var), var.span))
+        return dims
 
     def _unpack(self, value: RelaxExpr) -> Value:
         """Take the tuples of a bound Relax value apart."""

@@ -32,6 +32,10 @@ class SymbolicDims:
                 if (label_of(dim) or "").isidentifier():
                     self.lower(dim)
 
+    def define(self, label: str, size: Extent) -> None:
+        """Define a name as an expression of others."""
+        self._by_label[label] = simplify(size)
+
     def lower(self, dim: Dim) -> Extent:
         """Lower a dimension to an int or a TIR expression."""
         if isinstance(dim, int):
