@@ -2,6 +2,7 @@
 
 import itertools
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -155,3 +156,13 @@ def test_indices_of_nonzero(shape, dtype):
         arrays += [full[:, :1], full[:0], full[:, :0]]
     for x in arrays:
         np.testing.assert_array_equal(find([np.ascontiguousarray(x)]), np.argwhere(x))
+
+
+def test_the_nan_of_bfloat16():
+    """What NumPy sorts wrongly: float32 is the judge."""
+    bfloat16 = np.dtype(ml_dtypes.bfloat16)
+    x = np.array([np.nan, 1, -np.nan, -np.inf, np.inf, -0.0, -2], bfloat16)
+    executable = compile_text("def @main(%x: Tensor[(7), bfloat16]) { sort(%x) }")
+    ordered = executable([x])
+    assert ordered.dtype == bfloat16
+    np.testing.assert_array_equal(ordered.astype(np.float32), np.sort(x.astype(np.float32)))

@@ -9,6 +9,9 @@ from nnmagic.engine.relax.legalize import scalar_functions
 from nnmagic.engine.relax.tir.types import PrimExpr
 from nnmagic.engine.relax.tir.vectorizable_isnan import is_nan
 
+#: The bits of float32's usual NaN.
+_QUIET_NAN = 0x7FC00000
+
 
 def key_dtype(dtype: str) -> str:
     """Return the dtype of the keys of a dtype's numbers."""
@@ -32,7 +35,8 @@ def sort_key(value: PrimExpr) -> PrimExpr:
 def from_sort_key(key: PrimExpr, dtype: str) -> PrimExpr:
     """Return the number that has this key."""
     if dtype in scalar_functions.NARROW_FLOATS:
-        return from_sort_key(key, "float32").astype(dtype)
+        # The highest NaN of float32 would be rounded up to a bfloat16 that is none.
+        return from_sort_key(tirx.min(key, tirx.const(_QUIET_NAN, "int32")), "float32").astype(dtype)
     kind = key_dtype(dtype)
     if dtype in ("uint32", "uint64"):
         return tirx.reinterpret(dtype, key ^ tirx.min_value(kind))
