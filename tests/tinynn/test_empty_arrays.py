@@ -10,6 +10,7 @@ import pytest
 
 import nnmagic
 from nnmagic.diagnostics import CompileError
+from tests.child_process import run_python
 
 CASES: list[tuple[str, tuple[object, ...], list[tuple[int, ...]], Callable[[np.ndarray], object]]] = [
     ("x.reshape(x.shape)", (0, 3, "n"), [(0, 3, 4), (0, 3, 0)], lambda x: x.reshape(x.shape)),
@@ -174,3 +175,20 @@ def test_bools_have_no_gradient_as_in_numpy() -> None:
         nnmagic.compile(
             'def f(x: Tensor[("n",), bool_]):\n    return gradient(x)\n', namespace={}, cache=False
         )
+
+
+def test_products_over_no_elements_are_zeros_for_no_rows_too() -> None:
+    """It was a division by the number of rows, which ended the process."""
+    script = """
+import numpy as np
+import nnmagic
+
+source = '''def f(a: Tensor[(3, "m", 0), f64]):
+    return a @ a.mT + eye(a.shape[-2], dtype=f64)
+'''
+f = nnmagic.compile(source, cache=False)
+for m in (0, 1, 4):
+    assert np.array_equal(f(np.zeros((3, m, 0))), np.broadcast_to(np.eye(m), (3, m, m)))
+"""
+    finished = run_python("-c", script)
+    assert finished.returncode == 0, finished.stderr

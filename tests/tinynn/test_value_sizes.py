@@ -222,3 +222,85 @@ def test_elements_that_a_mask_chose() -> None:
         _assert_same(cell, plain, np.array(x), np.arange(1.0, 1.0 + len(x)), 2.0)
     assert isinstance(cell, CompiledFunction)
     assert cell.stages["relay"].count("= argwhere(") == 1  # that of the index 0
+
+
+_WAVE = """
+def wave(n: i64, steps: i64):
+    e, h = np.zeros(n), np.zeros(n - 1)
+    for t in range(steps):
+        h += 0.5 * (e[1:] - e[:-1])
+        e[1:-1] += 0.5 * (h[1:] - h[:-1])
+        e[n // 2] += t
+    return e, h
+"""
+
+_JACOBI = """
+def jacobi(a: Tensor[("n", "n"), f64], b: Tensor[("n",), f64]):
+    x, d, error, rounds = np.zeros(len(b)), np.diag(a), 1.0, 0
+    while error > 1e-9 and rounds < 50:
+        new = (b - (a @ x - d * x)) / d
+        error = np.abs(new - x).sum()
+        x = new
+        rounds += 1
+    return x, rounds
+"""
+
+_PARTS = """
+def parts(x: Tensor[("n",), f64], steps: i64):
+    y, inner, one = x.copy(), np.zeros_like(x[1:-1]), np.zeros_like(x[1:])
+    for t in range(steps):
+        one = one + (y[1:] - y[:-1])
+        inner = inner * 0.5 + one[1:] * 0.25
+        y[1:-1] += inner
+    return y, inner, one
+"""
+
+_SMOOTH = """
+def smooth(x: Tensor[("n",), f64], y: Tensor[("m",), f64], steps: i64):
+    for t in range(steps):
+        x = x * 0.5 + y.sum()
+        y = y * 0.5 + x.sum()
+    return x, y
+
+def smooths(x: Tensor[("n",), f64], steps: i64):
+    a, b = smooth(x, x[1:], steps)
+    c, d = smooth(x, x + 1, steps)
+    return a, b, c, d, *smooth(x[2:], x, steps)
+"""
+
+_SHRINKING = """
+def shrinking(x: Tensor[("n",), f64], steps: i64):
+    y, total = x + 1, 0.0
+    for t in range(steps):
+        x, y = x[1:], y[1:]
+        total += (x * y).sum()
+    return x, y, total
+"""
+
+_GROWING = """
+def growing(n: i64, steps: i64):
+    x = np.ones(n)
+    for t in range(steps):
+        x = np.pad(x[1:-1] * 0.5, 1)
+    return x
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "name"), [(_WAVE, "wave"), (_JACOBI, "jacobi"), (_PARTS, "parts"), (_SMOOTH, "smooths")]
+)
+def test_sizes_that_belong_together_in_all_rounds_are_machine_code(source: str, name: str) -> None:
+    cell, _ = _both(source, name)
+    assert isinstance(cell, CompiledFunction)
+    assert isinstance(cell.build(), AotExecutable)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 9])
+def test_sizes_that_belong_together_in_a_loop(n: int) -> None:
+    """Loops that change their sizes, too: what holds for the first round may not be assumed of all."""
+    x = np.linspace(1, 2, n)
+    for source, name in ((_WAVE, "wave"), (_GROWING, "growing")):
+        _assert_same(*_both(source, name), n, 5)
+    for source, name in ((_PARTS, "parts"), (_SMOOTH, "smooths"), (_SHRINKING, "shrinking")):
+        _assert_same(*_both(source, name), x, 4)
+    _assert_same(*_both(_JACOBI, "jacobi"), np.eye(n) * 4 + 0.1, x)

@@ -54,7 +54,7 @@ def _of_numbers(name: str) -> Callable[..., object]:
 
 
 def _of_arrays(function: Callable[..., object]) -> Callable[..., object]:
-    return lambda *arrays: function(*map(np.asarray, arrays))
+    return lambda *arrays: np.asarray(function(*map(_ordered, arrays))).astype(np.result_type(*arrays))
 
 
 def _ordered(a: object) -> np.ndarray:
@@ -79,7 +79,7 @@ _FREE: dict[str, Callable[..., object]] = {
     "sum": _sum,
     # They call the method that works in place.
     "sort": lambda a, axis=-1: np.sort(_ordered(a), axis).astype(np.asarray(a).dtype),
-    "unique": lambda a: np.unique(np.asarray(a)),
+    "unique": lambda a: np.unique(_ordered(a)).astype(np.asarray(a).dtype),
     **{name: _of_arrays(_NUMPY[name]) for name in ("union1d", "intersect1d", "setdiff1d")},
     "partition": lambda a, kth, axis=-1: np.sort(_ordered(a), axis).astype(np.asarray(a).dtype),
     "argpartition": lambda a, kth, axis=-1: np.argsort(_ordered(a), axis, stable=True),

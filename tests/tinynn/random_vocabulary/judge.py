@@ -41,7 +41,8 @@ _INNER_WORDS = re.compile(r"TVM|tvm|tirx?\.|Check failed|InternalError|Traceback
 #: nothing to average, a function along an axis for no places of the others.
 _COMPUTED = re.compile(
     r"zero-size array|empty sequence|array of size 0 into|Weights sum to zero|number of FFT data points \(0\)"
-    r"|empty arrays|sample points is empty|any iteration dimensions are 0|average: ZeroDivisionError"
+    r"|empty arrays|sample points is empty|any iteration dimensions are 0"
+    r"|(average|attention): ZeroDivisionError|(percentile|quantile|median): IndexError"
 )
 _LINE = re.compile(r"--> [^\n:]*:(\d+)")
 

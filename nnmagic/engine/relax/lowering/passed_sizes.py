@@ -94,9 +94,12 @@ class PassedSizes:
         )
         if name in self._integers:
             lost: set[tuple[str, str | int | None]] = set()
-            if not all(_are_same(sizes, integers.get(n)) for n, sizes in self._integers[name].items()):
+            before = self._integers[name].items()
+            if not all(_are_same(known, integers.get(number)) for number, known in before):
                 lost.add((name, None))
-            lost |= {(name, n) for n, size in self._labels[name].items() if not size.is_same(labels.get(n))}
+            for label, size in self._labels[name].items():
+                if not size.is_same(labels.get(label)):
+                    lost.add((name, label))
             if lost:
                 self._exclude(lost)
         else:
@@ -178,21 +181,17 @@ def _dependent(sizes: Mapping[str, Extent]) -> dict[str, _Size[str]]:
                 break
         else:
             groups.append({label: 0})
-    found: dict[str, _Size[str]] = {}
-    bases: dict[str, Extent] = {}
-    for group in groups:
-        base = min(group, key=lambda label: group[label])
-        bases[base] = sizes[base]
+    bases = {base: sizes[base] for base in (min(group, key=group.__getitem__) for group in groups)}
+    others = {label: size for label, size in bases.items() if isinstance(size, tirx.Var)}
+    found: dict[str, _Size[str]] = {}  # what others are computed from comes first
+    for base, size in bases.items():
+        if not isinstance(size, int | tirx.Var) and (computed := _in_terms_of(size, others)):
+            found[base] = computed
+    for group, base in zip(groups, bases, strict=True):
         for label, more in group.items():
             if label != base:
                 variable = tirx.Var("size", "int64")
                 found[label] = _Size(variable + (more - group[base]), ((variable, base),))
-    for base, size in bases.items():
-        if not isinstance(size, int | tirx.Var):
-            others = {label: other for label, other in bases.items() if isinstance(other, tirx.Var)}
-            computed = _in_terms_of(size, others)
-            if computed is not None:
-                found[base] = computed
     return found
 
 

@@ -209,8 +209,9 @@ def _split_function(name: str, fixed_axis: int | None, *, equal: bool = True) ->
             axis = 0 if data.rank == 1 else 1
         if axis is None:
             axis = one_axis(call, "axis", data.rank, 0)
-        elif data.rank <= axis:
-            require_rank(call, data, "ary", axis + 1)
+        least = {"vsplit": 2, "dsplit": 3}.get(name, axis + 1)
+        if data.rank < least:
+            require_rank(call, data, "ary", least)
         how, span = call.static("indices_or_sections"), call.given["indices_or_sections"].span
         indices = how if isinstance(how, tuple) else None
         bad = isinstance(how, bool) or not isinstance(how, int | tuple)

@@ -237,6 +237,8 @@ def _read_factors(
     if left is None or right is None:
         return None
     *sizes, rows, columns, depth = (builders.as_index(extent) for extent in kernel.shape(main))
+    if depth == 0:  # sums of nothing: zeros
+        return None
     return Product(
         function,
         kernel,
