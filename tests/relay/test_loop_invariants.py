@@ -129,3 +129,18 @@ def test_products_with_columns_are_numpys(rounds: int) -> None:
         w = x @ w - x.T @ v[:, None]
     for one, other in zip(actual, (v, w), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-12)
+
+
+def test_a_loop_whose_inner_loop_shares_a_part_multiplies_its_result() -> None:
+    """The call of the inner loop had no type any more when the outer one was looked at."""
+    body = (
+        "w = x\n"
+        "for i in range(n):\n"
+        "    for j in range(n):\n        w = w * 0.5 + exp(x)\n"
+        "    v = (w @ v[:, None])[:, 0]\n"
+        "return v"
+    )
+    hoisted = hoist_loop_invariants(lifted(body), "f")
+    assert "exp" not in {
+        operator for name in hoisted.functions if name != "f" for operator in operators(hoisted, name)
+    }

@@ -272,7 +272,7 @@ def _take_parts(function: Function, name: str, parts: Sequence[Expr]) -> Functio
 
     def transform(_old: Expr, new: Expr) -> Expr:
         if isinstance(new, Call) and _is_call(new, name):
-            return replace(new, args=(*new.args, *params), checked_type=None)
+            return replace(new, args=(*new.args, *params))
         return new
 
     body = rewrite(function.body, transform, dict(zip(parts, params, strict=True)))
@@ -287,7 +287,7 @@ def _pass_parts(caller: Function, name: str, loop: Function, parts: Sequence[Exp
             return new
         values: dict[Expr, Expr] = dict(zip(loop.params, new.args, strict=True))
         more = [rewrite(part, lambda _before, after: after, values) for part in parts]
-        return replace(new, args=(*new.args, *more), checked_type=None)
+        return replace(new, args=(*new.args, *more))
 
     changed = rewrite(caller, transform)
     assert isinstance(changed, Function)
