@@ -293,13 +293,16 @@ def _functions() -> dict[Word, int]:
     }
 
 
+#: Whether machine code finds what calls a function of Python; before Python 3.11 it is in C headers alone.
+_CAN_CALL_BACK = hasattr(ctypes.pythonapi, "PyObject_Vectorcall")
+
 #: The library that is loaded and its description for CPython, for the life of the process.
 _loaded: list[tuple[Any, _Method]] = []
 
 
 def _loaded_method(code: bytes) -> _Method | None:
     """Return the description of the code for CPython; None where it cannot be used."""
-    if not _loaded and code and numpy_abi.address is id:
+    if not _loaded and code and _CAN_CALL_BACK and numpy_abi.address is id:
         library = load_objects([code])
         _loaded.append((library, _Method(b"__call__", library[ADDRESS](), _FASTCALL_WITH_KEYWORDS, None)))
     return _loaded[0][1] if _loaded else None
