@@ -118,6 +118,16 @@ def test_tools(session: nox.Session) -> None:
 
 
 @nox.session
+def windows(session: nox.Session) -> None:
+    """Run tests in a Python for Windows under Wine: what posargs name, or some of each kind."""
+    install(session, ["lief>=0.16"])
+    folder = Path(session.virtualenv.location).with_name("windows-python")
+    chosen = session.posargs or ["tests/functions", "tests/cache", "tests/engine/test_interrupts.py"]
+    run = ("python", "tools/windows_python.py", str(folder), "-m", "pytest", "-p", "no:cacheprovider")
+    session.run(*run, *chosen)
+
+
+@nox.session
 def docs(session: nox.Session) -> None:
     """Build the documentation in site/; a warning is an error."""
     install(session, ["--editable", ".", "--group", "docs"])

@@ -36,6 +36,12 @@ PROGRAMS = {
     "softmax": 'def f(x: Tensor[("n", 100), f32]):\n    return softmax(sin(x), axis=1)',
     "half": "def f(x: Tensor[(100,), f16]):\n    return x * 2.0 + x",
     "a loop": "def f(x: f64):\n    while x > 1:\n        x = x * 0.5\n    return x",
+    "deep recursion": """
+def f(x: Tensor[("n",), f64], i: i64) -> Tensor[("n",), f64]:
+    if i > 0:
+        return f(sort(x) * 2.0, i - 1) + x
+    return x
+""",
     "large buffers": "def f(x: Tensor[(4, 20000000), f32]):\n    return sort(x)",
 }
 

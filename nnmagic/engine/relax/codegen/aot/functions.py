@@ -7,6 +7,7 @@ workspace. It returns 0; the state says whether it failed.
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -508,9 +509,8 @@ class BodyEmitter:
         times = [self._new_local("int64", "time", 2) for _ in range(2)]
         width = 2 + max(len(call.sizes) for call in self.clocked)
         row = words_at("row")
-        passed = (times[1][0] - times[0][0]) * as_expr(10**9) + (times[1][1] - times[0][1])
         stores = [
-            tirx.BufferStore(row, row[0] + passed, [as_expr(0)]),
+            tirx.BufferStore(row, row[0] + _passed(*times), [as_expr(0)]),
             tirx.BufferStore(row, row[1] + as_expr(1), [as_expr(1)]),
             *(
                 tirx.BufferStore(row, as_expr(size), [as_expr(2 + position)])
@@ -914,15 +914,17 @@ class BodyEmitter:
         if not isinstance(self.function.workspace, int):
             too_large = exceeds_any_memory(self.function.workspace)
             statements.append(tirx.IfThenElse(too_large, failed, None))
-        nbytes = tirx.max(as_expr(self.function.workspace), as_expr(ALIGNMENT))
-        # Not aligned_alloc: TVM's passes cannot rewrite a pointer that is reinterpreted as a number.
-        frame = self._new_local("int64", "frame")
-        code = tirx.call_extern("int32", "posix_memalign", _pointer_to(frame), as_expr(ALIGNMENT), nbytes)
-        statements.append(tirx.IfThenElse(tirx.NE(code, 0), failed, None))
-        address = tirx.Var("frame", "int64")
-        statements.append(tirx.Bind(address, _element(frame)))
+        nbytes = as_expr(self.function.workspace) + as_expr(ALIGNMENT)
+        # C's malloc, which all systems have, as a function of numbers: TVM's passes cannot rewrite a pointer
+        # that is reinterpreted as a number.
+        allocated, address = tirx.Var("allocated", "int64"), tirx.Var("frame", "int64")
+        statements += [
+            tirx.Bind(allocated, tirx.call_extern("int64", "malloc", nbytes)),
+            tirx.IfThenElse(tirx.EQ(allocated, as_expr(0)), failed, None),
+            tirx.Bind(address, round_up(allocated)),
+        ]
         self.workspace = address
-        self.frame = [tirx.Evaluate(tirx.call_extern("void", "free", as_pointer(address)))]
+        self.frame = [tirx.Evaluate(tirx.call_extern("void", "free", as_pointer(allocated)))]
         return statements
 
     def _budget(self) -> Buffer:
@@ -1028,9 +1030,21 @@ def as_pointer(address: PrimExpr) -> PrimExpr:
 
 
 def _read_clock(times: Buffer) -> Stmt:
-    """Return the statement that writes the time to an array, as C's ``timespec``."""
-    clock = tirx.const(time.CLOCK_MONOTONIC, "int32")
-    return tirx.Evaluate(tirx.call_extern("int32", "clock_gettime", clock, _pointer_to(times)))
+    """Return the statement that writes the time to an array: as C's ``timespec``, on Windows as ticks."""
+    if sys.platform == "win32":
+        read = tirx.call_extern("int32", "QueryPerformanceCounter", _pointer_to(times))
+    else:
+        clock = tirx.const(time.CLOCK_MONOTONIC, "int32")
+        read = tirx.call_extern("int32", "clock_gettime", clock, _pointer_to(times))
+    return tirx.Evaluate(read)
+
+
+def _passed(before: Buffer, after: Buffer) -> PrimExpr:
+    """Return the nanoseconds between two times."""
+    if sys.platform == "win32":
+        a_second = round(1 / time.get_clock_info("perf_counter").resolution)  # in ticks
+        return tirx.floordiv((after[0] - before[0]) * as_expr(10**9), as_expr(a_second))
+    return (after[0] - before[0]) * as_expr(10**9) + (after[1] - before[1])
 
 
 def _as_byte(truth: PrimExpr) -> PrimExpr:
