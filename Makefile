@@ -2,6 +2,7 @@
 # what it needs in an environment of its own and keeps it in .nox.
 #   make demo    run examples/quickstart.ipynb through a real kernel and print what it shows
 #   make test    the whole suite           make test-fast   without what is marked slow
+#   make test-oldest  the tests of functions on Python 3.10
 #   make test-torch   the import of PyTorch programs, with torch
 #   make test-exhaustive   all cases of what `make test` samples: an hour
 #   make stress  the cache under abuse, in full: 8 processes, 200 compilations each, kills and damage
@@ -22,9 +23,9 @@ NOX    := .nox/nox/bin/nox
 # Relay, how long a search lasts and its first seed.
 export JOBS ARRAY_API_TESTS CHROMIUM BENCH ORACLE_PYTHON FUZZ_SECONDS FUZZ_FIRST
 
-.PHONY: demo test test-array-api test-torch test-tools test-exhaustive test-fast stress test-browser windows docs lint format bench fuzz lab oracle oracle-python clean
+.PHONY: demo test test-array-api test-torch test-tools test-oldest test-exhaustive test-fast stress test-browser windows docs lint format bench fuzz lab oracle oracle-python clean
 
-demo test test-array-api test-torch test-tools test-exhaustive windows docs lint format bench fuzz lab oracle oracle-python: | $(NOX)
+demo test test-array-api test-torch test-tools test-oldest test-exhaustive windows docs lint format bench fuzz lab oracle oracle-python: | $(NOX)
 	$(NOX) --session $@
 
 test-fast: | $(NOX)

@@ -55,6 +55,17 @@ def tests(session: nox.Session) -> None:
     test(session)
 
 
+@nox.session(name="test-oldest", venv_backend="none")
+def test_oldest(session: nox.Session) -> None:
+    """Run what posargs name, or the tests of functions, on Python 3.10."""
+    folder = ROOT / ".nox" / "oldest"
+    if not python_of(folder).exists():
+        session.run(find_python_3_10(session), "-m", "venv", str(folder), external=True)
+    install(session, ["--editable", ".", "--group", "test"], folder=folder)
+    chosen = session.posargs or ["tests/functions"]
+    session.run(str(python_of(folder)), *PYTEST[1:], *PARALLEL, *chosen, external=True)
+
+
 @nox.session
 def browser(session: nox.Session) -> None:
     """Test JupyterLab, Notebook 7 and pages of HTML in Chromium, which CHROMIUM names."""
@@ -190,7 +201,7 @@ def lab(session: nox.Session) -> None:
 @nox.session(name="oracle-python", venv_backend="none")
 def oracle_python(session: nox.Session) -> None:
     """Succeed where `oracle` can run."""
-    find_relay_python(session)
+    find_python_3_10(session)
 
 
 @nox.session
@@ -200,15 +211,15 @@ def oracle(session: nox.Session) -> None:
     folder = Path(session.virtualenv.location).with_name("relay")
     relay = str(folder / "bin" / "python")
     if not Path(relay).exists():
-        session.run(find_relay_python(session), "-m", "venv", str(folder), external=True)
+        session.run(find_python_3_10(session), "-m", "venv", str(folder), external=True)
     install(session, ["--group", "relay"], ["--no-deps", "--editable", "."], folder=folder)
     session.run(relay, "-m", "pytest", "tests/engine/test_legacy_relay.py", external=True)
     install(session, ["--editable", ".", "--group", "pytest"])
     session.run(*PYTEST, "tests/oracle", *PARALLEL, *session.posargs, env={"NNMAGIC_ORACLE": relay})
 
 
-def find_relay_python(session: nox.Session) -> str:
-    """Return a Python for which there is a TVM with Relay: ORACLE_PYTHON, or any 3.10 for x86-64 Linux."""
+def find_python_3_10(session: nox.Session) -> str:
+    """Return the oldest Python, the newest with a TVM with Relay: ORACLE_PYTHON, or any for x86-64 Linux."""
     check = "import platform, sys; print(*sys.version_info[:2], sys.platform, platform.machine())"
     pyenv = Path("~/.pyenv/versions").expanduser().glob("3.10.*/bin/python")
     named = os.environ.get("ORACLE_PYTHON")
