@@ -130,7 +130,7 @@ def test_tools(session: nox.Session) -> None:
 
 @nox.session
 def windows(session: nox.Session) -> None:
-    """Run tests in a Python for Windows under Wine: what posargs name, or those of functions and the cache."""
+    """Run tests in a Python for Windows under Wine: posargs, or those of functions and of the cache."""
     install(session, ["lief>=0.16"])
     folder = Path(session.virtualenv.location).with_name("windows-python")
     chosen = session.posargs or ["tests/functions", "tests/cache"]

@@ -8,7 +8,9 @@ import pytest
 from nnmagic.tracebacks import short_errors
 from tests.exhaustive import EXHAUSTIVE
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a signal sent by number ends a process there")
+pytestmark = pytest.mark.skipif(
+    sys.platform == "win32", reason="a signal sent by number ends a process there"
+)
 
 
 def run(script: str) -> subprocess.CompletedProcess[str]:
