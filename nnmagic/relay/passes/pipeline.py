@@ -14,7 +14,7 @@ from typing import TextIO
 
 from nnmagic.diagnostics import CompileError, Diagnostic, RelayError, Source, Span, kind_of, last_line
 from nnmagic.relay.expr import Function, Var
-from nnmagic.relay.infer import erase_types, infer_type
+from nnmagic.relay.infer import ensure_types, erase_types, infer_type
 from nnmagic.relay.module import Module
 from nnmagic.relay.traverse import binders, post_order
 from nnmagic.tracebacks import frames_of, is_ours
@@ -54,7 +54,7 @@ class PassRun:
         lines = list(difflib.unified_diff(before, after, n=context, lineterm=""))[2:]
         removed = sum(line.startswith("-") for line in lines)
         added = sum(line.startswith("+") for line in lines)
-        counts = f"{removed} lines removed, {added} added" if lines else "no change"
+        counts = f"{removed} line{'s' * (removed != 1)} removed, {added} added" if lines else "no change"
         return "\n".join([f"=== {self.name}: {counts}", *lines, *([""] if lines else [])])
 
 
@@ -175,8 +175,7 @@ def run_passes(
 
     """
     named = named_passes(passes)
-    if any(function.checked_type is None for function in module.functions.values()):
-        module = infer_type(module, look_into_callees=True)
+    module = ensure_types(module)
     kept = tuple(module.functions if keep is None else keep)
     for each in named:
         module = observed(each.name, _checked(each, kept), module, runs)
