@@ -19,8 +19,8 @@ from nnmagic.relay.traverse import rewrite as rewrite_graph
 #: Rounds after which rewriting has not settled.
 MAX_ROUNDS = 100
 
-#: Replacements after which it has not settled either: so many, or ten for each node of a larger program. A rule
-#: whose replacement matches twice doubles the program in each round.
+#: Replacements after which it has not settled either: so many, or ten for each node of a larger program. A
+#: rule whose replacement matches twice doubles the program in each round.
 MAX_REPLACEMENTS = 1_000
 
 #: Nodes that are never replaced: binders and callees must stay what they are.
