@@ -138,12 +138,12 @@ _LINKED = """\
 .nnmagic .linked .pane { flex: 1 0 min(26em, 92%); max-height: 40em; overflow: auto; \
 scroll-snap-align: start; resize: horizontal; border-right: 1px solid; \
 border-color: color-mix(in srgb, currentColor 20%, transparent); }
-.nnmagic.nnmagic .linked details pre { white-space: pre; width: max-content; min-width: 100%; }
+.nnmagic.nnmagic .linked details pre { white-space: pre; width: max-content; min-width: 100%; \
+box-sizing: border-box; padding-left: 6px; }
 .nnmagic .linked .line { padding-left: 4em; text-indent: -4em; }
 .nnmagic .linked .no { display: inline-block; min-width: 2em; text-align: right; margin-right: 0.5em; \
 text-indent: 0; opacity: 0.72; }
-.nnmagic .linked summary, .nnmagic .linked details pre { padding-left: 6px; }
-.nnmagic .linked summary { font-weight: 400; }
+.nnmagic .linked summary { padding-left: 6px; font-weight: 400; }
 .nnmagic .linked :focus-visible { outline: 2px solid #1971c2; outline-offset: -2px; }
 """
 
