@@ -135,7 +135,7 @@ clip-path: inset(50%); }
 
 _LINKED = """\
 .nnmagic .linked { display: flex; gap: 10px; overflow-x: auto; scroll-snap-type: x proximity; }
-.nnmagic .linked .pane { flex: 1 0 min(26em, 92%); max-height: 40em; overflow: auto; \
+.nnmagic .linked .pane { flex: 1 0 min(26em, 92%); max-height: 40em; overflow: auto; padding: 0 6px; \
 scroll-snap-align: start; resize: horizontal; border-right: 1px solid; \
 border-color: color-mix(in srgb, currentColor 20%, transparent); }
 .nnmagic.nnmagic .linked details pre { white-space: pre; width: max-content; min-width: 100%; \
