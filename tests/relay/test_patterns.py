@@ -243,6 +243,8 @@ def test_a_rule_must_keep_the_type_even_where_the_program_stays_well_typed() -> 
     wrong = r"the rule total replaced an expression of type Tensor\[\(2, 3\), float32\] by float32"
     with pytest.raises(nnmagic.RelayError, match=wrong):
         rewrite(module_of(call("add", [X, call("nn.relu", [X])]), X), total)
+    with pytest.raises(nnmagic.RelayError, match=r"rewriting by total gave an ill-typed module: .*nn\.dense"):
+        rewrite(module_of(call("nn.dense", [call("nn.relu", [X]), W]), X, W), total)
 
 
 def test_sharing_is_kept() -> None:

@@ -72,8 +72,7 @@ def rewrite(module: Module, *rules: Rule, max_rounds: int = MAX_ROUNDS) -> Modul
             message = f"the rule {last.rule.name} still applies after {number} rounds"
             hint = "a replacement must not match the rules again"
             raise RelayError([Diagnostic(message, last.old.span, hint)])
-        module = infer_type(new, look_into_callees=True)
-        _check_types(applied, new, module)
+        module = _typed(new, applied)
     return module
 
 
@@ -102,6 +101,20 @@ class _Replacement:
     rule: Rule
     old: Expr
     new: Expr
+
+
+def _typed(untyped: Module, applied: Sequence[_Replacement]) -> Module:
+    """Return a rewritten module with types. Raises RelayError, which names the rules."""
+    try:
+        typed = infer_type(untyped, look_into_callees=True)
+    except RelayError as error:
+        names = ", ".join(dict.fromkeys(each.rule.name for each in applied))
+        message = f"rewriting by {names} gave an ill-typed module"
+        raise RelayError(
+            [replace(each, message=f"{message}: {each.message}") for each in error.diagnostics]
+        ) from error
+    _check_types(applied, untyped, typed)
+    return typed
 
 
 def _check_types(applied: Sequence[_Replacement], untyped: Module, typed: Module) -> None:
