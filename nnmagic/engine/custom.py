@@ -104,14 +104,14 @@ def with_main(module: Module, entry: str) -> Module:
     return replace(module, functions=functions)
 
 
-def registered() -> dict[str, EntryPoint]:
+def registered_engines() -> dict[str, EntryPoint]:
     """Return the engines that packages have registered, by name."""
     return {point.name: point for point in entry_points(group=GROUP)}
 
 
 def registered_engine(name: str) -> Engine:
     """Return a registered engine. Raises EngineError for a name that no package has, or a failed import."""
-    points = registered()
+    points = registered_engines()
     if name not in points:
         close = closest(name, points)
         hint = (

@@ -203,9 +203,9 @@ def engine_names(wanted: str = "") -> tuple[str, ...]:
     """Return the names of all engines; those of packages are looked up unless ``wanted`` is one of ours."""
     if wanted in ENGINES:
         return ENGINES
-    from nnmagic.engine.custom import registered
+    from nnmagic.engine.custom import registered_engines
 
-    return (*ENGINES, *(name for name in sorted(registered()) if name not in ENGINES))
+    return (*ENGINES, *(name for name in sorted(registered_engines()) if name not in ENGINES))
 
 
 #: The engines that were passed as callables: each is known by its number as long as the process lives.

@@ -190,7 +190,7 @@ class _Recorder:
             for arg in node.args:
                 if isinstance(arg, Constant) and arg not in self._constants and _has_nan(arg.data):
                     self._constants.add(arg)
-                    self.note("constant", arg.span, arg.data)
+                    self.note("constant", arg.span or node.span, arg.data)
             self.note(node.op.name, node.span, value)
 
     def note(self, operation: str, span: Span | None, value: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from numbers import Real
 
@@ -16,7 +17,7 @@ from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.ops.calls import call as call_operator
 from nnmagic.relay.ops.calls import resolve
 from nnmagic.relay.ops.declaration import RelationError
-from nnmagic.relay.types import AnyDim, TensorType, Type
+from nnmagic.relay.types import NUMPY_DTYPES, AnyDim, Dim, TensorType, Type
 from nnmagic.tracebacks import short_errors
 
 #: What stands for an expression: numbers and arrays become constants.
@@ -47,10 +48,19 @@ class Builder:
         end = column + 1 if end_column is None else end_column
         return Span(self._source.filename, line, column, last, end, self._source)
 
+    @short_errors
     def tensor(self, shape: Sequence[int | str], dtype: str = "float32") -> TensorType:
-        """Return a tensor type; a text in the shape is the name of a size that each call decides."""
-        return TensorType(tuple(AnyDim(size) if isinstance(size, str) else size for size in shape), dtype)
+        """Return a tensor type; a text in the shape is the name of a size that each call decides.
 
+        Raises TypeError or ValueError for what is no size or dtype.
+        """
+        if isinstance(shape, str):
+            raise TypeError(f"a shape is a tuple of sizes: write ({shape!r},), not {shape!r}")
+        if dtype not in NUMPY_DTYPES:
+            raise ValueError(f"there is no dtype {dtype!r}; the dtypes are {', '.join(NUMPY_DTYPES)}")
+        return TensorType(tuple(map(_dim, shape)), dtype)
+
+    @short_errors
     def var(
         self,
         name: str,
@@ -144,3 +154,12 @@ class Builder:
             return self.constant(value, "bool" if isinstance(value, bool) else None, span=span)
         message = f"an operand must be a relay expression, a number or an array, not {kind_of(value)}"
         raise TypeError(message)
+
+
+def _dim(size: object) -> Dim:
+    """Return a size as a type holds it: a name, or a number that is not negative."""
+    if isinstance(size, str) and size:
+        return AnyDim(size)
+    if isinstance(size, int | np.integer) and not isinstance(size, bool) and size >= 0:
+        return operator.index(size)
+    raise ValueError(f"a size is a name or a number that is not negative, not {size!r}")

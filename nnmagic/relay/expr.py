@@ -313,6 +313,16 @@ def _convert(given: np.ndarray, dtype: str) -> np.ndarray:
     return data
 
 
+def operator_of(expr: Expr) -> str:
+    """Return the name of the operator that an expression calls; "" if it calls none."""
+    return expr.op.name if isinstance(expr, Call) and isinstance(expr.op, OpRef) else ""
+
+
+def call_of(expr: Expr, *operators: str) -> Call | None:
+    """Return the expression if it is a call of one of these operators, or None."""
+    return expr if isinstance(expr, Call) and operator_of(expr) in operators else None
+
+
 def children(expr: Expr) -> tuple[Expr, ...]:
     """Return the expressions that ``expr`` is made of, in evaluation order, without binders and patterns."""
     match expr:

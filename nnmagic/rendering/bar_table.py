@@ -47,7 +47,7 @@ def _row(bar: Bar) -> str:
 def _svg(bar: Bar) -> str:
     width = bar.length * _WIDTH
     return (
-        f'<svg width="{_WIDTH}" height="{_HEIGHT}" role="img">'
+        f'<svg width="{_WIDTH}" height="{_HEIGHT}" aria-hidden="true">'
         f'<rect width="{width:.1f}" height="{_HEIGHT}" fill="#4d78c9" fill-opacity="0.35"/>'
         f'<rect width="{width * bar.dark:.1f}" height="{_HEIGHT}" fill="#4d78c9"/></svg>'
     )

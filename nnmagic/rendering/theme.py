@@ -85,7 +85,7 @@ def _token_rules(*, of_diffs: bool) -> str:
 # JupyterLab's own rules for ``pre`` and ``code`` name two classes: ours need more.
 _LAYOUT = """\
 .nnmagic { font-size: 13px; line-height: 1.45; color: var(--jp-content-font-color1, \
-var(--vscode-editor-foreground, currentColor)); container-type: inline-size; }
+var(--vscode-editor-foreground, currentColor)); container-type: inline-size; position: relative; }
 .nnmagic.nnmagic pre, .nnmagic.nnmagic.nnmagic code { font-family: \
 var(--jp-code-font-family, var(--vscode-editor-font-family, \
 ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace)); font-size: 13px; line-height: 1.45; \
@@ -98,7 +98,7 @@ color: inherit; background: none; border: 0; margin: 0; padding: 0; }
 .nnmagic .from, .nnmagic .no, .nnmagic summary { user-select: none; }
 .nnmagic.nnmagic pre:has(> [data-line]) { padding-left: 2.7em; }
 .nnmagic .line[data-line]::before { content: attr(data-line); position: absolute; left: 0; width: 1.9em; \
-text-align: right; opacity: 0.6; }
+text-align: right; opacity: 0.72; }
 .nnmagic [title] { cursor: help; }
 .nnmagic details { margin: 2px 0; }
 .nnmagic summary { cursor: pointer; font-weight: 600; }
@@ -109,10 +109,10 @@ border: 0; font-size: 13px; }
 .nnmagic table.code td { vertical-align: top; text-align: left; padding: 0; background: none; \
 color: inherit; border: 0; border-top: 1px solid transparent; \
 border-top-color: color-mix(in srgb, currentColor 14%, transparent); }
-.nnmagic table.code td.from { padding-right: 1.5em; opacity: 0.75; }
+.nnmagic table.code td.from { padding-right: 1.5em; opacity: 0.8; }
 .nnmagic.nnmagic .from pre { padding-left: 3.2em; text-indent: -3.2em; }
 .nnmagic .from .no { display: inline-block; min-width: 2.2em; text-align: right; margin-right: 0.4em; \
-text-indent: 0; opacity: 0.8; }
+text-indent: 0; opacity: 0.9; }
 .nnmagic table.rows { display: block; overflow-x: auto; border-collapse: collapse; font-size: 12px; \
 margin: 2px 0; }
 .nnmagic table.rows th, .nnmagic table.rows td { text-align: left; vertical-align: top; \
@@ -123,7 +123,11 @@ padding: 2px 12px 2px 0; white-space: pre-wrap; border: 0; background: none; col
 .nnmagic .graph, .nnmagic .graph[hidden] { display: block !important; \
 overflow: hidden auto; max-height: 90em; }
 .nnmagic .graph svg { display: block; height: auto; max-width: 100%; }
-.nnmagic .fallback { display: none !important; }
+.nnmagic .graph .quiet { fill: currentColor; opacity: 0.75; }
+.nnmagic .fallback:not(:focus-within) { position: absolute; width: 1px; height: 1px; overflow: hidden; \
+clip-path: inset(50%); }
+.nnmagic.nnmagic .fallback:not(:focus-within) pre { white-space: pre; width: max-content; }
+.nnmagic table.rows .fallback { display: none; }
 @container (max-width: 700px) {
 .nnmagic table.code td.from { display: none; }
 }
@@ -131,15 +135,15 @@ overflow: hidden auto; max-height: 90em; }
 
 _LINKED = """\
 .nnmagic .linked { display: flex; gap: 10px; overflow-x: auto; scroll-snap-type: x proximity; }
-.nnmagic .linked .pane { flex: 1 0 min(26em, 92%); max-height: 40em; overflow: auto; \
+.nnmagic .linked .pane { flex: 1 0 min(26em, 92%); max-height: 40em; overflow: auto; padding: 0 6px; \
 scroll-snap-align: start; resize: horizontal; border-right: 1px solid; \
 border-color: color-mix(in srgb, currentColor 20%, transparent); }
-.nnmagic.nnmagic .linked details pre { white-space: pre; width: max-content; min-width: 100%; }
+.nnmagic.nnmagic .linked details pre { white-space: pre; width: max-content; min-width: 100%; \
+box-sizing: border-box; padding-left: 6px; }
 .nnmagic .linked .line { padding-left: 4em; text-indent: -4em; }
 .nnmagic .linked .no { display: inline-block; min-width: 2em; text-align: right; margin-right: 0.5em; \
-text-indent: 0; opacity: 0.7; }
-.nnmagic .linked summary, .nnmagic .linked details pre { padding-left: 6px; }
-.nnmagic .linked summary { font-weight: 400; }
+text-indent: 0; opacity: 0.72; }
+.nnmagic .linked summary { padding-left: 6px; font-weight: 400; }
 .nnmagic .linked :focus-visible { outline: 2px solid #1971c2; outline-offset: -2px; }
 """
 

@@ -41,7 +41,8 @@ CELLS = [
 ]
 
 
-#: The contrast of a text's colour with what is behind it (WCAG 2), for every element of a selector.
+#: The contrast of a text's colour with what is behind it (WCAG 2), for every element of a selector. Opacity
+#: counts, backgrounds that are partly transparent do not.
 CONTRASTS = """
 (selector) => {
   const canvas = document.createElement('canvas').getContext('2d', {willReadFrequently: true});
@@ -59,14 +60,22 @@ CONTRASTS = """
     .map((c) => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
     .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
   const behind = (element) => {
+    let opacity = 1;
     for (let at = element; at; at = at.parentElement) {
-      const color = parse(getComputedStyle(at).backgroundColor);
-      if (color[3] === 255) return color;
+      const style = getComputedStyle(at);
+      const color = parse(style.backgroundColor);
+      if (color[3] === 255) return [color, opacity];
+      opacity *= style.opacity;
     }
-    return [255, 255, 255];
+    return [[255, 255, 255], opacity];
   };
   return [...document.querySelectorAll(selector)].map((element) => {
-    const [a, b] = [light(parse(getComputedStyle(element).color)), light(behind(element))];
+    const style = getComputedStyle(element);
+    const [back, opacity] = behind(element);
+    const color = parse(element instanceof SVGElement ? style.fill : style.color);
+    const share = opacity * color[3] / 255;
+    const seen = color.slice(0, 3).map((c, i) => c * share + back[i] * (1 - share));
+    const [a, b] = [light(seen), light(back)];
     return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
   });
 }

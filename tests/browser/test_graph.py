@@ -54,7 +54,14 @@ def test_resnet18_is_an_overview_with_parts_that_open_by_keyboard(page: Any, tmp
     assert fourth.locator("svg").is_visible()
     assert fourth.get_by_role("img").get_attribute("aria-label").startswith("Dataflow graph of a part")
     assert not page.evaluate(OVERFLOWING)
-    assert min(page.evaluate(CONTRASTS, ".nnmagic summary")) > 4.5
+    assert min(page.evaluate(CONTRASTS, ".nnmagic summary, .nnmagic .graph .quiet")) > 4.5
+    heard = page.locator("body").aria_snapshot()
+    assert 'img "Dataflow graph of @resnet18: 12 nodes"' in heard
+    assert heard.count("● nn.max_pool2d") == 1, "the lines of text are there for a screen reader"
+    rest = page.locator(".fallback").last
+    assert rest.bounding_box()["width"] == 1
+    rest.locator("summary").focus()
+    assert rest.bounding_box()["width"] > 100, "and for the keyboard"
     picture(page, "graph-resnet18")
 
 

@@ -1,4 +1,4 @@
-"""Whole networks on the relax engine: real Relay's outputs for the same weights are the judge."""
+"""Whole networks, compiled and interpreted: real Relay's outputs for the same weights are the judge."""
 
 import json
 
@@ -22,10 +22,11 @@ def draw_weights(index, name, shape, scale):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("engine", ["relax", "numpy"])
 @pytest.mark.parametrize("name", models())
-def test_a_model_computes_what_real_relay_computed(name):
+def test_a_model_computes_what_real_relay_computed(name, engine):
     module = nnmagic.relay.parse(models()[name])
-    compiled = nnmagic.compile(module)
+    compiled = nnmagic.compile(module, engine=engine)
     scale = 0.3 if name == "resnet18" else 2.0
     params = module.functions["main"].params
     arguments = [draw_weights(i, p.name_hint, p.type_annotation.shape, scale) for i, p in enumerate(params)]

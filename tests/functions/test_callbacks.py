@@ -340,6 +340,7 @@ REFUSED = {
     "callback(square, x)": "neither a result nor effects are declared",
     "callback(square, x, result=f32)": "the result of this callback is not used",
     "z = callback(absent, x, result=f32)": "unknown name `absent`",
+    "z = callback(squar, x, result=f32)": "did you mean square",
     "z = callback('square', x, result=f32)": "calls a function of the notebook",
     "z = callback(g, x, result=f32)": "`g` is one of the cell",
     "z = callback(compiled, x, result=f32)": "`compiled` is compiled",

@@ -158,11 +158,11 @@ ENGINES = """
 import sys
 sys.path.insert(0, sys.argv[1])
 import numpy, nnmagic
-from nnmagic.engine.custom import registered
+from nnmagic.engine.custom import registered_engines
 
 source = "def f(x: Tensor[(3,), f32]): return x + 1.0"
 x = numpy.zeros(3, "float32")
-assert {"toy", "auto"} <= set(registered())
+assert {"toy", "auto"} <= set(registered_engines())
 nnmagic.compile(source, cache=False)(x)
 nnmagic.compile(source, cache=False, engine="numpy")(x)
 nnmagic.compile(source, cache=False, engine="auto")(x)

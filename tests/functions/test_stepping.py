@@ -40,7 +40,8 @@ def test_nan_in_arguments_and_captured_arrays_is_said() -> None:
     f = nnmagic.compile(
         "def f(x: Tensor[(2,), f32]):\n    return x + c\n", namespace={"c": np.float32([np.nan, 1])}
     )
-    assert nnmagic.step(f, np.ones(2, "float32")).first_nan.operation == "constant"
+    first = nnmagic.step(f, np.ones(2, "float32")).first_nan
+    assert (first.operation, first.line) == ("constant", "    return x + c"), "where it is used"
     assert nnmagic.step(f, np.full(2, np.nan, "float32")).first_nan.operation == "argument %x"
     assert "no value has a NaN" in str(nnmagic.step(nnmagic.compile(SOURCE), np.ones(2, "float32"), 1.0))
 

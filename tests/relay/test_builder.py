@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -79,6 +81,30 @@ def test_all_errors_of_types_come_at_once() -> None:
     with pytest.raises(nnmagic.RelayError) as caught:
         b.module()
     assert [each.span.line for each in caught.value.diagnostics if each.span] == [1, 2]
+
+
+def test_recursion_without_a_result_type_says_what_is_missing() -> None:
+    b = relay.Builder(TEXT, "my.language")
+    x = b.var("x", (2,))
+    b.function("f", [x], b.call("sum", b.call_function("f", x), span=b.span(2, 1)))
+    with pytest.raises(nnmagic.RelayError, match="give @f a result type"):
+        b.module()
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "error", "message"),
+    [
+        ("n", "float32", TypeError, r"a shape is a tuple of sizes: write \('n',\)"),
+        ((3.5,), "float32", ValueError, "not 3.5"),
+        ((-3,), "float32", ValueError, "not -3"),
+        ((True,), "float32", ValueError, "not True"),
+        (("",), "float32", ValueError, "not ''"),
+        ((3,), "float33", ValueError, "no dtype 'float33'; the dtypes are bool, int8"),
+    ],
+)
+def test_what_is_no_type_is_refused_at_once(shape: Any, dtype: str, error: Any, message: str) -> None:
+    with pytest.raises(error, match=message):
+        relay.Builder().var("x", shape, dtype)
 
 
 def test_what_is_no_operand_is_refused() -> None:

@@ -215,6 +215,15 @@ def test_rules_that_never_settle_are_named() -> None:
         rewrite(module_of(call("add", [X, Y])), swap, max_rounds=5)
 
 
+def test_a_rule_that_doubles_the_program_is_named_before_it_fills_the_memory() -> None:
+    @rule(is_op("nn.relu")(x))
+    def again(found: Match) -> relay.Expr:
+        return call("nn.relu", [found.expr])
+
+    with pytest.raises(nnmagic.RelayError, match="the rule again still applies after 9 rounds"):
+        rewrite(module_of(call("nn.relu", [X]), X), again)
+
+
 def test_a_rule_must_give_an_expression() -> None:
     @rule(is_op("add")(x, y))
     def wrong(_: Match) -> relay.Expr:
@@ -222,6 +231,20 @@ def test_a_rule_must_give_an_expression() -> None:
 
     with pytest.raises(TypeError, match="wrong gave"):
         rewrite(module_of(call("add", [X, Y])), wrong)
+    with pytest.raises(TypeError, match=r"a rule is a function under @rule\(pattern\), not a function"):
+        rewrite_pass(wrong.replacement)  # type: ignore[arg-type]  # what is refused
+
+
+def test_a_rule_must_keep_the_type_even_where_the_program_stays_well_typed() -> None:
+    @rule(is_op("nn.relu")(x))
+    def total(found: Match) -> relay.Expr:
+        return call("sum", [found[x]])
+
+    wrong = r"the rule total replaced an expression of type Tensor\[\(2, 3\), float32\] by float32"
+    with pytest.raises(nnmagic.RelayError, match=wrong):
+        rewrite(module_of(call("add", [X, call("nn.relu", [X])]), X), total)
+    with pytest.raises(nnmagic.RelayError, match=r"rewriting by total gave an ill-typed module: .*nn\.dense"):
+        rewrite(module_of(call("nn.dense", [call("nn.relu", [X]), W]), X, W), total)
 
 
 def test_sharing_is_kept() -> None:
@@ -281,6 +304,15 @@ def test_partition_leaves_a_match_whose_inside_is_used_elsewhere() -> None:
     dense = call("nn.dense", [X, W])
     module = module_of(call("add", [call("nn.relu", [dense]), dense]), X, W)
     assert partition(module, LAYER) is module
+
+
+@pytest.mark.parametrize("attrs", [{"Compiler": "mine"}, {"Primitive": 1}])
+def test_the_functions_of_another_compiler_are_left_alone(attrs: dict[str, object]) -> None:
+    module = partition(module_of(call("nn.relu", [call("nn.dense", [X, W])]), X, W), LAYER, attrs=attrs)
+    assert len(functions_in(module)) == 1
+    assert not list(find(LAYER, module))
+    assert partition(module, LAYER, attrs=attrs) is module
+    assert rewrite(module, rule(is_op("nn.relu")(x))(lambda found: found[x])) is module
 
 
 def test_partition_asks_the_check() -> None:

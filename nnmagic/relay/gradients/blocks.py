@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from nnmagic.relay.expr import (
@@ -134,13 +134,3 @@ def forward_block(expr: Expr, env: Mapping[Expr, Expr]) -> Expr:
 def _attribute(value: object, old: tuple[Expr, ...], new: tuple[Expr, ...]) -> object:
     """Return an attribute; one that repeats an argument repeats the new one."""
     return next((after for before, after in zip(old, new, strict=True) if before is value), value)
-
-
-def bound_in(expr: Expr) -> Iterator[tuple[Var, Expr]]:
-    """Yield all bindings of a block and of those inside it."""
-    work = [expr]
-    while work:
-        for var, value in block_of(work.pop()).bindings:
-            yield var, value
-            if isinstance(value, If | Match):
-                work += branches(value)

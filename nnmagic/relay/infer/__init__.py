@@ -13,7 +13,14 @@ from nnmagic.relay.infer.inference import build_typed_module, infer_context
 from nnmagic.relay.module import Module
 from nnmagic.tracebacks import short_errors
 
-__all__ = ["erase_types", "infer_type"]
+__all__ = ["ensure_types", "erase_types", "infer_type"]
+
+
+def ensure_types(module: Module) -> Module:
+    """Return a module itself if its functions have types, otherwise with types inferred across calls."""
+    if all(function.checked_type is not None for function in module.functions.values()):
+        return module
+    return infer_type(module, look_into_callees=True)
 
 
 @short_errors

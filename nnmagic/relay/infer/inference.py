@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from nnmagic.relay.callgraph import call_graph, components
-from nnmagic.relay.expr import Call, Expr, Function, OpRef, Var
+from nnmagic.relay.expr import Call, Expr, Function, GlobalVar, OpRef, Var
 from nnmagic.relay.infer.calls import find_unresolved_argument
 from nnmagic.relay.infer.context import Context, callee_name
 from nnmagic.relay.infer.expression_rules import ExpressionInference
@@ -66,15 +66,23 @@ def _report_unknown(context: Context, inference: ExpressionInference) -> None:
             arg, name = stuck
             type_ = context.type_of(arg)
             where = f"the argument {name!r} of {callee_name(call.op)}"
-            context.error(call, f"cannot infer the type of {where}: so far {describe_type(type_)}")
+            message = f"cannot infer the type of {where}: so far {describe_type(type_)}"
+            context.error(call, message, hint=_result_hint(arg))
             context.give_up(type_)
             context.run_ready()
     for node in inference.nodes:
         type_ = context.type_of(node)
         if isinstance(type_, Hole):
-            context.error(node, "cannot infer the type of this expression")
+            context.error(node, "cannot infer the type of this expression", hint=_result_hint(node))
             context.give_up(type_)
             context.run_ready()
+
+
+def _result_hint(expr: Expr) -> str | None:
+    """Return what makes the type of a call known whose callee does not say what it returns."""
+    if isinstance(expr, Call) and isinstance(expr.op, GlobalVar):
+        return f"give @{expr.op.name} a result type"
+    return None
 
 
 def _check_scopes(context: Context, inference: ExpressionInference) -> None:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 
-from nnmagic.relay.expr import Call, Constant, Expr, Function, OpRef, TupleGetItem, children
+from nnmagic.relay.expr import Call, Constant, Expr, OpRef, TupleGetItem, operator_of
 from nnmagic.relay.module import Module
-from nnmagic.relay.passes.rewriting import map_functions, substitute
-from nnmagic.relay.traverse import post_order
+from nnmagic.relay.passes.rewriting import fold_nodes, map_functions
 
 _CONVOLUTIONS = ("nn.conv1d", "nn.conv2d", "nn.conv3d")
 
@@ -21,35 +20,18 @@ def fold_batch_norm(module: Module) -> Module:
     Its weight and the statistics must be constants and finite, and nothing else may use either call. The
     result differs by rounding only. Types are kept.
     """
-    return map_functions(module, _fold_function)
+    return map_functions(module, lambda function: fold_nodes(function, _fold))
 
 
-def _fold_function(function: Function) -> Function:
-    order = list(post_order(function))
-    uses = Counter(part for node in order for part in children(node))
-    replaced: dict[Expr, Expr] = {}
-    for node in order:
-        if isinstance(node, TupleGetItem) and node.index == 0 and uses[node.tuple_value] == 1:
-            new = _fold_call(node, node.tuple_value, uses)
-            if new is not None:
-                replaced[node] = new
-    if not replaced:
-        return function
-    new = substitute(function, replaced)
-    assert isinstance(new, Function)
-    return new
-
-
-def _name(call: Call) -> str | None:
-    return call.op.name if isinstance(call.op, OpRef) else None
-
-
-def _fold_call(node: TupleGetItem, norm: Expr, uses: Counter[Expr]) -> Expr | None:
-    """Return the expression of the normalised convolution; None if it cannot be folded."""
-    if not isinstance(norm, Call) or _name(norm) != "nn.batch_norm":
+def _fold(node: Expr, uses: Mapping[Expr, int]) -> Expr | None:
+    """Return the normalised convolution that a node gives; None if it gives none, or it cannot be folded."""
+    if not isinstance(node, TupleGetItem) or node.index != 0:
+        return None
+    norm = node.tuple_value
+    if not isinstance(norm, Call) or operator_of(norm) != "nn.batch_norm" or uses[norm] != 1:
         return None
     convolution, *statistics = norm.args
-    if not isinstance(convolution, Call) or _name(convolution) not in _CONVOLUTIONS:
+    if not isinstance(convolution, Call) or operator_of(convolution) not in _CONVOLUTIONS:
         return None
     data, weight = convolution.args
     layout, kernel = (str(convolution.attrs[name]) for name in ("data_layout", "kernel_layout"))

@@ -18,6 +18,7 @@ from nnmagic.relay.expr import (
     RefRead,
     RefWrite,
     children,
+    operator_of,
 )
 from nnmagic.relay.module import Module
 from nnmagic.relay.traverse import post_order
@@ -64,7 +65,7 @@ class Effects:
 
 
 def _prints(node: Expr) -> bool:
-    return isinstance(node, Call) and isinstance(node.op, OpRef) and node.op.name == "python.print"
+    return operator_of(node) == "python.print"
 
 
 _REFERENCES = (RefCreate, RefRead, RefWrite)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from nnmagic.relay.expr import Call, Expr, Function, OpRef, children
+from nnmagic.relay.expr import Call, Expr, OpRef, operator_of
 from nnmagic.relay.module import Module
-from nnmagic.relay.passes.rewriting import map_functions, substitute
-from nnmagic.relay.traverse import post_order
+from nnmagic.relay.passes.rewriting import fold_nodes, map_functions
 from nnmagic.relay.types import Dim, TensorType
 
 
@@ -17,37 +15,15 @@ def fold_partial_sorts(module: Module) -> Module:
 
     The results are equal. Types are kept.
     """
-    return map_functions(module, _fold_function)
-
-
-def _fold_function(function: Function) -> Function:
-    order = list(post_order(function))
-    if not any(_is_sort(node) for node in order):
-        return function
-    uses = Counter(part for node in order for part in children(node))
-    replaced = {node: new for node in order if (new := _fold(node, uses)) is not None}
-    if not replaced:
-        return function
-    new_function = substitute(function, replaced)
-    assert isinstance(new_function, Function)
-    return new_function
-
-
-def _operator(node: Expr) -> str:
-    """Return the operator that a node calls, or an empty name."""
-    return node.op.name if isinstance(node, Call) and isinstance(node.op, OpRef) else ""
-
-
-def _is_sort(node: Expr) -> bool:
-    return _operator(node) in ("sort", "argsort")
+    return map_functions(module, lambda function: fold_nodes(function, _fold))
 
 
 def _fold(node: Expr, uses: Mapping[Expr, int]) -> Call | None:
     """Return the ``topk`` of the first elements that are sliced from a sort, or None."""
-    if not isinstance(node, Call) or _operator(node) != "strided_slice":
+    if not isinstance(node, Call) or operator_of(node) != "strided_slice":
         return None
     sort = node.args[0]
-    if not isinstance(sort, Call) or not _is_sort(sort) or uses[sort] != 1:
+    if not isinstance(sort, Call) or operator_of(sort) not in ("sort", "argsort") or uses[sort] != 1:
         return None
     data, attrs = sort.args[0], sort.attrs
     type_ = data.checked_type
@@ -57,7 +33,7 @@ def _fold(node: Expr, uses: Mapping[Expr, int]) -> Call | None:
     count = _first_elements(node, axis, type_.shape)
     if count is None:
         return None
-    indices = _operator(sort) == "argsort"
+    indices = operator_of(sort) == "argsort"
     chosen = {
         "k": count,
         "axis": axis,

@@ -14,7 +14,7 @@ from typing import TextIO
 
 from nnmagic.diagnostics import CompileError, Diagnostic, RelayError, Source, Span, kind_of, last_line
 from nnmagic.relay.expr import Function, Var
-from nnmagic.relay.infer import erase_types, infer_type
+from nnmagic.relay.infer import ensure_types, erase_types, infer_type
 from nnmagic.relay.module import Module
 from nnmagic.relay.traverse import binders, post_order
 from nnmagic.tracebacks import frames_of, is_ours
@@ -54,7 +54,7 @@ class PassRun:
         lines = list(difflib.unified_diff(before, after, n=context, lineterm=""))[2:]
         removed = sum(line.startswith("-") for line in lines)
         added = sum(line.startswith("+") for line in lines)
-        counts = f"{removed} lines removed, {added} added" if lines else "no change"
+        counts = f"{removed} line{'s' * (removed != 1)} removed, {added} added" if lines else "no change"
         return "\n".join([f"=== {self.name}: {counts}", *lines, *([""] if lines else [])])
 
 
@@ -108,7 +108,7 @@ class VerifyTypes(PassInstrument):
     def after(self, run: PassRun) -> None:
         """Raise RelayError, which names the pass, for an ill-typed module."""
         if run.after is not run.before:
-            typed_result(run.name, run.after)
+            check_types(run.name, run.after)
 
 
 _INSTRUMENTS: ContextVar[tuple[PassInstrument, ...]] = ContextVar("instruments", default=())
@@ -138,7 +138,7 @@ class PassContext:
         _INSTRUMENTS.reset(self._tokens.pop())
 
 
-def observed(name: str, run: Pass, module: Module, runs: list[PassRun] | None = None) -> Module:
+def run_instrumented(name: str, run: Pass, module: Module, runs: list[PassRun] | None = None) -> Module:
     """Run a pass under the instruments of the context; its run is also added to ``runs``."""
     instruments = _INSTRUMENTS.get()
     for instrument in instruments:
@@ -175,11 +175,10 @@ def run_passes(
 
     """
     named = named_passes(passes)
-    if any(function.checked_type is None for function in module.functions.values()):
-        module = infer_type(module, look_into_callees=True)
+    module = ensure_types(module)
     kept = tuple(module.functions if keep is None else keep)
     for each in named:
-        module = observed(each.name, _checked(each, kept), module, runs)
+        module = run_instrumented(each.name, _with_checks(each, kept), module, runs)
     return module
 
 
@@ -206,7 +205,7 @@ def _named(given: object) -> NamedPass:
     return NamedPass(str(getattr(inner, "__name__", type(given).__name__)), given)
 
 
-def _checked(each: NamedPass, kept: Sequence[str]) -> Pass:
+def _with_checks(each: NamedPass, kept: Sequence[str]) -> Pass:
     def run(module: Module) -> Module:
         try:
             result: object = each.run(module)
@@ -219,15 +218,15 @@ def _checked(each: NamedPass, kept: Sequence[str]) -> Pass:
         if not isinstance(result, Module):
             message = f"the pass {each.name} returned {kind_of(result)}, not a relay.Module"
             raise RelayError([Diagnostic(message, hint="return the module that it was given, or a new one")])
-        typed = typed_result(each.name, result)
+        typed = check_types(each.name, result)
         for name in kept:
-            _check_type(each.name, name, module, typed)
+            _check_same_type(each.name, name, module, typed)
         return typed
 
     return run
 
 
-def typed_result(name: str, module: Module) -> Module:
+def check_types(name: str, module: Module) -> Module:
     """Return the result of a pass with types inferred. Raises RelayError, which names the pass."""
     try:
         for function in module.functions.values():
@@ -240,7 +239,7 @@ def typed_result(name: str, module: Module) -> Module:
         raise RelayError([Diagnostic(message)]) from error
 
 
-def _check_type(pass_name: str, name: str, before: Module, after: Module) -> None:
+def _check_same_type(pass_name: str, name: str, before: Module, after: Module) -> None:
     if name not in after.functions:
         message = f"the pass {pass_name} removed @{name}, which is being compiled"
         raise RelayError([Diagnostic(message, before.functions[name].span)])

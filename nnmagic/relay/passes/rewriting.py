@@ -71,6 +71,19 @@ def substitute(root: Expr, replaced: Mapping[Expr, Expr]) -> Expr:
     return new(root)
 
 
+def fold_nodes(function: Function, fold: Callable[[Expr, Mapping[Expr, int]], Expr | None]) -> Function:
+    """Replace nodes of a function by what ``fold`` gives for a node and the numbers of uses of all nodes.
+
+    None leaves a node as it is. ``fold`` sees the nodes as they were, operands before what uses them.
+    """
+    order = list(post_order(function))
+    uses = Counter(part for node in order for part in children(node))
+    replaced = {node: new for node in order if (new := fold(node, uses)) is not None}
+    new_function = substitute(function, replaced) if replaced else function
+    assert isinstance(new_function, Function)
+    return new_function
+
+
 def with_flat_lets(function: Function) -> Function:
     """Return the function with ``let %a = (let %b = x; y); z`` written ``let %b = x; let %a = y; z``.
 

@@ -23,6 +23,7 @@ from nnmagic.relay.expr import (
     Var,
     children,
 )
+from nnmagic.relay.traverse import post_order
 
 
 class PlacementScope:
@@ -68,6 +69,11 @@ class Scopes:
 def is_opaque(function: Function) -> bool:
     """Return whether a function is marked as one kernel, or as another compiler's: passes skip it."""
     return "Primitive" in function.attrs or "Compiler" in function.attrs
+
+
+def opaque_functions(root: Expr) -> set[Expr]:
+    """Return the functions in a graph that passes skip."""
+    return {node for node in post_order(root) if isinstance(node, Function) and is_opaque(node)}
 
 
 def scopes_of(function: Function, *, lets: bool = False) -> Scopes:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 
-from nnmagic.relay.expr import Call, Expr, Function, OpRef, children
+from nnmagic.relay.expr import Call, Expr, OpRef, call_of
 from nnmagic.relay.module import Module
-from nnmagic.relay.passes.rewriting import map_functions, substitute
-from nnmagic.relay.traverse import post_order
+from nnmagic.relay.passes.rewriting import fold_nodes, map_functions
 from nnmagic.relay.types import TensorType
 
 
@@ -18,31 +16,14 @@ def fold_softmax(module: Module) -> Module:
     The maximum and the sum are along one axis, and nothing else uses what is computed on the way. The result
     differs by rounding only. Types are kept.
     """
-    return map_functions(module, _fold_function)
-
-
-def _fold_function(function: Function) -> Function:
-    order = list(post_order(function))
-    if not any(_call(node, "exp") for node in order):
-        return function
-    uses = Counter(part for node in order for part in children(node))
-    replaced: dict[Expr, Expr] = {}
-    for node in order:
-        new = _fold(node, uses)
-        if new is not None:
-            replaced[node] = new
-    if not replaced:
-        return function
-    new_function = substitute(function, replaced)
-    assert isinstance(new_function, Function)
-    return new_function
+    return map_functions(module, lambda function: fold_nodes(function, _fold))
 
 
 def _fold(node: Expr, uses: Mapping[Expr, int]) -> Expr | None:
     """Return the softmax that a division computes, or None."""
-    quotient = _call(node, "divide")
-    powers = None if quotient is None else _call(quotient.args[0], "exp")
-    distance = None if powers is None else _call(powers.args[0], "subtract")
+    quotient = call_of(node, "divide")
+    powers = None if quotient is None else call_of(quotient.args[0], "exp")
+    distance = None if powers is None else call_of(powers.args[0], "subtract")
     if quotient is None or powers is None or distance is None:
         return None
     data = distance.args[0]
@@ -61,9 +42,9 @@ def _fold(node: Expr, uses: Mapping[Expr, int]) -> Expr | None:
 def _reduced_axis(node: Expr, name: str, data: Expr, uses: Mapping[Expr, int]) -> int | None:
     """Return the axis along which a node reduces the data, if it broadcasts to the data and is used once."""
     type_, added = data.checked_type, None
-    if uses[node] == 1 and (expanded := _call(node, "expand_dims")) and expanded.attrs["num_newaxis"] == 1:
+    if uses[node] == 1 and (expanded := call_of(node, "expand_dims")) and expanded.attrs["num_newaxis"] == 1:
         added, node = expanded.attrs["axis"], expanded.args[0]
-    call = _call(node, name)
+    call = call_of(node, name)
     if call is None or uses[call] != 1 or call.args[0] is not data or call.attrs["exclude"]:
         return None
     assert isinstance(type_, TensorType)
@@ -77,9 +58,3 @@ def _reduced_axis(node: Expr, name: str, data: Expr, uses: Mapping[Expr, int]) -
     if call.attrs["keepdims"] or (axis == 0 and added is None):
         return axis if added is None else None
     return axis if isinstance(added, int) and added % rank == axis else None
-
-
-def _call(node: Expr, name: str) -> Call | None:
-    """Return the node if it is a call of this operator."""
-    is_call = isinstance(node, Call) and isinstance(node.op, OpRef) and node.op.name == name
-    return node if isinstance(node, Call) and is_call else None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nnmagic.relay.expr import Call, Expr, Function, OpRef
+from nnmagic.relay.expr import Call, Expr, Function, OpRef, operator_of
 from nnmagic.relay.module import Module
 from nnmagic.relay.passes.rewriting import map_functions
 from nnmagic.relay.traverse import rewrite
@@ -38,7 +38,7 @@ def _fold_function(function: Function) -> Function:
 def _fold(_old: Expr, new: Expr) -> Expr:
     if not isinstance(new, Call):
         return new
-    name = _name(new)
+    name = operator_of(new)
     if name in _PRODUCTS:
         return _fold_transposes(new, _PRODUCTS[name])
     if name in _RESHAPES:
@@ -54,7 +54,7 @@ def _fold_selection(take: Call) -> Call:
     type_ = index.checked_type
     if not isinstance(type_, TensorType) or type_.shape or not isinstance(data, Call):
         return take
-    before = data.args[0].checked_type if _name(data) == "strided_slice" else None
+    before = data.args[0].checked_type if operator_of(data) == "strided_slice" else None
     if not isinstance(before, TensorType) or take.attrs["batch_dims"] != 0:
         return take
     axis, axes = take.attrs["axis"], data.attrs["axes"]
@@ -69,10 +69,6 @@ def _fold_selection(take: Call) -> Call:
     first = _fold_selection(replace(take, args=(data.args[0], index), attrs=attrs, checked_type=row))
     attrs = {**data.attrs, "axes": tuple(each - (each > axis) for each in sliced)}
     return replace(data, args=(first,), attrs=attrs, checked_type=take.checked_type)
-
-
-def _name(call: Call) -> str:
-    return call.op.name if isinstance(call.op, OpRef) else ""
 
 
 def _fold_transposes(product: Call, flags: tuple[str, ...]) -> Call:
@@ -90,7 +86,7 @@ def _flip(arg: Expr) -> Expr | None:
         return None
     if _swaps_last_axes(arg):
         return arg.args[0]
-    inner = arg.args[0] if _name(arg) == "reshape" and not arg.attrs["allowzero"] else None
+    inner = arg.args[0] if operator_of(arg) == "reshape" and not arg.attrs["allowzero"] else None
     if not isinstance(inner, Call) or not _swaps_last_axes(inner):
         return None
     type_, before = arg.checked_type, inner.checked_type
@@ -126,7 +122,7 @@ def _keeps_last_axes(newshape: tuple[object, ...], before: TensorType) -> bool:
 def _swaps_last_axes(call: Call) -> bool:
     """Return whether a call exchanges rows and columns, and nothing else."""
     type_ = call.checked_type
-    if _name(call) != "transpose" or not isinstance(type_, TensorType) or len(type_.shape) < 2:
+    if operator_of(call) != "transpose" or not isinstance(type_, TensorType) or len(type_.shape) < 2:
         return False
     rank, axes = len(type_.shape), call.attrs["axes"]
     if not axes:
@@ -144,7 +140,7 @@ def _fold_reshapes(outer: Call) -> Expr:
         return outer
     if inner.checked_type == type_:
         return inner
-    if not isinstance(inner, Call) or _name(inner) not in _RESHAPES or len(inner.args) != 1:
+    if not isinstance(inner, Call) or operator_of(inner) not in _RESHAPES or len(inner.args) != 1:
         return outer
     if inner.args[0].checked_type == type_:
         return inner.args[0]

@@ -21,7 +21,7 @@ from nnmagic.relay.expr import (
     children,
 )
 from nnmagic.relay.module import Module
-from nnmagic.relay.passes.scopes import is_opaque
+from nnmagic.relay.passes.scopes import is_opaque, opaque_functions
 from nnmagic.relay.patterns.language import (
     CallPattern,
     Dominates,
@@ -135,6 +135,7 @@ def find(pattern: Pattern, program: Module | Expr) -> Iterator[Match]:
         roots = [program]  # type: ignore[list-item]  # any expression
     seen: set[Expr] = set()
     for root in roots:
+        seen |= opaque_functions(root)
         for node in post_order(root, skip=seen):
             seen.add(node)
             found = match(pattern, node)

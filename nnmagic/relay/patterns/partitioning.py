@@ -19,9 +19,10 @@ from nnmagic.relay.expr import (
     Var,
     children,
 )
-from nnmagic.relay.infer import infer_type
+from nnmagic.relay.infer import ensure_types, infer_type
 from nnmagic.relay.module import Module
 from nnmagic.relay.passes.rewriting import map_functions, substitute
+from nnmagic.relay.passes.scopes import opaque_functions
 from nnmagic.relay.patterns.language import Pattern
 from nnmagic.relay.patterns.matching import Match, match
 from nnmagic.relay.traverse import post_order
@@ -51,8 +52,7 @@ def partition(
     """
     if not isinstance(pattern, Pattern):
         raise TypeError(f"partition takes a pattern, not {kind_of(pattern)}")
-    if any(function.checked_type is None for function in module.functions.values()):
-        module = infer_type(module, look_into_callees=True)
+    module = ensure_types(module)
     shared = _shared(module)
 
     def change(function: Function) -> Function:
@@ -81,11 +81,11 @@ def _partition(
     check: Callable[[Match], bool] | None,
     shared: set[Expr],
 ) -> Function:
-    order = [node for node in post_order(function) if node is not function]
     users: dict[Expr, list[Expr]] = defaultdict(list)
-    for node in (*order, function):
+    for node in post_order(function):
         for part in children(node):
             users[part].append(node)
+    order = [node for node in post_order(function, opaque_functions(function)) if node is not function]
     taken: set[Expr] = set()
     replaced: dict[Expr, Expr] = {}
     for node in reversed(order):

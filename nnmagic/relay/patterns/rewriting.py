@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from nnmagic.diagnostics import Diagnostic, RelayError, kind_of
 from nnmagic.relay.expr import Call, Constructor, Expr, Function, GlobalVar, OpRef, Var
-from nnmagic.relay.infer import infer_type
+from nnmagic.relay.infer import ensure_types, infer_type
 from nnmagic.relay.module import Module
-from nnmagic.relay.passes.scopes import is_opaque
+from nnmagic.relay.passes.rewriting import map_functions
+from nnmagic.relay.passes.scopes import opaque_functions
 from nnmagic.relay.patterns.language import Pattern
 from nnmagic.relay.patterns.matching import Match, match
+from nnmagic.relay.traverse import post_order
 from nnmagic.relay.traverse import rewrite as rewrite_graph
 
 #: Rounds after which rewriting has not settled.
 MAX_ROUNDS = 100
+
+#: Replacements after which it has not settled either: so many, or ten for each node of a larger program. A
+#: rule whose replacement matches twice doubles the program in each round.
+MAX_REPLACEMENTS = 1_000
 
 #: Nodes that are never replaced: binders and callees must stay what they are.
 _FIXED = (Var, OpRef, GlobalVar, Constructor)
@@ -47,32 +53,32 @@ def rewrite(module: Module, *rules: Rule, max_rounds: int = MAX_ROUNDS) -> Modul
     ``Primitive`` or ``Compiler`` are left alone.
 
     Raises:
-        RelayError: if rules still apply after ``max_rounds`` rounds, or the result is ill-typed.
+        RelayError: if rules still apply after ``max_rounds`` rounds or very many replacements, or the result
+            is ill-typed.
         TypeError: if a rule gives something that is no expression.
 
     """
-    for each in rules:
-        if not isinstance(each, Rule):
-            raise TypeError(
-                f"rewrite takes rules, as rule(pattern)(function) makes them, not {kind_of(each)}"
-            )
-    if any(function.checked_type is None for function in module.functions.values()):
-        module = infer_type(module, look_into_callees=True)
-    for _ in range(max_rounds):
+    _check_rules(rules)
+    module = ensure_types(module)
+    nodes = sum(1 for function in module.functions.values() for _ in post_order(function))
+    left = max(MAX_REPLACEMENTS, 10 * nodes)
+    for number in range(max_rounds + 1):
         new, applied = _round(module, rules)
-        if applied is None:
+        if not applied:
             return module
-        module = infer_type(new, look_into_callees=True)
-    new, applied = _round(module, rules)
-    if applied is None:
-        return module
-    name, span = applied
-    message = f"the rule {name} still applies after {max_rounds} rounds"
-    raise RelayError([Diagnostic(message, span, "a replacement must not match the rules again")])  # type: ignore[arg-type]  # a Span
+        left -= len(applied)
+        if number == max_rounds or left < 0:
+            last = applied[-1]
+            message = f"the rule {last.rule.name} still applies after {number} rounds"
+            hint = "a replacement must not match the rules again"
+            raise RelayError([Diagnostic(message, last.old.span, hint)])
+        module = _typed(new, applied)
+    return module
 
 
 def rewrite_pass(*rules: Rule, name: str | None = None) -> Callable[[Module], Module]:
     """Return the pass that rewrites a module by rules; its name is that of the first rule."""
+    _check_rules(rules)
 
     def run(module: Module) -> Module:
         return rewrite(module, *rules)
@@ -81,13 +87,55 @@ def rewrite_pass(*rules: Rule, name: str | None = None) -> Callable[[Module], Mo
     return run
 
 
-def _round(module: Module, rules: tuple[Rule, ...]) -> tuple[Module, tuple[str, object] | None]:
-    """Rewrite every node once; return the last rule that applied and where."""
-    applied: tuple[str, object] | None = None
+def _check_rules(rules: Sequence[object]) -> None:
+    for each in rules:
+        if not isinstance(each, Rule):
+            message = f"a rule is a function under @rule(pattern), not {kind_of(each)}"
+            raise TypeError(message)
+
+
+@dataclass(frozen=True, slots=True)
+class _Replacement:
+    """A node, what a rule replaced it by, and the rule."""
+
+    rule: Rule
+    old: Expr
+    new: Expr
+
+
+def _typed(untyped: Module, applied: Sequence[_Replacement]) -> Module:
+    """Return a rewritten module with types. Raises RelayError, which names the rules."""
+    try:
+        typed = infer_type(untyped, look_into_callees=True)
+    except RelayError as error:
+        names = ", ".join(dict.fromkeys(each.rule.name for each in applied))
+        message = f"rewriting by {names} gave an ill-typed module"
+        raise RelayError(
+            [replace(each, message=f"{message}: {each.message}") for each in error.diagnostics]
+        ) from error
+    _check_types(applied, untyped, typed)
+    return typed
+
+
+def _check_types(applied: Sequence[_Replacement], untyped: Module, typed: Module) -> None:
+    """Raise RelayError for a replacement of another type than the node had."""
+    replacements = {each.new: each for each in applied}
+    for name, function in untyped.functions.items():
+        for node, same in zip(post_order(function), post_order(typed.functions[name]), strict=True):
+            each = replacements.get(node)
+            if each is not None and str(same.checked_type) != str(each.old.checked_type):
+                types = f"{each.old.checked_type} by {same.checked_type}"
+                message = f"the rule {each.rule.name} replaced an expression of type {types}"
+                hint = "a replacement has the type of what it replaces; return None where it does not fit"
+                raise RelayError([Diagnostic(message, each.old.span, hint)])
+
+
+def _round(module: Module, rules: Sequence[Rule]) -> tuple[Module, list[_Replacement]]:
+    """Rewrite every node once; return also what was replaced."""
+    applied: list[_Replacement] = []
     roots = set(module.functions.values())
 
     def transform(old: Expr, new: Expr) -> Expr:
-        nonlocal applied
         if isinstance(new, _FIXED) or old in roots:
             return new
         for each in rules:
@@ -97,17 +145,20 @@ def _round(module: Module, rules: tuple[Rule, ...]) -> tuple[Module, tuple[str, 
                 continue
             if not isinstance(replacement, Expr):
                 raise TypeError(f"the rule {each.name} gave {kind_of(replacement)}, not an expression")
-            applied = (each.name, old.span)
-            return _placed(replacement, old)
+            placed = _placed(replacement, old)
+            applied.append(_Replacement(each, old, placed))
+            return placed
         return new
 
     memo: dict[Expr, Expr] = {}
-    functions = {}
-    for name, function in module.functions.items():
-        new = function if is_opaque(function) else rewrite_graph(function, transform, memo)
+
+    def change(function: Function) -> Function:
+        memo.update({each: each for each in opaque_functions(function)})
+        new = rewrite_graph(function, transform, memo)
         assert isinstance(new, Function)
-        functions[name] = new
-    return (module if applied is None else replace(module, functions=functions)), applied
+        return new
+
+    return map_functions(module, change), applied
 
 
 def _placed(new: Expr, old: Expr) -> Expr:

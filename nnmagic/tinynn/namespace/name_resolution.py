@@ -161,7 +161,8 @@ class NameResolver:
         if value is MISSING and callable(built_in := getattr(builtins, name, None)):
             value = PythonFunction(built_in, name)
         if value is MISSING:
-            hint = "define it in another cell, which runs before"
+            close = closest(name, [key for key, each in self.namespace.items() if callable(each)])
+            hint = f"did you mean {close}?" if close else "define it in another cell, which runs before"
             raise UnknownNameError(f"unknown name `{name}`", span, hint=hint)
         if not isinstance(value, PythonFunction):
             what = not_capturable(value).what

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from nnmagic.relay.expr import Call, Constant, Expr, Function, OpRef, children
+from nnmagic.relay.expr import Call, Constant, Expr, Function, OpRef, call_of, children, operator_of
 from nnmagic.relay.module import Module
 from nnmagic.relay.passes.rewriting import map_functions
 from nnmagic.relay.traverse import post_order, rewrite
@@ -40,7 +40,7 @@ def find_attention(module: Module) -> Module:
 
 def _find_in_function(function: Function) -> Function:
     order = list(post_order(function))
-    if not any(_call(node, "nn.softmax") for node in order):
+    if not any(call_of(node, "nn.softmax") for node in order):
         return function
     users: dict[Expr, list[Expr]] = {}
     for node in order:
@@ -98,7 +98,7 @@ def _is_private(found: _Attention, users: Mapping[Expr, Sequence[Expr]]) -> bool
     """Return whether nothing but the attention reads the elements of what it computes on the way."""
     inner: set[Expr] = set(found.inner)
     outside = [user for node in found.inner for user in users[node] if user not in inner]
-    return sum(_call(user, *_SHAPE_READERS) is None for user in outside) == 1
+    return sum(call_of(user, *_SHAPE_READERS) is None for user in outside) == 1
 
 
 def _match(last: Expr) -> _Attention | None:
@@ -108,11 +108,11 @@ def _match(last: Expr) -> _Attention | None:
         return None
     weights, value = product.args
     inner: list[Call] = []
-    while call := _call(weights, *_RESHAPES):
+    while call := call_of(weights, *_RESHAPES):
         inner.append(call)
         weights = call.args[0]
     left_is_transposed, value_is_transposed = _transposes(product)
-    softmax = _call(weights, "nn.softmax")
+    softmax = call_of(weights, "nn.softmax")
     if softmax is None or left_is_transposed or not _is_of_last_axis(softmax):
         return None
     inner.append(softmax)
@@ -133,7 +133,7 @@ def _read_steps(scores: Expr, inner: list[Call]) -> list[_Step] | None:
     steps: list[_Step] = []
     node, is_reshaped = scores, False
     while _product(node) is None:
-        if reshape := _call(node, *_RESHAPES):
+        if reshape := call_of(node, *_RESHAPES):
             inner.append(reshape)
             is_reshaped, node = True, reshape.args[0]
             continue
@@ -150,13 +150,13 @@ def _read_steps(scores: Expr, inner: list[Call]) -> list[_Step] | None:
 
 
 def _read_step(node: Expr) -> _Step | None:
-    if call := _call(node, *_ARITHMETIC):
+    if call := call_of(node, *_ARITHMETIC):
         left, right = call.args
-        name = _name(call)
+        name = operator_of(call)
         if name in _COMMUTATIVE and not _may_be_scores(left):
             left, right = right, left
         return _Step(name, left, right) if _may_be_scores(left) else None
-    call = _call(node, "where")
+    call = call_of(node, "where")
     if call is None:
         return None
     condition, yes, no = call.args
@@ -175,16 +175,18 @@ def _read_step(node: Expr) -> _Step | None:
 
 def _may_be_scores(node: Expr) -> bool:
     """Return whether a product leads to a tensor by arithmetic, reshapes and choices."""
-    while (call := _call(node, *_ARITHMETIC, *_RESHAPES, "where")) and _product(node) is None:
-        args = call.args[1:] if _name(call) == "where" else call.args
-        is_second = _constant(args[0]) is not None or (_is_scalar(args[0]) and _name(call) in _COMMUTATIVE)
+    while (call := call_of(node, *_ARITHMETIC, *_RESHAPES, "where")) and _product(node) is None:
+        args = call.args[1:] if operator_of(call) == "where" else call.args
+        is_second = _constant(args[0]) is not None or (
+            _is_scalar(args[0]) and operator_of(call) in _COMMUTATIVE
+        )
         node = args[1] if is_second else args[0]
     return _product(node) is not None
 
 
 def _is_causal(condition: Expr, score: Expr) -> bool:
     """Return whether a condition is that the column is not after the row, counted as cells do."""
-    type_, comparison = score.checked_type, _call(condition, "less_equal")
+    type_, comparison = score.checked_type, call_of(condition, "less_equal")
     if comparison is None or not isinstance(type_, TensorType):
         return False
     rank = len(type_.shape)
@@ -196,26 +198,17 @@ def _is_causal(condition: Expr, score: Expr) -> bool:
 
 def _counts_along(counted: Expr, axis: int, score: Expr) -> bool:
     """Return whether an expression counts positions of the score's tensor from 1 along an axis."""
-    count = _call(counted, "cumsum")
+    count = call_of(counted, "cumsum")
     if count is None or count.attrs["axis"] != axis or count.attrs["exclusive"]:
         return False
-    cast = _call(count.args[0], "cast")
-    ones = None if cast is None else _call(cast.args[0], "ones_like")
+    cast = call_of(count.args[0], "cast")
+    ones = None if cast is None else call_of(cast.args[0], "ones_like")
     return ones is not None and ones.args[0] is score
-
-
-def _name(call: Call) -> str:
-    return call.op.name if isinstance(call.op, OpRef) else ""
-
-
-def _call(node: Expr, *names: str) -> Call | None:
-    """Return the node if it is a call of one of these operators."""
-    return node if isinstance(node, Call) and _name(node) in names else None
 
 
 def _product(node: Expr) -> Call | None:
     """Return the node if it is a product of matrices, or of batches of them, in one dtype."""
-    call = _call(node, *_PRODUCTS)
+    call = call_of(node, *_PRODUCTS)
     if call is None:
         return None
     types = [part.checked_type for part in (call, *call.args)]
@@ -224,7 +217,7 @@ def _product(node: Expr) -> Call | None:
 
 
 def _transposes(product: Call) -> tuple[bool, bool]:
-    if _name(product) == "nn.dense":
+    if operator_of(product) == "nn.dense":
         return False, True
     return bool(product.attrs["transpose_a"]), bool(product.attrs["transpose_b"])
 

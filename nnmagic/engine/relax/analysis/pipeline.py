@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from nnmagic.engine.relax.analysis.assertions import lower_assertions
 from nnmagic.engine.relax.analysis.attention import find_attention
@@ -20,7 +21,7 @@ from nnmagic.relay.passes.dead_code import dead_code_elimination
 from nnmagic.relay.passes.lambda_lifting import lift_local_functions
 from nnmagic.relay.passes.loop_invariants import hoist_loop_invariants
 from nnmagic.relay.passes.partial_sorts import fold_partial_sorts
-from nnmagic.relay.passes.pipeline import PassRun, observed
+from nnmagic.relay.passes.pipeline import Pass, PassRun, run_instrumented
 from nnmagic.relay.passes.softmax import fold_softmax
 from nnmagic.relay.passes.views import fold_views
 
@@ -46,53 +47,58 @@ class CompilerPass:
     name: str
     opt_level: int
     when: str
-    run: Callable[[Module, _State], Module]
+    run: Callable[[_State, Module], Module]
 
 
-#: The compiler's passes, in the order in which they run.
-PASSES = (
+def _module_pass(run: Pass, *, opt_level: int = 1, when: str = "all programs") -> CompilerPass:
+    """Return a pass that needs the module alone; its name is that of the function."""
+    return CompilerPass(run.__name__, opt_level, when, lambda _, module: run(module))
+
+
+_CLOSURES = (
     CompilerPass(
         "eliminate_closures",
         0,
         "higher-order programs",
-        lambda module, at: eliminate_closures(module, at.entry),
+        lambda at, module: eliminate_closures(module, at.entry),
     ),
-    CompilerPass("fold_constants", 1, "all programs", lambda module, _: fold_constants(module)),
-    CompilerPass(
-        "eliminate_common_subexpr", 1, "all programs", lambda module, _: eliminate_common_subexpr(module)
-    ),
-    CompilerPass("dead_code_elimination", 1, "all programs", lambda module, _: dead_code_elimination(module)),
-    CompilerPass(
-        "lift_local_functions", 0, "programs with loops", lambda module, _: lift_local_functions(module)
-    ),
+)
+_CLEANUPS = (
+    _module_pass(fold_constants),
+    _module_pass(eliminate_common_subexpr),
+    _module_pass(dead_code_elimination),
+)
+_LOOPS = (
+    _module_pass(lift_local_functions, opt_level=0, when="programs with loops"),
     CompilerPass(
         "name_carried_sizes",
         0,
         "programs with loops",
-        lambda module, at: name_carried_sizes(module, recursive_functions(call_graph(module)) - {at.entry}),
+        lambda at, module: name_carried_sizes(module, recursive_functions(call_graph(module)) - {at.entry}),
     ),
     CompilerPass(
         "hoist_loop_invariants",
         1,
         "programs with loops",
-        lambda module, at: hoist_loop_invariants(module, at.entry),
+        lambda at, module: hoist_loop_invariants(module, at.entry),
     ),
     CompilerPass(
         "lower_assertions",
         0,
         "programs with loops",
-        lambda module, at: lower_assertions(module, at.assertions),
+        lambda at, module: lower_assertions(module, at.assertions),
     ),
-    CompilerPass("fold_batch_norm", 1, "all programs", lambda module, _: fold_batch_norm(module)),
-    CompilerPass("fold_views", 1, "all programs", lambda module, _: fold_views(module)),
-    CompilerPass("fold_softmax", 1, "all programs", lambda module, _: fold_softmax(module)),
-    CompilerPass("fold_partial_sorts", 1, "all programs", lambda module, _: fold_partial_sorts(module)),
-    CompilerPass("find_attention", 1, "all programs", lambda module, _: find_attention(module)),
 )
-_NAMED = {each.name: each for each in PASSES}
-_CLEANUPS = ("fold_constants", "eliminate_common_subexpr", "dead_code_elimination")
-_LOOPS = ("lift_local_functions", "name_carried_sizes", "hoist_loop_invariants", "lower_assertions")
-_FUSIONS = ("fold_batch_norm", "fold_views", "fold_softmax", "fold_partial_sorts", "find_attention")
+_FUSIONS = (
+    _module_pass(fold_batch_norm),
+    _module_pass(fold_views),
+    _module_pass(fold_softmax),
+    _module_pass(fold_partial_sorts),
+    _module_pass(find_attention),
+)
+
+#: The compiler's passes, in the order in which they run.
+PASSES = (*_CLOSURES, *_CLEANUPS, *_LOOPS, *_FUSIONS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +134,7 @@ def optimize(
     plain = first_order_functions(module, graph)
     loops: frozenset[str] = frozenset()
     if entry not in plain:
-        _run(state, ("eliminate_closures",))
+        _run(state, _CLOSURES)
         plain = first_order_functions(state.module, call_graph(state.module))
     _run(state, _CLEANUPS)
     if entry not in plain and native:
@@ -147,9 +153,9 @@ def optimize(
     return Optimized(state.module, call_graph(state.module), plain, loops, state.assertions)
 
 
-def _run(state: _State, names: tuple[str, ...]) -> None:
-    """Run those of the named passes that the level asks for."""
-    for name in names:
-        each = _NAMED[name]
+def _run(state: _State, passes: Sequence[CompilerPass]) -> None:
+    """Run those of the passes that the level asks for."""
+    for each in passes:
         if state.opt_level >= each.opt_level:
-            state.module = observed(name, lambda module: each.run(module, state), state.module, state.runs)  # noqa: B023 - it is called at once
+            run = partial(each.run, state)
+            state.module = run_instrumented(each.name, run, state.module, state.runs)

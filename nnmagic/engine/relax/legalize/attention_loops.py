@@ -41,9 +41,6 @@ _TILES = 8
 #: The queries below which each is computed alone, where only the call knows how many there are.
 _FEW_QUERIES = 8
 
-#: Returns an operand of the scores for a key and a query of a block: (key, lane) -> expression.
-_Element = Callable[[Index, Index], PrimExpr]
-
 
 @dataclass(frozen=True, slots=True)
 class ScoreOperand:
