@@ -103,6 +103,12 @@ MISTAKES = [
         "assign it before the loop",
     ),
     (
+        "def f(x: Tensor[(4, 3), f32]):\n    y = x.copy()\n    for row in y:\n        row /= 2\n    return y\n",
+        "a loop goes over an array that it changes",
+        "change its rows by their numbers, as in for i in range(len(y)): y[i] = value; "
+        "to leave `y` as it is, go over y.copy()",
+    ),
+    (
         "def f(x: Tensor[(3,), f32], y: Tensor[(3,), f64]):\n    return x + y\n",
         "`+` of f32 and f64: dtypes never mix by themselves",
         "convert one of them, as in x.astype(f64)",
