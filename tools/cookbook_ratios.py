@@ -1,7 +1,7 @@
 """Runs the notebooks of the cookbook and prints the ratio of each task: `cookbook_ratios.py [NOTEBOOK...]`.
 
-The ratio is how long the best of NumPy, numba and torch takes, in times of nnmagic; calls alternate. Exits with
-1 where nnmagic is slower, or a cell fails.
+The ratio is how long the best of NumPy, numba and torch takes, in times of nnmagic; calls alternate. Exits
+with 1 where nnmagic is slower, or a cell fails.
 """
 
 from __future__ import annotations

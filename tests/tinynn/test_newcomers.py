@@ -103,7 +103,7 @@ MISTAKES = [
         "assign it before the loop",
     ),
     (
-        "def f(x: Tensor[(4, 3), f32]):\n    y = x.copy()\n    for row in y:\n        row /= 2\n    return y\n",
+        "def f(x: Tensor[(4, 3), f32]):\n    y = x + 1\n    for row in y:\n        row += 1\n    return y\n",
         "a loop goes over an array that it changes",
         "change its rows by their numbers, as in for i in range(len(y)): y[i] = value; "
         "to leave `y` as it is, go over y.copy()",
