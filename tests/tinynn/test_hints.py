@@ -867,12 +867,6 @@ CASES = [
         "nextafter(x.astype(f32), x.astype(f32))",
     ),
     case(
-        "x: Tensor[(9,), i64]",
-        "delete(x, 2)",
-        "join the parts around it, as in concatenate([x[:i], x[i + 1:]])",
-        "i = 2\nreturn concatenate([x[:i], x[i + 1:]])",
-    ),
-    case(
         "x: Tensor[(9,), f32]",
         "extract(x > 0, x)",
         "write x[mask]; where(mask, x, 0) keeps the shape",

@@ -157,7 +157,6 @@ PYTHON_ONLY: dict[str, tuple[str, str]] = {
     "type": ("`type` is not part of TinyNN", "write x.dtype or x.shape"),
     "getattr": ("`getattr` is not part of TinyNN", "write x.name"),
     "slice": ("`slice` is not part of TinyNN", "write x[start:stop:step]"),
-    "map": ("`map` is not part of TinyNN", "write [f(x) for x in items], or f of a whole tensor"),
     "filter": ("`filter` is not part of TinyNN", "write [x for x in items if c], or x[mask] of a tensor"),
     "hasattr": ("`hasattr` is not part of TinyNN", "what a value has is known from its type"),
     "setattr": ("`setattr` is not part of TinyNN", "return the value instead"),

@@ -30,6 +30,7 @@ from nnmagic.tinynn.elaborate.operations import elaborate_operation
 from nnmagic.tinynn.elaborate.records import make_record
 from nnmagic.tinynn.elaborate.templates import call_specialized
 from nnmagic.tinynn.elaborate.torch_modules import call_module
+from nnmagic.tinynn.operators.iteration import ITERATION
 from nnmagic.tinynn.types.annotations import DType
 from nnmagic.tinynn.values.descriptions import describe, source_text, with_article
 from nnmagic.tinynn.values.operator_calls import is_tensor
@@ -54,6 +55,7 @@ from nnmagic.tinynn.values.values import (
     RecordName,
     RefusalError,
     SpecializableFunction,
+    TupleConstructor,
     TupleOf,
     Value,
     as_value,
@@ -185,6 +187,8 @@ def apply_value(ctx: Elaboration, callee: Operand, operands: list[Operand], span
                 callee.span,
                 hint=f"call one of its constructors: {names}",
             )
+        case TupleConstructor(name="tuple"):
+            return ITERATION["list"].call(operands, span)
         case Known(value=DType() as dtype):
             return convert_to_dtype(dtype.name, dtype.short, operands, span)
     hint: str | None = None

@@ -23,6 +23,7 @@ from nnmagic.tinynn.values.values import (
     Dimension,
     Known,
     ListOfRows,
+    LoopCall,
     NotStaticError,
     Operand,
     RangeOf,
@@ -96,7 +97,19 @@ def _zip_like(name: str) -> Builtin:
 def _list(call: Arguments) -> Value:
     if "iterable" not in call.given:
         return TupleOf(())
+    if isinstance(call.given["iterable"].value, ListOfRows):
+        return call.given["iterable"].value
     return TupleOf(tuple(items(call.given["iterable"], "list")))
+
+
+def _map(call: Arguments) -> Value:
+    """Return the calls of a function for the items, which the elaboration makes a list of."""
+    iterables = call.given["iterables"]
+    assert isinstance(iterables.value, TupleOf)
+    items_ = tuple(Operand(item, iterables.span) for item in iterables.value.items)
+    for each in items_:
+        count(each)
+    return LoopCall("map", (call.given["function"], *items_))
 
 
 #: Functions that make or convert iterables, by name.
@@ -110,6 +123,9 @@ ITERATION: dict[str, Builtin] = {
         "iterable?=()",
         _list,
         "Return the items as a tuple; their number must be known at compile time.",
+    ),
+    "map": Builtin(
+        "map", "function *iterables", _map, "Return a list of what a function gives for each item."
     ),
     **scheduled_ranges(_range),
 }
