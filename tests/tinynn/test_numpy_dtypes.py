@@ -81,7 +81,7 @@ _OTHERS = {"bincount", "compress", "extract", "trim_zeros", "variance", "mgrid",
     "sliding_window_view",  # of numpy.lib.stride_tricks
     *("c_", "r_", "indices", "ix_", "triu_indices", "tril_indices", "diag_indices", "polyval", "polyfit"),
     *("bartlett", "blackman", "hamming", "hanning"),
-    *("size", "shape", "ndim"),  # numbers of the compiler
+    *("size", "shape", "ndim", "finfo", "iinfo"),  # numbers of the compiler
 }
 
 
