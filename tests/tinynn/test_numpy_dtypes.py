@@ -99,12 +99,12 @@ _REFUSED = {
         fabs square rint signbit round around floor_divide mod remainder power pow left_shift
         right_shift bitwise_left_shift bitwise_right_shift fmod divmod matmul dot vdot outer kron
         vecdot linalg.multi_dot cross v@w v//2 v%2 7//v maximum(v,1) searchsorted(v,1)
-        max(v,initial=1) isclose(v,1) v<<1 conj conjugate piecewise
+        max(v,initial=1) isclose(v,1) v<<1 conj conjugate piecewise polyadd polysub polymul
     """,  # arithmetic of bools, and numbers beside them
     "biu": "reciprocal",  # would be 0 nearly everywhere
     "c": """
         amax amin argmax argmin argsort clip fmax fmin greater greater_equal histogram less less_equal max
-        maximum median min minimum nanmax nanmin ptp rint round around searchsorted sign sort unique v>1 v>w
+        maximum median min minimum nanmax nanmin nanmedian ptp rint round around searchsorted sign sort unique v>1 v>w
         partition argpartition insert
         nanargmax nanargmin nancumsum nancumprod intersect1d union1d setdiff1d unwrap histogram2d
         lexsort choose block

@@ -68,7 +68,7 @@ def _vectorize(call: Arguments) -> Value:
         return LoopCall("vectorize", (function, *arrays), dtypes=dtypes)
 
     summary = "Call a function for each element of tensors that are broadcast together."
-    return BuiltinName(Builtin("map", "*args", apply_to, summary, method=False))
+    return BuiltinName(Builtin("vectorize", "*args", apply_to, summary, method=False))
 
 
 def _result_dtypes(call: Arguments) -> tuple[str, ...]:

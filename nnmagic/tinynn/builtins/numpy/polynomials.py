@@ -183,7 +183,8 @@ def _powers(data: Formula) -> Formula:
 def _derivative(call: Arguments) -> Value:
     data = _vector(call, formula(call, "p"), "p")
     for _ in range(_order(call)):
-        data = data.cast(_wide(data, "float64" if data.is_float else "int64"))
+        is_whole = not data.is_float and data.dtype != "uint64"  # which meets i64 as f64
+        data = data.cast(_wide(data, "int64" if is_whole else "float64"))
         factors = _powers(data) - 1
         data = slice_axis(data, 0, 0, -1) * slice_axis(factors, 0, 0, -1).cast(data.dtype)
     return data.value
