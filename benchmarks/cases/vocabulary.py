@@ -208,7 +208,8 @@ WITHOUT_ROW = {
 
 #: Functions that need a known size, so that they have no rows of named sizes.
 _KNOWN_SIZES = _each(
-    "median quantile percentile delete poly diagonal trace diag roll split array_split hsplit vsplit dsplit gradient "
+    "median quantile percentile delete poly diagonal trace diag roll split array_split hsplit vsplit dsplit "
+    "gradient "
     "interp kron cross vander linspace logspace geomspace eye identity tri broadcast_to glu pixel_shuffle "
     "pixel_unshuffle interpolate upsample one_hot insert unstack",
     "NAME",

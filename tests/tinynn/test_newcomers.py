@@ -8,6 +8,7 @@ import pytest
 from nbclient import NotebookClient
 
 import nnmagic
+from tests.tinynn.cases import PROMOTION
 
 MISTAKES = [
     (
@@ -111,7 +112,7 @@ MISTAKES = [
     (
         "def f(x: Tensor[(3,), f32], y: Tensor[(3,), f64]):\n    return x + y\n",
         "`+` of f32 and f64: dtypes never mix by themselves",
-        "convert one of them, as in x.astype(f64)",
+        "convert one of them, as in x.astype(f64)" + PROMOTION,
     ),
     (
         "def f(x: Tensor[(3,), f32]):\n    return x + np.random.rand(3)\n",

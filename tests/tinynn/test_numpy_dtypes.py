@@ -104,7 +104,8 @@ _REFUSED = {
     "biu": "reciprocal",  # would be 0 nearly everywhere
     "c": """
         amax amin argmax argmin argsort clip fmax fmin greater greater_equal histogram less less_equal max
-        maximum median min minimum nanmax nanmin nanmedian ptp rint round around searchsorted sign sort unique v>1 v>w
+        maximum median min minimum nanmax nanmin nanmedian
+        ptp rint round around searchsorted sign sort unique v>1 v>w
         partition argpartition insert
         nanargmax nanargmin nancumsum nancumprod intersect1d union1d setdiff1d unwrap histogram2d
         lexsort choose block

@@ -411,8 +411,8 @@ WITHOUT_FORM: Mapping[str, str] = {
     ),
     **dict.fromkeys(
         _names(
-            """block choose histogram2d lexsort ravel_multi_index unwrap polyadd polysub polymul polyder polyint
-            poly vectorize"""
+            """block choose histogram2d lexsort ravel_multi_index unwrap polyadd polysub polymul polyder
+            polyint poly vectorize"""
         ),
         "tests/tinynn/test_more_of_numpy.py compares them",
     ),
@@ -465,7 +465,8 @@ MOVES = _names(
     """positive reshape flatten ravel transpose permute_dims matrix_transpose swapaxes moveaxis rollaxis
     squeeze expand_dims broadcast_to broadcast_arrays atleast_1d atleast_2d atleast_3d flip fliplr flipud roll
     rot90 tril triu diagonal diag concatenate concat stack hstack vstack dstack column_stack append split
-    array_split hsplit vsplit dsplit repeat tile array ascontiguousarray copy subscript attribute meshgrid delete"""
+    array_split hsplit vsplit dsplit repeat tile array ascontiguousarray copy subscript attribute meshgrid
+    delete"""
 )
 
 #: Functions of floats that round in their own way: their results are inexact, whatever they are given.
@@ -473,7 +474,8 @@ ROUNDS = _names(
     """exp log log2 log10 sqrt sin cos tan sinh cosh tanh arcsin asin arccos acos arctan atan arcsinh asinh
     arccosh acosh arctanh atanh exp2 expm1 log1p cbrt deg2rad radians rad2deg degrees sinc reciprocal hypot
     arctan2 atan2 logaddexp logaddexp2 mean nanmean var std nanvar nanstd variance average median quantile
-    percentile nanmedian nanquantile nanpercentile linspace logspace geomspace norm interp gradient trapezoid angle grad value_and_grad jacobian
+    percentile nanmedian nanquantile nanpercentile linspace logspace geomspace norm interp gradient
+    trapezoid angle grad value_and_grad jacobian
     hessian vjp jvp vmap checkpoint stop_gradient detach cov convolve correlate"""
 ) | {*NEURAL, *LINALG, *FOURIER, *(name for name in HELPED if "grad" in name)}
 
@@ -535,7 +537,8 @@ ANY_ZERO = {
     *ADDS,
     *MULTIPLIES,
     *_names(
-        "maximum minimum fmax fmin max min amax amin nanmax nanmin clip ptp sinc median quantile percentile nanmedian nanquantile nanpercentile"
+        """maximum minimum fmax fmin max min amax amin nanmax nanmin clip ptp sinc median quantile percentile
+        nanmedian nanquantile nanpercentile"""
     ),
     *_names(
         """interp gradient linspace arange diff ediff1d sort unique scan partition select
