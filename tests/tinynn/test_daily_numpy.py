@@ -21,6 +21,13 @@ PROGRAMS = [
     "    n = np.zeros(3, dtype=int)\n    n[:] = (1, 2, 3)\n    return out, n",
     "def f(x, i, j):\n    with np.errstate(divide='ignore', invalid='ignore'):\n"
     "        y = x / np.maximum(x, 0)\n    return np.nan_to_num(y)",
+    "def f(x, i, j):\n    z = np.zeros((2, 40))\n    np.divide(x, j, out=z, where=j != 0)\n"
+    "    np.log(x, out=z[0], where=x > 1)\n"
+    "    y = np.log(x, out=-np.ones(40), where=x > 0)\n"
+    "    return z, y, np.divide(i, j, out=np.zeros_like(x), where=j != 0)",
+    "def f(x, i, j):\n    t, k = 0.0, i[0] + 9\n    for n, v in enumerate(x, start=1):\n        t += v / n\n"
+    "    for n, (a, b) in enumerate(zip(x, j), k):\n        t += a * b * n\n"
+    "    return t, [n * v for n, v in enumerate((x, i), 5)][1]",
 ]
 
 

@@ -94,6 +94,19 @@ def _zip_like(name: str) -> Builtin:
     return Builtin(name, signature, apply_to, f"Return Python's {name}, for a loop to iterate over.")
 
 
+def _enumerate(call: Arguments) -> Value:
+    """Return Python's enumerate; from another number it is a zip with a range."""
+    iterable = call.given["iterable"]
+    number = count(iterable)
+    start = _range_bound(call, "start") if "start" in call else Known(0)
+    if start == Known(0):
+        return Zipped("enumerate", (Operand(iterable.value, call.span),))
+    size = Operand(Known(number) if isinstance(number, int) else number, call.span)
+    stop = binary(BuiltinOp.Add, "+", Operand(start, call.span), size, call.span)
+    numbers = Operand(RangeOf(start, stop, Known(1)), call.span)
+    return Zipped("zip", (numbers, Operand(iterable.value, call.span)))
+
+
 def _list(call: Arguments) -> Value:
     if "iterable" not in call.given:
         return TupleOf(())
@@ -117,7 +130,13 @@ ITERATION: dict[str, Builtin] = {
     "range": Builtin(
         "range", "start stop? step?=1", _range, "Return Python's range, for a loop to iterate over."
     ),
-    **{word: _zip_like(word) for word in ("zip", "enumerate", "reversed")},
+    **{word: _zip_like(word) for word in ("zip", "reversed")},
+    "enumerate": Builtin(
+        "enumerate",
+        "iterable start?=0",
+        _enumerate,
+        "Return Python's enumerate, for a loop to iterate over.",
+    ),
     "list": Builtin(
         "list",
         "iterable?=()",
