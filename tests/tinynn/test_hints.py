@@ -302,6 +302,15 @@ CASES = [
         np.ones(3, np.float32),
         np.int64(3),
     ),
+    case(
+        "x: Tensor[(6,), f32], k: i64",
+        "x[None, ::k]",
+        "take the slice first, as in y = x[::k]",
+        "y = x[::k]\nreturn y[None]",
+        lambda x, k: x[None, :: int(k)],
+        _array(6),
+        np.int64(4),
+    ),
     # dtypes
     case("x: Tensor[(3,), i32]", "np.finfo(x.dtype).max - x", "write iinfo", "np.iinfo(x.dtype).max - x"),
     case("x: Tensor[(3,), f32]", "np.iinfo(x.dtype).max * x", "write finfo", "np.finfo(x.dtype).eps * x"),
