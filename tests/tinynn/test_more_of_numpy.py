@@ -137,6 +137,8 @@ np.zeros_like(x + 1j, dtype=np.int16)
 np.poly(x), np.poly([1, 2, 3]) * x[0], np.poly(m[0].astype(np.float32))
 np.delete(m, 2, axis=0), np.delete(m, [1, 3], axis=1), np.delete(m, -1)
 np.nanmedian(m, axis=0), np.nanquantile(np.where(x > 0, np.nan, x), 0.7), np.polymul([1, -2], [0, 3]) * x[0]
+np.median(m.reshape(2, 2, 5), axis=(0, 2)), np.quantile(m.reshape(2, 2, 5), [0.1, 0.7], (2, 1), keepdims=True)
+np.nanmedian(m.reshape(2, 2, 5), axis=(0, 1)), np.percentile(m[None], 30, axis=(0, 2))
 np.gcd(12, 18) * x, tuple(m.shape)[1] * x, [v for v in map(abs, (x, -x))][1]
 """
 

@@ -198,15 +198,19 @@ _LINEAR = "linear"
 
 
 def _ordered_along(call: Arguments, data: Formula) -> tuple[Formula, int, tuple[int, ...] | None]:
-    """Return the data, flat if all axes are meant, the axis to order along, and the axes that were given."""
+    """Return the data with the axes as one, the axis to order along, and the axes that were given."""
     along = axes(call, data.rank)
     if along is None or len(along) == data.rank:
         flat, axis = data.flat(), 0
-    else:
-        if len(along) != 1:
-            hint = "reshape the axes to one first"
-            raise RefusalError(f"{call.name} takes one axis, or all", call.given["axis"].span, hint=hint)
+    elif len(along) == 1:
         flat, axis = data, along[0]
+    elif not along:
+        raise RefusalError(f"{call.name} of no axes", call.given["axis"].span)
+    else:
+        others = [each for each in range(data.rank) if each not in along]
+        joined = product([data.shape[each] for each in along])
+        moved, axis = data.transpose([*others, *along]), len(others)
+        flat = moved.reshape([*(data.shape[each] for each in others), joined], moved)
     if flat.shape[axis] == 0:
         raise RefusalError(f"{call.name} of no elements", call.given["a"].span)
     return flat, axis, along
