@@ -311,6 +311,14 @@ CASES = [
         _array(6),
         np.int64(4),
     ),
+    case(
+        "x: Tensor[(3,), f32]",
+        "d = [0.5] * 3\nd[1] = 4\nreturn x + d[1]",
+        "make an array of the numbers: d = np.array(d)",
+        "d = np.array([0.5] * 3)\nd[1] = 4\nreturn x + d[1]",
+        lambda x: x + np.float32(4),
+        _array(3),
+    ),
     # dtypes
     case("x: Tensor[(3,), i32]", "np.finfo(x.dtype).max - x", "write iinfo", "np.iinfo(x.dtype).max - x"),
     case("x: Tensor[(3,), f32]", "np.iinfo(x.dtype).max * x", "write finfo", "np.finfo(x.dtype).eps * x"),

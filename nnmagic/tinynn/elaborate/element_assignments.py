@@ -20,6 +20,7 @@ from nnmagic.tinynn.operators.stepped_slices import without_stepped_slices
 from nnmagic.tinynn.operators.subscripts import subscript
 from nnmagic.tinynn.syntax import SIGNS, tree
 from nnmagic.tinynn.values.descriptions import describe
+from nnmagic.tinynn.values.numbers import is_number
 from nnmagic.tinynn.values.operator_calls import tensor_type
 from nnmagic.tinynn.values.promotion import check_update, numpy_promotion
 from nnmagic.tinynn.values.values import FAILED, Computed, Known, Operand, RefusalError, TupleOf, is_failed
@@ -114,6 +115,8 @@ def read_changed(ctx: Elaboration, variable: ast.Var) -> Operand | None:
         return None
     if isinstance(value, TupleOf):
         hint = f"make a new one, as in {name} = {name}[:i] + [item] + {name}[i + 1:]"
+        if value.items and all(isinstance(item, Known) and is_number(item.value) for item in value.items):
+            hint = f"make an array of the numbers: {name} = np.array({name})"
         raise RefusalError("the items of a tuple or a list cannot be assigned", span, hint=hint)
     if not isinstance(value, Computed) or not isinstance(value.type, TensorType):
         raise RefusalError(f"{describe(value)} has no elements to assign", span)
