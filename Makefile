@@ -7,6 +7,7 @@
 #   make test-exhaustive   all cases of what `make test` samples: an hour
 #   make stress  the cache under abuse, in full: 8 processes, 200 compilations each, kills and damage
 #   make bench   speeds beside other libraries: a table, bench.json, bench.md; BENCH="--only softmax" for a part
+#   make cookbook   the tasks of examples/cookbook beside NumPy, numba and torch; fails where one is slower
 #   make fuzz    random cells against NumPy for FUZZ_SECONDS (an hour), from the seed FUZZ_FIRST on
 #   make test-browser   JupyterLab in Chromium, light and dark; pictures of it in screenshots/
 #   make test-array-api   the array API standard's conformance suite; ARRAY_API_TESTS=PATH names a checkout of it
@@ -23,9 +24,9 @@ NOX    := .nox/nox/bin/nox
 # Relay, how long a search lasts and its first seed.
 export JOBS ARRAY_API_TESTS CHROMIUM BENCH ORACLE_PYTHON FUZZ_SECONDS FUZZ_FIRST
 
-.PHONY: demo test test-array-api test-torch test-tools test-oldest test-exhaustive test-fast stress test-browser windows docs lint format bench fuzz lab oracle oracle-python clean
+.PHONY: demo test test-array-api test-torch test-tools test-oldest test-exhaustive test-fast stress test-browser windows docs lint format bench cookbook fuzz lab oracle oracle-python clean
 
-demo test test-array-api test-torch test-tools test-oldest test-exhaustive windows docs lint format bench fuzz lab oracle oracle-python: | $(NOX)
+demo test test-array-api test-torch test-tools test-oldest test-exhaustive windows docs lint format bench cookbook fuzz lab oracle oracle-python: | $(NOX)
 	$(NOX) --session $@
 
 test-fast: | $(NOX)

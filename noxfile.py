@@ -181,6 +181,13 @@ def bench(session: nox.Session) -> None:
 
 
 @nox.session
+def cookbook(session: nox.Session) -> None:
+    """Measure the tasks of examples/cookbook beside NumPy, numba and torch; fail where nnmagic is slower."""
+    install(session, ["--editable", ".", "--group", "bench", "--group", "demo"])
+    session.run("python", "tools/cookbook_ratios.py", *session.posargs)
+
+
+@nox.session
 def fuzz(session: nox.Session) -> None:
     """Search for wrong results of random cells, FUZZ_SECONDS long (an hour), from the seed FUZZ_FIRST on."""
     install(session, ["--editable", ".", "--group", "test"])

@@ -56,6 +56,9 @@ _CALLS: dict[str, str] = {
     **_each("nanstd ptp argmax argmin cumsum cumprod average median", "NAME(x, axis=1)"),
     "quantile": "quantile(x, 0.25, axis=1)",
     "percentile": "percentile(x, 25.0, axis=1)",
+    "nanmedian": "nanmedian(x, axis=1)",
+    "nanquantile": "nanquantile(x, 0.25, axis=1)",
+    "nanpercentile": "nanpercentile(x, 25.0, axis=1)",
     "reshape": "reshape(x, (ROWS * COLUMNS,)) + 1.0",
     "ravel": "ravel(x) + 1.0",
     "flatten": "x.flatten() + 1.0",
@@ -124,6 +127,12 @@ _CALLS: dict[str, str] = {
     "sort": "sort(x, axis=1)",
     **_each("partition argpartition", "NAME(x, 3, axis=1)[:, 3]"),
     "insert": "insert(x, 2, y[0], axis=0)",
+    "delete": "delete(x, [2, 5, 7], axis=1)",
+    **_each("gcd lcm", "NAME(i, j)"),
+    **_each("polyadd polysub", "NAME(v, v[:7])"),
+    "polymul": "polymul(v, v[:7])",
+    **_each("polyder polyint", "NAME(v)"),
+    "poly": "poly(v[:7])",
     "sliding_window_view": "sliding_window_view(x, 4, axis=1).sum(axis=-1)",
     "argsort": "argsort(x, axis=1, stable=True)",
     "diff": "diff(x, axis=1)",
@@ -153,7 +162,7 @@ _CALLS: dict[str, str] = {
 }
 #: Functions that have no row of their own, with the reason.
 WITHOUT_ROW = {
-    **dict.fromkeys(("compress", "delete", "extract", "trim_zeros"), "refused"),
+    **dict.fromkeys(("compress", "extract", "trim_zeros"), "refused"),
     **dict.fromkeys(("int", "float", "bool", "len"), "of one number"),
     **dict.fromkeys(("empty", "empty_like", "ndarray"), "any result is right"),
     **dict.fromkeys(("mgrid", "ogrid"), "indexed: meshgrid has a row"),
@@ -176,7 +185,7 @@ WITHOUT_ROW = {
         ("rfft2", "irfft2", "rfftn", "irfftn", "hfft", "ihfft"), "gives complex numbers, or takes them"
     ),
     **dict.fromkeys(("unique_values", "unique_counts", "unique_inverse", "unique_all"), "unique has a row"),
-    **dict.fromkeys(("scan", "apply_along_axis", "piecewise"), "of functions, not of tensors"),
+    **dict.fromkeys(("scan", "apply_along_axis", "piecewise", "vectorize"), "of functions, not of tensors"),
     **dict.fromkeys(("fftshift", "ifftshift"), "roll has a row"),
     **dict.fromkeys(("fftfreq", "rfftfreq"), "computed at compile time"),
     **dict.fromkeys(
@@ -192,13 +201,15 @@ WITHOUT_ROW = {
         "of functions, not of tensors",
     ),
     **dict.fromkeys(("stop_gradient", "detach"), "returns its argument"),
+    **dict.fromkeys(("unfold", "fold"), "of PyTorch alone: slices and pads have rows"),
     "dropout": "drops nothing",
     "bilinear": "einsum has a row",
 }
 
 #: Functions that need a known size, so that they have no rows of named sizes.
 _KNOWN_SIZES = _each(
-    "median quantile percentile diagonal trace diag roll split array_split hsplit vsplit dsplit gradient "
+    "median quantile percentile delete poly diagonal trace diag roll split array_split hsplit vsplit dsplit "
+    "gradient "
     "interp kron cross vander linspace logspace geomspace eye identity tri broadcast_to glu pixel_shuffle "
     "pixel_unshuffle interpolate upsample one_hot insert unstack",
     "NAME",

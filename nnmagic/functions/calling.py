@@ -125,6 +125,8 @@ class Caller:
             ]
             check_overlap(changed)
         except (TypeError, ValueError) as error:
+            if isinstance(error, TypeError) and self._would_convert(args):
+                error.args = (f"{error}, or in every call: %%tinynn --convert, in a file convert=True",)
             hide_frames(error)
             raise
         run = self.run or self.build()
@@ -143,6 +145,19 @@ class Caller:
         except (TypeError, ValueError) as error:
             hide_frames(error)
             raise
+
+    def _would_convert(self, args: Sequence[Any]) -> bool:
+        """Return whether calls of a cell's function would take arguments if they converted without loss."""
+        is_bound = len(args) == self.call.arity
+        if self.definition.options.convert or self.definition.language != "tinynn" or not is_bound:
+            return False
+        dims: dict[str, int] = {}
+        try:
+            for parameter, value in zip(self.call.parameters, self._convert_losslessly(args), strict=True):
+                convert_argument(parameter, value, dims)
+        except (TypeError, ValueError):
+            return False
+        return True
 
     def _convert_losslessly(self, args: Sequence[Any]) -> tuple[Any, ...]:
         """Return the arguments in the dtypes of the parameters, where that loses nothing."""

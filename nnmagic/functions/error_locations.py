@@ -68,7 +68,7 @@ def _indexing_calls(module: Module, size: int) -> Iterator[Call]:
 #: What it means that a number is compared with 0, and fails a check.
 _CHECKS = {
     "less": "an integer to a negative integer power is not defined",
-    "equal": "the step of a range cannot be zero",
+    "equal": "the step of a range or of a slice cannot be zero",
 }
 
 

@@ -68,7 +68,11 @@ def test_the_hint_of_an_update_is_about_its_right_side() -> None:
         nnmagic.compile(source)
     (diagnostic,) = caught.value.diagnostics
     assert diagnostic.message == "`+=` of f32 and f64: dtypes never mix by themselves"
-    assert diagnostic.hint == "convert the right side, as in y.astype(f32)"
+    assert diagnostic.hint == (
+        "convert the right side, as in y.astype(f32), "
+        "or let all meet as in NumPy: %%tinynn --promote, in a file promote=True"
+    )
+    assert nnmagic.compile(source, promote=True)(np.float32(1), ARRAYS["f64"]).dtype == np.float64
     nnmagic.compile(source.replace("+= y", "+= y.astype(f32)"))
 
 
@@ -129,3 +133,23 @@ def test_both_are_part_of_the_key() -> None:
     assert len(keys) == 3
     with pytest.raises(TypeError, match="promote must be True or False"):
         nnmagic.compile(SOURCE, promote=1)
+
+
+@pytest.mark.parametrize(
+    ("given", "converts"),
+    [
+        (np.ones(3, np.float32), True),
+        ([1, 2, 3], True),
+        (np.ones(3, np.int64), False),
+        (np.ones((3, 1), np.float32), False),
+        (["a"], False),
+    ],
+)
+def test_the_message_says_whether_convert_would_do(given: object, converts: bool) -> None:
+    source = "def f(x: Tensor[(3,), f64]):\n    return x\n"
+    with pytest.raises(TypeError) as caught:
+        nnmagic.compile(source)(given)
+    hint = ", or in every call: %%tinynn --convert, in a file convert=True"
+    assert str(caught.value).endswith(hint) == converts
+    if converts:
+        np.testing.assert_array_equal(nnmagic.compile(source, convert=True)(given), given)

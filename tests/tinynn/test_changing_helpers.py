@@ -86,6 +86,39 @@ def test_other_names_of_the_memory_are_refused(body: str, message: str) -> None:
         nnmagic.compile(source, namespace=NAMES)
 
 
+ADDING = """
+def added(p):
+    p += 1
+    return p.sum()
+"""
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "x + added(x)",
+        "x[:1] * added(x)",
+        "x.T < added(x)",
+        "np.where(x > 0, x, added(x))",
+        "(x, added(x))",
+        "x.dot(x + added(x))",
+        "x[x > added(x)]",
+    ],
+)
+def test_an_array_that_is_read_before_a_call_changes_it_is_refused(expression: str) -> None:
+    source = f"{ADDING}\ndef f(y: Tensor[(3,), f64]):\n    x = y * 2\n    return {expression}\n"
+    with pytest.raises(nnmagic.TinyNNError) as caught:
+        nnmagic.compile(source, namespace=NAMES)
+    first = caught.value.diagnostics[0]
+    assert first.message == "a call after this array changes it, and NumPy uses the changed one"
+    assert (first.span.line, first.notes[0].span.line) == (8, 3)
+
+
+def test_what_is_computed_before_a_call_changes_its_array_stays() -> None:
+    body = "x = y * 2\n    return x.sum() + x * 3 + added(x) * added(y * 1)"
+    check(f"{ADDING}\ndef f(y: Tensor[(3,), f64]):\n    {body}\n", Y)
+
+
 SQUARES = "m: Tensor[(3, 5, 5), f64], n: i64, k: i64"
 
 

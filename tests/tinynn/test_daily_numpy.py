@@ -21,6 +21,17 @@ PROGRAMS = [
     "    n = np.zeros(3, dtype=int)\n    n[:] = (1, 2, 3)\n    return out, n",
     "def f(x, i, j):\n    with np.errstate(divide='ignore', invalid='ignore'):\n"
     "        y = x / np.maximum(x, 0)\n    return np.nan_to_num(y)",
+    "def f(x, i, j):\n    p, k, z = np.ones(40, dtype=bool), i[0], x.reshape(4, 10).copy()\n"
+    "    p[:2] = False\n    for n in range(2, 7):\n        if p[n]:\n            p[n * n::n] = False\n"
+    "    z[1:, ::k] += 3\n"
+    "    z[k, 8::-j[0] - 1] = 0\n    return np.flatnonzero(p), z, x[::k], x[-3:-99:k], x[30:2:-j[0] - 1]",
+    "def f(x, i, j):\n    z = np.zeros((2, 40))\n    np.divide(x, j, out=z, where=j != 0)\n"
+    "    np.log(x, out=z[0], where=x > 1)\n"
+    "    y = np.log(x, out=-np.ones(40), where=x > 0)\n"
+    "    return z, y, np.divide(i, j, out=np.zeros_like(x), where=j != 0)",
+    "def f(x, i, j):\n    t, k = 0.0, i[0] + 9\n    for n, v in enumerate(x, start=1):\n        t += v / n\n"
+    "    for n, (a, b) in enumerate(zip(x, j), k):\n        t += a * b * n\n"
+    "    return t, [n * v for n, v in enumerate((x, i), 5)][1]",
 ]
 
 

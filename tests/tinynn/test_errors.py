@@ -14,7 +14,7 @@ import pytest
 
 from nnmagic.relay.types import NUMPY_DTYPES
 from nnmagic.tinynn.namespace.unsupported_functions import ELSEWHERE
-from tests.tinynn.cases import errors_of
+from tests.tinynn.cases import PROMOTION, errors_of
 
 X = "x: Tensor[(2, 3), f32], y: Tensor[(2, 3), f32]"
 
@@ -251,9 +251,9 @@ def test_message_and_span(marked: str, messages: list[str]) -> None:
 
 #: (source, hint of its first error)
 HINTS = [
-    (body("return x + y.astype(i32)"), "convert one of them, as in y.astype(i32).astype(f32)"),
-    (body("q = y.astype(i32)\nreturn x + q"), "convert one of them, as in q.astype(f32)"),
-    (body("return x * f64_array"), "convert one of them, as in f64_array.astype(f32)"),
+    (body("return x + y.astype(i32)"), "convert one of them, as in y.astype(i32).astype(f32)" + PROMOTION),
+    (body("q = y.astype(i32)\nreturn x + q"), "convert one of them, as in q.astype(f32)" + PROMOTION),
+    (body("return x * f64_array"), "convert one of them, as in f64_array.astype(f32)" + PROMOTION),
     (body("return x * mixed"), "if it holds numbers, convert it in another cell: mixed = mixed.astype('float32')"),
     (body("return x * spectrum"), "convert it in another cell: spectrum = spectrum.astype('complex128')"),
     (body("return x * masked"), "fill it in another cell, as in masked = masked.filled(0)"),

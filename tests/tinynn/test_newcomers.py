@@ -8,6 +8,7 @@ import pytest
 from nbclient import NotebookClient
 
 import nnmagic
+from tests.tinynn.cases import PROMOTION
 
 MISTAKES = [
     (
@@ -26,9 +27,9 @@ MISTAKES = [
         "did you mean InOut?",
     ),
     (
-        "def f(x: Tensor[(6,), f32], k: i64):\n    return x[::k]\n",
-        "the step of a slice must be known at compile time, not an i64",
-        "choose the elements by a mask: s[arange(len(s)) % k == 0] is s[::k]",
+        "def f(x: Tensor[(6,), f32], k: i64):\n    return x[None, ::k]\n",
+        "beside arrays and None the step of a slice must be known, not an i64",
+        "take the slice first, as in y = x[::k]",
     ),
     (
         "def f(a: Tensor[(6,), f32]):\n    c = zeros((6,), f32)\n    return add(a, 1, out=c)\n",
@@ -103,9 +104,15 @@ MISTAKES = [
         "assign it before the loop",
     ),
     (
+        "def f(x: Tensor[(4, 3), f32]):\n    y = x + 1\n    for row in y:\n        row += 1\n    return y\n",
+        "a loop goes over an array that it changes",
+        "change its rows by their numbers, as in for i in range(len(y)): y[i] = value; "
+        "to leave `y` as it is, go over y.copy()",
+    ),
+    (
         "def f(x: Tensor[(3,), f32], y: Tensor[(3,), f64]):\n    return x + y\n",
         "`+` of f32 and f64: dtypes never mix by themselves",
-        "convert one of them, as in x.astype(f64)",
+        "convert one of them, as in x.astype(f64)" + PROMOTION,
     ),
     (
         "def f(x: Tensor[(3,), f32]):\n    return x + np.random.rand(3)\n",

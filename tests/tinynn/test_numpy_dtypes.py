@@ -32,6 +32,7 @@ _OF_VECTOR = """
     cumulative_prod cumulative_sum unique_all unique_counts unique_inverse unique_values
     zeros_like real imag conj conjugate angle iscomplexobj isrealobj isreal iscomplex nanargmin
     nanargmax nancumsum nancumprod unwrap
+    nanmedian polyder polyint
 """
 #: Of one matrix, by name.
 _OF_MATRIX = "diagonal fliplr flipud matrix_transpose rot90 trace tril triu"
@@ -40,6 +41,7 @@ _OF_TWO = """
     add allclose append arctan2 array_equal atan2 bitwise_and bitwise_left_shift bitwise_or
     bitwise_right_shift bitwise_xor broadcast_arrays copysign cross digitize divide divmod dot equal
     floor_divide fmax fmin fmod greater greater_equal heaviside hypot inner isclose kron left_shift
+    polyadd polysub polymul gcd lcm
     less less_equal logaddexp logaddexp2 logical_and logical_or logical_xor matmul maximum meshgrid
     minimum mod multiply not_equal outer pow power remainder right_shift searchsorted subtract
     true_divide trapezoid vdot vecdot convolve correlate isin nextafter
@@ -68,15 +70,18 @@ _EXPRESSIONS = """
     max(v, initial=1); isclose(v, 1); ndarray((2,)); histogram(v, 3); cov(v); cov(x); corrcoef(v, w);
     unstack(x); select([v > 1, v > 2], [v, w]); select([v > 1], [v], 2);
     piecewise(v, [v > 1], [2, 3]); insert(v, 1, 5); partition(v, 1); argpartition(v, 1);
-    block([v, w]); lexsort((v, w)); ravel_multi_index((i, i), (4, 4)); choose(i, [v, w, v])
+    block([v, w]); lexsort((v, w)); ravel_multi_index((i, i), (4, 4)); choose(i, [v, w, v]);
+    nanquantile(v, 0.5); nanquantile(v, [0.5]); nanpercentile(v, 50); delete(v, 1); delete(v, [0, 1]);
+    gcd(v, 2); delete(x, 0, axis=1)
 """
 #: Functions of cells that always refuse, one whose name NumPy does not have, and what is indexed.
-_OTHERS = {"bincount", "compress", "delete", "extract", "trim_zeros", "variance", "mgrid", "ogrid"} | {
-    "apply_along_axis",  # takes a function
+_OTHERS = {"bincount", "compress", "extract", "trim_zeros", "variance", "mgrid", "ogrid"} | {
+    *("apply_along_axis", "vectorize"),  # take functions
+    "poly",  # of few zeros
     "sliding_window_view",  # of numpy.lib.stride_tricks
     *("c_", "r_", "indices", "ix_", "triu_indices", "tril_indices", "diag_indices", "polyval", "polyfit"),
     *("bartlett", "blackman", "hamming", "hanning"),
-    *("size", "shape", "ndim"),  # numbers of the compiler
+    *("size", "shape", "ndim", "finfo", "iinfo"),  # numbers of the compiler
 }
 
 
@@ -94,12 +99,13 @@ _REFUSED = {
         fabs square rint signbit round around floor_divide mod remainder power pow left_shift
         right_shift bitwise_left_shift bitwise_right_shift fmod divmod matmul dot vdot outer kron
         vecdot linalg.multi_dot cross v@w v//2 v%2 7//v maximum(v,1) searchsorted(v,1)
-        max(v,initial=1) isclose(v,1) v<<1 conj conjugate piecewise
+        max(v,initial=1) isclose(v,1) v<<1 conj conjugate piecewise polyadd polysub polymul
     """,  # arithmetic of bools, and numbers beside them
     "biu": "reciprocal",  # would be 0 nearly everywhere
     "c": """
         amax amin argmax argmin argsort clip fmax fmin greater greater_equal histogram less less_equal max
-        maximum median min minimum nanmax nanmin ptp rint round around searchsorted sign sort unique v>1 v>w
+        maximum median min minimum nanmax nanmin nanmedian
+        ptp rint round around searchsorted sign sort unique v>1 v>w
         partition argpartition insert
         nanargmax nanargmin nancumsum nancumprod intersect1d union1d setdiff1d unwrap histogram2d
         lexsort choose block

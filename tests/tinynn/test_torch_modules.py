@@ -118,6 +118,7 @@ LAYERS = [
     (lambda: nn.Sequential(nn.GroupNorm(2, 4), nn.SiLU(), nn.AvgPool2d(2), nn.Flatten()), (1, 4, 4, 4)),
     (lambda: nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.LeakyReLU(0.2), nn.Hardswish()), (1, 2, 4, 4)),
     (lambda: nn.Sequential(nn.Sigmoid(), nn.Tanh(), nn.ELU(0.5), nn.Softplus(), nn.Mish()), (3, 4)),
+    (lambda: nn.Sequential(nn.Unfold(2, padding=1, stride=2), nn.Fold((5, 4), 2, 1, 1, 2)), (1, 2, 5, 4)),
     (lambda: Block(4), (2, 4)),
 ]
 

@@ -61,6 +61,14 @@ x.split(2, dim=1), x.split([1, 2], dim=0), torch.std_mean(x, dim=1), torch.var_m
 z.unfold(2, 2, 1), z.unfold(1, 2, 2).mean(-1), x.bool(), x.lerp(x * 2, 0.5), x.detach().numpy()
 torch.unique(i, return_counts=True), torch.bincount(i[:, 0]), torch.cdist(x, x * 2)
 torch.meshgrid(x[0], x[1], indexing="ij")
+torch.cummax(x, dim=1), torch.cummin(x, 0), x.cummax(dim=0).values, torch.cummax(x * (x > 0), 1)
+torch.cummin(i, 0)
+torch.kthvalue(x, 2), x.kthvalue(1, dim=0, keepdim=True).values, torch.mode(i, 0).values, i.mode().values
+torch.nanmedian(x), torch.nanmedian(torch.where(x > 0.5, torch.nan, x), dim=1), i.nanmedian(dim=0).values
+F.unfold(z[None], 2, padding=1), F.unfold(z, (2, 3), stride=(1, 2))
+F.unfold(z[None], 2, dilation=2, padding=(1, 0)), F.fold(x, (2, 4), (1, 3))
+F.fold(F.unfold(z[None], 2, stride=2, padding=1), (3, 4), 2, stride=2, padding=1)
+x.masked_fill(x > 0, torch.finfo(x.dtype).min), torch.iinfo(torch.int32).max - i
 params[f"layer{1}.weight"] * x, [params[f"layer{k}.weight"] for k in range(2)]
 """.strip().split("\n")
 
@@ -105,5 +113,5 @@ def test_what_means_two_things_is_refused() -> None:
         error.message == "transpose(0, 1) changes nothing in NumPy, and swaps the two dimensions in PyTorch"
     )
     assert error.hint == "write x.T to swap them"
-    (error,) = errors_of(f"def f({PARAMETERS}):\n    return x.cummax(dim=1)\n")
-    assert error.message == "a Tensor[(3, 4), f32] has no attribute `cummax`"
+    (error,) = errors_of(f"def f({PARAMETERS}):\n    return x.renorm(dim=1)\n")
+    assert error.message == "a Tensor[(3, 4), f32] has no attribute `renorm`"

@@ -50,6 +50,17 @@ def test_beside_floats_they_are_these(expression: str) -> None:
     np.testing.assert_allclose(result, expected, rtol=1e-6)
 
 
+def test_beside_complex_numbers_they_are_these() -> None:
+    z = X[0] + 1j * X[1]
+    for expression in ("np.zeros(3) + x", "np.arange(3) * x", "np.dot(np.eye(3), x) + np.ones(3)"):
+        for dtype in ("complex64", "complex128"):
+            result = compiled(expression)(z.astype(dtype))
+            assert result.dtype == dtype
+            np.testing.assert_allclose(result, eval(expression, {"np": np, "x": z}), rtol=1e-6)
+    result = compiled("np.linspace(-2, 1, 4) + 1j * np.arange(4) + x")(2.0)
+    np.testing.assert_allclose(result, np.linspace(-2, 1, 4) + 1j * np.arange(4) + 2)
+
+
 @pytest.mark.parametrize(
     ("expression", "dtype"),
     [

@@ -18,11 +18,14 @@ from nnmagic.tinynn.builtins.nn.convolutions import CONVOLUTIONS
 from nnmagic.tinynn.builtins.nn.images import IMAGES
 from nnmagic.tinynn.builtins.nn.losses import LOSSES
 from nnmagic.tinynn.builtins.nn.normalization import NORMALIZATION
+from nnmagic.tinynn.builtins.nn.patches import PATCHES
 from nnmagic.tinynn.builtins.nn.pooling import POOLING
 from nnmagic.tinynn.builtins.nn.recurrent import RECURRENT
 from nnmagic.tinynn.builtins.numpy.complex_numbers import COMPLEX_NUMBERS, PYTHON_COMPLEX
 from nnmagic.tinynn.builtins.numpy.creation import CREATION
+from nnmagic.tinynn.builtins.numpy.deletion import DELETION
 from nnmagic.tinynn.builtins.numpy.differences import DIFFERENCES
+from nnmagic.tinynn.builtins.numpy.dtype_limits import DTYPE_LIMITS
 from nnmagic.tinynn.builtins.numpy.elementwise import ELEMENTWISE
 from nnmagic.tinynn.builtins.numpy.fourier import FOURIER
 from nnmagic.tinynn.builtins.numpy.histograms import HISTOGRAMS
@@ -32,6 +35,7 @@ from nnmagic.tinynn.builtins.numpy.joining import JOINING
 from nnmagic.tinynn.builtins.numpy.linalg import LINALG
 from nnmagic.tinynn.builtins.numpy.mathematics import MATHEMATICS
 from nnmagic.tinynn.builtins.numpy.norms import NORMS
+from nnmagic.tinynn.builtins.numpy.number_theory import NUMBER_THEORY
 from nnmagic.tinynn.builtins.numpy.orders import ORDERS
 from nnmagic.tinynn.builtins.numpy.padding import PADDING
 from nnmagic.tinynn.builtins.numpy.polynomials import POLYNOMIALS
@@ -55,6 +59,7 @@ from nnmagic.tinynn.builtins.torch_names import (
     torch_functions,
     torch_methods,
 )
+from nnmagic.tinynn.builtins.torch_orders import torch_orders
 from nnmagic.tinynn.calls.argument_binding import Builtin
 from nnmagic.tinynn.types.annotations import DTYPES, DType
 
@@ -79,8 +84,10 @@ _NUMPY_ROWS = (
     *INDEX_SETS,
     *ORDERS,
     *WINDOWS,
+    *NUMBER_THEORY,
+    *DELETION,
 )
-_LAYERS = (*CONVOLUTIONS, *POOLING, *NORMALIZATION, *IMAGES, *ATTENTION, *RECURRENT)
+_LAYERS = (*CONVOLUTIONS, *POOLING, *NORMALIZATION, *IMAGES, *PATCHES, *ATTENTION, *RECURRENT)
 _NEURAL_ROWS = (*ACTIVATIONS, *_LAYERS, *LOSSES)
 
 
@@ -105,10 +112,13 @@ def _method(name: str, signature: str) -> Builtin:
     return replace(BUILTINS[name], signature=signature)
 
 
-_TORCH_METHODS = torch_methods(BUILTINS)
+_TORCH_ORDERS = torch_orders(BUILTINS)
+_TORCH_METHODS = torch_methods(BUILTINS) | {
+    name: row for name, row in _TORCH_ORDERS.items() if name not in BUILTINS
+}
 
 #: Methods that mean something else in the source of an ``nn.Module``.
-MODULE_METHODS: dict[str, Builtin] = torch_meanings(BUILTINS)
+MODULE_METHODS: dict[str, Builtin] = torch_meanings(BUILTINS) | {"nanmedian": _TORCH_ORDERS["nanmedian"]}
 
 #: Methods of tensors; every operator whose first argument is a single tensor is one, too.
 METHODS: dict[str, Builtin] = {
@@ -146,7 +156,7 @@ for _name in IN_PLACE:
     METHODS.pop(_name, None)
 
 _NUMPY = {row.name: row for row in _NUMPY_ROWS if row.numpy is not None or row.is_refused}
-_NUMPY |= SIZES
+_NUMPY |= SIZES | DTYPE_LIMITS
 _LINALG = {
     name: BUILTINS[name]
     for name in (
@@ -208,6 +218,8 @@ _MATH = {
         "prod",
         "erf",
         "log",
+        "gcd",
+        "lcm",
     ]
 }
 
@@ -221,7 +233,7 @@ MODULES: dict[str, dict[str, Builtin]] = {
     "jax.numpy": _NUMPY,
     "jax.numpy.linalg": _LINALG,
     "jax.nn": {row.name: row for row in ACTIVATIONS},
-    "torch": torch_functions(BUILTINS, _TORCH_METHODS),
+    "torch": torch_functions(BUILTINS, _TORCH_METHODS) | _TORCH_ORDERS | DTYPE_LIMITS,
     "torch.nn.functional": _FUNCTIONAL,
     "math": _MATH,
 }

@@ -21,7 +21,7 @@ from nnmagic.tinynn.types.annotations import DType, dtype_named
 from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.numbers import is_number, number_constant
 from nnmagic.tinynn.values.operator_calls import is_tensor, tensor_type
-from nnmagic.tinynn.values.promotion import common_dtype, dtype_beside_numbers
+from nnmagic.tinynn.values.promotion import common_dtype, dtype_beside_numbers, promotion_hint
 from nnmagic.tinynn.values.symbolic_sizes import as_number
 from nnmagic.tinynn.values.values import (
     BuiltinName,
@@ -327,7 +327,8 @@ def unify_dtypes(call: Arguments, operands: Sequence[Operand]) -> list[Formula]:
         raise RefusalError(
             f"{call.name} of {shown}: dtypes never mix by themselves",
             operands[0].span.to(operands[-1].span),
-            hint=f"convert the items to one dtype with .astype({dtype_short_name(dtypes[0])})",
+            hint=f"convert the items to one dtype with .astype({dtype_short_name(dtypes[0])})"
+            + promotion_hint(dtypes),
         )
     results = []
     for operand in operands:

@@ -1,15 +1,16 @@
-"""Define the functions that call a function of the cell in a loop: scan, apply_along_axis, piecewise.
+"""Define the functions that call a function of the cell in a loop: scan, apply_along_axis and their kin.
 
 Each gives a LoopCall, which the elaboration writes as the loop that it stands for.
 """
 
 from __future__ import annotations
 
-from nnmagic.tinynn.builtins.argument_checks import formula, one_axis
+from nnmagic.tinynn.builtins.argument_checks import as_formula, dtype_of_operand, formula, one_axis
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.operator_calls import is_tensor
 from nnmagic.tinynn.values.values import (
+    BuiltinName,
     Dimension,
     Known,
     LoopCall,
@@ -53,6 +54,32 @@ def _along_axis(call: Arguments) -> Value:
     return LoopCall("apply_along_axis", (function, rows, *rest), axis)
 
 
+def _vectorize(call: Arguments) -> Value:
+    """Return a function of the elements of tensors, of which each call maps over all of them."""
+    function, dtypes = _function(call, "pyfunc"), _result_dtypes(call)
+
+    def apply_to(inner: Arguments) -> Value:
+        arguments = inner.given["args"]
+        assert isinstance(arguments.value, TupleOf)
+        if not arguments.value.items:
+            raise RefusalError("a vectorized function takes at least one tensor", inner.span)
+        items = (Operand(item, arguments.span) for item in arguments.value.items)
+        arrays = tuple(Operand(as_formula(item, inner.span, call.name).value, item.span) for item in items)
+        return LoopCall("vectorize", (function, *arrays), dtypes=dtypes)
+
+    summary = "Call a function for each element of tensors that are broadcast together."
+    return BuiltinName(Builtin("vectorize", "*args", apply_to, summary, method=False))
+
+
+def _result_dtypes(call: Arguments) -> tuple[str, ...]:
+    """Return the dtypes of the results, if they are given."""
+    if "otypes" not in call:
+        return ()
+    operand = call.given["otypes"]
+    listed = operand.value.items if isinstance(operand.value, TupleOf) else (operand.value,)
+    return tuple(dtype_of_operand(Operand(each, operand.span), "vectorize") for each in listed)
+
+
 def _piecewise(call: Arguments) -> Value:
     """Compute each piece for the elements whose condition holds, and only for these."""
     pieces: dict[str, tuple[Operand, ...]] = {}
@@ -86,6 +113,14 @@ LOOP_FUNCTIONS = (
         "apply_along_axis",
         method=False,
         form="func1d, axis, arr, *args",
+    ),
+    Builtin(
+        "vectorize",
+        "pyfunc otypes?",
+        _vectorize,
+        "Return a function that maps a function over the elements of tensors.",
+        "vectorize",
+        method=False,
     ),
     Builtin(
         "piecewise",

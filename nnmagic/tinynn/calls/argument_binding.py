@@ -81,7 +81,7 @@ _MAKING_TENSORS = ("array", "asarray", "astype")
 
 
 #: Functions whose last arguments may be tuples, each of them one argument.
-_TAKING_TREES = ("vjp", "tree_map")
+_TAKING_TREES = ("vjp", "tree_map", "map")
 
 
 @dataclass(frozen=True, slots=True)

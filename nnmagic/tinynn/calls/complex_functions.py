@@ -13,7 +13,7 @@ _SUMS_AND_PRODUCTS = (
     "sum mean var std variance prod cumsum cumulative_sum cumulative_prod any all count_nonzero trace dot "
     "matmul vdot vecdot inner outer "
     "tensordot einsum kron cross multi_dot matrix_power diff ediff1d solve inv norm "
-    "vector_norm matrix_norm convolve correlate"
+    "vector_norm matrix_norm convolve correlate polyadd polysub polymul polyder polyint poly"
 )
 _SHAPES = (
     "reshape transpose permute permute_dims moveaxis rollaxis swapaxes matrix_transpose flip fliplr flipud "
@@ -23,7 +23,8 @@ _SHAPES = (
 )
 _SELECTION = (
     "where take take_along_axis nonzero flatnonzero argwhere item unstack unique unique_values unique_counts "
-    "unique_inverse unique_all isin select"
+    "unique_inverse unique_all isin select delete vectorize map list "
+    "reversed"
 )
 _CREATION = (
     "zeros ones full empty zeros_like ones_like full_like empty_like array copy asarray ascontiguousarray "

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TypeGuard
 
 from synr import ast
 
 from nnmagic.diagnostics import Note, Span
-from nnmagic.relay import expr as ir
 from nnmagic.relay.signatures import format_type
 from nnmagic.relay.types import TensorType
 from nnmagic.tinynn.analysis.bound_names import names_of, walk
@@ -17,6 +15,7 @@ from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.conversions import convert_declared_value
 from nnmagic.tinynn.elaborate.element_assignments import assign_elements, update_destination
 from nnmagic.tinynn.elaborate.let_bindings import atomize
+from nnmagic.tinynn.elaborate.operand_memory import shares_memory
 from nnmagic.tinynn.elaborate.shared_memory import A_CONSTANT, ANY_MEMORY, Foreign
 from nnmagic.tinynn.operators.element_assignment import keep_shape
 from nnmagic.tinynn.operators.unpacking import unpack
@@ -25,7 +24,6 @@ from nnmagic.tinynn.values.promotion import check_update
 from nnmagic.tinynn.values.values import (
     FAILED,
     Computed,
-    Environment,
     Operand,
     RefusalError,
     TupleOf,
@@ -98,6 +96,8 @@ def _forget_other_names(
     """
     if not _is_array(before):
         return
+    if ctx.callers:
+        ctx.changed_by_calls.append((before, name, span))
     chain = ctx.environment.chain()
     alike = ctx.alike.get(id(before.expr), set())
     message = "`{}` is the array that `{}` was, which NumPy would have changed, too"
@@ -112,31 +112,13 @@ def _forget_other_names(
             is_same = isinstance(value, Computed) and value.expr is before.expr
             if is_same and ((is_own and other in alike) or not with_views):
                 said = message.format(other, name)
-            elif with_views and _shares(ctx, before, value, chain):
+            elif with_views and shares_memory(ctx, before, value, chain):
                 said = f"`{other}` shares memory with `{name}`, which NumPy would have changed, too"
                 said = message.format(other, name) if is_same else said
             else:
                 continue
             unassigned = Unassigned(said, hint.format(other), notes)
             bindings.bind(other, unassigned, bindings.spans.get(other))
-
-
-def _shares(ctx: Elaboration, changed: Computed, value: Value, chain: Sequence[Environment]) -> bool:
-    """Return whether an array and a value share memory that is known, and are no disjoint parts of it.
-
-    Of two values that a loop carries it says whether they may share any.
-    """
-    tokens = ctx.memory.of_expr(changed.expr) - {ANY_MEMORY, A_CONSTANT}
-    tokens &= ctx.memory.of_value(value, chain)
-    if isinstance(value, Computed) and value.expr is not changed.expr:
-        if _is_carried(ctx, changed.expr) and _is_carried(ctx, value.expr):
-            return any(isinstance(token, frozenset) for token in tokens)
-        return bool(tokens) and not ctx.memory.are_disjoint(changed, value)
-    return bool(tokens)
-
-
-def _is_carried(ctx: Elaboration, expr: ir.Expr) -> bool:
-    return isinstance(expr, ir.Var) and expr not in ctx.memory.bound
 
 
 def _warn_of_parameter(ctx: Elaboration, sign: str, name: str, before: Value, span: Span) -> None:

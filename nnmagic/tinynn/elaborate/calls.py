@@ -25,10 +25,12 @@ from nnmagic.tinynn.elaborate.expressions import evaluate_operands
 from nnmagic.tinynn.elaborate.gradients import call_gradient
 from nnmagic.tinynn.elaborate.let_bindings import atomize, hoist_lets
 from nnmagic.tinynn.elaborate.loop_functions import call_in_loop
+from nnmagic.tinynn.elaborate.operand_memory import check_unchanged
 from nnmagic.tinynn.elaborate.operations import elaborate_operation
 from nnmagic.tinynn.elaborate.records import make_record
 from nnmagic.tinynn.elaborate.templates import call_specialized
 from nnmagic.tinynn.elaborate.torch_modules import call_module
+from nnmagic.tinynn.operators.iteration import ITERATION
 from nnmagic.tinynn.types.annotations import DType
 from nnmagic.tinynn.values.descriptions import describe, source_text, with_article
 from nnmagic.tinynn.values.operator_calls import is_tensor
@@ -53,6 +55,7 @@ from nnmagic.tinynn.values.values import (
     RecordName,
     RefusalError,
     SpecializableFunction,
+    TupleConstructor,
     TupleOf,
     Value,
     as_value,
@@ -69,9 +72,11 @@ def elaborate_call(ctx: Elaboration, expr: ast.Call) -> Value:
     callee = _torch_method(ctx, expr) or ctx.operand(expr.func_name)
     if is_callback(callee.value):
         return call_callback(ctx, expr)
+    since = len(ctx.changed_by_calls)
     operands = evaluate_operands(ctx, expr.params)
     for key, value in expr.keyword_params.items():
         operands.append(Operand(ctx.evaluate(value), ctx.span(value.span), key.value))
+    check_unchanged(ctx, (callee, *operands), since)
     if any(is_failed(operand.value) for operand in (callee, *operands)):
         return FAILED
     try:
@@ -182,6 +187,8 @@ def apply_value(ctx: Elaboration, callee: Operand, operands: list[Operand], span
                 callee.span,
                 hint=f"call one of its constructors: {names}",
             )
+        case TupleConstructor(name="tuple"):
+            return ITERATION["list"].call(operands, span)
         case Known(value=DType() as dtype):
             return convert_to_dtype(dtype.name, dtype.short, operands, span)
     hint: str | None = None

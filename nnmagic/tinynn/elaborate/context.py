@@ -155,6 +155,8 @@ class Elaboration:
     updating: ast.Expr | None = None
     #: The names that `z = y` has given to one tensor, by the identity of its expression.
     alike: dict[int, set[str]] = field(default_factory=dict)
+    #: The arrays that inlined functions have changed as a whole, with their names there and the places.
+    changed_by_calls: list[tuple[Computed, str, Span]] = field(default_factory=list)
     #: Whether a gradient was asked for anywhere.
     asks_for_gradients: bool = False
     #: Whether the shape of an annotation is being read.

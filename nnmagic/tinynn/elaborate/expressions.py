@@ -9,6 +9,7 @@ from synr import ast
 from nnmagic.tinynn.elaborate.annotation_types import unknown_dimension
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.let_bindings import reread
+from nnmagic.tinynn.elaborate.operand_memory import check_unchanged
 from nnmagic.tinynn.namespace.attributes import attribute
 from nnmagic.tinynn.namespace.name_resolution import UnknownNameError
 from nnmagic.tinynn.syntax import tree
@@ -134,6 +135,7 @@ def evaluate_index(ctx: Elaboration, nodes: Sequence[ast.Expr]) -> list[Operand]
 def evaluate_operands(ctx: Elaboration, exprs: Sequence[ast.Expr]) -> list[Operand]:
     """Evaluate the operands of a call or the items of a tuple; ``*items`` are spliced in."""
     operands: list[Operand] = []
+    since = len(ctx.changed_by_calls)
     for expr in exprs:
         if not isinstance(expr, tree.Starred):
             operands.append(ctx.operand(expr))
@@ -145,4 +147,5 @@ def evaluate_operands(ctx: Elaboration, exprs: Sequence[ast.Expr]) -> list[Opera
             operands.append(starred)
         else:
             raise RefusalError(f"`*` of {describe(starred.value)}", ctx.span(expr.span))
+    check_unchanged(ctx, operands, since)
     return operands

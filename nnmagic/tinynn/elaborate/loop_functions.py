@@ -1,4 +1,4 @@
-"""Elaborate scan, apply_along_axis and piecewise as functions of the language that are inlined.
+"""Elaborate scan, apply_along_axis, gcd and their kin as functions of the language that are inlined.
 
 Their bodies are written here in the language itself, and every place in them is that of the call.
 """
@@ -40,7 +40,33 @@ from nnmagic.tinynn.values.values import (
 Apply = Callable[[Elaboration, Operand, list[Operand], Span], Value]
 
 #: The names that the bodies below use, which nothing in the notebook hides.
-_LANGUAGE = ("asarray", "len", "zeros", "zeros_like")
+_LANGUAGE = (
+    *("absolute", "arange", "asarray", "broadcast_arrays", "floor_divide", "len", "moveaxis", "multiply"),
+    *("ones", "ravel", "remainder", "take", "vmap", "where", "zeros", "zeros_like"),
+)
+
+#: Euclid's algorithm for all elements at once, and what else is written in the language as it stands.
+_TEXTS = {
+    "gcd": (
+        "def gcd(a, b):\n"
+        "    while (b != 0).any():\n"
+        "        a, b = where(b == 0, a, b), where(b == 0, 0, remainder(a, where(b == 0, 1, b)))\n"
+        "    return a\n"
+    ),
+    "lcm": (
+        "def lcm(a, b):\n"
+        "    common = gcd(a, b)\n"
+        "    return multiply(floor_divide(a, where(common == 0, 1, common)), b)\n"
+    ),
+    "delete": (
+        "def delete(x, k):\n"
+        "    place, i = arange(len(x))[k], arange(len(x) - 1)\n"
+        "    return take(x, where(i < place, i, i + 1), axis=0, mode='clip')\n"
+    ),
+    "delete of several": (
+        "def delete(x, k):\n    kept = ones(len(x), dtype=bool)\n    kept[k] = False\n    return x[kept]\n"
+    ),
+}
 
 
 def call_in_loop(ctx: Elaboration, loop: LoopCall, span: Span, apply: Apply) -> Value:
@@ -50,6 +76,13 @@ def call_in_loop(ctx: Elaboration, loop: LoopCall, span: Span, apply: Apply) -> 
             return _scan(ctx, loop, span, apply)
         case "apply_along_axis":
             return _along_axis(ctx, loop, span, apply)
+        case "vectorize":
+            return _elementwise(ctx, loop, span, apply)
+        case "map":
+            return _map(ctx, loop, span, apply)
+        case "gcd" | "lcm" | "delete" | "delete of several":
+            more: dict[str, Value] = {"gcd": _local(_TEXTS["gcd"], span)} if loop.kind == "lcm" else {}
+            return _written(ctx, loop, span, apply, more)
     return _piecewise(ctx, loop, span, apply)
 
 
@@ -146,6 +179,47 @@ def _piecewise(ctx: Elaboration, loop: LoopCall, span: Span, apply: Apply) -> Va
         lines.append(f"    y[{mask}] = {value}\n")
     lines.append("    return y\n")
     return _inline(ctx, "".join(lines), [data, *conditions, *functions], span, apply)
+
+
+def _written(ctx: Elaboration, loop: LoopCall, span: Span, apply: Apply, more: dict[str, Value]) -> Value:
+    result = _inline(ctx, _TEXTS[loop.kind], loop.operands, span, apply, more)
+    if not isinstance(result, Computed):
+        return FAILED
+    made = Formula(result, span)
+    if loop.kind.startswith("delete"):
+        made = made.transpose([*range(1, loop.number + 1), 0, *range(loop.number + 1, made.rank)])
+    return made.cast(loop.dtypes[0]).value if loop.dtypes else made.value
+
+
+def _elementwise(ctx: Elaboration, loop: LoopCall, span: Span, apply: Apply) -> Value:
+    """Map a function over the elements of tensors that are broadcast together."""
+    function, *arrays = loop.operands
+    names = ", ".join(f"a{number}" for number in range(len(arrays)))
+    flat = ", ".join(f"ravel({name})" for name in names.split(", "))
+    together = f"    {names} = broadcast_arrays({names})\n" if len(arrays) > 1 else ""
+    text = f"def shaped({names}):\n{together}    return a0\n"
+    whole = _inline(ctx, text, arrays, span, apply)
+    text = f"def elementwise(f, {names}):\n{together}    return vmap(f)({flat})\n"
+    results = _inline(ctx, text, [function, *arrays], span, apply)
+    if not isinstance(whole, Computed) or is_failed(results):
+        return FAILED
+    like = Formula(whole, span)
+    parts = list(results.items) if isinstance(results, TupleOf) else [results]
+    if loop.dtypes and len(loop.dtypes) != len(parts):
+        raise RefusalError(f"vectorize: {len(loop.dtypes)} dtypes for {len(parts)} results", span)
+    shaped = []
+    for number, part in enumerate(parts):
+        assert isinstance(part, Computed)
+        made = Formula(part, span).reshape(like.shape, like)
+        shaped.append(made.cast(loop.dtypes[number]).value if loop.dtypes else made.value)
+    return TupleOf(tuple(shaped)) if isinstance(results, TupleOf) else shaped[0]
+
+
+def _map(ctx: Elaboration, loop: LoopCall, span: Span, apply: Apply) -> Value:
+    names = ", ".join(f"x{number}" for number in range(len(loop.operands) - 1))
+    over = f"zip({names.replace('x', 'xs')})" if len(loop.operands) > 2 else "xs0"
+    text = f"def map(f, {names.replace('x', 'xs')}):\n    return [f({names}) for {names} in {over}]\n"
+    return _inline(ctx, text, list(loop.operands), span, apply)
 
 
 # -- functions that are written here -------------------------------------------------------------------------

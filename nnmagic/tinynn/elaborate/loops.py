@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from functools import partial
 
-from synr.ast import BuiltinOp
+from synr import ast
 
 from nnmagic.diagnostics import Diagnostics, Note, Span
 from nnmagic.relay import expr as ir
@@ -241,7 +241,18 @@ def _check_unchanged(ctx: Elaboration, stmt: tree.For, span: Span) -> None:
     items = ctx.environment.bindings.locals.get(_items_of(stmt))
     if isinstance(items, Unassigned):
         message = "a loop goes over an array that it changes"
-        raise RefusalError(message, span, hint="go over a copy: write .copy() behind it", notes=items.notes)
+        hint = "go over a copy: write .copy() behind it"
+        if isinstance(stmt.iterable, ast.Var) and isinstance(stmt.target, ast.Var):
+            name, row = stmt.iterable.id.name, stmt.target.id.name
+            hint = f"change its rows by their numbers, as in for i in range(len({name})): {name}[i] = value"
+            hint += f"; to leave `{name}` as it is, go over {name}.copy()"
+            if row in find_assigned_names(stmt.body):  # the one message is enough where `name` is read
+                ctx.reported.update(
+                    value
+                    for value in ctx.environment.bindings.locals.values()
+                    if isinstance(value, Unassigned) and value.notes[:1] == items.notes[:1]
+                )
+        raise RefusalError(message, span, hint=hint, notes=items.notes)
 
 
 def _elaborate_for_over(ctx: Elaboration, stmt: tree.For, iterable: Operand) -> Terminator | None:
@@ -671,7 +682,7 @@ def _test_round(ctx: Elaboration, loop: _Loop, counter: Computed | None) -> Comp
     assert loop.iterable is not None
     span = loop.iterable.span
     limit: Value = loop.rounds if isinstance(loop.rounds, Computed) else Known(loop.rounds)
-    condition = binary(BuiltinOp.LT, "<", Operand(counter, span), Operand(limit, span), span)
+    condition = binary(ast.BuiltinOp.LT, "<", Operand(counter, span), Operand(limit, span), span)
     assert isinstance(condition, Computed)
     return condition
 
@@ -735,7 +746,9 @@ def _next_arguments(
     if carried.counter is not None:
         step = ir.constant(1, "int64", span=exit_.span)
         counter = Operand(Computed(carried.counter, _INT64), exit_.span)
-        stepped = binary(BuiltinOp.Add, "+", counter, Operand(Computed(step, _INT64), exit_.span), exit_.span)
+        stepped = binary(
+            ast.BuiltinOp.Add, "+", counter, Operand(Computed(step, _INT64), exit_.span), exit_.span
+        )
         assert isinstance(stepped, Computed)
         args.append(stepped.expr)
     changing = {name: plan for name, plan in carried.plans.items() if list(types_of(plan))}

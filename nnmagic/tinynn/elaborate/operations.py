@@ -14,9 +14,11 @@ from nnmagic.tinynn.elaborate.annotation_types import (
 )
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.expressions import evaluate_index, evaluate_operands
+from nnmagic.tinynn.elaborate.operand_memory import check_unchanged
 from nnmagic.tinynn.elaborate.truth import negate
 from nnmagic.tinynn.operators.arithmetic import binary, unary
 from nnmagic.tinynn.operators.membership import identity, membership
+from nnmagic.tinynn.operators.stepped_slices import without_stepped_slices
 from nnmagic.tinynn.operators.subscripts import subscript
 from nnmagic.tinynn.syntax import SIGNS, tree
 from nnmagic.tinynn.types.annotations import DESTINATIONS
@@ -56,7 +58,9 @@ def _elaborate_binary(ctx: Elaboration, expr: ast.Call) -> Value:
         node = node.params[0]
     left = ctx.operand(node)
     for call in reversed(chain):
+        since = len(ctx.changed_by_calls)
         right = ctx.operand(call.params[1])
+        check_unchanged(ctx, [left], since)
         span = ctx.span(call.span)
         in_place = call is ctx.updating
         value = binary_operation(ctx, call.func_name.name, left, right, span, in_place=in_place)
@@ -104,12 +108,14 @@ def _elaborate_subscript(ctx: Elaboration, expr: ast.Call) -> Value:
     if isinstance(owner.value, BuiltinName) and owner.value.builtin.name == "list":
         hint = 'write tuple[f32, f32], a type for each item, or Tensor[("n",), f32]'
         raise RefusalError("`list[...]` is no type of a cell", span, hint=hint)
+    since = len(ctx.changed_by_calls)
     items = evaluate_index(ctx, index)
+    check_unchanged(ctx, [owner], since)
     if any(is_failed(part.value) for part in (owner, *items)):
         return FAILED
     if isinstance(owner.value, BuiltinName) and owner.value.builtin.name in _INDEXED:
         return owner.value.builtin.call(items, span)
-    value = subscript(owner, items, span)
+    value = subscript(owner, without_stepped_slices(owner, items), span)
     if isinstance(value, Computed) and any(_is_array(item.value) for item in items):
         ctx.memory.own(value.expr)  # NumPy copies what arrays choose
     return value

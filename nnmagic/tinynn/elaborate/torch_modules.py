@@ -195,6 +195,8 @@ _LAYERS: Mapping[str, tuple[str, str]] = {
     "LogSoftmax": ("log_softmax", "axis=dim"),
     "Flatten": ("flatten", "start_dim end_dim"),
     "PixelShuffle": ("pixel_shuffle", "upscale_factor"),
+    "Unfold": ("unfold", "kernel_size dilation padding stride"),
+    "Fold": ("fold", "output_size kernel_size dilation padding stride"),
 }
 #: Layers that drop nothing, or normalize by running statistics, after ``model.eval()`` alone.
 _INFERENCE = ("Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout", "FeatureAlphaDropout")

@@ -94,7 +94,6 @@ _INSTEAD = {
     "ldexp": "x1 * 2.0 ** x2",
     "topk": "topk",
     **dict.fromkeys(("copyto", "putmask", "place", "put"), "y = where(condition, value, x)"),
-    "nanmedian": "(s[(n - 1) // 2] + s[n // 2]) / 2, with s = sort(x.ravel()) and n = (~isnan(x)).sum()",
 }
 
 

@@ -35,7 +35,13 @@ from nnmagic.tinynn.values.operator_calls import (
     whole_numbers,
 )
 from nnmagic.tinynn.values.operator_restrictions import check_broadcast, check_kind, wider_dtype
-from nnmagic.tinynn.values.promotion import common_dtype, numpy_promotion, promote, promote_beside_number
+from nnmagic.tinynn.values.promotion import (
+    common_dtype,
+    numpy_promotion,
+    promote,
+    promote_beside_number,
+    promotion_hint,
+)
 from nnmagic.tinynn.values.symbolic_sizes import apply_to_dimensions, as_number
 from nnmagic.tinynn.values.values import (
     Computed,
@@ -183,7 +189,8 @@ def _check_in_place(sign: str, left: Operand, right: Operand) -> None:
         raise RefusalError(
             f"`{sign}=` of {shown}: dtypes never mix by themselves",
             left.span.to(right.span),
-            hint=f"convert the right side, as in {source_text(right.span)}.astype({short})",
+            hint=f"convert the right side, as in {source_text(right.span)}.astype({short})"
+            + promotion_hint([ours, theirs]),
             notes=(type_note(left), type_note(right)),
         )
 
@@ -334,7 +341,8 @@ def same_dtype(left: Operand, right: Operand, sign: str) -> tuple[Operand, Opera
             f"`{sign}` of {dtype_short_name(first)} and {dtype_short_name(second)}: "
             "dtypes never mix by themselves",
             left.span.to(right.span),
-            hint=f"convert one of them, as in {name}.astype({dtype_short_name(target)})",
+            hint=f"convert one of them, as in {name}.astype({dtype_short_name(target)})"
+            + promotion_hint([first, second]),
             notes=(type_note(left), type_note(right)),
         )
     return left, right

@@ -23,6 +23,7 @@ from nnmagic.tinynn.values.values import (
     Dimension,
     Known,
     ListOfRows,
+    LoopCall,
     NotStaticError,
     Operand,
     RangeOf,
@@ -93,10 +94,35 @@ def _zip_like(name: str) -> Builtin:
     return Builtin(name, signature, apply_to, f"Return Python's {name}, for a loop to iterate over.")
 
 
+def _enumerate(call: Arguments) -> Value:
+    """Return Python's enumerate; from another number it is a zip with a range."""
+    iterable = call.given["iterable"]
+    number = count(iterable)
+    start = _range_bound(call, "start") if "start" in call else Known(0)
+    if start == Known(0):
+        return Zipped("enumerate", (Operand(iterable.value, call.span),))
+    size = Operand(Known(number) if isinstance(number, int) else number, call.span)
+    stop = binary(BuiltinOp.Add, "+", Operand(start, call.span), size, call.span)
+    numbers = Operand(RangeOf(start, stop, Known(1)), call.span)
+    return Zipped("zip", (numbers, Operand(iterable.value, call.span)))
+
+
 def _list(call: Arguments) -> Value:
     if "iterable" not in call.given:
         return TupleOf(())
+    if isinstance(call.given["iterable"].value, ListOfRows):
+        return call.given["iterable"].value
     return TupleOf(tuple(items(call.given["iterable"], "list")))
+
+
+def _map(call: Arguments) -> Value:
+    """Return the calls of a function for the items, which the elaboration makes a list of."""
+    iterables = call.given["iterables"]
+    assert isinstance(iterables.value, TupleOf)
+    items_ = tuple(Operand(item, iterables.span) for item in iterables.value.items)
+    for each in items_:
+        count(each)
+    return LoopCall("map", (call.given["function"], *items_))
 
 
 #: Functions that make or convert iterables, by name.
@@ -104,12 +130,21 @@ ITERATION: dict[str, Builtin] = {
     "range": Builtin(
         "range", "start stop? step?=1", _range, "Return Python's range, for a loop to iterate over."
     ),
-    **{word: _zip_like(word) for word in ("zip", "enumerate", "reversed")},
+    **{word: _zip_like(word) for word in ("zip", "reversed")},
+    "enumerate": Builtin(
+        "enumerate",
+        "iterable start?=0",
+        _enumerate,
+        "Return Python's enumerate, for a loop to iterate over.",
+    ),
     "list": Builtin(
         "list",
         "iterable?=()",
         _list,
         "Return the items as a tuple; their number must be known at compile time.",
+    ),
+    "map": Builtin(
+        "map", "function *iterables", _map, "Return a list of what a function gives for each item."
     ),
     **scheduled_ranges(_range),
 }

@@ -60,8 +60,8 @@ class DynamicSlice:
 def _static_step(value: Value, span: Span) -> int | None:
     """Return the step of a slice, which must be known at compile time."""
     if isinstance(value, Computed | Dimension):
-        message = f"the step of a slice must be known at compile time, not {describe(value)}"
-        hint = "choose the elements by a mask: s[arange(len(s)) % k == 0] is s[::k]"
+        message = f"beside arrays and None the step of a slice must be known, not {describe(value)}"
+        hint = "take the slice first, as in y = x[::k]"
         raise RefusalError(message, span, hint=hint)
     return static_bound(value, span)
 

@@ -89,7 +89,11 @@ def _keys(value: DictOf) -> str:
 
 def _index_tuple(value: TupleOf, index: Sequence[Operand], span: Span) -> Value:
     if len(index) != 1:
-        raise RefusalError("a tuple takes one index", span)
+        nested = bool(value.items) and all(isinstance(item, TupleOf) for item in value.items)
+        hint = (
+            "a table is an array: np.zeros((n, m), dtype=int) in place of lists of a list" if nested else None
+        )
+        raise RefusalError("a tuple takes one index", span, hint=hint)
     only = index[0]
     if isinstance(only.value, SliceOf):
         start, stop, step = (

@@ -99,11 +99,34 @@ def find_out(call: py.Call) -> tuple[py.Call, py.expr] | None:
     outs = [keyword for keyword in call.keywords if keyword.arg == "out"]
     if outs:
         rest = [keyword for keyword in call.keywords if keyword.arg != "out"]
-        return _replace_arguments(call, call.args, rest), outs[0].value
+        return _where_chosen(_replace_arguments(call, call.args, rest), outs[0].value), outs[0].value
     name = call.func.attr if isinstance(call.func, py.Attribute) else ""
     if (name in _UNARY and len(call.args) == 2) or (name in _BINARY and len(call.args) == 3):
         return _replace_arguments(call, call.args[:-1], call.keywords), call.args[-1]
     return None
+
+
+def with_new_out(call: py.Call) -> py.Call:
+    """Return ``where(c, np.log(a), made())`` for ``np.log(a, out=made(), where=c)``, else the call.
+
+    The destination has no name, and so nobody else sees that it changes.
+    """
+    given = {keyword.arg: keyword.value for keyword in call.keywords}
+    is_new = isinstance(given.get("out"), py.Call | py.BinOp | py.UnaryOp)
+    found = find_out(call) if is_new and "where" in given else None
+    return call if found is None else found[0]
+
+
+def _where_chosen(call: py.Call, out: py.expr) -> py.Call:
+    """Return what a call with ``where=`` gives its destination: that itself where the condition is false."""
+    name = call.func.attr if isinstance(call.func, py.Attribute) else ""
+    chosen = [keyword.value for keyword in call.keywords if keyword.arg == "where"]
+    if not chosen or name not in _UNARY | _BINARY:
+        return call
+    rest = [keyword for keyword in call.keywords if keyword.arg != "where"]
+    where = py.copy_location(py.Name("where", py.Load()), call.func)
+    value = _replace_arguments(call, call.args, rest)
+    return py.copy_location(py.Call(where, [chosen[0], value, out], []), call)
 
 
 def _replace_arguments(call: py.Call, args: Sequence[py.expr], keywords: Sequence[py.keyword]) -> py.Call:

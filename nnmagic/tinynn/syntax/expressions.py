@@ -11,6 +11,7 @@ from synr.compiler import Compiler
 from nnmagic.diagnostics import Diagnostics
 from nnmagic.tinynn.syntax import tree, unsupported_syntax
 from nnmagic.tinynn.syntax.chained_subscripts import merge_read, merge_subscripts
+from nnmagic.tinynn.syntax.destinations import with_new_out
 from nnmagic.tinynn.syntax.source_spans import SpanMap
 
 
@@ -115,7 +116,7 @@ class ExpressionCompiler(Compiler):  # type: ignore[misc]  # synr is untyped
             case py.Compare():
                 return self._comparison(expr, span)
             case py.Call():
-                return self._call(expr)
+                return self._call(with_new_out(expr))
             case py.IfExp(test=test, body=then, orelse=other):
                 return tree.Conditional(span, *map(self.compile_expr, (test, then, other)))
             case py.Lambda(args=args, body=body):

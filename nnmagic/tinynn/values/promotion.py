@@ -40,6 +40,13 @@ def numpy_common_dtype(dtypes: Iterable[str]) -> str | None:
     return name if name in ARRAY_DTYPES else None
 
 
+def promotion_hint(dtypes: Iterable[str]) -> str:
+    """Return what a hint adds where NumPy converts tensors of these dtypes: that a cell can, too."""
+    if _PROMOTES.get() or numpy_common_dtype(dtypes) is None:
+        return ""
+    return ", or let all meet as in NumPy: %%tinynn --promote, in a file promote=True"
+
+
 #: The integers that each float holds without loss: NumPy computes in it beside them.
 _EXACT_IN = {
     "float16": ("bool", "int8", "uint8"),

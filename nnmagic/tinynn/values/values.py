@@ -212,12 +212,15 @@ class GradientOf:
 class LoopCall:
     """A call of ``scan`` or its kin, which becomes a loop over calls of a function.
 
-    kind: ``"scan"``, ``"apply_along_axis"`` or ``"piecewise"``. number: the axis, or how many conditions.
+    kind: ``"scan"``, ``"apply_along_axis"``, ``"piecewise"``, ``"vectorize"``, ``"map"``, or what is written
+    in the language as it stands, as ``"gcd"``. number: the axis, or how many conditions. dtypes: those of the
+    results, if they are given.
     """
 
     kind: str
     operands: tuple[Operand, ...]
     number: int = 0
+    dtypes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

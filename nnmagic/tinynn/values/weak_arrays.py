@@ -12,7 +12,7 @@ import numpy as np
 
 from nnmagic.relay.expr import Call, Constant, Expr, OpRef
 from nnmagic.relay.signatures import dtype_short_name
-from nnmagic.relay.types import NUMPY_DTYPES, TensorType, is_float
+from nnmagic.relay.types import NUMPY_DTYPES, TensorType, is_complex, is_float
 from nnmagic.tinynn.types.annotations import DType
 from nnmagic.tinynn.values.descriptions import source_text
 from nnmagic.tinynn.values.operator_calls import cast
@@ -112,6 +112,8 @@ def convert_weak_array(operand: Operand, dtype: str) -> Computed:
     short = dtype_short_name(dtype)
     hint = f"say what is meant, as in {source_text(operand.span)}.astype({short})"
     numbers = _numbers_of(value.expr)
+    if is_complex(dtype):
+        return replace(cast(value, dtype, operand.span), weak_array=False)
     if numbers is not None:
         _check_numbers(numbers, dtype, operand, hint)
     elif _dtype(operand) == "int64" and dtype not in ("int64", "int32") and not is_float(dtype):
@@ -143,7 +145,7 @@ def _check_numbers(data: np.ndarray, dtype: str, operand: Operand, hint: str) ->
 
 def _beside(weak: str, other: str) -> str:
     """Return the dtype of a weak array of one dtype and a tensor of another."""
-    if weak == "bool" or is_float(other):
+    if weak == "bool" or is_float(other) or is_complex(other):
         return other
     if weak == "float64":
         return "float64"

@@ -10,9 +10,12 @@ from tvm import ir, tirx
 
 import nnmagic
 from nnmagic.engine.relax import build
-from nnmagic.engine.relax.analysis.attention import find_attention
+from nnmagic.engine.relax.analysis.attention import ATTENTION, find_attention
 from nnmagic.engine.relax.tir.visitors import visit
+from nnmagic.relay.expr import Call
 from nnmagic.relay.passes import fold_views
+from nnmagic.relay.passes.softmax import fold_softmax
+from nnmagic.relay.traverse import post_order
 from tests.child_process import run_python
 from tests.engine.schedules.program_kernels import program_kernels, with_named_sizes
 from tests.engine.targets import OLDER
@@ -332,6 +335,44 @@ def test_captured_arrays_are_operands():
     scores = np.where(MASK_OF_ALL, q.astype("f8") @ KEYS_OF_ALL.T, -np.inf)
     powers = np.exp(scores - scores.max(axis=1, keepdims=True))
     assert_equal(with_captured_arrays(q), powers / powers.sum(axis=1, keepdims=True) @ VALUES_OF_ALL)
+
+
+#: Masks of 300 keys as users write them, and what they make of the scores; the last two choose other keys.
+WRITTEN_MASKS = {
+    "np.triu(np.ones((300, 300), dtype=bool), k=1)": "np.where(m, -inf, s)",
+    "np.tril(np.ones((300, 300)))": "s.masked_fill(m == 0, -inf)",
+    "np.arange(300)[None] <= np.arange(300)[:, None]": "np.where(m, s, -inf)",
+    "MASK_OF_ALL[None, :300, :300]": "np.where(~m, -inf, s)",
+    "np.triu(np.ones((300, 300), dtype=bool), k=2)": "np.where(m, -inf, s)",
+    "np.tri(300, 300, -1)": "np.where(m == 1, -inf, s)",
+}
+
+
+@pytest.mark.parametrize("mask", WRITTEN_MASKS)
+def test_masks_of_known_numbers_leave_out_the_keys_after_a_query(mask):
+    chosen = WRITTEN_MASKS[mask]
+    types = ", ".join(
+        f"{name}: Tensor[(2, 300, {size}), f32]" for name, size in zip("qkv", (16, 16, 8), strict=True)
+    )
+    source = f"def f({types}):\n    s = q @ k.mT\n    m = {mask}\n    s = {chosen}\n"
+    source += "    e = np.exp(s - s.max(axis=-1, keepdims=True))\n"
+    source += "    return e / e.sum(axis=-1, keepdims=True) @ v\n"
+    names = {"np": np, "MASK_OF_ALL": MASK_OF_ALL}
+    function = nnmagic.compile(source, namespace=names)
+    found = find_attention(fold_softmax(function.relay))
+    nodes = post_order(found.functions["f"])
+    calls = [node for node in nodes if isinstance(node, Call) and getattr(node.op, "name", "") == ATTENTION]
+    steps = [step[0] for step in calls[0].attrs["steps"]]
+    generator = np.random.default_rng(7)
+    q, k, v = (generator.standard_normal((2, 300, size)).astype("float32") for size in (16, 16, 8))
+    v[0, 120, 3], v[1, 7] = np.inf, np.nan
+    names |= {"s": q.astype("f8") @ k.swapaxes(1, 2), "inf": np.inf}
+    names["m"] = eval(mask, names)
+    scores = eval(chosen.replace("s.masked_fill(m == 0, -inf)", "np.where(m == 0, -inf, s)"), names)
+    assert steps == ["causal" if np.array_equal(np.isfinite(scores[0]), np.tri(300)) else steps[0]]
+    with np.errstate(all="ignore"):
+        powers = np.exp(scores - scores.max(axis=-1, keepdims=True))
+        assert_equal(function(q, k, v), powers / powers.sum(axis=-1, keepdims=True) @ v)
 
 
 #: What must stay as it is written: something else reads the scores or the shares.

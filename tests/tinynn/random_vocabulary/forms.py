@@ -157,6 +157,19 @@ FUNCTIONS: Mapping[str, tuple[str, ...]] = {
         "quantile(<x>, 0.5, axis=<axis>, keepdims=True)",
     ),
     "percentile": ("percentile(<x>, 50)", "percentile(<x>, [25, 100], axis=<axis>)"),
+    "nanmedian": (
+        "nanmedian(<x>)",
+        "nanmedian(<x>, axis=<axis>)",
+        "nanmedian(<x>, axis=<axes>, keepdims=True)",
+    ),
+    "nanquantile": ("nanquantile(<x>, 0.5)", "nanquantile(<x>, [0.0, 0.75, 1.0], axis=<axes>)"),
+    "nanpercentile": ("nanpercentile(<x>, 50)", "nanpercentile(<x>, [25, 100], axis=<axis>)"),
+    **_each("gcd lcm", "NAME(<x:iu>, <same>)", "NAME(<x:iu>, 6)"),
+    "delete": (
+        "delete(<x: 1-3>, 0)",
+        "delete(<x: 1-3>, -1, axis=<axis>)",
+        "delete(<x: 1>, <x> > 0)",
+    ),
     # shapes
     "reshape": ("reshape(<x>, <reshape>)",) * 3,
     "flatten": ("<x>.flatten()",),
@@ -382,7 +395,7 @@ SYNTAX: Mapping[str, tuple[str, ...]] = {
 
 #: Functions without a form, with the reason.
 WITHOUT_FORM: Mapping[str, str] = {
-    **dict.fromkeys(("compress", "delete", "extract", "trim_zeros"), "always rejected"),
+    **dict.fromkeys(("compress", "extract", "trim_zeros"), "always rejected"),
     **dict.fromkeys(("bool",), "Python's conversions of one number: tests/tinynn/snippets"),
     **dict.fromkeys(("normalize", "cosine_similarity"), "their eps is 0 in f16, and not in the twin"),
     **dict.fromkeys(
@@ -397,7 +410,10 @@ WITHOUT_FORM: Mapping[str, str] = {
         "tests/tinynn/test_changes_by_calls.py compares them",
     ),
     **dict.fromkeys(
-        _names("block choose histogram2d lexsort ravel_multi_index unwrap"),
+        _names(
+            """block choose histogram2d lexsort ravel_multi_index unwrap polyadd polysub polymul polyder
+            polyint poly vectorize"""
+        ),
         "tests/tinynn/test_more_of_numpy.py compares them",
     ),
     **dict.fromkeys(
@@ -412,7 +428,7 @@ WITHOUT_FORM: Mapping[str, str] = {
     **dict.fromkeys(
         _names(
             """t contiguous cpu expand scatter type_as to dim numel chunk gather index_select topk float
-            double half long int numpy lerp unfold aminmax"""
+            double half long int numpy lerp unfold aminmax fold cummax cummin kthvalue mode"""
         ),
         "PyTorch's names, which NumPy lacks: tests/tinynn/test_torch_names.py",
     ),
@@ -449,7 +465,8 @@ MOVES = _names(
     """positive reshape flatten ravel transpose permute_dims matrix_transpose swapaxes moveaxis rollaxis
     squeeze expand_dims broadcast_to broadcast_arrays atleast_1d atleast_2d atleast_3d flip fliplr flipud roll
     rot90 tril triu diagonal diag concatenate concat stack hstack vstack dstack column_stack append split
-    array_split hsplit vsplit dsplit repeat tile array ascontiguousarray copy subscript attribute meshgrid"""
+    array_split hsplit vsplit dsplit repeat tile array ascontiguousarray copy subscript attribute meshgrid
+    delete"""
 )
 
 #: Functions of floats that round in their own way: their results are inexact, whatever they are given.
@@ -457,7 +474,8 @@ ROUNDS = _names(
     """exp log log2 log10 sqrt sin cos tan sinh cosh tanh arcsin asin arccos acos arctan atan arcsinh asinh
     arccosh acosh arctanh atanh exp2 expm1 log1p cbrt deg2rad radians rad2deg degrees sinc reciprocal hypot
     arctan2 atan2 logaddexp logaddexp2 mean nanmean var std nanvar nanstd variance average median quantile
-    percentile linspace logspace geomspace norm interp gradient trapezoid angle grad value_and_grad jacobian
+    percentile nanmedian nanquantile nanpercentile linspace logspace geomspace norm interp gradient
+    trapezoid angle grad value_and_grad jacobian
     hessian vjp jvp vmap checkpoint stop_gradient detach cov convolve correlate"""
 ) | {*NEURAL, *LINALG, *FOURIER, *(name for name in HELPED if "grad" in name)}
 
@@ -519,7 +537,8 @@ ANY_ZERO = {
     *ADDS,
     *MULTIPLIES,
     *_names(
-        "maximum minimum fmax fmin max min amax amin nanmax nanmin clip ptp sinc median quantile percentile"
+        """maximum minimum fmax fmin max min amax amin nanmax nanmin clip ptp sinc median quantile percentile
+        nanmedian nanquantile nanpercentile"""
     ),
     *_names(
         """interp gradient linspace arange diff ediff1d sort unique scan partition select

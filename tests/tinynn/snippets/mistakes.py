@@ -47,7 +47,7 @@ CASES: list[Case] = [
     # -- functions that mean another thing ------------------------------------------------------------------
     accepted("unwrap", X, "return np.unwrap(x)", namespace=NP),
     accepted("convolve", X, "return np.convolve(x[0], x[1])", namespace=NP),
-    body("delete", "return «np.delete(x, 1, axis=0)»", "delete: not supported in a cell", "join the parts around it, as in concatenate([x[:i], x[i + 1:]])", **NP),
+    accepted("delete", X, "return np.delete(x, 1, axis=0)", namespace=NP),
     accepted("isin", X, "return np.isin(x // 1, [1, 2])", namespace=NP),
     # -- lists -------------------------------------------------------------------------------------------
     accepted("append", X, "rows = []\nfor i in range(3):\n    rows.append(x[i])\nreturn stack(rows)"),

@@ -6,12 +6,27 @@ written as its first argument, and its rule takes that where the sizes do not cl
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from nnmagic.relay.expr import Call, Constant, Expr, Function, OpRef, call_of, children, operator_of
+import numpy as np
+
+from nnmagic.relay.expr import (
+    Call,
+    Constant,
+    Expr,
+    Function,
+    OpRef,
+    Tuple,
+    call_of,
+    children,
+    operator_of,
+)
 from nnmagic.relay.module import Module
+from nnmagic.relay.ops import OPERATORS, RelationError
 from nnmagic.relay.passes.rewriting import map_functions
+from nnmagic.relay.reference import NoReferenceError, compute
 from nnmagic.relay.traverse import post_order, rewrite
 from nnmagic.relay.types import TensorType
 
@@ -28,6 +43,9 @@ _PRODUCTS = frozenset({"nn.matmul", "nn.batch_matmul", "nn.dense"})
 _RESHAPES = frozenset({"reshape", "dyn.reshape"})
 _COMMUTATIVE = frozenset({"add", "multiply"})
 _ARITHMETIC = _COMMUTATIVE | {"subtract", "divide"}
+
+#: Masks of more elements, or made by more operators, are not evaluated.
+_MOST_ELEMENTS, _MOST_NODES = 2**22, 40
 
 #: The operators that need no more of a tensor than its shape.
 _SHAPE_READERS = frozenset({"shape_of", "ones_like", "zeros_like"})
@@ -165,10 +183,12 @@ def _read_step(node: Expr) -> _Step | None:
     if _constant(condition) is not None:
         return None
     if (constant := _constant(yes)) is not None:
+        if _is_triangle(condition, no, chosen=False):
+            return _Step(CAUSAL, no, None, constant)
         return _Step("where not", no, condition, constant)
     if (constant := _constant(no)) is None:
         return None
-    if _is_causal(condition, yes):
+    if _is_causal(condition, yes) or _is_triangle(condition, yes, chosen=True):
         return _Step(CAUSAL, yes, None, constant)
     return _Step("where", yes, condition, constant)
 
@@ -204,6 +224,45 @@ def _counts_along(counted: Expr, axis: int, score: Expr) -> bool:
     cast = call_of(count.args[0], "cast")
     ones = None if cast is None else call_of(cast.args[0], "ones_like")
     return ones is not None and ones.args[0] is score
+
+
+def _is_triangle(condition: Expr, score: Expr, *, chosen: bool) -> bool:
+    """Return whether a mask that depends on nothing chooses the columns up to the row, or those after."""
+    type_ = score.checked_type
+    if not isinstance(type_, TensorType) or len(type_.shape) < 2:
+        return False
+    mask = _evaluate(condition)
+    if mask is None or mask.shape[-2:] != type_.shape[-2:] or mask.size != math.prod(mask.shape[-2:]):
+        return False
+    triangle = np.tri(*mask.shape[-2:]) == int(chosen)
+    return np.array_equal(mask.reshape(triangle.shape).astype(bool), triangle)
+
+
+def _evaluate(expr: Expr) -> np.ndarray | None:
+    """Return the value of a small program that depends on nothing; None of any other."""
+    order, values = list(post_order(expr)), dict[Expr, object]()
+    if len(order) > _MOST_NODES:
+        return None
+    for node in order:
+        type_ = node.checked_type
+        if isinstance(node, Constant):
+            values[node] = node.data
+        elif isinstance(node, Tuple) and all(part in values for part in node.fields):
+            values[node] = tuple(values[part] for part in node.fields)
+        elif isinstance(node, Call) and isinstance(node.op, OpRef) and isinstance(type_, TensorType):
+            sizes = [dim for dim in type_.shape if isinstance(dim, int)]
+            small = len(sizes) == len(type_.shape) and math.prod(sizes) <= _MOST_ELEMENTS
+            if not small or any(arg not in values for arg in node.args):
+                return None
+            try:
+                attrs = OPERATORS[node.op.name].complete_attrs(node.attrs)
+                values[node] = compute(node.op.name, [values[arg] for arg in node.args], attrs)
+            except (NoReferenceError, RelationError, ValueError, IndexError, ZeroDivisionError):
+                return None
+        elif not isinstance(node, OpRef):
+            return None
+    value = values.get(expr)
+    return value if isinstance(value, np.ndarray) else None
 
 
 def _product(node: Expr) -> Call | None:

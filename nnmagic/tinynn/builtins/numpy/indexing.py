@@ -409,11 +409,6 @@ INDEXING = (
         "argpartition",
         _NAMES,
     ),
-    _declare_unsupported(
-        "delete",
-        "not supported in a cell",
-        "join the parts around it, as in concatenate([x[:i], x[i + 1:]])",
-    ),
     *(
         _declare_unsupported(name, _NO_SIZE, hint)
         for name, hint in (

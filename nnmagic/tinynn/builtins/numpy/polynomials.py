@@ -1,19 +1,51 @@
-"""Define NumPy's polyval and polyfit."""
+"""Define NumPy's functions of polynomials, whose first coefficient is that of the highest power."""
 
 from __future__ import annotations
 
 from nnmagic.relay.signatures import format_shape
-from nnmagic.tinynn.builtins.argument_checks import formula, static_int
+from nnmagic.relay.types import ANY, is_complex
+from nnmagic.tinynn.builtins.argument_checks import (
+    as_formula,
+    formula,
+    pair,
+    static_int,
+    static_size,
+    static_value_or_none,
+)
 from nnmagic.tinynn.builtins.numpy.linalg import LINALG
+from nnmagic.tinynn.builtins.numpy.signals import convolve_complete
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
-from nnmagic.tinynn.builtins.tensor_helpers import stack
+from nnmagic.tinynn.builtins.tensor_helpers import (
+    arange,
+    atleast_nd,
+    concatenate,
+    size_along,
+    size_of,
+    slice_axis,
+    stack,
+)
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.operators.arithmetic import NAMED, binary
 from nnmagic.tinynn.operators.iteration import count, item
+from nnmagic.tinynn.operators.subscripts import subscript
+from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import is_tensor
-from nnmagic.tinynn.values.values import Computed, Known, Operand, RefusalError, TupleOf, Value
+from nnmagic.tinynn.values.symbolic_sizes import full, weak_int
+from nnmagic.tinynn.values.values import (
+    Computed,
+    Dimension,
+    Known,
+    Operand,
+    RefusalError,
+    SliceOf,
+    TupleOf,
+    Value,
+)
 
 _LSTSQ = next(row for row in LINALG if row.name == "lstsq")
+
+#: A polynomial of more zeros is not expanded, which takes operators for each of them.
+_MOST_ZEROS = 200
 
 
 def _polyval(call: Arguments) -> Value:
@@ -61,6 +93,154 @@ def _polyfit(call: Arguments) -> Value:
     return (Formula(solution, call.span) / (scale if y.rank == 1 else scale.expand(1))).value
 
 
+# -- polynomials as vectors of coefficients --------------------------------------------------------------
+
+
+def _vector(call: Arguments, data: Formula, parameter: str) -> Formula:
+    """Return coefficients; one number is a vector, too."""
+    if data.rank > 1:
+        message = (
+            f"{call.name} takes vectors of coefficients, not a tensor of shape {format_shape(data.shape)}"
+        )
+        raise RefusalError(message, call.given[parameter].span)
+    return atleast_nd(data, 1)
+
+
+def _two(call: Arguments) -> tuple[Formula, Formula]:
+    left, right = pair(call, "a1", "a2")
+    return _vector(call, left, "a1"), _vector(call, right, "a2")
+
+
+def _sum(operator: str) -> Builtin:
+    """Declare the sum or the difference of two polynomials: zeros stand before the shorter one."""
+    name = "polyadd" if operator == "add" else "polysub"
+
+    def apply_to(call: Arguments) -> Value:
+        left, right = _two(call)
+        if left.shape != right.shape:
+            left, right = _lengthened(call, left, right), _lengthened(call, right, left)
+        return left.op(operator, right).value
+
+    what = "sum" if operator == "add" else "difference"
+    return Builtin(name, "a1 a2", apply_to, f"Return the {what} of two polynomials.", name, method=False)
+
+
+def _lengthened(call: Arguments, data: Formula, other: Formula) -> Formula:
+    """Put zeros before coefficients until there are as many as of the other polynomial."""
+    own, wanted = data.shape[0], other.shape[0]
+    if isinstance(own, int) and isinstance(wanted, int):
+        more = max(int(wanted) - int(own), 0)
+        return data.op("nn.pad", 0, pad_width=[(more, 0)]) if more else data
+    missing = (_length(other) - _length(data)).op("maximum", 0)
+    zeros = full(data.like(0).value, [Dimension(ANY, weak_int(missing.value))], call.span)
+    return concatenate(call, [Formula(zeros, call.span), data], 0)
+
+
+def _length(data: Formula) -> Formula:
+    return size_along(data, 0, Formula(number_constant(1, "int64", data.span), data.span))
+
+
+def _product(call: Arguments) -> Value:
+    """Multiply two polynomials without the zeros that they begin with, as NumPy does."""
+    left, right = (
+        _without_leading_zeros(call, data, name) for data, name in zip(_two(call), ("a1", "a2"), strict=True)
+    )
+    return convolve_complete(call, left, right).value
+
+
+def _without_leading_zeros(call: Arguments, data: Formula, parameter: str) -> Formula:
+    """Return coefficients from the first that is not 0, of zeros alone the last one."""
+    known = static_value_or_none(call.given[parameter].value)
+    if data.shape[0] == 0:
+        raise RefusalError(f"{call.name}: `{parameter}` is empty", call.given[parameter].span)
+    if isinstance(known, tuple):
+        zeros = next((index for index, number in enumerate(known) if number != 0), len(known) - 1)
+        return slice_axis(data, 0, zeros, None)
+    if data.shape[0] == 1:
+        return data
+    nonzero = data.truth()
+    first = nonzero.op("argmax", axis=[0], keepdims=False, select_last_index=False).cast("int64")
+    begin = nonzero.reduce("any", (0,)).choose(first, _length(data) - 1)
+    part = SliceOf(begin.value, Known(None), Known(None))
+    kept = subscript(Operand(data.value, call.span), [Operand(part, call.span)], call.span)
+    assert isinstance(kept, Computed)
+    return Formula(kept, call.span)
+
+
+def _order(call: Arguments) -> int:
+    order = static_int(call, "m", 1)
+    if order < 0:
+        raise RefusalError(f"{call.name}: the order {order} is negative", call.given["m"].span)
+    return order
+
+
+def _powers(data: Formula) -> Formula:
+    """Return n, n - 1, ..., 1 for n coefficients."""
+    size = size_of(data, 0)
+    return _length(data) - arange(size, data.span)
+
+
+def _derivative(call: Arguments) -> Value:
+    data = _vector(call, formula(call, "p"), "p")
+    for _ in range(_order(call)):
+        is_whole = not data.is_float and data.dtype != "uint64"  # which meets i64 as f64
+        data = data.cast(_wide(data, "int64" if is_whole else "float64"))
+        factors = _powers(data) - 1
+        data = slice_axis(data, 0, 0, -1) * slice_axis(factors, 0, 0, -1).cast(data.dtype)
+    return data.value
+
+
+def _integral(call: Arguments) -> Value:
+    data, order = _vector(call, formula(call, "p"), "p"), _order(call)
+    constants = _constants(call, order)
+    for constant in constants:
+        data = data.cast(_wide(data, "float64"))
+        last = constant.cast(data.dtype).reshape((1,))
+        data = concatenate(call, [data / _powers(data).cast(data.dtype), last], 0)
+    return data.value
+
+
+def _wide(data: Formula, dtype: str) -> str:
+    return "complex128" if is_complex(data.dtype) else dtype
+
+
+def _constants(call: Arguments, order: int) -> list[Formula]:
+    """Return the constants of integration: zeros, one for all, or one for each."""
+    if "k" not in call:
+        zero = Formula(number_constant(0, "float64", call.span), call.span)
+        return [zero] * order
+    operand = call.given["k"]
+    listed = operand.value.items if isinstance(operand.value, TupleOf) else (operand.value,)
+    numbers = [as_formula(Operand(each, operand.span), call.span, "polyint: `k`") for each in listed]
+    if len(numbers) == 1:
+        numbers *= order
+    if len(numbers) < order or any(number.rank for number in numbers):
+        raise RefusalError("polyint: `k` must be a number, or one for each integration", operand.span)
+    return numbers[:order]
+
+
+def _of_zeros(call: Arguments) -> Value:
+    """Return the coefficients of the polynomial with these zeros, multiplied one after the other."""
+    zeros = formula(call, "seq_of_zeros")
+    if zeros.rank > 1:
+        message = f"poly takes the zeros, not a matrix of shape {format_shape(zeros.shape)}"
+        hint = "of a symmetric matrix give np.linalg.eigvalsh(a)"
+        raise RefusalError(message, call.given["seq_of_zeros"].span, hint=hint)
+    zeros = atleast_nd(zeros if zeros.is_float or zeros.is_complex else zeros.cast("float64"), 1)
+    number = static_size(call, zeros.shape[0], call.given["seq_of_zeros"].span, "the number of zeros")
+    if number > _MOST_ZEROS:
+        message = f"poly: {number} zeros (at most {_MOST_ZEROS})"
+        raise RefusalError(message, call.given["seq_of_zeros"].span)
+    if not number:
+        return Known(1.0)
+    one = zeros.like(1).op("full", shape=(1,), dtype=zeros.dtype)
+    result = one
+    for index in range(number):
+        scaled = result * slice_axis(zeros, 0, index, index + 1)
+        result = result.op("nn.pad", 0, pad_width=[(0, 1)]) - scaled.op("nn.pad", 0, pad_width=[(1, 0)])
+    return result.value
+
+
 POLYNOMIALS = (
     Builtin(
         "polyval",
@@ -76,6 +256,35 @@ POLYNOMIALS = (
         _polyfit,
         "Coefficients of the polynomial of a degree that fits best; the first is that of the highest power.",
         "polyfit",
+        method=False,
+    ),
+    _sum("add"),
+    _sum("subtract"),
+    Builtin(
+        "polymul",
+        "a1 a2",
+        _product,
+        "Return the product of two polynomials, without zeros at its beginning.",
+        "polymul",
+        method=False,
+    ),
+    Builtin(
+        "polyder", "p m?=1", _derivative, "Return the derivative of a polynomial.", "polyder", method=False
+    ),
+    Builtin(
+        "polyint",
+        "p m?=1 k?",
+        _integral,
+        "Return an antiderivative of a polynomial.",
+        "polyint",
+        method=False,
+    ),
+    Builtin(
+        "poly",
+        "seq_of_zeros",
+        _of_zeros,
+        "Return the coefficients of the polynomial with the given zeros.",
+        "poly",
         method=False,
     ),
 )

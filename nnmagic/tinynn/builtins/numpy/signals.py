@@ -39,7 +39,7 @@ def _function(name: str, default: str, summary: str) -> Builtin:
             data, kernel = data.cast("int64"), kernel.cast("int64")
         if name == "correlate":
             kernel = kernel.conj().op("reverse", axis=0)
-        result = _complete(call, data, kernel)
+        result = convolve_complete(call, data, kernel)
         if mode != "full":
             result = _middle(result, data, kernel, mode, correlates=name == "correlate")
         return (result.truth() if is_bool else result).value
@@ -47,7 +47,7 @@ def _function(name: str, default: str, summary: str) -> Builtin:
     return Builtin(name, "a v mode?", apply_to, summary, name, method=False)
 
 
-def _complete(call: Arguments, data: Formula, kernel: Formula) -> Formula:
+def convolve_complete(call: Arguments, data: Formula, kernel: Formula) -> Formula:
     """Return the whole convolution, with the ends where the kernel leaves the data."""
     if not data.is_complex:
         return _of_real(call, data, kernel)

@@ -197,19 +197,29 @@ def _nan_variance(call: Arguments) -> Formula:
 _LINEAR = "linear"
 
 
-def _quantiles(call: Arguments, data: Formula, of_ordered: Sequence[_OfOrdered]) -> list[Formula]:
-    """Apply functions to the ordered data, its axis and its size along the axis; NaN gives NaN."""
+def _ordered_along(call: Arguments, data: Formula) -> tuple[Formula, int, tuple[int, ...] | None]:
+    """Return the data with the axes as one, the axis to order along, and the axes that were given."""
     along = axes(call, data.rank)
     if along is None or len(along) == data.rank:
         flat, axis = data.flat(), 0
-    else:
-        if len(along) != 1:
-            hint = "reshape the axes to one first"
-            raise RefusalError(f"{call.name} takes one axis, or all", call.given["axis"].span, hint=hint)
+    elif len(along) == 1:
         flat, axis = data, along[0]
-    count = flat.shape[axis]
-    if count == 0:
+    elif not along:
+        raise RefusalError(f"{call.name} of no axes", call.given["axis"].span)
+    else:
+        others = [each for each in range(data.rank) if each not in along]
+        joined = product([data.shape[each] for each in along])
+        moved, axis = data.transpose([*others, *along]), len(others)
+        flat = moved.reshape([*(data.shape[each] for each in others), joined], moved)
+    if flat.shape[axis] == 0:
         raise RefusalError(f"{call.name} of no elements", call.given["a"].span)
+    return flat, axis, along
+
+
+def _quantiles(call: Arguments, data: Formula, of_ordered: Sequence[_OfOrdered]) -> list[Formula]:
+    """Apply functions to the ordered data, its axis and its size along the axis; NaN gives NaN."""
+    flat, axis, along = _ordered_along(call, data)
+    count = flat.shape[axis]
     ordered = flat.op("sort", axis=axis)
     missing = flat.op("isnan").reduce("any", (axis,))
     values = [
@@ -283,11 +293,57 @@ def _take_position(data: Formula, axis: int, position: int) -> Formula:
     return cut.op("squeeze", axis=[axis])
 
 
+#: What takes a number from ordered data, its axis and the number of its last element that is not NaN.
+_OfPresent: TypeAlias = "Callable[[Formula, int, Formula], Formula]"
+
+
+def _of_present(call: Arguments, data: Formula, functions: Sequence[_OfPresent]) -> list[Formula]:
+    """Apply functions to the elements that are not NaN, which come first in ascending order."""
+    flat, axis, along = _ordered_along(call, data)
+    last = (~flat.op("isnan")).cast("int64").reduce("sum", (axis,), keepdims=True) - 1
+    ordered = flat.op("sort", axis=axis)
+    if not isinstance(flat.shape[axis], int):
+        widths = [(0, int(each == axis)) for each in range(ordered.rank)]
+        ordered = ordered.op("nn.pad", math.nan, pad_width=widths)  # what is taken from no elements
+    values = (function(ordered, axis, last).op("squeeze", axis=[axis]) for function in functions)
+    return [_restore_axes(call, value, data, along) for value in values]
+
+
+def _take_between(ordered: Formula, axis: int, position: Formula, last: Formula) -> Formula:
+    return ordered.op("gather", position.op("minimum", last).op("maximum", 0), axis=axis)
+
+
+def _interpolate_present(share: float) -> _OfPresent:
+    def interpolate(ordered: Formula, axis: int, last: Formula) -> Formula:
+        position = last.cast("float64") * share
+        below = position.op("floor")
+        rest = (below < last.cast("float64")).choose(position - below, position + 1)
+        index = below.cast("int64")
+        low, high = (_take_between(ordered, axis, each, last) for each in (index, index + 1))
+        gap = high - low
+        upper = high - gap * (1 - rest).cast(gap.dtype)
+        return (rest < 0.5).choose(low + gap * rest.cast(gap.dtype), upper)
+
+    return interpolate
+
+
+def _middle_of_present(ordered: Formula, axis: int, last: Formula) -> Formula:
+    """Return the mean of the one or two elements in the middle."""
+    below = last.op("floor_divide", 2)
+    above = (last + 1).op("floor_divide", 2)
+    low, high = (_take_between(ordered, axis, each, last) for each in (below, above))
+    return below.equal(above).choose(low, stack([low, high], 0).reduce("mean", (0,)))
+
+
+def _nan_median(call: Arguments) -> Value:
+    return _of_present(call, _statistics_data(call), [_middle_of_present])[0].value
+
+
 def _median(call: Arguments) -> Value:
     return _quantiles(call, _statistics_data(call), [(_mean_of_middle, _mean_of_middle_later)])[0].value
 
 
-def _quantile(hundred: float) -> Callable[[Arguments], Value]:
+def _quantile(hundred: float, *, ignores_nan: bool = False) -> Callable[[Arguments], Value]:
     def apply_to(call: Arguments) -> Value:
         operand = call.given["a"]
         if formula(call, "a").dtype == "bool":
@@ -305,7 +361,10 @@ def _quantile(hundred: float) -> Callable[[Arguments], Value]:
             raise RefusalError(f"{call.name}: `method` can only be 'linear'", call.given["method"].span)
         if isinstance(shares, tuple):  # NumPy: several give f64, a single one the data's dtype
             data = data.cast("float64")
-        results = _quantiles(call, data, [_interpolate_at(share / hundred) for share in numbers])
+        if ignores_nan:
+            results = _of_present(call, data, [_interpolate_present(share / hundred) for share in numbers])
+        else:
+            results = _quantiles(call, data, [_interpolate_at(share / hundred) for share in numbers])
         if not isinstance(shares, tuple):
             return results[0].value
 
@@ -386,5 +445,22 @@ STATISTICS = (
         _quantile(100),
         "Compute percentiles, with linear interpolation.",
         "percentile",
+    ),
+    Builtin(
+        "nanmedian", "a axis? * keepdims?", _nan_median, "Compute the median, ignoring NaN.", "nanmedian"
+    ),
+    Builtin(
+        "nanquantile",
+        "a q axis? * method? keepdims?",
+        _quantile(1, ignores_nan=True),
+        "Compute quantiles, with linear interpolation, ignoring NaN.",
+        "nanquantile",
+    ),
+    Builtin(
+        "nanpercentile",
+        "a q axis? * method? keepdims?",
+        _quantile(100, ignores_nan=True),
+        "Compute percentiles, with linear interpolation, ignoring NaN.",
+        "nanpercentile",
     ),
 )

@@ -1,0 +1,89 @@
+"""Define NumPy's delete."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnmagic.tinynn.builtins.argument_checks import formula, one_axis, static_value_or_none
+from nnmagic.tinynn.builtins.tensor_expressions import Formula
+from nnmagic.tinynn.builtins.tensor_helpers import concatenate, constant_of, static_slice
+from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
+from nnmagic.tinynn.values.descriptions import describe
+from nnmagic.tinynn.values.operator_calls import is_tensor, tensor_type
+from nnmagic.tinynn.values.values import Computed, LoopCall, Operand, RangeOf, RefusalError, Value
+
+
+def _delete(call: Arguments) -> Value:
+    """Return what is left: of indices that are known in one piece, else as loops and masks choose it."""
+    data, operand = formula(call, "arr"), call.given["obj"]
+    if data.rank == 0:
+        raise RefusalError("delete takes a tensor of rank 1 or more", call.given["arr"].span)
+    axis = one_axis(call, "axis", data.rank) if "axis" in call else None
+    if axis is None:
+        data, axis = data.flat(), 0
+    known = _known_indices(operand.value)
+    size = data.shape[axis]
+    if known == ():
+        return data.value
+    if known is not None and isinstance(size, int):
+        return _delete_known(call, data, axis, known).value
+    data = data.transpose([axis, *(each for each in range(data.rank) if each != axis)])
+    kind = "delete"
+    if isinstance(known, tuple):
+        places = constant_of(np.array(known), "int64", operand.span)
+        kind, operand = "delete of several", Operand(places.value, operand.span)
+    elif known is None:
+        if not is_tensor(operand.value) or tensor_type(operand).dtype.startswith("float"):
+            message = f"delete: `obj` must be an index, indices or a mask, not {describe(operand.value)}"
+            raise RefusalError(message, operand.span)
+        kind = "delete of several" if tensor_type(operand).shape else "delete"
+    rows = Operand(data.value, call.given["arr"].span)
+    return LoopCall(kind, (rows, operand), axis)
+
+
+def _known_indices(value: Value) -> int | tuple[int, ...] | None:
+    """Return one index, or several, that are known at compile time."""
+    known = static_value_or_none(value)
+    if isinstance(value, RangeOf):
+        bounds = [static_value_or_none(bound) for bound in (value.start, value.stop, value.step)]
+        numbers = [bound for bound in bounds if isinstance(bound, int)]
+        known = tuple(range(*numbers)) if len(numbers) == 3 else None
+    if isinstance(value, Computed):
+        return None
+    listed = known if isinstance(known, tuple) else (known,)
+    if any(isinstance(each, bool) or not isinstance(each, int) for each in listed):
+        return None
+    return known  # type: ignore[return-value]  # an int, or a tuple of them
+
+
+def _delete_known(call: Arguments, data: Formula, axis: int, known: int | tuple[int, ...]) -> Formula:
+    size = data.shape[axis]
+    assert isinstance(size, int)
+    for index in known if isinstance(known, tuple) else (known,):
+        if not -size <= index < size:
+            message = f"delete: index {index} is out of range for an axis of size {size}"
+            raise RefusalError(message, call.given["obj"].span)
+    left = np.delete(np.arange(size), np.array(known, np.int64))
+    if len(left) == size:
+        return data
+    breaks = np.flatnonzero(np.diff(left) != 1) + 1
+    if len(breaks) > 1:
+        places = constant_of(left, "int64", call.span)
+        return data.op("take", places, axis=axis, mode="fast")
+    pieces = [piece for piece in np.split(left, breaks) if len(piece)]
+    if not pieces:
+        return static_slice(data, axis, 0, 0)
+    parts = [static_slice(data, axis, int(piece[0]), int(piece[-1]) + 1) for piece in pieces]
+    return parts[0] if len(parts) == 1 else concatenate(call, parts, axis)
+
+
+DELETION = (
+    Builtin(
+        "delete",
+        "arr obj axis?",
+        _delete,
+        "Return a tensor without the elements, or the rows, at the indices; flatten it if no axis is given.",
+        "delete",
+        method=False,
+    ),
+)
