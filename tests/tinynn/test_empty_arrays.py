@@ -198,7 +198,9 @@ for m in (0, 1, 4):
 def test_indices_of_assignments_that_change_nothing_are_checked_as_by_numpy(dims: str) -> None:
     shape = tuple(size if isinstance(size, int) else 3 for size in eval(dims))  # noqa: S307
     for text in ("y[i] = v", "y[:, i] = v", "y[0:0] = x[i]", "y[0:0, i] = 1", "y[[i, i]] = 1"):
-        source = f"def f(x: Tensor[{dims}, f64], v: f64, i: i64):\n    y = x.copy()\n    {text}\n    return y\n"
+        source = (
+            f"def f(x: Tensor[{dims}, f64], v: f64, i: i64):\n    y = x.copy()\n    {text}\n    return y\n"
+        )
         for index in (0, -3, 5):
             x = np.zeros(shape)
             try:
