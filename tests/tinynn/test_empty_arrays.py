@@ -196,7 +196,7 @@ for m in (0, 1, 4):
 
 @pytest.mark.parametrize("dims", ["(3, 0)", '(0, "n")'])
 def test_indices_of_assignments_that_change_nothing_are_checked_as_by_numpy(dims: str) -> None:
-    shape = tuple(size if isinstance(size, int) else 3 for size in eval(dims))  # noqa: S307
+    shape = tuple(size if isinstance(size, int) else 3 for size in eval(dims))
     for text in ("y[i] = v", "y[:, i] = v", "y[0:0] = x[i]", "y[0:0, i] = 1", "y[[i, i]] = 1"):
         source = (
             f"def f(x: Tensor[{dims}, f64], v: f64, i: i64):\n    y = x.copy()\n    {text}\n    return y\n"
@@ -204,7 +204,7 @@ def test_indices_of_assignments_that_change_nothing_are_checked_as_by_numpy(dims
         for index in (0, -3, 5):
             x = np.zeros(shape)
             try:
-                exec(text, {"x": x, "y": x.copy(), "v": 2.0, "i": index})  # noqa: S102
+                exec(text, {"x": x, "y": x.copy(), "v": 2.0, "i": index})
             except IndexError:  # of an axis that has no elements whatever the call, when it is compiled
                 with pytest.raises((IndexError, CompileError), match=r"out of range|no element to take"):
                     nnmagic.compile(source, namespace={}, cache=False)(x, 2.0, index)

@@ -507,12 +507,20 @@ def _compile_as_is(
             _refuse_parallel(prepared, error.args[1], error.args[0])
             raise
         except Exception as error:  # TVM raises nearly every kind
-            if is_own_fault(error):
-                raise _FaultError(error) from error
-            # It has no place for what depends on values inside of branches.
-            if not prepared.lengths and (prepared.loops or (control is None and _has_branches(prepared))):
-                return _compile(prepared.interpreted(), target, opt_level)
-            raise _BuildError from error
+            return _compile(_interpreted_after(prepared, error), target, opt_level)
+
+
+def _interpreted_after(prepared: _Prepared, error: Exception) -> _Prepared:
+    """Return a program for the interpreter, after TVM failed at one without it.
+
+    Raises _BuildError where the interpreter would not help, and _FaultError where it was not TVM that failed.
+    """
+    if is_own_fault(error):
+        raise _FaultError(error) from error
+    # TVM has no place for what depends on values inside of branches.
+    if not prepared.lengths and (prepared.loops or (prepared.control is None and _has_branches(prepared))):
+        return prepared.interpreted()
+    raise _BuildError from error
 
 
 def _plan(module: tvm.IRModule, destinations: Mapping[int, int]) -> AotProgram | None:
