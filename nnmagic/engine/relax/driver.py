@@ -506,7 +506,7 @@ def _compile_as_is(
         except SerialLoopError as error:
             _refuse_parallel(prepared, error.args[1], error.args[0])
             raise
-        except Exception as error:  # TVM raises nearly every kind
+        except Exception as error:  # noqa: BLE001 - TVM raises nearly every kind
             return _compile(_interpreted_after(prepared, error), target, opt_level)
 
 
