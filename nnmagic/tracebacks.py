@@ -130,6 +130,12 @@ def is_ours(frame: TracebackType) -> bool:
     return frame.tb_frame.f_code.co_filename.startswith(_PACKAGE)
 
 
+def is_own_fault(error: Exception) -> bool:
+    """Return whether Python raised an error in nnmagic's own code, not in a library that it calls."""
+    frames = frames_of(error)
+    return bool(frames) and is_ours(frames[-1]) and not isinstance(error, RecursionError | MemoryError)
+
+
 def callers_locals() -> Mapping[str, object]:
     """Return the local names of the nearest caller whose code lies outside nnmagic."""
     frame: FrameType | None = sys._getframe()

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import nnmagic
 from nnmagic.engine import EngineError
 from nnmagic.relay import AdtValue
 from tests.engine.programs import compile_text
@@ -195,3 +196,57 @@ def test_permutations_are_inverted(dtype):
     np.testing.assert_array_equal(invert([order]), np.argsort(order))
     assert invert([order[:0]]).shape == (0,)
     np.testing.assert_array_equal(invert([np.array([0, 0, 2], dtype)]), [1, 0, 2])  # the last; 0 for none
+
+
+def correlate(x, weight, padding):
+    """Return the convolution, with strides of one, that NumPy's windows give."""
+    axes = tuple(range(2, x.ndim))
+    padded = np.pad(x, [(0, 0), (0, 0), *[(padding, padding)] * len(axes)])
+    windows = np.lib.stride_tricks.sliding_window_view(padded, weight.shape[2:], axes)
+    return np.moveaxis(
+        np.tensordot(windows, weight, ([1, *(axis + len(axes) for axis in axes)], [1, *axes])), -1, 1
+    )
+
+
+def correlate_transposed(x, weight, padding):
+    """Return the transposed convolution: that of wide padding with the kernel turned round."""
+    reach = weight.shape[-1] - 1
+    turned = np.flip(weight.swapaxes(0, 1), tuple(range(2, x.ndim)))
+    full = correlate(x, turned, reach)
+    inner = slice(padding, -padding or None)
+    return full[(..., *[inner] * (x.ndim - 2))]
+
+
+def pool(reduce, x, size):
+    axes = tuple(range(2, x.ndim))
+    windows = np.lib.stride_tricks.sliding_window_view(x, (size,) * len(axes), axes)
+    return reduce(windows, tuple(range(-len(axes), 0)))
+
+
+@pytest.mark.sampled(every=6)
+@pytest.mark.parametrize(("rank", "size"), [(1, 17), (1, 1), (2, 1), (2, 4), (3, 1), (3, 4)])
+def test_kernels_of_known_lengths_over_data_of_named_sizes(rank, size):
+    """TVM's analysis of copies fails on sizes that are differences, such as n - 14."""
+    names, lengths = ", ".join(f'"{name}"' for name in "dhw"[-rank:]), ", ".join([str(size)] * rank)
+    function = nnmagic.compile(
+        f"def f(x: Tensor[(2, 4, {names}), f32], w: Tensor[(3, 4, {lengths}), f32],\n"
+        f"      v: Tensor[(4, 3, {lengths}), f32]):\n"
+        f"    a, b = conv{rank}d(x, w, padding=1), conv{rank}d_transpose(x, v, padding={int(size > 1)})\n"
+        f"    return a, b, max_pool{rank}d(x, {size}, strides=1), avg_pool{rank}d(x, {size}, strides=1)\n",
+        namespace={},
+        cache=False,
+    )
+    generator = np.random.default_rng(0)
+    w = generator.standard_normal((3, 4, *[size] * rank)).astype(np.float32)
+    v = w.swapaxes(0, 1)
+    for length in (size, size + 1, size + 4):
+        x = generator.standard_normal((2, 4, *range(length, length + rank))).astype(np.float32)
+        expected = (
+            correlate(x, w, 1),
+            correlate_transposed(x, v, int(size > 1)),
+            pool(np.max, x, size),
+            pool(np.mean, x, size),
+        )
+        for result, judge in zip(function(x, w, v), expected, strict=True):
+            assert result.shape == judge.shape
+            np.testing.assert_allclose(result, judge, rtol=1e-4, atol=1e-4)

@@ -81,3 +81,28 @@ for size in ("k", "(k, k)", "(2, k, 3)"):
 
 def test_sizes_of_values_whose_bytes_wrap_around_are_refused():
     run_python("-c", WRAPPED)
+
+
+INSIDE = """
+import numpy as np
+import nnmagic
+
+for body in ("np.zeros((n, n)).sum()", "(np.ones((n, n)) * 2).std()", "np.median(np.ones((n, n)))"):
+    f = nnmagic.compile(
+        f"def f(x: Tensor[('m', 'n'), f64]):\\n    n = x.shape[1]\\n    return {body}\\n",
+        namespace={"np": np}, cache=False,
+    )
+    for n in (10**7, 3037000500, 2**31, 2**32, 10**13):
+        try:
+            f(np.zeros((0, n)))
+        except (MemoryError, ValueError) as error:
+            assert "needs more memory than there is" in str(error) or "too large" in str(error), error
+        else:
+            raise AssertionError((body, n))
+    assert f(np.zeros((0, 3))) == eval(body.replace("n,", "3,").replace("n)", "3)"))
+"""
+
+
+def test_memory_that_a_kernel_takes_for_itself_is_refused_where_there_is_not_enough():
+    """A product of sizes that wrapped around ended the process, and so did the exception of TVM's pool."""
+    run_python("-c", INSIDE)

@@ -192,3 +192,36 @@ for m in (0, 1, 4):
 """
     finished = run_python("-c", script)
     assert finished.returncode == 0, finished.stderr
+
+
+@pytest.mark.parametrize("dims", ["(3, 0)", '(0, "n")'])
+def test_indices_of_assignments_that_change_nothing_are_checked_as_by_numpy(dims: str) -> None:
+    shape = tuple(size if isinstance(size, int) else 3 for size in eval(dims))
+    for text in ("y[i] = v", "y[:, i] = v", "y[0:0] = x[i]", "y[0:0, i] = 1", "y[[i, i]] = 1"):
+        source = (
+            f"def f(x: Tensor[{dims}, f64], v: f64, i: i64):\n    y = x.copy()\n    {text}\n    return y\n"
+        )
+        for index in (0, -3, 5):
+            x = np.zeros(shape)
+            try:
+                exec(text, {"x": x, "y": x.copy(), "v": 2.0, "i": index})
+            except IndexError:  # of an axis that has no elements whatever the call, when it is compiled
+                with pytest.raises((IndexError, CompileError), match=r"out of range|no element to take"):
+                    nnmagic.compile(source, namespace={}, cache=False)(x, 2.0, index)
+            else:
+                function = nnmagic.compile(source, namespace={}, cache=False)
+                assert function(x, 2.0, index).shape == shape
+
+
+def test_a_first_row_of_no_rows_is_an_error_where_rows_have_no_elements() -> None:
+    source = """def f(a: Tensor[("m", 0), f64]):
+    path = [a[0]]
+    for row in a[1:]:
+        path.append(path[-1] + row)
+    return array(path), len(path)
+"""
+    function = nnmagic.compile(source, namespace={}, cache=False)
+    rows, count = function(np.zeros((3, 0)))
+    assert (rows.shape, count) == ((3, 0), 3)
+    with pytest.raises(IndexError):
+        function(np.zeros((0, 0)))

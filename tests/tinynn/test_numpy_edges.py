@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import warnings
 
 import numpy as np
@@ -208,6 +209,35 @@ def test_what_tvm_cannot_compile_is_reported_at_the_operator(monkeypatch: pytest
     assert error.message == "logical_not: TVM cannot build this call"
     assert error.span is not None
     assert (error.span.line, error.span.column) == (3, 13)
+
+
+@pytest.mark.parametrize(
+    ("part", "attribute"),
+    [
+        ("nnmagic.engine.relax.legalize.registry.RULES", "multiply"),
+        ("nnmagic.engine.relax.codegen.aot.planner", "_is_reshape"),
+        ("nnmagic.engine.relax.analysis.value_sizes", "find_value_sizes"),
+    ],
+)
+def test_a_fault_of_ours_is_told_as_one(monkeypatch: pytest.MonkeyPatch, part: str, attribute: str) -> None:
+    """It was taken for a program that machine code cannot be made of, which then ran slowly."""
+    module, _, name = part.rpartition(".")
+    if name.isupper():
+        monkeypatch.setitem(getattr(importlib.import_module(module), name), attribute, None)
+    else:
+        monkeypatch.setattr(f"{part}.{attribute}", None)
+    source = """def f(x: Tensor[("n", 3), f32], n: i64):
+    y = zeros((n, 3), f32)
+    for i in range(n):
+        y[i] = x[i] * 2
+    return y
+"""
+    with pytest.raises(nnmagic.CompileError, match=r"internal error of nnmagic: .* cannot be ") as caught:
+        nnmagic.compile(source, namespace={}, cache=False)
+    (error,) = caught.value.diagnostics
+    assert error.span is not None
+    assert error.hint is not None
+    assert "please report it" in error.hint
 
 
 @pytest.mark.parametrize(("dtype", "beyond"), [("f16", 1e5), ("f32", 3.5e38)])

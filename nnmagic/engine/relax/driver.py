@@ -12,7 +12,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from nnmagic.diagnostics import CompileError
-from nnmagic.engine import cpu, engine_error
+from nnmagic.engine import InternalError, cpu, engine_error, internal_error
 from nnmagic.engine.relax.runtime.installation import has_compiler
 from nnmagic.engine.target_kind import is_cuda
 from nnmagic.fork_safety import Lock
@@ -26,6 +26,7 @@ from nnmagic.relay.module import Module
 from nnmagic.relay.ops.declaration import OPERATORS
 from nnmagic.relay.traverse import post_order
 from nnmagic.relay.types import FuncType
+from nnmagic.tracebacks import is_own_fault
 
 if TYPE_CHECKING:
     import tvm
@@ -96,7 +97,13 @@ def build(
     check_widths(module, entry)
     graph = call_graph(module)
     run_interruptible(lambda: _refuse_unknown_operators(module, entry, graph))
-    prepared = replace(_prepare(module, entry, opt_level, graph), destinations=tuple(destinations))
+    try:
+        prepared = replace(_prepare(module, entry, opt_level, graph), destinations=tuple(destinations))
+    except Exception as error:
+        if isinstance(error, CompileError) or not is_own_fault(error):
+            raise
+        span = module.functions[entry].span
+        raise internal_error(f"the function @{entry} cannot be prepared", error, span) from error
     if is_cuda(target):
         return run_interruptible(lambda: _build_cuda(prepared, target, opt_level))
     compilation = _Compilation(prepared, target, opt_level)
@@ -371,6 +378,10 @@ class _BuildError(Exception):
     """TVM failed, with the exception that is the cause."""
 
 
+class _FaultError(Exception):
+    """nnmagic itself failed; its argument is the exception that is the cause."""
+
+
 def _compile_or_locate(
     prepared: _Prepared,
     target: str | Mapping[str, object] | None,
@@ -378,11 +389,11 @@ def _compile_or_locate(
     *,
     native_kernels: bool = True,
 ) -> CompiledProgram:
-    """Compile a program; where TVM fails, raise EngineError at the first call that it cannot build alone."""
+    """Compile a program; where that fails, raise EngineError at the first call that cannot be built alone."""
     _load_compiler()
     try:
         return _compile(prepared, target, opt_level, native_kernels=native_kernels)
-    except _BuildError as failure:
+    except (_BuildError, _FaultError) as failure:
         function = prepared.module.functions[prepared.entry]
         for node in post_order(function):
             if isinstance(node, Call) and isinstance(node.op, OpRef) and node.op.name in OPERATORS:
@@ -391,6 +402,12 @@ def _compile_or_locate(
                     _compile(alone, target, opt_level)
                 except _BuildError as cause:
                     raise engine_error(f"{node.op.name}: TVM cannot build this call", node.span) from cause
+                except _FaultError as cause:
+                    what = f"{node.op.name} cannot be built"
+                    raise internal_error(what, cause.args[0], node.span) from cause
+        if isinstance(failure, _FaultError):
+            what = f"the function @{prepared.entry} cannot be built"
+            raise internal_error(what, failure.args[0], function.span) from failure
         message = f"TVM cannot build the function @{prepared.entry}"
         raise engine_error(message, function.span) from failure
 
@@ -418,6 +435,8 @@ def _compile(
     if prepared.lengths:
         try:
             return _compile_as_is(prepared, target, opt_level, native_kernels=native_kernels)
+        except InternalError:
+            raise
         except (CompileError, _NotNativeError, _BuildError):
             prepared = _without_lengths(prepared)
     return _compile_as_is(prepared, target, opt_level, native_kernels=native_kernels)
@@ -482,16 +501,26 @@ def _compile_as_is(
                 if programs is not None:
                     return build_interpreter_kernels(programs, facts, lowered, origins, resolved, opt_level)
             return build_vm(kind, facts, lowered, grouped, origins, resolved, opt_level)
-        except (CompileError, _NotNativeError):
+        except (CompileError, _NotNativeError, _BuildError, _FaultError):
             raise
         except SerialLoopError as error:
             _refuse_parallel(prepared, error.args[1], error.args[0])
             raise
-        except Exception as error:  # TVM raises nearly every kind
-            # It has no place for what depends on values inside of branches.
-            if not prepared.lengths and (prepared.loops or (control is None and _has_branches(prepared))):
-                return _compile(prepared.interpreted(), target, opt_level)
-            raise _BuildError from error
+        except Exception as error:  # noqa: BLE001 - TVM raises nearly every kind
+            return _compile(_interpreted_after(prepared, error), target, opt_level)
+
+
+def _interpreted_after(prepared: _Prepared, error: Exception) -> _Prepared:
+    """Return a program for the interpreter, after TVM failed at one without it.
+
+    Raises _BuildError where the interpreter would not help, and _FaultError where it was not TVM that failed.
+    """
+    if is_own_fault(error):
+        raise _FaultError(error) from error
+    # TVM has no place for what depends on values inside of branches.
+    if not prepared.lengths and (prepared.loops or (prepared.control is None and _has_branches(prepared))):
+        return prepared.interpreted()
+    raise _BuildError from error
 
 
 def _plan(module: tvm.IRModule, destinations: Mapping[int, int]) -> AotProgram | None:

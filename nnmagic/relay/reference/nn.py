@@ -66,12 +66,12 @@ def _correlate(
         (size - (width - 1) * step - 1) // stride + 1
         for size, width, step, stride in zip(x.shape[2:], kernel, dilation, strides, strict=True)
     )
-    x = x.astype(dtype).reshape(x.shape[0], groups, -1, *x.shape[2:])
-    weight = weight.astype(dtype).reshape(groups, -1, *weight.shape[1:])
+    x = x.astype(dtype).reshape(x.shape[0], groups, x.shape[1] // groups, *x.shape[2:])
+    weight = weight.astype(dtype).reshape(groups, len(weight) // groups, *weight.shape[1:])
     total = np.zeros((x.shape[0], groups, weight.shape[1], *out), dtype)
     for at, part in _windows(x, kernel, strides, dilation, out):
         total += np.einsum("ngi...,goi->ngo...", part, last_axes(weight, at))
-    return total.reshape(x.shape[0], -1, *out)
+    return total.reshape(x.shape[0], groups * weight.shape[1], *out)
 
 
 def _conv(given: Given, data: Array, weight: Array) -> Any:
@@ -102,8 +102,9 @@ def _conv_transpose(given: Given, data: Array, weight: Array) -> Any:
     spread = np.pad(spread, [(0, 0), (0, 0), *((max(0, a), max(0, b)) for a, b in sides)])
     crop = [slice(-min(0, a) or None, min(0, b) or None) for a, b in sides]
     spread = last_axes(spread, crop)
-    w = w.reshape(groups, -1, *w.shape[1:]).swapaxes(1, 2)
-    w = last_axes(w.reshape(-1, *w.shape[2:]), [slice(None, None, -1)] * rank)
+    w = w.reshape(groups, len(w) // groups, *w.shape[1:]).swapaxes(1, 2)
+    w = w.reshape(groups * w.shape[1], *w.shape[2:])
+    w = last_axes(w, [slice(None, None, -1)] * rank)
     result = _correlate(spread, w, (1,) * rank, dilation, groups, given.dtype)
     return to_layout(result, _PLAIN[rank], given["out_layout"] or layout)
 

@@ -211,9 +211,9 @@ class _Assignment:
 
     def result(self) -> Computed:
         """Return the changed tensor, by the operator that writes the fewest elements."""
-        if 0 in _shape(self.chosen):
-            return self.data
         kinds = [_kind_of(part) for part in self.parts]
+        if 0 in _shape(self.chosen) and set(kinds) <= {"slice"} and isinstance(self.new.expr, ir.Constant):
+            return self.data  # there is neither an element to change nor an index to check
         if set(kinds) <= {"int", "slice"}:
             lead = next((number for number, kind in enumerate(kinds) if kind != "int"), len(kinds))
             rest_is_full = all(_is_full(part) for part in self.parts[lead:])

@@ -73,7 +73,9 @@ def _h_rows(a):
             y[i, j] = a[i, j] + a[i, -1]
     return y
 """),
-    "_h_parallel_sum": _helper("""
+    # a cell's max of two numbers passes NaN on, whichever of them it is
+    "_h_parallel_sum": _helper(
+        """
 def _h_parallel_sum(a):
     most = a[0] * 0
     total = most
@@ -81,7 +83,17 @@ def _h_parallel_sum(a):
         total += a[i]
         most = max(most, a[i])
     return total, most
-"""),
+""",
+        """
+def _h_parallel_sum(a):
+    most = a[0] * 0
+    total = most
+    for i in parallel(len(a)):
+        total += a[i]
+        most = maximum(most, a[i])
+    return total, most
+""",
+    ),
     "_h_vectorized": _helper("""
 def _h_vectorized(a):
     y = zeros_like(a)

@@ -25,6 +25,7 @@ from nnmagic.engine.relax.tir.flatten_buffers import flatten_buffers
 from nnmagic.engine.relax.tir.let_to_buffer import let_to_buffers
 from nnmagic.engine.relax.tir.loop_extents import split_longest_loops
 from nnmagic.engine.relax.tir.strict_float import keep_float_arithmetic
+from nnmagic.engine.relax.tir.types import PrimExpr
 from nnmagic.engine.relax.tir.visitors import rewrite, visit
 from nnmagic.engine.threads import cores
 
@@ -88,9 +89,24 @@ _BROADCAST_BITS: Any = tirx.transform.prim_func_pass(
 
 _ALLOCATE, _FREE = (tvm.ir.Op.get(f"tirx.TVMBackend{what}Workspace") for what in ("Alloc", "Free"))
 
-#: Memory of this size and more is C's, which says where there is not enough; TVM throws an exception of C++
-#: there, which machine code must not meet.
+#: Memory of this size and more, or of a size that only the call knows, is C's, which says where there is not
+#: enough; TVM throws an exception of C++ there, which machine code must not meet.
 _LARGE_BYTES = 1 << 26
+
+#: No machine has so much memory; a product of sizes that is larger may have wrapped around.
+_MOST_BYTES = 1 << 50
+
+
+def _as_float(size: PrimExpr) -> PrimExpr:
+    """Return a size as a float, which does not wrap around."""
+    match size:
+        case tirx.Mul():
+            return _as_float(size.a) * _as_float(size.b)
+        case tirx.Add():
+            return _as_float(size.a) + _as_float(size.b)
+        case tirx.Cast():
+            return _as_float(size.value)
+    return size.astype("float64")
 
 
 def _return_status(function: tirx.PrimFunc, _module: tvm.IRModule, _context: Any) -> tirx.PrimFunc:
@@ -105,11 +121,16 @@ def _return_status(function: tirx.PrimFunc, _module: tvm.IRModule, _context: Any
         if not isinstance(data, tvm.ir.Call) or data.op != _ALLOCATE:
             return statement
         size = data.args[2]
-        if not isinstance(size, tirx.IntImm) or int(size.value) < _LARGE_BYTES:
-            return statement
-        large.add(statement.buffer)
-        lines = tirx.const(-(-int(size.value) // 64) * 64, "int64")
         line = tirx.const(64, "int64")
+        if not isinstance(size, tirx.IntImm):
+            enough = tirx.max((size.astype("int64") + 63) // 64, 1) * 64
+            most = tirx.const(float(_MOST_BYTES), "float64")
+            lines = tirx.Select(_as_float(size) > most, tirx.const(_MOST_BYTES, "int64"), enough)
+        elif int(size.value) < _LARGE_BYTES:
+            return statement
+        else:
+            lines = tirx.const(-(-int(size.value) // 64) * 64, "int64")
+        large.add(statement.buffer)
         name, args = ("_aligned_malloc", (lines, line)) if is_windows else ("aligned_alloc", (line, lines))
         taken = tirx.call_extern(data.ty, name, *args)
         return tirx.DeclBuffer(statement.buffer, data=taken)

@@ -15,7 +15,7 @@ import tvm
 from tvm import relax, tirx, topi
 
 from nnmagic.diagnostics import Diagnostics
-from nnmagic.engine import EngineError, engine_error
+from nnmagic.engine import EngineError, engine_error, internal_error
 from nnmagic.engine.relax.analysis.assertions import FAIL
 from nnmagic.engine.relax.analysis.attention import ATTENTION
 from nnmagic.engine.relax.analysis.dim_labels import label_of
@@ -60,6 +60,7 @@ from nnmagic.relay.passes.scopes import PlacementScope, Scopes, scopes_of
 from nnmagic.relay.text.types import type_text
 from nnmagic.relay.traverse import post_order
 from nnmagic.relay.types import Dim, TensorType, TupleType, Type
+from nnmagic.tracebacks import is_own_fault
 
 #: Branches inside branches: TVM's passes recurse over them on the C stack.
 MAX_NESTED_BRANCHES = 100
@@ -329,6 +330,8 @@ class _Lowering:
         except EngineError:
             raise
         except Exception as error:  # TVM raises nearly every kind; report it as an error of this call
+            if is_own_fault(error):
+                raise internal_error(f"{name} cannot be lowered", error, node.span) from error
             raise engine_error(f"{name}: TVM cannot build this call", node.span) from error
         return self._cast(lowered, node, frame.labels)
 

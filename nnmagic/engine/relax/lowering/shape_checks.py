@@ -159,7 +159,7 @@ def empty_result(call: OpCall) -> Value | None:
     type_ = call.node.checked_type
     if not isinstance(type_, TensorType | TupleType):
         return None
-    if call.name in ("strided_set", "topk") or (
+    if call.name in ("scatter_nd", "strided_set", "topk") or (
         call.name in CHECKED_BY_THEIR_RULES and not _are_static(call.args)
     ):
         return None  # the rule has something to check

@@ -211,7 +211,10 @@ class NativeEntry:
     def _new_workspace(self, nbytes: int) -> np.ndarray:
         if nbytes > _MOST_BYTES:
             raise out_of_memory(self.name)
-        workspace = np.empty(nbytes, np.uint8)
+        try:
+            workspace = np.empty(nbytes, np.uint8)
+        except MemoryError:
+            raise out_of_memory(self.name) from None
         if self._state:
             workspace[: self._state * 8 + _ALIGNMENT] = 0
             self._set_limit(workspace, _SHALLOW)
