@@ -241,7 +241,7 @@ def test_the_whole_way_in_children(tmp_path, capfd):
     """Some rows as `make bench` runs them, with whoever is installed but torch.compile, which takes long."""
     paths = {"json": tmp_path / "bench.json", "markdown": tmp_path / "bench.md"}
     options = ["--quick", "--threads", "1", "--peers", "onnxruntime", "torch", "jax.jit", "numba"]
-    names = ["foo: a @ b + c, 2x3 3x4", "gcd", "column sums 1024x1024, n rows", "a repeated cell: foo"]
+    names = ["foo: a @ b + c, 2x3 3x4", "collatz", "column sums 1024x1024, n rows", "a repeated cell: foo"]
     outputs = ["--json", str(paths["json"]), "--markdown", str(paths["markdown"])]
     assert main([*options, *outputs, "--only", *names]) == 0
     report = json.loads(paths["json"].read_text())
