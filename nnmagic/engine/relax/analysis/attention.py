@@ -24,7 +24,6 @@ from nnmagic.relay.expr import (
     operator_of,
 )
 from nnmagic.relay.module import Module
-from nnmagic.relay.ops import OPERATORS, RelationError
 from nnmagic.relay.passes.rewriting import map_functions
 from nnmagic.relay.reference import NoReferenceError, compute
 from nnmagic.relay.traverse import post_order, rewrite
@@ -240,11 +239,11 @@ def _is_triangle(condition: Expr, score: Expr, *, chosen: bool) -> bool:
 
 def _evaluate(expr: Expr) -> np.ndarray | None:
     """Return the value of a small program that depends on nothing; None of any other."""
-    order, values = list(post_order(expr)), dict[Expr, object]()
-    if len(order) > _MOST_NODES:
-        return None
-    for node in order:
+    values: dict[Expr, object] = {}
+    for count, node in enumerate(post_order(expr)):
         type_ = node.checked_type
+        if count >= _MOST_NODES:
+            return None
         if isinstance(node, Constant):
             values[node] = node.data
         elif isinstance(node, Tuple) and all(part in values for part in node.fields):
@@ -255,9 +254,8 @@ def _evaluate(expr: Expr) -> np.ndarray | None:
             if not small or any(arg not in values for arg in node.args):
                 return None
             try:
-                attrs = OPERATORS[node.op.name].complete_attrs(node.attrs)
-                values[node] = compute(node.op.name, [values[arg] for arg in node.args], attrs)
-            except (NoReferenceError, RelationError, ValueError, IndexError, ZeroDivisionError):
+                values[node] = compute(node.op.name, [values[arg] for arg in node.args], node.attrs)
+            except (NoReferenceError, ValueError, IndexError, ZeroDivisionError):
                 return None
         elif not isinstance(node, OpRef):
             return None
