@@ -17,6 +17,7 @@ import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.target import codegen
 
+from nnmagic.engine.relax.codegen.aot.memory import MOST_BYTES, exceeds_any_memory
 from nnmagic.engine.relax.codegen.relax_pipeline import NO_CHOSEN_UNROLLING
 from nnmagic.engine.relax.deferred_interrupts import interrupt_safepoint
 from nnmagic.engine.relax.schedules.registry import collect_blocks
@@ -25,7 +26,6 @@ from nnmagic.engine.relax.tir.flatten_buffers import flatten_buffers
 from nnmagic.engine.relax.tir.let_to_buffer import let_to_buffers
 from nnmagic.engine.relax.tir.loop_extents import split_longest_loops
 from nnmagic.engine.relax.tir.strict_float import keep_float_arithmetic
-from nnmagic.engine.relax.tir.types import PrimExpr
 from nnmagic.engine.relax.tir.visitors import rewrite, visit
 from nnmagic.engine.threads import cores
 
@@ -93,21 +93,6 @@ _ALLOCATE, _FREE = (tvm.ir.Op.get(f"tirx.TVMBackend{what}Workspace") for what in
 #: enough; TVM throws an exception of C++ there, which machine code must not meet.
 _LARGE_BYTES = 1 << 26
 
-#: No machine has so much memory; a product of sizes that is larger may have wrapped around.
-_MOST_BYTES = 1 << 50
-
-
-def _as_float(size: PrimExpr) -> PrimExpr:
-    """Return a size as a float, which does not wrap around."""
-    match size:
-        case tirx.Mul():
-            return _as_float(size.a) * _as_float(size.b)
-        case tirx.Add():
-            return _as_float(size.a) + _as_float(size.b)
-        case tirx.Cast():
-            return _as_float(size.value)
-    return size.astype("float64")
-
 
 def _return_status(function: tirx.PrimFunc, _module: tvm.IRModule, _context: Any) -> tirx.PrimFunc:
     """Make a private function free its memory and return 0, or another number if memory is short."""
@@ -124,8 +109,7 @@ def _return_status(function: tirx.PrimFunc, _module: tvm.IRModule, _context: Any
         line = tirx.const(64, "int64")
         if not isinstance(size, tirx.IntImm):
             enough = tirx.max((size.astype("int64") + 63) // 64, 1) * 64
-            most = tirx.const(float(_MOST_BYTES), "float64")
-            lines = tirx.Select(_as_float(size) > most, tirx.const(_MOST_BYTES, "int64"), enough)
+            lines = tirx.Select(exceeds_any_memory(size), tirx.const(MOST_BYTES, "int64"), enough)
         elif int(size.value) < _LARGE_BYTES:
             return statement
         else:

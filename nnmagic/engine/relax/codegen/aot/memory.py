@@ -381,12 +381,12 @@ def _factors(size: PrimExpr, named: Mapping[PrimExpr, Extent | None]) -> int:
 
 
 #: More bytes than any machine has: sizes beyond come near to what 64 bits can count.
-_MOST_BYTES = float(1 << 50)
+MOST_BYTES = 1 << 50
 
 
 def exceeds_any_memory(nbytes: PrimExpr) -> PrimExpr:
     """Return whether a size is so large that it may have wrapped around."""
-    return tirx.const(_MOST_BYTES, "float64") < _as_float(nbytes)
+    return tirx.const(float(MOST_BYTES), "float64") < _as_float(nbytes)
 
 
 def _as_float(size: PrimExpr) -> PrimExpr:
