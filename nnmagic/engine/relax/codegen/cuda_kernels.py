@@ -1,0 +1,122 @@
+"""Lower scheduled kernels to CUDA with exact arithmetic; start none that has no threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import s_tir, tirx
+
+from nnmagic.engine.relax.tir.builders import dtype_of, static_int
+from nnmagic.engine.relax.tir.strict_float import keep_float_arithmetic
+from nnmagic.engine.relax.tir.types import PrimExpr, Stmt
+from nnmagic.engine.relax.tir.visitors import VarMap, rewrite
+
+#: The name of the passes for CUDA, by which TVM finds them.
+CUDA_PIPELINE = "nnmagic_cuda"
+
+#: CUDA's functions that round a product and a sum once.
+_MULTIPLY_ADD = {"float32": "fmaf", "float64": "fma"}
+
+_LAUNCH = tvm.ir.Op.get("tirx.call_ffi_kernel")
+
+#: Names that mean something in CUDA, which TVM lets variables have.
+_CUDA_NAMES = frozenset(
+    (
+        *("half", "half2", "half4", "nv_bfloat16", "uint", "uchar", "ushort", "dim3", "warpSize"),
+        *("threadIdx", "blockIdx", "blockDim", "gridDim", "min", "max", "abs", "fma", "exp", "log", "pow"),
+        *("sqrt", "rsqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "atan", "erf", "floor", "ceil"),
+        *("trunc", "round", "fmod", "nearbyint"),
+    )
+)
+
+
+def _keep_exact(kernel: tirx.PrimFunc, _module: tvm.IRModule, _context: Any) -> tirx.PrimFunc:
+    """Let sums of products be computed by instructions that multiply and add, as every library's are.
+
+    Other arithmetic stays as it is written: contracted by CUDA, ``x * x - x * x`` would not be 0.
+    """
+    return keep_float_arithmetic(rewrite(kernel, [(tirx.BufferStore, _accumulate_at_once)]))
+
+
+def _accumulate_at_once(store: tirx.BufferStore) -> tirx.BufferStore:
+    """Write ``c[i] = c[i] + a * b`` as one operation."""
+    value = store.value
+    if not isinstance(value, tirx.Add) or dtype_of(value) not in _MULTIPLY_ADD:
+        return store
+    for old, product in ((value.a, value.b), (value.b, value.a)):
+        if isinstance(product, tirx.Mul) and _is_old_value(old, store):
+            name = _MULTIPLY_ADD[dtype_of(value)]
+            whole = tirx.call_pure_extern(dtype_of(value), name, product.a, product.b, old)
+            return tirx.BufferStore(store.buffer, whole, store.indices)
+    return store
+
+
+def _is_old_value(load: PrimExpr, store: tirx.BufferStore) -> bool:
+    """Return whether an expression is the element that a statement writes."""
+    return (
+        isinstance(load, tvm.ir.TensorLoad)
+        and bool(load.source.same_as(store.buffer))
+        and bool(tvm_ffi.structural_equal(load.indices, store.indices))
+    )
+
+
+def _guard_launches(function: tirx.PrimFunc, _module: tvm.IRModule, _context: Any) -> tirx.PrimFunc:
+    """Start a kernel only if it has threads: CUDA refuses to start none."""
+    return rewrite(function, [(tirx.Evaluate, _guard_launch)])
+
+
+def _guard_launch(statement: tirx.Evaluate) -> Stmt:
+    call = statement.value
+    if not isinstance(call, tvm.ir.Call) or call.op != _LAUNCH:
+        return statement
+    tags = [str(tag) for tag in call.attrs.launch_params]
+    extents = [
+        extent
+        for tag, extent in zip(tags, call.args[-len(tags) :], strict=True)
+        if tag.startswith(("blockIdx", "threadIdx"))
+    ]
+    if any(static_int(extent) == 0 for extent in extents):
+        return tirx.Evaluate(0)
+    unknown = [extent > 0 for extent in extents if static_int(extent) is None]
+    return tirx.IfThenElse(tirx.all(*unknown), statement, None) if unknown else statement
+
+
+def _rename_variables(kernel: tirx.PrimFunc, _module: tvm.IRModule, _context: Any) -> tirx.PrimFunc:
+    """Give variables other names than types and functions of CUDA have."""
+    renamed = VarMap()
+
+    def rename(var: tirx.Var) -> tirx.Var:
+        if var.name in _CUDA_NAMES and renamed.replace(var) is var:
+            renamed[var] = tirx.Var(f"{var.name}_", var.ty)
+        return renamed.replace(var)
+
+    return rewrite(kernel, [(tirx.Var, rename)])
+
+
+def _pass(function: Callable[..., tirx.PrimFunc], name: str) -> Any:
+    return tirx.transform.prim_func_pass(function, opt_level=0, name=name)
+
+
+_KEEP_EXACT, _GUARD_LAUNCHES = _pass(_keep_exact, "KeepExact"), _pass(_guard_launches, "GuardLaunches")
+_RENAME_VARIABLES = _pass(_rename_variables, "RenameVariables")
+
+
+def _pipeline() -> tuple[Any, Callable[[], Any], Callable[[], Any]]:
+    """Return TVM's own passes for kernels with those above, then those that finish host and device code."""
+    lower, finish_host, finish_device = tirx.get_tir_pipeline("s_tir")
+    # Reductions by several threads are recognised by their arithmetic, which must be as it was until then.
+    first = (s_tir.transform.CanonicalizeLoop(), s_tir.transform.LowerCrossThreadReduction(), _KEEP_EXACT)
+
+    def finish_kernels() -> Any:
+        return tvm.transform.Sequential([_RENAME_VARIABLES, finish_device()])
+
+    def finish_callers() -> Any:
+        return tvm.transform.Sequential([_GUARD_LAUNCHES, finish_host()])
+
+    return tvm.transform.Sequential([*first, lower]), finish_callers, finish_kernels
+
+
+tirx.register_tir_pipeline(CUDA_PIPELINE, _pipeline)
