@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import ml_dtypes
@@ -12,7 +13,11 @@ import pytest
 import nnmagic
 from nnmagic.engine.relax import build
 from nnmagic.engine.relax.runtime import cuda_device
+from nnmagic.relay.expr import Constant
+from nnmagic.relay.module import Module
+from nnmagic.relay.types import NUMPY_DTYPES, TensorType, TupleType, Type
 from tests.engine.calls import OperatorCall, of_the_operators
+from tests.tools.test_cuda_source import EXAMPLES, NOTEBOOKS, functions_of
 
 pytestmark = [
     pytest.mark.slow,
@@ -208,7 +213,7 @@ def test_results_are_nobody_elses_memory() -> None:
 
 def test_arguments_of_all_kinds() -> None:
     gpu, cpu = compiled(
-        'def f(t: (Tensor[("n", 2), f32], Tensor[(), i32]), s: f64, k: Tensor[("n",), i64]):\n'
+        'def f(t: tuple[Tensor[("n", 2), f32], Tensor[(), i32]], s: f64, k: Tensor[("n",), i64]):\n'
         "    return t[0] * 2.0, (t[1] + 1, k[::-1]), s * 3.0\n"
     )
     (rows,) = arrays((3, 2))
@@ -237,12 +242,6 @@ def test_arguments_of_all_kinds() -> None:
             (-np.ones(4, "f4"),),
             AssertionError,
             "too small",
-        ),
-        (
-            'def f(x: Tensor[("n",), f32]):\n    return x.max()\n',
-            (np.ones(0, "f4"),),
-            ValueError,
-            "",
         ),
     ],
 )
@@ -328,58 +327,78 @@ def sampled_calls() -> list[Any]:
     return [pytest.param(call, id=f"{number}-{call.name}") for number, call in enumerate(of_the_operators())]
 
 
-def values_of(call: OperatorCall, engine_module: Any) -> list[Any]:
+def random_value(type_: Type, generator: np.random.Generator) -> Any:
+    """Small numbers of a type; sizes with names are 5."""
+    if isinstance(type_, TupleType):
+        return tuple(random_value(part, generator) for part in type_.fields)
+    assert isinstance(type_, TensorType)
+    dtype, shape = NUMPY_DTYPES[type_.dtype], [dim if isinstance(dim, int) else 5 for dim in type_.shape]
+    if dtype.kind == "b":
+        return generator.integers(0, 2, shape).astype(bool)
+    if dtype.kind in "iu":
+        return np.asarray(generator.integers(0, 3, shape)).astype(dtype)
+    return np.asarray(generator.uniform(0.1, 2, shape)).astype(dtype)
+
+
+def values_of(call: OperatorCall, module: Module) -> list[Any]:
     """Arguments of a call: the given ones, else small numbers."""
-    from nnmagic.relay.types import NUMPY_DTYPES, TensorType, TupleType
-
-    generator = np.random.default_rng(7)
-
-    def make(type_: Any) -> Any:
-        if isinstance(type_, TupleType):
-            return tuple(make(part) for part in type_.fields)
-        assert isinstance(type_, TensorType)
-        dtype = NUMPY_DTYPES[type_.dtype]
-        if dtype.kind == "b":
-            return generator.integers(0, 2, type_.shape).astype(bool)
-        if dtype.kind in "iu":
-            return generator.integers(0, 3, type_.shape).astype(dtype)
-        return generator.uniform(0.1, 2, type_.shape).astype(dtype)
-
-    params = engine_module.functions["main"].params
-    names = {f"p{index}": index for index in range(len(call.args))}
-    result = []
-    for var in params:
-        index = names[var.name_hint]
-        type_ = call.args[index]
-        value = call.values.get(index)
-        result.append(make(type_) if value is None else np.asarray(value).astype(NUMPY_DTYPES[type_.dtype]))
+    generator, result = np.random.default_rng(7), []
+    for var in module.functions["main"].params:
+        index = int(var.name_hint.removeprefix("p"))
+        type_, value = call.args[index], call.values.get(index)
+        assert not isinstance(type_, Constant)
+        if value is None or not isinstance(type_, TensorType):
+            result.append(random_value(type_, generator))
+        else:
+            result.append(np.asarray(value).astype(NUMPY_DTYPES[type_.dtype]))
     return result
+
+
+def assert_agree(gpu: Callable[..., Any], cpu: Callable[..., Any], given: list[Any]) -> None:
+    """The same results, or the same error."""
+    try:
+        expected = cpu(given)
+    except (ValueError, IndexError, AssertionError) as error:
+        message, kind = str(error), type(error)
+    else:
+        assert_same(gpu(given), expected, rtol=1e-4)
+        return
+    with pytest.raises(kind) as caught:
+        gpu(given)
+    assert str(caught.value) == message
+
+
+def built(module: Module, name: str) -> Any:
+    """A function on the device; the test is skipped if it is refused, but not by NVIDIA's compiler."""
+    try:
+        return build(module, name, target="cuda")
+    except nnmagic.EngineError as error:
+        refusal = str(error)
+    assert "NVIDIA's compiler" not in refusal
+    pytest.skip(f"refused: {refusal.splitlines()[0]}")
 
 
 @pytest.mark.sampled(every=7)
 @pytest.mark.parametrize("call", sampled_calls())
 def test_operators_compute_what_the_cpu_computes(call: OperatorCall) -> None:
     module = call.module()
-    try:
-        gpu = build(module, "main", target="cuda")
-    except nnmagic.EngineError as error:
-        refusal = str(error)
-    else:
-        refusal = ""
-    if refusal:
-        assert "NVIDIA's compiler" not in refusal
-        pytest.skip(f"refused: {refusal.splitlines()[0]}")
-    given = values_of(call, module)
-    cpu = build(module, "main")
-    try:
-        expected = cpu(given)
-    except (ValueError, IndexError) as error:
-        kind = type(error)
-    else:
-        assert_same(gpu(given), expected, rtol=1e-4)
-        return
-    with pytest.raises(kind) as caught:
-        gpu(given)
-    with pytest.raises(kind) as other:
-        cpu(given)
-    assert str(caught.value) == str(other.value)
+    assert_agree(built(module, "main"), build(module, "main"), values_of(call, module))
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS)
+def test_functions_of_an_example(notebook: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(EXAMPLES)
+    agree, refused = set(), set()
+    for function in functions_of(EXAMPLES / f"{notebook}.ipynb"):
+        module, name = function.relay, function.name
+        types = [var.checked_type for var in module.functions[name].params]
+        try:
+            gpu = build(module, name, target="cuda")
+        except nnmagic.EngineError:
+            refused.add(name)
+            continue
+        generator = np.random.default_rng(5)
+        assert_agree(gpu, build(module, name), [random_value(type_, generator) for type_ in types])
+        agree.add(name)
+    assert agree
+    assert refused == NOTEBOOKS[notebook]

@@ -15,7 +15,7 @@ from tvm.s_tir import dlight
 from nnmagic.diagnostics import CompileError, Span, last_line
 from nnmagic.engine import engine_error
 from nnmagic.engine.relax.codegen import cuda_compiler, relax_pipeline, stage_texts
-from nnmagic.engine.relax.codegen.cuda_kernels import CUDA_PIPELINE
+from nnmagic.engine.relax.codegen.cuda_kernels import CUDA_PIPELINE, teach_reducers
 from nnmagic.engine.relax.codegen.cuda_workspaces import pass_workspaces, with_workspaces
 from nnmagic.engine.relax.codegen.kernel_preparation import relax_alignment
 from nnmagic.engine.relax.deferred_interrupts import interrupt_safepoint, run_interruptible
@@ -99,6 +99,7 @@ def build_cuda(
             NVIDIA's compiler refuses.
 
     """
+    teach_reducers()
     origins = KernelOrigins()
     span = module.functions[entry].span
     try:

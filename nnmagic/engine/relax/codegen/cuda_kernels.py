@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import tvm
 import tvm_ffi
 from tvm import s_tir, tirx
 
+from nnmagic.engine.relax.legalize import reduction, scalar_functions
 from nnmagic.engine.relax.tir.builders import dtype_of, static_int
 from nnmagic.engine.relax.tir.strict_float import keep_float_arithmetic
 from nnmagic.engine.relax.tir.types import PrimExpr, Stmt
@@ -31,6 +33,36 @@ _CUDA_NAMES = frozenset(
         *("trunc", "round", "fmod", "nearbyint"),
     )
 )
+
+
+@cache
+def teach_reducers() -> None:
+    """Let TVM's schedules share the work of reductions that it does not know: NaN is the best value there."""
+    register = tvm.get_global_func("s_tir.schedule.RegisterReducer")
+    for best, worst in (
+        (scalar_functions.maximum, reduction.lowest),
+        (scalar_functions.minimum, reduction.highest),
+    ):
+        register(1, _combine_one(best), _identity(worst))
+    for name in ("argmax", "argmin"):
+        for ties in ("first", "last"):
+            register(2, _combine_pairs(reduction.better_pair(f"{name}_{ties}")), _no_pair)
+
+
+def _combine_one(best: Callable[..., PrimExpr]) -> Callable[..., list[PrimExpr]]:
+    return lambda left, right: [best(left[0], right[0])]
+
+
+def _identity(worst: Callable[[str], PrimExpr]) -> Callable[..., list[PrimExpr]]:
+    return lambda values: [worst(dtype_of(values[0]))]
+
+
+def _combine_pairs(better: Callable[..., Any]) -> Callable[..., list[PrimExpr]]:
+    return lambda left, right: list(better(tuple(left), tuple(right)))
+
+
+def _no_pair(values: Sequence[PrimExpr]) -> list[PrimExpr]:
+    return list(reduction.no_pair(dtype_of(values[0]), dtype_of(values[1])))
 
 
 def _keep_exact(kernel: tirx.PrimFunc, _module: tvm.IRModule, _context: Any) -> tirx.PrimFunc:
