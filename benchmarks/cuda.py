@@ -14,7 +14,13 @@ import numpy as np
 import torch
 
 import nnmagic
-from nnmagic.engine.relax.runtime.cuda_device import device_name, global_function, to_device, tvm_ffi
+from nnmagic.engine.relax.runtime.cuda_device import (
+    device_name,
+    global_function,
+    missing_device,
+    to_device,
+    tvm_ffi,
+)
 
 #: Name, source, shapes, and the same in torch.
 CASES: list[tuple[str, str, list[tuple[int, ...]], Callable[..., Any]]] = [
@@ -122,6 +128,8 @@ def measure(source: str, shapes: list[tuple[int, ...]], same: Callable[..., Any]
 
 def main() -> None:
     """Print the table."""
+    if missing_device():
+        raise SystemExit(missing_device())
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     print(f"{device_name()}, torch {torch.__version__}; ms")
     print(f"| {'function':30} | nnmagic | torch | ratio | from the host | torch | ratio | error |")

@@ -238,7 +238,8 @@ def _schedule_alone(name: str, kernel: tirx.PrimFunc, target: tvm.target.Target)
     whole = with_workspaces(kernel)
     if not isinstance(scheduled := _attempt(tvm.IRModule({name: whole}), _RULES[-1:], target), Exception):
         return scheduled
-    return _attempt(tvm.IRModule({name: _on_one_thread(whole)}), (), target)
+    serial = _on_one_thread(with_workspaces(kernel, inner=True))
+    return _attempt(tvm.IRModule({name: serial}), (), target)
 
 
 def _attempt(

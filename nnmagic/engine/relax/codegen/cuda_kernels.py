@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
@@ -39,14 +40,21 @@ _CUDA_NAMES = frozenset(
 def teach_reducers() -> None:
     """Let TVM's schedules share the work of reductions that it does not know: NaN is the best value there."""
     register = tvm.get_global_func("s_tir.schedule.RegisterReducer")
+
+    def teach(count: int, *functions: Callable[..., list[PrimExpr]]) -> None:
+        kept = list(map(tvm_ffi.convert, functions))
+        for function in kept:  # TVM would free them when Python has ended
+            tvm_ffi.LIB.TVMFFIObjectIncRef(ctypes.c_void_p(function.__chandle__()))
+        register(count, *kept)
+
     for best, worst in (
         (scalar_functions.maximum, reduction.lowest),
         (scalar_functions.minimum, reduction.highest),
     ):
-        register(1, _combine_one(best), _identity(worst))
+        teach(1, _combine_one(best), _identity(worst))
     for name in ("argmax", "argmin"):
         for ties in ("first", "last"):
-            register(2, _combine_pairs(reduction.better_pair(f"{name}_{ties}")), _no_pair)
+            teach(2, _combine_pairs(reduction.better_pair(f"{name}_{ties}")), _no_pair)
 
 
 def _combine_one(best: Callable[..., PrimExpr]) -> Callable[..., list[PrimExpr]]:

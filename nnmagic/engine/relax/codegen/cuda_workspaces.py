@@ -11,8 +11,8 @@ import tvm
 from tvm import relax, s_tir, tirx
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
-from nnmagic.engine.relax.tir.types import Extent, RelaxExpr
-from nnmagic.engine.relax.tir.visitors import replace_vars
+from nnmagic.engine.relax.tir.types import Buffer, Extent, RelaxExpr, Stmt
+from nnmagic.engine.relax.tir.visitors import replace_vars, rewrite
 
 #: Marks a kernel with the number of its last parameters that are such arrays.
 _WORKSPACES = "nnmagic.workspaces"
@@ -20,25 +20,50 @@ _WORKSPACES = "nnmagic.workspaces"
 _CALL_TIR = tvm.ir.Op.get("relax.call_tir")
 
 
-def with_workspaces(kernel: tirx.PrimFunc) -> tirx.PrimFunc:
-    """Return a kernel that takes the arrays between its steps as parameters, after its results."""
+def with_workspaces(kernel: tirx.PrimFunc, *, inner: bool = False) -> tirx.PrimFunc:
+    """Return a kernel that takes the arrays between its steps as parameters, after its results.
+
+    ``inner``: whether it takes those inside of its steps, too. These are a thread's own, so that one thread
+    must run all of the kernel.
+    """
     root = kernel.body.block
-    if not root.alloc_buffers:
+    buffers, steps = list(root.alloc_buffers), root.body
+    if inner:
+        steps = _without_allocations(kernel, steps, buffers)
+    if not buffers:
         return kernel
     block = s_tir.SBlock(
         root.iter_vars,
         root.reads,
         root.writes,
         root.name_hint,
-        root.body,
+        steps,
         root.init,
         [],
         [],
         root.annotations,
     )
     body = s_tir.SBlockRealize(kernel.body.iter_values, kernel.body.predicate, block)
-    whole = tirx.PrimFunc([*kernel.params, *root.alloc_buffers], body, kernel.ret_type, kernel.attrs)
-    return whole.with_attr(_WORKSPACES, len(root.alloc_buffers))
+    whole = tirx.PrimFunc([*kernel.params, *buffers], body, kernel.ret_type, kernel.attrs)
+    return whole.with_attr(_WORKSPACES, len(buffers))
+
+
+def _without_allocations(kernel: tirx.PrimFunc, steps: Stmt, buffers: list[Buffer]) -> Stmt:
+    """Return steps without the arrays inside whose sizes the parameters say; append these to ``buffers``."""
+    known = set[Any]()
+    for param in kernel.params:
+        is_array = isinstance(param.ty, tirx.BufferType)
+        known.update(dim for dim in param.ty.shape) if is_array else known.add(param)
+
+    def lift(allocation: tirx.AllocBuffer) -> Stmt:
+        buffer = allocation.buffer
+        sizes = [tirx.Evaluate(dim) for dim in buffer.ty.shape]
+        if not all(var in known for size in sizes for var in tirx.analysis.undefined_vars(size)):
+            return allocation
+        buffers.append(buffer)
+        return tirx.Evaluate(0)
+
+    return rewrite(steps, [(tirx.AllocBuffer, lift)])
 
 
 def pass_workspaces(module: tvm.IRModule) -> tvm.IRModule:
@@ -50,13 +75,11 @@ def pass_workspaces(module: tvm.IRModule) -> tvm.IRModule:
     }
     if not kernels:
         return module
-    passed: dict[Any, Any] = {}
+    for new, kernel in kernels.values():
+        relax.expr._update_type(new, kernel.ty)
+    passed: dict[Any, Any] = dict(kernels.values())
     for var, function in module.functions_items():
-        if var in kernels:
-            new, _ = kernels[var]
-            relax.expr._update_type(new, function.ty)
-            passed[new] = function
-        else:
+        if var not in kernels:
             is_caller = isinstance(function, relax.Function)
             passed[var] = _Passing(module, kernels).visit_expr(function) if is_caller else function
     return tvm.IRModule(passed, attrs=module.attrs)

@@ -29,15 +29,19 @@ _FAILURES = ("CUDA", "cuda")
 
 
 class CudaCode(Protocol):
-    """A program that is compiled for CUDA.
+    """A program that is compiled for CUDA."""
 
-    machine: TVM's program with its kernels; None where there is no device that runs it. refusal: then why.
-    deep: whether functions call each other when it runs.
-    """
+    @property
+    def machine(self) -> Any:
+        """TVM's program with its kernels; None where there is no device that runs it."""
 
-    machine: Any
-    refusal: str
-    deep: bool
+    @property
+    def refusal(self) -> str:
+        """Why there is no such device."""
+
+    @property
+    def deep(self) -> bool:
+        """Whether functions call each other when it runs."""
 
     def stage(self, name: str) -> str:
         """Return the text of a stage: ``relax``, ``tir`` or ``cuda``. Raises KeyError for others."""
