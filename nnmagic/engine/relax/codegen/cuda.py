@@ -19,10 +19,12 @@ from nnmagic.engine.relax.codegen.cuda_kernels import CUDA_PIPELINE, teach_reduc
 from nnmagic.engine.relax.codegen.cuda_workspaces import pass_workspaces, with_workspaces
 from nnmagic.engine.relax.codegen.kernel_preparation import relax_alignment
 from nnmagic.engine.relax.deferred_interrupts import interrupt_safepoint, run_interruptible
+from nnmagic.engine.relax.legalize.kernel_cache import has_empty_buffer
 from nnmagic.engine.relax.lowering.module import lower_module
 from nnmagic.engine.relax.lowering.origins import KernelOrigins
 from nnmagic.engine.relax.runtime.cuda_device import device_architecture, missing_device
 from nnmagic.engine.relax.runtime.vm_executable import ENTRY
+from nnmagic.engine.relax.tir.regions import expand_regions
 from nnmagic.engine.relax.tir.visitors import rewrite, visit
 from nnmagic.progress import report
 from nnmagic.relay.callgraph import CallGraph
@@ -253,7 +255,8 @@ def _attempt(
     except Exception as error:  # noqa: BLE001 - TVM raises nearly every kind
         return error
     for var, function in scheduled.functions_items():
-        if f" {var.name_hint}_kernel(" not in source and not _is_of_sizes(function):
+        is_started = f" {var.name_hint}_kernel(" in source or has_empty_buffer(function)
+        if not is_started and not _is_of_sizes(function):
             return ValueError("its loops are a CPU's")
     return scheduled
 
@@ -269,7 +272,7 @@ def _for_gpu(kernel: tirx.PrimFunc) -> tirx.PrimFunc:
     found: list[bool] = []
     visit(kernel.body, [(tirx.AttrStmt, lambda node: found.append(node.attr_key == "pragma_scope"))])
     kernel = relax_alignment(kernel) if any(found) else kernel
-    body = rewrite(kernel.body, [(tvm.ir.Call, _fold_reinterpretation)])
+    body = rewrite(expand_regions(kernel.body), [(tvm.ir.Call, _fold_reinterpretation)])
     return tirx.PrimFunc(kernel.params, body, kernel.ret_type, kernel.attrs)
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
+import ml_dtypes
+import numpy as np
 import tvm
 import tvm_ffi
 from tvm import s_tir, tirx
@@ -25,13 +28,16 @@ _MULTIPLY_ADD = {"float32": "fmaf", "float64": "fma"}
 
 _LAUNCH = tvm.ir.Op.get("tirx.call_ffi_kernel")
 
-#: Names that mean something in CUDA, which TVM lets variables have.
+#: Names that mean something in C++ or CUDA, which TVM lets variables have.
 _CUDA_NAMES = frozenset(
     (
-        *("half", "half2", "half4", "nv_bfloat16", "uint", "uchar", "ushort", "dim3", "warpSize"),
+        *("half", "half2", "half4", "nv_bfloat16", "uint", "uchar", "ushort", "dim3", "warpSize", "bool"),
         *("threadIdx", "blockIdx", "blockDim", "gridDim", "min", "max", "abs", "fma", "exp", "log", "pow"),
         *("sqrt", "rsqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "atan", "erf", "floor", "ceil"),
-        *("trunc", "round", "fmod", "nearbyint"),
+        *("trunc", "round", "fmod", "nearbyint", "acos", "asin", "signed", "auto", "class", "const", "new"),
+        *("delete", "this", "template", "typename", "operator", "private", "public", "protected", "using"),
+        *("namespace", "register", "inline", "static", "sizeof", "volatile", "explicit", "friend", "virtual"),
+        *("and", "or", "not", "xor", "true", "false", "nullptr", "try", "catch", "throw", "asm", "union"),
     )
 )
 
@@ -78,7 +84,15 @@ def _keep_exact(kernel: tirx.PrimFunc, _module: tvm.IRModule, _context: Any) -> 
 
     Other arithmetic stays as it is written: contracted by CUDA, ``x * x - x * x`` would not be 0.
     """
-    return keep_float_arithmetic(rewrite(kernel, [(tirx.BufferStore, _accumulate_at_once)]))
+    kernel = rewrite(kernel, [(tirx.BufferStore, _accumulate_at_once), (tvm.ir.Call, _widen_half)])
+    return keep_float_arithmetic(kernel)
+
+
+def _widen_half(call: PrimExpr) -> PrimExpr:
+    """Round a half float in single precision: TVM calls a function that CUDA has not."""
+    if getattr(call.op, "name", "") != "tirx.nearbyint" or dtype_of(call) != "float16":
+        return call
+    return tirx.nearbyint(call.args[0].astype("float32")).astype("float16")
 
 
 def _accumulate_at_once(store: tirx.BufferStore) -> tirx.BufferStore:
@@ -124,6 +138,18 @@ def _guard_launch(statement: tirx.Evaluate) -> Stmt:
     return tirx.IfThenElse(tirx.all(*unknown), statement, None) if unknown else statement
 
 
+def _write_infinities(kernel: tirx.PrimFunc, _module: tvm.IRModule, _context: Any) -> tirx.PrimFunc:
+    """Write infinities and NaN of bfloat16 as converted ones of float32: TVM has no text for them."""
+
+    def write(value: tirx.FloatImm) -> PrimExpr:
+        if dtype_of(value) != "bfloat16" or math.isfinite(value.value):
+            return value
+        bits = int(np.array(value.value, ml_dtypes.bfloat16).view(np.int16))
+        return tirx.reinterpret("bfloat16", tirx.const(bits, "int16"))
+
+    return rewrite(kernel, [(tirx.FloatImm, write)])
+
+
 def _rename_variables(kernel: tirx.PrimFunc, _module: tvm.IRModule, _context: Any) -> tirx.PrimFunc:
     """Give variables other names than types and functions of CUDA have."""
     renamed = VarMap()
@@ -142,6 +168,7 @@ def _pass(function: Callable[..., tirx.PrimFunc], name: str) -> Any:
 
 _KEEP_EXACT, _GUARD_LAUNCHES = _pass(_keep_exact, "KeepExact"), _pass(_guard_launches, "GuardLaunches")
 _RENAME_VARIABLES = _pass(_rename_variables, "RenameVariables")
+_WRITE_INFINITIES = _pass(_write_infinities, "WriteInfinities")
 
 
 def _pipeline() -> tuple[Any, Callable[[], Any], Callable[[], Any]]:
@@ -151,7 +178,7 @@ def _pipeline() -> tuple[Any, Callable[[], Any], Callable[[], Any]]:
     first = (s_tir.transform.CanonicalizeLoop(), s_tir.transform.LowerCrossThreadReduction(), _KEEP_EXACT)
 
     def finish_kernels() -> Any:
-        return tvm.transform.Sequential([_RENAME_VARIABLES, finish_device()])
+        return tvm.transform.Sequential([_RENAME_VARIABLES, finish_device(), _WRITE_INFINITIES])
 
     def finish_callers() -> Any:
         return tvm.transform.Sequential([_GUARD_LAUNCHES, finish_host()])

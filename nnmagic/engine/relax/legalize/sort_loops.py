@@ -88,12 +88,6 @@ def branch(condition: PrimExpr | bool, yes: Callable[[], Stmt], no: Callable[[],
     return tirx.IfThenElse(condition, yes(), no())
 
 
-def _is_for_gpu() -> bool:
-    """Return whether the code is for a GPU, which has no long vectors."""
-    target = tvm.target.Target.current(allow_none=True)
-    return target is not None and "gpu" in target.keys
-
-
 def _at_least(value: Index, least: int) -> PrimExpr | bool:
     number = static_int(value)
     return as_expr(value) >= least if number is None else number >= least
@@ -132,7 +126,7 @@ class _Sort:
         """Return the loops."""
         if 0 in (static_int(self.length), static_int(self.total), static_int(self.count)):
             return tirx.Evaluate(0)
-        if _is_for_gpu():
+        if builders.is_for_gpu():  # which has no long vectors
             return self._by_radix()
         if self.selects:
             enough = _at_least(self.length, LEAST_RATIO * int(self.count))
