@@ -89,17 +89,19 @@ CASES: list[tuple[str, str, list[tuple[int, ...]], Callable[..., Any]]] = [
 ]
 
 
-def best_time(run: Callable[[], object], wait: Callable[[], object], seconds: float = 0.4) -> float:
-    """The time of a run, of ten in a row each, in seconds."""
+def best_time(
+    run: Callable[[], object], wait: Callable[[], object], seconds: float = 0.4, row: int = 10
+) -> float:
+    """The time of a run, of so many in a row, in seconds."""
     run()
     wait()
     best, end = float("inf"), time.perf_counter() + seconds
     while time.perf_counter() < end:
         begin = time.perf_counter()
-        for _ in range(10):
+        for _ in range(row):
             run()
         wait()
-        best = min(best, (time.perf_counter() - begin) / 10)
+        best = min(best, (time.perf_counter() - begin) / row)
     return best
 
 
@@ -120,8 +122,8 @@ def measure(source: str, shapes: list[tuple[int, ...]], same: Callable[..., Any]
     times = [
         best_time(lambda: executable.run_on_device(run, tensors), lambda: synchronize(device, 0)),
         best_time(lambda: same(*there), torch.cuda.synchronize),
-        best_time(lambda: function(*arrays), lambda: None, 0.1),
-        best_time(by_torch, lambda: None, 0.1),
+        best_time(lambda: function(*arrays), lambda: None, 0.05, 2),
+        best_time(by_torch, lambda: None, 0.05, 2),
     ]
     return [*(1e3 * each for each in times), float(np.linalg.norm(own - other) / np.linalg.norm(other))]
 
