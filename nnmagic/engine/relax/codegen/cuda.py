@@ -39,8 +39,9 @@ _LIBRARY_CALLS = ("tirx.call_extern", "tirx.call_packed", "tirx.call_cpacked", "
 _OF_CPU = "it calls a library of the CPU"
 _HINT = "leave the target out to run it on the CPU"
 
-#: NVIDIA's compiler finds common parts of expressions itself; TVM takes minutes in long kernels.
-_CONFIG = {"tirx.disable_cse_tir": True}
+#: What NVIDIA's compiler does itself, and TVM takes minutes for in long kernels: to find common parts of
+#: expressions, and to take conditions out of loops.
+_CONFIG, _DISABLED = {"tirx.disable_cse_tir": True}, ["s_tir.HoistIfThenElse"]
 
 #: What TVM's schedules recognise; the last gives each element of a result a thread.
 _RULES = (
@@ -187,7 +188,7 @@ def _for_virtual_machine(
 
 
 def _build(whole: tvm.IRModule, target: tvm.target.Target) -> Any:
-    with target, tvm.transform.PassContext(config=_CONFIG):
+    with target, tvm.transform.PassContext(config=_CONFIG, disabled_pass=_DISABLED):
         return relax.build(whole, target=target, relax_pipeline=None, tir_pipeline=CUDA_PIPELINE).mod
 
 
@@ -252,7 +253,7 @@ def _attempt(
 ) -> tvm.IRModule | Exception:
     """Return the scheduled kernels if TVM writes CUDA for them, else what it raises."""
     try:
-        with target, tvm.transform.PassContext(config=_CONFIG):
+        with target, tvm.transform.PassContext(config=_CONFIG, disabled_pass=_DISABLED):
             scheduled = dlight.ApplyDefaultSchedule(*rules)(module) if rules else module
             source = _source_of(tirx.build(scheduled, target=target, pipeline=CUDA_PIPELINE))
     except Exception as error:  # noqa: BLE001 - TVM raises nearly every kind

@@ -150,6 +150,14 @@ def _write_infinities(kernel: tirx.PrimFunc, _module: tvm.IRModule, _context: An
     return rewrite(kernel, [(tirx.FloatImm, write)])
 
 
+def _allow_aliases(kernel: tirx.PrimFunc, _module: tvm.IRModule, _context: Any) -> tirx.PrimFunc:
+    """Leave ``__restrict__`` out of the parameters.
+
+    With it, ptxas of CUDA 13.0 computed a reduction to (index, value) pairs in global memory wrongly.
+    """
+    return kernel.without_attr("tirx.noalias")
+
+
 def _rename_variables(kernel: tirx.PrimFunc, _module: tvm.IRModule, _context: Any) -> tirx.PrimFunc:
     """Give variables other names than types and functions of CUDA have."""
     renamed = VarMap()
@@ -168,6 +176,7 @@ def _pass(function: Callable[..., tirx.PrimFunc], name: str) -> Any:
 
 _KEEP_EXACT, _GUARD_LAUNCHES = _pass(_keep_exact, "KeepExact"), _pass(_guard_launches, "GuardLaunches")
 _RENAME_VARIABLES = _pass(_rename_variables, "RenameVariables")
+_ALLOW_ALIASES = _pass(_allow_aliases, "AllowAliases")
 _WRITE_INFINITIES = _pass(_write_infinities, "WriteInfinities")
 
 
@@ -178,7 +187,9 @@ def _pipeline() -> tuple[Any, Callable[[], Any], Callable[[], Any]]:
     first = (s_tir.transform.CanonicalizeLoop(), s_tir.transform.LowerCrossThreadReduction(), _KEEP_EXACT)
 
     def finish_kernels() -> Any:
-        return tvm.transform.Sequential([_RENAME_VARIABLES, finish_device(), _WRITE_INFINITIES])
+        return tvm.transform.Sequential(
+            [_ALLOW_ALIASES, _RENAME_VARIABLES, finish_device(), _WRITE_INFINITIES]
+        )
 
     def finish_callers() -> Any:
         return tvm.transform.Sequential([_GUARD_LAUNCHES, finish_host()])

@@ -13,7 +13,9 @@ import numpy as np
 from nnmagic.engine import engine_error
 from nnmagic.engine.relax.analysis.entry_signature import type_of
 from nnmagic.engine.relax.analysis.tuple_flattening import flat_names, flatten, leaves, rebuild
+from nnmagic.engine.relax.runtime.callbacks import CheckError
 from nnmagic.engine.relax.runtime.cuda_device import CUDA, FIRST, to_device
+from nnmagic.engine.relax.runtime.loader import global_function
 from nnmagic.engine.relax.runtime.tensors import copy_from_device
 from nnmagic.engine.relax.runtime.thread_pool import on_deep_stack
 from nnmagic.engine.relax.runtime.vm_executable import ENTRY, MAX_CALL_DEPTH, TOO_DEEP, reason_of
@@ -86,14 +88,25 @@ class CudaExecutable:
         values = flatten(tuple(arrays))
         hosts = [_host_array(value, *known) for value, known in zip(values, self._parameters, strict=True)]
         with self._turn:
-            run, self._run = self._run or self._start(), None
             try:
-                results = self.run_on_device(run, list(map(to_device, hosts)))
-                outputs = list(map(copy_from_device, results))
-            except (RuntimeError, AssertionError, ValueError, MemoryError) as error:
-                raise self._reason(error) from error
-            self._run = run
+                outputs = self._call(hosts)
+            except MemoryError:  # the pool may hold what is missing
+                outputs = None
+            if outputs is None:
+                global_function("vm.builtin.memory_manager.clear")()
+                outputs = self._call(hosts)
         return rebuild(self._result, iter(outputs))
+
+    def _call(self, hosts: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Copy arguments to the device, run the program there, and copy its results back."""
+        try:
+            run, self._run = self._run or self._start(), None
+            results = self.run_on_device(run, list(map(to_device, hosts)))
+            outputs = list(map(copy_from_device, results))
+        except (RuntimeError, AssertionError, ValueError, MemoryError) as error:
+            raise self._reason(error) from error
+        self._run = run
+        return outputs
 
     def run_on_device(self, run: Callable[..., Any], tensors: Sequence[Any]) -> list[Any]:
         """Return the results on the device, tuples flattened, of arguments that are there."""
@@ -120,6 +133,8 @@ class CudaExecutable:
     def _reason(self, error: Exception) -> Exception:
         """Return what TVM's machine raised as the exception of the call."""
         text = str(error)
+        if isinstance(error, CheckError):
+            return reason_of(error, self._name, self._assertions)
         if "out of memory" in text:
             return MemoryError(f"@{self._name}: a tensor of this call needs more memory than the device has")
         if TOO_DEEP in text:
