@@ -121,6 +121,16 @@ def test_arithmetic_is_exact_in_the_source() -> None:
     assert "--fmad=false" in cuda_compiler._OPTIONS
 
 
+def test_constants_keep_all_digits() -> None:
+    source = source_of(
+        "def f(x: Tensor[(8,), f64], y: Tensor[(8,), f32]):\n    return x * 1.25e-20, x * 0.5, y * 0.1\n"
+    )
+    bits = int(np.array(1.25e-20).view(np.int64))
+    assert f"__longlong_as_double((int64_t){bits})" in source
+    assert "0.500000000000000" in source
+    assert float.fromhex(re.search(r"(0x1\.9[0-9a-f]*p-4)f", source)[1]) == pytest.approx(0.1)  # type: ignore[index]
+
+
 def test_no_variable_has_the_name_of_a_type() -> None:
     source = source_of('def f(x: Tensor[("half", 4), f16]):\n    return sinh(x) + acos(x)\n')
     assert "int64_t half_" in source

@@ -138,16 +138,25 @@ def _guard_launch(statement: tirx.Evaluate) -> Stmt:
     return tirx.IfThenElse(tirx.all(*unknown), statement, None) if unknown else statement
 
 
-def _write_infinities(kernel: tirx.PrimFunc, _module: tvm.IRModule, _context: Any) -> tirx.PrimFunc:
-    """Write infinities and NaN of bfloat16 as converted ones of float32: TVM has no text for them."""
+def _write_constants(kernel: tirx.PrimFunc, _module: tvm.IRModule, _context: Any) -> tirx.PrimFunc:
+    """Write constants by their bits that TVM's text would change."""
+    return rewrite(kernel, [(tirx.FloatImm, _write_constant)])
 
-    def write(value: tirx.FloatImm) -> PrimExpr:
-        if dtype_of(value) != "bfloat16" or math.isfinite(value.value):
-            return value
-        bits = int(np.array(value.value, ml_dtypes.bfloat16).view(np.int16))
-        return tirx.reinterpret("bfloat16", tirx.const(bits, "int16"))
 
-    return rewrite(kernel, [(tirx.FloatImm, write)])
+def _write_constant(value: tirx.FloatImm) -> PrimExpr:
+    dtype, number = dtype_of(value), value.value
+    if dtype == "bfloat16" and not math.isfinite(number):  # TVM has no text for it
+        bits = int(np.array(number, ml_dtypes.bfloat16).view(np.int16))
+        return tirx.reinterpret(dtype, tirx.const(bits, "int16"))
+    if dtype != "float64" or not math.isfinite(number) or _is_exact(number):
+        return value
+    bits = int(np.array(number).view(np.int64))
+    return tirx.call_pure_extern(dtype, "__longlong_as_double", tirx.const(bits, "int64"))
+
+
+def _is_exact(number: float) -> bool:
+    """Return whether TVM's text of a double, which has 15 decimals and no exponent, is its value."""
+    return float(f"{number:.15f}") == number and (number != 0 or math.copysign(1, number) > 0)
 
 
 def _allow_aliases(kernel: tirx.PrimFunc, _module: tvm.IRModule, _context: Any) -> tirx.PrimFunc:
@@ -177,7 +186,7 @@ def _pass(function: Callable[..., tirx.PrimFunc], name: str) -> Any:
 _KEEP_EXACT, _GUARD_LAUNCHES = _pass(_keep_exact, "KeepExact"), _pass(_guard_launches, "GuardLaunches")
 _RENAME_VARIABLES = _pass(_rename_variables, "RenameVariables")
 _ALLOW_ALIASES = _pass(_allow_aliases, "AllowAliases")
-_WRITE_INFINITIES = _pass(_write_infinities, "WriteInfinities")
+_WRITE_CONSTANTS = _pass(_write_constants, "WriteConstants")
 
 
 def _pipeline() -> tuple[Any, Callable[[], Any], Callable[[], Any]]:
@@ -188,7 +197,7 @@ def _pipeline() -> tuple[Any, Callable[[], Any], Callable[[], Any]]:
 
     def finish_kernels() -> Any:
         return tvm.transform.Sequential(
-            [_ALLOW_ALIASES, _RENAME_VARIABLES, finish_device(), _WRITE_INFINITIES]
+            [_ALLOW_ALIASES, _RENAME_VARIABLES, finish_device(), _WRITE_CONSTANTS]
         )
 
     def finish_callers() -> Any:
