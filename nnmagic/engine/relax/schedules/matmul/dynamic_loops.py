@@ -15,18 +15,20 @@ from tvm import tirx
 
 from nnmagic.engine.relax.schedules.machine_model import CpuModel, Work
 from nnmagic.engine.relax.schedules.matmul import microkernels
-from nnmagic.engine.relax.schedules.matmul.loops import (
+from nnmagic.engine.relax.schedules.matmul.blocked_loops import blocked_version
+from nnmagic.engine.relax.schedules.matmul.matrix_product import (
     FAR_BYTES,
     FEW_ROWS,
     MANY_TILES,
     NEAR_BYTES,
     MatrixProduct,
+    Version,
     declare_packed,
     dot_width,
-    static_loops,
 )
 from nnmagic.engine.relax.schedules.matmul.microkernels import Tile, TileAccess
 from nnmagic.engine.relax.schedules.matmul.packing import PanelPacking
+from nnmagic.engine.relax.schedules.matmul.static_loops import static_loops
 from nnmagic.engine.relax.schedules.thread_choice import choose_threads, split_factors
 from nnmagic.engine.relax.tir import builders
 from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr, Stmt, Var
@@ -40,9 +42,6 @@ _LONG_SUM = 512
 #: Computes a tile from a row on.
 _ComputeTile = Callable[[Tile, Index], Stmt]
 
-#: A version of a kernel, and when it is chosen: True, or a condition on the sizes.
-_Version = tuple[PrimExpr | bool, Callable[[], Stmt]]
-
 
 def dynamic_loops(product: MatrixProduct, machine: CpuModel, *, threads: bool) -> Stmt:
     """Compute a product with dynamic sizes; ``threads``: whether threads may share it if it is worth them."""
@@ -55,6 +54,12 @@ def dynamic_loops(product: MatrixProduct, machine: CpuModel, *, threads: bool) -
         return _choose(_DynamicLoops(part, machine, parallel, chosen and not parallel, least).versions())
 
     def build_part(part: MatrixProduct) -> Stmt:
+        if part.is_static:
+            return build_small(part)
+        versions = [blocked_version(part, machine, threads=threads), (True, lambda: build_small(part))]
+        return _choose(iter(versions))
+
+    def build_small(part: MatrixProduct) -> Stmt:
         if not threads:
             return build(part, parallel=False)
         factors = (part.rows, part.columns, part.depth)
@@ -77,7 +82,7 @@ def _least_rows(product: MatrixProduct) -> int:
     return 0 if dynamic or work == 0 else -(-Work.MATMUL_MULTIPLICATIONS.value // work)
 
 
-def _choose(versions: Iterator[_Version]) -> Stmt:
+def _choose(versions: Iterator[Version]) -> Stmt:
     """Return the first version whose condition holds; the last one's is True."""
     condition, build = next(versions)
     number = builders.static_int(condition)
@@ -188,7 +193,7 @@ class _DynamicLoops:
         """Return how many elements a vector has."""
         return self.machine.lanes(self.product.dtype)
 
-    def versions(self) -> Iterator[_Version]:
+    def versions(self) -> Iterator[Version]:
         """Yield the versions by the number of rows."""
         product = self.product
         dots = product.has_contiguous_depth()
@@ -237,7 +242,7 @@ class _DynamicLoops:
             return all_panels(widest)
         return tirx.IfThenElse(columns >= widest, all_panels(widest), all_panels(1))
 
-    def _column_versions(self) -> Iterator[_Version]:
+    def _column_versions(self) -> Iterator[Version]:
         """Yield the versions by the number of columns, and by whether panels are packed."""
         product = self.product
         rows, columns = (size if isinstance(size, int) else None for size in (product.rows, product.columns))

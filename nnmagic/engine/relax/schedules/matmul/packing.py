@@ -1,8 +1,11 @@
-"""Pack panels of the right matrix: copy the columns of a tile together, or transpose blocks of them."""
+"""Pack panels of the right matrix, and tiles of rows of a left one whose columns are contiguous.
+
+Of a panel the columns of a tile are copied together, or blocks of them are transposed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tvm import tirx
@@ -117,6 +120,43 @@ class PanelPacking:
             builders.store(self.panel, self._index(k0 + q, start), lanes, row) for q, row in enumerate(rows)
         ]
         return builders.sequence(statements)
+
+
+@dataclass(frozen=True, slots=True)
+class RowPacking:
+    """Packing of the rows that tiles need: tile by tile, contiguous for each inner index.
+
+    ``left`` is based at the first inner index; its rows must be contiguous. All tiles are copied together,
+    because what they need of an inner index is in the same lines of the cache.
+    """
+
+    block: Buffer
+    tile: Tile
+    tiles: int
+    depth: Extent
+    left: Matrix
+    dtype: str
+
+    def offset(self, number: Index) -> Index:
+        """Return where a packed tile begins."""
+        return number * (self.depth * self.tile.rows)
+
+    def statements(self, top: Callable[[int], Index]) -> Stmt:
+        """Copy the tiles; ``top`` gives the first row of each."""
+        height = self.tile.rows
+        lanes = min(self.tile.lanes, 1 << (height.bit_length() - 1))
+        starts = [min(start, height - lanes) for start in range(0, height, lanes)]
+
+        def copy_vector(k: PrimExpr, number: int, start: int) -> Stmt:
+            at = self.left.index(top(number) + start, k)
+            vector = builders.load(self.left.buffer, at, lanes, self.dtype)
+            return builders.store(self.block, self.offset(number) + k * height + start, lanes, vector)
+
+        def copy(k: PrimExpr) -> Stmt:
+            vectors = [(number, start) for number in range(self.tiles) for start in starts]
+            return builders.sequence([copy_vector(k, *vector) for vector in vectors])
+
+        return builders.loop("k", self.depth, copy)
 
 
 def exchange_blocks(rows: Sequence[PrimExpr], step: int, lanes: int) -> list[PrimExpr]:
