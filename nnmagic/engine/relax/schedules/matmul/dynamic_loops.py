@@ -17,7 +17,6 @@ from nnmagic.engine.relax.schedules.machine_model import CpuModel, Work
 from nnmagic.engine.relax.schedules.matmul import microkernels
 from nnmagic.engine.relax.schedules.matmul.blocked_loops import blocked_version
 from nnmagic.engine.relax.schedules.matmul.matrix_product import (
-    FAR_BYTES,
     FEW_ROWS,
     MANY_TILES,
     NEAR_BYTES,
@@ -266,7 +265,7 @@ class _DynamicLoops:
             return False
         if builders.static_int(product.right.column) != 1:
             return tile.lanes > 1
-        least = FAR_BYTES // builders.item_bytes(product.dtype)
+        least = product.far_size
         size = product.depth * product.columns
         many = (MANY_TILES - 1) * tile.rows
         if self.small or (isinstance(size, int) and size < least):

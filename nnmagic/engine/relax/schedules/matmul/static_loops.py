@@ -1,10 +1,9 @@
 """Write the loops of one product of two matrices of static sizes: panels of columns, tiles of rows.
 
 The right matrix is walked in panels as wide as a tile. A panel is packed first where many tiles need it and
-its rows lie so far apart that the cache's sets run out (measured: from half a megabyte on), or where its
-columns are contiguous (0.3 cycles an element, by transposing blocks of a vector's width). With few rows the
-product is limited by memory and reads the matrix as it is stored: along its rows, or along the inner
-dimension as dot products.
+its rows lie so far apart that the cache's sets run out, or where its columns are contiguous (0.3 cycles an
+element, by transposing blocks of a vector's width). With few rows the product is limited by memory and reads
+the matrix as it is stored: along its rows, or along the inner dimension as dot products.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from nnmagic.engine.relax.schedules.machine_model import CpuModel
 from nnmagic.engine.relax.schedules.matmul import microkernels
 from nnmagic.engine.relax.schedules.matmul.blocked_loops import blocked_version
 from nnmagic.engine.relax.schedules.matmul.matrix_product import (
-    FAR_BYTES,
     FEW_ROWS,
     MANY_TILES,
     NEAR_BYTES,
@@ -155,8 +153,7 @@ class _StaticLoops:
             return False
         if builders.static_int(product.right.column) != 1:
             return tile.lanes > 1
-        size = product.depth * product.columns * builders.item_bytes(product.dtype)
-        return heights >= MANY_TILES and size >= FAR_BYTES
+        return heights >= MANY_TILES and product.depth * product.columns >= product.far_size
 
     def _pack(self, packed: Buffer, offset: Index, tile: Tile, first: Index) -> Stmt:
         product = self.product
