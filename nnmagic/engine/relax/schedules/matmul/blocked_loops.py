@@ -1,12 +1,12 @@
 """Write the loops of a large product: blocks of rows, columns and the inner dimension that stay in the cache.
 
-Where the inner dimension is long, a tile of rows or of columns does not stay in the first cache from one tile
-to the next; where the left matrix is transposed, as in the gradient of a layer's weights, lines of the cache
-that lie a power of two apart push each other out even if it is short. So both matrices are packed by blocks,
-as in Goto and van de Geijn, "Anatomy of high-performance matrix multiplication" (2008): panels of columns for
-all rows, tiles of rows for all panels of a group. The sums of a part of the inner dimension are added to
-those of the parts before it, in memory. Measured with NumPy's OpenBLAS beside it, on a core with AVX-512:
-100x100000 by 100000x100 took ten times as long as there without blocks.
+Where the right matrix is large, its rows lie so far apart that the sets of the first cache run out. Where the
+inner dimension is long, no tile stays there from one to the next. And where the left matrix is transposed, as
+in the gradient of a layer's weights, a tile uses a part of each line, and lines that lie a power of two apart
+push each other out. So both matrices are packed by blocks, as in Goto and van de Geijn, "Anatomy of
+high-performance matrix multiplication" (2008): panels of columns for all rows, tiles of rows for all panels
+of a group. The sums of a block of the inner dimension are added to those of the blocks before it, in memory.
+Without blocks 100x100000 by 100000x100 took ten times as long as in NumPy's OpenBLAS, with them as long.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _MOST_SUMS = 1 << 22
 
 
 def blocked_version(product: MatrixProduct, machine: CpuModel, *, threads: bool) -> Version:
-    """Return the loops by blocks, and when they pay. ``threads`` share blocks of rows."""
+    """Return the loops by blocks, and when they pay; ``threads`` share them."""
     lanes = machine.lanes(product.dtype)
     rows, columns = (size if isinstance(size, int) else None for size in (product.rows, product.columns))
     tile = microkernels.choose_tile(rows, columns, lanes, machine, least_rows=_LEAST_ROWS)
@@ -58,14 +58,11 @@ def _pays(product: MatrixProduct, tile: Tile) -> PrimExpr | bool:
     if product.right.panel or tile.rows < _LEAST_ROWS or tile.lanes == 1:
         return False
     enough = _all_of(product.rows >= MANY_TILES * tile.rows, product.columns >= tile.width)
-    is_long = _all_of(enough, product.depth > _LONG)
-    if is_long is True or not _has_contiguous_rows(product.left):
-        return is_long
-    deep = True if isinstance(product.depth, int) else product.depth >= _DEEP
-    is_transposed = _all_of(enough, deep, product.columns > (_MANY_PANELS - 1) * tile.width)
-    if is_long is False or is_transposed is True:
-        return is_transposed
-    return is_long if is_transposed is False else tirx.Or(is_long, is_transposed)
+    is_large = _any_of(product.depth > _LONG, product.depth * product.columns >= product.far_size)
+    if _has_contiguous_rows(product.left):
+        deep = True if isinstance(product.depth, int) else product.depth >= _DEEP
+        is_large = _any_of(is_large, _all_of(deep, product.columns > (_MANY_PANELS - 1) * tile.width))
+    return _all_of(enough, is_large)
 
 
 def _all_of(*conditions: PrimExpr | bool) -> PrimExpr | bool:
@@ -73,6 +70,13 @@ def _all_of(*conditions: PrimExpr | bool) -> PrimExpr | bool:
         return False
     dynamic = [each for each in conditions if not isinstance(each, bool)]
     return tirx.all(*dynamic) if dynamic else True
+
+
+def _any_of(*conditions: PrimExpr | bool) -> PrimExpr | bool:
+    if True in [each for each in conditions if isinstance(each, bool)]:
+        return True
+    dynamic = [each for each in conditions if not isinstance(each, bool)]
+    return tirx.any(*dynamic) if dynamic else False
 
 
 def _has_contiguous_rows(matrix: Matrix) -> bool:
@@ -118,11 +122,17 @@ class _BlockedLoops:
         high = _at_most(self.heights, _MOST_SUMS // (wide * self.sums_of_tile * item))
         packed = declare_packed(wide * self.chunk * self.tile.width, self.product.dtype, "panels")
         allocations = [tirx.AllocBuffer(packed)]
-        sums = None
+        tiles = builders.minimum(high, self.heights)
+        sums, rows = None, None
         if self.chunk != self.product.depth:
-            size = builders.minimum(high, self.heights) * (wide * self.sums_of_tile)
-            sums = declare_packed(builders.as_index(size), self.product.dtype, "sums")
+            size = builders.as_index(tiles * (wide * self.sums_of_tile))
+            sums = declare_packed(size, self.product.dtype, "sums")
             allocations.append(tirx.AllocBuffer(sums))
+        if _has_contiguous_rows(self.product.left):
+            count = builders.round_up_div(tiles, _BLOCK_TILES) * _BLOCK_TILES
+            size = builders.as_index(count * (self.chunk * self.tile.rows))
+            rows = declare_packed(size, self.product.dtype, "rows")
+            allocations.append(tirx.AllocBuffer(rows))
 
         def compute_group(g: PrimExpr) -> Stmt:
             def compute_rows(q: PrimExpr) -> Stmt:
@@ -130,6 +140,7 @@ class _BlockedLoops:
                     self,
                     packed,
                     sums,
+                    rows,
                     g * wide,
                     builders.minimum(wide, self.panels - g * wide),
                     q * high,
@@ -163,11 +174,16 @@ def _start(number: Index, size: int, end: Extent) -> Index:
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Some panels and tiles of rows; packed and sums: of all panels, and of all their tiles."""
+    """Some panels and tiles of rows.
+
+    packed: the panels. sums: of all tiles, if there are several blocks of the inner dimension. rows: the
+    tiles of the left matrix, if they are packed.
+    """
 
     loops: _BlockedLoops
     packed: Buffer
     sums: Buffer | None
+    rows: Buffer | None
     first_panel: Index
     panels: Extent
     first_tile: Index
@@ -217,60 +233,81 @@ class _Group:
         return lambda r, j, value: loops.product.finish(top + r, first + j, value)
 
     def _multiply(self, start: Index, depth: Extent) -> Stmt:
-        """Multiply a block of the inner dimension: pack the panels, then go by blocks of rows."""
-        loops, product = self.loops, self.loops.product
-        size = loops.chunk * loops.tile.width
+        """Multiply a block of the inner dimension: pack panels and rows, then compute all tiles.
 
-        def pack(p: PrimExpr) -> Stmt:
-            first = loops.first_column(self.first_panel + p)
-            right = replace(product.right, base=product.right.index(start, first))
-            return PanelPacking(self.packed, p * size, loops.tile, depth, right, product.dtype).statements()
-
+        Threads share the tiles by panels, and by so many tiles of rows as are packed together.
+        """
         count = _at_most(self.tiles, _BLOCK_TILES)
-        blocks = builders.round_up_div(self.tiles, count)
+        panels = builders.as_index(self.panels)
+
+        def multiply(number: PrimExpr) -> Stmt:
+            block, panel = (number, 0) if panels == 1 else (number // panels, number % panels)
+            first = block * count
+            here = builders.minimum(count, self.tiles - first)
+            return builders.loop("tile", here, lambda t: self._tile(first + t, panel, start, depth))
+
+        parts = builders.as_index(builders.round_up_div(self.tiles, count) * panels)
+        threads = self.loops.threads
         return builders.sequence(
             [
-                builders.parallel_loop("panel", self.panels, pack, wanted=loops.threads),
-                builders.parallel_loop(
-                    "block",
-                    blocks,
-                    lambda b: self._multiply_rows(b * count, count, start, depth),
-                    wanted=loops.threads,
-                ),
+                self._pack_panels(start, depth),
+                *self._pack_rows(start, depth, count),
+                builders.parallel_loop("part", parts, multiply, wanted=threads),
             ]
         )
 
-    def _multiply_rows(self, first: Index, count: int, start: Index, depth: Extent) -> Stmt:
-        """Multiply ``count`` tiles of rows, or those that are left, with all panels."""
+    def _pack_panels(self, start: Index, depth: Extent) -> Stmt:
+        """Pack all panels: row by row if rows are contiguous, so that memory is read in long pieces."""
         loops, product, tile = self.loops, self.loops.product, self.loops.tile
-        left = replace(product.left, base=product.left.index(0, start))
-        statements, packing = [], None
-        if _has_contiguous_rows(left):
-            block = declare_packed(count * loops.chunk * tile.rows, product.dtype, "block")
-            packing = RowPacking(block, tile, count, depth, left, product.dtype)
-            tops = packing.statements(lambda t: loops.first_row(self.first_tile + first + t))
-            statements = [tirx.AllocBuffer(block), tops]
+        right = replace(product.right, base=product.right.index(start, 0))
 
-        def multiply(p: PrimExpr, t: PrimExpr) -> Stmt:
-            offset = p * (loops.chunk * tile.width)
-            top = loops.first_row(self.first_tile + first + t)
+        def packing(p: PrimExpr) -> PanelPacking:
+            first = loops.first_column(self.first_panel + p)
+            offset, based = p * (loops.chunk * tile.width), replace(right, base=right.index(0, first))
+            return PanelPacking(self.packed, offset, tile, depth, based, product.dtype)
 
-            def load_left(r: int, k: Index) -> PrimExpr:
-                if packing is None:
-                    return left.element(top + r, k, product.dtype)
-                return builders.load(packing.block, packing.offset(t) + k * tile.rows + r, 1, product.dtype)
-
-            def load_right(k: Index, column: int) -> PrimExpr:
-                return builders.load(self.packed, offset + k * tile.width + column, tile.lanes, product.dtype)
-
-            access = TileAccess(load_left, load_right, self._finish(first + t, p))
-            kept = None if self.sums is None else (self.sums, self._sums(first + t, p))
-            return microkernels.register_tile(
-                tile, depth, product.dtype, access, unrolled=product.unrolled, kept=kept
+        if builders.static_int(right.column) != 1:
+            return builders.parallel_loop(
+                "panel", self.panels, lambda p: packing(p).statements(), wanted=loops.threads
             )
 
-        here = builders.minimum(count, self.tiles - first)
-        tiles = builders.loop(
-            "panel", self.panels, lambda p: builders.loop("tile", here, lambda t: multiply(p, t))
+        def copy_row(k: PrimExpr) -> Stmt:
+            return builders.loop("panel", self.panels, lambda p: packing(p).copy_row(k))
+
+        return builders.parallel_loop("k", depth, copy_row, wanted=loops.threads)
+
+    def _pack_rows(self, start: Index, depth: Extent, count: int) -> list[Stmt]:
+        """Pack the tiles of rows, ``count`` together, if the left matrix is transposed."""
+        loops, product, tile = self.loops, self.loops.product, self.loops.tile
+        if self.rows is None:
+            return []
+        left = replace(product.left, base=product.left.index(0, start))
+
+        def pack(b: PrimExpr) -> Stmt:
+            offset = b * (count * loops.chunk * tile.rows)
+            packing = RowPacking(self.rows, offset, tile, count, loops.chunk, depth, left, product.dtype)
+            return packing.statements(lambda t: loops.first_row(self.first_tile + b * count + t))
+
+        blocks = builders.round_up_div(self.tiles, count)
+        return [builders.parallel_loop("block", blocks, pack, wanted=loops.threads)]
+
+    def _tile(self, t: PrimExpr, p: Index, start: Index, depth: Extent) -> Stmt:
+        """Multiply a tile of rows with a panel."""
+        loops, product, tile = self.loops, self.loops.product, self.loops.tile
+        top = loops.first_row(self.first_tile + t)
+
+        def load_left(r: int, k: Index) -> PrimExpr:
+            if self.rows is None:
+                return product.left.element(top + r, start + k, product.dtype)
+            at = t * (loops.chunk * tile.rows) + k * tile.rows + r
+            return builders.load(self.rows, at, 1, product.dtype)
+
+        def load_right(k: Index, column: int) -> PrimExpr:
+            at = p * (loops.chunk * tile.width) + k * tile.width + column
+            return builders.load(self.packed, at, tile.lanes, product.dtype)
+
+        access = TileAccess(load_left, load_right, self._finish(t, p))
+        kept = None if self.sums is None else (self.sums, self._sums(t, p))
+        return microkernels.register_tile(
+            tile, depth, product.dtype, access, unrolled=product.unrolled, kept=kept
         )
-        return builders.sequence([*statements, tiles])

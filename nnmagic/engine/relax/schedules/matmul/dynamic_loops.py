@@ -2,8 +2,8 @@
 
 Rows are covered by tiles of full height, then by lower ones; so each size takes the time of a kernel that was
 compiled for it, about. A kernel has several versions, and chooses one by the sizes when it runs: one row
-reads the right matrix as it is stored, as do few rows where columns are contiguous; many rows pack a matrix
-whose rows lie far apart. Fewer columns than a panel has are packed with zeros beyond them.
+reads the right matrix as it is stored, as do few rows where columns are contiguous; what does not stay in the
+cache is computed by blocks. Fewer columns than a panel has are packed with zeros beyond them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from nnmagic.engine.relax.schedules.matmul import microkernels
 from nnmagic.engine.relax.schedules.matmul.blocked_loops import blocked_version
 from nnmagic.engine.relax.schedules.matmul.matrix_product import (
     FEW_ROWS,
-    MANY_TILES,
     NEAR_BYTES,
     MatrixProduct,
     Version,
@@ -48,15 +47,14 @@ def dynamic_loops(product: MatrixProduct, machine: CpuModel, *, threads: bool) -
     def build(part: MatrixProduct, *, parallel: bool) -> Stmt:
         if part.is_static:
             return static_loops(part, machine, threads=parallel)
-        chosen = threads and machine.parallel
-        least = _least_rows(part) if chosen and parallel else 0
-        return _choose(_DynamicLoops(part, machine, parallel, chosen and not parallel, least).versions())
+        least = _least_rows(part) if machine.parallel and parallel else 0
+        return _choose(_DynamicLoops(part, machine, parallel, least).versions())
 
     def build_part(part: MatrixProduct) -> Stmt:
         if part.is_static:
             return build_small(part)
-        versions = [blocked_version(part, machine, threads=threads), (True, lambda: build_small(part))]
-        return _choose(iter(versions))
+        blocked = blocked_version(part, machine, threads=threads and machine.parallel)
+        return _choose(iter([blocked, (True, lambda: build_small(part))]))
 
     def build_small(part: MatrixProduct) -> Stmt:
         if not threads:
@@ -177,14 +175,12 @@ class _DynamicPanels:
 class _DynamicLoops:
     """One version of the loops: with threads, or without.
 
-    small: this version is chosen where there is too little work for threads.
     least: the fewest rows for which it is chosen.
     """
 
     product: MatrixProduct
     machine: CpuModel
     threads: bool
-    small: bool
     least: int
 
     @property
@@ -247,41 +243,22 @@ class _DynamicLoops:
         rows, columns = (size if isinstance(size, int) else None for size in (product.rows, product.columns))
         tile = microkernels.choose_tile(rows, columns, self.lanes, self.machine, product.right.panel)
         enough = True if columns is not None else product.columns >= tile.width
-        far = self._is_packed(tile)
-        if far is not True:
-            packed = far if enough is True or far is False else tirx.all(enough, far)
-            yield packed, lambda: self._tiles(tile, packed=True)
-        yield enough, lambda: self._tiles(tile, packed=far is True)
+        yield enough, lambda: self._tiles(tile, packed=self._is_packed(tile))
         if rows == 1 and builders.static_int(product.right.column) == 1:
             vector, element = (Tile(1, (0,), lanes, 4) for lanes in (self.lanes, 1))
             yield product.columns >= self.lanes, lambda: self._tiles(vector, packed=False)
             yield True, lambda: self._tiles(element, packed=False)
         yield True, self._narrow_tiles
 
-    def _is_packed(self, tile: Tile) -> PrimExpr | bool:
-        """Return whether panels are packed: always, never, or the condition on the sizes."""
-        product = self.product
-        if product.right.panel:
-            return False
-        if builders.static_int(product.right.column) != 1:
-            return tile.lanes > 1
-        least = product.far_size
-        size = product.depth * product.columns
-        many = (MANY_TILES - 1) * tile.rows
-        if self.small or (isinstance(size, int) and size < least):
-            return False  # packing pays for more work than threads need
-        if isinstance(product.rows, int):
-            return False if product.rows <= many else isinstance(size, int) or size >= least
-        if self.least > many:
-            return isinstance(size, int) or size >= least
-        enough = product.rows > many
-        return enough if isinstance(size, int) or self.threads else tirx.all(enough, size >= least)
+    def _is_packed(self, tile: Tile) -> bool:
+        """Return whether panels are packed."""
+        right = self.product.right
+        return not right.panel and builders.static_int(right.column) != 1 and tile.lanes > 1
 
     def _tiles(self, tile: Tile, *, packed: bool) -> Stmt:
         """Compute the result in panels, which are packed or not, and tiles of rows."""
         product = self.product
-        many = self.least >= tile.rows or (packed and not isinstance(self._is_packed(tile), bool))
-        rows = _RowTiles(product.rows, tile, self.machine, exact=not many)
+        rows = _RowTiles(product.rows, tile, self.machine, exact=self.least < tile.rows)
         panels = _DynamicPanels(tile, product.columns)
         if not packed:
             return self._share(rows, panels)

@@ -35,7 +35,7 @@ class PanelPacking:
     def statements(self) -> Stmt:
         """Copy vectors where rows are contiguous; where columns are, transpose blocks of vectors."""
         if builders.static_int(self.right.column) == 1 or self.tile.lanes == 1:
-            return builders.loop("k", self.depth, self._copy_row)
+            return builders.loop("k", self.depth, self.copy_row)
         elements = builders.loop("k", self.depth, self._copy_elements)
         if builders.static_int(self.right.row) != 1 or self.dtype not in _SHUFFLED_DTYPES:
             return elements
@@ -67,7 +67,8 @@ class PanelPacking:
     def _index(self, k: Index, start: Index) -> Index:
         return self.offset + k * self.tile.width + start
 
-    def _copy_row(self, k: PrimExpr) -> Stmt:
+    def copy_row(self, k: PrimExpr) -> Stmt:
+        """Copy the vectors of an inner index, whose columns are contiguous."""
         lanes = self.tile.lanes
         stores = []
         for start in self.tile.starts:
@@ -124,22 +125,21 @@ class PanelPacking:
 
 @dataclass(frozen=True, slots=True)
 class RowPacking:
-    """Packing of the rows that tiles need: tile by tile, contiguous for each inner index.
+    """Packing of the rows that some tiles need, from ``offset`` on: contiguous for each inner index.
 
-    ``left`` is based at the first inner index; its rows must be contiguous. All tiles are copied together,
-    because what they need of an inner index is in the same lines of the cache.
+    ``left`` is based at the first inner index; its rows must be contiguous. All ``count`` tiles are copied
+    together, because what they need of an inner index is in the same lines of the cache. Each has ``room``
+    for so many inner indices, of which ``depth`` are copied.
     """
 
-    block: Buffer
+    packed: Buffer
+    offset: Index
     tile: Tile
-    tiles: int
+    count: int
+    room: int
     depth: Extent
     left: Matrix
     dtype: str
-
-    def offset(self, number: Index) -> Index:
-        """Return where a packed tile begins."""
-        return number * (self.depth * self.tile.rows)
 
     def statements(self, top: Callable[[int], Index]) -> Stmt:
         """Copy the tiles; ``top`` gives the first row of each."""
@@ -148,12 +148,13 @@ class RowPacking:
         starts = [min(start, height - lanes) for start in range(0, height, lanes)]
 
         def copy_vector(k: PrimExpr, number: int, start: int) -> Stmt:
-            at = self.left.index(top(number) + start, k)
-            vector = builders.load(self.left.buffer, at, lanes, self.dtype)
-            return builders.store(self.block, self.offset(number) + k * height + start, lanes, vector)
+            source = self.left.index(top(number) + start, k)
+            vector = builders.load(self.left.buffer, source, lanes, self.dtype)
+            at = self.offset + (number * self.room + k) * height + start
+            return builders.store(self.packed, at, lanes, vector)
 
         def copy(k: PrimExpr) -> Stmt:
-            vectors = [(number, start) for number in range(self.tiles) for start in starts]
+            vectors = [(number, start) for number in range(self.count) for start in starts]
             return builders.sequence([copy_vector(k, *vector) for vector in vectors])
 
         return builders.loop("k", self.depth, copy)

@@ -1,9 +1,9 @@
 """Write the loops of one product of two matrices of static sizes: panels of columns, tiles of rows.
 
-The right matrix is walked in panels as wide as a tile. A panel is packed first where many tiles need it and
-its rows lie so far apart that the cache's sets run out, or where its columns are contiguous (0.3 cycles an
-element, by transposing blocks of a vector's width). With few rows the product is limited by memory and reads
-the matrix as it is stored: along its rows, or along the inner dimension as dot products.
+The right matrix is walked in panels as wide as a tile. A panel is packed first where its columns are
+contiguous (0.3 cycles an element, by transposing blocks of a vector's width). With few rows the product is
+limited by memory and reads the matrix as it is stored: along its rows, or along the inner dimension as dot
+products. ``blocked_loops`` has the loops for matrices that do not stay in the cache.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from nnmagic.engine.relax.schedules.matmul import microkernels
 from nnmagic.engine.relax.schedules.matmul.blocked_loops import blocked_version
 from nnmagic.engine.relax.schedules.matmul.matrix_product import (
     FEW_ROWS,
-    MANY_TILES,
     NEAR_BYTES,
     MatrixProduct,
     declare_packed,
@@ -90,7 +89,7 @@ class _StaticLoops:
             -(-product.columns // tile.width),
             heights,
             product.depth * tile.width,
-            self._should_pack(tile, heights),
+            self._should_pack(tile),
         )
         if self._should_share_rows(panels):
             return self._rows_first(panels, threads=threads)
@@ -147,13 +146,9 @@ class _StaticLoops:
         statements.append(builders.parallel_loop("tile", panels.heights, compute_tiles, wanted=threads))
         return builders.sequence(statements)
 
-    def _should_pack(self, tile: Tile, heights: int) -> bool:
-        product = self.product
-        if product.right.panel:
-            return False
-        if builders.static_int(product.right.column) != 1:
-            return tile.lanes > 1
-        return heights >= MANY_TILES and product.depth * product.columns >= product.far_size
+    def _should_pack(self, tile: Tile) -> bool:
+        right = self.product.right
+        return not right.panel and builders.static_int(right.column) != 1 and tile.lanes > 1
 
     def _pack(self, packed: Buffer, offset: Index, tile: Tile, first: Index) -> Stmt:
         product = self.product
