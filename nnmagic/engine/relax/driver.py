@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
-from nnmagic.diagnostics import CompileError
-from nnmagic.engine import InternalError, cpu, engine_error, internal_error
+from nnmagic.diagnostics import CompileError, InternalError, internal_error
+from nnmagic.engine import cpu, engine_error
 from nnmagic.engine.relax.runtime.installation import has_compiler
 from nnmagic.engine.target_kind import is_cuda
 from nnmagic.fork_safety import Lock
