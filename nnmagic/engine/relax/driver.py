@@ -160,9 +160,11 @@ def preload(*, compiler: bool) -> None:
 def _load_compiler() -> None:
     """Load TVM, on a thread that an interrupt does not reach."""
     from nnmagic.engine.relax.runtime.ffi import torch_hidden
+    from nnmagic.engine.relax.runtime.prover_signals import keep_handler
 
     with _LOADING, torch_hidden():
         importlib.import_module("nnmagic.engine.relax.lowering.module")
+    keep_handler()
 
 
 def build_instrumentable(
