@@ -250,15 +250,15 @@ def _apply_inside(
     Raises RefusalError where its derivative would take too long to compile.
     """
     callee = _kept(ctx, function)
-    block, before = Block(), ctx.work
+    block, before = Block(), ctx.work - ctx.work_of_derivatives
     with ctx.inside(block, ctx.environment.bindings.copy()):
         result = apply(ctx, callee, operands, span)
-    ctx.work += (WORK_OF_A_DERIVATIVE - 1) * (ctx.work - before)
-    if ctx.work > MAX_WORK:
-        hint = (
-            "differentiate a loop of many rounds, which is compiled once, or a function of fewer statements"
-        )
+    more = (WORK_OF_A_DERIVATIVE - 1) * (ctx.work - ctx.work_of_derivatives - before)
+    if ctx.work + more > MAX_WORK:
+        hint = "differentiate a loop of many rounds, which is compiled once, or fewer statements"
         raise RefusalError("this derivative takes too long to compile", span, hint=hint)
+    ctx.work += more
+    ctx.work_of_derivatives += more
     if is_failed(result):
         return None
     return block, Operand(result, span)
