@@ -1,10 +1,19 @@
 """Interrupts while TVM is imported, compiles, or hangs, in a child: what is compiled afterwards works."""
 
+import _imp
+import _thread
+import ctypes
+import platform
+import signal
 import subprocess
 import sys
+import threading
 
 import pytest
 
+from nnmagic.engine.relax.deferred_interrupts import run_interruptible
+from nnmagic.engine.relax.runtime.prover_signals import keep_handler
+from nnmagic.engine.relax.runtime.thread_pool import run_on_worker
 from nnmagic.tracebacks import short_errors
 from tests.exhaustive import EXHAUSTIVE
 
@@ -109,9 +118,59 @@ print(deferred_interrupts.is_abandoned_work_running(0))
 
 
 def test_an_interrupt_ends_waits_after_a_compilation_and_in_the_next_one() -> None:
-    """Z3, which TVM asks about sizes, leaves a handler that does not end them."""
     done = run(AFTER)
     assert done.stdout == "True\n" * 3, done.stderr[-2000:]
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux" or platform.machine() not in ("x86_64", "aarch64"), reason="Z3's handler is used"
+)
+def test_a_proof_about_sizes_leaves_the_handler_of_interrupts() -> None:
+    """Z3 installed one that swallowed them, and restored one that does not end waits."""
+    from tvm import sym, tirx
+
+    def handler() -> bytes:
+        action = ctypes.create_string_buffer(256)
+        assert ctypes.CDLL(None).sigaction(signal.SIGINT, None, action) == 0
+        return action.raw[:16] + action.raw[136:140]  # its address, signals that it blocks, flags
+
+    assert keep_handler()
+    signal.siginterrupt(signal.SIGINT, True)
+    before = handler()
+    n, m = tirx.Var("n", "int64"), tirx.Var("m", "int64")
+    assert sym.Analyzer().can_prove(n * n + n * m >= n * m, sym.ProofStrength.SYMBOLIC_BOUND)
+    assert handler() == before
+
+
+def test_libraries_are_left_alone_that_are_not_as_expected() -> None:
+    assert not keep_handler("libc.so.6")
+    assert not keep_handler("libabsent.so")
+
+
+def test_an_interrupt_ends_the_wait_for_a_call_that_another_thread_runs() -> None:
+    """One that ended no system call was lost, as where it came just before the wait."""
+    released, ended = threading.Event(), []
+
+    def work() -> None:
+        _thread.interrupt_main()
+        ended.append(released.wait(20))
+
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run_on_worker(work)()
+        assert not ended
+    finally:
+        released.set()
+
+
+def test_what_an_interrupted_import_holds_is_released_for_the_compiler() -> None:
+    """Between two instructions of Python's import system, an interrupt leaves its lock taken."""
+    _imp.acquire_lock()
+    try:
+        assert not run_interruptible(_imp.lock_held)
+    finally:
+        if _imp.lock_held():
+            _imp.release_lock()
 
 
 STUCK = """

@@ -107,6 +107,18 @@ def test_a_limit_is_told_where_it_is_exceeded(family: str, size: int, message: s
     assert message in outcome.message
 
 
+def test_statements_that_are_differentiated_count_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of a gradient of 10,000 took a minute."""
+    cell = FAMILIES["gradient_of_assignments"](100)
+    compile_source(Source("cell", cell.source), cell.names)
+    monkeypatch.setattr("nnmagic.tinynn.elaborate.gradients.MAX_WORK", 500)
+    with pytest.raises(TinyNNError, match="this derivative takes too long to compile") as caught:
+        compile_source(Source("cell", cell.source), cell.names)
+    (error,) = caught.value.diagnostics
+    assert error.span is not None
+    assert error.span.line == cell.source.rstrip().count("\n") + 1
+
+
 @pytest.mark.parametrize(
     ("family", "size", "message"),
     [
