@@ -1,6 +1,7 @@
 """Define NumPy's linear algebra (numpy.linalg): systems, decompositions, determinants.
 
-Integers and bools give f64. Matrices are the last two axes; the others are a batch.
+Integers and bools give f64. Matrices are the last two axes; the others are a batch. Complex matrices give
+complex ones, and real singular values, eigenvalues and logarithms.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from nnmagic.tinynn.builtins.argument_checks import (
     static_int,
     static_number,
 )
-from nnmagic.tinynn.builtins.numpy.complex_linalg import invert_embedded, solve_embedded
+from nnmagic.tinynn.builtins.numpy.complex_numbers import imaginary_part, make_complex, real_part
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import (
     broadcast,
@@ -42,8 +43,8 @@ _NAMES = "A=a x=a input=a"
 
 
 def floats(call: Arguments, data: Formula, parameter: str) -> Formula:
-    """Return matrices as LAPACK has them: in f32 or f64, integers and bools in f64."""
-    if data.is_complex and call.name in ("solve", "inv", "matrix_power"):
+    """Return matrices as LAPACK has them: in f32, f64, c64 or c128, integers and bools in f64."""
+    if data.is_complex:
         return data
     if not data.is_float:
         return data.cast("float64")
@@ -123,28 +124,22 @@ def _solve(call: Arguments) -> Value:
     if matrix.shape[:-2] != sides.shape[:-2]:
         batch = common_shape(call, [matrix.shape[:-2], sides.shape[:-2]])
         matrix, sides = (broadcast(each, (*batch, *each.shape[-2:])) for each in (matrix, sides))
-    if matrix.is_complex:
-        solution = solve_embedded(call, matrix, sides, lambda *real: _apply(call, "solve", *real)[0])
-    else:
-        (solution,) = _apply(call, "solve", matrix, sides)
+    (solution,) = _apply(call, "solve", matrix, sides)
     return solution.op("squeeze", axis=[solution.rank - 1]).value if vector else solution.value
-
-
-def _inverse(call: Arguments, data: Formula) -> Formula:
-    if data.is_complex:
-        return invert_embedded(call, data, lambda real: _apply(call, "inv", real)[0])
-    return _apply(call, "inv", data)[0]
-
-
-def _inv(call: Arguments) -> Value:
-    return _inverse(call, floats(call, _square(call), "a")).value
 
 
 def _det(call: Arguments) -> Value:
     """Compute in f64, as NumPy does: the logarithm of a large determinant has few digits after the point."""
     data = floats(call, _square(call), "a")
-    sign, logarithm = _apply(call, "slogdet", data.cast("float64"))
-    return (sign * logarithm.exp()).cast(data.dtype).value
+    sign, logarithm = _apply(call, "slogdet", data.cast("complex128" if data.is_complex else "float64"))
+    return _scale(sign, logarithm.exp()).cast(data.dtype).value
+
+
+def _scale(data: Formula, factor: Formula) -> Formula:
+    """Multiply real or complex numbers by real ones."""
+    if data.is_complex:
+        return make_complex(factor * real_part(data), factor * imaginary_part(data))
+    return factor * data
 
 
 def _qr(call: Arguments) -> Value:
@@ -258,11 +253,11 @@ def _pinv(call: Arguments) -> Value:
     order = [*range(data.rank - 2), data.rank - 1, data.rank - 2]
     if 0 in data.shape[-2:]:
         return data.transpose(order).value
-    u, values, vh = _apply(call, "svd", data, full_matrices=False)
+    u, values, vh = _apply(call, "svd", data.conj(), full_matrices=False)
     default = None if "rtol" in call.given else 1e-15  # as in NumPy, where rtol=None is a precision
     cutoff = _cutoff(call, data, values, "rcond" if "rcond" in call else "rtol", default)
     inverse = (values > cutoff).choose(1 / values, 0)
-    scaled = inverse.expand(values.rank) * u.transpose(order)
+    scaled = _scale(u.transpose(order), inverse.expand(values.rank))
     return _product(call, vh.transpose(order), scaled).value
 
 
@@ -293,7 +288,7 @@ def _matrix_power(call: Arguments) -> Value:
     """Multiply by repeated squaring; integers stay integers, unless the power is negative."""
     data, power = _square(call), static_int(call, "n")
     if power < 0:
-        data = _inverse(call, floats(call, data, "a"))
+        (data,) = _apply(call, "inv", floats(call, data, "a"))
         power = -power
     if power == 0:
         size = size_of(data, data.rank - 1)
@@ -319,7 +314,7 @@ def _row(
 
 LINALG = (
     _row("solve", "a b", _solve, "Solve a @ x = b for x", ""),
-    _row("inv", "a", _inv, "Compute the inverse of a matrix"),
+    _row("inv", "a", _of_square("inv"), "Compute the inverse of a matrix"),
     _row(
         "cholesky",
         "a * upper?",
@@ -343,8 +338,8 @@ LINALG = (
     _row(
         "svdvals", "a", lambda call: singular_values(call, _matrices(call)).value, "Compute singular values"
     ),
-    _row("eigh", "a UPLO?", _eigh, "Compute eigenvalues and eigenvectors of a symmetric matrix"),
-    _row("eigvalsh", "a UPLO?", _eigvalsh, "Compute the eigenvalues of a symmetric matrix"),
+    _row("eigh", "a UPLO?", _eigh, "Compute eigenvalues and eigenvectors of a symmetric or Hermitian matrix"),
+    _row("eigvalsh", "a UPLO?", _eigvalsh, "Compute the eigenvalues of a symmetric or Hermitian matrix"),
     _row(
         "lstsq",
         "a b rcond?",
