@@ -14,6 +14,7 @@ import numpy as np
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.signatures import dtype_short_name, format_shape
 from nnmagic.tinynn.builtins.argument_checks import (
+    as_float,
     choice_argument,
     flag,
     formula,
@@ -35,7 +36,7 @@ from nnmagic.tinynn.builtins.tensor_helpers import (
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.operators.matmul import matrix_product
 from nnmagic.tinynn.values.descriptions import describe, source_text
-from nnmagic.tinynn.values.operator_calls import call_operator
+from nnmagic.tinynn.values.operator_calls import call_operator, is_tensor
 from nnmagic.tinynn.values.operator_restrictions import dims_differ
 from nnmagic.tinynn.values.values import Computed, Operand, RefusalError, TupleOf, Value
 
@@ -211,10 +212,12 @@ def _cutoff(
 
     ``default``: that share; by default the precision of the dtype, times the larger size of the matrix.
     """
-    share = static_number(call, parameter, 0) if parameter in call else default
+    share = _tolerance(call, parameter, values) if parameter in call else default
     largest = _largest(values, values.rank - 1)
+    if isinstance(share, Formula):
+        return largest.cast(share.dtype) * share
     if share is not None:
-        return largest * float(share)
+        return largest * share
     rows, columns = (data.shape[-2], data.shape[-1])
     epsilon = float(np.finfo(data.dtype).eps)
     if isinstance(rows, int) and isinstance(columns, int):
@@ -224,10 +227,23 @@ def _cutoff(
     return largest * (first.op("maximum", second) * epsilon)
 
 
+def _tolerance(call: Arguments, parameter: str, values: Formula) -> float | Formula:
+    """Return a tolerance: a number, or a tensor of one for each matrix, with an axis for singular values."""
+    if not is_tensor(call.given[parameter].value):
+        return float(static_number(call, parameter, 0))
+    given = as_float(formula(call, parameter))
+    wide = values.dtype if given.dtype == values.dtype else "float64"
+    return given.expand(given.rank).cast(wide)
+
+
 def _refuse_hermitian(call: Arguments) -> None:
     if flag(call, "hermitian"):
         span = call.given["hermitian"].span
         raise RefusalError(f"{call.name}: `hermitian` must be False", span, hint="leave it out")
+
+
+def _exceeds(values: Formula, cutoff: float | Formula) -> Formula:
+    return (values.cast(cutoff.dtype) if isinstance(cutoff, Formula) else values) > cutoff
 
 
 def _matrix_rank(call: Arguments) -> Value:
@@ -238,11 +254,9 @@ def _matrix_rank(call: Arguments) -> Value:
     if "tol" in call and "rtol" in call:
         raise RefusalError("matrix_rank takes `tol` or `rtol`, not both", call.given["rtol"].span)
     values = singular_values(call, data)
-    if "tol" in call:
-        above = values > float(static_number(call, "tol", 0))
-    else:
-        above = values > _cutoff(call, data, values, "rtol", None)
-    return above.cast("int64").reduce("sum", (values.rank - 1,)).value
+    is_absolute = "tol" in call
+    cutoff = _tolerance(call, "tol", values) if is_absolute else _cutoff(call, data, values, "rtol", None)
+    return _exceeds(values, cutoff).cast("int64").reduce("sum", (values.rank - 1,)).value
 
 
 def _pinv(call: Arguments) -> Value:
@@ -256,7 +270,7 @@ def _pinv(call: Arguments) -> Value:
     u, values, vh = _apply(call, "svd", data.conj(), full_matrices=False)
     default = None if "rtol" in call.given else 1e-15  # as in NumPy, where rtol=None is a precision
     cutoff = _cutoff(call, data, values, "rcond" if "rcond" in call else "rtol", default)
-    inverse = (values > cutoff).choose(1 / values, 0)
+    inverse = _exceeds(values, cutoff).choose(1 / values, 0)
     scaled = _scale(u.transpose(order), inverse.expand(values.rank))
     return _product(call, vh.transpose(order), scaled).value
 
