@@ -53,6 +53,10 @@ EXPRESSIONS = {
     "masks of rank 0": """
         v[s > 1]; v[s < 1]; i[s > 1].sum(); x[s < 1]; s[s > 1] => array(s)[s > 1]; s[s < 1] => array(s)[s < 1]
     """,
+    "masks without elements": """
+        v[zeros(0, dtype=bool)]; m[zeros((0, 2), dtype=bool)]; m[zeros((2, 0), dtype=bool)];
+        m[zeros(0, dtype=bool)]
+    """,
     "diagonals that no matrix has": """
         eye(2, k=1180591620717411303424); eye(2, 3, k=-9223372036854775809); eye(2, k=9223372036854775807)
     """,
