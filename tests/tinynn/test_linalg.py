@@ -242,16 +242,17 @@ def _complex(*shape: int) -> np.ndarray:
 def test_complex_square_matrices() -> None:
     expression = (
         "np.linalg.inv(a), np.linalg.det(a), np.linalg.slogdet(a), np.linalg.solve(a, a[..., :1]), "
-        "np.linalg.cholesky(a), np.linalg.cholesky(a, upper=True), np.linalg.matrix_power(a, -2), "
+        "np.linalg.cholesky(a), np.linalg.cholesky(a, upper=True), "
         "np.linalg.eigh(a), np.linalg.eigh(a, 'U'), np.linalg.eigvalsh(a)"
     )
     f = _compile(expression, 'a: Tensor[("n", "n"), c128]')
     for size in (1, 2, 33):
         data = _complex(size, size)
         _assert_as_numpy(f, expression, a=data @ data.conj().T / size + np.eye(size))
-    data = _complex(2, 3, 3).astype("complex64")
-    data = data @ data.conj().swapaxes(1, 2) + np.eye(3, dtype="float32")
-    _assert_as_numpy(_compile(expression, "a: Tensor[(2, 3, 3), c64]"), expression, a=data)
+    batch = _complex(2, 3, 3).astype("complex64")
+    expression = "np.linalg.slogdet(a), np.linalg.eigh(a), np.linalg.matrix_power(a, -1)"
+    f = _compile(expression, "a: Tensor[(2, 3, 3), c64]")
+    _assert_as_numpy(f, expression, a=batch @ batch.conj().swapaxes(1, 2) + np.eye(3, dtype="float32"))
 
 
 def test_determinants_of_complex_matrices() -> None:
@@ -266,7 +267,7 @@ def test_determinants_of_complex_matrices() -> None:
 _DECOMPOSITIONS = (
     "np.linalg.qr(a), np.linalg.qr(a, 'complete'), np.linalg.qr(a, mode='r'), "
     "np.linalg.svd(a), np.linalg.svd(a, full_matrices=False), np.linalg.svdvals(a), "
-    "np.linalg.pinv(a), np.linalg.pinv(a, rcond=0.5), np.linalg.matrix_rank(a), "
+    "np.linalg.pinv(a), np.linalg.matrix_rank(a), "
     "np.linalg.matrix_norm(a, ord=2), np.linalg.matrix_norm(a, ord='nuc')"
 )
 
@@ -275,8 +276,22 @@ def test_complex_decompositions() -> None:
     f = _compile(_DECOMPOSITIONS, 'a: Tensor[("m", "n"), c128]')
     for rows, columns in ((0, 3), (3, 0), (1, 1), (5, 2), (2, 5), (40, 33)):
         _assert_as_numpy(f, _DECOMPOSITIONS, a=_complex(rows, columns))
-    single = _complex(2, 4, 3).astype("complex64")
-    _assert_as_numpy(_compile(_DECOMPOSITIONS, "a: Tensor[(2, 4, 3), c64]"), _DECOMPOSITIONS, a=single)
+    expression = "np.linalg.svd(a, full_matrices=False), np.linalg.qr(a), np.linalg.pinv(a, rcond=0.5)"
+    f = _compile(expression, "a: Tensor[(2, 4, 3), c64]")
+    _assert_as_numpy(f, expression, a=_complex(2, 4, 3).astype("complex64"))
+
+
+def test_tolerances_of_ranks_may_be_tensors() -> None:
+    expression = (
+        "np.linalg.matrix_rank(a, rtol=t), np.linalg.matrix_rank(a, tol=t), np.linalg.pinv(a, rtol=t)"
+    )
+    f = _compile(expression, "a: Tensor[(4, 3, 3), f32]", "t: Tensor[(4,), f64]")
+    data = np.diag([1, 1e-3, 1e-6]).astype("float32") * np.ones((4, 1, 1), "float32")
+    tolerances = np.array([1e-7, 1e-5, 1e-2, 2])
+    expected = eval(expression, {"np": np, "a": data, "t": tolerances})
+    for result, numpys in zip(f(data, tolerances), expected, strict=True):
+        assert result.shape == numpys.shape
+        np.testing.assert_allclose(result, numpys, rtol=1e-5, atol=1e-5)
 
 
 def test_repeated_singular_values_of_complex_matrices() -> None:
