@@ -267,8 +267,7 @@ def test_determinants_of_complex_matrices() -> None:
 _DECOMPOSITIONS = (
     "np.linalg.qr(a), np.linalg.qr(a, 'complete'), np.linalg.qr(a, mode='r'), "
     "np.linalg.svd(a), np.linalg.svd(a, full_matrices=False), np.linalg.svdvals(a), "
-    "np.linalg.pinv(a), np.linalg.matrix_rank(a), "
-    "np.linalg.matrix_norm(a, ord=2), np.linalg.matrix_norm(a, ord='nuc')"
+    "np.linalg.matrix_rank(a), np.linalg.matrix_norm(a, ord=2), np.linalg.matrix_norm(a, ord='nuc')"
 )
 
 
@@ -276,9 +275,16 @@ def test_complex_decompositions() -> None:
     f = _compile(_DECOMPOSITIONS, 'a: Tensor[("m", "n"), c128]')
     for rows, columns in ((0, 3), (3, 0), (1, 1), (5, 2), (2, 5), (40, 33)):
         _assert_as_numpy(f, _DECOMPOSITIONS, a=_complex(rows, columns))
-    expression = "np.linalg.svd(a, full_matrices=False), np.linalg.qr(a), np.linalg.pinv(a, rcond=0.5)"
+    expression = "np.linalg.svd(a), np.linalg.qr(a), np.linalg.pinv(a), np.linalg.pinv(a, rcond=0.5)"
     f = _compile(expression, "a: Tensor[(2, 4, 3), c64]")
     _assert_as_numpy(f, expression, a=_complex(2, 4, 3).astype("complex64"))
+
+
+@pytest.mark.slow
+def test_complex_pseudo_inverses_of_any_sizes() -> None:
+    f = _compile("np.linalg.pinv(a)", 'a: Tensor[("m", "n"), c128]')
+    for rows, columns in ((0, 3), (3, 0), (1, 1), (5, 2), (2, 5)):
+        _assert_as_numpy(f, "np.linalg.pinv(a)", a=_complex(rows, columns))
 
 
 def test_tolerances_of_ranks_may_be_tensors() -> None:
