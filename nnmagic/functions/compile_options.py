@@ -179,7 +179,9 @@ class Options:
         from nnmagic.engine.target_kind import is_cuda
 
         if is_cuda(self.target):
-            raise engine_error("kernels for CUDA are not timed: nnmagic does not run them")
+            raise engine_error(
+                "kernels for CUDA are not timed", hint="NVIDIA's ncu does, of a Python process"
+            )
         from nnmagic.engine.relax.profiling import kernel_times
 
         return kernel_times(module, entry, executable, values, target=self.target, opt_level=self.opt_level)

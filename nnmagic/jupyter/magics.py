@@ -49,7 +49,7 @@ _CELL_OPTIONS = (
     argument(
         "--target",
         metavar="T",
-        help="TVM's target, as JSON in quotes, or cuda, for source alone; default: this machine's CPU",
+        help="TVM's target, as JSON in quotes, or cuda, for the first GPU; default: this machine's CPU",
     ),
     argument("--opt-level", metavar="N", help="the optimisation level, 0 to 3; default: 3"),
     argument(

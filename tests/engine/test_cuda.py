@@ -1,4 +1,4 @@
-"""CUDA source, generated without a device; ``tests/tools`` compiles it."""
+"""What compiling for CUDA does without a device; ``test_cuda_device.py`` runs code on one."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import pytest
 
 import nnmagic
 from nnmagic.engine import EngineError
+from nnmagic.engine.relax.codegen import cuda, cuda_compiler
+from nnmagic.engine.relax.runtime import cuda_device
 
 SOURCE = """\
 def layer(x: Tensor[("n", 32), f32], w: Tensor[(32, 16), f32]):
@@ -48,6 +50,7 @@ def test_every_kernel_has_source(layer: nnmagic.CompiledFunction) -> None:
     assert 'thread="threadIdx.x"' in layer.stages["tir"]
 
 
+@pytest.mark.skipif(not cuda_device.missing_device(), reason="there is a CUDA device here")
 def test_a_call_says_that_there_is_no_device(layer: nnmagic.CompiledFunction) -> None:
     arguments = np.ones((3, 32), "float32"), np.ones((32, 16), "float32")
     with pytest.raises(
@@ -101,3 +104,81 @@ def test_what_a_gpu_cannot_is_refused_where_it_stands(source: str, message: str,
 def test_settings_that_cannot_be(settings: dict[str, object], message: str) -> None:
     with pytest.raises(EngineError, match=message):
         nnmagic.compile("def f(x: Tensor[(3,), f32]): return x + 1", target=settings, cache=False).build()
+
+
+def source_of(text: str) -> str:
+    return nnmagic.compile(text, target={"kind": "cuda", "arch": "sm_80"}, cache=False).stages["cuda"]
+
+
+def test_arithmetic_is_exact_in_the_source() -> None:
+    product = source_of("def f(x: Tensor[(64, 32), f32], y: Tensor[(32, 48), f32]):\n    return x @ y\n")
+    assert "fmaf(" in product
+    assert "__restrict__" not in product
+    element = source_of("def f(x: Tensor[(8,), f32]):\n    return exp(x) - x * x, sin(x), x ** 2.5\n")
+    assert all(f" {name}(" in element or f"({name}(" in element for name in ("expf", "sinf", "powf"))
+    assert not re.search(r"__(exp|sin|pow)f", element)
+    assert not cuda_compiler._OPTIONS.count("--use_fast_math")
+    assert "--fmad=false" in cuda_compiler._OPTIONS
+
+
+def test_constants_keep_all_digits() -> None:
+    source = source_of(
+        "def f(x: Tensor[(8,), f64], y: Tensor[(8,), f32]):\n    return x * 1.25e-20, x * 0.5, y * 0.1\n"
+    )
+    bits = int(np.array(1.25e-20).view(np.int64))
+    assert f"__longlong_as_double((int64_t){bits})" in source
+    assert "0.500000000000000" in source
+    assert float.fromhex(re.search(r"(0x1\.9[0-9a-f]*p-4)f", source)[1]) == pytest.approx(0.1)  # type: ignore[index]
+
+
+def test_no_variable_has_the_name_of_a_type() -> None:
+    source = source_of('def f(x: Tensor[("half", 4), f16]):\n    return sinh(x) + acos(x)\n')
+    assert "int64_t half_" in source
+    assert not re.search(r"(int64_t|int|float) (half|signed)\b", source)
+
+
+def test_several_threads_share_a_reduction_that_keeps_nan() -> None:
+    source = source_of("def f(x: Tensor[(64, 300), f32]):\n    return softmax(x, axis=-1)\n")
+    assert source.count("__global__") == 2  # declared and defined
+    assert "__shfl_down_sync" in source
+
+
+def test_arrays_between_steps_are_parameters() -> None:
+    function = nnmagic.compile(
+        'def f(x: Tensor[("n", 60), f32]):\n    return sort(x, axis=0)\n', target="cuda"
+    )
+    assert re.search(r"sort_kernel\(.*words_ptr", function.stages["cuda"])
+    assert "words" in function.stages["tir"]
+
+
+def test_a_refusal_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cuda, "device_architecture", lambda: "sm_80")
+    monkeypatch.setattr(cuda_compiler, "find_compiler", lambda _architecture, _device: None)
+    text = "def f(x: Tensor[(3,), f32]):\n    return x + 1.0\n"
+    function = nnmagic.compile(text, target={"kind": "cuda", "arch": "sm_80"}, cache=False)
+    with pytest.raises(EngineError, match="pip install nvidia-cuda-nvrtc"):
+        function(np.ones(3, "f4"))
+    newer = nnmagic.compile(text, target={"kind": "cuda", "arch": "sm_90"}, cache=False)
+    with pytest.raises(EngineError, match="its architecture sm_90 is newer than the device's, sm_80"):
+        newer(np.ones(3, "f4"))
+
+
+def test_what_nvidia_s_compiler_refuses_is_told_where_it_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    cell = "def f(x: Tensor[(3,), f32]):\n    return cumsum(x), exp(x)\n"
+    lines = source_of(cell).splitlines()
+    (number,) = (at for at, line in enumerate(lines, 1) if "expf(" in line)
+
+    def refuse(_whole: object, _target: object) -> object:
+        raise cuda_compiler.CudaCompilerError(f"kernels.cu({number}): error: no such thing\n1 error")
+
+    monkeypatch.setattr(cuda, "_refusal", lambda _architecture: "")
+    monkeypatch.setattr(cuda, "_compile", refuse)
+    with pytest.raises(EngineError) as caught:
+        nnmagic.compile(cell, target={"kind": "cuda", "arch": "sm_80"}, cache=False).build()
+    assert "NVIDIA's compiler refuses the kernel exp: no such thing" in str(caught.value)
+    assert "2 |     return cumsum(x), exp(x)\n  |                       ^^^^^^" in str(caught.value)
+
+
+def test_a_kernel_that_needs_too_much_memory_is_told() -> None:
+    log = "ptxas error   : Entry function 'nn_matmul_kernel_1' uses too much shared data (0x1 bytes)"
+    assert cuda._refused_kernel(log, "")[0] == "nn_matmul"

@@ -34,16 +34,16 @@ if TYPE_CHECKING:
     from nnmagic.engine.arguments import Parameter
     from nnmagic.engine.relax.artifact import Artifact, Json
     from nnmagic.engine.relax.codegen.aot.program import AotProgram
-    from nnmagic.engine.relax.codegen.cuda import CudaProgram
     from nnmagic.engine.relax.interpreter.compiler import ProgramKernel
     from nnmagic.engine.relax.interpreter.executable import InterpretedProgram, MachineInterpretedProgram
     from nnmagic.engine.relax.interpreter.instructions import FunctionCode
     from nnmagic.engine.relax.runtime.aot_executable import AotExecutable
+    from nnmagic.engine.relax.runtime.cuda_executable import CudaExecutable
     from nnmagic.engine.relax.runtime.vm_executable import CompiledProgram, VmExecutable
     from nnmagic.relay.passes.pipeline import PassRun
 
     Loaded: TypeAlias = AotExecutable | VmExecutable | InterpretedProgram
-    Executable: TypeAlias = Loaded | CudaProgram
+    Executable: TypeAlias = Loaded | CudaExecutable
 
 #: How many compiled programs keep the texts of their stages at hand.
 _KEPT_PROGRAMS = 16
@@ -67,7 +67,7 @@ def build(
         entry: the name of the function to run.
         destinations: the numbers of the parameters that are tensors which a call may change, so that they
             become the last results of the function; ``AotExecutable.call_into`` says what it changes.
-        target: None for this machine's CPU, or TVM's dict of settings; ``"cuda"`` gives source alone.
+        target: None for this machine's CPU, or TVM's dict of settings; ``"cuda"`` for the first GPU.
         opt_level: 0 keeps one kernel per operator; from 1 on operators are fused. LLVM's level is the same.
 
     Raises:
@@ -112,25 +112,28 @@ def build(
 
 def _build_cuda(
     prepared: _Prepared, target: str | Mapping[str, object] | None, opt_level: int
-) -> CudaProgram:
-    """Generate CUDA source. Raises EngineError for a program that is not one of kernels alone."""
+) -> CudaExecutable:
+    """Compile for a GPU. Raises EngineError for a program that needs the interpreter."""
     import tvm
 
     from nnmagic.engine.relax.codegen import relax_pipeline
     from nnmagic.engine.relax.codegen.cuda import build_cuda
     from nnmagic.engine.relax.codegen.target import resolve_target
     from nnmagic.engine.relax.runtime import loader
+    from nnmagic.engine.relax.runtime.cuda_executable import CudaExecutable
 
     if prepared.lengths:
         prepared = _without_lengths(prepared)
     module, entry = prepared.module, prepared.entry
+    function = module.functions[entry]
     if prepared.control is not None:
         message = f"@{entry} has data types or functions as values, for which no CUDA code is generated"
-        raise engine_error(message, module.functions[entry].span, hint="leave the target out")
+        raise engine_error(message, function.span, hint="leave the target out")
     loader.ensure()
     with relax_pipeline.COMPILING, tvm.transform.PassContext():
         resolved = resolve_target(target, opt_level)
-        return build_cuda(module, entry, prepared.graph, prepared.loops, resolved, opt_level)
+        program = build_cuda(module, entry, prepared.graph, resolved, opt_level)
+    return CudaExecutable(entry, function, program, prepared.assertions)
 
 
 @cache

@@ -16,6 +16,7 @@ from tvm.target import codegen
 from nnmagic.diagnostics import last_line
 from nnmagic.engine import engine_error
 from nnmagic.engine.cpu import is_instruction_set
+from nnmagic.engine.relax.runtime.cuda_device import device_architecture
 
 _HINT = 'None is this machine; another is a dict such as {"kind": "llvm", "mcpu": "skylake-avx512"}'
 
@@ -23,8 +24,11 @@ _HINT = 'None is this machine; another is a dict such as {"kind": "llvm", "mcpu"
 _ALIASES = {"apple-m1": "apple-a14", "apple-m2": "apple-a15", "apple-m3": "apple-a16"}
 
 
-#: The GPUs for which source is generated, and the oldest whose instructions it may use.
+#: The GPUs for which code is generated, and the oldest that runs it, where there is none here.
 _CUDA, _ARCHITECTURE = "cuda", "sm_80"
+
+#: How much memory the threads of a block may share on every GPU without being asked.
+_SHARED_BYTES = 48 << 10
 
 #: Other kinds of targets of TVM that are GPUs.
 _GPUS = frozenset({"hip", "metal", "nvptx", "opencl", "rocm", "vulkan", "webgpu"})
@@ -63,10 +67,11 @@ def _settings(target: str | Mapping[str, object]) -> dict[str, object]:
         settings = dict(target)
     kind = settings.get("kind")
     if kind in _GPUS:
-        message = f"nnmagic compiles for CPUs, and the target {kind!r} is a GPU's"
-        raise engine_error(message, hint="leave the target out: nothing here runs on a GPU")
+        message = f"nnmagic compiles for CPUs and CUDA, and the target {kind!r} is another GPU's"
+        raise engine_error(message, hint="leave the target out, or name 'cuda'")
     if kind == _CUDA:
-        settings.setdefault("arch", _ARCHITECTURE)
+        settings.setdefault("arch", device_architecture() or _ARCHITECTURE)
+        settings.setdefault("max_shared_memory_per_block", _SHARED_BYTES)
         if not re.fullmatch(r"sm_[1-9][0-9]+[a-z]?", str(settings["arch"])):
             raise ValueError(f"arch must be like 'sm_80', not {settings['arch']!r}")
     elif kind != "llvm":

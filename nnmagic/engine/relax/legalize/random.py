@@ -18,6 +18,7 @@ from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Value
 from nnmagic.engine.relax.legalize.reshaping import element_count, reshape_to
 from nnmagic.engine.relax.legalize.types import Tensor, Tensors
 from nnmagic.engine.relax.tir import vector_math
+from nnmagic.engine.relax.tir.builders import is_for_gpu
 from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr, RelaxExpr, Stmt
 from nnmagic.relay.expr import Constant
 
@@ -209,6 +210,8 @@ def _fraction(word: PrimExpr, dtype: str) -> PrimExpr:
 
 def _round_product(value: PrimExpr) -> PrimExpr:
     """Keep LLVM from fusing a product with a following addition, so that the product is rounded."""
+    if is_for_gpu():  # whose compiler is told not to
+        return value
     return tirx.call_llvm_pure_intrin(str(value.ty.dtype), "llvm.arithmetic.fence", value)
 
 

@@ -79,7 +79,8 @@ def lowest(dtype: str) -> PrimExpr:
     return tirx.const(float("-inf"), dtype) if is_float(dtype) else tirx.min_value(dtype)
 
 
-def _highest(dtype: str) -> PrimExpr:
+def highest(dtype: str) -> PrimExpr:
+    """Return the upper bound of a dtype, the minimum of no elements."""
     if dtype == "bool":
         return tirx.const(1, dtype)
     return tirx.const(float("inf"), dtype) if is_float(dtype) else tirx.max_value(dtype)
@@ -87,7 +88,7 @@ def _highest(dtype: str) -> PrimExpr:
 
 #: Gives the largest element; NaN where there is one.
 MAX = te.comm_reducer(scalar_functions.maximum, lowest)
-_MIN = te.comm_reducer(scalar_functions.minimum, _highest)
+_MIN = te.comm_reducer(scalar_functions.minimum, highest)
 _PRODUCT = te.comm_reducer(lambda a, b: a * b, lambda dtype: tirx.const(1, dtype))
 
 
@@ -222,15 +223,25 @@ def _mean_squared_distance(attrs: Attrs, data: Tensor, center: Tensor) -> Tensor
 _Pair: TypeAlias = tuple[PrimExpr, PrimExpr]
 
 
-def _argreducer(tie_rule: str) -> Reducer:
-    """Return a reducer of (index, value) pairs to the index of the best value; a NaN is the best."""
+def better_pair(tie_rule: str) -> Callable[[_Pair, _Pair], _Pair]:
+    """Return a function that returns the better of two (index, value) pairs; NaN is the best value."""
 
     def combine(left: _Pair, right: _Pair) -> _Pair:
         (i, a), (j, b) = left, right
         keep = tirx.any(j < 0, tirx.all(i >= 0, keeps_first(tie_rule, i, a, j, b)))  # -1: no element yet
         return tirx.Select(keep, i, j), tirx.Select(keep, a, b)
 
-    return te.comm_reducer(combine, lambda i, value: (tirx.const(-1, i), tirx.const(0, value)))
+    return combine
+
+
+def no_pair(i: str, value: str) -> _Pair:
+    """Return the pair, of these dtypes, than which any is better."""
+    return tirx.const(-1, i), tirx.const(0, value)
+
+
+def _argreducer(tie_rule: str) -> Reducer:
+    """Return a reducer of (index, value) pairs to the index of the best value; a NaN is the best."""
+    return te.comm_reducer(better_pair(tie_rule), no_pair)
 
 
 def _argreduce_rule(name: str) -> Rule:

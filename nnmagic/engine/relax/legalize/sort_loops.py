@@ -126,6 +126,8 @@ class _Sort:
         """Return the loops."""
         if 0 in (static_int(self.length), static_int(self.total), static_int(self.count)):
             return tirx.Evaluate(0)
+        if builders.is_for_gpu():  # which has no long vectors
+            return self._by_radix()
         if self.selects:
             enough = _at_least(self.length, LEAST_RATIO * int(self.count))
             return branch(enough, self._by_selection, self._by_sorting)

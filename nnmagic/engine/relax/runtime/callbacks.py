@@ -21,7 +21,7 @@ from nnmagic.diagnostics import last_line
 from nnmagic.engine.failed_checks import FailedCheck, attach_check, refused_value
 from nnmagic.engine.relax.analysis.shape_constraints import check, of_shapes
 from nnmagic.engine.relax.runtime.ffi import tvm_ffi
-from nnmagic.engine.relax.runtime.tensors import plain_array
+from nnmagic.engine.relax.runtime.tensors import host_array
 from nnmagic.engine.relax.runtime.thread_pool import is_stopping
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.serialization import types_from_data, types_to_data
@@ -95,7 +95,7 @@ def _parse_call(text: str) -> tuple[str, Sequence[Type], Attrs]:
 def _index_in_range(report: Any, size: Any) -> None:
     """Raise CheckError for an index out of range: a single one, or ``report[1]`` if ``report[0]`` is set."""
     (length,) = size
-    values = plain_array(report)
+    values = host_array(report)
     wrong, index = values.tolist() if values.ndim else (not 0 <= values.item() < length, values.item())
     if wrong:
         raise CheckError.of(IndexError, index_message(index, length), FailedCheck("take", length))
@@ -109,7 +109,7 @@ def index_message(index: int, length: int) -> str:
 
 def _check_assertion(condition: Any, number: int) -> None:
     """Raise CheckError unless an assertion, the one of this number, holds."""
-    if not plain_array(condition).item():
+    if not host_array(condition).item():
         raise CheckError(json.dumps(["AssertionError", str(number), "", None]))
 
 
@@ -190,7 +190,7 @@ _poll = map(methodcaller("__next__"), map(attrgetter("answers"), repeat(_Pollers
 
 def _require(condition: Any, message: str, operator: str | None = None) -> None:
     """Raise an error unless a condition, a truth value or a tensor of one, of an operator holds."""
-    holds = condition if isinstance(condition, bool | int) else plain_array(condition).item()
+    holds = condition if isinstance(condition, bool | int) else host_array(condition).item()
     if holds:
         return
     if operator is None:  # the program's own limit

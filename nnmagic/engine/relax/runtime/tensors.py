@@ -6,6 +6,7 @@ TVM assumes 64-byte alignment; our kernels require the alignment of the element 
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,8 +15,12 @@ import numpy as np
 
 from nnmagic.engine.relax.runtime.ffi import tvm_ffi
 from nnmagic.engine.relax.runtime.loader import global_function
+from nnmagic.relay.types import NUMPY_DTYPES
 
 _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+
+#: The CPU, as DLPack numbers devices.
+_CPU = 1
 
 
 class _Writable:
@@ -54,6 +59,24 @@ def as_array(tensor: Any) -> np.ndarray:
 def plain_array(tensor: Any) -> np.ndarray:
     """Return what ``as_array`` does, for a dtype that NumPy has itself."""
     return _writable(np.from_dlpack(tensor))
+
+
+def host_array(tensor: Any) -> np.ndarray:
+    """Return the values of a tensor of any device; it shares the memory of a tensor of the CPU."""
+    return plain_array(tensor) if tensor.device.dlpack_device_type() == _CPU else copy_from_device(tensor)
+
+
+def copy_from_device(tensor: Any) -> np.ndarray:
+    """Return a new array with the values of a tensor of a device, once the device has computed them."""
+    array = np.empty(tuple(tensor.shape), NUMPY_DTYPES[str(tensor.dtype)])
+    if array.size:
+        global_function("runtime.TVMTensorCopyToBytes")(tensor, address_of(array), array.nbytes)
+    return array
+
+
+def address_of(array: np.ndarray) -> ctypes.c_void_p:
+    """Return the address of a contiguous array's memory, for TVM."""
+    return ctypes.c_void_p(array.ctypes.data)
 
 
 def bfloat16_array(tensor: Any) -> np.ndarray:

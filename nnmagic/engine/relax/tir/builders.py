@@ -17,6 +17,12 @@ from nnmagic.engine.relax.tir.visitors import visit
 _KIND = tirx.ForKind
 
 
+def is_for_gpu() -> bool:
+    """Return whether the code that is being built is for a GPU."""
+    target = tvm.target.Target.current(allow_none=True)
+    return target is not None and "gpu" in target.keys
+
+
 def static_int(value: Index) -> int | None:
     """Return the value as an ``int`` if it is known at compile time, else None."""
     number = getattr(value, "value", value)

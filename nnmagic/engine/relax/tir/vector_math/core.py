@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from tvm import tirx
 
-from nnmagic.engine.relax.tir.builders import dtype_of
+from nnmagic.engine.relax.tir.builders import dtype_of, is_for_gpu
 from nnmagic.engine.relax.tir.types import PrimExpr, Var
 
 _T = TypeVar("_T")
@@ -190,6 +190,15 @@ class Computation:
         return tirx.if_then_else(condition, tirx.call_pure_extern(dtype, function, *arguments), value)
 
 
+#: What CUDA calls these functions. It has its own for each, to 2 units in the last place for most.
+_CUDA_FUNCTIONS = {
+    **{name: name for name in ("exp", "exp2", "log", "log2", "log10", "sin", "cos", "tan", "sinh", "cosh")},
+    **{name: name for name in ("tanh", "asin", "acos", "atan", "asinh", "acosh", "atanh", "erf", "erfc")},
+    "fmod": "fmod",
+    "power": "pow",
+}
+
+
 def vector_function(compute: Callable[..., PrimExpr]) -> Callable[..., PrimExpr]:
     """Extend a function that computes in float32 or float64 to expressions of any floating-point dtype."""
 
@@ -199,6 +208,11 @@ def vector_function(compute: Callable[..., PrimExpr]) -> Callable[..., PrimExpr]
         form = FLOAT64 if dtype == "float64" else FLOAT32
         steps = Computation(form)
         wide = [value if dtype == form.dtype else value.astype(form.dtype) for value in values]
+        name = _CUDA_FUNCTIONS.get(compute.__name__)
+        if name is not None and is_for_gpu():
+            suffix = "" if form is FLOAT64 else "f"
+            result = tirx.call_pure_extern(form.dtype, f"{name}{suffix}", *wide)
+            return result if dtype == form.dtype else result.astype(dtype)
         result = steps.close(compute(steps, *(steps.bind("x", value) for value in wide)))
         return result if dtype == form.dtype else result.astype(dtype)
 
