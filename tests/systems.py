@@ -1,11 +1,15 @@
 """Which systems a test is for."""
 
+import ctypes
 import os
 
 import pytest
 
 #: For tests of what Windows lacks: forks, limits of resources, signals to threads, links without privileges.
 POSIX = pytest.mark.skipif(os.name != "posix", reason="Windows has nothing like it")
+
+#: Windows' Python runs on Linux: Wine answers in the place of Windows.
+IS_WINE = os.name == "nt" and hasattr(ctypes.windll.ntdll, "wine_get_version")
 
 #: Modules that want modules of POSIX.
 POSIX_MODULES = (
