@@ -1,10 +1,7 @@
 """What is imported while the user types: TVM, but not torch; forks and the end of the process wait for it."""
 
-import os
 import textwrap
 from pathlib import Path
-
-import pytest
 
 from tests.child_process import run_python
 from tests.systems import POSIX
@@ -38,7 +35,6 @@ def test_a_thread_imports_what_the_first_cell_needs(tmp_path: Path) -> None:
     assert run(code, tmp_path).strip() == "[]"
 
 
-@pytest.mark.skipif(os.name != "posix", reason="nothing is kept on disk")
 def test_the_compiler_is_left_out_where_code_is_on_disk(tmp_path: Path) -> None:
     run(f'import nnmagic; nnmagic.compile("{CELL}", namespace={{}})', tmp_path)
     code = f"""{STARTED}

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import signal
 import sys
 import time
@@ -773,6 +772,8 @@ def compile_in_child(cell: Cell, *, build: bool, interrupt: bool = False) -> Out
 
 
 def _compile_and_exit(cell: Cell, write: int, *, build: bool, interrupt: bool) -> None:
+    import resource  # POSIX has it
+
     seconds = BUILD_SECONDS if build else SECONDS
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
     resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
