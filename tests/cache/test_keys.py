@@ -27,6 +27,7 @@ from nnmagic.functions.compile_options import Options
 from nnmagic.functions.environment import environment
 from nnmagic.functions.fingerprint import fingerprint
 from nnmagic.progress import listen
+from tests.child_process import PATIENCE
 from tests.systems import POSIX
 
 SOURCE = "def foo(x: Tensor[(2,), f32]):\n    return exp(x) * w0\n"
@@ -558,7 +559,7 @@ def output_of(script: str) -> str:
         [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=300 * PATIENCE,
         check=True,
     )
     return done.stdout

@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from nnmagic.tracebacks import short_errors
+from tests.child_process import PATIENCE
 from tests.exhaustive import EXHAUSTIVE
 
 pytestmark = pytest.mark.skipif(
@@ -16,7 +17,7 @@ pytestmark = pytest.mark.skipif(
 def run(script: str) -> subprocess.CompletedProcess[str]:
     """Run a script in a child process."""
     command = [sys.executable, "-W", "ignore", "-c", script]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=300 * PATIENCE, check=False)
 
 
 SCRIPT = """
@@ -83,8 +84,9 @@ AFTER = """
 import faulthandler, os, signal, threading
 import nnmagic
 from nnmagic.engine.relax import deferred_interrupts
+from tests.child_process import PATIENCE
 
-faulthandler.dump_traceback_later(120, exit=True)
+faulthandler.dump_traceback_later(120 * PATIENCE, exit=True)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 lines = "".join(f"    x = tanh(x @ x[:, :{size}] @ x[:{size}]).cumsum(axis=0)\\n" for size in range(3, 9))
 text = f"def f(x: Tensor[('n', 'n'), f32]):\\n{lines}    return x\\n"
@@ -119,8 +121,9 @@ import ctypes, faulthandler, os, signal, sys, threading
 import numpy as np
 import nnmagic
 from nnmagic.engine.relax.codegen import relax_pipeline
+from tests.child_process import PATIENCE
 
-faulthandler.dump_traceback_later(120, exit=True)
+faulthandler.dump_traceback_later(120 * PATIENCE, exit=True)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 begun = threading.Event()
 
@@ -183,8 +186,9 @@ LONG = """
 import faulthandler, os, signal, threading
 import numpy as np
 import nnmagic
+from tests.child_process import PATIENCE
 
-faulthandler.dump_traceback_later(200, exit=True)
+faulthandler.dump_traceback_later(200 * PATIENCE, exit=True)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 text = "def f(x: Tensor[(2,), f32]):\\n    return x + 1\\n"
 nnmagic.compile(text, cache=False)
