@@ -14,6 +14,7 @@ from jupyter_client.manager import start_new_kernel
 from nbclient import NotebookClient
 
 from tests.list_cell import LIST
+from tests.systems import WITHOUT_TORCH
 
 pytestmark = pytest.mark.slow
 
@@ -146,6 +147,7 @@ def test_the_quickstart_after_a_restart(tmp_path: Path, monkeypatch: pytest.Monk
 HEAVY = ["torch", "tvm", "synr", "nnmagic.tinynn.syntax.cell", "nnmagic.tinynn.elaborate.cell"]
 
 
+@WITHOUT_TORCH
 @knows_libraries
 def test_the_first_cell_found_on_disk_imports_neither_torch_nor_a_compiler_nor_the_parser(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

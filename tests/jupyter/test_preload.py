@@ -4,7 +4,7 @@ import textwrap
 from pathlib import Path
 
 from tests.child_process import run_python
-from tests.systems import POSIX
+from tests.systems import POSIX, WITHOUT_TORCH
 
 CELL = "def foo(a: Tensor[(2, 3), f32]):\\n    return a + 1.0\\n"
 STARTED = """
@@ -64,6 +64,7 @@ def test_the_process_may_end_at_once(tmp_path: Path) -> None:
     assert run(STARTED, tmp_path) == ""
 
 
+@WITHOUT_TORCH
 def test_torch_is_not_imported_and_can_be_afterwards(tmp_path: Path) -> None:
     """It takes a second or more; tvm_ffi and TVM import it where it is installed."""
     (tmp_path / "torch").mkdir()
