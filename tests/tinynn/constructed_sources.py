@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import signal
 import sys
 import time
@@ -772,6 +771,8 @@ def compile_in_child(cell: Cell, *, build: bool, interrupt: float | None = None)
 
 
 def _compile_and_exit(cell: Cell, write: int, *, build: bool, interrupt: float | None) -> None:
+    import resource  # POSIX has it
+
     seconds = SECONDS if interrupt is None and not build else BUILD_SECONDS
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
     resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))

@@ -17,6 +17,7 @@ import contextlib
 import contextvars
 import ctypes
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -101,8 +102,11 @@ def _exit_without_destructors() -> None:
     """Let this process exit with its own status while a thread works with TVM's objects.
 
     C's ``exit`` must not destroy these. Python, as it ends, makes a thread that comes back to it exit, which
-    C++ takes for a reason to abort: instead the thread sleeps until the process is gone.
+    C++ takes for a reason to abort: instead the thread sleeps until the process is gone. Windows ends all
+    other threads before it destroys anything.
     """
+    if sys.platform == "win32":
+        return
     libc = ctypes.CDLL(None)
     if hasattr(libc, "on_exit"):  # glibc's; it passes the status on
         libc.on_exit(libc._exit, None)
