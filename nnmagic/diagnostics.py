@@ -139,6 +139,19 @@ class RelayError(CompileError):
     kind = "Relay error"
 
 
+class InternalError(CompileError):
+    """A fault of nnmagic's own, at the place of the program where it showed; Python's error is its cause."""
+
+    kind = "internal error"
+
+
+def internal_error(what: str, error: Exception, span: Span | None = None) -> InternalError:
+    """Return the error to raise from one that Python raised in nnmagic's own code."""
+    message = f"internal error of nnmagic: {what}: {type(error).__name__}"
+    hint = "please report it, with this cell and the traceback that NNMAGIC_TB=1 shows"
+    return InternalError([Diagnostic(message, span, hint)])
+
+
 class TinyNNWarning(UserWarning):
     """A TinyNN source that compiles, but is likely not what the author meant."""
 

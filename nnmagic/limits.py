@@ -19,6 +19,9 @@ MAX_INNER_FUNCTIONS: Final = 1_000
 #: bodies each time: a few seconds.
 MAX_WORK: Final = 50_000
 
+#: A statement that is differentiated takes as much time as so many others.
+WORK_OF_A_DERIVATIVE: Final = 4
+
 #: A wide value takes as much work as a statement for each so many items.
 ITEMS_OF_A_STATEMENT: Final = 64
 

@@ -16,7 +16,7 @@ from itertools import takewhile
 from types import FrameType, TracebackType
 from typing import ParamSpec, TypeVar
 
-from nnmagic.diagnostics import CompileError
+from nnmagic.diagnostics import CompileError, InternalError
 
 #: The variable that has every frame shown, where no notebook says otherwise.
 VARIABLE = "NNMAGIC_TB"
@@ -61,7 +61,8 @@ def with_frames(show: bool) -> Iterator[None]:
 def short_errors(function: Callable[_P, _T]) -> Callable[_P, _T]:
     """Hide the frames inside nnmagic of the documented errors of a public function.
 
-    An error that a library raises below it is a defect of nnmagic's: it keeps its frames.
+    An error that a library raises below it is a defect of nnmagic's: it keeps its frames. So does an
+    InternalError, and its cause.
     """
 
     @functools.wraps(function)
@@ -69,6 +70,8 @@ def short_errors(function: Callable[_P, _T]) -> Callable[_P, _T]:
         __tracebackhide__ = True  # IPython leaves this frame out, where there is an error of Python's
         try:
             return function(*args, **keywords)
+        except InternalError:
+            raise
         except (CompileError, OSError, KeyboardInterrupt) as error:
             hide_frames(error, cause=True)
             raise

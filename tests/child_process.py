@@ -9,6 +9,9 @@ from pathlib import Path
 
 _ROOT = Path(__file__).parents[1]
 
+#: How many times as long as usual tests wait for other processes: more than 1 on an emulated machine.
+PATIENCE = float(os.environ.get("NNMAGIC_TEST_PATIENCE") or 1)
+
 
 def run_python(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run the interpreter with these arguments and changes of the environment; it must end well.
@@ -21,7 +24,7 @@ def run_python(*arguments: str, **environment: str) -> subprocess.CompletedProce
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
-        timeout=900,
+        timeout=900 * PATIENCE,
         check=False,
     )
     last = done.stdout.strip().rsplit("\n", maxsplit=1)[-1]

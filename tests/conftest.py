@@ -26,6 +26,8 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     # Child processes inherit it; nothing of the user's cache is read, written or dropped.
     config.cache_directory = os.environ["NNMAGIC_CACHE_DIR"] = tempfile.mkdtemp(prefix="nnmagic-cache-")
+    if os.name == "nt":  # pyzmq says that it starts a thread for sockets, which is what it should do
+        config.addinivalue_line("filterwarnings", "ignore:Proactor event loop:RuntimeWarning")
 
 
 def pytest_collection_modifyitems(config, items):

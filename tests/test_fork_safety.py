@@ -8,6 +8,7 @@ import textwrap
 
 import pytest
 
+from tests.child_process import PATIENCE
 from tests.list_cell import LIST
 
 HEAD = """
@@ -217,7 +218,7 @@ def _run(*parts: str, options: tuple[str, ...] = ()) -> tuple[str, str]:
         [sys.executable, "-W", "ignore", *options, "-c", code],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=300 * PATIENCE,
         check=False,
     )
     return done.stdout, done.stderr

@@ -8,6 +8,7 @@ import platform
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import tvm
@@ -15,7 +16,7 @@ from tvm.target import codegen
 
 from nnmagic import EngineError
 from nnmagic.engine import cpu
-from nnmagic.engine.relax.codegen import object_code, target
+from nnmagic.engine.relax.codegen import object_code, stage_texts, target
 from nnmagic.engine.threads import cores
 from tests.systems import POSIX
 
@@ -304,6 +305,14 @@ class _Kernel32:
 )
 def test_a_folder_of_windows_is_named_in_ascii_where_it_can_be(short: str, taken: str) -> None:
     assert object_code._short_name("C:\\Users\\Ä", _Kernel32(short)) == taken
+
+
+@pytest.mark.parametrize("addresses", [("0x55d1c0", "0x7f3e"), ("0000000006C3E6F0", "0000000006D31960")])
+def test_addresses_in_the_code_of_llvm_are_numbered(addresses: tuple[str, str]) -> None:
+    one, other = addresses
+    printed = f'!1 = !{{!"{one}.w8", !2}}\n!2 = !{{!"{one}"}}\n!3 = !{{!"{other}"}}\n'
+    library = SimpleNamespace(inspect_source=lambda _: printed)
+    assert stage_texts.code_text([library], "llvm") == '!1 = !{!"0.w8", !2}\n!2 = !{!"0"}\n!3 = !{!"1"}\n'
 
 
 READ_ONLY_HOME = """

@@ -12,7 +12,7 @@ from dataclasses import replace
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any
 
-from nnmagic.diagnostics import closest, kind_of
+from nnmagic.diagnostics import InternalError, closest, kind_of
 from nnmagic.engine import EngineError, engine_error
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class CustomExecutable:
         ]
         try:
             self._run = engine(with_main(module, entry))
-        except EngineError:
+        except (EngineError, InternalError):
             raise
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"

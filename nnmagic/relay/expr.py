@@ -326,6 +326,8 @@ def call_of(expr: Expr, *operators: str) -> Call | None:
 def children(expr: Expr) -> tuple[Expr, ...]:
     """Return the expressions that ``expr`` is made of, in evaluation order, without binders and patterns."""
     match expr:
+        case Var() | Constant() | OpRef():  # most nodes
+            return ()
         case Call(op=op, args=args):
             return (op, *args)
         case Tuple(fields=fields):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator
 from dataclasses import replace
+from operator import is_
 
 from nnmagic.relay.expr import (
     Call,
@@ -51,7 +52,7 @@ def post_order(root: Expr, skip: Container[Expr] = ()) -> Iterator[Expr]:
             stack.pop()
         else:
             entered.add(node)
-            stack.extend(part for part in reversed(children(node)) if part not in done)
+            stack += [part for part in reversed(children(node)) if part not in done]
 
 
 def pattern_vars(pattern: Pattern) -> Iterator[Var]:
@@ -114,8 +115,11 @@ def rewrite_module(module: Module, transform: Transform) -> Module:
 
 def with_parts(expr: Expr, new: Callable[[Expr], Expr]) -> Expr:
     """Return ``expr`` made of the new parts; itself if all of them are the old ones."""
-    old = (*binders(expr), *children(expr))
-    if all(new(part) is part for part in old):
+    parts = children(expr)
+    if not parts:
+        return expr
+    old = (*binders(expr), *parts)
+    if all(map(is_, map(new, old), old)):
         return expr
     match expr:
         case Call(op=op, args=args):

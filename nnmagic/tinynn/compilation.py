@@ -6,7 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 
 from synr import ast
 
-from nnmagic.diagnostics import Diagnostics, RelayError, Source, Span, TinyNNError
+from nnmagic.diagnostics import (
+    CompileError,
+    Diagnostics,
+    RelayError,
+    Source,
+    Span,
+    TinyNNError,
+    internal_error,
+)
 from nnmagic.relay.gradients.markers import Expanded, expand_marks
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
@@ -16,6 +24,7 @@ from nnmagic.tinynn.analysis.kernels import check_kernels
 from nnmagic.tinynn.analysis.lint import lint
 from nnmagic.tinynn.calls.defaults import to_python
 from nnmagic.tinynn.elaborate import elaborate_cell, new_elaboration
+from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.namespace.lookup import look_up
 from nnmagic.tinynn.program import (
     MISSING,
@@ -27,9 +36,12 @@ from nnmagic.tinynn.program import (
 )
 from nnmagic.tinynn.syntax import parse, tree
 from nnmagic.tinynn.syntax.printing import printing
+from nnmagic.tinynn.syntax.source_spans import SpanMap
+from nnmagic.tinynn.syntax.statements import StatementCompiler
 from nnmagic.tinynn.types.annotations import OpenTensor
 from nnmagic.tinynn.values.promotion import numpy_promotion
 from nnmagic.tinynn.values.values import Formal, Known, NotStaticError
+from nnmagic.tracebacks import frames_of, is_own_fault
 
 
 def compile_source(
@@ -44,10 +56,31 @@ def compile_source(
 
     ``specialization``: the arguments to compile one function for, whose parameters have open types.
     ``promote``: whether arrays of different dtypes meet as in NumPy. ``debug``: whether ``print`` prints.
-    Nothing of the namespace is run. Raises TinyNNError with every error of the cell.
+    Nothing of the namespace is run. Raises TinyNNError with every error of the cell, and InternalError.
     """
     with numpy_promotion(on=promote), printing(on=debug):
-        return _compile_source(source, namespace, specialization)
+        try:
+            return _compile_source(source, namespace, specialization)
+        except Exception as error:
+            if isinstance(error, CompileError) or not is_own_fault(error):
+                raise
+            raise internal_error("this cannot be compiled", error, _span_of_fault(error, source)) from error
+
+
+def _span_of_fault(error: Exception, source: Source) -> Span:
+    """Return the span of the innermost part of the tree that was at work, which the error's frames hold."""
+    for frame in reversed(frames_of(error)):
+        names = frame.tb_frame.f_locals
+        match frame.tb_frame.f_code.co_name, names:
+            case "evaluate", {"self": Elaboration() as elaboration, "expr": node}:
+                return elaboration.span(node.span)
+            case "execute", {"self": Elaboration() as elaboration, "statement": node}:
+                return elaboration.span(node.span)
+            case "_try_body", {"ctx": Elaboration() as elaboration, "definition": node}:
+                return elaboration.span(node.name_span)
+            case "compile_stmt", {"self": StatementCompiler() as compiler, "stmt": node}:
+                return compiler.spans.public(compiler.spans.of(node))
+    return SpanMap(source).start
 
 
 def _compile_source(

@@ -52,12 +52,16 @@ def _compiled(
     return _compile(f"def operation({parameters}):\n    {body}\n"), arrays
 
 
+#: What a cell says at compile time where NumPy raises IndexError.
+_INDEX_ERRORS = "out of range|(index|indices) for an? |a mask of shape .* does not fit axes"
+
+
 @lru_cache(maxsize=20_000)
 def _compile(source: str) -> Callable[..., object]:
     try:
         return nnmagic.compile(source, namespace={"np": np}, promote=True)
     except nnmagic.TinyNNError as error:
-        if "out of range" in str(error.diagnostics[0].message):  # what a call would raise
+        if re.search(_INDEX_ERRORS, error.diagnostics[0].message):
             raise IndexError(str(error)) from error
         raise
 

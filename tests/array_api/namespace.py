@@ -176,8 +176,8 @@ class _Info:
             name: dtype for name, dtype in cells.DTYPES.items() if kind is None or np.isdtype(dtype, kind)
         }
 
-    def devices(self) -> list[str]:
-        return ["cpu"]
+    def devices(self) -> tuple[str, ...]:
+        return ("cpu",)
 
 
 # -- the functions -------------------------------------------------------------------------------------------

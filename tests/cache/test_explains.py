@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,14 +16,20 @@ import nnmagic
 from nnmagic import CompiledFunction
 from nnmagic.cache import CacheWarning, Content, disk_cache, set_cache
 from nnmagic.functions.compile_cell import MEMORY
+from tests.cache.stores import Inside
+from tests.cache.windows import imitate_windows
 
 SOURCE = "def foo(x: Tensor[(2,), f32]):\n    return x * w0\n"
 W0 = np.array([1, 2], "float32")
 X = np.array([3, 4], "float32")
 
 
-@pytest.fixture(autouse=True)
-def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+@pytest.fixture(autouse=True, params=["on POSIX", "on Windows"] if os.name == "posix" else ["on Windows"])
+def directory(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Path]:
+    if request.param == "on Windows":
+        imitate_windows(monkeypatch)
     monkeypatch.setenv("NNMAGIC_CACHE_DIR", str(tmp_path / "cache"))
     MEMORY.clear()
     yield tmp_path / "cache"
@@ -48,9 +54,9 @@ def test_a_miss_says_what_changed_since_another_kernel() -> None:
 
 def test_a_miss_says_that_the_entry_was_dropped(directory: Path) -> None:
     in_new_kernel()
-    for path in directory.iterdir():
-        if path.is_dir():
-            shutil.rmtree(path)
+    inside = Inside(directory)
+    for key in inside.keys:
+        inside.drop(key)
     assert in_new_kernel().cache_info.why == "no longer on disk"
     in_new_kernel()
     cache = disk_cache()
@@ -61,8 +67,8 @@ def test_a_miss_says_that_the_entry_was_dropped(directory: Path) -> None:
 
 def test_a_miss_says_that_the_entry_was_damaged(directory: Path) -> None:
     in_new_kernel()
-    (code,) = directory.rglob("code0.o")
-    code.write_bytes(b"")
+    (key,) = Inside(directory).keys
+    Inside(directory).write(key, "code0.o", b"")
     with pytest.warns(CacheWarning, match="damaged entry"):
         result = in_new_kernel()
     assert result.cache_info.why == "the entry was damaged: code0.o was changed"
@@ -73,11 +79,12 @@ def test_a_miss_says_that_the_entry_was_damaged(directory: Path) -> None:
 def test_an_entry_of_something_else_is_a_warned_miss(directory: Path) -> None:
     """It is whole, and lies where another should."""
     first = in_new_kernel()
-    (one,) = (path for path in directory.iterdir() if path.is_dir())
+    inside = Inside(directory)
+    (one,) = inside.keys
     in_new_kernel(SOURCE.replace("*", "-"))
-    (other,) = (path for path in directory.iterdir() if path.is_dir() and path != one)
-    shutil.rmtree(one)
-    other.rename(one)
+    (other,) = {*inside.keys} - {one}
+    inside.drop(one)
+    inside.rename(other, to=one)
     with pytest.warns(CacheWarning, match="an entry cannot be used: it is that of something else"):
         result = in_new_kernel()
     assert result.cache_info.hit is None
@@ -113,7 +120,7 @@ def test_a_whole_entry_that_cannot_be_used_is_a_warned_miss(case: str, directory
     in_new_kernel()
     cache = disk_cache()
     assert cache is not None
-    (key,) = (path.name for path in directory.iterdir() if path.is_dir())
+    (key,) = Inside(directory).keys
     content = cache.get(key)
     assert isinstance(content, Content)
     header, members = dict(content.header), dict(content.files)
@@ -193,11 +200,17 @@ def test_options_of_a_cell(shell: InteractiveShell, directory: Path) -> None:
 
 def test_force_replaces_what_is_there(shell: InteractiveShell, directory: Path) -> None:
     run(shell, f"%%tinynn -q\n{SOURCE}")
-    (code,) = directory.rglob("code0.o")
-    before = code.stat().st_ino
+    cache = disk_cache()
+    assert cache is not None
+    (key,) = Inside(directory).keys
+    written = cache.get(key)
+    assert isinstance(written, Content)
+    cache.put(key, Content({**written.header, "of the one before": True}, written.files), replace=True)
     run(shell, f"%%tinynn -q -f\n{SOURCE}")
-    (code,) = directory.rglob("code0.o")
-    assert code.stat().st_ino != before
+    replaced = cache.get(key)
+    assert isinstance(replaced, Content)
+    assert {*replaced.header} == {*written.header}
+    assert {*replaced.files} == {*written.files}
 
 
 def test_the_cache_tells_what_it_holds(shell: InteractiveShell, directory: Path) -> None:
@@ -215,7 +228,7 @@ def test_the_cache_tells_what_it_holds(shell: InteractiveShell, directory: Path)
     assert after == before + 1
     assert run(shell, "%tinynn cache --clear") == "the cache is empty now"
     assert "functions on disk: 0," in run(shell, "%tinynn cache")
-    assert [*directory.iterdir()] == []
+    assert Inside(directory).is_empty
 
 
 def test_settings_of_a_notebook(

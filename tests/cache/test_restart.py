@@ -14,6 +14,7 @@ from jupyter_client.manager import start_new_kernel
 from nbclient import NotebookClient
 
 from tests.list_cell import LIST
+from tests.systems import WITHOUT_TORCH
 
 pytestmark = pytest.mark.slow
 
@@ -73,11 +74,16 @@ w0 = np.eye(4, dtype="float32")
 x = np.arange(8, dtype="float32").reshape(2, 4)
 """
 END = """\
-import sys
-maps = open("/proc/self/maps").read()
+import ctypes, sys
+
+def is_loaded(library):
+    if sys.platform == "win32":
+        return bool(ctypes.windll.kernel32.GetModuleHandleW(library + ".dll"))
+    return "lib" + library in open("/proc/self/maps").read()
+
 print(dict(
     found={{name: (f.cache_info.hit, f.cache_info.why) for name, f in zip({names!r}, ({functions}))}},
-    libraries=[name for name in ("libtvm_compiler", "libtvm_runtime") if name in maps],
+    libraries=[name for name in ("tvm_compiler", "tvm_runtime") if is_loaded(name)],
     tvm="tvm" in sys.modules,
 ))
 """
@@ -104,22 +110,22 @@ def check_restarts(begin: str, cells: list[str], functions: list[str]) -> list[l
     """Runs a notebook in a kernel that compiles it and in two new ones that do not; what all of them show."""
     shown, kernel = run(begin, cells, functions)
     assert kernel["found"] == dict.fromkeys(functions, (None, "first time"))
-    assert kernel["libraries"] == ["libtvm_compiler", "libtvm_runtime"]
+    assert kernel["libraries"] == ["tvm_compiler", "tvm_runtime"]
     for _ in range(2):
         again, kernel = run(begin, cells, functions)
         assert again == shown
         assert kernel["found"] == dict.fromkeys(functions, ("disk", "found on disk"))
-        assert kernel["libraries"] == ["libtvm_runtime"], "the compiler was loaded"
+        assert kernel["libraries"] == ["tvm_runtime"], "the compiler was loaded"
         assert kernel["tvm"] is False
     return shown
 
 
-needs_maps = pytest.mark.skipif(
-    not Path("/proc/self/maps").exists(), reason="the system does not tell what is loaded"
+knows_libraries = pytest.mark.skipif(
+    sys.platform not in ("linux", "win32"), reason="the system does not tell what is loaded"
 )
 
 
-@needs_maps
+@knows_libraries
 def test_after_a_restart_nothing_is_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NNMAGIC_CACHE_DIR", str(tmp_path))
     shown = check_restarts(BEGIN, [*CELLS, *FAILURES], FUNCTIONS)
@@ -128,7 +134,7 @@ def test_after_a_restart_nothing_is_compiled(tmp_path: Path, monkeypatch: pytest
     assert "the limit must be positive" in str(shown[-1][0])
 
 
-@needs_maps
+@knows_libraries
 def test_the_quickstart_after_a_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NNMAGIC_CACHE_DIR", str(tmp_path))
     quickstart = nbformat.read(Path(__file__).parents[2] / "examples" / "quickstart.ipynb", as_version=4)
@@ -141,7 +147,8 @@ def test_the_quickstart_after_a_restart(tmp_path: Path, monkeypatch: pytest.Monk
 HEAVY = ["torch", "tvm", "synr", "nnmagic.tinynn.syntax.cell", "nnmagic.tinynn.elaborate.cell"]
 
 
-@needs_maps
+@WITHOUT_TORCH
+@knows_libraries
 def test_the_first_cell_found_on_disk_imports_neither_torch_nor_a_compiler_nor_the_parser(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -157,7 +164,7 @@ def test_the_first_cell_found_on_disk_imports_neither_torch_nor_a_compiler_nor_t
     assert shown[2] == [f"{HEAVY[1:]!r} None\n"]
     again, kernel = run(BEGIN, cells, ["layer"])
     assert again[2] == ["[] disk\n"]
-    assert kernel["libraries"] == ["libtvm_runtime"]
+    assert kernel["libraries"] == ["tvm_runtime"]
     assert [*again[:2], again[3]] == [*shown[:2], shown[3]]
     assert not noted.exists()
 

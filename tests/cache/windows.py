@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -32,7 +34,10 @@ def imitate_windows(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delattr(os, name, raising=False)
     use_no_descriptors_of_directories()
     for name in ("rename", "replace", "unlink", "remove"):
-        monkeypatch.setattr(os, name, _refusing(getattr(os, name)))
+        checked = _refusing(getattr(os, name))
+        monkeypatch.setattr(os, name, checked)
+        if sys.version_info < (3, 11) and name != "remove":  # pathlib keeps them as they were
+            monkeypatch.setattr(pathlib._NormalAccessor, name, staticmethod(checked))
     monkeypatch.setattr(settings, "_in_directory", lambda directory: DatabaseCache(directory, 10**9))
 
 

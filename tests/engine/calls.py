@@ -41,6 +41,11 @@ BY_HAND: list[tuple[str, str, dict[str, list[int]]]] = [
     *(("%a: Tensor[(2, 3, 3), float32]", f"linalg.{name}(%a)", {}) for name in ("inv", "slogdet", "eigh")),
     ("%a: Tensor[(2, 2), float32]", "linalg.cholesky(%a)", {"a": [4, 1, 1, 4]}),
     *(("%a: Tensor[(2, 4, 3), float64]", f"linalg.{name}(%a)", {}) for name in ("qr", "svd")),
+    *(("%a: Tensor[(4, 3, 2), float64]", f"linalg.{name}(%a, pairs=True)", {}) for name in ("qr", "svd")),
+    *(
+        ("%a: Tensor[(3, 3, 2), float32]", f"linalg.{name}(%a, pairs=True)", {})
+        for name in ("inv", "slogdet", "eigh")
+    ),
     ("%a: Tensor[(4, 3), float64], %b: Tensor[(4, 2), float64]", "linalg.lstsq(%a, %b)", {}),
     (
         "%x: Tensor[(2), float64], %r: Tensor[(), int32], %a: Tensor[(4, 3), float64]",

@@ -11,6 +11,7 @@ import pytest
 
 import nnmagic
 from nnmagic.engine import EngineError
+from nnmagic.engine.relax.runtime.vm_executable import MAX_CALL_DEPTH
 from nnmagic.relay import AdtValue
 from tests.engine.programs import VERSION, compile_text
 
@@ -315,7 +316,7 @@ def @main(%l: L[int32]) -> int32 {
 }""",
     )
     assert f([make_list([np.int32(3), np.int32(20_000), np.int32(2)])]) == 40_008
-    with pytest.raises(RecursionError, match="deeper than 100000 calls"):
+    with pytest.raises(RecursionError, match=f"deeper than {MAX_CALL_DEPTH} calls"):
         f([make_list([np.int32(1 << 20), np.int32(0)])])
     assert f([make_list([np.int32(3)])]) == 4
 

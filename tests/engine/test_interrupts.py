@@ -1,22 +1,31 @@
 """Interrupts while TVM is imported, compiles, or hangs, in a child: what is compiled afterwards works."""
 
+import _imp
+import _thread
+import ctypes
+import platform
+import signal
 import subprocess
 import sys
+import threading
 
 import pytest
 
+from nnmagic.engine.relax.deferred_interrupts import run_interruptible
+from nnmagic.engine.relax.runtime.prover_signals import keep_handler
+from nnmagic.engine.relax.runtime.thread_pool import run_on_worker
 from nnmagic.tracebacks import short_errors
+from tests.child_process import PATIENCE
 from tests.exhaustive import EXHAUSTIVE
 
-pytestmark = pytest.mark.skipif(
-    sys.platform == "win32", reason="a signal sent by number ends a process there"
-)
+#: For tests that send a signal.
+SIGNALS = pytest.mark.skipif(sys.platform == "win32", reason="a signal sent by number ends a process there")
 
 
 def run(script: str) -> subprocess.CompletedProcess[str]:
     """Run a script in a child process."""
     command = [sys.executable, "-W", "ignore", "-c", script]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=300 * PATIENCE, check=False)
 
 
 SCRIPT = """
@@ -36,6 +45,7 @@ print(nnmagic.compile(text, cache=False)(np.ones(2, "f")))
 """
 
 
+@SIGNALS
 @pytest.mark.parametrize("delay", [0.3, 0.8, 1.4])
 def test_the_compiler_can_be_loaded_again(delay):
     done = run(SCRIPT.format(delay=delay))
@@ -71,6 +81,7 @@ print(stopped > ROUNDS // 4, np.array_equal(nnmagic.compile(text, cache=False)(x
 """
 
 
+@SIGNALS
 @pytest.mark.slow
 def test_a_compilation_is_interrupted_anywhere():
     """In an exhaustive run a hundred times: one in a hundred once ended the process, in TVM's C++."""
@@ -83,35 +94,121 @@ AFTER = """
 import faulthandler, os, signal, threading
 import nnmagic
 from nnmagic.engine.relax import deferred_interrupts
+from nnmagic.progress import listen
+from tests.child_process import PATIENCE
 
-faulthandler.dump_traceback_later(120, exit=True)
+faulthandler.dump_traceback_later(120 * PATIENCE, exit=True)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 lines = "".join(f"    x = tanh(x @ x[:, :{size}] @ x[:{size}]).cumsum(axis=0)\\n" for size in range(3, 9))
 text = f"def f(x: Tensor[('n', 'n'), f32]):\\n{lines}    return x\\n"
 
 
-def interrupted(work):
-    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
+def interrupt_soon(stage="Relax", *_):
+    if stage == "Relax":
+        threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+
+
+def is_interrupted(work):
     try:
         work()
     except KeyboardInterrupt:
         return True
-    timer.cancel()
     return False
 
 
 nnmagic.compile("def f(x: Tensor[('n',), f32]):\\n    return x[x > 0]\\n", cache=False)
-print(interrupted(threading.Event().wait))
-print(interrupted(lambda: nnmagic.compile(text, cache=False)))
+interrupt_soon()
+print(is_interrupted(threading.Event().wait))
+with listen(interrupt_soon):
+    print(is_interrupted(lambda: nnmagic.compile(text, cache=False)))
 print(deferred_interrupts.is_abandoned_work_running(0))
 """
 
 
+@SIGNALS
 def test_an_interrupt_ends_waits_after_a_compilation_and_in_the_next_one() -> None:
-    """Z3, which TVM asks about sizes, leaves a handler that does not end them."""
     done = run(AFTER)
     assert done.stdout == "True\n" * 3, done.stderr[-2000:]
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux" or platform.machine() not in ("x86_64", "aarch64"), reason="Z3's handler is used"
+)
+def test_a_proof_about_sizes_leaves_the_handler_of_interrupts() -> None:
+    """Z3 installed one that swallowed them, and restored one that does not end waits."""
+    from tvm import sym, tirx
+
+    def handler() -> bytes:
+        action = ctypes.create_string_buffer(256)
+        assert ctypes.CDLL(None).sigaction(signal.SIGINT, None, action) == 0
+        return action.raw[:16] + action.raw[136:140]  # its address, signals that it blocks, flags
+
+    assert keep_handler()
+    signal.siginterrupt(signal.SIGINT, True)
+    before = handler()
+    n, m = tirx.Var("n", "int64"), tirx.Var("m", "int64")
+    assert sym.Analyzer().can_prove(n * n + n * m >= n * m, sym.ProofStrength.SYMBOLIC_BOUND)
+    assert handler() == before
+
+
+def test_libraries_are_left_alone_that_are_not_as_expected() -> None:
+    assert not keep_handler("libc.so.6")
+    assert not keep_handler("libabsent.so")
+
+
+def test_an_interrupt_ends_the_wait_for_a_call_that_another_thread_runs() -> None:
+    """One that ended no system call was lost, as where it came just before the wait."""
+    released, ended = threading.Event(), []
+
+    def work() -> None:
+        _thread.interrupt_main()
+        ended.append(released.wait(20))
+
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run_on_worker(work)()
+        assert not ended
+    finally:
+        released.set()
+
+
+def test_what_an_interrupted_import_holds_is_released_for_the_compiler() -> None:
+    """Between two instructions of Python's import system, an interrupt leaves its lock taken."""
+    _imp.acquire_lock()
+    try:
+        assert not run_interruptible(_imp.lock_held)
+    finally:
+        if _imp.lock_held():
+            _imp.release_lock()
+
+
+ANYWHERE = """
+import _thread, sys, threading
+import numpy as np
+import nnmagic
+from nnmagic.engine.relax import deferred_interrupts
+from nnmagic.progress import listen
+
+def interrupt_soon(stage, *_):
+    if stage == "Relax":
+        threading.Timer(0.3, _thread.interrupt_main).start()
+
+lines = "".join(f"    x = tanh(x @ x[:, :{size}] @ x[:{size}]).cumsum(axis=0)\\n" for size in range(3, 9))
+nnmagic.compile("def f(x: Tensor[(2,), f32]):\\n    return x + 1\\n", cache=False)
+try:
+    with listen(interrupt_soon):
+        nnmagic.compile(f"def f(x: Tensor[('n', 'n'), f32]):\\n{lines}    return x\\n", cache=False)
+except KeyboardInterrupt:
+    print("stopped", deferred_interrupts.is_abandoned_work_running(0))
+print(nnmagic.compile("def f(x: Tensor[(2,), f32]):\\n    return x + 5\\n", cache=False)(np.ones(2, "f")))
+sys.exit(7)
+"""
+
+
+def test_a_compilation_is_interrupted_on_all_systems() -> None:
+    """As Windows interrupts: without a signal that ends waits."""
+    done = run(ANYWHERE)
+    assert (done.returncode, done.stdout) == (7, "stopped True\n[6. 6.]\n"), done.stderr[-2000:]
 
 
 STUCK = """
@@ -119,8 +216,9 @@ import ctypes, faulthandler, os, signal, sys, threading
 import numpy as np
 import nnmagic
 from nnmagic.engine.relax.codegen import relax_pipeline
+from tests.child_process import PATIENCE
 
-faulthandler.dump_traceback_later(120, exit=True)
+faulthandler.dump_traceback_later(120 * PATIENCE, exit=True)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 begun = threading.Event()
 
@@ -172,6 +270,7 @@ sys.exit(7)
 """
 
 
+@SIGNALS
 def test_a_compilation_that_hangs_is_left_and_others_go_on():
     """They run in another process, as long as the thread that hangs is there."""
     done = run(STUCK)
@@ -183,8 +282,9 @@ LONG = """
 import faulthandler, os, signal, threading
 import numpy as np
 import nnmagic
+from tests.child_process import PATIENCE
 
-faulthandler.dump_traceback_later(200, exit=True)
+faulthandler.dump_traceback_later(200 * PATIENCE, exit=True)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 text = "def f(x: Tensor[(2,), f32]):\\n    return x + 1\\n"
 nnmagic.compile(text, cache=False)
@@ -210,6 +310,7 @@ SOURCES = {
 }
 
 
+@SIGNALS
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SOURCES)
 def test_long_compilations_are_interrupted(name):

@@ -14,6 +14,7 @@ import pytest
 
 import nnmagic
 from nnmagic.engine.relax.runtime.thread_pool import run_into, run_on_pool
+from tests.child_process import PATIENCE
 from tests.systems import POSIX
 
 #: Large enough for parallel loops.
@@ -36,7 +37,7 @@ def child(code: str, **environment: str) -> str:
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=300 * PATIENCE,
         check=False,
     )
     assert run.returncode == 0, run.stderr

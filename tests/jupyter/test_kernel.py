@@ -52,10 +52,10 @@ CELLS = {
     "after reload": f"%%tinynn\n{FUNCTION}",
     "info after reload": "foo.cache_info.hit",
     "interrupt": (
-        "import nnmagic.functions.compiled as compiled, os, signal\n"
+        "import nnmagic.functions.compiled as compiled, signal\n"
         "build = compiled.CompiledFunction.build\n"
         "def interrupted(self):\n"
-        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "    signal.raise_signal(signal.SIGINT)\n"
         "    return build(self)\n"
         "compiled.CompiledFunction.build = interrupted"
     ),

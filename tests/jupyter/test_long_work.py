@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from jupyter_client.manager import KernelManager, start_new_kernel
+from jupyter_client.win_interrupt import send_interrupt
 from jupyter_core.utils import ensure_event_loop
 
 #: Many kernels, each of other shapes: some seconds of work for TVM.
@@ -35,12 +36,19 @@ class Kernel:
         self.manager, self.client = start_new_kernel(startup_timeout=300, kernel_name="python3")
         self.pid = self.manager.provisioner.pid
 
+    def interrupt(self) -> None:
+        """Do what a front end's button for it does."""
+        if sys.platform == "win32":
+            send_interrupt(self.manager.provisioner.process.win32_interrupt_event)
+        else:
+            os.kill(self.pid, signal.SIGINT)
+
     def run(
         self, code: str, *, interrupt_after: float | None = None, live: bool = True
     ) -> tuple[Any, list[Any]]:
         """The reply, and the messages in between."""
         messages: list[Any] = []
-        timer = threading.Timer(interrupt_after or 0.0, os.kill, (self.pid, signal.SIGINT))
+        timer = threading.Timer(interrupt_after or 0.0, self.interrupt)
 
         def note(message: Any) -> None:
             if message["msg_type"] == "execute_input" and interrupt_after is not None:

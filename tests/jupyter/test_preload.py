@@ -1,13 +1,10 @@
 """What is imported while the user types: TVM, but not torch; forks and the end of the process wait for it."""
 
-import os
 import textwrap
 from pathlib import Path
 
-import pytest
-
 from tests.child_process import run_python
-from tests.systems import POSIX
+from tests.systems import POSIX, WITHOUT_TORCH
 
 CELL = "def foo(a: Tensor[(2, 3), f32]):\\n    return a + 1.0\\n"
 STARTED = """
@@ -38,7 +35,6 @@ def test_a_thread_imports_what_the_first_cell_needs(tmp_path: Path) -> None:
     assert run(code, tmp_path).strip() == "[]"
 
 
-@pytest.mark.skipif(os.name != "posix", reason="nothing is kept on disk")
 def test_the_compiler_is_left_out_where_code_is_on_disk(tmp_path: Path) -> None:
     run(f'import nnmagic; nnmagic.compile("{CELL}", namespace={{}})', tmp_path)
     code = f"""{STARTED}
@@ -68,6 +64,7 @@ def test_the_process_may_end_at_once(tmp_path: Path) -> None:
     assert run(STARTED, tmp_path) == ""
 
 
+@WITHOUT_TORCH
 def test_torch_is_not_imported_and_can_be_afterwards(tmp_path: Path) -> None:
     """It takes a second or more; tvm_ffi and TVM import it where it is installed."""
     (tmp_path / "torch").mkdir()

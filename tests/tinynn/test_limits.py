@@ -18,6 +18,7 @@ from nnmagic.diagnostics import Source, TinyNNError
 from nnmagic.functions.fingerprint import fingerprint
 from nnmagic.limits import MAX_ERRORS
 from nnmagic.tinynn import compile_source
+from tests.systems import POSIX
 from tests.tinynn.constructed_sources import FAMILIES, compile_in_child
 from tests.work import count_calls
 
@@ -95,11 +96,13 @@ REFUSED = [
 ]
 
 
+@POSIX
 @pytest.mark.parametrize(("family", "size"), COMPILED)
 def test_a_wide_or_deep_cell_compiles(family: str, size: int) -> None:
     assert compile_in_child(FAMILIES[family](size), build=False).kind == "compiled"
 
 
+@POSIX
 @pytest.mark.parametrize(("family", "size", "message"), REFUSED)
 def test_a_limit_is_told_where_it_is_exceeded(family: str, size: int, message: str) -> None:
     outcome = compile_in_child(FAMILIES[family](size), build=False)
@@ -107,6 +110,19 @@ def test_a_limit_is_told_where_it_is_exceeded(family: str, size: int, message: s
     assert message in outcome.message
 
 
+def test_statements_that_are_differentiated_count_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of a gradient of 10,000 took a minute."""
+    cell = FAMILIES["gradient_of_assignments"](100)
+    compile_source(Source("cell", cell.source), cell.names)
+    monkeypatch.setattr("nnmagic.tinynn.elaborate.gradients.MAX_WORK", 500)
+    with pytest.raises(TinyNNError, match="this derivative takes too long to compile") as caught:
+        compile_source(Source("cell", cell.source), cell.names)
+    (error,) = caught.value.diagnostics
+    assert error.span is not None
+    assert error.span.line == cell.source.rstrip().count("\n") + 1
+
+
+@POSIX
 @pytest.mark.parametrize(
     ("family", "size", "message"),
     [
@@ -220,7 +236,7 @@ def test_many_parameters_and_results_are_those_of_numpy() -> None:
 
 
 INTERRUPTED = """
-import os, signal, threading
+import signal, threading
 from nnmagic.diagnostics import Source
 from nnmagic.tinynn import compile_source
 from tests.tinynn.constructed_sources import FAMILIES
@@ -232,7 +248,7 @@ begun = threading.Event()
 
 def interrupt():
     begun.wait()
-    os.kill(os.getpid(), signal.SIGINT)
+    signal.raise_signal(signal.SIGINT)
 
 threading.Thread(target=interrupt).start()
 try:

@@ -52,7 +52,7 @@ def _assert_as_numpy(f: Any, expression: str, **arguments: np.ndarray) -> None:
     for result, numpys in zip(got, wanted, strict=True):
         expected = np.asarray(numpys)
         assert (result.dtype, result.shape) == (expected.dtype, expected.shape)
-        tolerance = 1e-5 if result.dtype == "float32" else 1e-10
+        tolerance = 1e-5 if result.dtype in ("float32", "complex64") else 1e-10
         np.testing.assert_allclose(result, expected, rtol=tolerance, atol=tolerance)
 
 
@@ -232,12 +232,125 @@ def test_norms(shape: tuple[int, ...], arguments: Sequence[str]) -> None:
     _assert_as_numpy(_compile(expression, f"a: Tensor[{shape}, f64]"), expression, a=_normal(*shape))
 
 
+# -- complex matrices --------------------------------------------------------------------------------------
+
+
+def _complex(*shape: int) -> np.ndarray:
+    return _normal(*shape) + 1j * _normal(*shape)
+
+
+def test_complex_square_matrices() -> None:
+    expression = (
+        "np.linalg.inv(a), np.linalg.det(a), np.linalg.slogdet(a), np.linalg.solve(a, a[..., :1]), "
+        "np.linalg.cholesky(a), np.linalg.cholesky(a, upper=True), "
+        "np.linalg.eigh(a), np.linalg.eigh(a, 'U'), np.linalg.eigvalsh(a)"
+    )
+    f = _compile(expression, 'a: Tensor[("n", "n"), c128]')
+    for size in (1, 2, 33):
+        data = _complex(size, size)
+        _assert_as_numpy(f, expression, a=data @ data.conj().T / size + np.eye(size))
+    batch = _complex(2, 3, 3).astype("complex64")
+    expression = "np.linalg.slogdet(a), np.linalg.eigh(a), np.linalg.matrix_power(a, -1)"
+    f = _compile(expression, "a: Tensor[(2, 3, 3), c64]")
+    _assert_as_numpy(f, expression, a=batch @ batch.conj().swapaxes(1, 2) + np.eye(3, dtype="float32"))
+
+
+def test_determinants_of_complex_matrices() -> None:
+    """Singular matrices, none, and elements whose squares overflow or vanish."""
+    expression = "np.linalg.slogdet(a), np.linalg.det(a)"
+    f = _compile(expression, 'a: Tensor[("n", "n"), c128]')
+    data = _complex(4, 4)
+    for each in (data, data * 1e200, data * 1e-200, data.real + 0j, np.ones((3, 3)) * 1j, data[:0, :0]):
+        _assert_as_numpy(f, expression, a=each)
+
+
+_DECOMPOSITIONS = (
+    "np.linalg.qr(a), np.linalg.qr(a, 'complete'), np.linalg.qr(a, mode='r'), "
+    "np.linalg.svd(a), np.linalg.svd(a, full_matrices=False), np.linalg.svdvals(a), "
+    "np.linalg.matrix_rank(a), np.linalg.matrix_norm(a, ord=2), np.linalg.matrix_norm(a, ord='nuc')"
+)
+
+
+def test_complex_decompositions() -> None:
+    f = _compile(_DECOMPOSITIONS, 'a: Tensor[("m", "n"), c128]')
+    for rows, columns in ((0, 3), (3, 0), (1, 1), (5, 2), (2, 5), (40, 33)):
+        _assert_as_numpy(f, _DECOMPOSITIONS, a=_complex(rows, columns))
+    expression = "np.linalg.svd(a), np.linalg.qr(a), np.linalg.pinv(a), np.linalg.pinv(a, rcond=0.5)"
+    f = _compile(expression, "a: Tensor[(2, 4, 3), c64]")
+    _assert_as_numpy(f, expression, a=_complex(2, 4, 3).astype("complex64"))
+
+
+@pytest.mark.slow
+def test_complex_pseudo_inverses_of_any_sizes() -> None:
+    f = _compile("np.linalg.pinv(a)", 'a: Tensor[("m", "n"), c128]')
+    for rows, columns in ((0, 3), (3, 0), (1, 1), (5, 2), (2, 5)):
+        _assert_as_numpy(f, "np.linalg.pinv(a)", a=_complex(rows, columns))
+
+
+def test_tolerances_of_ranks_may_be_tensors() -> None:
+    expression = (
+        "np.linalg.matrix_rank(a, rtol=t), np.linalg.matrix_rank(a, tol=t), np.linalg.pinv(a, rtol=t)"
+    )
+    f = _compile(expression, "a: Tensor[(4, 3, 3), f32]", "t: Tensor[(4,), f64]")
+    data = np.diag([1, 1e-3, 1e-6]).astype("float32") * np.ones((4, 1, 1), "float32")
+    tolerances = np.array([1e-7, 1e-5, 1e-2, 2])
+    expected = eval(expression, {"np": np, "a": data, "t": tolerances})
+    for result, numpys in zip(f(data, tolerances), expected, strict=True):
+        assert result.shape == numpys.shape
+        np.testing.assert_allclose(result, numpys, rtol=1e-5, atol=1e-5)
+
+
+def test_repeated_singular_values_of_complex_matrices() -> None:
+    """A unitary matrix, whose singular values are all 1, and one of rank 1."""
+    f = _compile(
+        "np.linalg.svd(a), np.linalg.qr(a), np.linalg.eigh(a + a.conj().T)", "a: Tensor[(4, 4), c128]"
+    )
+    unitary, column = np.linalg.qr(_complex(4, 4))[0], _complex(4, 1)
+    for data in (unitary, column @ column.T, np.eye(4) * 1j):
+        (u, s, vh), (q, r), (w, v) = f(data)
+        for orthonormal in (u, vh, q, v):
+            np.testing.assert_allclose(orthonormal.conj().T @ orthonormal, np.eye(4), atol=1e-12)
+        np.testing.assert_allclose(u * s @ vh, data, atol=1e-12)
+        np.testing.assert_allclose(q @ r, data, atol=1e-12)
+        np.testing.assert_allclose(v * w @ v.conj().T, data + data.conj().T, atol=1e-12)
+
+
+def test_norms_and_conditions_of_complex_matrices() -> None:
+    arguments = ("a, 2", "a, -2", "a, 'nuc', keepdims=True", "a, 2, axis=1", "a[0], 2", "a, 1")
+    expression = ", ".join((*(f"np.linalg.norm({each})" for each in arguments), "np.linalg.cond(a)"))
+    _assert_as_numpy(_compile(expression, "a: Tensor[(4, 5), c128]"), expression, a=_complex(4, 5))
+
+
+def test_the_numpy_engine_has_complex_matrices() -> None:
+    data = _complex(3, 3)
+    for expression, a in (
+        (_DECOMPOSITIONS, _complex(2, 3, 4)),
+        (
+            "np.linalg.slogdet(a), np.linalg.inv(a), np.linalg.solve(a, a), np.linalg.eigh(a), "
+            "np.linalg.cholesky(a, upper=True)",
+            data @ data.conj().T,
+        ),
+    ):
+        source = f"def f(a: Tensor[{a.shape}, c128]):\n    return {expression}\n"
+        f = nnmagic.compile(source, namespace={"np": np}, cache=False, engine="numpy")
+        _assert_as_numpy(f, expression, a=a)
+
+
+def test_gradients_of_complex_matrices_are_refused() -> None:
+    source = "def f(x: Tensor[(2, 2, 2), f64]):\n    return grad(lambda x: relay.linalg.{}.sum())(x)\n"
+    for call in ("svd(x, compute_uv=False, pairs=True)", "inv(x, pairs=True)"):
+        with pytest.raises(nnmagic.TinyNNError, match="no gradient here: only real matrices have a rule"):
+            nnmagic.compile(source.format(call), cache=False)
+
+
 # -- errors ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("expression", "message"),
     [
+        ("np.linalg.inv(a * 1j)", "Singular matrix"),
+        ("np.linalg.cholesky(a * complex(1, 0))", "Matrix is not positive definite"),
         ("np.linalg.inv(a)", "Singular matrix"),
         ("np.linalg.solve(a, a)", "Singular matrix"),
         ("np.linalg.matrix_power(a, -1)", "Singular matrix"),
@@ -265,16 +378,18 @@ def test_entries_that_are_not_finite(name: str) -> None:
     """Matrices full of them, and with one: NumPy's values or errors; singular values are an error."""
     expression = f"np.linalg.{name}(a)"
     f = _compile(expression, 'a: Tensor[("n", "n"), f64]')
+    of_complex = _compile(expression, "a: Tensor[(3, 3), c128]")
     for entry in (np.nan, np.inf):
-        for data in (np.full((3, 3), entry), np.diag([1, entry, 2])):
+        for data in (np.full((3, 3), entry), np.diag([1, entry, 2]), np.diag([1, complex(0, entry), 2])):
             expected = (
                 _numpys_error(expression, data) if name not in ("svd", "pinv") else "SVD did not converge"
             )
+            function = of_complex if data.dtype == "complex128" else f
             if expected is None:
-                _assert_as_numpy(f, expression, a=data)
+                _assert_as_numpy(function, expression, a=data)
             else:
                 with pytest.raises(np.linalg.LinAlgError, match=expected):
-                    f(data)
+                    function(data)
 
 
 def _numpys_error(expression: str, data: np.ndarray) -> str | None:
@@ -349,6 +464,13 @@ def test_shapes_are_checked_by_relay() -> None:
     for call in ("linalg.svd(%a)", "linalg.eigh(%a)"):
         with pytest.raises(nnmagic.EngineError, match="larger than LAPACK's 32-bit sizes"):
             build(["(40000, 40000), float64"], call)
+    f = build(["(?, ?, 2), float64"], "linalg.inv(%a, pairs=True)")
+    with pytest.raises(np.linalg.LinAlgError, match="the matrix must be square: 2 is not 3"):
+        f(np.ones((2, 3, 2)))
+    with pytest.raises(nnmagic.RelayError, match="expected pairs of floats along the last axis"):
+        build(["(3, 3, 3), float64"], "linalg.inv(%a, pairs=True)")
+    with pytest.raises(nnmagic.EngineError, match="larger than LAPACK's 32-bit sizes"):
+        build(["(20000, 20000, 2), float64"], "linalg.svd(%a, pairs=True)")
 
 
 def test_text_of_relay_is_read_again() -> None:

@@ -50,6 +50,17 @@ EXPRESSIONS = {
         copysign(v, [1, -2, 3]) => copysign(v, array([1, -1, 1], 'f4')); array_equal(v, [3, 1, 2]);
         isclose(v, [3, 1, 0])
     """,
+    "masks of rank 0": """
+        v[s > 1]; v[s < 1]; i[s > 1].sum(); x[s < 1]; s[s > 1] => array(s)[s > 1]; s[s < 1] => array(s)[s < 1]
+    """,
+    "masks without elements": """
+        v[zeros(0, dtype=bool)]; m[zeros((0, 2), dtype=bool)]; m[zeros((2, 0), dtype=bool)];
+        m[zeros(0, dtype=bool)]
+    """,
+    "diagonals that no matrix has": """
+        eye(2, k=1180591620717411303424); eye(2, 3, k=-9223372036854775809); eye(2, k=9223372036854775807)
+    """,
+    "shifts by the width and more": "u >> 64; u << 100; i >> 8; i << 127; -i >> 100",
     "bools": """
         searchsorted(b, c); searchsorted(b, c, side='right'); searchsorted(b, m);
         searchsorted([False, True], b); einsum('ij,jk->ik', m, m); einsum('ij->', m);
@@ -98,6 +109,25 @@ def test_results_are_numpys(subject: str) -> None:
         assert (np.asarray(result).dtype, np.shape(result)) == (expected.dtype, expected.shape), cell
         tolerance = 2e-3 if expected.dtype == "float16" else 1e-6
         np.testing.assert_allclose(result, expected, rtol=tolerance, atol=1e-15, err_msg=cell)
+
+
+def test_a_mask_of_rank_0_chooses_what_is_assigned() -> None:
+    source = (
+        "def f(x: Tensor[(2, 3), f64], y: Tensor[(3,), f64], m: bool_):\n"
+        "    a, b = x.copy(), x.copy()\n    a[m] = 7\n    b[m] = y\n    return a, b\n"
+    )
+    f = nnmagic.compile(source, cache=False)
+    x, y = np.arange(6.0).reshape(2, 3), np.array([7.0, 8, 9])
+    for mask in (True, False):
+        for result, new in zip(f(x, y, mask), (7, y), strict=True):
+            expected = x.copy()
+            expected[np.bool_(mask)] = new
+            np.testing.assert_array_equal(result, expected)
+
+
+def test_an_axis_without_elements_has_no_slices() -> None:
+    source = "def f(x: Tensor[(2, 0), f32]):\n    return unstack(x, axis=1), len(unstack(x, axis=1))\n"
+    assert nnmagic.compile(source, cache=False)(np.zeros((2, 0), "float32")) == ((), 0)
 
 
 def test_a_variance_in_f64_is_computed_in_f64() -> None:

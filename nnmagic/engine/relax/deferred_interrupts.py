@@ -5,27 +5,28 @@ their state. So the main thread, which alone receives interrupts, has another th
 interrupt abandons that thread: it ends at its next safepoint, while the main thread goes on. Until then new
 compilations run in another process (``compiler_process``).
 
-TVM's prover of theorems, Z3, installs a handler of SIGINT of its own while it works. The one that it restores
-lets system calls go on after an interrupt, and with them the wait for a lock: therefore waits are short here,
-and the handler is put right in the end.
+Where ``prover_signals`` can do nothing, TVM's prover of theorems leaves a handler of SIGINT that lets system
+calls go on after an interrupt: it is put right in the end.
 """
 
 from __future__ import annotations
 
+import _imp
 import atexit
 import contextlib
 import contextvars
 import ctypes
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, wait
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import cache
 from typing import TypeVar
 
-from nnmagic.engine.relax.runtime.thread_pool import DEEP_STACK, run_into, start_deep
+from nnmagic.engine.relax.runtime.thread_pool import DEEP_STACK, run_into, start_deep, wait_in_steps
 
 Result = TypeVar("Result")
 
@@ -34,9 +35,6 @@ _STACK_BYTES = min(256 << 20, DEEP_STACK)
 
 #: Most compilations reach a safepoint in this time.
 _PATIENCE_SECONDS = 2.0
-
-#: How long the main thread waits in one go: then it notices an interrupt that did not end its wait.
-_LONGEST_WAIT_SECONDS = 0.05
 
 
 @dataclass(slots=True)
@@ -67,10 +65,10 @@ def run_interruptible(work: Callable[[], Result]) -> Result:
         context.run(run_into, future, work)
 
     thread = None
+    _release_import_lock()
     try:
         thread = start_deep(run, stack_bytes=_STACK_BYTES)
-        while not future.done():
-            wait([future], _LONGEST_WAIT_SECONDS)
+        wait_in_steps(future)
         return future.result()
     except BaseException:
         job.is_abandoned = True
@@ -80,6 +78,17 @@ def run_interruptible(work: Callable[[], Result]) -> Result:
         raise
     finally:
         _let_interrupts_end_waits()
+
+
+def _release_import_lock() -> None:
+    """Release Python's import lock if an interrupt has left it with this thread: no other could import more.
+
+    Python takes it in few places, in none of which this module runs. An interrupt just after that, before
+    the ``try`` that follows, leaves it taken.
+    """
+    if _imp.lock_held():
+        with contextlib.suppress(RuntimeError):  # another thread has it
+            _imp.release_lock()
 
 
 def _let_interrupts_end_waits() -> None:
@@ -93,8 +102,11 @@ def _exit_without_destructors() -> None:
     """Let this process exit with its own status while a thread works with TVM's objects.
 
     C's ``exit`` must not destroy these. Python, as it ends, makes a thread that comes back to it exit, which
-    C++ takes for a reason to abort: instead the thread sleeps until the process is gone.
+    C++ takes for a reason to abort: instead the thread sleeps until the process is gone. Windows ends all
+    other threads before it destroys anything.
     """
+    if sys.platform == "win32":
+        return
     libc = ctypes.CDLL(None)
     if hasattr(libc, "on_exit"):  # glibc's; it passes the status on
         libc.on_exit(libc._exit, None)

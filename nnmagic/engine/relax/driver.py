@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
-from nnmagic.diagnostics import CompileError
-from nnmagic.engine import InternalError, cpu, engine_error, internal_error
+from nnmagic.diagnostics import CompileError, InternalError, internal_error
+from nnmagic.engine import cpu, engine_error
 from nnmagic.engine.relax.runtime.installation import has_compiler
 from nnmagic.engine.target_kind import is_cuda
 from nnmagic.fork_safety import Lock
@@ -163,9 +163,11 @@ def preload(*, compiler: bool) -> None:
 def _load_compiler() -> None:
     """Load TVM, on a thread that an interrupt does not reach."""
     from nnmagic.engine.relax.runtime.ffi import torch_hidden
+    from nnmagic.engine.relax.runtime.prover_signals import keep_handler
 
     with _LOADING, torch_hidden():
         importlib.import_module("nnmagic.engine.relax.lowering.module")
+    keep_handler()
 
 
 def build_instrumentable(

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from nnmagic.relay import expr as ir
-from nnmagic.relay.complex_numbers import elementwise, products, structure
+from nnmagic.relay.complex_numbers import elementwise, linear_algebra, products, structure
 from nnmagic.relay.complex_numbers.site import Forms, Rule, Site, holds_complex
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module, TypeData
@@ -32,7 +32,12 @@ from nnmagic.relay.types import (
 )
 
 #: How each operator that takes or gives complex tensors is lowered.
-RULES: dict[str, Rule] = {**elementwise.RULES, **structure.RULES, **products.RULES}
+RULES: dict[str, Rule] = {
+    **elementwise.RULES,
+    **structure.RULES,
+    **products.RULES,
+    **linear_algebra.RULES,
+}
 
 
 def uses_complex(module: Module) -> bool:

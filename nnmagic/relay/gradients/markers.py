@@ -14,7 +14,7 @@ from typing import cast
 
 from nnmagic.diagnostics import Diagnostic, Diagnostics, RelayError
 from nnmagic.relay.batching.transformation import batch
-from nnmagic.relay.callgraph import call_graph, components
+from nnmagic.relay.callgraph import call_graph, components, reachable
 from nnmagic.relay.expr import (
     Call,
     Constant,
@@ -111,10 +111,9 @@ def _expand_function(result: Expanded, name: str) -> None:
     made = rewrite(function, transform, memo)
     assert isinstance(made, Function)
     functions = {**result.module.functions, name: replace(made, checked_type=None)}
-    module = typed(replace(result.module, functions=functions, printed_types={}))
-    tidy = dead_code_elimination(eliminate_common_subexpr(_only(module, name)))
-    functions = {**module.functions, name: tidy.functions[name]}
-    result.module = typed(replace(module, functions=functions, printed_types={}))
+    untyped = replace(result.module, functions=functions, printed_types={})
+    tidy = dead_code_elimination(eliminate_common_subexpr(_only(untyped, name)))
+    result.module = typed(replace(untyped, functions={**functions, name: tidy.functions[name]}))
 
 
 def _only(module: Module, name: str) -> Module:
@@ -145,7 +144,10 @@ class _Expansion:
         inner_name = self._new_name(f"{name}_{'checkpoint' if kind == 'checkpoint' else 'gradient'}")
         module = self.result.module
         functions = {**module.functions, inner_name: replace(inner, checked_type=None)}
-        typed_module = typed(replace(module, functions=functions, printed_types={}))
+        module = replace(module, functions=functions, printed_types={})
+        wanted = reachable(call_graph(module), inner_name)
+        parts = {each: part for each, part in functions.items() if each in wanted}
+        typed_module = typed(replace(module, functions=parts))
         numbers, taken = range(count), set(functions)
         if kind == "batch":
             return self._batched(function, typed_module, inner_name, call, count)
@@ -169,7 +171,7 @@ class _Expansion:
         while isinstance(type_, TupleType):
             type_ = type_.fields[0]
         assert isinstance(type_, TensorType)
-        made = batch(module, name, range(count), type_.shape[0], set(module.functions))
+        made = batch(module, name, range(count), type_.shape[0], {*self.result.module.functions, name})
         helpers = {each: own for each, own in made.helpers.items() if each != name}
         self.result.module = replace(
             self.result.module, functions={**self.result.module.functions, **helpers}

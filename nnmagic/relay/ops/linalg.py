@@ -1,19 +1,30 @@
 """Declare the operators of linear algebra, which real Relay lacks: those of LAPACK that NumPy has.
 
-Matrices are the last two axes; the others are a batch. Each operator takes float32 and float64.
+Matrices are the last two axes; the others are a batch. Each operator takes float32 and float64, and all but
+those of least squares complex numbers: with ``pairs``, the pairs of floats in a last axis of size 2.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import wraps
 
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import BOOL, FLOAT, choice, optional
 from nnmagic.relay.ops.checks import sizes
-from nnmagic.relay.ops.declaration import Attr, Check, RelationError, declare
+from nnmagic.relay.ops.declaration import Attr, Check, Relation, RelationError, declare
 from nnmagic.relay.ops.dims import Shape, same_dim
 from nnmagic.relay.ops.relations import require_same, tensor
-from nnmagic.relay.types import ANY, Dim, TensorType, TupleType, Type
+from nnmagic.relay.types import (
+    ANY,
+    Dim,
+    TensorType,
+    TupleType,
+    Type,
+    complex_dtype,
+    is_complex,
+    part_dtype,
+)
 
 _DTYPES = ("float32", "float64")
 
@@ -24,7 +35,7 @@ _MOST = 2**31 - 1
 def _matrices(types: Sequence[Type], index: int = 0) -> TensorType:
     """Return an argument that is a matrix or a batch of them, of floats. Raises RelationError."""
     data = tensor(types, index)
-    if data.dtype not in _DTYPES:
+    if part_dtype(data.dtype) not in _DTYPES:
         message = "expected {allowed:dtype or}, found {data}"
         raise RelationError(message, index, allowed=_DTYPES, data=data)
     if len(data.shape) < 2:
@@ -70,14 +81,16 @@ def _same(types: Sequence[Type], _attrs: Attrs) -> TensorType:
 
 def _slogdet(types: Sequence[Type], _attrs: Attrs) -> TupleType:
     data = _square(types)
-    batch = TensorType(data.shape[:-2], data.dtype)
-    return TupleType((batch, batch))
+    batch = data.shape[:-2]
+    return TupleType((TensorType(batch, data.dtype), TensorType(batch, part_dtype(data.dtype))))
 
 
 def _of_parts(data: TensorType, *parts: Shape) -> Type:
-    """Return the type of results for each matrix of a batch, which have these shapes."""
+    """Return the type of results for each matrix of a batch, which have these shapes; vectors are real."""
     batch = data.shape[:-2]
-    types = tuple(TensorType((*batch, *part), data.dtype) for part in parts)
+    types = tuple(
+        TensorType((*batch, *part), data.dtype if len(part) > 1 else part_dtype(data.dtype)) for part in parts
+    )
     return types[0] if len(types) == 1 else TupleType(types)
 
 
@@ -127,16 +140,52 @@ def _full_rank(types: Sequence[Type], _attrs: Attrs) -> TensorType:
     return tensor(types)
 
 
+def _complex_of(types: Sequence[Type]) -> list[Type]:
+    """Return the types of complex tensors that are given as pairs of floats. Raises RelationError."""
+
+    def of(index: int) -> Type:
+        data = tensor(types, index)
+        dtype = complex_dtype(data.dtype)
+        if dtype is None or data.shape[-1:] != (2,):
+            message = "expected pairs of floats along the last axis, found {data}"
+            raise RelationError(message, index, data=data)
+        return TensorType(data.shape[:-1], dtype)
+
+    return [of(index) for index in range(len(types))]
+
+
+def _pairs_of(type_: Type) -> Type:
+    """Return the type of pairs of floats in place of that of complex tensors."""
+    if isinstance(type_, TupleType):
+        return TupleType(tuple(map(_pairs_of, type_.fields)))
+    if isinstance(type_, TensorType) and is_complex(type_.dtype):
+        return TensorType((*type_.shape, 2), part_dtype(type_.dtype))
+    return type_
+
+
+def _or_of_pairs(relation: Relation) -> Relation:
+    """Return a relation of matrices that are complex where ``pairs`` says so."""
+
+    @wraps(relation)
+    def of(types: Sequence[Type], attrs: Attrs) -> Type:
+        return _pairs_of(relation(_complex_of(types), attrs)) if attrs["pairs"] else relation(types, attrs)
+
+    return of
+
+
 def _fits_lapack(elements: int) -> Check:
     """Return the check that LAPACK can count its workspace.
 
     ``elements``: how many times the square of the smaller size it has.
     """
 
-    def check(types: Sequence[Type], _attrs: Attrs) -> None:
-        (*_, rows, columns), *others = sizes(types)
+    def check(types: Sequence[Type], attrs: Attrs) -> None:
+        is_paired = bool(attrs.get("pairs"))
+        (*_, rows, columns), *others = sizes(_complex_of(types) if is_paired else types)
         least, most = sorted((rows, columns))
         sides = sum(other[-1] for other in others) if elements else 0
+        if is_paired and elements:
+            sides += 2 * most  # the real workspace of complex singular vectors
         if least * (elements * least + sides + 512) + 80 * (most + sides) + 4096 > _MOST:
             message = f"matrices of shape ({rows}, {columns}) are larger than LAPACK's 32-bit sizes can hold"
             raise RelationError(message, 0)
@@ -145,11 +194,13 @@ def _fits_lapack(elements: int) -> Check:
 
 
 _LINALG = "linalg"
+_PAIRS = Attr("pairs", BOOL, default=False)
 declare(
     "linalg.solve",
     "a b",
-    _solve,
+    _or_of_pairs(_solve),
     "The solution x of a @ x = b, for the columns of b.",
+    _PAIRS,
     numpy="numpy.linalg.solve",
     family=_LINALG,
     shape_constraints=[_fits_lapack(0)],
@@ -157,8 +208,9 @@ declare(
 declare(
     "linalg.inv",
     "a",
-    _same,
+    _or_of_pairs(_same),
     "The inverse of square matrices.",
+    _PAIRS,
     numpy="numpy.linalg.inv",
     family=_LINALG,
     shape_constraints=[_fits_lapack(0)],
@@ -166,9 +218,10 @@ declare(
 declare(
     "linalg.cholesky",
     "a",
-    _same,
-    "The Cholesky factor of symmetric, positive definite matrices; only one triangle of them is read.",
+    _or_of_pairs(_same),
+    "The Cholesky factor of Hermitian, positive definite matrices; only one triangle of them is read.",
     Attr("upper", BOOL, default=False),
+    _PAIRS,
     numpy="numpy.linalg.cholesky",
     family=_LINALG,
     shape_constraints=[_fits_lapack(0)],
@@ -176,8 +229,9 @@ declare(
 declare(
     "linalg.slogdet",
     "a",
-    _slogdet,
+    _or_of_pairs(_slogdet),
     "The sign of the determinant, and the logarithm of its absolute value.",
+    _PAIRS,
     numpy="numpy.linalg.slogdet",
     family=_LINALG,
     shape_constraints=[_fits_lapack(0)],
@@ -185,9 +239,10 @@ declare(
 declare(
     "linalg.qr",
     "a",
-    _qr,
+    _or_of_pairs(_qr),
     "The QR decomposition: orthonormal columns and an upper triangle, or the triangle alone.",
     Attr("mode", choice("reduced", "complete", "r"), "reduced"),
+    _PAIRS,
     numpy="numpy.linalg.qr",
     family=_LINALG,
     shape_constraints=[_fits_lapack(0)],
@@ -195,10 +250,11 @@ declare(
 declare(
     "linalg.svd",
     "a",
-    _svd,
+    _or_of_pairs(_svd),
     "The singular value decomposition (u, s, vh), or the singular values alone.",
     Attr("full_matrices", BOOL, default=True),
     Attr("compute_uv", BOOL, default=True),
+    _PAIRS,
     numpy="numpy.linalg.svd",
     family=_LINALG,
     shape_constraints=[_fits_lapack(4)],
@@ -206,10 +262,11 @@ declare(
 declare(
     "linalg.eigh",
     "a",
-    _eigh,
-    "The eigenvalues of symmetric matrices in ascending order, and their eigenvectors as columns.",
+    _or_of_pairs(_eigh),
+    "The eigenvalues of Hermitian matrices in ascending order, and their eigenvectors as columns.",
     Attr("UPLO", choice("L", "U"), "L"),
     Attr("compute_v", BOOL, default=True),
+    _PAIRS,
     numpy="numpy.linalg.eigh",
     family=_LINALG,
     shape_constraints=[_fits_lapack(2)],

@@ -15,6 +15,7 @@ from nnmagic.relay.ops import OPERATORS, RelationError
 from nnmagic.relay.reference import (
     elementwise,
     images,
+    linalg,
     nn,
     others,
     printing,
@@ -36,6 +37,7 @@ RULES = {
     **random.RULES,
     **quantized.RULES,
     **images.RULES,
+    **linalg.RULES,
     **others.RULES,
     **printing.RULES,
     **vision.RULES,

@@ -1,4 +1,4 @@
-"""Say what other operators compute, in NumPy: Fourier transforms, sets, decompositions, blocks of images."""
+"""Say what other operators compute, in NumPy: Fourier transforms, sets, blocks of images."""
 
 from __future__ import annotations
 
@@ -54,37 +54,6 @@ def _unique(given: Given, data: Array) -> Any:
 
     found = [long(values), long(first), inverse, np.array([len(values)])]
     return (*found, long(counts)) if given["return_counts"] else tuple(found)
-
-
-def _svd(given: Given, a: Array) -> Any:
-    result = np.linalg.svd(a, full_matrices=given["full_matrices"], compute_uv=given["compute_uv"])
-    return tuple(result) if given["compute_uv"] else result
-
-
-def _eigh(given: Given, a: Array) -> Any:
-    if given["compute_v"]:
-        return tuple(np.linalg.eigh(a, given["UPLO"]))
-    return np.linalg.eigvalsh(a, given["UPLO"])
-
-
-def _qr(given: Given, a: Array) -> Any:
-    result = np.linalg.qr(a, mode=given["mode"])
-    return result if given["mode"] == "r" else tuple(result)
-
-
-def _lstsq(given: Given, a: Array, b: Array) -> Any:
-    """Return solutions, sums of squared residuals, and the rank."""
-    solution, _, rank, _ = np.linalg.lstsq(a, b, rcond=given["rcond"])
-    rest = b - a @ solution
-    return solution, (rest * rest).sum(axis=0), np.int32(rank)
-
-
-def _full_rank(_given: Given, data: Array, rank: Array, a: Array) -> Any:
-    rows, columns = a.shape
-    if data.size and not (int(rank) == columns and rows > columns):
-        message = "lstsq has no residuals unless the matrix has more rows than columns, and full rank"
-        raise np.linalg.LinAlgError(f"linalg.full_rank: {message}")
-    return data
 
 
 def _matrix_set_diag(given: Given, data: Array, diagonal: Array) -> Any:
@@ -191,11 +160,6 @@ RULES: dict[str, Rule] = {
     "dft": _dft,
     "stft": _stft,
     "unique": _unique,
-    "linalg.svd": _svd,
-    "linalg.eigh": _eigh,
-    "linalg.qr": _qr,
-    "linalg.lstsq": _lstsq,
-    "linalg.full_rank": _full_rank,
     "matrix_set_diag": _matrix_set_diag,
     "sparse_to_dense": _sparse_to_dense,
     "nn.fifo_buffer": _fifo_buffer,

@@ -153,12 +153,4 @@ RULES: dict[str, Rule] = {
     "nn.matmul": _matmul,
     "nn.batch_matmul": _matmul,
     "einsum": lambda given, parts: np.einsum(given["equation"], *parts),
-    "linalg.solve": plain(np.linalg.solve),
-    "linalg.inv": plain(np.linalg.inv),
-    "linalg.cholesky": lambda given, a: (
-        np.swapaxes(np.linalg.cholesky(np.swapaxes(a, -1, -2)), -1, -2)
-        if given["upper"]
-        else np.linalg.cholesky(a)
-    ),
-    "linalg.slogdet": plain(lambda a: tuple(np.linalg.slogdet(a))),
 }

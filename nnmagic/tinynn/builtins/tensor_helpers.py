@@ -94,6 +94,10 @@ def constant_of(array: np.ndarray, dtype: str, span: Span) -> Formula:
 Size: TypeAlias = int | Dimension
 
 
+#: A diagonal that no matrix has; an index of a row plus this has 64 bits.
+_FARTHEST = 2**62
+
+
 def unit_matrix(rows: Size, columns: Size, k: int, dtype: str, span: Span) -> Formula:
     """Return a matrix of ones where row + k equals column, else zeros."""
     row, column = row_and_column(rows, columns, k, span)
@@ -102,6 +106,7 @@ def unit_matrix(rows: Size, columns: Size, k: int, dtype: str, span: Span) -> Fo
 
 def row_and_column(rows: Size, columns: Size, k: int, span: Span) -> tuple[Formula, Formula]:
     """Return the index of a row plus ``k``, and that of a column, in int32 where that is enough."""
+    k = max(-_FARTHEST, min(k, _FARTHEST))
     total = sum(size if isinstance(size, int) else 2**31 for size in (rows, columns))
     dtype = "int32" if total + abs(k) < 2**31 else "int64"
     row = arange(rows, span).cast(dtype).expand(1)

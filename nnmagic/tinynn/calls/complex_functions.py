@@ -11,9 +11,12 @@ _MATHEMATICS = (
 )
 _SUMS_AND_PRODUCTS = (
     "sum mean var std variance prod cumsum cumulative_sum cumulative_prod any all count_nonzero trace dot "
-    "matmul vdot vecdot inner outer "
-    "tensordot einsum kron cross multi_dot matrix_power diff ediff1d solve inv norm "
-    "vector_norm matrix_norm convolve correlate polyadd polysub polymul polyder polyint poly"
+    "matmul vdot vecdot inner outer tensordot einsum kron cross multi_dot diff ediff1d convolve correlate "
+    "polyadd polysub polymul polyder polyint poly"
+)
+_LINEAR_ALGEBRA = (
+    "solve inv cholesky det slogdet qr svd svdvals eigh eigvalsh matrix_rank pinv cond matrix_power norm "
+    "vector_norm matrix_norm"
 )
 _SHAPES = (
     "reshape transpose permute permute_dims moveaxis rollaxis swapaxes matrix_transpose flip fliplr flipud "
@@ -36,5 +39,15 @@ _TRANSFORMS = (
 
 #: The functions that take complex arguments; any other refuses them.
 TAKING_COMPLEX = frozenset(
-    " ".join((_MATHEMATICS, _SUMS_AND_PRODUCTS, _SHAPES, _SELECTION, _CREATION, _TRANSFORMS)).split()
+    " ".join(
+        (
+            _MATHEMATICS,
+            _SUMS_AND_PRODUCTS,
+            _LINEAR_ALGEBRA,
+            _SHAPES,
+            _SELECTION,
+            _CREATION,
+            _TRANSFORMS,
+        )
+    ).split()
 )

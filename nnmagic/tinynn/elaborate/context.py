@@ -139,6 +139,8 @@ class Elaboration:
     #: The memory that the results of the function of the cell may share.
     returned: Tokens = frozenset()
     work: int = 0
+    #: The part of the work that statements count more because they are differentiated.
+    work_of_derivatives: int = 0
     #: How many trials are under way, each inside the one before.
     trials: int = 0
     #: The work at which the unrolling of a loop is given up, and what is raised then; None outside of one.

@@ -124,7 +124,7 @@ def to_relay(value: Operand, wanted: Type | None = None) -> Computed:
         case ConstructorName(constructor=constructor):
             hint = f"write {constructor.name}()" if not constructor.inputs else "give its fields in brackets"
             raise RefusalError(f"{describe(value.value)} is no value", value.span, hint=hint)
-        case TupleOf(items=items) if items:
+        case TupleOf(items=items):
             fields = (
                 wanted.fields if isinstance(wanted, TupleType) and len(wanted.fields) == len(items) else ()
             )

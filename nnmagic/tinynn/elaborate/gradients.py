@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from nnmagic.diagnostics import Span
+from nnmagic.limits import MAX_WORK, WORK_OF_A_DERIVATIVE
 from nnmagic.relay import expr as ir
 from nnmagic.relay.gradients.markers import mark
 from nnmagic.relay.signatures import format_type
@@ -244,11 +245,20 @@ def _marked(
 def _apply_inside(
     ctx: Elaboration, function: Operand, operands: list[Operand], span: Span, apply: Apply
 ) -> tuple[Block, Operand] | None:
-    """Call a function in a block of its own; return it with the result, None after an error."""
+    """Call a function in a block of its own; return it with the result, None after an error.
+
+    Raises RefusalError where its derivative would take too long to compile.
+    """
     callee = _kept(ctx, function)
-    block = Block()
+    block, before = Block(), ctx.work - ctx.work_of_derivatives
     with ctx.inside(block, ctx.environment.bindings.copy()):
         result = apply(ctx, callee, operands, span)
+    more = (WORK_OF_A_DERIVATIVE - 1) * (ctx.work - ctx.work_of_derivatives - before)
+    if ctx.work + more > MAX_WORK:
+        hint = "differentiate a loop of many rounds, which is compiled once, or fewer statements"
+        raise RefusalError("this derivative takes too long to compile", span, hint=hint)
+    ctx.work += more
+    ctx.work_of_derivatives += more
     if is_failed(result):
         return None
     return block, Operand(result, span)

@@ -424,12 +424,8 @@ def _check_numbers(op: AnyOp, left: Operand, right: Operand, other: Operand) -> 
     if op is ExtraOp.Pow and value < 0:
         hint = f"convert the base first: {source_text(left.span)}.astype(f32)"
         raise RefusalError("an integer to a negative power", right.span, hint=hint)
-    if op in (ExtraOp.LShift, ExtraOp.RShift):
-        bits = int("".join(filter(str.isdigit, tensor_type(other).dtype)) or 1)
-        if not 0 <= value < bits:
-            raise RefusalError(
-                f"a shift by {value} of {dtype_short_name(tensor_type(other).dtype)}", right.span
-            )
+    if op in (ExtraOp.LShift, ExtraOp.RShift) and (value < 0 or (dtype == "bool" and value)):
+        raise RefusalError(f"a shift by {value} of {dtype_short_name(dtype)}", right.span)
 
 
 def _true_division(left: Operand, right: Operand, span: Span) -> Value:

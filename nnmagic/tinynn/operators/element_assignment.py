@@ -19,7 +19,13 @@ from nnmagic.tinynn.operators.slices import (
     slice_bounds,
     static_bound,
 )
-from nnmagic.tinynn.operators.subscripts import IndexPart, axis_indices, index_parts, subscript
+from nnmagic.tinynn.operators.subscripts import (
+    IndexPart,
+    axis_indices,
+    index_parts,
+    mask_of_everything,
+    subscript,
+)
 from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import (
@@ -53,6 +59,11 @@ def set_elements(tensor: Operand, index: Sequence[Operand], value: Operand, span
     data = tensor.value
     assert isinstance(data, Computed)
     new = _convert(value, tensor)
+    flag = mask_of_everything(index)
+    if flag is not None:
+        everything = _drop_leading_axes(new, len(_shape(data)), span)
+        if _fits(_shape(everything), _shape(data)):
+            return set_where(data, flag, everything, span)
     mask = single_mask(tensor, index)
     if mask is not None and not _shape(new):
         return set_where(data, mask, new, span)

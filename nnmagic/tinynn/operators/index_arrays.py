@@ -202,7 +202,8 @@ def mask_indices(tensor: Computed, axis: int, mask: Computed, span: Span) -> lis
     rank = len(mask.type.shape)
     dims = tensor_type(Operand(tensor, span)).shape[axis : axis + rank]
     _require_mask_fits(mask.type.shape, dims, span)
-    mask = with_checked_sizes(mask, tensor, axis, span)
+    if 0 not in mask.type.shape:
+        mask = with_checked_sizes(mask, tensor, axis, span)
     true_positions = apply("argwhere", span, mask)
     indices = []
     for number in range(rank):
@@ -213,6 +214,9 @@ def mask_indices(tensor: Computed, axis: int, mask: Computed, span: Span) -> lis
 
 
 def _require_mask_fits(mask: Sequence[Dim], dims: Sequence[Dim], span: Span) -> None:
-    if len(mask) != len(dims) or any(dims_differ(*pair) for pair in zip(mask, dims, strict=True)):
+    """Check the sizes of a mask; as in NumPy, an axis without elements fits any axis, and chooses nothing."""
+    if len(mask) != len(dims) or any(
+        size != 0 and dims_differ(size, dim) for size, dim in zip(mask, dims, strict=True)
+    ):
         message = f"a mask of shape {format_shape(mask)} does not fit axes of {format_shape(dims)}"
         raise RefusalError(message, span, hint="a mask has the shape of the axes that it chooses from")

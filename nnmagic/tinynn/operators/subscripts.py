@@ -160,7 +160,19 @@ class IndexPart:
 _FULL = SliceOf(Known(None), Known(None), Known(None))
 
 
+def mask_of_everything(index: Sequence[Operand]) -> Computed | None:
+    """Return the mask of an index that is nothing but a mask of rank 0."""
+    if len(index) == 1 and isinstance(index[0].value, Computed):
+        mask = index[0].value
+        return mask if mask.type == TensorType((), "bool") else None
+    return None
+
+
 def _index_tensor(value: Computed, index: Sequence[Operand], span: Span) -> Computed:
+    whole_mask = mask_of_everything(index)
+    if whole_mask is not None:  # of a new axis: the result has all or nothing
+        value = apply("expand_dims", span, value, axis=0)
+        index = [Operand(apply("expand_dims", span, whole_mask, axis=0), index[0].span)]
     parts = list(index_parts(index, value, span))
     rows = [part for part in parts if not part.is_new and not part.is_slice]
     if rows and all(part.is_int for part in rows) and any(map(_is_dynamic_slice, parts)):

@@ -147,6 +147,41 @@ def test_sizes_that_only_the_call_knows():
         assert_product(function([a, b]), a @ b.T, k)
 
 
+#: Several blocks of the inner dimension, groups of columns, and of rows; one block of a transposed matrix.
+LARGE = [(33, 1100, 40), (40, 1030, 1100), (2100, 1030, 37), (70, 300, 260)]
+
+
+@pytest.mark.sampled(every=3)
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("layout", [(False, False), (True, False), (True, True)], ids=["nn", "tn", "tt"])
+@pytest.mark.parametrize("are_known", [True, False])
+def test_large_products(are_known, layout, dtype, target):
+    for size in LARGE[-2:] if are_known else LARGE[:1]:
+        text = large_product(shapes(*size, *layout) if are_known else (("?", "?"),) * 2, layout, dtype)
+        function = compile_text(text, target=TARGETS[target])
+        for m, k, n in [size] if are_known else LARGE:
+            left, right = shapes(m, k, n, *layout)
+            a, b = random(left, dtype, 1), random(right, dtype, 2)
+            expected = np.maximum(product(a, b, *layout) * 0.5 - 1, 0)
+            assert_product(function([a, b]), expected.astype(dtype), k)
+
+
+def large_product(sizes, layout, dtype):
+    left, right = (tensor(*shape, dtype=dtype) for shape in sizes)
+    suffix = dtype.replace("float", "f")
+    scaled = f"multiply({call(*layout)}, 0.5{suffix})"
+    return f"def @main(%x: {left}, %w: {right}) {{ nn.relu(subtract({scaled}, 1{suffix})) }}"
+
+
+def test_a_large_product_of_integers_wraps_around_as_numpys():
+    generator = np.random.default_rng(0)
+    a, b = (generator.integers(-(2**31), 2**31, shape, "int32") for shape in ((1100, 33), (1100, 70)))
+    text = f"def @main(%x: {tensor(1100, 33, dtype='int32')}, %w: {tensor(1100, 70, dtype='int32')}) "
+    function = compile_text(f"{text} {{ {call(True, False)} }}")
+    np.testing.assert_array_equal(function([a, b]), a.T @ b)
+
+
 @pytest.mark.parametrize("size", [(0, 3, 4), (2, 0, 3), (4, 5, 0), (0, 0, 0)])
 @pytest.mark.parametrize("transpose_b", [False, True])
 def test_empty(size, transpose_b):

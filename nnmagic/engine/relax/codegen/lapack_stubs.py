@@ -8,7 +8,8 @@ from nnmagic.engine.relax.codegen.object_code import ObjectCode, compile_llvm
 from nnmagic.engine.relax.runtime.lapack import PREFIX, SETTER, names_after
 
 #: What a routine takes: a character, an integer or a float64, of which it wants the address, or a pointer.
-#: After these it takes the address of its status, which the stub returns.
+#: After these it takes the address of its status, which the stub returns. Routines that begin with z compute
+#: with complex numbers.
 _ROUTINES = {
     "dgesv": "iipippi",
     "dgetrf": "iipip",
@@ -20,6 +21,13 @@ _ROUTINES = {
     "dgels": "ciiipipipi",
     "dtrcon": "cccipippp",
     "dgelsd": "iiipipipdppip",
+    "zgesv": "iipippi",
+    "zgetrf": "iipip",
+    "zpotrf": "cipi",
+    "zgeqrf": "iipippi",
+    "zungqr": "iiipippi",
+    "zgesdd": "ciipippipipipp",
+    "zheevd": "ccipippipipi",
 }
 
 _TYPES = {"c": "i8", "i": "i32", "d": "double", "p": "ptr"}

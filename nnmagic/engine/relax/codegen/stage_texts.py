@@ -67,4 +67,5 @@ _LABEL, _DIRECTIVE = re.compile(r"([\w.$]+):"), re.compile(r"\s*(\.\w+\b(?!.*:)|
 _SUPPORT = ("__truncsfhf2", "__extendhfsf2")
 #: What the labels after a function begin with.
 _ENDS = (".Lfunc_end", "Lfunc_end", ".LCPI")
-_ADDRESS = re.compile(r'(?<=!")0x[0-9a-f]+\b')
+#: An address of memory, as C's library prints it on POSIX and on Windows.
+_ADDRESS = re.compile(r'(?<=!")(?:0x[0-9a-f]+|[0-9A-F]{16})\b')

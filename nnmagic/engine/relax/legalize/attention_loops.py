@@ -18,7 +18,7 @@ from tvm import tirx
 from nnmagic.engine.relax.schedules.independent_loops import independent_loop
 from nnmagic.engine.relax.schedules.machine_model import CpuModel, Work
 from nnmagic.engine.relax.schedules.matmul.dynamic_loops import dynamic_loops
-from nnmagic.engine.relax.schedules.matmul.loops import MatrixProduct, static_loops
+from nnmagic.engine.relax.schedules.matmul.matrix_product import MatrixProduct
 from nnmagic.engine.relax.schedules.matmul.microkernels import (
     Finish,
     Matrix,
@@ -29,6 +29,7 @@ from nnmagic.engine.relax.schedules.matmul.microkernels import (
     register_tile,
 )
 from nnmagic.engine.relax.schedules.matmul.packing import PanelPacking
+from nnmagic.engine.relax.schedules.matmul.static_loops import static_loops
 from nnmagic.engine.relax.schedules.thread_choice import choose_threads
 from nnmagic.engine.relax.tir import builders, vector_math
 from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr, Stmt, Var

@@ -1,7 +1,8 @@
 """Legalize linear algebra: kernels that call LAPACK for each matrix of a batch.
 
 As NumPy does, they compute in float64 on matrices whose columns lie one after the other, LAPACK's order.
-Workspaces are further results of a kernel, so that the plan of the program's memory has them.
+Complex numbers are pairs of float64, in tensors as in LAPACK. Workspaces are further results of a kernel, so
+that the plan of the program's memory has them.
 """
 
 from __future__ import annotations
@@ -52,10 +53,11 @@ class _Item:
 
     @property
     def shape(self) -> list[Extent]:
-        """Return its shape."""
+        """Return its shape, with the axis of pairs if it is complex."""
         return [as_index(dim) for dim in self.buffer.shape[len(self.batch) :]]
 
-    def __getitem__(self, at: tuple[Index, ...]) -> PrimExpr:
+    def load(self, *at: Index) -> PrimExpr:
+        """Return an element as float64."""
         return tirx.BufferLoad(self.buffer, [*self.batch, *map(as_expr, at)]).astype(_FLOAT)
 
     def store(self, value: PrimExpr, *at: Index) -> Stmt:
@@ -95,6 +97,20 @@ def _store(buffer: Buffer, value: PrimExpr, at: Index = 0) -> Stmt:
     return tirx.BufferStore(buffer, value, [as_expr(at)])
 
 
+def _each_part(pair: Sequence[Extent], at: Index, copy: Callable[[Sequence[Index], PrimExpr], Stmt]) -> Stmt:
+    """Copy the number at a position of a buffer: one float, or two where it is complex.
+
+    Args:
+        pair: the axis of pairs: none of real numbers.
+        at: the position, in numbers.
+        copy: takes the index in that axis, and the position in floats.
+
+    """
+    if not pair:
+        return copy((), as_expr(at))
+    return sequence([copy((part,), as_expr(at) * 2 + part) for part in (0, 1)])
+
+
 def _by_blocks(rows: Extent, columns: Extent, copy: Callable[[PrimExpr, PrimExpr], Stmt]) -> Stmt:
     """Copy the elements (row, column), in an order that suits rows as well as columns in memory."""
 
@@ -110,11 +126,17 @@ def _by_blocks(rows: Extent, columns: Extent, copy: Callable[[PrimExpr, PrimExpr
 
 def _to_columns(matrix: _Item, buffer: Buffer, stride: Extent | None = None) -> Stmt:
     """Copy a matrix to LAPACK's order, ``stride`` elements from one column to the next."""
-    rows, columns = matrix.shape
+    rows, columns, *pair = matrix.shape
     step = rows if stride is None else stride
-    return _by_blocks(
-        rows, columns, lambda row, column: _store(buffer, matrix[row, column], column * step + row)
-    )
+
+    def copy(row: PrimExpr, column: PrimExpr) -> Stmt:
+        return _each_part(
+            pair,
+            column * step + row,
+            lambda part, at: _store(buffer, matrix.load(row, column, *part), at),
+        )
+
+    return _by_blocks(rows, columns, copy)
 
 
 def _from_columns(
@@ -125,14 +147,17 @@ def _from_columns(
     upper: bool = False,
 ) -> Stmt:
     """Copy a matrix, or its upper triangle, from LAPACK's order."""
-    rows, columns = matrix.shape
+    rows, columns, *pair = matrix.shape
     step = rows if stride is None else stride
 
     def copy(row: PrimExpr, column: PrimExpr) -> Stmt:
-        value = _load(buffer, column * step + row)
-        if upper:
-            value = tirx.Select(row <= column, value, _number(0))
-        return matrix.store(value, row, column)
+        def copy_part(part: Sequence[Index], at: PrimExpr) -> Stmt:
+            value = _load(buffer, at)
+            if upper:
+                value = tirx.Select(row <= column, value, _number(0))
+            return matrix.store(value, row, column, *part)
+
+        return _each_part(pair, column * step + row, copy_part)
 
     return _by_blocks(rows, columns, copy)
 
@@ -142,14 +167,16 @@ def _by_rows(size: Extent, copy: Callable[[PrimExpr, PrimExpr], Stmt]) -> Stmt:
     return loop("row", size, lambda row: loop("column", size, lambda column: copy(row, column)))
 
 
-def _unit_matrix(rows: Extent, buffer: Buffer) -> Stmt:
-    return _by_blocks(
-        rows,
-        rows,
-        lambda row, column: _store(
-            buffer, tirx.if_then_else(tirx.EQ(row, column), _number(1), _number(0)), column * rows + row
-        ),
-    )
+def _unit_matrix(rows: Extent, buffer: Buffer, pair: Sequence[Extent]) -> Stmt:
+    def store(row: PrimExpr, column: PrimExpr) -> Stmt:
+        diagonal = tirx.if_then_else(tirx.EQ(row, column), _number(1), _number(0))
+
+        def store_part(part: Sequence[Index], at: PrimExpr) -> Stmt:
+            return _store(buffer, _number(0) if 1 in part else diagonal, at)
+
+        return _each_part(pair, column * rows + row, store_part)
+
+    return _by_blocks(rows, rows, store)
 
 
 def _for_each(batch: Sequence[Extent], body: Callable[[list[PrimExpr]], Stmt]) -> Stmt:
@@ -181,6 +208,30 @@ def _if_finite(status: Buffer, parts: Sequence[tuple[Buffer, Extent]], solve: St
     return sequence([*checks, tirx.IfThenElse(all_finite, solve, None)])
 
 
+@dataclass(frozen=True, slots=True)
+class _Numbers:
+    """What a call computes with: float64, or complex128 as pairs of float64."""
+
+    is_complex: bool
+
+    @property
+    def pair(self) -> tuple[int, ...]:
+        """Return the sizes of the axis of pairs: none of real numbers."""
+        return (2,) if self.is_complex else ()
+
+    def routine(self, real: str, complex_: str = "") -> str:
+        """Return a routine of LAPACK by its name without the letter for the type of numbers."""
+        return f"z{complex_ or real}" if self.is_complex else f"d{real}"
+
+    def work(self, *shape: Extent) -> _Array:
+        """Return a workspace of so many numbers."""
+        return (*shape, *self.pair), _FLOAT
+
+
+def _numbers(call: OpCall) -> _Numbers:
+    return _Numbers(bool(call.attrs.get("pairs")))
+
+
 #: Returns the statements for one element of the batch, of the operands' and results' items and workspaces.
 _Body: TypeAlias = Callable[[Sequence[_Item], Sequence[Buffer]], Sequence[Stmt]]
 
@@ -199,8 +250,9 @@ def _compute(call: OpCall, kernel: Callable[..., _Kernel], failure: str | None) 
     counts: list[int] = []
 
     def compute(*tensors: Tensor) -> Tensors:
-        batch = tensors[0].shape[:-2]
-        sizes = [as_index(dim) for tensor in tensors for dim in tensor.shape[-2:]]
+        rank = 2 + len(_numbers(call).pair)
+        batch = tensors[0].shape[:-rank]
+        sizes = [as_index(dim) for tensor in tensors for dim in tensor.shape[-rank:][:2]]
         results, workspaces, body = kernel(*sizes)
         counts.append(len(results))
         outputs = [([*batch, *shape], dtype) for shape, dtype in results]
@@ -241,7 +293,7 @@ def _note(status: Buffer, result: PrimExpr) -> Stmt:
 
 
 def _solve(call: OpCall) -> Value:
-    dtype = tensor_dtype(call.args[0])
+    dtype, numbers = tensor_dtype(call.args[0]), _numbers(call)
 
     def kernel(size: Extent, _: Extent, _rows: Extent, columns: Extent) -> _Kernel:
         stride = maximum(size, 1)
@@ -252,18 +304,18 @@ def _solve(call: OpCall) -> Value:
             return [
                 _to_columns(matrix, a),
                 _to_columns(sides, b),
-                _note(status, _lapack("dgesv", size, columns, *addresses)),
+                _note(status, _lapack(numbers.routine("gesv"), size, columns, *addresses)),
                 _from_columns(b, solution),
             ]
 
-        work = [((size, size), _FLOAT), ((size, columns), _FLOAT), ((size,), _INT)]
-        return [((size, columns), dtype)], work, body
+        work = [numbers.work(size, size), numbers.work(size, columns), ((size,), _INT)]
+        return [((size, columns, *numbers.pair), dtype)], work, body
 
     return _compute(call, kernel, "Singular matrix")
 
 
 def _inv(call: OpCall) -> Value:
-    dtype = tensor_dtype(call.args[0])
+    dtype, numbers = tensor_dtype(call.args[0]), _numbers(call)
 
     def kernel(size: Extent, _: Extent) -> _Kernel:
         stride = maximum(size, 1)
@@ -273,33 +325,45 @@ def _inv(call: OpCall) -> Value:
             addresses = _address(a), stride, _address(pivots), _address(b), stride
             return [
                 _to_columns(matrix, a),
-                _unit_matrix(size, b),
-                _note(status, _lapack("dgesv", size, size, *addresses)),
+                _unit_matrix(size, b, numbers.pair),
+                _note(status, _lapack(numbers.routine("gesv"), size, size, *addresses)),
                 _from_columns(b, inverse),
             ]
 
-        work = [((size, size), _FLOAT), ((size, size), _FLOAT), ((size,), _INT)]
-        return [((size, size), dtype)], work, body
+        work = [numbers.work(size, size), numbers.work(size, size), ((size,), _INT)]
+        return [((size, size, *numbers.pair), dtype)], work, body
 
     return _compute(call, kernel, "Singular matrix")
 
 
 def _cholesky(call: OpCall) -> Value:
-    """Lower to a factorization of the rows, which are columns to LAPACK: L is an upper triangle there."""
-    dtype, upper = tensor_dtype(call.args[0]), bool(call.attrs["upper"])
+    """Lower to a factorization of the rows, which are columns to LAPACK: L is an upper triangle there.
+
+    That holds for complex matrices: A = L L^H where A^T = U^H U and L = U^T.
+    """
+    dtype, numbers = tensor_dtype(call.args[0]), _numbers(call)
+    upper = bool(call.attrs["upper"])
 
     def kernel(size: Extent, _: Extent) -> _Kernel:
         def body(items: Sequence[_Item], work: Sequence[Buffer]) -> list[Stmt]:
             (matrix, factor), (status, a) = items, work
-            factored = _lapack("dpotrf", "L" if upper else "U", size, _address(a), maximum(size, 1))
+            triangle, routine = "L" if upper else "U", numbers.routine("potrf")
+            factored = _lapack(routine, triangle, size, _address(a), maximum(size, 1))
 
             def copy_in(row: PrimExpr, column: PrimExpr) -> Stmt:
-                return _store(a, matrix[row, column], row * size + column)
+                def copy(part: Sequence[Index], at: PrimExpr) -> Stmt:
+                    return _store(a, matrix.load(row, column, *part), at)
+
+                return _each_part(numbers.pair, row * size + column, copy)
 
             def copy_out(row: PrimExpr, column: PrimExpr) -> Stmt:
                 kept = row <= column if upper else row >= column
-                value = tirx.Select(kept, _load(a, row * size + column), _number(0))
-                return factor.store(value, row, column)
+
+                def copy(part: Sequence[Index], at: PrimExpr) -> Stmt:
+                    value = tirx.Select(kept, _load(a, at), _number(0))
+                    return factor.store(value, row, column, *part)
+
+                return _each_part(numbers.pair, row * size + column, copy)
 
             return [
                 _by_rows(size, copy_in),
@@ -307,23 +371,58 @@ def _cholesky(call: OpCall) -> Value:
                 _by_rows(size, copy_out),
             ]
 
-        return [((size, size), dtype)], [((size, size), _FLOAT)], body
+        return [((size, size, *numbers.pair), dtype)], [numbers.work(size, size)], body
 
     return _compute(call, kernel, "Matrix is not positive definite")
 
 
+def _turn(sign: Buffer, sizes: Buffer, a: Buffer, at: PrimExpr, *, negate: PrimExpr) -> Stmt:
+    """Multiply a complex sign by that of a number, and add the logarithm of the number's absolute value.
+
+    Args:
+        sign: the sign, a number on the unit circle.
+        sizes: the sum of the logarithms, and two numbers that this overwrites.
+        a: where the number is, which this overwrites.
+        at: the position of its real part.
+        negate: whether the sign changes, too.
+
+    """
+    re, im = _load(a, at), _load(a, at + 1)
+    sign_re, sign_im = _load(sign, 0), _load(sign, 1)
+    scale, length = _load(sizes, 1), _load(sizes, 2)
+    divisor = tirx.Select(negate, -length, length)
+    return sequence(
+        [
+            # The square of the larger part may overflow, and an infinite one keeps its logarithm.
+            _store(sizes, tirx.min(tirx.max(tirx.abs(re), tirx.abs(im)), tirx.max_value(_FLOAT)), 1),
+            _store(a, re / scale, at),
+            _store(a, im / scale, at + 1),
+            _store(sizes, tirx.sqrt(re * re + im * im), 2),
+            _store(sizes, _load(sizes, 0) + tirx.log(scale) + tirx.log(length), 0),
+            _store(a, re / divisor, at),
+            _store(a, im / divisor, at + 1),
+            _store(sizes, sign_re * re - sign_im * im, 1),
+            _store(sign, sign_re * im + sign_im * re, 1),
+            _store(sign, scale, 0),
+        ]
+    )
+
+
 def _slogdet(call: OpCall) -> Value:
     """Lower to an LU decomposition; a singular matrix, for which the status is not 0, has the sign 0."""
-    dtype = tensor_dtype(call.args[0])
+    dtype, numbers = tensor_dtype(call.args[0]), _numbers(call)
 
     def kernel(size: Extent, _: Extent) -> _Kernel:
         def body(items: Sequence[_Item], work: Sequence[Buffer]) -> list[Stmt]:
             (matrix, sign, logarithm), (status, a, pivots, signs, logarithms) = items, work
-            factored = _lapack("dgetrf", size, size, _address(a), maximum(size, 1), _address(pivots))
+            routine = numbers.routine("getrf")
+            factored = _lapack(routine, size, size, _address(a), maximum(size, 1), _address(pivots))
 
             def multiply(k: PrimExpr) -> Stmt:
-                entry = _load(a, k * size + k)
                 is_swapped = tirx.NE(_load(pivots, k).astype("int64"), k + 1)
+                if numbers.is_complex:
+                    return _turn(signs, logarithms, a, (k * size + k) * 2, negate=is_swapped)
+                entry = _load(a, k * size + k)
                 is_negative = entry < _number(0)
                 changes = tirx.Or(
                     tirx.And(is_swapped, tirx.Not(is_negative)), tirx.And(tirx.Not(is_swapped), is_negative)
@@ -332,29 +431,35 @@ def _slogdet(call: OpCall) -> Value:
                 total = _load(logarithms, 0) + tirx.log(tirx.abs(entry))
                 return sequence([_store(signs, _load(signs, 0) * factor), _store(logarithms, total)])
 
-            singular = [_store(signs, _number(0)), _store(logarithms, -tirx.infinity(_FLOAT))]
+            def set_sign(value: float) -> Stmt:
+                return _each_part(
+                    numbers.pair, 0, lambda part, at: _store(signs, _number(0 if 1 in part else value), at)
+                )
+
+            singular = [set_sign(0), _store(logarithms, -tirx.infinity(_FLOAT))]
             return [
                 _to_columns(matrix, a),
                 _store(status, factored),
-                _store(signs, _number(1)),
+                set_sign(1),
                 _store(logarithms, _number(0)),
                 tirx.IfThenElse(
                     tirx.EQ(_load(status, 0), tirx.const(0, _INT)),
                     loop("k", size, multiply),
                     sequence(singular),
                 ),
-                sign.store(_load(signs, 0)),
+                _each_part(numbers.pair, 0, lambda part, at: sign.store(_load(signs, at), *part)),
                 logarithm.store(_load(logarithms, 0)),
             ]
 
-        work = [((size, size), _FLOAT), ((size,), _INT), ((1,), _FLOAT), ((1,), _FLOAT)]
-        return [((), dtype), ((), dtype)], work, body
+        work = [numbers.work(size, size), ((size,), _INT), numbers.work(1), ((3,), _FLOAT)]
+        return [(numbers.pair, dtype), ((), dtype)], work, body
 
     return _compute(call, kernel, None)
 
 
 def _qr(call: OpCall) -> Value:
     dtype, mode = tensor_dtype(call.args[0]), str(call.attrs["mode"])
+    numbers = _numbers(call)
 
     def kernel(rows: Extent, columns: Extent) -> _Kernel:
         least, most, stride = minimum(rows, columns), maximum(rows, columns), maximum(rows, 1)
@@ -366,23 +471,24 @@ def _qr(call: OpCall) -> Value:
             common = _address(a), stride, _address(factors), _address(space), length
             statements = [
                 _to_columns(matrix, a),
-                _note(status, _lapack("dgeqrf", rows, columns, *common)),
+                _note(status, _lapack(numbers.routine("geqrf"), rows, columns, *common)),
                 _from_columns(a, parts[-1], rows, upper=True),
             ]
             if mode != "r":
-                statements.append(_note(status, _lapack("dorgqr", rows, kept, least, *common)))
+                routine = numbers.routine("orgqr", "ungqr")
+                statements.append(_note(status, _lapack(routine, rows, kept, least, *common)))
                 statements.append(_from_columns(a, parts[0]))
             return statements
 
-        results = [((rows, kept), dtype), ((kept, columns), dtype)]
-        work = [((rows, most), _FLOAT), ((least,), _FLOAT), ((length,), _FLOAT)]
+        results = [((rows, kept, *numbers.pair), dtype), ((kept, columns, *numbers.pair), dtype)]
+        work = [numbers.work(rows, most), numbers.work(least), numbers.work(length)]
         return (results[1:] if mode == "r" else results), work, body
 
     return _compute(call, kernel, "Incorrect argument found while performing QR factorization")
 
 
 def _svd(call: OpCall) -> Value:
-    dtype = tensor_dtype(call.args[0])
+    dtype, numbers = tensor_dtype(call.args[0]), _numbers(call)
     full, vectors = bool(call.attrs["full_matrices"]), bool(call.attrs["compute_uv"])
     job = ("A" if full else "S") if vectors else "N"
 
@@ -390,50 +496,56 @@ def _svd(call: OpCall) -> Value:
         least, stride = minimum(rows, columns), maximum(rows, 1)
         left, right = (rows, columns) if full else (least, least)
         length = 4 * least * least + 7 * least + (_BLOCK + 1) * (rows + columns) + 1
+        real = 5 * least * least + 7 * least + 2 * least * maximum(rows, columns)
+        pair = numbers.pair
 
         def body(items: Sequence[_Item], work: Sequence[Buffer]) -> list[Stmt]:
-            (matrix, *parts), (status, a, values, u, vh, space, integers) = items, work
+            (matrix, *parts), (status, a, values, u, vh, space, integers, *rest) = items, work
             found = _lapack(
-                *("dgesdd", job, rows, columns, _address(a), stride, _address(values)),
+                *(numbers.routine("gesdd"), job, rows, columns, _address(a), stride, _address(values)),
                 *(_address(u), stride, _address(vh), maximum(right, 1)),
-                *(_address(space), length, _address(integers)),
+                *(_address(space), length, *map(_address, rest), _address(integers)),
             )
             singular = parts[1] if vectors else parts[0]
             statements = [
                 _to_columns(matrix, a),
-                _if_finite(status, [(a, rows * columns)], _note(status, found)),
+                _if_finite(status, [(a, product((rows, columns, *pair)))], _note(status, found)),
                 loop("k", least, lambda k: singular.store(_load(values, k), k)),
             ]
             if vectors and full:  # LAPACK does nothing where there are no elements
-                units = sequence([_unit_matrix(rows, u), _unit_matrix(columns, vh)])
+                units = sequence([_unit_matrix(rows, u, pair), _unit_matrix(columns, vh, pair)])
                 statements.append(tirx.IfThenElse(as_expr(least) <= 0, units, None))
             if vectors:
                 statements += [_from_columns(u, parts[0]), _from_columns(vh, parts[2])]
             return statements
 
         u, vh = (((rows, left), (right, columns))) if vectors else ((1,), (1,))
-        work = [((rows, columns), _FLOAT), ((least,), _FLOAT), (u, _FLOAT), (vh, _FLOAT)]
-        work += [((length,), _FLOAT), ((8 * least,), _INT)]
-        results = [((rows, left), dtype), ((least,), dtype), ((right, columns), dtype)]
+        work = [numbers.work(rows, columns), ((least,), _FLOAT), numbers.work(*u), numbers.work(*vh)]
+        work += [numbers.work(length), ((8 * least,), _INT)]
+        if numbers.is_complex:
+            work.append(((real,), _FLOAT))
+        results = [((rows, left, *pair), dtype), ((least,), dtype), ((right, columns, *pair), dtype)]
         return (results if vectors else results[1:2]), work, body
 
     return _compute(call, kernel, "SVD did not converge")
 
 
 def _eigh(call: OpCall) -> Value:
-    dtype = tensor_dtype(call.args[0])
+    dtype, numbers = tensor_dtype(call.args[0]), _numbers(call)
     vectors, triangle = bool(call.attrs["compute_v"]), str(call.attrs["UPLO"])
 
     def kernel(size: Extent, _: Extent) -> _Kernel:
-        length = (2 * size * size if vectors else 0) + (_BLOCK + 6) * size + 1
+        square = size * size if vectors else 0
+        length, real = 2 * square + (_BLOCK + 6) * size + 1, 2 * square + 5 * size + 1
         integers = 3 + 5 * size
 
         def body(items: Sequence[_Item], work: Sequence[Buffer]) -> list[Stmt]:
-            (matrix, values, *rest), (status, a, found, space, indices) = items, work
+            (matrix, values, *rest), (status, a, found, space, indices, *others) = items, work
             solved = _lapack(
-                *("dsyevd", "V" if vectors else "N", triangle),
-                *(size, _address(a), maximum(size, 1), _address(found)),
-                *(_address(space), length, _address(indices), integers),
+                *(numbers.routine("syevd", "heevd"), "V" if vectors else "N", triangle),
+                *(size, _address(a), maximum(size, 1), _address(found), _address(space), length),
+                *(part for other in others for part in (_address(other), real)),
+                *(_address(indices), integers),
             )
             return [
                 _to_columns(matrix, a),
@@ -442,8 +554,10 @@ def _eigh(call: OpCall) -> Value:
                 *(_from_columns(a, each) for each in rest),
             ]
 
-        results = [((size,), dtype), ((size, size), dtype)]
-        work = [((size, size), _FLOAT), ((size,), _FLOAT), ((length,), _FLOAT), ((integers,), _INT)]
+        results = [((size,), dtype), ((size, size, *numbers.pair), dtype)]
+        work = [numbers.work(size, size), ((size,), _FLOAT), numbers.work(length), ((integers,), _INT)]
+        if numbers.is_complex:
+            work.append(((real,), _FLOAT))
         return results[: 1 + vectors], work, body
 
     return _compute(call, kernel, "Eigenvalues did not converge")
@@ -519,7 +633,7 @@ def _lstsq(call: OpCall) -> Value:
             def add_squares(side: PrimExpr) -> Stmt:
                 def add(row: PrimExpr) -> Stmt:
                     entry = _load(b, side * stride + columns + row)
-                    return residuals.store(residuals[(side,)] + entry * entry, side)
+                    return residuals.store(residuals.load(side) + entry * entry, side)
 
                 rest = loop("row", maximum(as_expr(rows) - columns, 0), add)
                 return sequence([residuals.store(_number(0), side), rest])

@@ -14,8 +14,8 @@ from typing import TypeAlias
 import tvm
 from tvm import relax, tirx, topi
 
-from nnmagic.diagnostics import Diagnostics
-from nnmagic.engine import EngineError, engine_error, internal_error
+from nnmagic.diagnostics import Diagnostics, InternalError, internal_error
+from nnmagic.engine import EngineError, engine_error
 from nnmagic.engine.relax.analysis.assertions import FAIL
 from nnmagic.engine.relax.analysis.attention import ATTENTION
 from nnmagic.engine.relax.analysis.dim_labels import label_of
@@ -327,7 +327,7 @@ class _Lowering:
                 lowered = self._unpack(self.builder.emit(lowered))
                 self.computed.update(flatten(lowered))
                 self.size_values.record(call, lowered)
-        except EngineError:
+        except (EngineError, InternalError):
             raise
         except Exception as error:  # TVM raises nearly every kind; report it as an error of this call
             if is_own_fault(error):

@@ -24,8 +24,9 @@ from nnmagic.engine.threads import cores, num_threads
 #: Windows' threads of Python have less than 256 MB.
 DEEP_STACK = (1 << 28) - (1 << 16) if os.name == "nt" else 1 << 30
 
-#: How long a thread waits in one go, in seconds: on Windows no interrupt ends the wait for a lock.
-_LONGEST_WAIT = 0.05 if os.name == "nt" else None
+#: How long a thread waits in one go, in seconds. An interrupt ends no wait that begins just after it, none if
+#: another thread receives it, and none on Windows.
+_LONGEST_WAIT = 0.05
 
 #: TVM's mode of a pool whose threads may run on any core; the others bind threads, and the process, to cores.
 _ON_ANY_CORE = -3
@@ -63,7 +64,7 @@ def run_on_worker(run: Callable[..., Any], *, uninterruptible: bool = False) -> 
         if uninterruptible:
             return wait_uninterrupted(_pools.on_own_thread, run, args)
         future = _pools.on_own_thread(run, args)
-        _wait(future)
+        wait_in_steps(future)
         return future.result()
 
     return call
@@ -186,7 +187,7 @@ def _wait_for_end(futures: list[Future[Any]], interrupts: list[BaseException]) -
     while True:
         try:
             for future in futures:
-                _wait(future)
+                wait_in_steps(future)
         except BaseException as error:  # noqa: BLE001, PERF203 - raised by the caller
             interrupts.append(error)
             _stopping.update(futures)
@@ -194,8 +195,8 @@ def _wait_for_end(futures: list[Future[Any]], interrupts: list[BaseException]) -
             return
 
 
-def _wait(future: Future[Any]) -> None:
-    """Wait for a future; an interrupt of the main thread ends it on every system."""
+def wait_in_steps(future: Future[Any]) -> None:
+    """Wait for a future; an interrupt of the main thread ends it, whenever and wherever it arrives."""
     while not future.done():
         wait([future], _LONGEST_WAIT)
 

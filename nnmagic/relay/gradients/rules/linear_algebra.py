@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from nnmagic.relay.gradients.place import Contribution, Place, Term
-from nnmagic.relay.gradients.registry import refuse, rule
+from nnmagic.relay.gradients.registry import Rule, refuse, rule
 from nnmagic.relay.types import TupleType
+
+
+def _rule(name: str) -> Callable[[Rule], Rule]:
+    """Declare the rule of an operator for real matrices."""
+
+    def enter(function: Rule) -> Rule:
+        @rule(name)
+        def of(p: Place) -> Sequence[Contribution]:
+            if p.attrs["pairs"]:
+                raise p.unsupported("only real matrices have a rule")
+            return function(p)
+
+        return function
+
+    return enter
+
 
 refuse("its rank may change: solve the normal equations instead", "linalg.lstsq", "linalg.full_rank")
 
@@ -46,21 +62,21 @@ def _lower(p: Place, term: Term) -> Term:
     return term.op("trilu", p.array(0, "int32"), upper=False)
 
 
-@rule("linalg.solve")
+@_rule("linalg.solve")
 def _solve(p: Place) -> Sequence[Contribution]:
     rank = p.rank()
     right = _transpose(p.x(0), rank).op("linalg.solve", p.d)
     return [-_product(right, p.y, rank, second=True) if p.wanted[0] else None, right]
 
 
-@rule("linalg.inv")
+@_rule("linalg.inv")
 def _inv(p: Place) -> Sequence[Contribution]:
     rank = p.rank()
     inner = _product(p.y, p.d, rank, first=True)
     return [-_product(inner, p.y, rank, second=True)]
 
 
-@rule("linalg.slogdet")
+@_rule("linalg.slogdet")
 def _slogdet(p: Place) -> Sequence[Contribution]:
     d = p.d_part(1)
     if d is None:
@@ -70,7 +86,7 @@ def _slogdet(p: Place) -> Sequence[Contribution]:
     return [grown * _transpose(p.x().op("linalg.inv"), rank)]
 
 
-@rule("linalg.cholesky")
+@_rule("linalg.cholesky")
 def _cholesky(p: Place) -> Sequence[Contribution]:
     """Return the symmetric part of L^-T phi(L^T d) L^-1; phi halves the diagonal of the lower part."""
     rank = p.rank()
@@ -83,7 +99,7 @@ def _cholesky(p: Place) -> Sequence[Contribution]:
     return [(both + _transpose(both, rank)) * 0.5]
 
 
-@rule("linalg.eigh")
+@_rule("linalg.eigh")
 def _eigh(p: Place) -> Sequence[Contribution]:
     """Return V (diag(dw) + F * (V^T dV)) V^T, symmetric, with F = 1 / (w_j - w_i) off the diagonal."""
     rank = p.rank()
@@ -108,7 +124,7 @@ def _eigh(p: Place) -> Sequence[Contribution]:
     return [(full + _transpose(full, rank)) * 0.5]
 
 
-@rule("linalg.qr")
+@_rule("linalg.qr")
 def _qr(p: Place) -> Sequence[Contribution]:
     """Return (dQ + Q copyltu(M)) R^-T with M = R dR^T - dQ^T Q (Walter and Lehmann 2018)."""
     rank = p.rank()
@@ -134,7 +150,7 @@ def _qr(p: Place) -> Sequence[Contribution]:
     return [_transpose(r.op("linalg.solve", _transpose(total, rank)), rank)]
 
 
-@rule("linalg.svd")
+@_rule("linalg.svd")
 def _svd(p: Place) -> Sequence[Contribution]:
     """Return U (diag(ds) + ...) V^T (Townsend 2016); the values alone need no differences of them."""
     rank = p.rank()

@@ -1,6 +1,7 @@
 """Define NumPy's linear algebra (numpy.linalg): systems, decompositions, determinants.
 
-Integers and bools give f64. Matrices are the last two axes; the others are a batch.
+Integers and bools give f64. Matrices are the last two axes; the others are a batch. Complex matrices give
+complex ones, and real singular values, eigenvalues and logarithms.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.signatures import dtype_short_name, format_shape
 from nnmagic.tinynn.builtins.argument_checks import (
+    as_float,
     choice_argument,
     flag,
     formula,
@@ -21,7 +23,7 @@ from nnmagic.tinynn.builtins.argument_checks import (
     static_int,
     static_number,
 )
-from nnmagic.tinynn.builtins.numpy.complex_linalg import invert_embedded, solve_embedded
+from nnmagic.tinynn.builtins.numpy.complex_numbers import imaginary_part, make_complex, real_part
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import (
     broadcast,
@@ -34,7 +36,7 @@ from nnmagic.tinynn.builtins.tensor_helpers import (
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.operators.matmul import matrix_product
 from nnmagic.tinynn.values.descriptions import describe, source_text
-from nnmagic.tinynn.values.operator_calls import call_operator
+from nnmagic.tinynn.values.operator_calls import call_operator, is_tensor
 from nnmagic.tinynn.values.operator_restrictions import dims_differ
 from nnmagic.tinynn.values.values import Computed, Operand, RefusalError, TupleOf, Value
 
@@ -42,8 +44,8 @@ _NAMES = "A=a x=a input=a"
 
 
 def floats(call: Arguments, data: Formula, parameter: str) -> Formula:
-    """Return matrices as LAPACK has them: in f32 or f64, integers and bools in f64."""
-    if data.is_complex and call.name in ("solve", "inv", "matrix_power"):
+    """Return matrices as LAPACK has them: in f32, f64, c64 or c128, integers and bools in f64."""
+    if data.is_complex:
         return data
     if not data.is_float:
         return data.cast("float64")
@@ -123,28 +125,22 @@ def _solve(call: Arguments) -> Value:
     if matrix.shape[:-2] != sides.shape[:-2]:
         batch = common_shape(call, [matrix.shape[:-2], sides.shape[:-2]])
         matrix, sides = (broadcast(each, (*batch, *each.shape[-2:])) for each in (matrix, sides))
-    if matrix.is_complex:
-        solution = solve_embedded(call, matrix, sides, lambda *real: _apply(call, "solve", *real)[0])
-    else:
-        (solution,) = _apply(call, "solve", matrix, sides)
+    (solution,) = _apply(call, "solve", matrix, sides)
     return solution.op("squeeze", axis=[solution.rank - 1]).value if vector else solution.value
-
-
-def _inverse(call: Arguments, data: Formula) -> Formula:
-    if data.is_complex:
-        return invert_embedded(call, data, lambda real: _apply(call, "inv", real)[0])
-    return _apply(call, "inv", data)[0]
-
-
-def _inv(call: Arguments) -> Value:
-    return _inverse(call, floats(call, _square(call), "a")).value
 
 
 def _det(call: Arguments) -> Value:
     """Compute in f64, as NumPy does: the logarithm of a large determinant has few digits after the point."""
     data = floats(call, _square(call), "a")
-    sign, logarithm = _apply(call, "slogdet", data.cast("float64"))
-    return (sign * logarithm.exp()).cast(data.dtype).value
+    sign, logarithm = _apply(call, "slogdet", data.cast("complex128" if data.is_complex else "float64"))
+    return _scale(sign, logarithm.exp()).cast(data.dtype).value
+
+
+def _scale(data: Formula, factor: Formula) -> Formula:
+    """Multiply real or complex numbers by real ones."""
+    if data.is_complex:
+        return make_complex(factor * real_part(data), factor * imaginary_part(data))
+    return factor * data
 
 
 def _qr(call: Arguments) -> Value:
@@ -216,10 +212,12 @@ def _cutoff(
 
     ``default``: that share; by default the precision of the dtype, times the larger size of the matrix.
     """
-    share = static_number(call, parameter, 0) if parameter in call else default
+    share = _tolerance(call, parameter, values) if parameter in call else default
     largest = _largest(values, values.rank - 1)
+    if isinstance(share, Formula):
+        return largest.cast(share.dtype) * share
     if share is not None:
-        return largest * float(share)
+        return largest * share
     rows, columns = (data.shape[-2], data.shape[-1])
     epsilon = float(np.finfo(data.dtype).eps)
     if isinstance(rows, int) and isinstance(columns, int):
@@ -229,10 +227,23 @@ def _cutoff(
     return largest * (first.op("maximum", second) * epsilon)
 
 
+def _tolerance(call: Arguments, parameter: str, values: Formula) -> float | Formula:
+    """Return a tolerance: a number, or a tensor of one for each matrix, with an axis for singular values."""
+    if not is_tensor(call.given[parameter].value):
+        return float(static_number(call, parameter, 0))
+    given = as_float(formula(call, parameter))
+    wide = values.dtype if given.dtype == values.dtype else "float64"
+    return given.expand(given.rank).cast(wide)
+
+
 def _refuse_hermitian(call: Arguments) -> None:
     if flag(call, "hermitian"):
         span = call.given["hermitian"].span
         raise RefusalError(f"{call.name}: `hermitian` must be False", span, hint="leave it out")
+
+
+def _exceeds(values: Formula, cutoff: float | Formula) -> Formula:
+    return (values.cast(cutoff.dtype) if isinstance(cutoff, Formula) else values) > cutoff
 
 
 def _matrix_rank(call: Arguments) -> Value:
@@ -243,11 +254,9 @@ def _matrix_rank(call: Arguments) -> Value:
     if "tol" in call and "rtol" in call:
         raise RefusalError("matrix_rank takes `tol` or `rtol`, not both", call.given["rtol"].span)
     values = singular_values(call, data)
-    if "tol" in call:
-        above = values > float(static_number(call, "tol", 0))
-    else:
-        above = values > _cutoff(call, data, values, "rtol", None)
-    return above.cast("int64").reduce("sum", (values.rank - 1,)).value
+    is_absolute = "tol" in call
+    cutoff = _tolerance(call, "tol", values) if is_absolute else _cutoff(call, data, values, "rtol", None)
+    return _exceeds(values, cutoff).cast("int64").reduce("sum", (values.rank - 1,)).value
 
 
 def _pinv(call: Arguments) -> Value:
@@ -258,11 +267,11 @@ def _pinv(call: Arguments) -> Value:
     order = [*range(data.rank - 2), data.rank - 1, data.rank - 2]
     if 0 in data.shape[-2:]:
         return data.transpose(order).value
-    u, values, vh = _apply(call, "svd", data, full_matrices=False)
+    u, values, vh = _apply(call, "svd", data.conj(), full_matrices=False)
     default = None if "rtol" in call.given else 1e-15  # as in NumPy, where rtol=None is a precision
     cutoff = _cutoff(call, data, values, "rcond" if "rcond" in call else "rtol", default)
-    inverse = (values > cutoff).choose(1 / values, 0)
-    scaled = inverse.expand(values.rank) * u.transpose(order)
+    inverse = _exceeds(values, cutoff).choose(1 / values, 0)
+    scaled = _scale(u.transpose(order), inverse.expand(values.rank))
     return _product(call, vh.transpose(order), scaled).value
 
 
@@ -293,7 +302,7 @@ def _matrix_power(call: Arguments) -> Value:
     """Multiply by repeated squaring; integers stay integers, unless the power is negative."""
     data, power = _square(call), static_int(call, "n")
     if power < 0:
-        data = _inverse(call, floats(call, data, "a"))
+        (data,) = _apply(call, "inv", floats(call, data, "a"))
         power = -power
     if power == 0:
         size = size_of(data, data.rank - 1)
@@ -319,7 +328,7 @@ def _row(
 
 LINALG = (
     _row("solve", "a b", _solve, "Solve a @ x = b for x", ""),
-    _row("inv", "a", _inv, "Compute the inverse of a matrix"),
+    _row("inv", "a", _of_square("inv"), "Compute the inverse of a matrix"),
     _row(
         "cholesky",
         "a * upper?",
@@ -343,8 +352,8 @@ LINALG = (
     _row(
         "svdvals", "a", lambda call: singular_values(call, _matrices(call)).value, "Compute singular values"
     ),
-    _row("eigh", "a UPLO?", _eigh, "Compute eigenvalues and eigenvectors of a symmetric matrix"),
-    _row("eigvalsh", "a UPLO?", _eigvalsh, "Compute the eigenvalues of a symmetric matrix"),
+    _row("eigh", "a UPLO?", _eigh, "Compute eigenvalues and eigenvectors of a symmetric or Hermitian matrix"),
+    _row("eigvalsh", "a UPLO?", _eigvalsh, "Compute the eigenvalues of a symmetric or Hermitian matrix"),
     _row(
         "lstsq",
         "a b rcond?",

@@ -13,18 +13,18 @@ from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.values.numbers import is_number
 from nnmagic.tinynn.values.values import RefusalError, Value
 
+_BY_SINGULAR_VALUES = (2, -2, "nuc")
+
 
 def _norm(call: Arguments) -> Value:
     """Compute the norms of vectors or of matrices along one or two axes; without `ord` of all elements."""
     data = formula(call, "x")
-    if data.is_complex:
-        data = _sizes(call, data)
-    if not data.is_float:
-        data = data.cast("float64")
-    along, keepdims = axes(call, data.rank), flag(call, "keepdims")
     order = call.static("ord") if "ord" in call else None
     if is_number(order):
         order = static_number(call, "ord", 2)
+    along, keepdims = axes(call, data.rank), flag(call, "keepdims")
+    count = data.rank if along is None else len(along)
+    data = _as_floats(data, order if count > 1 else None)
     if order is None and (along is None or len(along) < 3):
         return _root_of_squares(data, along, keepdims=keepdims).value
     along = tuple(range(data.rank)) if along is None else along
@@ -41,13 +41,11 @@ def _norm(call: Arguments) -> Value:
     return result.value
 
 
-def _sizes(call: Arguments, data: Formula) -> Formula:
-    """Return absolute values, which have the norms of the complex numbers, but no singular values."""
-    order = call.static("ord") if "ord" in call else None
-    if order in (2, -2, "nuc") and data.rank > 1 and not isinstance(call.static("axis"), int):
-        message = f"norm: the singular values of complex matrices, of `ord={order!r}`, are not supported"
-        raise RefusalError(message, call.given["ord"].span, hint="leave `ord` out for the Frobenius norm")
-    return data.abs()
+def _as_floats(data: Formula, order: object) -> Formula:
+    """Return numbers as floats: of complex numbers absolute values, except for norms by singular values."""
+    if data.is_complex:
+        return data if order in _BY_SINGULAR_VALUES else data.abs()
+    return data if data.is_float else data.cast("float64")
 
 
 def _root_of_squares(data: Formula, along: Sequence[int] | None, *, keepdims: bool) -> Formula:
@@ -87,7 +85,7 @@ def _matrix_norm(call: Arguments, data: Formula, row: int, column: int, order: o
         sums = data.abs().reduce("sum", (inner,))
         axis = outer - (outer > inner)
         return _extremum(sums, axis, least=order < 0)
-    if order in (2, -2, "nuc"):
+    if order in _BY_SINGULAR_VALUES:
         kept = [axis for axis in range(data.rank) if axis not in (row, column)]
         values = singular_values(call, floats(call, data, "x").transpose([*kept, row, column]))
         axis = values.rank - 1
@@ -98,12 +96,6 @@ def _matrix_norm(call: Arguments, data: Formula, row: int, column: int, order: o
     raise RefusalError(message, call.given["ord"].span)
 
 
-def _as_floats(call: Arguments, data: Formula) -> Formula:
-    if data.is_complex:
-        data = _sizes(call, data)
-    return data if data.is_float else data.cast("float64")
-
-
 def _order(call: Arguments, default: object) -> object:
     order = call.static("ord") if "ord" in call else default
     return static_number(call, "ord", 2) if is_number(order) and "ord" in call else order
@@ -111,8 +103,7 @@ def _order(call: Arguments, default: object) -> object:
 
 def _vector_norms(call: Arguments) -> Value:
     """Compute the norm along the axes as if they were one; of all elements without them."""
-    data = formula(call, "x")
-    data = data.abs() if data.is_complex else _as_floats(call, data)
+    data = _as_floats(formula(call, "x"), None)
     along, keepdims = axes(call, data.rank), flag(call, "keepdims")
     every = tuple(range(data.rank)) if along is None else along
     return _vector_norm(call, data, every, _order(call, 2), keepdims=keepdims).value
@@ -122,8 +113,9 @@ def _matrix_norms(call: Arguments) -> Value:
     """Compute the norm of the matrices in the last two axes."""
     data = formula(call, "x")
     require_rank(call, data, "x", 2)
-    data = _as_floats(call, data)
-    result = _matrix_norm(call, data, data.rank - 2, data.rank - 1, _order(call, "fro"))
+    order = _order(call, "fro")
+    data = _as_floats(data, order)
+    result = _matrix_norm(call, data, data.rank - 2, data.rank - 1, order)
     if flag(call, "keepdims"):
         result = result.reshape((*data.shape[:-2], 1, 1), data)
     return result.value

@@ -2,8 +2,8 @@
 
 Rows are covered by tiles of full height, then by lower ones; so each size takes the time of a kernel that was
 compiled for it, about. A kernel has several versions, and chooses one by the sizes when it runs: one row
-reads the right matrix as it is stored, as do few rows where columns are contiguous; many rows pack a matrix
-whose rows lie far apart. Fewer columns than a panel has are packed with zeros beyond them.
+reads the right matrix as it is stored, as do few rows where columns are contiguous; what does not stay in the
+cache is computed by blocks. Fewer columns than a panel has are packed with zeros beyond them.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from tvm import tirx
 
 from nnmagic.engine.relax.schedules.machine_model import CpuModel, Work
 from nnmagic.engine.relax.schedules.matmul import microkernels
-from nnmagic.engine.relax.schedules.matmul.loops import (
-    FAR_BYTES,
+from nnmagic.engine.relax.schedules.matmul.blocked_loops import blocked_version
+from nnmagic.engine.relax.schedules.matmul.matrix_product import (
     FEW_ROWS,
-    MANY_TILES,
     NEAR_BYTES,
     MatrixProduct,
+    Version,
     declare_packed,
     dot_width,
-    static_loops,
 )
 from nnmagic.engine.relax.schedules.matmul.microkernels import Tile, TileAccess
 from nnmagic.engine.relax.schedules.matmul.packing import PanelPacking
+from nnmagic.engine.relax.schedules.matmul.static_loops import static_loops
 from nnmagic.engine.relax.schedules.thread_choice import choose_threads, split_factors
 from nnmagic.engine.relax.tir import builders
 from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr, Stmt, Var
@@ -40,9 +40,6 @@ _LONG_SUM = 512
 #: Computes a tile from a row on.
 _ComputeTile = Callable[[Tile, Index], Stmt]
 
-#: A version of a kernel, and when it is chosen: True, or a condition on the sizes.
-_Version = tuple[PrimExpr | bool, Callable[[], Stmt]]
-
 
 def dynamic_loops(product: MatrixProduct, machine: CpuModel, *, threads: bool) -> Stmt:
     """Compute a product with dynamic sizes; ``threads``: whether threads may share it if it is worth them."""
@@ -50,11 +47,16 @@ def dynamic_loops(product: MatrixProduct, machine: CpuModel, *, threads: bool) -
     def build(part: MatrixProduct, *, parallel: bool) -> Stmt:
         if part.is_static:
             return static_loops(part, machine, threads=parallel)
-        chosen = threads and machine.parallel
-        least = _least_rows(part) if chosen and parallel else 0
-        return _choose(_DynamicLoops(part, machine, parallel, chosen and not parallel, least).versions())
+        least = _least_rows(part) if machine.parallel and parallel else 0
+        return _choose(_DynamicLoops(part, machine, parallel, least).versions())
 
     def build_part(part: MatrixProduct) -> Stmt:
+        if part.is_static:
+            return build_small(part)
+        blocked = blocked_version(part, machine, threads=threads and machine.parallel)
+        return _choose(iter([blocked, (True, lambda: build_small(part))]))
+
+    def build_small(part: MatrixProduct) -> Stmt:
         if not threads:
             return build(part, parallel=False)
         factors = (part.rows, part.columns, part.depth)
@@ -77,7 +79,7 @@ def _least_rows(product: MatrixProduct) -> int:
     return 0 if dynamic or work == 0 else -(-Work.MATMUL_MULTIPLICATIONS.value // work)
 
 
-def _choose(versions: Iterator[_Version]) -> Stmt:
+def _choose(versions: Iterator[Version]) -> Stmt:
     """Return the first version whose condition holds; the last one's is True."""
     condition, build = next(versions)
     number = builders.static_int(condition)
@@ -173,14 +175,12 @@ class _DynamicPanels:
 class _DynamicLoops:
     """One version of the loops: with threads, or without.
 
-    small: this version is chosen where there is too little work for threads.
     least: the fewest rows for which it is chosen.
     """
 
     product: MatrixProduct
     machine: CpuModel
     threads: bool
-    small: bool
     least: int
 
     @property
@@ -188,7 +188,7 @@ class _DynamicLoops:
         """Return how many elements a vector has."""
         return self.machine.lanes(self.product.dtype)
 
-    def versions(self) -> Iterator[_Version]:
+    def versions(self) -> Iterator[Version]:
         """Yield the versions by the number of rows."""
         product = self.product
         dots = product.has_contiguous_depth()
@@ -237,47 +237,28 @@ class _DynamicLoops:
             return all_panels(widest)
         return tirx.IfThenElse(columns >= widest, all_panels(widest), all_panels(1))
 
-    def _column_versions(self) -> Iterator[_Version]:
+    def _column_versions(self) -> Iterator[Version]:
         """Yield the versions by the number of columns, and by whether panels are packed."""
         product = self.product
         rows, columns = (size if isinstance(size, int) else None for size in (product.rows, product.columns))
         tile = microkernels.choose_tile(rows, columns, self.lanes, self.machine, product.right.panel)
         enough = True if columns is not None else product.columns >= tile.width
-        far = self._is_packed(tile)
-        if far is not True:
-            packed = far if enough is True or far is False else tirx.all(enough, far)
-            yield packed, lambda: self._tiles(tile, packed=True)
-        yield enough, lambda: self._tiles(tile, packed=far is True)
+        yield enough, lambda: self._tiles(tile, packed=self._is_packed(tile))
         if rows == 1 and builders.static_int(product.right.column) == 1:
             vector, element = (Tile(1, (0,), lanes, 4) for lanes in (self.lanes, 1))
             yield product.columns >= self.lanes, lambda: self._tiles(vector, packed=False)
             yield True, lambda: self._tiles(element, packed=False)
         yield True, self._narrow_tiles
 
-    def _is_packed(self, tile: Tile) -> PrimExpr | bool:
-        """Return whether panels are packed: always, never, or the condition on the sizes."""
-        product = self.product
-        if product.right.panel:
-            return False
-        if builders.static_int(product.right.column) != 1:
-            return tile.lanes > 1
-        least = FAR_BYTES // builders.item_bytes(product.dtype)
-        size = product.depth * product.columns
-        many = (MANY_TILES - 1) * tile.rows
-        if self.small or (isinstance(size, int) and size < least):
-            return False  # packing pays for more work than threads need
-        if isinstance(product.rows, int):
-            return False if product.rows <= many else isinstance(size, int) or size >= least
-        if self.least > many:
-            return isinstance(size, int) or size >= least
-        enough = product.rows > many
-        return enough if isinstance(size, int) or self.threads else tirx.all(enough, size >= least)
+    def _is_packed(self, tile: Tile) -> bool:
+        """Return whether panels are packed."""
+        right = self.product.right
+        return not right.panel and builders.static_int(right.column) != 1 and tile.lanes > 1
 
     def _tiles(self, tile: Tile, *, packed: bool) -> Stmt:
         """Compute the result in panels, which are packed or not, and tiles of rows."""
         product = self.product
-        many = self.least >= tile.rows or (packed and not isinstance(self._is_packed(tile), bool))
-        rows = _RowTiles(product.rows, tile, self.machine, exact=not many)
+        rows = _RowTiles(product.rows, tile, self.machine, exact=self.least < tile.rows)
         panels = _DynamicPanels(tile, product.columns)
         if not packed:
             return self._share(rows, panels)

@@ -54,6 +54,11 @@ class Tile:
         """Return how many vectors a row has."""
         return len(self.starts)
 
+    @property
+    def row_size(self) -> int:
+        """Return how many sums a row has: vectors may overlap in the result."""
+        return self.vectors * self.lanes
+
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
@@ -116,18 +121,38 @@ def register_tile(
     *,
     unrolled: bool = True,
     used: PrimExpr | None = None,
+    kept: tuple[Buffer, Index] | None = None,
 ) -> Stmt:
     """Compute one tile of the result.
 
     unrolled: the statements that store the sums are unrolled; long ones are a loop over the rows instead.
     used: how many columns of the tile are stored, where that is not all.
+    kept: the buffer and offset of sums to which those of this part of the inner dimension are added, for
+    ``finish_kept``.
     """
     sums = _TileSums(tile, dtype)
     statements = [*sums.clear(), *sums.multiply(depth, access)]
+    if kept is not None:
+        return builders.sequence([*statements, *sums.add_to(*kept)])
     if used is not None:
         return builders.sequence([*statements, *sums.finish_elements(access.finish, used)])
     finish = sums.finish_unrolled if unrolled else sums.finish_in_loop
     return builders.sequence([*statements, *finish(access.finish)])
+
+
+def finish_kept(tile: Tile, kept: Buffer, offset: Index, finish: Finish) -> Stmt:
+    """Store the sums of a tile that are in memory."""
+
+    def finish_row(r: PrimExpr) -> Stmt:
+        first = offset + r * tile.row_size
+        return builders.sequence(
+            [
+                _finish_vector(finish, r, start, kept, first + n * tile.lanes, tile.lanes)
+                for n, start in enumerate(tile.starts)
+            ]
+        )
+
+    return builders.loop("r", tile.rows, finish_row)
 
 
 class _TileSums:
@@ -136,9 +161,8 @@ class _TileSums:
     def __init__(self, tile: Tile, dtype: str) -> None:
         self.tile = tile
         self.dtype = dtype
-        self.row_size = tile.vectors * tile.lanes
         self.parts = [
-            [builders.local_array(self.row_size, dtype, f"sum{r}", _ALIGNMENT) for r in range(tile.rows)]
+            [builders.local_array(tile.row_size, dtype, f"sum{r}", _ALIGNMENT) for r in range(tile.rows)]
             for _ in range(tile.parts)
         ]
 
@@ -213,18 +237,18 @@ class _TileSums:
 
     def finish_in_loop(self, finish: Finish) -> list[Stmt]:
         """Copy the sums to one array, and store them in a loop over its rows."""
-        tile, lanes = self.tile, self.tile.lanes
         kept, copies = self._copy()
+        return [*copies, finish_kept(self.tile, kept, 0, finish)]
 
-        def finish_row(r: PrimExpr) -> Stmt:
-            return builders.sequence(
-                [
-                    _finish_vector(finish, r, start, kept, r * self.row_size + n * lanes, lanes)
-                    for n, start in enumerate(tile.starts)
-                ]
-            )
-
-        return [*copies, builders.loop("r", tile.rows, finish_row)]
+    def add_to(self, kept: Buffer, offset: Index) -> list[Stmt]:
+        """Add the sums to others in memory."""
+        lanes, statements = self.tile.lanes, []
+        for r, array in enumerate(self.parts[0]):
+            for n in range(self.tile.vectors):
+                at = offset + (r * self.tile.row_size + n * lanes)
+                total = builders.load(kept, at, lanes, self.dtype) + self._load(array, n)
+                statements.append(builders.store(kept, at, lanes, total))
+        return statements
 
     def finish_elements(self, finish: Finish, used: PrimExpr) -> list[Stmt]:
         """Copy the sums to one array, and store the first columns of each row, one by one."""
@@ -232,7 +256,7 @@ class _TileSums:
 
         def finish_row(r: PrimExpr) -> Stmt:
             def finish_element(j: PrimExpr) -> Stmt:
-                return finish(r, j, tirx.BufferLoad(kept, [r * self.row_size + j]))
+                return finish(r, j, tirx.BufferLoad(kept, [r * self.tile.row_size + j]))
 
             return builders.loop("j", used, finish_element)
 
@@ -241,9 +265,9 @@ class _TileSums:
     def _copy(self) -> tuple[Buffer, list[Stmt]]:
         """Copy the sums to one array, row by row."""
         tile, lanes = self.tile, self.tile.lanes
-        kept = tirx.decl_buffer((tile.rows * self.row_size,), self.dtype, "kept", data_alignment=_ALIGNMENT)
+        kept = tirx.decl_buffer((tile.rows * tile.row_size,), self.dtype, "kept", data_alignment=_ALIGNMENT)
         copies = [
-            builders.store(kept, r * self.row_size + n * lanes, lanes, self._load(array, n))
+            builders.store(kept, r * tile.row_size + n * lanes, lanes, self._load(array, n))
             for r, array in enumerate(self.parts[0])
             for n in range(tile.vectors)
         ]
@@ -350,18 +374,26 @@ def _add_lanes(vector: PrimExpr, lanes: int) -> PrimExpr:
     return vector
 
 
-def choose_tile(rows: int | None, columns: int | None, lanes: int, machine: CpuModel, width: int = 0) -> Tile:
+def choose_tile(
+    rows: int | None,
+    columns: int | None,
+    lanes: int,
+    machine: CpuModel,
+    width: int = 0,
+    least_rows: int = 1,
+) -> Tile:
     """Choose the tile that covers the result with the least work; for dynamic sizes, the best for large ones.
 
     width: of the panels of a packed matrix, which the columns of a tile must divide (of one row, they may be
         a multiple); 0 for other matrices.
+    least_rows: of a tile, if there are so many.
     """
     if columns is not None:
         lanes = min(lanes, 1 << (max(1, columns).bit_length() - 1))
     vectors = None if columns is None else -(-columns // lanes)
     candidates = [
         (_tile_cost(r, v, rows, vectors, machine), -r, v)
-        for r in range(1, min(rows or _MOST_ROWS, _MOST_ROWS) + 1)
+        for r in range(min(rows or least_rows, least_rows), min(rows or _MOST_ROWS, _MOST_ROWS) + 1)
         for v in range(1, min(vectors or _MOST_VECTORS, _MOST_VECTORS) + 1)
         if _fits_panels(v * lanes, width, rows, columns) and _fits_registers(r, v, machine)
     ]

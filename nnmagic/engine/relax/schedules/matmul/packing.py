@@ -1,8 +1,11 @@
-"""Pack panels of the right matrix: copy the columns of a tile together, or transpose blocks of them."""
+"""Pack panels of the right matrix, and tiles of rows of a left one whose columns are contiguous.
+
+Of a panel the columns of a tile are copied together, or blocks of them are transposed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tvm import tirx
@@ -32,7 +35,7 @@ class PanelPacking:
     def statements(self) -> Stmt:
         """Copy vectors where rows are contiguous; where columns are, transpose blocks of vectors."""
         if builders.static_int(self.right.column) == 1 or self.tile.lanes == 1:
-            return builders.loop("k", self.depth, self._copy_row)
+            return builders.loop("k", self.depth, self.copy_row)
         elements = builders.loop("k", self.depth, self._copy_elements)
         if builders.static_int(self.right.row) != 1 or self.dtype not in _SHUFFLED_DTYPES:
             return elements
@@ -64,7 +67,8 @@ class PanelPacking:
     def _index(self, k: Index, start: Index) -> Index:
         return self.offset + k * self.tile.width + start
 
-    def _copy_row(self, k: PrimExpr) -> Stmt:
+    def copy_row(self, k: PrimExpr) -> Stmt:
+        """Copy the vectors of an inner index, whose columns are contiguous."""
         lanes = self.tile.lanes
         stores = []
         for start in self.tile.starts:
@@ -117,6 +121,43 @@ class PanelPacking:
             builders.store(self.panel, self._index(k0 + q, start), lanes, row) for q, row in enumerate(rows)
         ]
         return builders.sequence(statements)
+
+
+@dataclass(frozen=True, slots=True)
+class RowPacking:
+    """Packing of the rows that some tiles need, from ``offset`` on: contiguous for each inner index.
+
+    ``left`` is based at the first inner index; its rows must be contiguous. All ``count`` tiles are copied
+    together, because what they need of an inner index is in the same lines of the cache. Each has ``room``
+    for so many inner indices, of which ``depth`` are copied.
+    """
+
+    packed: Buffer
+    offset: Index
+    tile: Tile
+    count: int
+    room: int
+    depth: Extent
+    left: Matrix
+    dtype: str
+
+    def statements(self, top: Callable[[int], Index]) -> Stmt:
+        """Copy the tiles; ``top`` gives the first row of each."""
+        height = self.tile.rows
+        lanes = min(self.tile.lanes, 1 << (height.bit_length() - 1))
+        starts = [min(start, height - lanes) for start in range(0, height, lanes)]
+
+        def copy_vector(k: PrimExpr, number: int, start: int) -> Stmt:
+            source = self.left.index(top(number) + start, k)
+            vector = builders.load(self.left.buffer, source, lanes, self.dtype)
+            at = self.offset + (number * self.room + k) * height + start
+            return builders.store(self.packed, at, lanes, vector)
+
+        def copy(k: PrimExpr) -> Stmt:
+            vectors = [(number, start) for number in range(self.count) for start in starts]
+            return builders.sequence([copy_vector(k, *vector) for vector in vectors])
+
+        return builders.loop("k", self.depth, copy)
 
 
 def exchange_blocks(rows: Sequence[PrimExpr], step: int, lanes: int) -> list[PrimExpr]:

@@ -1,7 +1,8 @@
 """Schedule matrix products: register tiles with the epilogue at their ends, panels, threads.
 
-``loops`` has the loops of static sizes, ``dynamic_loops`` those of dynamic ones. Threads share the batch,
-panels, or tiles of rows, whatever there is enough of.
+``static_loops`` has the loops of static sizes, ``dynamic_loops`` those of dynamic ones, ``blocked_loops``
+those of large products of either. Threads share the batch, panels, or tiles of rows, whatever there is enough
+of.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from tvm import tirx
 from nnmagic.engine.relax.schedules.machine_model import CpuModel, Work
 from nnmagic.engine.relax.schedules.matmul.analysis import PRODUCT, Product, read_product
 from nnmagic.engine.relax.schedules.matmul.dynamic_loops import dynamic_loops
-from nnmagic.engine.relax.schedules.matmul.loops import MatrixProduct, static_loops
+from nnmagic.engine.relax.schedules.matmul.matrix_product import MatrixProduct
+from nnmagic.engine.relax.schedules.matmul.static_loops import static_loops
 from nnmagic.engine.relax.schedules.registry import SCHEDULES
 from nnmagic.engine.relax.schedules.thread_choice import choose_threads, split_factors
 from nnmagic.engine.relax.tir import builders

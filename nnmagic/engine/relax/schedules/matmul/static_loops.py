@@ -1,128 +1,31 @@
 """Write the loops of one product of two matrices of static sizes: panels of columns, tiles of rows.
 
-The right matrix is walked in panels as wide as a tile. A panel is packed first where many tiles need it and
-its rows lie so far apart that the cache's sets run out (measured: from half a megabyte on), or where its
-columns are contiguous (0.3 cycles an element, by transposing blocks of a vector's width). With few rows the
-product is limited by memory and reads the matrix as it is stored: along its rows, or along the inner
-dimension as dot products.
+The right matrix is walked in panels as wide as a tile. A panel is packed first where its columns are
+contiguous (0.3 cycles an element, by transposing blocks of a vector's width). With few rows the product is
+limited by memory and reads the matrix as it is stored: along its rows, or along the inner dimension as dot
+products. ``blocked_loops`` has the loops for matrices that do not stay in the cache.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tvm import tirx
 
 from nnmagic.engine.relax.schedules.machine_model import CpuModel
 from nnmagic.engine.relax.schedules.matmul import microkernels
-from nnmagic.engine.relax.schedules.matmul.microkernels import (
-    DotTile,
-    Finish,
-    Matrix,
-    Tile,
-    TileAccess,
+from nnmagic.engine.relax.schedules.matmul.blocked_loops import blocked_version
+from nnmagic.engine.relax.schedules.matmul.matrix_product import (
+    FEW_ROWS,
+    NEAR_BYTES,
+    MatrixProduct,
+    declare_packed,
+    dot_width,
 )
+from nnmagic.engine.relax.schedules.matmul.microkernels import Tile, TileAccess
 from nnmagic.engine.relax.schedules.matmul.packing import PanelPacking
 from nnmagic.engine.relax.tir import builders
-from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr, Stmt
-
-#: The bytes of a matrix from which on its rows are packed for many tiles.
-FAR_BYTES = 1 << 19
-
-#: How many tiles of rows make packing a panel worth it.
-MANY_TILES = 4
-
-#: The rows up to which dot products are computed where the inner dimension is contiguous in both matrices.
-FEW_ROWS = 4
-
-#: The sums of a tile of dot products.
-_DOT_SUMS = 16
-
-#: The bytes up to which a packed matrix is walked once for each tile of rows: it stays in the second cache.
-NEAR_BYTES = 1 << 19
-
-
-@dataclass(frozen=True, slots=True)
-class MatrixProduct:
-    """One product of two matrices. ``finish`` stores a sum; ``unrolled``: for each vector of a tile."""
-
-    rows: Extent
-    columns: Extent
-    depth: Extent
-    dtype: str
-    left: Matrix
-    right: Matrix
-    finish: Finish
-    unrolled: bool = True
-
-    @property
-    def is_static(self) -> bool:
-        """Return whether all sizes are known at compile time."""
-        return all(isinstance(size, int) for size in (self.rows, self.columns, self.depth))
-
-    def transposed(self) -> MatrixProduct:
-        """Return the product that has the same sums, as the transpose of its result."""
-
-        def finish(row: PrimExpr, column: PrimExpr, value: PrimExpr) -> Stmt:
-            return self.finish(column, row, value)
-
-        return replace(
-            self,
-            rows=self.columns,
-            columns=self.rows,
-            left=self.right.transposed(),
-            right=self.left.transposed(),
-            finish=finish,
-        )
-
-    def split_panels(self) -> list[MatrixProduct]:
-        """Split off the columns of a last panel that is not full."""
-        width = self.right.panel
-        rest = self.columns % width if width else 0
-        if rest in (0, self.columns):
-            return [self]
-        whole = self.columns - rest
-
-        def finish(row: PrimExpr, column: PrimExpr, value: PrimExpr) -> Stmt:
-            return self.finish(row, column + whole, value)
-
-        last = self.right_from(builders.as_expr(whole))
-        return [replace(self, columns=whole), replace(self, columns=rest, right=last, finish=finish)]
-
-    def right_from(self, first: Index) -> Matrix:
-        """Return the right matrix from a column on."""
-        right = self.right
-        return replace(right, base=right.index(0, first))
-
-    def has_contiguous_depth(self) -> bool:
-        """Return whether the inner dimension is contiguous in both matrices, and the columns are not."""
-        return (
-            builders.static_int(self.right.row) == 1
-            and (self.columns == 1 or builders.static_int(self.right.column) != 1)
-            and builders.static_int(self.left.column) == 1
-        )
-
-    def dot_tile(self, rows: int, width: int, lanes: int, top: Index, start: Index) -> Stmt:
-        """Compute a tile of dot products from a row and a column on."""
-        left = Matrix(self.left.buffer, self.left.index(top, 0), self.left.row, self.left.column)
-        right = Matrix(self.right.buffer, self.right.index(0, start), self.right.column, self.right.row)
-
-        def finish(r: Index, j: PrimExpr, value: PrimExpr) -> Stmt:
-            return self.finish(builders.as_expr(top + r), start + j, value)
-
-        return DotTile(rows, width, lanes, self.dtype, left, right).statements(self.depth, finish)
-
-
-def dot_width(rows: int, columns: int | None) -> int:
-    """Return how many columns a tile of dot products has: a power of two."""
-    width = max(1, _DOT_SUMS // rows) if columns is None else min(columns, max(1, _DOT_SUMS // rows))
-    return 1 << (width.bit_length() - 1)
-
-
-def declare_packed(size: Extent, dtype: str, name: str) -> Buffer:
-    """Declare the buffer of packed panels; TVM has no buffers without elements."""
-    size = max(1, size) if isinstance(size, int) else tirx.max(size, builders.as_expr(1))
-    return tirx.decl_buffer((size,), dtype, name, data_alignment=64)
+from nnmagic.engine.relax.tir.types import Buffer, Index, PrimExpr, Stmt
 
 
 def static_loops(product: MatrixProduct, machine: CpuModel, *, threads: bool) -> Stmt:
@@ -158,6 +61,9 @@ class _StaticLoops:
         lanes = machine.lanes(product.dtype)
         if product.rows <= FEW_ROWS and product.depth >= lanes and product.has_contiguous_depth():
             return self._dot_products(lanes, threads=threads)
+        pays, blocked_loops = blocked_version(product, machine, threads=threads)
+        if pays:
+            return blocked_loops()
         tile = microkernels.choose_tile(product.rows, product.columns, lanes, machine, product.right.panel)
         return self._tiles(tile, threads=threads)
 
@@ -183,7 +89,7 @@ class _StaticLoops:
             -(-product.columns // tile.width),
             heights,
             product.depth * tile.width,
-            self._should_pack(tile, heights),
+            self._should_pack(tile),
         )
         if self._should_share_rows(panels):
             return self._rows_first(panels, threads=threads)
@@ -240,14 +146,9 @@ class _StaticLoops:
         statements.append(builders.parallel_loop("tile", panels.heights, compute_tiles, wanted=threads))
         return builders.sequence(statements)
 
-    def _should_pack(self, tile: Tile, heights: int) -> bool:
-        product = self.product
-        if product.right.panel:
-            return False
-        if builders.static_int(product.right.column) != 1:
-            return tile.lanes > 1
-        size = product.depth * product.columns * builders.item_bytes(product.dtype)
-        return heights >= MANY_TILES and size >= FAR_BYTES
+    def _should_pack(self, tile: Tile) -> bool:
+        right = self.product.right
+        return not right.panel and builders.static_int(right.column) != 1 and tile.lanes > 1
 
     def _pack(self, packed: Buffer, offset: Index, tile: Tile, first: Index) -> Stmt:
         product = self.product

@@ -1,0 +1,76 @@
+"""Say what the operators of linear algebra compute, in NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nnmagic.relay.complex_numbers.lowering import complex_of, pairs_of
+from nnmagic.relay.reference.given import Array, Given, Rule, plain
+
+
+def _or_of_pairs(rule: Rule) -> Rule:
+    """Return a rule that computes with complex numbers where the operands are pairs of floats."""
+
+    def of(given: Given, *operands: Array) -> Any:
+        if not given["pairs"]:
+            return rule(given, *operands)
+        result = rule(given, *(complex_of(np.ascontiguousarray(operand)) for operand in operands))
+        return tuple(map(_as_pairs, result)) if isinstance(result, tuple) else _as_pairs(result)
+
+    return of
+
+
+def _as_pairs(part: Array) -> Array:
+    return pairs_of(np.array(part, order="C")) if np.iscomplexobj(part) else part
+
+
+def _cholesky(given: Given, a: Array) -> Any:
+    if given["upper"]:
+        return np.linalg.cholesky(a.swapaxes(-1, -2)).swapaxes(-1, -2)
+    return np.linalg.cholesky(a)
+
+
+def _svd(given: Given, a: Array) -> Any:
+    result = np.linalg.svd(a, full_matrices=given["full_matrices"], compute_uv=given["compute_uv"])
+    return tuple(result) if given["compute_uv"] else result
+
+
+def _eigh(given: Given, a: Array) -> Any:
+    if given["compute_v"]:
+        return tuple(np.linalg.eigh(a, given["UPLO"]))
+    return np.linalg.eigvalsh(a, given["UPLO"])
+
+
+def _qr(given: Given, a: Array) -> Any:
+    result = np.linalg.qr(a, mode=given["mode"])
+    return result if given["mode"] == "r" else tuple(result)
+
+
+def _lstsq(given: Given, a: Array, b: Array) -> Any:
+    """Return solutions, sums of squared residuals, and the rank."""
+    solution, _, rank, _ = np.linalg.lstsq(a, b, rcond=given["rcond"])
+    rest = b - a @ solution
+    return solution, (rest * rest).sum(axis=0), np.int32(rank)
+
+
+def _full_rank(_given: Given, data: Array, rank: Array, a: Array) -> Any:
+    rows, columns = a.shape
+    if data.size and not (int(rank) == columns and rows > columns):
+        message = "lstsq has no residuals unless the matrix has more rows than columns, and full rank"
+        raise np.linalg.LinAlgError(f"linalg.full_rank: {message}")
+    return data
+
+
+RULES: dict[str, Rule] = {
+    "linalg.solve": _or_of_pairs(plain(np.linalg.solve)),
+    "linalg.inv": _or_of_pairs(plain(np.linalg.inv)),
+    "linalg.cholesky": _or_of_pairs(_cholesky),
+    "linalg.slogdet": _or_of_pairs(plain(lambda a: tuple(np.linalg.slogdet(a)))),
+    "linalg.svd": _or_of_pairs(_svd),
+    "linalg.eigh": _or_of_pairs(_eigh),
+    "linalg.qr": _or_of_pairs(_qr),
+    "linalg.lstsq": _lstsq,
+    "linalg.full_rank": _full_rank,
+}
