@@ -15,12 +15,14 @@ _SMALL_BYTES = 1 << 16
 
 
 def _named(case: Case) -> Case:
-    """Return a row whose first parameter, and those of its shape, have ``"n"`` as their first size."""
+    """Return a row whose first parameter, and what must have as many rows, have ``"n"`` as their first size."""
     shape = re.search(r"Tensor\[\((\d+), ([^)]*)\)", case.source)
     assert shape is not None
     named = f'Tensor[("n", {shape[2]})'
     same = case.family in ("element-wise", "attention")
     source = case.source.replace(shape[0], named, -1 if same else 1)
+    if case.name.startswith("x.T @ "):  # the rows of both are summed
+        source = source.replace(f"Tensor[({shape[1]}, ", 'Tensor[("n", ')
     draw = case.arguments(np.random.default_rng(0))
     is_small = all(array.nbytes <= _SMALL_BYTES for array in draw.values())
     goal = Overhead(KNOWN, 0.5e-6) if is_small else Ratio(KNOWN, 0.95)

@@ -43,6 +43,24 @@ def square_product(size: int, dtype: str) -> Case:
     )
 
 
+def _transposed_product(depth: int, rows: int, columns: int) -> Case:
+    """x.T @ y: the gradient of a layer's weights, or a covariance where there are many rows."""
+    return Case(
+        f"x.T @ y {rows}x{depth}x{columns}",
+        "products",
+        (Ratio("numpy", 1.0),),
+        normal(x=(depth, rows), y=(depth, columns)),
+        f"def product(x: Tensor[({depth}, {rows}), f32], y: Tensor[({depth}, {columns}), f32]):\n"
+        "    return x.T @ y\n",
+        lambda x, y: x.T @ y,
+        torch=lambda _, x, y: x.T @ y,
+        jax=lambda _, x, y: x.T @ y,
+        flops=2.0 * depth * rows * columns,
+        nbytes=4.0 * (depth * (rows + columns) + rows * columns),
+        tolerance=1e-4,
+    )
+
+
 def _dense(rows: int, inputs: int, outputs: int) -> Case:
     """relu(x @ w + b); all three are given at each call."""
     return Case(
@@ -104,6 +122,8 @@ def _mlp(batch: int, goal: float) -> Case:
 
 ROWS = (
     *(square_product(size, dtype) for dtype in ("float32", "float64") for size in (128, 512, 1024)),
+    _transposed_product(512, 1024, 256),
+    _transposed_product(100_000, 100, 100),
     _dense(16, 128, 128),
     _dense(128, 256, 256),
     _dense(256, 512, 512),
