@@ -15,7 +15,7 @@ _SMALL_BYTES = 1 << 16
 
 
 def _named(case: Case) -> Case:
-    """Return a row whose first parameter, and what must have as many rows, have ``"n"`` as their first size."""
+    """Return a row whose first parameter, and what must have as many rows, has ``"n"`` for them."""
     shape = re.search(r"Tensor\[\((\d+), ([^)]*)\)", case.source)
     assert shape is not None
     named = f'Tensor[("n", {shape[2]})'
