@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from nnmagic.relay.callgraph import call_graph, components
 from nnmagic.relay.expr import Call, Expr, Function, GlobalVar, OpRef, Var
@@ -118,8 +117,6 @@ def build_typed_module(context: Context, printed: Mapping[Expr, Type]) -> Module
     ``printed``: the types that the text shows, by the nodes of the untyped module.
     """
     printed_types: dict[Expr, Type] = {}
-    #: The nodes that have their types from an inference before, and stay.
-    kept: set[Expr] = set()
 
     def attach(old: Expr, new: Expr) -> Expr:
         node = annotate(old, new)
@@ -131,15 +128,22 @@ def build_typed_module(context: Context, printed: Mapping[Expr, Type]) -> Module
     def annotate(old: Expr, new: Expr) -> Expr:
         if isinstance(old, OpRef):
             return new
-        typed = _typed_fields(context, old, new)
-        if (
-            new is old
-            and new not in kept
-            and all(_is_same(getattr(new, name), typed[name]) for name in typed)
-        ):
-            kept.add(new)
-            return new
-        return replace(new, **typed)
+        type_ = context.type_of(old)
+        match new:
+            case Var(type_annotation=None) | Var(inferred=True):
+                return replace(new, checked_type=type_, type_annotation=type_, inferred=True)
+            case Function(ret_type=None) | Function(inferred=True):
+                assert isinstance(type_, FuncType)
+                return replace(new, checked_type=type_, ret_type=type_.ret_type, inferred=True)
+            case Call():
+                assert isinstance(old, Call)
+                type_args = tuple(map(context.solver.resolve, context.type_args.get(old, new.type_args)))
+                if any(context.solver.hole_in(arg) is not None for arg in type_args):
+                    type_args = ()
+                attrs = context.attrs.get(old, new.attrs)
+                return replace(new, checked_type=type_, type_args=type_args, attrs=attrs)
+            case _:
+                return replace(new, checked_type=type_)
 
     # The original infers function by function: a node that two functions share becomes two.
     functions = {}
@@ -148,34 +152,3 @@ def build_typed_module(context: Context, printed: Mapping[Expr, Type]) -> Module
         assert isinstance(typed, Function)
         functions[name] = typed
     return replace(context.module, functions=functions, printed_types=printed_types)
-
-
-def _typed_fields(context: Context, old: Expr, new: Expr) -> dict[str, Any]:
-    """Return what inference says of a node, by field; ``new`` is the node with its parts replaced."""
-    type_ = context.type_of(old)
-    match new:
-        case Var(type_annotation=None) | Var(inferred=True):
-            return {"checked_type": type_, "type_annotation": type_, "inferred": True}
-        case Function(ret_type=None) | Function(inferred=True):
-            assert isinstance(type_, FuncType)
-            return {"checked_type": type_, "ret_type": type_.ret_type, "inferred": True}
-        case Call():
-            assert isinstance(old, Call)
-            type_args = tuple(map(context.solver.resolve, context.type_args.get(old, new.type_args)))
-            if any(context.solver.hole_in(arg) is not None for arg in type_args):
-                type_args = ()
-            attrs = context.attrs.get(old, new.attrs)
-            return {"checked_type": type_, "type_args": type_args, "attrs": attrs}
-        case _:
-            return {"checked_type": type_}
-
-
-def _is_same(old: object, new: object) -> bool:
-    """Return whether a field has its value already; 1 and True differ."""
-    if isinstance(new, Mapping):
-        return (
-            isinstance(old, Mapping)
-            and list(old) == list(new)
-            and all(_is_same(old[name], new[name]) for name in new)
-        )
-    return old is new or (type(old) is type(new) and old == new)
