@@ -36,9 +36,11 @@ _NOTES = 1000
 _REMOTE = 4
 
 _TABLES = """
+BEGIN IMMEDIATE;
 CREATE TABLE IF NOT EXISTS entry (key TEXT PRIMARY KEY, size INTEGER NOT NULL, used INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS member (key TEXT, name TEXT, data BLOB NOT NULL, PRIMARY KEY (key, name));
 CREATE TABLE IF NOT EXISTS note (name TEXT PRIMARY KEY, data TEXT NOT NULL, changed INTEGER NOT NULL);
+COMMIT;
 """
 
 #: The casts are for rows that were changed: SQLite's values are of any type.
@@ -157,6 +159,8 @@ class DatabaseCache:
             database.execute("PRAGMA auto_vacuum = FULL")  # the file shrinks; said before there are tables
             if create:
                 database.executescript(_TABLES)
+            elif database.execute("PRAGMA schema_version").fetchone() == (0,):  # others are making the tables
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
             yield database
 
     def _reason(self, error: OSError | sqlite3.Error) -> str:

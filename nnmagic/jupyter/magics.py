@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import keyword
 import re
+import shlex
 import sys
 from argparse import Namespace
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_var_expand
-from IPython.core.magic_arguments import argument, kwds, magic_arguments, parse_argstring
+from IPython.core.magic_arguments import argument, kwds, magic_arguments
 from IPython.display import display
 from traitlets import Bool, Int, TraitError, Unicode, observe, validate
 from traitlets.config.loader import DeferredConfig
@@ -384,9 +385,10 @@ def relay_source(cell: str) -> Source:
     return Source("<relay>", f'#[version = "0.0.5"]\n{cell}', first_line=1)
 
 
-def _parse_line(method: Callable[..., object], line: str) -> Namespace:
+def _parse_line(method: Any, line: str) -> Namespace:
+    """Return the options of a magic's line, split as on POSIX: Windows' way has no single quotation marks."""
     try:
-        parsed: Namespace = parse_argstring(method, line)
+        parsed: Namespace = method.parser.parse_args(shlex.split(line, posix=False))
     except (UsageError, ValueError) as error:  # ValueError: a quotation mark that is never closed
         name, _, kind = method.__name__.rpartition("_")
         magic = f"%%{name}" if kind == "cell" else f"%{name}"

@@ -92,6 +92,18 @@ def test_a_file_that_is_no_database_is_dropped(cache: DatabaseCache, data: bytes
     assert cache.get(KEY) == CONTENT
 
 
+def test_a_file_that_is_being_made_holds_nothing(cache: DatabaseCache) -> None:
+    """SQLite makes an empty file, then its tables."""
+    cache.directory.mkdir(parents=True)
+    (cache.directory / FILE).touch()
+    assert cache.get(KEY) == MissingEntry()
+    assert cache.read_note("name") is None
+    assert cache.usage.entries == 0
+    cache.clear()
+    cache.put(KEY, CONTENT)
+    assert cache.get(KEY) == CONTENT
+
+
 def test_a_damaged_file_that_somebody_has_open_stays_and_is_a_warning(cache: DatabaseCache) -> None:
     cache.put(KEY, CONTENT)
     path = cache.directory / FILE

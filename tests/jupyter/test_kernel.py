@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import nbformat
 import pytest
@@ -138,7 +139,7 @@ def test_a_wrong_call_is_an_ordinary_error(outputs: dict[str, list[nbformat.Note
             "wrong path",
             "FileNotFoundError",
             "foo.save('/no/such/directory/x.nnm')",
-            "'/no/such/directory/x.nnm'",
+            repr(str(Path("/no/such/directory/x.nnm"))),
         ),
         (
             "wrong stage",
