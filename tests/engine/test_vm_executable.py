@@ -305,8 +305,8 @@ def test_every_optimisation_level_computes_the_same(opt_level):
     ("target", "message"),
     [
         ("nonsense", "the kind must be 'llvm'"),
-        ("rocm", "the target 'rocm' is a GPU's"),
-        ({"kind": "vulkan"}, "the target 'vulkan' is a GPU's"),
+        ("rocm", "the target 'rocm' is another GPU's"),
+        ({"kind": "vulkan"}, "the target 'vulkan' is another GPU's"),
         ("{not json", "does not know the target"),
         ({"kind": "llvm", "bad": 1}, "does not know the target"),
         ({"kind": "llvm", "mcpu": "pentium-9000"}, "LLVM does not know the CPU"),

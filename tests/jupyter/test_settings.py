@@ -26,7 +26,7 @@ WRONG = [
     ("quiet", "1", "False", "it must be True or False"),
     ("target", "3", "None", "it must be a JSON object in quotes"),
     ("target", "'{'", "None", "the target is no JSON object"),
-    ("target", "'rocm'", "None", "nnmagic compiles for CPUs, and the target 'rocm' is a GPU's"),
+    ("target", "'rocm'", "None", "the target 'rocm' is another GPU's"),
     ("target", """'{"kind": "llvm", "mcpu": "x"}'""", "None", "LLVM does not know the CPU 'x'"),
 ]
 

@@ -295,3 +295,18 @@ def test_a_loop_hands_values_on_through_many_names(count: int) -> None:
         values = [*values[1:], values[0] * np.float32(0.5) + y]
     f = nnmagic.compile(f"def f(x: Tensor[(4,), f32]):\n{body}")
     np.testing.assert_allclose(f(x), np.stack(values), rtol=1e-6)
+
+
+def test_a_transform_too_long_for_its_table_is_refused_at_its_place() -> None:
+    source = "def f(v: Tensor[(2**31,), f32]):\n    return fft.fft(v)\n"
+    with pytest.raises(TinyNNError, match="transform of 2,147,483,648 elements is not compiled") as caught:
+        compile_source(Source("cell", source), {"fft": np.fft})
+    (error,) = caught.value.diagnostics
+    assert error.span is not None
+    assert error.span.line == 2
+
+
+def test_deleting_from_a_long_axis_lists_none_of_its_elements() -> None:
+    source = "def f(x: Tensor[(10**12,), f32]):\n    return np.delete(x, [1, 5, 9])\n"
+    cell = compile_source(Source("cell", source), {"np": np})
+    assert "Tensor[(999999999997), float32]" in str(cell.module)

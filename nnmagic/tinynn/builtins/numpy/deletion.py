@@ -41,6 +41,10 @@ def _delete(call: Arguments) -> Value:
     return LoopCall(kind, (rows, operand), axis)
 
 
+#: Up to so many elements along an axis, what is left is listed while compiling; of more, slices are joined.
+_MOST_PLACES = 1 << 24
+
+
 def _known_indices(value: Value) -> int | tuple[int, ...] | None:
     """Return one index, or several, that are known at compile time."""
     known = static_value_or_none(value)
@@ -59,21 +63,20 @@ def _known_indices(value: Value) -> int | tuple[int, ...] | None:
 def _delete_known(call: Arguments, data: Formula, axis: int, known: int | tuple[int, ...]) -> Formula:
     size = data.shape[axis]
     assert isinstance(size, int)
-    for index in known if isinstance(known, tuple) else (known,):
+    indices = known if isinstance(known, tuple) else (known,)
+    for index in indices:
         if not -size <= index < size:
             message = f"delete: index {index} is out of range for an axis of size {size}"
             raise RefusalError(message, call.given["obj"].span)
-    left = np.delete(np.arange(size), np.array(known, np.int64))
-    if len(left) == size:
-        return data
-    breaks = np.flatnonzero(np.diff(left) != 1) + 1
-    if len(breaks) > 1:
-        places = constant_of(left, "int64", call.span)
-        return data.op("take", places, axis=axis, mode="fast")
-    pieces = [piece for piece in np.split(left, breaks) if len(piece)]
+    deleted = sorted({index % size for index in indices})
+    bounds = zip([0, *(index + 1 for index in deleted)], [*deleted, size], strict=True)
+    pieces = [(begin, end) for begin, end in bounds if begin < end]
+    if len(pieces) > 2 and size <= _MOST_PLACES:
+        left = np.concatenate([np.arange(begin, end) for begin, end in pieces])
+        return data.op("take", constant_of(left, "int64", call.span), axis=axis, mode="fast")
     if not pieces:
         return static_slice(data, axis, 0, 0)
-    parts = [static_slice(data, axis, int(piece[0]), int(piece[-1]) + 1) for piece in pieces]
+    parts = [static_slice(data, axis, begin, end) for begin, end in pieces]
     return parts[0] if len(parts) == 1 else concatenate(call, parts, axis)
 
 

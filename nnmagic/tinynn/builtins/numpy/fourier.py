@@ -48,6 +48,8 @@ _Apply: TypeAlias = Callable[[Arguments], Value]
 _LARGEST_MATRIX = 64
 #: A prime factor of at most so many, too; of a larger one the matrix would be too large.
 _LARGEST_PRIME = 256
+#: The longest transform: it needs a constant of as many roots of one, which are computed while compiling.
+_LONGEST = 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +127,9 @@ def _transform(wave: _Wave, length: int, sign: int) -> _Wave:
     """Transform along the last axis, of a known length, without a factor."""
     if length == 1:
         return wave
+    if length > _LONGEST:
+        message = f"a Fourier transform of {length:,} elements is not compiled, only of {_LONGEST:,} at most"
+        raise RefusalError(message, wave.span)
     factor = _factor(length) if length > _LARGEST_MATRIX else None
     if factor is None:
         small = length <= _LARGEST_PRIME
