@@ -21,9 +21,9 @@ NOTES: tuple[tuple[str, int | None, str], ...] = (
     (
         "resnet-18 3x64x64, training",
         1,
-        "a seventh of the time are convolutions of 512 channels with 2x2 results, of whose nine products four "
-        "are with padding's zeros; a ninth reverses, transposes and blocks weights for the backward pass, "
-        "and a fifteenth updates them: both move 9 MB for each of the last layers. It was 171 ms before "
+        "a seventh of the time are convolutions of 512 channels with 2x2 results, of whose nine products "
+        "five are with padding's zeros; a ninth reverses, transposes and blocks weights for the backward "
+        "pass, and a fifteenth updates them: both move 9 MB for each of the last layers. 171 ms before "
         "products went by blocks",
     ),
     (
