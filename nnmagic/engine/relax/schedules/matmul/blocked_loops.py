@@ -23,6 +23,7 @@ from nnmagic.engine.relax.schedules.matmul.matrix_product import (
     MatrixProduct,
     Version,
     declare_packed,
+    start_of,
 )
 from nnmagic.engine.relax.schedules.matmul.microkernels import Matrix, Tile, TileAccess
 from nnmagic.engine.relax.schedules.matmul.packing import PanelPacking, RowPacking
@@ -47,8 +48,8 @@ _MOST_SUMS = 1 << 22
 
 def blocked_version(product: MatrixProduct, machine: CpuModel, *, threads: bool) -> Version:
     """Return the loops by blocks, and when they pay; ``threads`` share them."""
+    rows, columns = map(builders.static_int, (product.rows, product.columns))
     lanes = machine.lanes(product.dtype)
-    rows, columns = (size if isinstance(size, int) else None for size in (product.rows, product.columns))
     tile = microkernels.choose_tile(rows, columns, lanes, machine, least_rows=_LEAST_ROWS)
     return _pays(product, tile), lambda: _blocked_loops(product, tile, threads=threads)
 
@@ -155,21 +156,15 @@ class _BlockedLoops:
 
     def first_column(self, number: Index) -> Index:
         """Return the first column of a panel; the last one ends with the matrix."""
-        return _start(number, self.tile.width, self.product.columns)
+        return start_of(number, self.tile.width, self.product.columns)
 
     def first_row(self, number: Index) -> Index:
         """Return the first row of a tile; the last one ends with the matrix."""
-        return _start(number, self.tile.rows, self.product.rows)
+        return start_of(number, self.tile.rows, self.product.rows)
 
 
 def _at_most(count: Extent, most: int) -> int:
     return max(1, min(count, most) if isinstance(count, int) else most)
-
-
-def _start(number: Index, size: int, end: Extent) -> Index:
-    if isinstance(end, int) and end % size == 0:
-        return number * size
-    return builders.minimum(number * size, end - size)
 
 
 @dataclass(frozen=True, slots=True)

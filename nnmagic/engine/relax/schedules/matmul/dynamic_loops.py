@@ -23,6 +23,7 @@ from nnmagic.engine.relax.schedules.matmul.matrix_product import (
     Version,
     declare_packed,
     dot_width,
+    start_of,
 )
 from nnmagic.engine.relax.schedules.matmul.microkernels import Tile, TileAccess
 from nnmagic.engine.relax.schedules.matmul.packing import PanelPacking
@@ -113,10 +114,8 @@ class _RowTiles:
     def compute(self, number: PrimExpr, compute: _ComputeTile) -> Stmt:
         """Compute a tile."""
         rows, height = self.rows, self.tile.rows
-        if height == 1 or (isinstance(rows, int) and rows % height == 0):
-            return compute(self.tile, number * height)
-        if isinstance(rows, int):
-            return compute(self.tile, builders.minimum(number * height, rows - height))
+        if height == 1 or isinstance(rows, int):
+            return compute(self.tile, start_of(number, height, rows))
         if self.exact:
             whole = tirx.floordiv(rows, builders.as_expr(height))
             full, rest = compute(self.tile, number * height), self._compute_rest(whole * height, compute)
@@ -165,10 +164,7 @@ class _DynamicPanels:
 
     def first_column(self, number: PrimExpr) -> Index:
         """Return the first column of a panel; the last panel ends with the matrix."""
-        width = self.tile.width
-        if isinstance(self.columns, int) and self.columns % width == 0:
-            return number * width
-        return builders.minimum(number * width, self.columns - width)
+        return start_of(number, self.tile.width, self.columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +236,7 @@ class _DynamicLoops:
     def _column_versions(self) -> Iterator[Version]:
         """Yield the versions by the number of columns, and by whether panels are packed."""
         product = self.product
-        rows, columns = (size if isinstance(size, int) else None for size in (product.rows, product.columns))
+        rows, columns = map(builders.static_int, (product.rows, product.columns))
         tile = microkernels.choose_tile(rows, columns, self.lanes, self.machine, product.right.panel)
         enough = True if columns is not None else product.columns >= tile.width
         yield enough, lambda: self._tiles(tile, packed=self._is_packed(tile))

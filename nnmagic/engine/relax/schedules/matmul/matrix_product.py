@@ -116,6 +116,13 @@ class MatrixProduct:
         return DotTile(rows, width, lanes, self.dtype, left, right).statements(self.depth, finish)
 
 
+def start_of(number: Index, size: int, end: Extent) -> Index:
+    """Return where a tile or panel of a size begins; the last one ends with the matrix."""
+    if size == 1 or (isinstance(end, int) and end % size == 0):
+        return number * size
+    return builders.minimum(number * size, end - size)
+
+
 def dot_width(rows: int, columns: int | None) -> int:
     """Return how many columns a tile of dot products has: a power of two."""
     width = max(1, _DOT_SUMS // rows) if columns is None else min(columns, max(1, _DOT_SUMS // rows))

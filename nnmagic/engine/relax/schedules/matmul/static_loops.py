@@ -21,6 +21,7 @@ from nnmagic.engine.relax.schedules.matmul.matrix_product import (
     MatrixProduct,
     declare_packed,
     dot_width,
+    start_of,
 )
 from nnmagic.engine.relax.schedules.matmul.microkernels import Tile, TileAccess
 from nnmagic.engine.relax.schedules.matmul.packing import PanelPacking
@@ -73,8 +74,7 @@ class _StaticLoops:
         width = dot_width(rows, columns)
 
         def multiply_panel(p: PrimExpr) -> Stmt:
-            start = builders.minimum(p * width, columns - width) if columns % width else p * width
-            return self.product.dot_tile(rows, width, lanes, 0, start)
+            return self.product.dot_tile(rows, width, lanes, 0, start_of(p, width, columns))
 
         return builders.parallel_loop(
             "panel", builders.round_up_div(columns, width), multiply_panel, wanted=threads
@@ -157,17 +157,14 @@ class _StaticLoops:
 
     def _first_column(self, p: PrimExpr, tile: Tile) -> Index:
         """Return the first column of a panel; the last one ends with the matrix."""
-        columns = self.product.columns
-        regular = columns % tile.width == 0
-        return p * tile.width if regular else builders.minimum(p * tile.width, columns - tile.width)
+        return start_of(p, tile.width, self.product.columns)
 
     def _tile(
         self, tile: Tile, t: PrimExpr, first: Index, packed: tuple[Buffer, Index] | None = None
     ) -> Stmt:
         """Compute a tile from column ``first`` on; ``packed``: the buffer and offset of its packed panel."""
         product = self.product
-        regular = tile.rows == 1 or product.rows % tile.rows == 0
-        top = t * tile.rows if regular else builders.minimum(t * tile.rows, product.rows - tile.rows)
+        top = start_of(t, tile.rows, product.rows)
         right = product.right_from(first)
 
         def load_right(k: Index, start: int) -> PrimExpr:
