@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nnmagic.engine.executable import Executable, KernelCode, kernels_of
-from nnmagic.relay.complex_numbers.lowering import complex_of, lower_type, pairs_of
+from nnmagic.relay.complex_numbers.lowering import complex_of, pairs_of
 from nnmagic.relay.infer.unify import substitute
 from nnmagic.relay.module import Module
-from nnmagic.relay.types import TensorType, TupleType, Type, TypeCall, is_complex
+from nnmagic.relay.types import TensorType, TupleType, Type, TypeCall, is_complex, lower_complex_type
 from nnmagic.relay.values import AdtValue
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class ComplexExecutable:
         match type_:
             case TensorType(dtype=dtype) if is_complex(dtype):
                 return pairs_of(np.asarray(value)) if to_pairs else complex_of(value)
-            case TupleType(fields=fields) if lower_type(type_) != type_:
+            case TupleType(fields=fields) if lower_complex_type(type_) != type_:
                 parts = zip(value, fields, strict=True)
                 return tuple(self._convert(part, field, to_pairs=to_pairs) for part, field in parts)
             case TypeCall() if isinstance(value, AdtValue):

@@ -5,7 +5,7 @@ They are values: equal types are equal objects, except for type variables.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 import ml_dtypes
@@ -185,3 +185,20 @@ def part_dtype(dtype: str) -> str:
 def complex_dtype(dtype: str) -> str | None:
     """Return the complex dtype whose parts have a dtype; None if there is none."""
     return {"float32": "complex64", "float64": "complex128"}.get(dtype)
+
+
+def lower_complex_type(type_: Type) -> Type:
+    """Return a type with tensors of pairs of floats in place of complex tensors."""
+    match type_:
+        case TensorType(shape=shape, dtype=dtype) if is_complex(dtype):
+            return TensorType((*shape, 2), part_dtype(dtype))
+        case TupleType(fields=fields):
+            return TupleType(tuple(map(lower_complex_type, fields)))
+        case FuncType(arg_types=args, ret_type=result):
+            lowered = tuple(map(lower_complex_type, args))
+            return replace(type_, arg_types=lowered, ret_type=lower_complex_type(result))
+        case RefType(value=value):
+            return RefType(lower_complex_type(value))
+        case TypeCall(args=args):
+            return replace(type_, args=tuple(map(lower_complex_type, args)))
+    return type_

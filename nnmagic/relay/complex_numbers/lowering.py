@@ -21,13 +21,8 @@ from nnmagic.relay.traverse import post_order, with_parts
 from nnmagic.relay.types import (
     COMPLEX_DTYPES,
     NUMPY_DTYPES,
-    FuncType,
-    RefType,
-    TensorType,
-    TupleType,
     Type,
-    TypeCall,
-    is_complex,
+    lower_complex_type,
     part_dtype,
 )
 
@@ -58,25 +53,9 @@ def lower_complex(module: Module) -> Module:
     return infer_type(Module(functions, types), look_into_callees=True)
 
 
-def lower_type(type_: Type) -> Type:
-    """Return a type with tensors of pairs of floats in place of complex tensors."""
-    match type_:
-        case TensorType(shape=shape, dtype=dtype) if is_complex(dtype):
-            return TensorType((*shape, 2), part_dtype(dtype))
-        case TupleType(fields=fields):
-            return TupleType(tuple(map(lower_type, fields)))
-        case FuncType(arg_types=args, ret_type=result):
-            return replace(type_, arg_types=tuple(map(lower_type, args)), ret_type=lower_type(result))
-        case RefType(value=value):
-            return RefType(lower_type(value))
-        case TypeCall(args=args):
-            return replace(type_, args=tuple(map(lower_type, args)))
-    return type_
-
-
 def mentions_complex(type_: Type | None) -> bool:
     """Return whether a type has complex tensors."""
-    return type_ is not None and lower_type(type_) != type_
+    return type_ is not None and lower_complex_type(type_) != type_
 
 
 def _lower_data(data: TypeData) -> TypeData:
@@ -85,7 +64,7 @@ def _lower_data(data: TypeData) -> TypeData:
 
 
 def _lower_constructor(constructor: ir.Constructor) -> ir.Constructor:
-    inputs = tuple(map(lower_type, constructor.inputs))
+    inputs = tuple(map(lower_complex_type, constructor.inputs))
     return constructor if inputs == constructor.inputs else replace(constructor, inputs=inputs)
 
 
@@ -118,16 +97,16 @@ def _lower_node(
     whole = with_parts(node, lambda part: forms.pairs(new(part)))
     match whole:
         case ir.Function(ret_type=result) if result is not None:
-            return replace(whole, ret_type=lower_type(result))
+            return replace(whole, ret_type=lower_complex_type(result))
         case ir.Call(type_args=type_args) if type_args:
-            return replace(whole, type_args=tuple(map(lower_type, type_args)))
+            return replace(whole, type_args=tuple(map(lower_complex_type, type_args)))
     return _lower_leaf(whole)
 
 
 def _lower_leaf(node: ir.Expr) -> ir.Expr:
     match node:
         case ir.Var(type_annotation=type_) if mentions_complex(type_ or node.checked_type):
-            annotation = None if type_ is None else lower_type(type_)
+            annotation = None if type_ is None else lower_complex_type(type_)
             return replace(node, type_annotation=annotation, checked_type=None)
         case ir.Constant(data=data) if data.dtype.kind == "c":
             return ir.Constant(pairs_of(data), span=node.span)

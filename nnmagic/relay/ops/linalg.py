@@ -22,7 +22,7 @@ from nnmagic.relay.types import (
     TupleType,
     Type,
     complex_dtype,
-    is_complex,
+    lower_complex_type,
     part_dtype,
 )
 
@@ -154,21 +154,14 @@ def _complex_of(types: Sequence[Type]) -> list[Type]:
     return [of(index) for index in range(len(types))]
 
 
-def _pairs_of(type_: Type) -> Type:
-    """Return the type of pairs of floats in place of that of complex tensors."""
-    if isinstance(type_, TupleType):
-        return TupleType(tuple(map(_pairs_of, type_.fields)))
-    if isinstance(type_, TensorType) and is_complex(type_.dtype):
-        return TensorType((*type_.shape, 2), part_dtype(type_.dtype))
-    return type_
-
-
 def _or_of_pairs(relation: Relation) -> Relation:
     """Return a relation of matrices that are complex where ``pairs`` says so."""
 
     @wraps(relation)
     def of(types: Sequence[Type], attrs: Attrs) -> Type:
-        return _pairs_of(relation(_complex_of(types), attrs)) if attrs["pairs"] else relation(types, attrs)
+        if not attrs["pairs"]:
+            return relation(types, attrs)
+        return lower_complex_type(relation(_complex_of(types), attrs))
 
     return of
 
