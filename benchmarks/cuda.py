@@ -14,13 +14,9 @@ import numpy as np
 import torch
 
 import nnmagic
-from nnmagic.engine.relax.runtime.cuda_device import (
-    device_name,
-    global_function,
-    missing_device,
-    to_device,
-    tvm_ffi,
-)
+from nnmagic.engine.relax.runtime.cuda_device import device_name, missing_device, to_device
+from nnmagic.engine.relax.runtime.ffi import tvm_ffi
+from nnmagic.engine.relax.runtime.loader import global_function
 
 #: Name, source, shapes, and the same in torch.
 CASES: list[tuple[str, str, list[tuple[int, ...]], Callable[..., Any]]] = [

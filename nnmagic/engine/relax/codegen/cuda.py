@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 import tvm
-from tvm import relax, s_tir, tirx
+from tvm import relax, tirx
 from tvm.s_tir import dlight
 
 from nnmagic.diagnostics import CompileError, Span, last_line
 from nnmagic.engine import engine_error
 from nnmagic.engine.relax.codegen import cuda_compiler, relax_pipeline, stage_texts
 from nnmagic.engine.relax.codegen.cuda_kernels import CUDA_PIPELINE, teach_reducers
-from nnmagic.engine.relax.codegen.cuda_workspaces import pass_workspaces, with_workspaces
+from nnmagic.engine.relax.codegen.cuda_workspaces import pass_workspaces, with_steps, with_workspaces
 from nnmagic.engine.relax.codegen.kernel_preparation import relax_alignment
 from nnmagic.engine.relax.deferred_interrupts import interrupt_safepoint, run_interruptible
 from nnmagic.engine.relax.legalize.kernel_cache import has_empty_buffer
@@ -169,7 +169,7 @@ def _schedule(
     for done, (kernel, function) in enumerate(kernels.items()):
         interrupt_safepoint()
         report("CUDA kernels", done, len(kernels))
-        alone = ValueError(_OF_CPU) if _calls_library(function) else _schedule_alone(kernel, function, target)
+        alone = _schedule_alone(kernel, function, target)
         if isinstance(alone, Exception):
             message = f"TVM has no CUDA code for the kernel {kernel}: {last_line(alone)}"
             raise engine_error(message, _place(module, origins.of(kernel, ())), hint=_HINT) from alone
@@ -316,16 +316,6 @@ def _on_one_thread(kernel: tirx.PrimFunc) -> tirx.PrimFunc:
     root = kernel.body.block
     thread = tirx.IterVar(None, tirx.Var("thread", "int32"), tirx.IterVar.ThreadIndex, "threadIdx.x")
     loop = tirx.For(tirx.Var("t", "int32"), 0, 1, tirx.ForKind.THREAD_BINDING, root.body, thread)
-    block = s_tir.SBlock(
-        root.iter_vars,
-        root.reads,
-        root.writes,
-        root.name_hint,
-        loop,
-        root.init,
-        alloc_buffers=root.alloc_buffers,
-        annotations=root.annotations,
-    )
-    body = s_tir.SBlockRealize(kernel.body.iter_values, kernel.body.predicate, block)
+    body = with_steps(kernel, loop, root.alloc_buffers)
     scheduled = tirx.PrimFunc(kernel.params, body, kernel.ret_type, kernel.attrs)
     return scheduled.with_attr({"tirx.is_scheduled": True})

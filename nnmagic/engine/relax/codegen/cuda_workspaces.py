@@ -5,6 +5,7 @@ The arrays become further results of the kernel, which its callers leave aside.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import tvm
@@ -32,6 +33,14 @@ def with_workspaces(kernel: tirx.PrimFunc, *, inner: bool = False) -> tirx.PrimF
         steps = _without_allocations(kernel, steps, buffers)
     if not buffers:
         return kernel
+    body = with_steps(kernel, steps, [])
+    whole = tirx.PrimFunc([*kernel.params, *buffers], body, kernel.ret_type, kernel.attrs)
+    return whole.with_attr(_WORKSPACES, len(buffers))
+
+
+def with_steps(kernel: tirx.PrimFunc, steps: Stmt, buffers: Sequence[Buffer]) -> Stmt:
+    """Return the body of a kernel with other steps and other arrays between them."""
+    root = kernel.body.block
     block = s_tir.SBlock(
         root.iter_vars,
         root.reads,
@@ -39,13 +48,10 @@ def with_workspaces(kernel: tirx.PrimFunc, *, inner: bool = False) -> tirx.PrimF
         root.name_hint,
         steps,
         root.init,
-        [],
-        [],
-        root.annotations,
+        alloc_buffers=buffers,
+        annotations=root.annotations,
     )
-    body = s_tir.SBlockRealize(kernel.body.iter_values, kernel.body.predicate, block)
-    whole = tirx.PrimFunc([*kernel.params, *buffers], body, kernel.ret_type, kernel.attrs)
-    return whole.with_attr(_WORKSPACES, len(buffers))
+    return s_tir.SBlockRealize(kernel.body.iter_values, kernel.body.predicate, block)
 
 
 def _without_allocations(kernel: tirx.PrimFunc, steps: Stmt, buffers: list[Buffer]) -> Stmt:
