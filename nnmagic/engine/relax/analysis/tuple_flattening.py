@@ -23,6 +23,11 @@ def leaves(type_: Type, span: Span | None = None) -> Iterator[TensorType]:
             raise engine_error(f"the relax engine cannot hold a value of type {type_text(type_)} yet", span)
 
 
+def named_leaves(name: str, type_: Type, span: Span | None = None) -> Iterator[tuple[str, TensorType]]:
+    """Yield the name and type of each tensor of a variable. Raises EngineError as ``leaves`` does."""
+    return zip(flat_names(name, type_), leaves(type_, span), strict=True)
+
+
 def rebuild(type_: Type, items: Iterator[Any]) -> Any:
     """Undo ``flatten``: nest the next items in tuples as the type says."""
     if isinstance(type_, TupleType):

@@ -15,7 +15,7 @@ import numpy as np
 from nnmagic.engine.arguments import Parameter, convert_argument
 from nnmagic.engine.executable import KernelCode
 from nnmagic.engine.relax.analysis.entry_signature import type_of
-from nnmagic.engine.relax.analysis.tuple_flattening import flat_names, leaves
+from nnmagic.engine.relax.analysis.tuple_flattening import leaves, named_leaves
 from nnmagic.engine.relax.artifact import AOT, Artifact
 from nnmagic.engine.relax.interpreter.instructions import Block, Frame, FunctionCode, Kernels
 from nnmagic.engine.relax.runtime.aot_executable import AotExecutable
@@ -218,9 +218,7 @@ def _flat(kernel: Function) -> Function:
     params = tuple(
         Var(name, type_, checked_type=type_)
         for param in kernel.params
-        for name, type_ in zip(
-            flat_names(param.name_hint, type_of(param)), leaves(type_of(param)), strict=True
-        )
+        for name, type_ in named_leaves(param.name_hint, type_of(param))
     )
     assert kernel.ret_type is not None
     results = tuple(leaves(kernel.ret_type))

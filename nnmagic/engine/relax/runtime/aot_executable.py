@@ -21,6 +21,7 @@ from nnmagic.engine.relax.runtime.fast_path import DecidedSizes, FastPath, make_
 from nnmagic.engine.relax.runtime.loader import load_objects
 from nnmagic.engine.relax.runtime.native_entry import NOTHING, NativeEntry, RoomError, out_of_memory
 from nnmagic.engine.relax.runtime.sizes import size_function
+from nnmagic.engine.relax.runtime.tensors import argument_array
 from nnmagic.engine.relax.runtime.vm_executable import CompiledProgram
 from nnmagic.relay.expr import Function
 from nnmagic.relay.types import NUMPY_DTYPES, TensorType, TupleType
@@ -338,10 +339,8 @@ class _Array:
 
 def _readable(value: Any, expected: _Array, name: str) -> np.ndarray:
     """Return an argument as an array that the machine code can read: itself if possible, else a copy."""
-    array = np.asarray(value)
     dtype = expected.dtype
-    if array.dtype.newbyteorder("=") != dtype:
-        raise TypeError(f"{name} must be an array of {dtype}, not of {array.dtype}")
+    array = argument_array(value, name, dtype)
     if array.ndim != len(expected.shape):
         raise ValueError(
             f"{name} must be an array of {len(expected.shape)} dimensions, not of shape {array.shape}"

@@ -12,11 +12,11 @@ import numpy as np
 
 from nnmagic.engine import engine_error
 from nnmagic.engine.relax.analysis.entry_signature import type_of
-from nnmagic.engine.relax.analysis.tuple_flattening import flat_names, flatten, leaves, rebuild
+from nnmagic.engine.relax.analysis.tuple_flattening import flatten, leaves, named_leaves, rebuild
 from nnmagic.engine.relax.runtime.callbacks import CheckError
 from nnmagic.engine.relax.runtime.cuda_device import CUDA, FIRST, to_device
 from nnmagic.engine.relax.runtime.loader import global_function
-from nnmagic.engine.relax.runtime.tensors import copy_from_device
+from nnmagic.engine.relax.runtime.tensors import argument_array, copy_from_device
 from nnmagic.engine.relax.runtime.thread_pool import on_deep_stack
 from nnmagic.engine.relax.runtime.vm_executable import ENTRY, MAX_CALL_DEPTH, TOO_DEEP, reason_of
 from nnmagic.relay.expr import Function
@@ -66,9 +66,7 @@ class CudaExecutable:
         self._parameters = [
             (flat, NUMPY_DTYPES[leaf.dtype])
             for var in function.params
-            for flat, leaf in zip(
-                flat_names(var.name_hint, type_of(var)), leaves(type_of(var), var.span), strict=True
-            )
+            for flat, leaf in named_leaves(var.name_hint, type_of(var), var.span)
         ]
         assert function.ret_type is not None
         self._result = function.ret_type
@@ -86,7 +84,8 @@ class CudaExecutable:
         """Return the results for these arguments: an array, or (nested) tuples of arrays."""
         self._check_process()
         values = flatten(tuple(arrays))
-        hosts = [_host_array(value, *known) for value, known in zip(values, self._parameters, strict=True)]
+        pairs = zip(values, self._parameters, strict=True)
+        hosts = [argument_array(value, *known) for value, known in pairs]
         with self._turn:
             try:
                 outputs = self._call(hosts)
@@ -145,11 +144,3 @@ class CudaExecutable:
         if any(word in text for word in _FAILURES):
             return RuntimeError(f"@{self._name}: the CUDA device failed: {text.splitlines()[0]}")
         return reason_of(error, self._name, self._assertions)
-
-
-def _host_array(value: Any, name: str, dtype: np.dtype[np.generic]) -> np.ndarray:
-    """Return an argument as an array, of the parameter's dtype."""
-    array = np.asarray(value)
-    if array.dtype.newbyteorder("=") != dtype:
-        raise TypeError(f"{name} must be an array of {dtype}, not of {array.dtype}")
-    return array

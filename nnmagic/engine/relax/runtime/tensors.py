@@ -56,6 +56,14 @@ def as_array(tensor: Any) -> np.ndarray:
     return bfloat16_array(tensor) if str(tensor.dtype) == "bfloat16" else plain_array(tensor)
 
 
+def argument_array(value: Any, name: str, dtype: np.dtype[np.generic]) -> np.ndarray:
+    """Return an argument as an array, in any byte order. Raises TypeError for one of another dtype."""
+    array = np.asarray(value)
+    if array.dtype.newbyteorder("=") != dtype:
+        raise TypeError(f"{name} must be an array of {dtype}, not of {array.dtype}")
+    return array
+
+
 def plain_array(tensor: Any) -> np.ndarray:
     """Return what ``as_array`` does, for a dtype that NumPy has itself."""
     return _writable(np.from_dlpack(tensor))

@@ -14,11 +14,11 @@ import numpy as np
 from nnmagic.diagnostics import last_line
 from nnmagic.engine.executable import KernelCode
 from nnmagic.engine.relax.analysis.entry_signature import type_of
-from nnmagic.engine.relax.analysis.tuple_flattening import flat_names, flatten, leaves, rebuild
+from nnmagic.engine.relax.analysis.tuple_flattening import flatten, leaves, named_leaves, rebuild
 from nnmagic.engine.relax.artifact import Artifact
 from nnmagic.engine.relax.runtime import callbacks
 from nnmagic.engine.relax.runtime.loader import VmProgram
-from nnmagic.engine.relax.runtime.tensors import as_tensor, bfloat16_array, plain_array
+from nnmagic.engine.relax.runtime.tensors import argument_array, as_tensor, bfloat16_array, plain_array
 from nnmagic.engine.relax.runtime.thread_pool import on_deep_stack, run_on_pool, run_on_worker
 from nnmagic.relay.expr import Function
 from nnmagic.relay.types import NUMPY_DTYPES, TensorType
@@ -125,7 +125,7 @@ class VmExecutable(MachineExecutable[Callable[..., Any]]):
         self._leaves = [
             _leaf(name, leaf)
             for var, type_ in types
-            for name, leaf in zip(flat_names(var.name_hint, type_), leaves(type_, var.span), strict=True)
+            for name, leaf in named_leaves(var.name_hint, type_, var.span)
         ]
         self._flat = all(isinstance(type_, TensorType) for _, type_ in types)
         assert function.ret_type is not None
@@ -171,10 +171,7 @@ def _leaf(name: str, type_: TensorType) -> _Leaf:
 
 def _tensor(value: Any, leaf: _Leaf) -> Any:
     """Convert an argument that TVM cannot import itself."""
-    array = np.asarray(value)
-    if array.dtype.newbyteorder("=") != leaf.dtype:
-        raise TypeError(f"{leaf.name} must be an array of {leaf.dtype}, not of {array.dtype}")
-    return as_tensor(array)
+    return as_tensor(argument_array(value, leaf.name, leaf.dtype))
 
 
 def reason_of(error: Exception, function: str, assertions: Sequence[str] = ()) -> Exception:
