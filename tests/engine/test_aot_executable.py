@@ -135,3 +135,22 @@ def test_the_memory_of_a_kernel_is_given_back():
     for _ in range(100):
         foo(x)
     assert resident() - before < 20e6
+
+
+@pytest.mark.parametrize(
+    ("dtype", "number"),
+    [
+        ("f32", np.float32),
+        ("f64", np.float64),
+        ("i8", np.int8),
+        ("i64", np.int64),
+        ("u8", np.uint8),
+        ("bool_", np.bool_),
+    ],
+)
+def test_a_number_of_numpy_takes_the_fast_path(dtype, number):
+    f = nnmagic.compile(f"def f(x: {dtype}, y: {dtype}):\n    return maximum(x, y), x == y")
+    big, small = number(1), number(0)
+    f(big, small)
+    assert f._caller.fast_path((small, big)) == (big, False)
+    assert f._caller.fast_path((np.float16(1), big)) is None

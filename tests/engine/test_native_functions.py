@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import nnmagic
+from nnmagic.engine.relax.artifact import AOT
 from nnmagic.engine.relax.runtime import numpy_abi
-from nnmagic.engine.relax.runtime.aot_executable import AotExecutable
 from nnmagic.engine.relax.runtime.vm_executable import MAX_CALL_DEPTH
 from tests.child_process import run_python
 from tests.systems import POSIX
@@ -26,7 +26,7 @@ def compile_native(source, **options):
     """Compile a cell, whose last function must be native."""
     function = nnmagic.compile(source, cache=False, **options)
     function.build()
-    assert isinstance(function._definition.executable, AotExecutable)
+    assert function._definition.executable.artifact.kind == AOT
     return function
 
 
@@ -690,3 +690,76 @@ def test_a_function_of_named_sizes_takes_arrays_of_one_element(dtype, numpys):
         for numbers, bools in [("a * 2", "~a"), ("b + a", "b | a"), ("x + 1", "~x"), ("x * 0 + 1", "x")]:
             source = source.replace(numbers, bools)
     run_python("-W", "ignore", "-c", source, dtype, numpys)
+
+
+# -- sizes that values decide, in loops --------------------------------------------------------------------
+
+
+def rank_pages(links, rounds):
+    n = links.shape[0]
+    ranks = np.ones(n) / n
+    for _ in range(rounds):
+        new = np.zeros(n)
+        for j in range(n):
+            targets = np.argwhere(links[:, j] > 0).flatten()
+            for i in targets:
+                new[i] += ranks[j] / len(targets)
+        ranks = 0.85 * new + 0.15 / n
+    return ranks
+
+
+def test_positions_are_found_in_loops():
+    rank = compile_native("""
+def rank(links: Tensor[("n", "n"), f64], rounds: i64):
+    n = links.shape[0]
+    ranks = ones(n) / n
+    for _ in range(rounds):
+        new = zeros(n)
+        for j in range(n):
+            targets = argwhere(links[:, j] > 0).flatten()
+            for i in targets:
+                new[i] += ranks[j] / len(targets)
+        ranks = 0.85 * new + 0.15 / n
+    return ranks
+""")
+    for n in (1, 2, 9):
+        links = (np.random.default_rng(n).random((n, n)) > 0.6).astype(float)
+        np.testing.assert_allclose(rank(links, np.int64(4)), rank_pages(links, 4), rtol=1e-12)
+
+
+def test_complex_elements_of_a_mask_are_changed_in_loops():
+    iterate = compile_native("""
+def iterate(c: Tensor[("n", "m"), c128], rounds: i64):
+    z, count = zeros_like(c), zeros(c.shape, dtype=i64)
+    for k in range(rounds):
+        near = abs(z) < 2.0
+        count[near] = k
+        z[near] = z[near] ** 2 + c[near]
+    return z, count
+""")
+    c = np.linspace(-2, 0.5, 9) + 1j * np.linspace(-1.2, 1.2, 7)[:, None]
+    z, count = np.zeros_like(c), np.zeros(c.shape, np.int64)
+    for k in range(12):
+        near = abs(z) < 2.0
+        count[near] = k
+        z[near] = z[near] ** 2 + c[near]
+    found = iterate(c, np.int64(12))
+    np.testing.assert_allclose(found[0], z, rtol=1e-9)
+    np.testing.assert_array_equal(found[1], count)
+
+
+def test_the_step_of_a_slice_may_change_in_a_loop():
+    sieve = compile_native("""
+def sieve(n: i64):
+    is_prime = ones(n, dtype=bool)
+    is_prime[:2] = False
+    i = 2
+    while i * i < n:
+        if is_prime[i]:
+            is_prime[i * i :: i] = False
+        i += 1
+    return nonzero(is_prime)[0]
+""")
+    for n in (0, 1, 2, 3, 30, 1000):
+        primes = [p for p in range(2, n) if all(p % k for k in range(2, p))]
+        np.testing.assert_array_equal(sieve(np.int64(n)), primes)

@@ -303,15 +303,6 @@ CASES = [
         np.int64(3),
     ),
     case(
-        "x: Tensor[(6,), f32], k: i64",
-        "x[None, ::k]",
-        "take the slice first, as in y = x[::k]",
-        "y = x[::k]\nreturn y[None]",
-        lambda x, k: x[None, :: int(k)],
-        _array(6),
-        np.int64(4),
-    ),
-    case(
         "x: Tensor[(3,), f32]",
         "d = [0.5] * 3\nd[1] = 4\nreturn x + d[1]",
         "make an array of the numbers: d = np.array(d)",

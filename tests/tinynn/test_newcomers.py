@@ -27,11 +27,6 @@ MISTAKES = [
         "did you mean InOut?",
     ),
     (
-        "def f(x: Tensor[(6,), f32], k: i64):\n    return x[None, ::k]\n",
-        "beside arrays and None the step of a slice must be known, not an i64",
-        "take the slice first, as in y = x[::k]",
-    ),
-    (
         "def f(a: Tensor[(6,), f32]):\n    c = zeros((6,), f32)\n    return add(a, 1, out=c)\n",
         "add has no parameter `out`",
         "a call with out= is a statement of its own: write it on a line before",

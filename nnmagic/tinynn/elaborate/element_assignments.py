@@ -16,7 +16,6 @@ from nnmagic.tinynn.elaborate.let_bindings import let_bind, let_bind_names
 from nnmagic.tinynn.elaborate.operations import binary_operation
 from nnmagic.tinynn.elaborate.shared_memory import Foreign, Tokens, forget_shared_names, may_share
 from nnmagic.tinynn.operators.element_assignment import selection, set_elements, set_where
-from nnmagic.tinynn.operators.stepped_slices import without_stepped_slices
 from nnmagic.tinynn.operators.subscripts import subscript
 from nnmagic.tinynn.syntax import SIGNS, tree
 from nnmagic.tinynn.values.descriptions import describe
@@ -45,7 +44,6 @@ def assign_elements(ctx: Elaboration, target: ast.Call, value: Operand, others: 
             message, others.span, hint="copy it first, or write one assignment after the other"
         )
     bind_names(ctx)
-    index = without_stepped_slices(tensor, index)
     changed = as_weak_as(tensor, value, set_elements(tensor, index, value, span))
     bind_changed(ctx, variable, memory, changed, span)
 
@@ -63,7 +61,6 @@ def elaborate_update(ctx: Elaboration, stmt: tree.UpdateElements) -> None:
     target_span = ctx.span(target.span)
     memory = own_memory(ctx, variable, tensor, target_span)
     bind_names(ctx)
-    index = without_stepped_slices(tensor, index)
     current = subscript(tensor, index, target_span)
     mask = selection(tensor, index, current, target_span) if _is_number(right, tensor) else None
     if mask is not None:  # for all elements, of which those of the mask are taken

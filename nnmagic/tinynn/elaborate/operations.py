@@ -18,7 +18,6 @@ from nnmagic.tinynn.elaborate.operand_memory import check_unchanged
 from nnmagic.tinynn.elaborate.truth import negate
 from nnmagic.tinynn.operators.arithmetic import binary, unary
 from nnmagic.tinynn.operators.membership import identity, membership
-from nnmagic.tinynn.operators.stepped_slices import without_stepped_slices
 from nnmagic.tinynn.operators.subscripts import subscript
 from nnmagic.tinynn.syntax import SIGNS, tree
 from nnmagic.tinynn.types.annotations import DESTINATIONS
@@ -115,7 +114,7 @@ def _elaborate_subscript(ctx: Elaboration, expr: ast.Call) -> Value:
         return FAILED
     if isinstance(owner.value, BuiltinName) and owner.value.builtin.name in _INDEXED:
         return owner.value.builtin.call(items, span)
-    value = subscript(owner, without_stepped_slices(owner, items), span)
+    value = subscript(owner, items, span)
     if isinstance(value, Computed) and any(_is_array(item.value) for item in items):
         ctx.memory.own(value.expr)  # NumPy copies what arrays choose
     return value

@@ -15,6 +15,7 @@ from nnmagic.tinynn.operators.slices import (
     DynamicSlice,
     StaticSlice,
     clipped_bounds,
+    is_stepped,
     resolve_slice,
     slice_bounds,
     static_bound,
@@ -282,7 +283,7 @@ class _Assignment:
     # -- slices ----------------------------------------------------------------------------------------
 
     def _slice(self, part: IndexPart) -> StaticSlice | DynamicSlice | None:
-        """Return a slice of an axis that steps forward; None where its direction back is not static."""
+        """Return a slice of an axis; None where it certainly steps back, but not from where to where."""
         dim = _shape(self.data)[part.axis]
         if not part.is_slice:
             return self._slice_of_one(part)
@@ -290,7 +291,7 @@ class _Assignment:
         assert isinstance(slice_, SliceOf)
         resolved = resolve_slice(slice_, self.data, part.axis, part.item)
         if isinstance(resolved, DynamicSlice):
-            return resolved if resolved.step > 0 else None
+            return resolved if isinstance(resolved.step, Computed) or resolved.step > 0 else None
         if len(resolved) > 1:  # bounds from both ends, which may be out of order: then nothing is set
             bounds = [static_bound(bound, self.span) for bound in (slice_.start, slice_.stop, slice_.step)]
             start, stop, step = bounds
@@ -335,8 +336,10 @@ class _Assignment:
     def conditions(self) -> list[Computed] | None:
         """Return for each axis that is cut which positions are chosen.
 
-        None where the value has other elements along such an axis than one.
+        None where the value has other elements along such an axis than one, or a step is computed.
         """
+        if any(is_stepped(part.item.value) for part in self.parts):
+            return None
         sizes = iter(_shape(self.new)[::-1])
         conditions = []
         for part in reversed(self.parts):

@@ -11,7 +11,7 @@ import numpy as np
 
 from nnmagic.relay.expr import Call, Constant, Expr, OpRef, Tuple, TupleGetItem, Var
 from nnmagic.relay.ops import OPERATORS
-from nnmagic.relay.types import Dim, TensorType, is_float
+from nnmagic.relay.types import Dim, TensorType, is_complex, is_float
 from nnmagic.tinynn.values.values import Computed
 
 _FAMILIES = frozenset(("unary", "binary"))
@@ -23,10 +23,11 @@ _MOST_NODES = 200
 def of_all_elements(chosen: Computed, mask: Computed, shape: Sequence[Dim]) -> Computed | None:
     """Return a tensor of a shape that has the chosen elements where a mask of that shape is true.
 
-    None if these are not floats that are computed, each alone, of elements that the same mask chose.
+    None if these are not real or complex numbers that are computed, each alone, of elements that the same
+    mask chose: an integer that is divided by 0 would be an error.
     """
     assert isinstance(chosen.type, TensorType)
-    if not is_float(chosen.type.dtype):
+    if not (is_float(chosen.type.dtype) or is_complex(chosen.type.dtype)):
         return None
     done: dict[Expr, Expr | None] = {}
     found = False

@@ -13,6 +13,7 @@ from nnmagic.diagnostics import Span
 from nnmagic.relay.ops.dims import as_polynomial, ceil_divide, subtract
 from nnmagic.relay.polynomials import is_nonnegative
 from nnmagic.relay.types import ANY, AnyDim, Dim, TensorType, is_integer
+from nnmagic.tinynn.operators.arithmetic import check_numbers
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import apply, cast, is_tensor, tensor_type, vector_of
@@ -48,22 +49,14 @@ class StaticSlice:
 class DynamicSlice:
     """One axis of a dyn.strided_slice, and the number of elements that it leaves.
 
-    The bounds are int64 of rank 0; they may be out of range, or count from the end.
+    The bounds are int64 of rank 0; they may be out of range, or count from the end. So is a step that is not
+    known at compile time.
     """
 
     start: Computed
     stop: Computed
-    step: int
+    step: int | Computed
     size: Dim
-
-
-def _static_step(value: Value, span: Span) -> int | None:
-    """Return the step of a slice, which must be known at compile time."""
-    if isinstance(value, Computed | Dimension):
-        message = f"beside arrays and None the step of a slice must be known, not {describe(value)}"
-        hint = "take the slice first, as in y = x[::k]"
-        raise RefusalError(message, span, hint=hint)
-    return static_bound(value, span)
 
 
 def static_bound(value: Value, span: Span) -> int | None:
@@ -87,6 +80,8 @@ def resolve_slice(
 ) -> tuple[StaticSlice, ...] | DynamicSlice:
     """Resolve a slice along an axis to slices that are applied in turn: none if it takes the whole axis."""
     start, stop, step = _convert_slice(slice_, item.span)
+    if isinstance(step, Computed):
+        return _stepped_slice(start, stop, step, item.span)
     if start in (Known(None), Known(0)) and stop == Known(None) and step == 1:
         return ()
     dim = tensor_type(Operand(tensor, item.span)).shape[axis]
@@ -104,21 +99,44 @@ def resolve_slice(
     return DynamicSlice(_number_or(start, first, item.span), _number_or(stop, end, item.span), step, size)
 
 
+def _stepped_slice(start: Value, stop: Value, step: Computed, span: Span) -> DynamicSlice:
+    """Return a slice whose step is computed: its sign decides where a bound is that is left out."""
+    forward = apply("greater", span, step, _number(0, span))
+
+    def bound(value: Value, ahead: int, back: int) -> Computed:
+        if value != Known(None):
+            return _number_or(value, 0, span)
+        return apply("where", span, forward, _number(ahead, span), _number(back, span))
+
+    return DynamicSlice(bound(start, 0, _FAR), bound(stop, _FAR, -_FAR), step, ANY)
+
+
 def _convert_slice(
     slice_: SliceOf, span: Span
-) -> tuple[Known | Dimension | Computed, Known | Dimension | Computed, int]:
-    """Return the bounds and the step of a slice."""
-    step = _static_step(slice_.step, span)
-    if step == 0:
-        raise RefusalError("the step of a slice cannot be zero", span)
+) -> tuple[Known | Dimension | Computed, Known | Dimension | Computed, int | Computed]:
+    """Return the bounds and the step of a slice. A step of 0 that is computed is an error of the call."""
     start, stop = _convert_bound(slice_.start, span), _convert_bound(slice_.stop, span)
-    return start, stop, 1 if step is None else _clamp_bound(step)
+    step = _convert_bound(slice_.step, span)
+    if not isinstance(step, Known):
+        number = step if isinstance(step, Computed) else number_of(step, span)
+        return start, stop, check_numbers("equal", number, span)
+    if step.value == 0:
+        raise RefusalError("the step of a slice cannot be zero", span)
+    return start, stop, step.value if isinstance(step.value, int) else 1
+
+
+def is_stepped(value: Value) -> bool:
+    """Return whether a value is a slice whose step is computed."""
+    return isinstance(value, SliceOf) and isinstance(value.step, Computed | Dimension)
 
 
 def _number_or(bound: Value, default: int, span: Span) -> Computed:
     """Return a bound as an int64 of rank 0."""
-    if isinstance(bound, Computed):
-        return bound
+    match bound:
+        case Computed():
+            return bound
+        case Known(value=int() as number):
+            return _number(number, span)
     return _number(default, span) if bound == Known(None) else number_of(bound, span)
 
 
@@ -221,8 +239,9 @@ def _is_sure(dim: Dim) -> bool:
 def clipped_bounds(
     slice_: SliceOf, tensor: Computed, axis: int, item: Operand
 ) -> tuple[Computed, Computed, int]:
-    """Return the bounds of a slice in the range of an axis, and the step."""
+    """Return the bounds of a slice in the range of an axis, and the step, which must be known."""
     start, stop, step = _convert_slice(slice_, item.span)
+    assert isinstance(step, int)
     span = item.span
     length = number_of(size_along(tensor, axis, span), span)
     zero, unit = _number(0, span), _number(1, span)
@@ -264,5 +283,6 @@ def slice_bounds(slices: Sequence[DynamicSlice | StaticSlice | None], span: Span
                 numbers = _number(0, span), _number(_FAR, span), 1
         begins.append(numbers[0])
         ends.append(numbers[1])
-        steps.append(_number(numbers[2], span))
+        step = numbers[2]
+        steps.append(step if isinstance(step, Computed) else _number(step, span))
     return vector_of(begins, span), vector_of(ends, span), vector_of(steps, span)

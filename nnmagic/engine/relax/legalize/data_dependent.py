@@ -42,6 +42,9 @@ from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, ramp, vector_ty
 from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr
 from nnmagic.relay.types import is_float
 
+#: The attribute of kernels whose results are numbers of elements of their operand: no more than it has.
+COUNTS_ELEMENTS = "nnmagic.counts_elements"
+
 #: More elements than any machine holds: the bytes of so many are counted without a wrap.
 _MOST_ELEMENTS = 1 << 47
 
@@ -410,7 +413,8 @@ def _argwhere(call: OpCall) -> Value:
     """Lower to the indices of the nonzero elements, in order."""
     (condition,) = call.args
     rank = len(shape_of(condition))
-    (size,) = emit_dims(call, call.emit(call.te(_count_nonzero, condition)), 1)
+    counted = call.te(_count_nonzero, condition, primfunc_attrs={COUNTS_ELEMENTS: 1})
+    (size,) = emit_dims(call, call.emit(counted), 1)
 
     def compute(x: Tensor, rows: Sequence[Extent]) -> Tensor:
         return fill_by_loops(_collect_indices, ([*rows, rank], "int64"), x)

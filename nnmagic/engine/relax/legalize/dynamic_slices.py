@@ -42,23 +42,21 @@ class AxisSlice:
 
     start: Bound
     length: Extent
-    step: int
+    step: int | Element
 
 
 def resolve_slices(call: OpCall, data: Value, bounds: Sequence[Value]) -> list[AxisSlice] | None:
-    """Resolve vectors of begins, ends and strides; None where the strides are not known at compile time.
+    """Resolve vectors of begins, ends and strides; None where a stride is 0 or a size.
 
     Axes for which the vectors have no number are whole.
     """
-    steps = call.elements(bounds[2])
-    if steps is None or not all(isinstance(step, int) and step for step in steps):
-        return None
     shape = shape_of(data)
-    begins, ends = (_elements(call, vector) for vector in bounds[:2])
-    slices = [
-        _resolve(call, dim, begin, end, int(step))
-        for dim, begin, end, step in zip(shape, begins, ends, steps, strict=False)
-    ]
+    begins, ends, steps = (_elements(call, vector) for vector in bounds)
+    slices = []
+    for dim, begin, end, step in zip(shape, begins, ends, steps, strict=False):
+        if not isinstance(step, int | Element) or step == 0:
+            return None
+        slices.append(_resolve(call, dim, begin, end, step))
     return [*slices, *(AxisSlice(0, dim, 1) for dim in shape[len(slices) :])]
 
 
@@ -91,12 +89,12 @@ def _source(call: OpCall, tensor: Value) -> Element:
     return Element(tensor)
 
 
-def _resolve(call: OpCall, dim: Extent, begin: Bound, end: Bound, step: int) -> AxisSlice:
+def _resolve(call: OpCall, dim: Extent, begin: Bound, end: Bound, step: int | Element) -> AxisSlice:
     """Resolve one slice as NumPy does: bounds below 0 count from the end, and all are clipped."""
-    if not isinstance(begin, Element) and not isinstance(end, Element):
+    if not isinstance(step, Element) and not any(isinstance(bound, Element) for bound in (begin, end)):
         start, length = resolve_slice(dim, begin, end, step)
         return AxisSlice(start, call.name_size(length), step)
-    key = ("slice", *map(_key, (begin, end, dim)), step)
+    key = ("slice", *map(_key, (begin, end, dim, step)))
     found = call.size_names.find(key)
     if found is None:
         found = _compute_slice(call, dim, (begin, end), step)
@@ -109,41 +107,61 @@ def _key(bound: Bound) -> object:
     return bound if isinstance(bound, int | Element) else tvm_ffi.StructuralKey(bound)
 
 
-def _compute_slice(call: OpCall, dim: Extent, bounds: tuple[Bound, Bound], step: int) -> AxisSlice:
+def _compute_slice(call: OpCall, dim: Extent, bounds: tuple[Bound, Bound], step: int | Element) -> AxisSlice:
     """Compute the start and the length of a slice where the program runs."""
     clipped = [_clip(call, dim, bound, step) for bound in bounds]
-    tensors = [bound.tensor for bound in clipped if isinstance(bound, Element)]
-    sizes = relax.ShapeExpr([bound for bound in clipped if not isinstance(bound, Element)])
 
-    def count(*operands: Any) -> Tensor:
-        *read, known = operands
-        numbers, extents = iter([tensor() for tensor in read]), iter(known)
-        start, stop = (next(numbers if isinstance(bound, Element) else extents) for bound in clipped)
-        distance = as_expr(stop - start if step > 0 else start - stop)
-        length = distance if abs(step) == 1 else tirx.floordiv(distance - 1, as_expr(abs(step))) + 1
-        return te.compute((1,), lambda _: tirx.max(length, as_expr(0)))
+    def count(numbers: Sequence[PrimExpr]) -> PrimExpr:
+        start, stop, by, most = numbers
+        distance, width = stop - start, by
+        if isinstance(step, Element):
+            distance, width = tirx.Select(by > 0, distance, -distance), tirx.max(tirx.abs(by), as_expr(1))
+        elif step < 0:
+            distance, width = -distance, -by
+        length = distance if step in (1, -1) else tirx.floordiv(distance - 1, width) + 1
+        return tirx.min(tirx.max(length, as_expr(0)), most)
 
     size = tirx.Var("size", "int64")
-    counted = call.emit(call.te(count, *tensors, sizes))
+    counted = _compute(call, [*clipped, step, dim], (1,), count)
     call.define_sizes(call.emit(relax.op.tensor_to_shape(counted)), [size])
     return AxisSlice(clipped[0], size, step)
 
 
-def _clip(call: OpCall, dim: Extent, bound: Bound, step: int) -> Bound:
+def _clip(call: OpCall, dim: Extent, bound: Bound, step: int | Element) -> Bound:
     """Return a bound in the range of an axis: from before the first element to behind the last one."""
-    low, high = (0, dim) if step > 0 else (-1, dim - 1)
-    if isinstance(bound, Element):
+    if not isinstance(bound, Element) and not isinstance(step, Element):
+        low, high = (0, dim) if step > 0 else (-1, dim - 1)
+        if isinstance(bound, int) and abs(bound) >= BEYOND:
+            return high if bound > 0 else low
+        return minimum(maximum(locate(bound, dim), low), high)
 
-        def compute(number: Tensor, sizes: Sequence[Extent]) -> Tensor:
-            extent, most = map(as_expr, sizes)
-            value = number(*(0 for _ in number.shape)).astype("int64")
-            located = tirx.Select(value < 0, value + extent, value)
-            return te.compute((), lambda: tirx.min(tirx.max(located, as_expr(low)), most))
+    def clip(numbers: Sequence[PrimExpr]) -> PrimExpr:
+        number, extent, by = numbers
+        back = tirx.Select(by > 0, as_expr(0), as_expr(1)) if isinstance(step, Element) else int(step < 0)
+        located = tirx.Select(number < 0, number + extent, number)
+        return tirx.min(tirx.max(located, as_expr(0) - back), extent - back)
 
-        return Element(call.emit(call.te(compute, bound.tensor, relax.ShapeExpr([dim, high]))))
-    if isinstance(bound, int) and abs(bound) >= BEYOND:
-        return high if bound > 0 else low
-    return minimum(maximum(locate(bound, dim), low), high)
+    return Element(_compute(call, [bound, dim, step], (), clip))
+
+
+def _compute(
+    call: OpCall,
+    bounds: Sequence[Bound],
+    shape: tuple[int, ...],
+    function: Callable[[Sequence[PrimExpr]], PrimExpr],
+) -> Value:
+    """Emit a kernel of one element, a function of numbers that values decide, sizes and constants."""
+    tensors = [bound.tensor for bound in bounds if isinstance(bound, Element)]
+    sizes = relax.ShapeExpr([bound for bound in bounds if not isinstance(bound, Element)])
+
+    def compute(*operands: Any) -> Tensor:
+        *read, extents = operands
+        elements = iter([tensor(*(0 for _ in tensor.shape)).astype("int64") for tensor in read])
+        known = map(as_expr, extents)
+        numbers = [next(elements if isinstance(bound, Element) else known) for bound in bounds]
+        return te.compute(shape, lambda *_at: function(numbers))
+
+    return call.emit(call.te(compute, *tensors, sizes))
 
 
 def take_slices(call: OpCall, data: Value, slices: Sequence[AxisSlice]) -> Value:
@@ -151,10 +169,10 @@ def take_slices(call: OpCall, data: Value, slices: Sequence[AxisSlice]) -> Value
     tensors, index_of = _operands(slices)
 
     def compute(x: Tensor, *rest: Any) -> Tensor:
-        *starts, sizes, lengths = rest
+        *numbers, sizes, lengths = rest
 
         def element(*at: Index) -> PrimExpr:
-            return x(*index_of([start() for start in starts], sizes, at))
+            return x(*index_of([number() for number in numbers], sizes, at))
 
         return te.compute(lengths, element)
 
@@ -174,17 +192,17 @@ def set_slices(call: OpCall, data: Value, values: Value, slices: Sequence[AxisSl
     tensors, index_of = _operands(slices)
 
     def compute(x: Tensor, new: Tensor, *rest: Any) -> Tensor:
-        *starts, sizes = rest
+        *numbers, sizes = rest
 
         def loops(old: Buffer, source: Buffer, *others: Buffer) -> None:
-            *first, result = others
+            *read, result = others
             with grid(old.shape) as at:
                 T.buffer_store(result, old[tuple(at)], at)
-            begun = [buffer[()] for buffer in first]
+            known = [buffer[()] for buffer in read]
             with grid(source.shape) as at:
-                T.buffer_store(result, source[tuple(at)], index_of(begun, sizes, at))
+                T.buffer_store(result, source[tuple(at)], index_of(known, sizes, at))
 
-        return fill_by_loops(loops, (x.shape, x.dtype), x, new, *starts)
+        return fill_by_loops(loops, (x.shape, x.dtype), x, new, *numbers)
 
     attrs = {"op_pattern": OPAQUE, COPIES_FIRST: 1, ASSIGNS: 1}
     return call.te(compute, data, values, *tensors, _shapes(slices)[0], primfunc_attrs=attrs)
@@ -193,22 +211,25 @@ def set_slices(call: OpCall, data: Value, values: Value, slices: Sequence[AxisSl
 def _operands(
     slices: Sequence[AxisSlice],
 ) -> tuple[list[Value], Callable[[Sequence[PrimExpr], Sequence[PrimExpr], Sequence[Index]], list[Index]]]:
-    """Return the starts that are tensors, each once, and how indices come of their elements and the sizes."""
+    """Return the tensors of numbers, each once, and how indices come of their elements and the sizes."""
     tensors: list[Value] = []
-    numbers: list[int | None] = []
-    for axis in slices:
-        if not isinstance(axis.start, Element):
-            numbers.append(None)
-            continue
-        tensor = axis.start.tensor
-        number = next((k for k, other in enumerate(tensors) if other.same_as(tensor)), len(tensors))
-        tensors += [tensor] if number == len(tensors) else []
-        numbers.append(number)
 
-    def index_of(starts: Sequence[PrimExpr], sizes: Sequence[PrimExpr], at: Sequence[Index]) -> list[Index]:
+    def place(bound: Bound) -> int | None:
+        """Return the number of a bound's tensor; None where it is known without."""
+        if not isinstance(bound, Element):
+            return None
+        number = next((k for k, other in enumerate(tensors) if other.same_as(bound.tensor)), len(tensors))
+        if number == len(tensors):
+            tensors.append(bound.tensor)
+        return number
+
+    places = [(place(axis.start), place(axis.step)) for axis in slices]
+
+    def index_of(numbers: Sequence[PrimExpr], sizes: Sequence[PrimExpr], at: Sequence[Index]) -> list[Index]:
         return [
-            (sizes[k] if number is None else starts[number]) + i * axis.step
-            for k, (axis, number, i) in enumerate(zip(slices, numbers, at, strict=True))
+            (sizes[k] if start is None else numbers[start])
+            + i * (axis.step if step is None else numbers[step])
+            for k, (axis, (start, step), i) in enumerate(zip(slices, places, at, strict=True))
         ]
 
     return tensors, index_of

@@ -128,7 +128,15 @@ class AotExecutable:
                 return self._run_general(arrays, destinations, changed)
             given.append(_room(int(given[tensor]), self._name))
         if self._has_room:
-            most = max([_LEAST_ROOM, *(array.size for array in given)])
+            most = max(
+                [
+                    _LEAST_ROOM,
+                    *(
+                        array.shape[1] if at in self._measured else array.size
+                        for at, array in enumerate(given)
+                    ),
+                ]
+            )
             given.append(_room(min(most, _MOST_ROOM), self._name))
         sizes = self._entry.sizes_of(given)
         for array, expected, name in zip(given, self._arrays, self._names, strict=not self._has_room):
@@ -178,15 +186,12 @@ class AotExecutable:
     def _room(self) -> Json:
         """Return the room of a call, as an artifact states sizes."""
         most: Json = _LEAST_ROOM
-        for array in self._arrays[:-1]:
-            if all(isinstance(size, int) for size in array.shape):
-                most = (
-                    max(most, prod(array.shape))
-                    if isinstance(most, int)
-                    else ["max", most, prod(array.shape)]
-                )
+        for number, array in enumerate(self._arrays[:-1]):
+            shape = array.shape[1:] if number in self._measured else array.shape
+            if all(isinstance(size, int) for size in shape):
+                most = max(most, prod(shape)) if isinstance(most, int) else ["max", most, prod(shape)]
             else:
-                most = ["max", reduce(lambda left, right: ["*", left, right], array.shape), most]
+                most = ["max", reduce(lambda left, right: ["*", left, right], shape), most]
         return min(most, _MOST_ROOM) if isinstance(most, int) else ["min", most, _MOST_ROOM]
 
     def stage(self, name: str) -> str:

@@ -52,8 +52,8 @@ def make_fast_path(
     """Return a function that takes a call's arguments as they are.
 
     Args:
-        parameters: the dtype and the rank of each array that it takes; a Python number serves for one of
-            rank 0.
+        parameters: the dtype and the rank of each array that it takes; a number of Python or of NumPy serves
+            for one of rank 0.
         dims: the array and the axis that has each dimension.
         results: the shapes of the results, as an artifact states them.
         names: ``entry``, ``array``, ``empty``, ``finish``, ``table``, ``nothing``, ``raise_reason``, what
@@ -74,14 +74,10 @@ def make_fast_path(
     written = written or {}
     allocation = [f"a{array} = empty((0, a{length}), p{array})" for array, length in measured.items()]
     room = None if decided is None else decided.room
-    if isinstance(room, int):
-        names = {**names, "room": np.empty((0, room), np.bool_)}
-        allocation += [f"{arguments[-1]} = room"]
-    elif room is not None:
-        allocation += _measure(
-            (number, place) for number, place in enumerate(dims) if place[0] < len(arguments) - 1
-        )
-        allocation += [f"{arguments[-1]} = empty((0, {size_source(room)}), p{len(arguments) - 1})"]
+    if room is not None:
+        last = len(arguments) - 1
+        allocation += _measure((number, place) for number, place in enumerate(dims) if place[0] < last)
+        allocation += [f"a{last} = empty((0, {size_source(room)}), p{last})"]
     allocation += _measure(enumerate(dims))
     for number, shape in enumerate(results):
         if number in written:
@@ -94,9 +90,14 @@ def make_fast_path(
     named = arguments[: len(arguments) - len(measured) - (room is not None)]
     lines = [f"{', '.join(named)}, = args" if named else "() = args"]
     lines += _refuse_shared(parameters, written, measured, otherwise)
-    for number, (dtype, rank) in enumerate(parameters):
-        if rank == 0 and (condition := _number_condition(dtype, f"a{number}")):
-            lines += [f"if {condition}:", f"    a{number} = array(a{number}, p{number})"]
+    scalars = [(number, dtype) for number, (dtype, rank) in enumerate(parameters) if rank == 0]
+    names = {**names, **{f"s{number}": names[f"p{number}"].type for number, _ in scalars}}
+    for number, dtype in scalars:
+        conditions = [_number_condition(dtype, f"a{number}"), f"type(a{number}) is s{number}"]
+        lines += [
+            f"if {' or '.join(filter(None, conditions))}:",
+            f"    a{number} = array(a{number}, p{number})",
+        ]
     if dims:
         lines += ["try:", *(f"    {line}" for line in allocation)]
         lines += [

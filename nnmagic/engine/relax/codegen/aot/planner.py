@@ -51,6 +51,7 @@ from nnmagic.engine.relax.codegen.aot.ranges import decide_checks
 from nnmagic.engine.relax.codegen.aot.scalar_code import load_element, read_scalar_stages, store_element
 from nnmagic.engine.relax.codegen.aot.size_text import NoSizeError
 from nnmagic.engine.relax.codegen.aot.views import point_at_parts
+from nnmagic.engine.relax.legalize.data_dependent import COUNTS_ELEMENTS
 from nnmagic.engine.relax.legalize.extern_loops import COPIES_RESULT
 from nnmagic.engine.relax.legalize.kernel_cache import IS_RESHAPE, has_reshape_order
 from nnmagic.engine.relax.lowering.module import KERNEL_FUNCTION, LOOP, PARALLEL_LOOP
@@ -321,6 +322,7 @@ class _FunctionPlanner:
 
     sizes: what dimensions that ``match_cast`` names stand for.
     arrays: the arrays, or tuples of them, of branches' values, whose types have lost their sizes.
+    counts: what numbers of elements can be at most.
     """
 
     def __init__(
@@ -331,6 +333,7 @@ class _FunctionPlanner:
         self.values: dict[RelaxExpr, _Planned] = {}
         self.arrays: dict[RelaxExpr, _Planned] = {}
         self.sizes: dict[Var, PrimExpr] = {}
+        self.counts: dict[NativeValue, Extent] = {}
         self.depths: set[Var] = set()
         self.in_place = planner.in_place[var]
         #: The numbers of the parameters among those that are no shapes.
@@ -445,7 +448,7 @@ class _FunctionPlanner:
             if isinstance(value, _Shape):
                 region.extend(map(DefineSize, dims, value.sizes))
             elif isinstance(value, Register | Immediate | Storage):
-                region.append(NameSizes(dims, value))
+                region.append(NameSizes(dims, value, self.counts.get(value)))
             else:
                 raise _UnsupportedError
             self.native.named.update(dict.fromkeys(dims))
@@ -534,6 +537,8 @@ class _FunctionPlanner:
                 work = sum((_elements(array) for at, array in enumerate(arrays) if at != number), start=1)
                 return self._change(region, kernel, reads, sizes, work)
         written = [self.planner.place(output) for output in outputs]
+        if COUNTS_ELEMENTS in (function.attrs or {}):
+            self.counts |= dict.fromkeys(written, _elements(arrays[0]))
         planned = tuple(written) if isinstance(type_, relax.TupleType) else written[0]
         if all(isinstance(value, Register) for value in written):
             stages = read_scalar_stages(expand_regions(function))

@@ -211,10 +211,11 @@ class ShapeCheck:
 
 @dataclass(frozen=True, slots=True)
 class NameSizes:
-    """Name sizes that values decide: the elements of a vector of int64."""
+    """Name sizes that values decide: the elements of a vector of int64, each at most ``most``."""
 
     dims: tuple[TirVar, ...]
     vector: Register | Immediate | Storage
+    most: Extent | None = None
 
 
 @dataclass(frozen=True, slots=True)

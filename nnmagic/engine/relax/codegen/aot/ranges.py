@@ -202,7 +202,7 @@ class _Analysis:
             if limit is None and self.function.room is not None:
                 limit = self.function.room
                 self.function.roomy.add(dim)
-            self.function.named[dim] = limit
+            self.function.named[dim] = step.most if limit is None else limit
 
     def _define_size(self, dim: Var, size: PrimExpr) -> None:
         """Note a size that is an expression of others, and the most that it can be."""
