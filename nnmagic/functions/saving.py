@@ -41,7 +41,7 @@ from nnmagic.tinynn.program import ParameterInfo
 from nnmagic.tracebacks import short_errors
 
 #: The version of the form of the file; a file of another version is refused.
-FORMAT = 6
+FORMAT = 7
 
 #: The names of the files beside those of the machine code: Relay's text, and how those of arrays end.
 _TEXT, _ARRAY = "relay.txt", ".npy"

@@ -335,3 +335,54 @@ def test_references_to_results_that_are_cut() -> None:
     gc.collect()
     after = [sys.getrefcount(each) for each in (dtype, x, None)]
     assert all(abs(new - old) < 100 for new, old in zip(after, before, strict=True))
+
+
+NUMBERS: dict[str, list[Any]] = {
+    "f32": [0.5, -0.0, 2, -3, 1 << 24, np.float32(0.1)],
+    "f64": [0.1, -0.0, float("inf"), float("nan"), 7, -(1 << 53), np.float64(0.1)],
+    "i8": [0, 127, -128, np.int8(5)],
+    "i64": [0, (1 << 63) - 1, -(1 << 63), np.int64(-5)],
+    "u8": [0, 255, np.uint8(5)],
+    "u64": [np.uint64((1 << 64) - 1)],
+    "bool_": [np.True_, np.False_],
+}
+
+
+@pytest.mark.parametrize("annotation", NUMBERS)
+def test_numbers_of_python_and_numpy(annotation: str) -> None:
+    f = compiled(f"def f(x: {annotation}, y: Tensor[(2,), bool_]):\n    return where(y, x, x)\n")
+    flags, through_python = np.ones(2, np.bool_), []
+    for number in NUMBERS[annotation]:
+        sys.setprofile(lambda _, event, __: through_python.append(event))
+        result = f(number, flags)
+        sys.setprofile(None)
+        expected = np.array([number, number]).astype(result.dtype)
+        np.testing.assert_array_equal(result, expected)
+        np.testing.assert_array_equal(np.signbit(result), np.signbit(expected))
+    assert "call" not in through_python
+
+
+@pytest.mark.parametrize(
+    ("annotation", "number"),
+    [
+        ("f32", 1e300),
+        ("f64", True),
+        ("f64", 1j),
+        ("f64", "1"),
+        ("i8", 128),
+        ("i64", 1 << 63),
+        ("u8", -1),
+        ("i64", 1.5),
+        ("i64", np.float64(1.5)),
+    ],
+)
+def test_numbers_that_a_dtype_does_not_hold(annotation: str, number: Any) -> None:
+    f = compiled(f"def f(x: {annotation}):\n    return x\n")
+    with pytest.raises((TypeError, ValueError), match=rf"f\(\) argument 'x' must be {annotation}"):
+        f(number)
+
+
+def test_ints_between_the_floats_are_rounded() -> None:
+    f = compiled("def f(x: f32):\n    return x\n")
+    for number in ((1 << 24) + 1, 10**20, -(10**15)):
+        assert f(number) == np.float32(number)

@@ -7,8 +7,11 @@ the entry of the program that a table describes. Whatever it does not take it ha
 from __future__ import annotations
 
 import re
+import struct
 import textwrap
 from functools import cache
+
+import numpy as np
 
 from nnmagic.engine.relax.codegen.object_code import compile_llvm
 from nnmagic.engine.relax.runtime.direct_call import (
@@ -18,6 +21,8 @@ from nnmagic.engine.relax.runtime.direct_call import (
     MAX_ARITY,
     MAX_DEPTH,
     MAX_DIMS,
+    NUMBERS,
+    Number,
     Operator,
     Word,
 )
@@ -25,6 +30,12 @@ from nnmagic.engine.relax.runtime.numpy_abi import DATA, DIMS, RANK, TYPE
 
 #: A value of TVM's calls: the kind of an integer, then the integer.
 _INTEGER = 1
+
+#: The word of an object of Python's float or of a scalar of NumPy where the number is.
+_CONTENT = 2
+
+#: The largest number of float32, in the hexadecimal digits in which LLVM writes a double.
+_LARGEST_SINGLE = "0x" + struct.pack(">d", float(np.finfo("float32").max)).hex().upper()
 
 #: The words below the stack of sizes that an instruction may read and not use.
 _BELOW = 3
@@ -76,6 +87,7 @@ _LAST_VALUES = {
 _CODE = """
 declare i64 @llvm.smin.i64(i64, i64)
 declare i64 @llvm.smax.i64(i64, i64)
+declare double @llvm.fabs.f64(double)
 
 define ptr @nnmagic_direct_call(ptr %self, ptr %given, i64 %count, ptr %names) {{
 entry:
@@ -83,6 +95,7 @@ entry:
   %sizes = alloca [{max_dims} x i64]
   %stack = alloca [{stack} x i64]
   %shape = getelementptr i64, ptr %stack, i64 {below}
+  %overflow_at = alloca i32
   %returned = alloca [2 x i64]
   %dimensions_of_result = alloca [2 x i64]
   %parts_at = getelementptr i64, ptr %self, i64 {data}
@@ -113,13 +126,83 @@ look:
   %type_at = getelementptr ptr, ptr %object, i64 {type}
   %type = load ptr, ptr %type_at
   %is_array = icmp eq ptr %type, %array_type
-  br i1 %is_array, label %next, label %refuse
+  br i1 %is_array, label %next, label %scalar
+scalar:
+  %scalar_index0 = mul i64 %argument, {number_words}
+  %scalar_index = add i64 %scalar_index0, {numbers}
+  %slot_at = getelementptr i64, ptr %words, i64 %scalar_index
+  %slot = load ptr, ptr %slot_at
+  %is_taken = icmp ne ptr %slot, null
+  br i1 %is_taken, label %look_at_type, label %refuse
+look_at_type:
+  %slot_data_at = getelementptr i64, ptr %slot, i64 {data}
+  %slot_data = load ptr, ptr %slot_data_at
+  %content_at = getelementptr i64, ptr %object, i64 {content}
+  %scalar_type_at = getelementptr i64, ptr %slot_at, i64 {scalar}
+  %scalar_type = load ptr, ptr %scalar_type_at
+  %is_float_at = getelementptr i64, ptr %slot_at, i64 {is_float}
+  %float_kind = load i64, ptr %is_float_at
+  %is_scalar = icmp eq ptr %type, %scalar_type
+  br i1 %is_scalar, label %copy_scalar, label %python_number
+copy_scalar:
+  %bits = load i64, ptr %content_at
+  store i64 %bits, ptr %slot_data
+  br label %next
+python_number:
+  %is_int = icmp eq ptr %type, %int_type
+  br i1 %is_int, label %read_integer, label %python_float
+read_integer:
+  %integer = call i64 %read_int(ptr %object, ptr %overflow_at)
+  %overflow = load i32, ptr %overflow_at
+  %least_at = getelementptr i64, ptr %slot_at, i64 {least}
+  %least = load i64, ptr %least_at
+  %largest_at = getelementptr i64, ptr %slot_at, i64 {largest_int}
+  %largest = load i64, ptr %largest_at
+  %has_overflow = icmp ne i32 %overflow, 0
+  %is_below = icmp slt i64 %integer, %least
+  %is_above = icmp sgt i64 %integer, %largest
+  %is_outside0 = or i1 %has_overflow, %is_below
+  %is_outside = or i1 %is_outside0, %is_above
+  br i1 %is_outside, label %refuse, label %convert_integer
+convert_integer:
+  %from_integer = sitofp i64 %integer to double
+  switch i64 %float_kind, label %store_integer [
+    i64 1, label %store_double
+    i64 2, label %store_single
+  ]
+store_integer:
+  store i64 %integer, ptr %slot_data
+  br label %next
+python_float:
+  %is_float = icmp eq ptr %type, %float_type
+  br i1 %is_float, label %convert_float, label %refuse
+convert_float:
+  %from_float = load double, ptr %content_at
+  switch i64 %float_kind, label %refuse [
+    i64 1, label %store_double
+    i64 2, label %narrow
+  ]
+store_double:
+  %double = phi double [ %from_integer, %convert_integer ], [ %from_float, %convert_float ]
+  store double %double, ptr %slot_data
+  br label %next
+narrow:
+  %magnitude = call double @llvm.fabs.f64(double %from_float)
+  %fits_single = fcmp ole double %magnitude, {largest_single}
+  br i1 %fits_single, label %store_single, label %refuse
+store_single:
+  %wide = phi double [ %from_integer, %convert_integer ], [ %from_float, %narrow ]
+  %single = fptrunc double %wide to float
+  store float %single, ptr %slot_data
+  br label %next
 next:
+  %taken = phi ptr [ %object, %look ], [ %slot, %copy_scalar ], [ %slot, %store_integer ],
+      [ %slot, %store_double ], [ %slot, %store_single ]
   %kind_index = mul i64 %argument, 2
   %kind_at = getelementptr i64, ptr %values, i64 %kind_index
   store i64 {integer}, ptr %kind_at
   %value_at = getelementptr i64, ptr %kind_at, i64 1
-  store ptr %object, ptr %value_at
+  store ptr %taken, ptr %value_at
   %next_argument = add i64 %argument, 1
   br label %arguments
 
@@ -309,6 +392,14 @@ def compile_direct_call() -> bytes:
         extents=DIMS,
         first=DIMENSIONS,
         integer=_INTEGER,
+        numbers=NUMBERS,
+        number_words=len(Number),
+        content=_CONTENT,
+        scalar=Number.SCALAR.value,
+        is_float=Number.IS_FLOAT.value,
+        least=Number.LEAST.value,
+        largest_int=Number.LARGEST.value,
+        largest_single=_LARGEST_SINGLE,
         loads="\n".join(map(_load, Word)),
     )
     return compile_llvm(code).code

@@ -232,7 +232,7 @@ class AotExecutable:
         result, *_ = self._results
         return make_direct_call(
             self.artifact.caller,
-            [array.shape for array in self._arrays[: len(self._names)]],
+            [(array.shape, array.dtype) for array in self._arrays[: len(self._names)]],
             entry.dims,
             (result.shape, result.dtype, self._sizes is not None),
             entry.function,

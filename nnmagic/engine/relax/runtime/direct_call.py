@@ -1,9 +1,10 @@
 """Make functions that CPython calls directly: machine code takes NumPy's arrays and makes the result.
 
 ``codegen/direct_call.py`` has the code, one function for all programs. A table says what a program takes and
-gives. What is not as the table says, it hands over to a callable of Python: other arguments, keywords, large
-arrays, which would hold Python's lock for long, and calls that fail, which are run again. A table has one
-workspace: it is busy while a program calls Python, as a check of shapes may, and other threads run.
+gives; it has arrays of rank 0 for numbers of Python and NumPy. What is not as the table says, the code hands
+over to a callable of Python: other arguments, keywords, large arrays, which would hold Python's lock for long,
+and calls that fail, which are run again. A table has one workspace: it is busy while a program calls Python, as
+a check of shapes may, and other threads run.
 """
 
 from __future__ import annotations
@@ -66,6 +67,9 @@ class Word(Enum):
     ROOM = 19
     RESULT_SIZES = 20
     RESIZE = 21
+    FLOAT_TYPE = 22
+    INT_TYPE = 23
+    READ_INT = 24
 
     @property
     def is_number(self) -> bool:
@@ -125,9 +129,27 @@ _OPERATORS = {
 }
 _DIVISIONS = {"//": Operator.DIVIDE, "%": Operator.REMAINDER}
 
+
+class Number(Enum):
+    """The words of an argument of rank 0, with their places.
+
+    ARRAY: an array of eight bytes that a number is put into, 0 where none is taken. SCALAR: NumPy's type of
+    such numbers. IS_FLOAT: whether it is float64 (1) or float32 (2). LEAST, LARGEST: the ints that it takes.
+    """
+
+    ARRAY = 0
+    SCALAR = 1
+    IS_FLOAT = 2
+    LEAST = 3
+    LARGEST = 4
+
+
+#: Where the words of the arguments begin.
+NUMBERS = len(Word)
+
 #: Where the named sizes begin, with three words each: an argument, its axis, its rank. The instructions for
 #: the shape of the result follow.
-DIMENSIONS = len(Word)
+DIMENSIONS = NUMBERS + MAX_ARITY * len(Number)
 
 #: CPython's flags of a function that takes its arguments as a vector, with keywords.
 _FASTCALL_WITH_KEYWORDS = 0x80 | 0x02
@@ -156,7 +178,7 @@ class _Method(ctypes.Structure):
 
 def make_direct_call(
     code: bytes,
-    parameters: Sequence[Sequence[Json]],
+    parameters: Sequence[tuple[Sequence[Json], np.dtype[Any]]],
     dims: Sequence[tuple[int, int]],
     result: tuple[Sequence[Json], np.dtype[Any], bool],
     run: Any,
@@ -171,7 +193,7 @@ def make_direct_call(
 
     Args:
         code: the object file, if it is not loaded yet.
-        parameters: the shapes of the arrays that the program takes, as an artifact states them.
+        parameters: the shapes of the arrays that the program takes, as an artifact states them, and dtypes.
         dims: the array and the axis that has each size that a call names.
         result: the shape and the dtype of the result, and whether it is cut to the sizes that the entry puts
             into another one.
@@ -191,7 +213,8 @@ def make_direct_call(
     most = _MOST_BESIDE_THREADS if parallel else _MOST
     is_light = not parallel and not dims and work is not None and work <= _MOST_WORK
     of_result = _known_elements(shape)
-    constant = max([*map(_known_elements, parameters), 1 if measured else of_result])
+    shapes = [own for own, _ in parameters]
+    constant = max([*map(_known_elements, shapes), 1 if measured else of_result])
     if (
         None in code_of_shape
         or not 0 < len(parameters) <= MAX_ARITY
@@ -223,11 +246,35 @@ def make_direct_call(
         Word.ROOM: 0 if room is None else id(room),
         Word.RESULT_SIZES: 0 if sizes is None else id(sizes),
     }
-    named = [word for array, axis in dims for word in (array, axis, len(parameters[array]))]
-    table = np.array([*(words[word] for word in Word), *named, *instructions], np.int64)
+    named = [word for array, axis in dims for word in (array, axis, len(shapes[array]))]
+    slots = [None if own else _slot(kind) for own, kind in parameters]
+    numbers = np.zeros((MAX_ARITY, len(Number)), np.int64)
+    for at, (slot, (_, kind)) in enumerate(zip(slots, parameters, strict=True)):
+        if slot is not None:
+            numbers[at] = _number_words(slot, kind)
+    table = np.array([*(words[word] for word in Word), *numbers.flat, *named, *instructions], np.int64)
     parts = np.empty(3, object)
-    parts[:] = otherwise, table, (run, held, dtype, room, sizes)  # the last ones are kept alive
+    parts[:] = otherwise, table, (run, held, dtype, room, sizes, slots)  # the last ones are kept alive
     return _new_function(method, parts)
+
+
+def _slot(dtype: np.dtype[Any]) -> np.ndarray | None:
+    """Return an array of rank 0 in eight bytes for numbers; None of a dtype that has no such scalars."""
+    if dtype.isbuiltin != 1 or dtype.itemsize > 8 or dtype.kind not in "fiub":
+        return None
+    return np.zeros(8 // dtype.itemsize, dtype)[:1].reshape(())
+
+
+def _number_words(slot: np.ndarray, dtype: np.dtype[Any]) -> list[int]:
+    """Return the words of an argument, as ``Number`` has them: no ints where they may have to be rounded."""
+    least, largest = 1, 0
+    if dtype.kind in "iu" and dtype != np.uint64:
+        least, largest = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+    if dtype in (np.float32, np.float64):
+        largest = 1 << (np.finfo(dtype).nmant + 1)
+        least = -largest
+    is_float = 1 if dtype == np.float64 else 2 if dtype == np.float32 else 0
+    return [id(slot), id(dtype.type), is_float, least, largest]
 
 
 def _replace_dim(size: Json, number: int, length: int) -> Json:
@@ -290,6 +337,9 @@ def _functions() -> dict[Word, int]:
         Word.INCREF: address_of(api.Py_IncRef),
         Word.DECREF: address_of(api.Py_DecRef),
         Word.CLEAR_ERROR: address_of(api.PyErr_Clear),
+        Word.FLOAT_TYPE: id(float),
+        Word.INT_TYPE: id(int),
+        Word.READ_INT: address_of(api.PyLong_AsLongLongAndOverflow),
     }
 
 
