@@ -2,9 +2,9 @@
 
 ``codegen/direct_call.py`` has the code, one function for all programs. A table says what a program takes and
 gives; it has arrays of rank 0 for numbers of Python and NumPy. What is not as the table says, the code hands
-over to a callable of Python: other arguments, keywords, large arrays, which would hold Python's lock for long,
-and calls that fail, which are run again. A table has one workspace: it is busy while a program calls Python, as
-a check of shapes may, and other threads run.
+over to a callable of Python: other arguments, keywords, large arrays, which would hold Python's lock for
+long, and calls that fail, which are run again. A table has one workspace: it is busy while a program calls
+Python, as a check of shapes may, and other threads run.
 """
 
 from __future__ import annotations
