@@ -6,6 +6,8 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from nnmagic.engine.arguments import convert_argument
 from nnmagic.engine.executable import Executable
 from nnmagic.functions.calls import CallAdapter, store
@@ -93,16 +95,23 @@ class Caller:
             return self.records(args, kwargs, out)
         if self.make_direct is not None:
             self._set_direct(self.make_direct)
-        fast_path = self.fast_path
-        if fast_path is not None and out is None and not kwargs and len(args) == self.call.arity:
+        if kwargs or len(args) != self.call.arity or out is not None:
             try:
-                result = fast_path(args)
+                args, out = self._bind_arguments(args, kwargs, out)
+            except TypeError as error:
+                hide_frames(error)
+                raise
+        if self.fast_path is not None:
+            try:
+                result = self.fast_path(args)
+                if result is None and (contiguous := _contiguous(args)) is not None:
+                    result = self.fast_path(contiguous)
             except BaseException as error:
                 _present(error, self.definition.module)
                 raise
             if result is not None:
-                return result
-        if self.path_into is not None and out is None and not kwargs and len(args) == self.call.arity:
+                return result if out is None else self._store(result, out)
+        if self.path_into is not None and out is None:
             try:
                 own = self.path_into(args)
             except BaseException as error:
@@ -111,8 +120,6 @@ class Caller:
             if own is not None:
                 return own[0] if own else None
         try:
-            if kwargs or len(args) != self.call.arity or out is not None:
-                args, out = self._bind_arguments(args, kwargs, out)
             changed = [(self.call.parameters[number], args[number]) for number in self.call.destinations]
             for parameter, array in changed:
                 check_destination(parameter, array)
@@ -138,8 +145,10 @@ class Caller:
             except BaseException as error:
                 _present(error, self.definition.module)
                 raise
-        if out is None:
-            return result
+        return result if out is None else self._store(result, out)
+
+    def _store(self, result: Any, out: Any) -> Any:
+        """Write the result into ``out``, and return that."""
         try:
             return store(result, out, f"{self.definition.name}() argument 'out'")
         except (TypeError, ValueError) as error:
@@ -195,6 +204,15 @@ class Caller:
         if out is not None and not self.call.takes_out:
             return self.call.bind(args, {**keywords, "out": out}), None
         return self.call.bind(args, keywords), out
+
+
+def _contiguous(args: Sequence[Any]) -> tuple[Any, ...] | None:
+    """Return the arguments with copies of the arrays whose elements are not in order; None if all are."""
+    is_other = [type(value) is np.ndarray and not value.flags.c_contiguous for value in args]
+    if not any(is_other):
+        return None
+    pairs = zip(args, is_other, strict=True)
+    return tuple(np.ascontiguousarray(value) if other else value for value, other in pairs)
 
 
 def _present(error: BaseException, module: Module, changed: Sequence[str] | None = None) -> None:

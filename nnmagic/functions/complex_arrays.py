@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +11,15 @@ from nnmagic.engine.executable import Executable, KernelCode, kernels_of
 from nnmagic.relay.complex_numbers.lowering import complex_of, pairs_of
 from nnmagic.relay.infer.unify import substitute
 from nnmagic.relay.module import Module
-from nnmagic.relay.types import TensorType, TupleType, Type, TypeCall, is_complex, lower_complex_type
+from nnmagic.relay.types import (
+    COMPLEX_DTYPES,
+    TensorType,
+    TupleType,
+    Type,
+    TypeCall,
+    is_complex,
+    lower_complex_type,
+)
 from nnmagic.relay.values import AdtValue
 
 if TYPE_CHECKING:
@@ -21,9 +29,6 @@ if TYPE_CHECKING:
 class ComplexExecutable:
     """The machine code of a function with complex parameters or results, called with complex arrays."""
 
-    #: There is no path around the views.
-    fast_path = None
-
     def __init__(self, run: Executable, module: Module, name: str) -> None:
         """Take the machine code, and the module that has the complex types."""
         function = module.functions[name]
@@ -31,6 +36,33 @@ class ComplexExecutable:
         self._module = module
         self._parameters = [param.checked_type or param.type_annotation for param in function.params]
         self._result = function.ret_type
+        #: The result for the arguments of a call as they are; None where they need a look.
+        self.fast_path = self._make_fast_path()
+
+    def _make_fast_path(self) -> Callable[[tuple[Any, ...]], Any] | None:
+        """Return the path of the machine code between views, where all arguments are tensors."""
+        inner = getattr(self._run, "fast_path", None)
+        dtypes: list[np.dtype[Any] | None] = []
+        for type_ in self._parameters:
+            if not isinstance(type_, TensorType):
+                return None
+            dtypes.append(COMPLEX_DTYPES[type_.dtype] if is_complex(type_.dtype) else None)
+        if inner is None:
+            return None
+
+        def fast_path(args: tuple[Any, ...]) -> Any:
+            given = []
+            for value, dtype in zip(args, dtypes, strict=True):
+                if dtype is None:
+                    given.append(value)
+                elif type(value) is np.ndarray and value.dtype is dtype and value.flags.c_contiguous:
+                    given.append(pairs_of(value))
+                else:
+                    return None
+            result = inner(tuple(given))
+            return None if result is None else self._as_complex(result, self._result)
+
+        return fast_path
 
     @property
     def artifact(self) -> Artifact | None:

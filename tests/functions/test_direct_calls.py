@@ -40,6 +40,17 @@ def is_direct(function: Callable[..., Any]) -> bool:
     return isinstance(function.__call__, BuiltinFunctionType)
 
 
+def went_through_python(call: Callable[[], Any]) -> set[str]:
+    """Return the names of the Python functions that a call called."""
+    names: set[str] = set()
+    sys.setprofile(lambda frame, event, _: names.add(frame.f_code.co_name) if event == "call" else None)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return names
+
+
 @pytest.fixture(scope="module")
 def known() -> Any:
     return compiled(KNOWN)
@@ -351,15 +362,13 @@ NUMBERS: dict[str, list[Any]] = {
 @pytest.mark.parametrize("annotation", NUMBERS)
 def test_numbers_of_python_and_numpy(annotation: str) -> None:
     f = compiled(f"def f(x: {annotation}, y: Tensor[(2,), bool_]):\n    return where(y, x, x)\n")
-    flags, through_python = np.ones(2, np.bool_), []
+    flags = np.ones(2, np.bool_)
     for number in NUMBERS[annotation]:
-        sys.setprofile(lambda _, event, __: through_python.append(event))
+        assert went_through_python(lambda number=number: f(number, flags)) <= {"<lambda>"}
         result = f(number, flags)
-        sys.setprofile(None)
         expected = np.array([number, number]).astype(result.dtype)
         np.testing.assert_array_equal(result, expected)
         np.testing.assert_array_equal(np.signbit(result), np.signbit(expected))
-    assert "call" not in through_python
 
 
 @pytest.mark.parametrize(
@@ -386,3 +395,47 @@ def test_ints_between_the_floats_are_rounded() -> None:
     f = compiled("def f(x: f32):\n    return x\n")
     for number in ((1 << 24) + 1, 10**20, -(10**15)):
         assert f(number) == np.float32(number)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda f: f(X, k=np.float32(2)),
+        lambda f: f(k=2.0, x=X),
+        lambda f: f(X),
+        lambda f: f(X, 2, out=np.empty_like(X)),
+        lambda f: f(np.asfortranarray(X), 2.0),
+        lambda f: f(np.repeat(X, 2, axis=1)[:, ::2], 2.0),
+    ],
+)
+def test_everyday_calls_need_no_conversion(call: Callable[[Any], Any]) -> None:
+    """Keywords, defaults, ``out``, arrays that are not contiguous: what is slow is left out."""
+    f = compiled("def f(x: Tensor[('n', 'm'), f32], k: f32 = 2):\n    return x * k\n")
+    assert np.array_equal(call(f), X * 2)
+    assert "convert_argument" not in went_through_python(lambda: call(f))
+
+
+def test_tuples_of_arrays_need_no_conversion() -> None:
+    f = compiled(
+        "def f(p: tuple[Tensor[('n',), f32], tuple[f32, Tensor[('n',), f32]]], k: f32):\n"
+        "    return p[0] + p[1][0] * p[1][1] - k\n"
+    )
+    v = np.arange(3, dtype="f4")
+    arguments: tuple[Any, ...] = ((v, (2.0, v)), np.float32(1))
+    assert np.array_equal(f(*arguments), 3 * v - 1)
+    assert "convert_argument" not in went_through_python(lambda: f(*arguments))
+    for wrong in ((v, v), (v, (2.0,)), (v, (2.0, v[:2])), v, (v, [2.0, v], v)):
+        with pytest.raises((TypeError, ValueError), match="'p'"):
+            f(wrong, 1.0)
+
+
+def test_complex_arrays_need_no_conversion() -> None:
+    f = compiled("def f(x: Tensor[('n',), c128], k: f64):\n    return x * k, x.real\n")
+    z = np.array([1 + 2j, 3 - 4j])
+    for given in (z, np.repeat(z, 2)[::2]):
+        product, real = f(given, 2.0)
+        assert np.array_equal(product, z * 2)
+        assert np.array_equal(real, z.real)
+    assert "convert_argument" not in went_through_python(lambda: f(z, 2.0))
+    with pytest.raises(TypeError, match="'x' must be"):
+        f(z.real, 2.0)

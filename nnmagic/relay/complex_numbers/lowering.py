@@ -117,14 +117,18 @@ def _lower_leaf(node: ir.Expr) -> ir.Expr:
 
 def pairs_of(array: np.ndarray) -> np.ndarray:
     """Return a complex array as pairs of floats in the same memory."""
-    return array[..., None].view(_PARTS[array.dtype.newbyteorder("=")].newbyteorder(array.dtype.byteorder))
+    dtype = array.dtype
+    part = _PARTS[dtype] if dtype.isnative else _PARTS[dtype.newbyteorder("=")].newbyteorder(dtype.byteorder)
+    return array[..., None].view(part)
 
 
 _PARTS = {dtype: NUMPY_DTYPES[part_dtype(name)] for name, dtype in COMPLEX_DTYPES.items()}
 
 
+_WHOLES = {part: dtype for dtype, part in _PARTS.items()}
+
+
 def complex_of(array: np.ndarray) -> np.ndarray:
     """Return an array of pairs of floats as a complex array in the same memory."""
-    dtype = {"float32": "complex64", "float64": "complex128"}[array.dtype.newbyteorder("=").name]
-    whole: np.ndarray = array.view(COMPLEX_DTYPES[dtype])
+    whole: np.ndarray = array.view(_WHOLES[array.dtype.newbyteorder("=")])
     return whole[..., 0]

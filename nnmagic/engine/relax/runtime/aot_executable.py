@@ -82,6 +82,7 @@ class AotExecutable:
         self._names = [name for each in names for name in each]
         #: The number of each parameter's first tensor.
         self._first_tensors = [0, *accumulate(map(len, names))]
+        self._types = [type_ for _, type_ in types]
         self._flat = all(isinstance(type_, TensorType) for _, type_ in types)
         self._lengths, self._general = tuple(lengths), general
         self._built_general: Any = None
@@ -95,7 +96,7 @@ class AotExecutable:
         self.fast_path: FastPath | None = None
         #: The results that are parameters, which the machine code changes in place, with these.
         self._in_place = {int(result): int(param) for result, param in facts.get("in place", ())}
-        if self._flat and not self._in_place and numpy_abi.address is id:
+        if not self._in_place and numpy_abi.address is id:
             self.fast_path = self._make_fast_path("None")
 
     def __call__(self, arrays: Sequence[Any]) -> Any:
@@ -224,7 +225,7 @@ class AotExecutable:
         entry, facts = self._entry, self.artifact.facts
         if self.fast_path is None or not self.artifact.caller or not isinstance(self._result, TensorType):
             return None
-        if self._lengths:  # arrays that calls do not give
+        if self._lengths or not self._flat:  # arrays that calls do not give, or give in tuples
             return None
         workspace = entry.small_workspace()
         if workspace is None:
@@ -285,19 +286,19 @@ class AotExecutable:
             "table": id(entry.table),
             "nothing": id(NOTHING),
             "raise_reason": entry.raise_reason,
-            "idle": entry.idle,
-            "new_workspace": entry.borrow_workspace,
             **{f"t{number}": result.dtype for number, result in enumerate(self._results)},
             **more,
         }
+        if entry.least_workspace:
+            names |= {"idle": entry.idle, "new_workspace": entry.borrow_workspace}
         numbers = [number for number in range(len(self._results)) if number != self._sizes]
         shown = (f"r{number}" for number in numbers)
         return make_fast_path(
+            self._types,
             [(array.dtype.name, len(array.shape)) for array in self._arrays],
             entry.dims,
             [result.shape for result in self._results],
             names,
-            workspace=bool(entry.least_workspace),
             result=result or nested_source(self._result, shown),
             decided=DecidedSizes(self._sizes, self._room() if self._has_room else None),
             otherwise=otherwise,

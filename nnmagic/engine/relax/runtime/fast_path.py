@@ -6,9 +6,10 @@ them would be a quarter of the time of a small call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import count
 from types import CodeType
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 
 from nnmagic.engine.relax.artifact import Json
 from nnmagic.engine.relax.runtime.sizes import size_source
+from nnmagic.relay.types import TupleType, Type
 
 FastPath = Callable[[tuple[Any, ...]], Any]
 
@@ -37,12 +39,12 @@ class DecidedSizes:
 
 
 def make_fast_path(
+    types: Sequence[Type],
     parameters: Sequence[tuple[str, int]],
     dims: Sequence[tuple[int, int]],
     results: Sequence[Sequence[Json]],
     names: Mapping[str, Any],
     *,
-    workspace: bool,
     result: str,
     otherwise: str = "None",
     written: Mapping[int, int] | None = None,
@@ -52,14 +54,14 @@ def make_fast_path(
     """Return a function that takes a call's arguments as they are.
 
     Args:
+        types: those of the arguments: tensors, and tuples of them.
         parameters: the dtype and the rank of each array that it takes; a number of Python or of NumPy serves
             for one of rank 0.
         dims: the array and the axis that has each dimension.
         results: the shapes of the results, as an artifact states them.
         names: ``entry``, ``array``, ``empty``, ``finish``, ``table``, ``nothing``, ``raise_reason``, what
-            ``otherwise`` names, the dtypes ``pk`` of the parameters and ``tk`` of the results; with a
-            workspace ``idle`` and ``new_workspace``.
-        workspace: whether the program needs one.
+            ``otherwise`` names, the dtypes ``pk`` of the parameters and ``tk`` of the results; of a program
+            that needs a workspace ``idle`` and ``new_workspace``.
         result: the expression of the result, of the arrays ``rk``.
         otherwise: the expression to return where the arguments, ``args``, need a look.
         written: the results that are arguments, with these: NumPy arrays that are writable and share no
@@ -87,8 +89,7 @@ def make_fast_path(
         allocation.append(f"r{number} = empty(({sizes}), t{number})")
     addresses = "".join(f"id({name}), " for name in [*arguments, *arrays])
     every = "".join(f"{name}, " for name in [*arguments, *arrays])
-    named = arguments[: len(arguments) - len(measured) - (room is not None)]
-    lines = [f"{', '.join(named)}, = args" if named else "() = args"]
+    lines = _unpack(types, "args", iter(arguments), count(), otherwise)
     lines += _refuse_shared(parameters, written, measured, otherwise)
     scalars = [(number, dtype) for number, (dtype, rank) in enumerate(parameters) if rank == 0]
     names = {**names, **{f"s{number}": names[f"p{number}"].type for number, _ in scalars}}
@@ -106,6 +107,7 @@ def make_fast_path(
         ]
     else:
         lines += allocation
+    workspace = "idle" in names
     if workspace:
         lines += ["try:", "    w = idle.pop()", "except IndexError:", "    w = new_workspace()"]
     lines += ["try:", f"    code = entry({addresses}{'id(w)' if workspace else 'nothing'}, table)"]
@@ -130,6 +132,25 @@ def make_fast_path(
     exec(_compile(source), namespace)  # noqa: S102 - our own text: numbers, and the names above
     fast_path: FastPath = namespace.pop("fast_path")  # or it and the names would keep each other
     return fast_path
+
+
+def _unpack(
+    types: Sequence[Type], source: str, arrays: Iterator[str], tuples: Iterator[int], otherwise: str
+) -> list[str]:
+    """Return the lines that name the arrays of a tuple, and of tuples in it; these refuse anything else."""
+    names, lines = [], []
+    for type_ in types:
+        if isinstance(type_, TupleType):
+            name = f"u{next(tuples)}"
+            lines += [
+                f"if type({name}) is not tuple or len({name}) != {len(type_.fields)}:",
+                f"    return {otherwise}",
+                *_unpack(type_.fields, name, arrays, tuples, otherwise),
+            ]
+        else:
+            name = next(arrays)
+        names.append(name)
+    return [f"{', '.join(names)}, = {source}" if names else f"() = {source}", *lines]
 
 
 def _refuse_shared(
@@ -177,8 +198,10 @@ def _number_condition(dtype: str, name: str) -> str | None:
     if dtype == "bool":
         return f"type({name}) is bool"
     if dtype in ("float32", "float64"):
-        largest = float(np.finfo(dtype).max)
-        return f"type({name}) is float and {-largest!r} <= {name} <= {largest!r}"
+        floats = np.finfo(dtype)
+        largest, exact = float(floats.max), 1 << (floats.nmant + 1)  # larger ints may have to be rounded
+        is_float = f"type({name}) is float and {-largest!r} <= {name} <= {largest!r}"
+        return f"{is_float} or type({name}) is int and {-exact} <= {name} <= {exact}"
     if dtype.startswith(("int", "uint")):
         limits = np.iinfo(dtype)
         return f"type({name}) is int and {limits.min} <= {name} <= {limits.max}"
