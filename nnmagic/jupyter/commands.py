@@ -282,6 +282,7 @@ def profile_section(profile: Profile) -> Section:
         Bar(
             (
                 labels[kernel.name],
+                _origin_text(profile.origins[kernel.name]),
                 str(kernel.calls),
                 _si(kernel.seconds, "s"),
                 f"{kernel.seconds / total:.0%}",
@@ -294,7 +295,8 @@ def profile_section(profile: Profile) -> Section:
         )
         for kernel in sorted(profile.kernels, key=lambda kernel: -kernel.seconds)
     ]
-    return bar_table("profile", note, ("kernel", "calls", "time", "share", "bytes", "work", "of peak"), bars)
+    header = ("kernel", "from", "calls", "time", "share", "bytes", "work", "of peak")
+    return bar_table("profile", note, header, bars, texts=2)
 
 
 #: How many operators of a kernel its label has.
@@ -315,6 +317,21 @@ def _kernel_labels(names: Sequence[str]) -> Mapping[str, str]:
         counts[label] += 1
         labels[name] = label if counts[label] == 1 else f"{label} ({counts[label]})"
     return labels
+
+
+#: How long the origins of a kernel are in the table, unless the first alone is longer.
+_ORIGINS_WIDTH = 40
+
+
+def _origin_text(names: Sequence[str]) -> str:
+    """Return what a kernel computes, the first few by name: ``conv1, relu1, … (+3)``."""
+    shown = list(names[:1])
+    for name in names[1:]:
+        if len(", ".join([*shown, name])) > _ORIGINS_WIDTH:
+            break
+        shown.append(name)
+    rest = [f"… (+{len(names) - len(shown)})"] if len(names) > len(shown) else []
+    return ", ".join([*shown, *rest]) or "-"
 
 
 def _si(number: float, unit: str) -> str:

@@ -18,6 +18,9 @@ from nnmagic.engine.relax.tir.types import RelaxExpr
 
 _CALL_TIR = tvm.ir.Op.get("relax.call_tir")
 
+#: What follows the name of a kernel in that of its form that changes an operand in place.
+IN_PLACE = "_in_place_"
+
 
 class OriginBuilder(relax.BlockBuilder):  # type: ignore[misc]  # TVM is untyped
     """A builder whose calls have the span of ``origin``, the call of Relay that is being lowered."""
@@ -57,8 +60,9 @@ class KernelOrigins:
 
     def of(self, name: str, others: Iterable[str]) -> frozenset[Span]:
         """Return the spans of a kernel, or of a function without those that the other kernels have."""
-        if name in self.kernels:
-            return frozenset(self.kernels[name])
+        kernel = name if name in self.kernels else name.partition(IN_PLACE)[0]
+        if kernel in self.kernels:
+            return frozenset(self.kernels[kernel])
         elsewhere = {span for other in others for span in self.kernels.get(other, ())}
         return frozenset(self.functions.get(name, set()) - elsewhere)
 
