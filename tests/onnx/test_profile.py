@@ -54,6 +54,19 @@ def test_each_kernel_says_the_nodes_that_it_computes() -> None:
         assert profiled.origins[kernel.name] == (name, f"{name}_result")
 
 
+def test_a_kernel_of_several_equal_layers_says_all_of_them() -> None:
+    nodes, weights = [], {}
+    for layer in range(4):
+        nodes.append(node("MatMul", [f"v{layer}", f"w{layer}"], [f"p{layer}"], name=f"product{layer}"))
+        nodes.append(node("Relu", [f"p{layer}"], [f"v{layer + 1}"], name=f"relu{layer}"))
+        weights[f"w{layer}"] = normal(32, 32)
+    function = nnmagic.from_onnx(model(nodes, [info("v0", (8, 32))], ["v4"], weights))
+    profiled = profile(function, (normal(8, 32),), {})
+    (kernel,) = profiled.kernels
+    assert kernel.calls == 4
+    assert profiled.origins[kernel.name] == tuple(node.name for node in nodes)
+
+
 def test_a_normalization_is_part_of_the_kernel_of_its_convolution() -> None:
     told = set(profile(nnmagic.from_onnx(network()), (X,), {}).origins.values())
     assert {("stem/conv", "stem/norm", "stem/relu"), ("body/conv", "activation")} <= told
