@@ -17,6 +17,7 @@ from nnmagic.engine.arguments import convert_argument
 from nnmagic.engine.kernel_time import KernelTime
 from nnmagic.engine.threads import cores, num_threads
 from nnmagic.functions.complex_arrays import ComplexExecutable
+from nnmagic.functions.from_torch import TorchFunction
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.traverse import post_order
 from nnmagic.relay.types import TensorType
@@ -67,11 +68,17 @@ class Profile:
         return min(self.peak.seconds(kernel) / kernel.seconds, 1.0) if kernel.seconds else 1.0
 
 
-def profile(function: CompiledFunction, args: Sequence[Any], keywords: Mapping[str, Any]) -> Profile:
+def profile(
+    function: CompiledFunction | TorchFunction, args: Sequence[Any], keywords: Mapping[str, Any]
+) -> Profile:
     """Call the function many times, then each of its kernels alone.
+
+    Of a PyTorch program the function of flat arrays is profiled, which does the work.
 
     Raises what the call raises, and EngineError for an engine that does not show its kernels.
     """
+    if isinstance(function, TorchFunction):
+        return _profile_program(function, args, keywords)
     definition = function._definition
     if definition.call.destinations:  # not the caller's arrays, many times
         args = [arg.copy() if isinstance(arg, np.ndarray) else arg for arg in args]
@@ -100,6 +107,17 @@ def profile(function: CompiledFunction, args: Sequence[Any], keywords: Mapping[s
         for kernel in kernels
     }
     return Profile(function.name, seconds, tuple(kernels), measure_peak(dtype, num_threads()), origins)
+
+
+def _profile_program(function: TorchFunction, args: Sequence[Any], keywords: Mapping[str, Any]) -> Profile:
+    profiles: list[Profile] = []
+
+    def run(*arrays: Any) -> Any:
+        profiles.append(profile(function.function, arrays, {}))
+        return function.function(*arrays)
+
+    function._run(run, tuple(args), keywords)
+    return profiles[0]
 
 
 @cache
