@@ -147,10 +147,11 @@ def docs(session: nox.Session) -> None:
 
 @nox.session(name="test-torch")
 def test_torch(session: nox.Session) -> None:
-    """Test the import of PyTorch programs; torch's build for CPUs suffices."""
+    """Test the import of PyTorch programs, with torch's build for CPUs and a C++ compiler."""
     install(session, ["--editable", ".", "--group", "torch"])
     cells = ("tests/tinynn/test_torch_modules.py", "tests/tinynn/test_torch_names.py")
-    session.run(*PYTEST, "tests/torch", *cells, *PARALLEL, *session.posargs)
+    notebook = "tests/notebooks/test_examples.py::test_an_example_gives_what_it_shows[pytorch]"
+    session.run(*PYTEST, "tests/torch", *cells, notebook, *PARALLEL, *session.posargs)
 
 
 @nox.session

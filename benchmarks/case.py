@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from benchmarks.peers import Ready
 
 Arrays = Mapping[str, np.ndarray]
 Draw = Callable[[np.random.Generator], dict[str, np.ndarray]]
@@ -131,4 +134,23 @@ class Memory:
     optional: bool = False
 
 
-Row = Case | Compilation | Memory
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A whole model that each contestant has in a form of its own, on the same arrays.
+
+    name, family, goals: as of a Case. arguments: draws what is given at each call. runs: from the name of a
+    contestant to what makes its call, of the arrays and the number of threads. expected: gives the judge's
+    result. tolerance: the largest error, relative to the largest magnitude of the result.
+    """
+
+    name: str
+    family: str
+    goals: tuple[Goal, ...]
+    arguments: Draw
+    runs: Mapping[str, Callable[[Arrays, int], Ready]]
+    expected: Callable[[Arrays], np.ndarray]
+    tolerance: float = 1e-4
+    optional: bool = False
+
+
+Row = Case | Compilation | Memory | Program

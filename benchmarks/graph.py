@@ -9,6 +9,9 @@ import numpy as np
 
 #: Old enough for what is installed, new enough for Gelu and LayerNormalization.
 OPSET = 20
+#: The domain of classical machine learning, and the version of its operators.
+ML = "ai.onnx.ml"
+ML_OPSET = 3
 IR_VERSION = 10
 
 
@@ -45,6 +48,6 @@ class Graph:
 
         inputs = [info(name, array) for name, array in arguments.items()]
         graph = helper.make_graph(self._nodes, "case", inputs, [info(result, like)], self._initializers)
-        imports = [helper.make_opsetid("", OPSET)]
+        imports = [helper.make_opsetid("", OPSET), helper.make_opsetid(ML, ML_OPSET)]
         model = helper.make_model(graph, opset_imports=imports, ir_version=IR_VERSION)
         return bytes(model.SerializeToString())

@@ -93,33 +93,43 @@ def onnxruntime(problem: Problem) -> Ready:
     """A model with the constants as its weights, optimised by all that onnxruntime has."""
     if problem.case.onnx is None:
         raise AbsentError("no such operator")
-    runtime = module("onnxruntime")
-    runtime.set_default_logger_severity(3)
-    graph = Graph(_onnx())
+    graph = Graph(onnx_package())
     held = [graph.constant(array, name) for name, array in problem.constants.items()]
     result = problem.case.onnx(graph, *problem.arguments, *held)
-    options = runtime.SessionOptions()
-    options.intra_op_num_threads = problem.threads
-    options.inter_op_num_threads = 1
-    options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_ENABLE_ALL
-    options.add_session_config_entry("session.force_spinning_stop", "1")  # or it slows whoever comes next
-    like = problem.expected
-    session = runtime.InferenceSession(
-        graph.model(problem.arguments, result, like), options, providers=["CPUExecutionProvider"]
-    )
+    session = onnx_session(graph.model(problem.arguments, result, problem.expected), problem.threads)
     if problem.case.through_numpy:
         given = dict(problem.arguments)
         return Ready(lambda: session.run(None, given), lambda results: np.asarray(results[0]))
-    feeds = {name: runtime.OrtValue.ortvalue_from_numpy(array) for name, array in problem.arguments.items()}
-    return Ready(
-        lambda: session.run_with_ort_values(None, feeds), lambda results: np.asarray(results[0].numpy())
-    )
+    return onnx_ready(session, problem.arguments)
 
 
-def _onnx() -> Any:
+def onnx_package() -> Any:
+    """The package onnx. Raises AbsentError."""
     onnx = module("onnx")
     importlib.import_module("onnx.numpy_helper")
     return onnx
+
+
+def onnx_session(model: bytes, threads: int, *, optimised: bool = True) -> Any:
+    """Return a session of onnxruntime, with all of its graph optimisations or with none."""
+    runtime = module("onnxruntime")
+    runtime.set_default_logger_severity(3)
+    levels = runtime.GraphOptimizationLevel
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.graph_optimization_level = levels.ORT_ENABLE_ALL if optimised else levels.ORT_DISABLE_ALL
+    options.add_session_config_entry("session.force_spinning_stop", "1")  # or it slows whoever comes next
+    return runtime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def onnx_ready(session: Any, arguments: Arrays) -> Ready:
+    """A call of a session on OrtValues of its own."""
+    values = module("onnxruntime").OrtValue
+    feeds = {name: values.ortvalue_from_numpy(array) for name, array in arguments.items()}
+    return Ready(
+        lambda: session.run_with_ort_values(None, feeds), lambda results: np.asarray(results[0].numpy())
+    )
 
 
 def torch(problem: Problem) -> Ready:

@@ -17,7 +17,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from benchmarks import peers
-from benchmarks.case import CONTESTANTS, OURS, Case, Compilation, Memory, Row
+from benchmarks.case import CONTESTANTS, OURS, Case, Compilation, Memory, Program, Row
 from benchmarks.measure import FULL, QUICK, SHORT, Settings, Timing, measure
 
 _SEED = 20
@@ -75,6 +75,8 @@ def row_result(
         return _memory_result(row, threads, wanted)
     if isinstance(row, Case):
         taking_part = _field_of_case(row, threads, wanted, makers)
+    elif isinstance(row, Program):
+        taking_part = _field_of_program(row, threads, wanted)
     else:
         settings = replace(settings, rounds=(3, settings.rounds[1]))  # some take seconds
         taking_part = _field_of_compilation(row, wanted)
@@ -125,6 +127,21 @@ def _field_of_case(case: Case, threads: int, wanted: tuple[str, ...], makers: Ma
     for name in wanted:
         if name in case.peers:
             taking_part.admit(name, partial(makers[name], problem), expected, case.tolerance)
+    return taking_part
+
+
+def _field_of_program(row: Program, threads: int, wanted: tuple[str, ...]) -> _Field:
+    arguments = row.arguments(np.random.default_rng(_SEED))
+    taking_part = _Field()
+    try:
+        expected = row.expected(arguments)
+    except peers.AbsentError as why:
+        taking_part.absent |= {name: f"the judge: {why}" for name in wanted if name in row.runs}
+        return taking_part
+    for name in wanted:
+        if name in row.runs:
+            make = partial(row.runs[name], arguments, threads)
+            taking_part.admit(name, make, expected, row.tolerance)
     return taking_part
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import ClassVar
@@ -24,13 +24,15 @@ class Source:
 
     ``first_line`` is the number of the text's first line: 2 for the body of a notebook cell, because line 1
     is the magic line. ``indent`` is the number of columns removed from the front of every line, so that a
-    nested function starts at the left margin; spans count them.
+    nested function starts at the left margin; spans count them. ``names`` are those of the nodes of a model,
+    by the numbers of their lines, where the text is a listing of it.
     """
 
     filename: str
     text: str
     first_line: int = 1
     indent: int = 0
+    names: Mapping[int, str] = field(default_factory=dict, compare=False, repr=False)
     _lines: list[str] = field(default_factory=list, compare=False, repr=False)
 
     def line(self, number: int) -> str | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from nnmagic.diagnostics import Span
+
 
 @dataclass(frozen=True, slots=True)
 class KernelTime:
@@ -15,6 +17,7 @@ class KernelTime:
         seconds: the time of all calls, each the minimum of several runs.
         nbytes: bytes read and written.
         flops: floating-point operations; a function such as ``exp`` counts as one.
+        origins: the spans of the Relay calls that it computes.
 
     """
 
@@ -23,3 +26,4 @@ class KernelTime:
     seconds: float
     nbytes: int
     flops: int
+    origins: frozenset[Span] = frozenset()

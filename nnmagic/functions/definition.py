@@ -143,6 +143,11 @@ class Definition:
         head = re.search(rf"^[ \t]*(?:async[ \t]+)?def[ \t]+@?{re.escape(self.name)}\b", text, re.MULTILINE)
         return self.source.first_line + (text.count("\n", 0, head.start()) if head else 0)
 
+    @property
+    def lines(self) -> range:
+        """Return the numbers of its lines."""
+        return range(self.line, self.line + len(self.text.rstrip().splitlines()))
+
     @Cached
     def types(self) -> Mapping[str, DataType]:
         """Return the data types of its module, except that of assertions."""
@@ -180,8 +185,7 @@ class Definition:
         from nnmagic.rendering.linked import Code, LinkedView
 
         codes = [Code(each.name, each.origins, each.tir, each.asm) for each in kernels_of(self.executable)]
-        lines = range(self.line, self.line + len(self.text.rstrip().splitlines()))
-        return LinkedView(self.relay, self.source, lines, codes)
+        return LinkedView(self.relay, self.source, self.lines, codes)
 
     @Cached
     def relay_text(self) -> str:

@@ -38,10 +38,14 @@ class TorchFunction:
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Run the program; see the class."""
+        return self._run(self._function, args, kwargs)
+
+    def _run(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Run the program by a function of flat arrays."""
         from nnmagic.importers.torch.convention import call_program
 
         try:
-            return call_program(self._program, self._function, args, kwargs)
+            return call_program(self._program, function, args, kwargs)
         except (TypeError, ValueError, RuntimeError, AssertionError) as error:
             hide_frames(error)
             raise

@@ -36,7 +36,7 @@ from nnmagic.tinynn import look_up
 from nnmagic.tinynn.program import ParameterInfo
 
 #: The version of the form of what is kept.
-_FORMAT = 1
+_FORMAT = 2
 
 #: Captured arrays from this size on are found in the namespace again; smaller ones are kept.
 _SMALL = 4096

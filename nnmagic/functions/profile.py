@@ -17,9 +17,11 @@ from nnmagic.engine.arguments import convert_argument
 from nnmagic.engine.kernel_time import KernelTime
 from nnmagic.engine.threads import cores, num_threads
 from nnmagic.functions.complex_arrays import ComplexExecutable
+from nnmagic.functions.from_torch import TorchFunction
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.traverse import post_order
 from nnmagic.relay.types import TensorType
+from nnmagic.rendering.places import Places
 
 if TYPE_CHECKING:
     from nnmagic.functions.compiled import CompiledFunction
@@ -49,23 +51,34 @@ class Peak:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """A call and its kernels. seconds: of the whole call, the minimum of many."""
+    """A call and its kernels.
+
+    seconds: of the whole call, the minimum of many. origins: by the name of a kernel, the names of the nodes
+    of a model that it computes, or the lines of a cell; none of a function that was loaded from a file.
+    """
 
     name: str
     seconds: float
     kernels: tuple[KernelTime, ...]
     peak: Peak
+    origins: Mapping[str, tuple[str, ...]]
 
     def fraction(self, kernel: KernelTime) -> float:
         """Return how close a kernel comes to the limit of the machine, 0 to 1."""
         return min(self.peak.seconds(kernel) / kernel.seconds, 1.0) if kernel.seconds else 1.0
 
 
-def profile(function: CompiledFunction, args: Sequence[Any], keywords: Mapping[str, Any]) -> Profile:
+def profile(
+    function: CompiledFunction | TorchFunction, args: Sequence[Any], keywords: Mapping[str, Any]
+) -> Profile:
     """Call the function many times, then each of its kernels alone.
+
+    Of a PyTorch program the function of flat arrays is profiled, which does the work.
 
     Raises what the call raises, and EngineError for an engine that does not show its kernels.
     """
+    if isinstance(function, TorchFunction):
+        return _profile_program(function, args, keywords)
     definition = function._definition
     if definition.call.destinations:  # not the caller's arrays, many times
         args = [arg.copy() if isinstance(arg, np.ndarray) else arg for arg in args]
@@ -84,10 +97,27 @@ def profile(function: CompiledFunction, args: Sequence[Any], keywords: Mapping[s
     if isinstance(run, ComplexExecutable):
         run, values = run.without_views(values)
     kernels = definition.options.kernel_times(function.relay, function.name, run, values)
-    nodes = (node for body in function.relay.functions.values() for node in post_order(body))
+    nodes = [node for body in function.relay.functions.values() for node in post_order(body)]
     dtypes = {node.checked_type.dtype for node in nodes if isinstance(node.checked_type, TensorType)}
     dtype = "float64" if "float64" in dtypes and "float32" not in dtypes else "float32"
-    return Profile(function.name, seconds, tuple(kernels), measure_peak(dtype, num_threads()))
+    spans = {node.span: node.span for node in nodes if node.span is not None and node.span.source is not None}
+    places = Places(definition.source, definition.lines, spans)
+    origins = {
+        kernel.name: tuple(places.names(spans[span] for span in kernel.origins if span in spans))
+        for kernel in kernels
+    }
+    return Profile(function.name, seconds, tuple(kernels), measure_peak(dtype, num_threads()), origins)
+
+
+def _profile_program(function: TorchFunction, args: Sequence[Any], keywords: Mapping[str, Any]) -> Profile:
+    profiles: list[Profile] = []
+
+    def run(*arrays: Any) -> Any:
+        profiles.append(profile(function.function, arrays, {}))
+        return function.function(*arrays)
+
+    function._run(run, tuple(args), keywords)
+    return profiles[0]
 
 
 @cache
@@ -97,7 +127,8 @@ def operators_of(kernel: str) -> tuple[str, ...]:
     TVM joins their names, numbers those that it has already taken, and ends a long name with a hash.
     """
     names = {name.replace(".", "_"): name for name in OPERATORS}
-    rest = re.sub(r"(?<=.{60})_[0-9a-f]{10,}_?\d*$", "_…", kernel.removeprefix("fused_"))
+    kernel = kernel.removeprefix("fused_").partition("_in_place_")[0]
+    rest = re.sub(r"(?<=.{60})_[0-9a-f]{10,}_?\d*$", "_…", kernel)
     operators: list[str] = []
     while rest:
         longest = next(

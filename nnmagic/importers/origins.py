@@ -34,11 +34,12 @@ class Listing:
         return Span(self.source.filename, number, 1, number, len(text) + 1, self.source)
 
 
-def make_listing(filename: str, head: Sequence[str], nodes: Sequence[tuple[Hashable, str]]) -> Listing:
-    """Return a listing of lines about the model, then of its nodes."""
-    lines = {node: number for number, (node, _) in enumerate(nodes, len(head) + 1)}
-    text = "\n".join([*head, *(line for _, line in nodes)])
-    return Listing(Source(filename, f"{text}\n"), lines)
+def make_listing(filename: str, head: Sequence[str], nodes: Sequence[tuple[Hashable, str, str]]) -> Listing:
+    """Return a listing of lines about the model, then of its nodes, each with its name and its line."""
+    lines = {node: number for number, (node, _, _) in enumerate(nodes, len(head) + 1)}
+    names = {lines[node]: name for node, name, _ in nodes}
+    text = "\n".join([*head, *(line for _, _, line in nodes)])
+    return Listing(Source(filename, f"{text}\n", names=names), lines)
 
 
 @contextmanager

@@ -215,13 +215,16 @@ def cache_text(info: CacheInfo) -> str:
 
 def _profile(words: Sequence[str], namespace: Mapping[str, object]) -> Section:
     from nnmagic.functions.compiled import CompiledFunction
+    from nnmagic.functions.from_torch import TorchFunction
     from nnmagic.functions.profile import profile
 
-    def run(function: CompiledFunction, args: Sequence[Any], keywords: Mapping[str, Any]) -> Section:
+    def run(
+        function: CompiledFunction | TorchFunction, args: Sequence[Any], keywords: Mapping[str, Any]
+    ) -> Section:
         function(*args, **keywords)  # an error of the call is one of what was typed
         return profile_section(profile(function, args, keywords))
 
-    return _with_call("profile", words[0], namespace, CompiledFunction, run)
+    return _with_call("profile", words[0], namespace, (CompiledFunction, TorchFunction), run)
 
 
 def _step(words: Sequence[str], namespace: Mapping[str, object]) -> Section:
@@ -282,6 +285,7 @@ def profile_section(profile: Profile) -> Section:
         Bar(
             (
                 labels[kernel.name],
+                _origin_text(profile.origins[kernel.name]),
                 str(kernel.calls),
                 _si(kernel.seconds, "s"),
                 f"{kernel.seconds / total:.0%}",
@@ -294,7 +298,8 @@ def profile_section(profile: Profile) -> Section:
         )
         for kernel in sorted(profile.kernels, key=lambda kernel: -kernel.seconds)
     ]
-    return bar_table("profile", note, ("kernel", "calls", "time", "share", "bytes", "work", "of peak"), bars)
+    header = ("kernel", "from", "calls", "time", "share", "bytes", "work", "of peak")
+    return bar_table("profile", note, header, bars, texts=2)
 
 
 #: How many operators of a kernel its label has.
@@ -315,6 +320,21 @@ def _kernel_labels(names: Sequence[str]) -> Mapping[str, str]:
         counts[label] += 1
         labels[name] = label if counts[label] == 1 else f"{label} ({counts[label]})"
     return labels
+
+
+#: How long the origins of a kernel are in the table, unless the first alone is longer.
+_ORIGINS_WIDTH = 40
+
+
+def _origin_text(names: Sequence[str]) -> str:
+    """Return what a kernel computes, the first few by name: ``conv1, relu1, … (+3)``."""
+    shown = list(names[:1])
+    for name in names[1:]:
+        if len(", ".join([*shown, name])) > _ORIGINS_WIDTH:
+            break
+        shown.append(name)
+    rest = [f"… (+{len(names) - len(shown)})"] if len(names) > len(shown) else []
+    return ", ".join([*shown, *rest]) or "-"
 
 
 def _si(number: float, unit: str) -> str:

@@ -294,13 +294,17 @@ def _spans_to_data(expressions: Sequence[ir.Expr]) -> dict[str, Json]:
         if span.source is not None:
             place = sources.setdefault(id(span.source), (len(sources), span.source))[0]
         spans.append([span.filename, span.line, span.column, span.end_line, span.end_column, place])
-    listed = [[each.filename, each.text, each.first_line, each.indent] for _, each in sources.values()]
+    listed = [
+        [each.filename, each.text, each.first_line, each.indent, list(each.names.items())]
+        for _, each in sources.values()
+    ]
     return {"spans": spans, "sources": listed}
 
 
 def _spans_from_data(data: Json) -> list[Span | None]:
     sources = [
-        Source(str(name), str(text), int(line), int(indent)) for name, text, line, indent in data["sources"]
+        Source(str(name), str(text), int(line), int(indent), {int(at): str(node) for at, node in names})
+        for name, text, line, indent, names in data["sources"]
     ]
     spans: list[Span | None] = []
     for record in data["spans"]:

@@ -21,11 +21,13 @@ class Bar:
     dark: float
 
 
-def bar_table(title: str, note: str, header: tuple[str, ...], bars: Sequence[Bar]) -> Section:
-    """Return a table whose last column is bars; all cells but the first are numbers."""
+def bar_table(
+    title: str, note: str, header: tuple[str, ...], bars: Sequence[Bar], *, texts: int = 1
+) -> Section:
+    """Return a table whose last column is bars; the first ``texts`` cells are texts, the others numbers."""
     text = table_text([(*bar.cells, _text_bar(bar.length)) for bar in bars], (*header, ""))
-    head = "".join(_cell("th", name, column) for column, name in enumerate(header))
-    rows = "".join(_row(bar) for bar in bars)
+    head = "".join(_cell("th", name, column >= texts) for column, name in enumerate(header))
+    rows = "".join(_row(bar, texts) for bar in bars)
     body = (
         f'<pre class="head">{html.escape(note, quote=False)}</pre>'
         f'<table class="rows"><thead><tr>{head}<th></th></tr></thead><tbody>{rows}</tbody></table>'
@@ -33,13 +35,13 @@ def bar_table(title: str, note: str, header: tuple[str, ...], bars: Sequence[Bar
     return Section(title, f"{note}\n\n{text}", body)
 
 
-def _cell(tag: str, text: str, column: int) -> str:
-    right = ' class="right"' if column else ""
+def _cell(tag: str, text: str, is_number: bool) -> str:
+    right = ' class="right"' if is_number else ""
     return f"<{tag}{right}>{html.escape(text)}</{tag}>"
 
 
-def _row(bar: Bar) -> str:
-    cells = "".join(_cell("td", cell, column) for column, cell in enumerate(bar.cells))
+def _row(bar: Bar, texts: int) -> str:
+    cells = "".join(_cell("td", cell, column >= texts) for column, cell in enumerate(bar.cells))
     text = f'<span class="fallback">{_text_bar(bar.length)}</span>'
     return f"<tr>{cells}<td>{_svg(bar)}{text}</td></tr>"
 

@@ -21,6 +21,7 @@ from nnmagic.relay.text.source_map import text_with_ranges
 from nnmagic.rendering.lexer import RelayLexer
 from nnmagic.rendering.listing import highlight_lines
 from nnmagic.rendering.output import Section
+from nnmagic.rendering.places import Places, position
 from nnmagic.rendering.value_marks import value_classes, value_rules
 
 if TYPE_CHECKING:
@@ -68,16 +69,17 @@ class LinkedView:
         """
         self._codes = sorted(codes, key=_code_order)
         self._relay, of_line = _relay_lines(erase_types(module))
-        spans = sorted(frozenset().union(*of_line), key=_order)
-        self._places = _places(source, lines, spans)
-        self._letters = dict(zip(self._places, ["", *map(chr, range(ord("b"), ord("z") + 1))], strict=False))
+        spans = sorted(frozenset().union(*of_line), key=position)
+        self._places = Places(source, lines, spans)
+        self._letters = self._places.letters
         texts = self._relay.split("\n")
         self._lines = [_Line(*pair, self._margin(pair[1])) for pair in zip(texts, of_line, strict=True)]
         self._numbers = {span: number for number, span in enumerate(spans)}
 
     def __str__(self) -> str:
         """Return the texts one below the other; a margin has the numbers of source lines."""
-        parts = [_titled(self._source_title(source), self._source_lines(source)) for source in self._places]
+        sources = self._places.lines
+        parts = [_titled(self._source_title(source), self._source_lines(source)) for source in sources]
         parts.append(_titled("relay", self._lines))
         for stage in ("tir", "asm"):
             texts = self._texts(stage)
@@ -87,7 +89,7 @@ class LinkedView:
     def section(self, title: str) -> Section:
         """Return the four panes."""
         panes = [
-            _pane("source", "".join(self._source_html(source) for source in self._places)),
+            _pane("source", "".join(self._source_html(source) for source in self._places.lines)),
             _pane("Relay", self._relay_html()),
             _pane("TIR", "".join(self._codes_html("tir", _lexer("python")))),
             _pane("assembly", "".join(self._codes_html("asm", None))),
@@ -106,8 +108,7 @@ class LinkedView:
 
     def _margin(self, spans: Iterable[Span]) -> str:
         """Return the numbers of the source lines of expressions; a letter follows those of other sources."""
-        known = {(self._letters[span.source], span.line) for span in spans if span.source in self._letters}
-        return ",".join(f"{line}{letter}" for letter, line in sorted(known))
+        return ",".join(self._places.numbers(spans))
 
     def _title(self, code: Code) -> str:
         lines = self._margin(span for span in self._numbers if span in code.origins)
@@ -129,7 +130,7 @@ class LinkedView:
         letter = self._letters[source]
         return [
             _Line((source.line(number) or "").rstrip(), frozenset(of_line[number]), f"{number}{letter}")
-            for number in self._places[source]
+            for number in self._places.lines[source]
         ]
 
     def _source_html(self, source: Source) -> str:
@@ -175,24 +176,9 @@ def _relay_lines(module: Module) -> tuple[str, list[frozenset[Span]]]:
     return text, list(map(frozenset, found))
 
 
-def _places(source: Source, lines: range, spans: Sequence[Span]) -> dict[Source, range]:
-    """Return the lines to show of each source: the function's, and those of other cells that it uses."""
-    found: dict[Source, list[int]] = defaultdict(list)
-    for span in spans:
-        if span.source is not None:
-            found[span.source].append(span.line)
-    places = {each: range(min(of), max(of) + 1) for each, of in found.items()}
-    own = {source: lines} if source in places or not places else {}
-    return {**own, **{each: places[each] for each in places if each not in own}}
-
-
-def _order(span: Span) -> tuple[int, int, int, int]:
-    return span.line, span.column, span.end_line, span.end_column
-
-
 def _code_order(code: Code) -> tuple[bool, bool, tuple[int, int, int, int]]:
     """Order kernels by the first place that they compute, and what calls them last."""
-    return not code.tir, not code.origins, min(map(_order, code.origins), default=(0, 0, 0, 0))
+    return not code.tir, not code.origins, min(map(position, code.origins), default=(0, 0, 0, 0))
 
 
 def _titled(title: str, lines: Sequence[_Line]) -> str:

@@ -20,6 +20,7 @@ from benchmarks.case import (
     Growth,
     OfPeak,
     Overhead,
+    Program,
     Ratio,
     Within,
 )
@@ -166,6 +167,38 @@ def test_a_compilation_is_checked():
     assert row_result(row, 1, CONTESTANTS, QUICK)["wrong"] == {
         "nnmagic": "the error is 1.0e+00, allowed is 2e-05"
     }
+
+
+def a_program(ours, judge=lambda arguments: arguments["a"] + 1):
+    runs = {"nnmagic": lambda arguments, _: peers.Ready(lambda: ours(arguments["a"]), np.asarray)}
+    return Program("a + 1", "test", (), lambda _: {"a": np.ones(3, "float32")}, runs, judge)
+
+
+def test_a_program_is_judged_before_it_is_timed():
+    right = row_result(a_program(lambda a: a + 1), 1, CONTESTANTS, QUICK)
+    assert set(right["timings"]) == {"nnmagic"}
+    other = row_result(a_program(lambda a: a + 2), 1, CONTESTANTS, QUICK)
+    assert (other["timings"], other["wrong"]) == ({}, {"nnmagic": "the error is 5.0e-01, allowed is 1e-04"})
+
+
+def test_a_program_without_its_judge_is_not_timed():
+    def judge(_arguments):
+        raise peers.AbsentError("not installed")
+
+    row = row_result(a_program(lambda a: a + 1, judge), 1, CONTESTANTS, QUICK)
+    assert (row["timings"], row["absent"]) == ({}, {"nnmagic": "the judge: not installed"})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ["transformer, 2 layers", "lstm, bidirectional", "quantised cnn", "scikit-learn pipeline"]
+)
+def test_onnx_models_compute_what_onnxruntime_does(name):
+    """Those that compile quickly."""
+    pytest.importorskip("onnxruntime")
+    (row,) = (row for row in ROWS if row.name == f"onnx: {name}")
+    result = row_result(row, 1, ("nnmagic", "onnxruntime"), QUICK)
+    assert (set(result["timings"]), result["wrong"]) == ({"nnmagic", "onnxruntime"}, {})
 
 
 def test_names_are_different_and_contestants_known():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 import nnmagic
 from nnmagic.functions.profile import Profile, least_time, measure_peak, operators_of, profile
+from nnmagic.jupyter.commands import profile_section
 
 RNG = np.random.default_rng(0)
 
@@ -75,6 +77,55 @@ def test_each_step_of_a_program_is_timed() -> None:
     assert all(kernel.seconds > 0 for kernel in profiled.kernels)
 
 
+def test_a_kernel_says_the_lines_that_it_computes() -> None:
+    source = (
+        "def f(a: Tensor[(32, 24), f32], b: Tensor[(24, 16), f32]):\n"
+        "    c = a @ b\n"
+        "    d = nn.relu(c) + 1\n"
+        "    e = softmax(d, axis=1)\n"
+        "    e[3] = 4\n"
+        "    return e"
+    )
+    profiled = profile_source(source, array(32, 24), array(24, 16))
+    of_product, of_softmax, of_assignment = (
+        profiled.origins[next(each.name for each in profiled.kernels if name in each.name)]
+        for name in ("matmul", "softmax", "scatter")
+    )
+    assert of_product == ("line 2", "line 3")
+    assert of_softmax == ("line 4",)
+    assert of_assignment == ("line 5",)
+
+
+def test_the_lines_of_a_function_that_is_called_have_a_letter() -> None:
+    helper = nnmagic.compile("def helper(x: Tensor[(8,), f32]):\n    y = x + 1\n    return cumsum(y)\n")
+    source = "def f(x: Tensor[(8,), f32]):\n    return sort(helper(x) * 2)"
+    compiled = nnmagic.compile(source, namespace={"helper": helper})
+    profiled = profile(compiled, (array(8),), {})
+    told = {line for lines in profiled.origins.values() for line in lines}
+    assert {"line 2", "line 3b"} <= told <= {"line 2", "line 2b", "line 3b"}
+    assert "3b |     return cumsum(y)" in compiled.stages["linked"]
+
+
+def test_a_loop_s_kernels_say_their_lines() -> None:
+    source = (
+        "def f(x: Tensor[(100,), f32], n: i32):\n"
+        "    while n > 0:\n        x = sort(x.sin())\n        n = n - 1\n"
+        "    return x.sum()"
+    )
+    profiled = profile_source(source, array(100), n=3)
+    lines = {kernel.name: profiled.origins[kernel.name] for kernel in profiled.kernels}
+    assert all(told == ("line 3",) for name, told in lines.items() if "sum" not in name)
+    assert all(told == ("line 5",) for name, told in lines.items() if "sum" in name)
+
+
+def test_a_function_from_a_file_does_not_know_its_lines(tmp_path: Path) -> None:
+    compiled = nnmagic.compile("def f(x: Tensor[(8,), f32]):\n    return sort(x)")
+    compiled.save(tmp_path / "f.nnm")
+    profiled = profile(nnmagic.load(tmp_path / "f.nnm"), (array(8),), {})
+    assert set(profiled.origins.values()) == {()}
+    assert "-" in str(profile_section(profiled)).split()
+
+
 @pytest.mark.parametrize(
     ("kernel", "operators"),
     [
@@ -83,6 +134,7 @@ def test_each_step_of_a_program_is_timed() -> None:
         ("fused_nn_conv2d_transpose2_log2_expand_dims10", ["nn.conv2d_transpose", "log2", "expand_dims"]),
         ("fused_tir_sin_add", ["sin", "add"]),
         ("unblocked", ["unblocked"]),
+        ("scatter_nd1_in_place_main", ["scatter_nd"]),
     ],
 )
 def test_a_kernel_is_named_by_its_operators(kernel: str, operators: list[str]) -> None:

@@ -399,7 +399,7 @@ class TestLineMagic:
         shown = shell.run("%tinynn profile foo(np.ones((2, 3), 'float32'), w, c=w[:2])").splitlines()
         assert shown[0].startswith("foo: ")
         assert "GFLOP/s (float32)" in shown[0]
-        assert shown[2].split() == ["kernel", "calls", "time", "share", "bytes", "work", "of", "peak"]
+        assert shown[2].split() == ["kernel", "from", "calls", "time", "share", "bytes", "work", "of", "peak"]
         assert shown[4].startswith("nn.matmul + add")
         for wrong, words in (
             ("foo", "takes a call, as in profile foo"),

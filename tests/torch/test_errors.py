@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -32,6 +33,31 @@ def test_all_problems_at_once() -> None:
 def test_complex_numbers() -> None:
     with pytest.raises(TorchError, match="complex numbers are not supported"):
         nnmagic.from_torch(lambda x: torch.fft.fft(x).abs(), (torch.ones(4),))
+
+
+def test_numpy_in_a_module_is_refused_with_the_fix() -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return torch.from_numpy(np.sort(x.numpy()))
+
+    with pytest.raises(TorchError) as caught:
+        nnmagic.from_torch(f, (torch.ones(3),))
+    assert "torch.library.custom_op" in (caught.value.diagnostics[0].hint or "")
+
+
+def test_an_operator_of_one_s_own_needs_a_decomposition() -> None:
+    @torch.library.custom_op("nnmagic_tests::double", mutates_args=())
+    def double(x: torch.Tensor) -> torch.Tensor:
+        return torch.from_numpy(x.numpy() * 2)
+
+    double.register_fake(torch.empty_like)
+    module, x = torch.nn.Module(), torch.arange(3.0)
+    module.forward = lambda x: double(x) + 1
+    with pytest.raises(TorchError, match=r"nnmagic_tests\.double") as caught:
+        nnmagic.from_torch(module, (x,))
+    assert "run_decompositions" in (caught.value.diagnostics[0].hint or "")
+    table = {torch.ops.nnmagic_tests.double.default: lambda x: x + x}
+    program = torch.export.export(module, (x,)).run_decompositions(table)
+    torch.testing.assert_close(nnmagic.from_torch(program)(x), double(x) + 1)
 
 
 def test_wrong_arguments() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -55,18 +56,21 @@ def kernel_times(
     timed on the same threads. A virtual machine runs once, and each of its kernels many times.
     """
     resolved = resolve_target(target, opt_level)
+    origins = KernelOrigins()
     compiled = executable.compiled()
     lowered = compiled.lowered
     if compiled.artifact is not executable.artifact:  # kernels that were found may have other names
         executable = relax.load(compiled.artifact, module, entry, target=target, opt_level=opt_level)
     if isinstance(executable, AotExecutable):
         aot = executable
-        program, clocked = run_interruptible(lambda: _build_with_clock(aot, lowered, resolved, opt_level))
-        return _measure_kernels(program, clocked, arrays)
+        program, clocked = run_interruptible(
+            lambda: _build_with_clock(aot, lowered, resolved, opt_level, origins)
+        )
+        return _with_origins(_measure_kernels(program, clocked, arrays), origins)
     if not isinstance(executable, MachineExecutable):
         executable = relax.build_instrumentable(module, entry, target=target, opt_level=opt_level)
         lowered = executable.compiled().lowered
-    grouped = run_interruptible(lambda: _fuse(lowered, resolved, opt_level))
+    grouped = run_interruptible(lambda: _fuse(lowered, resolved, opt_level, origins))
     kernels = {
         var.name_hint: function
         for var, function in grouped.functions_items()
@@ -74,27 +78,39 @@ def kernel_times(
     }
     watch = _Watch(kernels)
     executable.run_instrumented(arrays, watch)
-    return watch.times()
+    return _with_origins(watch.times(), origins)
 
 
-def _fuse(lowered: tvm.IRModule, target: tvm.target.Target, opt_level: int) -> tvm.IRModule:
+def _with_origins(kernels: Sequence[KernelTime], origins: KernelOrigins) -> list[KernelTime]:
+    """Return the kernels with what they compute."""
+    names = [kernel.name for kernel in kernels]
+    return [replace(kernel, origins=origins.of(kernel.name, names)) for kernel in kernels]
+
+
+def _fuse(
+    lowered: tvm.IRModule, target: tvm.target.Target, opt_level: int, origins: KernelOrigins
+) -> tvm.IRModule:
     with relax_pipeline.COMPILING:
-        return relax_pipeline.fuse_kernels(lowered, target, opt_level)
+        return relax_pipeline.fuse_kernels(lowered, target, opt_level, origins)
 
 
 def _build_with_clock(
-    executable: AotExecutable, lowered: tvm.IRModule, target: tvm.target.Target, opt_level: int
+    executable: AotExecutable,
+    lowered: tvm.IRModule,
+    target: tvm.target.Target,
+    opt_level: int,
+    origins: KernelOrigins,
 ) -> tuple[AotProgram, AotExecutable]:
     """Return an AOT program and its executable, whose last result holds the times of its kernels."""
     with relax_pipeline.COMPILING:
-        grouped = relax_pipeline.fuse_kernels(lowered, target, opt_level)
+        grouped = relax_pipeline.fuse_kernels(lowered, target, opt_level, origins)
         facts = executable.artifact.facts
         measured = "measured results" in facts or "room" in facts
         program = plan_aot_program(grouped, ENTRY, measured_results=measured)
         assert program is not None
         add_clock(program)
         shape = tuple(int(dim) for dim in program.results[-1].shape)
-        compiled = build_aot(program, lowered, KernelOrigins(), target, opt_level)
+        compiled = build_aot(program, lowered, origins, target, opt_level)
     return program, executable.with_result(TensorType(shape, "int64"), compiled)
 
 

@@ -21,7 +21,7 @@ def model_listing(proto: ModelProto) -> Listing:
     producer = f", written by {proto.producer_name}" if proto.producer_name else ""
     name = shown_name(proto.graph.name) if proto.graph.name else "graph"
     head = [f"# {opsets}{producer}", *_head(proto.graph, name)]
-    nodes = [(number, f"  {_node(node)}") for number, node in enumerate(proto.graph.node)]
+    nodes = [(number, _name(node), f"  {_node(node)}") for number, node in enumerate(proto.graph.node)]
     return make_listing(f"<onnx {name}>", head, nodes)
 
 
@@ -52,6 +52,11 @@ def _dtype(number: int) -> str:
 
 def _tensor(tensor: TensorProto) -> str:
     return f"{_dtype(tensor.data_type)}[{', '.join(map(str, tensor.dims))}]"
+
+
+def _name(node: NodeProto) -> str:
+    """Return the name of a node; one without a name has that of its first output."""
+    return shown_name(node.name or next(filter(None, node.output), node.op_type))
 
 
 def _node(node: NodeProto) -> str:

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 _KEPT = ("scaled_dot_product_attention",)
 #: The characters of torch's own message that are shown.
 _LONGEST = 2000
+_NUMPY = (
+    "NumPy cannot run while torch captures: write it with torch, or as a torch.library.custom_op with a "
+    "decomposition"
+)
 _SHAPES = "mark dynamic sizes with dynamic_shapes, or leave them out"
 
 
@@ -100,6 +104,8 @@ def _capture_error(what: str, error: Exception) -> Exception:
     hint = None
     if "data-dependent" in text.lower() or "GuardOnDataDependent" in type(error).__name__:
         hint = "write a branch on values with torch.cond, a loop with torch.while_loop"
+    elif ".numpy() is not supported" in text:
+        hint = _NUMPY
     elif "Constraints violated" in text or "dynamic_shapes" in text:
         hint = _SHAPES
     return program_error(f"{what}: {type(error).__name__}: {shown}", hint)

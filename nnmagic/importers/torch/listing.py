@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 def graph_listing(module: GraphModule, name: str) -> Listing:
     """Return the listing of a graph, with the lines of the module's source; its nodes are torch's."""
-    nodes = [(node, f"  {_statement(node)}") for node in module.graph.nodes if node.op != "placeholder"]
+    computed = [node for node in module.graph.nodes if node.op != "placeholder"]
+    nodes = [(node, str(node.name), f"  {_statement(node)}") for node in computed]
     inputs = [f"  {_typed(node)}" for node in module.graph.nodes if node.op == "placeholder"]
     return make_listing(f"<torch {name}>", [f"{name}(", *inputs, "):"], nodes)
 

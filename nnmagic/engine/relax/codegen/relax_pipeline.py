@@ -35,9 +35,12 @@ def fuse_kernels(
     ``origins`` learns what each kernel computes.
     """
     transform = relax.transform
-    grouping = [transform.AnnotateTIROpPattern(), transform.FuseOps()] if opt_level else []
-    reading = [] if origins is None else [origins.collector()]
-    fusion = [*grouping, *reading, *([transform.FuseTIR()] if opt_level else [])]
+    grouping = transform.FuseOps() if opt_level else None
+    if origins is not None:
+        grouping = origins.collector(grouping)
+    fusion = [] if grouping is None else [grouping]
+    if opt_level:
+        fusion = [transform.AnnotateTIROpPattern(), *fusion, transform.FuseTIR()]
     passes = [
         transform.ConvertToDataflow(1),
         legalize_relax_ops(),

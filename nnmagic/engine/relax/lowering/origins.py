@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from functools import cache
+from itertools import count
 
 import tvm
 from tvm import ir, relax
@@ -15,8 +16,12 @@ from tvm import ir, relax
 from nnmagic.diagnostics import Span
 from nnmagic.engine.relax.legalize.kernel_cache import with_span
 from nnmagic.engine.relax.tir.types import RelaxExpr
+from nnmagic.engine.relax.tir.visitors import rewrite
 
 _CALL_TIR = tvm.ir.Op.get("relax.call_tir")
+
+#: What follows the name of a kernel in that of its form that changes an operand in place.
+IN_PLACE = "_in_place_"
 
 
 class OriginBuilder(relax.BlockBuilder):  # type: ignore[misc]  # TVM is untyped
@@ -44,21 +49,33 @@ class KernelOrigins:
         self.kernels: dict[str, set[Span]] = defaultdict(set)
         self.functions: dict[str, set[Span]] = defaultdict(set)
 
-    def collector(self) -> tvm.transform.Pass:
-        """Return a pass that reads a module whose operators are grouped, but not yet fused."""
+    def collector(self, grouping: tvm.transform.Pass | None = None) -> tvm.transform.Pass:
+        """Return a pass that groups operators by ``grouping``, and reads the module before they are fused.
 
-        def read(module: tvm.IRModule, _context: tvm.transform.PassContext) -> tvm.IRModule:
-            for var, function in module.functions_items():
-                if isinstance(function, relax.Function):
-                    self._read(var.name_hint, function)
-            return module
+        Groups that compute the same become one kernel, whose spans are those of the first of them. So they
+        are grouped once more with calls that all differ.
+        """
 
-        return tvm.transform.module_pass(read, opt_level=0)
+        def collect(module: tvm.IRModule, _context: tvm.transform.PassContext) -> tvm.IRModule:
+            grouped = module if grouping is None else grouping(module)
+            calls = _group_calls(grouped)
+            names = [name for of_caller in calls.values() for name, _ in of_caller]
+            apart = calls
+            if grouping is not None and len(names) > len(set(names)):
+                apart = _group_calls(grouping(_with_different_calls(module)))
+            for caller, of_caller in calls.items():
+                self._read(caller, grouped[caller])
+                for (name, _), (_, group) in zip(of_caller, apart[caller], strict=True):
+                    self._read(name, group, kernel=name)
+            return grouped
+
+        return tvm.transform.module_pass(collect, opt_level=0)
 
     def of(self, name: str, others: Iterable[str]) -> frozenset[Span]:
         """Return the spans of a kernel, or of a function without those that the other kernels have."""
-        if name in self.kernels:
-            return frozenset(self.kernels[name])
+        kernel = name if name in self.kernels else name.partition(IN_PLACE)[0]
+        if kernel in self.kernels:
+            return frozenset(self.kernels[kernel])
         elsewhere = {span for other in others for span in self.kernels.get(other, ())}
         return frozenset(self.functions.get(name, set()) - elsewhere)
 
@@ -67,20 +84,62 @@ class KernelOrigins:
         """All spans."""
         return frozenset().union(*self.functions.values())
 
-    def _read(self, name: str, function: relax.Function) -> None:
-        is_group = "Primitive" in (function.attrs or {})
+    def _read(self, name: str, function: relax.Function, kernel: str | None = None) -> None:
+        """Read the spans in a function; ``kernel``: what it becomes as a whole."""
 
         def look(node: RelaxExpr) -> None:
             if not isinstance(node, relax.Call) or node.span is None:
                 return
             span = _as_span(node.span)
             self.functions[name].add(span)
-            if is_group:
-                self.kernels[name].add(span)
+            if kernel is not None:
+                self.kernels[kernel].add(span)
             elif node.op == _CALL_TIR:
                 self.kernels[node.args[0].name_hint].add(span)
 
         relax.analysis.post_order_visit(function, look)
+
+
+def _is_group(function: relax.Function) -> bool:
+    """Return whether a function is a group of operators, which becomes one kernel."""
+    return "Primitive" in (function.attrs or {})
+
+
+def _group_calls(module: tvm.IRModule) -> dict[str, list[tuple[str, relax.Function]]]:
+    """Return the groups that each function calls, by name, in the order of the calls."""
+    functions = {var: each for var, each in module.functions_items() if isinstance(each, relax.Function)}
+    groups = {var: each for var, each in functions.items() if _is_group(each)}
+    found: dict[str, list[tuple[str, relax.Function]]] = {}
+    for var, function in functions.items():
+        if var in groups:
+            continue
+        of_function = found[var.name_hint] = []
+
+        def look(node: RelaxExpr, calls: list[tuple[str, relax.Function]] = of_function) -> None:
+            if isinstance(node, relax.Call) and node.op in groups:
+                calls.append((node.op.name_hint, groups[node.op]))
+
+        relax.analysis.post_order_visit(function, look)
+    return found
+
+
+def _with_different_calls(module: tvm.IRModule) -> tvm.IRModule:
+    """Return a module in which no call of a kernel is equal to another one."""
+    numbers = count()
+
+    def number(call: RelaxExpr) -> RelaxExpr:
+        if call.op != _CALL_TIR:
+            return call
+        attrs = ir.make_node("ir.DictAttrs", number=next(numbers))
+        numbered = relax.Call(call.op, call.args, attrs, call.ty_args, span=call.span)
+        relax.expr._update_type(numbered, call.ty)
+        return numbered
+
+    functions = {
+        var: rewrite(function, [(relax.Call, number)]) if isinstance(function, relax.Function) else function
+        for var, function in module.functions_items()
+    }
+    return tvm.IRModule(functions, attrs=module.attrs)
 
 
 def _as_tvm(span: Span) -> ir.Span:

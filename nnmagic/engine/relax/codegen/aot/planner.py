@@ -55,6 +55,7 @@ from nnmagic.engine.relax.legalize.data_dependent import COUNTS_ELEMENTS
 from nnmagic.engine.relax.legalize.extern_loops import COPIES_RESULT
 from nnmagic.engine.relax.legalize.kernel_cache import IS_RESHAPE, has_reshape_order
 from nnmagic.engine.relax.lowering.module import KERNEL_FUNCTION, LOOP, PARALLEL_LOOP
+from nnmagic.engine.relax.lowering.origins import IN_PLACE
 from nnmagic.engine.relax.runtime.callbacks import (
     ASSERTED,
     INDEX_IN_RANGE,
@@ -238,7 +239,7 @@ class _Planner:
             changing = changed_in_place(self.module[var])
             assert changing is not None
             number, kernel = changing
-            name = ir.GlobalVar(f"{var.name_hint}_in_place_{self.name}")
+            name = ir.GlobalVar(f"{var.name_hint}{IN_PLACE}{self.name}")
             self.kernels_in_place[var] = (number, name, kernel)
         return self.kernels_in_place[var]
 

@@ -1,0 +1,20 @@
+"""The benchmarks of torch.compile: what the backend computes, judged by eager torch in f64."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("torch")
+
+from benchmarks.cases import ROWS
+from benchmarks.measure import QUICK
+from benchmarks.worker import row_result
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # torch's own warnings
+
+
+@pytest.mark.parametrize("name", [row.name for row in ROWS if row.name.startswith("torch: ")])
+def test_modules_compute_what_torch_does(name: str) -> None:
+    (row,) = (row for row in ROWS if row.name == name)
+    result = row_result(row, 1, ("nnmagic", "torch"), QUICK)
+    assert (set(result["timings"]), result["wrong"]) == ({"nnmagic", "torch"}, {})
