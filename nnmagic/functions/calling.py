@@ -60,7 +60,7 @@ class Caller:
         self.fast_path = _fast_path_of(self.call, run)
         self.path_into = _path_into(self.call, run)
         self.direct: Callable[..., Any] | None = None
-        is_usual = self.fast_path is not None and self.records is None
+        is_usual = self.fast_path is not None and self.records is None and self.call.arity is not None
         self.make_direct = getattr(run, "direct_call", None) if is_usual else None
 
     def _otherwise(self) -> Callable[..., Any]:

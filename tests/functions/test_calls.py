@@ -80,7 +80,7 @@ def test_keyword_only_parameters_without_defaults() -> None:
     def python_g(*, a, b): ...
 
     assert g(b=1.0, a=3.0) == 2
-    for args in ((1.0, 2.0), ()):
+    for args in ((1.0, 2.0), (np.array(1, "f4"), np.array(2, "f4")), ()):
         with pytest.raises(TypeError) as python:
             python_g(*args)
         with pytest.raises(TypeError) as ours:
