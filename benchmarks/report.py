@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import importlib.metadata
 import platform
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks.case import CONTESTANTS, KNOWN, OURS, Case, Row
+from benchmarks.case import BEST, CONTESTANTS, KNOWN, OURS, Case, Row
 from benchmarks.judge import Results, Verdict, gflops, goals_of, ratios, verdict
 from benchmarks.notes import note_of
 
@@ -226,6 +227,7 @@ def _summary(report: Mapping[str, Any]) -> list[str]:
     judged = [row for row in report["rows"] if row["goals"]]
     missed = [row for row in judged if any(goal["met"] is False for goal in row["goals"])]
     lines = [f"{len(judged) - len(missed)} of {len(judged)} rows with goals meet all that were measured."]
+    lines += _means(report["rows"])
     for row in report["rows"]:
         lines += [
             f"WRONG: {name}, {row['name']} ({row['threads']}): {why}" for name, why in row["wrong"].items()
@@ -237,4 +239,25 @@ def _summary(report: Mapping[str, Any]) -> list[str]:
         if row["note"]:
             notes.setdefault(row["note"], []).append(f"{row['name']} ({row['threads']})")
     lines += [f"- {', '.join(names)}: {note}" for note, names in notes.items()]
+    return lines
+
+
+def _means(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Each family of rows: the geometric means of our speed over each peer's, and over the best one's."""
+    groups: dict[tuple[str, int], list[Mapping[str, float]]] = {}
+    for row in rows:
+        found = {name: ratio for name, ratio in row["ratios"].items() if name != KNOWN}
+        if found:
+            best = {BEST: min(found.values())} if len(found) > 1 else {}
+            groups.setdefault((row["family"], row["threads"]), []).append({**found, **best})
+    lines = []
+    for (family, threads), members in groups.items():
+        means = []
+        for name in (*CONTESTANTS, BEST):
+            values = [each[name] for each in members if name in each]
+            if len(values) > 1:
+                means.append(f"{statistics.geometric_mean(values):.2f}x {name} ({len(values)} rows)")
+        if means:
+            threaded = "thread" if threads == 1 else "threads"
+            lines.append(f"geometric means of {family}, {threads} {threaded}: {', '.join(means)}")
     return lines

@@ -27,7 +27,7 @@ from benchmarks.case import (
 from benchmarks.cases import ROWS, vocabulary
 from benchmarks.judge import goals_of, ratios, verdict
 from benchmarks.measure import QUICK, measure, quartiles, timing
-from benchmarks.report import document, duration, table
+from benchmarks.report import _means, document, duration, table
 from benchmarks.worker import judge, row_result
 from nnmagic.tinynn.builtins import BUILTINS
 
@@ -291,6 +291,18 @@ def test_the_whole_way_in_children(tmp_path, capfd):
     shown = capfd.readouterr().out
     assert shown.rstrip() == table(report).rstrip() == paths["markdown"].read_text().rstrip()
     assert f"| {names[0]} " in shown
+
+
+def test_geometric_means_of_families():
+    rows = [
+        {"family": "loops", "threads": 1, "ratios": {"numpy": 8.0, "numba": 1.0, "known sizes": 0.1}},
+        {"family": "loops", "threads": 1, "ratios": {"numpy": 2.0, "numba": 4.0}},
+        {"family": "rows", "threads": 1, "ratios": {"numpy": 3.0}},
+    ]
+    assert _means(rows) == [
+        "geometric means of loops, 1 thread: 4.00x numpy (2 rows), 2.00x numba (2 rows), "
+        "1.41x best peer (2 rows)"
+    ]
 
 
 def test_a_dead_worker_is_a_wrong_row_and_the_next_goes_on(tmp_path):
