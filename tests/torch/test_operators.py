@@ -20,6 +20,14 @@ NAMES = (
     *("permute", "pow", "prod", "remainder", "round", "scatter_add", "scatter_reduce.amax", "select_scatter"),
     *("slice_scatter", "softmax", "sort", "split", "topk", "tril", "var", "where"),
     *("bucketize", "erfc", "item", "ldexp", "searchsorted"),
+    *("angle", "diagonal_scatter", "index_reduce.mean", "logcumsumexp", "masked_select", "median"),
+    *("nanmedian", "narrow_copy", "nn.functional.bilinear", "nn.functional.embedding", "put"),
+)
+#: Functions of linear algebra, which SciPy's LAPACK computes.
+LINEAR_ALGEBRA = (
+    *("cholesky_inverse", "cholesky_solve", "linalg.eigh", "linalg.eigvalsh", "linalg.pinv"),
+    *("linalg.pinv.hermitian", "linalg.solve", "linalg.solve_ex", "linalg.solve_triangular", "linalg.svd"),
+    *("linalg.tensorsolve", "triangular_solve"),
 )
 
 
@@ -28,4 +36,11 @@ NAMES = (
 def test_samples_of_torch(name: str) -> None:
     found = list(operators.run(name, 2))
     assert found
-    assert {item.status for item in found} <= {"passes"}, [item.reason for item in found]
+    assert {item.status for item in found} <= {"passes", "not run"}, [item.reason for item in found]
+
+
+@pytest.mark.sampled(every=6)
+@pytest.mark.parametrize("name", LINEAR_ALGEBRA)
+def test_samples_of_linear_algebra(name: str) -> None:
+    pytest.importorskip("scipy")
+    test_samples_of_torch(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -108,6 +109,10 @@ def counting(call: Call, length: Dim) -> Value:
 
 @operator("slice", "slice_copy")
 def _slice_tensor(call: Call) -> Value:
+    return _sliced(call)
+
+
+def _sliced(call: Call) -> Value:
     data = call["self"]
     axis, first, last, step = _slice(call, data)
     size, length = data.shape[axis], call.shape[axis]
@@ -122,6 +127,16 @@ def _slice_tensor(call: Call) -> Value:
         )
     axis, places = _slice_places(call, data, length)
     return op("take", data, places, axis=axis, mode="clip")
+
+
+@operator("narrow_copy")
+def _narrow(call: Call) -> Value:
+    data = call["self"]
+    start, length = call.argument("start"), call.argument("length")
+    if isinstance(start, int) and start < 0:
+        start = shapes.size_along(data, call.axis("dim", data.rank)) + start
+    bounds = {"start": start, "end": start + length, "step": 1}
+    return _sliced(replace(call, arguments={**call.arguments, **bounds}))
 
 
 @operator("slice_scatter")
@@ -286,6 +301,23 @@ def _diagonal(call: Call) -> Value:
     places = (at + max(-offset, 0)) * int(cast(int, columns)) + at + max(offset, 0)
     flat = call.reshape(moved, [*moved.shape[:-2], rows * int(cast(int, columns))])
     return op("take", flat, constant(places.astype("int64")), axis=flat.rank - 1, mode="clip")
+
+
+@operator("diagonal_scatter")
+def _diagonal_scatter(call: Call) -> Value:
+    """Return a tensor with a diagonal replaced by a source, in which the diagonal is the last axis."""
+    data, offset = call["self"], call.integer("offset", 0)
+    source = convert(call["src"], data.dtype)
+    first, second = call.axis("dim1", data.rank, 0), call.axis("dim2", data.rank, 1)
+    if 0 in source.shape or 0 in data.shape:
+        return data
+    order = [axis for axis in range(data.rank) if axis not in (first, second)] + [first, second]
+    moved = shapes.transpose(data, order)
+    rows, columns = (shapes.counting(moved, axis) for axis in (data.rank - 2, data.rank - 1))
+    spread = op("take", source, (rows + min(offset, 0)).maximum(0), axis=source.rank - 1, mode="clip")
+    there = shapes.unsqueeze(rows + offset, [1]).equals(columns)
+    done = there.choose(shapes.unsqueeze(spread, [spread.rank]), moved)
+    return shapes.transpose(done, sorted(range(data.rank), key=order.__getitem__))
 
 
 @operator("as_strided", "as_strided_copy", note="of tensors of known shape that are contiguous")
