@@ -75,16 +75,18 @@ def functions() -> list[str]:
     return [name for name in names if not any(word in name for word in _RANDOM)]
 
 
-def samples(name: str, count: int) -> Iterator[tuple[Any, list[Any], list[Any]]]:
+def samples(name: str, count: int, wanted: str = "float32") -> Iterator[tuple[Any, list[Any], list[Any]]]:
     """Modules, arguments and expected results of the first samples of a function, spread over all it has."""
     full = {
         (f"{info.name}.{info.variant_test_name}" if info.variant_test_name else info.name): info
         for info in reversed(op_db)
     }[name]
     dtypes = full.supported_dtypes("cpu")
-    if not dtypes:
-        return
-    dtype = torch.float32 if torch.float32 in dtypes else min(dtypes, key=str)
+    dtype = getattr(torch, wanted)
+    if dtype not in dtypes:
+        if not dtypes or wanted != "float32":
+            return
+        dtype = min(dtypes, key=str)
     found = list(full.sample_inputs("cpu", dtype, requires_grad=False))
     step = max(1, len(found) // count)
     for sample in found[::step][:count]:
@@ -147,12 +149,12 @@ def _problem_of_torch(program: torch.export.ExportedProgram, tensors: Sequence[t
     return None
 
 
-def run(name: str, count: int) -> Iterator[Outcome]:
+def run(name: str, count: int, dtype: str = "float32") -> Iterator[Outcome]:
     """Run the samples of a function."""
     torch.manual_seed(0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for number, (module, tensors, _) in enumerate(samples(name, count)):
+        for number, (module, tensors, _) in enumerate(samples(name, count, dtype)):
             try:
                 status, reason, met = run_sample(module, tensors, any_sign=name in _ANY_SIGN)
             except Exception as error:
@@ -204,17 +206,18 @@ def table(outcomes: Sequence[Outcome]) -> str:
     return "\n".join(lines)
 
 
-def work(names: Sequence[str], count: int) -> None:
+def work(names: Sequence[str], count: int, dtype: str) -> None:
     """Print the outcomes of functions as lines of JSON, after the name of each."""
     for name in names:
         print(json.dumps({"begin": name}), flush=True)
-        for outcome in run(name, count):
+        for outcome in run(name, count, dtype):
             print(json.dumps(asdict(outcome)), flush=True)
 
 
-def run_in_process(names: Sequence[str], count: int) -> tuple[list[Outcome], list[str]]:
+def run_in_process(names: Sequence[str], count: int, dtype: str) -> tuple[list[Outcome], list[str]]:
     """Run functions in a process of their own; return their outcomes, and the names that it did not reach."""
-    command = (sys.executable, "-m", "tests.torch.operators", "--worker", "--samples", str(count), *names)
+    options = ("--worker", "--samples", str(count), "--dtype", dtype)
+    command = (sys.executable, "-m", "tests.torch.operators", *options, *names)
     outcomes: list[Outcome] = []
     last, started = None, time.perf_counter()
     with (
@@ -259,6 +262,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--samples", type=int, default=3)
+    parser.add_argument("--dtype", default="float32", help="of the samples; float32 where it can be")
     parser.add_argument("--part", default="1/1", metavar="I/N", help="each N-th function from the I-th on")
     parser.add_argument("--json", help="the file to which the outcomes are written")
     parser.add_argument("--report", nargs="+", metavar="FILE", help="print the table of these files only")
@@ -272,10 +276,10 @@ def main() -> None:
         return
     names = part(options.names or functions(), options.part)
     if options.worker:
-        work(names, options.samples)
+        work(names, options.samples, options.dtype)
         return
     while names:
-        found, unreached = run_in_process(names[:_CHUNK], options.samples)
+        found, unreached = run_in_process(names[:_CHUNK], options.samples, options.dtype)
         outcomes.extend(found)
         names = unreached + names[_CHUNK:]
         if options.json:
