@@ -206,3 +206,23 @@ def test_images_of_open_size_are_scaled(scale: float) -> None:
         normal(1, 2, 5, 4),
         normal(2, 2, 6, 6),
     )
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_sequences_of_pieces_whose_lengths_the_call_gives(known: bool) -> None:
+    nodes = [
+        node("SplitToSequence", ["x", "lengths"], ["pieces"], axis=0),
+        node("SequenceAt", ["pieces", "one"], ["y"]),
+        node("SequenceLength", ["pieces"], ["count"]),
+    ]
+    outputs = [info("y", (None, 3)), info("count", (), "int64")]
+    lengths, one = np.array([2, 3, 0]), np.array(1)
+    inputs = [info("x", ("n", 3))] + ([] if known else [info("lengths", (3,), "int64")])
+    proto = model(nodes, inputs, outputs, {"one": one, **({"lengths": lengths} if known else {})})
+    given = {} if known else {"lengths": lengths}
+    function = compare(proto, {**normal(5, 3), **given})
+    with pytest.raises(AssertionError, match="SplitToSequence: the lengths must divide axis 0"):
+        function(**normal(6, 3), **given)
+    if not known:
+        with pytest.raises(AssertionError, match="the lengths must divide"):
+            function(**normal(5, 3), lengths=np.array([6, -1, 0]))
