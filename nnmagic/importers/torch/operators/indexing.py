@@ -211,9 +211,8 @@ def _expand_like(call: Call, updates: Value, shape: list[Dim], like: Value) -> V
 @operator("nonzero")
 def _nonzero(call: Call) -> Value:
     data = convert(call["self"], "bool")
-    if not data.rank:
-        raise UnsupportedError("a tensor without axes is not supported")
-    return op("argwhere", data).cast("int64")
+    found = op("argwhere", over_elements(data)).cast("int64")
+    return found if data.rank else shapes.slice_axis(found, 1, 0, 0)
 
 
 @operator("masked_scatter")

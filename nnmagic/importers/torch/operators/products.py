@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from nnmagic.importers.onnx import shapes
+from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.operators.products import matmul
 from nnmagic.importers.onnx.values import Value, constant, op
-from nnmagic.importers.torch.calls import Call, scalar_constant
+from nnmagic.importers.torch.calls import Call, over_elements, scalar_constant
 from nnmagic.importers.torch.mathematics import convert, wide
 from nnmagic.importers.torch.registry import operator
 from nnmagic.relay import expr as ir
+from nnmagic.relay.ops import dims
 from nnmagic.relay.types import Dim, TensorType
 
 
@@ -112,6 +114,14 @@ def distance(difference: Value, p: float) -> Value:
     if p == np.inf:
         return op("max", size, axis=axes)
     return op("sum", size**p, axis=axes) ** (1 / p)
+
+
+@operator("dist")
+def _dist(call: Call) -> Value:
+    difference, p = over_elements(call["self"] - call["other"]), call.number("p", 2)
+    if p == -np.inf or 0 in difference.shape:
+        raise UnsupportedError(f"the norm {p} of a tensor of the shape {difference.shape} is not supported")
+    return distance(call.reshape(difference, [dims.product(difference.shape)]), p)
 
 
 @operator("_cdist_forward")

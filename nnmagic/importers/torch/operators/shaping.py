@@ -65,6 +65,8 @@ def _t(call: Call) -> Value:
 @operator("squeeze", "squeeze_copy")
 def _squeeze(call: Call) -> Value:
     data = call["self"]
+    if call.argument("dim") == []:
+        return data
     axes = [axis for axis in call.axes("dim", data.rank) if data.rank and data.shape[axis] == 1]
     return shapes.squeeze(data, axes)
 
@@ -429,6 +431,12 @@ def _arange(call: Call) -> Value:
 def _eye(call: Call) -> Value:
     left = shapes.unsqueeze(counting(call, call.shape[0]), [1])
     return convert(left.equals(counting(call, call.shape[1])), call.dtype)
+
+
+@operator("tril_indices", "triu_indices")
+def _triangle_indices(call: Call) -> Value:
+    find = np.tril_indices if call.name == "aten.tril_indices" else np.triu_indices
+    return constant(np.stack(find(call.integer("row"), call.integer("offset", 0), call.integer("col"))))
 
 
 @operator("tril", "triu")
