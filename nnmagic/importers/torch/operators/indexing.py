@@ -466,8 +466,4 @@ def _embedding_bag(call: Call) -> list[Value]:
         result = op("sum", spread, axis=(1,))
         if mode == 1:
             result = result / op("expand_dims", sizes.maximum(1).cast(rows.dtype), axis=1)
-    # the others serve the gradient: bag of each index, sizes, and where maxima stand
-    return [
-        result,
-        *(call.full(call.importer.shape_of(item), scalar_constant(0, "int64")) for item in call.results[1:]),
-    ]
+    return [result]  # the others serve the gradient only
