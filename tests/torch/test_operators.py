@@ -26,7 +26,7 @@ NAMES = (
     *("bucketize", "erfc", "item", "ldexp", "searchsorted"),
     *("angle", "diagonal_scatter", "index_reduce.mean", "logcumsumexp", "masked_select", "median"),
     *("nanmedian", "narrow_copy", "nn.functional.bilinear", "nn.functional.embedding", "put"),
-    *("digamma", "dist", "lgamma", "polygamma.polygamma_n_1", "squeeze.multiple", "triu_indices"),
+    *("digamma", "dist", "lgamma", "polygamma.polygamma_n_4", "squeeze.multiple", "triu_indices"),
 )
 #: Functions of linear algebra, which SciPy's LAPACK computes.
 LINEAR_ALGEBRA = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -12,7 +13,7 @@ from nnmagic.importers.torch.calls import Call
 from nnmagic.importers.torch.mathematics import convert, copy_sign, log1p
 from nnmagic.importers.torch.registry import operator
 
-#: Lanczos' approximation with g = 7: Numerical Recipes, 6.1; its error is below 1e-15.
+#: Lanczos' approximation of the gamma function with g = 7 and Godfrey's coefficients: within 1e-14.
 _G = 7
 _LANCZOS = (
     *(0.99999999999980993, 676.5203681218851, -1259.1392167224028, 771.32342877765313, -176.61502916214059),
@@ -22,6 +23,8 @@ _LANCZOS = (
 _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)
 #: Beyond this the asymptotic series have converged.
 _FAR = 10
+#: The highest derivative of the digamma function.
+_MAX_ORDER = 20
 
 
 def _zeta(k: int) -> float:
@@ -78,8 +81,8 @@ def _psi(x: Value) -> Value:
     """Return the first derivative of log(gamma(x))."""
     low = x < 0.5
     y = low.choose(1 - x, x)
-    shift = op("add", 1 / y, 1 / (y + 1))
-    for index in range(2, _FAR):
+    shift = 1 / y
+    for index in range(1, _FAR):
         shift = shift + 1 / (y + index)
     z = y + _FAR
     terms = (0.0, *(number / (2 * k) for k, number in enumerate(_BERNOULLI, 1)))
@@ -91,23 +94,39 @@ def _psi(x: Value) -> Value:
     return low.choose(reflected, result)
 
 
-def _trigamma(x: Value) -> Value:
-    """Return the second derivative of log(gamma(x))."""
+def _psi_derivative(x: Value, order: int) -> Value:
+    """Return a derivative of the digamma function, by recurrence, asymptotic series and reflection."""
     low = x < 0.5
     y = low.choose(1 - x, x)
-    shift = op("add", 1 / (y * y), 1 / ((y + 1) * (y + 1)))
-    for index in range(2, _FAR):
-        shift = shift + 1 / ((y + index) * (y + index))
-    z = y + _FAR
-    square = 1 / (z * z)
-    result = shift + 1 / z + 0.5 * square + _series(square, (0.0, *_BERNOULLI)) / z
-    sine = op("sin", _fraction(x) * np.pi)
-    return low.choose(np.pi**2 / (sine * sine) - result, result)
+    sign, shifts = (-1) ** (order + 1), _FAR + order
+    total = y.like(0) * y
+    for index in reversed(range(shifts)):
+        total = total + 1 / (y + index) ** (order + 1)
+    z = y + shifts
+    far = (math.factorial(order - 1) + 0.5 * math.factorial(order) / z) / z**order
+    terms = (
+        number * (math.factorial(2 * k + order - 1) / math.factorial(2 * k))
+        for k, number in enumerate(_BERNOULLI, 1)
+    )
+    far = far + _series(1 / (z * z), (0.0, *terms)) / z**order
+    result = (total * math.factorial(order) + far) * sign
+    part = _fraction(x)
+    cotangents = _series(1 / op("tan", part * np.pi), _cotangent_derivative(order))
+    reflected = -(np.pi ** (order + 1)) * cotangents - sign * result
+    return low.choose(part.equals(0).choose(sign * np.inf, reflected), result)
 
 
-@operator("polygamma", note="of the first two orders")
+def _cotangent_derivative(order: int) -> list[float]:
+    """Return the coefficients, by the power of ``cot(x)``, of a derivative of ``cot(x)``."""
+    found = np.polynomial.Polynomial([0.0, 1.0])
+    for _ in range(order):
+        found = found.deriv() * np.polynomial.Polynomial([-1.0, 0.0, -1.0])
+    return [float(each) for each in found.coef]
+
+
+@operator("polygamma", note=f"of orders up to {_MAX_ORDER}")
 def _polygamma(call: Call) -> Value:
     x, order = convert(call["self"], "float64"), call.integer("n")
-    if order > 1:
-        raise UnsupportedError("derivatives of the digamma function beyond the first are not supported")
-    return convert(_trigamma(x) if order else _psi(x), call.dtype)
+    if order > _MAX_ORDER:
+        raise UnsupportedError(f"the derivative {order} of the digamma function is not supported")
+    return convert(_psi_derivative(x, order) if order else _psi(x), call.dtype)
