@@ -1,8 +1,8 @@
 """Compute with the names of dimensions: ``2*n``, ``n + 1``, ``n // 2`` as polynomials in normal form.
 
 The label of a dynamic dimension is the text of a polynomial; equal polynomials have equal texts. Sizes that
-the engine computes also have minima and maxima, which labels lack. Both are positive parts, ``max(p, 0)``,
-plus a polynomial: so equal sizes have one form.
+the engine and the importers compute also have minima and maxima, which annotations lack. Both are positive
+parts, ``max(p, 0)``, plus a polynomial: so equal sizes have one form.
 """
 
 from __future__ import annotations
@@ -239,7 +239,7 @@ def _term_text(monomial: Monomial, number: int, *, alone: bool) -> str:
 
 @lru_cache(maxsize=4096)
 def polynomial(text: str) -> Polynomial:
-    """Parse a polynomial: names, integers, ``+ - * //``, parentheses.
+    """Parse a polynomial: names, integers, ``+ - * //``, parentheses, and the positive part ``max(p, 0)``.
 
     Raises NoPolynomialError, which says what the text holds instead.
     """
@@ -277,6 +277,8 @@ def _read(node: ast.expr) -> Polynomial:
                     return first // second
                 case ast.Pow() if second.number is not None and 0 <= second.number <= _MOST_FACTORS:
                     return reduce(lambda a, b: a * b, [first] * second.number, constant(1))
+        case ast.Call(func=ast.Name(id="max"), args=[of, ast.Constant(value=0)], keywords=[]):
+            return positive_part(_read(of))
     raise NoPolynomialError("it may hold names, whole numbers, +, -, *, // and brackets")
 
 
@@ -303,10 +305,19 @@ def parts(atom: Atom) -> tuple[Polynomial, ...]:
     return ()
 
 
+def has_positive_part(of: Polynomial) -> bool:
+    """Return whether a minimum or a maximum is in a polynomial."""
+    atoms = [atom for monomial, _ in of.terms for atom in monomial]
+    return any(
+        isinstance(atom, Positive) or any(has_positive_part(part) for part in parts(atom)) for atom in atoms
+    )
+
+
 def evaluate(of: Polynomial, values: Mapping[str, Any], number: Any = int) -> Any:
     """Return the value for given values of the names: ints, polynomials, or anything with ``+ * //``.
 
-    ``number`` makes such a value of an int. Raises KeyError for a name without a value, ZeroDivisionError.
+    ``number`` makes such a value of an int. Raises KeyError for a name without a value, ZeroDivisionError,
+    and NoPolynomialError for the positive part of what is neither int nor polynomial.
     """
 
     def of_atom(atom: Atom) -> Any:
@@ -315,7 +326,11 @@ def evaluate(of: Polynomial, values: Mapping[str, Any], number: Any = int) -> An
         first, *rest = (evaluate(part, values, number) for part in parts(atom))
         if isinstance(atom, Quotient):
             return first // rest[0]
-        return positive_part(first) if isinstance(first, Polynomial) else max(first, 0)
+        if isinstance(first, Polynomial):
+            return positive_part(first)
+        if not isinstance(first, int):
+            raise NoPolynomialError("a positive part has no such value")
+        return max(first, 0)
 
     total = None
     for monomial, coefficient in of.terms:

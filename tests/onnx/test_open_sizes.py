@@ -33,24 +33,83 @@ def normal(*shape: int) -> dict[str, np.ndarray]:
 
 
 def test_positions_are_taken_from_a_table_up_to_the_length() -> None:
-    """The length is min(t, 8) for the standard; adding it to rows of length t fails beyond 8, as here."""
+    """The rows of the table are min(t, 8) many; adding them to rows of length t fails beyond 8."""
     nodes = [
         node("Shape", ["x"], ["s"]),
         node("Gather", ["s", "one"], ["t"]),
         node("Slice", ["table", "zero", "t", "zero"], ["rows"]),
         node("Add", ["x", "rows"], ["sum"]),
-        node("MatMul", ["sum", "w"], ["y"]),
+        node("Reshape", ["sum", "target"], ["heads"]),
+        node("MatMul", ["heads", "w"], ["y"]),
     ]
     constants = {
-        "table": RANDOM.standard_normal((8, 3)).astype("float32"),
-        "w": RANDOM.standard_normal((3, 2)).astype("float32"),
+        "table": RANDOM.standard_normal((8, 4)).astype("float32"),
+        "w": RANDOM.standard_normal((2, 2)).astype("float32"),
+        "target": np.array([0, 0, 2, 2]),
         "zero": np.array([0]),
         "one": np.array([1]),
     }
-    proto = model(nodes, [info("x", ("n", "t", 3))], ["y"], constants)
-    function = compare(proto, normal(2, 5, 3), normal(1, 8, 3), normal(3, 1, 3))
-    with pytest.raises(AssertionError, match="Slice: the bounds 0 and t of axis 0 must be within 8"):
-        function(**normal(2, 9, 3))
+    proto = model(nodes, [info("x", ("n", "t", 4))], ["y"], constants)
+    function = compare(proto, normal(2, 5, 4), normal(1, 8, 4), normal(3, 1, 4), normal(3, 0, 4))
+    with pytest.raises(ValueError, match="do not broadcast"):
+        function(**normal(2, 9, 4))
+
+
+@pytest.mark.parametrize("rows", [8, "m"])
+def test_slices_up_to_a_size_are_clipped(rows: int | str) -> None:
+    """Both the slice and what is computed from its size are those of the standard."""
+    nodes = [
+        node("Shape", ["x"], ["s"]),
+        node("Gather", ["s", "zero"], ["t"]),
+        node("Add", ["t", "two"], ["end"]),
+        node("Slice", ["table", "zero", "end", "zero"], ["part"]),
+        node("Concat", ["part", "x"], ["both"], axis=0),
+        node("MatMul", ["both", "w"], ["y"]),
+        node("Shape", ["part"], ["size"]),
+        node("Expand", ["one", "size"], ["ones"]),
+        node("Mul", ["part", "ones"], ["z"]),
+    ]
+    constants = {
+        "w": RANDOM.standard_normal((3, 2)).astype("float32"),
+        "zero": np.array([0]),
+        "two": np.array([2]),
+        "one": np.ones((1, 1), "float32"),
+    }
+    size = info("size", (2,), "int64")
+    proto = model(nodes, [info("x", ("t", 3)), info("table", (rows, 3))], ["y", "z", size], constants)
+    table = normal(8, 3)["x"]
+    compare(proto, *({**normal(count, 3), "table": table} for count in (4, 6, 7, 11, 1, 0)))
+
+
+def test_slices_up_to_a_size_are_carried_through_loops() -> None:
+    nodes = [
+        node("Shape", ["x"], ["s"]),
+        node("Slice", ["table", "zero", "s", "zero"], ["part"]),
+        node("Loop", ["count", "", "part"], ["y"], body=_twice()),
+    ]
+    constants = {"zero": np.array([0]), "count": np.array(30), "table": np.arange(6, dtype="float32")}
+    compare(model(nodes, [info("x", ("t",))], ["y"], constants), normal(4), normal(6), normal(9))
+
+
+def _twice() -> onnx.GraphProto:
+    """Return the body of a loop that adds a tensor to itself."""
+    add = [node("Add", ["v", "v"], ["w"]), node("Identity", ["again"], ["still"])]
+    scalars = [onnx.helper.make_tensor_value_info("round", onnx.TensorProto.INT64, ())]
+    scalars.append(onnx.helper.make_tensor_value_info("again", onnx.TensorProto.BOOL, ()))
+    after = [onnx.helper.make_tensor_value_info("still", onnx.TensorProto.BOOL, ()), info("w", ("k",))]
+    return onnx.helper.make_graph(add, "body", [*scalars, info("v", ("k",))], after)
+
+
+def test_slices_whose_start_may_be_outside_must_be_within_the_axis() -> None:
+    nodes = [
+        node("Shape", ["x"], ["s"]),
+        node("Slice", ["table", "s", "far", "zero"], ["part"]),
+    ]
+    constants = {"zero": np.array([0]), "far": np.array([2**60]), "table": np.arange(6, dtype="float32")}
+    proto = model(nodes, [info("x", ("t",))], ["part"], constants)
+    function = compare(proto, normal(4), normal(6), normal(0))
+    with pytest.raises(AssertionError, match="Slice: the bounds t and 6 of axis 0 must be within 6"):
+        function(**normal(9))
 
 
 @pytest.mark.parametrize(
@@ -147,3 +206,23 @@ def test_images_of_open_size_are_scaled(scale: float) -> None:
         normal(1, 2, 5, 4),
         normal(2, 2, 6, 6),
     )
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_sequences_of_pieces_whose_lengths_the_call_gives(known: bool) -> None:
+    nodes = [
+        node("SplitToSequence", ["x", "lengths"], ["pieces"], axis=0),
+        node("SequenceAt", ["pieces", "one"], ["y"]),
+        node("SequenceLength", ["pieces"], ["count"]),
+    ]
+    outputs = [info("y", (None, 3)), info("count", (), "int64")]
+    lengths, one = np.array([2, 3, 0]), np.array(1)
+    inputs = [info("x", ("n", 3))] + ([] if known else [info("lengths", (3,), "int64")])
+    proto = model(nodes, inputs, outputs, {"one": one, **({"lengths": lengths} if known else {})})
+    given = {} if known else {"lengths": lengths}
+    function = compare(proto, {**normal(5, 3), **given})
+    with pytest.raises(AssertionError, match="SplitToSequence: the lengths must divide axis 0"):
+        function(**normal(6, 3), **given)
+    if not known:
+        with pytest.raises(AssertionError, match="the lengths must divide"):
+            function(**normal(5, 3), lengths=np.array([6, -1, 0]))

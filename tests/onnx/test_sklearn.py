@@ -5,6 +5,8 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
+import onnx
+import onnxruntime
 import pytest
 import skl2onnx
 from onnx import helper
@@ -23,6 +25,13 @@ from sklearn.svm import SVC, SVR
 import nnmagic
 
 IRIS, CANCER, DIABETES = load_iris, load_breast_cancer, load_diabetes
+
+
+def machines(kernel: str) -> SVC:
+    """Return support vector machines with Platt's probabilities."""
+    return SVC(kernel=kernel, probability=True, random_state=0)
+
+
 CLASSIFIERS = {
     "scaler, logistic regression": (IRIS, lambda: make_pipeline(StandardScaler(), LogisticRegression())),
     "imputer, trees": (
@@ -34,6 +43,8 @@ CLASSIFIERS = {
     "network": (IRIS, lambda: make_pipeline(StandardScaler(), MLPClassifier(max_iter=20, random_state=0))),
     "support vectors": (IRIS, SVC),
     "support vectors of two classes": (CANCER, lambda: make_pipeline(MinMaxScaler(), PCA(5), SVC())),
+    "probabilities of two classes": (CANCER, lambda: make_pipeline(MinMaxScaler(), PCA(5), machines("rbf"))),
+    "probabilities of three classes": (IRIS, lambda: machines("poly")),
 }
 REGRESSORS = {
     "scaler, PCA, linear": lambda: make_pipeline(StandardScaler(), PCA(4), LinearRegression()),
@@ -79,23 +90,23 @@ def test_a_regressor_gives_scikit_learns_numbers(name: str) -> None:
         np.testing.assert_allclose(found, estimator.predict(rows[:count]), rtol=1e-3, atol=1e-3)
 
 
-def test_probabilities_by_support_vectors_are_refused() -> None:
+def machine(**changed: object) -> onnx.ModelProto:
+    """Return a model of support vectors for two classes of three features, with probabilities."""
     random = np.random.default_rng(0)
     vectors = random.standard_normal((5, 3)).astype("float32")
+    attributes = {
+        "classlabels_ints": [3, 8],
+        "coefficients": random.standard_normal(5).astype("float32"),
+        "kernel_params": [0.5, 0.0, 3.0],
+        "kernel_type": "RBF",
+        "prob_a": [-2.0],
+        "prob_b": [0.3],
+        "rho": [0.1],
+        "support_vectors": vectors.ravel(),
+        "vectors_per_class": [2, 3],
+    }
     node = helper.make_node(
-        "SVMClassifier",
-        ["x"],
-        ["label", "probabilities"],
-        domain="ai.onnx.ml",
-        classlabels_ints=[3, 8],
-        coefficients=random.standard_normal(5).astype("float32"),
-        kernel_params=[0.5, 0.0, 3.0],
-        kernel_type="RBF",
-        prob_a=[-2.0],
-        prob_b=[0.3],
-        rho=[0.1],
-        support_vectors=vectors.ravel(),
-        vectors_per_class=[2, 3],
+        "SVMClassifier", ["x"], ["label", "probabilities"], domain="ai.onnx.ml", **attributes | changed
     )
     infos = [
         helper.make_tensor_value_info(name, kind, shape)
@@ -103,6 +114,34 @@ def test_probabilities_by_support_vectors_are_refused() -> None:
     ]
     graph = helper.make_graph([node], "svm", infos[:1], infos[1:])
     opsets = [helper.make_opsetid("", 18), helper.make_opsetid("ai.onnx.ml", 3)]
-    model = helper.make_model(graph, opset_imports=opsets, ir_version=9)
-    with pytest.raises(nnmagic.RelayError, match="SVMClassifier: probabilities are not supported"):
-        nnmagic.from_onnx(model)
+    return helper.make_model(graph, opset_imports=opsets, ir_version=9)
+
+
+@pytest.mark.parametrize("transformation", ["NONE", "SOFTMAX", "LOGISTIC"])
+def test_probabilities_by_support_vectors_are_those_of_onnxruntime(transformation: str) -> None:
+    proto = machine(post_transform=transformation)
+    rows = np.random.default_rng(1).standard_normal((9, 3)).astype("float32") * 3
+    rows[3, 1] = np.nan
+    wanted = onnxruntime.InferenceSession(proto.SerializeToString()).run(None, {"x": rows})
+    label, probabilities = nnmagic.from_onnx(proto)(rows)
+    np.testing.assert_array_equal(label, wanted[0])
+    np.testing.assert_allclose(probabilities, wanted[1], rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"prob_a": [-2.0, 1.0]}, "prob_a and prob_b must have a number for each pair of classes"),
+        ({"classlabels_ints": [3], "vectors_per_class": [5]}, "a model of one class is not supported"),
+    ],
+)
+def test_models_of_support_vectors_that_are_refused(changed: dict[str, list[float]], message: str) -> None:
+    with pytest.raises(nnmagic.RelayError, match=f"SVMClassifier: {message}"):
+        nnmagic.from_onnx(machine(**changed))
+
+
+def test_the_error_for_maps_of_probabilities_says_how_to_write_the_model_without_them() -> None:
+    rows, classes = IRIS(return_X_y=True)
+    with pytest.raises(nnmagic.RelayError, match=r"ZipMap.*sequence of maps") as error:
+        imported(GaussianNB().fit(rows, classes), rows.astype("float32"))
+    assert 'options={"zipmap": False}' in str(error.value.diagnostics[0].hint)

@@ -103,7 +103,19 @@ def test_a_polynomial_is_solved_for_a_name(
 
 @pytest.mark.parametrize(
     "text",
-    ["n / 2", "n % 2", "f(n)", "n +", "1.5", "", "n // 0", "n.m", "+".join("abcdefghijklmnopqrstuvwxyz")],
+    [
+        "n / 2",
+        "n % 2",
+        "f(n)",
+        "max(n, 1)",
+        "max(n, 0, m)",
+        "n +",
+        "1.5",
+        "",
+        "n // 0",
+        "n.m",
+        "+".join("abcdefghijklmnopqrstuvwxyz"),
+    ],
 )
 def test_what_is_no_polynomial_is_refused(text: str) -> None:
     with pytest.raises(NoPolynomialError):
@@ -147,6 +159,7 @@ def test_minima_maxima_and_broadcasts_are_computed_right() -> None:
             result = eval(text, {**functions, **names_})
         except NoPolynomialError:
             continue
+        assert polynomial(str(result)) == result
         for _ in range(8):
             sizes = {"n": rng.randrange(12), "m": rng.randrange(12)}
             expected = eval(text, {**on_ints, **sizes})

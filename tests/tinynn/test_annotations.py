@@ -88,6 +88,10 @@ def test_annotations_of_a_python_function() -> None:
             "a dimension's name must be an identifier or arithmetic on names, not 'n % 2': it may hold "
             "names, whole numbers, +, -, *, // and brackets",
         ),
+        (
+            (("max(n - 1, 0)",), f32),
+            "the dimension 'max(n - 1, 0)' is a maximum: name it, and compute it where it is needed",
+        ),
         ((2.5, f32), "a shape must be a tuple of ints and names, not 2.5"),
     ],
 )

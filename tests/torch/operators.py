@@ -34,6 +34,10 @@ _RANDOM = (
     *("rand", "dropout", "bernoulli", "multinomial", "normal", "empty", "exponential", "geometric", "cauchy"),
     *("log_normal", "uniform", "new_empty", "rrelu"),
 )
+#: The statuses of samples that torch itself does not run, or not capture.
+_NOBODY_CAN = frozenset(("not exported", "not run"))
+#: Functions whose results have any sign: eigenvectors and singular vectors.
+_ANY_SIGN = frozenset(("linalg.eigh", "linalg.svd", "svd"))
 #: The functions that one process runs.
 _CHUNK = 24
 
@@ -44,7 +48,7 @@ class Outcome:
 
     name: str
     sample: int
-    status: str  # passes, refused, wrong, error, not exported
+    status: str  # passes, refused, wrong, error; or what torch cannot do: not exported, not run
     reason: str
     operators: list[str]
 
@@ -71,17 +75,18 @@ def functions() -> list[str]:
     return [name for name in names if not any(word in name for word in _RANDOM)]
 
 
-def samples(name: str, count: int) -> Iterator[tuple[Any, list[Any], list[Any]]]:
+def samples(name: str, count: int, wanted: str = "float32") -> Iterator[tuple[Any, list[Any], list[Any]]]:
     """Modules, arguments and expected results of the first samples of a function, spread over all it has."""
     full = {
         (f"{info.name}.{info.variant_test_name}" if info.variant_test_name else info.name): info
         for info in reversed(op_db)
     }[name]
-    dtype = (
-        torch.float32
-        if torch.float32 in full.supported_dtypes("cpu")
-        else min(full.supported_dtypes("cpu"), key=str)
-    )
+    dtypes = full.supported_dtypes("cpu")
+    dtype = getattr(torch, wanted)
+    if dtype not in dtypes:
+        if not dtypes or wanted != "float32":
+            return
+        dtype = min(dtypes, key=str)
     found = list(full.sample_inputs("cpu", dtype, requires_grad=False))
     step = max(1, len(found) // count)
     for sample in found[::step][:count]:
@@ -91,11 +96,16 @@ def samples(name: str, count: int) -> Iterator[tuple[Any, list[Any], list[Any]]]
         yield _Sample(full.op, spec, marks), tensors, found
 
 
-def run_sample(module: torch.nn.Module, tensors: Sequence[torch.Tensor]) -> tuple[str, str, list[str]]:
+def run_sample(
+    module: torch.nn.Module, tensors: Sequence[torch.Tensor], *, any_sign: bool = False
+) -> tuple[str, str, list[str]]:
     """Import, compile and run a sample; return its status, the reason and the operators of its graph."""
     clones = [tensor.clone() for tensor in tensors]
-    with torch.no_grad():
-        expected = module(*[tensor.clone() for tensor in tensors])
+    try:
+        with torch.no_grad():
+            expected = module(*[tensor.clone() for tensor in tensors])
+    except Exception as error:
+        return "not run", f"{type(error).__name__}: {error}"[:200], []
     try:
         program = torch.export.export(module, tuple(clones), strict=False)
         program = program.run_decompositions(torch.export.default_decompositions())
@@ -113,8 +123,16 @@ def run_sample(module: torch.nn.Module, tensors: Sequence[torch.Tensor]) -> tupl
     except TorchError as error:
         return "refused", str(error.diagnostics[0].message)[:200], met
     function = compile_module(imported.module, cache=False, opt_level=0)
-    with torch.no_grad():
-        actual = call_program(imported, function, tuple(tensor.clone() for tensor in tensors), {})
+    try:
+        with torch.no_grad():
+            actual = call_program(imported, function, tuple(tensor.clone() for tensor in tensors), {})
+    except Exception:
+        problem = _problem_of_torch(program, tensors)
+        if problem is None:
+            raise
+        return "not run", problem, met
+    if any_sign:
+        actual, expected = (pytree.tree_map(torch.abs, result) for result in (actual, expected))
     try:
         torch.testing.assert_close(actual, expected, equal_nan=True, check_stride=False, rtol=1e-4, atol=1e-5)
     except AssertionError as error:
@@ -122,14 +140,23 @@ def run_sample(module: torch.nn.Module, tensors: Sequence[torch.Tensor]) -> tupl
     return "passes", "", met
 
 
-def run(name: str, count: int) -> Iterator[Outcome]:
+def _problem_of_torch(program: torch.export.ExportedProgram, tensors: Sequence[torch.Tensor]) -> str | None:
+    """Return the error that torch itself raises for what it captured; None if it raises none."""
+    try:
+        program.module()(*[tensor.clone() for tensor in tensors])
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"[:200]
+    return None
+
+
+def run(name: str, count: int, dtype: str = "float32") -> Iterator[Outcome]:
     """Run the samples of a function."""
     torch.manual_seed(0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for number, (module, tensors, _) in enumerate(samples(name, count)):
+        for number, (module, tensors, _) in enumerate(samples(name, count, dtype)):
             try:
-                status, reason, met = run_sample(module, tensors)
+                status, reason, met = run_sample(module, tensors, any_sign=name in _ANY_SIGN)
             except Exception as error:
                 status, reason, met = "error", f"{type(error).__name__}: {error}"[:300], []
             yield Outcome(name, number, status, reason, met)
@@ -154,8 +181,8 @@ def table(outcomes: Sequence[Outcome]) -> str:
     by_name = defaultdict(set)
     for item in outcomes:
         by_name[item.name].add(item.status)
-    exported = {name: found for name, found in by_name.items() if found != {"not exported"}}
-    passing = [name for name, found in exported.items() if found <= {"passes", "not exported"}]
+    exported = {name: found for name, found in by_name.items() if not found <= _NOBODY_CAN}
+    passing = [name for name, found in exported.items() if found <= {"passes", *_NOBODY_CAN}]
     lines.append(
         f"functions: {len(passing)} of {len(exported)} that torch.export captures pass in all samples"
     )
@@ -179,17 +206,18 @@ def table(outcomes: Sequence[Outcome]) -> str:
     return "\n".join(lines)
 
 
-def work(names: Sequence[str], count: int) -> None:
+def work(names: Sequence[str], count: int, dtype: str) -> None:
     """Print the outcomes of functions as lines of JSON, after the name of each."""
     for name in names:
         print(json.dumps({"begin": name}), flush=True)
-        for outcome in run(name, count):
+        for outcome in run(name, count, dtype):
             print(json.dumps(asdict(outcome)), flush=True)
 
 
-def run_in_process(names: Sequence[str], count: int) -> tuple[list[Outcome], list[str]]:
+def run_in_process(names: Sequence[str], count: int, dtype: str) -> tuple[list[Outcome], list[str]]:
     """Run functions in a process of their own; return their outcomes, and the names that it did not reach."""
-    command = (sys.executable, "-m", "tests.torch.operators", "--worker", "--samples", str(count), *names)
+    options = ("--worker", "--samples", str(count), "--dtype", dtype)
+    command = (sys.executable, "-m", "tests.torch.operators", *options, *names)
     outcomes: list[Outcome] = []
     last, started = None, time.perf_counter()
     with (
@@ -234,6 +262,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--samples", type=int, default=3)
+    parser.add_argument("--dtype", default="float32", help="of the samples; float32 where it can be")
     parser.add_argument("--part", default="1/1", metavar="I/N", help="each N-th function from the I-th on")
     parser.add_argument("--json", help="the file to which the outcomes are written")
     parser.add_argument("--report", nargs="+", metavar="FILE", help="print the table of these files only")
@@ -247,10 +276,10 @@ def main() -> None:
         return
     names = part(options.names or functions(), options.part)
     if options.worker:
-        work(names, options.samples)
+        work(names, options.samples, options.dtype)
         return
     while names:
-        found, unreached = run_in_process(names[:_CHUNK], options.samples)
+        found, unreached = run_in_process(names[:_CHUNK], options.samples, options.dtype)
         outcomes.extend(found)
         names = unreached + names[_CHUNK:]
         if options.json:

@@ -44,6 +44,8 @@ CASES = {
     "instance norm": (lambda: nn.InstanceNorm2d(3, affine=True), (2, 3, 4, 4)),
     "activations": (lambda: nn.Sequential(nn.GELU(), nn.SiLU(), nn.ELU(), nn.LeakyReLU()), (4, 6)),
     "attention": (lambda: nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True), (2, 5, 8)),
+    "copies of edges": (lambda: nn.ReplicationPad2d((2, 1, -1, 3)), (2, 3, 4, 5)),
+    "running log-sums": (lambda: Called(lambda x: torch.logcumsumexp(x, 1) + x.median(0).values), (3, 4)),
     "resize": (lambda: nn.Upsample(scale_factor=2, mode="bilinear"), (1, 2, 4, 5)),
     "indices": (lambda: Called(lambda x: x[:, [0, 2, 2]].cumsum(1) * x.max(1, keepdim=True).values), (3, 4)),
     "patches": (

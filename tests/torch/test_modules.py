@@ -114,6 +114,18 @@ def test_structures_and_constants() -> None:
         function(x, y, table={"x": x}, flag=True)
 
 
+def test_one_tensor_as_the_example_of_two_arguments() -> None:
+    module = nn.Linear(3, 3, bias=False)
+    data = torch.randn(3, 3)
+
+    def difference(left: torch.Tensor, *, right: torch.Tensor) -> torch.Tensor:
+        return left - right
+
+    function = nnmagic.from_torch(difference, (data,), {"right": data})
+    close(function(data * 3, right=data), data * 2)
+    close(nnmagic.from_torch(module, (module.weight,))(data), module(data))
+
+
 def test_numpy_in_numpy_out() -> None:
     function = nnmagic.from_torch(torch.sin, (torch.zeros(4),))
     data = np.linspace(0, 3, 4, dtype="float32")

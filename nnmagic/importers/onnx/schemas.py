@@ -13,6 +13,14 @@ from nnmagic.importers.onnx.values import TensorSequence, Value
 if TYPE_CHECKING:
     from onnx import AttributeProto, FunctionProto
 
+#: Operators that no tensor can hold the results of: why, and what to do instead.
+_REFUSED = {
+    ("ai.onnx.ml", "ZipMap"): (
+        "its result is a sequence of maps, not a tensor",
+        'write the model with skl2onnx\'s options={"zipmap": False}, which gives a tensor of probabilities',
+    )
+}
+
 
 def schema_of(domain: str, op_type: str, opset: int) -> Any:
     """Return the newest form of an operator that is not above an opset; None if there is none."""
@@ -31,6 +39,8 @@ def has_body(schema: Any) -> bool:
 
 def unknown_operator(domain: str, op_type: str, schema: Any, opset: int) -> UnsupportedError:
     """Return the error for an operator that cannot be imported."""
+    if (domain, op_type) in _REFUSED:
+        return UnsupportedError(*_REFUSED[domain, op_type])
     if schema is not None:
         return UnsupportedError("the operator is not supported", "docs/models.md lists those that are")
     if domain not in NEWEST:

@@ -57,10 +57,9 @@ def capture(
         if not isinstance(args, tuple | list):
             raise TypeError(f"args must be a tuple of example arguments, not {kind_of(args)}")
         whole = module if isinstance(module, torch.nn.Module) else _as_module(module)
+        examples = _without_aliases(whole, (tuple(args), dict(kwargs or {})))
         try:
-            program = torch.export.export(
-                whole, tuple(args), dict(kwargs or {}), dynamic_shapes=dynamic_shapes, strict=False
-            )
+            program = torch.export.export(whole, *examples, dynamic_shapes=dynamic_shapes, strict=False)
         except Exception as error:
             raise _capture_error("torch.export cannot capture it", error) from error
     else:
@@ -74,6 +73,28 @@ def capture(
         return program.run_decompositions(table)
     except Exception as error:
         raise _capture_error("torch cannot decompose it to core ATen", error) from error
+
+
+def _without_aliases(whole: Any, examples: tuple[Any, Any]) -> tuple[Any, Any]:
+    """Return example arguments with a copy of each tensor that is also another one, or of the module.
+
+    torch.export takes two arguments that are one tensor for one argument.
+    """
+    import torch
+    from torch.utils import _pytree as pytree
+
+    seen = {id(tensor) for tensor in (*whole.parameters(), *whole.buffers())}
+
+    def own(item: Any) -> Any:
+        if not isinstance(item, torch.Tensor):
+            return item
+        if id(item) in seen:
+            return item.detach().clone().requires_grad_(item.requires_grad)
+        seen.add(id(item))
+        return item
+
+    args, kwargs = pytree.tree_map(own, examples)
+    return args, kwargs
 
 
 def _as_module(function: Any) -> Any:

@@ -110,7 +110,7 @@ class GraphImporter:
             elif node.op == "output":
                 results = node.args[0]
                 results = results if isinstance(results, list | tuple) else [results]
-                outputs = [self._value(item, environment) for item in results]
+                outputs = [self._output(item, environment) for item in results]
             else:
                 what = f"{node.op} of {node.target}"
                 self.problems.add(what, place_of(node), UnsupportedError("the graph is not one of ATen"))
@@ -158,6 +158,15 @@ class GraphImporter:
         if isinstance(argument, list | tuple):
             return [self._value(item, environment) for item in argument]
         return argument
+
+    def _output(self, argument: Any, environment: Mapping[FxNode, Any]) -> Any:
+        """Return an output of the graph; a tensor that its operator's rule left out is a problem."""
+        value = self._value(argument, environment)
+        if value is None and hasattr(getattr(argument, "meta", {}).get("val"), "dtype"):
+            problem = UnsupportedError("this result is not supported", "capture the program without it")
+            self.problems.add(f"the output {argument.name!r}", place_of(argument), problem)
+            return Refused()
+        return value
 
     def _call_node(self, node: FxNode, environment: Mapping[FxNode, Any], block: Block) -> Any:
         target = cast("Callable[..., Any]", node.target)

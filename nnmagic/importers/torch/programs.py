@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from nnmagic.diagnostics import Source
 from nnmagic.importers.onnx.blocks import ASSERTION, Block
 from nnmagic.importers.onnx.errors import UnsupportedError
@@ -14,7 +16,7 @@ from nnmagic.importers.onnx.import_model import unique_names
 from nnmagic.importers.onnx.values import Value, constant
 from nnmagic.importers.torch.capture import capture
 from nnmagic.importers.torch.errors import program_error
-from nnmagic.importers.torch.graphs import GraphImporter, Refused, tensor_type
+from nnmagic.importers.torch.graphs import GraphImporter, Refused, name_of, tensor_type
 from nnmagic.importers.torch.listing import graph_listing
 from nnmagic.importers.torch.operators import load_operators
 from nnmagic.importers.torch.tensors import dim_of, expression_of
@@ -25,7 +27,10 @@ from nnmagic.relay.types import AnyDim, TensorType
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
-    from torch.fx import GraphModule
+    from torch.fx import GraphModule, Node
+
+#: Stands for the tokens with which torch puts effects in order.
+_TOKEN = constant(np.zeros(0, "float32"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +203,8 @@ def _import_exported(program: ExportedProgram, name: str) -> Program:
         elif spec.kind == InputKind.USER_INPUT and isinstance(spec.arg, ConstantArgument):
             importer.given.append(spec.arg.value)
             inputs.append(Input("constant", node.name, spec.arg.value))
+        elif spec.kind == InputKind.TOKEN:  # no argument
+            importer.given.append(_TOKEN)
         else:
             error = UnsupportedError(f"inputs of the kind {spec.kind.name.lower()} are not supported")
             importer.graphs.problems.add("input", repr(node.name), error)
@@ -226,6 +233,8 @@ def _outputs(
     results: list[Value] = []
     for spec, value in zip(program.graph_signature.output_specs, found, strict=True):
         target: Any = None
+        if spec.kind == OutputKind.TOKEN:
+            continue
         if spec.kind == OutputKind.BUFFER_MUTATION:
             target = _tensor_of(program, str(spec.target))
         elif spec.kind == OutputKind.USER_INPUT_MUTATION:
@@ -284,6 +293,13 @@ def _dimension_names(placeholders: Sequence[Any]) -> dict[str, str]:
     return names
 
 
+def _is_token(node: Node) -> bool:
+    """Return whether an input of a graph only orders effects."""
+    return any(
+        name_of(user.target) == "higher_order.with_effects" and user.args[0] is node for user in node.users
+    )
+
+
 def import_graph(graph: GraphModule, name: str = "main") -> Program:
     """Import a functional graph of ATen operators, as AOTAutograd makes them. Raises TorchError."""
     import torch
@@ -294,7 +310,10 @@ def import_graph(graph: GraphModule, name: str = "main") -> Program:
     inputs: list[Input] = []
     for node, unique in zip(placeholders, names, strict=True):
         traced = node.meta.get("val")
-        if isinstance(traced, torch.Tensor):
+        if _is_token(node):  # for which AOTAutograd passes None
+            importer.given.append(_TOKEN)
+            inputs.append(Input("constant", unique))
+        elif isinstance(traced, torch.Tensor):
             importer.tensor(unique, traced, repr(node.name))
             inputs.append(Input("tensor", unique))
         elif isinstance(traced, torch.SymInt):

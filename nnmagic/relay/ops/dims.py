@@ -11,11 +11,14 @@ import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from nnmagic.relay import polynomials
 from nnmagic.relay.polynomials import (
     NoPolynomialError,
     Polynomial,
     constant,
     evaluate,
+    has_positive_part,
+    is_nonnegative,
     names,
     polynomial,
     solution,
@@ -151,6 +154,13 @@ def ceil_divide(left: Dim, right: Dim) -> Dim:
     return floor_divide(add(left, add(right, -1)), right)
 
 
+def minimum(left: Dim, right: Dim) -> Dim:
+    """Return the smaller one."""
+    if isinstance(left, int) and isinstance(right, int):
+        return _arithmetic(min, left, right)
+    return _arithmetic(polynomials.minimum, left, right)
+
+
 def product(dims: Iterable[Dim]) -> Dim:
     """Return the number of elements of a shape."""
     total: Dim = 1
@@ -189,7 +199,22 @@ def broadcast_dim(left: Dim, right: Dim) -> Dim | None:
         return right
     if isinstance(left, VarDim) and isinstance(right, VarDim):
         return None
-    return ANY
+    return left if _covers(left, right) else right if _covers(right, left) else ANY
+
+
+def _covers(size: Dim, part: Dim) -> bool:
+    """Return whether a name and a minimum with it broadcast to the name, where they fit.
+
+    They do if the minimum is never larger, and 1 where the name is 1.
+    """
+    whole, less = as_polynomial(size), as_polynomial(part)
+    if whole is None or less is None or not has_positive_part(less) or not str(whole).isidentifier():
+        return False
+    try:
+        least = evaluate(less, {str(whole): constant(1)}, constant)
+        return least == constant(1) and is_nonnegative(whole - less)
+    except (KeyError, NoPolynomialError):
+        return False
 
 
 def broadcast_shapes(left: Sequence[Dim], right: Sequence[Dim]) -> Shape | None:

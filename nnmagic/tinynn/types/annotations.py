@@ -230,13 +230,15 @@ def parse_named_dim(text: str) -> Dim:
     """Return a name, or arithmetic on names in canonical form: ``"n*2"`` is ``"2*n"``."""
     if text.isascii() and text.isidentifier() and not iskeyword(text):
         return text
-    from nnmagic.relay.polynomials import NoPolynomialError, polynomial
+    from nnmagic.relay.polynomials import NoPolynomialError, has_positive_part, polynomial
 
     try:
         value = polynomial(text)
     except NoPolynomialError as problem:
         message = f"a dimension's name must be an identifier or arithmetic on names, not {text!r}: {problem}"
         raise ValueError(message) from None
+    if has_positive_part(value):
+        raise ValueError(f"the dimension {text!r} is a maximum: name it, and compute it where it is needed")
     if value.number is not None:
         raise ValueError(f"the dimension {text!r} is the number {value}: write it without quotes")
     return str(value)

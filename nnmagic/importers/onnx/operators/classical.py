@@ -1,4 +1,4 @@
-"""Import ``ai.onnx.ml``: linear models, support vectors and what prepares their features."""
+"""Import ``ai.onnx.ml``: linear models and what prepares their features."""
 
 from __future__ import annotations
 
@@ -180,74 +180,3 @@ def _linear_classifier(node: Node) -> list[Value]:
         label = op("argmax", scores, axis=(1,))
         probabilities = post_transform(node, scores)
     return [op("take", constant(labels), label, axis=0, mode="clip"), probabilities]
-
-
-# -- support vectors -----------------------------------------------------------------------------------
-
-
-def _kernel(node: Node, data: Value, vectors: np.ndarray) -> Value:
-    """Return the kernel of each row with each support vector."""
-    gamma, coefficient, degree = [*(node.floats("kernel_params") or []), 0.0, 0.0, 0.0][:3]
-    inner = matmul(data, constant(np.ascontiguousarray(vectors.T)))
-    match node.text("kernel_type", "LINEAR"):
-        case "LINEAR":
-            return inner
-        case "POLY":
-            return (inner * gamma + coefficient) ** degree
-        case "SIGMOID":
-            return op("tanh", inner * gamma + coefficient)
-        case "RBF":
-            difference = shapes.unsqueeze(data, [1]) - constant(vectors[None])
-            return op("exp", op("sum", difference * difference, axis=(2,)) * -gamma)
-        case other:
-            raise UnsupportedError(f"the kernel {other!r} is not known")
-
-
-@operator("SVMRegressor", domain=_ML)
-def _svm_regressor(node: Node) -> Value:
-    data = node[0].cast("float32")
-    count = node.integer("n_supports")
-    weights = np.asarray(node.floats("coefficients"), "float32")
-    if count:
-        vectors = np.asarray(node.floats("support_vectors"), "float32").reshape(count, -1)
-        kernel = _kernel(node, data, vectors)
-    else:
-        kernel = data
-    score = matmul(kernel, constant(weights.reshape(-1, 1))) + (node.floats("rho") or [0.0])[0]
-    if node.integer("one_class"):
-        return (score > 0).choose(score.like(1), score.like(-1))
-    return post_transform(node, score)
-
-
-@operator("SVMClassifier", domain=_ML, note="with integer labels, without probabilities")
-def _svm_classifier(node: Node) -> list[Value]:
-    """Have each pair of classes vote; the score of a pair is positive for its first class."""
-    labels, counts = labels_of(node, "classlabels_ints"), node.ints("vectors_per_class")
-    if not counts or len(counts) != len(labels):
-        raise UnsupportedError("a model without support vectors of each class is not supported")
-    if node.floats("prob_a"):
-        raise UnsupportedError("probabilities are not supported", "train it with probability=False")
-    vectors = np.asarray(node.floats("support_vectors"), "float32").reshape(sum(counts), -1)
-    pairs = [(one, two) for one in range(len(labels)) for two in range(one + 1, len(labels))]
-    kernel = _kernel(node, node[0].cast("float32"), vectors)
-    scores = matmul(kernel, constant(_pair_weights(node, counts, pairs)))
-    scores = scores + constant(np.asarray(node.floats("rho"), "float32"))
-    won = (scores > 0).cast("float32")
-    first, second = (np.eye(len(labels), dtype="float32")[list(side)] for side in zip(*pairs, strict=True))
-    votes = matmul(won, constant(first)) + matmul(1 - won, constant(second))
-    label = op("take", constant(labels), op("argmax", votes, axis=(1,)), axis=0, mode="clip")
-    if len(labels) == 2:
-        scores = op("concatenate", [-scores, scores], axis=1)
-    return [label, post_transform(node, scores)]
-
-
-def _pair_weights(node: Node, counts: list[int], pairs: list[tuple[int, int]]) -> np.ndarray:
-    """Return the weight of each support vector in the score of each pair of classes."""
-    coefficients = np.asarray(node.floats("coefficients"), "float32").reshape(len(counts) - 1, -1)
-    ends = np.cumsum(counts)
-    weights = np.zeros((int(ends[-1]), len(pairs)), "float32")
-    for column, (one, two) in enumerate(pairs):
-        for own, other in ((one, two - 1), (two, one)):
-            rows = slice(int(ends[own]) - counts[own], int(ends[own]))
-            weights[rows, column] = coefficients[other, rows]
-    return weights

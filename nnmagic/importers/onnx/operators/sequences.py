@@ -5,8 +5,10 @@ from __future__ import annotations
 from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.nodes import Node, normalize_axis
+from nnmagic.importers.onnx.operators.slicing import positions
 from nnmagic.importers.onnx.registry import operator
-from nnmagic.importers.onnx.values import TensorSequence, Value, constant, op
+from nnmagic.importers.onnx.values import TensorSequence, Value, constant, op, with_shape
+from nnmagic.relay.types import ANY, Dim
 
 _NOTE = "of known length, inside the graph"
 
@@ -75,25 +77,52 @@ def _concat_from_sequence(node: Node) -> Value:
 def _split_to_sequence(node: Node) -> list[TensorSequence]:
     data = node[0]
     axis = node.axis(data.rank)
+    lengths = node.get(1)
+    if lengths is not None and lengths.rank:
+        pieces = _pieces_of_lengths(node, data, axis, lengths)
+        return [TensorSequence(tuple(pieces))]
     size = data.shape[axis]
     if not isinstance(size, int):
         raise UnsupportedError("the size of its axis must be known", "fix it with shapes={...}")
-    lengths, drops = [1] * int(size), False
-    if node.get(1) is None:
-        drops = not node.integer("keepdims", 1)
-    else:
-        given = node.static(1)
-        lengths = given
-        if not node[1].rank:
-            (each,) = given
-            if each < 1:
-                raise UnsupportedError(f"pieces of {each} elements are not possible")
-            lengths = [min(each, int(size) - first) for first in range(0, int(size), each)]
-    if sum(lengths) != size or min(lengths, default=0) < 0:
-        raise UnsupportedError(f"the lengths {lengths} do not divide the {size} elements of axis {axis}")
-    pieces, first = [], 0
-    for length in lengths:
-        piece = shapes.slice_axis(data, axis, first, first + length)
-        pieces.append(shapes.squeeze(piece, [axis]) if drops else piece)
-        first += length
+    each = 1 if lengths is None else node.static(1)[0]
+    if each < 1:
+        raise UnsupportedError(f"pieces of {each} elements are not possible")
+    pieces = [
+        shapes.slice_axis(data, axis, first, min(first + each, int(size)))
+        for first in range(0, int(size), each)
+    ]
+    if lengths is None and not node.integer("keepdims", 1):
+        pieces = [shapes.squeeze(piece, [axis]) for piece in pieces]
     return [TensorSequence(tuple(pieces))]
+
+
+def _pieces_of_lengths(node: Node, data: Value, axis: int, lengths: Value) -> list[Value]:
+    """Return pieces of lengths that may be known only at the call, as the size of the axis may be."""
+    size, count = data.shape[axis], lengths.shape[0]
+    if not isinstance(count, int):
+        raise node.unknown(1)
+    if lengths.known is not None and isinstance(size, int):
+        known = lengths.known.tolist()
+        if sum(known) != size or min(known, default=0) < 0:
+            raise UnsupportedError(f"the lengths {known} do not divide the {size} elements of axis {axis}")
+    else:
+        lengths = node.block.bind(lengths.cast("int64"), "lengths")
+        whole = op("sum", lengths).equals(shapes.size_along(data, axis))
+        node.block.check(
+            op("logical_and", whole, op("all", lengths >= 0)),
+            f"SplitToSequence: the lengths must divide axis {axis}",
+        )
+    pieces: list[Value] = []
+    first: Value = constant(0, "int64")
+    for index in range(int(count)):
+        length = shapes.scalar(shapes.slice_axis(lengths, 0, index, index + 1)).cast("int64")
+        last = first + length
+        if first.known is not None and last.known is not None:
+            dim: Dim = int(last.known - first.known)
+            piece = shapes.slice_axis(data, axis, int(first.known), int(last.known))
+        else:
+            dim = ANY
+            piece = op("take", data, positions(length, ANY) + first, axis=axis, mode="clip")
+        pieces.append(with_shape(piece, [*data.shape[:axis], dim, *data.shape[axis + 1 :]]))
+        first = last
+    return pieces

@@ -146,9 +146,10 @@ def _dynamic_slice(
 def _slice_between(
     node: Node, data: Value, axis: int, bounds: tuple[Dim, Dim], values: tuple[Value, Value]
 ) -> Value | None:
-    """Slice between sizes, which must lie in order within the axis; the call checks it.
+    """Slice between sizes: from one that lies within the axis to one that is clipped to it.
 
-    Returns None if the bounds have no names.
+    Where that is not certain while importing, the bounds must lie in order within the axis; the call checks
+    it. Returns None if the bounds have no names.
     """
     size, total = data.shape[axis], shapes.size_along(data, axis)
     sides: list[tuple[Dim, Value]] = []
@@ -162,6 +163,9 @@ def _slice_between(
     (start, first), (end, last) = sides
     if (start, end) == (0, size) and size != ANY:
         return data
+    if all(_is_at_most(low, high) for low, high in ((0, start), (start, end), (start, size))):
+        within = dims.minimum(end, size)
+        end, last = within, last if within == end else last.minimum(total)
     zero = constant(0, "int64")
     checks = []
     for low, high, test in (
@@ -180,6 +184,12 @@ def _slice_between(
     length = dims.subtract(end, start)
     result = op("take", data, positions(last - first, length) + first, axis=axis, mode="clip")
     return with_shape(result, [*data.shape[:axis], length, *data.shape[axis + 1 :]])
+
+
+def _is_at_most(low: Dim, high: Dim) -> bool:
+    """Return whether a size is certainly no larger than another."""
+    room = dims.as_polynomial(dims.subtract(high, low))
+    return room is not None and is_nonnegative(room)
 
 
 def _clipped_slice(

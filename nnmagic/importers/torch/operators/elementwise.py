@@ -118,6 +118,13 @@ def _signbit(call: Call) -> Value:
     return sign_bit(data) if data.is_float else data < 0
 
 
+@operator("angle")
+def _angle(call: Call) -> Value:
+    """Return the angle of numbers without an imaginary part: pi of negative ones, 0 of others, NaN of NaN."""
+    data = convert(call["self"], call.dtype)
+    return op("isnan", wide(data)).choose(data, (data < 0).choose(data.like(math.pi), 0.0))
+
+
 @operator("relu")
 def _relu(call: Call) -> Value:
     return op("nn.relu", call["self"])

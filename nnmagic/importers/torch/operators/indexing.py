@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -11,6 +12,7 @@ from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.values import Value, constant, op, with_shape
 from nnmagic.importers.torch.calls import Call, over_elements, scalar_constant
 from nnmagic.importers.torch.mathematics import convert, neutral, wide
+from nnmagic.importers.torch.operators.products import distance
 from nnmagic.importers.torch.registry import operator
 from nnmagic.relay.ops.dims import broadcast_shapes, product
 from nnmagic.relay.types import ANY, Dim
@@ -128,6 +130,10 @@ def _broadcast(places: list[Value]) -> list[Value]:
 
 @operator("index", "_unsafe_index")
 def _index(call: Call) -> Value:
+    return _indexed(call)
+
+
+def _indexed(call: Call) -> Value:
     moved, axes, places, target = _prepare(call)
     if not axes:
         return call["self"]
@@ -143,6 +149,16 @@ def _index(call: Call) -> Value:
         result = op("gather_nd", moved, tuples, index_rank=len(places))
     order = [*range(rank, rank + target), *range(rank), *range(rank + target, result.rank)]
     return shapes.transpose(result, order)
+
+
+@operator("masked_select")
+def _masked_select(call: Call) -> Value:
+    data, mask = over_elements(call["self"]), over_elements(call["mask"])
+    shape = broadcast_shapes(data.shape, mask.shape)
+    if shape is None:
+        raise UnsupportedError("the mask does not broadcast with the tensor")
+    data, mask = call.expand(data, shape), call.expand(mask, shape)
+    return _indexed(replace(call, arguments={"self": data, "indices": [mask]}))
 
 
 @operator("index_put", "_unsafe_index_put")
@@ -195,9 +211,8 @@ def _expand_like(call: Call, updates: Value, shape: list[Dim], like: Value) -> V
 @operator("nonzero")
 def _nonzero(call: Call) -> Value:
     data = convert(call["self"], "bool")
-    if not data.rank:
-        raise UnsupportedError("a tensor without axes is not supported")
-    return op("argwhere", data).cast("int64")
+    found = op("argwhere", over_elements(data)).cast("int64")
+    return found if data.rank else shapes.slice_axis(found, 1, 0, 0)
 
 
 @operator("masked_scatter")
@@ -272,6 +287,10 @@ def _scatter_add(call: Call) -> Value:
 
 @operator("scatter_reduce")
 def _scatter_reduce(call: Call) -> Value:
+    return _combined(call)
+
+
+def _combined(call: Call) -> Value:
     """Combine updates with the elements, or, without them, with each other only."""
     reduce = str(call.argument("reduce"))
     data, source = call["self"], call["src"]
@@ -289,8 +308,6 @@ def _scatter_reduce(call: Call) -> Value:
 
 
 def _with_self(call: Call, data: Value) -> Call:
-    from dataclasses import replace
-
     return replace(call, arguments={**call.arguments, "self": data})
 
 
@@ -350,6 +367,49 @@ def _along_index(call: Call, mode: str, source: Value) -> Value:
     return result if call["self"].rank else shapes.squeeze(result, [0])
 
 
+@operator("index_reduce")
+def _index_reduce(call: Call) -> Value:
+    data, source = over_elements(call["self"]), over_elements(call["source"])
+    axis = call.axis("dim", data.rank)
+    others = [at for at in range(data.rank) if at != axis]
+    index = call.expand(shapes.unsqueeze(over_elements(call["index"]), others), source.shape)
+    arguments = {**call.arguments, "self": data, "src": source, "index": index}
+    result = _combined(replace(call, arguments=arguments))
+    return result if call["self"].rank else shapes.squeeze(result, [0])
+
+
+@operator("put")
+def _put(call: Call) -> Value:
+    """Put elements at indices that count all elements of a tensor."""
+    data, index = call["self"], call["index"]
+    count = product(index.shape)
+    if count == 0:
+        return data
+    if data.dtype == "bool":
+        raise UnsupportedError("putting bools is not supported", "convert them to int8 before")
+    flat = call.reshape(data, [product(data.shape)])
+    places = in_range(call, call.reshape(index, [count]), flat, 0)
+    source = call.reshape(convert(call["source"], data.dtype), [count])
+    mode = "add" if call.flag("accumulate") else "update"
+    return call.reshape(op("scatter_nd", flat, shapes.unsqueeze(places, [0]), source, mode=mode), data.shape)
+
+
+@operator("embedding_renorm")
+def _embedding_renorm(call: Call) -> Value:
+    """Scale the rows of a table that are asked for, and whose norm is too large, to the largest norm."""
+    weight, indices = call["self"], call["indices"]
+    count = product(indices.shape)
+    if count == 0:
+        return weight
+    places = in_range(call, call.reshape(indices, [count]), weight, 0, negative=False)
+    nobody = call.full([weight.shape[0]], scalar_constant(0, "int8"))
+    ones = call.full([count], scalar_constant(1, "int8"))
+    asked = op("scatter_nd", nobody, shapes.unsqueeze(places, [0]), ones, mode="update") > 0
+    size, largest = distance(weight, call.number("norm_type", 2)), call.number("max_norm")
+    scaled = weight * shapes.unsqueeze(largest / (size + 1e-7), [1])
+    return shapes.unsqueeze(op("logical_and", asked, size > largest), [1]).choose(scaled, weight)
+
+
 @operator("embedding_dense_backward")
 def _embedding_dense_backward(call: Call) -> Value:
     gradient, indices = wide(call["grad_output"]), call["indices"]
@@ -406,8 +466,4 @@ def _embedding_bag(call: Call) -> list[Value]:
         result = op("sum", spread, axis=(1,))
         if mode == 1:
             result = result / op("expand_dims", sizes.maximum(1).cast(rows.dtype), axis=1)
-    # the others serve the gradient: bag of each index, sizes, and where maxima stand
-    return [
-        result,
-        *(call.full(call.importer.shape_of(item), scalar_constant(0, "int64")) for item in call.results[1:]),
-    ]
+    return [result]  # the others serve the gradient only

@@ -298,6 +298,22 @@ def _adaptive_backward(call: Call) -> Value:
     return gradient
 
 
+@operator(
+    *("replication_pad1d_backward", "replication_pad2d_backward", "replication_pad3d_backward"),
+    note="of images of known size",
+)
+def _replication_backward(call: Call) -> Value:
+    """Add the gradients of the copies of an edge to that of the edge."""
+    gradient, shape, padding = wide(call["grad_output"]), call.static(call["self"]), call.ints("padding")
+    for at, (before, after) in enumerate(zip(padding[::2], padding[1::2], strict=True)):
+        axis = gradient.rank - 1 - at
+        count = shape[axis] + before + after
+        matrix = np.zeros((count, shape[axis]))
+        matrix[np.arange(count), np.clip(np.arange(count) - before, 0, shape[axis] - 1)] = 1
+        gradient = along_axis(gradient, axis, gradient.like(matrix))
+    return gradient
+
+
 def _adaptive_max(call: Call, rank: int) -> list[Value]:
     data = call["self"]
     sizes, counts = call.static(data), call.ints("output_size")

@@ -1,4 +1,4 @@
-"""Import products of matrices, and linear algebra."""
+"""Import products of matrices and vectors, and distances."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import numpy as np
 from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.operators.products import matmul
-from nnmagic.importers.onnx.values import Value, constant, op, ops
-from nnmagic.importers.torch.calls import Call, scalar_constant
+from nnmagic.importers.onnx.values import Value, constant, op
+from nnmagic.importers.torch.calls import Call, over_elements, scalar_constant
 from nnmagic.importers.torch.mathematics import convert, wide
 from nnmagic.importers.torch.registry import operator
 from nnmagic.relay import expr as ir
+from nnmagic.relay.ops import dims
 from nnmagic.relay.types import Dim, TensorType
 
 
@@ -56,12 +57,16 @@ def _scaled(call: Call, value: Value, name: str) -> Value:
     return value * (factor if isinstance(factor, Value) else scalar_constant(factor, value.dtype))
 
 
-def _plus_product(call: Call, left: Value, right: Value, shape: tuple[Dim, ...]) -> Value:
-    """Return beta * self + alpha * (left @ right)."""
-    product = _scaled(call, _product(call, left, right, shape), "alpha")
+def _plus(call: Call, product: Value) -> Value:
+    """Return beta * self + alpha * product; where beta is 0, whatever is in self does not matter."""
+    product = _scaled(call, product, "alpha")
     if call.argument("beta", 1) == 0:
         return call.expand(product, call.shape)
     return product + _scaled(call, call["self"], "beta")
+
+
+def _plus_product(call: Call, left: Value, right: Value, shape: tuple[Dim, ...]) -> Value:
+    return _plus(call, _product(call, left, right, shape))
 
 
 @operator("addmm")
@@ -78,19 +83,25 @@ def _baddbmm(call: Call) -> Value:
 def _addbmm(call: Call) -> Value:
     batch = call["batch1"].shape[0]
     product = op("sum", _product(call, call["batch1"], call["batch2"], (batch, *call.shape)), axis=(0,))
-    return _scaled(call, product, "alpha") + _scaled(call, call["self"], "beta")
+    return _plus(call, product)
 
 
 @operator("addmv")
 def _addmv(call: Call) -> Value:
-    product = op("sum", call["mat"] * call["vec"], axis=(1,))
-    return _scaled(call, product, "alpha") + _scaled(call, call["self"], "beta")
+    return _plus(call, op("sum", call["mat"] * call["vec"], axis=(1,)))
+
+
+@operator("_trilinear")
+def _trilinear(call: Call) -> Value:
+    """Multiply three tensors, to which axes are added, and sum."""
+    factors = [shapes.unsqueeze(call[f"i{at}"], call.ints(f"expand{at}")) for at in (1, 2, 3)]
+    return op("sum", factors[0] * factors[1] * factors[2], axis=tuple(call.ints("sumdim")))
 
 
 # -- distances -----------------------------------------------------------------------------------------
 
 
-def _distance(difference: Value, p: float) -> Value:
+def distance(difference: Value, p: float) -> Value:
     """Return the p-norm along the last axis."""
     size = op("abs", difference)
     axes = (size.rank - 1,)
@@ -105,13 +116,21 @@ def _distance(difference: Value, p: float) -> Value:
     return op("sum", size**p, axis=axes) ** (1 / p)
 
 
+@operator("dist")
+def _dist(call: Call) -> Value:
+    difference, p = over_elements(call["self"] - call["other"]), call.number("p", 2)
+    if p == -np.inf or 0 in difference.shape:
+        raise UnsupportedError(f"the norm {p} of a tensor of the shape {difference.shape} is not supported")
+    return distance(call.reshape(difference, [dims.product(difference.shape)]), p)
+
+
 @operator("_cdist_forward")
 def _cdist(call: Call) -> Value:
     left, right = call["x1"], call["x2"]
     if 0 in call.shape or left.shape[-1] == 0:
         return call.full(call.shape, scalar_constant(0, left.dtype))
     difference = op("expand_dims", left, axis=left.rank - 1) - op("expand_dims", right, axis=right.rank - 2)
-    return _distance(difference, call.number("p"))
+    return distance(difference, call.number("p"))
 
 
 @operator("_pdist_forward", note="of a known number of rows")
@@ -124,63 +143,7 @@ def _pdist(call: Call) -> Value:
     left, right = (
         op("take", data, constant(index.astype("int64")), axis=0, mode="clip") for index in (first, second)
     )
-    return _distance(left - right, call.number("p", 2))
-
-
-# -- linear algebra ------------------------------------------------------------------------------------
-
-
-def _info(call: Call, batch: tuple[Dim, ...]) -> Value:
-    return call.full(batch, scalar_constant(0, "int32"))
-
-
-@operator("linalg_inv_ex")
-def _inv(call: Call) -> list[Value]:
-    data = call["A"]
-    return [op("linalg.inv", data), _info(call, data.shape[:-2])]
-
-
-@operator("linalg_cholesky_ex")
-def _cholesky_ex(call: Call) -> list[Value]:
-    data = call["self"]
-    return [op("linalg.cholesky", data, upper=call.flag("upper")), _info(call, data.shape[:-2])]
-
-
-@operator("cholesky")
-def _cholesky(call: Call) -> Value:
-    return op("linalg.cholesky", call["self"], upper=call.flag("upper"))
-
-
-@operator("_linalg_slogdet")
-def _slogdet(call: Call) -> list[Value]:
-    return ops("linalg.slogdet", call["A"])
-
-
-@operator("_linalg_det")
-def _det(call: Call) -> list[Value]:
-    sign, size = ops("linalg.slogdet", call["A"])
-    return [sign * op("exp", size)]
-
-
-@operator("_linalg_solve_ex")
-def _solve(call: Call) -> list[Value]:
-    left, right = call["A"], call["B"]
-    if not call.flag("left", default=True):
-        raise UnsupportedError("a solution from the right is not supported")
-    vector = right.rank == left.rank - 1
-    right = shapes.unsqueeze(right, [right.rank]) if vector else right
-    if right.rank != left.rank:
-        raise UnsupportedError("matrix and right-hand sides differ in rank")
-    found = op("linalg.solve", left, right)
-    return [shapes.squeeze(found, [found.rank - 1]) if vector else found]
-
-
-@operator("linalg_qr")
-def _qr(call: Call) -> list[Value]:
-    mode = str(call.argument("mode", "reduced"))
-    if mode == "r":
-        return [call.full((0,), scalar_constant(0, call["A"].dtype)), op("linalg.qr", call["A"], mode="r")]
-    return ops("linalg.qr", call["A"], mode=mode)
+    return distance(left - right, call.number("p", 2))
 
 
 @operator("linalg_vector_norm")

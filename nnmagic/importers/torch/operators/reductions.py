@@ -184,14 +184,22 @@ _running("cumsum")
 _running("cumprod")
 
 
-def running_extreme(data: Value, axis: int, *, largest: bool) -> list[Value]:
-    """Return the extreme of each prefix, and where it stands: the last of equal ones."""
+def _prefixes(data: Value, axis: int) -> tuple[Value, Value, list[int]]:
+    """Return rows (..., 1, n) along an axis, which of their elements are in each of the n prefixes, and the
+    order of axes that puts (..., n) back.
+    """
     size = data.shape[axis]
     if not isinstance(size, int):
-        raise UnsupportedError("the size of its axis must be known")
+        raise UnsupportedError("the size of its axis must be known", "leave it out of dynamic_shapes")
     moved = shapes.transpose(data, [*(at for at in range(data.rank) if at != axis), axis])
-    rows = shapes.unsqueeze(moved, [data.rank - 1])  # (..., 1, n)
     mask = constant(np.tril(np.ones((int(size), int(size)), bool)))
+    back = [*range(axis), data.rank - 1, *range(axis, data.rank - 1)]
+    return shapes.unsqueeze(moved, [data.rank - 1]), mask, back
+
+
+def running_extreme(data: Value, axis: int, *, largest: bool) -> list[Value]:
+    """Return the extreme of each prefix, and where it stands: the last of equal ones."""
+    rows, mask, back = _prefixes(data, axis)
     worst = rows.like(neutral("max" if largest else "min", data.dtype))
     candidates = mask.choose(rows, worst)
     relay = "argmax" if largest else "argmin"
@@ -200,7 +208,6 @@ def running_extreme(data: Value, axis: int, *, largest: bool) -> list[Value]:
         nan = op("logical_and", op("isnan", rows), mask)
         last = op("argmax", nan.cast("int32"), axis=(data.rank,), select_last_index=True).cast("int64")
         place = op("any", nan, axis=(data.rank,)).choose(last, place)
-    back = [*range(axis), data.rank - 1, *range(axis, data.rank - 1)]
     place = shapes.transpose(place, back)
     return [op("gather", data, place, axis=axis), place]
 
@@ -221,6 +228,16 @@ def _running_extreme(name: str) -> None:
 
 _running_extreme("cummax")
 _running_extreme("cummin")
+
+
+@operator("logcumsumexp", note="along an axis of known size")
+def _logcumsumexp(call: Call) -> Value:
+    data = call["self"]
+    if not data.rank or 0 in data.shape:
+        return data
+    rows, mask, back = _prefixes(wide(data), call.axis("dim", data.rank))
+    spread = mask.choose(rows, rows.like(-np.inf))
+    return shapes.transpose(_log_sum_exp(spread, [data.rank], keep=False), back)
 
 
 # -- sorting -------------------------------------------------------------------------------------------
@@ -282,3 +299,29 @@ def _kthvalue(call: Call) -> list[Value]:
         shapes.slice_axis(item, axis, k - 1, k) for item in sorted_along(call, data, axis, descending=False)
     ]
     return results if _keep(call) else [shapes.squeeze(item, [axis]) for item in results]
+
+
+@operator("median", "nanmedian")
+def _median(call: Call) -> Value | list[Value]:
+    """Return the lower one of two elements in the middle: of all, or along an axis with where it stands."""
+    data = call["self"]
+    if call.overload == "default":
+        if 0 in data.shape:
+            return scalar_constant(np.nan, data.dtype)
+        flat = call.reshape(data, [product(data.shape)])
+        return shapes.squeeze(_middle(call, flat, 0)[0], [0])
+    if not data.rank:
+        return [data, scalar_constant(0, "int64")]
+    axis = call.axis("dim", data.rank)
+    results = _middle(call, data, axis)
+    return results if _keep(call) else [shapes.squeeze(item, [axis]) for item in results]
+
+
+def _middle(call: Call, data: Value, axis: int) -> list[Value]:
+    """Return the median along an axis, which is kept: NaN if there is one, or of the others."""
+    ordered = sorted_along(call, data, axis, descending=False)
+    nans = op("sum", op("not_equal", data, data).cast("int64"), axis=(axis,), keepdims=True)
+    rest = shapes.size_along(data, axis) - nans
+    middle = op("floor_divide", rest - 1, nans.like(2))
+    place = middle.maximum(0) if call.name == "aten.nanmedian" else nans.equals(0).choose(middle, rest)
+    return [op("gather", item, place, axis=axis) for item in ordered]

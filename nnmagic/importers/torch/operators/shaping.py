@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -64,6 +65,8 @@ def _t(call: Call) -> Value:
 @operator("squeeze", "squeeze_copy")
 def _squeeze(call: Call) -> Value:
     data = call["self"]
+    if call.argument("dim") == []:
+        return data
     axes = [axis for axis in call.axes("dim", data.rank) if data.rank and data.shape[axis] == 1]
     return shapes.squeeze(data, axes)
 
@@ -108,6 +111,10 @@ def counting(call: Call, length: Dim) -> Value:
 
 @operator("slice", "slice_copy")
 def _slice_tensor(call: Call) -> Value:
+    return _sliced(call)
+
+
+def _sliced(call: Call) -> Value:
     data = call["self"]
     axis, first, last, step = _slice(call, data)
     size, length = data.shape[axis], call.shape[axis]
@@ -122,6 +129,16 @@ def _slice_tensor(call: Call) -> Value:
         )
     axis, places = _slice_places(call, data, length)
     return op("take", data, places, axis=axis, mode="clip")
+
+
+@operator("narrow_copy")
+def _narrow(call: Call) -> Value:
+    data = call["self"]
+    start, length = call.argument("start"), call.argument("length")
+    if isinstance(start, int) and start < 0:
+        start = shapes.size_along(data, call.axis("dim", data.rank)) + start
+    bounds = {"start": start, "end": start + length, "step": 1}
+    return _sliced(replace(call, arguments={**call.arguments, **bounds}))
 
 
 @operator("slice_scatter")
@@ -288,6 +305,23 @@ def _diagonal(call: Call) -> Value:
     return op("take", flat, constant(places.astype("int64")), axis=flat.rank - 1, mode="clip")
 
 
+@operator("diagonal_scatter")
+def _diagonal_scatter(call: Call) -> Value:
+    """Return a tensor with a diagonal replaced by a source, in which the diagonal is the last axis."""
+    data, offset = call["self"], call.integer("offset", 0)
+    source = convert(call["src"], data.dtype)
+    first, second = call.axis("dim1", data.rank, 0), call.axis("dim2", data.rank, 1)
+    if 0 in source.shape or 0 in data.shape:
+        return data
+    order = [axis for axis in range(data.rank) if axis not in (first, second)] + [first, second]
+    moved = shapes.transpose(data, order)
+    rows, columns = (shapes.counting(moved, axis) for axis in (data.rank - 2, data.rank - 1))
+    spread = op("take", source, (rows + min(offset, 0)).maximum(0), axis=source.rank - 1, mode="clip")
+    there = shapes.unsqueeze(rows + offset, [1]).equals(columns)
+    done = there.choose(shapes.unsqueeze(spread, [spread.rank]), moved)
+    return shapes.transpose(done, sorted(range(data.rank), key=order.__getitem__))
+
+
 @operator("as_strided", "as_strided_copy", note="of tensors of known shape that are contiguous")
 def _as_strided(call: Call) -> Value:
     data, size, stride = call["self"], call.ints("size"), call.ints("stride")
@@ -397,6 +431,12 @@ def _arange(call: Call) -> Value:
 def _eye(call: Call) -> Value:
     left = shapes.unsqueeze(counting(call, call.shape[0]), [1])
     return convert(left.equals(counting(call, call.shape[1])), call.dtype)
+
+
+@operator("tril_indices", "triu_indices")
+def _triangle_indices(call: Call) -> Value:
+    find = np.tril_indices if call.name == "aten.tril_indices" else np.triu_indices
+    return constant(np.stack(find(call.integer("row"), call.integer("offset", 0), call.integer("col"))))
 
 
 @operator("tril", "triu")

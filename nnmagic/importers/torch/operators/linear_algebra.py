@@ -1,0 +1,191 @@
+"""Import linear algebra: solutions, inverses and factorizations of matrices."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnmagic.importers.onnx import shapes
+from nnmagic.importers.onnx.errors import UnsupportedError
+from nnmagic.importers.onnx.operators.products import matmul
+from nnmagic.importers.onnx.values import Value, constant, op, ops
+from nnmagic.importers.torch.calls import Call, scalar_constant
+from nnmagic.importers.torch.registry import operator
+from nnmagic.relay.types import Dim
+
+
+def _info(call: Call, batch: tuple[Dim, ...]) -> Value:
+    return call.full(batch, scalar_constant(0, "int32"))
+
+
+@operator("linalg_inv_ex")
+def _inv(call: Call) -> list[Value]:
+    data = call["A"]
+    return [op("linalg.inv", data), _info(call, data.shape[:-2])]
+
+
+@operator("linalg_cholesky_ex")
+def _cholesky_ex(call: Call) -> list[Value]:
+    data = call["self"]
+    return [op("linalg.cholesky", data, upper=call.flag("upper")), _info(call, data.shape[:-2])]
+
+
+@operator("cholesky")
+def _cholesky(call: Call) -> Value:
+    return op("linalg.cholesky", call["self"], upper=call.flag("upper"))
+
+
+@operator("_linalg_slogdet")
+def _slogdet(call: Call) -> list[Value]:
+    return ops("linalg.slogdet", call["A"])
+
+
+@operator("_linalg_det")
+def _det(call: Call) -> list[Value]:
+    sign, size = ops("linalg.slogdet", call["A"])
+    return [sign * op("exp", size)]
+
+
+@operator("_linalg_solve_ex")
+def _solve(call: Call) -> list[Value | None]:
+    left, right = call["A"], call["B"]
+    vector = right.rank == left.rank - 1
+    right = shapes.unsqueeze(right, [right.rank]) if vector else right
+    if right.rank != left.rank:
+        raise UnsupportedError("matrix and right-hand sides differ in rank")
+    found = _solved(left, right, from_left=vector or call.flag("left", default=True))
+    found = shapes.squeeze(found, [found.rank - 1]) if vector else found
+    return [found, None, None, _info(call, left.shape[:-2])]
+
+
+@operator("higher_order.with_effects", note="of the checks of `torch.linalg`")
+def _with_effects(call: Call) -> list[Value]:
+    """Import the check after a factorization: calls of singular matrices fail without it."""
+    token, target, *_ = call.arguments["args"]
+    name = str(getattr(target, "overloadpacket", target))
+    if name != "aten._linalg_check_errors":
+        raise UnsupportedError(f"the effect of {name} is not supported", "capture the program without it")
+    return [token]
+
+
+def _transposed(matrices: Value) -> Value:
+    rank = matrices.rank
+    return shapes.transpose(matrices, [*range(rank - 2), rank - 1, rank - 2])
+
+
+def _solved(matrices: Value, right: Value, *, from_left: bool = True) -> Value:
+    """Return X with matrices @ X = right, or X @ matrices = right."""
+    if from_left:
+        return op("linalg.solve", matrices, right)
+    return _transposed(op("linalg.solve", _transposed(matrices), _transposed(right)))
+
+
+def _triangle(matrices: Value, *, upper: bool, unit: bool = False) -> Value:
+    """Return triangular matrices; what is on the other side, and a diagonal of ones, is not read."""
+    result = op("trilu", matrices, constant(1 if unit and upper else -1 if unit else 0, "int32"), upper=upper)
+    if not unit:
+        return result
+    rows = shapes.unsqueeze(shapes.counting(matrices, matrices.rank - 2), [1])
+    return result + rows.equals(shapes.counting(matrices, matrices.rank - 1)).cast(result.dtype)
+
+
+def _require_one_batch(matrices: Value, right: Value) -> None:
+    if matrices.rank != right.rank or matrices.shape[:-2] != right.shape[:-2]:
+        raise UnsupportedError("batches of matrices and of right-hand sides that differ are not supported")
+
+
+@operator("linalg_solve_triangular")
+def _solve_triangular(call: Call) -> Value:
+    left, right = call["self"], call["B"]
+    _require_one_batch(left, right)
+    matrices = _triangle(left, upper=call.flag("upper"), unit=call.flag("unitriangular"))
+    return _solved(matrices, right, from_left=call.flag("left", default=True))
+
+
+@operator("triangular_solve")
+def _triangular_solve(call: Call) -> list[Value]:
+    right, left = call["self"], call["A"]
+    _require_one_batch(left, right)
+    matrices = _triangle(left, upper=call.flag("upper", default=True), unit=call.flag("unitriangular"))
+    return [_solved(_transposed(matrices) if call.flag("transpose") else matrices, right), left]
+
+
+@operator("cholesky_solve")
+def _cholesky_solve(call: Call) -> Value:
+    right, left = call["self"], call["input2"]
+    _require_one_batch(left, right)
+    lower = _lower_factor(call, left)
+    return _solved(_transposed(lower), _solved(lower, right))
+
+
+@operator("cholesky_inverse")
+def _cholesky_inverse(call: Call) -> Value:
+    inverse = op("linalg.inv", _lower_factor(call, call["self"]))
+    return matmul(_transposed(inverse), inverse)
+
+
+def _lower_factor(call: Call, factor: Value) -> Value:
+    """Return Cholesky's factor as the lower one, whichever is given."""
+    triangle = _triangle(factor, upper=call.flag("upper"))
+    return _transposed(triangle) if call.flag("upper") else triangle
+
+
+@operator("linalg_qr")
+def _qr(call: Call) -> list[Value]:
+    mode = str(call.argument("mode", "reduced"))
+    if mode == "r":
+        return [_none(call, call["A"]), op("linalg.qr", call["A"], mode="r")]
+    return ops("linalg.qr", call["A"], mode=mode)
+
+
+@operator("_linalg_eigh")
+def _eigh(call: Call) -> list[Value]:
+    data, triangle = call["A"], str(call.argument("UPLO", "L")).upper()
+    if call.flag("compute_v", default=True):
+        return ops("linalg.eigh", data, UPLO=triangle)
+    return [op("linalg.eigh", data, UPLO=triangle, compute_v=False), _none(call, data)]
+
+
+@operator("_linalg_svd")
+def _svd(call: Call) -> list[Value]:
+    data = call["A"]
+    if call.flag("compute_uv", default=True):
+        return ops("linalg.svd", data, full_matrices=call.flag("full_matrices"))
+    return [_none(call, data), op("linalg.svd", data, compute_uv=False), _none(call, data)]
+
+
+@operator("linalg_pinv")
+def _pinv(call: Call) -> Value:
+    """Invert the singular values, or the eigenvalues of Hermitian matrices, that are large enough."""
+    data = call["self"]
+    if 0 in data.shape:
+        return call.full(call.shape, scalar_constant(0, data.dtype))
+    if call.flag("hermitian"):
+        values, left = ops("linalg.eigh", data)
+        right = _transposed(left)
+    else:
+        left, values, right = ops("linalg.svd", data, full_matrices=False)
+    size = op("abs", values)
+    least, share = _tolerances(call, data)
+    least = least.maximum(share * op("max", size, axis=(size.rank - 1,), keepdims=True))
+    inverse = (size > least).choose(1 / values, 0)
+    return matmul(_transposed(right) * shapes.unsqueeze(inverse, [inverse.rank - 1]), _transposed(left))
+
+
+def _tolerances(call: Call, data: Value) -> tuple[Value, Value]:
+    """Return how large a singular value must be to count, absolutely and as a share of the largest one."""
+    given = [
+        call.number_value(name, data.dtype) if call.arguments.get(name) is not None else None
+        for name in ("atol", "rtol" if "rtol" in call.arguments else "rcond")
+    ]
+    least, share = (shapes.unsqueeze(item, [item.rank]) if item and item.rank else item for item in given)
+    if share is None:
+        longest = max(call.static(data)[-2:])
+        share = data.like(float(np.finfo(data.dtype).eps) * longest)
+        if least is not None:
+            share = (least > 0).choose(0, share)
+    return least if least is not None else data.like(0), share
+
+
+def _none(call: Call, data: Value) -> Value:
+    """Return what stands for vectors that nobody asked for."""
+    return call.full((0,), scalar_constant(0, data.dtype))
