@@ -439,3 +439,12 @@ def test_complex_arrays_need_no_conversion() -> None:
     assert "convert_argument" not in went_through_python(lambda: f(z, 2.0))
     with pytest.raises(TypeError, match="'x' must be"):
         f(z.real, 2.0)
+
+
+def test_integers_that_decide_sizes_need_no_conversion() -> None:
+    f = compiled(
+        "def f(n: i64, x: Tensor[('m',), f64]):\n    y = np.zeros((n, 2))\n    y[:, 1] = x[0]\n    return y\n"
+    )
+    for n in (3, np.int64(0), np.array(5)):
+        assert np.array_equal(f(n, np.ones(4)), np.tile([0.0, 1.0], (int(n), 1)))
+        assert "convert_argument" not in went_through_python(lambda n=n: f(n, np.ones(4)))

@@ -82,7 +82,8 @@ class AotExecutable:
         self._names = [name for each in names for name in each]
         #: The number of each parameter's first tensor.
         self._first_tensors = [0, *accumulate(map(len, names))]
-        self._types = [type_ for _, type_ in types]
+        #: Those of the parameters that calls give.
+        self._types = [type_ for _, type_ in types[: len(types) - len(lengths)]]
         self._flat = all(isinstance(type_, TensorType) for _, type_ in types)
         self._lengths, self._general = tuple(lengths), general
         self._built_general: Any = None
