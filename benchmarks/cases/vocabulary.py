@@ -44,6 +44,8 @@ _CALLS: dict[str, str] = {
     **_each("logical_not all any count_nonzero", "NAME(m)"),
     "heaviside": "heaviside(x, y)",
     "polyfit": "polyfit(x[0], y[0], 2)",
+    "polyval": "polyval([0.5, -1.0, 2.0], x)",
+    "block": "block([[x, y], [y, x]])",
     "round": "round(x, 2)",
     "around": "around(x)",
     "modf": "modf(x)[0] + modf(x)[1]",
@@ -53,7 +55,8 @@ _CALLS: dict[str, str] = {
     "variance": "variance(x, axis=1)",
     **_each("sum max amax min amin mean var std nansum nanmax nanmin nanmean nanvar", "NAME(x, axis=1)"),
     **_each("prod nanprod", "NAME(o, axis=1)"),
-    **_each("nanstd ptp argmax argmin cumsum cumprod average median", "NAME(x, axis=1)"),
+    **_each("nanstd ptp argmax argmin cumsum average median", "NAME(x, axis=1)"),
+    "cumprod": "cumprod(o, axis=1)",
     "quantile": "quantile(x, 0.25, axis=1)",
     "percentile": "percentile(x, 25.0, axis=1)",
     "nanmedian": "nanmedian(x, axis=1)",
@@ -228,6 +231,7 @@ _IN_TORCH: dict[str, str] = {
             "average",
             "append",
             "insert",
+            "nanmedian",
             "partition",
             "argpartition",
             "meshgrid",
@@ -283,7 +287,7 @@ _IN_TORCH: dict[str, str] = {
     "lstsq": "torch.linalg.lstsq(d, v[:, None])[0][:, 0]",
     "matrix_power": "torch.linalg.matrix_power(d, 3)",
     "kron": "kron(x[:8, :8].contiguous(), y[:8, :8].contiguous())",
-    "cumprod": "cumprod(x, 1)",
+    "cumprod": "cumprod(o, 1)",
     "cumsum": "cumsum(x, 1)",
     "prod": "prod(o, 1)",
     "hstack": "hstack([x, y])",
@@ -368,6 +372,9 @@ _ARGUMENTS: dict[str, Callable[[np.random.Generator, int, int], np.ndarray]] = {
 }
 _DTYPES = {"float32": "f32", "float64": "f64", "int32": "i32", "int64": "i64", "bool": "bool_"}
 
+#: Calls of integers that are others than those of floats: no integer has a negative power, and 0 / 0 is NaN.
+_CALLS_OF_INTEGERS = {**_each("power pow", "NAME(x, p)"), "true_divide": "true_divide(x, q)"}
+
 #: The functions that have rows of integers.
 _OF_INTEGERS = frozenset(
     {
@@ -447,6 +454,8 @@ def _row(
 ) -> Case:
     """Return the row of a call on matrices of a shape; ``named``: their sizes are names, or the batch is."""
     rows, columns = shape
+    if dtype.startswith("int"):
+        text = _CALLS_OF_INTEGERS.get(builtin.name, text)
     text = text.replace("float32", dtype)
     written = _with_sizes(text, rows, columns)
     used = {node.id for node in ast.walk(ast.parse(written)) if isinstance(node, ast.Name)}

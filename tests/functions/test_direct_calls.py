@@ -448,3 +448,11 @@ def test_integers_that_decide_sizes_need_no_conversion() -> None:
     for n in (3, np.int64(0), np.array(5)):
         assert np.array_equal(f(n, np.ones(4)), np.tile([0.0, 1.0], (int(n), 1)))
         assert "convert_argument" not in went_through_python(lambda n=n: f(n, np.ones(4)))
+
+
+def test_a_call_that_needed_more_room_teaches_the_next_one() -> None:
+    f = compiled("def f(x: Tensor[('n',), f32], y: Tensor[('n',), f32]):\n    return np.union1d(x, y)\n")
+    for n in (3, 3000, 5, 4000):
+        x, y = np.arange(n, dtype="f4"), np.arange(n, dtype="f4") - n / 2
+        assert np.array_equal(f(x, y), np.union1d(x, y))
+    assert "call_into" not in went_through_python(lambda: f(x, y))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-import tvm
 from tvm import relax, te, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812 - TVM's own name for its builder
 
@@ -223,17 +222,20 @@ def _raise_by_squaring(base: Tensor, exponent: Tensor) -> Tensor:
     """Raise integers to non-negative powers by squaring; overflow wraps."""
     dtype = scalar_functions.dtype_of(base)
     wide = scalar_functions.WRAPPING.get(dtype, dtype)
-    bits = tvm.DataType(dtype).bits - dtype.startswith("int")
+    one = tirx.const(1, wide)
 
     def loops(factors: Buffer, powers: Buffer, result: Buffer) -> None:
+        square, total = (T.buffer_proxy(T.alloc_buffer((1,), wide, scope="local")) for _ in range(2))
+        rest = T.buffer_proxy(T.alloc_buffer((1,), dtype, scope="local"))
         with grid(factors.shape) as index:
             at = tuple(index)
-            T.buffer_store(result, tirx.const(1, wide), index)
-            with T.serial(0, bits) as step:
-                remaining = tirx.const(bits - 1, dtype) - step.astype(dtype)
-                bit = tirx.bitwise_and(tirx.shift_right(powers[at], remaining), tirx.const(1, dtype))
-                factor = tirx.Select(bit == tirx.const(1, dtype), factors[at], tirx.const(1, wide))
-                T.buffer_store(result, result[at] * result[at] * factor, index)
+            square[0], total[0], rest[0] = factors[at], one, powers[at]
+            with T.While(rest[0] > tirx.const(0, dtype)):
+                is_odd = tirx.bitwise_and(rest[0], tirx.const(1, dtype)) == tirx.const(1, dtype)
+                total[0] = total[0] * tirx.Select(is_odd, square[0], one)
+                square[0] = square[0] * square[0]
+                rest[0] = tirx.shift_right(rest[0], tirx.const(1, dtype))
+            T.buffer_store(result, total[0], index)
 
     pair = [
         broadcast(lambda a, _: a.astype(wide), base, exponent),

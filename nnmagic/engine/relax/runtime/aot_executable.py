@@ -27,8 +27,9 @@ from nnmagic.relay.expr import Function
 from nnmagic.relay.types import NUMPY_DTYPES, TensorType, TupleType
 
 #: The room of calls for sizes that values decide: as many elements as an array has, within these limits. A
-#: call that needs more than the last one is begun anew, so that large arrays take no memory that is not used.
-_LEAST_ROOM, _MOST_ROOM = 64, 1 << 20
+#: call that needs more is begun anew, so that large arrays take no memory that is not used; later calls have
+#: so many times as much from the start, if it is not too many times.
+_LEAST_ROOM, _MOST_ROOM, _MOST_TIMES = 64, 1 << 20, 64
 
 
 class AotExecutable:
@@ -89,6 +90,8 @@ class AotExecutable:
         self._built_general: Any = None
         #: The tensors that are lengths, by the number of the array.
         self._has_room = bool(facts.get("room"))
+        #: How many times the usual room calls have, as others needed it: one number.
+        self._times = [1]
         first = len(self._arrays) - len(self._lengths) - self._has_room
         self._measured = {first + at: self._first_tensors[number] for at, number in enumerate(lengths)}
         assert function.ret_type is not None
@@ -139,7 +142,7 @@ class AotExecutable:
                     ),
                 ]
             )
-            given.append(_room(min(most, _MOST_ROOM), self._name))
+            given.append(_room(min(most, _MOST_ROOM) * self._times[0], self._name))
         sizes = self._entry.sizes_of(given)
         for array, expected, name in zip(given, self._arrays, self._names, strict=not self._has_room):
             shape = expected.shape_of(*sizes)
@@ -158,6 +161,9 @@ class AotExecutable:
             try:
                 made = self._run(given, results)
             except RoomError as error:  # noqa: PERF203 - it says what is known of the sizes so far
+                times = -(-error.args[0] * self._times[0] // given[-1].shape[1])
+                if times <= _MOST_TIMES:
+                    self._times[0] = max(times, self._times[0])
                 given[-1] = _room(error.args[0], self._name)
                 results = [None] * len(results)
             else:
@@ -284,6 +290,7 @@ class AotExecutable:
             **{f"p{number}": array.dtype for number, array in enumerate(self._arrays)},
             "finish": entry.finish,
             "RoomError": RoomError,
+            "times": self._times,
             "table": id(entry.table),
             "nothing": id(NOTHING),
             "raise_reason": entry.raise_reason,
