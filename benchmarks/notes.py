@@ -42,8 +42,8 @@ NOTES: tuple[tuple[str, int | None, str], ...] = (
         (
             f"{name}, i* 512x512",
             None,
-            "Relay's power of integers goes through floats, so it is written out bit by bit, in six operators "
-            "for each bit of the dtype: 70 kernels that read and write all of it",
+            "Relay's power of integers goes through floats, so it is written out bit by bit, in six "
+            "operators for each bit of the dtype: 70 kernels that read and write all of it",
         )
         for name in ("power", "pow")
     ),
@@ -143,8 +143,8 @@ NOTES: tuple[tuple[str, int | None, str], ...] = (
         (
             f"{name}, *512x512*",
             None,
-            "the sort takes most of the time, as in unique: NumPy packs lanes by instructions that TIR cannot "
-            "name",
+            "the sort takes most of the time, as in unique: NumPy packs lanes by instructions that TIR "
+            "cannot name",
         )
         for name in ("union1d", "intersect1d", "setdiff1d", "setxor1d", "sort", "argpartition", "partition")
     ),
