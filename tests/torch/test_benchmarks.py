@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
 
 from benchmarks.cases import ROWS
 from benchmarks.measure import QUICK
@@ -15,6 +15,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # torch's
 
 @pytest.mark.parametrize("name", [row.name for row in ROWS if row.name.startswith("torch: ")])
 def test_modules_compute_what_torch_does(name: str) -> None:
+    import torch
+
     (row,) = (row for row in ROWS if row.name == name)
     threads = torch.get_num_threads()
     with torch.no_grad():  # a row switches gradients off, and the threads to one: not for the tests after it
