@@ -41,13 +41,13 @@ class ComplexExecutable:
 
     def _make_fast_path(self) -> Callable[[tuple[Any, ...]], Any] | None:
         """Return the path of the machine code between views, where all arguments are tensors."""
-        inner = getattr(self._run, "fast_path", None)
+        inner, result_type = getattr(self._run, "fast_path", None), self._result
         dtypes: list[np.dtype[Any] | None] = []
         for type_ in self._parameters:
             if not isinstance(type_, TensorType):
                 return None
             dtypes.append(COMPLEX_DTYPES[type_.dtype] if is_complex(type_.dtype) else None)
-        if inner is None:
+        if inner is None or not _is_of_tensors(result_type):
             return None
 
         def fast_path(args: tuple[Any, ...]) -> Any:
@@ -60,9 +60,9 @@ class ComplexExecutable:
                 else:
                     return None
             result = inner(tuple(given))
-            return None if result is None else self._as_complex(result, self._result)
+            return None if result is None else _as_complex(result, result_type)
 
-        return fast_path
+        return fast_path  # which does not hold this object: a cycle would keep the machine code
 
     @property
     def artifact(self) -> Artifact | None:
@@ -136,3 +136,20 @@ class ComplexExecutable:
                 self._convert(field, substitute(part, variables), to_pairs=to_pairs) for field, part in fields
             ),
         )
+
+
+def _is_of_tensors(type_: Type | None) -> bool:
+    """Return whether a type is a tensor, or a tuple of such types."""
+    return isinstance(type_, TensorType) or (
+        isinstance(type_, TupleType) and all(map(_is_of_tensors, type_.fields))
+    )
+
+
+def _as_complex(value: Any, type_: Type | None) -> Any:
+    """Return tensors, and tuples of them, with pairs of floats as complex arrays."""
+    match type_:
+        case TensorType(dtype=dtype) if is_complex(dtype):
+            return complex_of(value)
+        case TupleType(fields=fields):
+            return tuple(map(_as_complex, value, fields))
+    return value

@@ -763,3 +763,17 @@ def sieve(n: i64):
     for n in (0, 1, 2, 3, 30, 1000):
         primes = [p for p in range(2, n) if all(p % k for k in range(2, p))]
         np.testing.assert_array_equal(sieve(np.int64(n)), primes)
+
+
+def test_what_a_mask_chose_is_masked_again_in_a_loop():
+    sum_between = compile_native("""
+def sum_between(x: Tensor[("n",), f64], rounds: i64):
+    total = 0.0
+    for k in range(rounds):
+        above = x[x > 0.1 * k]
+        total += above[above < 0.5 + 0.1 * k].sum()
+    return total
+""")
+    x = np.random.default_rng(2).random(40)
+    between = [x[(x > 0.1 * k) & (x < 0.5 + 0.1 * k)].sum() for k in range(6)]
+    np.testing.assert_allclose(sum_between(x, np.int64(6)), sum(between), rtol=1e-12)

@@ -456,3 +456,16 @@ def test_a_call_that_needed_more_room_teaches_the_next_one() -> None:
         x, y = np.arange(n, dtype="f4"), np.arange(n, dtype="f4") - n / 2
         assert np.array_equal(f(x, y), np.union1d(x, y))
     assert "call_into" not in went_through_python(lambda: f(x, y))
+
+
+def test_a_complex_function_is_freed_at_once() -> None:
+    f = compiled("def f(x: Tensor[('n',), c128]):\n    return x * 2\n")
+    z = np.array([1 + 2j])
+    assert np.array_equal(f(z), z * 2)
+    run = weakref.ref(f._definition.executable)
+    gc.disable()
+    try:
+        del f
+        assert run() is None
+    finally:
+        gc.enable()

@@ -9,7 +9,7 @@ import pytest
 
 import nnmagic
 
-BOUNDS = range(-8, 9, 4), range(-9, 9, 3), (-7, -2, -1, 1, 2, 3, 9)
+BOUNDS = range(-8, 9, 4), range(-9, 9, 3), (-7, -2, -1, 1, 2, 3, 9, 2**63 - 1, -(2**63))
 
 READ = """
     a = x[i:j:k]

@@ -53,7 +53,7 @@ def test_samples_of_linear_algebra(name: str) -> None:
 
 def test_the_logarithm_of_the_gamma_function_near_its_roots_and_poles() -> None:
     """Python's own function judges; near the roots, where it loses digits, the tangents do."""
-    plain = [1.24, 1.26, 0.49, 0.51, -0.999999, -2.5, -30.25, 1e-300, 1e300, 171.0]
+    plain = [1.24, 1.26, 0.49, 0.51, -0.999999, -2.5, -30.25, 1e-300, -1e-20, -1e-12, 1e300, 171.0]
     roots, poles = [1 + 1e-9, 2 - 1e-9], [math.inf, -1.0, 0.0]
     data = torch.tensor([*plain, *roots, *poles], dtype=torch.float64)
     found = nnmagic.from_torch(torch.lgamma, (data,))(data).numpy()
@@ -61,3 +61,15 @@ def test_the_logarithm_of_the_gamma_function_near_its_roots_and_poles() -> None:
     tangents = [-np.euler_gamma * (roots[0] - 1), (1 - np.euler_gamma) * (roots[1] - 2)]
     np.testing.assert_allclose(found[len(plain) : -len(poles)], tangents, rtol=1e-8)
     assert np.isposinf(found[-len(poles) :]).all()
+
+
+def test_the_derivatives_of_the_gamma_function_near_its_pole_at_0() -> None:
+    """There they are those of -log(x), with terms of order 1 that are far below the tolerance."""
+    x = np.array([-1e-17, -1e-12, 1e-17, 1e-12, -1e-300])
+    data = torch.tensor(x)
+    found = nnmagic.from_torch(lambda x: (torch.digamma(x), torch.polygamma(1, x)), (data,))(data)
+    np.testing.assert_allclose(found[0].numpy(), -1 / x, rtol=1e-11)
+    with np.errstate(over="ignore"):
+        np.testing.assert_allclose(found[1].numpy(), 1 / x**2, rtol=1e-11)
+    far = torch.tensor([math.inf], dtype=torch.float64)
+    assert nnmagic.from_torch(lambda x: torch.polygamma(1, x), (far,))(far).item() == 0

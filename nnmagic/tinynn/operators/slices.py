@@ -116,7 +116,7 @@ def _convert_slice(
 ) -> tuple[Known | Dimension | Computed, Known | Dimension | Computed, int | Computed]:
     """Return the bounds and the step of a slice. A step of 0 that is computed is an error of the call."""
     start, stop = _convert_bound(slice_.start, span), _convert_bound(slice_.stop, span)
-    step = _convert_bound(slice_.step, span)
+    step = _convert_bound(slice_.step, span, "step")
     if not isinstance(step, Known):
         number = step if isinstance(step, Computed) else number_of(step, span)
         return start, stop, check_numbers("equal", number, span)
@@ -140,8 +140,8 @@ def _number_or(bound: Value, default: int, span: Span) -> Computed:
     return _number(default, span) if bound == Known(None) else number_of(bound, span)
 
 
-def _convert_bound(value: Value, span: Span) -> Known | Dimension | Computed:
-    """Return a bound: None or a static int, a dimension, or an integer of rank 0."""
+def _convert_bound(value: Value, span: Span, what: str = "bound") -> Known | Dimension | Computed:
+    """Return a bound, or the step: None or a static int, a dimension, or an integer of rank 0."""
     try:
         bound = static_value(value)
         if bound is None:
@@ -156,9 +156,9 @@ def _convert_bound(value: Value, span: Span) -> Known | Dimension | Computed:
         if not value.type.shape and is_integer(value.type.dtype):
             return weak_int(cast(value, "int64", span))
         hint = "take one element of it, and make it an int with int()"
-        raise RefusalError(f"a slice's bound must be an int, not {describe(value)}", span, hint=hint)
+        raise RefusalError(f"a slice's {what} must be an int, not {describe(value)}", span, hint=hint)
     static_bound(value, span)
-    raise RefusalError(f"a slice's bound must be an int, not {describe(value)}", span)
+    raise RefusalError(f"a slice's {what} must be an int, not {describe(value)}", span)
 
 
 def _clamp_bound(number: int) -> int:

@@ -14,7 +14,7 @@ from nnmagic.engine.relax.analysis.attribute_values import integer
 from nnmagic.engine.relax.legalize import scalar_functions
 from nnmagic.engine.relax.legalize.blocked.layout import lanes_for
 from nnmagic.engine.relax.legalize.creation import arange
-from nnmagic.engine.relax.legalize.dynamic_slices import resolve_slices, set_slices, take_slices
+from nnmagic.engine.relax.legalize.dynamic_slices import clamp_step, resolve_slices, set_slices, take_slices
 from nnmagic.engine.relax.legalize.extern_loops import fill_by_loops, grid
 from nnmagic.engine.relax.legalize.manipulation import broadcast_to
 from nnmagic.engine.relax.legalize.padding import PAD_MODES, border_index
@@ -317,7 +317,7 @@ def _slice_spans(
         if axis >= count:
             spans.append((zero, dim, one))
             continue
-        by = one if by_size or axis >= steps else strides(axis).astype("int64")
+        by = one if by_size or axis >= steps else clamp_step(strides(axis).astype("int64"))
         low, high = tirx.Select(by > 0, zero, -one), tirx.Select(by > 0, dim, dim - 1)
         start, stop = begin(axis).astype("int64"), end(axis).astype("int64")
         if by_size:

@@ -21,6 +21,9 @@ from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr
 
 _CONCAT = tvm.ir.Op.get("relax.concat")
 
+#: Longer than any axis, and so short that products with an index fit 64 bits.
+_LONGEST = 1 << 48
+
 #: The operators that keep the only element of a tensor.
 _UNCHANGED = tuple(map(tvm.ir.Op.get, ("relax.expand_dims", "relax.reshape", "relax.squeeze")))
 
@@ -96,11 +99,18 @@ def _resolve(call: OpCall, dim: Extent, begin: Bound, end: Bound, step: int | El
         return AxisSlice(start, call.name_size(length), step)
     key = ("slice", *map(_key, (begin, end, dim, step)))
     found = call.size_names.find(key)
+    if found is None and isinstance(step, Element):  # products with a longer one might wrap around
+        step = Element(_compute(call, [step], (), lambda numbers: clamp_step(numbers[0])))
     if found is None:
         found = _compute_slice(call, dim, (begin, end), step)
         call.size_names.define(key, found)
     assert isinstance(found, AxisSlice)
     return found
+
+
+def clamp_step(step: PrimExpr) -> PrimExpr:
+    """Return a step that is no longer than any axis, and takes the same elements."""
+    return tirx.max(tirx.min(step, as_expr(_LONGEST)), as_expr(-_LONGEST))
 
 
 def _key(bound: Bound) -> object:
@@ -211,7 +221,7 @@ def set_slices(call: OpCall, data: Value, values: Value, slices: Sequence[AxisSl
 def _operands(
     slices: Sequence[AxisSlice],
 ) -> tuple[list[Value], Callable[[Sequence[PrimExpr], Sequence[PrimExpr], Sequence[Index]], list[Index]]]:
-    """Return the tensors of numbers, each once, and how indices come of their elements and the sizes."""
+    """Return the tensors of numbers, each once, and what makes indices of their elements and the sizes."""
     tensors: list[Value] = []
 
     def place(bound: Bound) -> int | None:

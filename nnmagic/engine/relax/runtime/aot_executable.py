@@ -28,8 +28,8 @@ from nnmagic.relay.types import NUMPY_DTYPES, TensorType, TupleType
 
 #: The room of calls for sizes that values decide: as many elements as an array has, within these limits. A
 #: call that needs more is begun anew, so that large arrays take no memory that is not used; later calls have
-#: so many times as much from the start, if it is not too many times.
-_LEAST_ROOM, _MOST_ROOM, _MOST_TIMES = 64, 1 << 20, 64
+#: as many times more from the start as it needed, within the same limit.
+_LEAST_ROOM, _MOST_ROOM = 64, 1 << 20
 
 
 class AotExecutable:
@@ -142,7 +142,8 @@ class AotExecutable:
                     ),
                 ]
             )
-            given.append(_room(min(most, _MOST_ROOM) * self._times[0], self._name))
+            usual = min(most, _MOST_ROOM)
+            given.append(_room(min(usual * self._times[0], _MOST_ROOM), self._name))
         sizes = self._entry.sizes_of(given)
         for array, expected, name in zip(given, self._arrays, self._names, strict=not self._has_room):
             shape = expected.shape_of(*sizes)
@@ -161,9 +162,7 @@ class AotExecutable:
             try:
                 made = self._run(given, results)
             except RoomError as error:  # noqa: PERF203 - it says what is known of the sizes so far
-                times = -(-error.args[0] * self._times[0] // given[-1].shape[1])
-                if times <= _MOST_TIMES:
-                    self._times[0] = max(times, self._times[0])
+                self._times[0] = max(self._times[0], -(-error.args[0] // usual))
                 given[-1] = _room(error.args[0], self._name)
                 results = [None] * len(results)
             else:
@@ -291,6 +290,7 @@ class AotExecutable:
             "finish": entry.finish,
             "RoomError": RoomError,
             "times": self._times,
+            "most_room": _MOST_ROOM,
             "table": id(entry.table),
             "nothing": id(NOTHING),
             "raise_reason": entry.raise_reason,

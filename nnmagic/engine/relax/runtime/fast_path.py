@@ -30,8 +30,8 @@ class DecidedSizes:
         results: the number of the result that has the sizes of those before, which are as large as they can
             be; None where values decide no result's size.
         room: the length of the last array, which calls do not give: the most that such a size can be; None
-            where there is no such array. ``RoomError`` says that it is too short; ``times`` holds how many
-            times as long it is to be.
+            where there is no such array. ``RoomError`` says that it is too short; ``times`` holds the factor
+            by which calls lengthen it, up to ``most_room``.
 
     """
 
@@ -80,7 +80,7 @@ def make_fast_path(
     if room is not None:
         last = len(arguments) - 1
         allocation += _measure((number, place) for number, place in enumerate(dims) if place[0] < last)
-        allocation += [f"a{last} = empty((0, {size_source(room)} * times[0]), p{last})"]
+        allocation += [f"a{last} = empty((0, min({size_source(room)} * times[0], most_room)), p{last})"]
     allocation += _measure(enumerate(dims))
     for number, shape in enumerate(results):
         if number in written:

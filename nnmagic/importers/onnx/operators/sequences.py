@@ -101,11 +101,10 @@ def _pieces_of_lengths(node: Node, data: Value, axis: int, lengths: Value) -> li
     size, count = data.shape[axis], lengths.shape[0]
     if not isinstance(count, int):
         raise node.unknown(1)
-    if lengths.known is not None and isinstance(size, int):
-        known = lengths.known.tolist()
-        if sum(known) != size or min(known, default=0) < 0:
-            raise UnsupportedError(f"the lengths {known} do not divide the {size} elements of axis {axis}")
-    else:
+    known = None if lengths.known is None else lengths.known.tolist()
+    if known is not None and (min(known, default=0) < 0 or (isinstance(size, int) and sum(known) != size)):
+        raise UnsupportedError(f"the lengths {known} do not divide the {size} elements of axis {axis}")
+    if known is None or not isinstance(size, int):
         lengths = node.block.bind(lengths.cast("int64"), "lengths")
         whole = op("sum", lengths).equals(shapes.size_along(data, axis))
         node.block.check(

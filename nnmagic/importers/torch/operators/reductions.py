@@ -306,6 +306,8 @@ def _median(call: Call) -> Value | list[Value]:
     """Return the lower one of two elements in the middle: of all, or along an axis with where it stands."""
     data = call["self"]
     if call.overload == "default":
+        if 0 in data.shape and not data.is_float:
+            raise UnsupportedError("no integers have no median")
         if 0 in data.shape:
             return scalar_constant(np.nan, data.dtype)
         flat = call.reshape(data, [product(data.shape)])

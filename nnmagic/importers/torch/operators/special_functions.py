@@ -47,8 +47,8 @@ def _series(x: Value, coefficients: Sequence[float]) -> Value:
 
 
 def _fraction(x: Value) -> Value:
-    """Return the part behind the point, in which sines and tangents of ``pi * x`` are periodic."""
-    return x - op("floor", x)
+    """Return how far a number is above the nearest integer: the period of tangents of ``pi * x``."""
+    return x - op("round", x)
 
 
 @operator("lgamma")
@@ -67,7 +67,7 @@ def _lgamma(call: Call) -> Value:
         d = near.choose(d, 0.0)
         series = _series(d, _NEAR_ONE)
         result = near.choose(series if root == 1 else series + log1p(d), result)
-    sine = op("sin", _fraction(x) * np.pi)
+    sine = op("abs", op("sin", _fraction(x) * np.pi))
     result = low.choose(np.log(np.pi) - op("log", sine) - result, result)
     return convert(op("isinf", x).choose(np.inf, result), call.dtype)
 
@@ -99,8 +99,8 @@ def _psi_derivative(x: Value, order: int) -> Value:
     low = x < 0.5
     y = low.choose(1 - x, x)
     sign, shifts = (-1) ** (order + 1), _FAR + order
-    total = y.like(0) * y
-    for index in reversed(range(shifts)):
+    total = 1 / (y + (shifts - 1)) ** (order + 1)
+    for index in reversed(range(shifts - 1)):
         total = total + 1 / (y + index) ** (order + 1)
     z = y + shifts
     far = (math.factorial(order - 1) + 0.5 * math.factorial(order) / z) / z**order

@@ -323,7 +323,7 @@ class _FunctionPlanner:
 
     sizes: what dimensions that ``match_cast`` names stand for.
     arrays: the arrays, or tuples of them, of branches' values, whose types have lost their sizes.
-    counts: what numbers of elements can be at most.
+    bounds: what numbers of elements can be at most.
     """
 
     def __init__(
@@ -334,7 +334,7 @@ class _FunctionPlanner:
         self.values: dict[RelaxExpr, _Planned] = {}
         self.arrays: dict[RelaxExpr, _Planned] = {}
         self.sizes: dict[Var, PrimExpr] = {}
-        self.counts: dict[NativeValue, Extent] = {}
+        self.bounds: dict[NativeValue, Extent] = {}
         self.depths: set[Var] = set()
         self.in_place = planner.in_place[var]
         #: The numbers of the parameters among those that are no shapes.
@@ -449,7 +449,7 @@ class _FunctionPlanner:
             if isinstance(value, _Shape):
                 region.extend(map(DefineSize, dims, value.sizes))
             elif isinstance(value, Register | Immediate | Storage):
-                region.append(NameSizes(dims, value, self.counts.get(value)))
+                region.append(NameSizes(dims, value, self.bounds.get(value)))
             else:
                 raise _UnsupportedError
             self.native.named.update(dict.fromkeys(dims))
@@ -539,7 +539,7 @@ class _FunctionPlanner:
                 return self._change(region, kernel, reads, sizes, work)
         written = [self.planner.place(output) for output in outputs]
         if COUNTS_ELEMENTS in (function.attrs or {}):
-            self.counts |= dict.fromkeys(written, _elements(arrays[0]))
+            self.bounds |= dict.fromkeys(written, _elements(arrays[0]))
         planned = tuple(written) if isinstance(type_, relax.TupleType) else written[0]
         if all(isinstance(value, Register) for value in written):
             stages = read_scalar_stages(expand_regions(function))

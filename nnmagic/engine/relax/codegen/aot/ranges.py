@@ -202,7 +202,16 @@ class _Analysis:
             if limit is None and self.function.room is not None:
                 limit = self.function.room
                 self.function.roomy.add(dim)
-            self.function.named[dim] = step.most if limit is None else limit
+            self.function.named[dim] = self._in_dims(step.most) if limit is None else limit
+
+    def _in_dims(self, bound: Extent | None) -> Extent | None:
+        """Return a bound without sizes that steps name; None where one of these has no bound itself."""
+        named = self.function.named
+        if bound is None or any(
+            limit is None and depends_on(bound, {dim: None}) for dim, limit in named.items()
+        ):
+            return None
+        return simplify(most(bound, named))
 
     def _define_size(self, dim: Var, size: PrimExpr) -> None:
         """Note a size that is an expression of others, and the most that it can be."""
