@@ -372,7 +372,7 @@ _ARGUMENTS: dict[str, Callable[[np.random.Generator, int, int], np.ndarray]] = {
 }
 _DTYPES = {"float32": "f32", "float64": "f64", "int32": "i32", "int64": "i64", "bool": "bool_"}
 
-#: Calls of integers that are others than those of floats: no integer has a negative power, and 0 / 0 is NaN.
+#: Calls whose operands differ for integers: no integer has a negative power, and 0 / 0 is NaN.
 _CALLS_OF_INTEGERS = {**_each("power pow", "NAME(x, p)"), "true_divide": "true_divide(x, q)"}
 
 #: The functions that have rows of integers.

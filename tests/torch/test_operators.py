@@ -40,8 +40,9 @@ LINEAR_ALGEBRA = (
 @pytest.mark.parametrize("name", NAMES)
 def test_samples_of_torch(name: str) -> None:
     found = list(operators.run(name, 2))
-    assert found
-    assert {item.status for item in found} <= {"passes", "not run"}, [item.reason for item in found]
+    statuses = {item.status for item in found}
+    assert "passes" in statuses
+    assert statuses <= {"passes", "not run"}, [item.reason for item in found]
 
 
 @pytest.mark.sampled(every=6)

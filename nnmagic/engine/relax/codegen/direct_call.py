@@ -140,8 +140,8 @@ look_at_type:
   %content_at = getelementptr i64, ptr %object, i64 {content}
   %scalar_type_at = getelementptr i64, ptr %slot_at, i64 {scalar}
   %scalar_type = load ptr, ptr %scalar_type_at
-  %is_float_at = getelementptr i64, ptr %slot_at, i64 {is_float}
-  %float_kind = load i64, ptr %is_float_at
+  %float_kind_at = getelementptr i64, ptr %slot_at, i64 {float_kind}
+  %float_kind = load i64, ptr %float_kind_at
   %is_scalar = icmp eq ptr %type, %scalar_type
   br i1 %is_scalar, label %copy_scalar, label %python_number
 copy_scalar:
@@ -396,7 +396,7 @@ def compile_direct_call() -> bytes:
         number_words=len(Number),
         content=_CONTENT,
         scalar=Number.SCALAR.value,
-        is_float=Number.IS_FLOAT.value,
+        float_kind=Number.FLOAT_KIND.value,
         least=Number.LEAST.value,
         largest_int=Number.LARGEST.value,
         largest_single=_LARGEST_SINGLE,

@@ -134,12 +134,12 @@ class Number(Enum):
     """The words of an argument of rank 0, with their places.
 
     ARRAY: an array of eight bytes that a number is put into, 0 where none is taken. SCALAR: NumPy's type of
-    such numbers. IS_FLOAT: whether it is float64 (1) or float32 (2). LEAST, LARGEST: the ints that it takes.
+    such numbers. FLOAT_KIND: 1 of float64, 2 of float32, else 0. LEAST, LARGEST: the ints that it takes.
     """
 
     ARRAY = 0
     SCALAR = 1
-    IS_FLOAT = 2
+    FLOAT_KIND = 2
     LEAST = 3
     LARGEST = 4
 
