@@ -33,7 +33,14 @@ def kernel_texts(module: tvm.IRModule) -> dict[str, str]:
     """Return the text of each TIR function of a lowered module, by name."""
     _, *functions = re.split(r"(?m)^(?=    @T\.prim_func)", kernels_text(module))
     texts = [textwrap.dedent(text).rstrip() for text in functions]
-    return {text.partition("def ")[2].partition("(")[0]: text for text in texts}
+    return {_name_of(text): text for text in texts}
+
+
+def _name_of(text: str) -> str:
+    """Return the name of a TIR function from its text; since Python 3.12 it is followed by sizes, ``f[n](``."""
+    found = re.search(r"def (\w+)", text)
+    assert found is not None
+    return found[1]
 
 
 def function_code(libraries: Iterable[Any]) -> dict[str, str]:
