@@ -37,7 +37,7 @@ def kernel_texts(module: tvm.IRModule) -> dict[str, str]:
 
 
 def _name_of(text: str) -> str:
-    """Return the name of a TIR function from its text; since Python 3.12 it is followed by sizes, ``f[n](``."""
+    """Return the name of a TIR function; since Python 3.12 its text names sizes after it, ``def f[n](``."""
     found = re.search(r"def (\w+)", text)
     assert found is not None
     return found[1]
