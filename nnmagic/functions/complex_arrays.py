@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from nnmagic.engine.executable import Executable, KernelCode, kernels_of
 from nnmagic.relay.complex_numbers.lowering import complex_of, pairs_of
 from nnmagic.relay.infer.unify import substitute
-from nnmagic.relay.module import Module
+from nnmagic.relay.module import Module, TypeData
 from nnmagic.relay.types import (
     COMPLEX_DTYPES,
     TensorType,
@@ -18,7 +18,6 @@ from nnmagic.relay.types import (
     Type,
     TypeCall,
     is_complex,
-    lower_complex_type,
 )
 from nnmagic.relay.values import AdtValue
 
@@ -33,7 +32,7 @@ class ComplexExecutable:
         """Take the machine code, and the module that has the complex types."""
         function = module.functions[name]
         self._run = run
-        self._module = module
+        self._data_types = module.types
         self._parameters = [param.checked_type or param.type_annotation for param in function.params]
         self._result = function.ret_type
         #: The result for the arguments of a call as they are; None where they need a look.
@@ -41,13 +40,14 @@ class ComplexExecutable:
 
     def _make_fast_path(self) -> Callable[[tuple[Any, ...]], Any] | None:
         """Return the path of the machine code between views, where all arguments are tensors."""
-        inner, result_type = getattr(self._run, "fast_path", None), self._result
+        inner = getattr(self._run, "fast_path", None)
+        result_type, data_types = self._result, self._data_types
         dtypes: list[np.dtype[Any] | None] = []
         for type_ in self._parameters:
             if not isinstance(type_, TensorType):
                 return None
             dtypes.append(COMPLEX_DTYPES[type_.dtype] if is_complex(type_.dtype) else None)
-        if inner is None or not _is_of_tensors(result_type):
+        if inner is None:
             return None
 
         def fast_path(args: tuple[Any, ...]) -> Any:
@@ -60,7 +60,7 @@ class ComplexExecutable:
                 else:
                     return None
             result = inner(tuple(given))
-            return None if result is None else _as_complex(result, result_type)
+            return None if result is None else _convert(result, result_type, data_types, to_pairs=False)
 
         return fast_path  # which does not hold this object: a cycle would keep the machine code
 
@@ -106,50 +106,30 @@ class ComplexExecutable:
 
     def _as_pairs(self, arrays: Sequence[Any]) -> list[Any]:
         return [
-            self._convert(value, type_, to_pairs=True)
+            _convert(value, type_, self._data_types, to_pairs=True)
             for value, type_ in zip(arrays, self._parameters, strict=True)
         ]
 
     def _as_complex(self, value: Any, type_: Type | None) -> Any:
-        return self._convert(value, type_, to_pairs=False)
-
-    def _convert(self, value: Any, type_: Type | None, *, to_pairs: bool) -> Any:
-        """Return a value with its complex arrays as pairs, or the reverse."""
-        match type_:
-            case TensorType(dtype=dtype) if is_complex(dtype):
-                return pairs_of(np.asarray(value)) if to_pairs else complex_of(value)
-            case TupleType(fields=fields) if lower_complex_type(type_) != type_:
-                parts = zip(value, fields, strict=True)
-                return tuple(self._convert(part, field, to_pairs=to_pairs) for part, field in parts)
-            case TypeCall() if isinstance(value, AdtValue):
-                return self._convert_data(value, type_, to_pairs=to_pairs)
-        return value
-
-    def _convert_data(self, value: AdtValue, type_: TypeCall, *, to_pairs: bool) -> AdtValue:
-        data = self._module.types[type_.func.name]
-        variables = dict(zip(data.type_vars, type_.args, strict=True))
-        (constructor,) = (each for each in data.constructors if each.name == value.constructor)
-        fields = zip(value.fields, constructor.inputs, strict=True)
-        return AdtValue(
-            value.constructor,
-            tuple(
-                self._convert(field, substitute(part, variables), to_pairs=to_pairs) for field, part in fields
-            ),
-        )
+        return _convert(value, type_, self._data_types, to_pairs=False)
 
 
-def _is_of_tensors(type_: Type | None) -> bool:
-    """Return whether a type is a tensor, or a tuple of such types."""
-    return isinstance(type_, TensorType) or (
-        isinstance(type_, TupleType) and all(map(_is_of_tensors, type_.fields))
-    )
-
-
-def _as_complex(value: Any, type_: Type | None) -> Any:
-    """Return tensors, and tuples of them, with pairs of floats as complex arrays."""
+def _convert(value: Any, type_: Type | None, data_types: Mapping[str, TypeData], *, to_pairs: bool) -> Any:
+    """Return a value with its complex arrays as pairs, or the reverse."""
     match type_:
         case TensorType(dtype=dtype) if is_complex(dtype):
-            return complex_of(value)
+            return pairs_of(np.asarray(value)) if to_pairs else complex_of(value)
         case TupleType(fields=fields):
-            return tuple(map(_as_complex, value, fields))
+            parts = zip(value, fields, strict=True)
+            return tuple(_convert(part, field, data_types, to_pairs=to_pairs) for part, field in parts)
+        case TypeCall() if isinstance(value, AdtValue):
+            data = data_types[type_.func.name]
+            variables = dict(zip(data.type_vars, type_.args, strict=True))
+            (constructor,) = (each for each in data.constructors if each.name == value.constructor)
+            given = zip(value.fields, constructor.inputs, strict=True)
+            converted = (
+                _convert(field, substitute(part, variables), data_types, to_pairs=to_pairs)
+                for field, part in given
+            )
+            return AdtValue(value.constructor, tuple(converted))
     return value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.values import Value
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 #: Returns the results of a call, in the order of the operator's schema.
 Rule = Callable[["Call"], "Value | Sequence[Value | None]"]
+
+#: A rule that is declared keeps the type that it has.
+_SomeRule = TypeVar("_SomeRule", bound=Rule)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +36,10 @@ class Declaration:
 OPERATORS: dict[str, Declaration] = {}
 
 
-def operator(*names: str, note: str = "") -> Callable[[Rule], Rule]:
+def operator(*names: str, note: str = "") -> Callable[[_SomeRule], _SomeRule]:
     """Declare the rule of one or several operators; names without a namespace are ATen's."""
 
-    def declare(rule: Rule) -> Rule:
+    def declare(rule: _SomeRule) -> _SomeRule:
         for name in names:
             full = name if "." in name else f"aten.{name}"
             if full in OPERATORS:

@@ -133,16 +133,8 @@ class AotExecutable:
                 return self._run_general(arrays, destinations, changed)
             given.append(_room(int(given[tensor]), self._name))
         if self._has_room:
-            most = max(
-                [
-                    _LEAST_ROOM,
-                    *(
-                        array.shape[1] if at in self._measured else array.size
-                        for at, array in enumerate(given)
-                    ),
-                ]
-            )
-            usual = min(most, _MOST_ROOM)
+            counts = [prod(self._counted(at, array.shape)) for at, array in enumerate(given)]
+            usual = min(max([_LEAST_ROOM, *counts]), _MOST_ROOM)
             given.append(_room(min(usual * self._times[0], _MOST_ROOM), self._name))
         sizes = self._entry.sizes_of(given)
         for array, expected, name in zip(given, self._arrays, self._names, strict=not self._has_room):
@@ -190,11 +182,15 @@ class AotExecutable:
         call_into = getattr(run, "call_into", None)
         return run(arrays) if call_into is None else call_into(arrays, destinations, changed)
 
+    def _counted(self, number: int, shape: Sequence[Json]) -> Sequence[Json]:
+        """Return the sizes of an array that decide the room: of one that is only a length, that length."""
+        return shape[1:] if number in self._measured else shape
+
     def _room(self) -> Json:
         """Return the room of a call, as an artifact states sizes."""
         most: Json = _LEAST_ROOM
         for number, array in enumerate(self._arrays[:-1]):
-            shape = array.shape[1:] if number in self._measured else array.shape
+            shape = self._counted(number, array.shape)
             if all(isinstance(size, int) for size in shape):
                 most = max(most, prod(shape)) if isinstance(most, int) else ["max", most, prod(shape)]
             else:

@@ -21,6 +21,7 @@ import numpy as np
 
 from nnmagic.engine.relax.artifact import Json
 from nnmagic.engine.relax.runtime import numpy_abi
+from nnmagic.engine.relax.runtime.fast_path import exact_ints
 from nnmagic.engine.relax.runtime.ffi import tvm_ffi
 from nnmagic.engine.relax.runtime.loader import load_objects
 
@@ -267,14 +268,10 @@ def _slot(dtype: np.dtype[Any]) -> np.ndarray | None:
 
 def _number_words(slot: np.ndarray, dtype: np.dtype[Any]) -> list[int]:
     """Return the words of an argument, as ``Number`` has them: no ints where they may have to be rounded."""
-    least, largest = 1, 0
-    if dtype.kind in "iu" and dtype != np.uint64:
-        least, largest = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
-    if dtype in (np.float32, np.float64):
-        largest = 1 << (np.finfo(dtype).nmant + 1)
-        least = -largest
-    is_float = 1 if dtype == np.float64 else 2 if dtype == np.float32 else 0
-    return [id(slot), id(dtype.type), is_float, least, largest]
+    float_kind = {"float64": 1, "float32": 2}.get(dtype.name, 0)
+    takes_ints = float_kind or (dtype.kind in "iu" and dtype != np.uint64)  # which are read as int64
+    least, largest = exact_ints(dtype.name) if takes_ints else (1, 0)
+    return [id(slot), id(dtype.type), float_kind, least, largest]
 
 
 def _replace_dim(size: Json, number: int, length: int) -> Json:

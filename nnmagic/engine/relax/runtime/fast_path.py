@@ -199,11 +199,18 @@ def _number_condition(dtype: str, name: str) -> str | None:
     if dtype == "bool":
         return f"type({name}) is bool"
     if dtype in ("float32", "float64"):
-        floats = np.finfo(dtype)
-        largest, exact = float(floats.max), 1 << (floats.nmant + 1)  # larger ints may have to be rounded
+        largest, (least_int, largest_int) = float(np.finfo(dtype).max), exact_ints(dtype)
         is_float = f"type({name}) is float and {-largest!r} <= {name} <= {largest!r}"
-        return f"{is_float} or type({name}) is int and {-exact} <= {name} <= {exact}"
+        return f"{is_float} or type({name}) is int and {least_int} <= {name} <= {largest_int}"
     if dtype.startswith(("int", "uint")):
-        limits = np.iinfo(dtype)
-        return f"type({name}) is int and {limits.min} <= {name} <= {limits.max}"
+        least_int, largest_int = exact_ints(dtype)
+        return f"type({name}) is int and {least_int} <= {name} <= {largest_int}"
     return None
+
+
+def exact_ints(dtype: str) -> tuple[int, int]:
+    """Return the least and the largest of the ints that a dtype of floats or integers holds exactly."""
+    if dtype.startswith("float"):
+        largest = 1 << (np.finfo(dtype).nmant + 1)
+        return -largest, largest
+    return int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)

@@ -130,10 +130,6 @@ def _broadcast(places: list[Value]) -> list[Value]:
 
 @operator("index", "_unsafe_index")
 def _index(call: Call) -> Value:
-    return _indexed(call)
-
-
-def _indexed(call: Call) -> Value:
     moved, axes, places, target = _prepare(call)
     if not axes:
         return call["self"]
@@ -158,7 +154,7 @@ def _masked_select(call: Call) -> Value:
     if shape is None:
         raise UnsupportedError("the mask does not broadcast with the tensor")
     data, mask = call.expand(data, shape), call.expand(mask, shape)
-    return _indexed(replace(call, arguments={"self": data, "indices": [mask]}))
+    return _index(replace(call, arguments={"self": data, "indices": [mask]}))
 
 
 @operator("index_put", "_unsafe_index_put")
@@ -287,10 +283,6 @@ def _scatter_add(call: Call) -> Value:
 
 @operator("scatter_reduce")
 def _scatter_reduce(call: Call) -> Value:
-    return _combined(call)
-
-
-def _combined(call: Call) -> Value:
     """Combine updates with the elements, or, without them, with each other only."""
     reduce = str(call.argument("reduce"))
     data, source = call["self"], call["src"]
@@ -374,7 +366,7 @@ def _index_reduce(call: Call) -> Value:
     others = [at for at in range(data.rank) if at != axis]
     index = call.expand(shapes.unsqueeze(over_elements(call["index"]), others), source.shape)
     arguments = {**call.arguments, "self": data, "src": source, "index": index}
-    result = _combined(replace(call, arguments=arguments))
+    result = _scatter_reduce(replace(call, arguments=arguments))
     return result if call["self"].rank else shapes.squeeze(result, [0])
 
 

@@ -111,10 +111,6 @@ def counting(call: Call, length: Dim) -> Value:
 
 @operator("slice", "slice_copy")
 def _slice_tensor(call: Call) -> Value:
-    return _sliced(call)
-
-
-def _sliced(call: Call) -> Value:
     data = call["self"]
     axis, first, last, step = _slice(call, data)
     size, length = data.shape[axis], call.shape[axis]
@@ -138,7 +134,7 @@ def _narrow(call: Call) -> Value:
     if isinstance(start, int) and start < 0:
         start = shapes.size_along(data, call.axis("dim", data.rank)) + start
     bounds = {"start": start, "end": start + length, "step": 1}
-    return _sliced(replace(call, arguments={**call.arguments, **bounds}))
+    return _slice_tensor(replace(call, arguments={**call.arguments, **bounds}))
 
 
 @operator("slice_scatter")
