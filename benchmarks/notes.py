@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
+
+
+def _of_calls(names: str, note: str, sizes: str = "*512x512*") -> Iterator[tuple[str, int | None, str]]:
+    """Yield the same note for the rows of several functions of the vocabulary."""
+    for name in names.split():
+        yield f"{name}, {sizes}", None, note
+
 
 #: (pattern of row names, threads or None for any, what holds it back); the first that fits counts.
 NOTES: tuple[tuple[str, int | None, str], ...] = (
@@ -38,43 +46,28 @@ NOTES: tuple[tuple[str, int | None, str], ...] = (
         None,
         "more than half of the processor time is LLVM's, on other threads; a third lowers and schedules",
     ),
-    *(
-        (
-            f"{name}, i* 512x512",
-            None,
-            "Relay's power of integers goes through floats, so it is written out bit by bit, in six "
-            "operators for each bit of the dtype: 70 kernels that read and write all of it",
-        )
-        for name in ("power", "pow")
+    *_of_calls(
+        "power pow",
+        "Relay's power of integers goes through floats, so it is written out bit by bit, in six "
+        "operators for each bit of the dtype: 70 kernels that read and write all of it",
+        sizes="i* 512x512",
     ),
-    *(
-        (
-            f"{name}, *512x512*",
-            None,
-            "of 440 us in float32 270 are polynomials in float64, one vector of eight lanes a cycle, 85 a "
-            "division and its correction, 80 the special cases. Only logarithms of two floats would be "
-            "quicker; polynomials in float32 behind the first terms were estimated at 0.55x",
-        )
-        for name in ("power", "pow", "float_power")
+    *_of_calls(
+        "power pow float_power",
+        "of 440 us in float32 270 are polynomials in float64, one vector of eight lanes a cycle, 85 a "
+        "division and its correction, 80 the special cases. Only logarithms of two floats would be "
+        "quicker; polynomials in float32 behind the first terms were estimated at 0.55x",
     ),
-    *(
-        (
-            f"{name}, *512x512*",
-            None,
-            "34 instructions a vector, of which 18 (products and comparisons) share two ports: 17 to 20 "
-            "cycles. NumPy's 11 are by instructions for exponents and tables in registers, which TIR's "
-            "expressions of single elements cannot name",
-        )
-        for name in ("log2", "log10")
+    *_of_calls(
+        "log2 log10",
+        "34 instructions a vector, of which 18 (products and comparisons) share two ports: 17 to 20 "
+        "cycles. NumPy's 11 are by instructions for exponents and tables in registers, which TIR's "
+        "expressions of single elements cannot name",
     ),
-    *(
-        (
-            f"{name}, *512x512*",
-            None,
-            "bound by arithmetic: a logarithm of a sum and of what its rounding lost, with a division or a "
-            "root; NumPy's bound is 4 units in the last place, ours 3",
-        )
-        for name in ("arcsinh", "asinh", "arccosh", "acosh", "arctanh", "atanh", "log1p")
+    *_of_calls(
+        "arcsinh asinh arccosh acosh arctanh atanh log1p",
+        "bound by arithmetic: a logarithm of a sum and of what its rounding lost, with a division or a "
+        "root; NumPy's bound is 4 units in the last place, ours 3",
     ),
     ("expm1, *512x512*", None, "two exponentials: Relay has no expm1, it is tanh(x / 2) * (exp(x) + 1)"),
     ("tan, *512x512*", None, "bound by arithmetic: sine and cosine, and a division"),
@@ -114,47 +107,28 @@ NOTES: tuple[tuple[str, int | None, str], ...] = (
         "of 230 us 112 are the additions, one an element through memory; the check of the range, the largest "
         "element and the copies of the elements are passes of their own, 13 to 37 us each",
     ),
-    *(
-        (
-            f"{name}, *512x512*",
-            None,
-            "the routine of SciPy's LAPACK, over OpenBLAS, takes more than nine tenths of the time, as in "
-            "NumPy; torch's is MKL's",
-        )
-        for name in (
-            *("eigh", "eigvalsh", "qr", "svd", "svdvals", "pinv", "cond", "matrix_rank", "inv"),
-            *("slogdet", "det", "solve", "cholesky"),
-        )
+    *_of_calls(
+        "eigh eigvalsh qr svd svdvals pinv cond matrix_rank inv slogdet det solve cholesky",
+        "the routine of SciPy's LAPACK, over OpenBLAS, takes more than nine tenths of the time, as in "
+        "NumPy; torch's is MKL's",
     ),
     (
         "lstsq, *512x512*",
         None,
         "QR and an estimate of the condition, in float64 as NumPy computes; torch computes in float32",
     ),
-    *(
-        (
-            f"{name}, *512x512*",
-            None,
-            "a matrix times its own transpose: the libraries compute half of it (syrk), the kernel all",
-        )
-        for name in ("cov", "corrcoef")
+    *_of_calls(
+        "cov corrcoef",
+        "a matrix times its own transpose: the libraries compute half of it (syrk), the kernel all",
     ),
-    *(
-        (
-            f"{name}, *512x512*",
-            None,
-            "the sort takes most of the time, as in unique: NumPy packs lanes by instructions that TIR "
-            "cannot name",
-        )
-        for name in ("union1d", "intersect1d", "setdiff1d", "setxor1d", "sort", "argpartition", "partition")
+    *_of_calls(
+        "union1d intersect1d setdiff1d setxor1d sort argpartition partition",
+        "the sort takes most of the time, as in unique: NumPy packs lanes by instructions that TIR "
+        "cannot name",
     ),
-    *(
-        (
-            f"{name}, *512x512*",
-            None,
-            "torch's is MKL's vector mathematics; level with NumPy or faster",
-        )
-        for name in ("exp", "exp2", "log", "cos", "sin")
+    *_of_calls(
+        "exp exp2 log cos sin",
+        "torch's is MKL's vector mathematics; level with NumPy or faster",
     ),
     (
         "program: sparse times vector",
@@ -171,63 +145,19 @@ NOTES: tuple[tuple[str, int | None, str], ...] = (
         None,
         "NumPy sees that a matrix is multiplied by its own transpose, and computes half of it (syrk)",
     ),
-    *(
-        (
-            f"{name}, *512x512*",
-            None,
-            "torch multiplies by MKL, which is faster at 512 than OpenBLAS and we are, by up to a quarter",
-        )
-        for name in (
-            *(
-                "matmul",
-                "inner",
-                "linear",
-                "einsum",
-                "tensordot",
-                "multi_dot",
-                "matrix_power",
-                "dot",
-                "bilinear",
-            ),
-        )
+    *_of_calls(
+        "matmul inner linear einsum tensordot multi_dot matrix_power dot bilinear",
+        "torch multiplies by MKL, which is faster at 512 than OpenBLAS and we are, by up to a quarter",
     ),
-    *(
-        (
-            f"{name}, *512x512*",
-            None,
-            "bound by memory: 2 to 6 MB a call, which no cache holds, at the rate of a copy; such rows move "
-            "by a tenth to a quarter from run to run, and NumPy's and torch's beside them",
-        )
-        for name in (
-            *(
-                "abs",
-                "absolute",
-                "negative",
-                "sign",
-                "square",
-                "sqrt",
-                "add",
-                "subtract",
-                "multiply",
-                "divide",
-            ),
-            *("true_divide", "minimum", "maximum", "fmin", "fmax", "floor", "ceil", "trunc", "fix", "rint"),
-            *("around", "clip", "positive", "copy", "ascontiguousarray", "reshape", "ravel", "squeeze"),
-            *("expand_dims", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "flip", "flipud"),
-            *(
-                "concatenate",
-                "concat",
-                "append",
-                "vstack",
-                "column_stack",
-                "zeros",
-                "tile",
-                "diff",
-                "ediff1d",
-            ),
-            *("equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "left_shift", "invert"),
-            *("right_shift", "bitwise_*", "signbit", "rad2deg", "take", "batch_norm", "vecdot", "diag"),
-        )
+    *_of_calls(
+        "abs absolute negative sign square sqrt add subtract multiply divide true_divide minimum maximum "
+        "fmin fmax floor ceil trunc fix rint around clip positive copy ascontiguousarray reshape ravel "
+        "squeeze expand_dims atleast_1d atleast_2d atleast_3d broadcast_arrays flip flipud concatenate "
+        "concat append vstack column_stack zeros tile diff ediff1d equal not_equal less less_equal "
+        "greater greater_equal left_shift invert right_shift bitwise_* signbit rad2deg take batch_norm "
+        "vecdot diag",
+        "bound by memory: 2 to 6 MB a call, which no cache holds, at the rate of a copy; such rows move "
+        "by a tenth to a quarter from run to run, and NumPy's and torch's beside them",
     ),
     (
         "logical_*, 512x512*",
