@@ -47,12 +47,6 @@ NOTES: tuple[tuple[str, int | None, str], ...] = (
         "more than half of the processor time is LLVM's, on other threads; a third lowers and schedules",
     ),
     *_of_calls(
-        "power pow",
-        "Relay's power of integers goes through floats, so it is written out bit by bit, in six "
-        "operators for each bit of the dtype: 70 kernels that read and write all of it",
-        sizes="i* 512x512",
-    ),
-    *_of_calls(
         "power pow float_power",
         "of 440 us in float32 270 are polynomials in float64, one vector of eight lanes a cycle, 85 a "
         "division and its correction, 80 the special cases. Only logarithms of two floats would be "

@@ -65,19 +65,17 @@ def _indexing_calls(module: Module, size: int) -> Iterator[Call]:
             yield call
 
 
-#: What it means that a number is compared with 0, and fails a check.
-_CHECKS = {
-    "less": "an integer to a negative integer power is not defined",
-    "equal": "the step of a range or of a slice cannot be zero",
-}
+#: What it means that a number fails the check that it is not 0.
+_ZERO = "the step of a range or of a slice cannot be zero"
 
 
 def _checked_number(call: Call) -> str:
-    """Return what the failure of a call means that checks numbers, by taking one element of one; else ""."""
+    """Return what the failure of a call means that checks a number, by taking one element of one; else ""."""
     index = call.args[1] if _operator(call) == "take" else None
     size = getattr(call.args[0].checked_type, "shape", ())
     compared = index.args[0] if isinstance(index, Call) and _operator(index) == "cast" else None
-    return _CHECKS.get(_operator(compared), "") if size == (1,) and isinstance(compared, Call) else ""
+    is_check = size == (1,) and isinstance(compared, Call) and _operator(compared) == "equal"
+    return _ZERO if is_check else ""
 
 
 def _indexed_dims(call: Call) -> tuple[Dim, ...]:

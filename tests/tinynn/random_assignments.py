@@ -124,6 +124,7 @@ class _Writer:
         if chance.random() < 0.2:
             lines.append(f"{indent}    if {self.number()} > 1:")
             lines.append(f"{indent}        {chance.choice(('break', 'continue'))}")
+            lines.append(f"{indent}    c += 0.25")  # without it, the last round's condition decides nothing
         self.counters.pop()
         return lines
 

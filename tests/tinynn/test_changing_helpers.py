@@ -178,7 +178,7 @@ def test_powers_of_integers() -> None:
         5,
     )
     power = nnmagic.compile("def f(x: Tensor[(4,), i64], k: i64):\n    return x**k\n")
-    with pytest.raises(IndexError, match=r"negative integer power is not defined\n --> <tinynn>:2:12"):
+    with pytest.raises(ValueError, match=r"negative power is not defined; .*\n --> <tinynn>:2:12"):
         power(np.arange(4), -1)
 
 

@@ -224,6 +224,23 @@ def f(a: Tensor[("n", "n"), f64]):
     np.testing.assert_allclose((np.tril(u, -1) + np.eye(60)) @ np.triu(u), a, rtol=1e-10, atol=1e-10)
 
 
+EMPTY_SLICES = """
+def f(x):
+    y = x.copy()
+    for i in range(len(y)):
+        y[i:, :-1:-2] = y[i:, :-1:-2] * 0.5
+    return y
+"""
+
+
+def test_a_slice_that_is_empty_at_every_size_can_be_assigned():
+    names = {"np": np}
+    exec(EMPTY_SLICES, names)
+    x = np.random.default_rng(0).standard_normal((5, 5))
+    typed = EMPTY_SLICES.replace("(x)", '(x: Tensor[("n", "n"), f64])', 1)
+    np.testing.assert_array_equal(nnmagic.compile(typed)(x), names["f"](x))
+
+
 def run_random(first: int, last: int) -> str:
     command = [sys.executable, "-m", "tests.tinynn.random_assignments", str(first), str(last)]
     child = subprocess.run(command, capture_output=True, text=True, timeout=3000, check=False)

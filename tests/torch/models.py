@@ -180,11 +180,18 @@ def check(name: str, *, import_only: bool = False) -> str:
         return "refused: " + "; ".join(item.message[:300] for item in error.diagnostics)
     with torch.no_grad():
         expected, actual = module(data), function(data)
-    try:
-        torch.testing.assert_close(actual, expected, rtol=1e-3, atol=1e-4)
-    except AssertionError as error:
-        return "wrong: " + " ".join(str(error).split())[:200]
-    return "passes"
+        exact = module.double()(data.double() if data.is_floating_point() else data)
+    parts = (expected, actual, exact)
+    if isinstance(expected, dict):  # networks for segmentation
+        if list(actual) != list(expected):
+            return f"wrong: {list(actual)}, not {list(expected)}"
+        expected, actual, exact = (torch.cat([part.flatten() for part in each.values()]) for each in parts)
+    size = float(exact.abs().max())
+    ours, theirs = (float((result - exact).abs().max()) for result in (actual, expected))
+    # torch's own error is the measure: with random weights some networks' results are as large as 1e9
+    if ours <= 4 * theirs + 1e-6 * size and (actual.dtype, actual.shape) == (expected.dtype, expected.shape):
+        return "passes"
+    return f"wrong: errors of {ours:.2g}, torch's {theirs:.2g}, in results up to {size:.2g}"
 
 
 def main() -> None:

@@ -45,18 +45,21 @@ _LANGUAGE = (
     *("ones", "ravel", "remainder", "take", "vmap", "where", "zeros", "zeros_like"),
 )
 
-#: Euclid's algorithm for all elements at once, and what else is written in the language as it stands.
+#: What is written in the language as it stands. Of arrays, divisors are computed one element after the other.
 _TEXTS = {
-    "gcd": (
-        "def gcd(a, b):\n"
-        "    while (b != 0).any():\n"
-        "        a, b = where(b == 0, a, b), where(b == 0, 0, remainder(a, where(b == 0, 1, b)))\n"
-        "    return a\n"
-    ),
+    "gcd": "def gcd(a, b):\n    while b != 0:\n        a, b = b, remainder(a, b)\n    return a\n",
     "lcm": (
         "def lcm(a, b):\n"
         "    common = gcd(a, b)\n"
         "    return multiply(floor_divide(a, where(common == 0, 1, common)), b)\n"
+    ),
+    "elements": (
+        "def elements(f, a, b):\n"
+        "    x, y = ravel(a), ravel(b)\n"
+        "    found = zeros_like(x)\n"
+        "    for i in range(len(x)):\n"
+        "        found[i] = f(x[i], y[i])\n"
+        "    return found.reshape(a.shape)\n"
     ),
     "delete": (
         "def delete(x, k):\n"
@@ -80,9 +83,10 @@ def call_in_loop(ctx: Elaboration, loop: LoopCall, span: Span, apply: Apply) -> 
             return _elementwise(ctx, loop, span, apply)
         case "map":
             return _map(ctx, loop, span, apply)
-        case "gcd" | "lcm" | "delete" | "delete of several":
-            more: dict[str, Value] = {"gcd": _local(_TEXTS["gcd"], span)} if loop.kind == "lcm" else {}
-            return _written(ctx, loop, span, apply, more)
+        case "gcd" | "lcm":
+            return _divisor(ctx, loop, span, apply)
+        case "delete" | "delete of several":
+            return _delete(ctx, loop, span, apply)
     return _piecewise(ctx, loop, span, apply)
 
 
@@ -181,14 +185,22 @@ def _piecewise(ctx: Elaboration, loop: LoopCall, span: Span, apply: Apply) -> Va
     return _inline(ctx, "".join(lines), [data, *conditions, *functions], span, apply)
 
 
-def _written(ctx: Elaboration, loop: LoopCall, span: Span, apply: Apply, more: dict[str, Value]) -> Value:
-    result = _inline(ctx, _TEXTS[loop.kind], loop.operands, span, apply, more)
+def _divisor(ctx: Elaboration, loop: LoopCall, span: Span, apply: Apply) -> Value:
+    function = _local(_TEXTS[loop.kind], span, {"gcd": _local(_TEXTS["gcd"], span)})
+    left = loop.operands[0].value
+    if isinstance(left, Computed) and Formula(left, span).rank:
+        result = _inline(ctx, _TEXTS["elements"], [Operand(function, span), *loop.operands], span, apply)
+    else:
+        result = apply(ctx, Operand(function, span), list(loop.operands), span)
+    return Formula(result, span).cast(loop.dtypes[0]).value if isinstance(result, Computed) else FAILED
+
+
+def _delete(ctx: Elaboration, loop: LoopCall, span: Span, apply: Apply) -> Value:
+    result = _inline(ctx, _TEXTS[loop.kind], loop.operands, span, apply)
     if not isinstance(result, Computed):
         return FAILED
     made = Formula(result, span)
-    if loop.kind.startswith("delete"):
-        made = made.transpose([*range(1, loop.number + 1), 0, *range(loop.number + 1, made.rank)])
-    return made.cast(loop.dtypes[0]).value if loop.dtypes else made.value
+    return made.transpose([*range(1, loop.number + 1), 0, *range(loop.number + 1, made.rank)]).value
 
 
 def _elementwise(ctx: Elaboration, loop: LoopCall, span: Span, apply: Apply) -> Value:

@@ -219,7 +219,7 @@ def _binary(op: AnyOp, sign: str, left: Operand, right: Operand, span: Span) -> 
         return apply("sqrt", span, first)  # as NumPy's operator, unlike its function `power`
     _check_numbers(op, left, right, first)
     if op is ExtraOp.Pow and is_integer(tensor_type(first).dtype):
-        return _integer_power(sign, first, second, right, span)
+        return _integer_power(sign, first, second, span)
     if tensor_type(first).dtype == "bool" and op in _ON_BOOLS:
         return _apply_to_bools(op, sign, first, second, span)
     names = _BITWISE.get(op)
@@ -250,46 +250,24 @@ def _apply_to_bools(op: AnyOp, sign: str, left: Operand, right: Operand, span: S
 _SMALL_POWERS = range(1, 9)
 
 
-def _integer_power(
-    sign: str, base: Operand, exponent: Operand, written_exponent: Operand, span: Span
-) -> Computed:
-    """Compute ``base ** exponent`` of integers by squaring; it wraps as in NumPy.
-
-    An exponent that may be negative is checked at run time: NumPy raises an error for it, too.
-    """
+def _integer_power(sign: str, base: Operand, exponent: Operand, span: Span) -> Computed:
+    """Compute ``base ** exponent`` of integers; it wraps, and refuses negative exponents, as in NumPy."""
     try:
-        static_exponent = static_value(written_exponent.value)
+        number = static_value(exponent.value)
     except NotStaticError:
-        static_exponent = None
-    if isinstance(static_exponent, int) and static_exponent >= 0:
-        return _static_power(sign, base, exponent, int(static_exponent), span)
-    dtype = tensor_type(exponent).dtype
-    written = tensor_type(written_exponent).dtype
-    least = least_of(written_exponent.value)
-    if written.startswith("int") and (least is None or least < 0):
-        checked = cast(check_numbers("less", exponent.value, span), dtype, span)
-        exponent = Operand(checked, exponent.span)
-    bits = int("".join(filter(str.isdigit, dtype)))
-    unit = number_constant(1, dtype, span)
-    zero = number_constant(0, dtype, span)
-    power: Computed = _apply_checked(sign, "multiply", base, exponent, span)  # gives the common shape
-    power = apply("ones_like", span, power)
-    square: Computed | Operand = base
-    for bit in range(bits):
-        shifted = apply("right_shift", span, exponent, number_constant(bit, dtype, span))
-        is_set = apply("not_equal", span, apply("bitwise_and", span, shifted, unit), zero)
-        power = apply("where", span, is_set, apply("multiply", span, power, square), power)
-        square = apply("multiply", span, square, square)
-    return power
+        number = None
+    if isinstance(number, int) and number >= 0:
+        return _static_power(sign, base, exponent, int(number), span)
+    return _apply_checked(sign, "power", base, exponent, span)
 
 
-def check_numbers(refused: str, numbers: Value, span: Span) -> Computed:
-    """Return integers as int64 with a run-time check that none is "less" than 0, or none "equal" to 0."""
+def check_not_zero(numbers: Value, span: Span) -> Computed:
+    """Return integers as int64 with a run-time check that none is 0."""
     assert isinstance(numbers, Computed)
     wide = cast(numbers, "int64", span)
     zero, one = (number_constant(number, "int64", span) for number in (0, 1))
     # Of an axis of size 1, only the index 0 is in range.
-    is_refused = cast(apply(refused, span, wide, zero), "int64", span)
+    is_refused = cast(apply("equal", span, wide, zero), "int64", span)
     nothing = apply("take", span, whole_numbers(zero, one, one, span), is_refused, axis=0, mode="fast")
     return apply("add", span, wide, nothing)
 

@@ -11,7 +11,7 @@ from nnmagic.limits import MAX_ITEMS
 from nnmagic.relay import expr as ir
 from nnmagic.relay.types import TensorType, is_integer
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
-from nnmagic.tinynn.operators.arithmetic import binary, check_numbers, least_of, unary
+from nnmagic.tinynn.operators.arithmetic import binary, check_not_zero, least_of, unary
 from nnmagic.tinynn.operators.scheduled_ranges import scheduled_ranges
 from nnmagic.tinynn.operators.subscripts import subscript
 from nnmagic.tinynn.syntax.unsupported_syntax import FILL_A_TENSOR
@@ -47,7 +47,7 @@ def _range(call: Arguments) -> Value:
     if step == Known(0):
         raise RefusalError("the step of a range cannot be zero", call.given["step"].span)
     if isinstance(step, Computed):
-        step = weak_int(check_numbers("equal", step, call.given["step"].span))
+        step = weak_int(check_not_zero(step, call.given["step"].span))
     return RangeOf(bounds.get("start", Known(0)), bounds["stop"], step)
 
 

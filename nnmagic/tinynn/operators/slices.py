@@ -13,7 +13,7 @@ from nnmagic.diagnostics import Span
 from nnmagic.relay.ops.dims import as_polynomial, ceil_divide, subtract
 from nnmagic.relay.polynomials import is_nonnegative
 from nnmagic.relay.types import ANY, AnyDim, Dim, TensorType, is_integer
-from nnmagic.tinynn.operators.arithmetic import check_numbers
+from nnmagic.tinynn.operators.arithmetic import check_not_zero
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import apply, cast, is_tensor, tensor_type, vector_of
@@ -119,7 +119,7 @@ def _convert_slice(
     step = _convert_bound(slice_.step, span, "step")
     if not isinstance(step, Known):
         number = step if isinstance(step, Computed) else number_of(step, span)
-        return start, stop, check_numbers("equal", number, span)
+        return start, stop, check_not_zero(number, span)
     if step.value == 0:
         raise RefusalError("the step of a slice cannot be zero", span)
     return start, stop, step.value if isinstance(step.value, int) else 1

@@ -35,7 +35,7 @@ def fuse_kernels(
     ``origins`` learns what each kernel computes.
     """
     transform = relax.transform
-    grouping = transform.FuseOps() if opt_level else None
+    grouping = _group_operators() if opt_level else None
     if origins is not None:
         grouping = origins.collector(grouping)
     fusion = [] if grouping is None else [grouping]
@@ -65,18 +65,57 @@ def _keep_sizes_apart() -> tvm.transform.Pass:
     """
 
     def transform_module(module: tvm.IRModule, _context: tvm.transform.PassContext) -> tvm.IRModule:
-        changed = {
-            name: kernel.with_attr("op_pattern", OPAQUE)
-            for name, kernel in module.functions.items()
-            if isinstance(kernel, tirx.PrimFunc) and _is_made_of_sizes(kernel)
-        }
-        if changed:
-            module = module.clone()
-            for name, kernel in changed.items():
-                module.update_func(name, kernel)
-        return module
+        kernels = module.functions.items()
+        return _keep_apart(
+            module,
+            [
+                name
+                for name, kernel in kernels
+                if isinstance(kernel, tirx.PrimFunc) and _is_made_of_sizes(kernel)
+            ],
+        )
 
     return tvm.transform.module_pass(transform_module, opt_level=0)
+
+
+def _keep_apart(module: tvm.IRModule, kernels: list[tvm.ir.GlobalVar]) -> tvm.IRModule:
+    """Return a module in which kernels are fused with no other."""
+    if kernels:
+        module = module.clone()
+        for kernel in kernels:
+            module.update_func(kernel, module[kernel].with_attr("op_pattern", OPAQUE))
+    return module
+
+
+def _group_operators() -> tvm.transform.Pass:
+    """Return TVM's `FuseOps`, which leaves kernels without arguments out of groups that it could not fuse.
+
+    Where no argument has the sizes of the result of a group, they are parameters: TVM defines them twice.
+    """
+    fuse = relax.transform.FuseOps()
+
+    def group_kernels(module: tvm.IRModule, _context: tvm.transform.PassContext) -> tvm.IRModule:
+        grouped = fuse(module)
+        groups = [each for each in grouped.functions.values() if isinstance(each, relax.Function)]
+        unfit = [
+            call.args[0]
+            for group in groups
+            if group.attrs and "Primitive" in group.attrs and _is_given_sizes(group)
+            for call in (binding.value for binding in group.body.blocks[0].bindings)
+            if isinstance(call, relax.Call) and not call.args[1].fields
+        ]
+        return fuse(_keep_apart(module, unfit)) if unfit else grouped
+
+    return tvm.transform.module_pass(group_kernels, opt_level=0)
+
+
+def _is_given_sizes(group: relax.Function) -> bool:
+    """Return whether a size of a group's result is a parameter, not an argument's size."""
+    sizes = relax.analysis.tir_vars_in_type(group.ret_ty)
+    given = [
+        each for param in group.params if isinstance(param.ty, relax.ShapeType) for each in param.ty.values
+    ]
+    return any(size.same_as(each) for size in sizes for each in given)
 
 
 def _is_made_of_sizes(kernel: tirx.PrimFunc) -> bool:

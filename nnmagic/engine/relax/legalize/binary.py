@@ -22,7 +22,7 @@ from nnmagic.engine.relax.legalize.registry import (
 from nnmagic.engine.relax.legalize.sizes import broadcast_size, same_size
 from nnmagic.engine.relax.legalize.types import ElementFunction, Tensor
 from nnmagic.engine.relax.runtime.tensors import as_array
-from nnmagic.engine.relax.tir import vector_math
+from nnmagic.engine.relax.tir import builders, vector_math
 from nnmagic.engine.relax.tir.builders import static_int
 from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr, RelaxExpr
 from nnmagic.relay.types import is_float
@@ -218,24 +218,51 @@ def _integer_power(call: OpCall, exponent_value: object) -> Value:
     return call.te(_raise_by_squaring, base, exponent, primfunc_attrs={"op_pattern": OPAQUE})
 
 
+#: How many integers are raised together, in as many rounds as the largest of their exponents has bits.
+_TOGETHER = 16
+
+
 def _raise_by_squaring(base: Tensor, exponent: Tensor) -> Tensor:
     """Raise integers to non-negative powers by squaring; overflow wraps."""
     dtype = scalar_functions.dtype_of(base)
     wide = scalar_functions.WRAPPING.get(dtype, dtype)
-    one = tirx.const(1, wide)
+    zero, one, unit = tirx.const(0, dtype), tirx.const(1, dtype), tirx.const(1, wide)
 
     def loops(factors: Buffer, powers: Buffer, result: Buffer) -> None:
-        square, total = (T.buffer_proxy(T.alloc_buffer((1,), wide, scope="local")) for _ in range(2))
-        rest = T.buffer_proxy(T.alloc_buffer((1,), dtype, scope="local"))
-        with grid(factors.shape) as index:
-            at = tuple(index)
-            square[0], total[0], rest[0] = factors[at], one, powers[at]
-            with T.While(rest[0] > tirx.const(0, dtype)):
-                is_odd = tirx.bitwise_and(rest[0], tirx.const(1, dtype)) == tirx.const(1, dtype)
-                total[0] = total[0] * tirx.Select(is_odd, square[0], one)
-                square[0] = square[0] * square[0]
-                rest[0] = tirx.shift_right(rest[0], tirx.const(1, dtype))
-            T.buffer_store(result, total[0], index)
+        *outer, length = result.shape or [1]
+        lanes = min(_TOGETHER, static_int(length) or _TOGETHER)
+
+        def local(of: str, size: int) -> Buffer:
+            return T.buffer_proxy(T.alloc_buffer((size,), of, scope="local"))
+
+        square, total, rest, bits = (
+            local(wide, lanes),
+            local(wide, lanes),
+            local(dtype, lanes),
+            local(dtype, 1),
+        )
+        with grid([*outer, builders.round_up_div(length, lanes)]) as (*row, number):
+            first = number * lanes
+            count = builders.minimum(lanes, length - first)
+
+            def at(lane: Index) -> list[Index]:
+                return [*row, first + lane][: len(result.shape)]
+
+            with T.serial(lanes) as lane:
+                square[lane], total[lane], rest[lane] = unit, unit, zero
+            bits[0] = zero
+            with T.serial(count) as lane:
+                square[lane], rest[lane] = factors[tuple(at(lane))], powers[tuple(at(lane))]
+                bits[0] = tirx.bitwise_or(bits[0], rest[lane])
+            with T.While(bits[0] > zero):
+                with T.serial(lanes) as lane:
+                    is_odd = tirx.bitwise_and(rest[lane], one) == one
+                    total[lane] = total[lane] * tirx.Select(is_odd, square[lane], unit)
+                    square[lane] = square[lane] * square[lane]
+                    rest[lane] = tirx.shift_right(rest[lane], one)
+                bits[0] = tirx.shift_right(bits[0], one)
+            with T.serial(count) as lane:
+                T.buffer_store(result, total[lane], at(lane))
 
     pair = [
         broadcast(lambda a, _: a.astype(wide), base, exponent),
@@ -248,7 +275,7 @@ def _raise_by_squaring(base: Tensor, exponent: Tensor) -> Tensor:
 #: A constant exponent up to this becomes a product.
 _MAX_FACTORS = 8
 
-_NEGATIVE = "an integer has no power of a negative number; cast it to a floating-point number first"
+_NEGATIVE = "an integer to a negative power is not defined; convert it to a floating-point number first"
 
 
 def _power(call: OpCall) -> Value:

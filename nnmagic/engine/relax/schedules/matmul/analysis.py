@@ -111,6 +111,34 @@ class Product:
             count = builders.as_index(count * size)
         return count
 
+    @property
+    def is_symmetric(self) -> bool:
+        """Return whether a matrix is multiplied by its own transpose, and the epilogue keeps the symmetry."""
+        left, right = self.left, self.right
+        pairs = ((left.base, right.base), (left.row, right.column), (left.column, right.row))
+        equal = Analyzer().can_prove_equal
+        return (
+            left.buffer.same_as(right.buffer)
+            and not left.panel
+            and not right.panel
+            and all(equal(*map(builders.as_expr, pair)) for pair in (*pairs, (self.rows, self.columns)))
+            and (not self.fused or all(map(self._is_free_of_places, self.after)))
+        )
+
+    def _is_free_of_places(self, stage: BlockStage) -> bool:
+        """Return whether a stage of the epilogue gives equal elements for equal sums."""
+        computed = (self.result, *(each.buffer for each in self.after))
+        rest = substitute(stage.value, {}, {buffer: tirx.const(1, dtype_of(buffer)) for buffer in computed})
+        used: list[Var] = []
+        visit(rest, [(tvm.ir.Var, used.append)])
+        return not any(axis in used for axis in stage.axes)
+
+    def mirror(self, batch: Sequence[PrimExpr], row: PrimExpr, column: PrimExpr) -> Stmt:
+        """Return the statement that copies a finished element to its place across the diagonal."""
+        result = self.after[-1].buffer if self.fused and self.after else self.result
+        value = tirx.BufferLoad(result, [*batch, row, column])
+        return tirx.BufferStore(result, value, [*batch, column, row])
+
     def loops_before(self) -> list[Stmt]:
         """Return the stages before the product as loops."""
         return [self.kernel.loops(stage) for stage in self.before]

@@ -6,6 +6,7 @@ in the gradient of a layer's weights, a tile uses a part of each line, and lines
 push each other out. So both matrices are packed by blocks, as in Goto and van de Geijn, "Anatomy of
 high-performance matrix multiplication" (2008): panels of columns for all rows, tiles of rows for all panels
 of a group. The sums of a block of the inner dimension are added to those of the blocks before it, in memory.
+Of a matrix times its own transpose, only tiles on and above the diagonal are computed, and the others copied.
 Without blocks 100x100000 by 100000x100 took ten times as long as in NumPy's OpenBLAS, with them as long.
 """
 
@@ -41,6 +42,9 @@ _MANY_PANELS, _DEEP = 4, 256
 
 #: How many tiles of rows are packed together: their elements of one inner index fill lines of the cache.
 _BLOCK_TILES = 8
+
+#: The rows and columns of a block that is copied across the diagonal.
+_MIRRORED = 16
 
 #: The bytes of sums that are kept between two blocks of the inner dimension.
 _MOST_SUMS = 1 << 22
@@ -152,7 +156,42 @@ class _BlockedLoops:
             return builders.loop("rows", builders.round_up_div(self.heights, high), compute_rows)
 
         groups = builders.loop("columns", builders.round_up_div(self.panels, wide), compute_group)
-        return builders.sequence([*allocations, groups])
+        return builders.sequence([*allocations, groups, *self._mirror()])
+
+    def where_needed(self, tile: Index, panel: Index, statement: Stmt) -> Stmt:
+        """Return a statement that is done for tiles that are not copied from across the diagonal."""
+        if self.product.mirror is None:
+            return statement
+        is_above = self.first_column(panel) + self.tile.width > self.first_row(tile)
+        return tirx.IfThenElse(is_above, statement, None)
+
+    def _mirror(self) -> list[Stmt]:
+        """Copy what is above the diagonal below it, in blocks."""
+        mirror, size = self.product.mirror, self.product.rows
+        if mirror is None:
+            return []
+
+        def copy_rows(b: PrimExpr) -> Stmt:
+            first = b * _MIRRORED
+            height = builders.minimum(_MIRRORED, size - first)
+
+            def copy_block(c: PrimExpr) -> Stmt:
+                columns = range(_MIRRORED)
+                return builders.loop(
+                    "row",
+                    height,
+                    lambda i: builders.sequence([mirror(c * _MIRRORED + j, first + i) for j in columns]),
+                )
+
+            def copy_to_diagonal(i: PrimExpr) -> Stmt:
+                return builders.loop("column", i, lambda j: mirror(first + j, first + i))
+
+            return builders.sequence(
+                [builders.loop("block", b, copy_block), builders.loop("row", height, copy_to_diagonal)]
+            )
+
+        blocks = builders.round_up_div(size, _MIRRORED)
+        return [builders.parallel_loop("rows", blocks, copy_rows, wanted=self.threads)]
 
     def first_column(self, number: Index) -> Index:
         """Return the first column of a panel; the last one ends with the matrix."""
@@ -205,7 +244,8 @@ class _Group:
 
         def finish(t: PrimExpr) -> Stmt:
             def finish_tile(p: PrimExpr) -> Stmt:
-                return microkernels.finish_kept(loops.tile, self.sums, self._sums(t, p), self._finish(t, p))
+                finish = microkernels.finish_kept(loops.tile, self.sums, self._sums(t, p), self._finish(t, p))
+                return loops.where_needed(self.first_tile + t, self.first_panel + p, finish)
 
             return builders.loop("panel", self.panels, finish_tile)
 
@@ -303,6 +343,7 @@ class _Group:
 
         access = TileAccess(load_left, load_right, self._finish(t, p))
         kept = None if self.sums is None else (self.sums, self._sums(t, p))
-        return microkernels.register_tile(
+        multiply = microkernels.register_tile(
             tile, depth, product.dtype, access, unrolled=product.unrolled, kept=kept
         )
+        return loops.where_needed(self.first_tile + t, self.first_panel + p, multiply)

@@ -34,7 +34,10 @@ Version: TypeAlias = tuple[PrimExpr | bool, Callable[[], Stmt]]
 
 @dataclass(frozen=True, slots=True)
 class MatrixProduct:
-    """One product of two matrices. ``finish`` stores a sum; ``unrolled``: for each vector of a tile."""
+    """One product of two matrices. ``finish`` stores a sum; ``unrolled``: for each vector of a tile.
+
+    mirror: copies an element across the diagonal, where the result is symmetric.
+    """
 
     rows: Extent
     columns: Extent
@@ -44,6 +47,7 @@ class MatrixProduct:
     right: Matrix
     finish: Finish
     unrolled: bool = True
+    mirror: Callable[[PrimExpr, PrimExpr], Stmt] | None = None
 
     @property
     def is_static(self) -> bool:
@@ -76,6 +80,7 @@ class MatrixProduct:
             left=self.right.transposed(),
             right=self.left.transposed(),
             finish=finish,
+            mirror=None,
         )
 
     def split_panels(self) -> list[MatrixProduct]:

@@ -66,6 +66,9 @@ def _multiply(product: Product, left: Buffer, right: Buffer, machine: CpuModel) 
             outer = _unravel(tirx.floordiv(row, height), product.sizes)
             return product.finish(outer, tirx.floormod(row, height), column, value)
 
+        def mirror(row: PrimExpr, column: PrimExpr) -> Stmt:
+            return product.mirror(batch, row, column)
+
         matrices = MatrixProduct(
             *sizes,
             product.dtype,
@@ -73,6 +76,7 @@ def _multiply(product: Product, left: Buffer, right: Buffer, machine: CpuModel) 
             product.right.matrix(right, names),
             finish,
             unrolled=not product.has_long_epilogue,
+            mirror=mirror if product.is_symmetric else None,
         )
         if product.columns == 1 and not matrices.right.panel:
             matrices = matrices.transposed()  # one row of dot products, or of sums of rows
