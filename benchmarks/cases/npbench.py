@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.case import Case, Draw, Ratio
+from benchmarks.case import Case, Compilation, Draw, Ratio, Within
 from benchmarks.cases.products import normal
 from benchmarks.npbench import programs
+from benchmarks.peers import module
 
 #: Of each program; over all of them the goal is a geometric mean of 1.5.
 _GOALS = (Ratio("numba", 0.9),)
@@ -62,7 +63,26 @@ _M = 'Tensor[("n", "m"), f64]'
 _Q = 'Tensor[("n", "n"), f64]'
 _V = 'Tensor[("n",), f64]'
 
-ROWS = (
+
+def _compilation(case: Case) -> Compilation:
+    """Return the row of how long a program takes from its source to its first result."""
+
+    def cell() -> Callable[[], Any]:
+        nnmagic = module("nnmagic")
+        arguments = case.arguments(np.random.default_rng(0)).values()
+        nnmagic.compile(
+            "def warm(x: Tensor[(1,), f32]):\n    return x + 1\n", cache=False
+        )  # loads the compiler
+        return lambda: nnmagic.compile(case.source, cache=False)(*arguments)
+
+    def expected() -> np.ndarray:
+        return np.asarray(case.numpy(*case.arguments(np.random.default_rng(0)).values()))
+
+    name = case.name.replace("program:", "compile program:")
+    return Compilation(name, "npbench", (Within(1.0),), {"nnmagic": cell}, expected, tolerance=1e-7)
+
+
+_PROGRAMS = (
     _case(programs.jacobi_1d, _V, normal("float64", a=(4000,))),
     _case(programs.jacobi_2d, _M, normal("float64", a=(150, 150))),
     _case(programs.heat_3d, 'Tensor[("n", "m", "k"), f64]', normal("float64", a=(30, 30, 30))),
@@ -96,3 +116,5 @@ ROWS = (
     _case(programs.tridiagonal, f"{_V}; {_V}; {_V}; {_V}", _bands),
     _case(programs.arc_distance, f"{_V}; {_V}; {_V}; {_V}", lambda rng: {name: rng.random(20_000) for name in ("theta", "phi", "other_theta", "other_phi")}),
 )  # fmt: skip
+
+ROWS = (*_PROGRAMS, *map(_compilation, _PROGRAMS))
