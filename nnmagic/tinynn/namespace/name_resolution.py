@@ -422,6 +422,8 @@ def _operator_hint(path: tuple[str, ...]) -> str:
     layer = last if last in BUILTINS else closest(last, BUILTINS)
     if path[-1] != last and layer is not None:  # nn.Linear
         return f"a cell has functions, no layers: write {layer}(x, ...)"
+    if path[-1] in BUILTINS:  # nn.gelu
+        return f"did you mean {path[-1]}?"
     family = {name.rpartition(".")[2]: name for name in OPERATORS if name.startswith(f"{path[0]}.")}
     close = closest(path[-1], family)
     meant = family[close] if close is not None else closest(path[-1], BUILTINS)

@@ -73,6 +73,7 @@ CASES: list[Case] = [
     # -- PyTorch and JAX ------------------------------------------------------------------------------------
     body("torch-cat", "return «torch.cat»([x, x], dim=0)", "`torch` is not defined in the notebook", "run `import torch` in another cell, or write concatenate, which needs none"),
     body("a-function-of-tensorflow", "return «tf.reduce_sum»(x)", "`tf` is not defined in the notebook", "run `import tensorflow as tf` in another cell, or write sum, which needs none"),
+    body("a-function-as-an-operator", "return «nn.gelu»(x)", "unknown operator `nn.gelu`", "did you mean gelu?"),
     body("a-layer", "return «nn.ReLU»()(x)", "unknown operator `nn.ReLU`", "a cell has functions, no layers: write relu(x, ...)"),
     body("self", "return «self.w» @ x", "unknown name `self`", "a function of a cell has no `self`: give it what it needs as parameters"),
     body("gradients", "return «jacrev»(f)(x)", "unknown name `jacrev`", "write jacobian(f)"),
