@@ -25,7 +25,7 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell leaves it to what runs in the background
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background of a shell
         signal.signal(signal.SIGINT, signal.default_int_handler)
     # Child processes inherit it; nothing of the user's cache is read, written or dropped.
     config.cache_directory = os.environ["NNMAGIC_CACHE_DIR"] = tempfile.mkdtemp(prefix="nnmagic-cache-")
