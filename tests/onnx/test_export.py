@@ -73,6 +73,19 @@ def test_onnxruntime_computes_what_real_relay_computed(record):
         assert_close(have, want, *tolerance(record))
 
 
+@pytest.mark.parametrize("dtype", ["i8", "u8", "i32", "i64", "u64"])
+@pytest.mark.parametrize("power", ["x ** y", "x ** 11", "3 ** y", "x[:, None] ** y"])
+def test_powers_of_integers_are_exact(power, dtype):
+    parameters = f"x: Tensor[(4,), {dtype}], y: Tensor[(4,), {dtype}]"
+    function = nnmagic.compile(f"def f({parameters}):\n    return {power}\n", cache=False)
+    model = nnmagic.relay.to_onnx(function.relay)
+    numpy_dtype = {"i": "int", "u": "uint"}[dtype[0]] + dtype[1:]
+    x, y = np.array([1, 2, 3, 7], numpy_dtype), np.array([0, 5, 40, 23], numpy_dtype)
+    given = {each.name: {"x": x, "y": y}[each.name] for each in model.graph.input}
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(run(model, *given.values())[0], eval(power, {"x": x, "y": y}))
+
+
 # -- cells -----------------------------------------------------------------------------------------------
 
 WEIGHTS = RANDOM.standard_normal((4, 3)).astype("float32")

@@ -22,7 +22,6 @@ direct(
         "fast_exp": "Exp",
         "fast_tanh": "Tanh",
         "divide": "Div",
-        "power": "Pow",
         "equal": "Equal",
         "less": "Less",
         "greater": "Greater",
@@ -114,6 +113,26 @@ def floor_divide(site: Site, left: str, right: str) -> str:
 def truncate(site: Site, name: str) -> str:
     """Round towards zero."""
     return site.node("Mul", site.node("Sign", name), site.node("Floor", site.node("Abs", name)))
+
+
+# -- powers ----------------------------------------------------------------------------------------------
+
+
+@operator("power")
+def _power(site: Site) -> str:
+    """Raise integers to powers by squaring: Pow of integers rounds in onnxruntime, and takes few dtypes."""
+    if is_float(site.dtype):
+        return site.node("Pow", *site.args)
+    square, rest = site.args
+    known = site.known(1)
+    bits = np.iinfo(site.dtype).bits if known is None else int(known.max(initial=1)).bit_length()
+    power, one, two = site.constant(1), site.constant(1), site.constant(2)
+    for bit in range(bits):
+        is_set = site.node("Equal", site.node("Mod", rest, two), one)
+        power = site.node("Where", is_set, site.node("Mul", power, square), power)
+        if bit < bits - 1:
+            rest, square = site.node("Div", rest, two), site.node("Mul", square, square)
+    return power
 
 
 # -- shifts ----------------------------------------------------------------------------------------------
