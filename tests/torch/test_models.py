@@ -1,4 +1,4 @@
-"""A few whole models; ``python -m tests.torch.models`` runs all of them."""
+"""A few whole models; ``python -m tests.torch.models`` and ``tests.torch.exported`` run all of them."""
 
 from __future__ import annotations
 
@@ -21,3 +21,11 @@ def test_torchvision(name: str) -> None:
 def test_transformers(name: str) -> None:
     pytest.importorskip("transformers")
     assert models.check(name) == "passes"
+
+
+@pytest.mark.parametrize("name", ["lstm", "distilbert", "squeezenet1_1, quantized"])
+def test_exported_as_onnx(name: str) -> None:
+    pytest.importorskip("onnxscript")
+    from tests.torch import exported
+
+    assert exported.check(name) == "passes"
