@@ -24,7 +24,7 @@ def load_ipython_extension(ip: InteractiveShell) -> None:
     if _has_user(ip) and ip.magics_manager.registry[TinyNNMagics.__name__].preload:
         from nnmagic.jupyter.preload import preload
 
-        preload()
+        preload(ip)
 
 
 def _can_be_asked() -> bool:

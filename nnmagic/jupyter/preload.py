@@ -3,8 +3,10 @@
 The front end and TVM's compiler are left out where compiled code is on disk: then the first cells of a
 notebook will hardly be new ones. What finds and shows them and the run-time are imported anyway.
 
-A thread does it, so an interrupt cannot leave a library half imported. A fork waits for its end, since the
-child would find half of a library. At the end of the process what has not begun is left out.
+A thread does it, so an interrupt cannot leave a library half imported. While a cell runs it imports nothing
+of nnmagic: Python raises an error where one thread imports a package and another one of its modules. A fork
+ends it, since the child would find half of a library. At the end of the process what has not begun is left
+out.
 """
 
 from __future__ import annotations
@@ -13,10 +15,17 @@ import concurrent.futures.thread  # noqa: F401 - what it and logging do at a for
 import contextlib
 import logging  # noqa: F401
 import os
+import sys
 import threading
 from importlib import import_module
+from typing import TYPE_CHECKING
 
-#: How long the shell is left alone after the extension has been loaded, in seconds.
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from IPython.core.interactiveshell import InteractiveShell
+
+#: How long the shell is left alone after a cell, in seconds.
 _PAUSE = 0.2
 
 #: What every cell imports.
@@ -31,51 +40,88 @@ class _Preload:
 
     def __init__(self) -> None:
         self._thread: threading.Thread | None = None
+        self._is_idle = threading.Event()
+        self._is_ending = threading.Event()
+        self._importing = threading.Lock()
 
-    def start(self) -> None:
-        """Start the thread, unless it was started before."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="nnmagic preload")
-            self._thread.start()
+    def start(self, shell: InteractiveShell | None) -> None:
+        """Start the thread, unless it was started before; it leaves the cells of a shell alone."""
+        if self._thread is not None:
+            return
+        if shell is not None:
+            shell.events.register("pre_execute", self._before_cell)
+            shell.events.register("post_execute", self._is_idle.set)
+        if shell is None or not _is_in_cell():
+            self._is_idle.set()
+        self._thread = threading.Thread(target=self._run, name="nnmagic preload")
+        self._thread.start()
+
+    def _before_cell(self) -> None:
+        """Wait for the end of an import, and let no other one begin."""
+        self._is_idle.clear()
+        with self._importing:
+            pass
 
     def _run(self) -> None:
-        main = threading.main_thread()
-        main.join(_PAUSE)
-        for step in (_import_every_cell, _import_compilers):
-            if main.is_alive():
-                with contextlib.suppress(Exception):  # the cell will raise it
-                    step()
+        with contextlib.suppress(Exception):  # the cell will raise it
+            for name in _EVERY_CELL:
+                self._import(name)
+            is_new = _is_nothing_on_disk()
+            if is_new:
+                self._import(_FRONT_END)
+            if self._can_begin():
+                from nnmagic.engine import relax
 
-    def wait(self) -> None:
-        """Wait for the thread's end."""
+                relax.preload(compiler=is_new)
+
+    def _import(self, name: str) -> None:
+        while self._can_begin():
+            with self._importing:
+                if self._is_idle.is_set():
+                    import_module(name)
+                    return
+
+    def _can_begin(self) -> bool:
+        """Wait until no cell runs, for a while; return False if nothing more is to be imported."""
+        main = threading.main_thread()
+        while main.is_alive() and not self._is_ending.wait(_PAUSE):
+            if self._is_idle.is_set():
+                return True
+        return False
+
+    def end(self) -> None:
+        """Wait for the end of what is being imported, and of the thread."""
         thread = self._thread
         if thread is not None and thread is not threading.current_thread():
+            self._is_ending.set()
             thread.join()
 
 
-def _import_every_cell() -> None:
-    for name in _EVERY_CELL:
-        import_module(name)
+def _is_in_cell() -> bool:
+    """Return whether a cell of IPython is what runs."""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        names = frame.f_code.co_name, frame.f_globals["__name__"]
+        if names == ("run_code", "IPython.core.interactiveshell"):
+            return True
+        frame = frame.f_back
+    return False
 
 
-def _import_compilers() -> None:
+def _is_nothing_on_disk() -> bool:
     from nnmagic.cache.settings import disk_cache
-    from nnmagic.engine import relax
 
     cache = disk_cache()
-    is_new = cache is None or cache.usage.entries == 0
-    if is_new:
-        import_module(_FRONT_END)
-    relax.preload(compiler=is_new)
+    return cache is None or cache.usage.entries == 0
 
 
 _preload = _Preload()
 
 
-def preload() -> None:
+def preload(shell: InteractiveShell | None = None) -> None:
     """Begin to import; another call does nothing."""
-    _preload.start()
+    _preload.start(shell)
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_preload.wait)
+    os.register_at_fork(before=_preload.end)

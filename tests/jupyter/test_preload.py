@@ -60,6 +60,51 @@ def test_a_fork_waits_and_the_child_compiles(tmp_path: Path) -> None:
     assert run(code, tmp_path).split() == ["0", "False"]
 
 
+SHELL = """
+    import sys, threading, time
+    from traitlets.config import Config
+    from IPython.core.interactiveshell import InteractiveShell
+    from nnmagic.jupyter import preload
+
+    config = Config()
+    config.HistoryManager.enabled = False
+    shell = InteractiveShell.instance(config=config)
+    shell.push({"start": preload.preload, "shell": shell})
+"""
+
+
+def test_nothing_is_imported_while_a_cell_runs(tmp_path: Path) -> None:
+    """A cell that imports a package of which a thread imports a module gets Python's DeadlockError."""
+    code = f"""{SHELL}
+    shell.run_cell("import sys, time; start(shell); time.sleep(0.7)")
+    print("nnmagic.functions.compile_cell" in sys.modules)
+    (thread,) = [thread for thread in threading.enumerate() if thread.name == "nnmagic preload"]
+    thread.join()
+    print("nnmagic.functions.compile_cell" in sys.modules)
+    """
+    assert run(code, tmp_path, IPYTHONDIR=str(tmp_path / "ipython")).split() == ["False", "True"]
+
+
+def test_a_cell_waits_for_the_end_of_an_import(tmp_path: Path) -> None:
+    code = f"""{SHELL}
+    begun, events = threading.Event(), []
+
+    def slow(name):
+        events.append("begin")
+        begun.set()
+        time.sleep(0.5)
+        events.append("end")
+
+    preload.import_module = slow
+    shell.run_cell("start(shell)")
+    begun.wait()
+    shell.push({{"events": events}})
+    shell.run_cell("print(*events)")
+    preload._preload.end()
+    """
+    assert run(code, tmp_path, IPYTHONDIR=str(tmp_path / "ipython")).split() == ["begin", "end"]
+
+
 def test_the_process_may_end_at_once(tmp_path: Path) -> None:
     assert run(STARTED, tmp_path) == ""
 

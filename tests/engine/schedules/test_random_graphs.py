@@ -14,7 +14,7 @@ from tests.child_process import run_python
 from tests.engine.programs import compile_text
 from tests.engine.schedules.random_graphs import difference, disagreement, program
 from tests.engine.schedules.test_reductions import TARGETS
-from tests.engine.test_rules_robust import CHECKED_MEMORY
+from tests.engine.test_rules_robust import checked_memory
 from tests.exhaustive import EXHAUSTIVE
 
 PROGRAMS = int(os.environ.get("NNMAGIC_RANDOM_GRAPHS", "80" if EXHAUSTIVE else "32"))
@@ -34,7 +34,7 @@ def test_programs_write_no_memory_but_theirs():
         "tests.engine.schedules.random_graphs",
         "1000",
         "1040" if EXHAUSTIVE else "1016",
-        **CHECKED_MEMORY,
+        **checked_memory(),
     )
     wrong = "WRONG" in run.stdout or "ERROR" in run.stdout
     assert not wrong, run.stdout[-5000:]
