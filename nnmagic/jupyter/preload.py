@@ -17,6 +17,7 @@ import logging  # noqa: F401
 import os
 import sys
 import threading
+import time
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -40,7 +41,7 @@ class _Preload:
 
     def __init__(self) -> None:
         self._thread: threading.Thread | None = None
-        self._is_idle = threading.Event()
+        self._idle_since: float | None = None
         self._is_ending = threading.Event()
         self._importing = threading.Lock()
 
@@ -50,17 +51,20 @@ class _Preload:
             return
         if shell is not None:
             shell.events.register("pre_execute", self._before_cell)
-            shell.events.register("post_execute", self._is_idle.set)
+            shell.events.register("post_execute", self._after_cell)
         if shell is None or not _is_in_cell():
-            self._is_idle.set()
+            self._after_cell()
         self._thread = threading.Thread(target=self._run, name="nnmagic preload")
         self._thread.start()
 
     def _before_cell(self) -> None:
         """Wait for the end of an import, and let no other one begin."""
-        self._is_idle.clear()
+        self._idle_since = None
         with self._importing:
             pass
+
+    def _after_cell(self) -> None:
+        self._idle_since = time.monotonic()
 
     def _run(self) -> None:
         with contextlib.suppress(Exception):  # the cell will raise it
@@ -77,16 +81,18 @@ class _Preload:
     def _import(self, name: str) -> None:
         while self._can_begin():
             with self._importing:
-                if self._is_idle.is_set():
+                if self._idle_since is not None:
                     import_module(name)
                     return
 
     def _can_begin(self) -> bool:
-        """Wait until no cell runs, for a while; return False if nothing more is to be imported."""
-        main = threading.main_thread()
-        while main.is_alive() and not self._is_ending.wait(_PAUSE):
-            if self._is_idle.is_set():
+        """Wait until no cell has run for a while; return False if nothing more is to be imported."""
+        while threading.main_thread().is_alive() and not self._is_ending.is_set():
+            since = self._idle_since
+            left = _PAUSE if since is None else since + _PAUSE - time.monotonic()
+            if left <= 0:
                 return True
+            self._is_ending.wait(left)
         return False
 
     def end(self) -> None:
