@@ -213,3 +213,16 @@ def test_the_source_is_a_listing_with_the_lines_of_the_module() -> None:
     assert "positive = torch.relu(x)" in function.stages["source"]
     with pytest.raises(AssertionError, match=r"(?s)out of range.*<torch Net>:\d+:.*aten.index\(.*positive"):
         function(torch.ones(2, 3), torch.tensor([0, 7]))
+
+
+@pytest.mark.parametrize("size", [5, 6, 8, 11])
+@pytest.mark.parametrize("options", [(2, 2), (3, 2), (3, 2, 1), (3, 3), (2, 3, 1), (3, 2, 0, 2)], ids=str)
+def test_pools_whose_last_windows_go_beyond_the_image(size: int, options: tuple[int, ...]) -> None:
+    class Pool(nn.Module):
+        def forward(self, images: torch.Tensor) -> torch.Tensor:
+            return nn.functional.max_pool2d(images, *options, ceil_mode=True)
+
+    images = torch.randn(2, 3, size, size + 1)
+    function = nnmagic.from_torch(Pool(), (images,), cache=False)
+    assert torch.equal(function(images), Pool()(images))
+    assert "argmax" not in str(function.relay_text), "the places are only computed if something uses them"

@@ -58,7 +58,17 @@ def _max_pool(call: Call, rank: int) -> list[Value]:
     indices: Value | None = None
     if len(counts) == rank and shapes.is_static(data.shape[2:]):
         indices = _window_maxima(data, kernel, stride, padding, dilation, counts)
-    if not ceil and data.is_float and rank in SPATIAL and _finite_padding(padding):
+    after = list(padding)
+    if ceil and indices is not None:  # what the last windows have beyond the padding
+        sizes = [int(cast(int, size)) for size in data.shape[2:]]
+        ends = [
+            (count - 1) * step + (taps - 1) * distance + 1
+            for count, step, taps, distance in zip(counts, stride, kernel, dilation, strict=True)
+        ]
+        rest = [end - size - before for end, size, before in zip(ends, sizes, padding, strict=True)]
+        after = [max(pair) for pair in zip(padding, rest, strict=True)]
+    is_padded = not ceil or indices is not None
+    if is_padded and data.is_float and rank in SPATIAL and _finite_padding(padding):
         letters = SPATIAL[rank]
         values = op(
             f"nn.max_pool{rank}d",
@@ -66,7 +76,7 @@ def _max_pool(call: Call, rank: int) -> list[Value]:
             pool_size=tuple(kernel),
             strides=tuple(stride),
             dilation=tuple(dilation),
-            padding=(*padding, *padding),
+            padding=(*padding, *after),
             layout=f"NC{letters}",
         )
     elif indices is not None:
