@@ -129,7 +129,7 @@ def _array(declared: Input, item: Any) -> np.ndarray:
 
 def _contiguous(tensor: Any) -> np.ndarray:
     dtype_of(tensor.dtype)
-    return array_of(tensor.detach().contiguous())
+    return array_of(tensor if tensor.is_contiguous() else tensor.detach().contiguous())
 
 
 def _size(declared: Input, item: Any) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     import torch
 
 
+@cache
 def dtype_of(dtype: torch.dtype) -> str:
     """Return Relay's name of an element type. Raises UnsupportedError where Relay has none."""
     name = str(dtype).removeprefix("torch.")
@@ -33,7 +35,9 @@ def array_of(tensor: torch.Tensor) -> np.ndarray:
         raise TypeError(f"a tensor must be dense, not {tensor.layout}")
     if tensor.device.type != "cpu":
         raise TypeError(f"a tensor must be on the CPU, not on {tensor.device}")
-    plain = tensor.detach().resolve_conj().resolve_neg()
+    plain = tensor.detach() if tensor.requires_grad else tensor
+    if plain.is_conj() or plain.is_neg():
+        plain = plain.resolve_conj().resolve_neg()
     if plain.dtype == torch.bfloat16:
         return cast(np.ndarray, plain.view(torch.int16).numpy().view(NUMPY_DTYPES["bfloat16"]))
     return cast(np.ndarray, plain.numpy())
