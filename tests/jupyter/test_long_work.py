@@ -126,7 +126,8 @@ def test_a_mistake_in_what_is_to_be_profiled_shows_no_frames(kernel: Kernel) -> 
     ):
         reply, _ = kernel.run(f"%tinynn profile {call}")
         assert words in traceback_of(reply)
-        assert "nnmagic" not in traceback_of(reply), "no frame of its own"
+        own = re.search(r"nnmagic[/\\](jupyter|functions|engine|tinynn)\b", traceback_of(reply))
+        assert own is None, "no frame of its own"
 
 
 def test_progress_is_shown_and_taken_away(kernel: Kernel) -> None:

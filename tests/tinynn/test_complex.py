@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import nnmagic
+from tests.newer_libraries import newer_numpy
 from tests.tinynn.cases import PROMOTION, errors_of
 
 #: What the expressions below compute with.
@@ -184,6 +185,7 @@ def _same_parts(result: np.ndarray, expected: np.ndarray, z: np.ndarray, name: s
         np.testing.assert_array_equal(np.signbit(one[zero]), np.signbit(other[zero]), message)
 
 
+@newer_numpy
 @pytest.mark.parametrize("dtype", ["c128", pytest.param("c64", marks=pytest.mark.slow)])
 def test_branch_cuts_infinities_nan_and_signed_zeros_are_numpys(dtype: str) -> None:
     parts = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, np.inf, -np.inf, np.nan, 1e-20, 1e200, -1e200, 30.0, 709.9]

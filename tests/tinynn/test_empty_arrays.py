@@ -11,6 +11,7 @@ import pytest
 import nnmagic
 from nnmagic.diagnostics import CompileError
 from tests.child_process import run_python
+from tests.newer_libraries import newer_numpy
 
 CASES: list[tuple[str, tuple[object, ...], list[tuple[int, ...]], Callable[[np.ndarray], object]]] = [
     ("x.reshape(x.shape)", (0, 3, "n"), [(0, 3, 4), (0, 3, 0)], lambda x: x.reshape(x.shape)),
@@ -107,6 +108,7 @@ def f(x: Tensor[(3, "n", 0, 2), u8], s: u8, w: Tensor[(2, 2), f32]):
     np.testing.assert_array_equal(results[2], [0, 2])
 
 
+@newer_numpy
 @pytest.mark.parametrize("shape", ["(0, 0)", '("n", 0)', '(0, "n")', '("n", "m")', '(0, 2, "n")'])
 @pytest.mark.parametrize("text", ["x[i]", "x[i, i]", "take(x, i)", "take(x, i, axis=0)", "x[:1][i]"])
 @pytest.mark.parametrize("indices", ["(2,)", '("k",)', "()"])
@@ -194,6 +196,7 @@ for m in (0, 1, 4):
     assert finished.returncode == 0, finished.stderr
 
 
+@newer_numpy
 @pytest.mark.parametrize("dims", ["(3, 0)", '(0, "n")'])
 def test_indices_of_assignments_that_change_nothing_are_checked_as_by_numpy(dims: str) -> None:
     shape = tuple(size if isinstance(size, int) else 3 for size in eval(dims))

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import nnmagic
+from tests.newer_libraries import IS_NUMPY_OLD
 from tests.tinynn.python_twin import neural, torch_names
 
 _DTYPES = {"f16": "float16", "f32": "float32", "f64": "float64"}
@@ -134,6 +135,8 @@ def _split(sources: str) -> list[str]:
 
 @pytest.mark.parametrize("dtype", _DTYPES)
 def test_functions_of_one_number(dtype: str) -> None:
+    if dtype == "f16" and IS_NUMPY_OLD:
+        pytest.skip("NumPy computes sinc of float16 otherwise from 2.3 on")
     numbers = _numbers(_DTYPES[dtype])
     _check(_split(_UNARY), dtype, {"x": numbers}, numbers[:, None])
 
@@ -147,6 +150,8 @@ def test_functions_of_two_numbers(dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", _DTYPES)
 def test_reductions_of_two_numbers(dtype: str) -> None:
+    if dtype == "f16" and IS_NUMPY_OLD:
+        pytest.skip("NumPy computes quantiles of float16 otherwise from 2.3 on")
     numbers = _numbers(_DTYPES[dtype])
     pairs = np.stack(np.broadcast_arrays(numbers[:, None], numbers), axis=-1).reshape(-1, 2)
     names = _REDUCTIONS.split()
