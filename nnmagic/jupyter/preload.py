@@ -3,10 +3,10 @@
 The front end and TVM's compiler are left out where compiled code is on disk: then the first cells of a
 notebook will hardly be new ones. What finds and shows them and the run-time are imported anyway.
 
-A thread does it, so an interrupt cannot leave a library half imported. While a cell runs it imports nothing
-of nnmagic: Python raises an error where one thread imports a package and another one of its modules. A fork
-ends it, since the child would find half of a library. At the end of the process what has not begun is left
-out.
+A thread does it, so an interrupt cannot leave a library half imported. Python raises an error where one
+thread imports a package and another one of its modules: while a cell runs, no import of the front end begins,
+and a cell waits for one that has begun. It does not wait for TVM's, which takes a second. A fork ends the
+thread, since the child would find half of a library. At the end of the process what has not begun is left out.
 """
 
 from __future__ import annotations
@@ -52,8 +52,7 @@ class _Preload:
         if shell is not None:
             shell.events.register("pre_execute", self._before_cell)
             shell.events.register("post_execute", self._after_cell)
-        if shell is None or not _is_in_cell():
-            self._after_cell()
+        self._after_cell()
         self._thread = threading.Thread(target=self._run, name="nnmagic preload")
         self._thread.start()
 
@@ -64,7 +63,8 @@ class _Preload:
             pass
 
     def _after_cell(self) -> None:
-        self._idle_since = time.monotonic()
+        if not _is_in_cell():  # one that another cell runs, as `%run` of a notebook does
+            self._idle_since = time.monotonic()
 
     def _run(self) -> None:
         with contextlib.suppress(Exception):  # the cell will raise it
@@ -107,7 +107,7 @@ def _is_in_cell() -> bool:
     """Return whether a cell of IPython is what runs."""
     frame: FrameType | None = sys._getframe()
     while frame is not None:
-        names = frame.f_code.co_name, frame.f_globals["__name__"]
+        names = frame.f_code.co_name, frame.f_globals.get("__name__")
         if names == ("run_code", "IPython.core.interactiveshell"):
             return True
         frame = frame.f_back

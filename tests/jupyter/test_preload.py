@@ -85,6 +85,24 @@ def test_nothing_is_imported_while_a_cell_runs(tmp_path: Path) -> None:
     assert run(code, tmp_path, IPYTHONDIR=str(tmp_path / "ipython")).split() == ["False", "True"]
 
 
+def test_a_cell_that_another_one_runs_does_not_end_it(tmp_path: Path) -> None:
+    """`%run` of a notebook runs cells in a cell."""
+    code = f"""{SHELL}
+    shell.run_cell("import sys, time; start(shell); shell.run_cell('1'); time.sleep(0.7)")
+    print("nnmagic.functions.compile_cell" in sys.modules)
+    preload._preload.end()
+    """
+    assert run(code, tmp_path, IPYTHONDIR=str(tmp_path / "ipython")).split()[-1] == "False"
+
+
+def test_a_shell_may_load_it_from_code_without_a_module(tmp_path: Path) -> None:
+    code = f"""{SHELL}
+    exec("start(shell)", {{"start": preload.preload, "shell": shell}})
+    preload._preload.end()
+    """
+    assert run(code, tmp_path, IPYTHONDIR=str(tmp_path / "ipython")) == ""
+
+
 def test_a_cell_waits_for_the_end_of_an_import(tmp_path: Path) -> None:
     code = f"""{SHELL}
     begun, events = threading.Event(), []

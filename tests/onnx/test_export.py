@@ -86,6 +86,13 @@ def test_powers_of_integers_are_exact(power, dtype):
         np.testing.assert_array_equal(run(model, *given.values())[0], eval(power, {"x": x, "y": y}))
 
 
+@pytest.mark.parametrize("exponent", [-1, -7])
+def test_a_power_of_an_integer_to_a_negative_number_is_refused(exponent):
+    text = f'#[version = "0.0.5"]\ndef @main(%x: Tensor[(4), int32]) {{ power(%x, {exponent}) }}'
+    with pytest.raises(nnmagic.RelayError, match="to a negative number"):
+        nnmagic.relay.to_onnx(parse_module(text))
+
+
 # -- cells -----------------------------------------------------------------------------------------------
 
 WEIGHTS = RANDOM.standard_normal((4, 3)).astype("float32")
