@@ -228,31 +228,27 @@ def _raise_by_squaring(base: Tensor, exponent: Tensor) -> Tensor:
     wide = scalar_functions.WRAPPING.get(dtype, dtype)
     zero, one, unit = tirx.const(0, dtype), tirx.const(1, dtype), tirx.const(1, wide)
 
-    def loops(factors: Buffer, powers: Buffer, result: Buffer) -> None:
-        *outer, length = result.shape or [1]
-        lanes = min(_TOGETHER, static_int(length) or _TOGETHER)
+    def loops(*buffers: Buffer) -> None:
+        size = builders.product(buffers[-1].shape)
+        lanes = min(_TOGETHER, static_int(size) or _TOGETHER)
 
         def local(of: str, size: int) -> Buffer:
             return T.buffer_proxy(T.alloc_buffer((size,), of, scope="local"))
 
-        square, total, rest, bits = (
-            local(wide, lanes),
-            local(wide, lanes),
-            local(dtype, lanes),
-            local(dtype, 1),
+        factors, powers, result = (
+            T.buffer_proxy(T.decl_buffer((size,), builders.dtype_of(buffer), data=buffer.data))
+            for buffer in buffers
         )
-        with grid([*outer, builders.round_up_div(length, lanes)]) as (*row, number):
+        square, total, rest = local(wide, lanes), local(wide, lanes), local(dtype, lanes)
+        bits = local(dtype, 1)
+        with grid([builders.round_up_div(size, lanes)]) as (number,):
             first = number * lanes
-            count = builders.minimum(lanes, length - first)
-
-            def at(lane: Index) -> list[Index]:
-                return [*row, first + lane][: len(result.shape)]
-
+            count = builders.minimum(lanes, size - first)
             with T.serial(lanes) as lane:
                 square[lane], total[lane], rest[lane] = unit, unit, zero
             bits[0] = zero
             with T.serial(count) as lane:
-                square[lane], rest[lane] = factors[tuple(at(lane))], powers[tuple(at(lane))]
+                square[lane], rest[lane] = factors[first + lane], powers[first + lane]
                 bits[0] = tirx.bitwise_or(bits[0], rest[lane])
             with T.While(bits[0] > zero):
                 with T.serial(lanes) as lane:
@@ -262,7 +258,7 @@ def _raise_by_squaring(base: Tensor, exponent: Tensor) -> Tensor:
                     rest[lane] = tirx.shift_right(rest[lane], one)
                 bits[0] = tirx.shift_right(bits[0], one)
             with T.serial(count) as lane:
-                T.buffer_store(result, total[lane], at(lane))
+                result[first + lane] = total[lane]
 
     pair = [
         broadcast(lambda a, _: a.astype(wide), base, exponent),
