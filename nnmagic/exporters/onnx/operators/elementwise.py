@@ -127,7 +127,8 @@ def _power(site: Site) -> str:
     known = site.known(1)
     if site.dtype == "bool" or (known is not None and (known < 0).any()):
         raise UnsupportedError("a power of bools, or of integers to a negative number, is not defined")
-    bits = np.iinfo(site.dtype).bits if known is None else int(known.max(initial=1)).bit_length()
+    largest = np.iinfo(site.dtype).max if known is None else known.max(initial=1)
+    bits = int(largest).bit_length()
     power, one, two = site.constant(1), site.constant(1), site.constant(2)
     for bit in range(bits):
         is_set = site.node("Equal", site.node("Mod", rest, two), one)
