@@ -35,9 +35,7 @@ def array_of(tensor: torch.Tensor) -> np.ndarray:
         raise TypeError(f"a tensor must be dense, not {tensor.layout}")
     if tensor.device.type != "cpu":
         raise TypeError(f"a tensor must be on the CPU, not on {tensor.device}")
-    plain = tensor.detach() if tensor.requires_grad else tensor
-    if plain.is_conj() or plain.is_neg():
-        plain = plain.resolve_conj().resolve_neg()
+    plain = (tensor.detach() if tensor.requires_grad else tensor).resolve_conj().resolve_neg()
     if plain.dtype == torch.bfloat16:
         return cast(np.ndarray, plain.view(torch.int16).numpy().view(NUMPY_DTYPES["bfloat16"]))
     return cast(np.ndarray, plain.numpy())

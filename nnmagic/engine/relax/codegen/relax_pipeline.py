@@ -65,15 +65,8 @@ def _keep_sizes_apart() -> tvm.transform.Pass:
     """
 
     def transform_module(module: tvm.IRModule, _context: tvm.transform.PassContext) -> tvm.IRModule:
-        kernels = module.functions.items()
-        return _keep_apart(
-            module,
-            [
-                name
-                for name, kernel in kernels
-                if isinstance(kernel, tirx.PrimFunc) and _is_made_of_sizes(kernel)
-            ],
-        )
+        kernels = [each for each in module.functions.items() if isinstance(each[1], tirx.PrimFunc)]
+        return _keep_apart(module, [name for name, kernel in kernels if _is_made_of_sizes(kernel)])
 
     return tvm.transform.module_pass(transform_module, opt_level=0)
 

@@ -58,17 +58,9 @@ def _max_pool(call: Call, rank: int) -> list[Value]:
     indices: Value | None = None
     if len(counts) == rank and shapes.is_static(data.shape[2:]):
         indices = _window_maxima(data, kernel, stride, padding, dilation, counts)
-    after = list(padding)
-    if ceil and indices is not None:  # what the last windows have beyond the padding
-        sizes = [int(cast(int, size)) for size in data.shape[2:]]
-        ends = [
-            (count - 1) * step + (taps - 1) * distance + 1
-            for count, step, taps, distance in zip(counts, stride, kernel, dilation, strict=True)
-        ]
-        rest = [end - size - before for end, size, before in zip(ends, sizes, padding, strict=True)]
-        after = [max(pair) for pair in zip(padding, rest, strict=True)]
-    is_padded = not ceil or indices is not None
-    if is_padded and data.is_float and rank in SPATIAL and _finite_padding(padding):
+    is_known = indices is not None
+    if (is_known or not ceil) and data.is_float and rank in SPATIAL and _finite_padding(padding):
+        after = _padding_of_last_windows(data, kernel, stride, padding, dilation, counts) if ceil else padding
         letters = SPATIAL[rank]
         values = op(
             f"nn.max_pool{rank}d",
@@ -89,6 +81,22 @@ def _max_pool(call: Call, rank: int) -> list[Value]:
         )
     results = [values] + ([indices] if indices is not None else [])
     return results if call["self"].rank == rank + 2 else [shapes.squeeze(item, [0]) for item in results]
+
+
+def _padding_of_last_windows(
+    data: Value,
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    counts: Sequence[int],
+) -> list[int]:
+    """Return the padding behind an image, with what the last of so many windows have beyond it."""
+    after = []
+    for axis, size in enumerate(data.shape[2:]):
+        end = (counts[axis] - 1) * stride[axis] + (kernel[axis] - 1) * dilation[axis] + 1
+        after.append(max(padding[axis], end - int(cast(int, size)) - padding[axis]))
+    return after
 
 
 def _finite_padding(padding: Sequence[int]) -> bool:
