@@ -266,7 +266,7 @@ NOTES: tuple[tuple[str, int | None, str], ...] = (
         "unrolling it was slower, 61 to 71 us",
     ),
     (
-        "arg*",
+        "argm[ai][xn]*",
         None,
         "of 61 us 44 are what a maximum of rows takes; the rest is the search at the end of each row,"
         " folds of vectors that wait for one another. An index for each element was slower (104 us), "

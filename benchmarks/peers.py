@@ -70,6 +70,15 @@ def _cell(source: str, problem: Problem) -> Ready:
     return Ready(lambda: compiled(*arguments), joined)
 
 
+def compilation(
+    source: str, arguments: Iterable[Any], namespace: Arrays | None = None, *, cache: bool = False
+) -> Callable[[], Any]:
+    """Return what compiles a cell and calls it; the compiler is loaded before."""
+    nnmagic, given = module("nnmagic"), list(arguments)
+    nnmagic.compile("def warm(x: Tensor[(1,), f32]):\n    return x + 1\n", cache=False)
+    return lambda: joined(nnmagic.compile(source, namespace=dict(namespace or {}), cache=cache)(*given))
+
+
 def joined(result: Any) -> np.ndarray:
     """Return a result as one array: that of a tuple are the elements of all its parts."""
     if isinstance(result, tuple | list):

@@ -12,7 +12,7 @@ import numpy as np
 from benchmarks import layers
 from benchmarks.case import Compilation, Growth, Ratio, Within
 from benchmarks.cases.calls import FOO
-from benchmarks.peers import module
+from benchmarks.peers import compilation, module
 
 _SIDE = 32
 
@@ -29,14 +29,6 @@ def _foo_arguments() -> list[np.ndarray]:
     return [generator.standard_normal(shape).astype("float32") for shape in ((2, 3), (3, 4), (2, 4))]
 
 
-def _cell(
-    text: str, arguments: list[np.ndarray], namespace: dict[str, np.ndarray], *, cache: bool = False
-) -> Callable[[], Any]:
-    nnmagic = module("nnmagic")
-    nnmagic.compile("def warm(x: Tensor[(1,), f32]):\n    return x + 1\n", cache=False)  # loads the compiler
-    return lambda: nnmagic.compile(text, namespace=namespace, cache=cache)(*arguments)
-
-
 def _jit(function: Callable[..., Any], arguments: list[np.ndarray]) -> Callable[[], Any]:
     """A new function at each call, which jax has never seen."""
     jax = module("jax")
@@ -46,7 +38,7 @@ def _jit(function: Callable[..., Any], arguments: list[np.ndarray]) -> Callable[
 
 
 def _foo(*, cache: bool = False) -> Callable[[], Any]:
-    return _cell(FOO, _foo_arguments(), {}, cache=cache)
+    return compilation(FOO, _foo_arguments(), cache=cache)
 
 
 def _on_disk(text: str, arguments: list[np.ndarray], namespace: dict[str, np.ndarray]) -> Callable[[], Any]:
@@ -54,7 +46,7 @@ def _on_disk(text: str, arguments: list[np.ndarray], namespace: dict[str, np.nda
     folder = tempfile.TemporaryDirectory(prefix="nnmagic-bench-")  # removed when the process ends
     module("nnmagic").set_cache(folder.name)
     memory = importlib.import_module("nnmagic.functions.compile_cell").MEMORY
-    cell = _cell(text, arguments, namespace, cache=True)
+    cell = compilation(text, arguments, namespace, cache=True)
     cell()
 
     def run(_folder: object = folder) -> Any:
@@ -71,7 +63,7 @@ def _resnet() -> tuple[layers.Network, list[np.ndarray], dict[str, np.ndarray]]:
 
 def _resnet_cell() -> Callable[[], Any]:
     network, arguments, weights = _resnet()
-    return _cell(network.cell("network"), arguments, weights)
+    return compilation(network.cell("network"), arguments, weights)
 
 
 def _resnet_on_disk() -> Callable[[], Any]:
@@ -110,7 +102,7 @@ def _repeat_cell(count: int) -> Callable[[], Any]:
     steps = (("exp", 1), ("tanh", 2), ("sigmoid", 3), ("nn.relu", 4))
     lines = "".join(f"    x = {name}(x) + {number}\n" for name, number in (steps * count)[: count // 2])
     text = f"def long(x: Tensor[(2, 4), f32]):\n{lines}    return x\n"
-    return _cell(text, [np.zeros((2, 4), "float32")], {}, cache=True)
+    return compilation(text, [np.zeros((2, 4), "float32")], cache=True)
 
 
 def _expected_repeated(count: int) -> np.ndarray:
@@ -132,7 +124,7 @@ def _square() -> list[np.ndarray]:
 def _cell_of_mixed_operators(count: int) -> Callable[[], Any]:
     lines = "".join(f"    x = {_MIXED[each][0]}\n" for each in _order(count))
     text = f"def mixed(x: Tensor[({_SIDE}, {_SIDE}), f32]):\n{lines}    return x\n"
-    return _cell(text, _square(), {})
+    return compilation(text, _square())
 
 
 def _mixed(library: Any, count: int, x: Any) -> Any:
@@ -170,7 +162,7 @@ def _loop(rounds: int) -> Compilation:
         _loop_name(rounds),
         "compiling",
         goals,
-        {"nnmagic": lambda: _cell(text, [np.float32(0.5), np.True_], {})},
+        {"nnmagic": lambda: compilation(text, [np.float32(0.5), np.True_])},
         expected=lambda: np.asarray(0.7, "float32"),
     )
 
@@ -214,7 +206,11 @@ ROWS = (
         "a repeated cell: 45 MB of weights",
         "compiling",
         (Within(0.010),),
-        {"nnmagic": lambda: _cell(WEIGHTED, [np.ones(1, "float32")], {"weights": _weights()}, cache=True)},
+        {
+            "nnmagic": lambda: compilation(
+                WEIGHTED, [np.ones(1, "float32")], {"weights": _weights()}, cache=True
+            )
+        },
         expected=lambda: np.ones(1, "float32") + _weights()[0, :1],
     ),
     Compilation(

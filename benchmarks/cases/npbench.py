@@ -13,7 +13,7 @@ import numpy as np
 from benchmarks.case import Case, Compilation, Draw, Ratio, Within
 from benchmarks.cases.products import normal
 from benchmarks.npbench import programs
-from benchmarks.peers import module
+from benchmarks.peers import compilation
 
 #: Of each program; over all of them the goal is a geometric mean of 1.5.
 _GOALS = (Ratio("numba", 0.9),)
@@ -68,12 +68,7 @@ def _compilation(case: Case) -> Compilation:
     """Return the row of how long a program takes from its source to its first result."""
 
     def cell() -> Callable[[], Any]:
-        nnmagic = module("nnmagic")
-        arguments = case.arguments(np.random.default_rng(0)).values()
-        nnmagic.compile(
-            "def warm(x: Tensor[(1,), f32]):\n    return x + 1\n", cache=False
-        )  # loads the compiler
-        return lambda: nnmagic.compile(case.source, cache=False)(*arguments)
+        return compilation(case.source, case.arguments(np.random.default_rng(0)).values())
 
     def expected() -> np.ndarray:
         return np.asarray(case.numpy(*case.arguments(np.random.default_rng(0)).values()))

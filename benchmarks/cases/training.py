@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks import backward
 from benchmarks.case import BEST, Arrays, Case, Compilation, Draw, Ratio, Within
-from benchmarks.peers import joined, module
+from benchmarks.peers import compilation, joined, module
 
 #: How large a step of gradient descent is: so large that an error of the gradient shows.
 RATE = 1.0
@@ -339,9 +339,7 @@ def _arguments() -> Arrays:
 
 
 def _compile_cell() -> Callable[[], Any]:
-    nnmagic, arguments = module("nnmagic"), list(_arguments().values())
-    nnmagic.compile("def warm(x: Tensor[(1,), f32]):\n    return x + 1\n", cache=False)  # loads the compiler
-    return lambda: joined(nnmagic.compile(LSTM.source, namespace={}, cache=False)(*arguments))
+    return compilation(LSTM.source, _arguments().values())
 
 
 def _compile_in_jax() -> Callable[[], Any]:

@@ -11,7 +11,7 @@ import numpy as np
 from benchmarks import backward_networks, layers
 from benchmarks.case import BEST, Arrays, Case, Compilation, Memory, Ratio, Within
 from benchmarks.cases.training import annotations, cross_entropy_in_jax, sgd
-from benchmarks.peers import joined, module
+from benchmarks.peers import compilation, joined, module
 
 # -- ResNet-18 ---------------------------------------------------------------------------------------------
 
@@ -145,9 +145,7 @@ def _expected() -> np.ndarray:
 
 
 def _compile_cell() -> Callable[[], Any]:
-    nnmagic, arguments = module("nnmagic"), list(_arguments().values())
-    nnmagic.compile("def warm(x: Tensor[(1,), f32]):\n    return x + 1\n", cache=False)  # loads the compiler
-    return lambda: joined(nnmagic.compile(RESNET.source, namespace={}, cache=False)(*arguments))
+    return compilation(RESNET.source, _arguments().values())
 
 
 def _compile_in_jax() -> Callable[[], Any]:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-import time
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -120,19 +118,7 @@ def check(name: str) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*")
-    names = parser.parse_args().names or NAMES
-    passed = 0
-    for name in names:
-        begin = time.perf_counter()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            try:
-                found = check(name)
-            except Exception as error:
-                found = f"{type(error).__name__}: {error}"[:400]
-        passed += found.startswith("passes")
-        print(f"{name}: {found} ({time.perf_counter() - begin:.0f} s)", flush=True)
-    print(f"{passed} of {len(names)}")
+    models.count_passes(parser.parse_args().names or NAMES, check)
 
 
 if __name__ == "__main__":
