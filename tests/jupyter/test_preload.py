@@ -35,6 +35,34 @@ def test_a_thread_imports_what_the_first_cell_needs(tmp_path: Path) -> None:
     assert run(code, tmp_path).strip() == "[]"
 
 
+def test_imports_leave_python_as_it_was(tmp_path: Path) -> None:
+    """Garbage is collected again, or not, and what was hidden from TVM can be imported."""
+    (tmp_path / "path" / "torch").mkdir(parents=True)
+    (tmp_path / "path" / "torch" / "__init__.py").touch()
+    code = f"""
+    import gc
+    {{change}}
+    was = gc.isenabled()
+    {textwrap.indent(textwrap.dedent(STARTED), "    ").strip()}
+    threads[0].join()
+    assert gc.isenabled() == was
+    assert "tvm" in sys.modules and "torch" not in sys.modules
+    sys.path.insert(0, {str(tmp_path / "path")!r})
+    import torch
+    print(was)
+    """
+    assert run(code.format(change=""), tmp_path).strip() == "True"
+    assert run(code.format(change="gc.disable()"), tmp_path).strip() == "False"
+
+
+def test_tvm_has_what_it_has_without_nnmagic(tmp_path: Path) -> None:
+    """Disco, TVM's distributed run-time, is hidden only where its library has none."""
+    asked = "print(sorted(vars(tvm.runtime)), tvm.runtime.disco is None)"
+    imported = "from nnmagic.engine import relax; relax.preload(compiler=True)"
+    alone, after = (run(f"{begin}\nimport tvm\n{asked}", tmp_path) for begin in ("", imported))
+    assert alone == after
+
+
 def test_the_compiler_is_left_out_where_code_is_on_disk(tmp_path: Path) -> None:
     run(f'import nnmagic; nnmagic.compile("{CELL}", namespace={{}})', tmp_path)
     code = f"""{STARTED}
