@@ -77,9 +77,19 @@ def test_rows_of_any_length(dtype):
 @pytest.mark.parametrize("dtype", ["float32", "float64", "uint64", "int8"])
 def test_one_row_of_any_length(dtype):
     executable = _compile("?", dtype, 0)
-    for length in [*LENGTHS, 129, 4000, 8192, 8193]:
+    for length in [*LENGTHS, 31, 32, 33, 129, 4000, 8192, 8193]:
         for x in _arrays(dtype, (length,), 0):
             _check(executable, x, 0)
+
+
+@pytest.mark.sampled(every=3)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_two_short_rows(dtype):
+    by_rows, by_columns = _compile("2, ?", dtype, 1), _compile("?, 2", dtype, 0)
+    for length in (0, 1, 2, 15, 31, 32, 33, 64):
+        for x in _arrays(dtype, (2, length), 1):
+            _check(by_rows, x, 1)
+            _check(by_columns, np.ascontiguousarray(x.T), 0)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int64", "bool"])
@@ -126,6 +136,17 @@ def test_largest(length, dtype):
         expected = np.argsort(-x, 1, kind="stable")[:, :k]
         np.testing.assert_array_equal(indices, expected)
         np.testing.assert_array_equal(values, np.take_along_axis(x, expected, 1))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64", "uint8"])
+def test_largest_of_a_short_row(dtype):
+    largest = compile_text(f'def @main(%x: Tensor[(?), {dtype}]) {{ topk(%x, k=9, dtype="int32") }}')
+    for length in (9, 10, 31, 32, 33):
+        x = RNG.integers(0, 9, length).astype(dtype)
+        values, indices = largest([x])
+        expected = np.argsort(-x.astype("int64"), kind="stable")[:9]
+        np.testing.assert_array_equal(indices, expected)
+        np.testing.assert_array_equal(values, x[expected])
 
 
 @pytest.mark.parametrize("dtype", sample(["float64", "float16", "int64", "uint64", "float32"], 2))

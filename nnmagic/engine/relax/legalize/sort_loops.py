@@ -73,6 +73,9 @@ _FEW = 4
 #: The longest of these for which that is faster than by their digits.
 _LONGEST_OF_FEW = 1 << 13
 
+#: The longest of these whose elements are counted, where only the call knows the length.
+_LONGEST_COUNTED = 32
+
 #: How many operations the sort of an element counts as.
 _OPERATIONS = 8
 
@@ -137,7 +140,10 @@ class _Sort:
         few = static_int(self.total)
         if few is not None and few <= self.lanes // _FEW:
             is_short = _at_least(_LONGEST_OF_FEW - self.length, 0)
-            return branch(is_short, self._by_merged_columns, self._by_radix)
+            sort = partial(branch, is_short, self._by_merged_columns, self._by_radix)
+            if static_int(self.length) is not None:
+                return sort()
+            return branch(as_expr(self.length) <= _LONGEST_COUNTED, self._by_counting, sort)
         return branch(_is_short(self.length, self.total), self._by_network, self._by_radix)
 
     def _independent(self, sequences: Stmt, of_round: int) -> Stmt:
@@ -367,6 +373,42 @@ class _Sort:
         start = tirx.BufferStore(position, as_expr(0), [0])
         counts = loop("at", self.length, count)
         return sequence([tirx.AllocBuffer(position), start, counts, loop("at", self.length, put)])
+
+    # Few sequences of few elements: the place of each is how many come before it
+
+    def _by_counting(self) -> Stmt:
+        return loop("sequence", self.total, self._sort_by_counting)
+
+    def _sort_by_counting(self, number: PrimExpr) -> Stmt:
+        index = partial(self._index, number)
+        keys = builders.local_array(_LONGEST_COUNTED, self.kind, "keys")
+        place = builders.local_array(1, "int64", "place")
+
+        def pad(at: PrimExpr) -> Stmt:
+            return tirx.BufferStore(keys, tirx.max_value(self.kind), [at])
+
+        def load(at: PrimExpr) -> Stmt:
+            key = self._key(index(at))
+            return tirx.BufferStore(keys, join_zeros(key) if is_float(self.dtype) else key, [at])
+
+        def put(at: PrimExpr) -> Stmt:
+            def count(other: PrimExpr) -> Stmt:
+                is_same = tirx.bitwise_and(keys[other] == keys[at], other < at)
+                is_before = tirx.bitwise_or(keys[other] < keys[at], is_same)
+                return tirx.BufferStore(place, place[0] + is_before.astype("int64"), [0])
+
+            values = {"values": tirx.BufferLoad(self.data, index(at)), "indices": at}
+            stores = [
+                tirx.BufferStore(output, values[name].astype(builders.dtype_of(output)), index(place[0]))
+                for name, output in self.outputs.items()
+            ]
+            inside = tirx.IfThenElse(place[0] < as_expr(self.count), sequence(stores), None)
+            start = tirx.BufferStore(place, as_expr(0), [0])
+            return sequence([start, loop("other", _LONGEST_COUNTED, count), inside])
+
+        arrays = [tirx.AllocBuffer(keys), tirx.AllocBuffer(place)]
+        padding = loop("at", _LONGEST_COUNTED, pad)
+        return sequence([*arrays, padding, loop("at", self.length, load), loop("at", self.length, put)])
 
     # Few sequences: the lanes have parts of one, which are merged in the end
 
