@@ -1,5 +1,6 @@
 """Element-wise operators, reductions and scans against NumPy: dtypes, odd and empty shapes, NaN."""
 
+import itertools
 import warnings
 
 import ml_dtypes
@@ -454,3 +455,45 @@ def test_the_border_of_a_padded_array_stays_loops(width: int) -> None:
     widths = ((0, 0), (0, 0), (width, width), (width, width))
     np.testing.assert_array_equal(compiled(x), np.pad(x, widths))
     assert compiled.stages["llvm"].count("\n  store ") < 1000  # 24 planes of 64 rows have 1536
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "uint64", "int8", "float16", "bool"])
+@pytest.mark.parametrize("is_named", [False, True])
+def test_transposed_arrays_among_others(dtype: str, is_named: bool) -> None:
+    """Squares of any part of the arrays; the last ones overlap."""
+    generator = np.random.default_rng(0)
+    shapes = [(16, 16), (17, 33), (40, 16), (16, 7), (8, 64), (100, 19), (5, 3), (1, 1), (0, 20)]
+    join = "logical_and" if dtype == "bool" else "add"
+    run = None
+    for rows, columns in shapes:
+        if run is None or not is_named:
+            x_type, y_type = (f"Tensor[({sizes}), {dtype}]" for sizes in ("?, ?", "?, ?"))
+            if not is_named:
+                x_type, y_type = (
+                    f"Tensor[({a}, {b}), {dtype}]" for a, b in ((rows, columns), (columns, rows))
+                )
+            run = compile_text(
+                f"def @main(%x: {x_type}, %y: {y_type}) {{ let %t = transpose(%x, axes=None); "
+                f"(%t, {join}(%t, %y)) }}"
+            )
+        x, y = (
+            generator.integers(0, 2 if dtype == "bool" else 50, shape)
+            for shape in [(rows, columns), (columns, rows)]
+        )
+        x, y = x.astype(dtype), y.astype(dtype)
+        plain, joined = run([x, y])
+        np.testing.assert_array_equal(plain, x.T)
+        np.testing.assert_array_equal(joined, x.T & y if dtype == "bool" else x.T + y)
+
+
+def test_transposed_arrays_of_three_axes_and_slices() -> None:
+    x = np.random.default_rng(0).normal(size=(20, 33, 40))
+    for axes in itertools.permutations(range(3)):
+        run = compile_text(
+            f"def @main(%x: Tensor[(20, 33, 40), float64]) {{ add(transpose(%x, axes={list(axes)}), 1f64) }}"
+        )
+        np.testing.assert_array_equal(run([x]), x.transpose(axes) + 1)
+    for source in ("x[::-1].T", "x[:, ::-1].T * 2.0", "x.T[::-1]", "x[1:].T + x[:-1].T", "x[::2].T"):
+        text = f"def f(x: Tensor[(33, 40), f64]):\n    return {source}\n"
+        compiled = nnmagic.compile(text, namespace={}, cache=False)
+        np.testing.assert_array_equal(compiled(x[0]), eval(source, {"x": x[0]}))

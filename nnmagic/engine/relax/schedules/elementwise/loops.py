@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Protocol
 
 import tvm_ffi
@@ -12,6 +14,7 @@ from tvm.sym.pattern import detect_linear_equation
 
 from nnmagic.engine.relax.schedules.elementwise.costs import bytes_in_memory, count_instructions
 from nnmagic.engine.relax.schedules.elementwise.nests import Nest, rename_lets
+from nnmagic.engine.relax.schedules.layout_transform import transpose
 from nnmagic.engine.relax.schedules.machine_model import CpuModel, Work
 from nnmagic.engine.relax.tir.builders import (
     are_equal,
@@ -21,17 +24,23 @@ from nnmagic.engine.relax.tir.builders import (
     dtype_of,
     is_conditional,
     is_library_fallback,
+    load,
     local_array,
     product,
     round_up_div,
     sequence,
     static_int,
+    store,
 )
-from nnmagic.engine.relax.tir.types import Call, Extent, Index, Load, Node, PrimExpr, Stmt, Var
-from nnmagic.engine.relax.tir.visitors import replace_vars, visit
+from nnmagic.engine.relax.tir.types import Buffer, Call, Extent, Index, Load, Node, PrimExpr, Stmt, Var
+from nnmagic.engine.relax.tir.visitors import replace_vars, rewrite, visit
 
-#: The side of the squares that a transposition is made of; more rows would fall out of the cache.
+#: The side of the squares that a transposition is made of; more rows would fall out of the cache. Where a
+#: vector is as long or longer, they have its side and are transposed in registers.
 _SQUARE = 8
+
+#: What squares are transposed in registers.
+_SHUFFLED = {"float32", "float64", "int32", "int64", "uint32", "uint64"}
 
 #: How many pieces of one long row the threads share.
 _PIECES = 64
@@ -82,22 +91,30 @@ def emit_nest(nest: Nest, machine: CpuModel, *, dynamic_threads: bool = True) ->
         threads = False
     if width == 1 or _fills_short_rows(nest, width):
         return _emit_versions(threads, lambda *, parallel: _emit_elements(nest, threads=parallel))
+    lanes, size = _lanes(nest, machine), static_int(nest.loops[-1][1])
     transposed = _find_transposed_loop(nest)
+    side, loads = _SQUARE, []
     if transposed is not None:
-        width = min(width, _SQUARE)
-    lanes = min(width, _lanes(nest, machine))
-    size = static_int(nest.loops[-1][1])
+        var, extent = nest.loops[transposed]
+        is_large = all(known is None or known >= lanes for known in (size, static_int(extent)))
+        if is_large and lanes >= _SQUARE:
+            loads = _find_transposed_loads(nest, var)
+        side = lanes if loads else _SQUARE
+        width = lanes if loads else min(width, _SQUARE)
+    lanes = min(width, lanes)
     widths = [width] if size is not None or lanes == width else [width, lanes]
     statement: Stmt | None = None
     for wide in reversed(widths):
         sizes = [(nest.loops[-1][1], wide)]
-        sizes += [] if transposed is None else [(nest.loops[transposed][1], _SQUARE)]
+        sizes += [] if transposed is None else [(nest.loops[transposed][1], side)]
         fits = [extent >= as_expr(least) for extent, least in sizes if static_int(extent) is None]
         if fits and statement is None:
             statement = _emit_elements(nest, threads=False)
         vectors = _emit_versions(
             threads if wide == width else False,
-            lambda *, parallel, wide=wide: _emit_vectors(nest, wide, transposed, threads=parallel),
+            lambda *, parallel, wide=wide: _emit_vectors(
+                nest, wide, transposed, side, loads, threads=parallel
+            ),
         )
         statement = tirx.IfThenElse(tirx.all(*fits), vectors, statement) if fits else vectors
     return statement
@@ -153,10 +170,13 @@ def emit_interleaved(nests: Sequence[Nest], machine: CpuModel) -> Stmt | None:
     return _emit_versions(threads, lambda *, parallel: _emit_elements(*nests, threads=parallel))
 
 
-def _emit_vectors(nest: Nest, width: int, transposed: int | None, *, threads: bool) -> Stmt:
+def _emit_vectors(
+    nest: Nest, width: int, transposed: int | None, side: int, loads: Sequence[Load], *, threads: bool
+) -> Stmt:
     """Emit a nest whose innermost loop is vectorized; it has ``width`` elements at least.
 
-    transposed: the number of the loop that makes squares with the innermost one; it has as many elements.
+    transposed: the number of the loop that makes squares with the innermost one; it has ``side`` elements.
+    loads: those of whose squares the rows are read, and transposed in registers; ``width`` is ``side`` then.
     """
     *outer, (inner, extent) = nest.loops
     size = as_index(extent)
@@ -167,9 +187,10 @@ def _emit_vectors(nest: Nest, width: int, transposed: int | None, *, threads: bo
     if transposed is not None:
         var, count = outer[transposed]
         squares, row = tirx.Var("rows", "int64"), tirx.Var("row", "int64")
-        rows = [(row, as_expr(_SQUARE))]
-        loops[transposed] = (squares, as_expr(round_up_div(as_index(count), _SQUARE)))
-        indices[var] = _part_begin(squares, _SQUARE, as_index(count)) + row
+        rows = [(row, as_expr(side))]
+        loops[transposed] = (squares, as_expr(round_up_div(as_index(count), side)))
+        first_row = _part_begin(squares, side, as_index(count))
+        indices[var] = first_row + row
     vectors = round_up_div(size, width)
     var = tirx.Var("v", "int64")
     if threads and not outer and (not isinstance(vectors, int) or vectors >= 2 * _PIECES):
@@ -183,8 +204,75 @@ def _emit_vectors(nest: Nest, width: int, transposed: int | None, *, threads: bo
     else:
         loops.append((var, as_expr(vectors)))
         indices[inner] = _part_begin(var, width, size)
-    body = _emit_steps(nest, indices, width)
-    return _wrap([*loops, *rows], body, parallel=threads and len(loops) > 1)
+    if loads:
+        assert transposed is not None
+        begin = {**indices, outer[transposed][0]: first_row}
+        body = _emit_square(nest, begin, indices, rows[0], loads)
+    else:
+        body = _wrap(rows, _emit_steps(nest, indices, width), parallel=False)
+    return _wrap(loops, body, parallel=threads and len(loops) > 1)
+
+
+def _emit_square(
+    nest: Nest,
+    begin: Mapping[Var, Index],
+    indices: Mapping[Var, Index],
+    rows: tuple[Var, Extent],
+    loads: Sequence[Load],
+) -> Stmt:
+    """Compute a square of elements; what it reads the other way round is transposed first."""
+    row, side = rows[0], int(rows[1])
+    inner = nest.loops[-1][0]
+    statements: list[Stmt] = []
+    squares = []
+    for each in loads:
+        dtype = dtype_of(each.source)
+        square = local_array(side * side, dtype, "square")
+        lines = []
+        for column in range(side):
+            start = _rename(each.indices[0], {**begin, inner: as_expr(begin[inner]) + column})
+            lines.append(load(each.source, start, side, dtype))
+        put = partial(_store_line, square, side)
+        statements += [tirx.AllocBuffer(square), transpose(lines, dtype, put)]
+        squares.append(square)
+
+    def from_square(found: Load) -> Load:
+        for each, square in zip(loads, squares, strict=True):
+            if found.same_as(each):
+                return tirx.BufferLoad(square, [row * as_expr(side) + nest.lane])
+        return found
+
+    steps = (
+        replace(step, value=rewrite(step.value, [(ir.expr.TensorLoad, from_square)])) for step in nest.steps
+    )
+    body = _emit_steps(replace(nest, steps=tuple(steps)), indices, side)
+    return sequence([*statements, _wrap([rows], body, parallel=False)])
+
+
+def _store_line(square: Buffer, side: int, line: int, value: PrimExpr) -> Stmt:
+    return store(square, line * side, side, value)
+
+
+def _find_transposed_loads(nest: Nest, var: Var) -> list[Load]:
+    """Find what is read along an outer loop, always and by the loops' variables alone."""
+    inner = nest.loops[-1][0]
+    local = {step.local for step in nest.steps}
+    found: list[Load] = []
+    obstacles: list[Node] = []
+
+    def check_call(call: Call) -> None:
+        if is_conditional(call):
+            obstacles.append(call)
+
+    for step in nest.steps:
+        visit(step.value, [(ir.Call, check_call), (tirx.Let, obstacles.append)])
+        for each in collect_loads(step.value):
+            if each.source in local or dtype_of(each.source) not in _SHUFFLED:
+                continue
+            along, across = (detect_linear_equation(each.indices[0], [variable]) for variable in (var, inner))
+            if along and static_int(along[0]) == 1 and across and static_int(across[0]) not in (0, 1):
+                found.append(each)
+    return [] if obstacles else found
 
 
 def _find_transposed_loop(nest: Nest) -> int | None:
@@ -224,14 +312,14 @@ def _emit_steps(nest: Nest, indices: Mapping[Var, Index], width: int) -> Stmt:
         if indices:
             innermost = nest.loops[-1][0]
             names[innermost] = indices[innermost] + lane
-        store = tirx.BufferStore(
+        stored = tirx.BufferStore(
             local.get(step.local, nest.row),
             _rename(step.value, names),
             [lane if step.local is not None else _rename(nest.offset, names)],
         )
         if width > 1:
-            store = tirx.For(lane, as_expr(0), as_expr(width), tirx.ForKind.VECTORIZED, store)
-        statements.append(store)
+            stored = tirx.For(lane, as_expr(0), as_expr(width), tirx.ForKind.VECTORIZED, stored)
+        statements.append(stored)
     return tirx.SeqStmt(statements) if len(statements) > 1 else statements[0]
 
 
