@@ -31,6 +31,24 @@ def sigmoid(x):
     return result
 
 
+def exp(x):
+    rows, columns = x.shape
+    result = np.empty_like(x)
+    for i in prange(rows):
+        for j in range(columns):
+            result[i, j] = math.exp(x[i, j])
+    return result
+
+
+def add_transposed(x, y):
+    rows, columns = y.shape
+    result = np.empty_like(y)
+    for i in prange(rows):
+        for j in range(columns):
+            result[i, j] = x[j, i] + y[i, j]
+    return result
+
+
 def gelu(x):
     rows, columns = x.shape
     result = np.empty_like(x)

@@ -19,8 +19,11 @@ def _named(case: Case) -> Case:
     shape = re.search(r"Tensor\[\((\d+), ([^)]*)\)", case.source)
     assert shape is not None
     named = f'Tensor[("n", {shape[2]})'
-    same = case.family in ("element-wise", "attention")
+    is_transposed = case.name.startswith("x.T + ")
+    same = case.family in ("element-wise", "attention") and not is_transposed
     source = case.source.replace(shape[0], named, -1 if same else 1)
+    if is_transposed:  # the other has as many columns
+        source = source.replace(f"({shape[2]}, {shape[1]})", f'({shape[2]}, "n")')
     if case.name.startswith("x.T @ "):  # the rows of both are summed
         source = source.replace(f"Tensor[({shape[1]}, ", 'Tensor[("n", ')
     draw = case.arguments(np.random.default_rng(0))
