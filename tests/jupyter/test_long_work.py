@@ -124,6 +124,7 @@ def test_developers_see_where_an_interrupt_came(kernel: Kernel) -> None:
 
 
 def test_a_mistake_in_what_is_to_be_profiled_shows_no_frames(kernel: Kernel) -> None:
+    kernel.run(LOOP)
     for call, words in (
         ("nothing(1.0)", "NameError: name 'nothing' is not defined"),
         ("loop(1 / 0, 1)", "ZeroDivisionError: division by zero"),
