@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +20,21 @@ def _erf(x: np.ndarray) -> np.ndarray:
     t = 1 / (1 + 0.3275911 * np.abs(x))
     series = t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429))))
     return np.copysign(1 - series * np.exp(-x * x), x)
+
+
+def _of_one_array(name: str, numpy: Callable[..., Any], **peers: Callable[..., Any]) -> Case:
+    """Return the row of a function that cells and loops.py have under the same name."""
+    return Case(
+        f"{name} {_SIZE}x{_SIZE}",
+        "element-wise",
+        (Ratio(BEST, 1.0),),
+        normal(x=(_SIZE, _SIZE)),
+        f"def function(x: {_SQUARE}):\n    return {name}(x)\n",
+        numpy,
+        numba=name,
+        nbytes=8.0 * _SIZE**2,
+        **peers,
+    )
 
 
 ROWS = (
@@ -36,31 +53,26 @@ ROWS = (
         numba="chain",
         nbytes=12.0 * _SIZE**2,
     ),
-    Case(
-        "sigmoid 1024x1024",
-        "element-wise",
-        (Ratio(BEST, 1.0),),
-        normal(x=(_SIZE, _SIZE)),
-        f"def function(x: {_SQUARE}):\n    return sigmoid(x)\n",
+    _of_one_array(
+        "sigmoid",
         lambda x: 1 / (1 + np.exp(-x)),
         torch=lambda torch, x: torch.sigmoid(x),
         jax=lambda jax, x: jax.nn.sigmoid(x),
         onnx=lambda graph, x: graph.Sigmoid(x),
-        numba="sigmoid",
-        nbytes=8.0 * _SIZE**2,
     ),
-    Case(
-        "exp 1024x1024",
-        "element-wise",
-        (Ratio(BEST, 1.0),),
-        normal(x=(_SIZE, _SIZE)),
-        f"def function(x: {_SQUARE}):\n    return exp(x)\n",
+    _of_one_array(
+        "exp",
         np.exp,
         torch=lambda torch, x: torch.exp(x),
         jax=lambda jax, x: jax.numpy.exp(x),
         onnx=lambda graph, x: graph.Exp(x),
-        numba="exp",
-        nbytes=8.0 * _SIZE**2,
+    ),
+    _of_one_array(
+        "gelu",
+        lambda x: 0.5 * x * (1 + _erf(x * math.sqrt(0.5))),
+        torch=lambda torch, x: torch.nn.functional.gelu(x),
+        jax=lambda jax, x: jax.nn.gelu(x, approximate=False),
+        onnx=lambda graph, x: graph.Gelu(x),
     ),
     Case(
         "x.T + y 1024x1024",
@@ -74,18 +86,5 @@ ROWS = (
         onnx=lambda graph, x, y: graph.Add(graph.Transpose(x, perm=[1, 0]), y),
         numba="add_transposed",
         nbytes=12.0 * _SIZE**2,
-    ),
-    Case(
-        "gelu 1024x1024",
-        "element-wise",
-        (Ratio(BEST, 1.0),),
-        normal(x=(_SIZE, _SIZE)),
-        f"def function(x: {_SQUARE}):\n    return gelu(x)\n",
-        lambda x: 0.5 * x * (1 + _erf(x * math.sqrt(0.5))),
-        torch=lambda torch, x: torch.nn.functional.gelu(x),
-        jax=lambda jax, x: jax.nn.gelu(x, approximate=False),
-        onnx=lambda graph, x: graph.Gelu(x),
-        numba="gelu",
-        nbytes=8.0 * _SIZE**2,
     ),
 )

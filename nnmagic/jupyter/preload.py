@@ -5,9 +5,9 @@ notebook will hardly be new ones. What finds and shows them and the run-time are
 
 A thread does it, so an interrupt cannot leave a library half imported. Python raises an error where one
 thread imports a package and another one of its modules: while a cell runs, no import of the front end begins,
-and a cell waits for one that has begun. It does not wait for TVM's, which takes a second. A fork ends the
-thread, since the child would find half of a library. At the end of the process what has not begun is left
-out.
+and a cell waits for one that has begun. It does not wait for TVM's, which takes half a second. A fork ends
+the thread, since the child would find half of a library. At the end of the process what has not begun is
+left out.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from tvm import relax, te, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812 - TVM's own name for its builder
 
 from nnmagic.engine.relax.legalize import scalar_functions
-from nnmagic.engine.relax.legalize.extern_loops import fill_by_loops, grid
+from nnmagic.engine.relax.legalize.extern_loops import fill_by_loops
 from nnmagic.engine.relax.legalize.registry import (
     OPAQUE,
     RULES,
@@ -241,7 +241,7 @@ def _raise_by_squaring(base: Tensor, exponent: Tensor) -> Tensor:
         )
         square, total, rest = local(wide, lanes), local(wide, lanes), local(dtype, lanes)
         bits = local(dtype, 1)
-        with grid([builders.round_up_div(size, lanes)]) as (number,):
+        with T.serial(builders.round_up_div(size, lanes)) as number:
             first = number * lanes
             count = builders.minimum(lanes, size - first)
             with T.serial(lanes) as lane:
