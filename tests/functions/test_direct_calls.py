@@ -7,6 +7,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable
+from functools import partial
 from types import BuiltinFunctionType
 from typing import Any
 
@@ -263,6 +264,104 @@ def test_what_fails_is_raised_by_python() -> None:
         assert np.array_equal(g(x, x), x[1:] + x[:-1])
         with pytest.raises(ValueError, match="g"):
             g(x, x[:9])
+
+
+COLLATZ = """
+def f(n: i64):
+    k = 0
+    while n != 1:
+        n = n // 2 if n % 2 == 0 else 3 * n + 1
+        k += 1
+    return k
+"""
+FIBONACCI = "def f(n: i64) -> i64:\n    return n if n < 2 else f(n - 1) + f(n - 2)\n"
+RUNNING = """
+def f(x: Tensor[('n',), f32]):
+    y = zeros((x.shape[0],), f32)
+    for i in range(x.shape[0]):
+        y[i] = x[i] if i == 0 else y[i - 1] / 2 + x[i]
+    return y
+"""
+
+
+def test_programs_that_loop() -> None:
+    """Short ones hold Python's lock; what takes long is begun again without it, as the next calls are."""
+    collatz, fibonacci, running = map(compiled, (COLLATZ, FIBONACCI, RUNNING))
+    for f, argument, expected in ((collatz, 27, 111), (fibonacci, 10, 55)):
+        assert is_direct(f)
+        assert f(argument) == expected
+        assert not went_through_python(partial(f, argument))
+    assert fibonacci(30) == 832_040
+    assert went_through_python(partial(fibonacci, 5))
+    for _ in range(100):
+        assert fibonacci(5) == 5
+    assert not went_through_python(partial(fibonacci, 5))
+    for length in (1, 5, 20_000, 5):
+        x = np.linspace(-1, 1, length).astype("f4")
+        expected = x.copy()
+        for i in range(1, length):
+            expected[i] = expected[i - 1] / 2 + x[i]
+        assert np.allclose(running(x), expected, atol=1e-6)
+
+
+def test_recursion_that_is_too_deep_for_a_direct_call() -> None:
+    f = compiled("def f(n: i64) -> i64:\n    return 0 if n == 0 else f(n - 1) + 1\n")
+    assert is_direct(f)
+    for _ in range(3):
+        assert f(900) == 900
+        assert f(5000) == 5000
+        with pytest.raises(RecursionError):
+            f(-1)
+
+
+FAILING = """
+def f(x: Tensor[(8,), f32], n: i64):
+    s = f32(0)
+    for i in range(n):
+        assert x[i % 8] > 0, 'not positive'
+        s += x[i % 8]
+    return s
+"""
+
+
+def test_a_loop_that_fails_is_raised_by_python() -> None:
+    f = compiled(FAILING)
+    assert is_direct(f)
+    for _ in range(3):
+        assert f(X[0, 1:9], 10) == X[0, 1:9].sum() + 3
+        with pytest.raises(AssertionError, match="not positive"):
+            f(X[0, :8], 10)
+
+
+def test_other_threads_run_while_a_call_loops() -> None:
+    f = compiled("def f(n: i64):\n    k = 0\n    for i in range(n):\n        k = k * 3 + i\n    return k\n")
+    assert is_direct(f)
+    begun, ended = threading.Event(), threading.Event()
+
+    def call() -> None:
+        begun.set()
+        f(1 << 30)
+        ended.set()
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    begun.wait()
+    rounds = 0
+    while not ended.is_set():
+        rounds += 1
+    thread.join()
+    assert rounds > 10_000
+
+
+def test_what_is_printed_is_printed_once(capfd: pytest.CaptureFixture[str]) -> None:
+    source = "def f(x: Tensor[(2,), f32]):\n    print(x)\n    assert x[0] > 0\n    return x + 1\n"
+    f = nnmagic.compile(source, namespace={}, cache=False, debug=True)
+    for x, printed in ((np.ones(2, "f4"), "[1. 1.]\n"), (np.zeros(2, "f4"), "[0. 0.]\n")) * 2:
+        try:
+            f(x)
+        except AssertionError:
+            assert not x[0]
+        assert capfd.readouterr().out == printed
 
 
 def test_light_work_on_larger_arrays() -> None:

@@ -25,19 +25,7 @@ from nnmagic.engine.relax.codegen.aot.functions import (
     function_variables,
     lower_to_pointer_args,
 )
-from nnmagic.engine.relax.codegen.aot.program import (
-    AotProgram,
-    Check,
-    CopyArray,
-    DefineSize,
-    Exit,
-    KernelCall,
-    NameSizes,
-    PointAt,
-    ScalarCode,
-    ShapeCheck,
-    StoreElement,
-)
+from nnmagic.engine.relax.codegen.aot.program import AotProgram, KernelCall
 from nnmagic.engine.relax.codegen.direct_call import compile_direct_call
 from nnmagic.engine.relax.codegen.lapack_stubs import compile_stubs
 from nnmagic.engine.relax.codegen.object_code import (
@@ -48,6 +36,7 @@ from nnmagic.engine.relax.codegen.object_code import (
     write_module,
 )
 from nnmagic.engine.relax.deferred_interrupts import run_interruptible
+from nnmagic.engine.relax.legalize.debugging import prints
 from nnmagic.engine.relax.lowering.origins import KernelOrigins
 from nnmagic.engine.relax.runtime.native_entry import ENTRY
 from nnmagic.engine.relax.schedules.registry import collect_blocks
@@ -140,29 +129,23 @@ def build_aot(
 
 
 def _can_be_called_directly(program: AotProgram) -> bool:
-    """Return whether CPython may call the program directly: one result, and nothing repeats or waits."""
-    plain = all(
-        isinstance(
-            step,
-            KernelCall
-            | ScalarCode
-            | StoreElement
-            | CopyArray
-            | PointAt
-            | Check
-            | ShapeCheck
-            | NameSizes
-            | DefineSize
-            | Exit,
-        )
-        for step in program.entry.steps()
-    )
+    """Return whether CPython may call the program directly, and then call it again if it failed.
+
+    It has one result, no loops that threads share, and it prints nothing.
+    """
     results = len(program.entry.exact_results or program.results)
-    return plain and not program.functions and not program.clocked and results == 1
+    return (
+        results == 1
+        and not program.is_parallel
+        and not program.clocked
+        and not any(map(prints, program.kernels.values()))
+    )
 
 
 def _work_of(program: AotProgram) -> int | None:
     """Return how many elements the kernels compute; None where that is not known at compile time."""
+    if program.functions:
+        return None
     count = 0
     for kernel in program.kernels.values():
         blocks = collect_blocks(kernel)

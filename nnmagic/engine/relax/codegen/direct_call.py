@@ -26,6 +26,7 @@ from nnmagic.engine.relax.runtime.direct_call import (
     Operator,
     Word,
 )
+from nnmagic.engine.relax.runtime.native_entry import TOO_LONG
 from nnmagic.engine.relax.runtime.numpy_abi import DATA, DIMS, RANK, TYPE
 
 #: A value of TVM's calls: the kind of an integer, then the integer.
@@ -36,6 +37,9 @@ _CONTENT = 2
 
 #: The largest number of float32, in the hexadecimal digits in which LLVM writes a double.
 _LARGEST_SINGLE = "0x" + struct.pack(">d", float(np.finfo("float32").max)).hex().upper()
+
+#: How many calls go through Python after one that would have held its lock for long.
+_SKIPS = 64
 
 #: The words below the stack of sizes that an instruction may read and not use.
 _BELOW = 3
@@ -114,10 +118,17 @@ entry:
   %is_idle = icmp eq i64 %busy, 0
   %takes1 = and i1 %takes0, %is_idle
   %takes = and i1 %takes1, %is_on
-  br i1 %takes, label %arguments, label %refuse
+  br i1 %takes, label %look_back, label %refuse
+look_back:
+  %was_short = icmp eq i64 %skips, 0
+  br i1 %was_short, label %arguments, label %skip
+skip:
+  %fewer_skips = sub i64 %skips, 1
+  store i64 %fewer_skips, ptr %skips_at
+  br label %refuse
 
 arguments:
-  %argument = phi i64 [ 0, %entry ], [ %next_argument, %next ]
+  %argument = phi i64 [ 0, %look_back ], [ %next_argument, %next ]
   %more = icmp slt i64 %argument, %arity
   br i1 %more, label %look, label %dimensions
 look:
@@ -351,6 +362,9 @@ too_large:
 give:
   ret ptr %result
 drop:
+  %is_long = icmp eq i64 %code, {too_long}
+  %next_skips = select i1 %is_long, i64 {skips}, i64 0
+  store i64 %next_skips, ptr %skips_at
   call void %clear_error()
   call void %decref(ptr %result)
   br label %refuse
@@ -384,6 +398,8 @@ def compile_direct_call() -> bytes:
         below=_BELOW,
         address=ADDRESS,
         values=2 * (MAX_ARITY + 5),
+        too_long=TOO_LONG,
+        skips=_SKIPS,
         stores="\n".join(map(_store_value, _LAST_VALUES)),
         max_dims=MAX_DIMS,
         data=DATA,

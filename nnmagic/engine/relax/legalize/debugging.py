@@ -11,7 +11,10 @@ from nnmagic.engine.relax.legalize.registry import OPAQUE, RULES, OpCall, Value
 from nnmagic.engine.relax.legalize.types import Tensor
 from nnmagic.engine.relax.runtime.callbacks import PRINT
 from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, sequence
-from nnmagic.engine.relax.tir.types import Buffer, PrimExpr, Stmt
+from nnmagic.engine.relax.tir.types import Buffer, PrimExpr, PrimFunc, Stmt
+
+#: The attribute of kernels that print.
+_PRINTS = "nnmagic.prints"
 
 
 def _print(call: OpCall) -> Value:
@@ -29,7 +32,12 @@ def _print(call: OpCall) -> Value:
 
         return te.extern([()], list(tensors), emit, dtype=["bool"], name="printed")
 
-    return call.te(compute, *values, primfunc_attrs={"op_pattern": OPAQUE})
+    return call.te(compute, *values, primfunc_attrs={"op_pattern": OPAQUE, _PRINTS: True})
+
+
+def prints(kernel: PrimFunc) -> bool:
+    """Return whether a kernel prints."""
+    return kernel.attrs is not None and bool(kernel.attrs.get(_PRINTS))
 
 
 RULES["python.print"] = _print

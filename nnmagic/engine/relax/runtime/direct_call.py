@@ -3,8 +3,8 @@
 ``codegen/direct_call.py`` has the code, one function for all programs. A table says what a program takes and
 gives; it has arrays of rank 0 for numbers of Python and NumPy. What is not as the table says, the code hands
 over to a callable of Python: other arguments, keywords, large arrays, which would hold Python's lock for
-long, and calls that fail, which are run again. A table has one workspace: it is busy while a program calls
-Python, as a check of shapes may, and other threads run.
+long, and calls that fail or loop for long, which are run again. A table has one workspace: it is busy while a
+program calls Python, as a check of shapes may, and other threads run.
 """
 
 from __future__ import annotations
@@ -53,29 +53,30 @@ class Word(Enum):
     INSTRUCTIONS = 4
     MOST_RESULTS = 5
     BUSY = 6
-    RESULT_DTYPE = 7
-    PROGRAM = 8
-    WORKSPACE = 9
-    CONSTANTS = 10
-    ARRAY_TYPE = 11
-    NEW_ARRAY = 12
-    CALL_PYTHON = 13
-    CALL = 14
-    INCREF = 15
-    DECREF = 16
-    CLEAR_ERROR = 17
-    SWITCH = 18
-    ROOM = 19
-    RESULT_SIZES = 20
-    RESIZE = 21
-    FLOAT_TYPE = 22
-    INT_TYPE = 23
-    READ_INT = 24
+    SKIPS = 7
+    RESULT_DTYPE = 8
+    PROGRAM = 9
+    WORKSPACE = 10
+    CONSTANTS = 11
+    ARRAY_TYPE = 12
+    NEW_ARRAY = 13
+    CALL_PYTHON = 14
+    CALL = 15
+    INCREF = 16
+    DECREF = 17
+    CLEAR_ERROR = 18
+    SWITCH = 19
+    ROOM = 20
+    RESULT_SIZES = 21
+    RESIZE = 22
+    FLOAT_TYPE = 23
+    INT_TYPE = 24
+    READ_INT = 25
 
     @property
     def is_number(self) -> bool:
         """Whether it is a number; the others are addresses."""
-        return self.value <= Word.BUSY.value
+        return self.value <= Word.SKIPS.value
 
 
 class Operator(Enum):
@@ -237,6 +238,7 @@ def make_direct_call(
         Word.INSTRUCTIONS: len(instructions) // 2,
         Word.MOST_RESULTS: max(most, of_result),
         Word.BUSY: 0,
+        Word.SKIPS: 0,
         Word.RESULT_DTYPE: id(dtype),
         Word.PROGRAM: run.__chandle__(),
         Word.WORKSPACE: id(held[0]),

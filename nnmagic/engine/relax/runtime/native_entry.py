@@ -22,12 +22,13 @@ ENTRY = "nnmagic_entry"
 
 #: What the entry gives else than 0: an array is not what it should be, or shapes do not fit; there is not
 #: enough memory; the workspace is too small; an interrupt; too deep recursion; sizes that values decide are
-#: larger than the room. From FAILURES on: a failure.
-REFUSED, FAILED, GROW, INTERRUPTED, TOO_DEEP, ROOM = 1, 2, 3, 4, 5, 6
+#: larger than the room; a call that holds Python's lock takes long. From FAILURES on: a failure.
+REFUSED, FAILED, GROW, INTERRUPTED, TOO_DEEP, ROOM, TOO_LONG = 1, 2, 3, 4, 5, 6, 7
 FAILURES = 16
 
-#: Where the state has the details of a failure, and the limit of recursion.
-_DETAIL, _DEPTH, _LIMIT = 1, 4, 5
+#: Where the state has the details of a failure, the limit of recursion, and whether the call holds Python's
+#: lock.
+_DETAIL, _DEPTH, _LIMIT, _LOCKED = 1, 4, 5, 7
 
 #: Calls inside calls that the stack of any thread holds.
 _SHALLOW = 1000
@@ -206,7 +207,12 @@ class NativeEntry:
             nbytes = max(nbytes, _SMALL_WORKSPACE)
         if nbytes > _SMALL_WORKSPACE:
             return None
-        return self._new_workspace(nbytes) if nbytes else NOTHING
+        if not nbytes:
+            return NOTHING
+        workspace = self._new_workspace(nbytes)
+        if self._state:
+            self._state_words(workspace)[_LOCKED] = 1
+        return workspace
 
     def _new_workspace(self, nbytes: int) -> np.ndarray:
         if nbytes > _MOST_BYTES:

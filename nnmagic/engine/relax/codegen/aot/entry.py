@@ -15,7 +15,15 @@ from nnmagic.engine.relax.codegen.aot.functions import (
     words_at,
 )
 from nnmagic.engine.relax.codegen.aot.memory import exceeds_any_memory, round_up
-from nnmagic.engine.relax.codegen.aot.program import ALIGNMENT, CLOCK, STATUS, AotProgram, Array, Register
+from nnmagic.engine.relax.codegen.aot.program import (
+    ALIGNMENT,
+    CLOCK,
+    STATUS,
+    WORK,
+    AotProgram,
+    Array,
+    Register,
+)
 from nnmagic.engine.relax.runtime.native_entry import GROW, REFUSED
 from nnmagic.engine.relax.runtime.numpy_abi import DATA, DESCR, DIMS, FLAGS, LOW, RANK, READABLE, TYPE, WORDS
 from nnmagic.engine.relax.tir.builders import as_expr, item_bytes
@@ -71,6 +79,8 @@ def emit_entry(program: AotProgram, variables: Variables, symbol: str) -> PrimFu
     first = 1 + len(dtypes)
     constants = objects[-1][DATA] + as_expr(8 * first)
     emitter.use(state, table, first, (begin, constants, workspace))
+    if state is not None and program.functions:
+        statements.append(tirx.BufferStore(state, emitter.first_budget(), [as_expr(WORK)]))
     if program.clocked:
         assert state is not None
         times = results.pop()

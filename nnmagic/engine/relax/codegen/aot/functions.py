@@ -30,6 +30,7 @@ from nnmagic.engine.relax.codegen.aot.program import (
     CLOCK,
     DEPTH,
     DETAIL,
+    LOCKED,
     STATUS,
     WORK,
     AotProgram,
@@ -66,6 +67,7 @@ from nnmagic.engine.relax.runtime.native_entry import (
     REFUSED,
     ROOM,
     TOO_DEEP,
+    TOO_LONG,
 )
 from nnmagic.engine.relax.runtime.vm_executable import MAX_CALL_DEPTH
 from nnmagic.engine.relax.schedules.kernel_analysis import Stage
@@ -85,6 +87,10 @@ _MOST_COMPARED = 8
 
 #: The work of rounds of a loop, in elements, after which the program asks whether it is to be interrupted.
 _POLL_WORK = 1 << 19
+
+#: The work after which a call that holds Python's lock gives up, to be begun again without it: tens of
+#: microseconds.
+_LOCKED_WORK = 1 << 14
 
 
 def lower_to_pointer_args(kernel: PrimFunc) -> PrimFunc:
@@ -936,9 +942,16 @@ class BodyEmitter:
             return self.caller._budget()
         if _BUDGET not in self.locals:
             self.locals[_BUDGET] = self._new_local("int64", "budget")
-            first = as_expr(_POLL_WORK) if self.is_entry or self.state is None else self.state[WORK]
+            first = self.first_budget() if self.is_entry or self.state is None else self.state[WORK]
             self.declared.append(_store_element(self.locals[_BUDGET], first))
         return self.locals[_BUDGET]
+
+    def first_budget(self) -> PrimExpr:
+        """Return the work that a call may do before its first poll."""
+        if self.state is None:
+            return as_expr(_POLL_WORK)
+        is_locked = tirx.NE(self.state[LOCKED], as_expr(0))
+        return tirx.Select(is_locked, as_expr(_LOCKED_WORK), as_expr(_POLL_WORK))
 
     def _hand_on_budget(self) -> list[Stmt]:
         """Write the counter of work to the state, for another function."""
@@ -992,11 +1005,14 @@ class BodyEmitter:
         return save, restore
 
     def _poll(self, budget: Buffer, number: int = 0) -> Stmt:
-        """Ask whether to stop if the budget is spent."""
+        """Ask whether to stop if the budget is spent; a call that holds Python's lock gives up then."""
+        assert self.state is not None
         at = as_expr(number)
+        is_locked = tirx.NE(self.state[LOCKED], as_expr(0))
         stop = tirx.NE(tirx.call_packed(POLL), 0)
         save, restore = self._save_registers()
         ask = [
+            tirx.IfThenElse(is_locked, sequence(self._fail(TOO_LONG)), None),
             tirx.BufferStore(budget, as_expr(_POLL_WORK), [at]),
             *save,
             tirx.IfThenElse(stop, sequence(self._fail(INTERRUPTED)), None),
