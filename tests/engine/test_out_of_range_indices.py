@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import nnmagic
 from nnmagic.engine import EngineError
 from tests.engine.programs import compile_text, module
 
@@ -92,6 +93,23 @@ def test_there_is_nothing_to_take_from_empty_data():
     assert take([x, none]).shape == (0,)
     with pytest.raises(ValueError, match="take: there is no element to take"):
         take([x, np.zeros(2, "i4")])
+
+
+@pytest.mark.parametrize(("rows", "columns"), [("3", "4"), ("'n'", "'k'")])
+def test_what_is_taken_along_an_axis_exists(rows, columns):
+    """Sizes that only the call knows are checked, too."""
+    parameters = f"x: Tensor[({rows}, {columns}), f32], i: Tensor[({rows}, 'j'), i64]"
+    source = f"def f({parameters}):\n    return "
+    take = nnmagic.compile(f"{source}np.take_along_axis(x, i, 1)\n", namespace={"np": np}, cache=False)
+    loss = nnmagic.compile(f"{source}nll_loss(x, i[:, 0])\n", namespace={}, cache=False)
+    x = np.arange(12, dtype="f4").reshape(3, 4)
+    i = np.array([[0], [-4], [3]])
+    np.testing.assert_array_equal(take(x, i), np.take_along_axis(x, i, 1))
+    np.testing.assert_allclose(loss(x, abs(i) % 4), -(x[0, 0] + x[1, 0] + x[2, 3]) / 3)
+    for index in (4, -5, 1 << 40, -(1 << 63)):
+        for function in (take, loss):
+            with pytest.raises(IndexError, match=f"index {index} is out of range for an axis of size 4"):
+                function(x, np.array([[0], [1], [index]]))
 
 
 if __name__ == "__main__":

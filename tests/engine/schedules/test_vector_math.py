@@ -73,6 +73,17 @@ def test_no_calls_of_a_library(name, machine):
     assert not [line for line in code.splitlines() if "call" in line and f"{name}f" in line]
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_avx_512_scales_by_one_instruction(dtype):
+    """A factor 2**n alone could overflow, or be 0, where the result is a denormal number."""
+    x = np.concatenate([np.linspace(-760, 720, 4001), np.linspace(-104, -87, 999), np.linspace(88, 89, 99)])
+    x = np.append(x, [np.inf, -np.inf, np.nan, 1e300 if dtype == "float64" else 1e38]).astype(dtype)
+    wide, narrow = (vectors("exp", dtype, x.size, machine) for machine in ("skylake-avx512", "haswell"))
+    np.testing.assert_array_equal(wide([x]), narrow([x]))
+    assert "vscalef" in wide.stage("asm")
+    assert "vscalef" not in narrow.stage("asm")
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("name", sorted(set(FUNCTIONS) - {"erfc"}))
 def test_narrow_numbers_are_computed_in_float32(name, dtype):

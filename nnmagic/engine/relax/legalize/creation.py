@@ -30,7 +30,11 @@ def _fill_rule(value: int) -> Rule:
 def _fill_like_rule(value: int) -> Rule:
     def rule(call: OpCall) -> Value:
         (data, *_) = call.args
-        return relax.op.full(shape_of(data), relax.const(value, tensor_dtype(data)), tensor_dtype(data))
+        dtype, shape = tensor_dtype(data), shape_of(data)
+        if all(isinstance(dim, int) for dim in shape):
+            return relax.op.full(shape, relax.const(value, dtype), dtype)
+        number = tirx.const(value, dtype)
+        return call.te(lambda x: te.compute(x.shape, lambda *_index: number), data)
 
     return rule
 

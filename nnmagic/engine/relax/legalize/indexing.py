@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import tvm
 from tvm import relax, te, tirx, topi
 from tvm.script.ir_builder import tirx as T  # noqa: N812 - TVM's own name for its builder
@@ -149,7 +150,9 @@ def require_taken_in_range(call: OpCall) -> Extent:
 
 
 def _counts_from_zero(data: Expr) -> bool:
-    """Return whether data is an ``arange`` whose elements are their own indices."""
+    """Return whether data is an ``arange`` whose elements are their own indices, or the array that it gives."""
+    if isinstance(data, Constant):
+        return data.data.ndim == 1 and np.array_equal(data.data, np.arange(data.data.size))
     if not isinstance(data, Call) or getattr(data.op, "name", "") != "arange":
         return False
     start, stop, step = (arg.data.item() if isinstance(arg, Constant) else None for arg in data.args)

@@ -23,6 +23,19 @@ def is_for_gpu() -> bool:
     return target is not None and "gpu" in target.keys
 
 
+def has_instructions(name: str) -> bool:
+    """Return whether the CPU that code is built for has an instruction set, such as "avx512vl"."""
+    target = tvm.target.Target.current(allow_none=True)
+    return target is not None and name in _instruction_sets(target)
+
+
+@cache
+def _instruction_sets(target: tvm.target.Target) -> frozenset[str]:
+    if target.kind.name != "llvm":
+        return frozenset()
+    return frozenset(map(str, tvm.target.codegen.llvm_get_cpu_features(target)))
+
+
 def static_int(value: Index) -> int | None:
     """Return the value as an ``int`` if it is known at compile time, else None."""
     number = getattr(value, "value", value)

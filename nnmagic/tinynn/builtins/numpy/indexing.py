@@ -24,6 +24,7 @@ from nnmagic.tinynn.builtins.tensor_helpers import (
     common_shape,
     constant_of,
     size_along,
+    size_of,
     static_slice,
 )
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
@@ -113,10 +114,7 @@ def _take(call: Arguments) -> Value:
 def check_indices(indices: Formula, data: Formula, axis: int) -> Formula:
     """Wrap indices along an axis; an index out of range is an error at run time."""
     wrapped = wrap_indices(indices, data, axis)
-    size = data.shape[axis]
-    if not isinstance(size, int):
-        return wrapped
-    return arange(size, indices.span).op("take", wrapped, axis=0, mode="fast")
+    return arange(size_of(data, axis), indices.span).op("take", wrapped, axis=0, mode="fast")
 
 
 def _take_along_axis(call: Arguments) -> Value:

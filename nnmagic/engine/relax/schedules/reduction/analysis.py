@@ -49,10 +49,13 @@ class ReductionStage(Stage):
 
     tie_rule: which index a reduction to an index keeps, a key of ``argreduce.TIE_RULES``; it has two writes.
     in_order: whether such a reduction visits the indices from the first on.
+    decided: of a part of a reduction of truth values, the flag that is set by the part that decides the
+    result; the others are skipped then.
     """
 
     tie_rule: str | None = None
     in_order: bool = True
+    decided: Buffer | None = None
 
     @property
     def buffers(self) -> tuple[Buffer, ...]:

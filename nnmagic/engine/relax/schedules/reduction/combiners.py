@@ -36,6 +36,22 @@ def is_supported(stage: ReductionStage) -> bool:
     return stage.tie_rule is not None or _find_term(stage) is not None
 
 
+def decides(stage: ReductionStage, result: PrimExpr) -> PrimExpr | None:
+    """Return whether a partial result is the result, whatever the other elements are; None for never.
+
+    Truth values are reduced as bytes: any of them by the maximum, all by the minimum.
+    """
+    term = _find_term(stage)
+    if not isinstance(term, tirx.Cast) or dtype_of(term) != "uint8" or dtype_of(term.value) != "bool":
+        return None
+    match stage.value:
+        case tirx.Max():
+            return tirx.NE(result, tirx.const(0, "uint8"))
+        case tirx.Min():
+            return tirx.EQ(result, tirx.const(0, "uint8"))
+    return None
+
+
 def _find_term(stage: ReductionStage) -> PrimExpr | None:
     """Return the term that a reduction of one value adds (multiplies, compares) for one element."""
     value, target = stage.value, stage.buffer

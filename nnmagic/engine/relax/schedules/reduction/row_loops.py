@@ -21,6 +21,7 @@ from nnmagic.engine.relax.schedules.reduction.analysis import (
     variables_of,
 )
 from nnmagic.engine.relax.schedules.reduction.column_loops import ColumnLoops
+from nnmagic.engine.relax.schedules.reduction.combiners import decides
 from nnmagic.engine.relax.schedules.reduction.partial_results import (
     RowVectors,
     allocate_partial,
@@ -194,7 +195,23 @@ class RowLoops:
         start: Index = as_expr(0)
         if plan.across and _is_cut(plan):
             start = tirx.min(block * plan.width, as_expr(plan.extents[plan.lane] - plan.width))
-        return [statement for stages in _passes(plan) for statement in self._pass(stages, env, start)]
+        statements = [statement for stages in _passes(plan) for statement in self._pass(stages, env, start)]
+        (first, *_) = plan.stages
+        return statements if first.decided is None else self._unless_decided(first, statements, env, start)
+
+    def _unless_decided(
+        self, stage: ReductionStage, statements: Sequence[Stmt], env: Env, start: Index
+    ) -> list[Stmt]:
+        """Compute a part of a reduction of truth values, unless another part has decided the result."""
+        assert stage.decided is not None
+        indices = [substitute_axes(index, env) for index in stage.indices]
+        decides_all = decides(stage, tirx.BufferLoad(stage.buffer, indices))
+        assert decides_all is not None
+        zero, one = as_expr(0), tirx.const(1, "uint8")
+        decided = tirx.IfThenElse(decides_all, tirx.BufferStore(stage.decided, one, [zero]), None)
+        skipped = sequence(self._store_initial_values(stage, env, start))
+        is_open = tirx.EQ(tirx.BufferLoad(stage.decided, [zero]), tirx.const(0, "uint8"))
+        return [tirx.IfThenElse(is_open, sequence([*statements, decided]), skipped)]
 
     def _pass(self, stages: Sequence[ReductionStage], env: Env, start: Index) -> list[Stmt]:
         """Compute stages together: a reduction to an index of what may be empty, only if it is not."""

@@ -32,6 +32,9 @@ from nnmagic.engine.relax.tir.builders import (
 )
 from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr, Stmt, Var
 
+#: How many truth values, of which the first ones may decide, count as one element.
+_TRUTH_VALUES = 8
+
 #: The operations that all costly ones of an element (functions, divisions) count as, together.
 _COSTLY_OPERATIONS = 8
 
@@ -266,7 +269,8 @@ def count_operations(kernel: ReductionKernel) -> Extent:
     """Count the operations of all elements."""
     total: Extent = 0
     for stage in kernel.stages:
-        total = total + kernel.count(stage.axes) * _operations_of_element(stage)
+        count = kernel.count(stage.axes) * _operations_of_element(stage)
+        total = total + (count if stage.decided is None else count // _TRUTH_VALUES)
     return total
 
 

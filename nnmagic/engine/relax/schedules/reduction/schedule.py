@@ -25,7 +25,7 @@ from nnmagic.engine.relax.schedules.reduction.analysis import (
     substitute_axes,
 )
 from nnmagic.engine.relax.schedules.reduction.axis_merging import declare_views, merge_axes
-from nnmagic.engine.relax.schedules.reduction.combiners import combine, is_supported
+from nnmagic.engine.relax.schedules.reduction.combiners import combine, decides, is_supported
 from nnmagic.engine.relax.schedules.reduction.row_loops import emit_rows
 from nnmagic.engine.relax.schedules.registry import SCHEDULES
 from nnmagic.engine.relax.tir.builders import (
@@ -230,6 +230,9 @@ class _SeparateLoops:
         kept = self._result_axes(stage)
         partial = self._allocate_partial(stage, [slots, *(self.extents[axis] for axis in kept)])
         number, inside = self._new_axis("chunk", count), self._new_axis(longest.name, chunk)
+        final = stage
+        if not kept:
+            stage = self._skip_what_is_decided(stage)
         reduced = _replace_axis(stage.reduced, longest, inside)
         whole = self._redirect(stage, partial, {longest: number * chunk + inside}, [number, *kept], reduced)
         yield whole, inside if along else lane
@@ -239,8 +242,10 @@ class _SeparateLoops:
             names = {longest: last * chunk + inside}
             yield self._redirect(stage, partial, names, [last, *kept], reduced), inside if along else lane
         slot = self._new_axis("chunk", slots)
-        final = self._combine_partial(stage, partial, [slot, *kept], slot)
-        yield final, slot if along or lane not in kept else lane
+        yield (
+            self._combine_partial(final, partial, [slot, *kept], slot),
+            (slot if along or lane not in kept else lane),
+        )
 
     def _split_into_dynamic_chunks(
         self, stage: ReductionStage, lane: Var
@@ -254,7 +259,8 @@ class _SeparateLoops:
         inside = self._new_axis(lane.name, minimum(chunk, length - number * chunk))
         self.chunks[inside] = Chunk(chunk, length)
         names = {lane: number * chunk + inside}
-        yield self._redirect(stage, partial, names, [number], [inside]), inside
+        part = self._skip_what_is_decided(stage)
+        yield self._redirect(part, partial, names, [number], [inside]), inside
         slot = self._new_axis("chunk", slots)
         self.chunks[slot] = Chunk(_MOST_CHUNKS, slots)
         yield self._combine_partial(stage, partial, [slot], slot), slot
@@ -310,6 +316,15 @@ class _SeparateLoops:
         buffers = [tirx.decl_buffer(list(shape), dtype_of(write), "partial") for write in stage.writes]
         self.statements += [tirx.AllocBuffer(buffer) for buffer in buffers]
         return buffers
+
+    def _skip_what_is_decided(self, stage: ReductionStage) -> ReductionStage:
+        """Return a part of a reduction to one value that skips what cannot change the result any more."""
+        if decides(stage, tirx.BufferLoad(stage.buffer, list(stage.indices))) is None:
+            return stage
+        flag = tirx.decl_buffer([1], "uint8", "decided")
+        zero = tirx.const(0, "uint8")
+        self.statements += [tirx.AllocBuffer(flag), tirx.BufferStore(flag, zero, [as_expr(0)])]
+        return replace(stage, decided=flag)
 
     def _redirect(
         self,

@@ -158,6 +158,10 @@ class Computation:
         """Return bits that end in the nearest integer; TVM's simplifier would cancel sums of numbers."""
         return self.bits(value + self.number(self.form.round_to_integer))
 
+    def integer_of(self, rounded: PrimExpr) -> PrimExpr:
+        """Return the integer in which bits of ``round_to_bits`` end."""
+        return rounded - self.bits(self.number(self.form.round_to_integer))
+
     def power_of_two(self, rounded: PrimExpr) -> PrimExpr:
         """Return 2 to the integer in which the bits end; the result must not be denormal."""
         form = self.form

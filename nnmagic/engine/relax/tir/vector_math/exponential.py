@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tvm import tirx
 
+from nnmagic.engine.relax.tir.builders import has_instructions
 from nnmagic.engine.relax.tir.types import PrimExpr
 from nnmagic.engine.relax.tir.vector_math.core import (
     FLOAT32,
@@ -100,7 +101,11 @@ def exp_near_zero(steps: Computation, r: PrimExpr) -> PrimExpr:
 
 
 def scale(steps: Computation, value: PrimExpr, n: PrimExpr, rounded: PrimExpr) -> PrimExpr:
-    """Multiply by 2**n in two steps, as one factor could overflow."""
+    """Multiply by 2**n, with the instruction for that if there is one, else in two steps: one could overflow."""
+    if has_instructions("avx512vl"):
+        return tirx.call_llvm_pure_intrin(
+            steps.form.dtype, "llvm.ldexp", value, steps.integer_of(rounded).astype("int32")
+        )
     half = steps.bind("half", steps.round_to_bits(n * steps.number(0.5)))
     return value * steps.power_of_two(half) * steps.power_of_two(rounded - half)
 
