@@ -176,7 +176,7 @@ def test_what_is_built_later_and_what_was_pickled(known: Any) -> None:
 @pytest.mark.parametrize(
     "source",
     [
-        "def f(x: Tensor[(800, 800), f32]):\n    return x + 1\n",
+        "def f(x: Tensor[(2000, 2000), f32]):\n    return x + 1\n",
         "def f(x: Tensor[(200, 200), f32]):\n    return x @ x\n",
         "def f(x: Tensor[(200, 200), f32]):\n    return np.sort(x)\n",
         "def f(x: Tensor[(8, 16), f32]):\n    return x, x + 1\n",
@@ -187,7 +187,7 @@ def test_what_is_built_later_and_what_was_pickled(known: Any) -> None:
     ],
 )
 def test_programs_that_go_through_python(source: str) -> None:
-    """Large arrays, products, several results, what changes arguments, results of any size, threads."""
+    """Kernels for threads, several results, what changes arguments, results of any size."""
     assert not is_direct(compiled(source))
 
 
@@ -374,6 +374,59 @@ def test_light_work_on_larger_arrays() -> None:
         f = compiled(f"def f(x: Tensor[(400, 400), f32]):\n    return {text}\n")
         assert is_direct(f)
         assert np.array_equal(f(x), expected)
+
+
+def test_sizes_for_threads(named: Any) -> None:
+    """Calls that start threads go through Python; those between them do not, but for a while."""
+    large = np.ones((2000, 2000), "f4")
+    assert is_direct(named)
+    for _ in range(2):
+        assert (named(large, large) == 0).all()
+        assert "call" in went_through_python(partial(named, large, large))
+        for _ in range(100):
+            assert np.array_equal(named(X, Y.T.copy()), X - Y)
+        assert not went_through_python(partial(named, X, Y.T.copy()))
+        for length in (65, 300):
+            x = np.ones((length, length), "f4")
+            assert (named(x, x) == 0).all()
+            assert not went_through_python(partial(named, x, x))
+
+
+def test_several_threads_at_once() -> None:
+    """The calls of a function that keeps one workspace."""
+    f = compiled("def f(x: Tensor[('n', 'k'), f32]):\n    return np.sort((x @ x.T).sum(axis=0) + x.sum())\n")
+    assert is_direct(f)
+    wrong: list[float] = []
+
+    def call(seed: int) -> None:
+        random = np.random.default_rng(seed)
+        for _ in range(40):
+            x = random.standard_normal(random.integers(1, 300, 2)).astype("f4")
+            expected = np.sort((x @ x.T).sum(axis=0) + x.sum())
+            if not np.allclose(f(x), expected, rtol=1e-3, atol=0.1):
+                wrong.append(abs(f(x) - expected).max())
+
+    threads = [threading.Thread(target=call, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_other_threads_run_while_a_large_array_is_sorted() -> None:
+    f = compiled("def f(x: Tensor[('n',), f32]):\n    return np.sort(x)\n")
+    assert is_direct(f)
+    x = np.random.default_rng(0).standard_normal(1 << 22).astype("f4")
+    results: list[np.ndarray] = []
+    thread = threading.Thread(target=lambda: results.append(f(x)))
+    thread.start()
+    rounds = 0
+    while not results:
+        rounds += 1
+    thread.join()
+    assert rounds > 10_000
+    assert np.array_equal(results[0], np.sort(x))
 
 
 def test_other_threads(named: Any) -> None:

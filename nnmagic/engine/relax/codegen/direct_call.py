@@ -1,7 +1,8 @@
 """Compile what CPython calls in the place of a compiled function; see ``runtime/direct_call.py``.
 
 It is one function of machine code for all programs: it looks at the arguments, makes the result, and calls
-the entry of the program that a table describes. Whatever it does not take it hands over to Python.
+the entry of the program that a table describes. Whatever it does not take it hands over to Python. Another
+function stands between kernels and TVM's thread pool, which is for calls through Python only.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from nnmagic.engine.relax.runtime.direct_call import (
     ADDRESS,
     DIMENSIONS,
     LARGEST,
+    LAUNCH,
     MAX_ARITY,
     MAX_DEPTH,
     MAX_DIMS,
@@ -26,7 +28,6 @@ from nnmagic.engine.relax.runtime.direct_call import (
     Operator,
     Word,
 )
-from nnmagic.engine.relax.runtime.native_entry import TOO_LONG
 from nnmagic.engine.relax.runtime.numpy_abi import DATA, DIMS, RANK, TYPE
 
 #: A value of TVM's calls: the kind of an integer, then the integer.
@@ -38,7 +39,7 @@ _CONTENT = 2
 #: The largest number of float32, in the hexadecimal digits in which LLVM writes a double.
 _LARGEST_SINGLE = "0x" + struct.pack(">d", float(np.finfo("float32").max)).hex().upper()
 
-#: How many calls go through Python after one that would have held its lock for long.
+#: How many calls go through Python after one that failed, as the next ones may be like it.
 _SKIPS = 64
 
 #: The words below the stack of sizes that an instruction may read and not use.
@@ -318,7 +319,7 @@ make:
   %result = call ptr %new_array(ptr %array_type, ptr %result_dtype, i32 %rank_of_result, ptr %shape,
       ptr null, ptr null, i32 0, ptr null)
   %is_made = icmp ne ptr %result, null
-  br i1 %is_made, label %run, label %failed
+  br i1 %is_made, label %run, label %not_made
 run:
   %has_room = icmp ne ptr %room, null
   %has_sizes = icmp ne ptr %result_sizes, null
@@ -334,8 +335,31 @@ run:
   store i64 0, ptr %code_at
   %length0 = add i64 %constants_number, 1
   %length = trunc i64 %length0 to i32
+  %releases = icmp ugt i64 %elements, %most_locked
+  %has_mark = icmp ne ptr %mark, null
   store i64 1, ptr %busy_at
+  br i1 %has_mark, label %set_mark, label %marked
+set_mark:
+  %set = call i32 %write_mark(ptr %mark, ptr %words)
+  br label %marked
+marked:
+  br i1 %releases, label %release_lock, label %start
+release_lock:
+  %released = call ptr %save_thread()
+  br label %start
+start:
+  %thread = phi ptr [ null, %marked ], [ %released, %release_lock ]
   %status = call i32 %call(ptr %program, ptr %values, i32 %length, ptr %returned)
+  br i1 %releases, label %take_lock, label %locked
+take_lock:
+  call void %restore_thread(ptr %thread)
+  br label %locked
+locked:
+  br i1 %has_mark, label %unset_mark, label %unmarked
+unset_mark:
+  %unset = call i32 %write_mark(ptr %mark, ptr null)
+  br label %unmarked
+unmarked:
   store i64 0, ptr %busy_at
   %code = load i64, ptr %code_at
   %no_error = icmp eq i32 %status, 0
@@ -362,14 +386,13 @@ too_large:
 give:
   ret ptr %result
 drop:
-  %is_long = icmp eq i64 %code, {too_long}
-  %next_skips = select i1 %is_long, i64 {skips}, i64 0
-  store i64 %next_skips, ptr %skips_at
+  store i64 {skips}, ptr %skips_at
   call void %clear_error()
   call void %decref(ptr %result)
   br label %refuse
-failed:
-  ret ptr null
+not_made:
+  call void %clear_error()
+  br label %refuse
 refuse:
   %answer = call ptr %call_python(ptr %python, ptr %given, i64 %count, ptr %names)
   ret ptr %answer
@@ -379,6 +402,40 @@ define i32 @__tvm_ffi_{address}(ptr %self, ptr %arguments, i32 %count, ptr %retu
   store i64 {integer}, ptr %returned
   %value = getelementptr i8, ptr %returned, i64 8
   store ptr @nnmagic_direct_call, ptr %value
+  ret i32 0
+}}
+
+@nnmagic_mark = internal global ptr null
+@nnmagic_read_mark = internal global ptr null
+@nnmagic_launch_of_tvm = internal global ptr null
+
+define i32 @nnmagic_launch(ptr %task, ptr %data, i32 %count) {{
+  %mark = load ptr, ptr @nnmagic_mark
+  %read_mark = load ptr, ptr @nnmagic_read_mark
+  %value = call ptr %read_mark(ptr %mark)
+  %is_marked = icmp ne ptr %value, null
+  br i1 %is_marked, label %refuse, label %launch
+launch:
+  %function = load ptr, ptr @nnmagic_launch_of_tvm
+  %status = call i32 %function(ptr %task, ptr %data, i32 %count)
+  ret i32 %status
+refuse:
+  ret i32 -1
+}}
+
+define i32 @__tvm_ffi_{launch}(ptr %self, ptr %arguments, i32 %count, ptr %returned) {{
+  %mark_at = getelementptr i8, ptr %arguments, i64 8
+  %mark = load ptr, ptr %mark_at
+  store ptr %mark, ptr @nnmagic_mark
+  %read_mark_at = getelementptr i8, ptr %arguments, i64 24
+  %read_mark = load ptr, ptr %read_mark_at
+  store ptr %read_mark, ptr @nnmagic_read_mark
+  %function_at = getelementptr i8, ptr %arguments, i64 40
+  %function = load ptr, ptr %function_at
+  store ptr %function, ptr @nnmagic_launch_of_tvm
+  store i64 {integer}, ptr %returned
+  %value = getelementptr i8, ptr %returned, i64 8
+  store ptr @nnmagic_launch, ptr %value
   ret i32 0
 }}
 """
@@ -397,8 +454,8 @@ def compile_direct_call() -> bytes:
         stack=_BELOW + MAX_DEPTH,
         below=_BELOW,
         address=ADDRESS,
+        launch=LAUNCH,
         values=2 * (MAX_ARITY + 5),
-        too_long=TOO_LONG,
         skips=_SKIPS,
         stores="\n".join(map(_store_value, _LAST_VALUES)),
         max_dims=MAX_DIMS,

@@ -150,7 +150,7 @@ def require_taken_in_range(call: OpCall) -> Extent:
 
 
 def _counts_from_zero(data: Expr) -> bool:
-    """Return whether data is an ``arange`` whose elements are their own indices, or the array that it gives."""
+    """Return whether data is an ``arange``, or its array, whose elements are their own indices."""
     if isinstance(data, Constant):
         return data.data.ndim == 1 and np.array_equal(data.data, np.arange(data.data.size))
     if not isinstance(data, Call) or getattr(data.op, "name", "") != "arange":

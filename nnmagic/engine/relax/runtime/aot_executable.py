@@ -16,7 +16,7 @@ from nnmagic.engine.relax.analysis.entry_signature import type_of
 from nnmagic.engine.relax.analysis.tuple_flattening import flat_names, flatten, nested_source, rebuild
 from nnmagic.engine.relax.artifact import Artifact, Json
 from nnmagic.engine.relax.runtime import numpy_abi
-from nnmagic.engine.relax.runtime.direct_call import make_direct_call
+from nnmagic.engine.relax.runtime.direct_call import guard_launches, make_direct_call
 from nnmagic.engine.relax.runtime.fast_path import DecidedSizes, FastPath, make_fast_path
 from nnmagic.engine.relax.runtime.loader import load_objects
 from nnmagic.engine.relax.runtime.native_entry import NOTHING, NativeEntry, RoomError, out_of_memory
@@ -71,6 +71,8 @@ class AotExecutable:
         self.compiled = compiled
         self._assertions = assertions
         facts = artifact.facts
+        #: Whether kernels refuse to start threads in calls that CPython makes directly.
+        self._guarded = library is None and bool(facts["parallel"]) and guard_launches(artifact.caller)
         library = load_objects(artifact.code) if library is None else library
         self._entry = NativeEntry(name, library, facts, artifact.constants, assertions)
         dims = self._entry.dims
@@ -228,6 +230,8 @@ class AotExecutable:
         if self.fast_path is None or not self.artifact.caller or not isinstance(self._result, TensorType):
             return None
         if self._lengths or not self._flat:  # arrays that calls do not give, or give in tuples
+            return None
+        if facts["parallel"] and not self._guarded:
             return None
         workspace = entry.small_workspace()
         if workspace is None:

@@ -2,9 +2,9 @@
 
 ``codegen/direct_call.py`` has the code, one function for all programs. A table says what a program takes and
 gives; it has arrays of rank 0 for numbers of Python and NumPy. What is not as the table says, the code hands
-over to a callable of Python: other arguments, keywords, large arrays, which would hold Python's lock for
-long, and calls that fail or loop for long, which are run again. A table has one workspace: it is busy while a
-program calls Python, as a check of shapes may, and other threads run.
+over to a callable of Python: other arguments, keywords, and calls that fail, loop for long or need threads,
+which are run again. Python's lock is released for all but small arrays. A table has one workspace: it is busy
+while other threads run.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from nnmagic.engine.relax.artifact import Json
 from nnmagic.engine.relax.runtime import numpy_abi
 from nnmagic.engine.relax.runtime.fast_path import exact_ints
 from nnmagic.engine.relax.runtime.ffi import tvm_ffi
-from nnmagic.engine.relax.runtime.loader import load_objects
+from nnmagic.engine.relax.runtime.loader import load_objects, runtime_function
 
 #: The function of the object file that returns the address of the code.
 ADDRESS = "nnmagic_address_of_direct_call"
@@ -35,12 +35,19 @@ MAX_ARITY, MAX_DIMS, MAX_DEPTH = 8, 8, 16
 #: The largest size, and the largest number that one is computed from: products of two are below 2**63.
 LARGEST = (1 << 31) - 1
 
-#: The most elements of a call: an array of so many, or the product of the sizes that a call names. With a
-#: kernel for threads, which some calls would run on one thread, far fewer.
-_MOST, _MOST_BESIDE_THREADS = 1 << 15, 1 << 12
+#: The function that takes three addresses: of a mark that threads can have, of what reads it, and of TVM's
+#: function that starts tasks of a thread pool. It returns that of a function that refuses to there.
+LAUNCH = "nnmagic_guard_launch"
 
-#: The most elements that a program may compute whatever the size of its arrays: less than a millisecond.
-_MOST_WORK = 1 << 19
+#: The most elements of a call, an array of so many or the product of the sizes that a call names, and the
+#: most for which it holds Python's lock.
+_MOST, _MOST_LOCKED = 1 << 26, 1 << 13
+
+#: The most elements that a program computes while it holds Python's lock, if that is known.
+_MOST_WORK = 1 << 17
+
+#: The name under which kernels find TVM's function that starts tasks of a thread pool.
+_LAUNCH_OF_TVM = "TVMBackendParallelLaunch"
 
 
 class Word(Enum):
@@ -49,29 +56,34 @@ class Word(Enum):
     ARITY = 0
     DIMS = 1
     LIMIT = 2
-    RESULT_RANK = 3
-    INSTRUCTIONS = 4
-    MOST_RESULTS = 5
-    BUSY = 6
-    SKIPS = 7
-    RESULT_DTYPE = 8
-    PROGRAM = 9
-    WORKSPACE = 10
-    CONSTANTS = 11
-    ARRAY_TYPE = 12
-    NEW_ARRAY = 13
-    CALL_PYTHON = 14
-    CALL = 15
-    INCREF = 16
-    DECREF = 17
-    CLEAR_ERROR = 18
-    SWITCH = 19
-    ROOM = 20
-    RESULT_SIZES = 21
-    RESIZE = 22
-    FLOAT_TYPE = 23
-    INT_TYPE = 24
-    READ_INT = 25
+    MOST_LOCKED = 3
+    RESULT_RANK = 4
+    INSTRUCTIONS = 5
+    MOST_RESULTS = 6
+    BUSY = 7
+    SKIPS = 8
+    RESULT_DTYPE = 9
+    PROGRAM = 10
+    WORKSPACE = 11
+    CONSTANTS = 12
+    ARRAY_TYPE = 13
+    NEW_ARRAY = 14
+    CALL_PYTHON = 15
+    CALL = 16
+    INCREF = 17
+    DECREF = 18
+    CLEAR_ERROR = 19
+    SWITCH = 20
+    ROOM = 21
+    RESULT_SIZES = 22
+    RESIZE = 23
+    FLOAT_TYPE = 24
+    INT_TYPE = 25
+    READ_INT = 26
+    MARK = 27
+    WRITE_MARK = 28
+    SAVE_THREAD = 29
+    RESTORE_THREAD = 30
 
     @property
     def is_number(self) -> bool:
@@ -202,7 +214,7 @@ def make_direct_call(
         run: the entry, a function of TVM's.
         held: what its last two arguments are, the workspace and the table of constants.
         has_room: whether the entry takes an array behind the parameters whose length is the last of ``dims``.
-        parallel: whether it has kernels for threads.
+        parallel: whether it has kernels for threads; these were loaded after ``guard_launches``.
         work: how many elements it computes, if that is known.
         otherwise: what is called for all other arguments.
 
@@ -212,16 +224,15 @@ def make_direct_call(
         dims, last = dims[:-1], len(dims) - 1
         shape = [_replace_dim(size, last, _ROOM) for size in shape]
     code_of_shape = [_instructions(size, depth) for depth, size in enumerate(shape)]
-    most = _MOST_BESIDE_THREADS if parallel else _MOST
-    is_light = not parallel and not dims and work is not None and work <= _MOST_WORK
     of_result = _known_elements(shape)
     shapes = [own for own, _ in parameters]
     constant = max([*map(_known_elements, shapes), 1 if measured else of_result])
+    is_light = constant <= _MOST_LOCKED if work is None else work <= _MOST_WORK
     if (
         None in code_of_shape
         or not 0 < len(parameters) <= MAX_ARITY
         or len(dims) > MAX_DIMS
-        or (constant > most and not is_light)
+        or constant > _MOST
         or (parallel and not dims and not has_room)
         or (measured and not shape)
         or (method := _loaded_method(code)) is None
@@ -233,10 +244,11 @@ def make_direct_call(
     words = {
         Word.ARITY: len(parameters),
         Word.DIMS: len(dims),
-        Word.LIMIT: most // constant,
+        Word.LIMIT: _MOST // constant,
+        Word.MOST_LOCKED: _MOST_LOCKED // constant if dims else int(is_light),
         Word.RESULT_RANK: len(shape),
         Word.INSTRUCTIONS: len(instructions) // 2,
-        Word.MOST_RESULTS: max(most, of_result),
+        Word.MOST_RESULTS: max(_MOST, of_result),
         Word.BUSY: 0,
         Word.SKIPS: 0,
         Word.RESULT_DTYPE: id(dtype),
@@ -248,6 +260,7 @@ def make_direct_call(
         Word.SWITCH: _switches[int(parallel) :].ctypes.data,
         Word.ROOM: 0 if room is None else id(room),
         Word.RESULT_SIZES: 0 if sizes is None else id(sizes),
+        Word.MARK: _mark().value if parallel else 0,
     }
     named = [word for array, axis in dims for word in (array, axis, len(shapes[array]))]
     slots = [None if own else _slot(kind) for own, kind in parameters]
@@ -310,6 +323,12 @@ def _known_elements(shape: Sequence[Json]) -> int:
     return count
 
 
+def _address_of(function: Any) -> int:
+    value = ctypes.cast(function, ctypes.c_void_p).value
+    assert value is not None
+    return value
+
+
 @cache
 def _functions() -> dict[Word, int]:
     """Return the addresses of functions of CPython, NumPy and TVM."""
@@ -323,22 +342,20 @@ def _functions() -> dict[Word, int]:
     def of_numpy(number: int) -> int:
         return ctypes.c_int64.from_address(table + 8 * number).value
 
-    def address_of(function: Any) -> int:
-        value = ctypes.cast(function, ctypes.c_void_p).value
-        assert value is not None
-        return value
-
     return {
         Word.NEW_ARRAY: of_numpy(_NEW_FROM_DESCR),
         Word.RESIZE: of_numpy(_RESIZE),
-        Word.CALL_PYTHON: address_of(api.PyObject_Vectorcall),
-        Word.CALL: address_of(tvm_ffi.LIB.TVMFFIFunctionCall),
-        Word.INCREF: address_of(api.Py_IncRef),
-        Word.DECREF: address_of(api.Py_DecRef),
-        Word.CLEAR_ERROR: address_of(api.PyErr_Clear),
+        Word.CALL_PYTHON: _address_of(api.PyObject_Vectorcall),
+        Word.CALL: _address_of(tvm_ffi.LIB.TVMFFIFunctionCall),
+        Word.INCREF: _address_of(api.Py_IncRef),
+        Word.DECREF: _address_of(api.Py_DecRef),
+        Word.CLEAR_ERROR: _address_of(api.PyErr_Clear),
         Word.FLOAT_TYPE: id(float),
         Word.INT_TYPE: id(int),
-        Word.READ_INT: address_of(api.PyLong_AsLongLongAndOverflow),
+        Word.READ_INT: _address_of(api.PyLong_AsLongLongAndOverflow),
+        Word.WRITE_MARK: _address_of(api.PyThread_tss_set),
+        Word.SAVE_THREAD: _address_of(api.PyEval_SaveThread),
+        Word.RESTORE_THREAD: _address_of(api.PyEval_RestoreThread),
     }
 
 
@@ -349,10 +366,34 @@ _CAN_CALL_BACK = hasattr(ctypes.pythonapi, "PyObject_Vectorcall")
 _loaded: list[tuple[Any, _Method]] = []
 
 
+def guard_launches(code: bytes) -> bool:
+    """Have kernels that are loaded from now on refuse to start threads in calls that CPython makes directly.
+
+    Returns whether they do. ``code`` is the object file.
+    """
+    return _loaded_method(code) is not None
+
+
+@cache
+def _mark() -> ctypes.c_void_p:
+    """Return the key of a mark that threads have while CPython calls a program with kernels for threads."""
+    api = ctypes.pythonapi
+    allocate = ctypes.PYFUNCTYPE(ctypes.c_void_p)(("PyThread_tss_alloc", api))
+    key = ctypes.c_void_p(allocate())
+    if not key.value or ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(("PyThread_tss_create", api))(key):
+        raise MemoryError("there is no thread-specific storage left")
+    return key
+
+
 def _loaded_method(code: bytes) -> _Method | None:
     """Return the description of the code for CPython; None where it cannot be used."""
     if not _loaded and code and _CAN_CALL_BACK and numpy_abi.address is id:
         library = load_objects([code])
+        read_mark = _address_of(ctypes.pythonapi.PyThread_tss_get)
+        launch = _address_of(runtime_function(_LAUNCH_OF_TVM))
+        guard = ctypes.c_void_p(library[LAUNCH](_mark().value, read_mark, launch))
+        if tvm_ffi.LIB.TVMFFIEnvModRegisterContextSymbol(f"__{_LAUNCH_OF_TVM}".encode(), guard):
+            return None
         _loaded.append((library, _Method(b"__call__", library[ADDRESS](), _FASTCALL_WITH_KEYWORDS, None)))
     return _loaded[0][1] if _loaded else None
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -23,15 +24,19 @@ _LOAD_BYTECODE, _ON_CPU, _NAIVE_ALLOCATOR = "ffi.Module.load_from_bytes.relax.VM
 
 
 @cache
-def ensure() -> None:
-    """Load TVM's runtime, after setting the environment variables that it reads once.
+def ensure() -> ctypes.CDLL:
+    """Load TVM's runtime, after setting the environment variables that it reads once, and return it.
 
     Raises RuntimeError if TVM is not installed.
     """
     os.environ["TVM_NUM_THREADS"] = str(max(num_threads(), len(cores())))
     os.environ["TVM_BIND_THREADS"] = "0"
-    for library in ("tvm_runtime", "tvm_runtime_extra"):  # what sorts is in the other
+    runtime: ctypes.CDLL
+    runtime, _ = (  # what sorts is in the other
         tvm_ffi.libinfo.load_lib_ctypes("tvm", library, "RTLD_GLOBAL", extra_lib_paths=[libraries()])
+        for library in ("tvm_runtime", "tvm_runtime_extra")
+    )
+    return runtime
 
 
 def global_function(name: str) -> Callable[..., Any]:
@@ -39,6 +44,11 @@ def global_function(name: str) -> Callable[..., Any]:
     ensure()
     function: Callable[..., Any] = tvm_ffi.get_global_func(name)
     return function
+
+
+def runtime_function(name: str) -> Any:
+    """Return a function of TVM's runtime for C."""
+    return getattr(ensure(), name)
 
 
 class _Linker:

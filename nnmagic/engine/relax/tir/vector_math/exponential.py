@@ -101,7 +101,7 @@ def exp_near_zero(steps: Computation, r: PrimExpr) -> PrimExpr:
 
 
 def scale(steps: Computation, value: PrimExpr, n: PrimExpr, rounded: PrimExpr) -> PrimExpr:
-    """Multiply by 2**n, with the instruction for that if there is one, else in two steps: one could overflow."""
+    """Multiply by 2**n: where there is no instruction for that in two steps, as one factor could overflow."""
     if has_instructions("avx512vl"):
         return tirx.call_llvm_pure_intrin(
             steps.form.dtype, "llvm.ldexp", value, steps.integer_of(rounded).astype("int32")
