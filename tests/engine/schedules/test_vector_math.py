@@ -13,6 +13,7 @@ from tests.engine.programs import MACHINES, compile_text
 #: name -> (what is right, the dense range of arguments, the bounds in ulp of float32 and float64).
 FUNCTIONS = {
     "exp": (np.exp, (-760, 720), (1.1, 1.5)),
+    "expm1": (np.expm1, (-60, 720), (2, 4)),
     "log": (np.log, (0, 4), (1, 1)),
     "log2": (np.log2, (0, 4), (1.8, 1.8)),
     "log10": (np.log10, (0, 4), (2, 2)),
@@ -42,9 +43,12 @@ CALLING = {"sin", "cos", "tan"}
 
 
 def program(name, dtype, size):
-    """A program that calls the function; Relay writes erfc as a difference."""
-    one = {"float16": "1f16", "float32": "1f", "float64": "1f64"}.get(dtype)
-    body = f"{name}(%x)" if name != "erfc" else f"subtract({one}, erf(%x))"
+    """A program that calls the function; Relay writes erfc and expm1 with others."""
+    kind = {"float32": "f", "float64": "f64"}.get(dtype)
+    body = {
+        "erfc": f"subtract(1{kind}, erf(%x))",
+        "expm1": f"multiply(tanh(multiply(%x, 0.5{kind})), add(exp(%x), 1{kind}))",
+    }.get(name, f"{name}(%x)")
     return f"def @main(%x: Tensor[({size}), {dtype}]) {{ {body} }}"
 
 
@@ -85,7 +89,7 @@ def test_avx_512_scales_by_one_instruction(dtype):
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-@pytest.mark.parametrize("name", sorted(set(FUNCTIONS) - {"erfc"}))
+@pytest.mark.parametrize("name", sorted(set(FUNCTIONS) - {"erfc", "expm1"}))
 def test_narrow_numbers_are_computed_in_float32(name, dtype):
     text = program(name, dtype, 5)
     if dtype == "bfloat16":
@@ -98,10 +102,11 @@ def test_narrow_numbers_are_computed_in_float32(name, dtype):
 
 
 @pytest.mark.parametrize("dtype", ["f16", "bf16"])
-def test_narrow_results_of_erfc_keep_their_digits(dtype):
+@pytest.mark.parametrize("name", ["erfc", "expm1"])
+def test_narrow_results_of_differences_keep_their_digits(name, dtype):
     x = np.array([-1, 0.25, 1, 2, 3, np.nan]).astype(ml_dtypes.bfloat16 if dtype == "bf16" else "f2")
-    source = f"def f(x: Tensor[(6,), {dtype}]):\n    return erfc(x)\n"
-    expected = FUNCTIONS["erfc"][0](x.astype("f8")).astype(x.dtype)
+    source = f"def f(x: Tensor[(6,), {dtype}]):\n    return {name}(x)\n"
+    expected = FUNCTIONS[name][0](x.astype("f8")).astype(x.dtype)
     result = nnmagic.compile(source, namespace={}, cache=False)(x)
     np.testing.assert_array_equal(result.astype("f8"), expected.astype("f8"))
 

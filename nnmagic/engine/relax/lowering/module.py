@@ -30,7 +30,7 @@ from nnmagic.engine.relax.legalize.kernel_cache import KernelCache, key_of
 from nnmagic.engine.relax.legalize.registry import assertion, shape_of, tensor_dtype
 from nnmagic.engine.relax.legalize.size_names import SizeNames
 from nnmagic.engine.relax.legalize.size_values import SizeValues
-from nnmagic.engine.relax.legalize.unary import erfc_rule, is_erfc
+from nnmagic.engine.relax.legalize.unary import find_written_function
 from nnmagic.engine.relax.lowering.origins import OriginBuilder
 from nnmagic.engine.relax.lowering.passed_sizes import DifferentSizesError, PassedSizes
 from nnmagic.engine.relax.lowering.shape_checks import emit_shape_check, empty_result, move_checks_first
@@ -322,7 +322,9 @@ class _Lowering:
             emit_shape_check(call)
             lowered = empty_result(call)
             if lowered is None:
-                lowered = self._lower_erfc(frame, call) if is_erfc(node) else self._apply_rule(call)
+                lowered = self._lower_written_function(frame, call)
+            if lowered is None:
+                lowered = self._apply_rule(call)
             if not isinstance(lowered, tuple | relax.Var | Blocked):
                 lowered = self._unpack(self.builder.emit(lowered))
                 self.computed.update(flatten(lowered))
@@ -335,11 +337,13 @@ class _Lowering:
             raise engine_error(f"{name}: TVM cannot build this call", node.span) from error
         return self._cast(lowered, node, frame.labels)
 
-    def _lower_erfc(self, frame: _Frame, call: OpCall) -> Value:
-        """Lower ``1 - erf(x)`` to a function of x, which keeps the digits of a small result."""
-        erf = call.node.args[1]
-        assert isinstance(erf, Call)
-        return erfc_rule(replace(call, args=(self._to_dense(frame.values[erf.args[0]]),)))
+    def _lower_written_function(self, frame: _Frame, call: OpCall) -> Value | None:
+        """Lower the last operator of a function that is written with others; return None for others."""
+        found = find_written_function(call.node)
+        if found is None:
+            return None
+        rule, argument = found
+        return rule(replace(call, args=(self._to_dense(frame.values[argument]),)))
 
     def _apply_rule(self, call: OpCall) -> Value:
         """Apply the operator's rule for blocked values if there is one and it fits, else its usual rule."""

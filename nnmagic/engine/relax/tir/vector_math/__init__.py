@@ -18,6 +18,7 @@ log2                                1.8      1.8
 log10                               2        2
 power                               1.5      1.5
 exp2, sin, cos                      2        2
+expm1                               2        4
 tanh                                2.5      3.4
 sigmoid                             2.5      2.5
 erf                                 2.5      4
@@ -35,6 +36,7 @@ from nnmagic.engine.relax.tir.vector_math.exponential import (
     exp,
     exp2,
     exp_scale,
+    expm1,
     scaled_exp,
     sigmoid,
     sinh,
@@ -60,6 +62,7 @@ __all__ = [
     "exp",
     "exp2",
     "exp_scale",
+    "expm1",
     "fmod",
     "log",
     "log2",

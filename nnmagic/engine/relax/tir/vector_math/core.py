@@ -198,6 +198,7 @@ class Computation:
 _CUDA_FUNCTIONS = {
     **{name: name for name in ("exp", "exp2", "log", "log2", "log10", "sin", "cos", "tan", "sinh", "cosh")},
     **{name: name for name in ("tanh", "asin", "acos", "atan", "asinh", "acosh", "atanh", "erf", "erfc")},
+    "expm1": "expm1",
     "fmod": "fmod",
     "power": "pow",
 }

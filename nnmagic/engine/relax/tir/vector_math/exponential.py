@@ -40,6 +40,9 @@ _EXP = {
     ),
 }
 
+#: Beyond these arguments exp(x) - 1 is -1 or infinite.
+_EXPM1_RANGE = {"float32": (-60.0, 89.0), "float64": (-100.0, 710.0)}
+
 #: Beyond these arguments exp2 is 0 or infinite.
 EXP2_RANGE = {"float32": (-151.0, 129.0), "float64": (-1076.0, 1025.0)}
 
@@ -158,6 +161,17 @@ def tanh(steps: Computation, x: PrimExpr) -> PrimExpr:
     less = steps.polynomial(_EXP, r) * r * r + r
     t = steps.bind("t", less * scale + (scale - steps.number(1)))
     return steps.copy_sign(t / (t + steps.number(2)), x)
+
+
+@vector_function
+def expm1(steps: Computation, x: PrimExpr) -> PrimExpr:
+    """Compute ``exp(x) - 1`` to the last digits: ``(p - 1) * 2**n + (2**n - 1)`` of ``exp(x) = p * 2**n``."""
+    low, high = _EXPM1_RANGE[steps.form.dtype]
+    rounded, _, r = reduce_exp_argument(steps, steps.clamp("limited", x, low, high))
+    less = steps.polynomial(_EXP, r) * r * r + r
+    half = steps.bind("half", steps.power_of_two(rounded - steps.integer(1)))  # 2**n could overflow
+    value = (less * half + (half - steps.number(0.5))) * steps.number(2)
+    return steps.copy_sign(value, x)
 
 
 @vector_function
