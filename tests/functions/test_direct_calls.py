@@ -5,6 +5,7 @@ import os
 import pickle
 import sys
 import threading
+import tracemalloc
 import weakref
 from collections.abc import Callable
 from functools import partial
@@ -179,7 +180,8 @@ def test_what_is_built_later_and_what_was_pickled(known: Any) -> None:
         "def f(x: Tensor[(2000, 2000), f32]):\n    return x + 1\n",
         "def f(x: Tensor[(200, 200), f32]):\n    return x @ x\n",
         "def f(x: Tensor[(200, 200), f32]):\n    return np.sort(x)\n",
-        "def f(x: Tensor[(8, 16), f32]):\n    return x, x + 1\n",
+        "def f(x: Tensor[(8, 16), f32]):\n    return x, (x + 1, x)\n",
+        "def f(x: Tensor[(8, 16), f32]):\n    return [x[i] for i in range(8)] + [x.sum()]\n",
         "def f(x: InOut[Tensor[(8, 16), f32]]):\n    x[0] = 1\n",
         "def f(n: i64):\n    return np.zeros(n)\n",
         "def f(n: i64, x: Tensor[(3,), f32]):\n    return np.zeros(n, x.dtype) + x.sum()\n",
@@ -187,7 +189,7 @@ def test_what_is_built_later_and_what_was_pickled(known: Any) -> None:
     ],
 )
 def test_programs_that_go_through_python(source: str) -> None:
-    """Kernels for threads, several results, what changes arguments, results of any size."""
+    """Kernels for threads, tuples in tuples and long ones, changed arguments, results of any size."""
     assert not is_direct(compiled(source))
 
 
@@ -264,6 +266,48 @@ def test_what_fails_is_raised_by_python() -> None:
         assert np.array_equal(g(x, x), x[1:] + x[:-1])
         with pytest.raises(ValueError, match="g"):
             g(x, x[:9])
+
+
+@pytest.mark.parametrize("dims", ["(8, 16)", "('n', 'k')"])
+@pytest.mark.parametrize(
+    "text",
+    ["(x + y,)", "x.sum(), x.T * 2, x > y", "x[1:] + y[:-1], y", "divmod(x, y)", "(x.argmax(1), x.max(1))"],
+)
+def test_several_results(text: str, dims: str) -> None:
+    f = compiled(f"def f(x: Tensor[{dims}, f32], y: Tensor[{dims}, f32]):\n    return {text}\n")
+    assert is_direct(f)
+    for shape in ((8, 16),) if "8" in dims else ((8, 16), (1, 1), (70, 90), (300, 200), (8, 16)):
+        x, y = np.random.default_rng(0).uniform(1, 2, (2, *shape)).astype("f4")
+        results, expected = f(x, y), eval(text, {"x": x, "y": y})
+        assert type(results) is tuple
+        for result, right in zip(results, expected, strict=True):
+            assert result.dtype == np.asarray(right).dtype
+            np.testing.assert_allclose(result, right, rtol=1e-5)
+        assert not went_through_python(partial(f, x, y))
+        assert [sys.getrefcount(result) for result in f(x, y)] == [3] * len(expected)
+
+
+def test_several_results_of_calls_that_fail() -> None:
+    """What was made of them is freed: where sizes do not fit, and where the program fails."""
+    head = "def f(x: Tensor[('n',), f32], i: Tensor[('k',), i64]):\n"
+    f = compiled(f"{head}    return x + 1, x[i] * 2, outer(x, x)[:9]\n")
+    assert is_direct(f)
+    x = np.arange(1 << 14, dtype="f4")
+    before = 0
+    tracemalloc.start()
+    try:
+        for count in range(60):
+            with pytest.raises(IndexError, match="index 16384 is out of range"):
+                f(x, np.array([3, 1 << 14]))
+            first, second, third = f(x[:10], np.array([3, -1]))
+            assert np.array_equal(first, x[:10] + 1)
+            assert np.array_equal(second, [6, 18])
+            assert np.array_equal(third, np.outer(x[:10], x[:10])[:9])
+            del first, second, third
+            before = before or count // 20 * tracemalloc.get_traced_memory()[0]
+        assert tracemalloc.get_traced_memory()[0] < before + 50_000  # one result has 65,536 bytes
+    finally:
+        tracemalloc.stop()
 
 
 COLLATZ = """

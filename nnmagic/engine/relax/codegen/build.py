@@ -38,6 +38,7 @@ from nnmagic.engine.relax.codegen.object_code import (
 from nnmagic.engine.relax.deferred_interrupts import run_interruptible
 from nnmagic.engine.relax.legalize.debugging import prints
 from nnmagic.engine.relax.lowering.origins import KernelOrigins
+from nnmagic.engine.relax.runtime.direct_call import MAX_RESULTS
 from nnmagic.engine.relax.runtime.native_entry import ENTRY
 from nnmagic.engine.relax.schedules.registry import collect_blocks
 from nnmagic.engine.relax.tir.builders import static_int
@@ -131,11 +132,11 @@ def build_aot(
 def _can_be_called_directly(program: AotProgram) -> bool:
     """Return whether CPython may call the program directly, and then call it again if it failed.
 
-    It has one result, no loops that threads share, and it prints nothing.
+    It has no loops that threads share, and it prints nothing. If values decide sizes, it has one result.
     """
-    results = len(program.entry.exact_results or program.results)
     return (
-        results == 1
+        len(program.entry.exact_results) <= 1
+        and len(program.results) <= MAX_RESULTS
         and not program.is_parallel
         and not program.clocked
         and not any(map(prints, program.kernels.values()))

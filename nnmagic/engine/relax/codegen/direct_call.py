@@ -11,6 +11,7 @@ import re
 import struct
 import textwrap
 from functools import cache
+from itertools import starmap
 
 import numpy as np
 
@@ -23,7 +24,9 @@ from nnmagic.engine.relax.runtime.direct_call import (
     MAX_ARITY,
     MAX_DEPTH,
     MAX_DIMS,
+    MAX_RESULTS,
     NUMBERS,
+    RESULT_WORDS,
     Number,
     Operator,
     Word,
@@ -79,11 +82,9 @@ _OPERATORS = {
     Operator.IF: "%holds = icmp ne i64 %third, 0\n%value = select i1 %holds, i64 %left, i64 %right",
 }
 
-#: What the entry takes after the arguments: a value of the code, and what has its number. The next one is
+#: What the entry takes after the results: a value of the code, and what has its number. The next one is
 #: stored over what is not there.
 _LAST_VALUES = {
-    "room": "arity",
-    "result": "result_number",
     "result_sizes": "sizes_number",
     "workspace": "workspace_number",
     "constants": "constants_number",
@@ -102,6 +103,7 @@ entry:
   %shape = getelementptr i64, ptr %stack, i64 {below}
   %overflow_at = alloca i32
   %returned = alloca [2 x i64]
+  %made = alloca [{max_results} x ptr]
   %dimensions_of_result = alloca [2 x i64]
   %parts_at = getelementptr i64, ptr %self, i64 {data}
   %parts = load ptr, ptr %parts_at
@@ -259,13 +261,35 @@ counted:
   br label %dimensions
 
 result_shape:
-  %instruction_index0 = mul i64 %dims, 3
-  %instruction_index = add i64 %instruction_index0, {first}
-  %begin = getelementptr i64, ptr %words, i64 %instruction_index
+  %first_result0 = mul i64 %dims, 3
+  %first_result = add i64 %first_result0, {first}
+  %has_room = icmp ne ptr %room, null
+  %room_count = zext i1 %has_room to i64
+  %result_number = add i64 %arity, %room_count
+{store_room}
+  br label %next_result
+next_result:
+  %nth = phi i64 [ 0, %result_shape ], [ %following, %keep ]
+  %place = phi i64 [ %first_result, %result_shape ], [ %following_place, %keep ]
+  %more_results = icmp slt i64 %nth, %results
+  br i1 %more_results, label %describe, label %run
+describe:
+  %described = getelementptr i64, ptr %words, i64 %place
+  %result_rank = load i64, ptr %described
+  %result_dtype_at = getelementptr i64, ptr %described, i64 1
+  %result_dtype = load ptr, ptr %result_dtype_at
+  %most_elements_at = getelementptr i64, ptr %described, i64 2
+  %most_elements = load i64, ptr %most_elements_at
+  %instructions_at = getelementptr i64, ptr %described, i64 3
+  %instructions = load i64, ptr %instructions_at
+  %begin = getelementptr i64, ptr %described, i64 {result_words}
+  %length_of_code = mul i64 %instructions, 2
+  %following_place0 = add i64 %place, {result_words}
+  %following_place = add i64 %following_place0, %length_of_code
   br label %steps
 steps:
-  %step = phi i64 [ 0, %result_shape ], [ %next_step, %push ]
-  %depth = phi i64 [ 0, %result_shape ], [ %next_depth, %push ]
+  %step = phi i64 [ 0, %describe ], [ %next_step, %push ]
+  %depth = phi i64 [ 0, %describe ], [ %next_depth, %push ]
   %more_steps = icmp slt i64 %step, %instructions
   br i1 %more_steps, label %instruction, label %axes
 instruction:
@@ -281,7 +305,7 @@ instruction:
   %third = load i64, ptr %third_at
   %left = load i64, ptr %left_at
   %right = load i64, ptr %right_at
-  switch i64 %operator, label %refuse [
+  switch i64 %operator, label %abandon [
 {cases}
   ]
 {operators}
@@ -295,7 +319,7 @@ push:
   %next_step = add i64 %step, 1
   %shifted = add i64 %pushed, {largest}
   %is_small = icmp ule i64 %shifted, {twice_largest}
-  br i1 %is_small, label %steps, label %refuse
+  br i1 %is_small, label %steps, label %abandon
 axes:
   %result_axis = phi i64 [ 0, %steps ], [ %next_axis, %size_of_axis ]
   %result_elements = phi i64 [ 1, %steps ], [ %result_product, %size_of_axis ]
@@ -308,10 +332,10 @@ size_of_axis:
   %axis_factor = select i1 %is_axis_empty, i64 1, i64 %axis_size
   %result_product = mul i64 %result_elements, %axis_factor
   %next_axis = add i64 %result_axis, 1
-  %few_results = icmp ule i64 %result_product, %most_results
+  %few_results = icmp ule i64 %result_product, %most_elements
   %is_positive = icmp sge i64 %axis_size, 0
   %is_axis_valid = and i1 %few_results, %is_positive
-  br i1 %is_axis_valid, label %axes, label %refuse
+  br i1 %is_axis_valid, label %axes, label %abandon
 
 make:
   call void %incref(ptr %result_dtype)
@@ -319,14 +343,22 @@ make:
   %result = call ptr %new_array(ptr %array_type, ptr %result_dtype, i32 %rank_of_result, ptr %shape,
       ptr null, ptr null, i32 0, ptr null)
   %is_made = icmp ne ptr %result, null
-  br i1 %is_made, label %run, label %not_made
+  br i1 %is_made, label %keep, label %not_made
+keep:
+  %made_at = getelementptr ptr, ptr %made, i64 %nth
+  store ptr %result, ptr %made_at
+  %number_of_value = add i64 %result_number, %nth
+  %index_of_value = mul i64 %number_of_value, 2
+  %kind_of_value = getelementptr i64, ptr %values, i64 %index_of_value
+  store i64 {integer}, ptr %kind_of_value
+  %value_of_result = getelementptr i64, ptr %kind_of_value, i64 1
+  store ptr %result, ptr %value_of_result
+  %following = add i64 %nth, 1
+  br label %next_result
 run:
-  %has_room = icmp ne ptr %room, null
   %has_sizes = icmp ne ptr %result_sizes, null
-  %room_count = zext i1 %has_room to i64
   %sizes_count = zext i1 %has_sizes to i64
-  %result_number = add i64 %arity, %room_count
-  %sizes_number = add i64 %result_number, 1
+  %sizes_number = add i64 %result_number, %results
   %workspace_number = add i64 %sizes_number, %sizes_count
   %constants_number = add i64 %workspace_number, 1
 {stores}
@@ -367,32 +399,68 @@ unmarked:
   %is_done = and i1 %no_error, %no_code
   br i1 %is_done, label %done, label %drop
 done:
+  %the_result = load ptr, ptr %made
+  %is_single = icmp eq i64 %is_tuple, 0
+  br i1 %is_single, label %one_result, label %pack
+pack:
+  %tuple = call ptr %new_tuple(i64 %results)
+  %is_tuple_made = icmp ne ptr %tuple, null
+  br i1 %is_tuple_made, label %fill, label %drop
+fill:
+  %item = phi i64 [ 0, %pack ], [ %next_item, %put ]
+  %more_items = icmp slt i64 %item, %results
+  br i1 %more_items, label %put, label %give_tuple
+put:
+  %item_at = getelementptr ptr, ptr %made, i64 %item
+  %object_of_item = load ptr, ptr %item_at
+  %was_put = call i32 %set_item(ptr %tuple, i64 %item, ptr %object_of_item)
+  %next_item = add i64 %item, 1
+  br label %fill
+give_tuple:
+  ret ptr %tuple
+one_result:
   br i1 %has_sizes, label %cut, label %give
 cut:
   %sizes_at = getelementptr i64, ptr %result_sizes, i64 {data}
   %sizes_data = load ptr, ptr %sizes_at
   store ptr %sizes_data, ptr %dimensions_of_result
   %rank_at_end = getelementptr i64, ptr %dimensions_of_result, i64 1
-  store i32 %rank_of_result, ptr %rank_at_end
-  %nothing = call ptr %resize(ptr %result, ptr %dimensions_of_result, i32 0, i32 0)
+  %described_rank = getelementptr i64, ptr %words, i64 %first_result
+  %rank_to_cut = load i32, ptr %described_rank
+  store i32 %rank_to_cut, ptr %rank_at_end
+  %nothing = call ptr %resize(ptr %the_result, ptr %dimensions_of_result, i32 0, i32 0)
   %is_cut = icmp ne ptr %nothing, null
   br i1 %is_cut, label %release, label %too_large
 release:
   call void %decref(ptr %nothing)
   br label %give
 too_large:
-  call void %decref(ptr %result)
+  call void %decref(ptr %the_result)
   ret ptr null
 give:
-  ret ptr %result
+  ret ptr %the_result
 drop:
   store i64 {skips}, ptr %skips_at
-  call void %clear_error()
-  call void %decref(ptr %result)
-  br label %refuse
+  br label %not_made
 not_made:
+  %made_count = phi i64 [ %results, %drop ], [ %nth, %make ]
   call void %clear_error()
-  br label %refuse
+  br label %abandoned
+abandon:
+  br label %abandoned
+abandoned:
+  %kept = phi i64 [ %made_count, %not_made ], [ %nth, %abandon ]
+  br label %unmake
+unmake:
+  %unmade = phi i64 [ 0, %abandoned ], [ %next_unmade, %release_made ]
+  %more_made = icmp slt i64 %unmade, %kept
+  br i1 %more_made, label %release_made, label %refuse
+release_made:
+  %unmade_at = getelementptr ptr, ptr %made, i64 %unmade
+  %object_to_release = load ptr, ptr %unmade_at
+  call void %decref(ptr %object_to_release)
+  %next_unmade = add i64 %unmade, 1
+  br label %unmake
 refuse:
   %answer = call ptr %call_python(ptr %python, ptr %given, i64 %count, ptr %names)
   ret ptr %answer
@@ -455,9 +523,12 @@ def compile_direct_call() -> bytes:
         below=_BELOW,
         address=ADDRESS,
         launch=LAUNCH,
-        values=2 * (MAX_ARITY + 5),
+        values=2 * (MAX_ARITY + MAX_RESULTS + 4),
+        max_results=MAX_RESULTS,
+        result_words=RESULT_WORDS,
         skips=_SKIPS,
-        stores="\n".join(map(_store_value, _LAST_VALUES)),
+        stores="\n".join(starmap(_store_value, _LAST_VALUES.items())),
+        store_room=_store_value("room", "arity"),
         max_dims=MAX_DIMS,
         data=DATA,
         type=TYPE,
@@ -488,10 +559,10 @@ def _load(word: Word) -> str:
     )
 
 
-def _store_value(name: str) -> str:
-    """Return the instructions that make a value an argument of the entry."""
+def _store_value(name: str, number: str) -> str:
+    """Return the instructions that make a value an argument of the entry, which has the number."""
     return (
-        f"  %{name}.index = mul i64 %{_LAST_VALUES[name]}, 2\n"
+        f"  %{name}.index = mul i64 %{number}, 2\n"
         f"  %{name}.kind = getelementptr i64, ptr %values, i64 %{name}.index\n"
         f"  store i64 {_INTEGER}, ptr %{name}.kind\n"
         f"  %{name}.value = getelementptr i64, ptr %{name}.kind, i64 1\n"

@@ -16,7 +16,7 @@ from nnmagic.engine.relax.analysis.entry_signature import type_of
 from nnmagic.engine.relax.analysis.tuple_flattening import flat_names, flatten, nested_source, rebuild
 from nnmagic.engine.relax.artifact import Artifact, Json
 from nnmagic.engine.relax.runtime import numpy_abi
-from nnmagic.engine.relax.runtime.direct_call import guard_launches, make_direct_call
+from nnmagic.engine.relax.runtime.direct_call import Signature, guard_launches, make_direct_call
 from nnmagic.engine.relax.runtime.fast_path import DecidedSizes, FastPath, make_fast_path
 from nnmagic.engine.relax.runtime.loader import load_objects
 from nnmagic.engine.relax.runtime.native_entry import NOTHING, NativeEntry, RoomError, out_of_memory
@@ -227,7 +227,10 @@ class AotExecutable:
         It calls ``otherwise`` with what it does not take.
         """
         entry, facts = self._entry, self.artifact.facts
-        if self.fast_path is None or not self.artifact.caller or not isinstance(self._result, TensorType):
+        if self.fast_path is None or not self.artifact.caller:
+            return None
+        fields = self._result.fields if isinstance(self._result, TupleType) else (self._result,)
+        if not all(isinstance(field, TensorType) for field in fields):
             return None
         if self._lengths or not self._flat:  # arrays that calls do not give, or give in tuples
             return None
@@ -236,19 +239,18 @@ class AotExecutable:
         workspace = entry.small_workspace()
         if workspace is None:
             return None
-        result, *_ = self._results
-        return make_direct_call(
-            self.artifact.caller,
-            [(array.shape, array.dtype) for array in self._arrays[: len(self._names)]],
-            entry.dims,
-            (result.shape, result.dtype, self._sizes is not None),
-            entry.function,
-            (workspace, entry.table),
+        program = Signature(
+            parameters=[(array.shape, array.dtype) for array in self._arrays[: len(self._names)]],
+            dims=entry.dims,
+            results=[(result.shape, result.dtype) for result in self._results[: len(fields)]],
+            is_tuple=isinstance(self._result, TupleType),
+            is_measured=self._sizes is not None,
             has_room=self._has_room,
             parallel=bool(facts["parallel"]),
             work=facts["work"],
-            otherwise=otherwise,
         )
+        held = workspace, entry.table
+        return make_direct_call(self.artifact.caller, program, entry.function, held, otherwise)
 
     def complete_path(self) -> FastPath:
         """Return a function of the arguments of a call that is fast for those that need no look."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from importlib import import_module
@@ -28,9 +29,9 @@ from nnmagic.engine.relax.runtime.loader import load_objects, runtime_function
 #: The function of the object file that returns the address of the code.
 ADDRESS = "nnmagic_address_of_direct_call"
 
-#: What a table can describe at most: parameters, named sizes, and sizes of the result with what they are
-#: computed from, which are held at once.
-MAX_ARITY, MAX_DIMS, MAX_DEPTH = 8, 8, 16
+#: What a table can describe at most: parameters, results, named sizes, and sizes of a result with what they
+#: are computed from, which are held at once.
+MAX_ARITY, MAX_RESULTS, MAX_DIMS, MAX_DEPTH = 8, 8, 8, 16
 
 #: The largest size, and the largest number that one is computed from: products of two are below 2**63.
 LARGEST = (1 << 31) - 1
@@ -57,33 +58,33 @@ class Word(Enum):
     DIMS = 1
     LIMIT = 2
     MOST_LOCKED = 3
-    RESULT_RANK = 4
-    INSTRUCTIONS = 5
-    MOST_RESULTS = 6
-    BUSY = 7
-    SKIPS = 8
-    RESULT_DTYPE = 9
-    PROGRAM = 10
-    WORKSPACE = 11
-    CONSTANTS = 12
-    ARRAY_TYPE = 13
-    NEW_ARRAY = 14
-    CALL_PYTHON = 15
-    CALL = 16
-    INCREF = 17
-    DECREF = 18
-    CLEAR_ERROR = 19
-    SWITCH = 20
-    ROOM = 21
-    RESULT_SIZES = 22
-    RESIZE = 23
-    FLOAT_TYPE = 24
-    INT_TYPE = 25
-    READ_INT = 26
-    MARK = 27
-    WRITE_MARK = 28
-    SAVE_THREAD = 29
-    RESTORE_THREAD = 30
+    RESULTS = 4
+    IS_TUPLE = 5
+    BUSY = 6
+    SKIPS = 7
+    PROGRAM = 8
+    WORKSPACE = 9
+    CONSTANTS = 10
+    ARRAY_TYPE = 11
+    NEW_ARRAY = 12
+    CALL_PYTHON = 13
+    CALL = 14
+    INCREF = 15
+    DECREF = 16
+    CLEAR_ERROR = 17
+    SWITCH = 18
+    ROOM = 19
+    RESULT_SIZES = 20
+    RESIZE = 21
+    FLOAT_TYPE = 22
+    INT_TYPE = 23
+    READ_INT = 24
+    MARK = 25
+    WRITE_MARK = 26
+    SAVE_THREAD = 27
+    RESTORE_THREAD = 28
+    NEW_TUPLE = 29
+    SET_ITEM = 30
 
     @property
     def is_number(self) -> bool:
@@ -161,8 +162,9 @@ class Number(Enum):
 #: Where the words of the arguments begin.
 NUMBERS = len(Word)
 
-#: Where the named sizes begin, with three words each: an argument, its axis, its rank. The instructions for
-#: the shape of the result follow.
+#: Where the named sizes begin, with three words each: an argument, its axis, its rank. The results follow: so
+#: many words each, rank, dtype, the most elements and the number of instructions, then those for its shape.
+RESULT_WORDS = 4
 DIMENSIONS = NUMBERS + MAX_ARITY * len(Number)
 
 #: CPython's flags of a function that takes its arguments as a vector, with keywords.
@@ -190,77 +192,93 @@ class _Method(ctypes.Structure):
     )
 
 
+#: The shape of an array, as an artifact states it, and its dtype.
+Array = tuple[Sequence[Json], np.dtype[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What a program takes and gives.
+
+    Attributes:
+        parameters: the arrays that it takes.
+        dims: the array and the axis that has each size that a call names.
+        results: the arrays that it gives.
+        is_tuple: whether a call returns a tuple of them, else the only one.
+        is_measured: whether this one is cut to the sizes that the entry puts into another array.
+        has_room: whether the entry takes an array behind the parameters whose length is the last of ``dims``.
+        parallel: whether it has kernels for threads; these were loaded after ``guard_launches``.
+        work: how many elements it computes, if that is known.
+
+    """
+
+    parameters: Sequence[Array]
+    dims: Sequence[tuple[int, int]]
+    results: Sequence[Array]
+    is_tuple: bool
+    is_measured: bool
+    has_room: bool
+    parallel: bool
+    work: int | None
+
+
 def make_direct_call(
     code: bytes,
-    parameters: Sequence[tuple[Sequence[Json], np.dtype[Any]]],
-    dims: Sequence[tuple[int, int]],
-    result: tuple[Sequence[Json], np.dtype[Any], bool],
+    program: Signature,
     run: Any,
     held: tuple[np.ndarray, np.ndarray],
-    *,
-    has_room: bool,
-    parallel: bool,
-    work: int | None,
     otherwise: Callable[..., Any],
 ) -> Callable[..., Any] | None:
     """Return a function of the arguments of a call; None if a table cannot describe the program.
 
     Args:
         code: the object file, if it is not loaded yet.
-        parameters: the shapes of the arrays that the program takes, as an artifact states them, and dtypes.
-        dims: the array and the axis that has each size that a call names.
-        result: the shape and the dtype of the result, and whether it is cut to the sizes that the entry puts
-            into another one.
+        program: what it takes and gives.
         run: the entry, a function of TVM's.
         held: what its last two arguments are, the workspace and the table of constants.
-        has_room: whether the entry takes an array behind the parameters whose length is the last of ``dims``.
-        parallel: whether it has kernels for threads; these were loaded after ``guard_launches``.
-        work: how many elements it computes, if that is known.
         otherwise: what is called for all other arguments.
 
     """
-    shape, dtype, measured = result
-    if has_room:
+    parameters, dims, results = program.parameters, program.dims, program.results
+    if program.has_room:
         dims, last = dims[:-1], len(dims) - 1
-        shape = [_replace_dim(size, last, _ROOM) for size in shape]
-    code_of_shape = [_instructions(size, depth) for depth, size in enumerate(shape)]
-    of_result = _known_elements(shape)
+        results = [([_replace_dim(size, last, _ROOM) for size in shape], dtype) for shape, dtype in results]
+    described = [_describe(shape, dtype) for shape, dtype in results]
+    of_results = max(_known_elements(shape) for shape, _ in results) if results else 1
     shapes = [own for own, _ in parameters]
-    constant = max([*map(_known_elements, shapes), 1 if measured else of_result])
-    is_light = constant <= _MOST_LOCKED if work is None else work <= _MOST_WORK
+    constant = max([*map(_known_elements, shapes), 1 if program.is_measured else of_results])
+    is_light = constant <= _MOST_LOCKED if program.work is None else program.work <= _MOST_WORK
     if (
-        None in code_of_shape
+        None in described
         or not 0 < len(parameters) <= MAX_ARITY
+        or not 0 < len(results) <= MAX_RESULTS
         or len(dims) > MAX_DIMS
         or constant > _MOST
-        or (parallel and not dims and not has_room)
-        or (measured and not shape)
+        or (program.parallel and not dims and not program.has_room)
+        or (program.is_measured and not results[0][0])
         or (method := _loaded_method(code)) is None
     ):
         return None
-    instructions = [word for code in code_of_shape for pair in code or () for word in pair]
-    room = np.empty((0, _ROOM), np.bool_) if has_room else None
-    sizes = np.empty(len(shape), np.int64) if measured else None
+    room = np.empty((0, _ROOM), np.bool_) if program.has_room else None
+    sizes = np.empty(len(results[0][0]), np.int64) if program.is_measured else None
     words = {
         Word.ARITY: len(parameters),
         Word.DIMS: len(dims),
         Word.LIMIT: _MOST // constant,
         Word.MOST_LOCKED: _MOST_LOCKED // constant if dims else int(is_light),
-        Word.RESULT_RANK: len(shape),
-        Word.INSTRUCTIONS: len(instructions) // 2,
-        Word.MOST_RESULTS: max(_MOST, of_result),
+        Word.RESULTS: len(results),
+        Word.IS_TUPLE: int(program.is_tuple),
         Word.BUSY: 0,
         Word.SKIPS: 0,
-        Word.RESULT_DTYPE: id(dtype),
         Word.PROGRAM: run.__chandle__(),
         Word.WORKSPACE: id(held[0]),
         Word.CONSTANTS: id(held[1]),
         Word.ARRAY_TYPE: id(np.ndarray),
         **_functions(),
-        Word.SWITCH: _switches[int(parallel) :].ctypes.data,
+        Word.SWITCH: _switches[int(program.parallel) :].ctypes.data,
         Word.ROOM: 0 if room is None else id(room),
         Word.RESULT_SIZES: 0 if sizes is None else id(sizes),
-        Word.MARK: _mark().value if parallel else 0,
+        Word.MARK: _mark().value if program.parallel else 0,
     }
     named = [word for array, axis in dims for word in (array, axis, len(shapes[array]))]
     slots = [None if own else _slot(kind) for own, kind in parameters]
@@ -268,10 +286,21 @@ def make_direct_call(
     for at, (slot, (_, kind)) in enumerate(zip(slots, parameters, strict=True)):
         if slot is not None:
             numbers[at] = _number_words(slot, kind)
-    table = np.array([*(words[word] for word in Word), *numbers.flat, *named, *instructions], np.int64)
+    of_result = [word for each in described for word in each or ()]
+    table = np.array([*(words[word] for word in Word), *numbers.flat, *named, *of_result], np.int64)
     parts = np.empty(3, object)
-    parts[:] = otherwise, table, (run, held, dtype, room, sizes, slots)  # the last ones are kept alive
+    parts[:] = otherwise, table, (run, held, results, room, sizes, slots)  # the last ones are kept alive
     return _new_function(method, parts)
+
+
+def _describe(shape: Sequence[Json], dtype: np.dtype[Any]) -> list[int] | None:
+    """Return the words that describe a result; None if they cannot."""
+    codes = [_instructions(size, depth) for depth, size in enumerate(shape)]
+    if None in codes:
+        return None
+    pairs = [pair for code in codes for pair in code or ()]
+    most = max(_MOST, _known_elements(shape))
+    return [len(shape), id(dtype), most, len(pairs), *(word for pair in pairs for word in pair)]
 
 
 def _slot(dtype: np.dtype[Any]) -> np.ndarray | None:
@@ -352,6 +381,8 @@ def _functions() -> dict[Word, int]:
         Word.CLEAR_ERROR: _address_of(api.PyErr_Clear),
         Word.FLOAT_TYPE: id(float),
         Word.INT_TYPE: id(int),
+        Word.NEW_TUPLE: _address_of(api.PyTuple_New),
+        Word.SET_ITEM: _address_of(api.PyTuple_SetItem),
         Word.READ_INT: _address_of(api.PyLong_AsLongLongAndOverflow),
         Word.WRITE_MARK: _address_of(api.PyThread_tss_set),
         Word.SAVE_THREAD: _address_of(api.PyEval_SaveThread),
