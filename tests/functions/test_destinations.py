@@ -8,6 +8,7 @@ import itertools
 import pickle
 import re
 import sys
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -645,3 +646,26 @@ def test_many_threads_change_arrays_of_their_own() -> None:
 
     with ThreadPoolExecutor(4) as pool:
         assert all(pool.map(run, range(16)))
+
+
+@pytest.mark.parametrize("text", ["y[:] = x * 2 + 1", "y[...] = x.T.T - z", "np.add(x, z, out=y)"])
+def test_an_array_that_is_not_read_is_written_at_once(text: str) -> None:
+    """It is no copy of a result, unless it shares memory with what is read."""
+    arrays = 'x: Tensor[("n", "n"), f32], z: Tensor[("n", "n"), f32], y: InOut[Tensor[("n", "n"), f32]]'
+    f = nnmagic.compile(f"def f({arrays}):\n    {text}\n", namespace={"np": np}, cache=False)
+    x, z, y = np.random.default_rng(0).standard_normal((3, 1000, 1000)).astype("f4")
+    expected = {"x": x, "z": z, "y": y.copy(), "np": np}
+    exec(text, expected)
+    f(x, z, y)
+    np.testing.assert_array_equal(y, expected["y"])
+    tracemalloc.start()
+    try:
+        f(x, z, y)
+        assert tracemalloc.get_traced_memory()[1] < y.nbytes / 2
+    finally:
+        tracemalloc.stop()
+    shared = np.random.default_rng(0).standard_normal((3, 3)).astype("f4")
+    expected = {"x": shared.copy(), "z": z[:3, :3], "y": np.empty_like(shared), "np": np}
+    exec(text, expected)
+    f(shared, z[:3, :3].copy(), shared)
+    np.testing.assert_allclose(shared, expected["y"], rtol=1e-6)

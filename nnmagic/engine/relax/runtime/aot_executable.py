@@ -100,6 +100,8 @@ class AotExecutable:
         self._result = function.ret_type
         #: The result for the arguments of a call as they are; None where they need a look.
         self.fast_path: FastPath | None = None
+        #: The arrays that the machine code does not read.
+        self._unread = frozenset(facts.get("unread", ()))
         #: The results that are parameters, which the machine code changes in place, with these.
         self._in_place = {int(result): int(param) for result, param in facts.get("in place", ())}
         if not self._in_place and numpy_abi.address is id:
@@ -146,7 +148,8 @@ class AotExecutable:
         results: list[np.ndarray | None] = [None] * len(self._results)
         for number, (parameter, is_read) in enumerate(destinations, len(results) - len(destinations)):
             tensor = self._first_tensors[parameter]
-            if (number in self._in_place or not is_read) and _is_alone(values, given, tensor):
+            is_free = number in self._in_place or not is_read or tensor in self._unread
+            if is_free and _is_alone(values, given, tensor):
                 results[number] = given[tensor]
                 changed.append(parameter)
         for number, tensor in self._in_place.items():
@@ -267,7 +270,7 @@ class AotExecutable:
         first = len(self._results) - len(destinations)
         written = {number: param for number, (param, _) in enumerate(destinations, first)}
         in_place = all(
-            not is_read or self._in_place.get(number) == param
+            not is_read or param in self._unread or self._in_place.get(number) == param
             for number, (param, is_read) in enumerate(destinations, first)
         )
         if not in_place or not self._flat or numpy_abi.address is not id:

@@ -162,6 +162,9 @@ class _Planner:
         destinations = {arrays[param]: result for param, result in self.destinations.items()}
         self.in_place = plan_in_place(self.module, name, self._holds_element, _forwarded, destinations)
         self.program = AotProgram(self._declare(name, function, is_entry=True))
+        used = set(relax.analysis.free_vars(function.body))
+        unread = (number for number, param in enumerate(arrays) if function.params[param] not in used)
+        self.program.unread = list(unread)
         _FunctionPlanner(self, self.program.entry, function, None).plan()
         while self.waiting:
             var = self.waiting.pop()

@@ -348,7 +348,10 @@ def steps_of(region: Region) -> Iterator[Step]:
 
 @dataclass(slots=True)
 class AotProgram:
-    """An AOT program: its entry, the functions that this calls, kernels, constants and possible failures."""
+    """An AOT program: its entry, the functions that this calls, kernels, constants and possible failures.
+
+    unread: the parameters whose elements it does not read.
+    """
 
     entry: NativeFunction
     functions: list[NativeFunction] = field(default_factory=list)
@@ -356,6 +359,7 @@ class AotProgram:
     kernels: dict[ir.GlobalVar, PrimFunc] = field(default_factory=dict)
     failures: list[Json] = field(default_factory=list)
     records: int = 0
+    unread: list[int] = field(default_factory=list)
     clocked: list[KernelCall] = field(default_factory=list)
 
     @property
@@ -411,6 +415,7 @@ class AotProgram:
         exact = self.entry.exact_results
         return {
             **in_place,
+            **({"unread": self.unread} if self.unread else {}),
             **({"measured results": len(exact)} if exact else {}),
             **({"room": True} if self.entry.room is not None else {}),
             "dims": [self._first_axis(dim) for dim in dims],
