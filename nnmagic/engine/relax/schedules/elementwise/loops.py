@@ -64,6 +64,7 @@ _VECTORIZABLE = {
     *("bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "shift_left", "shift_right", "popcount"),
     *("ceil", "floor", "nearbyint", "round", "trunc", "fabs", "sqrt", "rsqrt", "isnan", "reinterpret"),
     *("cos", "exp", "exp2", "log", "log10", "log2", "pow", "sin", "if_then_else", "likely"),
+    "call_llvm_pure_intrin",
 }
 
 #: From here on rows are filled by vectors, whatever their length.
