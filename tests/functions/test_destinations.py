@@ -648,6 +648,75 @@ def test_many_threads_change_arrays_of_their_own() -> None:
         assert all(pool.map(run, range(16)))
 
 
+UPDATES = {
+    "a sum": "y += x",
+    "numbers": "y *= 2; y -= 1",
+    "a step": "y -= 0.125 * (x * x + y)",
+    "a row": "y += x[0]; y *= v",
+    "both": "y += x; x -= y; y *= x",
+    "its own row": "y += y[0]",
+    "turned round": "y += x.T; y -= y.T",
+    "reversed": "y += x[::-1]; y -= y[:, ::-1]",
+    "its own sum": "y -= y.sum(axis=0)",
+    "what was before": "z = y * 2; y += x; return z + y",
+    "what is there": "y += x; return y",
+    "a part": "y += x; y[1:] -= x[1:]",
+    "a choice": "y[:] = np.where(y > x, y, x * 2)",
+    "branches": "if x[0, 0] > 0: y += x\nelse: y *= x",
+    "rounds": "for i in range(3): y += x * i",
+}
+
+
+@pytest.mark.parametrize("size", ["known", "named"])
+@pytest.mark.parametrize("text", UPDATES.values(), ids=UPDATES)
+def test_arrays_are_updated_where_they_are(text: str, size: str) -> None:
+    body = text.replace("\n", "\n    ")
+    for length in (1, 2, 7, 16, 33, 64, 100, 333):
+        dims = f"({length}, {length})" if size == "known" else '("n", "n")'
+        arrays = f"x: InOut[Tensor[{dims}, f32]], y: InOut[Tensor[{dims}, f32]]"
+        vector = f"v: Tensor[({dims[1:-1].split(',', maxsplit=1)[0]},), f32]"
+        source = f"def f({arrays}, {vector}):\n    {body}\n"
+        f = nnmagic.compile(source, namespace={"np": np}, cache=size == "named")
+        x, y = np.random.default_rng(length).standard_normal((2, length, length)).astype("f4")
+        v, scope = x[0].copy(), {"np": np}
+        exec(f"def f(x, y, v):\n    {body}\n", scope)
+        right_x, right_y = x.copy(), y.copy()
+        with np.errstate(all="ignore"):
+            expected = scope["f"](right_x, right_y, v)  # type: ignore[operator]
+        result = f(x, y, v)
+        np.testing.assert_allclose(x, right_x, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(y, right_y, rtol=1e-5, atol=1e-5)
+        assert (result is None) == (expected is None)
+        if expected is not None:
+            np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
+            assert not np.shares_memory(result, y)
+
+
+@pytest.mark.parametrize("dims", ["(1999, 2001)", '("n", "k")'])
+@pytest.mark.parametrize("kind", ["f32", "f64", "i32", "i64", "u8"])
+def test_an_update_takes_no_memory(kind: str, dims: str) -> None:
+    """Of arrays that several threads share, too; the last elements are not computed twice."""
+    f = nnmagic.compile(
+        f"def f(y: InOut[Tensor[{dims}, {kind}]], x: Tensor[{dims}, {kind}]):\n    y += x\n    y *= 3\n",
+        namespace={},
+        cache=False,
+    )
+    dtype = {"f": "f", "i": "i", "u": "u"}[kind[0]] + str(int(kind[1:]) // 8)
+    x, y = np.random.default_rng(0).integers(0, 9, (2, 1999, 2001)).astype(dtype)
+    expected = ((y + x) * 3).astype(dtype)
+    f(y, x)
+    np.testing.assert_array_equal(y, expected)
+    tracemalloc.start()
+    try:
+        f(y, x)
+        assert tracemalloc.get_traced_memory()[1] < y.nbytes / 8
+    finally:
+        tracemalloc.stop()
+    np.testing.assert_array_equal(y, ((expected + x) * 3).astype(dtype))
+    f(y, y)
+    np.testing.assert_array_equal(y, ((expected + x) * 3 * 6).astype(dtype))
+
+
 @pytest.mark.parametrize("text", ["y[:] = x * 2 + 1", "y[...] = x.T.T - z", "np.add(x, z, out=y)"])
 def test_an_array_that_is_not_read_is_written_at_once(text: str) -> None:
     """It is no copy of a result, unless it shares memory with what is read."""

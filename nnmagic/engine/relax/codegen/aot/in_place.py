@@ -15,12 +15,16 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import tvm
+import tvm_ffi
 from tvm import ir, relax, tirx
 
 from nnmagic.engine.relax.legalize.extern_loops import COPIES_FIRST
 from nnmagic.engine.relax.legalize.kernel_cache import IS_RESHAPE, has_reshape_order
+from nnmagic.engine.relax.schedules.elementwise.schedule import UPDATES, is_elementwise
+from nnmagic.engine.relax.schedules.kernel_analysis import read_kernel
+from nnmagic.engine.relax.tir.builders import collect_loads, dtype_of, indices_are_axes, static_int
 from nnmagic.engine.relax.tir.regions import IN_PLACE, last_store, region_of
-from nnmagic.engine.relax.tir.types import PrimFunc, RelaxExpr, Stmt
+from nnmagic.engine.relax.tir.types import Buffer, Load, PrimFunc, RelaxExpr, Stmt, Var
 from nnmagic.engine.relax.tir.visitors import rewrite, visit
 
 _CALL_TIR = ir.Op.get("relax.call_tir")
@@ -51,6 +55,7 @@ class InPlacePlan:
 
     Attributes:
         kernels: the variables of the calls of kernels that change their first operand.
+        updates: the variables of the calls of element-wise kernels that change an operand, with its number.
         given: for the variable of a call of a function, the arguments that the callee may change.
         consumed: the parameters that the function itself changes.
         returned: the results that are such a parameter, by their numbers.
@@ -58,6 +63,7 @@ class InPlacePlan:
     """
 
     kernels: set[RelaxExpr] = field(default_factory=set)
+    updates: dict[RelaxExpr, int] = field(default_factory=dict)
     given: dict[RelaxExpr, set[int]] = field(default_factory=dict)
     consumed: frozenset[int] = frozenset()
     returned: dict[int, int] = field(default_factory=dict)
@@ -72,6 +78,7 @@ class _Planning:
     find_tail: FindTail
     plans: dict[ir.GlobalVar | None, InPlacePlan] = field(default_factory=dict)
     _changing: dict[ir.GlobalVar, int | None] = field(default_factory=dict)
+    _updated: dict[ir.GlobalVar, list[int]] = field(default_factory=dict)
 
     def changed_by(self, kernel: ir.GlobalVar) -> int | None:
         """Return the number of the array that a kernel may change in place, if there is one."""
@@ -79,6 +86,12 @@ class _Planning:
             changing = changed_in_place(self.module[kernel])
             self._changing[kernel] = None if changing is None else changing[0]
         return self._changing[kernel]
+
+    def updated_by(self, kernel: ir.GlobalVar) -> list[int]:
+        """Return the numbers of the arrays that an element-wise kernel may update."""
+        if kernel not in self._updated:
+            self._updated[kernel] = find_updated(self.module[kernel])
+        return self._updated[kernel]
 
 
 def plan_in_place(
@@ -109,6 +122,58 @@ def changed_in_place(kernel: PrimFunc) -> tuple[int, PrimFunc] | None:
     if COPIES_FIRST in (kernel.attrs or {}):
         return _without_copy(kernel)
     return _without_rest(kernel)
+
+
+def find_updated(kernel: PrimFunc) -> list[int]:
+    """Return the numbers of the operands whose elements a kernel reads where it writes its result only.
+
+    The kernel is element-wise, and what else it reads lies in the same order.
+    """
+    read = read_kernel(kernel)
+    if read is None or not is_elementwise(read.stages):
+        return []
+    buffers = [param for param in kernel.params if isinstance(param.ty, tirx.BufferType)]
+    result = buffers[-1]
+    if not read.stages[-1].buffer.same_as(result):
+        return []
+    for stage in read.stages:
+        if not _is_like(stage.buffer, result):
+            return []
+        for load in collect_loads(stage.value):
+            if not _is_in_order(load, stage.axes, _is_like(load.source, result)):
+                return []
+    kind = dtype_of(result)
+    return [at for at, each in enumerate(buffers[:-1]) if dtype_of(each) == kind and _is_like(each, result)]
+
+
+def _is_like(buffer: Buffer, other: Buffer) -> bool:
+    """Return whether two arrays have the same shape."""
+    return bool(tvm_ffi.structural_equal(buffer.ty.shape, other.ty.shape))
+
+
+def _is_in_order(load: Load, axes: Sequence[Var], whole: bool) -> bool:
+    """Return whether a load is of the element at ``axes``; of no ``whole`` array, at some of them."""
+    if whole:
+        return indices_are_axes(load.indices, axes)
+    places = [
+        next((at for at, axis in enumerate(axes) if axis.same_as(index)), None) for index in load.indices
+    ]
+    known = [place for place in places if place is not None]
+    others = [index for index, place in zip(load.indices, places, strict=True) if place is None]
+    return known == sorted(known) and all(static_int(index) is not None for index in others)
+
+
+def update_in_place(kernel: PrimFunc, number: int) -> PrimFunc:
+    """Return a kernel that finds the operand of this number, one of ``find_updated``, in its result."""
+    buffers = [param for param in kernel.params if isinstance(param.ty, tirx.BufferType)]
+    old, result = buffers[number], buffers[-1]
+
+    def read_result(load: Load) -> Load:
+        return tirx.BufferLoad(result, load.indices) if load.source.same_as(old) else load
+
+    body = rewrite(kernel.body, [(ir.TensorLoad, read_result)])
+    params = [param for param in kernel.params if not param.same_as(old)]
+    return tirx.PrimFunc(params, body, kernel.ret_type, kernel.attrs).with_attr(UPDATES, 1)
 
 
 def _without_rest(kernel: PrimFunc) -> tuple[int, PrimFunc] | None:
@@ -341,9 +406,28 @@ class _FunctionAnalysis:
             if not self.planning.holds_element(arrays[number]) and self._may_change(memory, others, path):
                 self.plan.kernels.add(var)
                 return self._change(memory)
+        elif (updated := self._find_updated(var, call.args[0], arrays, path)) is not None:
+            self.plan.updates[var] = updated
+            return self._change(self._evaluate(arrays[updated]))
         if len(arrays) == 1 and _may_be_view(kernel):
             return _merge(self._evaluate(arrays[0]), self._new(var.ty))
         return self._new(var.ty)
+
+    def _find_updated(
+        self, var: RelaxExpr, kernel: ir.GlobalVar, arrays: Sequence[RelaxExpr], path: _Path
+    ) -> int | None:
+        """Return the number of the caller's array that an element-wise kernel may update; None for none."""
+        if self.var is not None or len(path) > 1 or self.planning.holds_element(var):
+            return None
+        memories = [frozenset(_roots(self._evaluate(array))) for array in arrays]
+        if not any(root.owned and root.param is not None for memory in memories for root in memory):
+            return None
+        for number in self.planning.updated_by(kernel):
+            memory, others = memories[number], [*memories[:number], *memories[number + 1 :]]
+            is_given = all(root.param is not None for root in memory)
+            if is_given and self._may_change(memory, others, path):
+                return number
+        return None
 
     def _function(
         self, var: RelaxExpr, call: RelaxExpr, args: Sequence[frozenset[_Root]], path: _Path

@@ -17,6 +17,7 @@ from nnmagic.engine.relax.codegen.aot.in_place import (
     changed_in_place,
     plan_in_place,
     single_store,
+    update_in_place,
 )
 from nnmagic.engine.relax.codegen.aot.late_values import compute_late_values_last
 from nnmagic.engine.relax.codegen.aot.memory import most, most_bytes, plan_memory
@@ -148,6 +149,7 @@ class _Planner:
         self.name = ""
         self.in_place: dict[ir.GlobalVar | None, InPlacePlan] = {}
         self.kernels_in_place: dict[ir.GlobalVar, tuple[int, ir.GlobalVar, PrimFunc]] = {}
+        self.updating_kernels: dict[tuple[ir.GlobalVar, int], tuple[ir.GlobalVar, PrimFunc]] = {}
         self.program: AotProgram
 
     def plan(self, name: str) -> AotProgram:
@@ -245,6 +247,13 @@ class _Planner:
             name = ir.GlobalVar(f"{var.name_hint}{IN_PLACE}{self.name}")
             self.kernels_in_place[var] = (number, name, kernel)
         return self.kernels_in_place[var]
+
+    def updating_kernel(self, var: ir.GlobalVar, number: int) -> tuple[ir.GlobalVar, PrimFunc]:
+        """Return an element-wise kernel that finds an operand in its result."""
+        if (var, number) not in self.updating_kernels:
+            name = ir.GlobalVar(f"{var.name_hint}{IN_PLACE}{self.name}_{number}")
+            self.updating_kernels[var, number] = name, update_in_place(self.module[var], number)
+        return self.updating_kernels[var, number]
 
     def place(self, array: Array, kind: str = "temporary", number: int = -1) -> Register | Storage:
         """Return a new register or new storage for an array."""
@@ -540,6 +549,8 @@ class _FunctionPlanner:
             if isinstance(reads[number], Storage):
                 work = sum((_elements(array) for at, array in enumerate(arrays) if at != number), start=1)
                 return self._change(region, kernel, reads, sizes, work)
+        if (updated := self.in_place.updates.get(var)) is not None and isinstance(reads[updated], Storage):
+            return self._update(region, kernel, updated, reads, sizes, _elements(outputs[0]))
         written = [self.planner.place(output) for output in outputs]
         if COUNTS_ELEMENTS in (function.attrs or {}):
             self.bounds |= dict.fromkeys(written, _elements(arrays[0]))
@@ -558,6 +569,24 @@ class _FunctionPlanner:
         taken = tuple(sizes[var] for var in kernel_sizes(function))
         region.append(KernelCall(kernel, (*reads, *written), len(reads), taken, work))
         return planned
+
+    def _update(
+        self,
+        region: Region,
+        kernel: ir.GlobalVar,
+        number: int,
+        reads: Sequence[NativeValue],
+        sizes: Mapping[Var, PrimExpr],
+        work: Extent,
+    ) -> Storage:
+        """Plan an element-wise kernel that updates one of its operands in place."""
+        name, function = self.planner.updating_kernel(kernel, number)
+        changed, others = reads[number], [*reads[:number], *reads[number + 1 :]]
+        assert isinstance(changed, Storage)
+        self.program.kernels[name] = function
+        taken = tuple(sizes[var] for var in kernel_sizes(function))
+        region.append(KernelCall(name, (*others, changed), len(reads), taken, work))
+        return changed
 
     def _change(
         self,

@@ -26,6 +26,7 @@ from nnmagic.engine.relax.tir.builders import (
     is_library_fallback,
     load,
     local_array,
+    loop_over,
     product,
     round_up_div,
     sequence,
@@ -73,7 +74,7 @@ _LONG_ROW = 256
 _Loops = list[tuple[Var, Extent]]
 
 
-def emit_nest(nest: Nest, machine: CpuModel, *, dynamic_threads: bool = True) -> Stmt:
+def emit_nest(nest: Nest, machine: CpuModel, *, dynamic_threads: bool = True, once: bool = False) -> Stmt:
     """Return the nest as parallel loops around vectors.
 
     Where only the call knows the sizes, it chooses between versions of the loops.
@@ -82,6 +83,7 @@ def emit_nest(nest: Nest, machine: CpuModel, *, dynamic_threads: bool = True) ->
         nest: the loops and what they compute.
         machine: the CPU.
         dynamic_threads: whether the call may choose threads.
+        once: whether no element may be computed twice, as the last ones of vectors that overlap are.
 
     """
     if not nest.loops:
@@ -93,6 +95,9 @@ def emit_nest(nest: Nest, machine: CpuModel, *, dynamic_threads: bool = True) ->
     if width == 1 or _fills_short_rows(nest, width):
         return _emit_versions(threads, lambda *, parallel: _emit_elements(nest, threads=parallel))
     lanes, size = _lanes(nest, machine), static_int(nest.loops[-1][1])
+    if once:
+        widths = sorted({width, min(width, lanes)}, reverse=True)
+        return _emit_versions(threads, lambda *, parallel: _emit_once(nest, widths, threads=parallel))
     transposed = _find_transposed_loop(nest)
     side, loads = _SQUARE, []
     if transposed is not None:
@@ -169,6 +174,34 @@ def emit_interleaved(nests: Sequence[Nest], machine: CpuModel) -> Stmt | None:
             return None
     threads = _threads_condition(first, machine)
     return _emit_versions(threads, lambda *, parallel: _emit_elements(*nests, threads=parallel))
+
+
+def _emit_once(nest: Nest, widths: Sequence[int], *, threads: bool) -> Stmt:
+    """Emit a nest whose innermost loop has vectors of these widths, the widest first, then elements."""
+    *outer, (inner, extent) = nest.loops
+    loops: _Loops = [(tirx.Var(var.name, "int64"), count) for var, count in outer]
+    indices: dict[Var, Index] = {var: renamed for (var, _), (renamed, _) in zip(outer, loops, strict=True)}
+    size, begin = as_index(extent), as_index(0)
+    statements: list[Stmt] = []
+    for width in (*widths, 1):
+        count = (size - begin) // width
+
+        def compute(number: PrimExpr, width: int = width, begin: Index = begin) -> list[Stmt]:
+            return [_emit_steps(nest, {**indices, inner: begin + number * width}, width)]
+
+        if threads and not outer and not statements:
+            share = round_up_div(count, _PIECES)
+
+            def piece(number: PrimExpr, count: Index = count, share: Index = share) -> list[Stmt]:
+                first = number * share
+                left = tirx.max(tirx.min(as_expr(share), count - first), as_expr(0))
+                return loop_over(left, lambda at: compute(first + at))
+
+            statements += loop_over(_PIECES, piece, tirx.ForKind.PARALLEL)
+        else:
+            statements += loop_over(count, compute)
+        begin = begin + count * width
+    return _wrap(loops, sequence(statements), parallel=threads and bool(loops))
 
 
 def _emit_vectors(

@@ -23,6 +23,9 @@ from nnmagic.engine.relax.tir.regions import IN_PLACE, has_open_region, region_o
 from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, Load, Node, Stmt
 from nnmagic.engine.relax.tir.visitors import replace_vars, visit
 
+#: Marks a kernel that finds an operand in its result: it computes no element twice.
+UPDATES = "nnmagic.updates"
+
 #: The length that a dynamic dimension counts as: a large one.
 _DYNAMIC_LENGTH = 1e6
 
@@ -33,14 +36,15 @@ def _schedule_elementwise(function: tirx.PrimFunc, machine: CpuModel) -> tirx.Pr
     region = None
     if kernel is not None and has_open_region(function):
         kernel, region = _split_region(kernel, in_place=IN_PLACE in function.attrs)
-    if kernel is None or not is_elementwise(kernel.stages):
+    once = UPDATES in (function.attrs or {})
+    if kernel is None or not is_elementwise(kernel.stages, updates=once):
         return function
     shapes = [param.ty.shape for param in function.params if isinstance(param.ty, tirx.BufferType)]
     if any(_count_elements(shape) == 0 for shape in shapes):
         return function
     if not any(collect_loads(stage.value) for stage in kernel.stages):
         return function  # a function of indices only: LLVM does well, and other loops could round otherwise
-    body = elementwise_loops(kernel, set(function.params), machine, region)
+    body = elementwise_loops(kernel, set(function.params), machine, region, once=once)
     if body is None:
         return function
     return tirx.PrimFunc(function.params, tirx.SeqStmt(body), function.ret_type, function.attrs)
@@ -78,12 +82,18 @@ def _split_region(kernel: KernelStages, *, in_place: bool) -> tuple[KernelStages
 
 
 def elementwise_loops(
-    kernel: KernelStages, outside: set[Buffer], machine: CpuModel, region: _OpenRegion | None = None
+    kernel: KernelStages,
+    outside: set[Buffer],
+    machine: CpuModel,
+    region: _OpenRegion | None = None,
+    *,
+    once: bool = False,
 ) -> list[Stmt] | None:
     """Return the statements that compute element-wise stages; None where one has no elements.
 
     outside: the buffers that are declared elsewhere; those of them that the stages write are stored.
-    region: what the last stage is made of, if it assigns a region.
+    region: what the last stage is made of, if it assigns a region. once: whether no element may be computed
+    twice.
     """
     stages = kernel.stages
     if any(_count_elements(kernel.shape(stage)) == 0 for stage in stages):
@@ -115,19 +125,23 @@ def elementwise_loops(
         if interleaved is not None
         else [
             # Threads are for the largest parts, if only the call knows whether these are large.
-            emit_nest(nest, machine, dynamic_threads=2 * size >= max(sizes))
+            emit_nest(nest, machine, dynamic_threads=2 * size >= max(sizes), once=once)
             for nest, size in zip(nests, sizes, strict=True)
         ]
     )
     return [*rows.declarations(), *loops]
 
 
-def is_elementwise(stages: Sequence[BlockStage]) -> bool:
-    """Return whether stages are element-wise, each in perfect loops of its own and after what it reads."""
+def is_elementwise(stages: Sequence[BlockStage], *, updates: bool = False) -> bool:
+    """Return whether stages are element-wise, each in perfect loops of its own and after what it reads.
+
+    ``updates``: whether they may read the elements of the result, before these are written.
+    """
+    result = {stages[-1].buffer} if updates else set()
     computed = {stage.buffer for stage in stages}
     written: set[Buffer] = set()
     for stage in stages:
-        read_early = {load.source for load in collect_loads(stage.value)} & (computed - written)
+        read_early = {load.source for load in collect_loads(stage.value)} & (computed - written - result)
         repeated = stage.buffer in written
         if not _is_plain(stage) or read_early or repeated or stage.buffer.ty.strides:
             return False
