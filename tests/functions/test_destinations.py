@@ -738,3 +738,23 @@ def test_an_array_that_is_not_read_is_written_at_once(text: str) -> None:
     exec(text, expected)
     f(shared, z[:3, :3].copy(), shared)
     np.testing.assert_allclose(shared, expected["y"], rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["Out", "InOut"])
+@pytest.mark.parametrize("dims", ['("n",)', "(4,)"])
+@pytest.mark.parametrize(
+    "text", ["x[x > 0]", "np.repeat(x, c)", "np.unique(x)", "np.nonzero(x)[0]", "c[c > 0]"]
+)
+def test_values_decide_the_size_of_what_is_returned(text: str, dims: str, kind: str) -> None:
+    """The result has more elements than calls have room for at first, too."""
+    parameters = f"y: {kind}[Tensor[{dims}, i64]], x: Tensor[{dims}, i64], c: Tensor[{dims}, i64]"
+    source = f"def f({parameters}):\n    y[:] = x * 2\n    return {text}\n"
+    f = nnmagic.compile(source, namespace={"np": np}, cache=False)
+    x, c = np.array([1, -1, 2, -3]), np.array([3, 0, 2000, 1])
+    expected = eval(text, {"np": np, "x": x, "c": c})
+    for _ in range(3):
+        y, same = np.zeros(4, "i8"), x.copy()
+        np.testing.assert_array_equal(f(y, x, c), expected)
+        np.testing.assert_array_equal(y, x * 2)
+        np.testing.assert_array_equal(f(same, same, c), expected)
+        np.testing.assert_array_equal(same, x * 2)

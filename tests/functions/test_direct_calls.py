@@ -528,6 +528,13 @@ def test_sizes_of_the_result_that_values_decide(text: str, dtype: str) -> None:
             assert np.array_equal(result, expected)
 
 
+def test_a_tuple_of_one_result_whose_size_values_decide() -> None:
+    f = compiled("def f(x: Tensor[('n',), f32]):\n    return (x[x > 0],)\n")
+    for _ in range(3):
+        (result,) = f(X[0] - 7)
+        assert np.array_equal(result, np.arange(1, 9))
+
+
 def test_references_to_results_that_are_cut() -> None:
     f = compiled("def f(x: Tensor[('n',), i64]):\n    return np.bincount(x)\n")
     assert is_direct(f)

@@ -132,7 +132,7 @@ def build_aot(
 def _can_be_called_directly(program: AotProgram) -> bool:
     """Return whether CPython may call the program directly, and then call it again if it failed.
 
-    It has no loops that threads share, and it prints nothing. If values decide sizes, it has one result.
+    It has no loops that threads share, and it prints nothing. If values decide sizes, it has one array.
     """
     return (
         len(program.entry.exact_results) <= 1

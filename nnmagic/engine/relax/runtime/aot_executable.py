@@ -146,7 +146,7 @@ class AotExecutable:
             if array.shape != shape:
                 raise ValueError(f"{name} must be of shape {shape}, not {array.shape}")
         results: list[np.ndarray | None] = [None] * len(self._results)
-        for number, (parameter, is_read) in enumerate(destinations, len(results) - len(destinations)):
+        for number, (parameter, is_read) in enumerate(destinations, self._first_destination(destinations)):
             tensor = self._first_tensors[parameter]
             is_free = number in self._in_place or not is_read or tensor in self._unread
             if is_free and _is_alone(values, given, tensor):
@@ -161,9 +161,13 @@ class AotExecutable:
             except RoomError as error:  # noqa: PERF203 - it says what is known of the sizes so far
                 self._times[0] = max(self._times[0], -(-error.args[0] // usual))
                 given[-1] = _room(error.args[0], self._name)
-                results = [None] * len(results)
             else:
                 return rebuild(self._result, iter(made))
+
+    def _first_destination(self, destinations: Sequence[tuple[int, bool]]) -> int:
+        """Return the number of the first of the last results, which are for the caller's arrays."""
+        count = len(self._results) if self._sizes is None else self._sizes
+        return count - len(destinations)
 
     def _run(self, given: Sequence[np.ndarray], results: Sequence[np.ndarray | None]) -> list[np.ndarray]:
         """Run the machine code, with new arrays for the results that have none, and return the results."""
@@ -267,7 +271,9 @@ class AotExecutable:
         It returns a tuple of the other results, or None where the arguments need a look; ``destinations`` are
         those of ``call_into``. None where there is no such function, as results must be copied.
         """
-        first = len(self._results) - len(destinations)
+        if self._sizes is not None or self._has_room:
+            return None
+        first = self._first_destination(destinations)
         written = {number: param for number, (param, _) in enumerate(destinations, first)}
         in_place = all(
             not is_read or param in self._unread or self._in_place.get(number) == param

@@ -205,7 +205,7 @@ class Signature:
         dims: the array and the axis that has each size that a call names.
         results: the arrays that it gives.
         is_tuple: whether a call returns a tuple of them, else the only one.
-        is_measured: whether this one is cut to the sizes that the entry puts into another array.
+        is_measured: whether it is cut to the sizes that the entry puts into another array.
         has_room: whether the entry takes an array behind the parameters whose length is the last of ``dims``.
         parallel: whether it has kernels for threads; these were loaded after ``guard_launches``.
         work: how many elements it computes, if that is known.
@@ -255,7 +255,7 @@ def make_direct_call(
         or len(dims) > MAX_DIMS
         or constant > _MOST
         or (program.parallel and not dims and not program.has_room)
-        or (program.is_measured and not results[0][0])
+        or (program.is_measured and (program.is_tuple or not results[0][0]))
         or (method := _loaded_method(code)) is None
     ):
         return None

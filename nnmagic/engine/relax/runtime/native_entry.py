@@ -22,13 +22,13 @@ ENTRY = "nnmagic_entry"
 
 #: What the entry gives else than 0: an array is not what it should be, or shapes do not fit; there is not
 #: enough memory; the workspace is too small; an interrupt; too deep recursion; sizes that values decide are
-#: larger than the room; a call that holds Python's lock takes long. From FAILURES on: a failure.
+#: larger than the room; a call that CPython makes directly takes long. From FAILURES on: a failure.
 REFUSED, FAILED, GROW, INTERRUPTED, TOO_DEEP, ROOM, TOO_LONG = 1, 2, 3, 4, 5, 6, 7
 FAILURES = 16
 
-#: Where the state has the details of a failure, the limit of recursion, and whether the call holds Python's
-#: lock.
-_DETAIL, _DEPTH, _LIMIT, _LOCKED = 1, 4, 5, 7
+#: Where the state has the details of a failure, the limit of recursion, and whether CPython makes the call
+#: directly.
+_DETAIL, _DEPTH, _LIMIT, _DIRECT = 1, 4, 5, 7
 
 #: Calls inside calls that the stack of any thread holds.
 _SHALLOW = 1000
@@ -198,7 +198,7 @@ class NativeEntry:
             return self._new_workspace(self.least_workspace)
 
     def small_workspace(self) -> np.ndarray | None:
-        """Return a workspace for calls that hold Python's lock, one after the other; None if it is large.
+        """Return a workspace for calls that CPython makes directly, one at a time; None if it is large.
 
         Where the sizes of a call decide how large it must be, the machine code says if it is too small.
         """
@@ -211,7 +211,7 @@ class NativeEntry:
             return NOTHING
         workspace = self._new_workspace(nbytes)
         if self._state:
-            self._state_words(workspace)[_LOCKED] = 1
+            self._state_words(workspace)[_DIRECT] = 1
         return workspace
 
     def _new_workspace(self, nbytes: int) -> np.ndarray:

@@ -30,7 +30,7 @@ from nnmagic.engine.relax.codegen.aot.program import (
     CLOCK,
     DEPTH,
     DETAIL,
-    LOCKED,
+    DIRECT,
     STATUS,
     WORK,
     AotProgram,
@@ -88,9 +88,9 @@ _MOST_COMPARED = 8
 #: The work of rounds of a loop, in elements, after which the program asks whether it is to be interrupted.
 _POLL_WORK = 1 << 19
 
-#: The work after which a call that holds Python's lock gives up, to be begun again without it: tens of
-#: microseconds.
-_LOCKED_WORK = 1 << 14
+#: The work after which a call that CPython makes directly gives up, to be begun again through Python, where
+#: it can be interrupted: tens of microseconds.
+_DIRECT_WORK = 1 << 14
 
 
 def lower_to_pointer_args(kernel: PrimFunc) -> PrimFunc:
@@ -950,8 +950,8 @@ class BodyEmitter:
         """Return the work that a call may do before its first poll."""
         if self.state is None:
             return as_expr(_POLL_WORK)
-        is_locked = tirx.NE(self.state[LOCKED], as_expr(0))
-        return tirx.Select(is_locked, as_expr(_LOCKED_WORK), as_expr(_POLL_WORK))
+        is_direct = tirx.NE(self.state[DIRECT], as_expr(0))
+        return tirx.Select(is_direct, as_expr(_DIRECT_WORK), as_expr(_POLL_WORK))
 
     def _hand_on_budget(self) -> list[Stmt]:
         """Write the counter of work to the state, for another function."""
@@ -1005,14 +1005,14 @@ class BodyEmitter:
         return save, restore
 
     def _poll(self, budget: Buffer, number: int = 0) -> Stmt:
-        """Ask whether to stop if the budget is spent; a call that holds Python's lock gives up then."""
+        """Ask whether to stop if the budget is spent; a call that CPython makes directly gives up then."""
         assert self.state is not None
         at = as_expr(number)
-        is_locked = tirx.NE(self.state[LOCKED], as_expr(0))
+        is_direct = tirx.NE(self.state[DIRECT], as_expr(0))
         stop = tirx.NE(tirx.call_packed(POLL), 0)
         save, restore = self._save_registers()
         ask = [
-            tirx.IfThenElse(is_locked, sequence(self._fail(TOO_LONG)), None),
+            tirx.IfThenElse(is_direct, sequence(self._fail(TOO_LONG)), None),
             tirx.BufferStore(budget, as_expr(_POLL_WORK), [at]),
             *save,
             tirx.IfThenElse(stop, sequence(self._fail(INTERRUPTED)), None),

@@ -450,9 +450,9 @@ def _array_facts(array: Array, dims: Sequence[TirVar]) -> Json:
 
 
 #: The words of a call's state: how it ended, two details of a failure, the work until the next poll for
-#: interrupts, the depth of recursion and its limit, the address of the times, whether the call holds Python's
-#: lock; then records of shapes that were checked.
-STATUS, DETAIL, WORK, DEPTH, CLOCK, LOCKED = 0, 1, 3, 4, 6, 7
+#: interrupts, the depth of recursion and its limit, the address of the times, whether CPython makes the
+#: call directly; then records of shapes that were checked.
+STATUS, DETAIL, WORK, DEPTH, CLOCK, DIRECT = 0, 1, 3, 4, 6, 7
 STATE_WORDS = 8
 
 
