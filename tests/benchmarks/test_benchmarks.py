@@ -300,11 +300,12 @@ def test_geometric_means_of_families():
     rows = [
         {"family": "loops", "threads": 1, "ratios": {"numpy": 8.0, "numba": 1.0, "known sizes": 0.1}},
         {"family": "loops", "threads": 1, "ratios": {"numpy": 2.0, "numba": 4.0}},
+        {"family": "loops", "threads": 1, "ratios": {"numpy": 4.0}},
         {"family": "rows", "threads": 1, "ratios": {"numpy": 3.0}},
     ]
     assert _means(rows) == [
-        "geometric means of loops, 1 thread: 4.00x numpy (2 rows), 2.00x numba (2 rows), "
-        "1.41x best peer (2 rows)"
+        "geometric means of loops, 1 thread: 4.00x numpy (3 rows), 2.00x numba (2 rows), "
+        "2.00x best peer (3 rows), 1.41x best of several peers (2 rows)"
     ]
 
 
