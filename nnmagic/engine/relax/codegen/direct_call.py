@@ -348,11 +348,7 @@ keep:
   %made_at = getelementptr ptr, ptr %made, i64 %nth
   store ptr %result, ptr %made_at
   %number_of_value = add i64 %result_number, %nth
-  %index_of_value = mul i64 %number_of_value, 2
-  %kind_of_value = getelementptr i64, ptr %values, i64 %index_of_value
-  store i64 {integer}, ptr %kind_of_value
-  %value_of_result = getelementptr i64, ptr %kind_of_value, i64 1
-  store ptr %result, ptr %value_of_result
+{store_result}
   %following = add i64 %nth, 1
   br label %next_result
 run:
@@ -528,6 +524,7 @@ def compile_direct_call() -> bytes:
         result_words=RESULT_WORDS,
         skips=_SKIPS,
         stores="\n".join(starmap(_store_value, _LAST_VALUES.items())),
+        store_result=_store_value("result", "number_of_value"),
         store_room=_store_value("room", "arity"),
         max_dims=MAX_DIMS,
         data=DATA,

@@ -950,8 +950,12 @@ class BodyEmitter:
         """Return the work that a call may do before its first poll."""
         if self.state is None:
             return as_expr(_POLL_WORK)
-        is_direct = tirx.NE(self.state[DIRECT], as_expr(0))
-        return tirx.Select(is_direct, as_expr(_DIRECT_WORK), as_expr(_POLL_WORK))
+        return tirx.Select(self._is_direct(), as_expr(_DIRECT_WORK), as_expr(_POLL_WORK))
+
+    def _is_direct(self) -> PrimExpr:
+        """Return whether CPython makes the call directly."""
+        assert self.state is not None
+        return tirx.NE(self.state[DIRECT], as_expr(0))
 
     def _hand_on_budget(self) -> list[Stmt]:
         """Write the counter of work to the state, for another function."""
@@ -1006,13 +1010,11 @@ class BodyEmitter:
 
     def _poll(self, budget: Buffer, number: int = 0) -> Stmt:
         """Ask whether to stop if the budget is spent; a call that CPython makes directly gives up then."""
-        assert self.state is not None
         at = as_expr(number)
-        is_direct = tirx.NE(self.state[DIRECT], as_expr(0))
         stop = tirx.NE(tirx.call_packed(POLL), 0)
         save, restore = self._save_registers()
         ask = [
-            tirx.IfThenElse(is_direct, sequence(self._fail(TOO_LONG)), None),
+            tirx.IfThenElse(self._is_direct(), sequence(self._fail(TOO_LONG)), None),
             tirx.BufferStore(budget, as_expr(_POLL_WORK), [at]),
             *save,
             tirx.IfThenElse(stop, sequence(self._fail(INTERRUPTED)), None),

@@ -53,6 +53,7 @@ from nnmagic.engine.relax.codegen.aot.scalar_code import load_element, read_scal
 from nnmagic.engine.relax.codegen.aot.size_text import NoSizeError
 from nnmagic.engine.relax.codegen.aot.views import point_at_parts
 from nnmagic.engine.relax.legalize.data_dependent import COUNTS_ELEMENTS
+from nnmagic.engine.relax.legalize.debugging import prints
 from nnmagic.engine.relax.legalize.extern_loops import COPIES_RESULT
 from nnmagic.engine.relax.legalize.kernel_cache import IS_RESHAPE, has_reshape_order
 from nnmagic.engine.relax.lowering.module import KERNEL_FUNCTION, LOOP, PARALLEL_LOOP
@@ -71,7 +72,6 @@ from nnmagic.engine.relax.schedules.kernel_analysis import substitute
 from nnmagic.engine.relax.tir.builders import as_expr, dtype_of
 from nnmagic.engine.relax.tir.regions import expand_regions
 from nnmagic.engine.relax.tir.types import Buffer, Extent, PrimExpr, PrimFunc, RelaxExpr, Var
-from nnmagic.engine.relax.tir.visitors import visit
 
 #: The dtypes of single elements that live in registers.
 _REGISTER_DTYPES = frozenset(
@@ -79,7 +79,6 @@ _REGISTER_DTYPES = frozenset(
 )
 
 _CALL_TIR = ir.Op.get("relax.call_tir")
-_CALL_PACKED = ir.Op.get("tirx.tvm_call_packed")
 _RESHAPE = ir.Op.get("relax.reshape")
 _TENSOR_TO_SHAPE = ir.Op.get("relax.tensor_to_shape")
 
@@ -201,7 +200,7 @@ class _Planner:
         if not entry.roomy:
             entry.room = None
             del entry.dims[-1], entry.arrays[-1], entry.parameters[-1]
-        elif any(map(_calls_python, self.program.kernels.values())):
+        elif any(map(prints, self.program.kernels.values())):
             raise _UnsupportedError
 
     def native(self, var: ir.GlobalVar) -> NativeFunction:
@@ -260,13 +259,6 @@ class _Planner:
         if self.has_control and array.is_element and array.dtype in _REGISTER_DTYPES:
             return Register(array.dtype)
         return Storage(kind, number, array.nbytes)
-
-
-def _calls_python(kernel: PrimFunc) -> bool:
-    """Return whether a kernel calls a function of Python."""
-    calls: list[ir.Call] = []
-    visit(kernel.body, [(ir.Call, lambda call: calls.append(call) if call.op == _CALL_PACKED else None)])
-    return bool(calls)
 
 
 def _state_most(entry: NativeFunction) -> None:
