@@ -1,7 +1,8 @@
 """Measure what a user waits for in a new Jupyter kernel: ``python -m benchmarks.first_cell``.
 
-A kernel starts, runs ``%load_ext nnmagic``, and gets its first ``%%tinynn`` cell a second or two later, as
-from someone who types it. Each time is from the request to the reply, the median of several kernels.
+A kernel starts, runs ``%load_ext nnmagic``, and gets its first ``%%tinynn`` cell at once, as when all cells
+are run, and a second or two later, as from someone who types it. Each time is from the request to the reply,
+the median of several kernels.
 """
 
 from __future__ import annotations
@@ -20,8 +21,15 @@ FIRST = """%%tinynn
 def foo(a: Tensor[(2, 3), f32], b: Tensor[(3, 4), f32], c: Tensor[(2, 4), f32]):
     return a @ b + c"""
 CALL = "import numpy as np\nfoo(np.ones((2, 3), 'f'), np.ones((3, 4), 'f'), np.ones((2, 4), 'f'))[0, 0]"
-#: Seconds that a cell may take: with its code on disk, and to be compiled.
+#: Seconds that a cell may take which is typed: with its code on disk, and to be compiled.
 GOALS = {"on disk": 0.080, "compiled": 0.300}
+#: What holds back the one that misses its goal.
+NOTES = {
+    "compiled": "the cell waits for the rest of the imports, 0.75 to 1.1 s, of which TVM takes half, the "
+    "front end and Relay a third. They begin 50 ms after %load_ext and hold Python's lock. Gone is what was "
+    "not needed: TVM's lists of all its functions for each module, a collection of garbage, and debugging "
+    "data of Python's, which another core reads"
+}
 
 
 def first_cell(cache: str, pause: float) -> tuple[float, float]:
@@ -54,15 +62,17 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="nnmagic-first-") as kept:
         first_cell(kept, 1)
         for kind, goal in GOALS.items():
-            for pause in (1, 2):
+            for pause in (0, 1, 2):
                 times = []
                 for _ in range(kernels):
                     with tempfile.TemporaryDirectory(prefix="nnmagic-first-") as empty:
                         times.append(first_cell(kept if kind == "on disk" else empty, pause))
                 load, cell = (1e3 * statistics.median(part) for part in zip(*times, strict=True))
-                verdict = "met" if cell <= 1e3 * goal else "MISSED"
+                verdict = f", goal {1e3 * goal:.0f}: {'met' if cell <= 1e3 * goal else 'MISSED'}"
                 times_shown = f"%load_ext {load:.0f} ms, the cell {cell:.0f} ms"
-                print(f"{kind}, {pause} s later: {times_shown}, goal {1e3 * goal:.0f}: {verdict}")
+                print(f"{kind}, {pause} s later: {times_shown}{verdict if pause else ''}")
+                if pause and cell > 1e3 * goal and kind in NOTES:
+                    print(f"  {NOTES[kind]}")
 
 
 if __name__ == "__main__":

@@ -1,24 +1,28 @@
 """Import, while the user types the first cell, what that cell will need.
 
 The front end and TVM's compiler are left out where compiled code is on disk: then the first cells of a
-notebook will hardly be new ones. What finds and shows them and the run-time are imported anyway.
+notebook will hardly be new ones. What finds and shows them and the run-time are imported anyway, and what
+the names of files in the cache depend on is read.
 
 A thread does it, so an interrupt cannot leave a library half imported. Python raises an error where one
-thread imports a package and another one of its modules: while a cell runs, no import of the front end begins,
-and a cell waits for one that has begun. It does not wait for TVM's, which takes half a second. A fork ends
-the thread, since the child would find half of a library. At the end of the process what has not begun is
-left out.
+thread imports a package and another one of its modules: while a cell runs, no import of nnmagic's begins,
+and a cell waits for one that has begun. It does not wait for TVM's compiler, which takes half a second. A
+fork ends the thread, since the child would find half of a library. At the end of the process what has not
+begun is left out.
 """
 
 from __future__ import annotations
 
-import concurrent.futures.thread  # noqa: F401 - what it and logging do at a fork must not begin in one
 import contextlib
-import logging  # noqa: F401
+import gc
+import logging  # noqa: F401 - what it does at a fork must not begin in one
 import os
 import sys
 import threading
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -28,13 +32,26 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
 #: How long the shell is left alone after a cell, in seconds.
-_PAUSE = 0.2
+_PAUSE = 0.05
+
+#: What tells whether anything is on disk.
+_CACHE = "nnmagic.cache.settings"
 
 #: What every cell imports.
-_EVERY_CELL = ("nnmagic.functions.compile_cell", "nnmagic.rendering.graph")
+_EVERY_CELL = (
+    "nnmagic.functions.compile_cell",
+    "nnmagic.engine.legacy_relay",
+    "nnmagic.relay.compat.inference",
+    "nnmagic.rendering.graph",
+    "nnmagic.jupyter.commands",
+)
 
 #: What a cell imports besides that is not on disk.
-_FRONT_END = "nnmagic.functions.type_cell"
+_FRONT_END = ("nnmagic.functions.type_cell", "nnmagic.engine.custom")
+
+
+class _EndError(Exception):
+    """The process ends, or will fork."""
 
 
 class _Preload:
@@ -69,22 +86,37 @@ class _Preload:
 
     def _run(self) -> None:
         with contextlib.suppress(Exception):  # the cell will raise it
-            for name in _EVERY_CELL:
-                self._import(name)
+            self._do(_preload_runtime)
+            self._do(partial(import_module, _CACHE))
+            from nnmagic.engine import relax
+
             is_new = _is_nothing_on_disk()
-            if is_new:
-                self._import(_FRONT_END)
-            if self._can_begin():
-                from nnmagic.engine import relax
+            with ThreadPoolExecutor(1) as other_core:
+                if is_new:
+                    other_core.submit(relax.read_debugging_data)
+                for name in (*_EVERY_CELL, *(_FRONT_END if is_new else ())):
+                    self._do(partial(import_module, name))
+                self._do(_read_own_files)
+            if is_new and self._can_begin():
+                relax.preload_compiler()
 
-                relax.preload(compiler=is_new)
+    def _do(self, work: Callable[[], object]) -> None:
+        """Do a part of the work while no cell runs; without collecting garbage, of which it makes none.
 
-    def _import(self, name: str) -> None:
+        Raises _EndError instead if nothing more is to be imported.
+        """
         while self._can_begin():
             with self._importing:
                 if self._idle_since is not None:
-                    import_module(name)
+                    collects = gc.isenabled()
+                    gc.disable()
+                    try:
+                        work()
+                    finally:
+                        if collects:
+                            gc.enable()
                     return
+        raise _EndError
 
     def _can_begin(self) -> bool:
         """Wait until no cell has run for a while; return False if nothing more is to be imported."""
@@ -120,6 +152,23 @@ def _is_nothing_on_disk() -> bool:
 
     cache = disk_cache()
     return cache is None or cache.usage.entries == 0
+
+
+def _preload_runtime() -> None:
+    """Import TVM's runtime, and all other libraries but its compiler: none can be loaded for a while."""
+    import unicodedata  # noqa: F401 - the front end's
+
+    from nnmagic.engine import relax
+
+    relax.preload_runtime()
+
+
+def _read_own_files() -> None:
+    """Read what the keys of the cache depend on: it is kept for the life of the process."""
+    from nnmagic.functions.environment import environment, front_end
+
+    environment()
+    front_end()
 
 
 _preload = _Preload()

@@ -14,6 +14,18 @@ STARTED = """
     threads = [thread for thread in threading.enumerate() if thread.name == "nnmagic preload"]
 """
 
+SHELL = """
+    import sys, threading, time
+    from traitlets.config import Config
+    from IPython.core.interactiveshell import InteractiveShell
+    from nnmagic.jupyter import preload
+
+    config = Config()
+    config.HistoryManager.enabled = False
+    shell = InteractiveShell.instance(config=config)
+    shell.push({"start": preload.preload, "shell": shell})
+"""
+
 
 def run(code: str, tmp_path: Path, **more: str) -> str:
     """Run a program of its own, in which every warning is an error, with an empty cache."""
@@ -56,11 +68,32 @@ def test_imports_leave_python_as_it_was(tmp_path: Path) -> None:
 
 
 def test_tvm_has_what_it_has_without_nnmagic(tmp_path: Path) -> None:
-    """Disco, TVM's distributed run-time, is hidden only where its library has none."""
-    asked = "print(sorted(vars(tvm.runtime)), tvm.runtime.disco is None)"
-    imported = "from nnmagic.engine import relax; relax.preload(compiler=True)"
+    """Disco, TVM's distributed run-time, is hidden where its library has none; no function is missing."""
+    asked = """\
+import sys
+print(sorted(vars(tvm.runtime)), tvm.runtime.disco is None)
+print(sys.modules["tvm_ffi.registry"].list_global_func_names.__qualname__)
+modules = {name: each for name, each in sys.modules.items() if name.endswith("_ffi_api")}
+print({name: sorted(vars(each)) for name, each in modules.items() if "disco" not in name})
+"""
+    imported = "from nnmagic.engine import relax; relax.preload_compiler()"
     alone, after = (run(f"{begin}\nimport tvm\n{asked}", tmp_path) for begin in ("", imported))
     assert alone == after
+
+
+def test_the_first_cell_imports_nothing_of_nnmagic_more(tmp_path: Path) -> None:
+    """Neither one that is compiled nor, in the next kernel, one that is on disk."""
+    code = f"""{SHELL}
+    shell.run_cell("%load_ext nnmagic\\nstart(shell)")
+    preload._preload._thread.join()
+    before = set(sys.modules)
+    shell.run_cell("%%tinynn\\n{CELL}")
+    assert "foo" in shell.user_ns
+    print("missing:", [name for name in set(sys.modules) - before if name.startswith(("nnmagic", "tvm"))])
+    """
+    for _ in range(2):
+        shown = run(code, tmp_path, IPYTHONDIR=str(tmp_path / "ipython"))
+        assert shown.splitlines()[-1] == "missing: []"
 
 
 def test_the_compiler_is_left_out_where_code_is_on_disk(tmp_path: Path) -> None:
@@ -86,19 +119,6 @@ def test_a_fork_waits_and_the_child_compiles(tmp_path: Path) -> None:
     print(os.waitstatus_to_exitcode(status), threads[0].is_alive())
     """
     assert run(code, tmp_path).split() == ["0", "False"]
-
-
-SHELL = """
-    import sys, threading, time
-    from traitlets.config import Config
-    from IPython.core.interactiveshell import InteractiveShell
-    from nnmagic.jupyter import preload
-
-    config = Config()
-    config.HistoryManager.enabled = False
-    shell = InteractiveShell.instance(config=config)
-    shell.push({"start": preload.preload, "shell": shell})
-"""
 
 
 def test_nothing_is_imported_while_a_cell_runs(tmp_path: Path) -> None:

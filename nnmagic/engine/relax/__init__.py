@@ -3,6 +3,22 @@
 A build leaves an artifact (``artifact``), which runs without the compiler.
 """
 
-from nnmagic.engine.relax.driver import build, build_instrumentable, load, pass_runs, preload
+from nnmagic.engine.relax.driver import (
+    build,
+    build_instrumentable,
+    load,
+    pass_runs,
+    preload_compiler,
+    preload_runtime,
+    read_debugging_data,
+)
 
-__all__ = ["build", "build_instrumentable", "load", "pass_runs", "preload"]
+__all__ = [
+    "build",
+    "build_instrumentable",
+    "load",
+    "pass_runs",
+    "preload_compiler",
+    "preload_runtime",
+    "read_debugging_data",
+]

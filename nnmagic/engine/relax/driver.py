@@ -49,6 +49,19 @@ if TYPE_CHECKING:
 #: How many compiled programs keep the texts of their stages at hand.
 _KEPT_PROGRAMS = 16
 
+#: What loads and runs compiled code.
+_TO_RUN = (
+    "analysis.pipeline",
+    "analysis.value_sizes",
+    "interpreter.compiler",
+    "interpreter.executable",
+    "runtime.aot_executable",
+    "runtime.vm_executable",
+)
+
+#: What compiles, of which most imports TVM.
+_TO_COMPILE = ("lowering.module", "codegen.target", "codegen.build", "codegen.aot.planner")
+
 #: A child that is forked while TVM is being loaded could load it no more.
 _LOADING = Lock()
 
@@ -149,16 +162,34 @@ def _load_runtime() -> None:
     run_interruptible(load_loader)
 
 
-def preload(*, compiler: bool) -> None:
-    """Import TVM's runtime, and its compiler if that is wanted and here, before something is compiled.
+def preload_runtime() -> None:
+    """Import TVM's runtime and what loads and runs compiled code, before it is needed.
 
-    Meant for a thread that has time. Raises what the import raises.
+    Raises what the import raises.
     """
     _load_runtime()
     importlib.import_module("tvm_ffi_orcjit")
-    if compiler and has_compiler():
+    for name in _TO_RUN:
+        importlib.import_module(f"nnmagic.engine.relax.{name}")
+
+
+def read_debugging_data() -> None:
+    """Let TVM read, before it is needed, what it reads for the first error: without Python's lock."""
+    from nnmagic.engine.relax.runtime import ffi
+
+    ffi.read_debugging_data()
+
+
+def preload_compiler() -> None:
+    """Import TVM's compiler, if it is here, before something is compiled.
+
+    Meant for a thread that has time. Raises what the import raises.
+    """
+    if has_compiler():
         _load_compiler()
-        gc.collect()  # it takes 0.1 s to go through all that is new: here, not in the first cell
+        if not gc.get_freeze_count():  # count all that is new as old, which is not gone through in a cell
+            gc.freeze()
+            gc.unfreeze()
 
 
 @cache
@@ -168,7 +199,8 @@ def _load_compiler() -> None:
     from nnmagic.engine.relax.runtime.prover_signals import keep_handler
 
     with _LOADING, importing_tvm():
-        importlib.import_module("nnmagic.engine.relax.lowering.module")
+        for name in _TO_COMPILE:
+            importlib.import_module(f"nnmagic.engine.relax.{name}")
     keep_handler()
 
 

@@ -2,18 +2,26 @@
 
 If torch is installed, both import it, which takes a second or more: one because of a conflict of symbols that
 was seen on Windows, the other for a class. Here they are told that there is none, but for Windows. Torch can
-be imported afterwards as ever. TVM also tries whether its library has Disco, its distributed run-time; the
-error that says no takes 0.15 s, because it reads the debugging data of the library.
+be imported afterwards as ever.
+
+TVM tries operators that only a GPU has, and has errors for an answer. For the first one in a process its
+library reads the debugging data of Python, which takes 0.2 s where Python has any: ``read_debugging_data``
+does that beforehand. TVM also lists all its functions for each of its fifty modules, which takes 3 ms each
+time: here again only when there are new ones.
 """
 
 from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from importlib.abc import MetaPathFinder
 from threading import get_ident
+from typing import Any
+
+#: TVM's function that returns another one: of a number, the name of a function; of -1, how many there are.
+_NAMES = "ffi.FunctionListGlobalNamesFunctor"
 
 
 class _Hider(MetaPathFinder):
@@ -36,7 +44,7 @@ def _has_disco() -> bool:
 
 
 @contextmanager
-def importing_tvm() -> Iterator[None]:
+def _hidden() -> Iterator[None]:
     """Have this thread's imports not find what TVM does not need, and collect no garbage: there is none."""
     hider, collects = _Hider(), gc.isenabled()
     sys.meta_path.insert(0, hider)
@@ -49,7 +57,43 @@ def importing_tvm() -> Iterator[None]:
         sys.meta_path.remove(hider)
 
 
-with importing_tvm():
+with _hidden():
     import tvm_ffi
 
-__all__ = ["importing_tvm", "tvm_ffi"]
+
+@contextmanager
+def importing_tvm() -> Iterator[None]:
+    """Make TVM's import, on this thread, as short as it can be."""
+    registry: Any = tvm_ffi.registry
+    list_names = registry.list_global_func_names
+    registry.list_global_func_names = _lister_of_functions(list_names)
+    try:
+        with _hidden():
+            yield
+    finally:
+        registry.list_global_func_names = list_names
+
+
+def read_debugging_data() -> None:
+    """Raise TVM's first error, without Python's lock, so that a later one is cheap.
+
+    Meanwhile no thread can load a library.
+    """
+    with suppress(TypeError):
+        tvm_ffi.get_global_func(_NAMES)("takes no arguments")
+
+
+def _lister_of_functions(list_names: Callable[[], list[str]]) -> Callable[[], list[str]]:
+    """Return a function that calls another one only if there are more functions than before."""
+    names: list[str] = []
+
+    def names_if_new() -> list[str]:
+        nonlocal names
+        if tvm_ffi.get_global_func(_NAMES)()(-1) != len(names):
+            names = list_names()
+        return names
+
+    return names_if_new
+
+
+__all__ = ["importing_tvm", "read_debugging_data", "tvm_ffi"]
