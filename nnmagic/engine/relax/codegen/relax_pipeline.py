@@ -8,6 +8,7 @@ import tvm
 from tvm import relax, tirx
 
 from nnmagic.engine.relax.codegen.branch_outlining import inline_branches, outline_branches
+from nnmagic.engine.relax.codegen.reduction_prologues import fuse_before_reductions
 from nnmagic.engine.relax.legalize.kernel_cache import has_empty_buffer, is_huge, legalize_relax_ops
 from nnmagic.engine.relax.legalize.registry import OPAQUE
 from nnmagic.engine.relax.lowering.origins import KernelOrigins
@@ -40,7 +41,7 @@ def fuse_kernels(
         grouping = origins.collector(grouping)
     fusion = [] if grouping is None else [grouping]
     if opt_level:
-        fusion = [transform.AnnotateTIROpPattern(), *fusion, transform.FuseTIR()]
+        fusion = [transform.AnnotateTIROpPattern(), fuse_before_reductions(), *fusion, transform.FuseTIR()]
     passes = [
         transform.ConvertToDataflow(1),
         legalize_relax_ops(),

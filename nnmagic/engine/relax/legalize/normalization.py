@@ -121,10 +121,10 @@ def _l2_normalize(attrs: Attrs, data: Tensor) -> Tensor:
 RULES.update(
     {
         "nn.batch_norm": _batch_norm,
-        "nn.layer_norm": te_of(_layer_norm),
+        "nn.layer_norm": te_of(_layer_norm, reduces=True),
         "nn.group_norm": _group_norm,
         "nn.instance_norm": te_of(_instance_norm),
         "nn.lrn": te_of(_lrn),
-        "nn.l2_normalize": te_of(_l2_normalize),
+        "nn.l2_normalize": te_of(_l2_normalize, reduces=True),
     }
 )

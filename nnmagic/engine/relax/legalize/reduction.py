@@ -20,6 +20,7 @@ from nnmagic.engine.relax.legalize.binary import broadcast
 from nnmagic.engine.relax.legalize.extern_loops import grid
 from nnmagic.engine.relax.legalize.registry import (
     OPAQUE,
+    REDUCES,
     REDUCTION,
     RULES,
     OpCall,
@@ -182,7 +183,10 @@ def _sum_rule(reducer: Reducer, of_bools: Reducer) -> Rule:
         axes = _axes(attrs, data)
         return accumulate(data, axes, keepdims=bool(attrs["keepdims"]), reducer=reducer)
 
-    numbers = te_of(compute)
+    return _by_dtype(bools, te_of(compute))
+
+
+def _by_dtype(bools: Rule, numbers: Rule) -> Rule:
     return lambda call: (bools if tensor_dtype(call.args[0]) == "bool" else numbers)(call)
 
 
@@ -203,7 +207,7 @@ def _variance(call: OpCall) -> Value:
         def mean_and_variance(data: Tensor) -> Tensor:
             return _mean_squared_distance(call.attrs, data, _mean(center.attrs, data))
 
-        return call.te(mean_and_variance, call.args[0])
+        return call.te(mean_and_variance, call.args[0], primfunc_attrs={REDUCES: True})
     return call.te(lambda *tensors: _mean_squared_distance(call.attrs, *tensors), *call.args)
 
 
@@ -250,6 +254,8 @@ def _argreduce_rule(name: str) -> Rule:
         reducer = _argreducer(tie_rule)
         if data.dtype in scalar_functions.NARROW_FLOATS:
             data = topi.cast(data, "float32")
+        elif data.dtype == "bool":  # which is not kept in vectors
+            data = topi.cast(data, "uint8")
 
         def element(where: Sequence[Index], reduce_axes: Sequence[ReduceAxis]) -> PrimExpr:
             flat: PrimExpr = tirx.const(0, "int64")
@@ -330,11 +336,11 @@ RULES.update(
     {
         "sum": _sum_rule(te.sum, te.max),
         "prod": _sum_rule(_PRODUCT, te.min),
-        "max": reduction_rule(MAX),
-        "min": reduction_rule(_MIN),
+        "max": _by_dtype(_truth_rule(te.max), reduction_rule(MAX)),
+        "min": _by_dtype(_truth_rule(te.min), reduction_rule(_MIN)),
         "all": _truth_rule(te.min),
         "any": _truth_rule(te.max),
-        "mean": te_of(_mean),
+        "mean": te_of(_mean, reduces=True),
         "variance": _variance,
         "argmax": _argreduce_rule("max"),
         "argmin": _argreduce_rule("min"),

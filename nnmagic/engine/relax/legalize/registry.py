@@ -156,8 +156,18 @@ class OpCall:
 #: TVM's number of the kernels that it does not fuse.
 OPAQUE = 8
 
+#: TVM's number of the kernels each of whose elements is computed of one element of each operand, which may be
+#: smaller.
+BROADCAST = 1
+
+#: TVM's number of the kernels each of whose elements is computed of one element, anywhere in each operand.
+INJECTIVE = 2
+
 #: TVM's pattern of a kernel that reduces.
 REDUCTION = 3
+
+#: Marks a kernel that reduces and goes on with the results.
+REDUCES = "nnmagic.reduces"
 
 #: TVM's number of the kernels into which it fuses the element-wise operators that follow.
 OUT_ELEMENTWISE_FUSABLE = 4
@@ -190,9 +200,15 @@ def te(function: Callable[..., Tensor], *names: str, **renamed: str) -> Rule:
     return rule
 
 
-def te_of(function: Callable[..., Tensor | list[Tensor]]) -> Rule:
-    """Lower to a tensor expression of (attributes, operands...), for attributes that need a look first."""
-    return lambda call: call.te(lambda *tensors: function(call.attrs, *tensors), *call.args)
+def te_of(function: Callable[..., Tensor | list[Tensor]], *, reduces: bool = False) -> Rule:
+    """Lower to a tensor expression of (attributes, operands...), for attributes that need a look first.
+
+    ``reduces``: whether it is a reduction and what is computed of its results.
+    """
+    attrs = {REDUCES: True} if reduces else {}
+    return lambda call: call.te(
+        lambda *tensors: function(call.attrs, *tensors), *call.args, primfunc_attrs=attrs
+    )
 
 
 def shape_of(value: Value) -> list[Extent]:

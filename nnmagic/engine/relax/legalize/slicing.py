@@ -17,6 +17,9 @@ from nnmagic.engine.relax.tir.builders import as_expr, static_int
 from nnmagic.engine.relax.tir.regions import inside
 from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr
 
+#: Marks a kernel that copies rows which lie together, and one that copies parts of rows.
+COPIES_ROWS, COPIES_COLUMNS = "nnmagic.copies_rows", "nnmagic.copies_columns"
+
 #: Marks a kernel that assigns a part of an array.
 ASSIGNS = "nnmagic.assigns"
 
@@ -55,7 +58,15 @@ def _strided_slice(call: OpCall) -> Value:
             size, lambda *index: x(*(a + i * s for a, i, s in zip(first, index, steps, strict=True)))
         )
 
-    return call.te(compute, data, relax.ShapeExpr(starts), relax.ShapeExpr(lengths))
+    sizes = relax.ShapeExpr(starts), relax.ShapeExpr(lengths)
+    return call.te(compute, data, *sizes, primfunc_attrs=_marks(shape, lengths, steps))
+
+
+def _marks(shape: Sequence[Extent], lengths: Sequence[Extent], steps: Sequence[int]) -> dict[str, object]:
+    """Return the attributes of the kernel of a slice."""
+    if all(step == 1 for step in steps) and all(map(same_size, shape[1:], lengths[1:])):
+        return {COPIES_ROWS: True}
+    return {COPIES_COLUMNS: True} if min(steps) > 0 and steps[-1] == 1 else {}
 
 
 #: Relay writes the bounds of int32 for an open end.

@@ -32,6 +32,7 @@ from nnmagic.engine.relax.codegen.aot.program import (
     regions_of,
     steps_of,
 )
+from nnmagic.engine.relax.legalize.slicing import COPIES_ROWS
 from nnmagic.engine.relax.schedules.kernel_analysis import KernelStages, Stage, read_kernel
 from nnmagic.engine.relax.tir.builders import are_equal, as_expr, collect_loads, dtype_of, product, static_int
 from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, Load, PrimExpr, PrimFunc, Var
@@ -40,8 +41,6 @@ from nnmagic.engine.relax.tir.visitors import replace_vars, rewrite
 
 def point_at_parts(program: AotProgram) -> None:
     """Replace the kernels of a program that need not copy, and drop those that nothing calls any more."""
-    if not program.has_control:
-        return
     parts: dict[ir.GlobalVar, _Part | None] = {}
     functions = (program.entry, *program.functions)
     memory = _Memory(program)
@@ -52,7 +51,10 @@ def point_at_parts(program: AotProgram) -> None:
                 if not isinstance(step, KernelCall):
                     continue
                 if step.kernel not in parts:
-                    parts[step.kernel] = _read_part(program.kernels[step.kernel])
+                    kernel = program.kernels[step.kernel]
+                    # of straight code, not each kernel is looked into: that takes milliseconds
+                    worth = program.has_control or COPIES_ROWS in kernel.attrs
+                    parts[step.kernel] = _read_part(kernel) if worth else None
                 part = parts[step.kernel]
                 if part is not None and _may_point(function, region, step, part, memory):
                     _replace(function, region, step, part)

@@ -132,11 +132,20 @@ def _contiguous_axis(stages: Sequence[ReductionStage], extents: Mapping[Var, Ext
     votes: dict[Var, int] = {}
     for stage in stages:
         for indices in [stage.indices, *(list(load.indices) for load in collect_loads(*stage.values))]:
-            last = next((index for index in reversed(indices) if not isinstance(index, tirx.IntImm)), None)
-            if last is not None and last in extents:
-                elements = estimate(extents[index] for index in indices if index in extents)
+            axes = [_axis_of(index, extents) for index in indices if not isinstance(index, tirx.IntImm)]
+            last = axes[-1] if axes else None
+            if last is not None:
+                elements = estimate(extents[axis] for axis in axes if axis is not None)
                 votes[last] = votes.get(last, 0) + elements
     return max(votes, key=lambda axis: votes[axis]) if votes else None
+
+
+def _axis_of(index: Index, extents: Mapping[Var, Extent]) -> Var | None:
+    """Return the axis that an index runs along one by one, as in ``i`` and ``i + 1``; None for others."""
+    if isinstance(index, tirx.Add):
+        parts = [part for part in (index.a, index.b) if not isinstance(part, tirx.IntImm)]
+        index = parts[0] if len(parts) == 1 else index
+    return index if isinstance(index, tirx.Var) and index in extents else None
 
 
 class _SeparateLoops:

@@ -1,0 +1,155 @@
+"""Let reductions be fused with what computes their operand.
+
+TVM's fusion takes a kernel that reduces and goes on, as means and softmax do, for one that only element-wise
+operators can follow. Here each call with an operand that is computed for it alone, element by element, calls
+a kernel that counts as a reduction: what is before it becomes a part of it, instead of what follows. What is
+before is as large as the operand; what follows is often as small as the result of a reduction.
+
+Nor does TVM fuse a slice with a reduction of it. Here one of columns counts as a broadcast; rows lie together
+and are pointed at (``aot.views``).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import tvm
+from tvm import relax, tirx
+
+from nnmagic.engine.relax.legalize.registry import (
+    BROADCAST,
+    INJECTIVE,
+    OUT_ELEMENTWISE_FUSABLE,
+    REDUCES,
+    REDUCTION,
+)
+from nnmagic.engine.relax.legalize.slicing import COPIES_COLUMNS
+from nnmagic.engine.relax.tir.visitors import rewrite, visit
+
+_CALL_TIR = tvm.ir.Op.get("relax.call_tir")
+
+
+def fuse_before_reductions() -> tvm.transform.Pass:
+    """Return the pass, which follows the one that annotates kernels with their patterns."""
+
+    def transform_module(module: tvm.IRModule, _context: tvm.transform.PassContext) -> tvm.IRModule:
+        kernels = {var: each for var, each in module.functions_items() if isinstance(each, tirx.PrimFunc)}
+        if not any(_reduces(kernel) for kernel in kernels.values()):
+            return module
+        functions = {var: each for var, each in module.functions_items() if isinstance(each, relax.Function)}
+        changes = {
+            hash(call): (call, pattern)
+            for function in functions.values()
+            for call, pattern in _find_changes(function, kernels)
+        }
+        return _with_patterns(module, functions, changes) if changes else module
+
+    return tvm.transform.module_pass(transform_module, opt_level=0)
+
+
+def _pattern(kernel: tirx.PrimFunc) -> int:
+    return int(kernel.attrs["op_pattern"])
+
+
+def _reduces(kernel: tirx.PrimFunc) -> bool:
+    return _pattern(kernel) == REDUCTION or REDUCES in kernel.attrs
+
+
+def _find_changes(
+    function: relax.Function, kernels: Mapping[Any, tirx.PrimFunc]
+) -> Iterator[tuple[relax.Call, int]]:
+    """Yield the calls whose kernels get another pattern, with that."""
+    calls: list[relax.Call] = []
+    visit(function, [(relax.Call, lambda call: calls.append(call) if call.op == _CALL_TIR else None)])
+    operands = _operands_of_one_call(function, kernels)
+    for call in calls:
+        kernel = kernels[call.args[0]]
+        found = [operands[hash(each)] for each in call.args[1].fields if hash(each) in operands]
+        if found and REDUCES in kernel.attrs:
+            yield call, REDUCTION
+        if _reduces(kernel) or _pattern(kernel) <= BROADCAST:
+            yield from ((each, BROADCAST) for each in found if COPIES_COLUMNS in kernels[each.args[0]].attrs)
+
+
+def _operands_of_one_call(
+    function: relax.Function, kernels: Mapping[Any, tirx.PrimFunc]
+) -> dict[int, relax.Call]:
+    """Return the element-wise calls whose results one call uses, by the hashes of these variables.
+
+    Without those of which the kernel becomes a part of one before it, as of a product.
+    """
+    uses: Counter[int] = Counter()
+    computed: dict[int, relax.Call] = {}
+    after_others: set[int] = set()
+
+    def use(*values: Any) -> None:
+        uses.update(hash(value) for value in values if isinstance(value, relax.Var))
+
+    def bind(binding: relax.VarBinding) -> None:
+        value = binding.value
+        use(value)
+        if not isinstance(value, relax.Call) or value.op != _CALL_TIR:
+            return
+        pattern = _pattern(kernels[value.args[0]])
+        is_after_other = any(hash(each) in after_others for each in value.args[1].fields)
+        if pattern == OUT_ELEMENTWISE_FUSABLE or (pattern <= INJECTIVE and is_after_other):
+            after_others.add(hash(binding.var))
+        elif pattern <= INJECTIVE:
+            computed[hash(binding.var)] = value
+
+    visit(
+        function,
+        [
+            (relax.Tuple, lambda node: use(*node.fields)),
+            (relax.Call, lambda node: use(*node.args)),
+            (relax.TupleGetItem, lambda node: use(node.tuple_value)),
+            (relax.If, lambda node: use(node.cond)),
+            (relax.SeqExpr, lambda node: use(node.body)),
+            (relax.VarBinding, bind),
+        ],
+    )
+    return {var: call for var, call in computed.items() if uses[var] == 1}
+
+
+def _with_patterns(
+    module: tvm.IRModule,
+    functions: Mapping[Any, relax.Function],
+    changes: Mapping[int, tuple[relax.Call, int]],
+) -> tvm.IRModule:
+    """Return the module with other patterns of the kernels of these calls, but not of others."""
+    everything: Counter[Any] = Counter()
+
+    def count(call: relax.Call) -> None:
+        if call.op == _CALL_TIR:
+            everything[call.args[0]] += 1
+
+    for function in functions.values():
+        visit(function, [(relax.Call, count)])
+    changed = Counter(call.args[0] for call, _ in changes.values())
+    builder = relax.BlockBuilder(module)
+    copies: dict[Any, Any] = {}
+    for call, pattern in changes.values():
+        kernel = call.args[0]
+        if kernel in copies:
+            continue
+        copy = module[kernel].with_attr("op_pattern", pattern)
+        if changed[kernel] == everything[kernel]:
+            builder.update_func(kernel, copy)
+            copies[kernel] = kernel
+        else:
+            copies[kernel] = builder.add_func(copy, kernel.name_hint)
+    result = builder.get()
+
+    def call_copy(call: relax.Call) -> relax.Call:
+        if hash(call) not in changes or copies[call.args[0]].same_as(call.args[0]):
+            return call
+        args = [copies[call.args[0]], *call.args[1:]]
+        other = relax.Call(call.op, args, call.attrs, call.ty_args, span=call.span)
+        relax.expr._update_type(other, call.ty)
+        return other
+
+    for var, function in functions.items():
+        result.update_func(var, rewrite(function, [(relax.Call, call_copy)]))
+    return result
