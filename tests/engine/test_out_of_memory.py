@@ -87,7 +87,7 @@ INSIDE = """
 import numpy as np
 import nnmagic
 
-for body in ("np.zeros((n, n)).sum()", "(np.ones((n, n)) * 2).std()", "np.median(np.ones((n, n)))"):
+for body in ("np.zeros((n, n)).sum()", "np.cumsum(np.ones((n, n)) * 2).max()", "np.median(np.ones((n, n)))"):
     f = nnmagic.compile(
         f"def f(x: Tensor[('m', 'n'), f64]):\\n    n = x.shape[1]\\n    return {body}\\n",
         namespace={"np": np}, cache=False,

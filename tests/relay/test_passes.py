@@ -429,6 +429,13 @@ VIEWS = {
     BATCH.format(
         "reshape(%a, newshape=[4, 6, 4])", "reshape(transpose(%b, axes=[0, 1, 3, 2]), newshape=[4, 4, 10])"
     ): None,
+    "sum(transpose(%x, axes=None), axis=[1])": "sum(%x, axis=[0])",
+    "max(transpose(%b, axes=[1, 3, 0, -2]), axis=[-1, 0])": None,
+    "mean(transpose(%b, axes=[1, 3, 0, 2]), axis=[0, 1])": "mean(%b, axis=[1, 3])",
+    "prod(transpose(%b, axes=[3, 0, 1, -2]), axis=[0])": "prod(%b, axis=[3])",
+    "min(transpose(%x, axes=[1, 0]))": "min(%x, axis=[0, 1])",
+    "sum(transpose(%x, axes=[1, 0]), axis=[0], keepdims=True)": None,
+    "sum(transpose(%x, axes=[1, 0]), axis=[0], exclude=True)": None,
     # A reshape to the shape that is there, at once or in the end.
     "reshape(%x, newshape=[3, 4])": "%x",
     "reshape(reshape(%x, newshape=[12]), newshape=[3, -1])": "%x",

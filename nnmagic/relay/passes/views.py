@@ -1,4 +1,5 @@
-"""Fold what only arranges elements into what reads them: transposes into products, reshapes into reshapes.
+"""Fold what only arranges elements into what reads them: transposes into products and reductions, chains of
+reshapes into one.
 
 What selects along one axis comes before what slices others, which then copies less.
 """
@@ -19,12 +20,16 @@ _RESHAPES = frozenset({"reshape", "expand_dims", "squeeze", "nn.batch_flatten"})
 #: The products whose operands may be taken transposed, with the attributes that say so.
 _PRODUCTS = {"nn.matmul": ("transpose_a", "transpose_b"), "nn.batch_matmul": ("transpose_a", "transpose_b")}
 
+#: The operators that reduce along axes, whose order decides no more than how a result is rounded.
+_REDUCTIONS = frozenset({"all", "any", "max", "mean", "min", "prod", "sum"})
+
 
 def fold_views(module: Module) -> Module:
-    """Let products read a transposed matrix where it is, and make chains of reshapes one reshape or none.
+    """Let products and reductions read a transposed array where it is; make chains of reshapes one, or none.
 
-    A row is taken before its columns are sliced, as in ``x[i, 1:]``. Results are the same to the bit. A
-    reshape must have a known shape. Types are kept.
+    A row is taken before its columns are sliced, as in ``x[i, 1:]``. Results are the same to the bit, but for
+    the order in which the elements of a transposed array are added. A reshape must have a known shape. Types
+    are kept.
     """
     return map_functions(module, _fold_function)
 
@@ -45,7 +50,32 @@ def _fold(_old: Expr, new: Expr) -> Expr:
         return _fold_reshapes(new)
     if name == "take":
         return _fold_selection(new)
+    if name in _REDUCTIONS:
+        return _fold_reduction(new)
     return new
+
+
+def _fold_reduction(reduction: Call) -> Call:
+    """Reduce what was transposed along its own axes, if the others keep their order."""
+    (data,) = reduction.args
+    if not isinstance(data, Call) or operator_of(data) != "transpose" or reduction.attrs["exclude"]:
+        return reduction
+    type_ = data.checked_type
+    if not isinstance(type_, TensorType):
+        return reduction
+    rank = len(type_.shape)
+    order = [axis % rank for axis in _integers(data.attrs["axes"])] or list(reversed(range(rank)))
+    reduced = {axis % rank for axis in _integers(reduction.attrs["axis"])} or set(range(rank))
+    kept = [axis for number, axis in enumerate(order) if number not in reduced]
+    if kept != sorted(kept) or (kept and reduction.attrs["keepdims"]):
+        return reduction
+    axes = tuple(sorted(order[number] for number in reduced))
+    return replace(reduction, args=data.args, attrs={**reduction.attrs, "axis": axes})
+
+
+def _integers(axes: object) -> list[int]:
+    """Return the integers of an attribute, none where it is None."""
+    return [axis for axis in axes if isinstance(axis, int)] if isinstance(axes, tuple) else []
 
 
 def _fold_selection(take: Call) -> Call:
