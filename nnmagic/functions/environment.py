@@ -5,6 +5,7 @@ Each has a name, by which a cache miss is explained.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib.metadata
 import importlib.util
@@ -101,11 +102,11 @@ def _files(folder: str) -> list[tuple[str, tuple[int, int]]]:
     long.
     """
     files: list[tuple[str, tuple[int, int]]] = []
-    with os.scandir(_PACKAGE / folder) as entries:
+    with contextlib.suppress(OSError), os.scandir(_PACKAGE / folder) as entries:
         for entry in entries:
             if entry.name.endswith(".py"):
                 files.append((folder + entry.name, _state(entry)))
-            elif entry.name != "__pycache__" and entry.is_dir():
+            elif entry.name != "__pycache__" and entry.is_dir(follow_symlinks=False):
                 files += _files(f"{folder}{entry.name}/")
     return sorted(files)
 

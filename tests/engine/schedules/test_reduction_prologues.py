@@ -121,6 +121,50 @@ def function(x: InOut[Tensor[({sizes}), f32]]):
     np.testing.assert_array_equal(x, changed)
 
 
+CHANGES = ["x[3] = 0.0", "x[2:9] = 1.0", "x[3, 1] = -100.0", "x[:, 2] = 5.0", "x += 1.0", "x[...] = 2.0"]
+
+
+@pytest.mark.parametrize("sizes", [KNOWN, NAMED])
+@pytest.mark.parametrize("change", CHANGES)
+def test_rows_of_rows_keep_what_they_were(change: str, sizes: str) -> None:
+    """The second slice, too, lies in the memory that the change is made in."""
+    body = f"""
+    a = x[1:].copy()
+    b = a[1:].copy()
+    c = b[1:].copy()
+    sums = a.sum() + b.sum() + c.sum()
+    {change}
+    return a.sum(axis=0), b.sum(axis=0), c.sum(axis=0), sums
+"""
+    function = nnmagic.compile(f"def function(x: InOut[Tensor[({sizes}), f32]]):{body}", namespace={})
+    x, y = X.copy(), X.copy()
+    exec(change, {"x": y})
+    for found, count in zip(function(x), (1, 2, 3), strict=False):
+        np.testing.assert_allclose(found, X[count:].sum(axis=0), rtol=1e-4, atol=1e-4)
+    np.testing.assert_array_equal(x, y)
+
+
+@pytest.mark.parametrize("sizes", [KNOWN, NAMED])
+@pytest.mark.parametrize("change", CHANGES)
+def test_rows_of_rows_keep_what_they_were_in_a_loop(change: str, sizes: str) -> None:
+    body = f"""
+    x = x * 2.0
+    total = zeros_like(x[3])
+    for i in range(3):
+        a = x[1:].copy()
+        sums = a.sum(axis=1)
+        b = a[1:].copy()
+        means = b.mean()
+        {change}
+        total = total + b.sum(axis=0) + means + sums[0]
+    return total
+"""
+    function = nnmagic.compile(f"def function(x: Tensor[({sizes}), f32]):{body}", namespace={})
+    names: dict[str, Any] = {**vars(np)}
+    exec(f"def function(x):{body}", names)
+    np.testing.assert_allclose(function(X), names["function"](X), rtol=1e-4, atol=1e-3)
+
+
 @pytest.mark.parametrize("sizes", [KNOWN, NAMED])
 @pytest.mark.parametrize(
     "dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "bool"]

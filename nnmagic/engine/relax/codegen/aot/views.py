@@ -43,7 +43,7 @@ def point_at_parts(program: AotProgram) -> None:
     """Replace the kernels of a program that need not copy, and drop those that nothing calls any more."""
     parts: dict[ir.GlobalVar, _Part | None] = {}
     functions = (program.entry, *program.functions)
-    memory = _Memory(program)
+    memory, has_control = _Memory(program), program.has_control
     for function in functions:
         memory.join_carried(function)
         for region in list(regions_of(function.body)):
@@ -53,11 +53,11 @@ def point_at_parts(program: AotProgram) -> None:
                 if step.kernel not in parts:
                     kernel = program.kernels[step.kernel]
                     # of straight code, not each kernel is looked into: that takes milliseconds
-                    worth = program.has_control or COPIES_ROWS in kernel.attrs
+                    worth = has_control or COPIES_ROWS in kernel.attrs
                     parts[step.kernel] = _read_part(kernel) if worth else None
                 part = parts[step.kernel]
                 if part is not None and _may_point(function, region, step, part, memory):
-                    _replace(function, region, step, part)
+                    _replace(function, region, step, part, memory)
     called = {step.kernel for each in functions for step in each.steps() if isinstance(step, KernelCall)}
     for kernel in [kernel for kernel in program.kernels if kernel not in called]:
         del program.kernels[kernel]
@@ -151,9 +151,13 @@ class _Memory:
                 assign = step.assign if isinstance(step, NextRound) else step
                 for target, value in assign.pairs:
                     if isinstance(target, Storage) and isinstance(value, Storage):
-                        one, other = self.find(target), self.find(value)
-                        if one is not other:
-                            self._parent[one] = other
+                        self.join(target, value)
+
+    def join(self, one: Storage, other: Storage) -> None:
+        """Note that two arrays share memory."""
+        one, other = self.find(one), self.find(other)
+        if one is not other:
+            self._parent[one] = other
 
     def find(self, storage: Storage) -> Storage:
         """Return what is the same for all arrays that may share the memory."""
@@ -237,14 +241,17 @@ def _may_point(
     return memory.find(source) not in map(memory.find, changed)
 
 
-def _replace(function: NativeFunction, region: Region, call: KernelCall, part: _Part) -> None:
-    """Point at the part instead of calling the kernel."""
+def _replace(
+    function: NativeFunction, region: Region, call: KernelCall, part: _Part, memory: _Memory
+) -> None:
+    """Point at the part instead of calling the kernel; a part of that shares the source's memory, too."""
     values: dict[Buffer, Value] = dict(zip(part.buffers, call.args, strict=True))
     source, view = values[part.source], call.args[-1]
     assert isinstance(source, Storage)
     assert isinstance(view, Storage)
     view.kind = "view"
     view.sources.append(source)
+    memory.join(view, source)
     function.pointers.append(view)
     sizes = dict(zip(part.sizes, call.sizes, strict=True))
     position = next(at for at, step in enumerate(region) if step is call)
