@@ -14,7 +14,6 @@ begun is left out.
 from __future__ import annotations
 
 import contextlib
-import gc
 import logging  # noqa: F401 - what it does at a fork must not begin in one
 import os
 import sys
@@ -25,6 +24,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING
+
+from nnmagic.engine import garbage_collection
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -108,13 +109,8 @@ class _Preload:
         while self._can_begin():
             with self._importing:
                 if self._idle_since is not None:
-                    collects = gc.isenabled()
-                    gc.disable()
-                    try:
+                    with garbage_collection.paused():
                         work()
-                    finally:
-                        if collects:
-                            gc.enable()
                     return
         raise _EndError
 

@@ -146,6 +146,22 @@ def test_rows_of_rows_keep_what_they_were(change: str, sizes: str) -> None:
 
 @pytest.mark.parametrize("sizes", [KNOWN, NAMED])
 @pytest.mark.parametrize("change", CHANGES)
+def test_rows_of_rows_that_were_read_before_keep_what_they_were(change: str, sizes: str) -> None:
+    body = f"""
+    a = x[1:].copy()
+    b = a[1:].copy()
+    one, other = a.sum(axis=1), b.sum(axis=1)
+    {change}
+    return b.sum(axis=0), one, other
+"""
+    function = nnmagic.compile(f"def function(x: InOut[Tensor[({sizes}), f32]]):{body}", namespace={})
+    wanted = X[2:].sum(axis=0), X[1:].sum(axis=1), X[2:].sum(axis=1)
+    for found, expected in zip(function(X.copy()), wanted, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("sizes", [KNOWN, NAMED])
+@pytest.mark.parametrize("change", CHANGES)
 def test_rows_of_rows_keep_what_they_were_in_a_loop(change: str, sizes: str) -> None:
     body = f"""
     x = x * 2.0

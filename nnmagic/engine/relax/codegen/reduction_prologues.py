@@ -18,6 +18,7 @@ from typing import Any
 import tvm
 from tvm import relax, tirx
 
+from nnmagic.engine.relax.legalize.kernel_cache import with_parts
 from nnmagic.engine.relax.legalize.registry import (
     BROADCAST,
     INJECTIVE,
@@ -145,10 +146,7 @@ def _with_patterns(
     def call_copy(call: relax.Call) -> relax.Call:
         if hash(call) not in changes or copies[call.args[0]].same_as(call.args[0]):
             return call
-        args = [copies[call.args[0]], *call.args[1:]]
-        other = relax.Call(call.op, args, call.attrs, call.ty_args, span=call.span)
-        relax.expr._update_type(other, call.ty)
-        return other
+        return with_parts(call, [copies[call.args[0]], *call.args[1:]], call.attrs)
 
     for var, function in functions.items():
         result.update_func(var, rewrite(function, [(relax.Call, call_copy)]))

@@ -14,7 +14,7 @@ import tvm
 from tvm import ir, relax
 
 from nnmagic.diagnostics import Span
-from nnmagic.engine.relax.legalize.kernel_cache import with_span
+from nnmagic.engine.relax.legalize.kernel_cache import with_parts, with_span
 from nnmagic.engine.relax.tir.types import RelaxExpr
 from nnmagic.engine.relax.tir.visitors import rewrite
 
@@ -130,10 +130,7 @@ def _with_different_calls(module: tvm.IRModule) -> tvm.IRModule:
     def number(call: RelaxExpr) -> RelaxExpr:
         if call.op != _CALL_TIR:
             return call
-        attrs = ir.make_node("ir.DictAttrs", number=next(numbers))
-        numbered = relax.Call(call.op, call.args, attrs, call.ty_args, span=call.span)
-        relax.expr._update_type(numbered, call.ty)
-        return numbered
+        return with_parts(call, call.args, ir.make_node("ir.DictAttrs", number=next(numbers)))
 
     functions = {
         var: rewrite(function, [(relax.Call, number)]) if isinstance(function, relax.Function) else function

@@ -12,13 +12,14 @@ time: here again only when there are new ones.
 
 from __future__ import annotations
 
-import gc
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib.abc import MetaPathFinder
 from threading import get_ident
 from typing import Any
+
+from nnmagic.engine import garbage_collection
 
 #: TVM's function that returns another one: of a number, the name of a function; of -1, how many there are.
 _NAMES = "ffi.FunctionListGlobalNamesFunctor"
@@ -46,14 +47,12 @@ def _has_disco() -> bool:
 @contextmanager
 def _hidden() -> Iterator[None]:
     """Have this thread's imports not find what TVM does not need, and collect no garbage: there is none."""
-    hider, collects = _Hider(), gc.isenabled()
+    hider = _Hider()
     sys.meta_path.insert(0, hider)
-    gc.disable()
     try:
-        yield
+        with garbage_collection.paused():
+            yield
     finally:
-        if collects:
-            gc.enable()
         sys.meta_path.remove(hider)
 
 
