@@ -144,3 +144,46 @@ def check(program: str, batch: str) -> None:
 def test_a_batch_is_its_examples(name: str, batch: str) -> None:
     body = PROGRAMS.get(name) or f"    return {BODIES[name]}\n"
     check(f"def one({parameters(EXAMPLES)}, {parameters(SHARED)}):\n{body}", batch)
+
+
+#: Two functions of an example whose loops have the same names and types.
+TWO_LOOPS = """
+    def doubled(r):
+        while r < 100.0:
+            r = r * 2.0
+        return r
+
+    def tripled(r):
+        while r < 100.0:
+            r = r * 3.0
+        return r
+"""
+
+
+def test_each_batch_has_loops_of_its_own() -> None:
+    body = "    return vmap(doubled)(x), vmap(tripled)(x), vmap(lambda r: tripled(r) - doubled(r))(x)\n"
+    f = nnmagic.compile(f'def f(x: Tensor[("n",), f64]):{TWO_LOOPS}{body}')
+    doubled, tripled, difference = f(np.array([1.0, 3.0, 70.0]))
+    np.testing.assert_array_equal(doubled, [128, 192, 140])
+    np.testing.assert_array_equal(tripled, [243, 243, 210])
+    np.testing.assert_array_equal(difference, [115, 51, 70])
+
+
+def test_each_derivative_has_loops_of_its_own() -> None:
+    forward = "jvp(doubled, (x,), (1.0,)), jvp(tripled, (x,), (1.0,))"
+    body = f"    return {forward}, grad(doubled)(x), grad(tripled)(x)\n"
+    f = nnmagic.compile(f"def f(x: Tensor[(), f64]):{TWO_LOOPS}{body}")
+    assert f(np.float64(3)) == ((192, 64), (243, 81), 64, 81)
+
+
+def test_slices_by_sizes_of_the_call() -> None:
+    source = """
+def f(a: Tensor[("n", "m", "k"), f64]):
+    return vmap(lambda v: v[1 : len(v) - 1, :: len(v)])(a), vmap(lambda v: v[len(v) // 2 :] * 2)(a)
+"""
+    f = nnmagic.compile(source)
+    for shape in ((4, 5, 6), (1, 2, 3), (0, 3, 1), (2, 1, 0)):
+        a = RNG.normal(size=shape)
+        inner, half = f(a)
+        np.testing.assert_array_equal(inner, a[:, 1 : shape[1] - 1, :: shape[1]])
+        np.testing.assert_array_equal(half, a[:, shape[1] // 2 :] * 2)

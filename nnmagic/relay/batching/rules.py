@@ -213,6 +213,20 @@ def _strided_slice(site: Site) -> Expr | None:
     return site.again(axes=[axis + 1 for axis in axes])
 
 
+@rule("dyn.strided_slice")
+def _slice_by(site: Site) -> Expr | None:
+    """Slice the examples alike; the sizes of what is left may be known at run time only."""
+    if not site.only(0) or site.attrs["axes"] is not None or site.attrs["slice_mode"] != "end":
+        return None
+    first = (constant(0, "int64"), site.size.number(site.span), constant(1, "int64"))
+    bounds = []
+    for index, of_batch in enumerate(first, start=1):
+        given = site.op("cast", site.args[index], dtype="int64")
+        column = site.op("expand_dims", of_batch, axis=0)
+        bounds.append(site.op("concatenate", Tuple((column, given), span=site.span), axis=0))
+    return site.again(site.args[0], *bounds)
+
+
 @rule("repeat")
 def _repeat(site: Site) -> Expr | None:
     return None if site.attrs["axis"] is None else site.again(axis=site.axis())

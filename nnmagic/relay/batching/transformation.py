@@ -70,9 +70,10 @@ class _Scope:
 def batch(module: Module, name: str, argnums: Sequence[int], dim: Dim, taken: set[str]) -> Batched:
     """Batch a function of a typed module along the first axis of the parameters ``argnums``.
 
-    dim: the size of that axis. Raises RelayError with every call that cannot be batched.
+    dim: the size of that axis. Names of helpers avoid ``taken``. Raises RelayError with every call that
+    cannot be batched.
     """
-    prepared = prepare(module, name, complex_numbers=True)
+    prepared = prepare(module, name, taken, complex_numbers=True)
     function = prepared.functions[name]
     diagnostics = Diagnostics()
     batcher = _Batcher(prepared.functions, {*taken, *prepared.functions}, diagnostics)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from nnmagic.diagnostics import Diagnostics, RelayError, Span
@@ -42,11 +42,12 @@ class Pullback:
     helpers: dict[str, Function]
 
 
-def prepare(module: Module, name: str, *, complex_numbers: bool = False) -> Module:
+def prepare(module: Module, name: str, taken: Collection[str], *, complex_numbers: bool = False) -> Module:
     """Return what a function needs as first-order functions in A-normal form.
 
-    Local functions become global ones, and functions that do not call themselves are inlined. Raises
-    RelayError for complex numbers, unless they are allowed, and for calls of Python with effects.
+    Local functions become global ones, whose names avoid ``taken``, and functions that do not call themselves
+    are inlined. Raises RelayError for complex numbers, unless they are allowed, and for calls of Python with
+    effects.
     """
     wanted = reachable(call_graph(module), name)
     functions = {each: function for each, function in module.functions.items() if each in wanted}
@@ -57,7 +58,7 @@ def prepare(module: Module, name: str, *, complex_numbers: bool = False) -> Modu
     if _is_higher_order(module):
         for _ in range(3):
             module = simplify_control_flow(inline_closures(inline(module, "higher_order")))
-    module = inline(lift_local_functions(module, data_types=True), "all")
+    module = inline(lift_local_functions(module, data_types=True, taken=taken), "all")
     wanted = reachable(call_graph(module), name)
     functions = {each: function for each, function in module.functions.items() if each in wanted}
     return to_a_normal_form(dead_code_elimination(replace(module, functions=functions)))
@@ -102,7 +103,7 @@ def pullback(
     seeds: the cotangents of the leaves of the result; None for parameters of its own. Names of helpers avoid
     ``taken``. Raises RelayError with every call that cannot be differentiated.
     """
-    prepared = prepare(module, name)
+    prepared = prepare(module, name, taken)
     function = prepared.functions[name]
     diagnostics = Diagnostics()
     taken = {*taken, *prepared.functions}

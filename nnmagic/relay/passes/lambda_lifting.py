@@ -30,19 +30,19 @@ _CLOSED = (Constant, Constructor, GlobalVar, OpRef)
 
 
 @keeps_types
-def lift_local_functions(module: Module, *, data_types: bool = False) -> Module:
+def lift_local_functions(module: Module, *, data_types: bool = False, taken: Collection[str] = ()) -> Module:
     """Make global functions of those that a let binds and that are only called, recursive ones among them.
 
     A call passes what the function captured as further arguments. Functions that capture anything but tensors
     and tuples of tensors, or take or return it, stay where they are, and so do generic ones. The module must
-    be typed. data_types: values of data types are captured, too.
+    be typed. data_types: values of data types are captured, too. taken: names that no lifted function gets.
     """
     functions = dict(module.functions)
     waiting = list(functions)
     while waiting:
         name = waiting.pop()
         while not is_opaque(functions[name]):
-            lifted = _lift_one(functions[name], name, functions, data_types=data_types)
+            lifted = _lift_one(functions[name], name, {*functions, *taken}, data_types=data_types)
             if lifted is None:
                 break
             functions[name], new_name, functions[new_name] = lifted
