@@ -67,8 +67,8 @@ NOTES: tuple[tuple[str, int | None, str], ...] = (
     (
         "cbrt, *512x512*",
         None,
-        "bound by arithmetic, 32 operators of Relay, as many as are fused (in f64 five more: two kernels). "
-        "It was 190 us before its first step became a polynomial without subtractions",
+        "bound by arithmetic, 32 operators of Relay. It was 190 us before its first step became a polynomial "
+        "without subtractions",
     ),
     (
         "take_along_axis, *512x512*",

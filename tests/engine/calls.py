@@ -37,6 +37,11 @@ BY_HAND: list[tuple[str, str, dict[str, list[int]]]] = [
     *((f"%x: Tensor[(2, 3), {dtype}]", "numpy.rint(%x)", {}) for dtype in ("float16", "float32", "int8")),
     ("%x: Tensor[(2, 3), int64], %y: Tensor[(4), int64]", "numpy.isin(%x, %y)", {}),
     ("%x: Tensor[(2, 3), float32], %y: Tensor[(), int64]", 'python.print((%x, %y), layout="[]")', {}),
+    (
+        "%x: Tensor[(2, 3), float32], %c: Tensor[(3), bool]",
+        'python.require(%x, %c, message="no")',
+        {"c": [True, True, True]},
+    ),
     ("%a: Tensor[(2, 3, 3), float64], %b: Tensor[(2, 3, 2), float64]", "linalg.solve(%a, %b)", {}),
     *(("%a: Tensor[(2, 3, 3), float32]", f"linalg.{name}(%a)", {}) for name in ("inv", "slogdet", "eigh")),
     ("%a: Tensor[(2, 2), float32]", "linalg.cholesky(%a)", {"a": [4, 1, 1, 4]}),

@@ -30,6 +30,12 @@ def _broadcast(site: Site) -> Expr | None:
     return site.again(*(site.aligned(index, rank) for index in range(len(site.args))))
 
 
+@rule("python.require")
+def _require(site: Site) -> Expr | None:
+    """Require of all examples what is required of one."""
+    return site.again(site.full(0), site.args[1])
+
+
 @rule("cast_like")
 def _cast_like(site: Site) -> Expr | None:
     return site.again(site.full(0), site.args[1])

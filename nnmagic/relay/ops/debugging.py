@@ -1,4 +1,4 @@
-"""Declare the operator that prints values as a program computes them, which real Relay lacks."""
+"""Declare operators that look at values as a program computes them, which real Relay lacks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import INTEGER, STR
-from nnmagic.relay.ops.declaration import Attr, declare
+from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, declare
+from nnmagic.relay.ops.relations import tensor
 from nnmagic.relay.types import TensorType, Type
 
 
@@ -14,6 +15,21 @@ def _print(_types: Sequence[Type], _attrs: Attrs) -> TensorType:
     return TensorType((), "bool")
 
 
+def _require(types: Sequence[Type], _attrs: Attrs) -> TensorType:
+    condition = tensor(types, 1)
+    if condition.dtype != "bool":
+        raise RelationError("the condition must be of bools, not {operand}", 1, operand=condition)
+    return tensor(types)
+
+
+declare(
+    "python.require",
+    "data condition",
+    _require,
+    "The data; ValueError with the message, unless every element of the condition is true.",
+    Attr("message", STR, call_default=REQUIRED),
+    family="debugging",
+)
 declare(
     "python.print",
     "values",

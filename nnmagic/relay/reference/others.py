@@ -156,7 +156,14 @@ def _pool_grad(*, average: bool) -> Rule:
     return rule
 
 
+def _require(given: Given, data: Array, condition: Array) -> Any:
+    if not condition.all():
+        raise ValueError(given["message"])
+    return data
+
+
 RULES: dict[str, Rule] = {
+    "python.require": _require,
     "dft": _dft,
     "stft": _stft,
     "unique": _unique,

@@ -204,6 +204,10 @@ class Formula:
         """Compute its complex conjugate; real numbers are their own."""
         return self.op(CONJ) if self.is_complex else self
 
+    def require(self, condition: Formula, message: str) -> Formula:
+        """Raise ValueError when the program computes it, unless every element of a condition is true."""
+        return self.op("python.require", condition, message=message)
+
     def truth(self) -> Formula:
         """Return where it is true (nonzero)."""
         return self if self.dtype == "bool" else self.differs(0)

@@ -25,7 +25,7 @@ NO_SHARED_STORAGE = {"tirx.disable_storage_rewrite": True}
 NO_CHOSEN_UNROLLING = {"tirx.UnrollLoop": {"auto_max_depth": -1}}
 
 #: The longest chain that is fused into one kernel: TVM's fusion is super-linear in it.
-MAX_FUSED = 32
+MAX_FUSED = 48
 
 
 def fuse_kernels(

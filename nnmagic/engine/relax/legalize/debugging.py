@@ -1,4 +1,7 @@
-"""Legalize ``print``: a kernel that calls Python with the addresses and the sizes of its arrays."""
+"""Legalize what looks at values as a program computes them.
+
+``print`` is a kernel that calls Python with the addresses and the sizes of its arrays.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections.abc import Sequence
 
 from tvm import te, tirx
 
-from nnmagic.engine.relax.legalize.registry import OPAQUE, RULES, OpCall, Value
+from nnmagic.engine.relax.legalize.registry import OPAQUE, RULES, OpCall, Value, assertion, shape_of
 from nnmagic.engine.relax.legalize.types import Tensor
 from nnmagic.engine.relax.runtime.callbacks import PRINT
 from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, sequence
@@ -35,9 +38,18 @@ def _print(call: OpCall) -> Value:
     return call.te(compute, *values, primfunc_attrs={"op_pattern": OPAQUE, _PRINTS: True})
 
 
+def _require(call: OpCall) -> Value:
+    data, condition = call.args
+    if shape_of(condition):
+        condition = call.holds_of_all(condition, lambda holds: holds)
+    call.emit(assertion(condition, str(call.attrs["message"]), call.name))
+    return data
+
+
 def prints(kernel: PrimFunc) -> bool:
     """Return whether a kernel prints."""
     return kernel.attrs is not None and bool(kernel.attrs.get(_PRINTS))
 
 
 RULES["python.print"] = _print
+RULES["python.require"] = _require

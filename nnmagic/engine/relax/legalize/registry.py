@@ -127,14 +127,18 @@ class OpCall:
 
     def require_all(self, tensor: Value, predicate: Callable[[PrimExpr], PrimExpr], message: str) -> None:
         """Have the program raise ValueError where a predicate does not hold of every element of a tensor."""
+        condition = self.holds_of_all(tensor, predicate)
+        self.emit(assertion(condition, f"{self.name}: {message}", self.name))
+
+    def holds_of_all(self, tensor: Value, predicate: Callable[[PrimExpr], PrimExpr]) -> Value:
+        """Compute whether a predicate holds of every element of a tensor: a tensor of one truth value."""
 
         def compute(data: Tensor) -> Tensor:
             flat = topi.reshape(data, [math.prod(data.shape)])
             k = te_language.reduce_axis((0, flat.shape[0]), "k")
             return te_language.compute((), lambda: ALL(predicate(flat(k)), axis=k))
 
-        condition = self.emit(self.te(compute, tensor))
-        self.emit(assertion(condition, f"{self.name}: {message}", self.name))
+        return self.emit(self.te(compute, tensor))
 
     def lower_dims(self, dims: Iterable[object]) -> list[Extent]:
         """Lower the dimensions of an attribute: ints, or names that the function's parameters have."""

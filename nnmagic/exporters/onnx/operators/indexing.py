@@ -9,6 +9,11 @@ from nnmagic.exporters.onnx.registry import operator
 from nnmagic.exporters.onnx.sites import Site
 
 
+@operator("python.require", note="the condition is not checked")
+def _require(site: Site) -> str:
+    return site.args[0]
+
+
 @operator("take", note="without batch dimensions")
 def _take(site: Site) -> str:
     if site.integer("batch_dims"):

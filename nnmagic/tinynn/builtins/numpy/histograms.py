@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import numpy as np
 from synr.ast import BuiltinOp
 
@@ -11,10 +13,11 @@ from nnmagic.tinynn.builtins.argument_checks import (
     as_formula,
     flag,
     formula,
+    python_number,
     static_int,
 )
 from nnmagic.tinynn.builtins.numpy.creation import size_argument, spaced_numbers
-from nnmagic.tinynn.builtins.numpy.indexing import index_formula
+from nnmagic.tinynn.builtins.numpy.indexing import index_formula, is_ordered, known_to_rise
 from nnmagic.tinynn.builtins.numpy.statistics import mean_of
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import (
@@ -106,6 +109,8 @@ def _bincount(call: Arguments) -> Value:
     if numbers.rank != 1:
         message = f"bincount takes integers of rank 1, not of shape {format_shape(numbers.shape)}"
         raise RefusalError(message, call.given["x"].span, hint="write bincount(x.ravel())")
+    if not numbers.dtype.startswith("uint"):
+        numbers = numbers.require(numbers >= 0, "bincount: a number is negative")
     given, numbers = numbers, numbers.cast("int64")
     if "length" in call:
         length = static_int(call, "length")
@@ -133,7 +138,7 @@ def _bincount(call: Arguments) -> Value:
 def _even_edges(call: Arguments, data: Formula) -> tuple[Formula, Formula, Formula]:
     """Return the edges of bins of one width, the data as floats, and the number of bins."""
     values = data if data.is_float else data.cast("float64")
-    first, last = _range(call, values)
+    first, last = _given_range(call) if "range" in call else _range_of(call, data, values)
     same = first.equal(last)
     first, last = same.choose(first - 0.5, first), same.choose(last + 0.5, last)
     count = size_argument(call, "bins", 10)
@@ -170,19 +175,36 @@ def _one_more(count: int | Dimension, call: Arguments) -> int | Dimension:
     return total
 
 
-def _range(call: Arguments, values: Formula) -> tuple[Formula, Formula]:
-    if "range" not in call:
-        if values.shape[0] == 0:
-            return values.like(0.0), values.like(1.0)
-        empty = size_along(values, 0, values.like(0)).equal(0)
-        return empty.choose(0, values.reduce("min")), empty.choose(1, values.reduce("max"))
+def _range_of(call: Arguments, data: Formula, values: Formula) -> tuple[Formula, Formula]:
+    """Return the least and the largest number of the data, whose ``values`` are floats; 0 and 1 of none."""
+    if values.shape[0] == 0:
+        return values.like(0.0), values.like(1.0)
+    empty = size_along(values, 0, values.like(0)).equal(0)
+    first, last = empty.choose(0, values.reduce("min")), empty.choose(1, values.reduce("max"))
+    if not data.is_float:
+        return first, last
+    finite = first.op("isfinite") & last.op("isfinite")
+    return first, last.require(finite, f"{call.name}: a number is infinite or NaN, and no `range` is given")
+
+
+def _given_range(call: Arguments) -> tuple[Formula, Formula]:
+    """Return the two numbers of the argument ``range``, in f64, in which NumPy computes the edges between."""
     given = call.given["range"]
     if not isinstance(given.value, TupleOf) or len(given.value.items) != 2:
         raise RefusalError("histogram: `range` must be two numbers", given.span)
     first, last = (
         as_formula(Operand(end, given.span), call.span, "histogram: `range`") for end in given.value.items
     )
-    return first.cast("float64"), last.cast("float64")  # in which NumPy computes the edges between
+    message = f"{call.name}: `range` must be two finite numbers, the smaller one first"
+    known = [python_number(end) for end in given.value.items]
+    if all(isinstance(end, int | float) for end in known):
+        least, largest = known
+        if not -inf < least <= largest < inf:  # type: ignore[operator] # both are numbers
+            raise RefusalError(message, given.span)
+        return first.cast("float64"), last.cast("float64")
+    first, last = first.cast("float64"), last.cast("float64")
+    fine = first.op("isfinite") & last.op("isfinite") & (first <= last)
+    return first, last.require(fine, message)
 
 
 def _given_bins(call: Arguments, data: Formula) -> tuple[Formula, Formula, Formula]:
@@ -190,6 +212,8 @@ def _given_bins(call: Arguments, data: Formula) -> tuple[Formula, Formula, Formu
     edges = formula(call, "bins")
     if edges.rank != 1:
         raise RefusalError("histogram: `bins` must be an int or a vector of edges", call.given["bins"].span)
+    if not known_to_rise(call, "bins"):
+        edges = edges.require(is_ordered(edges), f"{call.name}: the edges of the bins must increase")
     dtype = promoted_dtype(edges.dtype, data.dtype) or "float64"
     ordered, values = edges.cast(dtype), data.cast(dtype)
     index = ordered.op("searchsorted", values, right=True, dtype="int64") - 1

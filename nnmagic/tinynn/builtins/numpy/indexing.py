@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from nnmagic.relay.signatures import dtype_short_name, format_shape
@@ -25,11 +27,12 @@ from nnmagic.tinynn.builtins.tensor_helpers import (
     constant_of,
     size_along,
     size_of,
+    slice_axis,
     static_slice,
 )
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.values.numbers import number_constant
-from nnmagic.tinynn.values.values import Known, Operand, RefusalError, TupleOf, Value
+from nnmagic.tinynn.values.values import Computed, Known, Operand, RefusalError, TupleOf, Value
 
 _NAMES = "x=a input=a"
 
@@ -190,7 +193,11 @@ def _searchsorted(call: Arguments) -> Value:
         message = f"searchsorted takes sorted numbers of rank 1, not of shape {format_shape(ordered.shape)}"
         raise RefusalError(message, call.given["a"].span)
     if "sorter" in call:
-        ordered = ordered.op("take", index_formula(call, "sorter"), axis=0)
+        sorter = index_formula(call, "sorter").cast("int64")
+        inside = (sorter >= 0) & (sorter < size_along(ordered, 0, sorter))
+        ordered = ordered.op(
+            "take", sorter.require(inside, "searchsorted: an index in `sorter` is out of range"), axis=0
+        )
     right = (
         choice_argument(call, "side", ("left", "right"), "right" if flag(call, "right") else "left")
         == "right"
@@ -204,12 +211,37 @@ def _searchsorted(call: Arguments) -> Value:
     return (result if values.rank else result.reshape(())).value
 
 
+def is_ordered(data: Formula, *, descending: bool = False) -> Formula:
+    """Return whether no element of a vector is above the next one, or below it."""
+    before, after = slice_axis(data, 0, 0, -1), slice_axis(data, 0, 1, None)
+    return ~((before < after) if descending else (before > after)).reduce("any")
+
+
+def known_to_rise(call: Arguments, parameter: str) -> bool:
+    """Return whether an argument is a list of numbers, none of which is above the next one."""
+    known = static_value_or_none(call.given[parameter].value)
+    return isinstance(known, tuple) and all(before <= after for before, after in pairwise(known))
+
+
 def _digitize(call: Arguments) -> Value:
-    """Return the index of the bin that each number falls into; the bins increase."""
-    inner = {"a": call.given["bins"], "v": call.given["x"]}
-    right = not flag(call, "right")
-    extra = {"right": Operand(Known(right), call.span)}
-    return _searchsorted(Arguments("digitize", {**inner, **extra}, call.span))
+    """Return the index of the bin that each number falls into; the bins increase or decrease."""
+    bins = formula(call, "bins")
+    right = Operand(Known(not flag(call, "right")), call.span)
+
+    def place(edges: Formula) -> Formula:
+        given = {"a": Operand(edges.value, call.given["bins"].span), "v": call.given["x"], "right": right}
+        found = _searchsorted(Arguments("digitize", given, call.span))
+        assert isinstance(found, Computed)
+        return Formula(found, call.span)
+
+    if bins.rank != 1:
+        return place(bins).value  # refused
+    if known_to_rise(call, "bins"):
+        return place(bins).value
+    rises, falls = is_ordered(bins), is_ordered(bins, descending=True)
+    bins = bins.require(rises | falls, "digitize: the bins must increase or decrease")
+    found = place(rises.choose(bins, bins.op("reverse", axis=0)))
+    return rises.choose(found, size_along(bins, 0, found) - found).value
 
 
 def _unravel_index(call: Arguments) -> Value:
@@ -219,16 +251,15 @@ def _unravel_index(call: Arguments) -> Value:
     if not sizes or 0 in sizes:
         message = f"unravel_index: no index fits the shape {format_shape(sizes)}"
         raise RefusalError(message, call.given["shape"].span)
-    check_known_indices(call, "indices", _product(sizes))
-    # An index outside of the shape has a first coordinate out of range; the others depend on that check.
-    inner = _product(sizes[1:])
-    rows = indices.op("floor_divide", inner)
-    first = arange(sizes[0], call.span).op("take", rows, axis=0, mode="fast")
-    coordinates, rest = [], indices - first * inner
+    count = _product(sizes)
+    check_known_indices(call, "indices", count)
+    message = f"unravel_index: an index is out of range for {count} elements"
+    rest = indices.require((indices >= 0) & (indices < count), message)
+    coordinates = []
     for size in reversed(sizes[1:]):
         coordinates.append(rest.op("floor_mod", size).value)
         rest = rest.op("floor_divide", size)
-    return TupleOf((first.value, *reversed(coordinates)))
+    return TupleOf((rest.value, *reversed(coordinates)))
 
 
 def _product(sizes: list[int]) -> int:

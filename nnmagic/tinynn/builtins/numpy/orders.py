@@ -17,11 +17,8 @@ from nnmagic.tinynn.builtins.argument_checks import (
 )
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import (
-    arange,
     broadcast,
     common_shape,
-    size_along,
-    size_of,
     slice_axis,
 )
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
@@ -85,8 +82,7 @@ def _without_nan(name: str) -> Builtin:
             missing = data.op("isnan")
             index = missing.choose(neutral, data).op(own, **attrs).cast("int64")
             nothing = missing.reduce("all", along, keepdims=keeps)
-            index = nothing.choose(size_along(data, along[0], index), index)
-            found = arange(size_of(data, along[0]), call.span).op("take", index, axis=0, mode="fast")
+            found = index.require(~nothing, f"{name}: nothing but NaN")
         return (found if shape is None else found.reshape(shape)).value
 
     which = "largest" if name == "nanargmax" else "smallest"
@@ -108,7 +104,9 @@ def _ravel_multi_index(call: Arguments) -> Value:
         index = as_formula(Operand(item, operand.span), call.span, "ravel_multi_index: a coordinate")
         if not index.is_integer:
             raise RefusalError("ravel_multi_index: the coordinates must be integers", operand.span)
-        index = arange(size, call.span).op("take", index.cast("int64"), axis=0, mode="fast")
+        index = index.cast("int64")
+        message = f"ravel_multi_index: a coordinate is out of range for an axis of size {size}"
+        index = index.require((index >= 0) & (index < size), message)
         total = index if total is None else total * size + index
     assert total is not None
     return total.value
@@ -122,7 +120,8 @@ def _choose(call: Arguments) -> Value:
         raise RefusalError("choose takes integers and a list of tensors", call.span)
     choices = unify_dtypes(call, [Operand(item, operand.span) for item in operand.value.items])
     shape = common_shape(call, [each.shape for each in (index, *choices)])
-    index = arange(len(choices), call.span).op("take", index.cast("int64"), axis=0, mode="fast")
+    message = f"choose: an index is out of range for {len(choices)} choices"
+    index = index.require((index >= 0) & (index < len(choices)), message)
     result = choices[-1]
     for number in range(len(choices) - 2, -1, -1):
         result = index.equal(number).choose(choices[number], result)

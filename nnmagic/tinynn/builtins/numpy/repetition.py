@@ -61,10 +61,7 @@ def _repeat_axis(data: Formula, axis: int, inner: int, count: Value) -> Formula:
 
 
 def _repeat_each(call: Arguments, data: Formula, axis: int) -> Formula:
-    """Repeat each element along an axis as often as its own number says.
-
-    A negative number becomes an index that is out of range, an error of the call.
-    """
+    """Repeat each element along an axis as often as its own number says."""
     operand = call.given["repeats"]
     if isinstance(static_value_or_none(operand.value), tuple):
         operand = Operand(constant_array(call, "repeats", None), operand.span)
@@ -84,12 +81,12 @@ def _repeat_each(call: Arguments, data: Formula, axis: int) -> Formula:
     counts = broadcast(counts, (size,)) if wanted == 1 and isinstance(size, int) else counts
     length = size_along(data, axis, counts)
     fits = size_along(counts, 0, counts).equal(length)
-    bad = (counts < 0).reduce("any") | ~fits
-    ends = counts.op("maximum", 0).op("cumsum", axis=0, dtype="int64")
-    total = counts.op("maximum", 0).reduce("sum") + bad.cast("int64")
-    places = arange(Dimension(ANY, weak_int(total.value)), call.span)
+    counts = counts.require(fits, "repeat: there are not as many numbers in `repeats` as elements")
+    counts = counts.require(counts >= 0, "repeat: a number in `repeats` is negative")
+    ends = counts.op("cumsum", axis=0, dtype="int64")
+    places = arange(Dimension(ANY, weak_int(counts.reduce("sum").value)), call.span)
     source = ends.op("searchsorted", places, right=True, dtype="int64")
-    return data.op("take", bad.choose(length, source), axis=axis, mode="fast")
+    return data.op("take", source, axis=axis, mode="clip")
 
 
 def _tile(call: Arguments) -> Value:
