@@ -206,7 +206,8 @@ class Formula:
 
     def require(self, condition: Formula, message: str) -> Formula:
         """Raise ValueError when the program computes it, unless every element of a condition is true."""
-        return self.op("python.require", condition, message=message)
+        whole = condition.reduce("all") if condition.rank else condition
+        return self.op("python.require", whole, message=message)
 
     def truth(self) -> Formula:
         """Return where it is true (nonzero)."""

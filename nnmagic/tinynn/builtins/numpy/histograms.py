@@ -109,20 +109,22 @@ def _bincount(call: Arguments) -> Value:
     if numbers.rank != 1:
         message = f"bincount takes integers of rank 1, not of shape {format_shape(numbers.shape)}"
         raise RefusalError(message, call.given["x"].span, hint="write bincount(x.ravel())")
-    if not numbers.dtype.startswith("uint"):
-        numbers = numbers.require(numbers >= 0, "bincount: a number is negative")
-    given, numbers = numbers, numbers.cast("int64")
+    numbers = numbers.cast("int64")
+    # As unsigned integers, negative ones are the largest: one pass finds both.
+    largest = numbers.like(0) if numbers.shape[0] == 0 else numbers.cast("uint64").reduce("max").cast("int64")
+    message = "bincount: a number is negative"
     if "length" in call:
         length = static_int(call, "length")
         if length < 0:
             raise RefusalError(f"bincount: the length {length} is negative", call.given["length"].span)
         zeros = constant_of(np.zeros(length), "int64", call.span)
+        numbers = numbers.require(largest >= 0, message)
     else:
         least = size_argument(call, "minlength", 0)
         fewest = Formula(least.number, call.span) if isinstance(least, Dimension) else numbers.like(least)
-        largest = given.reduce("max").cast("int64") if given.shape[0] != 0 else numbers.like(-1)
-        if not isinstance(given.shape[0], int):
-            largest = size_along(given, 0, largest).equal(0).choose(-1, largest)
+        largest = largest.require(largest >= 0, message)
+        if not isinstance(numbers.shape[0], int) or numbers.shape[0] == 0:
+            largest = size_along(numbers, 0, largest).equal(0).choose(-1, largest)
         count = Dimension(ANY, weak_int((largest + 1).op("maximum", fewest).value))
         zeros = Formula(full(numbers.like(0).value, [count], call.span), call.span)
     amounts = numbers.op("ones_like")
