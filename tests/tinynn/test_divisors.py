@@ -56,3 +56,19 @@ def f(a: Tensor[("n", "m"), i64], b: Tensor[("n", "m"), i64]):
     expected = (np.gcd(a, b), np.gcd(a, b), np.lcm(a, 12), np.gcd(a, b))
     for found, wanted in zip(f(a, b), expected, strict=True):
         np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("name", ["gcd", "divisor"])
+def test_divisors_of_what_a_loop_computed(name: str) -> None:
+    source = f"""
+def f(a: Tensor[("n",), i64]):
+    t = a
+    while t.sum() > 5:
+        t = t // 2
+    return {name}(t, a), np.lcm(t, a), np.delete(t, [0, 1])
+"""
+    f = nnmagic.compile(source, namespace={"np": np, "divisor": np.gcd})
+    a = np.array([6, 4, 9, 3])
+    halves = np.array([1, 1, 2, 0])
+    for found, wanted in zip(f(a), (np.gcd(halves, a), np.lcm(halves, a), halves[2:]), strict=True):
+        np.testing.assert_array_equal(found, wanted)

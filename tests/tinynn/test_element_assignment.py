@@ -128,6 +128,7 @@ SHARED = [
     ("z = y.T\ny[0] = 1\nreturn z", "z"),
     ("z = y.reshape(-1)\nz[0] = 1\nreturn y", "y"),
     ("z = y[::-1]\ny[0] = 1\nreturn z", "z"),
+    ("z = stop_gradient(y)\ny[0] = 1\nreturn z", "z"),
     ("pair = (y, 1)\ny[0] = 1\nreturn pair[0]", "pair"),
     ("z = y if x[0, 0] > 0 else y * 2\ny[0] = 1\nreturn z", "z"),
     ("z = y * 2\nif x[0, 0] > 0:\n    z = y\ny[0] = 1\nreturn z", "z"),

@@ -245,6 +245,11 @@ def root(x: f64):
         ("unique(x, axis=0)", "unique: `axis` must be None"),
         ("delete(x, 3)", "delete: index 3 is out of range for an axis of size 3"),
         ("delete(x, 1.5)", "delete: `obj` must be an index, indices or a mask, not the number 1.5"),
+        ("nan_to_num(x, copy=False)", "nan_to_num makes a new array"),
+        (
+            "histogram(x, 3, range=(1, 0))",
+            "histogram: `range` must be two finite numbers, the smaller one first",
+        ),
         ("gcd(x, 2)", "gcd is defined for integers, not f64"),
         ("polyadd(x[None], x)", "polyadd takes vectors of coefficients, not a tensor of shape (1, 3)"),
         ("poly(x[None])", "poly takes the zeros, not a matrix of shape (1, 3)"),

@@ -141,23 +141,20 @@ def _variables_bound(node: ast.Node) -> Iterator[ast.Var]:
 
 @once_per_node
 def changes_tensors(node: object) -> bool:
-    """Return whether a piece of a cell changes tensors in place, or calls what does."""
+    """Return whether a piece of a cell changes tensors in place, or mentions what does."""
     return any(
-        type(part) is tree.UpdateName or _names_changed(part) or _called_name(part) in _ASSIGNING
+        type(part) is tree.UpdateName or _names_changed(part) or _mentioned_word(part) in ASSIGNING
         for part in walk(node)
     )
 
 
 #: The functions of the language that are loops which assign elements.
-_ASSIGNING = frozenset({"scan", "apply_along_axis", "piecewise"})
+ASSIGNING = frozenset({"scan", "apply_along_axis", "piecewise", "gcd", "lcm", "delete"})
 
 
-def _called_name(node: ast.Node) -> str | None:
-    """Return the last word of what a call calls."""
-    callee = node.func_name if isinstance(node, ast.Call) else None
-    word = (
-        callee.field if isinstance(callee, ast.Attr) else callee.id if isinstance(callee, ast.Var) else None
-    )
+def _mentioned_word(node: ast.Node) -> str | None:
+    """Return a name, or the attribute of an object."""
+    word = node.field if isinstance(node, ast.Attr) else node.id if isinstance(node, ast.Var) else None
     return None if word is None else str(word.name)
 
 

@@ -25,6 +25,7 @@ from nnmagic.relay.types import (
     Type,
 )
 from nnmagic.tinynn.analysis.bound_names import (
+    ASSIGNING,
     callees_first,
     calls_for_effects,
     changes_tensors,
@@ -58,6 +59,7 @@ from nnmagic.tinynn.elaborate.shared_memory import Foreign
 from nnmagic.tinynn.elaborate.statements import return_destinations
 from nnmagic.tinynn.elaborate.templates import fit_pattern
 from nnmagic.tinynn.namespace.capture import as_compiled_function, capture
+from nnmagic.tinynn.namespace.library_functions import library_function
 from nnmagic.tinynn.namespace.lookup import look_up
 from nnmagic.tinynn.namespace.name_resolution import NameResolver
 from nnmagic.tinynn.program import Specialization
@@ -162,7 +164,8 @@ def elaborate_cell(
         name: mark_changing_calls(definition, find_formals) for name, definition in cell.funcs.items()
     }
     cell = attr.evolve(cell, funcs=functions)
-    ctx.changes_tensors = changes_tensors([*functions.values(), *templates.values()])
+    parts = [*functions.values(), *templates.values()]
+    ctx.changes_tensors = changes_tensors(parts) or _mentions_assigning(ctx, parts)
     ctx.pending.unfinished = set(cell.funcs)
     done: dict[str, ir.Function | None] = {}
     for group in callees_first(cell.funcs):
@@ -173,6 +176,13 @@ def elaborate_cell(
             done[name] = _elaborate_function(ctx, cell.funcs[name], signatures[name])
         ctx.pending.unfinished.difference_update(group)
     return {name: function for name in cell.funcs if (function := done.get(name)) is not None}
+
+
+def _mentions_assigning(ctx: Elaboration, parts: Sequence[object]) -> bool:
+    """Return whether a function that assigns elements has another name in the notebook."""
+    values = (ctx.resolver.namespace.get(name) for name in find_mentioned_names(parts))
+    found = (library_function(value) for value in values)
+    return any(each is not None and each[1].name in ASSIGNING for each in found)
 
 
 def _needed_functions(cell: tree.CellNode, name: str) -> dict[str, tree.DefinitionNode]:

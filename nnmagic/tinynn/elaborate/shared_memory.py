@@ -65,6 +65,8 @@ _VIEWS = frozenset(
         "layout_transform",
         "nn.batch_flatten",
         "on_device",
+        "python.require",
+        "reinterpret",
         "reshape",
         "reshape_like",
         "reverse",

@@ -14,6 +14,7 @@ import numpy as np
 from nnmagic.relay.signatures import dtype_short_name
 from nnmagic.tinynn.builtins.argument_checks import (
     as_float,
+    flag,
     formula,
     python_number,
     static_int,
@@ -323,6 +324,9 @@ def _round_integers(data: Formula, unit: int) -> Formula:
 
 def _nan_to_num(call: Arguments) -> Value:
     data = formula(call, "x")
+    if not flag(call, "copy", default=True):
+        hint = f"write x = {call.name}(x), or y[...] = {call.name}(y)"
+        raise RefusalError(f"{call.name} makes a new array", call.given["copy"].span, hint=hint)
     if not data.is_float:
         return data.value
     limits = np.finfo({"bfloat16": "float32"}.get(data.dtype, data.dtype))
