@@ -176,6 +176,90 @@ def test_each_derivative_has_loops_of_its_own() -> None:
     assert f(np.float64(3)) == ((192, 64), (243, 81), 64, 81)
 
 
+#: Functions of (x, y, n) that call themselves or each other with fewer examples, or with others.
+RECURSIONS = {
+    "a circle": """
+def one(x: {kind}, y: {kind}, n: i64) -> {kind}:
+    return x if n <= 0 else x + other(x, y, n - 1)
+def other(x: {kind}, y: {kind}, n: i64) -> f64:
+    return sum(one(x, y, n - 1)) * 0.5
+""",
+    "a circle that swaps": """
+def one(x: {kind}, y: {kind}, n: i64) -> {kind}:
+    return x * 2 if n <= 0 else y + other(y, x, n - 1)
+def other(x: {kind}, y: {kind}, n: i64) -> {kind}:
+    return x if n <= 0 else sin(y) * one(x, y, n - 1) + third(y, n - 1)[1]
+def third(x: {kind}, n: i64) -> tuple[{kind}, {kind}]:
+    return (x, x * 3) if n <= 0 else (one(x, x, n - 1), x)
+""",
+    "swapped": """
+def one(x: {kind}, y: {kind}, n: i64) -> {kind}:
+    return x if n <= 0 else y + one(y, x, n - 1) * 0.5
+""",
+    "without examples": """
+def one(x: {kind}, y: {kind}, n: i64) -> {kind}:
+    return x if n <= 0 else y + one(y, y, n - 1) * 0.5
+""",
+    "examples decide": """
+def one(x: {kind}, y: {kind}, n: i64) -> {kind}:
+    z = x if n <= 0 else other(x, y, n - 1) - y
+    return z if sum(x) > 0 else z + other(y, x, n)
+def other(x: {kind}, y: {kind}, n: i64) -> {kind}:
+    return y * 0.5 + one(y, x, n - 1) if sum(y) > 0.5 and n > 0 else x
+""",
+    "a loop": """
+def one(x: {kind}, y: {kind}, n: i64) -> tuple[{kind}, {kind}, {kind}]:
+    z = x
+    for i in range(n):
+        x, y, z = y * 0.5, z + i, y
+    return x, y, z
+""",
+    "a loop with less": """
+def one(x: {kind}, y: {kind}, n: i64) -> tuple[{kind}, {kind}]:
+    z = x * 1
+    for i in range(n):
+        x, z = z * 2, y * i
+    return x, z
+""",
+    "a loop that forgets": """
+def one(x: {kind}, y: {kind}, n: i64) -> {kind}:
+    z = y
+    for i in range(n):
+        x, z = z, y * i
+    return x
+""",
+    "two loops": """
+def one(x: {kind}, y: {kind}, n: i64) -> {kind}:
+    for i in range(n):
+        z = y
+        for j in range(n - i):
+            x, z = z, sum(x) * y * 0.1
+        y = z
+    return x + y
+""",
+}
+
+
+@pytest.mark.sampled(every=5)
+@pytest.mark.parametrize("rank", [0, 1], ids=["numbers", "vectors"])
+@pytest.mark.parametrize("axes", ["0, None", "None, 0", "0, 0"])
+@pytest.mark.parametrize("name", RECURSIONS)
+def test_recursion_that_passes_other_examples_on(name: str, axes: str, rank: int) -> None:
+    shape = "(3,)" if rank else "()"
+    program = RECURSIONS[name].format(kind=f"Tensor[{shape}, f64]")
+    python: dict[str, Any] = {"sum": np.sum, "sin": np.sin}
+    exec(f"from __future__ import annotations\n{program}", python)
+    rows = [axis == "0" for axis in axes.split(", ")]
+    kinds = [f'Tensor[("n", {shape[1:]}, f64]' if row else f"Tensor[{shape}, f64]" for row in rows]
+    body = f"    return vmap(one, in_axes=({axes}, None))(x, y, n)\n"
+    f = nnmagic.compile(f"{program}def f(x: {kinds[0]}, y: {kinds[1]}, n: i64):\n{body}")
+    x, y = (RNG.normal(size=(4 * row,) * row + (3,) * rank) for row in rows)
+    for n in range(5):
+        each = [leaves(python["one"](x[i] if rows[0] else x, y[i] if rows[1] else y, n)) for i in range(4)]
+        for index, leaf in enumerate(leaves(f(x, y, n))):
+            np.testing.assert_allclose(leaf, np.stack([part[index] for part in each]), rtol=1e-9)
+
+
 def test_slices_by_sizes_of_the_call() -> None:
     source = """
 def f(a: Tensor[("n", "m", "k"), f64]):

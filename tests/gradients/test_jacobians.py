@@ -54,6 +54,34 @@ def test_a_hessian_is_symmetric_and_that_of_differences(loss: nnmagic.CompiledFu
     np.testing.assert_allclose(nnmagic.hessian(loss)(X, W), xx, atol=1e-14)
 
 
+def test_derivatives_of_functions_that_call_each_other() -> None:
+    source = """
+def a(x: Tensor[(3,), f64], n: i64) -> Tensor[(3,), f64]:
+    return x if n <= 0 else x * x + b(x, n - 1)
+def b(x: Tensor[(3,), f64], n: i64) -> f64:
+    return sum(a(x, n - 1) ** 2)
+def f(x: Tensor[(3,), f64], n: i64):
+    return jacobian(lambda y: a(y, n))(x), hessian(lambda y: b(y, n + 1))(x)
+"""
+    jacobian, hessian = nnmagic.compile(source)(X, 2)  # of x * x + x @ x, and of sum(x ** 4) + 5 (x @ x) ** 2
+    np.testing.assert_allclose(jacobian, np.diag(2 * X) + 2 * X, rtol=1e-12)
+    expected = np.diag(12 * X * X + 20 * X @ X) + 40 * np.outer(X, X)
+    np.testing.assert_allclose(hessian, expected, rtol=1e-12)
+
+
+def test_a_hessian_by_several_numbers_of_a_loop() -> None:
+    source = """
+def f(s: f64, t: f64, u: f64, k: i64):
+    def h(a, b, c):
+        for i in range(k):
+            a, b = b * c, a
+        return a
+    return hessian(h, argnums=(0, 1, 2))(s, t, u)
+"""
+    found = nnmagic.compile(source)(2.0, 3.0, 5.0, 3)  # of b * c * c
+    np.testing.assert_array_equal(found, [[0, 0, 0], [0, 0, 10], [0, 10, 6]])
+
+
 @pytest.mark.sampled(every=4)
 @pytest.mark.parametrize(
     ("body", "shape"),

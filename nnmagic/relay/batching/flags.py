@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from nnmagic.relay.callgraph import call_graph, components
 from nnmagic.relay.expr import Call, Expr, Function, GlobalVar, If, Match, OpRef, Tuple, TupleGetItem
 from nnmagic.relay.gradients.activity import type_of
 from nnmagic.relay.gradients.blocks import arm_variables, block_of, branches
 from nnmagic.relay.gradients.trees import Tree, combine, has_leaf, leaves, tree_of
+from nnmagic.relay.module import Module
 from nnmagic.relay.traverse import post_order
 from nnmagic.relay.types import TupleType, Type
 
@@ -16,18 +18,21 @@ from nnmagic.relay.types import TupleType, Type
 OF_SIZES = frozenset({"shape_of", "ndarray_size"})
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class FunctionFlags:
     """What depends on the example in a function whose parameters do as ``mask`` says, leaf by leaf.
 
     flags: a tree of bools for each variable. result: that of its result. diverges: whether examples decide
-    how often it calls functions, itself among them.
+    how often it calls functions, itself among them. circle: itself, and the functions that call it and that
+    it calls with examples: all their calls of one another share its mask here.
     """
 
+    name: str
     mask: tuple[bool, ...]
     flags: dict[Expr, Tree] = field(default_factory=dict)
     result: Tree = False
     diverges: bool = False
+    circle: dict[str, FunctionFlags] = field(default_factory=dict)
 
 
 class BatchFlags:
@@ -36,47 +41,53 @@ class BatchFlags:
     def __init__(self, functions: Mapping[str, Function]) -> None:
         self.functions = functions
         self._known: dict[tuple[str, tuple[bool, ...]], FunctionFlags] = {}
+        groups = components(call_graph(Module(functions)))
+        self._groups = {name: group for group in groups for name in group}
 
     def of_function(self, name: str, mask: tuple[bool, ...]) -> FunctionFlags:
-        """Return the flags of a function; its mask grows by what it passes to itself."""
-        found = self._known.get((name, mask))
-        if found is not None:
-            return found
-        found = self._known[(name, mask)] = FunctionFlags(mask)
-        function = self.functions[name]
-        while True:
-            before, found.flags = (found.mask, found.result), {}
-            parts = iter(found.mask)
-            for param in function.params:
-                found.flags[param] = tree_of(parts, type_of(param))
-            found.result = _union(found.result, self.of_block(function.body, found.flags, name, found))
-            if (found.mask, found.result) == before:
-                break
-        return found if found.mask == mask else self.of_function(name, found.mask)
+        """Return the flags of a function; its mask grows by what it passes to itself.
 
-    def of_block(
-        self, expr: Expr, flags: dict[Expr, Tree], name: str = "", own: FunctionFlags | None = None
-    ) -> Tree:
+        Functions that call each other in a circle are looked at until nothing changes.
+        """
+        known = self._known.get((name, mask))
+        if known is not None:
+            return known
+        found = FunctionFlags(name, mask)
+        found.circle[name] = found
+        while any([self._update(each) for each in list(found.circle.values())]):  # noqa: C419 # each is updated
+            pass
+        found = self._known[name, mask] = self._known.setdefault((name, found.mask), found)
+        return found
+
+    def of_call(self, callee: str, mask: tuple[bool, ...], caller: FunctionFlags) -> FunctionFlags:
+        """Return the flags of a function that another one calls with a mask."""
+        return caller.circle.get(callee) or self.of_function(callee, mask)
+
+    def _update(self, found: FunctionFlags) -> bool:
+        """Look at a function again; return whether more depends on the example than before."""
+        before = (found.mask, found.result, found.diverges, _masks(found))
+        function, parts = self.functions[found.name], iter(found.mask)
+        found.flags = {}
+        for param in function.params:
+            found.flags[param] = tree_of(parts, type_of(param))
+        found.result = _union(found.result, self.of_block(function.body, found))
+        return (found.mask, found.result, found.diverges, _masks(found)) != before
+
+    def of_block(self, expr: Expr, own: FunctionFlags) -> Tree:
         """Note the flags of each variable of a block; return those of its result."""
         block = block_of(expr)
         for var, value in block.bindings:
-            flags[var] = self._of_value(value, flags, name, own)
-        return flags.get(block.result, False)
+            own.flags[var] = self._of_value(value, own)
+        return own.flags.get(block.result, False)
 
-    def _of_value(self, value: Expr, flags: dict[Expr, Tree], name: str, own: FunctionFlags | None) -> Tree:
+    def _of_value(self, value: Expr, own: FunctionFlags) -> Tree:
+        flags = own.flags
         match value:
             case Call(op=OpRef(name=operator), args=args):
                 depends = operator not in OF_SIZES and any(has_leaf(flags.get(arg, False)) for arg in args)
                 return spread_flag(type_of(value), flag=depends)
             case Call(op=GlobalVar(name=callee), args=args):
-                mask = self.mask_of(callee, args, flags)
-                if callee == name and own is not None:
-                    own.mask = tuple(a or b for a, b in zip(own.mask, mask, strict=True))
-                    return own.result
-                if not any(mask):
-                    return False
-                found = self.of_function(callee, mask)
-                return spread_flag(type_of(value), flag=True) if found.diverges else found.result
+                return self._of_call(callee, args, type_of(value), own)
             case Call(args=args):
                 depends = any(has_leaf(flags.get(arg, False)) for arg in (value.op, *args))
                 return spread_flag(type_of(value), flag=depends)
@@ -86,24 +97,33 @@ class BatchFlags:
                 tree = flags.get(part, False)
                 return tree[index] if isinstance(tree, list) else tree
             case If() | Match():
-                return self._of_branches(value, flags, name, own)
+                return self._of_branches(value, own)
             case _:
                 return flags.get(value, False)
 
-    def _of_branches(
-        self, value: If | Match, flags: dict[Expr, Tree], name: str, own: FunctionFlags | None
-    ) -> Tree:
+    def _of_call(self, callee: str, args: tuple[Expr, ...], type_: Type, own: FunctionFlags) -> Tree:
+        mask = self.mask_of(callee, args, own.flags)
+        if not any(mask):
+            return False
+        if callee in self._groups[own.name]:
+            found = own.circle.setdefault(callee, FunctionFlags(callee, mask, circle=own.circle))
+            found.mask = tuple(a or b for a, b in zip(found.mask, mask, strict=True))
+        else:
+            found = self.of_function(callee, mask)
+        return spread_flag(type_, flag=True) if found.diverges else found.result
+
+    def _of_branches(self, value: If | Match, own: FunctionFlags) -> Tree:
         result: Tree = False
         data = value.cond if isinstance(value, If) else value.data
-        depends = has_leaf(flags.get(data, False))
+        depends = has_leaf(own.flags.get(data, False))
         for body, bound in zip(branches(value), arm_variables(value), strict=True):
             for var in bound:
-                flags[var] = spread_flag(type_of(var), flag=depends)
-            result = _union(result, self.of_block(body, flags, name, own))
+                own.flags[var] = spread_flag(type_of(var), flag=depends)
+            result = _union(result, self.of_block(body, own))
         if not depends:
             return result
         calls = (node for body in branches(value) for node in post_order(body))
-        if own is not None and name and any(isinstance(node, GlobalVar) for node in calls):
+        if any(isinstance(node, GlobalVar) for node in calls):
             own.diverges = True
         return spread_flag(type_of(value), flag=True)
 
@@ -120,6 +140,10 @@ def spread_flag(type_: Type, *, flag: bool) -> Tree:
     if isinstance(type_, TupleType):
         return [spread_flag(part, flag=flag) for part in type_.fields]
     return flag
+
+
+def _masks(found: FunctionFlags) -> tuple[tuple[bool, ...], ...]:
+    return tuple(each.mask for each in found.circle.values())
 
 
 def _in_form(tree: Tree, type_: Type) -> Tree:

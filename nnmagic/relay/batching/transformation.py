@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from nnmagic.diagnostics import Diagnostics, RelayError, Span
 from nnmagic.relay.batching import layers as _layers
 from nnmagic.relay.batching import rules as _rules
-from nnmagic.relay.batching.flags import OF_SIZES, BatchFlags, FunctionFlags
+from nnmagic.relay.batching.flags import OF_SIZES, BatchFlags, FunctionFlags, spread_flag
 from nnmagic.relay.batching.registry import RULES
 from nnmagic.relay.batching.site import BatchSize, Site, size_along
 from nnmagic.relay.callbacks import CALLBACK
@@ -60,11 +60,16 @@ class Batched:
 
 @dataclass(slots=True)
 class _Scope:
-    """A block while it is batched: what its names stand for, and which of them have the batch axis."""
+    """A block while it is batched: what its names stand for, and the function in which it stands."""
 
     env: dict[Expr, Expr]
-    flags: dict[Expr, Tree]
+    own: FunctionFlags
     size: BatchSize
+
+    @property
+    def flags(self) -> dict[Expr, Tree]:
+        """Which names have the batch axis."""
+        return self.own.flags
 
 
 def batch(module: Module, name: str, argnums: Sequence[int], dim: Dim, taken: set[str]) -> Batched:
@@ -85,9 +90,13 @@ def batch(module: Module, name: str, argnums: Sequence[int], dim: Dim, taken: se
         wide = _batched_type(type_, dim) if index in argnums else type_
         params.append(Var(param.name_hint, wide, span=param.span))
     size = BatchSize(dim) if isinstance(dim, int) else _size_of(params[argnums[0]], dim)
-    flags = batcher.flags.of_function(name, tuple(mask))
-    env: dict[Expr, Expr] = dict(zip(function.params, params, strict=True))
-    scope = _Scope(env, dict(flags.flags), size)
+    own = batcher.flags.of_function(name, tuple(mask))
+    env: dict[Expr, Expr] = {}
+    for index, (old, new) in enumerate(zip(function.params, params, strict=True)):
+        type_ = type_of(old)
+        have = spread_flag(type_, flag=index in argnums)
+        env[old] = _with_flags(new, have, own.flags[old], type_, size)
+    scope = _Scope(env, own, size)
     value, tree = batcher.of_block(function.body, scope)
     diagnostics.raise_if_any(RelayError)
     assert function.ret_type is not None
@@ -112,11 +121,7 @@ def _size_of(param: Var, dim: Dim) -> BatchSize:
 
 def _complete(value: Expr, tree: Tree, type_: Type, size: BatchSize) -> Expr:
     """Return a value with the batch axis in all its leaves."""
-    return _with_flags(value, tree, _all(type_), type_, size)
-
-
-def _all(type_: Type) -> Tree:
-    return [_all(part) for part in type_.fields] if isinstance(type_, TupleType) else True
+    return _with_flags(value, tree, spread_flag(type_, flag=True), type_, size)
 
 
 def _with_flags(value: Expr, tree: Tree, wanted: Tree, type_: Type, size: BatchSize) -> Expr:
@@ -150,7 +155,7 @@ class _Batcher:
         self.taken = taken
         self.diagnostics = diagnostics
         self.made: dict[str, Function] = {}
-        self._helpers: dict[tuple[str, tuple[bool, ...]], str] = {}
+        self._helpers: dict[tuple[str, frozenset[tuple[str, tuple[bool, ...]]]], str] = {}
 
     def of_block(self, expr: Expr, scope: _Scope) -> tuple[Expr, Tree]:
         """Return the value of a block and its flags."""
@@ -167,7 +172,7 @@ class _Batcher:
                 mask = self.flags.mask_of(name, args, scope.flags)
                 if not any(mask):
                     return forward(value, scope.env)
-                found = self.flags.of_function(name, mask)
+                found = self.flags.of_call(name, mask, scope.own)
                 if found.diverges:
                     return self._each(var, value, scope)
                 return self._of_call(value, found, scope)
@@ -222,7 +227,7 @@ class _Batcher:
         variables = fresh_variables(value)
         wanted, bodies = scope.flags.get(var, False), []
         for body, new in zip(branches(value), variables, strict=True):
-            inner = _Scope({**scope.env, **new}, scope.flags, scope.size)
+            inner = _Scope({**scope.env, **new}, scope.own, scope.size)
             made, tree = self.of_block(body, inner)
             bodies.append(_with_flags(made, tree, wanted, type_of(var), scope.size))
         return with_branches(value, scope.env, bodies, variables)
@@ -238,11 +243,12 @@ class _Batcher:
             args.append(_with_flags(own, scope.flags.get(arg, False), wanted, type_of(param), scope.size))
         if scope.size.like is not None:
             args.append(scope.size.vector(value.span))
-        helper = self._helper(name, found, scope.size)
+        helper = self._helper(found, scope.size)
         return Call(GlobalVar(helper, span=value.span), tuple(args), span=value.span)
 
-    def _helper(self, name: str, found: FunctionFlags, size: BatchSize) -> str:
-        key = (name, found.mask)
+    def _helper(self, found: FunctionFlags, size: BatchSize) -> str:
+        name = found.name
+        key = (name, frozenset((each, own.mask) for each, own in found.circle.items()))
         if key in self._helpers:
             return self._helpers[key]
         helper = f"{name}_batched"
@@ -261,7 +267,7 @@ class _Batcher:
         if size.like is not None:
             extra = [Var("batch", TensorType((size.dim,), "bool"), span=function.span)]
             size = BatchSize(size.dim, extra[0])
-        value, tree = self.of_block(function.body, _Scope(env, dict(found.flags), size))
+        value, tree = self.of_block(function.body, _Scope(env, found, size))
         body = _with_flags(value, tree, found.result, function.ret_type, size)
         result = _type_with(function.ret_type, found.result, size.dim)
         attrs = dict(function.attrs)
