@@ -175,3 +175,65 @@ def run(x: f64):
     power = 0.99999**300000
     expected = power + (1 - power) / (1 - 0.99999)
     np.testing.assert_allclose([float(value), float(derivative)], [0.5 * expected, expected], rtol=1e-9)
+
+
+BRANCHES = {
+    "a for": """
+    if n > 1:
+        for i in range(n):
+            x = x * sin(x) + y[i % 3]
+    return x * y
+""",
+    "a for that is the result": """
+    if n > 1:
+        for i in range(n):
+            y = y * x + sin(y)
+    return y
+""",
+    "a while": """
+    if n > 1:
+        while sum(y * y) < 10.0 and n > 0:
+            y, n = y * 1.5 + x, n - 1
+    return y
+""",
+    "both": """
+    if n > 1:
+        for i in range(n):
+            x = x * x * 0.5
+    elif n == 1:
+        for i in range(n + 1):
+            y = sin(y) * x
+    else:
+        x = x * 3
+    return y, n, x
+""",
+    "one in another": """
+    if n > 0:
+        for i in range(n):
+            x = x * 1.5 - x * x
+        if n > 1:
+            for i in range(n):
+                y = sin(y) * x
+    return y
+""",
+}
+
+
+@pytest.mark.parametrize("size", ["3", "'m'"], ids=["static", "named"])
+@pytest.mark.parametrize("name", BRANCHES)
+def test_forward_mode_of_loops_in_branches(name, size):
+    text = f"def g(x: f64, y: Tensor[({size},), f64], n: i64):\n{BRANCHES[name]}\n"
+    python = {"sum": np.sum, "sin": np.sin}
+    exec(f"from __future__ import annotations\n{text}", python)
+    signature = f"x: f64, y: Tensor[({size},), f64], n: i64, t: f64, u: Tensor[({size},), f64]"
+    body = "jvp(lambda x, y: g(x, y, n), (x, y), (t, u))"
+    run = nnmagic.compile(f"{text}def run({signature}):\n    return {body}\n", namespace={})
+    x, y, t, u = 0.7, RNG.normal(size=3), 0.3, RNG.normal(size=3)
+    for n in range(5):
+        value, tangent = run(x, y, n, t, u)
+        ahead, behind = (python["g"](x + step * t, y + step * u, n) for step in (1e-6, -1e-6))
+        if not isinstance(value, tuple):
+            value, tangent, ahead, behind = (value,), (tangent,), (ahead,), (behind,)
+        for mine, slope, more, less in zip(value, tangent, ahead, behind, strict=True):
+            np.testing.assert_allclose(mine, (more + less) / 2, rtol=1e-9)
+            np.testing.assert_allclose(slope, (more - less) / 2e-6, rtol=1e-6, atol=1e-8)

@@ -10,12 +10,13 @@ import numpy as np
 from nnmagic.diagnostics import Diagnostic, RelayError, Span
 from nnmagic.relay.expr import Constant, Expr, Function, GlobalVar, Tuple, TupleGetItem, Var, constant
 from nnmagic.relay.gradients.activity import type_of
+from nnmagic.relay.gradients.blocks import forward_block
 from nnmagic.relay.gradients.cotangents import zeros_like
-from nnmagic.relay.gradients.transformation import pullback, typed
+from nnmagic.relay.gradients.transformation import prepare, pullback, typed
 from nnmagic.relay.gradients.trees import float_leaves, leaf_types, leaves, project
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
-from nnmagic.relay.traverse import rewrite
+from nnmagic.relay.traverse import post_order, rewrite
 from nnmagic.relay.types import NUMPY_DTYPES, TensorType, TupleType, Type, is_float
 
 
@@ -82,9 +83,13 @@ def forward_mode(module: Module, name: str, argnums: Sequence[int], taken: set[s
     assert function.ret_type is not None
     skipped = [None] * len(_float_types(function.ret_type))
     second = pullback(inner, "", cotangents, {*taken, *first.helpers}, seeds=[*skipped, *tangents])
-    value = TupleGetItem(second.value, 0)
+    value: Expr = TupleGetItem(second.value, 0)
     if isinstance(second.value, Tuple):
-        value = second.value.fields[0]  # type: ignore[assignment] # any expression
+        value = second.value.fields[0]
+    if not set(second.params[count:]).isdisjoint(post_order(value)):  # a branch that gives both
+        plain = prepare(module, name, taken).functions[name]
+        env: dict[Expr, Expr] = dict(zip(plain.params, second.params[:count], strict=True))
+        value = forward_block(plain.body, env)
     zeros: dict[Expr, Expr] = {
         param: _zeros(value, function.ret_type, number) for number, param in enumerate(second.params[count:])
     }
