@@ -271,3 +271,20 @@ def f(a: Tensor[("n", "m", "k"), f64]):
         inner, half = f(a)
         np.testing.assert_array_equal(inner, a[:, 1 : shape[1] - 1, :: shape[1]])
         np.testing.assert_array_equal(half, a[:, shape[1] // 2 :] * 2)
+
+
+@pytest.mark.sampled(every=3)
+@pytest.mark.parametrize("axes", [(0, 0), (0, None), (None, 0)], ids=["both", "first", "second"])
+@pytest.mark.parametrize("piles", [("p", "p"), (1, "p"), ("p", 1), (2, 2)], ids=str)
+def test_piles_of_matrices_of_sizes_of_the_call(
+    piles: tuple[str | int, str | int], axes: tuple[int | None, int | None]
+) -> None:
+    shapes = [(piles[0], "i", "k"), (piles[1], "k", "j")]
+    whole = [("n", *shape) if axis == 0 else shape for shape, axis in zip(shapes, axes, strict=True)]
+    kinds = [f"Tensor[({', '.join(map(repr, shape))}), f64]" for shape in whole]
+    body = f"    return vmap(lambda a, b: a @ b, in_axes={axes})(a, b)\n"
+    f = nnmagic.compile(f"def f(a: {kinds[0]}, b: {kinds[1]}):\n{body}")
+    for sizes in ((4, 2, 3, 5, 2), (1, 1, 2, 1, 3), (3, 2, 0, 2, 2), (0, 2, 3, 1, 2)):
+        known = dict(zip("npikj", sizes, strict=True))
+        a, b = (RNG.normal(size=[known.get(str(dim), dim) for dim in shape]) for shape in whole)
+        np.testing.assert_allclose(f(a, b), np.matmul(a, b), rtol=1e-12)

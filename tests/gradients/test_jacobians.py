@@ -69,6 +69,28 @@ def f(x: Tensor[(3,), f64], n: i64):
     np.testing.assert_allclose(hessian, expected, rtol=1e-12)
 
 
+def test_derivatives_of_sizes_of_the_call() -> None:
+    source = """
+def f(v: Tensor[("n",), f64], m: Tensor[("k", "n"), f64], rounds: i64):
+    def turned(a):
+        for i in range(rounds):
+            a = a[::-1] * 0.1
+        return a
+    turns = jacobian(lambda b: b[::-1] * b)(v), jacobian(turned)(v)
+    return turns, vmap(hessian(lambda b: tanh(v @ (b * b))))(m)
+"""
+    f = nnmagic.compile(source)
+    for size in (1, 2, 5):
+        v, m = RNG.normal(size=size), RNG.normal(size=(3, size))
+        (product, turned), hessians = f(v, m, 3)
+        np.testing.assert_allclose(product, np.diag(v[::-1]) + np.diag(v)[:, ::-1], rtol=1e-12)
+        np.testing.assert_allclose(turned, np.eye(size)[::-1] * 1e-3, rtol=1e-12)
+        for found, b in zip(hessians, m, strict=True):
+            value, slope = np.tanh(v @ (b * b)), 2 * v * b
+            expected = (1 - value**2) * (np.diag(2 * v) - 2 * value * np.outer(slope, slope))
+            np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+
+
 def test_a_hessian_by_several_numbers_of_a_loop() -> None:
     source = """
 def f(s: f64, t: f64, u: f64, k: i64):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import cast
 
 from nnmagic.relay.batching.registry import rule
-from nnmagic.relay.batching.site import Site
-from nnmagic.relay.expr import Expr, Tuple, TupleGetItem
+from nnmagic.relay.batching.site import Site, is_unknown
+from nnmagic.relay.expr import Expr, Tuple, TupleGetItem, constant
 from nnmagic.relay.types import Dim, TensorType, TupleType
 
 
@@ -48,10 +48,27 @@ def _pairs(site: Site, a: Expr, b: Expr, *, transpose_a: bool, transpose_b: bool
 
 @rule("nn.batch_matmul")
 def _batch_matmul(site: Site) -> Expr | None:
-    batch = site.out_shape[0]
-    if site.shape(0)[0] != batch or site.shape(1)[0] != batch:
-        return None
-    return _folded(site, (0, 1))
+    """Join the new axis with the operands' own; a pile of one matrix that all share stays as it is."""
+    sizes = [site.shape(index)[0] for index in (0, 1)]
+    is_same = sizes[0] == sizes[1] and not is_unknown(sizes[0])
+    if is_same and all(isinstance(dim, int) and dim for dim in site.out_shape):
+        return _folded(site, (0, 1))
+    shared = [sizes[index] == 1 and not site.is_batched(index) for index in (0, 1)]
+    wide = [site.args[index] if shared[index] else site.full(index) for index in (0, 1)]
+    if not is_same and not any(shared):
+        wide = [_with_piles(site, wide[index], wide[1 - index]) for index in (0, 1)]
+    args = [
+        each if is_shared else site.op("reshape", each, newshape=[-3, -2])
+        for each, is_shared in zip(wide, shared, strict=True)
+    ]
+    like = wide[1] if shared[0] else wide[0]
+    return site.op("reshape_like", site.again(*args), like, lhs_begin=0, lhs_end=1, rhs_begin=0, rhs_end=2)
+
+
+def _with_piles(site: Site, value: Expr, other: Expr) -> Expr:
+    """Broadcast the first two axes of a pile of matrices with those of another."""
+    zeros = site.op("sum", site.op("zeros_like", other), axis=[2, 3], keepdims=True)
+    return site.op("where", constant(True, "bool", span=site.span), value, zeros)  # noqa: FBT003
 
 
 @rule("einsum")

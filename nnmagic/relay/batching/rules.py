@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from nnmagic.relay.batching.registry import rule
-from nnmagic.relay.batching.site import Site, fields
+from nnmagic.relay.batching.site import Site, fields, is_unknown
 from nnmagic.relay.expr import Expr, Tuple, constant
 from nnmagic.relay.gradients.trees import has_leaf
 from nnmagic.relay.ops.declaration import OPERATORS
@@ -89,9 +89,10 @@ def _collapse_sum_like(site: Site) -> Expr | None:
     own, wanted = site.shape(0), site.shape(1)
     extra = len(own) - len(wanted)
     pairs = list(zip(own[extra:], wanted, strict=True))
-    if any(small not in (full, 1) for full, small in pairs) or not site.is_batched(0):
-        return None
-    value = site.args[0]
+    value = site.full(0)
+    if any(small not in (full, 1) or is_unknown(full) for full, small in pairs):
+        value = site.op("sum", value, axis=list(range(1, extra + 1))) if extra else value
+        return site.again(value, site.full(1))
     ones = [extra + axis + 1 for axis, (full, small) in enumerate(pairs) if small == 1 and full != 1]
     if ones:
         value = site.op("sum", value, axis=ones, keepdims=True)
@@ -170,14 +171,14 @@ def _shaped(site: Site) -> Expr | None:
 
 @rule("reshape_like")
 def _reshape_like(site: Site) -> Expr | None:
-    if not site.is_batched(0):
-        return None
-    begin, end = (int(cast("int", site.attrs[name])) for name in ("lhs_begin", "rhs_begin"))
-    if begin or end or site.attrs["lhs_end"] is not None or site.attrs["rhs_end"] is not None:
-        return _shaped(site)
-    if site.is_batched(1):
-        return site.again()
-    return site.again(lhs_begin=1, lhs_end=site.rank(0) + 1, rhs_begin=0)
+    """Reshape the same range of axes of each example."""
+    attrs: dict[str, int] = {}
+    for index, side in enumerate(("lhs", "rhs")):
+        shift = int(index == 0 or site.is_batched(1))
+        for bound, default in ((f"{side}_begin", 0), (f"{side}_end", site.rank(index))):
+            given = default if site.attrs[bound] is None else int(cast("int", site.attrs[bound]))
+            attrs[bound] = given + shift + (site.rank(index) if given < 0 else 0)
+    return site.again(site.full(0), site.args[1], **attrs)
 
 
 @rule("transpose")

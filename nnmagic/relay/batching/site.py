@@ -10,7 +10,7 @@ from nnmagic.diagnostics import Span
 from nnmagic.relay.expr import Attrs, Call, Expr, OpRef, Tuple, TupleGetItem, constant
 from nnmagic.relay.gradients.trees import Tree, has_leaf
 from nnmagic.relay.ops.calls import call
-from nnmagic.relay.types import Dim, TensorType, TupleType, Type
+from nnmagic.relay.types import AnyDim, Dim, TensorType, TupleType, Type
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +59,11 @@ def size_along(expr: Expr, axis: int, span: Span | None) -> Expr:
     """Return a size of a tensor as an int64 of rank 0."""
     sizes = call("shape_of", [expr], span, dtype="int64")
     return call("take", [sizes, constant(axis, "int64", span=span)], span, axis=0, mode="fast")
+
+
+def is_unknown(dim: Dim) -> bool:
+    """Return whether nothing is known of a size, not even which others are the same."""
+    return isinstance(dim, AnyDim) and dim.label is None
 
 
 def fields(expr: Expr, type_: TupleType) -> list[Expr]:
