@@ -273,6 +273,14 @@ def f(a: Tensor[("n", "m", "k"), f64]):
         np.testing.assert_array_equal(half, a[:, shape[1] // 2 :] * 2)
 
 
+def test_sums_of_all_elements_so_far() -> None:
+    source = 'def f(a: Tensor[("n", "m", "k"), f64]):\n    return vmap(lambda x: x.cumsum())(a)\n'
+    f = nnmagic.compile(source)
+    for shape in ((4, 2, 3), (1, 3, 1), (0, 2, 3), (2, 0, 3)):
+        a = RNG.normal(size=shape)
+        np.testing.assert_allclose(f(a), a.reshape(shape[0], shape[1] * shape[2]).cumsum(axis=1))
+
+
 @pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("axes", [(0, 0), (0, None), (None, 0)], ids=["both", "first", "second"])
 @pytest.mark.parametrize("piles", [("p", "p"), (1, "p"), ("p", 1), (2, 2)], ids=str)

@@ -136,9 +136,10 @@ def _argreduce(site: Site) -> Expr | None:
 
 @rule("cumsum", "cumprod")
 def _scan(site: Site) -> Expr | None:
-    if site.attrs["axis"] is None and site.rank() != 1:
-        return None
-    return site.again(axis=1 if site.attrs["axis"] is None else site.axis())
+    if site.attrs["axis"] is not None:
+        return site.again(axis=site.axis())
+    flat = site.args[0] if site.rank() == 1 else site.op("reshape", site.args[0], newshape=[0, -1])
+    return site.again(flat, axis=1)
 
 
 @rule("nn.softmax", "nn.log_softmax", "nn.fast_softmax", "sort", "argsort", "topk", "reverse")
