@@ -6,7 +6,7 @@ again where a name that it captures was assigned since. One without types is inl
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -50,6 +50,7 @@ from nnmagic.tinynn.values.values import (
     TupleOf,
     Value,
     as_value,
+    captured_bindings,
     is_failed,
 )
 
@@ -94,19 +95,21 @@ def _elaborate_formals(ctx: Elaboration, params: Sequence[tree.ParameterNode]) -
 
 def _capture_versions(ctx: Elaboration, node: ast.Node) -> Mapping[str, int]:
     """Return the names that a function captures, each with how often it was assigned."""
-    versions: dict[str, int] = {}
-    for name in sorted(find_mentioned_names(node)):
-        owner = ctx.environment.owner(name)
-        if owner is None:
-            continue
-        versions[name] = owner.bindings.versions.get(name, 0)
-        value = owner.bindings.locals.get(name)
-        if isinstance(value, LocalFunction | ClosureValue):
-            for inner in value.versions:
-                inner_owner = value.environment.owner(inner)
-                if inner_owner is not None:
-                    versions.setdefault(inner, inner_owner.bindings.versions.get(inner, 0))
-    return versions
+    owners = ((name, ctx.environment.owner(name)) for name in sorted(find_mentioned_names(node)))
+    return {name: owner.bindings.versions.get(name, 0) for name, owner in owners if owner is not None}
+
+
+def _captures(environment: Environment, names: Iterable[str], own: str) -> Iterator[tuple[Environment, str]]:
+    """Yield what a closure captures, also through other functions; ``own``: its name, which is left out."""
+    for owner, name in captured_bindings((environment, name) for name in names):
+        if name != own or owner.assigned is not environment.assigned:  # a copy has the same names
+            yield owner, name
+
+
+def _state(environment: Environment, names: Iterable[str], own: str) -> frozenset[tuple[str, str, int]]:
+    """Return how often what a closure captures was assigned."""
+    captures = _captures(environment, names, own)
+    return frozenset((owner.name, name, owner.bindings.versions.get(name, 0)) for owner, name in captures)
 
 
 def renew_closure(ctx: Elaboration, closure: ClosureValue) -> ClosureValue | None:
@@ -133,11 +136,7 @@ def renew_closure(ctx: Elaboration, closure: ClosureValue) -> ClosureValue | Non
 
 def _is_stale(closure: ClosureValue) -> bool:
     """Return whether a captured name was assigned since the closure was made."""
-    for name, version in closure.versions.items():
-        owner = closure.environment.owner(name)
-        if owner is not None and name != closure.name and owner.bindings.versions.get(name, 0) != version:
-            return True
-    return False
+    return _state(closure.environment, closure.versions, closure.name) != closure.state
 
 
 def inline_call(
@@ -300,13 +299,13 @@ def _make_closure(ctx: Elaboration, definition: tree.DefinitionNode, formals: tu
         name_span = ctx.span(definition.name_span)
         raise RefusalError(f"`{definition.name}` calls itself: its result needs a type", name_span, hint=hint)
     versions = _capture_versions(ctx, definition)
-
+    state = _state(ctx.environment, versions, definition.name)
     changing = _changing_captures(ctx, versions, definition.name)
 
     def closure(result: Type, variable: ir.Var) -> ClosureValue:
         function = Computed(variable, FuncType(arg_types, result))
         return ClosureValue(
-            definition.name, formals, function, definition, ctx.environment, versions, changing
+            definition.name, formals, function, definition, ctx.environment, versions, changing, state
         )
 
     span = ctx.span(definition.span)
@@ -331,8 +330,8 @@ def _make_closure(ctx: Elaboration, definition: tree.DefinitionNode, formals: tu
 
 def _changing_captures(ctx: Elaboration, versions: Mapping[str, int], name: str) -> tuple[str, ...]:
     """Return the captured names that may be assigned again."""
-    owners = ((captured, ctx.environment.owner(captured)) for captured in versions if captured != name)
-    return tuple(captured for captured, owner in owners if owner is not None and captured in owner.reassigned)
+    captures = _captures(ctx.environment, versions, name)
+    return tuple(sorted({captured for owner, captured in captures if captured in owner.reassigned}))
 
 
 def _elaborate_body(

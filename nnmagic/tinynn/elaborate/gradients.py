@@ -22,6 +22,7 @@ from nnmagic.tinynn.elaborate.batching import (
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.control_flow_blocks import Block, BlockExit, ExitKind, render
 from nnmagic.tinynn.elaborate.conversions import to_relay
+from nnmagic.tinynn.elaborate.frozen_functions import freeze
 from nnmagic.tinynn.elaborate.let_bindings import atomize
 from nnmagic.tinynn.elaborate.records import call_tree_map
 from nnmagic.tinynn.values.descriptions import describe, source_text, with_article
@@ -160,10 +161,11 @@ def _vjp(ctx: Elaboration, gradient: GradientOf, span: Span, apply: Apply) -> Va
         Operand(_atom(ctx, primal), operand.span)
         for primal, operand in zip(given, gradient.arguments, strict=True)
     ]
+    frozen = replace(function, value=freeze(ctx, function.value))
     result = apply(ctx, function, list(primals), span)
     if is_failed(result):
         return FAILED
-    return TupleOf((result, GradientOf("pullback", function, arguments=tuple(primals))))
+    return TupleOf((result, GradientOf("pullback", frozen, arguments=tuple(primals))))
 
 
 def _pull(

@@ -59,7 +59,7 @@ def atomize(ctx: Elaboration, value: Value, name: str, seen: set[int]) -> Value:
             return Zipped(word, tuple(kept_parts))
         case LocalFunction() | ClosureValue():
             return _atomize_function(ctx, value, seen)
-        case GradientOf(function=function, arguments=arguments):
+        case GradientOf(kind=kind, function=function, arguments=arguments) if kind != "pullback":
             kept_function = replace(function, value=atomize(ctx, function.value, name, seen))
             kept_arguments = (replace(each, value=atomize(ctx, each.value, name, seen)) for each in arguments)
             return replace(value, function=kept_function, arguments=tuple(kept_arguments))

@@ -23,6 +23,7 @@ from nnmagic.tinynn.values.values import (
     Computed,
     DictOf,
     Environment,
+    GradientOf,
     LocalFunction,
     Method,
     TupleOf,
@@ -179,6 +180,8 @@ class SharedMemory:
                 return _union(self._of_value(part.value, chain, seen) for part in parts)
             case Method(receiver=receiver):
                 return self._of_value(receiver.value, chain, seen)
+            case GradientOf(kind=kind, function=function, arguments=arguments) if kind != "pullback":
+                return _union(self._of_value(part.value, chain, seen) for part in (function, *arguments))
             case LocalFunction(environment=environment) | ClosureValue(environment=environment):
                 if id(value) in seen:
                     return _NONE

@@ -177,7 +177,8 @@ class ModuleOf:
 class ClosureValue:
     """A nested function with types: a Relay function bound by let.
 
-    ``changing``: the captured names that are assigned more than once.
+    ``changing``: the captured names that are assigned more than once. ``state``: how often what it captures,
+    also through other functions, was assigned when it was made.
     """
 
     name: str
@@ -187,6 +188,7 @@ class ClosureValue:
     environment: Environment
     versions: Mapping[str, int]
     changing: tuple[str, ...] = ()
+    state: frozenset[tuple[str, str, int]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -430,16 +432,49 @@ def changes_arguments(value: Value) -> bool:
     return isinstance(value, GlobalFunction) and any(formal.destination for formal in value.parameters)
 
 
-def captured_names(values: Iterable[Value]) -> set[str]:
-    """Return the names that functions among some values, and in their tuples, capture."""
-    names, work = set[str](), list(values)
+def functions_in(values: Iterable[Value]) -> Iterator[LocalFunction | ClosureValue]:
+    """Yield the functions among some values and in their parts that read names when they are called.
+
+    A pullback has none: what its function captures was read by ``vjp``.
+    """
+    work = list(values)
     while work:
         match work.pop():
-            case LocalFunction(versions=versions) | ClosureValue(versions=versions):
-                names.update(versions)
+            case LocalFunction() | ClosureValue() as function:
+                yield function
+                work += [formal.default for formal in function.parameters if formal.default is not None]
             case TupleOf(items=items):
                 work += items
-    return names
+            case GradientOf(kind=kind, function=function_, arguments=arguments) if kind != "pullback":
+                work += [function_.value, *(each.value for each in arguments)]
+            case Method(receiver=receiver):
+                work.append(receiver.value)
+            case Zipped(parts=parts):
+                work += [part.value for part in parts]
+
+
+def captured_bindings(names: Iterable[tuple[Environment, str]]) -> Iterator[tuple[Environment, str]]:
+    """Yield names, each with its owner, and those that functions which they stand for capture.
+
+    ``names``: each with where it is read.
+    """
+    work, seen = list(names), set[tuple[int, str]]()
+    while work:
+        environment, name = work.pop()
+        owner = environment.owner(name)
+        if owner is None or (id(owner), name) in seen:
+            continue
+        seen.add((id(owner), name))
+        yield owner, name
+        if name in owner.bindings.locals:
+            for function in functions_in([owner.bindings.locals[name]]):
+                work += [(function.environment, captured) for captured in function.versions]
+
+
+def captured_names(values: Iterable[Value]) -> set[str]:
+    """Return the names that functions among some values and in their parts capture, and so on."""
+    read = [(each.environment, name) for each in functions_in(values) for name in each.versions]
+    return {name for _, name in captured_bindings(read)}
 
 
 def size_of(value: Value) -> int:

@@ -1,0 +1,86 @@
+"""Freeze functions: what they capture is read now, whatever is assigned before they are called."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from nnmagic.tinynn.elaborate.context import Elaboration
+from nnmagic.tinynn.elaborate.let_bindings import atomize
+from nnmagic.tinynn.values.values import (
+    ClosureValue,
+    Environment,
+    GradientOf,
+    LocalFunction,
+    Method,
+    Operand,
+    TupleOf,
+    Value,
+    Zipped,
+)
+
+
+def freeze(ctx: Elaboration, value: Value) -> Value:
+    """Return a value whose functions, and those that they call, keep what their names stand for now."""
+    return _Freezing(ctx).of_value(value, "function")
+
+
+@dataclass(slots=True)
+class _Freezing:
+    """Copies of environments and functions, by the identities of these, which are kept alive."""
+
+    ctx: Elaboration
+    environments: dict[int, tuple[Environment, Environment]] = field(default_factory=dict)
+    functions: dict[int, tuple[Value, LocalFunction | ClosureValue]] = field(default_factory=dict)
+    #: The names of copies that were frozen.
+    done: set[tuple[int, str]] = field(default_factory=set)
+
+    def of_value(self, value: Value, name: str) -> Value:
+        """Return a value over atoms, with its functions frozen; ``name``: what to call its parts."""
+        match value:
+            case LocalFunction() | ClosureValue():
+                return self._of_function(value)
+            case GradientOf(kind=kind, function=function, arguments=arguments) if kind != "pullback":
+                given = tuple(self._of_operand(each, name) for each in arguments)
+                return replace(value, function=self._of_operand(function, name), arguments=given)
+            case TupleOf(items=items, whole=None):
+                parts = (self.of_value(item, f"{name}_{index}") for index, item in enumerate(items))
+                return replace(value, items=tuple(parts))
+            case Method(receiver=receiver):
+                return replace(value, receiver=self._of_operand(receiver, name))
+            case Zipped(parts=operands):
+                return replace(value, parts=tuple(self._of_operand(part, name) for part in operands))
+        return atomize(self.ctx, value, name, set())
+
+    def _of_operand(self, operand: Operand, name: str) -> Operand:
+        return replace(operand, value=self.of_value(operand.value, name))
+
+    def _of_function(self, function: LocalFunction | ClosureValue) -> LocalFunction | ClosureValue:
+        if id(function) in self.functions:
+            return self.functions[id(function)][1]
+        environment = self._of_environment(function.environment)
+        frozen = replace(function, environment=environment)
+        self.functions[id(function)] = (function, frozen)
+        for name in sorted(function.versions):
+            owner = environment.owner(name)
+            if owner is None or (id(owner), name) in self.done or name not in owner.bindings.locals:
+                continue
+            self.done.add((id(owner), name))
+            owner.bindings.locals[name] = self.of_value(owner.bindings.locals[name], name)
+        if any(formal.default is not None for formal in function.parameters):
+            formals = (
+                formal
+                if formal.default is None
+                else replace(formal, default=self.of_value(formal.default, formal.name))
+                for formal in function.parameters
+            )
+            frozen = replace(frozen, parameters=tuple(formals))
+            self.functions[id(function)] = (function, frozen)
+        return frozen
+
+    def _of_environment(self, environment: Environment) -> Environment:
+        """Return a copy of an environment, and of those around it."""
+        if id(environment) not in self.environments:
+            parent = None if environment.parent is None else self._of_environment(environment.parent)
+            frozen = replace(environment, parent=parent, bindings=environment.bindings.copy())
+            self.environments[id(environment)] = (environment, frozen)
+        return self.environments[id(environment)][1]
