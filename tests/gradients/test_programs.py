@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable
 
 import numpy as np
@@ -220,3 +221,366 @@ def f(a: Tensor[("n", "m"), f32]):
     span = caught.value.diagnostics[0].span
     assert span is not None
     assert span.line == 5
+
+
+#: Bodies with ``s``, 1, and ``v``, three ones; what each returns, as JAX has it.
+CAPTURED: dict[str, tuple[str, object]] = {
+    "a name that is assigned before the pull": (
+        """
+p = 2.0 * s
+r, pull = vjp(lambda y: y * p, s)
+p = 5.0 * s
+return pull(1.0)[0]
+""",
+        2,
+    ),
+    "elements that are assigned before the pull": (
+        """
+p = v + 1.0
+r, pull = vjp(lambda y: sum(y * p), v)
+p[0] = 5.0
+return pull(1.0)[0]
+""",
+        [2, 2, 2],
+    ),
+    "elements of the argument": (
+        """
+p = v + 0.0
+r, pull = vjp(lambda y: sum(y * y), p)
+p[0] = 9.0
+return pull(1.0)[0]
+""",
+        [2, 2, 2],
+    ),
+    "a function with types, which itself reads the new value": (
+        """
+p = 2.0 * s
+def k(y: f64):
+    return y * p
+r, pull = vjp(k, s)
+p = 5.0 * s
+return pull(1.0)[0] + k(1.0)
+""",
+        7,
+    ),
+    "functions with types that call each other": (
+        """
+p = s
+def a(y: f64):
+    return y * p
+def b(y: f64):
+    return a(y) * p
+p = 2.0 * s
+r, pull = vjp(b, s)
+p = 5.0 * s
+return pull(1.0)[0] + 100 * b(1.0)
+""",
+        2504,
+    ),
+    "recursion": (
+        """
+p = s * 2
+def k(y: f64, n: i64) -> f64:
+    return y * p if n <= 0 else p * k(y, n - 1)
+r, pull = vjp(lambda y: k(y, 3), s)
+p = s * 7
+return pull(1.0)[0]
+""",
+        16,
+    ),
+    "a lambda that is defined again": (
+        """
+h = lambda y: y * 2.0
+r, pull = vjp(lambda y: h(y), s)
+h = lambda y: y * 7.0
+return pull(1.0)[0]
+""",
+        2,
+    ),
+    "functions in a tuple, and what they capture": (
+        """
+p = s
+t = (grad(lambda y: y * y * p), lambda y: y * p)
+r, pull = vjp(lambda y: t[0](y) + t[1](y), s)
+p = 5.0 * s
+return pull(1.0)[0]
+""",
+        3,
+    ),
+    "a default": (
+        """
+p = s * 2
+def h(y, g=lambda y: y * p):
+    return g(y)
+r, pull = vjp(h, s)
+p = s * 7
+return pull(1.0)[0]
+""",
+        2,
+    ),
+    "a function that has returned": (
+        """
+def make(c):
+    r, pull = vjp(lambda y: sum(y * c), v)
+    c = 7.0 * c
+    return pull
+p = v * 2
+pull = make(p)
+p[0] = 9.0
+return pull(1.0)[0]
+""",
+        [2, 2, 2],
+    ),
+    "functions that have returned, pulled in a branch and after it": (
+        """
+def outer(z):
+    q = z * 2
+    def mid(u):
+        def inner(y):
+            if y > 0:
+                return y * q * u
+            return y
+        return inner
+    return mid(3.0)
+r, pull = vjp(outer(s), s)
+if s > 0:
+    a = pull(1.0)[0]
+else:
+    a = pull(2.0)[0]
+return a + pull(1.0)[0]
+""",
+        12,
+    ),
+    "steps with one pullback": (
+        """
+w = s * 3.0
+r, pull = vjp(lambda y: y * w * y, s)
+for i in range(2):
+    w = w - 0.25 * pull(1.0)[0]
+return w
+""",
+        0,
+    ),
+    "a loop of many rounds": (
+        """
+w = s * 3.0
+r, pull = vjp(lambda y: y * w, s)
+t = 0.0
+for i in range(30):
+    w = w + 1.0
+    t = t + pull(1.0)[0]
+return t
+""",
+        90,
+    ),
+    "a pullback of each round": (
+        """
+w = s * 2
+t = 0.0
+for i in range(30):
+    r, pull = vjp(lambda y: y * w, s)
+    w = w + 1.0
+    t = t + pull(1.0)[0]
+return t
+""",
+        495,
+    ),
+    "a list of pullbacks": (
+        """
+pulls = []
+for i in range(3):
+    r, pull = vjp(lambda y: y * (i + 1), s)
+    pulls.append(pull)
+return pulls[0](1.0)[0] + 10 * pulls[1](1.0)[0] + 100 * pulls[2](1.0)[0]
+""",
+        321,
+    ),
+    "a gradient of a pullback": (
+        """
+p = s * 2
+def g(y):
+    q = y * p
+    r, pull = vjp(lambda z: z * q * p, y)
+    q = y * 100
+    return pull(1.0)[0]
+h = grad(g)
+p = s * 3
+return h(s)
+""",
+        9,
+    ),
+    "a pullback of a pullback": (
+        """
+w = s * 2
+r, pull = vjp(lambda y: y * y * w, s)
+r2, pull2 = vjp(lambda c: pull(c)[0], s)
+w = s * 5
+return pull2(1.0)[0]
+""",
+        4,
+    ),
+    "a batch of pullbacks": (
+        """
+p = v * 2
+r, pull = vjp(lambda y: y * p, v)
+p = v * 7
+return vmap(pull)(stack([v, v * 2]))[0]
+""",
+        [[2, 2, 2], [4, 4, 4]],
+    ),
+    "a gradient reads names when it is called": (
+        """
+p = s
+g = grad(lambda y: y * y * p)
+def k(y: f64):
+    return g(y)
+p = s * 3
+return k(1.0)
+""",
+        6,
+    ),
+    "a batch reads names when it is called": (
+        """
+p = s
+g = vmap(lambda y: y * p)
+def k(y: Tensor[(3,), f64]):
+    return g(y)
+p = s * 3
+return k(v)
+""",
+        [3, 3, 3],
+    ),
+    "a checkpoint reads names when it is called": (
+        """
+p = s
+g = checkpoint(lambda y: y * p)
+def k(y: f64):
+    return g(y)
+p = s * 3
+return k(1.0)
+""",
+        3,
+    ),
+    "a function with types reads names through several functions": (
+        """
+p = s
+a = lambda y: y * p
+b = lambda y: a(y)
+c = grad(lambda y: b(y) * y)
+def k(y: f64):
+    return c(y)
+a = lambda y: y * p * 2
+p = s * 3
+return k(1.0)
+""",
+        12,
+    ),
+    "a function with types in a loop": (
+        """
+p = s
+g = grad(lambda y: y * y * p)
+def k(y: f64):
+    return g(y)
+t = 0.0
+for i in range(20):
+    p = p + 1.0
+    t = t + k(1.0)
+return t + 1000 * k(1.0)
+""",
+        42460,
+    ),
+    "elements that a gradient reads when it is called": (
+        """
+p = v + 0.0
+g = grad(lambda y: sum(y * p))
+p[0] = 9.0
+return g(v)
+""",
+        [9, 1, 1],
+    ),
+    "a gradient of what a loop assigns": (
+        """
+x = v * 2
+g = grad(lambda y: sum(y * x))
+t = v
+for i in range(20):
+    x = x + 1
+    t = t + g(v)
+return t
+""",
+        [251, 251, 251],
+    ),
+    "a batch of what a branch assigns": (
+        """
+x = s * 2
+g = vmap(lambda y: y * x)
+if s > 0:
+    x = x + 1
+return g(v)
+""",
+        [3, 3, 3],
+    ),
+    "a checkpoint of what a branch assigns": (
+        """
+x = s * 2
+g = checkpoint(lambda y: y * x)
+if s > 0:
+    x = x + 1
+return g(v)
+""",
+        [3, 3, 3],
+    ),
+    "the memory of a checkpoint's result": (
+        """
+r = checkpoint(lambda y: y * 2)(v)
+p = v + 0.0
+p[1] += r[0]
+p[0] = r[1]
+return p + r
+""",
+        [4, 5, 3],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CAPTURED)
+def test_what_functions_capture(name: str) -> None:
+    body, expected = CAPTURED[name]
+    head = "def f(s: f64, v: Tensor[(3,), f64]):\n"
+    function = nnmagic.compile(head + textwrap.indent(body, "    "), namespace={})
+    np.testing.assert_allclose(function(1.0, np.ones(3)), expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "grad(lambda y: sum(y * c))",
+        "vmap(lambda y: y * c)",
+        "checkpoint(lambda y: y * c)",
+        "(grad(lambda y: sum(y * c)), 1)[0]",
+    ],
+)
+def test_a_function_that_has_returned_shares_the_memory_of_its_argument(made: str) -> None:
+    source = f"""
+def f(v: Tensor[(3,), f64]):
+    def make(c):
+        return {made}
+    p = v + 0.0
+    g = make(p)
+    p[0] = 9.0
+    return g(v)
+"""
+    with pytest.raises(nnmagic.CompileError, match="`g` may share memory with `p`"):
+        nnmagic.compile(source, namespace={})
+
+
+def test_a_checkpoint_may_return_the_memory_of_its_argument() -> None:
+    source = """
+def f(v: Tensor[(3,), f64]):
+    p = v + 0.0
+    r = checkpoint(lambda y: y[1:])(p)
+    p[1] = 9.0
+    return r
+"""
+    with pytest.raises(nnmagic.CompileError, match="`r` may share memory with `p`"):
+        nnmagic.compile(source, namespace={})

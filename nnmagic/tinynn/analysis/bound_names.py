@@ -180,6 +180,20 @@ def find_mentioned_names(node: object) -> frozenset[str]:
     return frozenset(part.id.name for part in walk(node) if isinstance(part, ast.Var))
 
 
+def reads_outer_name(function: tree.DefinitionNode | tree.Lambda, name: str) -> bool:
+    """Return whether the body of a function, or one inside it, mentions a name that is not its own."""
+    if name in find_local_names(function.body) or any(param.name == name for param in function.params):
+        return False
+    for part in walk([function.body], into_functions=False):
+        if isinstance(part, ast.Var) and part.id.name == name:
+            return True
+        if isinstance(part, tree.DefinitionNode | tree.Lambda):
+            given = [value for key, value in vars(part).items() if key != "body"]
+            if name in find_mentioned_names(given) or reads_outer_name(part, name):
+                return True
+    return False
+
+
 @once_per_node
 def assigns_in_expressions(node: object) -> bool:
     """Return whether an expression of a piece of a function assigns a name, with ``:=`` or by a call."""

@@ -21,6 +21,7 @@ from nnmagic.tinynn.analysis.bound_names import (
     find_local_names,
     find_mentioned_names,
     find_reassigned_names,
+    reads_outer_name,
     walk,
 )
 from nnmagic.tinynn.calls.function_calls import FunctionMaker, bind_arguments
@@ -196,7 +197,7 @@ def _inlined(
 ) -> Iterator[None]:
     """Elaborate in the environment of a function that is inlined. Raises RefusalError."""
     hint = "give its parameters and its result types, so that it becomes a Relay function"
-    if any(definition is function.definition for definition in ctx.inlining):
+    if any(one is function.definition and own is function.environment for one, own in ctx.inlining):
         raise RefusalError(f"{describe(function)} calls itself", callee, hint=hint)
     if len(ctx.inlining) >= MAX_INLINED:
         message = f"functions without types are inlined into one another at most {MAX_INLINED} deep"
@@ -213,7 +214,7 @@ def _inlined(
     )
     environment.destinations = dict(destinations)
     outer, live = ctx.environment, ctx.live
-    ctx.inlining.append(function.definition)
+    ctx.inlining.append((function.definition, function.environment))
     ctx.callers.append(ctx.environment)
     ctx.environment, ctx.live = environment, LiveNames(find_mentioned_names(body))
     try:
@@ -293,7 +294,7 @@ def _make_closure(ctx: Elaboration, definition: tree.DefinitionNode, formals: tu
     arg_types = tuple(type_ for _, type_ in parameters if type_ is not None)
     used = find_mentioned_names(definition)
     let_bind_names(ctx, [name for name in list(ctx.environment.names()) if name in used])
-    recursive = definition.name in find_mentioned_names(definition.body)
+    recursive = reads_outer_name(definition, definition.name)
     if recursive and declared is None:
         hint = "write it after the parameters, as in -> Tensor[(2, 3), f32]"
         name_span = ctx.span(definition.name_span)

@@ -126,8 +126,8 @@ class Elaboration:
     other_sources: list[Source] = field(default_factory=list)
     #: The methods of the notebook's modules, by the identity of the module and their names.
     methods: dict[tuple[int, str], object] = field(default_factory=dict)
-    #: Inlined bodies, innermost last.
-    inlining: list[object] = field(default_factory=list)
+    #: Inlined functions, innermost last: their definitions, and where they were defined.
+    inlining: list[tuple[object, Environment]] = field(default_factory=list)
     #: The functions that the inlined bodies were called in.
     callers: list[Environment] = field(default_factory=list)
     #: Whether the cell changes tensors in place anywhere: only then does it matter what values share.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import replace
 
 from nnmagic.relay import expr as ir
@@ -13,6 +13,7 @@ from nnmagic.tinynn.values.values import (
     ClosureValue,
     Computed,
     Dimension,
+    Environment,
     GradientOf,
     ListOfRows,
     LocalFunction,
@@ -71,16 +72,24 @@ def _atomize_function(ctx: Elaboration, value: LocalFunction | ClosureValue, see
     if id(value) in seen:
         return value
     seen.add(id(value))
-    environment = value.environment
-    if environment not in ctx.environment.chain():  # it has returned: nothing changes its names any more
-        environment = replace(environment, bindings=environment.bindings.copy())
-        value = replace(value, environment=environment)
+    chain = ctx.environment.chain()
+    if value.environment not in chain:  # it has returned: nothing changes its names any more
+        value = replace(value, environment=_copy_until(value.environment, chain))
     for captured in sorted(value.versions):
-        if captured in environment.bindings.locals:
-            environment.bindings.locals[captured] = atomize(
-                ctx, environment.bindings.locals[captured], captured, seen
-            )
+        owner = value.environment.owner(captured)
+        if owner is None or captured not in owner.bindings.locals:
+            continue
+        if owner is value.environment or owner not in chain:
+            owner.bindings.locals[captured] = atomize(ctx, owner.bindings.locals[captured], captured, seen)
     return value
+
+
+def _copy_until(environment: Environment, chain: Container[Environment]) -> Environment:
+    """Return a copy of an environment, and of those around it that are not in the chain."""
+    if environment in chain:
+        return environment
+    parent = None if environment.parent is None else _copy_until(environment.parent, chain)
+    return replace(environment, parent=parent, bindings=environment.bindings.copy())
 
 
 def let_bind(ctx: Elaboration, value: Computed, name: str) -> Computed:

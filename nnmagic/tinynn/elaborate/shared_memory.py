@@ -132,6 +132,8 @@ class SharedMemory:
             case ir.Call(op=ir.GlobalVar(name=name)) if name in self.fresh:
                 found.add(node)
                 return ()
+            case ir.Call(op=ir.Function(body=body) as op) if _is_checkpoint(op):
+                return (body,)
             case ir.Call(op=op, args=args):
                 found.add(node)
                 return args if isinstance(op, ir.GlobalVar | ir.Constructor) else (op, *args)
@@ -235,6 +237,12 @@ class SharedMemory:
     def is_foreign(self, expr: ir.Expr) -> bool:
         """Return whether an expression is an array that is not the function's own."""
         return isinstance(expr, ir.Var) and any(isinstance(each, Foreign) for each in self.of_expr(expr))
+
+
+def _is_checkpoint(function: ir.Function) -> bool:
+    """Return whether a function gives the value of its body twice."""
+    asked = function.attrs.get(MARK)
+    return isinstance(asked, tuple) and asked[0] == "checkpoint"
 
 
 def _lie_apart(left: ir.Expr, right: ir.Expr) -> bool:
