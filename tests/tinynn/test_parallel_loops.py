@@ -85,6 +85,7 @@ def test_random_nests_give_what_python_gives(seed: int) -> None:
             (4,),
         ),
         ("g = lambda q: y[q, 0]\nfor i in parallel(n - 1):\n    y[i, 0] = g(i + 1)", "reads `y`", (5,)),
+        ("g = vmap(lambda q: q * y[0])\nfor i in parallel(n):\n    y[i] = g(x)[i]", "reads `y`", (5,)),
         (
             "for i in vectorized(n):\n    for j in range(m):\n        y[i, j] = 1.0",
             "contains another loop",
