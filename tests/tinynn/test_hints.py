@@ -191,6 +191,24 @@ CASES = [
         "def f(x: Tensor[(3,), f32]) -> Tensor[(3,), f32]:\n    return x + 1\n",
     ),
     case(
+        N,
+        "y, rows = x[0].copy(), []\nfor row in x:\n    y[0] += row[0]\n    rows.append(y[:2])\nreturn np.array(rows)",
+        "let the list hold copies, as in rows.append(y[:2].copy())",
+        "y, rows = x[0].copy(), []\nfor row in x:\n    y[0] += row[0]\n    rows.append(y[:2].copy())\nreturn np.array(rows)",
+    ),
+    case(
+        N,
+        "y = x.copy()\nrows = [row for row in y]\ny[0] = 5\nreturn np.array(rows)",
+        "let the list hold copies: write .copy() behind each item that it takes",
+        "y = x.copy()\nrows = [row.copy() for row in y]\ny[0] = 5\nreturn np.array(rows)",
+    ),
+    case(
+        N,
+        "y = x.copy()\nrows = [row for row in y]\ny += 1\nreturn np.array(rows)",
+        "let the list hold copies: write .copy() behind each item that it takes; or write y = y + value",
+        "y = x.copy()\nrows = [row for row in y]\ny = y + 1\nreturn np.array(rows), y",
+    ),
+    case(
         X,
         "z = x.copy()\nrow = z[0]\nz[0, 1] = 5\nreturn z, row",
         "give it memory of its own before the change, as in row = row.copy()",

@@ -26,6 +26,8 @@ Builtins: TypeAlias = "Mapping[str, BuiltinFunction]"
 
 #: Python's functions of iterables, which take the list itself.
 _OF_ITERABLES = frozenset({"zip", "enumerate", "reversed", "list", "len"})
+#: The functions whose results may be items of the list, or hold them. All others copy them to an array.
+KEEPS_ITEMS = _OF_ITERABLES | {"stop_gradient", "detach"}
 #: Functions that Python applies to the items, and NumPy to all elements.
 _OF_ITEMS = frozenset({"sum", "max", "min", "any", "all"})
 

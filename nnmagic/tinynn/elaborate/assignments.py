@@ -16,7 +16,14 @@ from nnmagic.tinynn.elaborate.conversions import convert_declared_value
 from nnmagic.tinynn.elaborate.element_assignments import assign_elements, update_destination
 from nnmagic.tinynn.elaborate.let_bindings import atomize
 from nnmagic.tinynn.elaborate.operand_memory import shares_memory
-from nnmagic.tinynn.elaborate.shared_memory import A_CONSTANT, ANY_MEMORY, Foreign
+from nnmagic.tinynn.elaborate.shared_memory import (
+    A_CONSTANT,
+    ANY_MEMORY,
+    HOLD_COPIES,
+    Foreign,
+    describe_holder,
+    is_list,
+)
 from nnmagic.tinynn.operators.element_assignment import keep_shape
 from nnmagic.tinynn.operators.unpacking import unpack
 from nnmagic.tinynn.syntax import SIGNS, tree
@@ -117,7 +124,12 @@ def _forget_other_names(
                 said = message.format(other, name) if is_same else said
             else:
                 continue
-            unassigned = Unassigned(said, hint.format(other), notes)
+            advice = hint.format(other)
+            if is_list(ctx.memory, other, value):
+                said = f"{describe_holder(ctx.memory, other, value)} shares memory with `{name}`, which NumPy"
+                said = f"{said} would have changed, too"
+                advice = f"{HOLD_COPIES}; or write {name} = {name} {operator} value"
+            unassigned = Unassigned(said, advice, notes)
             bindings.bind(other, unassigned, bindings.spans.get(other))
 
 

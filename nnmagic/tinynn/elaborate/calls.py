@@ -15,7 +15,7 @@ from nnmagic.tinynn.builtins.torch_meaning import TORCH_KEYWORDS
 from nnmagic.tinynn.builtins.torch_names import SIZE
 from nnmagic.tinynn.calls.function_calls import call_constructor, call_function, call_value
 from nnmagic.tinynn.calls.operator_arguments import call_with_arguments, convert_to_dtype
-from nnmagic.tinynn.calls.row_lists import as_rows, call_with_rows
+from nnmagic.tinynn.calls.row_lists import KEEPS_ITEMS, as_rows, call_with_rows
 from nnmagic.tinynn.elaborate.callbacks import call_callback, is_callback
 from nnmagic.tinynn.elaborate.closures import inline_call, renew_closure
 from nnmagic.tinynn.elaborate.context import Elaboration
@@ -23,7 +23,7 @@ from nnmagic.tinynn.elaborate.control_flow_blocks import Block, BlockExit, ExitK
 from nnmagic.tinynn.elaborate.conversions import convert_to_declared
 from nnmagic.tinynn.elaborate.expressions import evaluate_operands
 from nnmagic.tinynn.elaborate.gradients import call_gradient
-from nnmagic.tinynn.elaborate.let_bindings import atomize, hoist_lets
+from nnmagic.tinynn.elaborate.let_bindings import atomize, hoist_lets, let_bind
 from nnmagic.tinynn.elaborate.loop_functions import call_in_loop
 from nnmagic.tinynn.elaborate.operand_memory import check_unchanged
 from nnmagic.tinynn.elaborate.operations import elaborate_operation
@@ -118,6 +118,16 @@ def _own_constant(ctx: Elaboration, constant: ir.Constant, operands: list[Operan
         ctx.memory.own(constant)
 
 
+def _own_copy(ctx: Elaboration, result: Value, operands: list[Operand]) -> Value:
+    """Return what a function made of a list of arrays, which NumPy copies to an array first."""
+    if isinstance(result, Computed):
+        given = (as_rows(operand.value) for operand in operands)
+        if any(isinstance(value, Computed) and value.expr is result.expr for value in given):
+            result = let_bind(ctx, result, "array")
+        ctx.memory.own(result.expr)
+    return result
+
+
 def _shadowing_hint(ctx: Elaboration, callee: ast.Expr) -> str | None:
     """Return a hint where a written path such as ``nn.relu`` begins with a name of the function's own."""
     if not (isinstance(callee, ast.Attr) and isinstance(callee.object, ast.Var)):
@@ -138,6 +148,8 @@ def apply_value(ctx: Elaboration, callee: Operand, operands: list[Operand], span
         case BuiltinName(builtin=builtin):
             if any(isinstance(operand.value, ListOfRows) for operand in operands):
                 result = call_with_rows(builtin, operands, span, BUILTINS)
+                if ctx.changes_tensors and builtin.name not in KEEPS_ITEMS and isinstance(result, Computed):
+                    return _own_copy(ctx, hoist_lets(ctx, result), operands)
             else:
                 result = builtin.call(operands, span)
             if isinstance(result, GradientOf) and result.kind in ("vjp", "jvp", "tree_map"):

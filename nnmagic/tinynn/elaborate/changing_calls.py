@@ -36,6 +36,7 @@ from nnmagic.tinynn.values.values import (
     Formal,
     GlobalFunction,
     Known,
+    ListOfRows,
     LocalFunction,
     Operand,
     RefusalError,
@@ -153,7 +154,7 @@ def _inline(
         changed, span = Computed(part.expr, target.tensor.type), ctx.span(target.variable.span)
         bind_changed(ctx, target.variable, target.memory, changed, span)
         shared |= tokens_of(ctx, Operand(ctx.evaluate(target.variable), span))
-    if isinstance(own, Computed | TupleOf):
+    if isinstance(own, Computed | ListOfRows | TupleOf):
         ctx.memory.share(own, shared)
     return own
 

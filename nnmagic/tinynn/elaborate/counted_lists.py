@@ -26,6 +26,7 @@ from nnmagic.tinynn.elaborate.growing_lists import (
     Over,
     first_example,
     free_name,
+    grown,
     make_rows,
     read_last,
     unreadable,
@@ -39,11 +40,9 @@ from nnmagic.tinynn.values.values import (
     Computed,
     Dimension,
     Known,
-    ListOfRows,
     Operand,
     SliceOf,
     TupleOf,
-    Value,
 )
 
 
@@ -87,7 +86,7 @@ def grow_and_count(
     loop, lists = _rewrite(ctx, stmt)
     bindings, span = ctx.environment.bindings, ctx.span(stmt.span)
     for each in lists:
-        bindings.bind(each.growth.rows, first_example(each.growth, iterable.span))
+        bindings.bind(each.growth.rows, first_example(ctx, each.growth, iterable.span))
         bindings.bind(each.count, Known(len(each.growth.before)))
         bindings.bind(each.growth.name, unreadable(each.growth.name, span))
     ctx.live |= {name for each in lists for name in (each.growth.rows, each.count)}
@@ -109,11 +108,11 @@ def grow_and_count(
         bound = ctx.environment.bindings
         for each in lists:
             rows, number = (bound.locals.get(name, FAILED) for name in (each.growth.rows, each.count))
-            value: Value = FAILED
+            value = grown(ctx, each.growth, rows)
             if isinstance(rows, Computed) and isinstance(number, Computed | Known | Dimension):
                 first = SliceOf(Known(None), number, Known(None))
                 kept = subscript(Operand(rows, span), [Operand(first, span)], span)
-                value = ListOfRows(kept) if isinstance(kept, Computed) else FAILED
+                value = grown(ctx, each.growth, kept)
             bound.bind(each.growth.name, value, span)
             bound.forget(each.growth.rows)
             bound.forget(each.count)

@@ -29,10 +29,11 @@ from nnmagic.tinynn.elaborate.control_flow_blocks import Block, Terminator
 from nnmagic.tinynn.elaborate.let_bindings import let_bind
 from nnmagic.tinynn.elaborate.merging import plan_value, types_of
 from nnmagic.tinynn.elaborate.sequencing import run_steps
+from nnmagic.tinynn.elaborate.shared_memory import HOLD_COPIES, Tokens
 from nnmagic.tinynn.operators.arithmetic import binary
 from nnmagic.tinynn.operators.element_assignment import set_elements
 from nnmagic.tinynn.syntax import tree
-from nnmagic.tinynn.values.descriptions import describe
+from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import apply, cast
 from nnmagic.tinynn.values.symbolic_sizes import full, size_along, weak_int
@@ -82,7 +83,8 @@ def _holds(value: Value, item: TupleOf) -> bool:
 def elaborate_grow(ctx: Elaboration, stmt: tree.Grow) -> None:
     """Elaborate an append in a loop that is a function: assign a row. Raises RefusalError."""
     growth, span = ctx.growing[id(stmt)], ctx.span(stmt.span)
-    item = _as_tensor(growth.name, ctx.operand(stmt.item))
+    given = ctx.operand(stmt.item)
+    item = _as_tensor(growth.name, given)
     if item is None:
         ctx.environment.bindings.bind(growth.rows, FAILED)
         return
@@ -90,9 +92,14 @@ def elaborate_grow(ctx: Elaboration, stmt: tree.Grow) -> None:
     assert isinstance(item.type, TensorType)
     if growth.is_tried:
         growth.type = item.type
-        ctx.environment.bindings.bind(growth.rows, _example(growth, growth.type))
+        ctx.environment.bindings.bind(growth.rows, _example(ctx, growth, growth.type))
         return
-    if is_failed(rows):
+    if isinstance(rows, Unassigned) and rows not in ctx.reported:  # what it holds was changed
+        ctx.reported.add(rows)
+        raise _changed_error(growth.name, rows, given, span)
+    if is_failed(rows) or isinstance(rows, Unassigned):
+        ctx.environment.bindings.bind(growth.rows, FAILED)
+        ctx.environment.failed = True
         return
     assert isinstance(rows, Computed)
     assert isinstance(rows.type, TensorType)
@@ -105,8 +112,32 @@ def elaborate_grow(ctx: Elaboration, stmt: tree.Grow) -> None:
     if growth.before and not growth.is_counted:
         first = Operand(Known(len(growth.before)), span)
         place = Operand(binary(BuiltinOp.Add, "+", place, first, span), span)
+    held = ctx.memory.of_value(rows) | _held_by(ctx, given.value)
     changed = set_elements(Operand(rows, span), [place], Operand(item, span), span)
-    ctx.environment.bindings.bind(growth.rows, let_bind(ctx, changed, growth.rows), span)
+    ctx.environment.bindings.bind(growth.rows, _hold(ctx, growth, changed, held), span)
+
+
+def _changed_error(name: str, rows: Unassigned, item: Operand, span: Span) -> RefusalError:
+    """Return the error of a list that takes an item after what it holds was changed."""
+    hint = rows.hint
+    if hint is not None and hint.startswith(HOLD_COPIES) and isinstance(item.value, Computed):
+        text = source_text(item.span)
+        if text.isidentifier() or (text[:1].isidentifier() and text.endswith("]")):
+            hint = f"let the list hold copies, as in {name}.append({text}.copy())"
+    notes = [note for note in rows.notes if note.span != span]
+    return RefusalError(rows.message, span, hint=hint, notes=notes)
+
+
+def _held_by(ctx: Elaboration, item: Value) -> Tokens:
+    """Return the memory that a list shares when it takes an item."""
+    return ctx.memory.of_value(item, ctx.environment.chain())
+
+
+def _hold(ctx: Elaboration, growth: Growth, rows: Computed, held: Tokens) -> Computed:
+    """Bind the tensor of a list, whose items may share memory with others."""
+    bound = let_bind(ctx, rows, growth.rows)
+    ctx.memory.hold(bound.expr, held | {bound.expr})
+    return bound
 
 
 def _as_tensor(name: str, item: Operand) -> Computed | None:
@@ -163,7 +194,7 @@ def grow_in_loop(
     loop, counted, growing = _rewrite(ctx, stmt, iterable)
     bindings = ctx.environment.bindings
     for growth in growing:
-        bindings.bind(growth.rows, first_example(growth, iterable.span))
+        bindings.bind(growth.rows, first_example(ctx, growth, iterable.span))
         bindings.bind(_before(growth.rows), Known(len(growth.before)))
         bindings.bind(growth.name, unreadable(growth.name, ctx.span(stmt.span)))
     ctx.live |= {growth.rows for growth in growing}
@@ -185,8 +216,7 @@ def grow_in_loop(
         bound = ctx.environment.bindings
         for growth in growing:
             rows = bound.locals.get(growth.rows, FAILED)
-            value = ListOfRows(rows) if isinstance(rows, Computed) else FAILED
-            bound.bind(growth.name, value, ctx.span(stmt.span))
+            bound.bind(growth.name, grown(ctx, growth, rows), ctx.span(stmt.span))
             bound.forget(growth.rows)
             bound.forget(_before(growth.rows))
 
@@ -198,7 +228,18 @@ def grow_in_loop(
         ctx.block, ctx.live = block, live
 
 
-def first_example(growth: Growth, span: Span) -> Value:
+def grown(ctx: Elaboration, growth: Growth, rows: Value) -> Value:
+    """Return what a list is after the loop in which it grew; ``rows``: its tensor."""
+    ctx.memory.shown.pop(growth.rows, None)
+    if isinstance(rows, Unassigned):
+        return rows
+    if not isinstance(rows, Computed):
+        return FAILED
+    ctx.memory.hold(rows.expr, ctx.memory.of_expr(rows.expr))
+    return ListOfRows(rows)
+
+
+def first_example(ctx: Elaboration, growth: Growth, span: Span) -> Value:
     """Return what the rows stand for before a trial: numbers are as weak in it as Python's."""
     if not growth.before:
         return Known(None)
@@ -206,12 +247,14 @@ def first_example(growth: Growth, span: Span) -> Value:
     if item is None:
         return FAILED
     assert isinstance(item.type, TensorType)
-    return _example(growth, item.type, weak=_is_weak(growth.before[0]))
+    return _example(ctx, growth, item.type, weak=_is_weak(growth.before[0]))
 
 
-def _example(growth: Growth, type_: TensorType, *, weak: bool = False) -> Computed:
+def _example(ctx: Elaboration, growth: Growth, type_: TensorType, *, weak: bool = False) -> Computed:
     whole = TensorType((AnyDim(), *type_.shape), type_.dtype)
-    return Computed(ir.Var(growth.rows, whole), whole, weak_array=weak)
+    variable = ir.Var(growth.rows, whole)
+    ctx.memory.own(variable)
+    return Computed(variable, whole, weak_array=weak)
 
 
 def _is_weak(value: Value) -> bool:
@@ -357,7 +400,9 @@ def make_rows(
         rows = apply("broadcast_to", span, zero, shape=shape)
     else:
         rows = full(zero, sizes, span)
+    held = frozenset[object]()
     for place, value in enumerate(growth.before):
+        held |= _held_by(ctx, value)
         item = _as_tensor(growth.name, Operand(value, span))
         if item is None:
             continue
@@ -369,7 +414,8 @@ def make_rows(
             shown = f"it begins with {describe(value)}, and the loop appends {format_type(growth.type)}"
             raise RefusalError(message, span, notes=(Note(shown, span),), hint=f"begin with one of {short}")
         rows = set_elements(Operand(rows, span), [Operand(Known(place), span)], Operand(item, span), span)
-    return let_bind(ctx, rows, growth.rows)
+    ctx.memory.shown[growth.rows] = growth.name
+    return _hold(ctx, growth, rows, held)
 
 
 def _number_of_rounds(rounds: Computed, iterable: Operand, span: Span) -> Value:

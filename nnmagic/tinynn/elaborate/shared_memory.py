@@ -24,6 +24,7 @@ from nnmagic.tinynn.values.values import (
     DictOf,
     Environment,
     GradientOf,
+    ListOfRows,
     LocalFunction,
     Method,
     TupleOf,
@@ -88,11 +89,16 @@ class SharedMemory:
 
     ``tokens``: of expressions; ``bound``: what variables that are bound by let stand for; ``fresh``: the
     functions of the module whose results are in memory of their own.
+
+    ``lists``: the tensors of lists, whose rows may all be one array; ``shown``: the lists whose tensors,
+    while they grow, have names of their own.
     """
 
     tokens: dict[ir.Expr, Tokens] = field(default_factory=dict)
     bound: dict[ir.Var, ir.Expr] = field(default_factory=dict)
     fresh: set[str] = field(default_factory=set)
+    lists: set[ir.Expr] = field(default_factory=set)
+    shown: dict[str, str] = field(default_factory=dict)
 
     def of_expr(self, expr: ir.Expr) -> Tokens:
         """Return the tokens of the memory that an expression of rank 1 or more may share."""
@@ -174,6 +180,8 @@ class SharedMemory:
         match value:
             case Computed(expr=expr, type=type_):
                 return self.of_expr(expr) if _has_memory(type_) else _NONE
+            case ListOfRows(rows=rows):
+                return self.of_expr(rows.expr) if _has_arrays(rows.type) else _NONE
             case TupleOf(items=items):
                 return _union(self._of_value(item, chain, seen) for item in items)
             case DictOf(items=named):
@@ -197,8 +205,10 @@ class SharedMemory:
         """Return whether two arrays are known to be parts of one that do not overlap, as two of its rows."""
         if not isinstance(left, Computed) or not isinstance(right, Computed):
             return False
-        parts = dict(self._views(left.expr))
-        return any(base in parts and _lie_apart(parts[base], view) for base, view in self._views(right.expr))
+        parts, others = dict(self._views(left.expr)), dict(self._views(right.expr))
+        if not self.lists.isdisjoint((*parts, *others)):
+            return False
+        return any(base in parts and _lie_apart(parts[base], view) for base, view in others.items())
 
     def _views(self, expr: ir.Expr) -> Iterator[tuple[ir.Expr, ir.Expr]]:
         """Yield the arrays that an expression is a view of, each with the view of it that was taken."""
@@ -226,9 +236,16 @@ class SharedMemory:
         match value:
             case Computed(expr=expr):
                 self.tokens[expr] = tokens
+            case ListOfRows(rows=rows):
+                self.hold(rows.expr, tokens)
             case TupleOf(items=items, whole=whole):
                 for part in (*items, *([] if whole is None else [whole])):
                     self.share(part, tokens)
+
+    def hold(self, rows: ir.Expr, tokens: Tokens) -> None:
+        """Record that a tensor is that of a list, whose items may share the memory of these tokens."""
+        self.tokens[rows] = tokens
+        self.lists.add(self._unbound(rows))
 
     def own(self, expr: ir.Expr, what: str | None = None) -> None:
         """Record that an expression has memory of its own; ``what``: whose it is, if not the function's."""
@@ -280,6 +297,11 @@ def _has_memory(type_: Type) -> bool:
     return not isinstance(type_, TensorType) or bool(type_.shape)
 
 
+def _has_arrays(rows: Type) -> bool:
+    """Return whether the items of a list are arrays, by the type of its tensor: numbers are copied."""
+    return isinstance(rows, TensorType) and len(rows.shape) > 1
+
+
 def _captured(function: LocalFunction | ClosureValue) -> Iterator[Value]:
     for name in function.versions:
         owner = function.environment.owner(name)
@@ -294,6 +316,19 @@ def _union(parts: Iterable[Tokens]) -> Tokens:
 
 # -- changes -------------------------------------------------------------------------------------------
 
+#: What to do where a list holds an array that is changed.
+HOLD_COPIES = "let the list hold copies: write .copy() behind each item that it takes"
+
+
+def is_list(memory: SharedMemory, name: str, value: Value) -> bool:
+    """Return whether a name stands for a list that grew in a loop, or for the tensor of one that grows."""
+    return isinstance(value, ListOfRows) or name in memory.shown
+
+
+def describe_holder(memory: SharedMemory, name: str, value: Value) -> str:
+    """Describe a name that may share memory, as a message begins with it."""
+    return f"the list `{memory.shown.get(name, name)}`" if is_list(memory, name, value) else f"`{name}`"
+
 
 def forget_shared_names(
     memory: SharedMemory, chain: Sequence[Environment], name: str, changed: Tokens, span: Span
@@ -302,12 +337,17 @@ def forget_shared_names(
     bindings = chain[0].bindings
     for other, value in list(bindings.locals.items()):
         if other != name and may_share(memory.of_value(value, chain), changed):
-            message = f"`{other}` may share memory with `{name}`, which was changed"
+            holder = describe_holder(memory, other, value)
+            message = f"{holder} may share memory with `{name}`, which was changed"
             hint = f"give it memory of its own before the change, as in {other} = {other}.copy()"
-            if not isinstance(value, Computed) or not isinstance(value.type, TensorType):
+            if is_list(memory, other, value):
+                hint = HOLD_COPIES
+            elif not isinstance(value, Computed) or not isinstance(value.type, TensorType):
                 hint = f"let it hold a copy, as {name}.copy()"
             notes = [Note(f"`{name}` is changed here", span)]
-            if other in bindings.spans:
+            if other in memory.shown and other in bindings.spans:
+                notes.append(Note(f"`{memory.shown[other]}` grows here", bindings.spans[other]))
+            elif other in bindings.spans:
                 notes.append(Note(f"`{other}` is assigned here", bindings.spans[other]))
             bindings.bind(other, Unassigned(message, hint, tuple(notes)), bindings.spans.get(other))
 
