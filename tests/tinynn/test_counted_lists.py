@@ -49,6 +49,13 @@ for i in range(len(x)):
         rows.append(len(rows) + 0.5)
     signs.append(i)
 return np.array(rows), np.array(signs)""",
+        """rows = [[0.0, 1.0]]
+for v in x:
+    if v > 0:
+        rows.append([v, 2 * v])
+        rows.append([v, 3 * v])
+        rows.append(rows[-1])
+return np.array(rows), len(rows)""",
         """best = []
 for i in range(len(x)):
     if len(best) >= k:

@@ -102,7 +102,9 @@ def grow_and_count(
     for each in lists:
         each.growth.is_tried = False
         room = _times(rounds, each.times, iterable)
-        bindings.bind(each.growth.rows, make_rows(ctx, each.growth, room, iterable, span))
+        # Only where a round appends at most one item are there as many as what the loop goes over.
+        counted = iterable if each.times == 1 else Operand(Known(None), iterable.span)
+        bindings.bind(each.growth.rows, make_rows(ctx, each.growth, room, counted, span))
 
     def leave() -> None:
         bound = ctx.environment.bindings
