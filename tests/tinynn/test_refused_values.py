@@ -86,6 +86,17 @@ def f(i: Tensor[("n", "m"), i64]):
         f(-i)
 
 
+def test_a_list_of_bins_out_of_order_is_refused_at_once() -> None:
+    with pytest.raises(nnmagic.CompileError, match="digitize: the bins must increase or decrease"):
+        nnmagic.compile('def f(x: Tensor[("n",), f32]):\n    return digitize(x, [1, 3, 2])\n')
+    f = nnmagic.compile(
+        'def f(x: Tensor[("n",), f32]):\n    return digitize(x, [5, 2, 0]), digitize(x, [0, 2, 2])\n'
+    )
+    x = np.array([-1, 0, 1, 2, 5, 9], "float32")
+    for found, bins in zip(f(x), ([5, 2, 0], [0, 2, 2]), strict=True):
+        np.testing.assert_array_equal(found, np.digitize(x, bins))
+
+
 def test_gradients_pass_a_check() -> None:
     source = """
 def f(x: Tensor[("n",), f64], i: Tensor[("n",), i64]):

@@ -225,22 +225,33 @@ def known_to_rise(call: Arguments, parameter: str) -> bool:
 
 def _digitize(call: Arguments) -> Value:
     """Return the index of the bin that each number falls into; the bins increase or decrease."""
-    bins = formula(call, "bins")
+    given = call.given["bins"]
     right = Operand(Known(not flag(call, "right")), call.span)
 
-    def place(edges: Formula) -> Formula:
-        given = {"a": Operand(edges.value, call.given["bins"].span), "v": call.given["x"], "right": right}
-        found = _searchsorted(Arguments("digitize", given, call.span))
+    def place(bins: Value) -> Formula:
+        inner = {"a": Operand(bins, given.span), "v": call.given["x"], "right": right}
+        found = _searchsorted(Arguments("digitize", inner, call.span))
         assert isinstance(found, Computed)
         return Formula(found, call.span)
 
-    if bins.rank != 1:
-        return place(bins).value  # refused
-    if known_to_rise(call, "bins"):
-        return place(bins).value
+    listed = isinstance(given.value, TupleOf)
+    if known_to_rise(call, "bins") or (
+        not listed and formula(call, "bins").rank != 1
+    ):  # the latter is refused
+        return place(given.value).value
+    message = "digitize: the bins must increase or decrease"
+    if isinstance(given.value, TupleOf) and isinstance(static_value_or_none(given.value), tuple):
+        backwards = TupleOf(given.value.items[::-1])
+        if not known_to_rise(
+            Arguments("digitize", {"bins": Operand(backwards, given.span)}, call.span), "bins"
+        ):
+            raise RefusalError(message, given.span)
+        found = place(backwards)
+        return (len(backwards.items) - found).value
+    bins = formula(call, "bins")
     rises, falls = is_ordered(bins), is_ordered(bins, descending=True)
-    bins = bins.require(rises | falls, "digitize: the bins must increase or decrease")
-    found = place(rises.choose(bins, bins.op("reverse", axis=0)))
+    bins = bins.require(rises | falls, message)
+    found = place(rises.choose(bins, bins.op("reverse", axis=0)).value)
     return rises.choose(found, size_along(bins, 0, found) - found).value
 
 

@@ -325,7 +325,7 @@ def _round_integers(data: Formula, unit: int) -> Formula:
 def _nan_to_num(call: Arguments) -> Value:
     data = formula(call, "x")
     if not flag(call, "copy", default=True):
-        hint = f"write x = {call.name}(x), or y[...] = {call.name}(y)"
+        hint = "leave it out, and assign the result"
         raise RefusalError(f"{call.name} makes a new array", call.given["copy"].span, hint=hint)
     if not data.is_float:
         return data.value
