@@ -214,7 +214,7 @@ def _given_bins(call: Arguments, data: Formula) -> tuple[Formula, Formula, Formu
     edges = formula(call, "bins")
     if edges.rank != 1:
         raise RefusalError("histogram: `bins` must be an int or a vector of edges", call.given["bins"].span)
-    if not known_to_rise(call, "bins"):
+    if not known_to_rise(call.given["bins"].value):
         edges = edges.require(is_ordered(edges), f"{call.name}: the edges of the bins must increase")
     dtype = promoted_dtype(edges.dtype, data.dtype) or "float64"
     ordered, values = edges.cast(dtype), data.cast(dtype)

@@ -217,9 +217,9 @@ def is_ordered(data: Formula, *, descending: bool = False) -> Formula:
     return ~((before < after) if descending else (before > after)).reduce("any")
 
 
-def known_to_rise(call: Arguments, parameter: str) -> bool:
-    """Return whether an argument is a list of numbers, none of which is above the next one."""
-    known = static_value_or_none(call.given[parameter].value)
+def known_to_rise(value: Value) -> bool:
+    """Return whether a value is a list of numbers, none of which is above the next one."""
+    known = static_value_or_none(value)
     return isinstance(known, tuple) and all(before <= after for before, after in pairwise(known))
 
 
@@ -234,21 +234,17 @@ def _digitize(call: Arguments) -> Value:
         assert isinstance(found, Computed)
         return Formula(found, call.span)
 
-    listed = isinstance(given.value, TupleOf)
-    if known_to_rise(call, "bins") or (
-        not listed and formula(call, "bins").rank != 1
-    ):  # the latter is refused
-        return place(given.value).value
     message = "digitize: the bins must increase or decrease"
-    if isinstance(given.value, TupleOf) and isinstance(static_value_or_none(given.value), tuple):
+    if isinstance(given.value, TupleOf) and static_value_or_none(given.value) is not None:
         backwards = TupleOf(given.value.items[::-1])
-        if not known_to_rise(
-            Arguments("digitize", {"bins": Operand(backwards, given.span)}, call.span), "bins"
-        ):
-            raise RefusalError(message, given.span)
-        found = place(backwards)
-        return (len(backwards.items) - found).value
+        if known_to_rise(given.value):
+            return place(given.value).value
+        if known_to_rise(backwards):
+            return (len(backwards.items) - place(backwards)).value
+        raise RefusalError(message, given.span)
     bins = formula(call, "bins")
+    if bins.rank != 1:
+        return place(bins.value).value  # refused
     rises, falls = is_ordered(bins), is_ordered(bins, descending=True)
     bins = bins.require(rises | falls, message)
     found = place(rises.choose(bins, bins.op("reverse", axis=0)).value)
