@@ -6,7 +6,7 @@ from typing import cast
 
 from nnmagic.relay.batching.registry import rule
 from nnmagic.relay.batching.site import Site, is_unknown
-from nnmagic.relay.expr import Expr, Tuple, TupleGetItem, constant
+from nnmagic.relay.expr import Expr, Tuple, TupleGetItem
 from nnmagic.relay.types import Dim, TensorType, TupleType
 
 
@@ -68,7 +68,7 @@ def _batch_matmul(site: Site) -> Expr | None:
 def _with_piles(site: Site, value: Expr, other: Expr) -> Expr:
     """Broadcast the first two axes of a pile of matrices with those of another."""
     zeros = site.op("sum", site.op("zeros_like", other), axis=[2, 3], keepdims=True)
-    return site.op("where", constant(True, "bool", span=site.span), value, zeros)  # noqa: FBT003
+    return site.broadcast(value, zeros)
 
 
 @rule("einsum")

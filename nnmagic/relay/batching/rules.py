@@ -43,14 +43,14 @@ def _cast_like(site: Site) -> Expr | None:
 
 @rule("full_like")
 def _full_like(site: Site) -> Expr | None:
-    return _to_zeros(site, site.aligned(1, len(site.out_shape)), site.op("zeros_like", site.args[0]))
+    return site.broadcast(site.aligned(1, len(site.out_shape)), site.op("zeros_like", site.args[0]))
 
 
 @rule("full")
 def _full(site: Site) -> Expr | None:
     assert isinstance(site.out_type, TensorType)
     zeros = site.op("zeros", shape=list(site.out_shape), dtype=site.out_type.dtype)
-    return _to_zeros(site, site.aligned(0, len(site.out_shape)), zeros)
+    return site.broadcast(site.aligned(0, len(site.out_shape)), zeros)
 
 
 @rule("dyn.full")
@@ -58,12 +58,7 @@ def _dyn_full(site: Site) -> Expr | None:
     if site.is_batched(1):
         return None
     zeros = site.again(constant(0, site.types[0].dtype), site.args[1])  # type: ignore[union-attr] # a tensor
-    return _to_zeros(site, site.aligned(0, len(site.out_shape)), zeros)
-
-
-def _to_zeros(site: Site, value: Expr, zeros: Expr) -> Expr:
-    """Broadcast a batched value to the shape of zeros."""
-    return site.op("where", constant(True, "bool", span=site.span), value, zeros)  # noqa: FBT003
+    return site.broadcast(site.aligned(0, len(site.out_shape)), zeros)
 
 
 @rule("broadcast_to")
@@ -72,7 +67,7 @@ def _broadcast_to(site: Site) -> Expr | None:
     if isinstance(site.size.dim, int):
         return site.again(value, shape=[site.size.dim, *site.out_shape])
     assert isinstance(site.out_type, TensorType)
-    return _to_zeros(site, value, site.op("zeros", shape=list(site.out_shape), dtype=site.out_type.dtype))
+    return site.broadcast(value, site.op("zeros", shape=list(site.out_shape), dtype=site.out_type.dtype))
 
 
 @rule("broadcast_to_like")
@@ -81,7 +76,7 @@ def _broadcast_to_like(site: Site) -> Expr | None:
     if site.is_batched(1):
         return site.again(value, site.args[1])
     zeros = site.op("zeros_like", site.op("cast_like", site.args[1], site.args[0]))
-    return _to_zeros(site, value, zeros)
+    return site.broadcast(value, zeros)
 
 
 @rule("collapse_sum_like")

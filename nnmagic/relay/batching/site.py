@@ -150,6 +150,10 @@ class Site:
             return self.args[index]
         return self.op("expand_dims", self.args[index], axis=1, num_newaxis=extra)
 
+    def broadcast(self, value: Expr, zeros: Expr) -> Expr:
+        """Return a value that is broadcast to the shape of zeros."""
+        return self.op("where", constant(True, "bool", span=self.span), value, zeros)  # noqa: FBT003
+
     def axis(self, name: str = "axis", index: int = 0) -> int:
         """Return an attribute that is an axis, as one of the batched argument."""
         return int(cast("int", self.attrs[name])) % max(self.rank(index), 1) + 1

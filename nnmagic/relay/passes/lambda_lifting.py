@@ -38,14 +38,16 @@ def lift_local_functions(module: Module, *, data_types: bool = False, taken: Col
     be typed. data_types: values of data types are captured, too. taken: names that no lifted function gets.
     """
     functions = dict(module.functions)
+    names = {*functions, *taken}
     waiting = list(functions)
     while waiting:
         name = waiting.pop()
         while not is_opaque(functions[name]):
-            lifted = _lift_one(functions[name], name, {*functions, *taken}, data_types=data_types)
+            lifted = _lift_one(functions[name], name, names, data_types=data_types)
             if lifted is None:
                 break
             functions[name], new_name, functions[new_name] = lifted
+            names.add(new_name)
             waiting.append(new_name)
     return replace(module, functions=functions)
 
