@@ -152,9 +152,9 @@ def docs(session: nox.Session) -> None:
 def test_torch(session: nox.Session) -> None:
     """Test the import of PyTorch programs, with torch's build for CPUs and a C++ compiler."""
     install(session, ["--editable", ".", "--group", "torch"])
-    cells = ("tests/tinynn/test_torch_modules.py", "tests/tinynn/test_torch_names.py")
+    cells = ("tests/tinynn/elaborate/test_torch_modules.py", "tests/tinynn/builtins/test_torch_names.py")
     notebook = "tests/notebooks/test_examples.py::test_an_example_gives_what_it_shows[pytorch]"
-    session.run(*PYTEST, "tests/torch", *cells, notebook, *PARALLEL, *session.posargs)
+    session.run(*PYTEST, "tests/importers/torch", *cells, notebook, *PARALLEL, *session.posargs)
 
 
 @nox.session
@@ -198,7 +198,7 @@ def fuzz(session: nox.Session) -> None:
     first = os.environ.get("FUZZ_FIRST") or "0"
     limit = ("--seconds", os.environ.get("FUZZ_SECONDS") or "3600")
     assignments = (first, str(int(first) + 2000))
-    session.run("python", "-m", "tests.tinynn.random_assignments", *assignments)
+    session.run("python", "-m", "tests.tinynn.operators.random_assignments", *assignments)
     session.run("python", "-m", "tests.tinynn.random_vocabulary", first, "1000000", *limit)
 
 
@@ -224,7 +224,7 @@ def oracle(session: nox.Session) -> None:
     if not Path(relay).exists():
         session.run(find_python_3_10(session), "-m", "venv", str(folder), external=True)
     install(session, ["--group", "relay"], ["--no-deps", "--editable", "."], folder=folder)
-    session.run(relay, "-m", "pytest", "tests/engine/test_legacy_relay.py", external=True)
+    session.run(relay, "-m", "pytest", "tests/engine/legacy_relay/test_legacy_relay.py", external=True)
     install(session, ["--editable", ".", "--group", "pytest"])
     session.run(*PYTEST, "tests/oracle", *PARALLEL, *session.posargs, env={"NNMAGIC_ORACLE": relay})
 

@@ -1,8 +1,8 @@
 """Measure networks under `torch.compile`, nnmagic's backend beside inductor.
 
 ``python -m benchmarks.torch_networks [name ...]`` in the environment of `make test-torch`. The networks are
-those of ``tests.torch.models``, for inference on one thread; the times are of the processor, medians of calls
-in turns.
+those of ``tests.importers.torch.models``, for inference on one thread; the times are of the processor,
+medians of calls in turns.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import warnings
 
 import torch
 
-from tests.torch import models
+from tests.importers.torch import models
 
 NAMES = ("bert", "gpt2", "llama", "vit", "resnet18", "mobilenet_v2", "squeezenet1_1", "efficientnet_b0")
 BACKENDS = ("nnmagic", "inductor")

@@ -21,5 +21,5 @@ POSIX_MODULES = (
     "cache/test_disk.py",
     "cache/test_stress.py",
     "test_fork_safety.py",
-    "tinynn/test_fuzz.py",
+    "tinynn/fuzz/test_fuzz.py",
 )

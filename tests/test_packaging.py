@@ -36,7 +36,7 @@ _RUNS = {
     "test": ["tests"],
     "pytest": ["tests/conftest.py", "tests/oracle", "tests/relay/corpus.py", "tests/engine/programs.py"],
     "browser": ["tests/conftest.py", "tests/browser"],
-    "torch": ["tests/conftest.py", "tests/torch"],
+    "torch": ["tests/conftest.py", "tests/importers/torch"],
     "tools": ["tests/conftest.py", "tests/tools"],
     "docs": ["tools/docs_pages.py"],
     "bench": ["benchmarks"],
@@ -66,7 +66,8 @@ def test_a_session_installs_what_the_files_that_it_runs_import(group: str) -> No
         f"{path.relative_to(ROOT)} imports {name}"
         for start in _RUNS[group]
         for path in _python_files(ROOT / start)
-        if group == "torch" or not path.is_relative_to(ROOT / "tests/torch")  # which skips without torch
+        if group == "torch"
+        or not path.is_relative_to(ROOT / "tests/importers/torch")  # which skips without torch
         for name in _find_imports(ast.parse(path.read_text(encoding="utf-8")))
         if name not in sys.stdlib_module_names | _OURS
         and _INSTALLED_AS.get(name, name.lower().replace("_", "-")) not in _normalize(installed)

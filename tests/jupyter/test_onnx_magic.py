@@ -15,7 +15,7 @@ from traitlets.config import Config
 import nnmagic
 from nnmagic.jupyter.errors import MagicError
 from nnmagic.jupyter.onnx_magic import complete_onnx, complete_path, name_of, parse_shapes
-from tests.onnx.graphs import info, model, node
+from tests.importers.onnx.graphs import info, model, node
 
 X = np.arange(6, dtype="float32").reshape(2, 3)
 

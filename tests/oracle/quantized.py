@@ -2,7 +2,7 @@
 
 What real Relay leaves undefined is left out: products that int32 cannot hold, floats that no integer can.
 ``python -m tests.oracle.quantized PYTHON`` (an interpreter that has real Relay) prints the lines of
-tests/engine/qnn.jsonl: what real Relay makes of the programs of the first seeds, of those it can build.
+tests/relay_corpus/qnn.jsonl: what real Relay makes of the programs of the first seeds, of those it can build.
 """
 
 from __future__ import annotations

@@ -396,52 +396,53 @@ SYNTAX: Mapping[str, tuple[str, ...]] = {
 #: Functions without a form, with the reason.
 WITHOUT_FORM: Mapping[str, str] = {
     **dict.fromkeys(("compress", "extract", "trim_zeros"), "always rejected"),
-    **dict.fromkeys(("bool",), "Python's conversions of one number: tests/tinynn/snippets"),
+    **dict.fromkeys(("bool",), "Python's conversions of one number: tests/tinynn/programs/snippets"),
     **dict.fromkeys(("normalize", "cosine_similarity"), "their eps is 0 in f16, and not in the twin"),
     **dict.fromkeys(
         _names("""unique_values unique_counts unique_inverse unique_all"""),
-        "tests/tinynn/test_more_of_numpy.py and tests/array_api compare them",
+        "tests/tinynn/builtins/numpy/test_more_of_numpy.py and tests/array_api compare them",
     ),
     **dict.fromkeys(
         _names(
             """c_ r_ indices ix_ triu_indices tril_indices diag_indices polyval polyfit
             bartlett blackman hamming hanning"""
         ),
-        "tests/tinynn/test_changes_by_calls.py compares them",
+        "tests/tinynn/builtins/numpy/test_changes_by_calls.py compares them",
     ),
     **dict.fromkeys(
         _names(
             """block choose histogram2d lexsort ravel_multi_index unwrap polyadd polysub polymul polyder
             polyint poly vectorize"""
         ),
-        "tests/tinynn/test_more_of_numpy.py compares them",
+        "tests/tinynn/builtins/numpy/test_more_of_numpy.py compares them",
     ),
     **dict.fromkeys(
         ("histogram", "corrcoef", "mgrid", "ogrid", "ndarray"),
-        "tests/tinynn/test_numpy_programs.py compares them",
+        "tests/tinynn/programs/test_numpy.py compares them",
     ),
     "callback": "of functions of Python: tests/functions/test_callbacks.py",
     **dict.fromkeys(
         ("complex", "iscomplexobj", "isrealobj", "iscomplex", "isreal"),
-        "numbers: tests/tinynn/test_complex.py",
+        "numbers: tests/tinynn/values/test_complex.py",
     ),
     **dict.fromkeys(
         _names(
             """t contiguous cpu expand scatter type_as to dim numel chunk gather index_select topk float
             double half long int numpy lerp unfold aminmax fold cummax cummin kthvalue mode"""
         ),
-        "PyTorch's names, which NumPy lacks: tests/tinynn/test_torch_names.py",
+        "PyTorch's names, which NumPy lacks: tests/tinynn/builtins/test_torch_names.py",
     ),
     **dict.fromkeys(
         _names(
             """random.key random.split random.fold_in random.exponential random.gumbel random.categorical
             random.bits"""
         ),
-        "NumPy draws other numbers: tests/tinynn/test_random_keys.py",
+        "NumPy draws other numbers: tests/tinynn/builtins/test_random.py",
     ),
-    **dict.fromkeys(("svd", "eigh"), "vectors of any sign: tests/tinynn/test_linalg.py"),
+    **dict.fromkeys(("svd", "eigh"), "vectors of any sign: tests/tinynn/builtins/numpy/test_linalg.py"),
     **dict.fromkeys(
-        _names("rnn rnn_cell lstm lstm_cell gru gru_cell"), "tests/tinynn/test_recurrent.py has programs"
+        _names("rnn rnn_cell lstm lstm_cell gru gru_cell"),
+        "tests/tinynn/builtins/nn/test_recurrent.py has programs",
     ),
     **dict.fromkeys(
         _names(
@@ -449,7 +450,7 @@ WITHOUT_FORM: Mapping[str, str] = {
             conv_transpose2d conv_transpose3d batch_norm group_norm bilinear cross_entropy nll_loss kl_div
             embedding pixel_shuffle pixel_unshuffle prelu upsample"""
         ),
-        "shapes that depend on one another: tests/tinynn/snippets/nn_functions.py",
+        "shapes that depend on one another: tests/tinynn/programs/snippets/nn_functions.py",
     ),
 }
 

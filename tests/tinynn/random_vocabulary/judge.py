@@ -19,11 +19,11 @@ import numpy as np
 
 import nnmagic
 from nnmagic.diagnostics import CompileError, TinyNNError
+from tests.tinynn.programs.snippets.runner import RTOL
 from tests.tinynn.random_vocabulary.forms import ANY_ZERO, MOVES
 from tests.tinynn.random_vocabulary.generator import run
 from tests.tinynn.random_vocabulary.program import Program, Statement
 from tests.tinynn.random_vocabulary.special_forms import FOURIER
-from tests.tinynn.snippets.runner import RTOL
 
 #: What a call may raise for arguments that it does not take.
 _CALL_ERRORS = (ValueError, IndexError, ZeroDivisionError)

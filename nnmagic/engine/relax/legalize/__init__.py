@@ -1,6 +1,7 @@
 """Legalize Relay operators: one module per family, each of which adds its rules to the table.
 
-To add an operator: one line in the family's ``RULES.update``, and its row in tests/engine/test_operators.py.
+To add an operator: one line in the family's ``RULES.update``, and its row in
+tests/engine/relax/legalize/test_operators.py.
 """
 
 from nnmagic.engine.relax.legalize import (  # noqa: F401 - each adds its rules to the table

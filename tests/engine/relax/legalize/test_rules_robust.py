@@ -1,0 +1,216 @@
+"""Every operator with sizes it was not thought of: 0, 1, one more, known only at the call, fitting or not.
+
+What comes out is what the same call of known sizes gives, or a refusal that names operator or argument.
+Arguments lie at the end of their page of memory: who reads behind one is ended by the machine.
+"""
+
+import ctypes
+import ctypes.util
+import mmap
+import sys
+from functools import cache
+
+import numpy as np
+import pytest
+
+from nnmagic.diagnostics import CompileError
+from nnmagic.engine.arguments import Parameter, convert_argument
+from nnmagic.engine.relax import build
+from nnmagic.engine.relax.legalize import RULES
+from nnmagic.engine.relax.runtime.aot_executable import AotExecutable
+from nnmagic.relay.types import AnyDim, TensorType
+from tests.child_process import run_python
+from tests.engine.calls import arrays, of_the_operators
+from tests.exhaustive import sample
+
+#: Operators that TVM itself refuses where sizes are known only at the call, in its own words.
+REFUSED_BY_TVM = {"dft"}
+
+#: Operators whose programs TVM's virtual machine runs where sizes are known only at the call.
+ON_A_VIRTUAL_MACHINE = {"dyn.topk", "dyn.one_hot", "dyn.nn.pad", "argwhere"}
+ON_A_VIRTUAL_MACHINE |= {"nn.space_to_depth", "nn.depth_to_space"}
+
+#: Operators that Relay refuses without indices where it knows that there are none; a call then takes nothing.
+REFUSED_WITHOUT_INDICES = {"gather"}
+
+#: Memory that nobody wrote has strange numbers.
+PERTURBED_MEMORY = {"MALLOC_PERTURB_": "165"}
+
+#: Where glibc can, writing behind one's own memory ends the process.
+CHECKED_MEMORY = {
+    **PERTURBED_MEMORY,
+    "MALLOC_CHECK_": "3",
+    "LD_PRELOAD": ctypes.util.find_library("c_malloc_debug") or "",
+}
+
+#: What the library that checks must allow, since TVM does so; that of glibc 2.43 ends the process.
+FREES_ALIGNED_MEMORY = """
+import ctypes
+libc, place = ctypes.CDLL(None), ctypes.c_void_p()
+for size in range(1, 2000):
+    assert libc.posix_memalign(ctypes.byref(place), ctypes.c_size_t(64), ctypes.c_size_t(size)) == 0
+    libc.free(place)
+"""
+
+#: How many processes share the operators.
+SHARES = 4
+
+
+@cache
+def checked_memory():
+    """The environment of a process whose memory is checked as far as the C library can."""
+    try:
+        run_python("-c", FREES_ALIGNED_MEMORY, **CHECKED_MEMORY)
+    except AssertionError:
+        return PERTURBED_MEMORY
+    return CHECKED_MEMORY
+
+
+class Refused(Exception):
+    """The call cannot be made; the text says why."""
+
+
+def at_the_end_of_a_page(value, kept):
+    """The array, or tuple of arrays, where nothing can be read behind it."""
+    if isinstance(value, tuple):
+        return tuple(at_the_end_of_a_page(part, kept) for part in value)
+    if value.nbytes == 0:
+        return value
+    pages = -(-value.nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
+    memory = mmap.mmap(-1, pages + mmap.PAGESIZE)
+    kept.append(memory)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    assert ctypes.CDLL(None).mprotect(ctypes.c_void_p(start + pages), mmap.PAGESIZE, 0) == 0
+    actual = np.frombuffer(memory, value.dtype, value.size, pages - value.nbytes).reshape(value.shape)
+    actual[...] = value
+    return actual
+
+
+def prepare(call):
+    """The parameters and the executable of a call."""
+    try:
+        module = call.module()
+        return module.functions["main"].params, build(module, "main")
+    except CompileError as error:
+        raise Refused(str(error)) from error
+
+
+def result(params, executable, values):
+    dims, kept = {}, []
+    try:
+        given = [
+            convert_argument(Parameter(param.name_hint, param.checked_type), value, dims)
+            for param, value in zip(params, values, strict=True)
+        ]
+        return executable([at_the_end_of_a_page(value, kept) for value in given])
+    except (ValueError, IndexError, MemoryError) as error:
+        raise Refused(str(error)) from error
+
+
+def outcome(function):
+    try:
+        return function()
+    except Refused as refusal:
+        return refusal
+
+
+def tensors(value):
+    return [one for part in value for one in tensors(part)] if isinstance(value, tuple) else [value]
+
+
+def describe(call):
+    return f"{call.name}({', '.join(map(str, call.args))[:300]}) {call.attrs}"
+
+
+def check_refusal(call, refusal):
+    """It says what is wrong in the words of a user: of the operator or of an argument."""
+    text = str(refusal)
+    named = call.name in text or any(f"p{index} " in text for index, _ in call.tensors())
+    is_index = text.startswith("index ")  # NumPy's words: the error shows the line of the index
+    assert named or is_index, f"{describe(call)}: {text}"
+    assert "Check failed" not in text, f"{describe(call)}: {text}"
+
+
+def with_sizes(call, sizes):
+    """The call with these dimensions, one after the other, for those of all its tensors."""
+    left = iter(sizes)
+    return call.with_types(lambda _, type_: TensorType(tuple(next(left) for _ in type_.shape), type_.dtype))
+
+
+def sizes_of(call):
+    return [dim for _, type_ in call.tensors() for dim in type_.shape]
+
+
+def variants(call):
+    """Sizes near those of the call: each dimension, and all of one length together, as 0, 1 and one more."""
+    own = sizes_of(call)
+    actual = []
+    for index, size in enumerate(own):
+        actual += [[*own[:index], new, *own[index + 1 :]] for new in (0, 1, size + 1)]
+    for size in set(own):
+        actual += [[new if one == size else one for one in own] for new in (0, 1, size + 1)]
+    near = dict.fromkeys([tuple(own), (0,) * len(own), *sample(map(tuple, actual), 14)])
+    return [list(one) for one in near]
+
+
+def check(call):
+    """The call with every dimension left open, at sizes near its own, against the call of those sizes."""
+    own = sizes_of(call)
+    free = outcome(lambda: prepare(with_sizes(call, [AnyDim(f"d{index}") for index in range(len(own))])))
+    if isinstance(free, Refused) and call.name not in REFUSED_BY_TVM:
+        check_refusal(call, free)
+    if not isinstance(free, Refused):
+        assert isinstance(free[1], AotExecutable) or call.name in ON_A_VIRTUAL_MACHINE, describe(call)
+    for sizes in variants(call):
+        known = with_sizes(call, sizes)
+        values = arrays(known)
+        sys.stdout.write(f"{describe(known)}\n")  # what was the last, if it crashes
+        sys.stdout.flush()
+        expected = outcome(lambda known=known, values=values: result(*prepare(known), values))
+        if isinstance(expected, Refused):
+            check_refusal(known, expected)
+        if isinstance(free, Refused):
+            continue
+        actual = outcome(lambda values=values: result(*free, values))
+        if isinstance(actual, Refused):
+            check_refusal(known, actual)
+            assert isinstance(expected, Refused), f"{describe(known)}: {actual}"
+            continue
+        if isinstance(expected, Refused) and call.name in REFUSED_WITHOUT_INDICES and values[1].size == 0:
+            assert actual.size == 0
+            continue
+        assert not isinstance(expected, Refused), f"{describe(known)} runs when not known, but: {expected}"
+        for one, other in zip(tensors(actual), tensors(expected), strict=True):
+            assert (one.shape, one.dtype) == (other.shape, other.dtype), describe(known)
+            np.testing.assert_allclose(
+                one.astype("f8"), other.astype("f8"), rtol=1e-5, atol=1e-6, err_msg=describe(known)
+            )
+
+
+def main(share, *names):
+    first = {call.name: call for call in reversed(of_the_operators()) if call.name in RULES}
+    failed = []
+    for index, call in enumerate(first.values()):
+        if index % SHARES == share if not names else call.name in names:
+            try:
+                check(call)
+            except AssertionError as error:
+                failed.append(str(error))
+    if failed:
+        sys.exit("\n".join(failed))
+
+
+@pytest.mark.slow
+@pytest.mark.sampled(every=2)
+@pytest.mark.parametrize("share", range(SHARES))
+def test_sizes_around_those_of_a_call(share):
+    run_python("-m", "tests.engine.relax.legalize.test_rules_robust", str(share), **checked_memory())
+
+
+def test_every_operator_has_a_call():
+    missing = set(RULES) - {call.name for call in of_the_operators()}
+    assert not {name for name in missing if not name.startswith(("random.", "qnn.", "vision.", "nnmagic."))}
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), *sys.argv[2:])

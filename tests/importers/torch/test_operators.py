@@ -1,0 +1,76 @@
+"""A sample of torch's own tests of operators; ``python -m tests.importers.torch.operators`` runs all."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("expecttest")
+
+import nnmagic  # noqa: E402 - behind the skip
+from tests.importers.torch import operators  # noqa: E402 - behind the skip
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own
+
+#: Functions that each use others of core ATen's operators.
+NAMES = (
+    *("add", "addmm", "amax", "arange", "argmax", "as_strided", "atan2", "bmm", "cat", "clamp", "cumsum"),
+    *("diagonal", "div.floor_rounding", "expand", "flip", "fmod", "gather", "index_put", "index_select"),
+    *("masked_scatter", "max.reduction_with_dim", "nn.functional.avg_pool2d", "nn.functional.conv2d"),
+    *("nn.functional.group_norm", "nn.functional.layer_norm", "nn.functional.max_pool2d", "nonzero"),
+    *("permute", "pow", "prod", "remainder", "round", "scatter_add", "scatter_reduce.amax", "select_scatter"),
+    *("slice_scatter", "softmax", "sort", "split", "topk", "tril", "var", "where"),
+    *("bucketize", "erfc", "item", "ldexp", "searchsorted"),
+    *("angle", "diagonal_scatter", "index_reduce.mean", "logcumsumexp", "masked_select", "median"),
+    *("nanmedian", "narrow_copy", "nn.functional.bilinear", "nn.functional.embedding", "put"),
+    *("digamma", "dist", "lgamma", "polygamma.polygamma_n_4", "squeeze.multiple", "triu_indices"),
+)
+#: Functions of linear algebra, which SciPy's LAPACK computes.
+LINEAR_ALGEBRA = (
+    *("cholesky_inverse", "cholesky_solve", "linalg.eigh", "linalg.eigvalsh", "linalg.pinv"),
+    *("linalg.pinv.hermitian", "linalg.solve", "linalg.solve_ex", "linalg.solve_triangular", "linalg.svd"),
+    *("linalg.tensorsolve", "triangular_solve"),
+)
+
+
+@pytest.mark.sampled(every=6)
+@pytest.mark.parametrize("name", NAMES)
+def test_samples_of_torch(name: str) -> None:
+    found = list(operators.run(name, 2))
+    statuses = {item.status for item in found}
+    assert "passes" in statuses
+    assert statuses <= {"passes", "not run"}, [item.reason for item in found]
+
+
+@pytest.mark.sampled(every=6)
+@pytest.mark.parametrize("name", LINEAR_ALGEBRA)
+def test_samples_of_linear_algebra(name: str) -> None:
+    pytest.importorskip("scipy")
+    test_samples_of_torch(name)
+
+
+def test_the_logarithm_of_the_gamma_function_near_its_roots_and_poles() -> None:
+    """Python's own function judges; near the roots, where it loses digits, the tangents do."""
+    plain = [1.24, 1.26, 0.49, 0.51, -0.999999, -2.5, -30.25, 1e-300, -1e-20, -1e-12, 1e300, 171.0]
+    roots, poles = [1 + 1e-9, 2 - 1e-9], [math.inf, -1.0, 0.0]
+    data = torch.tensor([*plain, *roots, *poles], dtype=torch.float64)
+    found = nnmagic.from_torch(torch.lgamma, (data,))(data).numpy()
+    np.testing.assert_allclose(found[: len(plain)], [math.lgamma(x) for x in plain], rtol=1e-13)
+    tangents = [-np.euler_gamma * (roots[0] - 1), (1 - np.euler_gamma) * (roots[1] - 2)]
+    np.testing.assert_allclose(found[len(plain) : -len(poles)], tangents, rtol=1e-8)
+    assert np.isposinf(found[-len(poles) :]).all()
+
+
+def test_the_derivatives_of_the_gamma_function_near_its_pole_at_0() -> None:
+    """There they are those of -log(x), with terms of order 1 that are far below the tolerance."""
+    x = np.array([-1e-17, -1e-12, 1e-17, 1e-12, -1e-300])
+    data = torch.tensor(x)
+    found = nnmagic.from_torch(lambda x: (torch.digamma(x), torch.polygamma(1, x)), (data,))(data)
+    np.testing.assert_allclose(found[0].numpy(), -1 / x, rtol=1e-11)
+    with np.errstate(over="ignore"):
+        np.testing.assert_allclose(found[1].numpy(), 1 / x**2, rtol=1e-11)
+    far = torch.tensor([math.inf], dtype=torch.float64)
+    assert nnmagic.from_torch(lambda x: torch.polygamma(1, x), (far,))(far).item() == 0

@@ -1,0 +1,234 @@
+"""Random numbers of keys: reproducible, distributed as they should, and each function as it is documented."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+import pytest
+
+import nnmagic
+from tests.engine.relax.legalize.test_random import threefry
+from tests.tinynn.cases import errors_of
+
+
+@cache
+def compiled(body: str, parameters: str = "seed: i64") -> Callable[..., np.ndarray]:
+    return nnmagic.compile(f"def f({parameters}):\n    k = random.key(seed)\n    return {body}\n")
+
+
+def draw(body: str, seed: int = 7) -> np.ndarray:
+    return compiled(body)(seed)
+
+
+def words_of(key: np.ndarray, blocks: int) -> list[int]:
+    """The first words that a key draws, by the definition of Threefry."""
+    words = [int(word) for word in key]
+    mask = (1 << 64) - 1
+    return [
+        word
+        for block in range(blocks)
+        for word in threefry(words[:4], [each + block & mask for each in words[4:8]])
+    ]
+
+
+def test_the_bits_are_those_of_threefry() -> None:
+    key, keys, bits, folded = draw("k, random.split(k, 3), random.bits(k, (2, 4)), random.fold_in(k, 5)", -2)
+    assert key.tolist() == [2**64 - 2, 0, 0, 0, 0, 0, 0, 0, 1 << 63, 0]
+    assert bits.ravel().tolist() == words_of(key, 2)
+    right = key.copy()
+    right[4] |= np.uint64(1 << 63)
+    assert keys[:, :4].ravel().tolist() == words_of(right, 3)
+    right[6:8] = 5, 1 << 62
+    assert folded[:4].tolist() == words_of(right, 1)
+    for made in (*keys, folded):
+        assert made[4:].tolist() == [0, 0, 0, 0, 1 << 63, 0]
+
+
+def test_a_seed_that_is_known_and_one_that_is_given_are_the_same() -> None:
+    source = "def f():\n    return random.normal(random.key(12), (5,))\n"
+    np.testing.assert_array_equal(nnmagic.compile(source)(), draw("random.normal(k, (5,))", 12))
+
+
+def test_a_key_is_an_argument_and_a_shape_has_named_sizes() -> None:
+    source = (
+        'def f(key: Tensor[(10,), u64], x: Tensor[("n", 2), f32]):\n'
+        "    a, b = random.split(key)\n"
+        "    noise = random.normal(a, x.shape)\n"
+        "    return noise, random.permutation(b, x), random.integers(b, len(x), shape=(len(x),))\n"
+    )
+    x = np.arange(8, dtype="float32").reshape(4, 2)
+    noise, mixed, numbers = nnmagic.compile(source)(draw("k"), x)
+    np.testing.assert_array_equal(noise, draw("random.normal(random.split(k)[0], (4, 2))"))
+    assert sorted(map(tuple, mixed)) == sorted(map(tuple, x))
+    assert set(numbers) <= set(range(4))
+
+
+def test_numbers_in_a_loop_with_a_key_for_each_round() -> None:
+    source = (
+        "def f(seed: i64, n: i64):\n"
+        "    k, total = random.key(seed), 0.0\n"
+        "    for i in range(n):\n"
+        "        total += random.uniform(random.fold_in(k, i), dtype=f64)\n"
+        "    return total\n"
+    )
+    each = [draw(f"random.uniform(random.fold_in(k, {i}), dtype=f64)", 3) for i in range(3)]
+    np.testing.assert_allclose(nnmagic.compile(source)(3, 3), sum(map(float, each)), rtol=1e-15)
+
+
+MOMENTS = [
+    ("random.normal(k, (20000,))", "float32", 0, 1),
+    ("random.normal(k, (20000,), f64, loc=3, scale=2)", "float64", 3, 2),
+    ("random.uniform(k, (20000,))", "float32", 0.5, 12**-0.5),
+    ("random.uniform(k, (20000,), low=-1, high=3)", "float32", 1, 4 / 12**0.5),
+    ("random.exponential(k, (20000,), scale=2)", "float32", 2, 2),
+    ("random.gumbel(k, (20000,), f64)", "float64", 0.5772, np.pi / 6**0.5),
+    ("random.integers(k, 10, shape=(20000,))", "int64", 4.5, 8.25**0.5),
+    ("random.integers(k, -5, 5, (20000,), i8)", "int8", -0.5, 8.25**0.5),
+    ("random.bernoulli(k, 0.25, (20000,))", "bool", 0.25, (3 / 16) ** 0.5),
+    ("random.bernoulli(k, full((20000,), f32(0.25)))", "bool", 0.25, (3 / 16) ** 0.5),
+    ("random.choice(k, array([1.0, 4.0]), (20000,))", "float64", 2.5, 1.5),
+    ("random.choice(k, 3, (20000,), p=array([0.5, 0.0, 0.5]))", "int64", 1, 1),
+    ("random.categorical(k, zeros((20000, 4), f32))", "int64", 1.5, 1.25**0.5),
+    ("random.categorical(k, broadcast_to(array([0.0, 1.0]), (20000, 2)))", "int64", 0.7311, 0.4434),
+]
+
+
+@pytest.mark.sampled(every=3)
+@pytest.mark.parametrize(("body", "dtype", "mean", "deviation"), MOMENTS, ids=[each[0] for each in MOMENTS])
+def test_numbers_are_distributed_as_they_should(body: str, dtype: str, mean: float, deviation: float) -> None:
+    numbers = draw(body)
+    assert (numbers.dtype, numbers.shape) == (np.dtype(dtype), (20000,))
+    error = 5 * deviation / 20000**0.5
+    np.testing.assert_allclose(numbers.mean(dtype="float64"), mean, atol=error)
+    np.testing.assert_allclose(numbers.std(dtype="float64"), deviation, atol=5 * error)
+    assert not np.array_equal(numbers, draw(body, 8))
+    np.testing.assert_array_equal(numbers, draw(body))
+
+
+def test_a_permutation_and_a_choice_without_replacement() -> None:
+    order, chosen, weighted = draw(
+        "random.permutation(k, 50), random.choice(k, 50, (7, 7), replace=False), "
+        "random.choice(k, 4, 2, replace=False, p=array([0.0, 0.5, 0.5, 0.0]))"
+    )
+    assert sorted(order) == list(range(50))
+    assert order.tolist() != list(range(50))
+    assert len(set(chosen.ravel())) == 49
+    assert sorted(weighted) == [1, 2]
+
+
+def test_keys_are_independent() -> None:
+    body = "random.normal(random.split(k)[0], (20000,)), random.normal(random.split(k)[1], (20000,)), "
+    columns = np.array(
+        draw(body + "random.normal(k, (20000,)), random.normal(random.fold_in(k, 0), (20000,))")
+    )
+    correlations = np.corrcoef(columns)[np.triu_indices(4, 1)]
+    assert np.abs(correlations).max() < 5 / 20000**0.5
+
+
+EXACT = (
+    "random.bits(k, (999,)), random.uniform(k, (999,)), random.integers(k, 10, shape=999), "
+    "random.bernoulli(k, 0.3, (999,)), random.permutation(k, 999), random.choice(k, 9, (99,)), "
+    "random.split(k, 9)"
+)
+
+
+def test_machines_without_vector_instructions_draw_the_same() -> None:
+    body = "random.bits(k, (999,)), random.uniform(k, (999,)), random.permutation(k, 999)"
+    source = f"def f(seed: i64):\n    k = random.key(seed)\n    return {body}\n"
+    other = nnmagic.compile(source, target={"kind": "llvm", "mcpu": "x86-64"})
+    for one, two in zip(draw(body), other(7), strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
+def test_threads_draw_the_same() -> None:
+    from nnmagic.engine.threads import set_num_threads
+
+    body = f"{EXACT}, random.normal(k, (99, 99)), random.exponential(k, (9999,))"
+    drawn = []
+    for threads in (1, 2):
+        set_num_threads(threads)
+        try:
+            drawn.append(draw(body))
+        finally:
+            set_num_threads(None)
+    for one, two in zip(*drawn, strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
+REFUSED = [
+    ("random.normal(3, (2,))", "random.normal: `key` must be a key of random numbers, not the number 3"),
+    ("random.normal(k, (2,), f16)", "random.normal: `dtype` must be f32 or f64, not f16"),
+    ("random.normal(k, (n,))", "random.normal: the size of the result is not known before the run"),
+    ("random.normal(k, (2,), scale=x)", "random.normal: `scale` is f64, and the numbers are f32"),
+    (
+        "random.normal(k, (2,), f64, scale=x)",
+        "random.normal: an argument of shape (3,) does not broadcast to (2,)",
+    ),
+    ("random.integers(k, 5, 5)", "random.integers: there is no integer from 5 to before 5"),
+    ("random.integers(k, 300, dtype=u8)", "random.integers: u8 holds 0 to 255, not 0 to 299"),
+    ("random.integers(k, 5, dtype=f32)", "random.integers: `dtype` must be an integer dtype, not f32"),
+    (
+        "random.integers(k, x)",
+        "random.integers: the ends of the range must be integers, not a Tensor[(3,), f64]",
+    ),
+    ("random.choice(k, 3, 4, replace=False)", "random.choice: 4 different items cannot be chosen from 3"),
+    ("random.choice(k, 0)", "random.choice: there is nothing to choose from"),
+    ("random.choice(k, 4, p=x)", "random.choice: `p` has the shape (3,), not (4,)"),
+    ("random.split(k, 0)", "random.split: `num` must be a number of keys, or a named size, not the number 0"),
+    ("random.key(0.5)", "random.key: `seed` must be an integer, not the number 0.5"),
+    ("random.nomal(k)", "unknown name `random.nomal`"),
+]
+
+
+@pytest.mark.parametrize(("body", "message"), REFUSED, ids=[each[0] for each in REFUSED])
+def test_what_is_refused(body: str, message: str) -> None:
+    source = f"def f(x: Tensor[(3,), f64], n: i64):\n    k = random.key(n)\n    return {body}\n"
+    (error,) = errors_of(source)
+    assert error.message == message
+
+
+LIBRARIES = [
+    ("np.random.normal(0, 1, (3,))", "random.normal(key, shape, loc=0, scale=1)"),
+    ("np.random.rand(3)", "random.uniform(key, shape)"),
+    ("np.random.default_rng(0)", "random.normal(key, (3,)), random.integers(key, 10), ..."),
+    ("default_rng(0)", "random.normal(key, (3,)), random.integers(key, 10), ..."),
+    ("rng.permutation(3)", "random.permutation(key, x)"),
+    ("drawn(3)", "random.normal(key, (3,)), random.uniform(key, (3,)), ..."),
+    ("np.random.randint(1, 2)", "random.integers(key, low, high, shape)"),
+    ("randn(3)", "random.normal(key, shape)"),
+]
+
+
+@pytest.mark.parametrize(("body", "instead"), LIBRARIES, ids=[each[0] for each in LIBRARIES])
+def test_the_random_numbers_of_libraries_name_those_of_a_cell(body: str, instead: str) -> None:
+    namespace = {"np": np, "rng": np.random.default_rng(0), "drawn": np.random.normal}
+    (error,) = errors_of(f"def f():\n    return {body}\n", namespace)
+    assert error.hint == f"random numbers come from a key: write key = random.key(seed), then {instead}"
+
+
+def test_what_is_written_instead_compiles() -> None:
+    from nnmagic.tinynn.namespace.random_functions import INSTEAD
+
+    for instead in set(INSTEAD.values()):
+        code = instead if " = " in instead else f"drawn = {instead}"
+        lines = [
+            "key, low, high, shape, i = random.key(seed), 0, 5, (2,), 3",
+            "p, logits = 0.5, x",
+            code,
+            "return x",
+        ]
+        source = "def f(x: Tensor[(3,), f32], seed: i64):\n" + "".join(f"    {line}\n" for line in lines)
+        assert not errors_of(source), code
+
+
+def test_what_hints_say_to_write_compiles() -> None:
+    for text in ("random.normal(key, (3,)).astype(f16)", "random.normal(key, (len(x), 3))"):
+        source = 'def f(x: Tensor[("n",), f32], key: Tensor[(10,), u64]):\n    return {}, x\n'
+        assert not errors_of(source.format(text))
+
+
+def test_the_operator_of_relay_has_its_defaults() -> None:
+    source = "def f(k: Tensor[(10,), u64]):\n    return relay.random.normal(k, (3,))[1]\n"
+    np.testing.assert_array_equal(nnmagic.compile(source)(draw("k")), draw("random.normal(k, (3,))"))
