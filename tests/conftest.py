@@ -1,16 +1,16 @@
-"""Options of the whole suite, and a cache on disk that is its own."""
+"""Options of the suites, which cases they make, what a case may cost, and a cache on disk of their own."""
 
 import gc
 import os
 import shutil
 import signal
+import sys
 import tempfile
-from collections import defaultdict
 from zlib import crc32
 
 import pytest
 
-from tests.exhaustive import EXHAUSTIVE
+from tests.costs import Cost, spent
 from tests.systems import POSIX_MODULES
 
 collect_ignore = [] if os.name == "posix" else list(POSIX_MODULES)
@@ -29,30 +29,72 @@ def pytest_configure(config):
         signal.signal(signal.SIGINT, signal.default_int_handler)
     # Child processes inherit it; nothing of the user's cache is read, written or dropped.
     config.cache_directory = os.environ["NNMAGIC_CACHE_DIR"] = tempfile.mkdtemp(prefix="nnmagic-cache-")
+    if any("::" in argument for argument in config.args):  # workers inherit it
+        os.environ["NNMAGIC_EVERY_CASE"] = "1"
     if os.name == "nt":  # pyzmq says that it starts a thread for sockets, which is what it should do
         config.addinivalue_line("filterwarnings", "ignore:Proactor event loop:RuntimeWarning")
 
 
-def pytest_collection_modifyitems(config, items):
-    """Of a test that is marked ``sampled``, keep a part of the cases, by the digests of their names."""
-    if EXHAUSTIVE or any("::" in argument for argument in config.args):
-        return
-    cases = defaultdict(list)
-    for item in items:
-        if marker := item.get_closest_marker("sampled"):
-            cases[item.nodeid.partition("[")[0], marker.kwargs["every"]].append(item)
-    left_out = set()
-    for (_, every), of_test in cases.items():
-        ordered = sorted(of_test, key=lambda item: crc32(item.nodeid.encode()))
-        left_out.update(ordered[-(-len(ordered) // every) :])
-    config.hook.pytest_deselected(items=[item for item in items if item in left_out])
-    items[:] = [item for item in items if item not in left_out]
+def _every_case():
+    from tests.suites import EVERY_CASE  # once pytest_configure has decided it
+
+    return EVERY_CASE
+
+
+def _is_full(definition):
+    """Whether a test or a module is marked ``full``."""
+    marks = getattr(definition, "pytestmark", [])
+    return any(mark.name == "full" for mark in (marks if isinstance(marks, list) else [marks]))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makeitem(collector, name, obj):
+    """Make no case of a test that is marked ``full`` outside of the full suite."""
+    if name.startswith("test") and not _every_case() and (_is_full(obj) or _is_full(collector.obj)):
+        return []
+    return None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_generate_tests(metafunc):
+    """Draw the cases of the default suite: none marked ``full``, every N-th one of a ``sampled`` test."""
+    result = yield
+    if not _every_case():
+        calls = [call for call in metafunc._calls if all(mark.name != "full" for mark in call.marks)]
+        name = metafunc.definition.nodeid
+        if marker := metafunc.definition.get_closest_marker("sampled"):
+            drawn = sorted(calls, key=lambda call: crc32(f"{name}[{call.id}]".encode()))
+            drawn = {call.id for call in drawn[: -(-len(drawn) // marker.kwargs["every"])]}
+            calls = [call for call in calls if call.id in drawn]
+        assert calls or not metafunc._calls, f"{name}: mark the test itself, not all its cases"
+        metafunc._calls[:] = calls
+    return result
 
 
 def pytest_collection_finish(session):
     """Spare the collector the thousands of cases, which would make it slow, and the tests with it."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    """Note what a case costs."""
+    start, modules = spent(), len(sys.modules)
+    result = yield
+    item.stash[Cost] = Cost(spent() - start, len(sys.modules) - modules)
+    return result
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """Fail a case of the default suite that passes, but costs more than the budget."""
+    report = yield
+    if call.when == "call" and report.passed and not _every_case():
+        excess = item.stash[Cost].excess()
+        if excess:
+            report.outcome, report.longrepr = "failed", excess
+    return report
 
 
 def pytest_unconfigure(config):

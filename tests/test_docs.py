@@ -88,7 +88,7 @@ def find_typed_cells(text: str) -> list[tuple[str, str | None]]:
     return cells
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("page", TYPED)
 def test_what_is_typed_does_what_the_page_says(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -111,13 +111,13 @@ IMPORTS = """
 """
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["nnmagic.functions.compile", "numpy", "synr", "tvm"])
 def test_a_child_imports_what_another_thread_was_importing(name: str) -> None:
     assert _run(HEAD, IMPORTS.replace("{name}", name)) == ("2.0\n2.0 0\n", "")
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["numpy.linalg", "tvm.relax"])
 def test_a_child_that_has_half_of_a_library_fails_after_a_warning(name: str) -> None:
     """It would wait for ever, or compute with half of it."""
@@ -282,7 +282,7 @@ STORM = """
 """
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_storm_of_interrupts_leaves_a_forked_child_working() -> None:
     shown, _ = _run(HEAD, f"list_cell = {LIST!r}\n", STORM)  # Python writes of interrupts that it ignores
     assert shown == "0\n"

@@ -8,6 +8,7 @@ the judge of functions for neural networks. Rows of other dtypes are optional: `
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -449,6 +450,12 @@ def _cast(array: np.ndarray, dtype: str) -> np.ndarray:
     return (array * 100 if dtype.startswith("int") else array).astype(dtype)
 
 
+@functools.cache
+def _example(name: str, rows: int, columns: int) -> np.ndarray:
+    """Return an array for a name of a call: its shape and dtype are those of every draw."""
+    return _ARGUMENTS[name](np.random.default_rng(0), rows, columns)
+
+
 def _row(
     builtin: Builtin, text: str, shape: tuple[int, int], *, named: bool = False, dtype: str = "float32"
 ) -> Case:
@@ -464,7 +471,7 @@ def _row(
     def draw(generator: np.random.Generator) -> dict[str, np.ndarray]:
         return {name: _cast(_ARGUMENTS[name](generator, rows, columns), dtype) for name in parameters}
 
-    arrays = draw(np.random.default_rng(0))
+    arrays = {name: _cast(_example(name, rows, columns), dtype) for name in parameters}
     names = {rows: "n", columns: "n" if rows == columns else "k"} if named else {}
     if named and builtin.name in _NEURAL and arrays[parameters[0]].ndim > 2:
         names = {rows // 64 or 1: "n"}

@@ -190,7 +190,7 @@ def test_a_program_without_its_judge_is_not_timed():
     assert (row["timings"], row["absent"]) == ({}, {"nnmagic": "the judge: not installed"})
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize(
     "name", ["transformer, 2 layers", "lstm, bidirectional", "quantised cnn", "scikit-learn pipeline"]
 )
@@ -272,7 +272,7 @@ def test_durations(seconds, text):
     assert duration(seconds) == text
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_whole_way_in_children(tmp_path, capfd):
     """Some rows as `make bench` runs them, with whoever is installed but torch.compile, which takes long."""
     paths = {"json": tmp_path / "bench.json", "markdown": tmp_path / "bench.md"}

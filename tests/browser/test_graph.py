@@ -13,7 +13,7 @@ from nnmagic.rendering.graph import graph_of
 from tests.browser.conftest import CONTRASTS, OVERFLOWING, SCREENSHOTS
 from tests.rendering.networks import resnet18
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>graph</title>
 <style>:root { color-scheme: light dark; }

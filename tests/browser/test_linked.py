@@ -14,7 +14,7 @@ from tests.browser.conftest import CONTRASTS, OVERFLOWING
 from tests.browser.test_graph import PAGE, picture
 from tests.rendering.test_linked import SOURCE
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 #: The texts of the lines and kernels that are marked, by pane.
 MARKED = """

@@ -9,7 +9,7 @@ from nbclient import NotebookClient
 
 from tests.browser.conftest import CONTRASTS, THEMES, Lab, make_notebook
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import pytest
 
 from tests.browser.conftest import CONTRASTS, Lab
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 
 def test_cells_are_shown(notebook: Lab) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.browser.conftest import CONTRASTS, OVERFLOWING, Lab
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 
 def test_it_is_not_trusted(untrusted: Lab) -> None:

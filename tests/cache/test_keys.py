@@ -328,7 +328,7 @@ ELSEWHERE = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("what", ELSEWHERE)
 def test_versions_are_fields_and_a_miss_names_them(what: str, tmp_path: Path) -> None:
     """In another kernel, with another version installed, or another source of nnmagic's compiler."""
@@ -340,7 +340,7 @@ def test_versions_are_fields_and_a_miss_names_them(what: str, tmp_path: Path) ->
     assert in_child(copy)[:2] == ["None", f"{what.partition(' (')[0]} changed"]
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_what_makes_no_code_is_no_field(tmp_path: Path) -> None:
     """The notebook's part of nnmagic, the number of threads, the location of the cell."""
     copy = tmp_path / "copy"

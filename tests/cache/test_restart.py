@@ -16,7 +16,7 @@ from nbclient import NotebookClient
 from tests.list_cell import LIST
 from tests.systems import WITHOUT_TORCH
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 CELLS = [
     """\

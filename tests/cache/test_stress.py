@@ -96,7 +96,7 @@ def damage(cache: Path, rng: random.Random, *, in_place: bool) -> bool:
     return True
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.timeout(LIMIT + 60)
 @pytest.mark.parametrize("system", ["posix", "windows"])
 def test_nothing_wrong_comes_of_kills_and_damage(

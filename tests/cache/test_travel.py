@@ -246,7 +246,7 @@ def run_program(body: str, folder: Path, function: CompiledFunction) -> None:
     assert not (folder / "cache").exists(), "nothing was compiled"
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("method", "kind"),
     [
@@ -269,7 +269,7 @@ def test_processes_get_functions(method: str, kind: str, tmp_path: Path) -> None
 
 
 @pytest.mark.skipif(IS_WINE, reason="Wine's pipes lose empty messages, by which joblib wakes its processes")
-@pytest.mark.slow
+@pytest.mark.full
 def test_joblib_gets_functions(tmp_path: Path) -> None:
     pytest.importorskip("joblib")
     body = """
@@ -285,7 +285,7 @@ def test_joblib_gets_functions(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(IS_WINE, reason="Dask waits for the ticks of Windows' clock, and Wine's has none")
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_dask_cluster_gets_functions(tmp_path: Path) -> None:
     pytest.importorskip("dask.array")
     pytest.importorskip("distributed")

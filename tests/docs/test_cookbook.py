@@ -122,13 +122,13 @@ def follow(shell: InteractiveShell, section: Section, stand_ins: dict[str, str])
         assert not output.startswith("error:") or block.shows, output
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("section", RECIPES, ids=lambda section: section.title)
 def test_a_recipe_does_what_it_says(shell: InteractiveShell, section: Section) -> None:
     follow(shell, section, STAND_INS)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("section", LIBRARIES, ids=lambda section: section.library)
 def test_a_recipe_works_with_the_library_itself(shell: InteractiveShell, section: Section) -> None:
     pytest.importorskip(section.library or "")

@@ -17,7 +17,7 @@ from nnmagic.functions.compile_cell import compile_cell
 from nnmagic.functions.compile_options import Options
 from nnmagic.functions.data_types import DataType
 from nnmagic.relay import AdtValue
-from tests.exhaustive import EXHAUSTIVE
+from tests.suites import FULL
 from tests.work import count_calls
 
 LIST = '''
@@ -104,7 +104,7 @@ def test_long_lists_are_values_like_others(List: DataType, total: CompiledFuncti
 
 
 #: Deep enough to end a process whose C code descends.
-DEPTH = 100_000 if EXHAUSTIVE else 50_000
+DEPTH = 100_000 if FULL else 50_000
 
 DEEP = """
 class Pair:

@@ -92,7 +92,7 @@ def traceback_text(output: nbformat.NotebookNode) -> str:
     return re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(output.traceback))
 
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 
 def test_a_cell_and_its_second_run(outputs: dict[str, list[nbformat.NotebookNode]]) -> None:

@@ -30,7 +30,7 @@ LOOP = (
 )
 #: How the path of a file of nnmagic's own shows in a traceback.
 FRAMES = os.path.join(*Path(nnmagic.__file__).parts[-3:-1], "")  # noqa: PTH118 - with a separator at its end
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 
 class Kernel:

@@ -30,7 +30,7 @@ WRONG = [
     ("target", """'{"kind": "llvm", "mcpu": "x"}'""", "None", "LLVM does not know the CPU 'x'"),
 ]
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 
 @pytest.fixture(scope="module")

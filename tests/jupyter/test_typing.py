@@ -90,7 +90,7 @@ def begins_with(prefix: str) -> list[str]:
     return [name.removeprefix("nn.") for name in OPERATORS if name.startswith(f"nn.{prefix}")]
 
 
-@pytest.mark.slow
+@pytest.mark.full
 class TestKernel:
     def test_operators_and_their_attributes(self, kernel: Kernel) -> None:
         assert kernel.complete(f"{HEAD}y = nn.con|") == begins_with("con")

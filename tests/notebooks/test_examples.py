@@ -17,7 +17,7 @@ def test_there_are_examples() -> None:
     assert {"quickstart.ipynb", "digits.ipynb", "signals.ipynb"} <= {path.name for path in NOTEBOOKS}
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_an_example_gives_what_it_shows(path: Path) -> None:
     if path.stem == "pytorch":

@@ -10,7 +10,7 @@ import pytest
 
 import nnmagic
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 SOURCE = "def foo(x: Tensor[('n',), f32]): return relu(x) * 2.5 + 1"
 ROWS = [np.arange(-2, 3, dtype="float32") * number for number in range(6)]
 

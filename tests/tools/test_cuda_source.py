@@ -13,7 +13,7 @@ import pytest
 import nnmagic
 from nnmagic.functions.compile_options import Options
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NVIDIA = Path(site.getsitepackages()[0]) / "nvidia"

@@ -11,7 +11,7 @@ from typing import Any
 import nbformat
 import pytest
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 
 def run(module: str, *arguments: object, folder: Path) -> str:

@@ -16,7 +16,7 @@ from nnmagic.engine.relax.runtime.prover_signals import keep_handler
 from nnmagic.engine.relax.runtime.thread_pool import run_on_worker
 from nnmagic.tracebacks import short_errors
 from tests.child_process import PATIENCE
-from tests.exhaustive import EXHAUSTIVE
+from tests.suites import FULL
 
 #: For tests that send a signal.
 SIGNALS = pytest.mark.skipif(sys.platform == "win32", reason="a signal sent by number ends a process there")
@@ -82,10 +82,10 @@ print(stopped > ROUNDS // 4, np.array_equal(nnmagic.compile(text, cache=False)(x
 
 
 @SIGNALS
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_compilation_is_interrupted_anywhere():
     """In an exhaustive run a hundred times: one in a hundred once ended the process, in TVM's C++."""
-    script = MANY.replace("ROUNDS", "100" if EXHAUSTIVE else "40")
+    script = MANY.replace("ROUNDS", "100" if FULL else "40")
     done = run(script)
     assert (done.returncode, done.stdout) == (0, "True True\n"), done.stderr[-2000:]
 
@@ -311,7 +311,7 @@ SOURCES = {
 
 
 @SIGNALS
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("name", SOURCES)
 def test_long_compilations_are_interrupted(name):
     done = run(LONG.format(source=SOURCES[name]))

@@ -21,7 +21,7 @@ def draw_weights(index, name, shape, scale):
     return (values * ((scale / fan_in) ** 0.5 if fan_in else 0.1)).astype("float32")
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("engine", ["relax", "numpy"])
 @pytest.mark.parametrize("name", models())
 def test_a_model_computes_what_real_relay_computed(name, engine):

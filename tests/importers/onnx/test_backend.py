@@ -6,21 +6,20 @@ import re
 
 import pytest
 
-from tests.exhaustive import EXHAUSTIVE
 from tests.importers.onnx import backend
 
-#: The nine large networks take minutes.
-NAMES = sorted(name for name in backend.cases() if EXHAUSTIVE or not name.startswith("real-"))
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Make the standard's cases, which takes seconds, where the full suite runs them."""
+    metafunc.parametrize("name", sorted(backend.cases()))
 
 
 def _reason(table: dict[str, str], name: str) -> str | None:
     return next((reason for pattern, reason in table.items() if re.search(pattern, name)), None)
 
 
-@pytest.mark.slow
-@pytest.mark.sampled(every=120)
+@pytest.mark.full
 @pytest.mark.filterwarnings("ignore")  # of the judge
-@pytest.mark.parametrize("name", NAMES)
 def test_of_the_standard(name: str) -> None:
     outcome = backend.run(name)
     if re.search(backend.REFUSED_AT_CALL, name):

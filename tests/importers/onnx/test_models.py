@@ -234,7 +234,7 @@ def test_axes_of_pad_and_slice_may_come_at_the_call() -> None:
 # -- torch -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_a_convolutional_network_of_torch(dynamic: bool) -> None:
     torch = pytest.importorskip("torch")
@@ -335,7 +335,7 @@ print(int(peak) // 1000)
 """
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_500_mb_of_weights_need_little_more_than_one_further_copy(tmp_path: Path) -> None:
     size, layers = 5592, 4
     factors = 1 + np.arange(size, dtype="float32") % 3

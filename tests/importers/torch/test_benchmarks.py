@@ -10,7 +10,7 @@ from benchmarks.cases import ROWS
 from benchmarks.measure import QUICK
 from benchmarks.worker import row_result
 
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # torch's own warnings
+pytestmark = [pytest.mark.full, pytest.mark.filterwarnings("ignore")]  # torch's own warnings
 
 
 @pytest.mark.parametrize("name", [row.name for row in ROWS if row.name.startswith("torch: ")])

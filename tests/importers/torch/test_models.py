@@ -8,7 +8,7 @@ pytest.importorskip("torch")
 
 from tests.importers.torch import models
 
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # torch's own warnings
+pytestmark = [pytest.mark.full, pytest.mark.filterwarnings("ignore")]  # torch's own warnings
 
 
 @pytest.mark.parametrize("name", ["resnet18", "squeezenet1_1"])

@@ -26,9 +26,9 @@ from nnmagic.relay.passes import (
 from nnmagic.relay.passes.scopes import is_atom, scopes_of
 from nnmagic.relay.traverse import post_order
 from nnmagic.relay.types import TensorType
-from tests.exhaustive import sample
 from tests.oracle.generate import generate, inputs
 from tests.relay.corpus import load_programs, models
+from tests.suites import sample
 
 ALL = [
     dead_code_elimination,
@@ -140,7 +140,7 @@ def test_nothing_is_computed_more_often(run):
 
 @pytest.mark.sampled(every=3)
 @each_pass
-@pytest.mark.slow
+@pytest.mark.full
 def test_depth_is_no_limit(run):
     x = Var("x", TensorType((3,)))
     chain = lets = x
@@ -368,7 +368,7 @@ def parse_untyped(text):
 # --- numbers ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_passes_do_not_change_what_programs_compute():
     compared = 0
     for seed in range(45):
@@ -392,7 +392,7 @@ def _assert_same(result, expected, seed):
         np.testing.assert_allclose(result, expected, rtol=2e-5, atol=1e-6, err_msg=f"seed {seed}")
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("text", models().values(), ids=models())
 def test_models_keep_their_types_and_their_number_of_calls(text):
     module = infer_text(text)

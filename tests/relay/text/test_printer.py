@@ -451,7 +451,7 @@ def doubling(length):
 
 
 @pytest.mark.sampled(every=2)
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("build", [chain, lets, cells, doubling])
 def test_100_000_expressions_are_printed_and_read(build):
     module = build(100_000)

@@ -104,7 +104,7 @@ def test_the_option_is_part_of_the_key() -> None:
         nnmagic.compile(source)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_cell_shows_what_is_printed() -> None:
     cells = [
         "%load_ext nnmagic\nimport numpy as np",

@@ -138,7 +138,7 @@ def test_the_message_and_the_hint(source: str, message: str, hint: str | None) -
     assert (diagnostic.message, diagnostic.hint) == (message, hint)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_kernel_shows_the_message_and_the_hint() -> None:
     sources = ["%load_ext nnmagic\nimport numpy as np\nweights = {'layer1': np.ones(6, 'float32')}"]
     sources += [f"%%tinynn\n{source}" for source, _, _ in MISTAKES]

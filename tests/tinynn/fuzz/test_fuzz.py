@@ -22,7 +22,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.exhaustive import EXHAUSTIVE, sample
+from tests.suites import FULL, sample
 from tests.tinynn.fuzz.fuzzing import fault_of, namespace
 from tests.tinynn.programs.snippets.cases import Accepted
 from tests.tinynn.programs.test_snippets import TOPICS, cases_of
@@ -31,7 +31,7 @@ ROOT = Path(__file__).parents[3]
 SEED = int(os.environ.get("NNMAGIC_FUZZ_SEED", "20"))
 SECONDS = float(os.environ.get("NNMAGIC_FUZZ_SECONDS", "0"))
 #: How many sources are compiled where no time is given.
-_SOURCES = 10_000 if EXHAUSTIVE else 4_000
+_SOURCES = 10_000 if FULL else 4_000
 #: A source that has not ended by then, by whatever clock, waits for something that does not come.
 _PATIENCE = 300
 
@@ -133,7 +133,7 @@ def test_what_was_found_is_a_program_or_located_errors(text: str) -> None:
     assert fault is None, fault
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.timeout(4 * SECONDS + 900)
 def test_changed_snippets_are_programs_or_located_errors(tmp_path: Path) -> None:
     faults, count = _search(tmp_path)
@@ -141,11 +141,11 @@ def test_changed_snippets_are_programs_or_located_errors(tmp_path: Path) -> None
     assert count == _SOURCES or SECONDS
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.timeout(900)
 def test_changed_snippets_that_are_called_and_interrupted_answer() -> None:
     """``python -m tests.tinynn.fuzz.executed_mutations`` runs more of them, with less patience."""
-    count = "120" if EXHAUSTIVE else "50"
+    count = "120" if FULL else "50"
     command = [sys.executable, "-W", "ignore", "-m", "tests.tinynn.fuzz.executed_mutations", "0", count]
     done = subprocess.run(
         [*command, "--patience", "120"], cwd=ROOT, capture_output=True, text=True, check=False
@@ -160,7 +160,7 @@ _EXTREMES = [2**31, 2**32 + 1, 10**9, 2**62, 2**63, 2**64, 10**30, 10**400, -1, 
 _EXTREMES += [1e39, 1e300, -1e300, 1e-320, math.inf, math.nan]
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.timeout(900)
 def test_snippets_with_extreme_numbers_are_programs_or_located_errors() -> None:
     """Each number of each snippet becomes another one, all of them in turn."""
@@ -261,7 +261,7 @@ def _cell(head: str, parts: list[list[str]], result: str) -> str:
 _CELLS = st.builds(_cell, st.sampled_from(_HEADS), st.lists(_STATEMENTS, max_size=5), _EXPRESSIONS)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @settings(
     max_examples=400,
     deadline=None,

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import nnmagic
-from tests.exhaustive import sample
+from tests.suites import sample
 
 NAMED, FIXED = 'x: Tensor[("n", "m"), f32]', "x: Tensor[(5, 4), f32]"
 

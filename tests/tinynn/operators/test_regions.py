@@ -8,7 +8,7 @@ import pytest
 
 import nnmagic
 from nnmagic.engine.relax.runtime.aot_executable import AotExecutable
-from tests.exhaustive import sample
+from tests.suites import sample
 
 
 def stencils_that_take_turns(x, y, n):

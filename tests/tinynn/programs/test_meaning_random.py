@@ -17,13 +17,13 @@ from nnmagic import relay
 from nnmagic.diagnostics import Source, TinyNNError
 from nnmagic.relay.module import Module
 from nnmagic.tinynn import compile_source
-from tests.exhaustive import EXHAUSTIVE
+from tests.suites import FULL
 from tests.tinynn.programs.interpreter import find_shared_nodes, run
 from tests.tinynn.programs.random_programs import program
 from tests.tinynn.programs.snippets.runner import same
 from tests.tinynn.python_twin import plain, twin
 
-PROGRAMS = int(os.environ.get("NNMAGIC_MEANING_PROGRAMS", "400" if EXHAUSTIVE else "200"))
+PROGRAMS = int(os.environ.get("NNMAGIC_MEANING_PROGRAMS", "400" if FULL else "200"))
 SEED = int(os.environ.get("NNMAGIC_MEANING_SEED", "0"))
 #: So many go through the real engine, which takes longer.
 BUILT = PROGRAMS // 10
@@ -68,14 +68,14 @@ def _interpret(source: str) -> Callable[..., object]:
 
 
 @pytest.mark.sampled(every=2)
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("part", range(8))
 def test_programs_mean_what_python_means(part: int) -> None:
     for seed in range(SEED + part, SEED + PROGRAMS, 8):
         _judge(seed, _interpret)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.filterwarnings("ignore::nnmagic.TinyNNWarning")  # names that chance leaves unused
 @pytest.mark.parametrize("part", range(4))
 def test_programs_run_as_python_runs(part: int) -> None:

@@ -46,7 +46,7 @@ def _result(python: Twin, arguments: tuple[np.ndarray, ...]) -> object | None:
 
 
 @pytest.mark.sampled(every=2)
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("part", range(4))
 def test_cells_compute_what_numpy_computes(part: int) -> None:
     calls = sum(judge(seed) for seed in range(SEED + part, SEED + PROGRAMS, 4))

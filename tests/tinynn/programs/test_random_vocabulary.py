@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from nnmagic.tinynn.builtins import BUILTINS, METHODS
-from tests.exhaustive import EXHAUSTIVE
+from tests.suites import FULL
 from tests.tinynn.random_vocabulary.forms import FUNCTIONS, SYNTAX, WITHOUT_FORM, uncovered
 from tests.tinynn.random_vocabulary.generator import Generator, program
 from tests.tinynn.random_vocabulary.judge import compare, depends_on_zeros, judge, minimal, shorten
@@ -19,7 +19,7 @@ from tests.tinynn.random_vocabulary.program import Program, Statement, Value
 from tests.tinynn.random_vocabulary.search import search
 from tests.tinynn.random_vocabulary.special_forms import HELPED
 
-_PROGRAMS = 80 if EXHAUSTIVE else 24
+_PROGRAMS = 80 if FULL else 24
 _FORMS = {**FUNCTIONS, **SYNTAX, **HELPED}
 
 
@@ -153,7 +153,7 @@ def test_messages_are_counted_without_what_differs() -> None:
     assert one == shorten("`+` of i8 and f16: Tensor[(2,), i8] has 17 rows (v3)")
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.timeout(900)
 def test_random_cells_compute_what_numpy_computes() -> None:
     report = search(0, _PROGRAMS)

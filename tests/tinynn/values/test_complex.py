@@ -186,7 +186,7 @@ def _same_parts(result: np.ndarray, expected: np.ndarray, z: np.ndarray, name: s
 
 
 @newer_numpy
-@pytest.mark.parametrize("dtype", ["c128", pytest.param("c64", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("dtype", ["c128", pytest.param("c64", marks=pytest.mark.full)])
 def test_branch_cuts_infinities_nan_and_signed_zeros_are_numpys(dtype: str) -> None:
     parts = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, np.inf, -np.inf, np.nan, 1e-20, 1e200, -1e200, 30.0, 709.9]
     z = np.array([complex(re, im) for re in parts for im in parts])

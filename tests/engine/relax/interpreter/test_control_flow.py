@@ -357,7 +357,7 @@ def @main(%n: int32, %step: int32) {
     assert f([np.int32(5), np.int32(3)]) == (15, 30, 12)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_deep_recursion_gives_a_result():
     script = """
         import numpy as np

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nnmagic import compile as compile_source
-from tests.exhaustive import sample
+from tests.suites import sample
 
 #: Products of two and more tensors, in every order of their letters.
 EQUATIONS = """
@@ -55,7 +55,7 @@ def test_no_elements(letter):
     check("ij,jk->ki", {"i": 3, "j": 4, "k": 5, letter: 0}, "float32", named=False)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("seed", sample(range(4), 2))
 def test_random_equations(seed):
     choose = random.Random(seed)

@@ -22,7 +22,7 @@ PARTS = 6
 
 
 @pytest.mark.sampled(every=2)
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("part", range(PARTS))
 def test_every_number_is_real_relays(part):
     wrong = []

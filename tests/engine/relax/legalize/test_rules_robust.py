@@ -21,7 +21,7 @@ from nnmagic.engine.relax.runtime.aot_executable import AotExecutable
 from nnmagic.relay.types import AnyDim, TensorType
 from tests.child_process import run_python
 from tests.engine.calls import arrays, of_the_operators
-from tests.exhaustive import sample
+from tests.suites import sample
 
 #: Operators that TVM itself refuses where sizes are known only at the call, in its own words.
 REFUSED_BY_TVM = {"dft"}
@@ -200,7 +200,7 @@ def main(share, *names):
         sys.exit("\n".join(failed))
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("share", range(SHARES))
 def test_sizes_around_those_of_a_call(share):

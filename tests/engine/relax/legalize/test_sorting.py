@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.engine.programs import compile_text
-from tests.exhaustive import sample
+from tests.suites import sample
 
 DTYPES = ["float32", "float64", "float16", "int8", "int32", "int64", "uint8", "uint32", "uint64", "bool"]
 LENGTHS = [0, 1, 2, 3, 15, 16, 17, 255, 256, 257, 1000]

@@ -21,7 +21,7 @@ from tests.engine.calls import OperatorCall, of_the_operators
 from tests.tools.test_cuda_source import EXAMPLES, NOTEBOOKS, functions_of
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.full,
     pytest.mark.skipif(bool(cuda_device.missing_device()), reason=str(cuda_device.missing_device())),
 ]
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.exhaustive import EXHAUSTIVE
+from tests.suites import FULL
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_random_layouts_in_a_child_process():
     run = subprocess.run(
-        [sys.executable, "-m", "tests.engine.relax.runtime.layouts", "1500" if EXHAUSTIVE else "500"],
+        [sys.executable, "-m", "tests.engine.relax.runtime.layouts", "1500" if FULL else "500"],
         cwd=Path(__file__).parents[4],
         capture_output=True,
         text=True,

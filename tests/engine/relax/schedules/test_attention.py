@@ -19,7 +19,7 @@ from nnmagic.relay.traverse import post_order
 from tests.child_process import run_python
 from tests.engine.relax.codegen.targets import OLDER
 from tests.engine.relax.schedules.program_kernels import program_kernels, with_named_sizes
-from tests.exhaustive import sample
+from tests.suites import sample
 
 TARGETS = {"own": None, "avx2": OLDER}
 SCALE = 0.25
@@ -154,7 +154,7 @@ def test_sizes_around_those_of_tiles(mask):
     run_in_child("own", "float32", mask)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize(("target", "dtype"), sample([("avx2", "float32"), ("own", "float64")], 2))
 def test_all_masks_at_sizes_around_those_of_tiles(target, dtype):
     run_in_child(target, dtype, *MASKS)
@@ -189,7 +189,7 @@ def kernel_names(executable):
 
 @pytest.mark.sampled(every=4)
 @pytest.mark.parametrize("mask", MASKS)
-@pytest.mark.parametrize("dtype", ["float32", pytest.param("float64", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("dtype", ["float32", pytest.param("float64", marks=pytest.mark.full)])
 def test_infinities_and_nan_are_those_of_the_steps(mask, dtype):
     """Rows of -inf only, infinite and NaN scores and values, at keys that count and at keys that do not."""
     depth, width = 8, 6

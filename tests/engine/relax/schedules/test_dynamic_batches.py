@@ -14,7 +14,7 @@ from tests.engine.programs import compile_text
 from tests.engine.relax.codegen.targets import OLDER
 from tests.engine.relax.schedules.program_kernels import program_kernels, with_named_sizes
 from tests.engine.relax.schedules.test_convolution import with_constant_weight
-from tests.exhaustive import sample
+from tests.suites import sample
 
 TARGETS = {"own": None, "avx2": OLDER}
 BATCHES = (1, 5)
@@ -101,7 +101,7 @@ def check(name, dtype, target, *, constant):
                 np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize(("dtype", "target"), sample(itertools.product(["float32", "float64"], TARGETS), 4))
 def test_kernels_of_a_dynamic_batch(target, dtype):
     run_python("-m", "tests.engine.relax.schedules.test_dynamic_batches", target, dtype, TVM_NUM_THREADS="2")

@@ -7,13 +7,13 @@ import pytest
 from tests.child_process import run_python
 from tests.engine.relax.schedules.guarded_kernels import kernels_of
 from tests.engine.relax.schedules.test_elementwise import MACHINES
-from tests.exhaustive import sample
+from tests.suites import sample
 
 DTYPES = ["float32", "float64", "int32", "int8"]
 CPUS = ["native", "haswell"][: len(MACHINES)]
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize(("dtype", "cpu"), sample(itertools.product(DTYPES, CPUS), 8))
 def test_all_sizes_between_guard_pages(dtype, cpu):
     run = run_python("-m", "tests.engine.relax.schedules.dynamic_extents", dtype, cpu)

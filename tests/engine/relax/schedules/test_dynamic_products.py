@@ -12,7 +12,7 @@ from tests.engine.programs import compile_text
 from tests.engine.relax.codegen.targets import OLDER
 from tests.engine.relax.schedules.program_kernels import program_kernels, with_named_sizes
 from tests.engine.relax.schedules.test_convolution import with_constant_weight
-from tests.exhaustive import sample
+from tests.suites import sample
 
 TARGETS = {"own": None, "avx2": OLDER}
 DTYPES = ("float32", "float64", "int32")
@@ -105,7 +105,7 @@ def check(name, dtype, target):
             assert_equal(found, wanted)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize(("target", "dtype"), sample(itertools.product(TARGETS, DTYPES), 2))
 def test_sizes_around_those_of_tiles(target, dtype):
     run_python("-m", "tests.engine.relax.schedules.test_dynamic_products", target, dtype, TVM_NUM_THREADS="2")

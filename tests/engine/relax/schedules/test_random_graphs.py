@@ -16,9 +16,9 @@ from tests.engine.programs import compile_text
 from tests.engine.relax.legalize.test_rules_robust import checked_memory
 from tests.engine.relax.schedules.random_graphs import difference, disagreement, program
 from tests.engine.relax.schedules.test_reductions import TARGETS
-from tests.exhaustive import EXHAUSTIVE
+from tests.suites import FULL
 
-PROGRAMS = int(os.environ.get("NNMAGIC_RANDOM_GRAPHS", "80" if EXHAUSTIVE else "32"))
+PROGRAMS = int(os.environ.get("NNMAGIC_RANDOM_GRAPHS", "80" if FULL else "32"))
 
 
 @pytest.mark.parametrize("part", range(4))
@@ -28,13 +28,13 @@ def test_programs_compute_what_numpy_computes(part):
         assert wrong is None, f"{wrong}\n{program(seed)}"
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_programs_write_no_memory_but_theirs():
     run = run_python(
         "-m",
         "tests.engine.relax.schedules.random_graphs",
         "1000",
-        "1040" if EXHAUSTIVE else "1016",
+        "1040" if FULL else "1016",
         **checked_memory(),
     )
     wrong = "WRONG" in run.stdout or "ERROR" in run.stdout

@@ -285,7 +285,7 @@ def test_complex_decompositions() -> None:
     _assert_as_numpy(f, expression, a=_complex(2, 4, 3).astype("complex64"))
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_complex_pseudo_inverses_of_any_sizes() -> None:
     f = _compile("np.linalg.pinv(a)", 'a: Tensor[("m", "n"), c128]')
     for rows, columns in ((0, 3), (3, 0), (1, 1), (5, 2), (2, 5)):

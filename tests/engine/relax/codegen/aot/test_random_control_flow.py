@@ -12,9 +12,9 @@ import sys
 
 import pytest
 
-from tests.exhaustive import EXHAUSTIVE
+from tests.suites import FULL
 
-PROGRAMS = int(os.environ.get("NNMAGIC_CONTROL_FLOW_PROGRAMS", "16" if EXHAUSTIVE else "8"))
+PROGRAMS = int(os.environ.get("NNMAGIC_CONTROL_FLOW_PROGRAMS", "16" if FULL else "8"))
 SEED = int(os.environ.get("NNMAGIC_CONTROL_FLOW_SEED", "0"))
 #: A child process judges so many: a crash says which program it was.
 BATCH = 8

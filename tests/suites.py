@@ -1,0 +1,25 @@
+"""The two suites: the default one answers in minutes; the full one, `make test-full`, runs every case.
+
+A test that takes more than ``tests.costs.BUDGET`` is marked ``full``, as is one of many like it that the
+default suite need not repeat: the default suite does not even make its cases. Of a test that is marked
+``sampled(every=N)``, the default suite makes every N-th case. Where the command line names a test
+(``file.py::test``), all its cases run.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+#: Whether the full suite runs: random searches are as long, and networks as large, as they can be.
+FULL = bool(os.environ.get("NNMAGIC_FULL_SUITE"))
+#: Whether all cases are made: in the full suite, and where the command line names tests.
+EVERY_CASE = FULL or bool(os.environ.get("NNMAGIC_EVERY_CASE"))
+
+
+def sample(cases: Iterable[T], every: int) -> list[T]:
+    """Return every so many-th case, from the first on; all where every case runs."""
+    return list(cases)[:: 1 if EVERY_CASE else every]
