@@ -1,10 +1,10 @@
 # A fresh machine wants only Python (3.10 or newer) and make. Every target is a session of noxfile.py, which sets up
 # what it needs in an environment of its own and keeps it in .nox.
 #   make demo    run examples/quickstart.ipynb through a real kernel and print what it shows
-#   make test    the whole suite           make test-fast   without what is marked slow
+#   make test    what nnmagic promises, in five minutes
+#   make test-full   every case: all samples, notebooks, kernels, random programs, ONNX's own tests; half an hour
 #   make test-oldest  the tests of functions on Python 3.10
 #   make test-torch   the import of PyTorch programs, with torch
-#   make test-exhaustive   all cases of what `make test` samples: an hour
 #   make stress  the cache under abuse, in full: 8 processes, 200 compilations each, kills and damage
 #   make bench   speeds beside other libraries: a table, bench.json, bench.md; BENCH="--only softmax" for a part
 #   make cookbook   the tasks of examples/cookbook beside NumPy, numba and torch; fails where one is slower
@@ -24,16 +24,16 @@ NOX    := .nox/nox/bin/nox
 # Relay, how long a search lasts and its first seed.
 export JOBS ARRAY_API_TESTS CHROMIUM BENCH ORACLE_PYTHON FUZZ_SECONDS FUZZ_FIRST
 
-.PHONY: demo test test-array-api test-torch test-tools test-oldest test-exhaustive test-fast stress test-browser windows docs lint format bench cookbook fuzz lab oracle oracle-python clean
+.PHONY: demo test test-array-api test-torch test-tools test-oldest test-full stress test-browser windows docs lint format bench cookbook fuzz lab oracle oracle-python clean
 
-demo test test-array-api test-torch test-tools test-oldest test-exhaustive windows docs lint format bench cookbook fuzz lab oracle oracle-python: | $(NOX)
+demo test test-array-api test-torch test-tools test-oldest windows docs lint format bench cookbook fuzz lab oracle oracle-python: | $(NOX)
 	$(NOX) --session $@
 
-test-fast: | $(NOX)
-	$(NOX) --session test -- -m "not slow"
+test-full: | $(NOX)
+	$(NOX) --session test -- --full
 
 stress: | $(NOX)
-	NNMAGIC_STRESS=1 $(NOX) --session test -- -n 0 -s tests/cache/test_stress.py
+	NNMAGIC_STRESS=1 $(NOX) --session test -- --full -n 0 -s tests/cache/test_stress.py
 
 test-browser: | $(NOX)
 	$(NOX) --session browser

@@ -40,21 +40,14 @@ def demo(session: nox.Session) -> None:
 
 @nox.session
 def test(session: nox.Session) -> None:
-    """Run the whole suite."""
+    """Run the default suite, or with `--full` the full one."""
     install(session, ["--editable", ".", "--group", "test"])
     session.run(*PYTEST, *PARALLEL, "--durations=30", *session.posargs)
 
 
-@nox.session(name="test-exhaustive")
-def test_exhaustive(session: nox.Session) -> None:
-    """Run the whole suite with all cases of what `test` samples."""
-    session.env["NNMAGIC_EXHAUSTIVE"] = "1"
-    test(session)
-
-
 @nox.session(python=["3.10", "3.11", "3.12", "3.13", "3.14"])
 def tests(session: nox.Session) -> None:
-    """Run the whole suite on one of the supported Pythons."""
+    """Run the default suite on one of the supported Pythons."""
     test(session)
 
 

@@ -17,6 +17,7 @@ collect_ignore = [] if os.name == "posix" else list(POSIX_MODULES)
 
 
 def pytest_addoption(parser):
+    parser.addoption("--full", action="store_true", help="run every case: the suite of `make test-full`")
     parser.addoption(
         "--update-golden",
         action="store_true",
@@ -29,7 +30,9 @@ def pytest_configure(config):
         signal.signal(signal.SIGINT, signal.default_int_handler)
     # Child processes inherit it; nothing of the user's cache is read, written or dropped.
     config.cache_directory = os.environ["NNMAGIC_CACHE_DIR"] = tempfile.mkdtemp(prefix="nnmagic-cache-")
-    if any("::" in argument for argument in config.args):  # workers inherit it
+    if config.getoption("full"):  # workers and child processes inherit it
+        os.environ["NNMAGIC_FULL_SUITE"] = "1"
+    if any("::" in argument for argument in config.args):
         os.environ["NNMAGIC_EVERY_CASE"] = "1"
     if os.name == "nt":  # pyzmq says that it starts a thread for sockets, which is what it should do
         config.addinivalue_line("filterwarnings", "ignore:Proactor event loop:RuntimeWarning")

@@ -1,4 +1,4 @@
-"""The two suites: the default one answers in minutes; the full one, `make test-full`, runs every case.
+"""The two suites: the default one answers in minutes; the full one, `pytest --full`, runs every case.
 
 A test that takes more than ``tests.costs.BUDGET`` is marked ``full``, as is one of many like it that the
 default suite need not repeat: the default suite does not even make its cases. Of a test that is marked
