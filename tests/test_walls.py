@@ -177,7 +177,7 @@ def test_a_file_begins_by_saying_what_it_is() -> None:
 
 
 def test_the_tests_of_a_module_can_be_found() -> None:
-    """A module has a test file of its name in the mirrored folder, or test files name it, or it is in the list.
+    """A module has a test file of its name in the mirrored folder, or a test file names it, or it is listed.
 
     A test file names a module where it imports it, or by its path without ``nnmagic/`` and ``.py``. The list,
     ``modules_without_tests.txt``, may only become shorter.
