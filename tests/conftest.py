@@ -2,10 +2,12 @@
 
 import gc
 import os
+import re
 import shutil
 import signal
 import sys
 import tempfile
+from pathlib import Path
 from zlib import crc32
 
 import pytest
@@ -32,37 +34,46 @@ def pytest_configure(config):
     config.cache_directory = os.environ["NNMAGIC_CACHE_DIR"] = tempfile.mkdtemp(prefix="nnmagic-cache-")
     if config.getoption("full"):  # workers and child processes inherit it
         os.environ["NNMAGIC_FULL_SUITE"] = "1"
-    if any("::" in argument for argument in config.args):
-        os.environ["NNMAGIC_EVERY_CASE"] = "1"
     if os.name == "nt":  # pyzmq says that it starts a thread for sockets, which is what it should do
         config.addinivalue_line("filterwarnings", "ignore:Proactor event loop:RuntimeWarning")
 
 
-def _every_case():
-    from tests.suites import EVERY_CASE  # once pytest_configure has decided it
+def _named_files(config, *, with_tests=False):
+    """Return the files that the command line names; ``with_tests``: those of which it names tests."""
+    given = (argument.partition("::") for argument in config.args)
+    return {
+        Path(config.invocation_params.dir, file).resolve()
+        for file, tests, _ in given
+        if tests or not with_tests
+    }
 
-    return EVERY_CASE
+
+def _makes_every_case(config, path):
+    return config.getoption("full") or path in _named_files(config, with_tests=True)
 
 
-def _is_full(definition):
-    """Whether a test or a module is marked ``full``."""
-    marks = getattr(definition, "pytestmark", [])
-    return any(mark.name == "full" for mark in (marks if isinstance(marks, list) else [marks]))
+def pytest_ignore_collect(collection_path, config):
+        text = collection_path.read_text("utf-8")
+        is_full = re.search(r"^pytestmark = .*mark\.full\b", text, re.MULTILINE)
+    if collection_path.suffix == ".py" and not config.getoption("full"):
+        is_full = re.search(r"^pytestmark = .*mark\.full\b", collection_path.read_text("utf-8"), re.MULTILINE)
+        return True if is_full and collection_path not in _named_files(config) else None
+    return None
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pycollect_makeitem(collector, name, obj):
-    """Make no case of a test that is marked ``full`` outside of the full suite."""
-    if name.startswith("test") and not _every_case() and (_is_full(obj) or _is_full(collector.obj)):
-        return []
-    return None
+    """Make no case of a test, or of a class of tests, that is marked ``full`` outside of the full suite."""
+    is_full = any(mark.name == "full" for mark in getattr(obj, "pytestmark", ()))
+    is_left_out = is_full and name.lower().startswith("test")
+    return [] if is_left_out and not _makes_every_case(collector.config, collector.path) else None
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_generate_tests(metafunc):
     """Draw the cases of the default suite: none marked ``full``, every N-th one of a ``sampled`` test."""
     result = yield
-    if not _every_case():
+    if not _makes_every_case(metafunc.config, metafunc.definition.path):
         calls = [call for call in metafunc._calls if all(mark.name != "full" for mark in call.marks)]
         name = metafunc.definition.nodeid
         if marker := metafunc.definition.get_closest_marker("sampled"):
@@ -93,9 +104,9 @@ def pytest_runtest_call(item):
 def pytest_runtest_makereport(item, call):
     """Fail a case of the default suite that passes, but costs more than the budget."""
     report = yield
-    if call.when == "call" and report.passed and not _every_case():
+    if call.when == "call" and report.passed and not _makes_every_case(item.config, item.path):
         excess = item.stash[Cost].excess()
-        if excess:
+        if excess and item.get_closest_marker("full") is None:
             report.outcome, report.longrepr = "failed", excess
     return report
 

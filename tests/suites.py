@@ -2,8 +2,8 @@
 
 A test that takes more than ``tests.costs.BUDGET`` is marked ``full``, as is one of many like it that the
 default suite need not repeat: the default suite does not even make its cases. Of a test that is marked
-``sampled(every=N)``, the default suite makes every N-th case. Where the command line names a test
-(``file.py::test``), all its cases run.
+``sampled(every=N)``, the default suite makes every N-th case. ``pytest file.py::test`` makes
+every case of that file, and ``pytest file.py`` that of a file all of which is marked ``full``.
 """
 
 from __future__ import annotations
@@ -16,10 +16,8 @@ T = TypeVar("T")
 
 #: Whether the full suite runs: random searches are as long, and networks as large, as they can be.
 FULL = bool(os.environ.get("NNMAGIC_FULL_SUITE"))
-#: Whether all cases are made: in the full suite, and where the command line names tests.
-EVERY_CASE = FULL or bool(os.environ.get("NNMAGIC_EVERY_CASE"))
 
 
 def sample(cases: Iterable[T], every: int) -> list[T]:
-    """Return every so many-th case, from the first on; all where every case runs."""
-    return list(cases)[:: 1 if EVERY_CASE else every]
+    """Return every so many-th case, from the first on; all in the full suite."""
+    return list(cases)[:: 1 if FULL else every]
