@@ -53,10 +53,10 @@ def _makes_every_case(config, path):
 
 
 def pytest_ignore_collect(collection_path, config):
-        text = collection_path.read_text("utf-8")
-        is_full = re.search(r"^pytestmark = .*mark\.full\b", text, re.MULTILINE)
+    """Import no module that is marked ``full`` outside of the full suite, unless the command line names it."""
     if collection_path.suffix == ".py" and not config.getoption("full"):
-        is_full = re.search(r"^pytestmark = .*mark\.full\b", collection_path.read_text("utf-8"), re.MULTILINE)
+        text = collection_path.read_text(encoding="utf-8")
+        is_full = re.search(r"^pytestmark = .*mark\.full\b", text, re.MULTILINE)
         return True if is_full and collection_path not in _named_files(config) else None
     return None
 
