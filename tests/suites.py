@@ -2,8 +2,8 @@
 
 A test that takes more than ``tests.costs.BUDGET`` is marked ``full``, as is one of many like it that the
 default suite need not repeat: the default suite does not even make its cases. Of a test that is marked
-``sampled(every=N)``, the default suite makes every N-th case. ``pytest file.py::test`` makes every case of that
-file, and ``pytest file.py`` those of a file all of which is marked ``full``.
+``sampled(every=N)``, the default suite makes every N-th case. ``pytest file.py::test`` makes every case
+of that file, and ``pytest file.py`` those of a file all of which is marked ``full``.
 """
 
 from __future__ import annotations
