@@ -53,7 +53,7 @@ def _makes_every_case(config, path):
 
 
 def pytest_ignore_collect(collection_path, config):
-    """Import no module that is marked ``full`` outside of the full suite, unless the command line names it."""
+    """Import no module that is marked ``full`` outside of the full suite, except where it is named."""
     if collection_path.suffix == ".py" and not config.getoption("full"):
         text = collection_path.read_text(encoding="utf-8")
         is_full = re.search(r"^pytestmark = .*mark\.full\b", text, re.MULTILINE)
