@@ -69,7 +69,7 @@ def browser(session: nox.Session) -> None:
     if chromium is None:
         session.error("no Chromium was found: CHROMIUM=... names one")
     install(session, ["--editable", ".", "--group", "browser"])
-    session.run(*PYTEST, "tests/browser", *session.posargs, env={"NNMAGIC_BROWSER": chromium})
+    session.run(*PYTEST, "--full", "tests/browser", *session.posargs, env={"NNMAGIC_BROWSER": chromium})
 
 
 @nox.session(name="test-array-api")
@@ -121,7 +121,7 @@ def wheel(session: nox.Session) -> None:
 def test_tools(session: nox.Session) -> None:
     """Test nnmagic in what runs notebooks, in a cluster of kernels and in an editor."""
     install(session, ["--editable", ".", "--group", "tools"])
-    session.run(*PYTEST, "tests/tools", *session.posargs)
+    session.run(*PYTEST, "--full", "tests/tools", *session.posargs)
 
 
 @nox.session
@@ -147,7 +147,9 @@ def test_torch(session: nox.Session) -> None:
     install(session, ["--editable", ".", "--group", "torch"])
     cells = ("tests/tinynn/elaborate/test_torch_modules.py", "tests/tinynn/builtins/test_torch_names.py")
     notebook = "tests/notebooks/test_examples.py::test_an_example_gives_what_it_shows[pytorch]"
-    session.run(*PYTEST, "tests/importers/torch", *cells, notebook, *PARALLEL, *session.posargs)
+    folder = "tests/importers/torch"
+    whole = (f"{folder}/test_models.py", f"{folder}/test_benchmarks.py")  # all of which is marked full
+    session.run(*PYTEST, folder, *whole, *cells, notebook, *PARALLEL, *session.posargs)
 
 
 @nox.session

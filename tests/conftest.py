@@ -64,18 +64,23 @@ def pytest_ignore_collect(collection_path, config):
 @pytest.hookimpl(tryfirst=True)
 def pytest_pycollect_makeitem(collector, name, obj):
     """Make no case of a test, or of a class of tests, that is marked ``full`` outside of the full suite."""
-    is_full = any(mark.name == "full" for mark in getattr(obj, "pytestmark", ()))
+    is_full = any(mark.name == "full" and not mark.args for mark in getattr(obj, "pytestmark", ()))
     is_left_out = is_full and name.lower().startswith("test")
     return [] if is_left_out and not _makes_every_case(collector.config, collector.path) else None
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_generate_tests(metafunc):
-    """Draw the cases of the default suite: none marked ``full``, every N-th one of a ``sampled`` test."""
+    """Draw the cases of the default suite: none that is marked ``full``, every N-th of a ``sampled`` test."""
     result = yield
     if not _makes_every_case(metafunc.config, metafunc.definition.path):
-        calls = [call for call in metafunc._calls if all(mark.name != "full" for mark in call.marks)]
-        name = metafunc.definition.nodeid
+        name, marker = metafunc.definition.nodeid, metafunc.definition.get_closest_marker("full")
+        left_out = marker.args if marker else ()
+        calls = [
+            call
+            for call in metafunc._calls
+            if not call.id.startswith(left_out or ("\0",)) and all(mark.name != "full" for mark in call.marks)
+        ]
         if marker := metafunc.definition.get_closest_marker("sampled"):
             drawn = sorted(calls, key=lambda call: crc32(f"{name}[{call.id}]".encode()))
             drawn = {call.id for call in drawn[: -(-len(drawn) // marker.kwargs["every"])]}

@@ -62,6 +62,7 @@ def test_an_assertion_that_reads_a_clock_is_found(code: str, lines: list[int]) -
     assert find_clock_reads(ast.parse(code)) == lines
 
 
+@pytest.mark.full
 def test_no_assertion_reads_a_clock() -> None:
     reads = []
     for path in sorted(ROOT.rglob("*.py")):

@@ -57,6 +57,7 @@ def test_the_environment_of_real_relay_has_what_nnmagic_imports() -> None:
     assert _names(declared["project"]["dependencies"]) - relay == _NOT_WITH_RELAY
 
 
+@pytest.mark.full("test")
 @pytest.mark.parametrize("group", _RUNS)
 def test_a_session_installs_what_the_files_that_it_runs_import(group: str) -> None:
     """At the head of a file: what a function imports is there, or the function skips a test."""

@@ -139,6 +139,7 @@ print("all ways work")
 """
 
 
+@pytest.mark.full
 @POSIX
 @pytest.mark.parametrize("system", ["darwin", "windows"])
 def test_everything_works_without_what_a_system_lacks(system: str, tmp_path: Path) -> None:
@@ -331,6 +332,7 @@ print(len(own), own[0])
 """
 
 
+@pytest.mark.full
 @POSIX
 def test_a_home_that_cannot_be_written_to_costs_a_warning() -> None:
     environ = {**os.environ, "HOME": "/proc/home", "PYTHONPATH": str(Path(__file__).parents[1])}

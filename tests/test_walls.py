@@ -120,6 +120,7 @@ def rooms(part: str) -> dict[str, list[Path]]:
     return by_room
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("part", LAYERS)
 def test_a_folder_imports_only_those_below_it(part: str) -> None:
     layers, inside = LAYERS[part], "nnmagic." + part.replace("/", ".") + "."
@@ -198,6 +199,7 @@ def test_the_tests_of_a_module_can_be_found() -> None:
     assert unnamed == listed
 
 
+@pytest.mark.full
 def test_the_language_has_no_import_circle() -> None:
     """Imports for types count, too: a reader who starts anywhere comes to an end."""
     graph: dict[str, set[str]] = {}

@@ -223,6 +223,7 @@ def test_numpy_takes_the_calls_of_the_vocabulary():
             assert np.asarray(row.numpy(*arrays.values())).dtype != object, row.name
 
 
+@pytest.mark.full("einsum", "sort")
 @pytest.mark.parametrize("name", ["sin", "sort", "einsum", "take", "divmod"])
 def test_a_row_of_the_vocabulary_compares_with_numpy(name):
     for row in CASES:
@@ -309,6 +310,7 @@ def test_geometric_means_of_families():
     ]
 
 
+@pytest.mark.full
 def test_a_dead_worker_is_a_wrong_row_and_the_next_goes_on(tmp_path):
     """A segfault in a kernel must not take the other rows with it."""
     script = (

@@ -233,6 +233,7 @@ USED = """
 """
 
 
+@pytest.mark.full
 def test_a_directory_that_cannot_be_written_to_is_bypassed() -> None:
     for path in ("/", "/nnmagic-no-such", "/dev/null/cache", "/proc/cache"):
         printed = as_nobody(USED.format(path=path))

@@ -1,5 +1,7 @@
 """Functions of every kind give the same where they are found on disk; no compiler is loaded, no parser."""
 
+import pytest
+
 from tests.child_process import run_python
 
 
@@ -7,6 +9,7 @@ def run(cache):
     return run_python("-m", "tests.cache.fresh_process", NNMAGIC_CACHE_DIR=str(cache)).stdout
 
 
+@pytest.mark.full
 def test_what_is_found_on_disk_gives_the_same(tmp_path):
     first = run(tmp_path / "cache")
     second = run(tmp_path / "cache")

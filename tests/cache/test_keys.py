@@ -565,6 +565,7 @@ def output_of(script: str) -> str:
     return done.stdout
 
 
+@pytest.mark.full
 @POSIX
 def test_a_child_forked_while_another_thread_compiles_compiles():
     """Really compiles: what it holds meanwhile is not for the test to know."""
@@ -601,6 +602,7 @@ def test_a_child_forked_while_another_thread_compiles_compiles():
     assert output_of(script) == "[4. 4.]\n"
 
 
+@pytest.mark.full
 @POSIX
 def test_a_child_forked_during_a_build_builds():
     script = """

@@ -65,6 +65,7 @@ def shown(result):
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", SOURCES)
 def test_a_saved_function_runs_without_the_compiler(kind: str, tmp_path: Path) -> None:
     f = compile_source(kind)
@@ -113,6 +114,7 @@ ELSEWHERE = {
 }
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.skipif(cpu.instruction_sets() is None, reason="nobody says what this processor can do")
 @pytest.mark.parametrize("case", ELSEWHERE)
 def test_code_of_elsewhere_is_compiled_again_where_there_is_a_compiler(case: str, tmp_path: Path) -> None:
@@ -136,6 +138,7 @@ def test_code_of_elsewhere_is_compiled_again_where_there_is_a_compiler(case: str
     assert "install apache-tvm, or unset TVM_USE_RUNTIME_LIB" in printed
 
 
+@pytest.mark.full
 def test_without_the_compiler_nothing_is_compiled() -> None:
     code = """
         try:

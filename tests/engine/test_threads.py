@@ -142,6 +142,7 @@ def test_threads_of_callers_leave_no_threads_behind():
     assert tasks() <= before
 
 
+@pytest.mark.full
 def test_the_process_is_bound_to_no_core():
     code = f"""
     import os, numpy as np, nnmagic
@@ -154,6 +155,7 @@ def test_the_process_is_bound_to_no_core():
         child(code, NNMAGIC_NUM_THREADS="2")
 
 
+@pytest.mark.full
 @POSIX
 @pytest.mark.parametrize("in_thread", [False, True])
 def test_a_forked_child_computes_the_same(in_thread):
@@ -185,6 +187,7 @@ def test_a_forked_child_computes_the_same(in_thread):
     child(code, NNMAGIC_NUM_THREADS="2")
 
 
+@pytest.mark.full
 @POSIX
 def test_an_interrupt_in_a_forked_child_comes_after_the_machine_code_has_ended():
     """It runs in another thread there, and writes to an array that is free when the interrupt has come."""

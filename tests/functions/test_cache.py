@@ -194,6 +194,7 @@ def test_what_fails_is_not_kept() -> None:
     assert MEMORY.statistics.entries == 0
 
 
+@pytest.mark.full
 def test_keys_are_the_same_in_every_process() -> None:
     code = textwrap.dedent(
         f"""

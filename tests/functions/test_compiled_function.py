@@ -171,6 +171,7 @@ class TestOut:
         with pytest.raises(ValueError, match="share memory"):
             pair(x, x, out=(first, first))
 
+    @pytest.mark.full
     def test_as_a_parameter_s_name_is_the_parameter(self) -> None:
         twice = nnmagic.compile("def twice(out: Tensor[(2,), f32]):\n    return out + out\n")
         np.testing.assert_array_equal(twice(out=np.ones(2, "float32")), [2, 2])

@@ -83,6 +83,7 @@ def test_a_value_is_shown_and_compared_by_structure(List: DataType) -> None:
             pytest.fail("Python's match takes it apart")
 
 
+@pytest.mark.full
 def test_long_lists_are_values_like_others(List: DataType, total: CompiledFunction) -> None:
     def long() -> AdtValue:
         items = List.Nil()
@@ -121,6 +122,7 @@ class Nest:
 """
 
 
+@pytest.mark.full
 @pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("shape", ["left", "right", "tuple", "tuple of tuples"])
 def test_deep_values_of_any_shape(shape: str) -> None:

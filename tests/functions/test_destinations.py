@@ -667,6 +667,16 @@ UPDATES = {
 }
 
 
+@pytest.mark.full(
+    "a row-known",
+    "a step-known",
+    "both-known",
+    "what was before-known",
+    "its own sum-known",
+    "a part-known",
+    "branches-known",
+    "turned round-known",
+)
 @pytest.mark.parametrize("size", ["known", "named"])
 @pytest.mark.parametrize("text", UPDATES.values(), ids=UPDATES)
 def test_arrays_are_updated_where_they_are(text: str, size: str) -> None:
@@ -740,6 +750,7 @@ def test_an_array_that_is_not_read_is_written_at_once(text: str) -> None:
     np.testing.assert_allclose(shared, expected["y"], rtol=1e-6)
 
 
+@pytest.mark.full('np.unique(x)-("n",)-Out', 'np.unique(x)-("n",)-InOut')
 @pytest.mark.parametrize("kind", ["Out", "InOut"])
 @pytest.mark.parametrize("dims", ['("n",)', "(4,)"])
 @pytest.mark.parametrize(

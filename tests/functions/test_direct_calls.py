@@ -77,6 +77,7 @@ def test_results(known: Any, named: Any) -> None:
         assert np.array_equal(named(x, y), x - y.T)
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("dtype", sorted({*NUMPY_DTYPES} - {"complex64", "complex128"}))
 def test_dtypes_and_ranks(dtype: str) -> None:
     short = {"float": "f", "bfloat": "bf", "int": "i", "uint": "u", "bool": "bool_"}
@@ -201,6 +202,7 @@ def test_programs_with_a_workspace() -> None:
         assert np.allclose(f(x), np.sort((x @ x.T).sum(axis=0) + x.sum()), rtol=1e-4, atol=1e-3)
 
 
+@pytest.mark.full
 def test_a_named_size_for_which_the_workspace_is_too_small() -> None:
     f = compiled("def f(x: Tensor[('n', 'k'), f32]):\n    return np.sort((x @ x.T).sum(axis=0) + x.sum())\n")
     assert is_direct(f)
@@ -268,6 +270,7 @@ def test_what_fails_is_raised_by_python() -> None:
             g(x, x[:9])
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("dims", ["(8, 16)", "('n', 'k')"])
 @pytest.mark.parametrize(
     "text",
@@ -436,6 +439,7 @@ def test_sizes_for_threads(named: Any) -> None:
             assert not went_through_python(partial(named, x, x))
 
 
+@pytest.mark.full
 def test_several_threads_at_once() -> None:
     """The calls of a function that keeps one workspace."""
     f = compiled("def f(x: Tensor[('n', 'k'), f32]):\n    return np.sort((x @ x.T).sum(axis=0) + x.sum())\n")
@@ -458,6 +462,7 @@ def test_several_threads_at_once() -> None:
     assert not wrong
 
 
+@pytest.mark.full
 def test_other_threads_run_while_a_large_array_is_sorted() -> None:
     f = compiled("def f(x: Tensor[('n',), f32]):\n    return np.sort(x)\n")
     assert is_direct(f)
@@ -481,6 +486,7 @@ def test_other_threads(named: Any) -> None:
     assert np.array_equal(results[0], X - Y)
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 def test_a_forked_child() -> None:
     code = f"""
@@ -497,6 +503,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), right)
     assert run_python("-c", code).stdout.split() == ["0", "True"]
 
 
+@pytest.mark.full("np.unique(x)-i64")
 @pytest.mark.parametrize(
     ("text", "dtype"),
     [
@@ -535,6 +542,7 @@ def test_a_tuple_of_one_result_whose_size_values_decide() -> None:
         assert np.array_equal(result, np.arange(1, 9))
 
 
+@pytest.mark.full
 def test_references_to_results_that_are_cut() -> None:
     f = compiled("def f(x: Tensor[('n',), i64]):\n    return np.bincount(x)\n")
     assert is_direct(f)
@@ -653,6 +661,7 @@ def test_integers_that_decide_sizes_need_no_conversion() -> None:
         assert "convert_argument" not in went_through_python(lambda n=n: f(n, np.ones(4)))
 
 
+@pytest.mark.full
 def test_a_call_that_needed_more_room_teaches_the_next_one() -> None:
     f = compiled("def f(x: Tensor[('n',), f32], y: Tensor[('n',), f32]):\n    return np.union1d(x, y)\n")
     for n in (3, 3000, 5, 4000):

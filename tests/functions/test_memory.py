@@ -46,6 +46,7 @@ def growth(count: int, *, cache: bool) -> int:
     return int(child.stdout)
 
 
+@pytest.mark.full
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc, and glibc gives memory back when asked")
 def test_dropped_functions_give_their_memory_back() -> None:
     assert growth(60, cache=False) < 3_000_000
@@ -79,12 +80,14 @@ def without_collector() -> Iterator[None]:
     gc.enable()
 
 
+@pytest.mark.full
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc, and glibc gives memory back when asked")
 def test_a_function_in_the_cache_keeps_its_code_and_not_its_stages() -> None:
     """100 kB each: an object file of 9 kB, its pages once loaded, source, Relay. Stages would be 250 kB."""
     assert growth(100, cache=True) < 16_000_000
 
 
+@pytest.mark.full
 def test_stages_are_compiled_again_where_they_were_dropped() -> None:
     functions = [
         nnmagic.compile(f"def f(x: f32):\n    return x * {number}.5\n", namespace={}, cache=False)

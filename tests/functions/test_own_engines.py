@@ -129,6 +129,7 @@ def test_unknown_engines_and_settings_are_refused() -> None:
         _ = nnmagic.compile(SOURCE, engine="numpy").stages["asm"]
 
 
+@pytest.mark.full
 def test_a_package_registers_an_engine(tmp_path: Path) -> None:
     """In a process of its own: a distribution as pip installs it, found by its entry points."""
     (tmp_path / "toy_engine.py").write_text(

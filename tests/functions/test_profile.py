@@ -34,6 +34,7 @@ def test_a_product_computes_what_the_formula_says_and_moves_its_arrays_once() ->
     assert kernel.seconds > 0
 
 
+@pytest.mark.full
 def test_lengths_that_only_the_call_knows_are_counted() -> None:
     source = 'def f(x: Tensor[("n", 4), f32]):\n    return (x * 2 + 1).sum(axis=1)'
     kernels = profile_source(source, array(10, 4)).kernels
@@ -54,6 +55,7 @@ def test_a_loop_s_kernels_are_counted_each_time() -> None:
     assert sine.nbytes == 7 * 800
 
 
+@pytest.mark.full
 def test_a_profile_is_of_the_call_that_is_asked_for() -> None:
     source = 'def f(a: Tensor[("n", "n"), f32]):\n    return a @ a'
     for size in (16, 512):
@@ -66,6 +68,7 @@ def test_a_profile_is_of_the_call_that_is_asked_for() -> None:
         assert of.peak.seconds(kernel) >= kernel.flops / of.peak.flops
 
 
+@pytest.mark.full
 def test_each_step_of_a_program_is_timed() -> None:
     source = (
         "def f(x: Tensor[(64, 64), f32], w: Tensor[(64, 64), f32]):\n"
@@ -96,6 +99,7 @@ def test_a_kernel_says_the_lines_that_it_computes() -> None:
     assert of_assignment == ("line 5",)
 
 
+@pytest.mark.full
 def test_the_lines_of_a_function_that_is_called_have_a_letter() -> None:
     helper = nnmagic.compile("def helper(x: Tensor[(8,), f32]):\n    y = x + 1\n    return cumsum(y)\n")
     source = "def f(x: Tensor[(8,), f32]):\n    return sort(helper(x) * 2)"
@@ -106,6 +110,7 @@ def test_the_lines_of_a_function_that_is_called_have_a_letter() -> None:
     assert "3b |     return cumsum(y)" in compiled.stages["linked"]
 
 
+@pytest.mark.full
 def test_a_loop_s_kernels_say_their_lines() -> None:
     source = (
         "def f(x: Tensor[(100,), f32], n: i32):\n"
@@ -118,6 +123,7 @@ def test_a_loop_s_kernels_say_their_lines() -> None:
     assert all(told == ("line 5",) for name, told in lines.items() if "sum" in name)
 
 
+@pytest.mark.full
 def test_a_function_from_a_file_does_not_know_its_lines(tmp_path: Path) -> None:
     compiled = nnmagic.compile("def f(x: Tensor[(8,), f32]):\n    return sort(x)")
     compiled.save(tmp_path / "f.nnm")
@@ -160,6 +166,7 @@ def test_the_least_time_is_that_of_one_run(
     assert len(done) == runs
 
 
+@pytest.mark.full
 def test_a_profile_says_the_least_time_of_three_calls_or_more(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 

@@ -73,6 +73,7 @@ def test_a_pickled_function_is_the_same(whole: CompiledFunction) -> None:
     assert_same(pickle.loads(pickle.dumps(whole)), whole)
 
 
+@pytest.mark.full
 def test_another_process_loads_it(whole: CompiledFunction, tmp_path: Path) -> None:
     whole.save(tmp_path / "f")
     x = np.full((2, 3), 0.25, "float32")
@@ -155,6 +156,7 @@ def test_a_changed_file_is_refused(
         nnmagic.load(path)
 
 
+@pytest.mark.full
 def test_a_damaged_file_is_refused_or_the_same(whole: CompiledFunction) -> None:
     """Bits turned in the last part's bytes, the first part's, and the whole directory of the archive."""
     data = to_bytes(whole)

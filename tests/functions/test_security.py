@@ -176,6 +176,7 @@ assert "toy_engine" in sys.modules
 """
 
 
+@pytest.mark.full
 def test_an_engine_of_a_package_is_imported_when_it_is_named(tmp_path: Path) -> None:
     built = "    return nnmagic.compile(module, engine='numpy', cache=False)\n"
     (tmp_path / "toy_engine.py").write_text(f"import nnmagic\ndef build(module):\n{built}")

@@ -22,6 +22,7 @@ def is_machine_code(f: Any) -> bool:
     return "nnmagic_entry" in f.stages["asm"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "text",
     [
@@ -68,6 +69,7 @@ def test_results_own_their_memory() -> None:
     assert np.array_equal(f(X), second)
 
 
+@pytest.mark.full
 def test_calls_that_need_more_room_than_arrays_have_elements() -> None:
     f = nnmagic.compile(
         "def f(x: Tensor[('n',), i64], y: Tensor[('n',), i64]):\n"
@@ -88,6 +90,7 @@ def test_calls_that_need_more_room_than_arrays_have_elements() -> None:
     assert np.array_equal(f(np.array([1]), np.array([1]))[0], [0, 1])
 
 
+@pytest.mark.full
 def test_large_arrays() -> None:
     """Where room for all elements would be much memory, a call takes what it needs."""
     f = compiled("x[x > 0], np.flatnonzero(x < -3)")
@@ -116,6 +119,7 @@ def test_other_forms_of_arguments_and_threads() -> None:
     assert all(np.array_equal(each, expected) for each in found)
 
 
+@pytest.mark.full
 def test_what_prints_does_so_once(capfd: pytest.CaptureFixture[str]) -> None:
     f = nnmagic.compile(
         "def f(x: Tensor[('n',), i64]):\n    print(x[0])\n    return np.bincount(x)\n",
@@ -127,6 +131,7 @@ def test_what_prints_does_so_once(capfd: pytest.CaptureFixture[str]) -> None:
     assert capfd.readouterr().out.count("5000") == 1
 
 
+@pytest.mark.full
 def test_profile() -> None:
     kernels = profile(compiled("x[x > 0]", "8, 16"), (X,), {}).kernels
     names = " ".join(kernel.name for kernel in kernels)

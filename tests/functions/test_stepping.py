@@ -36,6 +36,7 @@ def test_each_value_is_shown_as_numpy_computes_it() -> None:
     assert bundle["text/plain"] == str(steps)
 
 
+@pytest.mark.full
 def test_nan_in_arguments_and_captured_arrays_is_said() -> None:
     f = nnmagic.compile(
         "def f(x: Tensor[(2,), f32]):\n    return x + c\n", namespace={"c": np.float32([np.nan, 1])}

@@ -81,6 +81,7 @@ def tracebacks(script: Path, **environment: str) -> list[str]:
     return done.stderr.split("\0")[1:]
 
 
+@pytest.mark.full
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="a bare raise of Python 3.10 brings the frames back")
 def test_a_traceback_ends_in_the_caller_s_line(script: Path) -> None:
     texts = tracebacks(script)
@@ -94,6 +95,7 @@ def test_a_traceback_ends_in_the_caller_s_line(script: Path) -> None:
         assert words in text.partition(f"\n{kind}: ")[2], text
 
 
+@pytest.mark.full
 def test_the_variable_of_developers_shows_all_frames(script: Path) -> None:
     for (line, _, _), text in zip(WRONG, tracebacks(script, **{VARIABLE: "1"}), strict=True):
         assert text.count("  File ") > 1, line

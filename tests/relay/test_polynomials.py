@@ -51,6 +51,7 @@ def _expression(rng: random.Random, depth: int) -> str:
     return f"({left} {operator} {right})"
 
 
+@pytest.mark.full
 def test_any_expression_means_what_it_means_in_python() -> None:
     rng = random.Random(7)
     compared = 0
@@ -126,6 +127,7 @@ def test_names() -> None:
     assert set(names(polynomial("2*n + m // k"))) == {"n", "m", "k"}
 
 
+@pytest.mark.full
 def test_minima_maxima_and_broadcasts_are_computed_right() -> None:
     rng = random.Random(11)
     names_ = {"n": polynomial("n"), "m": polynomial("m")}

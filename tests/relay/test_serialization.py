@@ -35,6 +35,7 @@ def through_json(module: Module) -> Module:
     return module_from_data(json.loads(json.dumps(data)), arrays)
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program["id"])
 def test_every_measured_program_comes_back(program: dict[str, str]) -> None:
     typed = infer_type(parse(program["text"]))
@@ -69,6 +70,7 @@ def test_what_text_loses_is_kept() -> None:
     assert number.data.dtype == np.float32
 
 
+@pytest.mark.full
 def test_sharing_and_depth_are_kept() -> None:
     x = Var("x", TensorType((2,), "float32"))
     deep = x

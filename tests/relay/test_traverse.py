@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -77,6 +78,7 @@ def test_functions_of_a_module_go_on_sharing():
     assert new.functions["f"].body is not table
 
 
+@pytest.mark.full
 def test_depth_is_no_limit():
     e = x = Var("x")
     for _ in range(100_000):

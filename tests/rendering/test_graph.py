@@ -135,6 +135,7 @@ def texts(svg: str) -> list[str]:
     return [element.text for element in ET.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")]
 
 
+@pytest.mark.full
 def test_every_call_of_every_program_is_there_once() -> None:
     programs = [record["typed_text"] for record in load_programs()]
     seen = 0
@@ -162,6 +163,7 @@ def test_every_call_of_every_program_is_there_once() -> None:
     assert seen > 150
 
 
+@pytest.mark.full
 def test_a_graph_is_laid_out_in_linear_time() -> None:
     def work(blocks: int) -> int:
         skips = "".join(f"  let %y{i} = add(%y{i - 1}, exp(tanh(%y{i - 1})));\n" for i in range(1, blocks))
@@ -210,6 +212,7 @@ def dags(draw: st.DrawFn) -> tuple[list[tuple[float, float]], list[tuple[int, in
     return [(float(width), float(height)) for width, height in sizes], edges
 
 
+@pytest.mark.full
 @given(dags())
 @settings(max_examples=150, deadline=None)
 def test_a_layout_keeps_nodes_apart_and_edges_downwards(

@@ -81,6 +81,7 @@ def test_pygments_finds_the_lexer_by_its_name() -> None:
     assert "relay" in lexer.aliases
 
 
+@pytest.mark.full
 def test_ranges_are_where_their_expressions_stand() -> None:
     seen = 0
     for text in [*texts()[:400], models()["resnet18"]]:
@@ -157,6 +158,7 @@ def test_everything_is_escaped() -> None:
     assert evil.replace('"', '\\"') in "".join(elements(page).itertext())
 
 
+@pytest.mark.full
 def test_the_same_bytes_on_every_run(foo: nnmagic.CompiledFunction) -> None:
     code = f"import nnmagic\nprint(nnmagic.compile({SOURCE!r})._repr_mimebundle_()['text/html'], end='')"
     outputs = {

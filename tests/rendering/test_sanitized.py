@@ -184,6 +184,7 @@ def long_lines(page: str) -> list[str]:
     return [line for text in pre_texts(page) for line in text.split("\n") if len(line) > 68]
 
 
+@pytest.mark.full
 def test_long_lines_break_and_the_text_stays_relay() -> None:
     texts = [*[record["typed_text"] for record in load_programs()][::4], models()["resnet18"]]
     broken = 0

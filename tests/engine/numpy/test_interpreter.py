@@ -67,6 +67,7 @@ def test_a_snippet_computes_what_python_computes(case: Accepted, monkeypatch: py
         pytest.skip("the cell is refused for every engine: test_snippets.py judges that")
 
 
+@pytest.mark.full
 @pytest.mark.sampled(every=25)
 @pytest.mark.parametrize("seed", range(1000))
 def test_a_random_program_computes_what_the_compiled_engine_computes(seed: int) -> None:
@@ -89,6 +90,7 @@ def test_an_operator_without_a_rule_is_named(monkeypatch: pytest.MonkeyPatch) ->
         nnmagic.compile(nnmagic.relay.parse(text), engine="numpy", cache=False)(np.zeros(4, "float32"))
 
 
+@pytest.mark.full
 def test_a_loop_may_be_long_and_recursion_deep() -> None:
     source = """
 def count(n: i64, s: i64) -> i64:

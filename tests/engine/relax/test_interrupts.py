@@ -45,6 +45,7 @@ print(nnmagic.compile(text, cache=False)(np.ones(2, "f")))
 """
 
 
+@pytest.mark.full
 @SIGNALS
 @pytest.mark.parametrize("delay", [0.3, 0.8, 1.4])
 def test_the_compiler_can_be_loaded_again(delay):
@@ -125,6 +126,7 @@ print(deferred_interrupts.is_abandoned_work_running(0))
 """
 
 
+@pytest.mark.full
 @SIGNALS
 def test_an_interrupt_ends_waits_after_a_compilation_and_in_the_next_one() -> None:
     done = run(AFTER)
@@ -205,6 +207,7 @@ sys.exit(7)
 """
 
 
+@pytest.mark.full
 def test_a_compilation_is_interrupted_on_all_systems() -> None:
     """As Windows interrupts: without a signal that ends waits."""
     done = run(ANYWHERE)
@@ -270,6 +273,7 @@ sys.exit(7)
 """
 
 
+@pytest.mark.full
 @SIGNALS
 def test_a_compilation_that_hangs_is_left_and_others_go_on():
     """They run in another process, as long as the thread that hangs is there."""

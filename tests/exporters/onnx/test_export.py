@@ -193,6 +193,7 @@ def f(x: Tensor[("n", "m"), f32]):
 }  # fmt: skip
 
 
+@pytest.mark.full("functions, constants, tuples", "NumPy's functions", "while and for")
 @pytest.mark.parametrize("name", CELLS)
 def test_a_cell_is_the_same_function_in_onnxruntime_and_when_it_comes_back(name: str, tmp_path: Path) -> None:
     source, calls = CELLS[name]
@@ -246,6 +247,7 @@ def test_an_imported_model_goes_out_again(tmp_path: Path) -> None:
 # -- files -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_constants_beyond_the_limit_lie_in_a_second_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

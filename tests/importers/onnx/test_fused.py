@@ -224,6 +224,8 @@ CASES += [
 ]
 
 
+@pytest.mark.sampled(every=8)
+@pytest.mark.full("DynamicQuantizeLSTM-47", "GroupQueryAttention-48", "DynamicQuantizeLSTM-46")
 @pytest.mark.parametrize(
     ("op_type", "values", "attributes", "count"),
     CASES,
@@ -278,6 +280,7 @@ def test_a_root_mean_square_norm_is_in_the_standards_domain() -> None:
     np.testing.assert_allclose(nnmagic.from_onnx(proto)(*inputs.values()), want, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.full
 def test_attention_takes_sizes_that_only_the_call_knows() -> None:
     inputs = {"x": normal(2, 4, 8), "w": normal(8, 24), "b": normal(24), "mask": MASK}
     made = node("Attention", [*inputs], ["y"], domain="com.microsoft", num_heads=2, unidirectional=1)
@@ -322,6 +325,7 @@ def test_a_batch_of_sequences_of_other_lengths_is_refused_at_the_call() -> None:
         function(*given.values())
 
 
+@pytest.mark.full
 def test_a_decoder_takes_a_past_of_any_length() -> None:
     """Steps of one token each, whose keys become the next one's past."""
     names = ["x", "k", "v", "past_keys", "past_values", "last", "length", "cosines", "sines"]

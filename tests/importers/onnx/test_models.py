@@ -81,6 +81,7 @@ def test_path_bytes_and_proto_are_one_function(tmp_path: object) -> None:
 # -- sizes that only the call knows ----------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_heads_are_split_with_dynamic_sizes() -> None:
     """Shape, Gather, Concat and Reshape, as exporters write a transformer's heads."""
     nodes = [
@@ -113,6 +114,7 @@ def test_heads_are_split_with_dynamic_sizes() -> None:
     assert "dyn." not in function.relay_text
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("steps", [1, 3, 9])
 @pytest.mark.parametrize("direction", ["forward", "bidirectional"])
 def test_an_lstm_is_one_loop_over_dynamic_steps(steps: int, direction: str) -> None:
@@ -124,6 +126,7 @@ def test_an_lstm_is_one_loop_over_dynamic_steps(steps: int, direction: str) -> N
         compare(proto, normal(steps, 2, 4), rtol=1e-4)
 
 
+@pytest.mark.full
 def test_a_loop_collects_as_many_rows_as_it_has_rounds() -> None:
     body = helper.make_graph(
         [
@@ -206,6 +209,7 @@ def test_quantized_weights_round_half_to_even() -> None:
     compare(proto, np.array([-9, -1, 1, 3, 5, 7, 600, 0.5], "float32"))
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
 @pytest.mark.parametrize("sizes", [(7, 9), (3, 2)])
 @pytest.mark.parametrize(
@@ -219,6 +223,7 @@ def test_resize(mode: str, sizes: tuple[int, int], transformation: str) -> None:
     compare(proto, normal(1, 2, 5, 4), rtol=1e-4)
 
 
+@pytest.mark.full
 def test_axes_of_pad_and_slice_may_come_at_the_call() -> None:
     axes = info("a", (1,), "int64")
     padded = model([node("Pad", ["x", "p", "", "a"], ["y"])], [info("x"), info("p", (2,), "int64"), axes], [])

@@ -151,6 +151,7 @@ def test_the_target_of_expand_is_chosen_between_sizes() -> None:
     compare(proto, normal(2, 5, 3), normal(1, 4, 3))
 
 
+@pytest.mark.full
 def test_a_range_between_sizes_has_their_difference() -> None:
     """The positions of a step of a decoder with a past of k tokens."""
     nodes = [
@@ -174,6 +175,7 @@ def test_a_range_between_sizes_has_their_difference() -> None:
     )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("mode", "transformation"),
     [
@@ -197,6 +199,7 @@ def test_images_of_open_size_are_resized_to_those_of_another(mode: str, transfor
     compare(proto, *({**normal(*old), "like": normal(*new)["x"]} for old, new in sizes))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("scale", [2.0, 1.5])
 def test_images_of_open_size_are_scaled(scale: float) -> None:
     resize = node("Resize", ["x", "", "scales"], ["y"], mode="linear")

@@ -37,6 +37,7 @@ def network() -> onnx.ModelProto:
     return model(nodes, [info("x", X.shape)], [info("y", (1, 16, 1, 1))], {**weights, **norm})
 
 
+@pytest.mark.full
 def test_each_kernel_says_the_nodes_that_it_computes() -> None:
     sizes = {"first": (40, 30), "second": (30, 50), "third": (50, 20)}
     nodes, last = [], "x"
@@ -54,6 +55,7 @@ def test_each_kernel_says_the_nodes_that_it_computes() -> None:
         assert profiled.origins[kernel.name] == (name, f"{name}_result")
 
 
+@pytest.mark.full
 def test_a_kernel_of_several_equal_layers_says_all_of_them() -> None:
     nodes, weights = [], {}
     for layer in range(4):
@@ -67,11 +69,13 @@ def test_a_kernel_of_several_equal_layers_says_all_of_them() -> None:
     assert profiled.origins[kernel.name] == tuple(node.name for node in nodes)
 
 
+@pytest.mark.full
 def test_a_normalization_is_part_of_the_kernel_of_its_convolution() -> None:
     told = set(profile(nnmagic.from_onnx(network()), (X,), {}).origins.values())
     assert {("stem/conv", "stem/norm", "stem/relu"), ("body/conv", "activation")} <= told
 
 
+@pytest.mark.full("3")
 @pytest.mark.parametrize("opt_level", [0, 3])
 def test_every_node_is_in_a_kernel_at_each_level(opt_level: int) -> None:
     profiled = profile(nnmagic.from_onnx(network(), opt_level=opt_level), (X,), {})
@@ -79,6 +83,7 @@ def test_every_node_is_in_a_kernel_at_each_level(opt_level: int) -> None:
     assert {name for names in profiled.origins.values() for name in names} == named
 
 
+@pytest.mark.full
 def test_the_table_shows_the_first_few() -> None:
     nodes = [node("Sin", [f"v{i}"], [f"v{i + 1}"], name=f"wave_number_{i}") for i in range(8)]
     function = nnmagic.from_onnx(model(nodes, [info("v0")], [info("v8")]))
@@ -86,6 +91,7 @@ def test_the_table_shows_the_first_few() -> None:
     assert " wave_number_0, wave_number_1, … (+6)  1 " in shown
 
 
+@pytest.mark.full
 def test_a_model_in_a_cell_keeps_the_names_of_its_nodes() -> None:
     found = nnmagic.from_onnx(network())
     source = f"def f(x: Tensor[{X.shape}, f32]):\n    return sort(found(x), axis=1)\n"

@@ -63,6 +63,7 @@ def imported(estimator: object, rows: np.ndarray, **options: object) -> nnmagic.
     return nnmagic.from_onnx(model)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_a_classifier_gives_scikit_learns_classes_and_scores(name: str) -> None:
     data, make = CLASSIFIERS[name]
@@ -79,6 +80,7 @@ def test_a_classifier_gives_scikit_learns_classes_and_scores(name: str) -> None:
             np.testing.assert_allclose(scores, estimator.predict_proba(rows[:count]), rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", REGRESSORS)
 def test_a_regressor_gives_scikit_learns_numbers(name: str) -> None:
     rows, targets = DIABETES(return_X_y=True)
@@ -117,6 +119,7 @@ def machine(**changed: object) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=opsets, ir_version=9)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("transformation", ["NONE", "SOFTMAX", "LOGISTIC"])
 def test_probabilities_by_support_vectors_are_those_of_onnxruntime(transformation: str) -> None:
     proto = machine(post_transform=transformation)

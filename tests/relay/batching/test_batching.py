@@ -160,6 +160,7 @@ TWO_LOOPS = """
 """
 
 
+@pytest.mark.full
 def test_each_batch_has_loops_of_its_own() -> None:
     body = "    return vmap(doubled)(x), vmap(tripled)(x), vmap(lambda r: tripled(r) - doubled(r))(x)\n"
     f = nnmagic.compile(f'def f(x: Tensor[("n",), f64]):{TWO_LOOPS}{body}')
@@ -281,6 +282,7 @@ def test_sums_of_all_elements_so_far() -> None:
         np.testing.assert_allclose(f(a), a.reshape(shape[0], shape[1] * shape[2]).cumsum(axis=1))
 
 
+@pytest.mark.full
 @pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("axes", [(0, 0), (0, None), (None, 0)], ids=["both", "first", "second"])
 @pytest.mark.parametrize("piles", [("p", "p"), (1, "p"), ("p", 1), (2, 2)], ids=str)

@@ -43,6 +43,7 @@ def test_grad_gives_a_compiled_function(loss: nnmagic.CompiledFunction, tmp_path
     assert "grad(_function" in function.stages["source"]
 
 
+@pytest.mark.full
 def test_argnums_give_gradients_of_the_form_of_parameters(loss: nnmagic.CompiledFunction) -> None:
     value, (of_w, of_k) = nnmagic.value_and_grad(loss, (0, -1))(W, X)
     np.testing.assert_allclose(value, loss(W, X), rtol=1e-6)
@@ -63,6 +64,7 @@ def test_aux_is_passed_on() -> None:
     assert (float(value), float(aux), float(gradient_)) == (9.0, 4.0, 6.0)
 
 
+@pytest.mark.full
 def test_vjp_and_jvp(loss: nnmagic.CompiledFunction) -> None:
     value, (of_w, _, _) = nnmagic.vjp(loss)(W, X, 2.0, 0.5)
     np.testing.assert_allclose(of_w, expected() / 2, rtol=1e-4)

@@ -36,6 +36,7 @@ def loss() -> nnmagic.CompiledFunction:
     return nnmagic.compile(LOSS)
 
 
+@pytest.mark.full
 def test_a_jacobian_has_the_shapes_of_result_and_parameter(f: nnmagic.CompiledFunction) -> None:
     both = nnmagic.jacobian(f, (0, 1))(X, W)
     for number, found in enumerate(both):
@@ -44,6 +45,7 @@ def test_a_jacobian_has_the_shapes_of_result_and_parameter(f: nnmagic.CompiledFu
     assert list(nnmagic.jacobian(f).__signature__.parameters) == ["x", "w", "out"]
 
 
+@pytest.mark.full
 def test_a_hessian_is_symmetric_and_that_of_differences(loss: nnmagic.CompiledFunction) -> None:
     (xx, xw), (wx, ww) = nnmagic.hessian(loss, (0, 1))(X, W)
     gradient = nnmagic.grad(loss, (0, 1))
@@ -54,6 +56,7 @@ def test_a_hessian_is_symmetric_and_that_of_differences(loss: nnmagic.CompiledFu
     np.testing.assert_allclose(nnmagic.hessian(loss)(X, W), xx, atol=1e-14)
 
 
+@pytest.mark.full
 def test_derivatives_of_functions_that_call_each_other() -> None:
     source = """
 def a(x: Tensor[(3,), f64], n: i64) -> Tensor[(3,), f64]:
@@ -69,6 +72,7 @@ def f(x: Tensor[(3,), f64], n: i64):
     np.testing.assert_allclose(hessian, expected, rtol=1e-12)
 
 
+@pytest.mark.full
 def test_derivatives_of_sizes_of_the_call() -> None:
     source = """
 def f(v: Tensor[("n",), f64], m: Tensor[("k", "n"), f64], rounds: i64):
@@ -91,6 +95,7 @@ def f(v: Tensor[("n",), f64], m: Tensor[("k", "n"), f64], rounds: i64):
             np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.full
 def test_a_hessian_by_several_numbers_of_a_loop() -> None:
     source = """
 def f(s: f64, t: f64, u: f64, k: i64):
@@ -104,6 +109,7 @@ def f(s: f64, t: f64, u: f64, k: i64):
     np.testing.assert_array_equal(found, [[0, 0, 0], [0, 0, 10], [0, 10, 6]])
 
 
+@pytest.mark.full
 @pytest.mark.sampled(every=4)
 @pytest.mark.parametrize(
     ("body", "shape"),
@@ -164,6 +170,7 @@ def test_compositions_give_what_jax_gives(name: str) -> None:
             np.testing.assert_allclose(own, reference, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.full
 def test_a_compiled_function_is_mapped_over_any_number_of_examples(f: nnmagic.CompiledFunction) -> None:
     function = nnmagic.vmap(f, in_axes=(0, None))
     for count in (0, 1, 5):

@@ -106,6 +106,8 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.sampled(every=3)
+@pytest.mark.full("a loop in a loop")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_by_differences(name):
     signature = "x: Tensor[(5, 3), f64]; w: Tensor[(3, 3), f64]"
@@ -113,6 +115,7 @@ def test_by_differences(name):
     check_by_differences(run, [RNG.standard_normal((5, 3)), RNG.standard_normal((3, 3))], (0, 1))
 
 
+@pytest.mark.full("0")
 @pytest.mark.parametrize("count", [0, 1, 2, 5])
 def test_as_many_rounds_as_a_named_size(count):
     body = """
@@ -127,6 +130,7 @@ def test_as_many_rounds_as_a_named_size(count):
     check_by_differences(run, [RNG.standard_normal((count, 3)), RNG.standard_normal((3, 3))], (0, 1))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("size", "count"), [("4", 4), ('"n"', 1), ('"n"', 4)])
 def test_recurrent_layers(size, count):
     body = """
@@ -140,6 +144,7 @@ def test_recurrent_layers(size, count):
     check_by_differences(run, [RNG.standard_normal(shape) for shape in shapes], (0, 1, 2, 3), 1e-5)
 
 
+@pytest.mark.full
 def test_second_derivatives():
     text = """
 def f(x: Tensor[(3,), f64]):
@@ -219,6 +224,8 @@ BRANCHES = {
 }
 
 
+@pytest.mark.sampled(every=3)
+@pytest.mark.full("a while-named", "both-named", "one in another-named", "a for that is the result-named")
 @pytest.mark.parametrize("size", ["3", "'m'"], ids=["static", "named"])
 @pytest.mark.parametrize("name", BRANCHES)
 def test_forward_mode_of_loops_in_branches(name, size):

@@ -140,6 +140,7 @@ CONVENTIONS = [
 ]  # fmt: skip
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 def test_the_gradient_where_there_is_no_derivative(dtype: str) -> None:
     lines = [f"    g{i} = grad(lambda x: {text})(x[{i}])" for i, (text, _, _) in enumerate(CONVENTIONS)]
@@ -150,6 +151,8 @@ def test_the_gradient_where_there_is_no_derivative(dtype: str) -> None:
     np.testing.assert_allclose(function(np.ascontiguousarray(points)), expected, rtol=2e-5, atol=1e-30)
 
 
+@pytest.mark.sampled(every=2)
+@pytest.mark.full("median(x)-values6-expected6", "sort(x)[0]-values7-expected7")
 @pytest.mark.parametrize(
     ("text", "values", "expected"),
     [
@@ -165,6 +168,7 @@ def test_the_gradient_of_a_vector(text: str, values: list[float], expected: list
     np.testing.assert_allclose(nnmagic.grad(function)(np.array(values, float)), expected, atol=1e-12)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("asked", "expected"),
     [

@@ -94,6 +94,7 @@ def test_a_record_is_given_back_as_what_it_was(
         np.testing.assert_allclose(found, old - 0.1 * gradient, rtol=1e-12)
 
 
+@pytest.mark.full
 def test_a_gradient_has_the_form_of_the_record(loss: nnmagic.CompiledFunction) -> None:
     gradient = nnmagic.grad(loss)
     assert "p: Params" in repr(gradient)
@@ -114,6 +115,7 @@ def test_a_record_travels(step: nnmagic.CompiledFunction, tmp_path: Path) -> Non
         assert str(function.__signature__) == str(step.__signature__)
 
 
+@pytest.mark.full
 def test_the_class_is_a_name_of_the_notebook(loss: nnmagic.CompiledFunction) -> None:
     cell = compile_cell(nnmagic.diagnostics.Source("<cell>", CLASSES), {}, Options(), cache=False)
     names = cell.bindings

@@ -81,6 +81,7 @@ def test_batch_norm_in_training_is_that_of_torch() -> None:
         np.testing.assert_allclose(found, each.grad, rtol=1e-8, atol=1e-9)
 
 
+@pytest.mark.full
 def test_batch_norm_in_training_is_numpys() -> None:
     """The same without torch: the values, and that the gradient of a shift is the sum of cotangents."""
     x, d = RNG.normal(2, 3, size=(5, 3, 4)), RNG.normal(size=(5, 3, 4))

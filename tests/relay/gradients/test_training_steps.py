@@ -29,6 +29,7 @@ def reference(w: np.ndarray) -> tuple[float, np.ndarray]:
     return ((hidden - Y) ** 2).mean(), X.T @ (2 * (hidden - Y) * (1 - hidden**2) / len(Y))
 
 
+@pytest.mark.full("w -= lr * g-named")
 @pytest.mark.parametrize("size", ["6", '"n"'], ids=["static", "named"])
 @pytest.mark.parametrize("update", ["w[:] = w - lr * g", "w -= lr * g"])
 def test_a_step_changes_its_parameter_in_machine_code(update: str, size: str) -> None:
@@ -81,6 +82,7 @@ def test_the_gradient_sees_the_parameter_before_it_changes() -> None:
     np.testing.assert_allclose(second, [5.0, 4.0, 6.0])
 
 
+@pytest.mark.full
 def test_a_checkpoint_needs_less_memory() -> None:
     workspaces = []
     for function in ("block", "checkpoint(block)"):

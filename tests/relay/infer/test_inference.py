@@ -553,6 +553,7 @@ def test_patterns_must_fit_their_data(pattern, message):
 # --- size -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_a_chain_of_100_000_calls():
     e = x = Var("x", T23)
     for _ in range(50_000):
@@ -560,6 +561,7 @@ def test_a_chain_of_100_000_calls():
     assert result_of(Function((x,), e)) == "Tensor[(2, 3), float32]"
 
 
+@pytest.mark.full
 def test_100_000_calls_that_wait_for_a_parameter():
     x, a, f = Var("x", T23), Var("a"), Var("f")
     e = a
@@ -568,6 +570,7 @@ def test_100_000_calls_that_wait_for_a_parameter():
     assert result_of(Function((x,), Let(f, Function((a,), e), Call(f, (x,))))) == "Tensor[(2, 3), float32]"
 
 
+@pytest.mark.full
 def test_a_chain_of_10_000_lets():
     x = Var("x", T23)
     variables = [x, *(Var(f"v{i}") for i in range(10_000))]
@@ -577,6 +580,7 @@ def test_a_chain_of_10_000_lets():
     assert result_of(Function((x,), body)) == "Tensor[(2, 3), float32]"
 
 
+@pytest.mark.full
 def test_10_000_functions_that_call_one_another_in_a_row():
     functions = {"main": Function((p := Var("p", T23),), Call(GlobalVar("f9999"), (p,)))}
     for i in range(10_000):
@@ -586,6 +590,7 @@ def test_10_000_functions_that_call_one_another_in_a_row():
     assert result_of(**functions) == "Tensor[(2, 3), float32]"
 
 
+@pytest.mark.full
 def test_20_000_errors_of_recursive_functions_are_reported_in_linear_time():
     def errors(count):
         functions = {f"f{i}": Function((), Call(GlobalVar(f"f{i}"), ())) for i in range(count)}
@@ -597,6 +602,7 @@ def test_20_000_errors_of_recursive_functions_are_reported_in_linear_time():
     assert count_calls(lambda: errors(1000)) < 3 * count_calls(lambda: errors(500))
 
 
+@pytest.mark.full
 def test_a_projection_of_each_of_10_000_fields():
     x = Var("x", T23)
     wide = Tuple((x,) * 10_000)
@@ -605,6 +611,7 @@ def test_a_projection_of_each_of_10_000_fields():
     assert len(typed.ret_type.fields) == 10_000
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("width", [1, 2])
 def test_a_type_that_nests_without_end_is_refused(width):
     e = x = Var("x", T23)
@@ -674,6 +681,7 @@ def programs(draw):
     return params, values
 
 
+@pytest.mark.full
 @settings(max_examples=200, deadline=None)
 @given(programs())
 def test_shapes_and_dtypes_are_numpys(program):

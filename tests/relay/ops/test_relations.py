@@ -454,7 +454,7 @@ def find_valid_value(attr, values):
     return {}
 
 
-@pytest.mark.sampled(every=3)
+@pytest.mark.sampled(every=9)
 @pytest.mark.parametrize("name", sorted(OPERATORS))
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())

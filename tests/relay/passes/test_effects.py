@@ -222,6 +222,7 @@ PASSES = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("run", PASSES, ids=lambda run: run.__name__)
 def test_effects_stay_what_they_are_and_in_their_order(run):
     effects = 0

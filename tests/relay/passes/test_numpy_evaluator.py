@@ -118,6 +118,7 @@ def identify(case):
     return f"{case[0]}-{'-'.join(str(getattr(arg, 'dtype', 'tuple')) for arg in case[1])}"
 
 
+@pytest.mark.full
 def test_numpy_computes_what_kernels_compute():
     """One program computes all cases from its parameters, so that nothing can be folded on the way."""
     params, results, arrays = [], [], []
@@ -154,6 +155,7 @@ def test_bfloat16_is_left_to_the_engine():
     assert evaluate_with_numpy(make_call("add", (ones, ones), {})) is None
 
 
+@pytest.mark.full
 def test_measured_programs_fold_to_their_measured_outputs():
     """The corpus with its inputs as constants: what folds to a constant is what real Relay computed."""
     folded = []

@@ -84,6 +84,7 @@ def test_a_typed_module_comes_out_typed_as_before(run):
         assert new.functions["main"].checked_type == module.functions["main"].checked_type, seed
 
 
+@pytest.mark.sampled(every=2)
 @each_pass
 def test_an_untyped_module_comes_out_untyped_and_means_the_same(run):
     for seed in SEEDS:
@@ -105,6 +106,7 @@ def test_a_second_run_changes_nothing(run):
         assert structural_equal(run(once), once), seed
 
 
+@pytest.mark.full
 @each_pass
 def test_programs_of_the_corpus_keep_their_types(run):
     for record in sample(load_programs(), 4):
@@ -119,6 +121,7 @@ def test_programs_of_the_corpus_keep_their_types(run):
             assert structural_equal(infer_text(new.astext()), new), record["id"]
 
 
+@pytest.mark.sampled(every=2)
 @each_pass
 def test_new_nodes_stand_where_the_old_ones_stood(run):
     for seed in SEEDS[:20]:
@@ -191,6 +194,7 @@ def test_compose_runs_the_first_pass_first():
 # --- let normal form and graph normal form ------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_every_part_of_a_let_normal_form_is_a_name():
     programs = [generate(seed) for seed in SEEDS] + [infer_text(each["text"]) for each in load_programs()]
     for module in programs:
@@ -313,6 +317,7 @@ def test_an_endless_loop_is_unrolled_no_further_than_the_limit():
     assert last.args[0].data == 50
 
 
+@pytest.mark.full
 def test_a_long_loop_unrolls_to_its_end():
     module = infer_text(
         f"{VERSION}def @main(%x: float32) {{ @f(0, %x) }}"

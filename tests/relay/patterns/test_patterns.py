@@ -170,6 +170,7 @@ def test_wrong_patterns_are_refused() -> None:
         _ = wildcard() | 3  # type: ignore[operator]  # what is refused
 
 
+@pytest.mark.full
 def test_deep_programs_and_deep_patterns() -> None:
     body: relay.Expr = X
     pattern: relay.patterns.Pattern = is_var("x")

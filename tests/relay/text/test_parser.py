@@ -378,6 +378,7 @@ OPEN = VERSION + "def @main(%x: float32) { "
 DEEP = 100_000
 
 
+@pytest.mark.full("0", "13", "11", "9", "1", "3", "7")
 @pytest.mark.parametrize(
     "text",
     [

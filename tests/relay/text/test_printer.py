@@ -461,6 +461,7 @@ def test_100_000_expressions_are_printed_and_read(build):
     assert text.count("\n") > 100_000
 
 
+@pytest.mark.full("cells")
 @pytest.mark.parametrize("build", [chain, lets, cells, doubling])
 def test_printing_and_reading_take_linear_time(build):
     def work(length):

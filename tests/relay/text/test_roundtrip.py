@@ -222,6 +222,7 @@ def uses_before_binding(text):
     return None in first_uses.values()
 
 
+@pytest.mark.full
 @QUICK
 @given(modules())
 def test_a_printed_module_is_the_same_program(module):
@@ -305,6 +306,7 @@ def test_broken_text_gives_located_errors(seed):
     assert all(each.span is not None and each.render(color=True) for each in diagnostics)
 
 
+@pytest.mark.full
 @QUICK
 @given(st.text() | st.lists(st.sampled_from(PIECES)).map(" ".join))
 def test_any_text_is_read_or_refused(text):

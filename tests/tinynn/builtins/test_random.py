@@ -33,6 +33,7 @@ def words_of(key: np.ndarray, blocks: int) -> list[int]:
     ]
 
 
+@pytest.mark.full
 def test_the_bits_are_those_of_threefry() -> None:
     key, keys, bits, folded = draw("k, random.split(k, 3), random.bits(k, (2, 4)), random.fold_in(k, 5)", -2)
     assert key.tolist() == [2**64 - 2, 0, 0, 0, 0, 0, 0, 0, 1 << 63, 0]
@@ -51,6 +52,7 @@ def test_a_seed_that_is_known_and_one_that_is_given_are_the_same() -> None:
     np.testing.assert_array_equal(nnmagic.compile(source)(), draw("random.normal(k, (5,))", 12))
 
 
+@pytest.mark.full
 def test_a_key_is_an_argument_and_a_shape_has_named_sizes() -> None:
     source = (
         'def f(key: Tensor[(10,), u64], x: Tensor[("n", 2), f32]):\n'
@@ -65,6 +67,7 @@ def test_a_key_is_an_argument_and_a_shape_has_named_sizes() -> None:
     assert set(numbers) <= set(range(4))
 
 
+@pytest.mark.full
 def test_numbers_in_a_loop_with_a_key_for_each_round() -> None:
     source = (
         "def f(seed: i64, n: i64):\n"
@@ -107,6 +110,7 @@ def test_numbers_are_distributed_as_they_should(body: str, dtype: str, mean: flo
     np.testing.assert_array_equal(numbers, draw(body))
 
 
+@pytest.mark.full
 def test_a_permutation_and_a_choice_without_replacement() -> None:
     order, chosen, weighted = draw(
         "random.permutation(k, 50), random.choice(k, 50, (7, 7), replace=False), "
@@ -118,6 +122,7 @@ def test_a_permutation_and_a_choice_without_replacement() -> None:
     assert sorted(weighted) == [1, 2]
 
 
+@pytest.mark.full
 def test_keys_are_independent() -> None:
     body = "random.normal(random.split(k)[0], (20000,)), random.normal(random.split(k)[1], (20000,)), "
     columns = np.array(
@@ -134,6 +139,7 @@ EXACT = (
 )
 
 
+@pytest.mark.full
 def test_machines_without_vector_instructions_draw_the_same() -> None:
     body = "random.bits(k, (999,)), random.uniform(k, (999,)), random.permutation(k, 999)"
     source = f"def f(seed: i64):\n    k = random.key(seed)\n    return {body}\n"
@@ -142,6 +148,7 @@ def test_machines_without_vector_instructions_draw_the_same() -> None:
         np.testing.assert_array_equal(one, two)
 
 
+@pytest.mark.full
 def test_threads_draw_the_same() -> None:
     from nnmagic.engine.threads import set_num_threads
 

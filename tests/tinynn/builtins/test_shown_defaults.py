@@ -86,6 +86,7 @@ def plain_call(name: str) -> str:
 CALLED = {name: CALLS.get(name, plain_call(name)) for name in BUILTINS}
 
 
+@pytest.mark.machine_code
 @pytest.mark.sampled(every=4)
 @pytest.mark.parametrize("name", CALLED)
 def test_a_default_that_is_given_changes_nothing(name: str) -> None:

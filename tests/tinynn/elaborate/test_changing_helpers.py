@@ -122,6 +122,7 @@ def test_what_is_computed_before_a_call_changes_its_array_stays() -> None:
 SQUARES = "m: Tensor[(3, 5, 5), f64], n: i64, k: i64"
 
 
+@pytest.mark.full("x = m[0, 0]\\nwhile len(x) > k:\\n    ")
 @pytest.mark.parametrize(
     "body",
     [
@@ -169,6 +170,7 @@ def test_complex_systems_of_named_sizes(n: int) -> None:
     check(f"def f({parameters}):\n    return np.linalg.solve(a, b), np.linalg.inv(a)\n", a, b)
 
 
+@pytest.mark.machine_code
 def test_powers_of_integers() -> None:
     body = "    total = 0\n    for i in range(k):\n        total += n**i * 3**i\n"
     check(

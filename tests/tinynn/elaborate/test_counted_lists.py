@@ -31,6 +31,7 @@ def check(body: str, *, n: int = 7) -> None:
                 assert np.size(one) == 0
 
 
+@pytest.mark.full("body4")
 @pytest.mark.parametrize(
     "body",
     [
@@ -98,6 +99,7 @@ def test_refusals(statements: str, message: str) -> None:
         nnmagic.compile(f'def f(x: Tensor[("n",), f64]):\n    {body}\n', namespace={"np": np})
 
 
+@pytest.mark.machine_code
 def test_ranges_of_any_step() -> None:
     source = """
 def f(a: i64, b: i64, s: i64):

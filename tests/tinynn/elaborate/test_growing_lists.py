@@ -109,6 +109,8 @@ def check(function, expected, *arguments):
         assert np.asarray(ours).dtype == np.asarray(theirs).dtype
 
 
+@pytest.mark.sampled(every=2)
+@pytest.mark.full("nested-70", "comprehensions-70", "nested-'n'")
 @pytest.mark.parametrize("rows", ["70", "'n'"])
 @pytest.mark.parametrize("name", BODIES)
 def test_a_list_that_grows(name, rows):

@@ -323,6 +323,7 @@ def in_python(source: str, *arguments: Any) -> Any:
     return names["f"](*arguments)
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("rows", SIZES)
 @pytest.mark.parametrize("name", CHANGED)
 def test_a_list_of_changed_views_is_refused(name, rows):
@@ -342,6 +343,8 @@ def test_a_list_of_changed_views_is_refused(name, rows):
         assert first.hint.startswith("let the list hold copies")
 
 
+@pytest.mark.machine_code
+@pytest.mark.sampled(every=8)
 @pytest.mark.parametrize("rows", SIZES)
 @pytest.mark.parametrize("name", COPIED)
 def test_a_list_of_other_arrays_is_as_in_numpy(name, rows):

@@ -30,6 +30,7 @@ def compiled(body: str, parameters: str = MATRIX) -> tuple[nnmagic.CompiledFunct
     return nnmagic.compile(source, namespace={"np": np}, cache=False), judge
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize(
     "body",
     [
@@ -49,6 +50,7 @@ def test_loops_whose_bounds_keep_indices_in_range_are_vectorised(body: str) -> N
         np.testing.assert_allclose(function(x), judge(x), rtol=1e-12)  # type: ignore[arg-type]
 
 
+@pytest.mark.full("for i in range(n):\\n    for j in ran")
 @pytest.mark.parametrize(
     "body",
     [
@@ -105,6 +107,7 @@ def test_arrays_that_take_turns(exchange: str) -> None:
     np.testing.assert_array_equal(x, before)
 
 
+@pytest.mark.full("named")
 @pytest.mark.parametrize("parameters", [MATRIX, "x: Tensor[(6, 6), f64]"], ids=["named", "fixed"])
 def test_rows_and_columns_in_loops(parameters: str) -> None:
     body = (
@@ -154,6 +157,7 @@ def test_what_is_proved_holds() -> None:
     assert proved > 40
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("size", ['"n"', "500"])
 def test_an_array_that_a_loop_fills_is_not_copied(size: str) -> None:
     """The array is in the memory of the result from the beginning."""
@@ -201,6 +205,7 @@ def test_results_of_loops_share_no_memory(returned: str) -> None:
             assert not np.shares_memory(left, right)
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize(
     "sum_", ["a * x[i] + b * y[i - 1]", "b * y[i - 1] - a * x[i]", "a * x[i] - b * y[i - 1]"]
 )
@@ -270,6 +275,7 @@ def dynamic_program(choice: str, dtype: str) -> str:
     return "\n".join(lines)
 
 
+@pytest.mark.full("min(max(left, up, 3), 7 * corner, le", "np.minimum(3, left) + x[i, j] * 2")
 @pytest.mark.parametrize(
     "choice",
     [
@@ -307,6 +313,7 @@ def np_max(*values: object) -> object:
     return functools.reduce(np.maximum, values)
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("choice", ["left, up, corner", "up, left, corner"])
 def test_a_round_waits_for_one_comparison_with_the_round_before(choice: str) -> None:
     """What is stored is the smaller of two values, of which one is that of the round before."""
@@ -318,6 +325,7 @@ def test_a_round_waits_for_one_comparison_with_the_round_before(choice: str) -> 
     assert operands & {*stored, *re.findall(r"(\S+) = phi i64", text)}
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize(
     "condition",
     ["j >= 0 and y[j] > key", "not (j < 0 or y[j] <= key)", "not (j == -1) and y[j] > key"],

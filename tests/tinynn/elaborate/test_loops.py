@@ -108,13 +108,16 @@ def flat(values: object) -> list[object]:
     return [values]
 
 
-@pytest.mark.sampled(every=2)
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize("count", COUNTS)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_loop_means_what_python_means(name: str, count: int) -> None:
     check(source_of(PROGRAMS[name]), count, *arguments())
 
 
+@pytest.mark.machine_code
+@pytest.mark.sampled(every=4)
+@pytest.mark.full("body3-1000")
 @pytest.mark.parametrize("count", [1, 2, 65, 1000])
 @pytest.mark.parametrize(
     "body",

@@ -37,6 +37,8 @@ def error_of(body: str) -> nnmagic.CompileError:
     return caught.value
 
 
+@pytest.mark.machine_code
+@pytest.mark.full
 def test_no_race_is_accepted() -> None:
     """The judge runs the nests and records which rounds use which elements."""
     outcomes = {(accepted, race): 0 for accepted in (True, False) for race in (True, False)}
@@ -52,7 +54,8 @@ def test_no_race_is_accepted() -> None:
     assert outcomes[False, False] <= 80
 
 
-@pytest.mark.sampled(every=10)
+@pytest.mark.machine_code
+@pytest.mark.sampled(every=20)
 @pytest.mark.parametrize("seed", [seed for seed in range(160) if is_accepted(write_nest(seed).source)])
 def test_random_nests_give_what_python_gives(seed: int) -> None:
     with warnings.catch_warnings():
@@ -214,6 +217,7 @@ def test_hints_can_be_followed(refused: str, hint: str, followed: str) -> None:
     assert is_accepted(f"def f({PARAMETERS}):\n{text}\n")
 
 
+@pytest.mark.machine_code
 def test_whole_arrays_in_a_round_are_refused() -> None:
     with pytest.raises(EngineError, match="whole arrays") as caught:
         compiled("for i in parallel(n):\n    y[i] = np.sort(x[i])")
@@ -281,6 +285,7 @@ def f(x: Tensor[("n",), f64]):
         np.testing.assert_array_equal(function(x), serial(x))
 
 
+@pytest.mark.machine_code
 def test_results_do_not_depend_on_the_number_of_threads() -> None:
     function = compiled(
         """
@@ -307,6 +312,7 @@ def test_results_do_not_depend_on_the_number_of_threads() -> None:
     np.testing.assert_allclose(results[0][0], x.sum(), rtol=1e-9)
 
 
+@pytest.mark.machine_code
 def test_the_first_failure_is_that_of_the_loop_run_in_order() -> None:
     function = compiled("for i in parallel(n):\n    y[i, i] = 1.0\n    assert x[i, 0] < 1, 'large'")
     y, x = np.zeros((3000, 2)), np.zeros((3000, 2))
@@ -338,6 +344,7 @@ def test_grids_and_tiles_go_over_all_rounds(head: str) -> None:
         np.testing.assert_allclose(y, 1 + x * (i + 1) + j)
 
 
+@pytest.mark.machine_code
 def test_tiles_keep_the_order_of_each_sum() -> None:
     source = """
 def f(a: Tensor[(40, 50), f32], b: Tensor[(50, 30), f32]):
@@ -356,6 +363,7 @@ def f(a: Tensor[(40, 50), f32], b: Tensor[(50, 30), f32]):
     np.testing.assert_allclose(results[0], a @ b, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.machine_code
 def test_vectorized_loops_become_vectors() -> None:
     function = compiled("for i in range(n):\n    for j in vectorized(m):\n        y[i, j] += x[i, j] * 2")
     assert re.search(r"fmul <\d+ x double>|fadd <\d+ x double>", function.stages["llvm"])

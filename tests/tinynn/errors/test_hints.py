@@ -1639,6 +1639,8 @@ def collect_hints() -> set[str]:
     return {each.hint for each in CASES}
 
 
+@pytest.mark.machine_code
+@pytest.mark.full
 def test_every_hint_that_shows_code_is_followed() -> None:
     followed = collect_hints()
     missing = [

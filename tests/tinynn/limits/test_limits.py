@@ -96,12 +96,19 @@ REFUSED = [
 ]
 
 
+@pytest.mark.full
 @POSIX
 @pytest.mark.parametrize(("family", "size"), COMPILED)
 def test_a_wide_or_deep_cell_compiles(family: str, size: int) -> None:
     assert compile_in_child(FAMILIES[family](size), build=False).kind == "compiled"
 
 
+@pytest.mark.full(
+    "comprehension_rounds-100-`f` takes t",
+    "conjunction-1000-this is nested too deeply",
+    "doubled_lambda-20-`f` takes too long to compile",
+    "comparisons-1000-this is nested too deeply",
+)
 @POSIX
 @pytest.mark.parametrize(("family", "size", "message"), REFUSED)
 def test_a_limit_is_told_where_it_is_exceeded(family: str, size: int, message: str) -> None:
@@ -122,6 +129,7 @@ def test_statements_that_are_differentiated_count_more(monkeypatch: pytest.Monke
     assert error.span.line == cell.source.rstrip().count("\n") + 1
 
 
+@pytest.mark.full
 @POSIX
 @pytest.mark.parametrize(
     ("family", "size", "message"),
@@ -147,6 +155,7 @@ def test_machine_code_of_a_wide_program_is_made_or_refused(
     assert (outcome.kind, outcome.message) == (("compiled", "") if message is None else ("refused", message))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "family",
     [
@@ -175,6 +184,7 @@ def test_the_work_is_linear(family: str) -> None:
     assert work(400) < 2.5 * work(200)
 
 
+@pytest.mark.full
 def test_the_first_errors_are_reported() -> None:
     cell = FAMILIES["errors"](2_000)
     with pytest.raises(TinyNNError) as info:
@@ -203,6 +213,7 @@ def test_lists_that_share_parts_have_a_fingerprint() -> None:
     assert fingerprint(doubled(1.0)) != fingerprint(doubled(2.0))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("count", "length"), [(32, '"n"'), (33, '"n"'), (70, 3)])
 @pytest.mark.parametrize(("function", "axis"), [("stack", 0), ("stack", 1), ("concatenate", 0)])
 def test_many_tensors_are_joined_as_in_numpy(count: int, length: object, function: str, axis: int) -> None:
@@ -225,6 +236,7 @@ def test_many_tensors_of_different_lengths_are_joined_as_in_numpy() -> None:
     np.testing.assert_array_equal(nnmagic.compile(cell)(*arrays), np.concatenate(arrays, axis=1))
 
 
+@pytest.mark.full
 def test_many_parameters_and_results_are_those_of_numpy() -> None:
     parameters = ", ".join(f"x{number}: Tensor[(2,), f32]" for number in range(100))
     results = ", ".join(f"x{number} * {number}" for number in range(100))
@@ -280,6 +292,7 @@ def test_a_compilation_is_interrupted(family: str, size: int) -> None:
     assert (done.returncode, done.stdout) == (0, "stopped\n1\n"), done.stderr[-2000:]
 
 
+@pytest.mark.full("40")
 @pytest.mark.parametrize("count", [8, 40])
 def test_a_loop_hands_values_on_through_many_names(count: int) -> None:
     names = [f"a{number}" for number in range(count)]

@@ -39,6 +39,8 @@ def in_numpy(body):
     return namespace["f"]
 
 
+@pytest.mark.machine_code
+@pytest.mark.full
 @pytest.mark.parametrize("body", [READ, CHANGE], ids=["read", "changed"])
 def test_bounds_and_steps_of_every_sign(body):
     f, wanted = nnmagic.compile(f"def f({PARAMETERS}):{body}"), in_numpy(body)

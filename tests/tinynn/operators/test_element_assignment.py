@@ -175,6 +175,7 @@ def test_captured_arrays_stay_as_they_are() -> None:
             nnmagic.compile(source.format(body), namespace={"weights": weights})
 
 
+@pytest.mark.machine_code
 def test_one_element_of_many_costs_no_copy() -> None:
     """With a copy of a million elements in each of a million rounds, this would take an hour."""
     source = """
@@ -191,6 +192,7 @@ def f(x: Tensor[("n",), f64]):
     np.testing.assert_array_equal(y[:301], [0, *range(1, 101), *range(1, 101), *range(1, 101)])
 
 
+@pytest.mark.machine_code
 def test_two_elements_of_many_change_places_without_a_copy() -> None:
     """With a copy in each round, as of the test before."""
     source = """
@@ -204,6 +206,7 @@ def f(x: Tensor[("n",), f64]):
     np.testing.assert_array_equal(nnmagic.compile(source)(x), np.roll(x, -1))
 
 
+@pytest.mark.machine_code
 def test_loops_in_loops_change_one_array() -> None:
     source = """
 def f(a: Tensor[("n", "n"), f64]):
@@ -249,6 +252,8 @@ def run_random(first: int, last: int) -> str:
     return child.stdout
 
 
+@pytest.mark.machine_code
+@pytest.mark.full
 @pytest.mark.parametrize("first", sample(range(0, 120, 30), 4))
 def test_random_programs(first: int) -> None:
     """`make fuzz` runs 2,000 of them."""

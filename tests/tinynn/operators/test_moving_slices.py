@@ -79,6 +79,8 @@ def compare(ours: Any, python: Any, *arguments: Any) -> None:
         check(ours(*arguments), wanted)
 
 
+@pytest.mark.machine_code
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize("name", OF_BOUNDS)
 def test_bounds_of_a_call(name: str) -> None:
     ours, python = both(f"def f{HEAD}{OF_BOUNDS[name]}")
@@ -89,6 +91,8 @@ def test_bounds_of_a_call(name: str) -> None:
             compare(ours, python, x, a, b)
 
 
+@pytest.mark.machine_code
+@pytest.mark.full("a product of blocks")
 @pytest.mark.parametrize("name", OF_MATRICES)
 def test_bounds_of_loops(name: str) -> None:
     ours, python = both(f"def f(a: InOut[{MATRIX}]):\n{OF_MATRICES[name]}")
@@ -108,6 +112,7 @@ def test_bounds_of_loops(name: str) -> None:
                 ours(a)
 
 
+@pytest.mark.machine_code
 def test_known_sizes_bound_slices_too() -> None:
     ours, python = both(
         "def f(x: Tensor[(9,), f64], a: i64):\n    return (x[a:] * 2).sum() - x[:a].max(initial=0.0)\n"
@@ -134,6 +139,7 @@ def test_what_a_slice_leaves_the_function_as() -> None:
         check(ours(x, a, b), python(x, a, b))
 
 
+@pytest.mark.machine_code
 def test_rows_of_a_sparse_matrix() -> None:
     source = """
 def f(starts: Tensor[("r",), i64], columns: Tensor[("k",), i64], values: Tensor[("k",), f64], x: Tensor[("n",), f64]):
@@ -154,6 +160,7 @@ def f(starts: Tensor[("r",), i64], columns: Tensor[("k",), i64], values: Tensor[
         ours(*arguments)
 
 
+@pytest.mark.full("0", "499")
 @pytest.mark.parametrize("size", [0, 3, 60, 64, 499, 501])
 def test_a_branch_that_is_not_taken_needs_no_memory(size: int) -> None:
     """Its arrays would have a negative size."""
@@ -180,6 +187,8 @@ def test_a_window_needs_no_more_memory_than_it_has() -> None:
     assert product(x, 1, 4) == 45
 
 
+@pytest.mark.machine_code
+@pytest.mark.full
 def test_no_size_is_inferred_beside_a_slice_without_elements() -> None:
     ours, python = both(f"def f{HEAD}    return np.sort(x.reshape(len(x[a:b]), -1) * 2, axis=0)\n")
     for size, a, b in ((0, 0, 2), (6, 1, 3), (6, 3, 3), (6, 0, 6), (6, 0, 4)):
@@ -205,6 +214,8 @@ ROWS = {
 }
 
 
+@pytest.mark.machine_code
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("statements", ROWS.values(), ids=ROWS)
 def test_rows_that_are_read_where_they_are(statements: str) -> None:
     lines = [
@@ -224,6 +235,7 @@ def test_rows_that_are_read_where_they_are(statements: str) -> None:
         np.testing.assert_allclose(function(x), judge(x), rtol=1e-9)  # type: ignore[operator]
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize(
     ("source", "kernels"),
     [

@@ -133,6 +133,8 @@ def check(program, function, shape, rounds, dtype="float64"):
         np.testing.assert_allclose(given, right, rtol=1e-5 if dtype == "float32" else 1e-12)
 
 
+@pytest.mark.machine_code
+@pytest.mark.sampled(every=5)
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 @pytest.mark.parametrize("program", VECTORS, ids=lambda program: program.__name__)
 def test_vectors_of_named_sizes(program, dtype):
@@ -142,12 +144,15 @@ def test_vectors_of_named_sizes(program, dtype):
         check(program, function, (size,), size % 4, {"f32": "float32", "f64": "float64"}[dtype])
 
 
+@pytest.mark.full("what_follows_is_a_sum")
 @pytest.mark.parametrize("program", VECTORS, ids=lambda program: program.__name__)
 def test_vectors_of_known_sizes(program):
     for size in sample([5, 8, 19, 36, 100], 2):
         check(program, compiled(program, f"Tensor[({size},), f64]"), (size,), 3)
 
 
+@pytest.mark.machine_code
+@pytest.mark.full("borders")
 @pytest.mark.parametrize("program", MATRICES, ids=lambda program: program.__name__)
 def test_matrices(program):
     function = compiled(program, 'Tensor[("k", "m"), f64]')
@@ -162,12 +167,14 @@ def kernels_of(function):
     return set(re.findall(r"^(nnmagic_kernel_\w+):", function.stages["asm"], re.MULTILINE))
 
 
+@pytest.mark.machine_code
 def test_a_stencil_is_one_kernel():
     function = compiled(stencils_that_take_turns, 'Tensor[("k",), f64]')
     (kernel,) = kernels_of(function)  # of both assignments
     assert "in_place" in kernel
 
 
+@pytest.mark.machine_code
 def test_what_a_loop_computes_is_fused():
     text = """
 def f(a: Tensor[("n",), f32], b: Tensor[("n",), f32], k: i64):

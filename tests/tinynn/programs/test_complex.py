@@ -267,6 +267,8 @@ def test_values_of_a_class_hold_complex_arrays() -> None:
     np.testing.assert_allclose(add(path), a * 1j * 2j + a)
 
 
+@pytest.mark.machine_code
+@pytest.mark.full
 def test_the_kernels_of_a_function_are_profiled() -> None:
     compiled = nnmagic.compile(f"def f({VECTOR}):\n    return exp(a), a @ a\n", cache=False)
     found = profile(compiled, (draw(5),), {})
@@ -367,6 +369,8 @@ SELF_ENERGIES = """def energies(
 """
 
 
+@pytest.mark.machine_code
+@pytest.mark.full
 def test_self_energies() -> None:
     sizes = {"A": 3, "B": 2, "D": 2, "O": 3, "K": 2, "E": 3, "W": 2}
     near = _RNG.integers(0, 3, (3, 2)).astype("i4")

@@ -99,6 +99,7 @@ def compare(expressions: list[str]) -> None:
             np.testing.assert_allclose(result, expected, rtol=tolerance, atol=tolerance, err_msg=expression)
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("subject", EXPRESSIONS)
 def test_numpy_agrees(subject: str) -> None:
     compare([" ".join(text.split()) for text in EXPRESSIONS[subject].split(";")])

@@ -410,6 +410,7 @@ def f(size: i64, radix: i64, stages: i64, x: Tensor[("n",), c128], y: InOut[Tens
 )
 
 
+@pytest.mark.machine_code
 @pytest.mark.sampled(every=4)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_program(name: str) -> None:

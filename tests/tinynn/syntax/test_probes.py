@@ -12,6 +12,7 @@ from tests.tinynn.syntax.probes import cells
 CELLS = cells()
 
 
+@pytest.mark.full("418", "421", "416")
 @pytest.mark.parametrize("text", CELLS, ids=range(len(CELLS)))
 def test_a_program_or_located_errors(text: str) -> None:
     lines = re.split(r"\r\n|\r|\n", text)
@@ -32,6 +33,7 @@ def test_a_program_or_located_errors(text: str) -> None:
         assert str(program.module).startswith("def @") or not typed
 
 
+@pytest.mark.full
 def test_few_pieces_are_taken() -> None:
     """A probe that is refused for another reason than its own would make the test above empty."""
     taken = [text for text in CELLS if not errors_of(text)]

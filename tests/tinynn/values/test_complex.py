@@ -100,6 +100,18 @@ EXPRESSIONS = {
 }  # fmt: skip
 
 
+@pytest.mark.machine_code
+@pytest.mark.sampled(every=5)
+@pytest.mark.full(
+    "matrix-products",
+    "trigonometry",
+    "single-precision",
+    "exponentials",
+    "numbers-beside-real-arrays",
+    "real-operands",
+    "powers",
+    "vector-products",
+)
 @pytest.mark.parametrize("topic", EXPRESSIONS)
 def test_an_expression_gives_what_numpy_gives(topic: str) -> None:
     check(EXPRESSIONS[topic])

@@ -30,6 +30,7 @@ def _fits(number: float, dtype: str) -> bool:
     return isinstance(number, int) and limits.min <= number <= limits.max
 
 
+@pytest.mark.full("f16", "i32")
 @pytest.mark.parametrize("dtype", _ARITHMETIC, ids=repr)
 def test_what_a_dtype_holds_is_numpys_number(dtype: nnmagic.tinynn.types.annotations.DType) -> None:
     kept = [number for number in _NUMBERS if _fits(number, dtype.name)]

@@ -147,6 +147,7 @@ def test_a_size_that_no_memory_holds() -> None:
         assert _outcome(cell, n, np.arange(3)) in (MemoryError, ValueError)
 
 
+@pytest.mark.machine_code
 def test_the_program_is_machine_code() -> None:
     """A size that is given costs no more than one of an array: it was ten thousand times as slow."""
     for source, name in ((_TABLE, "table"), (_STEPS, "steps"), (_HELPER, "helper")):
@@ -199,6 +200,8 @@ def twice(n: i64, x: Tensor[("a",), f64], y: Tensor[("b",), f64]):
 """
 
 
+@pytest.mark.machine_code
+@pytest.mark.full
 def test_arrays_that_rounds_make_anew() -> None:
     """A loop that makes an array of a size that it gets as an integer is machine code."""
     cell, plain = _both(_ROUNDS, "rounds")
@@ -286,6 +289,8 @@ def growing(n: i64, steps: i64):
 """
 
 
+@pytest.mark.machine_code
+@pytest.mark.full("source2-parts", "source1-jacobi")
 @pytest.mark.parametrize(
     ("source", "name"), [(_WAVE, "wave"), (_JACOBI, "jacobi"), (_PARTS, "parts"), (_SMOOTH, "smooths")]
 )

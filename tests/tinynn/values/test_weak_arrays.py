@@ -50,6 +50,7 @@ def test_beside_floats_they_are_these(expression: str) -> None:
     np.testing.assert_allclose(result, expected, rtol=1e-6)
 
 
+@pytest.mark.full
 def test_beside_complex_numbers_they_are_these() -> None:
     z = X[0] + 1j * X[1]
     for expression in ("np.zeros(3) + x", "np.arange(3) * x", "np.dot(np.eye(3), x) + np.ones(3)"):

@@ -69,6 +69,7 @@ def undefined(code: bytes) -> set[str]:
     return found
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", TARGETS)
 def test_what_objects_need_is_there(name, modules, monkeypatch):
     triple, cpu = TARGETS[name]

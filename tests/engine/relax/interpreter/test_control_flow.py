@@ -224,6 +224,7 @@ def test_stages_show_the_kernels():
     assert all(total.stage(name) for name in ("tir", "llvm", "asm"))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("arm", ["Cons(f32({}), rest)", "Cons(f32({}), extend(n - 1, Nil()))"])
 @pytest.mark.parametrize("chained", [True, False])
 def test_branches_chain_and_nest(arm, chained):

@@ -35,6 +35,7 @@ def overlap(one, other):
     return shared / both if both > 0 else 0
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_all_class_suppression_leaves_the_best_of_boxes_that_overlap(dtype):
     generator = np.random.default_rng(2)
@@ -60,6 +61,7 @@ def test_all_class_suppression_leaves_the_best_of_boxes_that_overlap(dtype):
         assert not selected[len(expected) :].any()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("count", [0, 1])
 def test_there_may_be_no_boxes(count):
     text = """def @main(%b: Tensor[(1, ?, 4), float32], %s: Tensor[(1, 2, ?), float32]) {

@@ -116,6 +116,7 @@ def test_topk_of_no_number_is_everything():
         np.testing.assert_array_equal(program([DATA, np.int64(k)]), DATA[:, ::-1])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("dtype", ["int32", "float32"])
 def test_unique_in_the_order_of_the_data(dtype):
     program = compile_text(f"""def @main(%x: Tensor[(?), {dtype}]) {{

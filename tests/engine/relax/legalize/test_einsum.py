@@ -35,6 +35,7 @@ def check(equation, sizes, dtype, *, named):
     np.testing.assert_array_equal(result, expected)
 
 
+@pytest.mark.full("bhqk,bkhd->bqhd-True", "ij,jk->ki-True")
 @pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("named", [False, True])
 @pytest.mark.parametrize("equation", EQUATIONS.split())
@@ -49,6 +50,7 @@ def test_dtypes(dtype):
     check("bij,jb->bi", {"i": 9, "j": 33, "b": 3}, dtype, named=True)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("letter", "ijk")
 def test_no_elements(letter):
     check("ij,jk->ik", {"i": 3, "j": 4, "k": 5, letter: 0}, "float32", named=True)

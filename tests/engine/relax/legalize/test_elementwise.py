@@ -131,6 +131,7 @@ def test_mathematics(name, dtype):
         assert_same(result, expected, dtype, TOLERANCE[dtype], 1e-3 * TOLERANCE[dtype])
 
 
+@pytest.mark.full
 def test_mathematics_inside_of_a_reduction():
     params = ", ".join(f"%x{number}: Tensor[(5, 9), float32]" for number in range(len(MATHEMATICS)))
     text = ", ".join(f"max({name}(%x{number}), axis=[1])" for number, name in enumerate(MATHEMATICS))
@@ -218,7 +219,7 @@ BINARY = {
 }
 
 
-@pytest.mark.sampled(every=4)
+@pytest.mark.sampled(every=8)
 @pytest.mark.parametrize(
     ("name", "dtype"), [(name, dtype) for name, (_, kinds, _) in BINARY.items() for dtype in kinds]
 )
@@ -271,6 +272,7 @@ def test_broadcasting_is_numpys(left, right):
         np.testing.assert_array_equal(result, wanted)
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("source", ["bool", *FLOATS, *INTEGERS])
 def test_cast(source):
     targets = [dtype for dtype in ("bool", *FLOATS, *INTEGERS) if dtype != source]
@@ -386,6 +388,7 @@ def test_what_reductions_over_nothing_give():
         np.testing.assert_array_equal(result, np.full(2, wanted))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("rows", "columns"), [(0, 3), (3, 0), (0, 0), (1, 1), (5, 17)])
 def test_symbolic_dimensions_may_be_empty(rows, columns):
     program = (
@@ -457,6 +460,7 @@ def test_the_border_of_a_padded_array_stays_loops(width: int) -> None:
     assert compiled.stages["llvm"].count("\n  store ") < 1000  # 24 planes of 64 rows have 1536
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "uint64", "int8", "float16", "bool"])
 @pytest.mark.parametrize("is_named", [False, True])
 def test_transposed_arrays_among_others(dtype: str, is_named: bool) -> None:
@@ -484,6 +488,7 @@ def test_transposed_arrays_among_others(dtype: str, is_named: bool) -> None:
         np.testing.assert_array_equal(joined, x.T & y if dtype == "bool" else x.T + y)
 
 
+@pytest.mark.full
 def test_transposed_arrays_of_three_axes_and_slices() -> None:
     x = np.random.default_rng(0).normal(size=(20, 33, 40))
     for axes in itertools.permutations(range(3)):

@@ -45,6 +45,7 @@ def test_two_tensors(dtype):
                 same_signs(result, function(x, y))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("constant", ["0", "-0", "3", "-0.3"])
 def test_a_constant_and_a_tensor(constant):
     x, number = np.array(NUMBERS, "f4"), np.float32(constant)
@@ -118,6 +119,8 @@ def test_quotients_of_all_sizes(dtype, machine):
                 same_signs(result, function(x, y))
 
 
+@pytest.mark.sampled(every=2)
+@pytest.mark.full("x.var()-0.0")
 @pytest.mark.parametrize("number", [0.0, -0.0, np.nan, np.inf, 2.0])
 @pytest.mark.parametrize("beside", ["x.var()", "x + 1.0"])
 def test_a_literal_zero_beside_numbers_in_registers(beside, number):

@@ -32,6 +32,7 @@ def assert_close(result, expected, tolerance=2e-5):
     np.testing.assert_allclose(result.astype("f8"), expected.astype("f8"), rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize(("m", "k", "n"), [(2, 3, 4), (1, 1, 1), (17, 33, 5), (3, 0, 2), (0, 3, 2)])
 def test_matrix_products(dtype, m, k, n):
@@ -138,6 +139,7 @@ def windows(x, size, stride, pad, dilation=1, fill=0.0):
     return view[..., ::stride, ::stride, ::dilation, ::dilation]
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 @pytest.mark.parametrize(
     ("stride", "pad", "dilation", "groups"),
@@ -326,6 +328,8 @@ def test_scattering():
     np.testing.assert_array_equal(total, summed)
 
 
+@pytest.mark.sampled(every=3)
+@pytest.mark.full("float64")
 @pytest.mark.parametrize("dtype", [*TOLERANCE, "int8", "uint16", "int32", "int64", "uint32", "uint64"])
 def test_sorting(dtype):
     x = np.random.default_rng(4).permutation(60).reshape(3, 20).astype(numpy_dtype(dtype))
@@ -337,6 +341,7 @@ def test_sorting(dtype):
     np.testing.assert_array_equal(where, np.argsort(np.argsort(x)))
 
 
+@pytest.mark.full
 def test_sorting_puts_nan_last_and_keeps_the_order_of_equals():
     generator = np.random.default_rng(6)
     x = generator.integers(-3, 4, (4, 300)).astype("f4")
@@ -350,6 +355,7 @@ def test_sorting_puts_nan_last_and_keeps_the_order_of_equals():
     np.testing.assert_array_equal(largest, np.sort(x)[:, ::-1])
 
 
+@pytest.mark.full
 def test_shapes_from_values():
     x = draw_values("float32", 2, 6)
     program = (

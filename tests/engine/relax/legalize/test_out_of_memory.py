@@ -41,6 +41,7 @@ def main():
             executable(arguments)
 
 
+@pytest.mark.full
 def test_at_the_call_in_a_child_process():
     run = subprocess.run(
         [sys.executable, "-m", "tests.engine.relax.legalize.test_out_of_memory"],
@@ -79,6 +80,7 @@ for size in ("k", "(k, k)", "(2, k, 3)"):
 """
 
 
+@pytest.mark.full
 def test_sizes_of_values_whose_bytes_wrap_around_are_refused():
     run_python("-c", WRAPPED)
 
@@ -103,6 +105,7 @@ for body in ("np.zeros((n, n)).sum()", "np.cumsum(np.ones((n, n)) * 2).max()", "
 """
 
 
+@pytest.mark.full
 def test_memory_that_a_kernel_takes_for_itself_is_refused_where_there_is_not_enough():
     """A product of sizes that wrapped around ended the process, and so did the exception of TVM's pool."""
     run_python("-c", INSIDE)

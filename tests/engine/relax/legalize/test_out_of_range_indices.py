@@ -71,6 +71,7 @@ def main():
                 executable([wild(type_, [seed, index]) for index, type_ in enumerate(types)])
 
 
+@pytest.mark.full
 def test_wild_indices_in_a_child_process():
     run = subprocess.run(
         [sys.executable, "-m", "tests.engine.relax.legalize.test_out_of_range_indices"],
@@ -95,6 +96,7 @@ def test_there_is_nothing_to_take_from_empty_data():
         take([x, np.zeros(2, "i4")])
 
 
+@pytest.mark.full("'n'-'k'")
 @pytest.mark.parametrize(("rows", "columns"), [("3", "4"), ("'n'", "'k'")])
 def test_what_is_taken_along_an_axis_exists(rows, columns):
     """Sizes that only the call knows are checked, too."""

@@ -42,6 +42,7 @@ def words_of(record):
     return np.array(record["data"], record["dtype"]).reshape(record["shape"])
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("record", MEASURED)
 def test_the_numbers_are_those_of_real_relay(record):
     result = compile_once(record["text"])([words_of(one) for one in record["inputs"]])

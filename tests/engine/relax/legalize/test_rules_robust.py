@@ -207,6 +207,7 @@ def test_sizes_around_those_of_a_call(share):
     run_python("-m", "tests.engine.relax.legalize.test_rules_robust", str(share), **checked_memory())
 
 
+@pytest.mark.full
 def test_every_operator_has_a_call():
     missing = set(RULES) - {call.name for call in of_the_operators()}
     assert not {name for name in missing if not name.startswith(("random.", "qnn.", "vision.", "nnmagic."))}

@@ -61,6 +61,7 @@ def test_known_sizes(dtype: str, length: int) -> None:
         _check(f, _numbers(dtype, 70, hard=hard), np.sort(_numbers(dtype, length, hard=hard)))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("dtype", ["float32", "int64"])
 def test_others_in_any_order_and_shape(dtype: str) -> None:
     kind = _annotation(dtype)
@@ -73,6 +74,7 @@ def test_others_in_any_order_and_shape(dtype: str) -> None:
         np.testing.assert_array_equal(f(x, y), np.isin(x, y, invert=True))
 
 
+@pytest.mark.full
 def test_integers_that_are_far_apart() -> None:
     """What lies above and below a table, where differences of the ends need 64 bits."""
     f = _compiled("np.isin(x, y)", "int64")

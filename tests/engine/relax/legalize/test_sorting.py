@@ -64,6 +64,7 @@ def _compile(shape, dtype, axis):
     return compile_text(f"def @main(%x: Tensor[({shape}), {dtype}]) {{ ({calls}) }}")
 
 
+@pytest.mark.full
 @pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_rows_of_any_length(dtype):
@@ -73,6 +74,7 @@ def test_rows_of_any_length(dtype):
             _check(executable, x, 1)
 
 
+@pytest.mark.full
 @pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "uint64", "int8"])
 def test_one_row_of_any_length(dtype):
@@ -82,6 +84,7 @@ def test_one_row_of_any_length(dtype):
             _check(executable, x, 0)
 
 
+@pytest.mark.full
 @pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_two_short_rows(dtype):
@@ -92,6 +95,7 @@ def test_two_short_rows(dtype):
             _check(by_columns, np.ascontiguousarray(x.T), 0)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("dtype", ["float32", "int64", "bool"])
 def test_columns_of_any_number(dtype):
     executable = _compile("?, ?", dtype, 0)
@@ -100,6 +104,7 @@ def test_columns_of_any_number(dtype):
             _check(executable, x, 0)
 
 
+@pytest.mark.full
 @pytest.mark.sampled(every=3)
 @pytest.mark.parametrize(
     ("shape", "dtype"),
@@ -118,6 +123,7 @@ def test_known_sizes(shape, dtype):
             _check(executable, x, axis)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("dtype", sample(["float32", "int32", "float64", "int64", "int8", "uint64"], 2))
 def test_long_rows(dtype):
     known, named = _compile("100000", dtype, 0), _compile("?", dtype, 0)
@@ -126,6 +132,7 @@ def test_long_rows(dtype):
         _check(named, x[:99_991], 0)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("dtype", ["float32", "int64"])
 @pytest.mark.parametrize("length", [30, 3000])
 def test_largest(length, dtype):
@@ -138,6 +145,7 @@ def test_largest(length, dtype):
         np.testing.assert_array_equal(values, np.take_along_axis(x, expected, 1))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("dtype", ["float32", "int64", "uint8"])
 def test_largest_of_a_short_row(dtype):
     largest = compile_text(f'def @main(%x: Tensor[(?), {dtype}]) {{ topk(%x, k=9, dtype="int32") }}')
@@ -149,6 +157,7 @@ def test_largest_of_a_short_row(dtype):
         np.testing.assert_array_equal(values, x[expected])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("dtype", sample(["float64", "float16", "int64", "uint64", "float32"], 2))
 @pytest.mark.parametrize("length", ["?", "300"])
 def test_the_first_few_of_many(length, dtype):

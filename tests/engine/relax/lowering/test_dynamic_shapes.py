@@ -136,6 +136,7 @@ def @main(%x: Tensor[(1, ?, 8), float32], %w: Tensor[(2, ?, 3), float32]) { @con
 }
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_it_runs(name):
     text, arguments, expected = PROGRAMS[name]

@@ -33,6 +33,7 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.full("neighbours on a torus")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_sizes_stay_simple_and_right(name):
     statements, most = PROGRAMS[name]

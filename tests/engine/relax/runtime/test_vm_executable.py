@@ -103,6 +103,7 @@ def test_memory_of_results_is_given_back():
     assert resident() - before < 40_000_000
 
 
+@pytest.mark.full
 def test_a_constant_is_held_once_and_not_copied_at_a_call():
     """By the most memory that a process of its own has ever had."""
     if sys.platform != "linux":
@@ -185,6 +186,7 @@ def test_compiling_from_several_threads_at_once():
     }
 
 
+@pytest.mark.full
 @POSIX
 def test_a_forked_child_calls_and_compiles():
     in_child(
@@ -208,6 +210,7 @@ assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     )
 
 
+@pytest.mark.full
 def test_nothing_is_printed():
     run = in_child(
         "import numpy as np\nfrom tests.engine.programs import compile_text\n"
@@ -349,6 +352,7 @@ def test_an_operator_that_tvm_refuses_is_told_at_its_place():
     assert caught.value.diagnostics[0].span.line == 2
 
 
+@pytest.mark.full
 def test_long_programs_compile():
     """A chain that is longer than Python's recursion limit, fused in pieces."""
     text = "\n".join(f"%{i} = {'add' if i % 2 else 'subtract'}(%{i - 1}, 1f);" for i in range(1, 1500))

@@ -23,6 +23,7 @@ def draw_values(kind, shape, dtype):
     return x
 
 
+@pytest.mark.full
 @pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("target", [None, OLDER], ids=["own", "avx2"])
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -149,6 +149,7 @@ def run_in_child(*arguments):
     run_python("-m", "tests.engine.relax.schedules.test_attention", *arguments, TVM_NUM_THREADS="2")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("mask", ["causal", "added"])
 def test_sizes_around_those_of_tiles(mask):
     run_in_child("own", "float32", mask)
@@ -171,6 +172,7 @@ def threads(request):
     nnmagic.set_num_threads(None)
 
 
+@pytest.mark.full("2-(3, 333, 555, 17, 33)-bools of keys")
 @pytest.mark.sampled(every=3)
 @pytest.mark.usefixtures("threads")
 @pytest.mark.parametrize("mask", ["none", "causal", "bools", "bools of keys"])
@@ -208,6 +210,7 @@ def test_infinities_and_nan_are_those_of_the_steps(mask, dtype):
         assert_equal(executable(values), expected(mask, *values))
 
 
+@pytest.mark.full
 def test_a_row_of_minus_infinity_is_nan_whatever_its_block():
     executable = build(program("added", "float32", ("b", "l", "s"), 4, 4), "main")
     q, k, v, m = operands("added", "float32", (1, 33, 200), 4, 4)
@@ -219,6 +222,7 @@ def test_a_row_of_minus_infinity_is_nan_whatever_its_block():
     assert_equal(found, expected("added", q, k, v, m))
 
 
+@pytest.mark.full
 def test_values_near_the_largest_number_do_not_overflow():
     q, k, v = operands("none", "float32", (1, 40, 500), 4, 4)
     v = np.sign(v) * np.float32(3e38)
@@ -227,6 +231,7 @@ def test_values_near_the_largest_number_do_not_overflow():
         assert_equal(found / np.float32(3e38), expected("none", *wide([q, k, v / np.float32(3e38)])))
 
 
+@pytest.mark.full
 def test_scores_far_apart_keep_the_largest():
     """The running maximum rises by more than exponentials can hold, and falls."""
     q, k, v = operands("none", "float32", (1, 33, 300), 4, 4)
@@ -237,6 +242,7 @@ def test_scores_far_apart_keep_the_largest():
         np.testing.assert_allclose(found, expected("none", *wide([q, keys, v])), rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.full
 def test_memory_does_not_grow_with_the_product_of_sizes():
     """No array of the kernel is longer than a sequence, and nothing is kept beside it."""
     for mask in ("none", "added"):
@@ -279,6 +285,7 @@ WRITTEN = {
 }
 
 
+@pytest.mark.full("False-False-softmax(where(m > 0.0, -")
 @pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("form", WRITTEN)
 @pytest.mark.parametrize(("by_hand", "named"), [(False, False), (True, True)])
@@ -348,6 +355,7 @@ WRITTEN_MASKS = {
 }
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("mask", WRITTEN_MASKS)
 def test_masks_of_known_numbers_leave_out_the_keys_after_a_query(mask):
     chosen = WRITTEN_MASKS[mask]
@@ -386,6 +394,7 @@ SHARED = [
 ]
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("body", SHARED)
 def test_scores_that_something_else_reads_are_computed_once(body):
     head = "q: Tensor[(600, 16), f32], k: Tensor[(600, 16), f32], v: Tensor[(600, 8), f32]"
@@ -403,6 +412,7 @@ AROUND = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("around", AROUND)
 def test_attention_in_control_flow(around):
     length = '"L"' if around == "loop" else "600"

@@ -46,6 +46,8 @@ def draw_program(generator, channels):
     return "\n".join([*lines, "  (%7, %4)", "}"]).replace("CH", str(channels))
 
 
+@pytest.mark.sampled(every=5)
+@pytest.mark.full("0-own")
 @pytest.mark.parametrize("target", TARGETS, ids=["own", "older"])
 @pytest.mark.parametrize("seed", range(8))
 def test_random_graphs_compute_what_the_lowest_level_computes(seed, target):
@@ -92,6 +94,7 @@ def batch_norm_program(scale):
     return module(text)
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("scale", [True, False])
 @pytest.mark.parametrize("bad", [None, np.inf, np.nan])
 def test_batch_norm_is_folded_where_all_is_known_and_finite(scale, bad):

@@ -180,6 +180,7 @@ TRANSPOSED = [
 ]
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("target", TARGETS, ids=["own", "older"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("case", TRANSPOSED, ids=lambda case: "-".join(map(str, case[0])))
@@ -225,6 +226,7 @@ def test_a_transposed_convolution_of_images_of_any_size(case, target):
         close(built([x, w]), expected, "float32")
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("target", TARGETS, ids=["own", "older"])
 @pytest.mark.parametrize("channels", [3, 16, 20])
 def test_not_finite_data_reaches_what_it_should(channels, target):
@@ -239,6 +241,7 @@ def test_not_finite_data_reaches_what_it_should(channels, target):
     close(result, expected, "float32")
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("target", TARGETS, ids=["own", "older"])
 @pytest.mark.parametrize("constant", [False, True], ids=["argument", "constant"])
 @pytest.mark.parametrize("groups", [1, 20])

@@ -107,6 +107,7 @@ def test_kernels_of_a_dynamic_batch(target, dtype):
     run_python("-m", "tests.engine.relax.schedules.test_dynamic_batches", target, dtype, TVM_NUM_THREADS="2")
 
 
+@pytest.mark.full
 def test_a_program_of_any_batch():
     def text(batch):
         return f"""def @main(%x: Tensor[({batch}, 3, 12, 14), float32], %w: Tensor[(20, 3, 3, 3), float32],

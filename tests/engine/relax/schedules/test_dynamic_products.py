@@ -111,6 +111,7 @@ def test_sizes_around_those_of_tiles(target, dtype):
     run_python("-m", "tests.engine.relax.schedules.test_dynamic_products", target, dtype, TVM_NUM_THREADS="2")
 
 
+@pytest.mark.full("75")
 @pytest.mark.parametrize("columns", [10, 64, 75])
 def test_rows_times_a_constant(columns):
     text = f"""def @main(%x: Tensor[(?, 100), float32], %w: Tensor[(100, {columns}), float32]) {{
@@ -138,6 +139,7 @@ def test_dynamic_batches(other):
         np.testing.assert_allclose(executable([x, w]), np.maximum(x @ w, 0), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.full
 def test_dynamic_rows_and_columns_in_a_batch():
     executable = compile_text("""def @main(%x: Tensor[(3, ?, 20), float32], %w: Tensor[(3, ?, 20), float32]) {
       nn.batch_matmul(%x, %w, transpose_a=False, transpose_b=True)

@@ -91,6 +91,7 @@ def test_epilogue_that_reads_the_product_twice():
     assert_product(compile_text(text)([x, w]), y / (1 + np.exp(-y)), 30)
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("columns", [1, 5, 40])
 @pytest.mark.parametrize("rows", [33, "?"])
 def test_epilogue_too_long_for_a_tile(rows, columns):
@@ -118,6 +119,7 @@ def test_epilogue_of_another_shape():
     assert_product(compile_text(text)([x, w, r]), x @ w.T + r, 30)
 
 
+@pytest.mark.full("40")
 @pytest.mark.parametrize("columns", [5, 40])
 def test_rows_that_only_the_call_knows(columns):
     text = f"""def @main(%x: {tensor("?", 30)}, %w: {tensor(columns, 30)}, %b: {tensor(columns)}) {{
@@ -130,6 +132,7 @@ def test_rows_that_only_the_call_knows(columns):
         assert_product(function([x, w, b]), np.maximum(x @ w.T + b, 0), 30)
 
 
+@pytest.mark.full
 def test_sizes_that_only_the_call_knows():
     text = f"def @main(%x: {tensor('?', '?')}, %w: {tensor('?', '?')}) {{ {call(False, True)} }}"
     function = compile_text(text)
@@ -151,6 +154,7 @@ def test_sizes_that_only_the_call_knows():
 LARGE = [(33, 1100, 40), (40, 1030, 1100), (2100, 1030, 37), (70, 300, 260)]
 
 
+@pytest.mark.full("False-nn-float32-own", "False-tt-float64-own", "False-tn-float32-own")
 @pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("dtype", TOLERANCE)

@@ -16,6 +16,7 @@ def numbers(shape, dtype):
     return np.random.default_rng(sum(shape)).integers(-9, 10, shape).astype(dtype)
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("dtype", NAMES)
 @pytest.mark.parametrize("text", PRODUCTS)
 def test_every_orientation_of_named_sizes(text, dtype):
@@ -31,6 +32,7 @@ def test_every_orientation_of_named_sizes(text, dtype):
             np.testing.assert_array_equal(compiled(x, v), expected, err_msg=f"{x.shape}")
 
 
+@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("shape", [(1, 1), (1, 40), (40, 1), (5, 7), (17, 33), (130, 64), (33, 513)])
 @pytest.mark.parametrize("text", PRODUCTS)
 def test_every_orientation_of_known_sizes(text, shape):
@@ -42,6 +44,7 @@ def test_every_orientation_of_known_sizes(text, shape):
     np.testing.assert_array_equal(compiled(x, v), expected)
 
 
+@pytest.mark.full('"n"')
 @pytest.mark.parametrize("size", ["64", '"n"'])
 def test_a_computed_scalar_after_a_product(size):
     """It was computed anew for each element, by loops that were not scheduled."""

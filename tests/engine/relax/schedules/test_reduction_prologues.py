@@ -40,6 +40,7 @@ def check(text: str, function: Any, **tolerance: float) -> None:
     np.testing.assert_allclose(function(X, Y, B), expected, **{"rtol": 2e-5, "atol": 2e-5, **tolerance})
 
 
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize("sizes", [KNOWN, NAMED])
 @pytest.mark.parametrize(
     "text",
@@ -66,6 +67,8 @@ def test_the_operand_of_a_reduction_is_no_array(text: str, sizes: str) -> None:
     assert len(kernels_of(function)) == 1
 
 
+@pytest.mark.sampled(every=4)
+@pytest.mark.full('mean((x @ y.T - 1.0) ** 2)-"n", "m"', 'nn.softmax(x @ x.T + 0.5) * 2.0-"n", "m"')
 @pytest.mark.parametrize("sizes", [KNOWN, NAMED])
 @pytest.mark.parametrize(
     "text",
@@ -124,6 +127,15 @@ def function(x: InOut[Tensor[({sizes}), f32]]):
 CHANGES = ["x[3] = 0.0", "x[2:9] = 1.0", "x[3, 1] = -100.0", "x[:, 2] = 5.0", "x += 1.0", "x[...] = 2.0"]
 
 
+@pytest.mark.sampled(every=2)
+@pytest.mark.full(
+    'x[:, 2] = 5.0-"n", "m"',
+    'x += 1.0-"n", "m"',
+    'x[2:9] = 1.0-"n", "m"',
+    'x[...] = 2.0-"n", "m"',
+    'x[3] = 0.0-"n", "m"',
+    'x[3, 1] = -100.0-"n", "m"',
+)
 @pytest.mark.parametrize("sizes", [KNOWN, NAMED])
 @pytest.mark.parametrize("change", CHANGES)
 def test_rows_of_rows_keep_what_they_were(change: str, sizes: str) -> None:
@@ -144,6 +156,8 @@ def test_rows_of_rows_keep_what_they_were(change: str, sizes: str) -> None:
     np.testing.assert_array_equal(x, y)
 
 
+@pytest.mark.sampled(every=3)
+@pytest.mark.full('x[3, 1] = -100.0-"n", "m"', 'x[:, 2] = 5.0-"n", "m"', 'x[3] = 0.0-"n", "m"')
 @pytest.mark.parametrize("sizes", [KNOWN, NAMED])
 @pytest.mark.parametrize("change", CHANGES)
 def test_rows_of_rows_that_were_read_before_keep_what_they_were(change: str, sizes: str) -> None:
@@ -160,6 +174,14 @@ def test_rows_of_rows_that_were_read_before_keep_what_they_were(change: str, siz
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.full(
+    'x += 1.0-"n", "m"',
+    'x[3, 1] = -100.0-"n", "m"',
+    'x[...] = 2.0-"n", "m"',
+    'x[3] = 0.0-"n", "m"',
+    'x[2:9] = 1.0-"n", "m"',
+    'x[:, 2] = 5.0-"n", "m"',
+)
 @pytest.mark.parametrize("sizes", [KNOWN, NAMED])
 @pytest.mark.parametrize("change", CHANGES)
 def test_rows_of_rows_keep_what_they_were_in_a_loop(change: str, sizes: str) -> None:
@@ -181,6 +203,7 @@ def test_rows_of_rows_keep_what_they_were_in_a_loop(change: str, sizes: str) -> 
     np.testing.assert_allclose(function(X), names["function"](X), rtol=1e-4, atol=1e-3)
 
 
+@pytest.mark.sampled(every=11)
 @pytest.mark.parametrize("sizes", [KNOWN, NAMED])
 @pytest.mark.parametrize(
     "dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "bool"]

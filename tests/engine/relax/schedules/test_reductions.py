@@ -60,6 +60,7 @@ def normal(shape, dtype="float32", seed=0):
     return np.random.default_rng(seed).standard_normal(shape).astype(numpy_dtype(dtype))
 
 
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize("target", TARGETS, ids=["this", "avx2"])
 @pytest.mark.parametrize(("shape", "axes"), SHAPES, ids=str)
 def test_sums_along_every_kind_of_axis(shape, axes, target):
@@ -78,6 +79,7 @@ def test_variances_along_every_kind_of_axis(shape, axes):
     np.testing.assert_allclose(result, x.astype("f8").var(tuple(axes)), rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.sampled(every=6)
 @pytest.mark.parametrize("target", TARGETS, ids=["this", "avx2"])
 @pytest.mark.parametrize("name", ["argmax", "argmin"])
 @pytest.mark.parametrize(("shape", "axes"), [case for case in SHAPES if len(case[1]) == 1], ids=str)
@@ -176,6 +178,7 @@ def test_producers_and_consumers_are_part_of_the_kernel():
     np.testing.assert_allclose(run(body, x), 2 * x.astype("f8").sum(1), rtol=1e-5, atol=1e-4)
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("name", ["argmax", "argmin"])
 @pytest.mark.parametrize("shape", [(4, 2, 3), (4, 2, 40), (3, 2, 200), (2, 3, 5, 17)])
 def test_places_of_what_the_kernel_computes_first(name, shape):

@@ -31,6 +31,8 @@ def standardize(x, axes, epsilon=1e-5):
     return distance / np.sqrt((distance**2).mean(axes, keepdims=True) + epsilon)
 
 
+@pytest.mark.sampled(every=4)
+@pytest.mark.full("(2, 70000)-this", "(2, 4, 9, 9)-avx2", "(2, 70000)-avx2", "(2, 4, 9, 9)-this")
 @pytest.mark.parametrize("target", TARGETS, ids=["this", "avx2"])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_softmax_along_every_axis(shape, target):

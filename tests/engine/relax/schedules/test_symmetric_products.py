@@ -27,6 +27,7 @@ def check(parameters: str, product: str, epilogue: str, x: np.ndarray, dtype: st
     return found
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("size", SIZES, ids=str)
 @pytest.mark.parametrize("product", PRODUCTS.values(), ids=list(PRODUCTS))
 @pytest.mark.parametrize("is_named", [False, True], ids=["known", "named"])
@@ -40,6 +41,7 @@ def test_every_size(size, product, is_named):
         check(parameters, product, epilogue, values, dtype)
 
 
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("product", PRODUCTS.values(), ids=list(PRODUCTS))
 @pytest.mark.parametrize("epilogue", [*SYMMETRIC.values(), *OTHERS.values()], ids=[*SYMMETRIC, *OTHERS])
 def test_what_follows_a_symmetric_product(product, epilogue):
@@ -64,6 +66,7 @@ def test_other_rows_of_the_same_array_are_no_symmetric_product():
     np.testing.assert_allclose(function(x), x[:300] @ x[1:].T, rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.full
 def test_covariances():
     x = np.random.default_rng(0).standard_normal((200, 3000))
     function = nnmagic.compile(

@@ -130,6 +130,7 @@ def test_one_sequence_without_a_batch_and_without_biases(kind: str) -> None:
     check(source, {"w_ih": w_ih, "w_hh": w_hh}, x, expected)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", GATES)
 def test_a_time_and_a_batch_of_any_size(kind: str) -> None:
     weights = weights_of(kind, SIZE)

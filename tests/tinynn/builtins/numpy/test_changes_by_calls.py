@@ -65,6 +65,7 @@ def test_columns_and_rows() -> None:
     check("return np.c_[x, x * 2], np.c_[m, k], np.r_[x, 0.0, x[:2]], np.r_[m, m]")
 
 
+@pytest.mark.full
 def test_functions_that_make_indices() -> None:
     check("""i, j = np.triu_indices(4, 1)
 a, b = np.tril_indices(4)

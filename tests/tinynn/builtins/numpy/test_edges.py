@@ -91,6 +91,7 @@ EXPRESSIONS = {
 }
 
 
+@pytest.mark.full("means where", "lists")
 @pytest.mark.parametrize("subject", EXPRESSIONS)
 def test_results_are_numpys(subject: str) -> None:
     cells, twins = [], []
@@ -154,6 +155,8 @@ def test_a_list_that_the_dtype_beside_it_cannot_hold(call: str, message: str) ->
     assert caught.value.diagnostics[0].message == message
 
 
+@pytest.mark.machine_code
+@pytest.mark.sampled(every=2)
 @pytest.mark.parametrize(
     "call", ["argmax(x)", "argmin(x)", "argmax(x, axis=0)", "argwhere(x)[:, 0]", "flatnonzero(x)"]
 )
@@ -171,6 +174,7 @@ def test_indices_have_64_bits_on_their_whole_way(call: str, size: str) -> None:
     assert not narrow
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("size", ['"n"', "2**31 + 8"])
 def test_a_negative_index_counts_from_the_end_of_a_long_axis_in_64_bits(size: str) -> None:
     text = f"def f(x: Tensor[({size},), i8], i: Tensor[(2,), i32]):\n    return take(x, i), x[i]\n"
@@ -191,6 +195,7 @@ def test_loops_of_2_to_the_31_rounds_compile(program: str) -> None:
     nnmagic.compile(program, cache=False)
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("call", ["x.sum()", "argmax(x)", "x.T", "x[0]"])
 def test_a_parameter_larger_than_any_memory_is_refused_where_it_is_used(call: str) -> None:
     with pytest.raises(nnmagic.CompileError, match=r"an operand, .* is larger than any memory") as caught:
@@ -225,6 +230,7 @@ def test_unique_is_numpys(dtype: str, declared: str, shape: tuple[int, ...]) -> 
         np.testing.assert_array_equal(result, expected)
 
 
+@pytest.mark.machine_code
 def test_what_tvm_cannot_compile_is_reported_at_the_operator(monkeypatch: pytest.MonkeyPatch) -> None:
     from tvm import tirx
 
@@ -241,6 +247,7 @@ def test_what_tvm_cannot_compile_is_reported_at_the_operator(monkeypatch: pytest
     assert (error.span.line, error.span.column) == (3, 13)
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize(
     ("part", "attribute"),
     [

@@ -74,6 +74,9 @@ CASES: list[tuple[str, tuple[object, ...], list[tuple[int, ...]], Callable[[np.n
 ]
 
 
+@pytest.mark.machine_code
+@pytest.mark.sampled(every=3)
+@pytest.mark.full("x @ x.swapaxes(-1, -2)")
 @pytest.mark.parametrize(("body", "shape", "shapes", "expected"), CASES, ids=[case[0] for case in CASES])
 def test_shapes_are_numpys(
     body: str,
@@ -108,6 +111,7 @@ def f(x: Tensor[(3, "n", 0, 2), u8], s: u8, w: Tensor[(2, 2), f32]):
     np.testing.assert_array_equal(results[2], [0, 2])
 
 
+@pytest.mark.sampled(every=2)
 @newer_numpy
 @pytest.mark.parametrize("shape", ["(0, 0)", '("n", 0)', '(0, "n")', '("n", "m")', '(0, 2, "n")'])
 @pytest.mark.parametrize("text", ["x[i]", "x[i, i]", "take(x, i)", "take(x, i, axis=0)", "x[:1][i]"])
@@ -136,6 +140,7 @@ _CONVOLUTION = "conv2d(x, ones((5, 3, 2, 2), f32), padding=1)"
 _POOL = "adaptive_avg_pool2d(x, 2), max_pool2d(x, 2), adaptive_max_pool2d(x, 1), avg_pool2d(x, 3, padding=1)"
 
 
+@pytest.mark.full('("n", 3, "h", "w")')
 @pytest.mark.parametrize("shape", ["(0, 3, 4, 4)", '("n", 3, 4, 4)', '("n", 3, "h", "w")'])
 def test_batches_of_no_images_give_pytorchs_shapes(shape: str) -> None:
     source = f"def f(x: Tensor[{shape}, f32]):\n    return {_CONVOLUTION}, {_POOL}\n"
@@ -144,6 +149,8 @@ def test_batches_of_no_images_give_pytorchs_shapes(shape: str) -> None:
     assert [result.shape for result in results] == shapes
 
 
+@pytest.mark.machine_code
+@pytest.mark.full('conv2d(x, ones((5, 3, 2, 2), f32), padding=1)-("n", 3, "')
 @pytest.mark.parametrize("shape", ["(2, 3, 0, 4)", '("n", 3, 0, 4)', '("n", 3, "h", "w")'])
 @pytest.mark.parametrize("text", [_CONVOLUTION, *_POOL.split("), ")])
 def test_images_without_pixels_are_refused_as_by_pytorch(shape: str, text: str) -> None:
@@ -153,6 +160,7 @@ def test_images_without_pixels_are_refused_as_by_pytorch(shape: str, text: str) 
         nnmagic.compile(source, namespace={}, cache=False)(np.zeros((2, 3, 0, 4), np.float32))
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("shape", ["(2, 3, 2)", '("n", 3, 2)', '("n", 3, "w")'])
 def test_a_kernel_that_fits_nowhere_is_refused_as_by_pytorch(shape: str) -> None:
     source = f"def f(x: Tensor[{shape}, f32]):\n    return conv1d(x, ones((5, 3, 3), f32))\n"
@@ -160,6 +168,7 @@ def test_a_kernel_that_fits_nowhere_is_refused_as_by_pytorch(shape: str) -> None
         nnmagic.compile(source, namespace={}, cache=False)(np.zeros((2, 3, 2), np.float32))
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("ddof", [0, 1])
 def test_a_variance_of_one_row_or_of_none_is_numpys(ddof: int) -> None:
     source = f'def f(x: Tensor[("n", 2), f64]):\n    return x[:1].var(0, ddof={ddof}), x[:1].mean(0)\n'
@@ -179,6 +188,8 @@ def test_bools_have_no_gradient_as_in_numpy() -> None:
         )
 
 
+@pytest.mark.machine_code
+@pytest.mark.full
 def test_products_over_no_elements_are_zeros_for_no_rows_too() -> None:
     """It was a division by the number of rows, which ended the process."""
     script = """
@@ -196,6 +207,8 @@ for m in (0, 1, 4):
     assert finished.returncode == 0, finished.stderr
 
 
+@pytest.mark.machine_code
+@pytest.mark.full
 @newer_numpy
 @pytest.mark.parametrize("dims", ["(3, 0)", '(0, "n")'])
 def test_indices_of_assignments_that_change_nothing_are_checked_as_by_numpy(dims: str) -> None:

@@ -69,6 +69,7 @@ def test_a_transform_of_a_named_size_is_summed() -> None:
         assert relative_error(result, wanted) < 1e-13
 
 
+@pytest.mark.full
 def test_leading_sizes_may_be_named() -> None:
     source = 'def f(z: Tensor[("m", 120), c128]):\n    return np.fft.fft(z), np.fft.rfft(z.real)\n'
     z = draw(5, 120)
@@ -84,6 +85,8 @@ def test_the_functions_need_no_import() -> None:
     assert np.abs(result).max() < 1e-15
 
 
+@pytest.mark.machine_code
+@pytest.mark.full
 def test_numpys_module_is_found_before_it_is_loaded() -> None:
     """NumPy loads `numpy.fft` when somebody asks for it; a cell does not."""
     program = (

@@ -60,6 +60,8 @@ def _assert_as_numpy(f: Any, expression: str, **arguments: np.ndarray) -> None:
 # -- square matrices ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.machine_code
+@pytest.mark.full
 @pytest.mark.parametrize(
     "expression",
     [
@@ -125,6 +127,7 @@ def test_batches_of_systems_broadcast(first: tuple[int, ...], second: tuple[int,
     _assert_as_numpy(f, expression, a=_normal(*first), b=_normal(*second))
 
 
+@pytest.mark.full
 def test_least_squares() -> None:
     expression = "np.linalg.lstsq(a, b), np.linalg.lstsq(a, b, rcond=0.5)[0]"
     for rows, columns, sides in ((6, 3, (2,)), (3, 6, ()), (0, 3, (2,)), (40, 33, ())):
@@ -378,6 +381,8 @@ def test_a_singular_matrix_has_a_determinant() -> None:
     np.testing.assert_array_equal(determinant, [0, 1])
 
 
+@pytest.mark.machine_code
+@pytest.mark.full("pinv")
 @pytest.mark.parametrize("name", ["inv", "cholesky", "slogdet", "qr", "svd", "eigh", "eigvalsh", "pinv"])
 def test_entries_that_are_not_finite(name: str) -> None:
     """Matrices full of them, and with one: NumPy's values or errors; singular values are an error."""
@@ -518,6 +523,7 @@ def f(a: Tensor[("n", "n"), f64], rounds: i64, inverted: bool_):
             f(*arguments)
 
 
+@pytest.mark.full
 def test_of_sizes_that_depend_on_values() -> None:
     expression = "np.linalg.inv(a[m] @ a[m].T), np.linalg.svdvals(a[m])"
     f = _compile(expression, 'a: Tensor[("n", 5), f64]', 'm: Tensor[("n",), bool_]')
@@ -565,6 +571,7 @@ def inverse(size, **options):
 """
 
 
+@pytest.mark.full
 def test_saved_and_pickled_functions(tmp_path: Path) -> None:
     """In another process, which has the routines at other addresses."""
     f = _compile("np.linalg.solve(a, b)", 'a: Tensor[("n", "n"), f64]', 'b: Tensor[("n",), f64]')
@@ -584,6 +591,7 @@ assert "tvm" not in sys.modules
     run_python("-c", code)
 
 
+@pytest.mark.full
 @POSIX
 def test_threads_a_forked_child_and_an_interrupt() -> None:
     code = """
@@ -625,6 +633,7 @@ else:
     run_python("-c", _INVERSE + code)
 
 
+@pytest.mark.full
 def test_scipy_is_imported_where_it_is_needed() -> None:
     """Where it is not installed, an error says what to install."""
     code = """

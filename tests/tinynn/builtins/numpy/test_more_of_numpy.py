@@ -153,12 +153,14 @@ def check(head: str, expression: str) -> None:
         np.testing.assert_allclose(result, wanted, rtol=1e-12, atol=1e-13)
 
 
+@pytest.mark.sampled(every=6)
 @pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("expression", EXPRESSIONS.strip().splitlines())
 def test_named_sizes(expression):
     check(HEAD, expression)
 
 
+@pytest.mark.full("s = x.copy(); s.sort()", "s = m.copy(); s.sort(axis=0)")
 @pytest.mark.parametrize("lines", STATEMENTS.strip().splitlines())
 def test_statements(lines):
     head, *body = lines.replace(": s", ":\n        s").split("; ")
@@ -170,11 +172,14 @@ def test_statements(lines):
     np.testing.assert_allclose(result, space["f"](*GIVEN.values()), rtol=1e-12)
 
 
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize("expression", KNOWN_SIZES.strip().splitlines())
 def test_known_sizes(expression):
     check(HEAD.replace('"n",', "7,").replace('"r", "c"', "4, 5"), expression)
 
 
+@pytest.mark.sampled(every=4)
+@pytest.mark.full("np.nanargmax(m, axis=1)-changed8")
 @pytest.mark.parametrize(
     ("expression", "changed"),
     [

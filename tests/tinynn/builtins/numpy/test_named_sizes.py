@@ -44,6 +44,8 @@ def _assert_as_numpy(
             np.testing.assert_array_equal(np.signbit(result)[zeros], np.signbit(numpys)[zeros])
 
 
+@pytest.mark.sampled(every=2)
+@pytest.mark.full("median(x)-median")
 @pytest.mark.filterwarnings("ignore:Mean of empty slice", "ignore:invalid value")
 @pytest.mark.parametrize(
     ("body", "expected"),
@@ -72,6 +74,7 @@ def test_of_vectors(body: str, expected: Callable[..., Any]) -> None:
     _assert_as_numpy(body, VECTOR, [(x,) for x in VECTORS], expected)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.5, 0.77, 1.0])
 def test_quantiles_of_vectors(share: float) -> None:
     some = [(x,) for x in VECTORS if len(x)]
@@ -81,12 +84,14 @@ def test_quantiles_of_vectors(share: float) -> None:
     )
 
 
+@pytest.mark.full
 def test_there_is_no_quantile_of_no_elements() -> None:
     f = nnmagic.compile(f"def f({VECTOR}):\n    return quantile(x, 0.3)\n", namespace={}, cache=False)
     with pytest.raises(IndexError, match="index 0 is out of range for an axis of size 0"):
         f(np.empty(0, "float32"))
 
 
+@pytest.mark.full("median(x, axis=0)-<lambda>", "median(x, axis=1, keepdims=True)-<lambda>")
 @pytest.mark.filterwarnings("ignore:Mean of empty slice", "ignore:invalid value")
 @pytest.mark.parametrize(
     ("body", "expected"),
@@ -115,6 +120,7 @@ def test_the_diagonal_of_other_axes() -> None:
     )
 
 
+@pytest.mark.full
 def test_gradients() -> None:
     vectors = [(_normal(count),) for count in (2, 3, 4, 17)]
     _assert_as_numpy("gradient(x, 0.5) + x", VECTOR, vectors, lambda x: np.gradient(x, 0.5) + x)
@@ -129,6 +135,7 @@ def test_a_gradient_needs_two_elements(count: int) -> None:
         f(np.ones(count, "float32"))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("count", [1, 2, 5])
 def test_interpolation(count: int) -> None:
     wanted = np.array([-1, 0, 0.5, 1, 2.7, 9, np.nan], "float32")
@@ -141,6 +148,7 @@ def test_interpolation(count: int) -> None:
     )
 
 
+@pytest.mark.full
 def test_concatenations_and_sums_of_slices_of_two_named_sizes() -> None:
     def joined(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, ...]:
         one, other = np.concatenate((x[1:], y[:-1])), np.concatenate((x[:-1], y[1:]))
@@ -158,6 +166,7 @@ def test_concatenations_and_sums_of_slices_of_two_named_sizes() -> None:
             np.testing.assert_array_equal(result, expected)
 
 
+@pytest.mark.full
 def test_differences_of_differences_of_named_sizes_are_numpys() -> None:
     expressions = [f"diff(x, n={n}, axis={axis})" for n in range(5) for axis in (0, 1)]
     expressions += ["diff(diff(x, axis=0), n=3, axis=1)", "diff(x[1:] + x[:-1], n=2, axis=0)[:-1]"]

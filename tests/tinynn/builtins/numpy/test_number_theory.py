@@ -20,6 +20,7 @@ def _numbers(dtype: str, shape: tuple[int, ...], limit: int) -> np.ndarray:
     return made
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(
     ("declared", "shapes"),
@@ -45,6 +46,7 @@ def test_divisors_of_arrays(dtype: str, declared: str, shapes: list[tuple[int, i
                 np.testing.assert_array_equal(found, wanted)
 
 
+@pytest.mark.full
 def test_divisors_of_each_example() -> None:
     source = """
 def f(a: Tensor[("n", "m"), i64], b: Tensor[("n", "m"), i64]):
@@ -58,6 +60,7 @@ def f(a: Tensor[("n", "m"), i64], b: Tensor[("n", "m"), i64]):
         np.testing.assert_array_equal(found, wanted)
 
 
+@pytest.mark.full("gcd")
 @pytest.mark.parametrize("name", ["gcd", "divisor"])
 def test_divisors_of_what_a_loop_computed(name: str) -> None:
     source = f"""

@@ -11,6 +11,7 @@ ORDERED = ([0, 1, 2], [0, 1, np.nan], [np.nan] * 3, [-np.inf, 0, np.inf], [0, np
 X = np.array([np.nan, 0, 1, 2, np.inf, -np.inf, 0.5], "float32")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("side", ["left", "right"])
 @pytest.mark.parametrize("length", ["known", "open"])
 def test_indices_in_order(length: str, side: str) -> None:

@@ -133,6 +133,7 @@ def _split(sources: str) -> list[str]:
     return [" ".join(source.split()) for source in sources.split(";")]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("dtype", _DTYPES)
 def test_functions_of_one_number(dtype: str) -> None:
     if dtype == "f16" and IS_NUMPY_OLD:
@@ -141,6 +142,7 @@ def test_functions_of_one_number(dtype: str) -> None:
     _check(_split(_UNARY), dtype, {"x": numbers}, numbers[:, None])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("dtype", _DTYPES)
 def test_functions_of_two_numbers(dtype: str) -> None:
     numbers = _numbers(_DTYPES[dtype])
@@ -148,6 +150,7 @@ def test_functions_of_two_numbers(dtype: str) -> None:
     _check(_split(_BINARY), dtype, {"x": pairs[:, 0].copy(), "y": pairs[:, 1].copy()}, pairs)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("dtype", _DTYPES)
 def test_reductions_of_two_numbers(dtype: str) -> None:
     if dtype == "f16" and IS_NUMPY_OLD:
@@ -159,6 +162,7 @@ def test_reductions_of_two_numbers(dtype: str) -> None:
     _check([*sources, *_split(_OF_ROWS)], dtype, {"z": pairs}, pairs)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("dtype", _DTYPES)
 @pytest.mark.parametrize("size", ["13", '"n"'])
 def test_functions_of_neural_networks(dtype: str, size: str) -> None:

@@ -16,6 +16,7 @@ _SPLITS = [
 ]
 
 
+@pytest.mark.full("array_split(x[:, ::2], 3, axis=-1)")
 @pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("text", _SPLITS)
 def test_parts_are_numpys(text: str) -> None:

@@ -524,6 +524,7 @@ def f(k: i64, x: Tensor[("n",), f32]):
         assert failure(AssertionError, 4, [0, 0, -99, 99])[1].strip() == "--> <tinynn>:10:16"
 
 
+@pytest.mark.full
 def test_sizes_that_no_memory_holds_corrupt_nothing():
     f = compile_native("""
 def f(k: i64, x: Tensor[("n", "m"), f32]):
@@ -612,6 +613,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 
 
+@pytest.mark.full
 @POSIX
 def test_loops_and_recursion_are_interrupted_and_a_forked_child_runs_them():
     command = [sys.executable, "-W", "ignore", "-c", CHILD]
@@ -683,6 +685,7 @@ def f(x: Tensor[{dims}, {sys.argv[1]}], k: i64):
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("dtype", "numpys"), [("f32", "float32"), ("bool_", "bool")])
 def test_a_function_of_named_sizes_takes_arrays_of_one_element(dtype, numpys):
     source = SINGLE_ELEMENTS
@@ -727,6 +730,7 @@ def rank(links: Tensor[("n", "n"), f64], rounds: i64):
         np.testing.assert_allclose(rank(links, np.int64(4)), rank_pages(links, 4), rtol=1e-12)
 
 
+@pytest.mark.full
 def test_complex_elements_of_a_mask_are_changed_in_loops():
     iterate = compile_native("""
 def iterate(c: Tensor[("n", "m"), c128], rounds: i64):
