@@ -29,7 +29,7 @@ def run_and_compare(*paths: Path) -> None:
 
 @pytest.mark.budget(10)
 def test_the_first_examples_give_what_they_show() -> None:
-    """Show cells, their cache and errors; Relay's text and data types; modules built in Python, their passes."""
+    """Cells, their cache and errors; Relay's text and data types; modules made in Python, and passes."""
     run_and_compare(*(EXAMPLES / f"{name}.ipynb" for name in FIRST))
 
 
