@@ -110,7 +110,8 @@ def pytest_runtest_makereport(item, call):
     """Fail a case of the default suite that passes, but costs more than the budget."""
     report = yield
     if call.when == "call" and report.passed and not _makes_every_case(item.config, item.path):
-        excess = item.stash[Cost].excess()
+        marker = item.get_closest_marker("budget")
+        excess = item.stash[Cost].excess(*(marker.args if marker else ()))
         if excess and item.get_closest_marker("full") is None:
             report.outcome, report.longrepr = "failed", excess
     return report

@@ -32,12 +32,12 @@ class Cost:
     seconds: float
     modules: int
 
-    def excess(self) -> str:
-        """Return what is wrong with the cost; nothing where a case keeps to the budget."""
-        if self.seconds <= BUDGET or self.modules >= _MANY_MODULES or self.seconds <= BUDGET * _slowness():
+    def excess(self, budget: float = BUDGET) -> str:
+        """Return what is wrong with the cost; nothing where a case keeps to the budget, in seconds."""
+        if self.seconds <= budget or self.modules >= _MANY_MODULES or self.seconds <= budget * _slowness():
             return ""
         return (
-            f"This case took {self.seconds:.1f} s of the processor; the default suite allows {BUDGET:.0f} s. "
+            f"This case took {self.seconds:.1f} s of the processor; the default suite allows {budget:.0f} s. "
             "Make it cheaper (the engine `numpy` says what a cell means), or mark it `@pytest.mark.full`."
         )
 

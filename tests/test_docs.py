@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import nbformat
 import pytest
-from nbclient import NotebookClient
 
 import nnmagic
 from nnmagic.relay import OPERATORS
@@ -55,53 +53,3 @@ def test_the_vocabulary_has_every_operator_and_says_what_it_is() -> None:
         assert set(operator.args) <= set(symbol.keywords) | {*operator.args[1:]}
     assert {"exp", "softmax", "arange", "f32", "Tensor", "pi"} <= set(symbols())
     assert {"shape", "reshape", "softmax", "relu"} <= set(members())
-
-
-#: The pages whose lines somebody may type one after the other, with what must be there before.
-TYPED = {
-    "README.md": "",
-    "docs/index.md": "",
-    "docs/relay.md": "",
-    "docs/passes.md": "text = '#[version = \"0.0.5\"]\\ndef @main(%x: float32) { exp(%x) }'",
-    "docs/own_engines.md": "",
-    "docs/callbacks.md": "",
-    "docs/caching.md": "import nnmagic\nf = nnmagic.compile('def f(x: f32): return x')",
-}
-
-
-def find_typed_cells(text: str) -> list[tuple[str, str | None]]:
-    """The cells of a page, each with what the page says that it shows."""
-    cells: list[tuple[str, str | None]] = []
-    for before, block in re.findall(
-        r"([^\n]*)\n```(?:python)?\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE
-    ):
-        if before == "shows":
-            cells[-1] = (cells[-1][0], block)
-        elif block.startswith("%"):
-            cells.append((block, None))
-        elif re.search(r"^import |^from |^f\.", block, flags=re.MULTILINE):
-            # A line that says what it gives ends a cell.
-            for part in re.findall(r".*?  # [(\w].*?\n|.+\Z", block, flags=re.DOTALL):
-                code, _, comment = part.rstrip("\n").rpartition("  # ")
-                gives = comment if re.match(r"\(|array\(|True$", comment) else None
-                cells.append((code, gives) if gives else (part, None))
-    return cells
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("page", TYPED)
-def test_what_is_typed_does_what_the_page_says(
-    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)  # files are written here
-    cells = [(TYPED[page], None), *find_typed_cells((ROOT / page).read_text(encoding="utf-8"))]
-    assert len(cells) > 1
-    sources = [nbformat.v4.new_code_cell(code) for code, _ in cells]
-    notebook = nbformat.v4.new_notebook(cells=sources)
-    NotebookClient(
-        notebook, kernel_name="python3", timeout=300, startup_timeout=300
-    ).execute()  # raises for a cell that fails
-    for cell, (_, gives) in zip(notebook.cells, cells, strict=True):
-        if gives is not None:
-            shown = [output.data["text/plain"] for output in cell.outputs if "data" in output]
-            assert " ".join(shown[-1].split()) == " ".join(gives.split()), cell.source

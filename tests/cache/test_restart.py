@@ -1,4 +1,7 @@
-"""A notebook in real kernels: the next day's kernel compiles nothing and loads no compiler."""
+"""A notebook in real kernels: the next day's kernel compiles nothing and loads no compiler.
+
+Each starts its own kernels: a test asks what a process finds on disk, and what it imports.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,8 @@ from typing import Any
 
 import nbformat
 import pytest
-from jupyter_client.manager import start_new_kernel
-from nbclient import NotebookClient
 
+from tests.kernels import new_kernel
 from tests.list_cell import LIST
 from tests.systems import WITHOUT_TORCH
 
@@ -92,18 +94,13 @@ print(dict(
 def run(begin: str, cells: list[str], functions: list[str]) -> tuple[list[list[object]], dict[str, Any]]:
     """The outputs of the cells in a new kernel, and what the last one tells of it."""
     end = END.format(names=functions, functions="".join(f"{name}, " for name in functions))
-    notebook = nbformat.v4.new_notebook(
-        cells=[nbformat.v4.new_code_cell(source) for source in (begin, *cells, end)]
-    )
-    NotebookClient(
-        notebook, kernel_name="python3", timeout=300, startup_timeout=300, allow_errors=True
-    ).execute()
-    outputs = [cell.outputs for cell in notebook.cells[1:-1]]
+    with new_kernel() as kernel:
+        _, *outputs, told = [kernel.run(source, allow_errors=True) for source in (begin, *cells, end)]
     shown = [
         [output.get("text") or output.get("evalue") or dict(output.data) for output in each]
         for each in outputs
     ]
-    return shown, ast.literal_eval(notebook.cells[-1].outputs[-1].text)
+    return shown, ast.literal_eval(told[-1].text)
 
 
 def check_restarts(begin: str, cells: list[str], functions: list[str]) -> list[list[object]]:
@@ -167,94 +164,3 @@ def test_the_first_cell_found_on_disk_imports_neither_torch_nor_a_compiler_nor_t
     assert kernel["libraries"] == ["tvm_runtime"]
     assert [*again[:2], again[3]] == [*shown[:2], shown[3]]
     assert not noted.exists()
-
-
-#: Cells that show themselves: as in the quickstart, and of 100 operators.
-SHORT = CELLS[0]
-LONG = (
-    "%%tinynn\ndef long(x: Tensor[(2, 4), f32]):\n"
-    + "".join(
-        f"    x = {('exp', 'tanh', 'sigmoid', 'nn.relu')[index % 4]}(x) + {index}\n" for index in range(50)
-    )
-    + "    return x\n"
-)
-LARGE = """\
-%%tinynn
-def large(x: Tensor[(2, 11250), f32]):
-    return x @ weights
-"""
-#: What a cell that is run again does between IPython's own events: how often nnmagic's functions are called
-#: and call what is written in C, and the most bytes that are held meanwhile.
-COUNTING = """\
-import os, sys, tracemalloc
-import nnmagic
-from nnmagic.functions.compile_cell import MEMORY
-weights = np.random.default_rng(0).standard_normal((11250, 1000)).astype("float32")
-counts, peaks = [], []
-PACKAGE = os.path.dirname(nnmagic.__file__) + os.sep  # the clone may be called nnmagic, too
-
-def count(frame, event, argument):
-    counts[-1] += event in ("call", "c_call") and frame.f_code.co_filename.startswith(PACKAGE)
-
-def begin(info):
-    counts.append(0)
-    tracemalloc.start()
-    sys.setprofile(count)
-
-def end(result):
-    sys.setprofile(None)
-    if tracemalloc.is_tracing():
-        peaks.append(tracemalloc.get_traced_memory()[1])
-        tracemalloc.stop()
-"""
-BETWEEN_EVENTS = """\
-get_ipython().events.register("pre_run_cell", begin)
-get_ipython().events.register("post_run_cell", end)
-"""
-COUNTED = """\
-get_ipython().events.unregister("pre_run_cell", begin)
-print((counts[1], peaks[1], {name}.cache_info.hit, {name}.cache_info.why))
-"""
-
-
-def count_calls(cell: str, name: str) -> tuple[int, int]:
-    """The calls inside nnmagic of a cell that is run again, and the most bytes that it takes."""
-    printed: list[str] = []
-
-    def hook(message: dict[str, Any]) -> None:
-        if message["msg_type"] == "stream":
-            printed.append(message["content"]["text"])
-
-    manager, client = start_new_kernel(startup_timeout=300, kernel_name="python3")
-    try:
-        counting = (BETWEEN_EVENTS, cell, cell, COUNTED.format(name=name))
-        for source in (BEGIN, COUNTING, cell, cell, *counting):
-            reply = client.execute_interactive(source, timeout=300, allow_stdin=True, output_hook=hook)
-            assert reply["content"]["status"] == "ok", reply["content"]
-    finally:
-        client.stop_channels()
-        manager.shutdown_kernel(now=True)
-    calls, nbytes, *result = ast.literal_eval(printed[-1])
-    assert result == ["memory", "found in memory"]
-    return calls, nbytes
-
-
-def test_a_repeated_cell_is_neither_parsed_nor_compiled_nor_drawn(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """With all that it shows: the work does not depend on what the cell holds."""
-    monkeypatch.setenv("NNMAGIC_CACHE_DIR", str(tmp_path))
-    short, _ = count_calls(SHORT, "layer")
-    long, _ = count_calls(LONG, "long")
-    assert short < 400
-    assert long < short + 50, "the second one has 100 operators, the first one four"
-
-
-def test_a_repeated_cell_reads_large_arrays_where_they_are(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """45 MB, each time from the first byte to the last."""
-    monkeypatch.setenv("NNMAGIC_CACHE_DIR", str(tmp_path))
-    calls, nbytes = count_calls(LARGE, "large")
-    assert calls < 400
-    assert nbytes < 1_000_000

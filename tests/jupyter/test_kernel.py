@@ -10,7 +10,8 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from nbclient import NotebookClient
+
+from tests.kernels import Kernel, error, plain, traceback_text
 
 FUNCTION = "def foo(x: Tensor[(2,), f32]):\n    return x * w0\n"
 CELLS = {
@@ -67,32 +68,9 @@ CELLS = {
 
 
 @pytest.fixture(scope="module")
-def outputs() -> dict[str, list[nbformat.NotebookNode]]:
-    """What each cell gave, by the cell's name."""
-    cells = [nbformat.v4.new_code_cell(source) for source in CELLS.values()]
-    notebook = nbformat.v4.new_notebook(cells=cells)
-    NotebookClient(
-        notebook, kernel_name="python3", allow_errors=True, timeout=300, startup_timeout=300
-    ).execute()
-    return {name: cell.outputs for name, cell in zip(CELLS, notebook.cells, strict=True)}
-
-
-def plain(outputs: list[nbformat.NotebookNode]) -> str:
-    (output,) = outputs
-    return output.data["text/plain"]
-
-
-def error(outputs: list[nbformat.NotebookNode]) -> nbformat.NotebookNode:
-    (output,) = outputs
-    assert output.output_type == "error"
-    return output
-
-
-def traceback_text(output: nbformat.NotebookNode) -> str:
-    return re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(output.traceback))
-
-
-pytestmark = pytest.mark.full
+def outputs(kernel: Kernel) -> dict[str, list[nbformat.NotebookNode]]:
+    """Return what each cell gives, by the cell's name."""
+    return {name: kernel.run(source, allow_errors=True) for name, source in CELLS.items()}
 
 
 def test_a_cell_and_its_second_run(outputs: dict[str, list[nbformat.NotebookNode]]) -> None:
@@ -265,6 +243,7 @@ def test_loading_the_extension_is_cheap() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.full
 def test_a_terminal_shows_the_same_errors() -> None:
     lines = (
         "%load_ext nnmagic\nget_ipython().run_cell_magic('tinynn', '', 'def f(x: f32):\\n    return z\\n')\n"

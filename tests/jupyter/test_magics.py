@@ -393,6 +393,7 @@ class TestLineMagic:
         ):
             shell.run("%tinynn nope")
 
+    @pytest.mark.full
     def test_profile(self, shell: Shell) -> None:
         shell.run("import numpy as np\nw = np.ones((3, 4), 'float32')")
         shell.run(cell(FOO, "-q"))
@@ -401,6 +402,10 @@ class TestLineMagic:
         assert "GFLOP/s (float32)" in shown[0]
         assert shown[2].split() == ["kernel", "from", "calls", "time", "share", "bytes", "work", "of", "peak"]
         assert shown[4].startswith("nn.matmul + add")
+
+    def test_what_cannot_be_profiled(self, shell: Shell) -> None:
+        shell.run("import numpy as np\nw = np.ones((3, 4), 'float32')")
+        shell.run(cell(FOO, "-q"))
         for wrong, words in (
             ("foo", "takes a call, as in profile foo"),
             ("foo(", "is no call"),

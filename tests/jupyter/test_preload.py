@@ -3,6 +3,8 @@
 import textwrap
 from pathlib import Path
 
+import pytest
+
 from tests.child_process import run_python
 from tests.systems import POSIX, WITHOUT_TORCH
 
@@ -35,6 +37,7 @@ def run(code: str, tmp_path: Path, **more: str) -> str:
     return process.stdout
 
 
+@pytest.mark.full
 def test_a_thread_imports_what_the_first_cell_needs(tmp_path: Path) -> None:
     code = f"""{STARTED}
     preload()  # a second time, as %load_ext may be
@@ -47,6 +50,7 @@ def test_a_thread_imports_what_the_first_cell_needs(tmp_path: Path) -> None:
     assert run(code, tmp_path).strip() == "[]"
 
 
+@pytest.mark.full
 def test_imports_leave_python_as_it_was(tmp_path: Path) -> None:
     """Garbage is collected again, or not, and what was hidden from TVM can be imported."""
     (tmp_path / "path" / "torch").mkdir(parents=True)
@@ -67,6 +71,7 @@ def test_imports_leave_python_as_it_was(tmp_path: Path) -> None:
     assert run(code.format(change="gc.disable()"), tmp_path).strip() == "False"
 
 
+@pytest.mark.full
 def test_tvm_has_what_it_has_without_nnmagic(tmp_path: Path) -> None:
     """Disco, TVM's distributed run-time, is hidden where its library has none; no function is missing."""
     asked = """\
@@ -81,6 +86,7 @@ print({name: sorted(vars(each)) for name, each in modules.items() if "disco" not
     assert alone == after
 
 
+@pytest.mark.full
 def test_the_first_cell_imports_nothing_of_nnmagic_more(tmp_path: Path) -> None:
     """Neither one that is compiled nor, in the next kernel, one that is on disk."""
     code = f"""{SHELL}
@@ -96,6 +102,7 @@ def test_the_first_cell_imports_nothing_of_nnmagic_more(tmp_path: Path) -> None:
         assert shown.splitlines()[-1] == "missing: []"
 
 
+@pytest.mark.full
 def test_the_compiler_is_left_out_where_code_is_on_disk(tmp_path: Path) -> None:
     run(f'import nnmagic; nnmagic.compile("{CELL}", namespace={{}})', tmp_path)
     code = f"""{STARTED}
@@ -105,6 +112,7 @@ def test_the_compiler_is_left_out_where_code_is_on_disk(tmp_path: Path) -> None:
     assert run(code, tmp_path).split() == ["True", "False"]
 
 
+@pytest.mark.full
 @POSIX
 def test_a_fork_waits_and_the_child_compiles(tmp_path: Path) -> None:
     """-W error makes an error of the warning about a fork while another thread imports."""
@@ -121,6 +129,7 @@ def test_a_fork_waits_and_the_child_compiles(tmp_path: Path) -> None:
     assert run(code, tmp_path).split() == ["0", "False"]
 
 
+@pytest.mark.full
 def test_nothing_is_imported_while_a_cell_runs(tmp_path: Path) -> None:
     """A cell that imports a package of which a thread imports a module gets Python's DeadlockError."""
     code = f"""{SHELL}
@@ -175,6 +184,7 @@ def test_the_process_may_end_at_once(tmp_path: Path) -> None:
     assert run(STARTED, tmp_path) == ""
 
 
+@pytest.mark.full
 @WITHOUT_TORCH
 def test_torch_is_not_imported_and_can_be_afterwards(tmp_path: Path) -> None:
     """It takes a second or more; tvm_ffi and TVM import it where it is installed."""

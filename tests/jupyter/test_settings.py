@@ -7,7 +7,8 @@ import sys
 
 import nbformat
 import pytest
-from nbclient import NotebookClient
+
+from tests.kernels import Kernel
 
 #: A setting, a value that it cannot have, what it had, and words of what is said of it.
 WRONG = [
@@ -30,12 +31,10 @@ WRONG = [
     ("target", """'{"kind": "llvm", "mcpu": "x"}'""", "None", "LLVM does not know the CPU 'x'"),
 ]
 
-pytestmark = pytest.mark.full
-
 
 @pytest.fixture(scope="module")
-def cells() -> list[list[nbformat.NotebookNode]]:
-    """What each cell gave: a wrong setting and what stands after it, one after the other; then the rest."""
+def cells(kernel: Kernel) -> list[list[nbformat.NotebookNode]]:
+    """Return what each cell gives: wrong settings, each with what stands after it, and then the rest."""
     sources = ["%load_ext nnmagic\n%config TinyNNMagics.opt_level = 1"]
     for name, value, _, _ in WRONG:
         sources += [f"%config TinyNNMagics.{name} = {value}", f"%config TinyNNMagics.{name}"]
@@ -44,11 +43,7 @@ def cells() -> list[list[nbformat.NotebookNode]]:
         "%reload_ext nnmagic\n%config TinyNNMagics.opt_level",
         "%%tinynn\ndef f(x: f32):\n    return x + 1",
     ]
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
-    NotebookClient(
-        notebook, kernel_name="python3", allow_errors=True, timeout=300, startup_timeout=300
-    ).execute()
-    return [cell.outputs for cell in notebook.cells]
+    return [kernel.run(source, allow_errors=True) for source in sources]
 
 
 @pytest.mark.parametrize("case", range(len(WRONG)), ids=[f"{name} = {value}" for name, value, _, _ in WRONG])

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
-from jupyter_client import BlockingKernelClient
-from jupyter_client.manager import start_new_kernel
-from jupyter_core.utils import ensure_event_loop
 
 from nnmagic.jupyter.cursor_context import cursor_in, names_in
 from nnmagic.relay import OPERATORS
 from nnmagic.tinynn.editor.local_types import type_of_local
+from tests.kernels import Kernel
 
 SETUP = """
 %load_ext nnmagic
@@ -28,69 +23,17 @@ BAR = '%%tinynn -q\ndef bar(x: Tensor[(2,), f32], scale: f32):\n    """Scales x.
 HEAD = "%%tinynn\ndef foo(first: Tensor[(2, 3), f32]):\n    local = first * 2\n    "
 
 
-@dataclass
-class Kernel:
-    """A kernel and what a front end asks it; ``|`` is the cursor."""
-
-    client: BlockingKernelClient
-
-    def run(self, code: str) -> None:
-        reply = self.client.execute_interactive(code, timeout=300, output_hook=lambda _message: None)
-        assert reply["content"]["status"] == "ok", reply["content"]
-
-    def pages(self, code: str) -> str:
-        """What a cell with ``?`` shows in the pager."""
-        reply = self.client.execute_interactive(code, timeout=300, output_hook=lambda _message: None)
-        return "\n".join(plain(page["data"]["text/plain"]) for page in reply["content"]["payload"])
-
-    def complete(self, code: str) -> list[str]:
-        return [code for code, _ in self.completions(code)]
-
-    def completions(self, code: str) -> list[tuple[str, str]]:
-        """The whole texts that it offers in place of the word at the cursor, and their kinds."""
-        cursor = code.index("|")
-        content = self._answer(self.client.complete(code.replace("|", ""), cursor))
-        assert content["status"] == "ok"
-        assert content["cursor_end"] == cursor
-        return [
-            (match["text"], match["type"]) for match in content["metadata"]["_jupyter_types_experimental"]
-        ]
-
-    def inspect(self, code: str, detail: int = 0) -> str | None:
-        """The help for the word at the cursor, or None."""
-        content = self._answer(self.client.inspect(code.replace("|", ""), code.index("|"), detail))
-        return plain(content["data"]["text/plain"]) if content["found"] else None
-
-    def _answer(self, asked: str) -> dict[str, Any]:
-        while True:
-            reply = self.client.get_shell_msg(timeout=300)
-            if reply["parent_header"]["msg_id"] == asked:
-                return reply["content"]
-
-
-def plain(text: str) -> str:
-    return re.sub(r"\x1b\[[0-9;]*m", "", text)
-
-
-@pytest.fixture(scope="module")
-def kernel() -> Iterator[Kernel]:
-    manager, client = start_new_kernel(startup_timeout=300, kernel_name="python3")
-    try:
-        started = Kernel(client)
-        started.run(SETUP)
-        started.run(BAR)
-        yield started
-    finally:
-        client.stop_channels()
-        manager.shutdown_kernel(now=True)
-        ensure_event_loop().close()  # which the client has made
-
-
 def begins_with(prefix: str) -> list[str]:
     return [name.removeprefix("nn.") for name in OPERATORS if name.startswith(f"nn.{prefix}")]
 
 
-@pytest.mark.full
+@pytest.fixture(scope="module")
+def kernel(kernel: Kernel) -> Kernel:
+    kernel.run(SETUP)
+    kernel.run(BAR)
+    return kernel
+
+
 class TestKernel:
     def test_operators_and_their_attributes(self, kernel: Kernel) -> None:
         assert kernel.complete(f"{HEAD}y = nn.con|") == begins_with("con")

@@ -1,6 +1,6 @@
 """Let the engine `numpy` say what most cells mean in the default suite: it takes milliseconds.
 
-One case in four runs as machine code, as do all that are marked ``machine_code``, and all cases in the full suite.
+One case in four runs as machine code, as do all that are marked ``machine_code``; in the full suite, all do.
 """
 
 from zlib import crc32

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import nbformat
 import numpy as np
 import pytest
-from nbclient import NotebookClient
 
 import nnmagic
 
@@ -102,17 +100,3 @@ def test_the_option_is_part_of_the_key() -> None:
     assert nnmagic.compile(source, debug=True)(np.ones(2)).tolist() == [1, 1]
     with pytest.raises(nnmagic.TinyNNError, match="compiled for debugging"):
         nnmagic.compile(source)
-
-
-@pytest.mark.full
-def test_a_cell_shows_what_is_printed() -> None:
-    cells = [
-        "%load_ext nnmagic\nimport numpy as np",
-        "%%tinynn --debug -q\ndef f(x: Tensor[(2,), f64], k: i64):\n    for i in range(k):\n"
-        "        print('round', i, x * i)\n    return x\n",
-        "print('before')\n_ = f(np.ones(2), 2)\nprint('after')",
-    ]
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
-    NotebookClient(notebook, kernel_name="python3", timeout=300, startup_timeout=300).execute()
-    shown = "".join(output.text for output in notebook.cells[-1].outputs if output.output_type == "stream")
-    assert shown == "before\nround 0 [0. 0.]\nround 1 [1. 1.]\nafter\n"

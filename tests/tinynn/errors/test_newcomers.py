@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import nbformat
 import numpy as np
 import pytest
-from nbclient import NotebookClient
 
 import nnmagic
 from tests.tinynn.cases import PROMOTION
@@ -136,21 +134,6 @@ def test_the_message_and_the_hint(source: str, message: str, hint: str | None) -
         nnmagic.compile(source, namespace=WEIGHTS)
     (diagnostic,) = caught.value.diagnostics
     assert (diagnostic.message, diagnostic.hint) == (message, hint)
-
-
-@pytest.mark.full
-def test_a_kernel_shows_the_message_and_the_hint() -> None:
-    sources = ["%load_ext nnmagic\nimport numpy as np\nweights = {'layer1': np.ones(6, 'float32')}"]
-    sources += [f"%%tinynn\n{source}" for source, _, _ in MISTAKES]
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
-    NotebookClient(
-        notebook, kernel_name="python3", allow_errors=True, timeout=300, startup_timeout=300
-    ).execute()
-    for cell, (_, message, hint) in zip(notebook.cells[1:], MISTAKES, strict=True):
-        (shown,) = [output for output in cell.outputs if output.output_type == "error"]
-        assert shown.ename == "TinyNNError"
-        assert shown.evalue.startswith(f"error: {message}\n")
-        assert hint is None or f"help: {hint}" in shown.evalue
 
 
 def test_integers_compare_with_any_number_by_value() -> None:
