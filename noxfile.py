@@ -42,7 +42,8 @@ def demo(session: nox.Session) -> None:
 def test(session: nox.Session) -> None:
     """Run the default suite, or with `--full` the full one."""
     install(session, ["--editable", ".", "--group", "test"])
-    session.run(*PYTEST, *PARALLEL, "--durations=30", *session.posargs)
+    budget = () if "--full" in session.posargs else ("--budget",)
+    session.run(*PYTEST, *PARALLEL, *budget, "--durations=30", *session.posargs)
 
 
 @nox.session(python=["3.10", "3.11", "3.12", "3.13", "3.14"])

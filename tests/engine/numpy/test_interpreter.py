@@ -42,6 +42,7 @@ def test_a_program_of_the_corpus_computes_what_real_relay_computed(record) -> No
     check_outputs(record, Interpreter(module).run("main", [make_input(one) for one in record["inputs"]]))
 
 
+@pytest.mark.full("core_edges-long-loops")
 @pytest.mark.sampled(every=8)
 @pytest.mark.parametrize(
     "case",

@@ -40,6 +40,7 @@ def _check(f: object, x: np.ndarray, y: np.ndarray) -> None:
     np.testing.assert_array_equal(right, np.searchsorted(y, x, side="right"))
 
 
+@pytest.mark.full
 @pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_named_sizes(dtype: str) -> None:

@@ -189,6 +189,7 @@ def kernel_names(executable):
     return re.findall(r"def (\w+)[(\[]", executable.stage("tir"))
 
 
+@pytest.mark.full
 @pytest.mark.sampled(every=4)
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("dtype", ["float32", pytest.param("float64", marks=pytest.mark.full)])
@@ -285,7 +286,7 @@ WRITTEN = {
 }
 
 
-@pytest.mark.full("False-False-softmax(where(m > 0.0, -")
+@pytest.mark.full
 @pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("form", WRITTEN)
 @pytest.mark.parametrize(("by_hand", "named"), [(False, False), (True, True)])

@@ -142,6 +142,7 @@ def of_any_size(text, shape):
     return text.replace(f"({sizes})", f"(?, {shape[1]}, {dynamic})", 1)
 
 
+@pytest.mark.full
 @pytest.mark.sampled(every=12)
 @pytest.mark.parametrize("target", TARGETS, ids=["own", "older"])
 @pytest.mark.parametrize("constant", [False, True], ids=["argument", "constant"])
@@ -198,6 +199,7 @@ def test_transposed_convolution(case, dtype, target):
     close(result, convolve_transpose(x, w, stride, pad, step, groups, extra), dtype)
 
 
+@pytest.mark.full
 @pytest.mark.sampled(every=5)
 @pytest.mark.parametrize("target", TARGETS, ids=["own", "older"])
 @pytest.mark.parametrize("case", TRANSPOSED, ids=lambda case: "-".join(map(str, case[0])))

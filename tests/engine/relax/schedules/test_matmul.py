@@ -154,7 +154,7 @@ def test_sizes_that_only_the_call_knows():
 LARGE = [(33, 1100, 40), (40, 1030, 1100), (2100, 1030, 37), (70, 300, 260)]
 
 
-@pytest.mark.full("False-nn-float32-own", "False-tt-float64-own", "False-tn-float32-own")
+@pytest.mark.full
 @pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("dtype", TOLERANCE)

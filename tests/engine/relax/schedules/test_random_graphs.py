@@ -21,6 +21,7 @@ from tests.suites import FULL
 PROGRAMS = int(os.environ.get("NNMAGIC_RANDOM_GRAPHS", "80" if FULL else "32"))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("part", range(4))
 def test_programs_compute_what_numpy_computes(part):
     for seed in range(part, PROGRAMS, 4):

@@ -38,6 +38,7 @@ def test_a_transform_gives_what_numpy_gives(topic: str) -> None:
     check(EXPRESSIONS[topic])
 
 
+@pytest.mark.full
 @pytest.mark.sampled(every=8)
 @pytest.mark.parametrize(
     "length",

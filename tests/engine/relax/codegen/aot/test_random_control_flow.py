@@ -20,6 +20,7 @@ SEED = int(os.environ.get("NNMAGIC_CONTROL_FLOW_SEED", "0"))
 BATCH = 8
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("first", range(SEED, SEED + PROGRAMS, BATCH))
 def test_programs_run_as_python_runs(first: int) -> None:
     command = [
