@@ -3,13 +3,15 @@
 from __future__ import annotations
 import __future__
 
+import contextlib
+import itertools
 import re
+import traceback
 import warnings
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-import ml_dtypes
 import numpy as np
 
 import nnmagic
@@ -17,7 +19,7 @@ from nnmagic import relay
 from nnmagic.diagnostics import Source, TinyNNError
 from nnmagic.relay.values import AdtValue
 from nnmagic.tinynn.compilation import compile_source
-from tests.random_programs.program import Arguments, Program
+from tests.random_programs.program import Arguments, Program, seeded, uniform
 from tests.tinynn.programs.interpreter import find_shared_nodes
 from tests.tinynn.programs.snippets.runner import RTOL
 from tests.tinynn.python_twin import plain, twin
@@ -32,15 +34,12 @@ TOLERANCES = {
 
 @dataclass(frozen=True)
 class Fault:
-    """What is wrong with a program; ``kind`` says it in few words, without numbers."""
+    """What is wrong with a program, or with one of its statements; ``kind`` says it without numbers."""
 
     kind: str
     detail: str
     program: Program
-
-    @property
-    def signature(self) -> str:
-        return self.kind
+    name: str | None = None
 
     def __str__(self) -> str:
         return f"{self.kind}\n{self.program.source}{self.detail}"
@@ -62,12 +61,19 @@ Judge = Callable[[Program, Verdict], None]
 
 
 def judge(program: Program, names: Sequence[str]) -> Verdict:
-    """Ask judges, one after the other, until one finds a fault."""
+    """Ask judges, one after the other, until one finds a fault; what one raises is a fault, too."""
     verdict = Verdict()
-    for name in names:
-        JUDGES[name](program, verdict)
-        if verdict.faults:
-            break
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", nnmagic.TinyNNWarning)  # names that chance leaves unused
+        warnings.simplefilter("ignore", SyntaxWarning)  # what is odd in a program that chance wrote
+        for name in names:
+            try:
+                JUDGES[name](program, verdict)
+            except Exception as error:  # noqa: BLE001  # that is what this looks for
+                kind = f"{type(error).__name__}: {shorten(str(error))}"
+                verdict.faults.append(Fault(kind, traceback.format_exc(), program))
+            if verdict.faults:
+                break
     return verdict
 
 
@@ -76,17 +82,15 @@ def judge(program: Program, names: Sequence[str]) -> Verdict:
 
 def python_of(program: Program) -> Callable[..., object]:
     """Return the cell's last function as Python runs it on NumPy."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SyntaxWarning)  # what is odd in a program that chance wrote
-        if not program.rules.numpy:
-            python = twin(program.source, {})
-            return lambda *arguments: plain(python.call(python.last, *arguments))
-        names: dict[str, object] = {"np": np, "parallel": range}
-        code = compile(program.source, "<cell>", "exec", __future__.annotations.compiler_flag, True)
-        exec(code, names)
-        function = list(names.values())[-1]
-        assert callable(function)
-        return function
+    if not program.rules.numpy:
+        python = twin(program.source, {})
+        return lambda *arguments: plain(python.call(python.last, *arguments))
+    names: dict[str, object] = {"np": np, "parallel": range}
+    code = compile(program.source, "<cell>", "exec", __future__.annotations.compiler_flag, True)
+    exec(code, names)
+    function = list(names.values())[-1]
+    assert callable(function)
+    return function
 
 
 def outcome(function: Callable[..., object], program: Program, arguments: Arguments) -> object:
@@ -105,10 +109,8 @@ def outcome(function: Callable[..., object], program: Program, arguments: Argume
 
 def compile_program(program: Program, **options: object) -> nnmagic.CompiledFunction:
     """Compile a cell for an engine."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", nnmagic.TinyNNWarning)  # names that chance leaves unused
-        namespace = {"np": np} if program.rules.numpy else {}
-        return nnmagic.compile(program.source, namespace=namespace, cache=False, **options)
+    namespace = {"np": np} if program.rules.numpy else {}
+    return nnmagic.compile(program.source, namespace=namespace, cache=False, **options)
 
 
 def compare_engine(program: Program, verdict: Verdict, **options: object) -> None:
@@ -124,17 +126,8 @@ def compare_engine(program: Program, verdict: Verdict, **options: object) -> Non
         else:
             verdict.faults.append(Fault("a valid cell is refused", str(error), program))
         return
-    except Exception as error:  # noqa: BLE001  # that is what this looks for
-        kind = f"{type(error).__name__} when compiled"
-        verdict.faults.append(Fault(kind, shorten(str(error)), program))
-        return
     for number, (arguments, wanted) in enumerate(zip(program.calls, expected, strict=True)):
-        try:
-            found = outcome(function, program, arguments)
-        except Exception as error:  # noqa: BLE001  # the same
-            kind = f"a call raises {type(error).__name__}"
-            verdict.faults.append(Fault(kind, f"call {number}: {error}", program))
-            return
+        found = outcome(function, program, arguments)
         if difference := differ(found, wanted, program):
             kind, _, numbers = difference.partition("\n")
             shown = f"call {number}: {arguments}\n{numbers}\n{found}\ninstead of\n{wanted}\n"
@@ -148,7 +141,7 @@ def differ(found: object, wanted: object, program: Program) -> str | None:
     rules = program.rules
     if isinstance(found, type) or isinstance(wanted, type):
         # NumPy gives a name that no branch has bound; a cell may see that the index is wrong first.
-        if found is wanted or (wanted is UnboundLocalError and isinstance(found, type)):
+        if found is wanted or wanted is UnboundLocalError:
             return None
         return f"{getattr(found, '__name__', 'a result')} instead of {getattr(wanted, '__name__', 'a result')}"
     if isinstance(wanted, AdtValue):
@@ -231,8 +224,167 @@ def check_module(program: Program, verdict: Verdict) -> None:
         verdict.faults.append(Fault("the text is read as another module", text, program))
 
 
+# -- gradients -----------------------------------------------------------------------------------------------
+
+_STEP = 1e-6
+
+
+def compare_gradient(program: Program, verdict: Verdict, **options: object) -> None:
+    """Compare the gradient by a function's first three arguments with differences in float64."""
+    function = compile_program(program, **options)
+    gradient = nnmagic.value_and_grad(function, (0, 1, 2))
+    for arguments in program.calls:
+        wrong = _compare_gradient_at(program, function, gradient, arguments, verdict)
+        if wrong:
+            verdict.faults.append(Fault(*wrong, program))
+        if wrong or verdict.counts["equal", "derivatives"] >= len(program.calls):
+            return
+    if not verdict.counts["equal", "derivatives"]:
+        verdict.count("not differentiable at any of the points")
+
+
+def _compare_gradient_at(
+    program: Program,
+    function: Callable[..., np.ndarray],
+    gradient: Callable[..., tuple[np.ndarray, tuple[np.ndarray, ...]]],
+    arguments: Arguments,
+    verdict: Verdict,
+) -> tuple[str, str] | None:
+    chance = seeded("directions", program.seed)
+    value, found = gradient(*arguments)
+    plain_value = function(*arguments)
+    if not np.allclose(value, plain_value, rtol=1e-9, atol=1e-12):
+        return "the value beside the gradient", f"{value}, not {plain_value}, at {arguments}"
+    for number, part in enumerate(found):
+        way = uniform(chance, np.shape(arguments[number]))
+        expected = differentiate(function, arguments, number, way)
+        if expected is None:
+            continue
+        own = float((part * way).sum())
+        if not np.isclose(own, expected, rtol=2e-4, atol=2e-6 * (1 + abs(float(value)))):
+            return "the gradient", f"by argument {number}: {own}, not {expected}, at {arguments}"
+        verdict.count("equal", "derivatives")
+    return None
+
+
+def differentiate(
+    function: Callable[..., np.ndarray], arguments: Arguments, number: int, way: np.ndarray
+) -> float | None:
+    """Return the derivative in a direction; None where there is none, or it changes too fast to tell."""
+
+    def at(step: float) -> float:
+        moved = list(arguments)
+        moved[number] = arguments[number] + step * way  # type: ignore[operator] # an array
+        return float(function(*moved))
+
+    slopes = [(at(step) - at(-step)) / (2 * step) for step in (_STEP, 10 * _STEP)]
+    sides = (at(_STEP) - at(0)) / _STEP, (at(0) - at(-_STEP)) / _STEP
+    scale = 1e-3 * (1 + abs(slopes[0]))
+    is_smooth = abs(sides[0] - sides[1]) <= scale and abs(slopes[1] - slopes[0]) <= scale / 100
+    return slopes[0] if is_smooth and np.isfinite(slopes[0]) else None
+
+
+# -- parallel loops ------------------------------------------------------------------------------------------
+
+_RACE_SHAPES = ((5, 4), (8, 8), (3, 9))
+
+
+@dataclass
+class _Traced:
+    """An array that records which round uses which element; ``parallel`` begins the rounds."""
+
+    data: np.ndarray
+    reads: dict[tuple[int, ...], set[int]] = field(default_factory=lambda: defaultdict(set))
+    writes: dict[tuple[int, ...], set[int]] = field(default_factory=lambda: defaultdict(set))
+    round: int = -1
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.data.shape
+
+    def _element(self, index: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(position % size for position, size in zip(index, self.shape, strict=True))
+
+    def __getitem__(self, index: tuple[int, ...]) -> float:
+        value = float(self.data[index])
+        self.reads[self._element(index)].add(self.round)
+        return value
+
+    def __setitem__(self, index: tuple[int, ...], value: float) -> None:
+        self.data[index] = value
+        self.writes[self._element(index)].add(self.round)
+
+    def clashes(self) -> bool:
+        return any(len(rounds | self.reads[element]) > 1 for element, rounds in list(self.writes.items()))
+
+
+def has_race(source: str) -> bool:
+    """Return whether different rounds use one element that one of them changes, for some shapes."""
+
+    def parallel(*bounds: int) -> Iterator[int]:
+        for number, value in enumerate(range(*bounds)):
+            y.round = number
+            yield value
+
+    names: dict[str, object] = {"parallel": parallel, "np": np}
+    exec("from __future__ import annotations\n" + source, names)
+    for shape, k in itertools.product(_RACE_SHAPES, range(3)):
+        y = _Traced(np.ones(shape))
+        with contextlib.suppress(IndexError):
+            names["f"](np.ones(shape), y, k)  # type: ignore[operator]
+        if y.clashes():
+            return True
+    return False
+
+
+def check_races(program: Program, verdict: Verdict) -> None:
+    """Check that a cell is refused if rounds clash, with a hint, and that its loop is parallel if not."""
+    race = has_race(program.source)
+    try:
+        module = compile_source(Source("cell", program.source), {"np": np}).module
+    except TinyNNError as error:
+        (diagnostic, *_) = error.diagnostics
+        verdict.count("refused", "races" if race else "without a race")
+        if diagnostic.span is None or not diagnostic.hint:
+            verdict.faults.append(Fault("a refusal without a place or a hint", str(error), program))
+        return
+    verdict.count("taken", "races" if race else "without a race")
+    if race:
+        verdict.faults.append(Fault("a race is taken", "", program))
+    elif "parallel=" not in module.astext():
+        verdict.faults.append(Fault("the loop is not parallel", "", program))
+
+
+def judge_steps(program: Program, verdict: Verdict, **options: object) -> None:
+    """Judge each statement of a program by what the program computed before."""
+    from tests.random_programs.step_judge import StepJudge
+
+    StepJudge(program, verdict, **options).judge()
+
+
+def judge_graph(program: Program, verdict: Verdict) -> None:
+    """Compare machine code with the reference in the widest dtypes."""
+    from tests.random_programs.relay_judge import compare_machine_code
+
+    compare_machine_code(program, verdict)
+
+
+def judge_reference(program: Program, verdict: Verdict) -> None:
+    """Compare the engine numpy with the reference in the widest dtypes."""
+    from tests.random_programs.relay_judge import compare_reference
+
+    compare_reference(program, verdict)
+
+
 JUDGES: dict[str, Judge] = {
+    "graph": judge_graph,
+    "reference": judge_reference,
     "module": check_module,
+    "races": check_races,
+    "differences": compare_gradient,
+    "differences of numpy": lambda program, verdict: compare_gradient(program, verdict, engine="numpy"),
+    "steps": judge_steps,
+    "steps of numpy": lambda program, verdict: judge_steps(program, verdict, engine="numpy"),
     "numpy": lambda program, verdict: compare_engine(program, verdict, engine="numpy"),
     "relax": lambda program, verdict: compare_engine(program, verdict, engine="relax"),
     "plain": lambda program, verdict: compare_engine(program, verdict, engine="relax", opt_level=0),

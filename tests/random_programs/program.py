@@ -6,11 +6,15 @@ import math
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import ml_dtypes
 import numpy as np
 
 from nnmagic.relay.values import AdtValue
+
+if TYPE_CHECKING:
+    from tests.random_programs.steps import Steps
 
 #: What a function is called with.
 Arguments = tuple[object, ...]
@@ -50,6 +54,7 @@ class Program:
         source: the text; the last function of a cell is called, ``@main`` of Relay text.
         calls: the arguments of each call.
         rules: what the judges allow.
+        steps: its statements, of programs that NumPy computes as they are written.
 
     """
 
@@ -58,6 +63,7 @@ class Program:
     source: str
     calls: tuple[Arguments, ...]
     rules: Rules = field(default_factory=Rules)
+    steps: Steps | None = None
 
     def with_source(self, source: str) -> Program:
         """Return another program for the same calls."""

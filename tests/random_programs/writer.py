@@ -195,6 +195,8 @@ class Writer:
             raise Unfit
         leaf = f"leaf {kind}" if f"leaf {kind}" in grammar.symbols else "leaf"
         is_leaf = depth >= grammar.depth and leaf in grammar.symbols
+        if not names and not is_leaf and leaf in grammar.symbols:
+            self.expand(leaf, kind, depth + 1)  # raises Unfit where nothing of the kind can be made
         text = self.expand(leaf if is_leaf else kind, kind, depth + 1)
         return text if text.isidentifier() or text.isdigit() else f"({text})"
 
