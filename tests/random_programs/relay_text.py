@@ -37,11 +37,11 @@ def _type_of(value: object) -> str:
     return f"Tensor[({dims}), {value.dtype}]"
 
 
-def _function(text: str, values: Mapping[str, object]) -> Module:
+def _function(text: str, values: Mapping[str, object], helper: str = HELPER) -> Module:
     """Return the typed module that computes an expression of some values, in their order."""
     params = ", ".join(f"%v{name[1:]}: {_type_of(value)}" for name, value in values.items())
     body = re.sub(r"%(?=[\dp]\w*)", "%v", text)
-    helper = HELPER if "@helper" in text else ""
+    helper = helper if "@helper" in text else ""
     return infer_type(parse_module(f"{VERSION}{helper}def @main({params}) {{\n{body}\n}}"))
 
 
@@ -58,7 +58,7 @@ def evaluate(
     """Evaluate an expression in float64 and int64; ``observe`` sees every value on the way."""
     wide = {name: _wide(value) for name, value in values.items()}
     with np.errstate(all="ignore"):
-        return Interpreter(_function(widen(text), wide), observe).run("main", list(wide.values()))
+        return Interpreter(_function(widen(text), wide, widen(HELPER)), observe).run("main", list(wide.values()))
 
 
 def run(text: str, values: Mapping[str, object]) -> object:

@@ -293,7 +293,7 @@ class RelayWriter(StepWriter):
         if tb and not ta and self.chance(0.7):
             made = f"nn.dense({x}, {other}, units={columns if self.chance(0.5) else None})"
         else:
-            made = f"nn.matmul({x}, {other}, {flags})"
+            made = f"nn.matmul({x}, {other}, units=None, {flags})"
         if self.chance(0.4):
             made = f"nn.bias_add({made}, {self.constant_or_param([columns], self.x.kind)}, axis=-1)"
         return self.activated(made)
