@@ -124,7 +124,7 @@ def compare_engine(program: Program, verdict: Verdict, **options: object) -> Non
         if raises or any(words in str(error) for words in program.rules.refusals):
             verdict.count("refused")
         else:
-            verdict.faults.append(Fault("a valid cell is refused", str(error), program))
+            verdict.faults.append(Fault(f"a valid cell is refused: {shorten(str(error))}", str(error), program))
         return
     for number, (arguments, wanted) in enumerate(zip(program.calls, expected, strict=True)):
         found = outcome(function, program, arguments)

@@ -332,6 +332,12 @@ class RelayWriter(StepWriter):
         drawn = self.chance(chance)
         return [self.random.randint(low, high) if drawn else low for _ in range(count)]
 
+    def has_windows(self, spans: Sequence[int], padding: Sequence[int]) -> bool:
+        """Whether the padded image is as large as a window; the engine refuses others."""
+        rank = len(spans)
+        sizes = zip(self.shape[2:], padding[:rank], padding[rank:], spans, strict=True)
+        return all(size + before + after >= span for size, before, after, span in sizes)
+
     def hole_convolve(self, _argument: str) -> str:
         rank = self.random.choice([1, 2, 2, 2, 2, 3])
         self.x = self.image(rank)
@@ -342,7 +348,7 @@ class RelayWriter(StepWriter):
         kernel = self.numbers_of(rank, 1, 3 if self.chance(0.9) else 5)
         strides, dilation = self.numbers_of(rank, 1, 2, 0.4), self.numbers_of(rank, 1, 2, 0.2)
         padding = self.numbers_of(2 * rank, 0, 2, 0.6)
-        if out > 64:
+        if out > 64 or not self.has_windows([(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)], padding):
             raise Unfit
         many = rank > 1 and groups == channels > 1  # then a weight counts channels, and how many each makes
         shape = [groups, out // groups] if many else [out, channels // groups]
@@ -382,6 +388,8 @@ class RelayWriter(StepWriter):
         sizes = [1, 2, 4] if name == "avg" and self.numbers == "exact" else [1, 2, 3]
         pool = [self.random.choice(sizes) for _ in range(rank)]
         padding = [self.random.randint(0, min((k - 1) // 2 + self.chance(0.2), k - 1)) for k in pool * 2]
+        if not self.has_windows(pool, padding):
+            raise Unfit
         more = f", count_include_pad={self.chance(0.5)}" if name == "avg" else ""
         strides = self.numbers_of(rank, 1, 2)
         attrs = f"pool_size={pool}, strides={strides}, padding={padding}{more}"

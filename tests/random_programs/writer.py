@@ -1,9 +1,9 @@
 """Write programs from a table of productions: text with holes, which say what they need in scope.
 
 A hole is ``<...>``. ``<label=HOLE>`` keeps its text for ``<label>`` later in the production. A hole holds, in
-this order of meaning: a label; a range of integers ``<0..6>``; alternatives ``<+|-|*>``; the name of a method
-``hole_NAME`` of the writer with arguments ``<own F>``; a symbol of the grammar, with the kind that ``KIND``
-stands for in its productions ``<bounded S>``; a kind with the depth of its expression ``<F 2>``.
+this order of meaning: a label; a range of integers ``<0..6>``; alternatives ``<+|-|*>``; a kind with the depth
+of its expression ``<F 2>``; a symbol of the grammar, with the kind that ``KIND`` stands for in its productions
+``<bounded S>``; the name of a method ``hole_NAME`` of the writer with arguments ``<own F>``.
 
 A production of a statement has several lines; ``<block 1-3>`` stands for so many statements. Whatever is
 indented has an environment of its own; ``<+helper>`` stands for all lines of another symbol. After ``if`` with ``else``, and after ``match``, the names that all
@@ -114,6 +114,10 @@ class Grammar:
         return made
 
     @functools.cached_property
+    def all_kinds(self) -> frozenset[str]:
+        return frozenset("".join([*self.kinds.values(), *self.types]))
+
+    @functools.cached_property
     def words(self) -> re.Pattern[str]:
         return re.compile(rf"\b({'|'.join(self.kinds) or 'KIND'})\d?\b")
 
@@ -176,9 +180,9 @@ class Writer:
         call = _CALL.fullmatch(content)
         assert call is not None, content
         name, argument = call[1], call[2] or ""
-        if method := getattr(self, f"hole_{name}", None):
-            return str(method(argument))
-        if name in self.grammar.types or len(name) == 1:
+        if name not in self.grammar.symbols and name not in self.grammar.all_kinds:
+            return str(getattr(self, f"hole_{name}")(argument))
+        if name in self.grammar.all_kinds:
             return self.expression(name, max(self.depth, int(argument or 0)))
         leaf = f"leaf {name}"
         if leaf not in self.grammar.symbols:
