@@ -4,6 +4,7 @@ from __future__ import annotations
 import __future__
 
 import contextlib
+import importlib
 import itertools
 import re
 import traceback
@@ -355,36 +356,29 @@ def check_races(program: Program, verdict: Verdict) -> None:
         verdict.faults.append(Fault("the loop is not parallel", "", program))
 
 
-def judge_steps(program: Program, verdict: Verdict, **options: object) -> None:
-    """Judge each statement of a program by what the program computed before."""
-    from tests.random_programs.step_judge import StepJudge
-
-    StepJudge(program, verdict, **options).judge()
+# -- judges in modules of their own ----------------------------------------------------------------------------
 
 
-def judge_graph(program: Program, verdict: Verdict) -> None:
-    """Compare machine code with the reference in the widest dtypes."""
-    from tests.random_programs.relay_judge import compare_machine_code
+def _of_module(name: str, function: str, **options: object) -> Judge:
+    """Return a judge of another module, which is imported when it is asked: it may import TVM."""
 
-    compare_machine_code(program, verdict)
+    def ask(program: Program, verdict: Verdict) -> None:
+        module = importlib.import_module(f"tests.random_programs.{name}")
+        getattr(module, function)(program, verdict, **options)
 
-
-def judge_reference(program: Program, verdict: Verdict) -> None:
-    """Compare the engine numpy with the reference in the widest dtypes."""
-    from tests.random_programs.relay_judge import compare_reference
-
-    compare_reference(program, verdict)
+    return ask
 
 
 JUDGES: dict[str, Judge] = {
-    "graph": judge_graph,
-    "reference": judge_reference,
+    "graph": _of_module("relay_judge", "compare_machine_code"),
+    "reference": _of_module("relay_judge", "compare_reference"),
+    "text": _of_module("relay_judge", "compare_text"),
+    "steps": _of_module("step_judge", "judge_steps"),
+    "steps of numpy": _of_module("step_judge", "judge_steps", engine="numpy"),
     "module": check_module,
     "races": check_races,
     "differences": compare_gradient,
     "differences of numpy": lambda program, verdict: compare_gradient(program, verdict, engine="numpy"),
-    "steps": judge_steps,
-    "steps of numpy": lambda program, verdict: judge_steps(program, verdict, engine="numpy"),
     "numpy": lambda program, verdict: compare_engine(program, verdict, engine="numpy"),
     "relax": lambda program, verdict: compare_engine(program, verdict, engine="relax"),
     "plain": lambda program, verdict: compare_engine(program, verdict, engine="relax", opt_level=0),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from dataclasses import replace
 
@@ -11,8 +12,11 @@ from nnmagic.diagnostics import CompileError
 from nnmagic.engine.arguments import Parameter, convert_argument
 from nnmagic.engine.numpy import Interpreter
 from nnmagic.engine.relax import build
+from nnmagic.relay.infer import infer_type
+from nnmagic.relay.text.parser import parse_module
+from tests.engine.relax.codegen.targets import OLDER
 from tests.random_programs.environment import Value
-from tests.random_programs.judges import Fault, Verdict, compare
+from tests.random_programs.judges import Fault, Verdict, compare, differ
 from tests.random_programs.program import Program, seeded
 from tests.random_programs.relay_text import module_of
 from tests.random_programs.steps import Steps
@@ -51,6 +55,19 @@ def compare_reference(program: Program, verdict: Verdict) -> None:
     for call in _judged_calls(steps):
         if _differs(program, steps, interpreter.run("main", steps.given(call)), call, verdict):
             return
+
+
+def compare_text(program: Program, verdict: Verdict) -> None:
+    """Compare what compiled code of Relay text computes, for all targets and levels, with the reference."""
+    module = infer_type(parse_module(program.source))
+    wanted = [Interpreter(module).run("main", arguments) for arguments in program.calls]
+    for target, level in itertools.product((None, OLDER), (0, 3)):
+        executable = build(module, "main", target=target, opt_level=level)
+        for arguments, expected in zip(program.calls, wanted, strict=True):
+            if difference := differ(executable(list(arguments)), expected, program):
+                verdict.faults.append(Fault(difference.partition("\n")[0], f"{target}, {level}: {difference}", program))
+                return
+            verdict.count("equal", "calls")
 
 
 def _judged_calls(steps: Steps) -> list[int]:

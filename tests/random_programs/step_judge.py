@@ -44,6 +44,11 @@ _REFUSED_BESIDE_OTHERS = "threads cannot share the rounds of this loop"
 _LINE = re.compile(r"--> [^\n:]*:(\d+)")
 
 
+def judge_steps(program: Program, verdict: Verdict, **options: object) -> None:
+    """Judge each statement of a program by what the program computed before."""
+    StepJudge(program, verdict, **options).judge()
+
+
 class StepJudge:
     """Judges the steps of one program for an engine, and those of a part of it."""
 

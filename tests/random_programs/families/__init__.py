@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 
-from tests.random_programs.program import Family
+from tests.random_programs.program import Family, Rules
 
 NAMES = (
     "assignments",
@@ -25,3 +25,10 @@ def family_of(name: str) -> Family:
     module = importlib.import_module(f"tests.random_programs.families.{name}")
     family: Family = module.FAMILY
     return family
+
+
+def rules_of(name: str) -> Rules:
+    """Return what the judges of a family allow."""
+    module = importlib.import_module(f"tests.random_programs.families.{name}")
+    rules: Rules = module.RULES
+    return rules

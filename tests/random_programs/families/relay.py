@@ -55,7 +55,7 @@ FORMS = {
 }
 
 
-class _Writer(RelayWriter):
+class RelayTextWriter(RelayWriter):
     """Draws the parameters from a list of shapes."""
 
     def pick(self, kinds: str, low: int, high: int):
@@ -105,7 +105,7 @@ PROFILE = Profile(
 def write(seed: int) -> Program:
     """Return the program of a seed."""
     chance = seeded("relay", seed)
-    writer = _Writer(PROFILE, chance, {}, "inexact")
+    writer = RelayTextWriter(PROFILE, chance, {}, "inexact")
     for _ in range(chance.randint(2, 16)):
         writer.statement()
     return replace(writer.steps(), fused=True).program("relay", seed, Rules(rtol=1e-4))

@@ -67,7 +67,7 @@ _FORMS = {
         """,
     ),
 }
-_PROFILE = Profile(
+PROFILE = Profile(
     CELL,
     forms={name: [form.strip().replace("\n        ", "\n") for form in forms] for name, forms in _FORMS.items()},
     kinds={"f": ("f32",), "i": ("i64",), "b": ("bool_",)},
@@ -86,14 +86,17 @@ _PROFILE = Profile(
 )
 
 
+def writer(seed: int) -> VocabularyWriter:
+    """Return the writer of a seed, which has written nothing yet."""
+    return VocabularyWriter(PROFILE, seeded("tensors", seed), _SIZES, named=0.67, calls=7)
+
+
 def write(seed: int) -> Program:
     """Return the program of a seed."""
-    chance = seeded("tensors", seed)
-    made = VocabularyWriter(_PROFILE, chance, _SIZES, named=0.67, calls=7)
-    for _ in range(chance.randint(3, 14)):
+    made = writer(seed)
+    for _ in range(made.random.randint(3, 14)):
         made.statement()
-    steps = made.steps()
-    return replace(steps, fused=chance.random() < 0.5).program("tensors", seed, RULES)
+    return replace(made.steps(), fused=made.chance(0.5)).program("tensors", seed, RULES)
 
 
 FAMILY = Family("tensors", write, ("steps",))
