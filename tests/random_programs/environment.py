@@ -97,9 +97,7 @@ class Environment:
 
     def inner(self, **changes: object) -> Environment:
         """Return the environment of a block."""
-        made = replace(
-            self, values=dict(self.values), functions=dict(self.functions), depth=self.depth + 1
-        )
+        made = replace(self, values=dict(self.values), functions=dict(self.functions), depth=self.depth + 1)
         return replace(made, **changes)  # type: ignore[arg-type]
 
     def of_function(self) -> Environment:

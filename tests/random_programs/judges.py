@@ -125,7 +125,9 @@ def compare_engine(program: Program, verdict: Verdict, **options: object) -> Non
         if raises or any(words in str(error) for words in program.rules.refusals):
             verdict.count("refused")
         else:
-            verdict.faults.append(Fault(f"a valid cell is refused: {shorten(str(error))}", str(error), program))
+            verdict.faults.append(
+                Fault(f"a valid cell is refused: {shorten(str(error))}", str(error), program)
+            )
         return
     for number, (arguments, wanted) in enumerate(zip(program.calls, expected, strict=True)):
         found = outcome(function, program, arguments)
@@ -144,7 +146,9 @@ def differ(found: object, wanted: object, program: Program) -> str | None:
         # NumPy gives a name that no branch has bound; a cell may see that the index is wrong first.
         if found is wanted or wanted is UnboundLocalError:
             return None
-        return f"{getattr(found, '__name__', 'a result')} instead of {getattr(wanted, '__name__', 'a result')}"
+        return (
+            f"{getattr(found, '__name__', 'a result')} instead of {getattr(wanted, '__name__', 'a result')}"
+        )
     if isinstance(wanted, AdtValue):
         if not isinstance(found, AdtValue) or found.constructor != wanted.constructor:
             return "the constructor"
@@ -193,7 +197,8 @@ def compare(
     if np.all(same):
         return None
     index = tuple(np.argwhere(~np.asarray(same))[0])
-    wrong = f"{np.sum(~same)} of {np.size(same)} are wrong, at {tuple(map(int, index))} {one[index]!r}, not {other[index]!r}"
+    place = f"at {tuple(map(int, index))} {one[index]!r}, not {other[index]!r}"
+    wrong = f"{np.sum(~same)} of {np.size(same)} are wrong, {place}"
     return f"values{', beyond the tolerance' * (is_inexact and rtol != 0.0)}\n{wrong}"
 
 
@@ -214,7 +219,9 @@ def shorten(message: str) -> str:
 def check_module(program: Program, verdict: Verdict) -> None:
     """Check that a cell's module computes nothing twice, and is what its text is read as."""
     try:
-        module = compile_source(Source("cell", program.source), {"np": np} if program.rules.numpy else {}).module
+        module = compile_source(
+            Source("cell", program.source), {"np": np} if program.rules.numpy else {}
+        ).module
     except TinyNNError:
         return  # the engines judge that
     for name, function in module.functions.items():
@@ -356,7 +363,7 @@ def check_races(program: Program, verdict: Verdict) -> None:
         verdict.faults.append(Fault("the loop is not parallel", "", program))
 
 
-# -- judges in modules of their own ----------------------------------------------------------------------------
+# -- judges in modules of their own --------------------------------------------------------------------------
 
 
 def _of_module(name: str, function: str, **options: object) -> Judge:

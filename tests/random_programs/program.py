@@ -85,7 +85,11 @@ def _to_json(value: object) -> object:
     if isinstance(value, AdtValue):
         return {"constructor": value.constructor, "fields": [_to_json(each) for each in value.fields]}
     if isinstance(value, np.ndarray):
-        return {"dtype": value.dtype.name, "shape": value.shape, "data": value.astype(object).ravel().tolist()}
+        return {
+            "dtype": value.dtype.name,
+            "shape": value.shape,
+            "data": value.astype(object).ravel().tolist(),
+        }
     return value
 
 
@@ -126,7 +130,9 @@ def choose(chance: random.Random, shape: Sequence[int], dtype: object, values: S
     return wide.astype(dtype).reshape(shape)
 
 
-def uniform(chance: random.Random, shape: Sequence[int], dtype: object = "f8", most: float = 2.0) -> np.ndarray:
+def uniform(
+    chance: random.Random, shape: Sequence[int], dtype: object = "f8", most: float = 2.0
+) -> np.ndarray:
     """Return an array of floats between ``-most`` and ``most``."""
     numbers = [chance.uniform(-most, most) for _ in range(math.prod(shape))]
     return np.array(numbers, "f8").astype(dtype).reshape(shape)

@@ -27,7 +27,9 @@ def compare_machine_code(program: Program, verdict: Verdict) -> None:
     steps = program.steps
     assert steps is not None
     module = module_of(steps)
-    executable = build(module, "main", target=steps.options.get("target"), opt_level=steps.options.get("opt_level", 3))
+    executable = build(
+        module, "main", target=steps.options.get("target"), opt_level=steps.options.get("opt_level", 3)
+    )
     chance = seeded("memory", program.seed)
     params = module.functions["main"].params
     for call in _judged_calls(steps):
@@ -65,7 +67,9 @@ def compare_text(program: Program, verdict: Verdict) -> None:
         executable = build(module, "main", target=target, opt_level=level)
         for arguments, expected in zip(program.calls, wanted, strict=True):
             if difference := differ(executable(list(arguments)), expected, program):
-                verdict.faults.append(Fault(difference.partition("\n")[0], f"{target}, {level}: {difference}", program))
+                verdict.faults.append(
+                    Fault(difference.partition("\n")[0], f"{target}, {level}: {difference}", program)
+                )
                 return
             verdict.count("equal", "calls")
 
@@ -74,7 +78,11 @@ def _judged_calls(steps: Steps) -> list[int]:
     """Return the calls that have a value for every statement."""
     raises = {call for each in steps.statements for call, error in enumerate(each.raises) if error}
     values = [steps.values[each.name] for each in steps.statements if each.name in steps.values]
-    return [call for call in steps.calls() if call not in raises and all(each.arrays[call] is not None for each in values)]
+    return [
+        call
+        for call in steps.calls()
+        if call not in raises and all(each.arrays[call] is not None for each in values)
+    ]
 
 
 def _differs(program: Program, steps: Steps, found: object, call: int, verdict: Verdict) -> bool:
@@ -130,5 +138,3 @@ def is_refused_with_static_sizes(steps: Steps, call: int) -> bool:
     except CompileError:
         return True
     return False
-
-

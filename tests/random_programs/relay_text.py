@@ -18,7 +18,7 @@ from tests.random_programs.environment import Value
 from tests.random_programs.steps import Language, Steps
 
 VERSION = '#[version = "0.0.5"]\n'
-_DTYPES = "bool uint8 int8 int32 int64 float32 float64".split()
+_DTYPES = ["bool", "uint8", "int8", "int32", "int64", "float32", "float64"]
 #: A function of the module that expressions may call.
 HELPER = "def @helper(%x: Tensor[(2, 3), float32]) -> Tensor[(2, 3), float32] {\n  exp(%x)\n}\n\n"
 
@@ -58,7 +58,9 @@ def evaluate(
     """Evaluate an expression in float64 and int64; ``observe`` sees every value on the way."""
     wide = {name: _wide(value) for name, value in values.items()}
     with np.errstate(all="ignore"):
-        return Interpreter(_function(widen(text), wide, widen(HELPER)), observe).run("main", list(wide.values()))
+        return Interpreter(_function(widen(text), wide, widen(HELPER)), observe).run(
+            "main", list(wide.values())
+        )
 
 
 def run(text: str, values: Mapping[str, object]) -> object:
@@ -68,7 +70,9 @@ def run(text: str, values: Mapping[str, object]) -> object:
         if isinstance(value, tuple):
             return tuple(narrow(*pair) for pair in zip(value, type_.fields, strict=True))  # type: ignore[attr-defined]
         assert isinstance(type_, TensorType)
-        assert tuple(type_.shape) == np.shape(value), f"{text} has the type {type_}, its value {np.shape(value)}"
+        assert tuple(type_.shape) == np.shape(value), (
+            f"{text} has the type {type_}, its value {np.shape(value)}"
+        )
         with np.errstate(all="ignore"):
             return np.asarray(value).astype(type_.dtype)
 

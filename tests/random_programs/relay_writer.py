@@ -18,10 +18,10 @@ from tests.random_programs.steps import Statement
 #: Up to where a dtype has every integer, floats every multiple of 1/256.
 _LIMITS = {"float32": 2**16, "float64": 2**40, "int8": 127, "uint8": 255, "int32": 2**31 - 1, "int64": 2**53}
 #: Functions that are exact for small integers only.
-_WHOLE = (
-    "divide floor_divide floor_mod trunc_divide trunc_mod mod prod cumprod product attend convolve "
-    "convolve_transpose"
-).split()
+_WHOLE = {
+    *("divide", "floor_divide", "floor_mod", "trunc_divide", "trunc_mod", "mod", "prod", "cumprod"),
+    *("product", "attend", "convolve", "convolve_transpose"),
+}
 _MOST_ELEMENTS = 5000
 
 
@@ -56,7 +56,9 @@ class RelayWriter(StepWriter):
 
     # -- what may be judged ------------------------------------------------------------------------------
 
-    def is_fit(self, function: str, text: str, operands: Sequence[str], results: Mapping[int, object]) -> bool:
+    def is_fit(
+        self, function: str, text: str, operands: Sequence[str], results: Mapping[int, object]
+    ) -> bool:
         if 0 not in results:
             return False
         for call in results:
@@ -117,7 +119,9 @@ class RelayWriter(StepWriter):
         if self.chance(0.4):
             return numbers
         zero = self.scalar(0, dtype)
-        return f"bitwise_xor(bitwise_and({self.take(self.new_param(dtype, values.shape))}, {zero}), {numbers})"
+        return (
+            f"bitwise_xor(bitwise_and({self.take(self.new_param(dtype, values.shape))}, {zero}), {numbers})"
+        )
 
     def constant(self, array: np.ndarray) -> str:
         value = self.new_param(array.dtype.name, array.shape, constant=True)
@@ -137,7 +141,9 @@ class RelayWriter(StepWriter):
             if not rank or self.chance(0.15):
                 self.reduced = "axis=None, exclude=False"
             else:
-                axes = self.random.sample(range(rank), 1 if self.chance(0.65) else self.random.randint(1, rank))
+                axes = self.random.sample(
+                    range(rank), 1 if self.chance(0.65) else self.random.randint(1, rank)
+                )
                 axes = [axis - rank * self.chance(0.3) for axis in axes]
                 self.reduced = f"axis={axes}, exclude={self.chance(0.1)}"
         return f"{self.reduced}, keepdims={argument == 'kept' or self.chance(0.4)}"
@@ -203,7 +209,8 @@ class RelayWriter(StepWriter):
     def hole_widths(self, argument: str) -> str:
         """``<widths reflect>``: widths of paddings that are smaller than the axes."""
         widths = [
-            [self.random.randint(0, 3), self.random.randint(0, 3)] if self.chance(0.6) else [0, 0] for _ in self.shape
+            [self.random.randint(0, 3), self.random.randint(0, 3)] if self.chance(0.6) else [0, 0]
+            for _ in self.shape
         ]
         if argument and any(size <= max(width) for size, width in zip(self.shape, widths, strict=True)):
             raise Unfit
@@ -259,7 +266,8 @@ class RelayWriter(StepWriter):
         """The numbers and attributes of ``one_hot``."""
         dtype = self.random.choice(["float32", "int32", "int64", "float64"])
         on, off = self.scalar(self.random.randint(1, 2), dtype), self.scalar(0, dtype)
-        return f'{on}, {off}, depth={self.random.randint(1, 9)}, axis={self.random.randint(-1, self.x.rank)}, dtype="{dtype}"'
+        depth, axis = self.random.randint(1, 9), self.random.randint(-1, self.x.rank)
+        return f'{on}, {off}, depth={depth}, axis={axis}, dtype="{dtype}"'
 
     def hole_triangle(self, _argument: str) -> str:
         return self.scalar(self.random.randint(-3, 3), "int32")
@@ -276,7 +284,11 @@ class RelayWriter(StepWriter):
     def weight(self, dims: Sequence[object], dtype: str) -> str:
         """Something of the program where it fits, or something new."""
         fit = [value for value in self.known(np.dtype(dtype)) if value.dims == tuple(dims)]
-        return self.take(self.random.choice(fit)) if fit and self.chance(0.3) else self.constant_or_param(dims, dtype)
+        return (
+            self.take(self.random.choice(fit))
+            if fit and self.chance(0.3)
+            else self.constant_or_param(dims, dtype)
+        )
 
     def hole_product(self, _argument: str) -> str:
         """A product of ``x``, a matrix or a pile of matrices."""
@@ -305,7 +317,10 @@ class RelayWriter(StepWriter):
 
     def hole_attend(self, _argument: str) -> str:
         """Two products with something between them."""
-        batch, rows, inner = self.random.randint(1, 4), *(self.random.choice(self.profile.dims) for _ in range(2))
+        batch, rows, inner = (
+            self.random.randint(1, 4),
+            *(self.random.choice(self.profile.dims) for _ in range(2)),
+        )
         if batch * rows * max(rows, inner) > _MOST_ELEMENTS:
             raise Unfit
         q, k, v = (self.constant_or_param([batch, rows, inner], "float32") for _ in range(3))
@@ -319,13 +334,18 @@ class RelayWriter(StepWriter):
         fit = [
             value
             for value in self.known()
-            if value.rank == rank + 2 and value.dtype.kind == "f" and np.size(value.arrays[0]) and value.dims[1] in range(65)
+            if value.rank == rank + 2
+            and value.dtype.kind == "f"
+            and np.size(value.arrays[0])
+            and value.dims[1] in range(65)
         ]
         if fit and self.chance(0.7):
             return self.random.choice(fit)
         channels = self.random.choice([1, 2, 3, 4, 6, 8, 12, 16, 17, 32])
         spatial = [self.random.randint(1, 12 if rank > 1 else 60) for _ in range(rank)]
-        return self.new_param("float64" if self.chance(0.1) else "float32", [self.random.randint(1, 2), channels, *spatial])
+        return self.new_param(
+            "float64" if self.chance(0.1) else "float32", [self.random.randint(1, 2), channels, *spatial]
+        )
 
     def numbers_of(self, count: int, low: int, high: int, chance: float = 1.0) -> list[int]:
         """Return numbers of a range, or all low."""
@@ -348,7 +368,9 @@ class RelayWriter(StepWriter):
         kernel = self.numbers_of(rank, 1, 3 if self.chance(0.9) else 5)
         strides, dilation = self.numbers_of(rank, 1, 2, 0.4), self.numbers_of(rank, 1, 2, 0.2)
         padding = self.numbers_of(2 * rank, 0, 2, 0.6)
-        if out > 64 or not self.has_windows([(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)], padding):
+        if out > 64 or not self.has_windows(
+            [(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)], padding
+        ):
             raise Unfit
         many = rank > 1 and groups == channels > 1  # then a weight counts channels, and how many each makes
         shape = [groups, out // groups] if many else [out, channels // groups]
@@ -363,7 +385,8 @@ class RelayWriter(StepWriter):
         if self.chance(0.5):
             made = f"nn.bias_add({made}, {self.constant_or_param([out], self.x.kind)}, axis=1)"
         if self.chance(0.3):
-            made = f"add({made}, {self.constant_or_param([self.random.choice([1, out]), *[1] * rank], self.x.kind)})"
+            dims = [self.random.choice([1, out]), *[1] * rank]
+            made = f"add({made}, {self.constant_or_param(dims, self.x.kind)})"
         return self.activated(made)
 
     def hole_convolve_transpose(self, _argument: str) -> str:
@@ -401,8 +424,12 @@ class _InexactError(Exception):
 
 
 def is_exact(text: str, values: Mapping[str, object], function: str) -> bool:
-    """Whether every order of operations gives the same: each value on the way is small, as are partial sums."""
-    dtypes = [each.dtype.name for value in values.values() for each in (value if isinstance(value, tuple) else (value,))]
+    """Whether every order of operations gives the same: all values on the way are small, and sums."""
+    dtypes = [
+        each.dtype.name
+        for value in values.values()
+        for each in (value if isinstance(value, tuple) else (value,))
+    ]
     limit = min((_LIMITS[dtype] for dtype in dtypes if dtype != "bool"), default=2**16)
     low = 0 if "uint8" in dtypes else -limit
 

@@ -69,7 +69,7 @@ def _smaller_steps(steps: Steps, name: str | None) -> Iterator[Steps]:
 
 
 def smaller_sources(source: str) -> Iterator[str]:
-    """Yield a cell without some statements, with a block's statements instead of it, or simpler expressions."""
+    """Yield a cell without some statements, with a block's statements instead of it, or simpler."""
     count = sum(1 for _ in ast.walk(ast.parse(source)))
     for size in (8, 4, 2, 1):
         for number in range(count):
@@ -94,8 +94,9 @@ def _without_statements(source: str, number: int, size: int) -> Iterator[str]:
                 yield from _unparse(tree)
                 setattr(node, name, block)
         for index, statement in enumerate(block):
-            inner = getattr(statement, "body", None)
-            if size == 1 and isinstance(inner, list) and not isinstance(statement, ast.FunctionDef | ast.ClassDef | ast.match_case):
+            if size > 1 or not isinstance(statement, ast.If | ast.For | ast.While):
+                continue
+            for inner in filter(None, (statement.body, statement.orelse)):
                 setattr(node, name, [*block[:index], *inner, *block[index + 1 :]])
                 yield from _unparse(tree)
                 setattr(node, name, block)

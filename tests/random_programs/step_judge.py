@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import TypeGuard
 
@@ -159,14 +158,18 @@ class StepJudge:
         values: dict[str, object] = dict(zip([param.name for param in steps.params], arguments, strict=True))
         returned = dict(zip([statement.name for statement in steps.returned], results, strict=True))
         wrong: set[str] = set()
-        open_names: set[str] = set()  # of statements whose results are as they come, and that are not returned
+        open_names: set[str] = (
+            set()
+        )  # of statements whose results are as they come, and that are not returned
         for statement in steps.statements:
             name = statement.name
             if wrong.intersection(statement.operands):
                 wrong.add(name)
                 continue
             try:
-                expected = steps.language.run(statement.twin, {each: values[each] for each in statement.operands})
+                expected = steps.language.run(
+                    statement.twin, {each: values[each] for each in statement.operands}
+                )
             except Exception:  # noqa: BLE001  # NumPy took its own f32 where the cell has bfloat16
                 wrong.add(name)
                 continue

@@ -157,7 +157,12 @@ class StepWriter(Writer):
             text, twin = self.fill_form(function, form)
         except Unfit:
             return False
-        if twin == text and self.chance(0.15) and function not in NO_METHODS and self.language.item("v", 0) == "v[0]":
+        if (
+            twin == text
+            and self.chance(0.15)
+            and function not in NO_METHODS
+            and self.language.item("v", 0) == "v[0]"
+        ):
             text = re.sub(rf"^{re.escape(function)}\((v\d+)(?:, )?(.*)\)$", rf"\1.{function}(\2)", text)
             twin = text
         if not self.is_usable(function):
@@ -180,7 +185,9 @@ class StepWriter(Writer):
         """Whether NumPy is a judge of the function for the operands."""
         return True
 
-    def is_fit(self, _function: str, _text: str, _operands: Sequence[str], _results: Mapping[int, object]) -> bool:
+    def is_fit(
+        self, _function: str, _text: str, _operands: Sequence[str], _results: Mapping[int, object]
+    ) -> bool:
         """Whether a statement may be part of the program."""
         return True
 
@@ -188,7 +195,9 @@ class StepWriter(Writer):
         """The functions of the program that an expression needs."""
         return ()
 
-    def evaluate(self, text: str, operands: Sequence[str]) -> tuple[dict[int, object], tuple[str | None, ...]]:
+    def evaluate(
+        self, text: str, operands: Sequence[str]
+    ) -> tuple[dict[int, object], tuple[str | None, ...]]:
         """Return what each call gives, and what it raises."""
         results: dict[int, object] = {}
         raises: list[str | None] = [None] * self.number_of_calls
@@ -469,7 +478,9 @@ class StepWriter(Writer):
                     fit.append(name)
         largest = np.max(np.abs(numbers), initial=0, where=np.isfinite(numbers))
         halves = [name for name in fit if name in ("f16", "bf16")]
-        fit = [name for name in fit if name not in halves or largest <= most_exact(self.language.dtypes[name])]
+        fit = [
+            name for name in fit if name not in halves or largest <= most_exact(self.language.dtypes[name])
+        ]
         return self.random.choice(fit)
 
     # -- axes and shapes ---------------------------------------------------------------------------------
@@ -552,19 +563,29 @@ class StepWriter(Writer):
         return f"'{equation}', {', '.join(names)}"
 
 
-_SUBSCRIPTS = "0 -1 : : 1: :-1 ::2 ::-1 -2: 2:0:-1 ::-2 1:2 3: 0:0".split()
+_SUBSCRIPTS = ["0", "-1", ":", ":", "1:", ":-1", "::2", "::-1", "-2:", "2:0:-1", "::-2", "1:2", "3:", "0:0"]
 _EQUATIONS = (
-    "ij,jk->ik ij->ji ij-> ij->j i,i-> i,i i,j->ij ij,ij->i bij,bjk->bik bij,jk->bik ii->i ii ij,j->i ijk->kij "
-    "ij,jk,kl->il i,ij,j-> bi,bj->bij ...i->... ...i,...i->... ij,kj"
-).split()
+    *("ij,jk->ik", "ij->ji", "ij->", "ij->j", "i,i->", "i,i", "i,j->ij", "ij,ij->i", "bij,bjk->bik"),
+    *("bij,jk->bik", "ii->i", "ii", "ij,j->i", "ijk->kij", "ij,jk,kl->il", "i,ij,j->", "bi,bj->bij"),
+    *("...i->...", "...i,...i->...", "ij,kj"),
+)
 #: Shapes of as many elements as X has, which has at least so many axes.
 _SHAPES = [
-    *((0, text) for text in ("-1", "(-1,)", "(1, -1)", "(-1, 1)", "X.shape[::-1]", "X.size", "(1,) + X.shape")),
+    *(
+        (0, text)
+        for text in ("-1", "(-1,)", "(1, -1)", "(-1, 1)", "X.shape[::-1]", "X.size", "(1,) + X.shape")
+    ),
     *((0, text) for text in ("(X.size // 1, 1)", "X.shape + (1,)")),
-    *((1, f"({text})") for text in ("X.shape[0], -1", "-1, X.shape[-1]", "-1, X.shape[0]", "1, X.shape[0], -1")),
+    *(
+        (1, f"({text})")
+        for text in ("X.shape[0], -1", "-1, X.shape[-1]", "-1, X.shape[0]", "1, X.shape[0], -1")
+    ),
     *((2, f"({text})") for text in ("X.shape[0] * X.shape[1], -1", "-1, *X.shape[1:]", "*X.shape[:-2], -1")),
     (2, "(X.shape[1], X.shape[0], -1)"),
-    *((3, f"({text})") for text in ("X.shape[0], X.shape[1] * X.shape[2], -1", "-1, X.shape[1] * X.shape[2]")),
+    *(
+        (3, f"({text})")
+        for text in ("X.shape[0], X.shape[1] * X.shape[2], -1", "-1, X.shape[1] * X.shape[2]")
+    ),
 ]
 
 
@@ -595,12 +616,16 @@ def most_exact(dtype: np.dtype) -> int:
     """Return up to which size multiples of 1/8, and their sums, are exact in a dtype of floats."""
     if dtype == ml_dtypes.bfloat16:
         return 32
-    return {np.dtype(np.float16): 256, np.dtype(np.float32): 4096, np.dtype(np.complex64): 4096}.get(dtype, 2**30)
+    return {np.dtype(np.float16): 256, np.dtype(np.float32): 4096, np.dtype(np.complex64): 4096}.get(
+        dtype, 2**30
+    )
 
 
 def count_terms(function: str, arrays: Sequence[np.ndarray | None]) -> float:
     """Return how large the terms are altogether that a function adds, or the factors that it multiplies."""
-    wide = [array if np.iscomplexobj(array) else array.astype(np.float64) for array in arrays if array is not None]
+    wide = [
+        array if np.iscomplexobj(array) else array.astype(np.float64) for array in arrays if array is not None
+    ]
     sizes = [np.abs(array).astype(np.float64) for array in wide]
     finite = [np.where(np.isfinite(size), size, 0) for size in sizes]
     if function in MULTIPLIES:

@@ -167,6 +167,7 @@ class Steps:
 def _named(value: Value) -> Value:
     """Return the value with a name for each size that has none."""
     dims = tuple(
-        f"{value.name.strip('%')}_{axis}" if isinstance(dim, tuple) else dim for axis, dim in enumerate(value.dims)
+        f"{value.name.strip('%')}_{axis}" if isinstance(dim, tuple) else dim
+        for axis, dim in enumerate(value.dims)
     )
     return replace(value, dims=dims)

@@ -1,14 +1,19 @@
 """Write programs from a table of productions: text with holes, which say what they need in scope.
 
-A hole is ``<...>``. ``<label=HOLE>`` keeps its text for ``<label>`` later in the production. A hole holds, in
-this order of meaning: a label; a range of integers ``<0..6>``; alternatives ``<+|-|*>``; a kind with the depth
-of its expression ``<F 2>``; a symbol of the grammar, with the kind that ``KIND`` stands for in its productions
-``<bounded S>``; the name of a method ``hole_NAME`` of the writer with arguments ``<own F>``.
+A hole is ``<...>``. ``<label=HOLE>`` keeps its text for ``<label>`` later in the production. A hole holds
+one of these, tried in this order:
 
-A production of a statement has several lines; ``<block 1-3>`` stands for so many statements. Whatever is
-indented has an environment of its own; ``<+helper>`` stands for all lines of another symbol. After ``if`` with ``else``, and after ``match``, the names that all
-branches have stay. Words such as ``KIND``, ``TYPED2`` are replaced first, by one of the kinds that the
-grammar has for them.
+- a label
+- a range of integers: ``<0..6>``
+- alternatives: ``<+|-|*>``
+- a kind, perhaps with the depth of its expression: ``<F 2>``
+- a symbol of the grammar, with the kind that ``KIND`` stands for in its productions: ``<bounded S>``
+- the name of a method ``hole_NAME`` of the writer, with arguments: ``<own F>``
+
+A production of a statement has several lines. ``<block 1-3>`` stands for so many statements, ``<+helper>``
+for all lines of another symbol. Whatever is indented has an environment of its own. After ``if`` with
+``else``, and after ``match``, the names that all branches have stay. Words such as ``KIND``, ``TYPED2`` are
+replaced first, by one of the kinds that the grammar has for them.
 """
 
 from __future__ import annotations
@@ -169,8 +174,7 @@ class Writer:
         if ends := _RANGE.fullmatch(content):
             return str(self.random.randint(int(ends[1]), int(ends[2])))
         if label := _LABEL.fullmatch(content):
-            text = self.hole(label[2])
-            self.labels[label[1]] = text.partition(":")[0] if label[2].startswith("typed ") else text
+            self.labels[label[1]] = text = self.hole(label[2])
             return text
         if "|" in content and not content.startswith("let "):
             chosen = self.random.choice(content.split("|"))
@@ -230,7 +234,9 @@ class Writer:
         if symbol not in self.grammar.symbols:
             raise KeyError(symbol)
         options = [
-            each for each in self.grammar.symbols[symbol] if all(getattr(self, f"is_{need}") for need in each.needs)
+            each
+            for each in self.grammar.symbols[symbol]
+            if all(getattr(self, f"is_{need}") for need in each.needs)
         ]
         weights = [each.weight for each in options]
         for _ in range(_TRIES if options else 0):
@@ -323,6 +329,10 @@ class Writer:
         self.env.inside += 1
         return name
 
+    def hole_annotated(self, kind: str) -> str:
+        """A parameter as ``<param KIND>``, with its type."""
+        return f"{self.hole_param(kind)}: {self.grammar.types[kind]}"
+
     def hole_name(self, kinds: str) -> str:
         return self._one_of(self.env.names(kinds))
 
@@ -395,6 +405,18 @@ class Writer:
         """The name of a function that the line defines; its parameters are those of the line."""
         return self._define(self.new("g"), results)
 
+    def hole_recursive(self, results: str) -> str:
+        """The name of a function that the line defines, which ``<itself>`` calls."""
+        self.macros["itself"] = name = self.hole_function(results)
+        return name
+
+    def hole_countdown(self, kind: str) -> str:
+        """The first parameter of such a function, with its type: ``<first>`` from now on."""
+        text = self.hole_typed(kind)
+        self.macros["first"] = name = self.params[-1].name
+        self.env.fixed |= {name}
+        return text
+
     def hole_again(self, argument: str) -> str:
         """``<again LABEL RESULTS>``: the function of a label, defined once more."""
         label, results = argument.split()
@@ -431,7 +453,7 @@ class Writer:
         return f"{name}({', '.join(given)})"
 
     def hole_function_of(self, argument: str) -> str:
-        """``<function_of PARAMS RESULTS>``: the name of such a function; ``<function_of F>``: of F and to F."""
+        """``<function_of PARAMS RESULTS>``: the name of such a function; ``<function_of F>``: from F to F."""
         params, _, results = argument.partition(" ")
         wanted = Signature(params, results or params)
         return self._one_of([name for name, each in self.env.functions.items() if each == wanted])
@@ -535,7 +557,7 @@ class Writer:
         self, text: str, below: list, indent: int, words: Callable[[str], str]
     ) -> tuple[list[str], list[Environment]]:
         """Write a header and what is indented below it; return with which names it ends."""
-        outer, word = self.env, text.split()[0].rstrip(":")
+        outer, word = self.env, text.split(maxsplit=1)[0].rstrip(":")
         inner = outer.of_function() if word == "def" else outer.inner()
         self.env = inner if word in ("def", "case") else outer
         self.opened, self.defined = [], None

@@ -16,8 +16,26 @@ from tests.random_programs.writer import Grammar, Writer, words
 _ALL = "iiijauqwfffdhbVVVVWWXMMNS"
 _NUMBERS = "iiijauqwfffdhb"
 #: The dtype of each kind of single numbers; the dimensions and the dtype of each kind of tensors.
-_DTYPES = {"i": "i8", "j": "i4", "a": "i1", "u": "u1", "q": "u8", "w": "u4", "f": "f4", "d": "f8", "h": "f2", "b": "?"}
-_TENSORS = {"V": ("n", "f4"), "W": ("n", "i8"), "X": ("n", "?"), "M": ("nm", "f4"), "N": ("m", "i4"), "S": ("4", "f4")}
+_DTYPES = {
+    "i": "i8",
+    "j": "i4",
+    "a": "i1",
+    "u": "u1",
+    "q": "u8",
+    "w": "u4",
+    "f": "f4",
+    "d": "f8",
+    "h": "f2",
+    "b": "?",
+}
+_TENSORS = {
+    "V": ("n", "f4"),
+    "W": ("n", "i8"),
+    "X": ("n", "?"),
+    "M": ("nm", "f4"),
+    "N": ("m", "i4"),
+    "S": ("4", "f4"),
+}
 
 _INTEGERS = """
     <KIND> <+|-|*> <KIND>
@@ -78,32 +96,32 @@ _GRAMMAR = Grammar(
                 return <results>
 
             <room 4-4>
-            def <h=function><let again=h><returns numbers 1-2>(<x=typed k><fix x><let first=x>, <params numbers 1-2>)<arrow>:
-                if <x> <= 0:
+            def <recursive><returns numbers 1-2>(<countdown k>, <params numbers 1-2>)<arrow>:
+                if <first> <= 0:
                     return <results>
                 <block 0-2>
                 <+recursion>
 
             2* <room 4-4>
-            def <h=function><let again=h><returns all 1-2>(<x=typed k><fix x><let first=x>, <params all 1-2>, <typed ROW>, <typed M>)<arrow>:
-                if <x> <= 0:
+            def <recursive><returns all 1-2>(<countdown k>, <params all 1-2>, <typed ROW>, <typed M>)<arrow>:
+                if <first> <= 0:
                     return <results>
                 <block 0-2>
                 <+recursion>
         """,
         "recursion": """
-            return <again>(<first> - 1, <given self>)
+            return <itself>(<first> - 1, <given self>)
 
             if <b 1>:
-                return <again>(<first> - 1, <given self>)
-            return <again>(<first> - 2, <given self>)
+                return <itself>(<first> - 1, <given self>)
+            return <itself>(<first> - 2, <given self>)
 
-            <targets self> = <again>(<first> - 1, <given self>)
+            <targets self> = <itself>(<first> - 1, <given self>)
             return <results>
 
-            <targets self> = <again>(<first> - 1, <given self>)
+            <targets self> = <itself>(<first> - 1, <given self>)
             if <b 1>:
-                <targets self> = <again>(<first> - 2, <given self>)
+                <targets self> = <itself>(<first> - 2, <given self>)
                 return <results>
             return <results>
         """,

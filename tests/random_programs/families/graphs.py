@@ -73,7 +73,8 @@ _COMMON = {
     "sort": ("sort(<x: 1-5>, axis=<axis>, is_ascend=<flag>)",),
     "argsort": ('argsort(<x: 1-5>, axis=<axis>, is_ascend=<flag>, dtype="int32")',),
     "topk": (
-        'topk(<x: 1-5>, k=<0..5>, axis=<axis>, is_ascend=<flag>, ret_type="<both|values|indices>", dtype="int32")',
+        'topk(<x: 1-5>, k=<0..5>, axis=<axis>, is_ascend=<flag>, ret_type="both", dtype="int32")',
+        'topk(<x: 1-5>, k=<0..5>, axis=<axis>, is_ascend=<flag>, ret_type="<values|indices>", dtype="int32")',
     ),
     "pool": ("<pool>",),
     **_MOVES,
@@ -100,7 +101,11 @@ FORMS = {
         **each_of(_COMPARE, "NAME(<x:iuf>, <y>)"),
         **each_of("bitwise_and bitwise_or bitwise_xor", "NAME(<x:iu>, <y>)"),
         **each_of("sum prod", "NAME(<x:iuf>, <reduction>)"),
-        **each_of("cumsum cumprod", "NAME(<x:iuf 1-5>, axis=<axis>, exclusive=<flag>)", "NAME(<x:iuf 1-5>, axis=None)"),
+        **each_of(
+            "cumsum cumprod",
+            "NAME(<x:iuf 1-5>, axis=<axis>, exclusive=<flag>)",
+            "NAME(<x:iuf 1-5>, axis=None)",
+        ),
         "product": ("<pick:if 2-3><product>",),
         "attend": ("<attend>",),
         "convolve": ("<convolve>",),
@@ -108,20 +113,29 @@ FORMS = {
     },
     "special": {
         **_COMMON,
-        **each_of(_COMPARE, "NAME(<x:iuf>, <another>)"),  # TVM takes what is compared with itself for a number
+        **each_of(
+            _COMPARE, "NAME(<x:iuf>, <another>)"
+        ),  # TVM takes what is compared with itself for a number
         **each_of("isnan isinf isfinite", "NAME(<x:f>)"),
     },
     "smooth": {
-        **{name: forms for name, forms in _COMMON.items() if name in _MOVES or name in ("abs", "nn.relu", "pool")},
+        **{
+            name: forms
+            for name, forms in _COMMON.items()
+            if name in _MOVES or name in ("abs", "nn.relu", "pool")
+        },
         **_ARITHMETIC,
         **each_of("maximum minimum", "NAME(<x:f>, <y>)"),
         **each_of("exp tanh sigmoid erf sin", "NAME(<x:f>)"),
         **each_of("sqrt rsqrt log", "NAME(add(abs(<x:f>), <scalar 1>))"),
-        "gelu": ("multiply(multiply(<x:f>, <scalar 0.5>), add(erf(multiply(<x>, <scalar 0.75>)), <scalar 1>))",),
+        "gelu": (
+            "multiply(multiply(<x:f>, <scalar 0.5>), add(erf(multiply(<x>, <scalar 0.75>)), <scalar 1>))",
+        ),
         **each_of("nn.softmax nn.log_softmax", "NAME(<x:f 1-5>, axis=<axis>)"),
         "nn.layer_norm": ("nn.layer_norm(<x:f 1-5>, <stat new>, <stat>, axis=<last_axis>, epsilon=0.5f)",),
         "nn.batch_norm": (
-            "nn.batch_norm(<x:f 2-5>, <another 1>, <another 1>, <another 1>, abs(<another 1>), axis=1, epsilon=0.5f)",
+            "nn.batch_norm(<x:f 2-5>, <another 1>, <another 1>, <another 1>, abs(<another 1>), axis=1, "
+            "epsilon=0.5f)",
         ),
         "mean": ("mean(<x:f>, <reduction>)",),
         "variance": ("variance(<x:f>, mean(<x>, <reduction kept>), <reduction again>, unbiased=False)",),
@@ -133,13 +147,20 @@ FORMS = {
 }
 _WEIGHTS = {
     **dict.fromkeys(("floor_divide", "floor_mod", "trunc_divide", "trunc_mod", "divide", "mod"), 0.3),
-    **dict.fromkeys((*_COMPARE.split(), "isnan", "isinf", "isfinite", "abs", "copy", "floor", "ceil", "trunc"), 0.4),
+    **dict.fromkeys(
+        (*_COMPARE.split(), "isnan", "isinf", "isfinite", "abs", "copy", "floor", "ceil", "trunc"), 0.4
+    ),
     **dict.fromkeys(("round", "sign", "nn.relu", "negative", "nn.leaky_relu"), 0.4),
     **dict.fromkeys(("argmax", "argmin", "sum", "where", "product", "convolve", "nn.softmax"), 2),
     **dict.fromkeys(_MOVES, 0.5),
 }
 
-_KINDS = {"b": ("bool",), "i": ("int32", "int64", "int8"), "u": ("uint8",), "f": ("float32",) * 5 + ("float64",)}
+_KINDS = {
+    "b": ("bool",),
+    "i": ("int32", "int64", "int8"),
+    "u": ("uint8",),
+    "f": ("float32",) * 5 + ("float64",),
+}
 _TIES = (*range(-4, 5), *(-1, 0, 1) * 3)
 _VALUES = {
     "exact": _TIES,
@@ -173,7 +194,9 @@ def write(seed: int) -> Program:
     dims = [chance.choice(some) for _ in range(chance.randint(1, 4))]
     sizes = {}
     if chance.random() < 0.25:
-        sizes = {f"n{number}": (dim, *chance.choices(_SIZES[:-4], k=3)) for number, dim in enumerate(dims[:3])}
+        sizes = {
+            f"n{number}": (dim, *chance.choices(_SIZES[:-4], k=3)) for number, dim in enumerate(dims[:3])
+        }
     named, calls = (0.6, 4) if sizes else (0.0, 1)
     writer = RelayWriter(profile(numbers, dims), chance, sizes, numbers, named=named, calls=calls)
     for _ in range(chance.randint(2, 12)):

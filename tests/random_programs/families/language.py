@@ -158,15 +158,15 @@ _STATEMENTS = """
         <n> = <n> - 1
         <block 1-4>
 
-    [shallow flat] def <function RESULT>(<a=param TYPED>: <type TYPED>)<|arrow>:
+    [shallow flat] def <function RESULT>(<annotated TYPED>)<|arrow>:
         <block 0-3>
         return <results>
 
-    [shallow flat] def <function RESULT>(<param TYPED1>: <type TYPED1>, <param TYPED2>: <type TYPED2>)<|arrow>:
+    [shallow flat] def <function RESULT>(<annotated TYPED1>, <annotated TYPED2>)<|arrow>:
         <block 0-3>
         return <results>
 
-    0.4* [shallow flat] def <function RESULT>(<param TYPED1>: <type TYPED1>, <callable F>: Callable[[f32], f32]):
+    0.4* [shallow flat] def <function RESULT>(<annotated TYPED>, <callable F>: Callable[[f32], f32]):
         <block 0-3>
         return <results>
 

@@ -5,21 +5,34 @@ Values stay small, so that two compilers' roundings stay close.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 
+import numpy as np
+
+from nnmagic.relay.infer import erase_types
+from nnmagic.relay.module import Module
 from tests.random_programs.families.special_forms import each_of
 from tests.random_programs.program import Family, Program, Rules, seeded
-from tests.random_programs.relay_text import RELAY
+from tests.random_programs.relay_text import RELAY, module_of
 from tests.random_programs.relay_writer import RelayWriter
 from tests.random_programs.step_writer import Profile
 
 #: The shapes of parameters.
 _SHAPES = ((), (3,), (1, 3), (2, 3), (2, 1), (4, 2, 3), (2, 3, 3), (1, 2, 5, 5))
 
+_COMPARISONS = "less less_equal greater greater_equal equal not_equal"
 FORMS = {
     **each_of("tanh sigmoid exp negative abs nn.relu erf cos floor copy sign", "NAME(<x:f>)"),
-    **each_of("add subtract multiply maximum minimum", "NAME(<x:f>, <y>)", "NAME(<x:f>, <z>)", "NAME(<x:f>, <scalar 0.5>)"),
-    **each_of("less less_equal greater greater_equal equal not_equal", "NAME(<x:f>, <y>)", "NAME(<x:f>, <z>)"),
+    **each_of(
+        "add subtract multiply maximum minimum",
+        "NAME(<x:f>, <y>)",
+        "NAME(<x:f>, <z>)",
+        "NAME(<x:f>, <scalar 0.5>)",
+    ),
+    **each_of(
+        "less less_equal greater greater_equal equal not_equal", "NAME(<x:f>, <y>)", "NAME(<x:f>, <z>)"
+    ),
     "where": ("where(<mask>, <x:f>, <y>)",),
     **each_of("sum mean max min prod", "NAME(<x:f>, <reduction>)"),
     **each_of("argmax argmin", "NAME(<x:f>, <reduction>)"),
@@ -37,7 +50,9 @@ FORMS = {
     "nn.conv2d": ("nn.conv2d(<x:f 4>, <weight 3 2 3 3>, padding=<[0, 0, 0, 0]|[1, 1, 1, 1]>)",),
     "nn.leaky_relu": ("nn.leaky_relu(<x:f>, alpha=0.01f)",),
     "clip": ("clip(<x:f>, a_min=-0.5f, a_max=0.5f)", "clip(<x:f>, a_min=-0.5f, a_max=0.333333f)"),
-    **each_of("concatenate stack", "NAME((<x:f 1-3>, <same>), axis=0)", "NAME((<x:f 1-3>, <same>, <same>), axis=0)"),
+    **each_of(
+        "concatenate stack", "NAME((<x:f 1-3>, <same>), axis=0)", "NAME((<x:f 1-3>, <same>, <same>), axis=0)"
+    ),
     "tuple": ("(<x:f>, <z>)", "(<x:f>, <z>, <z>)", "(<x:f>,)", "(<z>, <x:f>).<0..1>"),
     "let": (
         "(let %t = <x:f>; <operator>(%t, <y>))",
@@ -94,7 +109,10 @@ PROFILE = Profile(
     # Relay prints six digits of a scalar: a value that survives that is computed with exactly.
     values={"f": [number / 512 for number in range(-511, 512, 2)], "b": (0, 1), "i": range(-3, 4)},
     weights={
-        **dict.fromkeys("less less_equal greater greater_equal equal not_equal floor copy sign".split(), 0.3),
+        **dict.fromkeys(
+            ["less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "floor", "copy", "sign"],
+            0.3,
+        ),
         **dict.fromkeys(("let", "if", "function", "tuple"), 3),
     },
     most_params=12,
@@ -102,6 +120,7 @@ PROFILE = Profile(
 )
 
 
+@functools.lru_cache(maxsize=1024)
 def write(seed: int) -> Program:
     """Return the program of a seed."""
     chance = seeded("relay", seed)
@@ -109,6 +128,20 @@ def write(seed: int) -> Program:
     for _ in range(chance.randint(2, 16)):
         writer.statement()
     return replace(writer.steps(), fused=True).program("relay", seed, Rules(rtol=1e-4))
+
+
+def write_module(seed: int) -> Module:
+    """Return the program of a seed as a module without types."""
+    steps = write(seed).steps
+    assert steps is not None
+    return erase_types(module_of(steps))
+
+
+def arguments_of(seed: int) -> tuple[np.ndarray, ...]:
+    """Return the arguments of ``@main`` of a seed's program."""
+    steps = write(seed).steps
+    assert steps is not None
+    return steps.given(0)
 
 
 FAMILY = Family("relay", write, ("reference", "graph"))

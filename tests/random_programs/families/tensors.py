@@ -34,7 +34,11 @@ _FORMS = {
         "<x:fi 1-4>.<max|min>(axis=<axis>)",
         "<x:fi 1-4>.<max|min>(axis=<axis>, keepdims=True)",
     ),
-    "any": ("<x:b>.<every>()", "<x:b 1-4>.<every>(axis=<axis>)", "<x:b 1-4>.<every>(axis=<axis>, keepdims=True)"),
+    "any": (
+        "<x:b>.<every>()",
+        "<x:b 1-4>.<every>(axis=<axis>)",
+        "<x:b 1-4>.<every>(axis=<axis>, keepdims=True)",
+    ),
     "argmax": ("<argmax|argmin>(<x: 1-4>, axis=<axis>)",),
     "subscript": ("<x: 1-4>[<subscript>]",),
     "transpose": ("<x: 1-4>.T",),
@@ -69,7 +73,9 @@ _FORMS = {
 }
 PROFILE = Profile(
     CELL,
-    forms={name: [form.strip().replace("\n        ", "\n") for form in forms] for name, forms in _FORMS.items()},
+    forms={
+        name: [form.strip().replace("\n        ", "\n") for form in forms] for name, forms in _FORMS.items()
+    },
     kinds={"f": ("f32",), "i": ("i64",), "b": ("bool_",)},
     letters="fffib",
     dims=(3, 1),
