@@ -11,8 +11,9 @@ one of these, tried in this order:
 - the name of a method ``hole_NAME`` of the writer, with arguments: ``<own F>``
 
 A production of a statement has several lines. ``<block 1-3>`` stands for so many statements, ``<+helper>``
-for all lines of another symbol. Whatever is indented has an environment of its own. After ``if`` with
-``else``, and after ``match``, the names that all branches have stay. Words such as ``KIND``, ``TYPED2`` are
+for all lines of another symbol; a line that begins with ``? `` is left out half of the time, with what is
+indented below it. Whatever is indented has an environment of its own. After ``if`` with ``else``, and after
+``match``, the names that all branches have stay. Words such as ``KIND``, ``TYPED2`` are
 replaced first, by one of the kinds that the grammar has for them.
 """
 
@@ -22,7 +23,7 @@ import functools
 import random
 import re
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tests.random_programs.environment import Environment, Signature, Unfit, Value
@@ -68,7 +69,8 @@ def read_productions(table: str) -> tuple[Production, ...]:
     ``3* [loop] break`` has the weight 3 and needs a loop around it.
     """
     table = textwrap.dedent(table).strip("\n")
-    separator = "\n\n" if "\n\n" in table or "\n    " in table else "\n"
+    is_of_lines = any(mark in table for mark in ("\n\n", "\n    ", "\n<+", "\n? "))
+    separator = "\n\n" if is_of_lines else "\n"
     made = []
     for each in table.split(separator):
         prefix = _PREFIX.match(each)
@@ -229,7 +231,7 @@ class Writer:
                 self.labels, self.depth, self.opened = labels, before, opened
         raise Unfit
 
-    def choices(self, symbol: str):
+    def choices(self, symbol: str) -> Iterator[Production]:
         """Draw productions of a symbol, one after the other."""
         if symbol not in self.grammar.symbols:
             raise KeyError(symbol)
@@ -500,7 +502,7 @@ class Writer:
     ) -> tuple[list[str], bool]:
         written: list[str] = []
         chain: list[tuple[str, list[Environment]]] = []  # of branches: the word, and where they end
-        for text, below in lines:
+        for text, below in self.without_optional(lines):
             word = text.split()[0].rstrip(":")
             if chain and word not in ("elif", "else"):
                 if not self.end_chain(chain):
@@ -512,7 +514,7 @@ class Writer:
             elif symbol := _SYMBOL.fullmatch(text):
                 more, reachable = self.write(symbol[1], indent)
             elif not below:
-                more = [f"{'    ' * indent}{line}" for line in self.line(words(text))]
+                more = [f"{'    ' * indent}{each}" for each in self.line(words(text))]
                 reachable = not more or more[0].split()[0] not in ("return", "break", "continue")
             else:
                 more, ends = self.compound(text, below, indent, words)
@@ -522,6 +524,13 @@ class Writer:
             if not reachable:
                 return written, False
         return written, self.end_chain(chain) if chain else True
+
+    def without_optional(self, lines: list[tuple[str, list]]) -> Iterator[tuple[str, list]]:
+        """Yield the lines without some of those that begin with ``? ``."""
+        for line, below in lines:
+            text = line.removeprefix("? ")
+            if text == line or self.chance(0.5):
+                yield text, below
 
     def end_chain(self, chain: list[tuple[str, list[Environment]]]) -> bool:
         """Take the names that all branches have; return whether one of them ends."""
@@ -578,7 +587,7 @@ class Writer:
         self.env = inner
         if word == "match":
             written, ends = list[str](), list[Environment]()
-            for case, lines in below:
+            for case, lines in self.without_optional(below):
                 more, end = self.compound(case, lines, indent + 1, words)
                 written += more
                 ends += end

@@ -43,20 +43,14 @@ _STATEMENTS = """
 
     [nested] <u|v|w> = <source>
 
-    0.5* [shallow] if <number> > <number>:
+    [shallow] if <number> > <number>:
+        <block 1-3>
+    ? else:
         <block 1-3>
 
-    0.5* [shallow] if <number> > <number>:
+    2* [shallow] for <counter c> in range(<|||1, ><end>):
         <block 1-3>
-    else:
-        <block 1-3>
-
-    1.6* [shallow] for <counter c> in range(<|||1, ><end>):
-        <block 1-3>
-
-    0.4* [shallow] for <counter c> in range(<|||1, ><end>):
-        <block 1-3>
-        if <number> > 1:
+        ? if <number> > 1:
             <break|continue>
         c += 0.25
 

@@ -64,13 +64,8 @@ _FLOATS = """
 _GRAMMAR = Grammar(
     {
         "program": """
-            <+main>
-
-            <+helper>
-            <+main>
-
-            <+helper>
-            <+helper>
+            ? <+helper>
+            ? <+helper>
             <+main>
         """,
         "main": """
@@ -136,61 +131,32 @@ _GRAMMAR = Grammar(
 
             0.6* [main] assert <b 1> or <i 2> % 5 < 4
 
-            1.3* [shallow] if <b 1>:
+            3* [shallow] if <b 1>:
+                <block 1-3>
+            ? elif <b 1>:
+                <block 1-3>
+            ? else:
                 <block 1-3>
 
-            0.6* [shallow] if <b 1>:
-                <block 1-3>
-            elif <b 1>:
-                <block 1-3>
-
-            0.8* [shallow] if <b 1>:
-                <block 1-3>
-            else:
-                <block 1-3>
-
-            0.4* [shallow] if <b 1>:
-                <block 1-3>
-            elif <b 1>:
-                <block 1-3>
-            else:
-                <block 1-3>
-
-            1.3* [shallow] if <b 1>:
+            2* [shallow] if <b 1>:
                 <s=new ALL> = <ALL 1>
                 <block 0-3>
-            else:
-                <bound s ALL> = <ALL 1>
-                <block 0-3>
-
-            0.6* [shallow] if <b 1>:
-                <s=new ALL> = <ALL 1>
-                <block 0-3>
-            elif <b 1>:
+            ? elif <b 1>:
                 <bound s ALL> = <ALL 1>
                 <block 0-3>
             else:
                 <bound s ALL> = <ALL 1>
                 <block 0-3>
 
-            1.6* [shallow] for <c=fresh> in range(<bounds>):
+            4* [shallow] for <c=fresh> in range(<bounds>):
                 <new i> = i64(<c>)
+                ? <+rotate>
                 <block 1-4>
 
-            2.4* [shallow] for <c=fresh> in range(<bounds>):
-                <new i> = i64(<c>)
-                <+rotate>
-                <block 1-4>
-
-            1.2* [shallow] <n=counter i> = <i 2> % 6
+            3* [shallow] <n=counter i> = <i 2> % 6
             while <n> > 0 <more>:
                 <n> = <n> - 1
-                <block 1-4>
-
-            1.8* [shallow] <n=counter i> = <i 2> % 6
-            while <n> > 0 <more>:
-                <n> = <n> - 1
-                <+rotate>
+                ? <+rotate>
                 <block 1-4>
 
             0.6* [loop] break

@@ -31,13 +31,8 @@ _HEAD = (
 _GRAMMAR = Grammar(
     {
         "program": """
-            <+main>
-
-            <+helper>
-            <+main>
-
-            <+helper>
-            <+helper>
+            ? <+helper>
+            ? <+helper>
             <+main>
         """,
         "main": f"""
@@ -79,21 +74,15 @@ _GRAMMAR = Grammar(
 
             0.2* <a=own S> = -<a>
 
-            0.5* <y=new V> = <name V> + 0.0
+            0.8* <y=new V> = <name V> + 0.0
             <y>[<third>] <assign> <bounded S>
+            ? <y>[<y> > <number>] <assign> <number>
+            ? <y>[<third>] <assign> <bounded S>
 
-            0.3* <y=new V> = <name V> + 0.0
-            <y>[<third>] <assign> <bounded S>
-            <y>[<y> > <number>] <assign> <number>
-            <y>[<third>] <assign> <bounded S>
-
-            0.5* <y=new M> = <name M> + 0.0
+            0.8* <y=new M> = <name M> + 0.0
             <y>[<fourth>] <assign> <bounded V>
-
-            0.3* <y=new M> = <name M> + 0.0
-            <y>[<fourth>] <assign> <bounded V>
-            <y>[<y> > <number>] <assign> <number>
-            <y>[<fourth>] <assign> <bounded V>
+            ? <y>[<y> > <number>] <assign> <number>
+            ? <y>[<fourth>] <assign> <bounded V>
 
             0.8* [shallow] if <condition>:
                 <block 1-2>

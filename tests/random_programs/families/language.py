@@ -78,77 +78,35 @@ _STATEMENTS = """
 
     assert <I 2> % 7 < 7
 
-    1.6* [shallow] if <test>:
+    5* [shallow] if <test>:
+        <block 1-3>
+    ? elif <condition>:
+        <block 1-3>
+    ? elif <condition>:
+        <block 1-3>
+    ? else:
         <block 1-3>
 
-    0.6* [shallow] if <test>:
-        <block 1-3>
-    elif <condition>:
-        <block 1-3>
-
-    0.6* [shallow] if <test>:
-        <block 1-3>
-    elif <condition>:
-        <block 1-3>
-    elif <condition>:
-        <block 1-3>
-
-    1.2* [shallow] if <test>:
-        <block 1-3>
-    else:
-        <block 1-3>
-
-    0.7* [shallow] if <test>:
-        <block 1-3>
-    elif <condition>:
-        <block 1-3>
-    else:
-        <block 1-3>
-
-    0.6* [shallow] if <test>:
-        <block 1-3>
-    elif <condition>:
-        <block 1-3>
-    elif <condition>:
-        <block 1-3>
-    else:
-        <block 1-3>
-
-    1* [shallow] if <test>:
+    2* [shallow] if <test>:
         <s=new KIND> = <KIND>
         <block 0-3>
-    else:
-        <bound s KIND> = <KIND>
-        <block 0-3>
-
-    0.7* [shallow] if <test>:
-        <s=new KIND> = <KIND>
-        <block 0-3>
-    elif <condition>:
+    ? elif <condition>:
         <bound s KIND> = <KIND>
         <block 0-3>
     else:
         <bound s KIND> = <KIND>
         <block 0-3>
 
-    3.2* [shallow] for <iteration>:
+    4* [shallow] for <iteration>:
         <block 1-4>
-
-    0.8* [shallow] for <iteration>:
-        <block 1-4>
-    else:
+    ? else:
         <block 1-2>
 
-    2.1* [shallow] <n=counter COUNT> = <0..4|start COUNT>
+    2.6* [shallow] <n=counter COUNT> = <0..4|start COUNT>
     while <n> > 0 <|more>:
         <n> = <n> - 1
         <block 1-4>
-
-    0.5* [shallow] <n=counter COUNT> = <0..4|start COUNT>
-    while <n> > 0 <|more>:
-        <n> = <n> - 1
-        <block 1-4>
-    else:
+    ? else:
         <block 1-2>
 
     0.4* [shallow] <n=counter COUNT> = <0..4|start COUNT>
@@ -211,24 +169,22 @@ _STATEMENTS = """
         case <param COUNT>:
             <block 1-2>
 
-    0.7* [shallow] match <L 1>:
+    1.4* [shallow] match <L 1>:
         case Cons(<param I>, Nil()) <guard>:
             <block 1-2>
         case Cons(<param I>, Cons(<param I>, <param L>) as <param L>) <guard>:
             <block 1-2>
-        case Cons(2 | 3, tail=<param L>) <guard>:
+        ? case Cons(2 | 3, tail=<param L>) <guard>:
             <block 1-2>
+        ? case Nil():
+            <block 1-2>
+        case <param L>:
+            <block 1-2>
+
+    0.4* [shallow] match <L 1>:
         case Nil():
             <block 1-2>
         case Cons(<param I>, <param L>):
-            <block 1-2>
-
-    0.7* [shallow] match <L 1>:
-        case Cons(<param I>, Nil()) <guard>:
-            <block 1-2>
-        case Cons(<param I>, Cons(<param I>, <param L>) as <param L>) <guard>:
-            <block 1-2>
-        case <param L>:
             <block 1-2>
 
     0.7* [shallow] match <R 1>:

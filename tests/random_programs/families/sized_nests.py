@@ -21,18 +21,10 @@ _GRAMMAR = Grammar(
                 a = np.zeros(<shape_a>)
                 b = np.ones(<shape_b>)
                 c = 0.25
-                <+loops>
+                <+loop>
+                ? <+loop>
+                ? <+loop>
                 return a, b, c
-        """,
-        "loops": """
-            <+loop>
-
-            <+loop>
-            <+loop>
-
-            <+loop>
-            <+loop>
-            <+loop>
         """,
         "loop": """
             for <counter i> in range(<bounds>):
@@ -45,12 +37,9 @@ _GRAMMAR = Grammar(
 
             c = c * 0.5 + <element>
 
-            0.6* [shallow] if <element> > <element>:
+            [shallow] if <element> > <element>:
                 <block 1-1>
-
-            0.4* [shallow] if <element> > <element>:
-                <block 1-1>
-            else:
+            ? else:
                 <block 1-1>
 
             <m=matrix>[<index>, :] = <m>[<index>, :] * 0.5 + c
