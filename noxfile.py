@@ -193,7 +193,7 @@ def cookbook(session: nox.Session) -> None:
 
 @nox.session
 def fuzz(session: nox.Session) -> None:
-    """Search for wrong results of random programs, FUZZ_SECONDS long (an hour), from the seed FUZZ_FIRST on."""
+    """Search for wrong results of random programs, FUZZ_SECONDS long (an hour), from the seed FUZZ_FIRST."""
     install(session, ["--editable", ".", "--group", "test"])
     first = ("--seed", os.environ.get("FUZZ_FIRST") or "0")
     limit = ("--seconds", os.environ.get("FUZZ_SECONDS") or "3600")
