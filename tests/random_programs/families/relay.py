@@ -35,7 +35,12 @@ FORMS = {
     ),
     "where": ("where(<mask>, <x:f>, <y>)",),
     **each_of("sum mean max min prod", "NAME(<x:f>, <reduction>)"),
-    **each_of("argmax argmin", "NAME(<x:f>, <reduction>)"),
+    **each_of(  # real Relay cannot build those of no axis
+        "argmax argmin",
+        "NAME(<x:f 1-4>, axis=[<axis>], keepdims=<flag>)",
+        "NAME(<x:f 2-4>, axis=[<axis>], keepdims=<flag>, exclude=True)",
+        "NAME(<x:f>, axis=None, keepdims=<flag>)",
+    ),
     "transpose": ("transpose(<x:f 1-4>, axes=<permutation>)",),
     "expand_dims": ("expand_dims(<x:f>, axis=<new_axis>)",),
     "squeeze": ("squeeze(<x:f>, axis=None)",),
