@@ -25,6 +25,8 @@ NOT_READ_IDS = {f"language_{name}" for name in NOT_READ}
 PROGRAMS = [record for record in load_programs() if record["id"] not in NOT_READ_IDS]
 #: So end programs whose typed text real Relay cannot read: `ref(T)`, `fn [A](A) -> A`, unknown types.
 UNREADABLE = "only the relax engine runs it"
+#: How real Relay fails to give a convolution a layout in blocks of channels, beside some other operators.
+LAYOUT_ERRORS = ("Invalid layout", "Input shape mismatch at index 4")
 PARTS = 6
 #: How many random programs a test takes, and in how many tests.
 EACH, TESTS = 50, 10
@@ -63,6 +65,9 @@ def test_random_programs(judge, count, start):
         if difference is None:
             difference, ran = numbers(judge, module, arguments_of(seed), 1e-4)
             computed += ran
+        is_layout = difference is not None and difference.startswith(UNREADABLE)
+        if is_layout and any(words in difference for words in LAYOUT_ERRORS):
+            difference = None
         if difference is not None:
             wrong[seed] = difference
     count("random programs", EACH)
