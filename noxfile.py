@@ -189,13 +189,11 @@ def cookbook(session: nox.Session) -> None:
 
 @nox.session
 def fuzz(session: nox.Session) -> None:
-    """Search for wrong results of random cells, FUZZ_SECONDS long (an hour), from the seed FUZZ_FIRST on."""
+    """Search for wrong results of random programs, FUZZ_SECONDS long (an hour), from the seed FUZZ_FIRST."""
     install(session, ["--editable", ".", "--group", "test"])
-    first = os.environ.get("FUZZ_FIRST") or "0"
+    first = ("--seed", os.environ.get("FUZZ_FIRST") or "0")
     limit = ("--seconds", os.environ.get("FUZZ_SECONDS") or "3600")
-    assignments = (first, str(int(first) + 2000))
-    session.run("python", "-m", "tests.tinynn.operators.random_assignments", *assignments)
-    session.run("python", "-m", "tests.tinynn.random_vocabulary", first, "1000000", *limit)
+    session.run("python", "-m", "tests.random_programs", *session.posargs, *first, *limit)
 
 
 @nox.session

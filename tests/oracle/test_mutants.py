@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from tests.oracle.generate import generate
 from tests.oracle.judge import disagreement
 from tests.oracle.mutate import Mutator, calls_of_the_corpus
+from tests.random_programs.families.relay import write_module
 
 #: What only we refuse: calls that no kernel can compute, or that real Relay computes out of bounds.
 STRICTER = r"""
@@ -102,5 +102,5 @@ def test_changed_calls(judge, count, part):
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_changed_programs(judge, count, part):
-    mutants = [Mutator([1, seed]).program(generate(seed)) for seed in range(part, 800, PARTS)]
+    mutants = [Mutator([1, seed]).program(write_module(seed)) for seed in range(part, 800, PARTS)]
     compare(judge, count, "programs", [module.astext() for module in mutants])

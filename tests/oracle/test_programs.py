@@ -1,19 +1,16 @@
 """Whole programs: real Relay types and prints them as we do, and computes what the relax engine does."""
 
-import itertools
-
 import numpy as np
 import pytest
 
-from nnmagic.diagnostics import RelayError
 from nnmagic.engine import EngineError
 from nnmagic.engine.legacy_relay.text import for_relay
 from nnmagic.engine.relax import build
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.text.parser import parse_module
 from tests.engine.programs import make_input
-from tests.oracle.generate import generate, inputs
 from tests.oracle.judge import disagreement, flat
+from tests.random_programs.families.relay import arguments_of, write_module
 from tests.relay.corpus import load_programs
 
 #: Programs of the corpus whose numbers cannot be compared.
@@ -28,6 +25,8 @@ NOT_READ_IDS = {f"language_{name}" for name in NOT_READ}
 PROGRAMS = [record for record in load_programs() if record["id"] not in NOT_READ_IDS]
 #: So end programs whose typed text real Relay cannot read: `ref(T)`, `fn [A](A) -> A`, unknown types.
 UNREADABLE = "only the relax engine runs it"
+#: How real Relay fails to give a convolution a layout in blocks of channels, beside some other operators.
+LAYOUT_ERRORS = ("Invalid layout", "Input shape mismatch at index 4")
 PARTS = 6
 #: How many random programs a test takes, and in how many tests.
 EACH, TESTS = 50, 10
@@ -56,33 +55,25 @@ def test_the_corpus(judge, count, part):
     assert computed >= 0.9 * len(programs)
 
 
-@pytest.mark.parametrize("start", range(0, 1000 * TESTS, 1000))
+@pytest.mark.parametrize("start", range(0, EACH * TESTS, EACH))
 def test_random_programs(judge, count, start):
-    """Random programs whose text can be read; that of some graphs cannot, and then neither of us reads it."""
-    wrong, computed, readable, unreadable = {}, 0, 0, 0
-    for seed in itertools.count(start):
-        module = generate(seed)
+    wrong, computed = {}, 0
+    for seed in range(start, start + EACH):
+        module = infer_type(write_module(seed))
         text = module.astext()
         difference = disagreement(text, judge.ask(text))
-        try:
-            parse_module(text)
-        except RelayError:
-            unreadable += 1
-        else:
-            readable += 1
-            if difference is None:
-                difference, ran = numbers(judge, module, inputs(module, seed), 1e-4)
-                computed += ran
+        if difference is None:
+            difference, ran = numbers(judge, module, arguments_of(seed), 1e-4)
+            computed += ran
+        is_layout = difference is not None and difference.startswith(UNREADABLE)
+        if is_layout and any(words in difference for words in LAYOUT_ERRORS):
+            difference = None
         if difference is not None:
             wrong[seed] = difference
-        if readable == EACH:
-            break
-    count("random programs", readable)
+    count("random programs", EACH)
     count("random programs that the relax engine and real Relay ran", computed)
-    count("random graphs whose text nobody can read", unreadable)
     assert not wrong, report(wrong)
     assert computed >= 0.9 * EACH
-    assert unreadable <= 0.2 * EACH
 
 
 def numbers(judge, module, arguments, rtol, valid=None):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -61,7 +62,10 @@ def _arg(function: Callable[..., Any]) -> Rule:
     def rule(given: Given, data: Array) -> Any:
         axes = axes_of(given, data.ndim)
         kept = [axis for axis in range(data.ndim) if axis not in axes]
-        flat = data.transpose([*kept, *axes]).reshape(*[data.shape[axis] for axis in kept], -1)
+        count = math.prod(data.shape[axis] for axis in axes)
+        if count == 0:
+            return np.full(given.shape, -1)
+        flat = data.transpose([*kept, *axes]).reshape(*[data.shape[axis] for axis in kept], count)
         if given["select_last_index"]:
             return (flat.shape[-1] - 1 - function(flat[..., ::-1], axis=-1)).reshape(given.shape)
         return function(flat, axis=-1).reshape(given.shape)

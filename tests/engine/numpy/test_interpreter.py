@@ -1,4 +1,4 @@
-"""The engine ``numpy`` against real Relay's measurements, the snippets' Python twins and random programs."""
+"""The engine ``numpy`` against real Relay's measurements, and the snippets' Python twins."""
 
 from __future__ import annotations
 
@@ -20,10 +20,8 @@ from tests.engine.relax.test_corpus import NO_NUMBERS, check_outputs
 from tests.newer_libraries import IS_NUMPY_OLD
 from tests.relay import corpus
 from tests.relay.corpus import parameters
-from tests.tinynn.programs.random_programs import program
 from tests.tinynn.programs.snippets import runner
 from tests.tinynn.programs.snippets.cases import Accepted
-from tests.tinynn.programs.snippets.runner import same
 from tests.tinynn.programs.test_snippets import TOPICS, cases_of
 
 #: Real Relay's own measurements of these keep float32 where the program rounds to bfloat16.
@@ -66,22 +64,6 @@ def test_a_snippet_computes_what_python_computes(case: Accepted, monkeypatch: py
         runner.run(case)
     except nnmagic.TinyNNError:
         pytest.skip("the cell is refused for every engine: test_snippets.py judges that")
-
-
-@pytest.mark.full
-@pytest.mark.sampled(every=25)
-@pytest.mark.parametrize("seed", range(1000))
-def test_a_random_program_computes_what_the_compiled_engine_computes(seed: int) -> None:
-    source, calls = program(seed)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            interpreted = nnmagic.compile(source, cache=False, engine="numpy")
-            compiled = nnmagic.compile(source, cache=False, engine="relax")
-    except nnmagic.TinyNNError:
-        pytest.skip("the cell is refused")
-    for arguments in calls:
-        same(interpreted(*arguments), compiled(*arguments), f"seed {seed}, {arguments}", None)
 
 
 def test_an_operator_without_a_rule_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,8 @@ from nnmagic.relay.passes import (
 from nnmagic.relay.passes.scopes import is_atom, scopes_of
 from nnmagic.relay.traverse import post_order
 from nnmagic.relay.types import TensorType
-from tests.oracle.generate import generate, inputs
+from tests.random_programs.families.relay import arguments_of
+from tests.random_programs.families.relay import write_module as generate
 from tests.relay.corpus import load_programs, models
 from tests.suites import sample
 
@@ -378,7 +379,7 @@ def test_passes_do_not_change_what_programs_compute():
     compared = 0
     for seed in range(45):
         module = infer_type(generate(seed))
-        arrays = inputs(module, seed)
+        arrays = arguments_of(seed)
         try:
             expected = build(module, "main")(arrays)
         except EngineError:

@@ -6,22 +6,15 @@ from __future__ import annotations
 
 import re
 import textwrap
-import warnings
 
 import numpy as np
 import pytest
 
 import nnmagic
+from nnmagic.diagnostics import Source
 from nnmagic.engine import EngineError
-from tests.tinynn.elaborate.random_parallel_loops import (
-    PARAMETERS,
-    compare,
-    has_race,
-    is_accepted,
-    write_nest,
-)
-
-SHAPES = ((5, 4), (8, 8), (3, 9))
+from nnmagic.tinynn import compile_source
+from tests.random_programs.families.parallel_loops import PARAMETERS
 
 
 def compiled(body: str) -> nnmagic.CompiledFunction:
@@ -35,32 +28,6 @@ def error_of(body: str) -> nnmagic.CompileError:
     with pytest.raises(nnmagic.CompileError) as caught:
         compiled(body)
     return caught.value
-
-
-@pytest.mark.machine_code
-@pytest.mark.full
-def test_no_race_is_accepted() -> None:
-    """The judge runs the nests and records which rounds use which elements."""
-    outcomes = {(accepted, race): 0 for accepted in (True, False) for race in (True, False)}
-    for seed in range(200):
-        source = write_nest(seed).source
-        race = any(has_race(source, shape, k) for shape in SHAPES for k in (0, 1, 2))
-        accepted = is_accepted(source)
-        assert not (accepted and race), source
-        outcomes[accepted, race] += 1
-    assert outcomes[True, False] >= 50
-    assert outcomes[False, True] >= 50
-    # What is refused without a race needs more than the source: an index that might be negative, `i // 2`.
-    assert outcomes[False, False] <= 80
-
-
-@pytest.mark.machine_code
-@pytest.mark.sampled(every=20)
-@pytest.mark.parametrize("seed", [seed for seed in range(160) if is_accepted(write_nest(seed).source)])
-def test_random_nests_give_what_python_gives(seed: int) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", nnmagic.TinyNNWarning)  # names that a nest does not use
-        compare(write_nest(seed), seed)
 
 
 @pytest.mark.parametrize(
@@ -214,7 +181,7 @@ def test_hints_can_be_followed(refused: str, hint: str, followed: str) -> None:
     (diagnostic, *_) = error_of(refused).diagnostics
     assert hint in (diagnostic.hint or "")
     text = textwrap.indent(f"n, m = x.shape\n{followed}", "    ")
-    assert is_accepted(f"def f({PARAMETERS}):\n{text}\n")
+    assert compile_source(Source("cell", f"def f({PARAMETERS}):\n{text}\n"), {"np": np})
 
 
 @pytest.mark.machine_code

@@ -66,15 +66,15 @@ def namespace() -> dict[str, object]:
 
 def corpus() -> list[str]:
     """The sources of all snippets, those that are taken more often, some of the probes, and random cells."""
+    from tests.random_programs.families.vocabulary import write
     from tests.tinynn.programs.snippets.cases import Accepted
     from tests.tinynn.programs.test_snippets import TOPICS, cases_of
-    from tests.tinynn.random_vocabulary.generator import program
     from tests.tinynn.syntax.probes import cells
 
     cases = [case for topic in TOPICS for case in cases_of(topic)]
     taken = [case.source for case in cases if isinstance(case, Accepted)]
     probes = [text for text in cells()[::4] if 20 < len(text) < 400]
-    random_cells = [program(seed).source for seed in range(_RANDOM_CELLS)]
+    random_cells = [write(seed).source for seed in range(_RANDOM_CELLS)]
     return taken * 3 + [case.source for case in cases] + probes + random_cells
 
 

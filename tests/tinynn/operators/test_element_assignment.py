@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 import textwrap
 
 import numpy as np
 import pytest
 
 import nnmagic
-from tests.suites import sample
 
 NAMED, FIXED = 'x: Tensor[("n", "m"), f32]', "x: Tensor[(5, 4), f32]"
 
@@ -243,21 +240,6 @@ def test_a_slice_that_is_empty_at_every_size_can_be_assigned():
     x = np.random.default_rng(0).standard_normal((5, 5))
     typed = EMPTY_SLICES.replace("(x)", '(x: Tensor[("n", "n"), f64])', 1)
     np.testing.assert_array_equal(nnmagic.compile(typed)(x), names["f"](x))
-
-
-def run_random(first: int, last: int) -> str:
-    command = [sys.executable, "-m", "tests.tinynn.operators.random_assignments", str(first), str(last)]
-    child = subprocess.run(command, capture_output=True, text=True, timeout=3000, check=False)
-    assert child.returncode == 0, child.stderr[-4000:]
-    return child.stdout
-
-
-@pytest.mark.machine_code
-@pytest.mark.full
-@pytest.mark.parametrize("first", sample(range(0, 120, 30), 4))
-def test_random_programs(first: int) -> None:
-    """`make fuzz` runs 2,000 of them."""
-    assert "equal" in run_random(first, first + 30)
 
 
 CHAINED = """

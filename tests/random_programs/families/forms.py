@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from tests.tinynn.random_vocabulary.special_forms import FOURIER, HELPED, LINALG, SPECIAL
-from tests.tinynn.random_vocabulary.special_forms import each_of as _each
-from tests.tinynn.random_vocabulary.special_forms import names_of as _names
+from tests.random_programs.families.special_forms import FOURIER, HELPED, LINALG, SPECIAL
+from tests.random_programs.families.special_forms import each_of as _each
+from tests.random_programs.families.special_forms import names_of as _names
 
 _UNARY = (
     "exp log log2 log10 sqrt sin cos tan sinh cosh tanh arcsin asin arccos acos arctan atan arcsinh asinh "

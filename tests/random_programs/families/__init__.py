@@ -1,0 +1,34 @@
+"""List the families of random programs."""
+
+from __future__ import annotations
+
+import importlib
+
+from tests.random_programs.program import Family, Rules
+
+NAMES = (
+    "assignments",
+    "control_flow",
+    "gradients",
+    "graphs",
+    "language",
+    "parallel_loops",
+    "relay",
+    "sized_nests",
+    "tensors",
+    "vocabulary",
+)
+
+
+def family_of(name: str) -> Family:
+    """Return the family of a name."""
+    module = importlib.import_module(f"tests.random_programs.families.{name}")
+    family: Family = module.FAMILY
+    return family
+
+
+def rules_of(name: str) -> Rules:
+    """Return what the judges of a family allow."""
+    module = importlib.import_module(f"tests.random_programs.families.{name}")
+    rules: Rules = module.RULES
+    return rules
