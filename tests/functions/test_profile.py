@@ -24,6 +24,7 @@ def profile_source(source: str, *args: object, **keywords: object) -> Profile:
     return profile(nnmagic.compile(source), args, keywords)
 
 
+@pytest.mark.full
 def test_a_product_computes_what_the_formula_says_and_moves_its_arrays_once() -> None:
     m, k, n = 48, 64, 80
     source = f"def f(a: Tensor[({m}, {k}), f32], b: Tensor[({k}, {n}), f32]):\n    return a @ b"
@@ -43,6 +44,7 @@ def test_lengths_that_only_the_call_knows_are_counted() -> None:
     assert sum(kernel.flops for kernel in more) == 3 * 80
 
 
+@pytest.mark.full
 def test_a_loop_s_kernels_are_counted_each_time() -> None:
     source = (
         "def f(x: Tensor[(100,), f32], n: i32):\n"

@@ -160,6 +160,7 @@ def test_a_shell_may_load_it_from_code_without_a_module(tmp_path: Path) -> None:
     assert run(code, tmp_path, IPYTHONDIR=str(tmp_path / "ipython")) == ""
 
 
+@pytest.mark.full
 def test_a_cell_waits_for_the_end_of_an_import(tmp_path: Path) -> None:
     code = f"""{SHELL}
     begun, events = threading.Event(), []

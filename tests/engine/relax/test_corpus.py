@@ -50,6 +50,7 @@ def check_outputs(record, result):
     check(result, {"tuple": outputs} if isinstance(outputs, list) else outputs, *tolerance(record))
 
 
+@pytest.mark.full("nn_nn_batch_matmul_489")
 @pytest.mark.sampled(every=12)
 @pytest.mark.sampled(every=4)
 @pytest.mark.parametrize("record", parameters("programs"))

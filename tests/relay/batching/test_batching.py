@@ -138,6 +138,7 @@ def check(program: str, batch: str) -> None:
         np.testing.assert_allclose(leaf, expected, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.full("layers-named")
 @pytest.mark.sampled(every=13)
 @pytest.mark.parametrize("batch", ["4, ", '"n", '], ids=["static", "named"])
 @pytest.mark.parametrize("name", [*BODIES, *PROGRAMS])

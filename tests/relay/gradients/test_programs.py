@@ -119,6 +119,9 @@ def differences(function: nnmagic.CompiledFunction, args: list[np.ndarray], numb
     return found
 
 
+@pytest.mark.full(
+    "nested loops, continue, and a value from before the loop", "an assertion and early returns"
+)
 @pytest.mark.sampled(every=6)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_gradient_of_a_program(name: str) -> None:

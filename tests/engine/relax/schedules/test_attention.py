@@ -172,7 +172,9 @@ def threads(request):
     nnmagic.set_num_threads(None)
 
 
-@pytest.mark.full("2-(3, 333, 555, 17, 33)-bools of keys")
+@pytest.mark.full(
+    "2-(3, 333, 555, 17, 33)-bools of keys", "1-(3, 333, 555, 17, 33)-bools", "2-(3, 333, 555, 17, 33)-causal"
+)
 @pytest.mark.sampled(every=3)
 @pytest.mark.usefixtures("threads")
 @pytest.mark.parametrize("mask", ["none", "causal", "bools", "bools of keys"])

@@ -411,6 +411,7 @@ def _numpys_error(expression: str, data: np.ndarray) -> str | None:
     return None
 
 
+@pytest.mark.machine_code  # NumPy's own never ends
 def test_least_squares_of_entries_that_are_not_finite_end() -> None:
     """NumPy's, by the same LAPACK, do not always."""
     f = _compile("np.linalg.lstsq(a, b)[0]", "a: Tensor[(3, 3), f64]", "b: Tensor[(3,), f64]")
