@@ -10,6 +10,7 @@ from tests.engine.accuracy import assert_within, everywhere
 FUNCTIONS = {"cbrt": ((-9, 9), 1), "expm1": ((-40, 40), 4), "log1p": ((-1, 4), 3), "exp2": ((-1100, 1100), 2)}
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions_of_all_numbers(name, dtype):
@@ -22,6 +23,7 @@ def test_functions_of_all_numbers(name, dtype):
     assert_within(nnmagic.compile(cell)(x), expected, bound)
 
 
+@pytest.mark.machine_code
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(("name", "bound"), [("arctan2", 2.5), ("hypot", 2.5)])
 def test_functions_of_two_numbers(name, bound, dtype):

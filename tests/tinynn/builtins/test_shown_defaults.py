@@ -25,6 +25,7 @@ CALLS = {
     "clip": "clip(x, -1.0, 1.0)",
     "reshape": "reshape(x, (6, 4))",
     "expand_dims": "expand_dims(x, 0)",
+    "meshgrid": "meshgrid(v, w)",
     "dstack": "dstack([x, x])",
     "column_stack": "column_stack([x, x])",
     "concatenate": "concatenate([x, x])",

@@ -37,6 +37,7 @@ DEEP = {
 }
 
 
+@pytest.mark.full("branches in a row")
 @pytest.mark.parametrize("name", DEEP)
 def test_work_grows_with_the_size_of_a_cell(name: str) -> None:
     """Where each level doubled the work, some of these would take longer than the universe has."""

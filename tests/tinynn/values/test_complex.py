@@ -222,6 +222,7 @@ def test_branch_cuts_infinities_nan_and_signed_zeros_are_numpys(dtype: str) -> N
         np.testing.assert_array_equal(less_one[infinite].imag, expected.imag)
 
 
+@pytest.mark.full
 def test_no_digits_are_lost() -> None:
     rng = np.random.default_rng(5)
     z = (rng.normal(size=(7, 300)) + 1j * rng.normal(size=(7, 300))) * 10.0 ** np.arange(-8, 6, 2)[:, None]

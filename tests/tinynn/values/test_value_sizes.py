@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import numpy as np
 import pytest
 
@@ -55,7 +53,6 @@ def helper(n: i64, m: i64):
 """
 
 
-@cache
 def _both(source: str, name: str) -> tuple[object, object]:
     """Return the function of a cell and that of Python."""
     values: dict[str, object] = {"np": np}
@@ -66,7 +63,7 @@ def _both(source: str, name: str) -> tuple[object, object]:
         for line in source.splitlines()
     ]
     exec("\n".join(lines), values)
-    return nnmagic.compile(source, namespace={"np": np}, cache=False), values[name]
+    return nnmagic.compile(source, namespace={"np": np}), values[name]
 
 
 def _parameters(line: str) -> list[str]:
@@ -300,6 +297,7 @@ def test_sizes_that_belong_together_in_all_rounds_are_machine_code(source: str, 
     assert isinstance(cell.build(), AotExecutable)
 
 
+@pytest.mark.full("3")
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 9])
 def test_sizes_that_belong_together_in_a_loop(n: int) -> None:
     """Loops that change their sizes, too: what holds for the first round may not be assumed of all."""

@@ -452,6 +452,7 @@ def test_what_is_refused(expression: str, parameters: Sequence[str], message: st
         _compile(expression, *parameters)
 
 
+@pytest.mark.machine_code
 def test_shapes_are_checked_by_relay() -> None:
     def build(types: Sequence[str], call: str) -> Any:
         parameters = ", ".join(f"%{name}: Tensor[{type_}]" for name, type_ in zip("ab", types, strict=False))

@@ -153,8 +153,8 @@ def check(head: str, expression: str) -> None:
         np.testing.assert_allclose(result, wanted, rtol=1e-12, atol=1e-13)
 
 
+@pytest.mark.full("np.union1d(i, [9])", "np.unique_counts(i)")
 @pytest.mark.sampled(every=6)
-@pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("expression", EXPRESSIONS.strip().splitlines())
 def test_named_sizes(expression):
     check(HEAD, expression)
