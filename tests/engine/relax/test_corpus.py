@@ -9,6 +9,8 @@ from nnmagic.relay.values import AdtValue
 from tests.engine.programs import assert_close, make_input, read_array
 from tests.relay.corpus import parameters
 
+pytestmark = pytest.mark.sampled(every=2)
+
 #: Programs that real Relay was not run on, or whose recorded numbers are not those of the program.
 NO_NUMBERS = {
     "add_zero_size": "not run",

@@ -15,6 +15,8 @@ from nnmagic.engine.relax.runtime.vm_executable import MAX_CALL_DEPTH
 from nnmagic.relay import AdtValue
 from tests.engine.programs import VERSION, compile_text
 
+pytestmark = pytest.mark.sampled(every=2)
+
 LIST = """type L[A] {
   Cons(A, L[A]),
   Nil,

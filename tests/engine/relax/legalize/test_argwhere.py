@@ -7,6 +7,8 @@ import pytest
 
 import nnmagic
 
+pytestmark = pytest.mark.sampled(every=2)
+
 
 @pytest.mark.sampled(every=2)
 @pytest.mark.parametrize("density", [0.0, 0.02, 0.5, 0.98, 1.0])

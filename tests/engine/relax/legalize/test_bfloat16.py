@@ -9,6 +9,8 @@ import pytest
 import nnmagic
 from nnmagic.relay.types import NUMPY_DTYPES
 
+pytestmark = pytest.mark.sampled(every=2)
+
 _B = np.dtype(ml_dtypes.bfloat16)
 _X = np.random.default_rng(0).standard_normal((4, 70)).astype(_B)
 _S, _M = np.array(2.5, _B), np.random.default_rng(1).random((4, 70)) > 0.5

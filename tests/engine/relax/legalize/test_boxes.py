@@ -8,6 +8,8 @@ import pytest
 from tests.engine.programs import compile_text, read_array
 from tests.relay import corpus
 
+pytestmark = pytest.mark.sampled(every=2)
+
 #: Measured on real Relay (TVM 0.16); rows that it leaves uninitialised, behind those that are valid, are cut.
 MEASURED = [
     json.loads(line) for line in (corpus.FOLDER / "boxes.jsonl").read_text(encoding="utf-8").splitlines()

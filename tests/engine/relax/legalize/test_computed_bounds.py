@@ -11,6 +11,8 @@ from nnmagic.relay.ops.calls import call
 from nnmagic.relay.types import TensorType
 from tests.engine.programs import compile_text
 
+pytestmark = pytest.mark.sampled(every=2)
+
 DATA = np.arange(12, dtype="float32").reshape(4, 3)
 X = "%x: Tensor[(4, 3), float32]"
 

@@ -8,6 +8,8 @@ import pytest
 from nnmagic import compile as compile_source
 from tests.suites import sample
 
+pytestmark = pytest.mark.sampled(every=2)
+
 #: Products of two and more tensors, in every order of their letters.
 EQUATIONS = """
     ij,jk->ik ij,kj->ik ji,jk->ik ij,jk->ki ij,j->i i,ij->j i,i-> i,j->ij ij,ij->i ij,ij-> ij,ij->ij

@@ -10,6 +10,8 @@ import pytest
 import nnmagic
 from tests.engine.programs import compile_text, numpy_dtype
 
+pytestmark = pytest.mark.sampled(every=2)
+
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 SIGNED = ("int8", "int16", "int32", "int64")
 UNSIGNED = ("uint8", "uint16", "uint32", "uint64")

@@ -6,6 +6,8 @@ import pytest
 import nnmagic
 from tests.engine.programs import MACHINES, compile_text
 
+pytestmark = pytest.mark.sampled(every=2)
+
 NUMBERS = [0, -0.0, 1, -1, 3, -3, 7, -7, 1e8, 1e10, 0.1, 0.7, -0.7, 2.5, np.inf, -np.inf, np.nan, 1e-30]
 CALLS = {
     "divide": np.divide,

@@ -5,6 +5,8 @@ import pytest
 
 import nnmagic
 
+pytestmark = pytest.mark.sampled(every=2)
+
 LIMITS = np.iinfo("int64")
 
 

@@ -6,6 +6,8 @@ import pytest
 from nnmagic.engine import EngineError
 from tests.engine.programs import compile_text, numpy_dtype
 
+pytestmark = pytest.mark.sampled(every=2)
+
 TOLERANCE = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 2e-5, "float64": 1e-12}
 
 

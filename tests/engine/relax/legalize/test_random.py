@@ -14,6 +14,8 @@ from nnmagic.relay.ops.calls import call
 from tests.engine.programs import compile_text
 from tests.relay import corpus
 
+pytestmark = pytest.mark.sampled(every=2)
+
 #: Measured on real Relay (TVM 0.16, target llvm of the baseline x86-64).
 MEASURED = [
     json.loads(line)

@@ -5,6 +5,8 @@ import pytest
 
 import nnmagic
 
+pytestmark = pytest.mark.sampled(every=2)
+
 DTYPES = ["float16", "float32", "float64", "int8", "uint8", "int16", "int32", "uint32", "int64", "uint64"]
 LENGTHS = [0, 1, 2, 15, 16, 17, 255, 256, 257, 300, 4500]
 RNG = np.random.default_rng(0)

@@ -8,6 +8,8 @@ from nnmagic.engine import EngineError
 from nnmagic.relay import AdtValue
 from tests.engine.programs import compile_text
 
+pytestmark = pytest.mark.sampled(every=2)
+
 LIST = "type L[A] { Cons(A, L[A]), Nil, }\n"
 ROWS = "Tensor[(?, 3), float32]"
 

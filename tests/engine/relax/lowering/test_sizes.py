@@ -9,6 +9,8 @@ import pytest
 import nnmagic
 from nnmagic import relay
 
+pytestmark = pytest.mark.sampled(every=2)
+
 SIZES = (0, 1, 2, 3, 4, 33)
 
 NEIGHBOURS = [

@@ -13,6 +13,8 @@ from nnmagic.relay.passes.rewriting import substitute
 from tests.engine.programs import compile_text, module
 from tests.engine.relax.codegen.targets import OLDER
 
+pytestmark = pytest.mark.sampled(every=2)
+
 TARGETS = [None, OLDER]
 
 

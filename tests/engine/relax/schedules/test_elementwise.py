@@ -42,7 +42,7 @@ def check(body, arrays, expected, target=None, rtol=0.0):
 SIZES = [(1,), (2,), (3,), (7,), (15,), (16,), (17,), (63,), (130,), (1, 1), (3, 5), (5, 1), (1, 9), (33, 31)]
 
 
-pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+pytestmark = [pytest.mark.filterwarnings("ignore::RuntimeWarning"), pytest.mark.sampled(every=2)]
 
 
 @pytest.mark.sampled(every=3)

@@ -6,6 +6,8 @@ import pytest
 from tests.engine.programs import compile_text
 from tests.engine.relax.codegen.targets import OLDER
 
+pytestmark = pytest.mark.sampled(every=2)
+
 TARGETS = {"own": None, "avx2": OLDER}
 TOLERANCE = {"float32": 3e-5, "float64": 1e-12}
 

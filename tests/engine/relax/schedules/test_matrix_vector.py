@@ -5,6 +5,8 @@ import pytest
 
 from nnmagic import compile as compile_source
 
+pytestmark = pytest.mark.sampled(every=2)
+
 SIZES = (0, 1, 3, 4, 5, 7, 8, 9, 15, 16, 17, 33, 64, 150)
 NAMES = {"float32": "f32", "float64": "f64", "int32": "i32"}
 

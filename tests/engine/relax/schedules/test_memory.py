@@ -10,6 +10,8 @@ from nnmagic.engine.relax.codegen.relax_pipeline import NO_SHARED_STORAGE
 from nnmagic.engine.relax.codegen.target import resolve_target
 from nnmagic.engine.relax.schedules import apply_schedule, cpu_model
 
+pytestmark = pytest.mark.sampled(every=2)
+
 
 def ran(tensors, x):
     """What a kernel of these tensors (argument, result) gives, with our loops for this machine."""

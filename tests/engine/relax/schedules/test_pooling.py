@@ -9,6 +9,8 @@ import pytest
 from tests.engine.programs import compile_text
 from tests.engine.relax.codegen.targets import OLDER
 
+pytestmark = pytest.mark.sampled(every=2)
+
 TARGETS = [None, OLDER]
 
 

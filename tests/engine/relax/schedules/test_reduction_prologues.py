@@ -10,6 +10,8 @@ import pytest
 
 import nnmagic
 
+pytestmark = pytest.mark.sampled(every=2)
+
 X = np.random.default_rng(0).standard_normal((33, 50)).astype("float32")
 Y = X[::-1] + np.float32(3)
 B = X[0].copy()

@@ -7,6 +7,8 @@ import pytest
 from tests.engine.programs import compile_text, numpy_dtype
 from tests.engine.relax.codegen.targets import OLDER
 
+pytestmark = pytest.mark.sampled(every=2)
+
 TARGETS = [None, OLDER]
 
 #: Shapes and axes that take each way through the schedule: along, across, few columns, chunks, what is left.

@@ -5,6 +5,8 @@ import pytest
 
 from tests.engine.relax.schedules.test_reductions import TARGETS, normal, run
 
+pytestmark = pytest.mark.sampled(every=2)
+
 SHAPES = [
     (1, 1),
     (1, 7),

@@ -10,6 +10,8 @@ import nnmagic
 from tests.engine.accuracy import assert_within, everywhere
 from tests.engine.programs import MACHINES, compile_text
 
+pytestmark = pytest.mark.sampled(every=2)
+
 #: name -> (what is right, the dense range of arguments, the bounds in ulp of float32 and float64).
 FUNCTIONS = {
     "exp": (np.exp, (-760, 720), (1.1, 1.5)),

@@ -5,6 +5,8 @@ import pytest
 
 import nnmagic
 
+pytestmark = pytest.mark.sampled(every=2)
+
 X = np.array([[1, np.nan, 2, np.inf, -0.0, 0.0, -np.inf, 3e8]] * 3, "f4")
 Y = np.array([[2, 1, np.nan, np.inf, 0.0, -0.0, np.inf, 3]] * 3, "f4")
 
