@@ -64,7 +64,7 @@ ARGUMENTS = {
     "searchsorted": [(np.sort(A[0]), B[0]), (A[0], B[0], {"sorter": np.argsort(A[0])})],
     **_each("sort argsort", [(A, {"axis": 0}), (A, {"descending": True})]),
     **_each("unique_all unique_counts unique_inverse unique_values", [(P,)]),
-    "isin": [(P, Q[0]), (P, Q[0], {"invert": True})],
+    "isin": [(P, Q[0])],  # array-api-strict ignores `invert`: test_more_of_numpy.py has it
     **_each("cumulative_sum cumulative_prod", [(A, {"axis": 1, "include_initial": True})]),
     "astype": [(A, "int64"), (P, "float32"), (FLAGS, "uint8")],
     "arange": [(5,), (1, 9, 2), (0.0, 1.0, 0.25)],
