@@ -18,7 +18,6 @@ from tests.engine.relax.legalize.test_rules_robust import checked_memory
 from tests.random_programs.families import NAMES, family_of
 from tests.random_programs.judges import judge
 from tests.random_programs.search import Job, search
-from tests.suites import FULL
 
 #: The judges that need no compiler, of each family.
 INTERPRETED = {
@@ -33,18 +32,18 @@ INTERPRETED = {
     "tensors": ("steps of numpy",),
     "vocabulary": ("steps of numpy",),
 }
-#: How many programs of each family a full run judges in processes of their own.
+#: How many programs of each family the full suite judges in processes of their own.
 SEARCHED = {
-    "assignments": (30, 120),
-    "control_flow": (8, 16),
-    "gradients": (6, 30),
-    "graphs": (32, 80),
-    "language": (20, 40),
-    "parallel_loops": (60, 160),
-    "relay": (16, 50),
-    "sized_nests": (10, 30),
-    "tensors": (20, 40),
-    "vocabulary": (24, 80),
+    "assignments": 30,
+    "control_flow": 8,
+    "gradients": 6,
+    "graphs": 32,
+    "language": 20,
+    "parallel_loops": 60,
+    "relay": 16,
+    "sized_nests": 10,
+    "tensors": 20,
+    "vocabulary": 24,
 }
 #: How many programs of each family the interpreter runs in a usual run; others: 8.
 DEFAULT = {
@@ -120,7 +119,7 @@ def check(name: str, seed: int, judges: tuple[str, ...]) -> None:
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_search_finds_nothing(name: str) -> None:
-    count = SEARCHED[name][FULL]
+    count = SEARCHED[name]
     report = search(Job((name,), 100), count)
     assert not report.shown, "\n\n".join(report.shown.values())
     assert report.programs == count
@@ -138,7 +137,4 @@ def test_no_race_is_taken() -> None:
 
 @pytest.mark.full
 def test_graphs_write_no_memory_but_theirs() -> None:
-    count = "40" if FULL else "16"
-    run_python(
-        "-m", "tests.random_programs", "graphs", "--seed", "1000", "--count", count, **checked_memory()
-    )
+    run_python("-m", "tests.random_programs", "graphs", "--seed", "1000", "--count", "16", **checked_memory())
