@@ -10,7 +10,7 @@ import numpy as np
 from nnmagic.relay.serialization import Json
 from nnmagic.relay.types import NUMPY_DTYPES, dtype_of_array
 from nnmagic.relay.values import AdtValue
-from nnmagic.tinynn.program import MISSING
+from nnmagic.tinynn.program import MISSING, PARAMETER_KINDS, ParameterInfo
 from nnmagic.tinynn.types.annotations import DESTINATIONS
 
 
@@ -52,11 +52,20 @@ def default_from_data(data: Json, arrays: list[np.ndarray]) -> object:
     raise ValueError(f"not a default: {data!r}")
 
 
-def destination_from_data(data: Json) -> str:
-    """Return how a call changes an argument. Raises ValueError for anything else."""
-    if data == "" or data in DESTINATIONS:
-        return str(data)
-    raise ValueError(f"not a destination: {data!r}")
+def parameter_to_data(parameter: ParameterInfo, arrays: list[np.ndarray]) -> Json:
+    """Return a parameter as JSON data; arrays in its default are added to the file's."""
+    default = default_to_data(parameter.default, arrays)
+    return [parameter.name, parameter.kind, default, parameter.destination]
+
+
+def parameter_from_data(data: Json, arrays: list[np.ndarray]) -> ParameterInfo:
+    """Return a parameter again. Raises ValueError for data that ``parameter_to_data`` did not make."""
+    match data:
+        case [str() as name, str() as kind, default, str() as destination] if (
+            kind in PARAMETER_KINDS and destination in ("", *DESTINATIONS)
+        ):
+            return ParameterInfo(name, kind, default_from_data(default, arrays), destination)
+    raise ValueError(f"not a parameter: {data!r}")
 
 
 def to_npy(array: np.ndarray) -> bytes:
