@@ -213,7 +213,7 @@ def _definition(head: dict[str, Any], arrays: list[np.ndarray], *, code: bool) -
     """Return the definition. Raises one of many errors for data that ``to_bytes`` did not make."""
     for part, kind in _PARTS.items():
         if not isinstance(head[part], kind):
-            raise ValueError(f"its {part} is {kind_of(head[part])}")
+            raise TypeError(f"its {part} is {kind_of(head[part])}")
     module = infer_type(module_from_data(head["module"], arrays), look_into_callees=True)
     if head["name"] not in module.functions:
         raise ValueError(f"there is no function {head['name']!r} in it")

@@ -8,7 +8,6 @@ from nnmagic.relay.expr import Function
 from nnmagic.relay.module import Module
 from nnmagic.relay.traverse import post_order
 
-
 _HINT = f"leave the attribute `{PARALLEL}` out, or write the loop in a cell"
 
 

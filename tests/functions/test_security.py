@@ -292,7 +292,7 @@ INTERFACES = {
     "a kind that is none": (at("parameters", 0, 1, to="VAR_KEYWORD"), "not a parameter"),
     "a name that is code": (
         at("parameters", 0, 0, to="x=print()"),
-        r"'x=print\(\)' is not a valid parameter name",
+        r"'x=print\(\)' is not a valid ",
     ),
     "a name twice": (at("parameters", 1, 0, to="a"), "duplicate parameter name"),
     "an order that is none": (at("parameters", 0, 1, to="KEYWORD_ONLY"), "wrong parameter order"),

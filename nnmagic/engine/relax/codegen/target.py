@@ -1,8 +1,8 @@
 """Resolve the CPU to compile for.
 
-LLVM prints errors to stderr and falls back to a default, or aborts; TVM reads a setting of a wrong type as if it
-were of the right one. A target may come from the file of somebody else: so all settings are checked before, and
-those that this module does not know are refused.
+LLVM prints errors to stderr and falls back to a default, or aborts, and it reads options of its command line
+as whatever they are said to be. A target may come from the file of somebody else. So settings are checked
+before, and those that this module does not know are refused.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def _check_architecture(settings: Mapping[str, object]) -> None:
 def _machine(triple: str) -> tuple[str, ...]:
     """Return the architecture, the system and its binary interface, without vendor and versions."""
     architecture, *others = triple.split("-")
-    named = others if len(others) < 2 or others[0].startswith(_SYSTEMS) else others[1:]  # noqa: PLR2004 - a vendor
+    named = others if len(others) < 2 or others[0].startswith(_SYSTEMS) else others[1:]
     return (
         "aarch64" if architecture == "arm64" else architecture,  # as macOS calls it
         *(re.sub(r"[\d.]+\Z", "", name) for name in named),
@@ -164,10 +164,8 @@ def _check_cpu(settings: Mapping[str, object]) -> None:
     if cpu != own and _ALIASES.get(str(cpu), cpu) not in _cpus():
         raise engine_error(f"LLVM does not know the CPU {cpu!r} of this machine's architecture", hint=_HINT)
     if lacking := sorted(_INDISPENSABLE & _features(own) - _features(str(cpu))):
-        raise engine_error(
-            f"LLVM compiles no code of this machine's architecture for {cpu!r}: it lacks {', '.join(lacking)}",
-            hint=_HINT,
-        )
+        message = f"LLVM compiles no code of this machine's architecture for {cpu!r}"
+        raise engine_error(f"{message}: it lacks {', '.join(lacking)}", hint=_HINT)
     missing = sorted(_features(str(cpu)) - _features(own))
     lacking = [name for name in missing if is_instruction_set(name)]
     if lacking:

@@ -1,4 +1,4 @@
-"""Targets that LLVM would end the process for: CPUs without 64 bits, features without which it has no code."""
+"""Targets for which LLVM would end the process: CPUs of 32 bits, and none of the features that code needs."""
 
 from __future__ import annotations
 

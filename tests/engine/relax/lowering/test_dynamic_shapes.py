@@ -11,6 +11,8 @@ from tests.engine.programs import compile_text
 
 pytestmark = pytest.mark.sampled(every=2)
 
+TRIPLE = codegen.llvm_get_system_triple()
+
 LIST = "type L[A] { Cons(A, L[A]), Nil, }\n"
 ROWS = "Tensor[(?, 3), float32]"
 
@@ -178,7 +180,7 @@ def test_powers_of_integers(dtype):
         ({"kind": "llvm", "mtriple": "aarch64-linux-gnu"}, "'aarch64-linux-gnu' cannot run on this machine"),
         ({"kind": "llvm", "mtriple": "nonsense"}, "'nonsense' cannot run on this machine"),
         (
-            {"kind": "llvm", "mtriple": f"{codegen.llvm_get_system_triple()}-coff"},
+            {"kind": "llvm", "mtriple": f"{TRIPLE}-coff"},
             "-coff' cannot run on this machine",
         ),
         ({"kind": "llvm", "mattr": ["+nonsense"]}, r"does not know the feature '\+nonsense'"),
