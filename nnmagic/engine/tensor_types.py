@@ -6,7 +6,6 @@ compile for ever.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 from nnmagic.engine import engine_error
@@ -15,19 +14,17 @@ from nnmagic.relay.expr import Call, Expr, Function, Let, OpRef
 from nnmagic.relay.infer.context import span_of
 from nnmagic.relay.infer.unify import type_parts
 from nnmagic.relay.module import Module
+from nnmagic.relay.ops.checks import find_problem
 from nnmagic.relay.ops.declaration import OPERATORS, RelationError
 from nnmagic.relay.traverse import post_order
 from nnmagic.relay.types import ARRAY_DTYPES, TensorType, Type
-
-#: No machine has so much memory; sizes above it come near to what 64 bits can count.
-MAX_BYTES = 1 << 50
 
 
 def check_tensors(module: Module, entry: str) -> None:
     """Raise EngineError at the first variable or call of a typed module that cannot be.
 
-    Tensors have elements of one of NumPy's dtypes, no negative sizes and less than ``MAX_BYTES``; calls meet
-    the preconditions of their operators.
+    Tensors have elements of one of NumPy's dtypes, no negative sizes, and fit into a memory; calls meet the
+    preconditions of their operators.
     """
     accepted: set[int] = set()
     for name in sorted(reachable(call_graph(module), entry)):
@@ -71,15 +68,3 @@ def _check_type(type_: Type, what: str, node: Expr) -> None:
         if isinstance(part, TensorType) and (problem := find_problem(part)) is not None:
             hint = f"the dtypes are {', '.join(ARRAY_DTYPES)}" if part.dtype not in ARRAY_DTYPES else None
             raise engine_error(f"{what}{problem}", span_of(node), hint=hint)
-
-
-def find_problem(tensor: TensorType) -> str | None:
-    """Return why no machine holds a tensor, to follow its name in a message; None if one may."""
-    sizes = [dim for dim in tensor.shape if isinstance(dim, int)]
-    if tensor.dtype not in ARRAY_DTYPES:
-        return f" would have elements of the dtype {tensor.dtype!r}, which no array has"
-    if min(sizes, default=0) < 0:
-        return f" would have a negative dimension, {tensor}"
-    if math.prod(max(size, 1) for size in sizes) * ARRAY_DTYPES[tensor.dtype].itemsize > MAX_BYTES:
-        return f", {tensor}, is larger than any memory"
-    return None

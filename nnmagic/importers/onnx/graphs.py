@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nnmagic.diagnostics import CompileError, internal_error
 from nnmagic.importers.onnx.blocks import Block
 from nnmagic.importers.onnx.element_types import array_of
 from nnmagic.importers.onnx.errors import Problems, UnsupportedError
@@ -154,12 +155,16 @@ class GraphImporter:
         outputs: Sequence[Known] = ()
         domain = _ALIASES.get(node.domain, node.domain)
         shown = f"{domain}.{node.op_type}" if domain else node.op_type
+        span = self.listing.span(number) if self.listing is not None and scope.parent is None else None
         try:
-            span = self.listing.span(number) if self.listing is not None and scope.parent is None else None
             with importing(span):
                 outputs = self._outputs_of(node, domain, scope, where)
         except UnsupportedError as error:
             self.problems.add(shown, where, error)
+        except Exception as error:
+            if isinstance(error, CompileError | MemoryError | RecursionError):
+                raise
+            raise internal_error(f"{shown} cannot be imported (node {where})", error, span) from error
         for index, name in enumerate(node.output):
             if name:
                 value = outputs[index] if index < len(outputs) else None
@@ -364,7 +369,7 @@ def declared_shapes(infos: Iterable[ValueInfoProto]) -> dict[str, Shape]:
     for info in infos:
         if info.type.HasField("tensor_type") and info.type.tensor_type.HasField("shape"):
             shapes[info.name] = tuple(
-                dim.dim_value if dim.HasField("dim_value") else None
+                dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else None
                 for dim in info.type.tensor_type.shape.dim
             )
     return shapes

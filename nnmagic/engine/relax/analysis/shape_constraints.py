@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from nnmagic.engine.relax.analysis.tuple_flattening import leaves
-from nnmagic.engine.tensor_types import find_problem
 from nnmagic.relay.expr import Attrs
+from nnmagic.relay.ops.checks import find_problem
 from nnmagic.relay.ops.declaration import OPERATORS, RelationError
 from nnmagic.relay.types import Dim, TensorType, TupleType, Type
 
