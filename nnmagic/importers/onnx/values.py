@@ -20,7 +20,16 @@ from nnmagic.relay.ops import OPERATORS, RelationError, call, dims
 from nnmagic.relay.ops.checks import find_problem
 from nnmagic.relay.passes.numpy_evaluator import evaluate_with_numpy
 from nnmagic.relay.polynomials import is_nonnegative
-from nnmagic.relay.types import ANY, Dim, TensorType, TupleType, Type, is_float, is_integer
+from nnmagic.relay.types import (
+    ANY,
+    Dim,
+    TensorType,
+    TupleType,
+    Type,
+    dtype_of_array,
+    is_float,
+    is_integer,
+)
 
 #: Calls on constants with no more elements than this are evaluated while importing.
 MAX_FOLDED = 1 << 16
@@ -151,6 +160,8 @@ class TensorSequence:
 def constant(value: object, dtype: str | None = None) -> Value:
     """Return a constant from a number, a sequence or an array."""
     if isinstance(value, np.ndarray) and dtype is None:
+        if dtype_of_array(value) is None:
+            raise UnsupportedError(f"tensors of {value.dtype} are not supported")
         node = ir.Constant(value if value.flags.c_contiguous else np.ascontiguousarray(value))
     else:
         node = ir.constant(value, dtype)

@@ -23,6 +23,7 @@ from nnmagic.importers.onnx.values import (
     integers,
     op,
 )
+from nnmagic.limits import MAX_ITEMS
 from nnmagic.relay.types import Dim, is_float
 
 #: The letters of the spatial axes in Relay's layouts, by their number.
@@ -336,7 +337,9 @@ def _possible_blocks(node: Node, image: Sequence[int]) -> list[list[int]]:
     dilations = node.ints("dilations") or [1] * rank
     pads = node.ints("pads") or [0] * (2 * rank)
     length = shapes.static_shape(node[0])[2]
-    found = []
+    found: list[list[int]] = []
+    if not 0 < taps**rank <= MAX_ITEMS**2:
+        return found
     for block in np.ndindex(*[taps] * rank):
         sizes = [size + 1 for size in block]
         if math.prod(sizes) != taps:
