@@ -34,8 +34,7 @@ def compiled_with_files_of(limit: int) -> list[str]:
 @pytest.mark.full
 def test_where_files_are_too_small_for_machine_code_there_is_an_error() -> None:
     message, hint = compiled_with_files_of(5000)
-    ended = "@f: the compiler's process ended with the status 1: LLVM ERROR: IO failure on output stream"
-    assert message.startswith(ended)
+    assert message.startswith("@f: the compiler's process ended with the status ")
     assert hint == "files may have 5000 bytes: raise the limit (ulimit -f)"
 
 
