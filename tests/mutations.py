@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import random
 import re
 import signal
@@ -36,13 +37,15 @@ def damage_json(data: Any, draw: random.Random) -> None:
         for key, value in items:
             places.append((part, key))
             waiting.append(value)
+    if not places:
+        return
     part, key = draw.choice(places)
     other, index = draw.choice(places)
     match draw.randrange(8):
         case 0:
             del part[key]
         case 1:
-            part[key] = other[index]
+            part[key] = copy.deepcopy(other[index])
         case 2 if isinstance(part, list):
             part.append(part[key])
         case _:

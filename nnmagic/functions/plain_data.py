@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import tokenize
 
 import numpy as np
 
@@ -81,7 +82,10 @@ def from_npy(data: bytes | memoryview, dtype: str) -> np.ndarray:
     npy = io.BytesIO(data)
     if np.lib.format.read_magic(npy) != (1, 0):
         raise ValueError("an array is of another version")
-    shape, fortran_order, plain = np.lib.format.read_array_header_1_0(npy)
+    try:
+        shape, fortran_order, plain = np.lib.format.read_array_header_1_0(npy)
+    except tokenize.TokenError as error:  # which NumPy lets through
+        raise ValueError(f"the header of an array is damaged: {error}") from error
     if plain.hasobject or math.prod(shape) * plain.itemsize != len(data) - npy.tell():
         raise ValueError("an array's size does not fit its shape")
     array: np.ndarray = np.frombuffer(data, plain, offset=npy.tell()).copy()
