@@ -31,13 +31,13 @@ CELLS = {
         "        case Shape.Box(w, h):\n            return w * h\n"
     ),
     "a recursion": "def f(n: i64) -> i64:\n    return 1 if n < 2 else n * f(n - 1)\n",
-    "products": "def f(x: Tensor[('n', 'm'), f32]):\n    assert x.sum() > 0, 'no'\n    return x.T @ x, sort(x)\n",
+    "products": "def f(x: Tensor[('n', 'm'), f32]):\n    assert x.sum() > 0, 'no'\n    return x.T @ x\n",
 }
 TABLE = np.arange(3, dtype="float32")
 
 
 def contents() -> list[tuple[str, dict[str, bytes]]]:
-    """The headers and the other files of some saved functions; the engine that they name is the interpreter."""
+    """The headers and the other files of some saved functions, which the engine `numpy` runs."""
     found = []
     for source in CELLS.values():
         function = nnmagic.compile(source, namespace={"np": np, "table": TABLE}, cache=False, engine="numpy")
