@@ -85,9 +85,9 @@ def compile_elsewhere(
     if process.returncode:
         last = told.decode(errors="replace").strip().rpartition("\n")[2]
         limit = file_limit()
-        hint = None if limit is None else f"files may have {limit} bytes: raise the limit (ulimit -f)"
-        message = f"@{entry}: the compiler's process ended with the status {process.returncode}: {last}"
-        raise engine_error(message, span, hint=hint)
+        fix = None if limit is None else f"files may have {limit} bytes: raise the limit (ulimit -f)"
+        status = f"@{entry}: the compiler's process ended with the status {process.returncode}: {last}"
+        raise engine_error(status, span, hint=fix)
     sys.stderr.write(told.decode(errors="replace"))
     failure, result = pickle.loads(answer)  # noqa: S301 - from our own process
     if failure is not None:

@@ -49,7 +49,8 @@ def window_counts(
 def _places(count: int, kernel: int, stride: int, dilation: int, before: int) -> np.ndarray:
     """Return the indices of each window's elements along an axis, (count, kernel); some lie outside."""
     check_made(count, kernel)
-    return count_up(count)[:, None] * stride - before + count_up(kernel)[None, :] * dilation
+    places: np.ndarray = count_up(count)[:, None] * stride + count_up(kernel)[None, :] * dilation
+    return places - before
 
 
 def _parameters(node: Node) -> tuple[list[int], list[int], list[int], list[int], list[int], bool]:

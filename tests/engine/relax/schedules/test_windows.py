@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 
 from nnmagic.engine.relax.schedules.convolution.windows import Axis, Phase
 
@@ -47,9 +48,7 @@ def test_runs_are_the_tiles_of_a_phase() -> None:
                 for number in range(run.tiles)
             ]
             assert tiles == tiles_of(phase, size), (axis, size)
-            assert all(
-                a.inside != b.inside or a.width != b.width for a, b in zip(runs, runs[1:], strict=False)
-            )
+            assert all((a.inside, a.width) != (b.inside, b.width) for a, b in pairwise(runs))
 
 
 def test_whether_a_window_lies_outside() -> None:
