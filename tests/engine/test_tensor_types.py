@@ -60,6 +60,18 @@ REFUSED = [
         "argsort: axis -1 is out of range for a tensor of rank 0",
         "argsort",
     ),
+    (
+        "%x: int32",
+        "fixed_point_multiply(%x, multiplier=-2, shift=2147483648)",
+        "fixed_point_multiply: shift must be from -31 to 31, not 2147483648",
+        "fixed_point_multiply",
+    ),
+    (
+        "%x: int32",
+        "fixed_point_multiply(%x, multiplier=2147483648, shift=1)",
+        "fixed_point_multiply: multiplier must be of 32 bits, not 2147483648",
+        "fixed_point_multiply",
+    ),
     (X, "sort(%x, axis=2)", "sort: axis 2 is out of range for a tensor of rank 2", "sort"),
 ]
 
