@@ -106,7 +106,7 @@ LARGE = {
     ),
     "split": ("split(%y, indices_or_sections=100000000)", "indices_or_sections is at most 10000"),
     "dyn.reshape": (
-        "dyn.reshape(%x, %z, newshape=None)",
+        "dyn.reshape(%x, %z, newshape=[])",
         "the length of a vector of sizes is at most 10000, not 100000000",
     ),
     "dyn.zeros": (
