@@ -9,4 +9,4 @@ from tests.systems import POSIX
 @POSIX
 @pytest.mark.full
 def test_damaged_models_are_refused() -> None:
-    run_python("-m", "tests.importers.onnx.mutations", "1", "5000")
+    run_python("-m", "tests.importers.onnx.mutations", "1", "3000")
