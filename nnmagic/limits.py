@@ -41,6 +41,9 @@ MAX_ERRORS: Final = 100
 #: The cases of one ``match``, one for each alternative of ``|``.
 MAX_CASES: Final = 200
 
+#: The bytes of an array that an import makes of numbers in a model, such as the range of a `Range`.
+MAX_MADE_BYTES: Final = 1 << 30
+
 #: Bodies of functions without types that are inlined into one another.
 MAX_INLINED: Final = 30
 

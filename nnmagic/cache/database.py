@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import errno
-import json
 import os
 import sqlite3
 import time
@@ -18,7 +17,14 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from nnmagic.cache.entry import Content, DamagedError, Json, from_members, to_members
-from nnmagic.cache.store import MissingEntry, Usage, describe_too_large, warn
+from nnmagic.cache.store import (
+    MissingEntry,
+    Usage,
+    describe_too_large,
+    note_from_text,
+    note_to_text,
+    warn,
+)
 
 #: The file in the directory; its name changes with its tables.
 FILE = "entries-1.sqlite"
@@ -102,7 +108,7 @@ class DatabaseCache:
 
     def note(self, name: str, data: Json) -> None:
         """Keep a small JSON value under a name, in place of the one before."""
-        row = (name, json.dumps(data), time.time_ns())
+        row = (name, note_to_text(name, data), time.time_ns())
         oldest = "DELETE FROM note WHERE name NOT IN (SELECT name FROM note ORDER BY changed DESC LIMIT ?)"
         lost = suppress(OSError, sqlite3.Error)  # which does no harm
         with lost, self._open(create=True) as database, _transaction(database):
@@ -114,7 +120,7 @@ class DatabaseCache:
         try:
             with self._open(create=False) as database:
                 row = database.execute("SELECT data FROM note WHERE name = ?", (name,)).fetchone()
-                return None if row is None else json.loads(row[0])
+                return None if row is None else note_from_text(name, row[0])
         except (OSError, sqlite3.Error, ValueError, TypeError, RecursionError):
             return None
 

@@ -9,7 +9,6 @@ write to it, because the entries are code.
 from __future__ import annotations
 
 import errno
-import json
 import mmap
 import os
 import re
@@ -24,7 +23,14 @@ import numpy as np
 
 from nnmagic.cache.entry import Content, DamagedError, Json, from_members, to_members
 from nnmagic.cache.memory import digest
-from nnmagic.cache.store import MissingEntry, Usage, describe_too_large, warn
+from nnmagic.cache.store import (
+    MissingEntry,
+    Usage,
+    describe_too_large,
+    note_from_text,
+    note_to_text,
+    warn,
+)
 from nnmagic.fork_safety import Lock
 
 #: The names in the directory: entries by their keys, what is being written or deleted, notes.
@@ -143,7 +149,7 @@ class DiskCache:
         partial = f"{_PARTIAL}{os.urandom(8).hex()}"
         with suppress(OSError), self._open(create=True) as root:  # losing a note does no harm
             try:
-                _create(partial, json.dumps(data).encode(), root)
+                _create(partial, note_to_text(name, data).encode(), root)
                 os.replace(partial, _note(name), src_dir_fd=root, dst_dir_fd=root)
             except OSError:
                 _delete(partial, root)
@@ -152,7 +158,7 @@ class DiskCache:
         """Return the value last noted under a name, None if there is none or it cannot be read."""
         try:
             with self._open(create=False) as root:
-                return json.loads(bytes(self._member(_note(name), root)))
+                return note_from_text(name, bytes(self._member(_note(name), root)))
         except (OSError, ValueError, RecursionError):
             return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,6 +57,19 @@ class Store(Protocol):
     @property
     def usage(self) -> Usage:
         """The number of entries and the bytes they hold."""
+
+
+def note_to_text(name: str, data: Json) -> str:
+    """Return what is kept of a note: it says whose it is, because files of a directory may be exchanged."""
+    return json.dumps({"name": name, "note": data})
+
+
+def note_from_text(name: str, text: str | bytes) -> Json | None:
+    """Return the value of a note; None if it is that of another name. Raises what ``json.loads`` raises."""
+    match json.loads(text):
+        case {"name": str() as own, "note": data} if own == name:
+            return data
+    return None
 
 
 def warn(directory: Path, what: str) -> str:

@@ -128,8 +128,27 @@ def call_of(name: str, module: Module, infos: Sequence[ParameterInfo] = ()) -> C
     types = [_require_type(var.checked_type or var.type_annotation) for var in function.params]
     hints = [var.name_hint for var in function.params]
     known = infos or [ParameterInfo(hint) for hint in parameter_names(hints)]
+    if len(known) != len(types):
+        raise ValueError(f"it has {len(known)} parameters, and {name} takes {len(types)} values")
     takes_out = "out" not in hints
-    return call_with(name, known, types, _require_type(function.ret_type), module.types, takes_out=takes_out)
+    result = _require_type(function.ret_type)
+    _check_destinations(known, types, result)
+    return call_with(name, known, types, result, module.types, takes_out=takes_out)
+
+
+def _check_destinations(infos: Sequence[ParameterInfo], types: Sequence[Type], result: Type) -> None:
+    """Raise ValueError unless the last results are of the types of the parameters that a call changes.
+
+    Machine code writes these results into the arrays without a further look.
+    """
+    changed = [type_ for info, type_ in zip(infos, types, strict=True) if info.destination]
+    fields = result.fields if isinstance(result, TupleType) else (result,)
+    own = len(fields) - len(changed)
+    if changed and (own not in (0, 1) or list(fields[own:]) != changed):
+        wanted, given = ", ".join(map(format_type, changed)), format_type(result)
+        raise ValueError(f"a call changes the arrays {wanted}, and the last results are of {given}")
+    if not all(isinstance(type_, TensorType) for type_ in changed):
+        raise ValueError(f"a call changes arrays alone, and not {', '.join(map(format_type, changed))}")
 
 
 def call_with(

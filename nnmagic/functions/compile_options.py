@@ -157,7 +157,10 @@ class Options:
         ``destinations``: the parameters whose arrays it may change.
         """
         from nnmagic.engine import legacy_relay, relax
+        from nnmagic.engine.tensor_types import check_tensors
 
+        if self.engine_taken != "relay":  # which judges itself
+            check_tensors(module, entry)
         if (custom := self.custom_engine) is not None:
             from nnmagic.engine.custom import CustomExecutable
 

@@ -199,7 +199,11 @@ def infos_to_data(infos: Mapping[str, DataTypeInfo]) -> Json:
 def infos_from_data(data: Json) -> dict[str, DataTypeInfo]:
     """Return the declarations of classes. Raises one of several errors for data of another form."""
     return {
-        str(name): DataTypeInfo(str(name), doc, {str(each): tuple(map(str, f)) for each, f in fields.items()})
+        str(name): DataTypeInfo(
+            str(name),
+            None if doc is None else str(doc),
+            {str(each): tuple(map(str, f)) for each, f in fields.items()},
+        )
         for name, (doc, fields) in data.items()
     }
 

@@ -20,20 +20,13 @@ from nnmagic.cache import Store, digest, disk_cache
 from nnmagic.functions.compile_options import Options
 from nnmagic.functions.environment import front_end, is_current, is_front_end_current
 from nnmagic.functions.fingerprint import is_still
-from nnmagic.functions.plain_data import (
-    default_from_data,
-    default_to_data,
-    destination_from_data,
-    from_npy,
-    to_npy,
-)
+from nnmagic.functions.plain_data import from_npy, parameter_from_data, parameter_to_data, to_npy
 from nnmagic.functions.typed_cell import TypedCell
 from nnmagic.relay.hashing import array_digest
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.serialization import Json, PythonFunctionError, module_from_data, module_to_data
 from nnmagic.relay.types import dtype_of_array
 from nnmagic.tinynn import look_up
-from nnmagic.tinynn.program import ParameterInfo
 
 #: The version of the form of what is kept.
 _FORMAT = 2
@@ -64,10 +57,7 @@ def find(parts: Mapping[str, str], namespace: Mapping[str, object], options: Opt
         texts=data["texts"],
         docs=data["docs"],
         parameters={
-            name: tuple(
-                ParameterInfo(own, kind, default_from_data(default, arrays), destination_from_data(changed))
-                for own, kind, default, changed in given
-            )
+            name: tuple(parameter_from_data(each, arrays) for each in given)
             for name, given in data["parameters"].items()
         },
         captured=data["captured"],
@@ -88,10 +78,7 @@ def keep(parts: Mapping[str, str], cell: TypedCell, options: Options) -> None:
     except PythonFunctionError:
         return
     parameters = {
-        name: [
-            [each.name, each.kind, default_to_data(each.default, arrays), each.destination] for each in given
-        ]
-        for name, given in cell.parameters.items()
+        name: [parameter_to_data(each, arrays) for each in given] for name, given in cell.parameters.items()
     }
     kept = _arrays_to_data(arrays, list(cell.values.values()))
     if kept is None:

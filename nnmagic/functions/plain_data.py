@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import io
 import math
+import tokenize
 
 import numpy as np
 
 from nnmagic.relay.serialization import Json
 from nnmagic.relay.types import NUMPY_DTYPES, dtype_of_array
 from nnmagic.relay.values import AdtValue
-from nnmagic.tinynn.program import MISSING
+from nnmagic.tinynn.program import MISSING, PARAMETER_KINDS, ParameterInfo
 from nnmagic.tinynn.types.annotations import DESTINATIONS
 
 
@@ -52,11 +53,20 @@ def default_from_data(data: Json, arrays: list[np.ndarray]) -> object:
     raise ValueError(f"not a default: {data!r}")
 
 
-def destination_from_data(data: Json) -> str:
-    """Return how a call changes an argument. Raises ValueError for anything else."""
-    if data == "" or data in DESTINATIONS:
-        return str(data)
-    raise ValueError(f"not a destination: {data!r}")
+def parameter_to_data(parameter: ParameterInfo, arrays: list[np.ndarray]) -> Json:
+    """Return a parameter as JSON data; arrays in its default are added to the file's."""
+    default = default_to_data(parameter.default, arrays)
+    return [parameter.name, parameter.kind, default, parameter.destination]
+
+
+def parameter_from_data(data: Json, arrays: list[np.ndarray]) -> ParameterInfo:
+    """Return a parameter again. Raises ValueError for data that ``parameter_to_data`` did not make."""
+    match data:
+        case [str() as name, str() as kind, default, str() as destination] if (
+            kind in PARAMETER_KINDS and destination in ("", *DESTINATIONS)
+        ):
+            return ParameterInfo(name, kind, default_from_data(default, arrays), destination)
+    raise ValueError(f"not a parameter: {data!r}")
 
 
 def to_npy(array: np.ndarray) -> bytes:
@@ -72,7 +82,10 @@ def from_npy(data: bytes | memoryview, dtype: str) -> np.ndarray:
     npy = io.BytesIO(data)
     if np.lib.format.read_magic(npy) != (1, 0):
         raise ValueError("an array is of another version")
-    shape, fortran_order, plain = np.lib.format.read_array_header_1_0(npy)
+    try:
+        shape, fortran_order, plain = np.lib.format.read_array_header_1_0(npy)
+    except tokenize.TokenError as error:  # which NumPy lets through
+        raise ValueError(f"the header of an array is damaged: {error}") from error
     if plain.hasobject or math.prod(shape) * plain.itemsize != len(data) - npy.tell():
         raise ValueError("an array's size does not fit its shape")
     array: np.ndarray = np.frombuffer(data, plain, offset=npy.tell()).copy()

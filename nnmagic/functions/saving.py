@@ -21,27 +21,35 @@ import numpy as np
 
 from nnmagic._version import __version__
 from nnmagic.cache import Content, from_members, to_members
-from nnmagic.diagnostics import CompileError, Source, kind_of
+from nnmagic.diagnostics import CompileError, kind_of
 from nnmagic.functions.compile_options import Options
 from nnmagic.functions.compiled import CompiledFunction
 from nnmagic.functions.data_types import infos_from_data, infos_to_data
 from nnmagic.functions.definition import CacheInfo, Definition
-from nnmagic.functions.plain_data import (
-    default_from_data,
-    default_to_data,
-    destination_from_data,
-    from_npy,
-    to_npy,
-)
+from nnmagic.functions.plain_data import from_npy, parameter_from_data, parameter_to_data, to_npy
+from nnmagic.functions.unproven_loops import refuse_unproven
 from nnmagic.relay.hashing import content_digest
 from nnmagic.relay.infer import infer_type
-from nnmagic.relay.serialization import PythonFunctionError, module_from_data, module_to_data
+from nnmagic.relay.serialization import (
+    PythonFunctionError,
+    module_from_data,
+    module_to_data,
+    source_from_data,
+    source_to_data,
+)
 from nnmagic.relay.types import dtype_of_array
-from nnmagic.tinynn.program import ParameterInfo
 from nnmagic.tracebacks import short_errors
 
 #: The version of the form of the file; a file of another version is refused.
 FORMAT = 7
+
+#: What the parts of a definition that are texts, or numbers, must be.
+_PARTS: dict[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(("name", "qualname", "python_module", "language", "text"), str),
+    "doc": (str, type(None)),
+    "source": list,
+    "options": dict,
+}
 
 #: The names of the files beside those of the machine code: Relay's text, and how those of arrays end.
 _TEXT, _ARRAY = "relay.txt", ".npy"
@@ -64,11 +72,8 @@ def to_bytes(function: CompiledFunction) -> bytes:
             f"{definition.name} cannot be saved or pickled: it calls the Python function `{error.name}`, and "
             "a file holds no Python; save the parts that call none, or the source"
         ) from None
-    parameters = [
-        [each.name, each.kind, default_to_data(each.default, arrays), each.destination]
-        for each in definition.parameters
-    ]
-    source, options = definition.source, definition.options
+    parameters = [parameter_to_data(each, arrays) for each in definition.parameters]
+    options = definition.options
     if not isinstance(options.engine, str):
         raise TypeError(
             f"{definition.name} cannot be saved or pickled: its engine {options.engine_shown} is a Python "
@@ -83,7 +88,7 @@ def to_bytes(function: CompiledFunction) -> bytes:
         "doc": definition.doc,
         "language": definition.language,
         "text": definition.text,
-        "source": [source.filename, source.text, source.first_line, source.indent],
+        "source": source_to_data(definition.source),
         "options": asdict(replace(options, passes=())),
         "parameters": parameters,
         "classes": infos_to_data(definition.infos),
@@ -117,10 +122,10 @@ def from_bytes(data: bytes, origin: str = "a pickle", *, code: bool = True) -> C
             raise ValueError(f"its format is {head['format']}, this version of nnmagic reads {FORMAT}")
         files = content.files
         arrays = [from_npy(files[f"{index}{_ARRAY}"], dtype) for index, dtype in enumerate(head["dtypes"])]
-        definition = _definition(head, arrays)
+        definition = _definition(head, arrays, code=code)
         if code and "facts" in content.header:
             definition = replace(definition, carried=_code_of(content))
-        qualname, module = str(head["qualname"]), str(head["python_module"])
+        qualname, module = head["qualname"], head["python_module"]
     except (*_OF_OTHER_DATA, CompileError) as error:
         raise ValueError(f"{origin} holds no function that nnmagic saved: {_reason(error)}") from error
     info = CacheInfo(None, definition.key, time.perf_counter() - begin, f"loaded from {origin}")
@@ -204,26 +209,30 @@ def _path(path: str | os.PathLike[str], taker: str) -> Path:
     return Path(path)
 
 
-def _definition(head: dict[str, Any], arrays: list[np.ndarray]) -> Definition:
+def _definition(head: dict[str, Any], arrays: list[np.ndarray], *, code: bool) -> Definition:
     """Return the definition. Raises one of many errors for data that ``to_bytes`` did not make."""
+    for part, kind in _PARTS.items():
+        if not isinstance(head[part], kind):
+            raise TypeError(f"its {part} is {kind_of(head[part])}")
     module = infer_type(module_from_data(head["module"], arrays), look_into_callees=True)
     if head["name"] not in module.functions:
         raise ValueError(f"there is no function {head['name']!r} in it")
-    filename, text, first_line, indent = head["source"]
-    return Definition(
+    if not code:
+        hint = "nnmagic.load(path) believes it of a file from people whom you trust"
+        refuse_unproven(module, hint=hint)
+    definition = Definition(
         name=head["name"],
         module=module,
-        source=Source(filename, text, first_line, indent),
+        source=source_from_data(head["source"]),
         text=head["text"],
         language=head["language"],
         doc=head["doc"],
         options=Options(**head["options"]),
         key=content_digest(head, arrays)[:40],
-        parameters=tuple(
-            ParameterInfo(
-                str(name), str(kind), default_from_data(default, arrays), destination_from_data(destination)
-            )
-            for name, kind, default, destination in head["parameters"]
-        ),
+        parameters=tuple(parameter_from_data(each, arrays) for each in head["parameters"]),
         infos=infos_from_data(head["classes"]),
     )
+    # What contradicts the program is refused here: parameters and destinations, then the classes.
+    definition.call  # noqa: B018
+    definition.types  # noqa: B018
+    return definition

@@ -8,12 +8,13 @@ from nnmagic.relay.expr import Function
 from nnmagic.relay.module import Module
 from nnmagic.relay.traverse import post_order
 
+_HINT = f"leave the attribute `{PARALLEL}` out, or write the loop in a cell"
 
-def refuse_unproven(module: Module) -> None:
-    """Raise RelayError for a loop that is marked as parallel."""
+
+def refuse_unproven(module: Module, hint: str = _HINT) -> None:
+    """Raise RelayError, with this hint, for a loop that is marked as parallel."""
     for function in module.functions.values():
         for node in post_order(function):
             if isinstance(node, Function) and PARALLEL in node.attrs:
                 message = "only a cell proves that the rounds of a loop are independent"
-                hint = f"leave the attribute `{PARALLEL}` out, or write the loop in a cell"
                 raise RelayError([Diagnostic(message, node.span, hint)])

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from nnmagic.diagnostics import Source, Span
+from nnmagic.limits import MAX_CHARACTERS
 from nnmagic.relay import expr as ir
 from nnmagic.relay import types as ty
 from nnmagic.relay.callbacks import PythonFunction
@@ -25,6 +26,9 @@ from nnmagic.relay.traverse import post_order
 Json = Any
 
 Kind = TypeVar("Kind")
+
+#: The largest number of a line or column, and the most columns that are removed from the front of lines.
+_MOST_LINES, _MOST_INDENT = 1 << 31, 1 << 10
 
 
 class PythonFunctionError(TypeError):
@@ -294,29 +298,49 @@ def _spans_to_data(expressions: Sequence[ir.Expr]) -> dict[str, Json]:
         if span.source is not None:
             place = sources.setdefault(id(span.source), (len(sources), span.source))[0]
         spans.append([span.filename, span.line, span.column, span.end_line, span.end_column, place])
-    listed = [
-        [each.filename, each.text, each.first_line, each.indent, list(each.names.items())]
-        for _, each in sources.values()
-    ]
+    listed = [[*source_to_data(each), list(each.names.items())] for _, each in sources.values()]
     return {"spans": spans, "sources": listed}
 
 
+def source_to_data(source: Source) -> Json:
+    """Return a source as JSON data, without the names of its nodes."""
+    return [source.filename, source.text, source.first_line, source.indent]
+
+
+def source_from_data(data: Json, names: Json = ()) -> Source:
+    """Return a source again. Raises ValueError for data that ``source_to_data`` did not make."""
+    match data:
+        case [str() as filename, str() as text, int() as line, int() as indent] if (
+            0 <= line <= _MOST_LINES and 0 <= indent <= _MOST_INDENT
+        ):
+            return Source(filename, text, line, indent, {int(at): str(node) for at, node in names})
+    raise ValueError("not a source")
+
+
 def _spans_from_data(data: Json) -> list[Span | None]:
-    sources = [
-        Source(str(name), str(text), int(line), int(indent), {int(at): str(node) for at, node in names})
-        for name, text, line, indent, names in data["sources"]
-    ]
+    sources = [source_from_data(source, names) for *source, names in data["sources"]]
     spans: list[Span | None] = []
     for record in data["spans"]:
         match record:
             case None:
                 spans.append(None)
-            case [str() as name, int() as line, int() as column, int() as end, int() as end_column, place]:
-                source = None if place is None else sources[place]
-                spans.append(Span(name, line, column, end, end_column, source))
+            case [*place, int() | None as source]:
+                spans.append(_place(place, None if source is None else sources[source]))
             case _:
                 raise ValueError(f"not a span: {record!r}")
     return spans
+
+
+def _place(data: Json, source: Source | None) -> Span:
+    """Return a span of a source. Raises ValueError for lines and columns that no source has."""
+    match data:
+        case [str() as name, int() as line, int() as column, int() as end_line, int() as end_column] if (
+            0 <= line <= end_line <= _MOST_LINES
+            and end_line - line <= MAX_CHARACTERS
+            and 0 <= min(column, end_column) <= max(column, end_column) <= _MOST_LINES
+        ):
+            return Span(name, line, column, end_line, end_column, source)
+    raise ValueError(f"not a span: {data!r}")
 
 
 def _dim(data: Json) -> ty.Dim:
@@ -327,7 +351,7 @@ def _dim(data: Json) -> ty.Dim:
             return ty.VarDim(name)
         case {"int64": int() as number}:
             return ty.Int64(number)
-        case int():
+        case int() if not isinstance(data, bool):
             return data
     raise ValueError(f"not a dimension: {data!r}")
 
@@ -336,9 +360,8 @@ def _span(data: Json) -> Span | None:
     match data:
         case None:
             return None
-        case [str() as name, int() as line, int() as column, int() as end_line, int() as end_column, text]:
-            source = Source(name, text, line) if isinstance(text, str) else None
-            return Span(name, line, column, end_line, end_column, source)
+        case [str() as name, int() as line, _, _, _, None | str() as text]:
+            return _place(data[:5], None if text is None else Source(name, text, line))
     raise ValueError(f"not a span: {data!r}")
 
 

@@ -29,12 +29,15 @@ class _MissingName:
 #: Stands for a name that was looked up in the namespace and was not there.
 MISSING: Final = _MissingName()
 
+#: The kinds of parameters, by their names in ``inspect.Parameter``.
+PARAMETER_KINDS: Final = ("POSITIONAL_ONLY", "POSITIONAL_OR_KEYWORD", "KEYWORD_ONLY")
+
 
 @dataclass(frozen=True, slots=True)
 class ParameterInfo:
     """A parameter as a caller sees it.
 
-    kind: its name in ``inspect.Parameter``. default: a number, a bool, an array, an AdtValue or a tuple of
+    kind: one of PARAMETER_KINDS. default: a number, a bool, an array, an AdtValue or a tuple of
     them; MISSING where there is none. destination: ``"Out"`` or ``"InOut"`` if a call changes the argument.
     """
 

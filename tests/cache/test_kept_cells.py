@@ -167,6 +167,20 @@ def test_a_note_that_was_changed_is_not_used(tmp_path: Path) -> None:
         assert np.array_equal(compiled(source, NAMESPACE).result(x), expected)
 
 
+def test_a_note_of_another_cell_is_not_used(tmp_path: Path) -> None:
+    """Files of the directory may be exchanged: by a restore, or a file system that loses a rename."""
+    inside = Inside(tmp_path / "cache")
+    x = W[0].copy()
+    sources = [f"def f(x: Tensor[('n',), f32]):\n    return x {part}\n" for part in ("* 3", "+ 100")]
+    expected = [compiled(source, {}).result(x) for source in sources]
+    notes = {name: data for name, data in inside.notes.items() if b'"sum"' in data}
+    (first, one), (second, other) = notes.items()
+    inside.write_note(first, other)
+    inside.write_note(second, one)
+    for source, right in zip(sources, expected, strict=True):
+        assert np.array_equal(compiled(source, {}).result(x), right)
+
+
 @pytest.mark.parametrize(
     "source",
     [

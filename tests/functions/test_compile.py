@@ -153,7 +153,7 @@ def test_an_untyped_module_is_inferred_first() -> None:
         ({"target": 7}, TypeError, "target must be None, a string or a dict"),
         ({"target": ""}, ValueError, "target must not be empty"),
         ({"target": "gpu9000"}, nnmagic.EngineError, "gpu9000"),
-        ({"target": {"kind": "llvm", "mcpu": 3.5}}, nnmagic.EngineError, "does not know the CPU 3.5"),
+        ({"target": {"kind": "llvm", "mcpu": 3.5}}, nnmagic.EngineError, "mcpu must be a string, not 3.5"),
         ({"target": {"kind": object()}}, TypeError, "target must hold"),
         ({"namespace": [1]}, TypeError, "namespace must be a dict"),
         ({"engine": "relay"}, nnmagic.EngineError, "needs a TVM that has Relay"),

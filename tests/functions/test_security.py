@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import pickle
 import pickletools
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -212,3 +214,152 @@ def test_results_are_escaped_text() -> None:
     html = compiled._repr_mimebundle_()["text/html"]
     assert "&lt;script&gt;1&lt;" in html
     assert "<script" not in html
+
+
+#: The definition in a file, as JSON.
+Head = dict[str, Any]
+
+
+def at(*path: str | int, to: object) -> Callable[[Head], object]:
+    """A change of a definition: the part at a path is another."""
+
+    def change(head: Any) -> None:
+        for step in path[:-1]:
+            head = head[step]
+        head[path[-1]] = to
+
+    return change
+
+
+@pytest.fixture(scope="module")
+def changing() -> CompiledFunction:
+    return nnmagic.compile("def f(a: InOut[Tensor[('n',), f32]], x: f32):\n    a[0] = x\n")
+
+
+def forged(function: CompiledFunction, path: Path, change: Callable[[Head], object]) -> Path:
+    """Write the function's file with a changed definition, and checksums that agree."""
+    with zipfile.ZipFile(io.BytesIO(to_bytes(function))) as archive:
+        content = from_members(archive.read)
+    header = json.loads(json.dumps({name: part for name, part in content.header.items() if name != "files"}))
+    change(header["definition"])
+    path.write_bytes(packed(to_members(Content(header, content.files))))
+    return path
+
+
+#: Settings of a target that reach LLVM's command line, make LLVM abort, or have a wrong type.
+TARGETS: list[object] = [
+    *({"kind": "llvm", "cl-opt": [f"-{option}"]} for option in ("stop-after:string=x", "time-passes:bool=1")),
+    {"kind": "llvm", "cl-opt": ["-unroll-count:string=" + "A" * 40]},
+    {"kind": "cuda", "host": {"kind": "llvm", "cl-opt": ["-stop-after:string=x"]}},
+    {"kind": "llvm", "opt-level": 99},
+    {"kind": "llvm", "num-cores": -1},
+    {"kind": "llvm", "vector-width": 7},
+    {"kind": "llvm", "jit": "mcjit"},
+    {"kind": "llvm", "mcpu": ["native"]},
+    {"kind": "llvm", "mattr": "+avx"},
+    {"kind": "llvm", "mattr": [3]},
+    {"kind": "llvm", "mtriple": 3},
+    {"kind": ["llvm"]},
+    {},
+    "llvm -cl-opt=-stop-after:string=x",
+    '{"kind": "llvm", "cl-opt": ["-stop-after:string=x"]}',
+]
+
+LOAD = """
+import sys, nnmagic
+for path in sys.argv[1:]:
+    try:
+        nnmagic.load(path, code=False)
+    except (ValueError, nnmagic.EngineError) as error:
+        print("refused:", str(error).splitlines()[0])
+    else:
+        print(path, "was loaded")
+"""
+
+
+@pytest.mark.full
+def test_no_setting_of_a_target_reaches_llvm_unchecked(function: CompiledFunction, tmp_path: Path) -> None:
+    paths = [
+        str(forged(function, tmp_path / f"{number}.nnm", at("options", "target", to=target)))
+        for number, target in enumerate(TARGETS)
+    ]
+    lines = run_python("-c", LOAD, *paths).stdout.splitlines()
+    assert len(lines) == len(TARGETS)
+    assert [line for line in lines if not line.startswith("refused:")] == []
+
+
+INTERFACES = {
+    "a kind that is none": (at("parameters", 0, 1, to="VAR_KEYWORD"), "not a parameter"),
+    "a name that is code": (
+        at("parameters", 0, 0, to="x=print()"),
+        r"'x=print\(\)' is not a valid ",
+    ),
+    "a name twice": (at("parameters", 1, 0, to="a"), "duplicate parameter name"),
+    "an order that is none": (at("parameters", 0, 1, to="KEYWORD_ONLY"), "wrong parameter order"),
+    "one too many": (
+        lambda head: head["parameters"].append(head["parameters"][0]),
+        "it has 3 parameters, and f takes 2 values",
+    ),
+    "one that is changed, and no result for it": (
+        at("parameters", 1, 3, to="Out"),
+        r"a call changes the arrays Tensor\[\(\"n\",\), f32\], f32, and the last results are of",
+    ),
+    "a destination that is none": (at("parameters", 0, 3, to="Into"), "not a parameter"),
+    "a docstring that is a number": (at("doc", to=3), "its doc is an int"),
+    "a source of a billion lines": (at("source", 2, to=1 << 40), "not a source"),
+    "a source that is indented for ever": (at("source", 3, to=1 << 40), "not a source"),
+    "options that are a list": (at("options", to=[]), "its options is a list"),
+}
+
+
+@pytest.mark.parametrize("change", INTERFACES)
+def test_what_contradicts_the_program_is_refused(
+    change: str, changing: CompiledFunction, tmp_path: Path
+) -> None:
+    forge, message = INTERFACES[change]
+    path = forged(changing, tmp_path / "f.nnm", forge)
+    with pytest.raises(ValueError, match=f"f.nnm {REFUSED}: {message}"):
+        nnmagic.load(path, code=False)
+
+
+SHAPE = """class Shape:
+    def Circle(r: f32): ...
+    def Box(w: f32, h: f32): ...
+
+def f(s: Shape):
+    match s:
+        case Shape.Circle(r):
+            return r
+        case Shape.Box(w, h):
+            return w * h
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (at("classes", "Shape", 1, "Box", to=["w"]), "zip"),
+        (at("classes", "Shape", 1, "Box", to=["w", "w"]), "duplicate parameter name"),
+        (at("classes", "Shape", 1, to={}), "it lacks 'Circle'"),
+    ],
+)
+def test_a_class_that_contradicts_its_data_type_is_refused(
+    change: Callable[[Head], object], message: str, tmp_path: Path
+) -> None:
+    path = forged(nnmagic.compile(SHAPE), tmp_path / "f.nnm", change)
+    with pytest.raises(ValueError, match=f"{REFUSED}: {message}"):
+        nnmagic.load(path, code=False)
+
+
+def test_a_loop_that_nothing_proves_to_be_parallel_is_refused(tmp_path: Path) -> None:
+    """A file that is data cannot prove it; what is loaded as code is believed, as its machine code is."""
+    source = (
+        "def f(y: InOut[Tensor[('n',), f32]]):\n    for i in parallel(len(y)):\n        y[i] = y[i] * 2\n"
+    )
+    function = nnmagic.compile(source)
+    path = forged(function, tmp_path / "f.nnm", lambda _head: None)
+    with pytest.raises(ValueError, match="only a cell proves that the rounds of a loop are independent"):
+        nnmagic.load(path, code=False)
+    y = np.ones(3, np.float32)
+    nnmagic.load(path)(y)
+    assert y.tolist() == [2, 2, 2]

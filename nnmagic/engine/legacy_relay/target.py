@@ -27,6 +27,8 @@ def host_triple() -> str:
 
 def resolve_target(target: str | Mapping[str, object] | None) -> Any:
     """Return a TVM target whose code runs here. Raises EngineError for another."""
+    if "cl-opt" in str(target):  # LLVM's own options: it reads their values unchecked, or ends the process
+        raise engine_error(f"the target {target!r} has options of LLVM's command line", hint=_HINT)
     try:
         given = tvm.target.Target("llvm" if target is None else _plain(target))
     except (ValueError, TypeError, tvm.TVMError) as error:

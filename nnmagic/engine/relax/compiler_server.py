@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 from nnmagic.diagnostics import CompileError
+from nnmagic.engine.relax import compiler_process
 from nnmagic.engine.relax.driver import build
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.serialization import module_from_data
@@ -15,6 +16,7 @@ from nnmagic.relay.serialization import module_from_data
 
 def serve() -> None:
     """Answer the request on standard input: an error's message and hint, or the files of an artifact."""
+    compiler_process.is_server = True
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what TVM prints is no answer
     request = pickle.load(sys.stdin.buffer)  # noqa: S301 - from the process that started this one

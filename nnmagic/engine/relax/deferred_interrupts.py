@@ -49,13 +49,20 @@ _THREAD = threading.local()
 #: Threads that work on, although nobody waits for them.
 _abandoned: list[threading.Thread] = []
 
+#: The threads but the main one that compile: the process may end meanwhile.
+_others: list[threading.Thread] = []
+
 
 def run_interruptible(work: Callable[[], Result]) -> Result:
     """Return ``work()``; an interrupt of the main thread is raised at once, and abandons the work."""
-    if threading.current_thread() is not threading.main_thread():
+    own_thread = threading.current_thread()
+    if own_thread is not threading.main_thread():
+        _exit_without_destructors()
+        _others.append(own_thread)
         try:
             return work()
         finally:
+            _others.remove(own_thread)
             _let_interrupts_end_waits()
     job, context = _Job(), contextvars.copy_context()
     future: Future[Result] = Future()
@@ -105,18 +112,16 @@ def _exit_without_destructors() -> None:
     C++ takes for a reason to abort: instead the thread sleeps until the process is gone. Windows ends all
     other threads before it destroys anything.
     """
-    if sys.platform == "win32":
-        return
+    if sys.platform != "win32":
+        atexit.register(_leave_threads_alone)
+
+
+def _leave_threads_alone() -> None:
     libc = ctypes.CDLL(None)
-    if hasattr(libc, "on_exit"):  # glibc's; it passes the status on
-        libc.on_exit(libc._exit, None)
-        atexit.register(_set_terminate, libc.pause)
-
-
-def _set_terminate(handler: object) -> None:
-    if is_abandoned_work_running(patience_seconds=0):
+    if hasattr(libc, "on_exit") and (_others or is_abandoned_work_running(patience_seconds=0)):
+        libc.on_exit(libc._exit, None)  # glibc's; it passes the status on
         with contextlib.suppress(OSError, AttributeError):  # another library of C++
-            ctypes.CDLL("libstdc++.so.6")._ZSt13set_terminatePFvvE(handler)
+            ctypes.CDLL("libstdc++.so.6")._ZSt13set_terminatePFvvE(libc.pause)
 
 
 def interrupt_safepoint() -> None:

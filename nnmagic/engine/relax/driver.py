@@ -92,7 +92,8 @@ def build(
     if "tvm" not in sys.modules:
         report("loading the compiler")
     from nnmagic.engine.relax.analysis.entry_signature import check_widths
-    from nnmagic.engine.relax.deferred_interrupts import is_abandoned_work_running, run_interruptible
+    from nnmagic.engine.relax.compiler_process import compile_elsewhere, reason_to_compile_elsewhere
+    from nnmagic.engine.relax.deferred_interrupts import run_interruptible
 
     _load_runtime()
     if opt_level not in range(4):
@@ -102,10 +103,8 @@ def build(
             f"@{entry} cannot be compiled: TVM's compiler is not here",
             hint="install apache-tvm, or unset TVM_USE_RUNTIME_LIB; what was compiled before runs without it",
         )
-    if is_abandoned_work_running() and not is_cuda(target):
-        from nnmagic.engine.relax.compiler_process import compile_elsewhere
-
-        report("in another process, because a compilation that was stopped still runs")
+    if not is_cuda(target) and (reason := reason_to_compile_elsewhere()) is not None:
+        report(f"in another process, {reason}")
         artifact = compile_elsewhere(module, entry, target, opt_level, destinations)
         return load(artifact, module, entry, target=target, opt_level=opt_level)
     check_widths(module, entry)

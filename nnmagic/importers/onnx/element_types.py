@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import TYPE_CHECKING, cast
 
@@ -9,7 +10,8 @@ import numpy as np
 
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.external_data import Folder
-from nnmagic.relay.types import NUMPY_DTYPES
+from nnmagic.relay.ops.checks import find_problem
+from nnmagic.relay.types import NUMPY_DTYPES, TensorType
 
 if TYPE_CHECKING:
     from onnx import TensorProto
@@ -69,13 +71,19 @@ def array_of(tensor: TensorProto, folder: Folder) -> np.ndarray:
     """Return a tensor's elements, read-only and in place where they are raw. Raises UnsupportedError."""
     from onnx import TensorProto, numpy_helper
 
-    if tensor.data_type == TensorProto.STRING:
+    if tensor.data_type == TensorProto.STRING or tensor.data_type not in TensorProto.DataType.values():
         dtype_of(tensor.data_type)
     shape = tuple(tensor.dims)
     if any(size < 0 for size in shape):
         raise UnsupportedError(f"the tensor {tensor.name!r} has a negative size in its shape {shape}")
     if tensor.data_type not in DTYPES:
-        array: np.ndarray = numpy_helper.to_array(tensor)
+        shown = element_type_name(tensor.data_type)
+        try:
+            array: np.ndarray = numpy_helper.to_array(tensor)
+        except (LookupError, ValueError, TypeError) as error:  # of elements that are no numbers, or too few
+            raise UnsupportedError(
+                f"the tensor {tensor.name!r} of {shown} cannot be read: {error}"
+            ) from error
         array.flags.writeable = False
         return array
     dtype = NUMPY_DTYPES[DTYPES[tensor.data_type]]
@@ -90,7 +98,9 @@ def array_of(tensor: TensorProto, folder: Folder) -> np.ndarray:
 
 def _shaped(name: str, flat: np.ndarray, dtype: np.dtype[np.generic], shape: tuple[int, ...]) -> np.ndarray:
     """Return the elements of a tensor in its shape; ``flat``: bytes or elements."""
-    wanted = int(np.prod(shape, dtype=object)) * dtype.itemsize
+    wanted = math.prod(shape) * dtype.itemsize
+    if (problem := find_problem(TensorType(shape, str(dtype)))) is not None:
+        raise UnsupportedError(f"the tensor {name!r}{problem}")
     if flat.nbytes != wanted:
         raise UnsupportedError(
             f"the tensor {name!r} of shape {shape} needs {wanted} bytes, and has {flat.nbytes}",

@@ -41,12 +41,14 @@ class Problems:
     """Collect the problems of a model: one entry for each operator and reason, with its nodes."""
 
     nodes: dict[tuple[str, str, str | None], list[str]] = field(default_factory=dict)
+    cause: BaseException | None = None
 
     def add(self, operator: str, node: str, error: UnsupportedError) -> None:
         """Record why a node cannot be imported."""
         nodes = self.nodes.setdefault((operator, error.reason, error.hint), [])
         if node not in nodes:
             nodes.append(node)
+        self.cause = self.cause or error.__cause__
 
     def raise_if_any(self) -> None:
         """Raise OnnxError with all problems, if there is one."""
@@ -59,7 +61,7 @@ class Problems:
         if len(diagnostics) > MAX_ERRORS:
             rest = Diagnostic(f"{len(diagnostics) - MAX_ERRORS} more errors are left out")
             diagnostics = [*diagnostics[:MAX_ERRORS], rest]
-        raise OnnxError(diagnostics)
+        raise OnnxError(diagnostics) from self.cause
 
 
 def _name_nodes(operator: str, nodes: Sequence[str]) -> str:

@@ -18,6 +18,7 @@ from nnmagic.importers.onnx.registry import NEWEST, OPERATORS, UNREGISTERED
 from nnmagic.importers.onnx.schemas import (
     attribute_names,
     check_attributes,
+    check_counts,
     check_dtypes,
     has_body,
     names_of_inputs,
@@ -121,7 +122,8 @@ class GraphImporter:
     def import_nodes(self, nodes: Sequence[NodeProto], scope: Scope) -> None:
         """Import nodes in their order, or, where that is not one of computation, in another."""
         for node in reversed(nodes):
-            if node.op_type in KEEP_SHAPE and node.output[0] in scope.declared and node.input:
+            is_declared = len(node.output) > 0 and node.output[0] in scope.declared
+            if node.op_type in KEEP_SHAPE and is_declared and node.input:
                 scope.declared.setdefault(node.input[0], scope.declared[node.output[0]])
         for number, node in in_order(nodes, scope):
             self._import_node(node, number, scope)
@@ -154,8 +156,8 @@ class GraphImporter:
         outputs: Sequence[Known] = ()
         domain = _ALIASES.get(node.domain, node.domain)
         shown = f"{domain}.{node.op_type}" if domain else node.op_type
+        span = self.listing.span(number) if self.listing is not None and scope.parent is None else None
         try:
-            span = self.listing.span(number) if self.listing is not None and scope.parent is None else None
             with importing(span):
                 outputs = self._outputs_of(node, domain, scope, where)
         except UnsupportedError as error:
@@ -191,11 +193,15 @@ class GraphImporter:
             check_attributes(attributes, schema)
             check_dtypes(inputs, schema)
         if declaration is None:
-            function = standard_body(schema, node, inputs, attributes, opset) if schema is not None else None
+            try:
+                function = standard_body(schema, node, inputs, attributes, opset) if schema else None
+            except ValueError as error:
+                raise _misfit(inputs, error) from error
             if function is None:
                 raise unknown_operator(domain, node.op_type, schema, opset)
             given = list(inputs)
             return self.call_function(function, given, attributes, scope, where, node.output, schema)
+        check_counts(len(inputs), len(node.output), schema)
         context = Node(
             op_type=node.op_type,
             since=schema.since_version if schema is not None else opset,
@@ -207,7 +213,10 @@ class GraphImporter:
             importer=self,
             scope=scope,
         )
-        result = declaration.rule(context)
+        try:
+            result = declaration.rule(context)
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+            raise _misfit(inputs, error) from error
         return [result] if isinstance(result, Value) else list(result)
 
     def _values_of(self, attributes: Mapping[str, AttributeProto], schema: Any) -> dict[str, object]:
@@ -364,10 +373,21 @@ def declared_shapes(infos: Iterable[ValueInfoProto]) -> dict[str, Shape]:
     for info in infos:
         if info.type.HasField("tensor_type") and info.type.tensor_type.HasField("shape"):
             shapes[info.name] = tuple(
-                dim.dim_value if dim.HasField("dim_value") else None
+                dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else None
                 for dim in info.type.tensor_type.shape.dim
             )
     return shapes
+
+
+def _misfit(inputs: Sequence[Value | TensorSequence | None], error: Exception) -> UnsupportedError:
+    """Return the error for a node whose inputs or attributes have other ranks or lengths than its operator.
+
+    Rules take these as the standard states them, so that Python's own error says what is wrong.
+    """
+    shown = [str(value.type) if isinstance(value, Value) else "none or a sequence" for value in inputs]
+    reason = f"its inputs, ({', '.join(shown)}), and attributes do not fit the operator"
+    hint = "compare them with the standard's page of the operator; if they are right, please report it"
+    return UnsupportedError(f"{reason}: {type(error).__name__}: {error}", hint)
 
 
 def _opset_of(domain: str, scope: Scope) -> int:

@@ -26,6 +26,7 @@ from nnmagic.relay.traverse import post_order
 from nnmagic.relay.types import AnyDim, Dim, TensorType
 
 if TYPE_CHECKING:
+    from google.protobuf.message import Message
     from onnx import ModelProto, ValueInfoProto
 
     Model = str | os.PathLike[str] | bytes | ModelProto
@@ -115,6 +116,7 @@ def read_model(model: object) -> tuple[ModelProto, Path | None]:
             raise model_error(
                 f"{shown} is no ONNX model, or is damaged", "write it again with onnx.save"
             ) from None
+    _check_texts(proto, shown)
     if not proto.HasField("graph") or not (proto.opset_import or proto.ir_version):
         raise model_error(f"{shown} is no ONNX model: it has no graph", "write it again with onnx.save")
     if proto.ir_version > _MAX_IR_VERSION:
@@ -123,6 +125,27 @@ def read_model(model: object) -> tuple[ModelProto, Path | None]:
             "convert it to an older version",
         )
     return proto, folder
+
+
+def _check_texts(message: Message, where: str) -> None:
+    """Raise OnnxError for a name, or another text, that is not UTF-8: protobuf gives it as bytes."""
+    from google.protobuf.message import Message
+
+    waiting = [(message, where)]
+    while waiting:
+        message, where = waiting.pop()
+        for field, value in message.ListFields():
+            if field.type not in (field.TYPE_STRING, field.TYPE_MESSAGE):
+                continue
+            parts = [value] if isinstance(value, Message | str | bytes) else value
+            for number, part in enumerate(parts):
+                place = f"{where}: {field.name} {number}" if parts is value else f"{where}: {field.name}"
+                if isinstance(part, bytes):
+                    raise model_error(
+                        f"{place} is {part[:40]!r}, which is not UTF-8", "the file is damaged: get it again"
+                    )
+                if isinstance(part, Message):
+                    waiting.append((part, place))
 
 
 def _opsets(proto: ModelProto) -> dict[str, int]:

@@ -66,6 +66,19 @@ def check_attributes(attributes: Mapping[str, AttributeProto], schema: Any) -> N
             raise UnsupportedError(f"the attribute {name!r} is missing")
 
 
+def check_counts(inputs: int, outputs: int, schema: Any) -> None:
+    """Raise UnsupportedError for numbers of inputs and outputs that an operator has not."""
+    if schema is None:
+        return
+    for count, least, most, what in (
+        (inputs, schema.min_input, schema.max_input, "inputs"),
+        (outputs, schema.min_output, schema.max_output, "outputs"),
+    ):
+        if not least <= count <= most:
+            wanted = str(least) if least == most else f"{least} to {most}"
+            raise UnsupportedError(f"it has {count} {what}, and the operator has {wanted}")
+
+
 def check_dtypes(inputs: Sequence[Value | TensorSequence | None], schema: Any) -> None:
     """Raise UnsupportedError for inputs of different dtypes where the operator wants one dtype."""
     found: dict[str, tuple[str, str]] = {}

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import cast
 
 import numpy as np
 
 from nnmagic.importers.onnx.errors import UnsupportedError
-from nnmagic.importers.onnx.values import Value, constant, integers, of_type, op, with_shape
+from nnmagic.importers.onnx.values import (
+    Value,
+    constant,
+    count_up,
+    integers,
+    of_type,
+    op,
+    with_shape,
+)
 from nnmagic.relay import expr as ir
 from nnmagic.relay.ops.dims import as_dim, as_polynomial, multiply, product
 from nnmagic.relay.polynomials import NoPolynomialError
@@ -39,7 +48,7 @@ def counting(value: Value, axis: int) -> Value:
     """Return 0, 1, … as long as an axis of a tensor, in int64."""
     dim = value.shape[axis]
     if isinstance(dim, int):
-        return constant(np.arange(int(dim)), "int64")
+        return constant(count_up(int(dim)), "int64")
     ends = constant(0, "int64"), size_along(value, axis), constant(1, "int64")
     names = ("start", "stop", "step")
     attributes = {
@@ -323,7 +332,7 @@ def full(shape: Sequence[Dim], fill: Value, *sources: Value, vector: Value | Non
     """Return a tensor of one value, a scalar."""
     if is_static(shape):
         static = tuple(int(cast(int, dim)) for dim in shape)
-        if fill.known is not None and np.prod(static, dtype=object) <= 4096:
+        if fill.known is not None and min(static, default=0) >= 0 and math.prod(static) <= 4096:
             return constant(np.full(static, fill.known))
         return op("full", fill, shape=static, dtype=fill.dtype)
     sizes = vector if vector is not None else shape_vector(shape, *sources)

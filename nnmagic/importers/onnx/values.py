@@ -5,6 +5,7 @@ What a tensor holds may be known: an array, or, of a vector of sizes, dimensions
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import cast
@@ -13,11 +14,22 @@ import numpy as np
 
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.origins import current_span
+from nnmagic.limits import MAX_MADE_BYTES
 from nnmagic.relay import expr as ir
 from nnmagic.relay.ops import OPERATORS, RelationError, call, dims
+from nnmagic.relay.ops.checks import find_problem
 from nnmagic.relay.passes.numpy_evaluator import evaluate_with_numpy
 from nnmagic.relay.polynomials import is_nonnegative
-from nnmagic.relay.types import ANY, Dim, TensorType, TupleType, Type, is_float, is_integer
+from nnmagic.relay.types import (
+    ANY,
+    Dim,
+    TensorType,
+    TupleType,
+    Type,
+    dtype_of_array,
+    is_float,
+    is_integer,
+)
 
 #: Calls on constants with no more elements than this are evaluated while importing.
 MAX_FOLDED = 1 << 16
@@ -148,10 +160,28 @@ class TensorSequence:
 def constant(value: object, dtype: str | None = None) -> Value:
     """Return a constant from a number, a sequence or an array."""
     if isinstance(value, np.ndarray) and dtype is None:
+        if dtype_of_array(value) is None:
+            raise UnsupportedError(f"tensors of {value.dtype} are not supported")
         node = ir.Constant(value if value.flags.c_contiguous else np.ascontiguousarray(value))
     else:
         node = ir.constant(value, dtype)
     return Value(node, node.tensor_type)
+
+
+def check_made(*shape: int, itemsize: int = 8) -> None:
+    """Raise UnsupportedError for an array that the import would make of sizes which the model gives."""
+    if min(shape, default=0) < 0:
+        raise UnsupportedError(f"the size {min(shape)} is negative")
+    if math.prod(max(size, 1) for size in shape) * itemsize > MAX_MADE_BYTES:
+        shown = " x ".join(map(str, shape))
+        message = f"a constant of {shown} numbers is larger than {MAX_MADE_BYTES >> 20} MB"
+        raise UnsupportedError(message, "make it an input of the model")
+
+
+def count_up(count: int) -> np.ndarray:
+    """Return 0, 1, … before a number that the model gives. Raises UnsupportedError for too many."""
+    check_made(count)
+    return np.arange(count)
 
 
 def integers(value: Sequence[int] | int) -> Value:
@@ -218,12 +248,19 @@ def _call(
             node = call(name, exprs, current_span(), **attrs)
         types += [arg.tensor_type for arg in node.args[len(types) :] if isinstance(arg, ir.Constant)]
         result = operator.result_type(types, node.attrs)
+        _check_result(name, result)
         operator.check_preconditions(types, node.attrs)
         if all(_is_static(type_) for type_ in types):
             operator.check_shapes(types, node.attrs, nonempty=_has_elements(result))
     except RelationError as error:
         raise UnsupportedError(error.message, error.hint) from None
     return node, result
+
+
+def _check_result(name: str, result: Type) -> None:
+    for tensor in result.fields if isinstance(result, TupleType) else (result,):
+        if isinstance(tensor, TensorType) and (problem := find_problem(tensor)) is not None:
+            raise UnsupportedError(f"{name}: the result{problem}")
 
 
 def _is_static(type_: Type) -> bool:

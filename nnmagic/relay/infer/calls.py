@@ -13,7 +13,7 @@ from nnmagic.relay.infer.context import TOO_DEEP, Context, callee_name, close_na
 from nnmagic.relay.infer.unify import UNKNOWN, Hole, NestingError, describe_type, map_leaves, type_parts
 from nnmagic.relay.ops import OPERATORS, Operator, RelationError
 from nnmagic.relay.ops.dims import dim_names, match_dim, rename_dim
-from nnmagic.relay.ops.relations import identity
+from nnmagic.relay.ops.relations import at_most, identity
 from nnmagic.relay.types import AnyDim, Dim, FuncType, TensorType, TupleType, Type
 
 _DIM_LIMIT: Final = 2**63
@@ -78,8 +78,12 @@ def _has_unknown_dim(type_: Type) -> bool:
 
 
 def _check_representable(operator: Operator, result: Type) -> Type:
-    """Return the type of a result. Raises RelationError if a dimension needs more than 64 bits."""
+    """Return the type of a result.
+
+    Raises RelationError if a dimension needs more than 64 bits, or if there are more than a type may have.
+    """
     shape: Sequence[Dim] = result.shape if isinstance(result, TensorType) else ()
+    at_most(len(shape), f"{operator.name}: the number of the result's axes")
     for dim in shape:
         if isinstance(dim, int) and not -_DIM_LIMIT <= dim < _DIM_LIMIT:
             raise RelationError(f"{operator.name}: the result {describe_type(result)} is too large")

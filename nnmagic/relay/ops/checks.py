@@ -6,13 +6,30 @@ numbers, after the relation and the preconditions have accepted the call.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import cast
 
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.declaration import Check, RelationError
 from nnmagic.relay.ops.relations import tensor
-from nnmagic.relay.types import TensorType, Type
+from nnmagic.relay.types import ARRAY_DTYPES, TensorType, Type
+
+#: No machine has so much memory; sizes above it come near to what 64 bits can count.
+MAX_BYTES = 1 << 50
+
+
+def find_problem(tensor: TensorType) -> str | None:
+    """Return why no machine holds a tensor, to follow its name in a message; None if one may."""
+    sizes = [dim for dim in tensor.shape if isinstance(dim, int)]
+    if tensor.dtype not in ARRAY_DTYPES:
+        return f" would have elements of the dtype {tensor.dtype!r}, which no array has"
+    if min(sizes, default=0) < 0:
+        return f" would have a negative dimension, {tensor}"
+    if math.prod(max(size, 1) for size in sizes) * ARRAY_DTYPES[tensor.dtype].itemsize > MAX_BYTES:
+        return f", {tensor}, is larger than any memory"
+    return None
+
 
 # --- preconditions ----------------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from nnmagic.relay.ops.attributes import (
 )
 from nnmagic.relay.ops.checks import sizes, vector
 from nnmagic.relay.ops.declaration import Attr, RelationError, declare
-from nnmagic.relay.ops.relations import axis_of, dtype_or, require_type, tensor
+from nnmagic.relay.ops.relations import at_most, axis_of, dtype_or, require_type, tensor
 from nnmagic.relay.ops.sorting import RET_TYPE, values_and_indices
 from nnmagic.relay.types import ANY, TensorType, Type
 
@@ -35,7 +35,7 @@ def _length(types: Sequence[Type], index: int) -> int:
     if not isinstance(length, int):
         message = "expected a vector of known length, found {found}"
         raise RelationError(message, index, found=vector_type)
-    return int(length)
+    return at_most(int(length), "the length of a vector of sizes", index)
 
 
 def _unknown(rank: int, dtype: str) -> TensorType:

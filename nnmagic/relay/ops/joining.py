@@ -9,7 +9,7 @@ from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import INT, INTEGER, OPTIONAL_INTEGER, STR, array, either, one_or_more
 from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, declare
 from nnmagic.relay.ops.dims import add, floor_divide, is_unknown, multiply, same_dim, total
-from nnmagic.relay.ops.relations import axis_of, ints, new_axis, tensor, tensors_of_tuple
+from nnmagic.relay.ops.relations import at_most, axis_of, ints, new_axis, tensor, tensors_of_tuple
 from nnmagic.relay.types import ANY, AnyDim, Dim, TensorType, TupleType, Type
 
 
@@ -70,7 +70,8 @@ def _split(types: Sequence[Type], attrs: Attrs) -> TupleType:
     axis = axis_of(attrs, data.shape)
     size, wanted = data.shape[axis], attrs["indices_or_sections"]
     if isinstance(wanted, int):
-        lengths = _equal_sections(size, int(wanted))
+        sections = at_most(int(wanted), "indices_or_sections", attr="indices_or_sections")
+        lengths = _equal_sections(size, sections)
     else:
         lengths = _sections_at(size, ints(attrs, "indices_or_sections"))
     shape = data.shape

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar, cast
 
+from nnmagic.limits import MAX_TUPLE_SIZE
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.declaration import Relation, RelationError
 from nnmagic.relay.ops.dims import Shape, broadcast_shapes, same_dim
@@ -24,6 +25,13 @@ def tensor(types: Sequence[Type], index: int = 0, *, rank: int | None = None) ->
     if rank is not None and len(operand.shape) != rank:
         raise RelationError(f"expected a tensor of rank {rank}, found {{operand}}", index, operand=operand)
     return operand
+
+
+def at_most(count: int, what: str, *operands: int, attr: str | tuple[str, ...] = ()) -> int:
+    """Return a number of axes or parts. Raises RelationError for more than a type may have."""
+    if count > MAX_TUPLE_SIZE:
+        raise RelationError(f"{what} is at most {MAX_TUPLE_SIZE}, not {count}", *operands, attr=attr)
+    return count
 
 
 def tensors_of_tuple(types: Sequence[Type], index: int = 0) -> tuple[TensorType, ...]:

@@ -23,6 +23,7 @@ from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, declare
 from nnmagic.relay.ops.dims import Shape, add, ceil_divide, is_unknown, product, same_dim, static_size
 from nnmagic.relay.ops.layouts import convert_shape, parse_layout
 from nnmagic.relay.ops.relations import (
+    at_most,
     axis_of,
     broadcast,
     ints,
@@ -124,6 +125,7 @@ def _expand_dims(types: Sequence[Type], attrs: Attrs) -> TensorType:
     data, count = tensor(types), cast(int, attrs["num_newaxis"])
     if count < 0:
         raise RelationError(f"num_newaxis must not be negative, it is {count}", attr="num_newaxis")
+    at_most(count, "num_newaxis", attr="num_newaxis")
     axis = new_axis(cast(int, attrs["axis"]), len(data.shape))
     return TensorType(data.shape[:axis] + (1,) * count + data.shape[axis:], data.dtype)
 

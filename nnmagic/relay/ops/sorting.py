@@ -101,6 +101,10 @@ def _unique(types: Sequence[Type], attrs: Attrs) -> TupleType:
     return TupleType((*fields, indices) if attrs["return_counts"] else fields)
 
 
+def _check_axis(types: Sequence[Type], attrs: Attrs) -> None:
+    axis_of(attrs, tensor(types).shape)
+
+
 #: The forms of topk's result.
 RET_TYPE = choice("both", "values", "indices")
 _ORDER = (Attr("axis", INT, -1), Attr("is_ascend", BOOL, default=True))
@@ -115,6 +119,7 @@ declare(
     call_order="data axis is_ascend",
     numpy="numpy.sort",
     family="sorting",
+    preconditions=[_check_axis],
 )
 declare(
     "argsort",
@@ -126,6 +131,7 @@ declare(
     attrs_key="ArgsortAttrs",
     numpy="numpy.argsort",
     family="sorting",
+    preconditions=[_check_axis],
 )
 declare(
     "topk",

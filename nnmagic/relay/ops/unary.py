@@ -1,15 +1,16 @@
 """Declare element-wise operators of one tensor.
 
-Relay's Identity rule checks nothing, so these do not either.
+Relay's Identity rule checks nothing, so these do not either, but for preconditions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import DTYPE, FLOAT, INT
-from nnmagic.relay.ops.declaration import Attr, declare
+from nnmagic.relay.ops.declaration import Attr, RelationError, declare
 from nnmagic.relay.ops.relations import identity, identity_compare, tensor
 from nnmagic.relay.types import TensorType, Type
 
@@ -114,6 +115,16 @@ declare(
     numpy="numpy.clip",
     family="unary",
 )
+
+
+def _check_fixed_point(_types: Sequence[Type], attrs: Attrs) -> None:
+    multiplier, shift = cast(int, attrs["multiplier"]), cast(int, attrs["shift"])
+    if not -(2**31) <= multiplier < 2**31:
+        raise RelationError(f"multiplier must be of 32 bits, not {multiplier}", attr="multiplier")
+    if not -31 <= shift <= 31:
+        raise RelationError(f"shift must be from -31 to 31, not {shift}", attr="shift")
+
+
 declare(
     "fixed_point_multiply",
     "data",
@@ -123,4 +134,5 @@ declare(
     Attr("shift", INT),
     attrs_key="FixedPointMultiplyAttrs",
     family="unary",
+    preconditions=[_check_fixed_point],
 )

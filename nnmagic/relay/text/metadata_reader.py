@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 
+from nnmagic.limits import MAX_CHARACTERS
 from nnmagic.relay.expr import Constant, Var
 from nnmagic.relay.text.metadata import BOOL, CLASSES, FLOAT, REF, STR
 from nnmagic.relay.text.metadata_arrays import load_array
@@ -23,6 +24,7 @@ class MetadataReader:
         if not isinstance(graph, dict):
             raise ValueError("not an object")  # noqa: TRY004  malformed input, like every other error here
         self._nodes = _list(graph.get("nodes"))
+        self._parts_left = MAX_CHARACTERS + 10 * len(self._nodes)
         self._arrays = _list(graph.get("b64ndarrays", []))
         root = self._node(graph.get("root"))
         groups = _list(root.get("data", []))
@@ -47,8 +49,13 @@ class MetadataReader:
         return node
 
     def _value(self, number: object, depth: int) -> object:
+        self._parts_left -= 1
+        if self._parts_left < 0:  # arrays of arrays, each of which is named many times
+            raise ValueError("the metadata section has too many parts")
         node = self._node(number)
         key = node.get("type_key")
+        if not isinstance(key, str):
+            raise ValueError(f"node {number} has no type_key")  # noqa: TRY004  malformed input
         fields = node.get("attrs", {})
         if depth > 32 or not isinstance(fields, dict):
             raise ValueError(f"node {number} cannot be read")
@@ -60,7 +67,9 @@ class MetadataReader:
             case "Array":
                 return tuple(self._value(item, depth + 1) for item in _list(node.get("data", [])))
             case "IntImm":
-                value = int(str(fields.get("value")))
+                value = _number(fields.get("value"))
+                if not -(2**63) <= value < 2**63:
+                    raise ValueError(f"the number of node {number} does not fit 64 bits")
                 dtype = fields.get("dtype")
                 return bool(value) if dtype == "bool" else Int64(value) if dtype == "int64" else value
             case "FloatImm":
@@ -85,7 +94,7 @@ class MetadataReader:
                 )
                 return Var(str(name), annotation if isinstance(annotation, TensorType) else None)
         if key in CLASSES:
-            storage = CLASSES[str(key)].storage
+            storage = CLASSES[key].storage
             return {
                 name: self._field(fields[name], kind, depth)
                 for name, kind in storage.items()

@@ -22,9 +22,9 @@ from tests.suites import FULL
 SIGNALS = pytest.mark.skipif(sys.platform == "win32", reason="a signal sent by number ends a process there")
 
 
-def run(script: str) -> subprocess.CompletedProcess[str]:
+def run(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a script in a child process."""
-    command = [sys.executable, "-W", "ignore", "-c", script]
+    command = [sys.executable, "-W", "ignore", "-c", script, *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=300 * PATIENCE, check=False)
 
 
@@ -333,3 +333,37 @@ def test_an_interrupt_in_the_making_of_a_class_is_an_interrupt():
 
     with pytest.raises(KeyboardInterrupt):
         load()
+
+
+ENDING = """
+import sys, threading, time
+import nnmagic
+from nnmagic.progress import listen
+
+begun = threading.Event()
+
+
+def tell(stage, *_):
+    if stage == sys.argv[1]:
+        begun.set()
+
+
+def compile():
+    lines = "".join(f"    x = tanh(x @ x[:, :{size}] @ x[:{size}]).cumsum(axis=0)\\n" for size in range(3, 9))
+    with listen(tell):
+        nnmagic.compile(f"def f(x: Tensor[('n', 'n'), f32]):\\n{lines}    return x\\n", cache=False)
+
+
+threading.Thread(target=compile, daemon=True).start()
+begun.wait()
+time.sleep(float(sys.argv[2]))
+sys.exit(7)
+"""
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("stage", "delay"), [("Relax", "0.1"), ("Relax", "0.5"), ("machine code", "0.2")])
+def test_the_interpreter_ends_while_another_thread_compiles(stage: str, delay: str) -> None:
+    """The thread comes back to Python from C++ meanwhile, and sleeps until the process is gone."""
+    done = run(ENDING, stage, delay)
+    assert (done.returncode, done.stderr) == (7, "")

@@ -64,6 +64,76 @@ def test_bad_graphs(nodes: list[onnx.NodeProto], message: str) -> None:
     assert message in refusal(model(nodes, [info("x")], [info("y")]))
 
 
+HUGE = 2**62
+I8 = np.dtype("int64")
+
+#: Nodes whose sizes no machine has, or whose inputs are not those of the operator: constants, the message.
+ABSURD = {
+    "negative": (node("ConstantOfShape", ["s"], ["y"]), {"s": [-5, 2]}, "would have a negative dimension"),
+    "64 bits": (
+        node("ConstantOfShape", ["s"], ["y"]),
+        {"s": [2**40, 2**40]},
+        "Tensor[(1099511627776, 1099511627776), float32], is larger than any memory",
+    ),
+    "range": (
+        node("Range", ["a", "b", "c"], ["y"]),
+        {"a": 0, "b": HUGE, "c": 1},
+        f"a constant of {HUGE} numbers is larger than 1024 MB",
+    ),
+    "no step": (node("Range", ["a", "b", "c"], ["y"]), {"a": 0, "b": 3, "c": 0}, "the step is 0"),
+    "expand": (node("Expand", ["x", "s"], ["y"]), {"s": [HUGE, 2, 3]}, "is larger than any memory"),
+    "tile": (node("Tile", ["x", "s"], ["y"]), {"s": [HUGE, 1]}, "is larger than any memory"),
+    "pad": (node("Pad", ["x", "s"], ["y"]), {"s": [HUGE] * 4}, "is larger than any memory"),
+    "edges": (
+        node("Pad", ["x", "s"], ["y"], mode="edge"),
+        {"s": [0, HUGE, 0, 0]},
+        f"a constant of {HUGE + 3} numbers is larger than 1024 MB",
+    ),
+    "one-hot": (
+        node("OneHot", ["i", "s", "v"], ["y"]),
+        {"i": [1], "s": HUGE, "v": [0, 1]},
+        f"a constant of {HUGE} numbers is larger",
+    ),
+    "lrn": (node("LRN", ["x"], ["y"], size=2**31), {}, "the size must be from 1 to 1000, not 2147483648"),
+    "too many": (node("Relu", ["x", "x"], ["y"]), {}, "it has 2 inputs, and the operator has 1"),
+    "too few": (node("Sum", [], ["y"]), {}, "it has 0 inputs, and the operator has 1 to"),
+    "rank": (
+        node("DepthToSpace", ["x"], ["y"], blocksize=2),
+        {},
+        "its inputs, (Tensor[(2, 3), float32]), and attributes do not fit the operator: ValueError: not",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ABSURD)
+def test_what_no_machine_computes_is_refused_at_its_node(case: str) -> None:
+    bad, constants, message = ABSURD[case]
+    arrays = {name: np.array(value, I8) for name, value in constants.items()}
+    text = refusal(model([bad], [info("x")], ["y"], arrays))
+    assert message in text
+    assert f"{bad.op_type}: " in text
+    assert "node number 0" in text
+
+
+def test_bad_initializers() -> None:
+    proto = model([node("Add", ["x", "w"], ["y"])], [info("x")], ["y"], {"w": X})
+    weight = proto.graph.initializer[0]
+    weight.data_type = 99
+    assert "initializer: tensors of element type 99 are not supported ('w')" in refusal(proto)
+    weight.data_type = TensorProto.INT4
+    assert "initializer: tensors of int4 are not supported ('w')" in refusal(proto)
+    weight.raw_data = b""
+    assert "the tensor 'w' of int4 cannot be read" in refusal(proto)
+    weight.CopyFrom(TensorProto(name="w", data_type=TensorProto.FLOAT, dims=(0, HUGE), raw_data=b""))
+    assert f"the tensor 'w', Tensor[(0, {HUGE}), float32], is larger than any memory" in refusal(proto)
+
+
+def test_a_name_that_is_no_utf8() -> None:
+    data = model([node("Relu", ["x"], ["y"], name="first")], [info("x")], ["y"]).SerializeToString()
+    text = refusal(data.replace(b"first", b"fi\xff\xfet"))
+    assert "the model: graph: node 0: name is b'fi\\xff\\xfet', which is not UTF-8" in text
+
+
 def test_what_is_no_model() -> None:
     assert "no ONNX model" in refusal(b"garbage")
     assert "no ONNX model" in refusal(model([], [info("x")], [info("x")]).SerializeToString()[:-5])

@@ -1,5 +1,7 @@
 """What the parser accepts beyond what is printed, where nodes stand, and how errors read."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -436,11 +438,29 @@ def test_nesting_that_is_deep_but_not_senseless():
         ' {"type_key": "relay.Constant", "attrs": {"data": "0"}}], "b64ndarrays": ["AAAA"]}',
         '{"root": 0, "nodes": [{"type_key": "Map", "keys": ["relay.Constant"], "data": [1]}, {"data": [2]},'
         ' {"type_key": "Array", "data": [2]}], "b64ndarrays": []}',
+        '{"root": 0, "nodes": [{"type_key": "Map", "keys": ["relay.Constant"], "data": [1]}, {"data": [2]},'
+        ' {"type_key": {}}], "b64ndarrays": []}',
+        '{"root": 0, "nodes": [{"type_key": "Map", "keys": ["relay.Constant"], "data": [1]}, {"data": [2]},'
+        f' {{"type_key": "IntImm", "attrs": {{"value": "{2**64}"}}}}], "b64ndarrays": []}}',
     ],
 )
 def test_broken_metadata_is_refused(section):
     text = f"{VERSION}def @f() {{ meta[relay.Constant][0] }}\n#[metadata]\n{section}"
     assert errors(text)
+
+
+def test_metadata_of_arrays_of_the_same_arrays_is_refused():
+    """The thirtieth names its parts ten times each, so that all have 10³⁰ parts."""
+    arrays = [{"type_key": "Array", "data": [number + 3] * 10} for number in range(30)]
+    nodes = [
+        {"type_key": "Map", "keys": ["relay.Constant"], "data": [1]},
+        {"data": [2]},
+        *arrays,
+        {"type_key": "runtime.String"},
+    ]
+    section = json.dumps({"root": 0, "nodes": nodes})
+    text = f"{VERSION}def @f() {{ meta[relay.Constant][0] }}\n#[metadata]\n{section}"
+    assert "the metadata section has too many parts" in str(errors(text))
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,13 @@ shapes as static ones would be.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 
 from nnmagic.engine.relax.analysis.tuple_flattening import leaves
 from nnmagic.relay.expr import Attrs
+from nnmagic.relay.ops.checks import find_problem
 from nnmagic.relay.ops.declaration import OPERATORS, RelationError
-from nnmagic.relay.types import NUMPY_DTYPES, Dim, TensorType, TupleType, Type
+from nnmagic.relay.types import Dim, TensorType, TupleType, Type
 
 #: Operators that accept any shapes, or whose legalization emits all checks that they need.
 CHECKED_BY_THEIR_RULES = frozenset(
@@ -36,9 +36,6 @@ CHECKED_BY_THEIR_RULES = frozenset(
     }
 )  # fmt: skip
 
-#: No machine has so much memory; sizes above it come near to what 64 bits can count.
-MAX_BYTES = 1 << 50
-
 
 def check(name: str, types: Sequence[Type], attrs: Attrs) -> None:
     """Raise ValueError where operands of these known shapes do not fit the operator's declaration."""
@@ -57,10 +54,8 @@ def check(name: str, types: Sequence[Type], attrs: Attrs) -> None:
 
 def _check_sizes(name: str, what: str, tensors: Sequence[TensorType]) -> None:
     for tensor in tensors:
-        if any(isinstance(dim, int) and dim < 0 for dim in tensor.shape):
-            raise ValueError(f"{name}: {what} would have a negative dimension, {tensor}")
-        if _bytes(tensor) > MAX_BYTES:
-            raise ValueError(f"{name}: {what}, {tensor}, is larger than any memory")
+        if (problem := find_problem(tensor)) is not None:
+            raise ValueError(f"{name}: {what}{problem}")
 
 
 def of_shapes(type_: Type, shapes: Iterator[tuple[int, ...]]) -> Type:
@@ -69,11 +64,6 @@ def of_shapes(type_: Type, shapes: Iterator[tuple[int, ...]]) -> Type:
         return TupleType(tuple(of_shapes(part, shapes) for part in type_.fields))
     assert isinstance(type_, TensorType)
     return TensorType(next(shapes), type_.dtype)
-
-
-def _bytes(tensor: TensorType) -> int:
-    sizes = [dim for dim in tensor.shape if isinstance(dim, int)]
-    return math.prod(sizes) * NUMPY_DTYPES[tensor.dtype].itemsize
 
 
 def is_empty(shape: Sequence[Dim]) -> bool:

@@ -1,13 +1,15 @@
 """Resolve the CPU to compile for.
 
-LLVM prints errors to stderr and falls back to a default, or aborts; so settings are checked before.
+LLVM prints errors to stderr and falls back to a default, or aborts, and it reads options of its command line
+as whatever they are said to be. A target may come from the file of somebody else. So settings are checked
+before, and those that this module does not know are refused.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 
 import tvm
@@ -20,6 +22,12 @@ from nnmagic.engine.relax.runtime.cuda_device import device_architecture
 
 _HINT = 'None is this machine; another is a dict such as {"kind": "llvm", "mcpu": "skylake-avx512"}'
 
+#: What LLVM takes for granted in code for x86-64 and for 64-bit ARM: without it LLVM ends the process.
+_INDISPENSABLE = frozenset({"64bit", "64bit-mode", "cx8", "fp-armv8", "neon", "sse", "sse2", "x87"})
+
+#: LLVM's names of systems; a vendor may stand before them.
+_SYSTEMS = ("linux", "darwin", "windows")
+
 #: LLVM's list of CPUs leaves out names that mean the same as another.
 _ALIASES = {"apple-m1": "apple-a14", "apple-m2": "apple-a15", "apple-m3": "apple-a16"}
 
@@ -29,6 +37,41 @@ _CUDA, _ARCHITECTURE = "cuda", "sm_80"
 
 #: How much memory the threads of a block may share on every GPU without being asked.
 _SHARED_BYTES = 48 << 10
+
+#: What the values of settings may be, in words, and the test of it.
+_Rule = tuple[str, Callable[[object], bool]]
+
+
+def _integer(low: int, high: int) -> _Rule:
+    def fits(value: object) -> bool:
+        return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
+
+    return f"an int from {low} to {high}", fits
+
+
+_TEXT: _Rule = "a string", lambda value: isinstance(value, str)
+
+_TEXTS: _Rule = (
+    "a list such as ['+avx2']",
+    lambda value: isinstance(value, list | tuple) and all(isinstance(each, str) for each in value),
+)
+
+#: The settings of each kind of target.
+_SETTINGS: Mapping[str, Mapping[str, _Rule]] = {
+    "llvm": {
+        "mcpu": _TEXT,
+        "mattr": _TEXTS,
+        "mtriple": _TEXT,
+        "opt-level": _integer(0, 3),
+        "num-cores": _integer(1, 1 << 16),
+    },
+    _CUDA: {
+        "arch": _TEXT,
+        "max_shared_memory_per_block": _integer(1, 1 << 24),
+        "max_threads_per_block": _integer(1, 1 << 10),
+        "thread_warp_size": _integer(1, 1 << 10),
+    },
+}
 
 #: Other kinds of targets of TVM that are GPUs.
 _GPUS = frozenset({"hip", "metal", "nvptx", "opencl", "rocm", "vulkan", "webgpu"})
@@ -76,25 +119,40 @@ def _settings(target: str | Mapping[str, object]) -> dict[str, object]:
             raise ValueError(f"arch must be like 'sm_80', not {settings['arch']!r}")
     elif kind != "llvm":
         raise ValueError(f"the kind must be 'llvm', a CPU, or 'cuda', not {kind!r}")
+    _check_settings(str(kind), settings)
     return settings
+
+
+def _check_settings(kind: str, settings: Mapping[str, object]) -> None:
+    rules = _SETTINGS[kind]
+    for name, value in settings.items():
+        if name == "kind":
+            continue
+        if name not in rules:
+            raise ValueError(f"it has no setting {name!r}; its settings are {', '.join(rules)}")
+        words, fits = rules[name]
+        if not fits(value):
+            raise ValueError(f"{name} must be {words}, not {value!r}")
 
 
 def _check_architecture(settings: Mapping[str, object]) -> None:
     """Refuse another architecture or system than this machine's."""
     own, given = codegen.llvm_get_system_triple(), settings.get("mtriple")
-    if given is None:
-        return
-    parts, wanted = str(given).split("-"), own.split("-")
-    system = next((name for name in ("linux", "darwin", "windows") if name in own), wanted[-1])
-    if _architecture(parts[0]) != _architecture(wanted[0]) or system not in str(given):
+    if given is not None and _machine(str(given)) != _machine(own):
         raise engine_error(
             f"code for {str(given)!r} cannot run on this machine, which is {own!r}",
             hint="nnmagic compiles for the machine that it runs on; leave mtriple out",
         )
 
 
-def _architecture(name: str) -> str:
-    return "aarch64" if name == "arm64" else name  # as macOS calls it
+def _machine(triple: str) -> tuple[str, ...]:
+    """Return the architecture, the system and its binary interface, without vendor and versions."""
+    architecture, *others = triple.split("-")
+    named = others if len(others) < 2 or others[0].startswith(_SYSTEMS) else others[1:]
+    return (
+        "aarch64" if architecture == "arm64" else architecture,  # as macOS calls it
+        *(re.sub(r"[\d.]+\Z", "", name) for name in named),
+    )
 
 
 def _check_cpu(settings: Mapping[str, object]) -> None:
@@ -105,6 +163,9 @@ def _check_cpu(settings: Mapping[str, object]) -> None:
     own = codegen.llvm_get_system_cpu()
     if cpu != own and _ALIASES.get(str(cpu), cpu) not in _cpus():
         raise engine_error(f"LLVM does not know the CPU {cpu!r} of this machine's architecture", hint=_HINT)
+    if lacking := sorted(_INDISPENSABLE & _features(own) - _features(str(cpu))):
+        message = f"LLVM compiles no code of this machine's architecture for {cpu!r}"
+        raise engine_error(f"{message}: it lacks {', '.join(lacking)}", hint=_HINT)
     missing = sorted(_features(str(cpu)) - _features(own))
     lacking = [name for name in missing if is_instruction_set(name)]
     if lacking:
@@ -114,12 +175,13 @@ def _check_cpu(settings: Mapping[str, object]) -> None:
 def _check_features(settings: Mapping[str, object]) -> None:
     """Refuse features (``+avx2``, ``-fma``) that LLVM does not know or this machine lacks."""
     given = settings.get("mattr", ())
-    if not isinstance(given, Sequence) or isinstance(given, str):
-        raise TypeError(f"mattr must be a list such as ['+avx2'], not {given!r}")
-    for feature in map(str, given):
+    assert isinstance(given, Sequence)
+    for feature in given:
         name = feature[1:]
         if feature[:1] not in ("+", "-") or name not in _all_features():
             raise engine_error(f"LLVM does not know the feature {feature!r} (+name or -name)", hint=_HINT)
+        if feature[0] == "-" and name in _INDISPENSABLE:
+            raise engine_error(f"LLVM compiles no code of this machine's architecture with {feature!r}")
         if feature[0] == "+" and name not in _features(codegen.llvm_get_system_cpu()):
             raise engine_error(f"this machine cannot run code with {feature!r}: it lacks {name}")
 

@@ -12,7 +12,15 @@ from nnmagic.importers.onnx.element_types import dtype_of
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.nodes import Node
 from nnmagic.importers.onnx.registry import operator
-from nnmagic.importers.onnx.values import Value, constant, op, sizes_of, with_shape
+from nnmagic.importers.onnx.values import (
+    Value,
+    check_made,
+    constant,
+    count_up,
+    op,
+    sizes_of,
+    with_shape,
+)
 from nnmagic.relay import expr as ir
 from nnmagic.relay.ops.dims import as_polynomial, subtract
 from nnmagic.relay.polynomials import is_nonnegative
@@ -65,6 +73,9 @@ def arange(start: Value, stop: Value, step: Value, dtype: str) -> Value:
     ends = {"start": start, "stop": stop, "step": step}
     if all(end.known is not None for end in ends.values()):
         first, last_, by = (cast(np.ndarray, end.known).item() for end in ends.values())
+        if not by:
+            raise UnsupportedError("the step is 0")
+        check_made(max(0, math.ceil((last_ - first) / by)))
         return constant(np.arange(first, last_, by).astype(NUMPY_DTYPES[dtype]))
     attributes = {
         name: end.expr if isinstance(end.expr, ir.Constant) else ir.Var(name, end.type)
@@ -93,7 +104,7 @@ def _range(node: Node) -> Value:
         rounds = (stop.cast("float64") - start.cast("float64")) / step.cast("float64")
         length = op("ceil", rounds).maximum(0).cast("int64")
         node.block.require(length, np.array(declared[0]), "Range: the number of elements")
-        return start + constant(np.arange(declared[0])).cast(start.dtype) * step
+        return start + constant(count_up(declared[0])).cast(start.dtype) * step
     return arange(start, stop, step, start.dtype)
 
 
@@ -102,6 +113,7 @@ def _eye_like(node: Node) -> Value:
     rows, columns = shapes.static_shape(node[0])
     number = node.attr("dtype")
     dtype = node[0].dtype if number is None else dtype_of(node.integer("dtype"))
+    check_made(rows, columns)
     return constant(np.eye(rows, columns, node.integer("k"), dtype=NUMPY_DTYPES[dtype]))
 
 
@@ -116,7 +128,7 @@ def _one_hot(node: Node) -> Value:
     dtype = "int64" if not indices.dtype.startswith("int") else indices.dtype
     indices = indices.cast(dtype)
     counted = (indices < 0).choose(indices + depth, indices)
-    positions = np.arange(depth).reshape([depth if at == axis else 1 for at in range(rank)])
+    positions = count_up(depth).reshape([depth if at == axis else 1 for at in range(rank)])
     hot = op("expand_dims", counted, axis=axis).equals(constant(positions, dtype))
     off, on = (shapes.scalar(shapes.slice_axis(values, 0, at, at + 1)) for at in range(2))
     return op("where", hot, on, off)
@@ -153,7 +165,7 @@ def _window(node: Node) -> Value:
     size = node.static(0, lambda: declared and np.array(declared[0]))[0]
     dtype = dtype_of(node.integer("output_datatype", 1))
     count = size if node.integer("periodic", 1) else size - 1
-    angle = 2 * math.pi * np.arange(size) / max(count, 1)
+    angle = 2 * math.pi * count_up(size) / max(count, 1)
     terms = [factor * np.cos(number * angle) for number, factor in enumerate(_WINDOWS[node.op_type])]
     return constant(np.sum(terms, axis=0).astype(NUMPY_DTYPES[dtype]))
 
@@ -175,11 +187,11 @@ def _mel_weight_matrix(node: Node) -> Value:
         return 2595 * op("log10", 1 + hertz / 700)
 
     low_mel, step = mel(low), (mel(high) - mel(low)) / (mel_bins + 2)
-    points = constant(np.arange(mel_bins + 2).astype("float64")) * step + low_mel
+    points = constant(count_up(mel_bins + 2).astype("float64")) * step + low_mel
     hertz = 700 * (op("power", constant(10.0, "float64"), points / 2595) - 1)
     at = op("floor", hertz * (spectrum + 1) / rate.cast("float64")).cast("int64")
     first, middle, last = (shapes.slice_axis(at, 0, i, i + mel_bins) for i in range(3))
-    row = constant(np.arange(rows)[:, None])
+    row = constant(count_up(rows)[:, None])
     gap_up, gap_down = middle - first, last - middle
     up = (row - first).cast("float64") / gap_up.maximum(1).cast("float64")
     down = (last - row).cast("float64") / gap_down.maximum(1).cast("float64")

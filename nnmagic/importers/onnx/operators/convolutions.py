@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import cast
 
@@ -14,7 +15,15 @@ from nnmagic.importers.onnx.operators.integer_products import convolve_integers
 from nnmagic.importers.onnx.operators.padding import pad as pad_tensor
 from nnmagic.importers.onnx.operators.quantization import quantize
 from nnmagic.importers.onnx.registry import operator
-from nnmagic.importers.onnx.values import Value, constant, integers, op
+from nnmagic.importers.onnx.values import (
+    Value,
+    check_made,
+    constant,
+    count_up,
+    integers,
+    op,
+)
+from nnmagic.limits import MAX_ITEMS
 from nnmagic.relay.types import Dim, is_float
 
 #: The letters of the spatial axes in Relay's layouts, by their number.
@@ -214,14 +223,15 @@ def _deform_conv(node: Node) -> Value:
     batch, channels, height, width = shapes.static_shape(data)
     rows, columns = shapes.static_shape(offset)[2:]
     count = kernel[0] * kernel[1]
+    check_made(count, rows + columns)
     shifts = shapes.reshape(offset, [batch, parts, count, 2, rows, columns])
     base = []
     for axis, length in enumerate((rows, columns)):
-        start = np.arange(length) * strides[axis] - before[axis]
+        start = count_up(length) * strides[axis] - before[axis]
         taps = (
-            np.repeat(np.arange(kernel[0]), kernel[1])
+            np.repeat(count_up(kernel[0]), kernel[1])
             if axis == 0
-            else np.tile(np.arange(kernel[1]), kernel[0])
+            else np.tile(count_up(kernel[1]), kernel[0])
         )
         place = start[None, :] + (taps * dilations[axis])[:, None]
         base.append(place[:, :, None] if axis == 0 else place[:, None, :])
@@ -291,14 +301,14 @@ def _image_of(node: Node, image: Sequence[int], block: Sequence[int]) -> Value:
         + 1
         for axis in range(rank)
     ]
-    taps = int(np.prod(block))
-    if int(np.prod(counts)) != length or wide % taps:
+    taps = math.prod(block)
+    if math.prod(counts) != length or wide % taps:
         raise UnsupportedError(f"blocks of {block} do not fit an image of {image}")
+    check_made(*block, *counts)
     places = []
     for axis in range(rank):
         position = (
-            np.arange(counts[axis])[None, :] * strides[axis]
-            + np.arange(block[axis])[:, None] * dilations[axis]
+            count_up(counts[axis])[None, :] * strides[axis] + count_up(block[axis])[:, None] * dilations[axis]
         )
         shape = [1] * (2 * rank)
         shape[axis], shape[axis + rank] = block[axis], counts[axis]
@@ -307,7 +317,7 @@ def _image_of(node: Node, image: Sequence[int], block: Sequence[int]) -> Value:
     flat = np.ravel_multi_index([place.reshape(-1) for place in places], padded)
     channels = wide // taps
     updates = shapes.reshape(node[0], [batch, channels, taps * length])
-    zeros = shapes.full([batch, channels, int(np.prod(padded))], constant(0, node[0].dtype))
+    zeros = shapes.full([batch, channels, math.prod(padded)], constant(0, node[0].dtype))
     indices = op("broadcast_to", integers(flat.tolist()), shape=(batch, channels, taps * length))
     total = op("scatter_elements", zeros, indices, updates, axis=2, reduction="add")
     whole = shapes.reshape(total, [batch, channels, *padded])
@@ -327,15 +337,17 @@ def _possible_blocks(node: Node, image: Sequence[int]) -> list[list[int]]:
     dilations = node.ints("dilations") or [1] * rank
     pads = node.ints("pads") or [0] * (2 * rank)
     length = shapes.static_shape(node[0])[2]
-    found = []
+    found: list[list[int]] = []
+    if not 0 < taps**rank <= MAX_ITEMS**2:
+        return found
     for block in np.ndindex(*[taps] * rank):
         sizes = [size + 1 for size in block]
-        if int(np.prod(sizes)) != taps:
+        if math.prod(sizes) != taps:
             continue
         counts = [
             (image[a] + pads[a] + pads[a + rank] - (sizes[a] - 1) * dilations[a] - 1) // strides[a] + 1
             for a in range(rank)
         ]
-        if min(counts) > 0 and int(np.prod(counts)) == length:
+        if min(counts) > 0 and math.prod(counts) == length:
             found.append(sizes)
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import cast
 
 import numpy as np
@@ -10,7 +11,14 @@ from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.nodes import Node
 from nnmagic.importers.onnx.registry import operator
-from nnmagic.importers.onnx.values import Value, constant, op, ops, with_shape
+from nnmagic.importers.onnx.values import (
+    Value,
+    constant,
+    count_up,
+    op,
+    ops,
+    with_shape,
+)
 from nnmagic.relay.ops.dims import product
 from nnmagic.relay.types import ANY
 
@@ -127,7 +135,7 @@ def _tensor_scatter(node: Node) -> Value:
     sizes, lengths = shapes.static_shape(cache), shapes.static_shape(update)
     batch, size, length = sizes[0], sizes[axis], lengths[axis]
     begin = constant(np.zeros(batch), "int64") if starts is None else starts.cast("int64")
-    at = op("expand_dims", begin, axis=1) + constant(np.arange(length), "int64")
+    at = op("expand_dims", begin, axis=1) + constant(count_up(length), "int64")
     if mode == "circular":
         at = op("floor_mod", at, at.like(size))
     else:
@@ -203,7 +211,7 @@ def _compress(node: Node) -> Value:
 
 
 def _count(data: Value) -> int:
-    return int(np.prod(shapes.static_shape(data)))
+    return math.prod(shapes.static_shape(data))
 
 
 @operator("Unique", note="of static length")
@@ -218,7 +226,7 @@ def _unique(node: Node) -> list[Value | None]:
         order = [axis, *(at for at in range(data.rank) if at != axis)]
         moved = shapes.transpose(data, order)
         sizes = shapes.static_shape(moved)
-        rows = shapes.reshape(moved, [sizes[0], int(np.prod(sizes[1:]))])
+        rows = shapes.reshape(moved, [sizes[0], math.prod(sizes[1:])])
     length, width = shapes.static_shape(rows)
     if not length:
         raise UnsupportedError("a tensor without elements is not supported")
@@ -226,7 +234,7 @@ def _unique(node: Node) -> list[Value | None]:
     left, right = op("expand_dims", rows, axis=1), op("expand_dims", rows, axis=0)
     equal = op("all", left.equals(right), axis=2)
     less = _row_less(left, right, width)
-    number = constant(np.arange(length), "int64")
+    number = constant(count_up(length), "int64")
     earlier = op("expand_dims", number, axis=0) < op("expand_dims", number, axis=1)
     is_first = op("logical_not", op("any", op("logical_and", equal, earlier), axis=1))
     firsts = op("expand_dims", is_first, axis=0)

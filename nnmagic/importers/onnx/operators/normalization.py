@@ -8,6 +8,7 @@ from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.nodes import Node
 from nnmagic.importers.onnx.registry import operator
 from nnmagic.importers.onnx.values import Value, constant, op, ops
+from nnmagic.limits import MAX_ITEMS
 
 
 def per_channel(vector: Value, rank: int) -> Value:
@@ -104,6 +105,8 @@ def _rms_normalization(node: Node) -> Value:
 def _lrn(node: Node) -> Value:
     """Divide by a power of the mean square over neighbouring channels."""
     data, size = node[0], node.integer("size")
+    if not 0 < size <= MAX_ITEMS:
+        raise UnsupportedError(f"the size must be from 1 to {MAX_ITEMS}, not {size}")
     before, after = (size - 1) // 2, size - 1 - (size - 1) // 2
     squares = data * data
     widths = tuple((before, after) if axis == 1 else (0, 0) for axis in range(data.rank))

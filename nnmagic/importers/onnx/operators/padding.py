@@ -12,7 +12,14 @@ from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.nodes import Node, normalize_axis
 from nnmagic.importers.onnx.operators.slicing import positions, spread
 from nnmagic.importers.onnx.registry import operator
-from nnmagic.importers.onnx.values import Value, constant, op, with_shape
+from nnmagic.importers.onnx.values import (
+    Value,
+    check_made,
+    constant,
+    count_up,
+    op,
+    with_shape,
+)
 from nnmagic.relay.types import ANY, Dim
 
 #: The end of a slice that goes on to the last element.
@@ -89,7 +96,8 @@ def _pad_axis(data: Value, axis: int, first: int, last: int, mode: str) -> Value
     numpy_mode = {"edge": "edge", "reflect": "reflect", "wrap": "wrap"}[mode]
     if not size:
         raise UnsupportedError("an axis without elements cannot be padded from its own")
-    indices = np.pad(np.arange(int(size)), (first, last), numpy_mode)  # type: ignore[call-overload]  # one of its modes
+    check_made(int(size) + first + last)
+    indices = np.pad(count_up(int(size)), (first, last), numpy_mode)  # type: ignore[call-overload]  # one of its modes
     return op("take", data, constant(indices.astype("int64")), axis=axis, mode="clip")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,7 +14,13 @@ from nnmagic.importers.onnx.operators.convolutions import SPATIAL, window
 from nnmagic.importers.onnx.operators.products import matmul
 from nnmagic.importers.onnx.operators.reductions import neutral
 from nnmagic.importers.onnx.registry import operator
-from nnmagic.importers.onnx.values import Value, constant, op
+from nnmagic.importers.onnx.values import (
+    Value,
+    check_made,
+    constant,
+    count_up,
+    op,
+)
 
 
 def window_counts(
@@ -41,7 +48,9 @@ def window_counts(
 
 def _places(count: int, kernel: int, stride: int, dilation: int, before: int) -> np.ndarray:
     """Return the indices of each window's elements along an axis, (count, kernel); some lie outside."""
-    return np.arange(count)[:, None] * stride - before + np.arange(kernel)[None, :] * dilation
+    check_made(count, kernel)
+    places: np.ndarray = count_up(count)[:, None] * stride + count_up(kernel)[None, :] * dilation
+    return places - before
 
 
 def _parameters(node: Node) -> tuple[list[int], list[int], list[int], list[int], list[int], bool]:
@@ -103,13 +112,14 @@ def _max_pool(node: Node) -> list[Value]:
     strides_of = np.cumprod([1, *sizes[::-1]])[:-1][::-1]
     if node.integer("storage_order"):
         strides_of = np.cumprod([1, *sizes])[:-1]
+    check_made(*sizes)
     grid = sum(
-        np.arange(size).reshape([-1 if at == axis else 1 for at in range(rank)]) * int(strides_of[axis])
+        count_up(size).reshape([-1 if at == axis else 1 for at in range(rank)]) * int(strides_of[axis])
         for axis, size in enumerate(sizes)
     )
     rows = shapes.unsqueeze(shapes.counting(data, 0) * shapes.size_along(data, 1), [1])
     planes = shapes.unsqueeze(rows + shapes.counting(data, 1), range(2, rank + 2))
-    index = planes * int(np.prod(sizes)) + constant(np.asarray(grid), "int64")
+    index = planes * math.prod(sizes) + constant(np.asarray(grid), "int64")
     values = data
     for axis in reversed(range(rank)):
         place = _places(counts[axis], kernel[axis], strides[axis], dilations[axis], before[axis])
@@ -154,6 +164,7 @@ def _window_sums(
     sizes = shapes.image_sizes(data)
     for axis, size in enumerate(sizes):
         place = _places(counts[axis], kernel[axis], strides[axis], dilations[axis], before[axis])
+        check_made(size, counts[axis])
         matrix = np.zeros((size, counts[axis]))
         for column, row in enumerate(place):
             np.add.at(matrix[:, column], row[(row >= 0) & (row < size)], 1)
@@ -262,8 +273,9 @@ def _max_unpool(node: Node) -> Value:
     inferred = [*own[:2], *sizes]
     declared = node.output_shape()
     shape = inferred if node.get(2) is None else node.static(2, lambda: declared)
-    total = int(np.prod(shape))
-    count = int(np.prod(own))
+    total = math.prod(shape)
+    count = math.prod(own)
+    check_made(total)
     zeros = constant(np.zeros(total), data.dtype)
     places = shapes.reshape(indices, [count])
     if shape != inferred:  # the indices are those of the inferred shape

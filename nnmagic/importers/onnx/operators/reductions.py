@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import combinations
+from math import comb
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from nnmagic.importers.onnx.nodes import Node, normalize_axis
 from nnmagic.importers.onnx.operators.shaping import choose_axes
 from nnmagic.importers.onnx.registry import operator
 from nnmagic.importers.onnx.values import Value, constant, op
+from nnmagic.limits import MAX_ITEMS
 from nnmagic.relay.types import NUMPY_DTYPES, Dim
 
 Reduction = Callable[[Value, Sequence[int], bool], Value]
@@ -157,7 +159,7 @@ def _with_dynamic_axes(node: Node, reduction: Reduction, keep: bool) -> Value:
     """Reduce along axes that are given at the call, of those that the declared shape allows."""
     data, declared = node[0], node.output_shape()
     count = node[1].shape[0]
-    if declared is None or not isinstance(count, int):
+    if declared is None or not isinstance(count, int) or not 0 < comb(data.rank, count) <= MAX_ITEMS:
         raise node.unknown(1)
     sets = [
         axes

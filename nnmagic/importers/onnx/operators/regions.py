@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import cast
 
@@ -12,7 +13,13 @@ from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.nodes import Node
 from nnmagic.importers.onnx.operators.convolutions import sample_bilinear
 from nnmagic.importers.onnx.registry import operator
-from nnmagic.importers.onnx.values import Value, constant, op
+from nnmagic.importers.onnx.values import (
+    Value,
+    check_made,
+    constant,
+    count_up,
+    op,
+)
 
 
 @operator("GridSample", note="of two and three axes")
@@ -51,14 +58,15 @@ def _affine_grid(node: Node) -> Value:
         given = shapes.slice_axis(node[1], 0, 2, 2 + rank)
         node.block.require(given, np.array(sizes[2:]), "AffineGrid: size")
     images = sizes[2:]
+    check_made(rank + 1, *images)
     lines = []
     for size in images:
         if node.integer("align_corners"):
             lines.append(np.linspace(-1, 1, size) if size > 1 else np.zeros(1))
         else:
-            lines.append((np.arange(size) * 2 + 1) / size - 1)
+            lines.append((count_up(size) * 2 + 1) / size - 1)
     mesh = np.meshgrid(*lines, indexing="ij")
-    points = np.stack([*(item.reshape(-1) for item in mesh[::-1]), np.ones(int(np.prod(images)))])
+    points = np.stack([*(item.reshape(-1) for item in mesh[::-1]), np.ones(math.prod(images))])
     from nnmagic.importers.onnx.operators.products import matmul
 
     mapped = matmul(matrices, constant(points, matrices.dtype))
@@ -96,7 +104,7 @@ def _roi_align(node: Node) -> Value:
         extent = last - first
         if not half:
             extent = extent.maximum(1)
-        steps = (np.arange(bins * samples) // samples) + (np.arange(bins * samples) % samples + 0.5) / samples
+        steps = (count_up(bins * samples) // samples) + (count_up(bins * samples) % samples + 0.5) / samples
         places.append(first + extent / bins * scaled.like(steps[None, :]))
     rows, columns = pooled[0] * samples, pooled[1] * samples
     y = shapes.unsqueeze(places[0], [2])

@@ -14,7 +14,14 @@ from nnmagic.importers.onnx.operators.interpolation import as_dtype, cubic, item
 from nnmagic.importers.onnx.operators.open_resizing import open_axes, resize_open
 from nnmagic.importers.onnx.operators.pooling import along_axis
 from nnmagic.importers.onnx.registry import operator
-from nnmagic.importers.onnx.values import Value, constant, op, sizes_of
+from nnmagic.importers.onnx.values import (
+    Value,
+    check_made,
+    constant,
+    count_up,
+    op,
+    sizes_of,
+)
 from nnmagic.relay.types import ANY, Dim
 
 
@@ -31,7 +38,7 @@ class _Axis:
 
 def _coordinates(mode: str, axis: _Axis) -> Value:
     """Return the place in the old axis of each element of the new one."""
-    x = constant(np.arange(axis.new).astype("float64"))
+    x = constant(count_up(axis.new).astype("float64"))
     scale, length = axis.scale, axis.scale * float(axis.old)
     half = (x + 0.5) / scale - 0.5
     match mode:
@@ -72,6 +79,7 @@ def _weights(node: Node, mode: str, x: Value, axis: _Axis) -> Value:
         if not antialias
         else x
     )
+    check_made(axis.old + 2 * margin, max(axis.old, axis.new))
     places = np.arange(-margin, axis.old + margin).astype("float64")
     distance = op("abs", op("expand_dims", x, axis=0) - constant(places[:, None])) * stretch
     weight = (
@@ -85,7 +93,7 @@ def _weights(node: Node, mode: str, x: Value, axis: _Axis) -> Value:
     if node.integer("exclude_outside") or antialias:
         weight = weight / op("sum", weight, axis=(0,), keepdims=True)
     fold = np.zeros((axis.old, len(places)))
-    fold[np.clip(places, 0, axis.old - 1).astype(int), np.arange(len(places))] = 1
+    fold[np.clip(places, 0, axis.old - 1).astype(int), count_up(len(places))] = 1
     known = weight.known
     if known is not None:
         return constant(fold @ known)

@@ -14,7 +14,16 @@ from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.nodes import Node, normalize_axis
 from nnmagic.importers.onnx.operators.constants import target_shape
 from nnmagic.importers.onnx.registry import operator
-from nnmagic.importers.onnx.values import Value, constant, integers, op, sizes_of, with_shape, with_sizes
+from nnmagic.importers.onnx.values import (
+    Value,
+    constant,
+    count_up,
+    integers,
+    op,
+    sizes_of,
+    with_shape,
+    with_sizes,
+)
 from nnmagic.relay.ops.dims import broadcast_shapes, multiply, product
 from nnmagic.relay.types import ANY, NUMPY_DTYPES, Dim
 
@@ -133,7 +142,7 @@ def choose_axes(
     if sets and not any(sets):
         return build(sets[0])
     counted = (axes < 0).choose(axes + rank, axes)
-    numbers = op("expand_dims", constant(np.arange(rank), axes.dtype), axis=1)
+    numbers = op("expand_dims", constant(count_up(rank), axes.dtype), axis=1)
     marks = op("any", numbers.equals(counted), axis=1).cast("int64")
     by_marks = {tuple(int(axis in item) for axis in range(rank)): item for item in sets}
     return replace(node, inputs=[node[0], marks]).choose(

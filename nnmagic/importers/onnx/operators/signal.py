@@ -10,7 +10,14 @@ from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.nodes import Node, normalize_axis
 from nnmagic.importers.onnx.registry import operator
-from nnmagic.importers.onnx.values import Value, constant, op, ops
+from nnmagic.importers.onnx.values import (
+    Value,
+    check_made,
+    constant,
+    count_up,
+    op,
+    ops,
+)
 
 
 def transform(real: Value, imaginary: Value, *, inverse: bool) -> tuple[Value, Value]:
@@ -49,6 +56,7 @@ def _mirrored(real: Value, imaginary: Value, length: int) -> tuple[Value, Value]
     """Return the whole spectrum of a real signal from its first half."""
     half = length // 2 + 1
     real, imaginary = _resized(real, half), _resized(imaginary, half)
+    check_made(half)
     back = np.arange(length - half, 0, -1)
     last = real.rank - 1
     if not len(back):
@@ -143,7 +151,8 @@ def _stft(node: Node) -> Value:
 
     def frames_of(step: int) -> Value:
         count = 1 + (length - size) // step
-        at = np.arange(count)[:, None] * step + np.arange(size)[None, :]
+        check_made(count, size)
+        at = count_up(count)[:, None] * step + count_up(size)[None, :]
         parts = [op("take", part, constant(at, "int64"), axis=1, mode="clip") for part in (real, imaginary)]
         if window is not None:
             parts = [part * window for part in parts]

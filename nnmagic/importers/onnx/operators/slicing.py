@@ -14,7 +14,15 @@ from nnmagic.importers.onnx.nodes import Node, normalize_axis
 from nnmagic.importers.onnx.operators.constants import arange
 from nnmagic.importers.onnx.operators.products import dim_text
 from nnmagic.importers.onnx.registry import operator
-from nnmagic.importers.onnx.values import Value, constant, op, sizes_of, with_shape, with_sizes
+from nnmagic.importers.onnx.values import (
+    Value,
+    constant,
+    count_up,
+    op,
+    sizes_of,
+    with_shape,
+    with_sizes,
+)
 from nnmagic.relay.ops import dims
 from nnmagic.relay.polynomials import is_nonnegative
 from nnmagic.relay.types import ANY, Dim
@@ -50,7 +58,7 @@ def spread(values: Value, axes: Value, rank: int, default: Value | int) -> Value
     """Return a vector with one item for each axis: those of ``values`` at ``axes``, else the default."""
     axes, values = axes.cast("int64"), values.cast("int64")
     counted = (axes < 0).choose(axes + rank, axes)
-    mask = op("expand_dims", constant(np.arange(rank), "int64"), axis=1).equals(counted)
+    mask = op("expand_dims", constant(count_up(rank), "int64"), axis=1).equals(counted)
     there = op("any", mask, axis=1)
     total = op("sum", mask.choose(values, values.like(0)), axis=1)
     return there.choose(total, total.like(default) if isinstance(default, int) else default)
@@ -216,5 +224,5 @@ def _clipped_slice(
 def positions(length: Value, dim: Dim) -> Value:
     """Return 0, 1, … up to a length, which ``dim`` is, where it is known while importing."""
     if isinstance(dim, int):
-        return constant(np.arange(int(dim)), "int64")
+        return constant(count_up(int(dim)), "int64")
     return arange(constant(0, "int64"), length, constant(1, "int64"), "int64")

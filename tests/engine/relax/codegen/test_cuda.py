@@ -100,7 +100,7 @@ def test_what_a_gpu_cannot_is_refused_where_it_stands(source: str, message: str,
     ("settings", "message"),
     [
         ({"kind": "cuda", "arch": "ampere"}, "arch must be like 'sm_80', not 'ampere'"),
-        ({"kind": "cuda", "warps": 1}, "Unknown config option 'warps'"),
+        ({"kind": "cuda", "warps": 1}, "it has no setting 'warps'; its settings are arch, "),
     ],
 )
 def test_settings_that_cannot_be(settings: dict[str, object], message: str) -> None:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tvm.target import codegen
 
 import nnmagic
 from nnmagic.engine import EngineError
@@ -9,6 +10,8 @@ from nnmagic.relay import AdtValue
 from tests.engine.programs import compile_text
 
 pytestmark = pytest.mark.sampled(every=2)
+
+TRIPLE = codegen.llvm_get_system_triple()
 
 LIST = "type L[A] { Cons(A, L[A]), Nil, }\n"
 ROWS = "Tensor[(?, 3), float32]"
@@ -176,6 +179,10 @@ def test_powers_of_integers(dtype):
         ({"kind": "llvm", "mcpu": "nonsense"}, "does not know the CPU 'nonsense'"),
         ({"kind": "llvm", "mtriple": "aarch64-linux-gnu"}, "'aarch64-linux-gnu' cannot run on this machine"),
         ({"kind": "llvm", "mtriple": "nonsense"}, "'nonsense' cannot run on this machine"),
+        (
+            {"kind": "llvm", "mtriple": f"{TRIPLE}-coff"},
+            "-coff' cannot run on this machine",
+        ),
         ({"kind": "llvm", "mattr": ["+nonsense"]}, r"does not know the feature '\+nonsense'"),
     ],
 )

@@ -313,7 +313,9 @@ def test_every_optimisation_level_computes_the_same(opt_level):
         ("rocm", "the target 'rocm' is another GPU's"),
         ({"kind": "vulkan"}, "the target 'vulkan' is another GPU's"),
         ("{not json", "does not know the target"),
-        ({"kind": "llvm", "bad": 1}, "does not know the target"),
+        ({"kind": "llvm", "bad": 1}, "it has no setting 'bad'; its settings are mcpu, mattr, "),
+        ({"kind": "llvm", "opt-level": True}, "opt-level must be an int from 0 to 3, not True"),
+        ({"kind": "llvm", "mattr": ["+avx", 2]}, r"mattr must be a list such as \['\+avx2'\]"),
         ({"kind": "llvm", "mcpu": "pentium-9000"}, "LLVM does not know the CPU"),
     ],
 )

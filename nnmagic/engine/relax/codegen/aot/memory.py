@@ -303,7 +303,8 @@ def round_up(nbytes: Extent) -> Extent:
 def most(size: Extent, named: Mapping[PrimExpr, Extent | None]) -> Extent:
     """Return the most that an expression of sizes can be; ``named`` can be anything from 0 to their most.
 
-    Raises NoSizeError for other expressions than sums, products and quotients.
+    Raises NoSizeError for other expressions than sums, products and quotients, and where a size that is named
+    has no bound.
     """
     if isinstance(size, int) or not depends_on(size, named):
         return size
@@ -314,7 +315,10 @@ def most(size: Extent, named: Mapping[PrimExpr, Extent | None]) -> Extent:
 def _range(size: PrimExpr, named: Mapping[PrimExpr, Extent | None]) -> tuple[PrimExpr, PrimExpr]:
     """Return the most and the least that an expression of sizes can be."""
     if size in named:
-        return as_expr(named[size]), as_expr(0)
+        limit = named[size]
+        if limit is None:
+            raise NoSizeError(str(size))
+        return as_expr(limit), as_expr(0)
     if not depends_on(size, named):
         return size, size
     match size:

@@ -222,7 +222,7 @@ class _Analysis:
         if not depends_on(size, decided):
             function.exact.add(dim)
         limit = self._most(self.sizes[dim])
-        function.named[dim] = simplify(most(size, function.named)) if limit is None else limit
+        function.named[dim] = self._in_dims(size) if limit is None else limit
 
     def _most(self, value: Linear) -> Extent | None:
         """Return the most that a size can be in terms of those of arrays, None if that is not known."""

@@ -7,7 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
+from itertools import pairwise
 from typing import Any
+
+#: How many windows are looked at one by one; of more it is not known that they all read data.
+_MANY = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +44,14 @@ class Axis:
 
     def empty_window(self) -> bool:
         """Return whether all taps of some element of the result are outside of the data."""
-        return any(
-            all(
-                not 0 <= o * self.stride - self.before + k * self.dilation < self.size
-                for k in range(self.taps)
-            )
-            for o in range(self.result)
-        )
+
+        def is_outside(o: int) -> bool:
+            first = o * self.stride - self.before
+            return not any(0 <= first + k * self.dilation < self.size for k in range(self.taps))
+
+        if self.dilation <= self.size:  # no window lies around the data
+            return self.result > 0 and (is_outside(0) or is_outside(self.result - 1))
+        return self.result > _MANY or any(map(is_outside, range(self.result)))
 
     def phases(self) -> Iterator[Phase]:
         """Group the elements of the result by their taps: one phase, or one for each element of a stride."""
@@ -79,20 +84,37 @@ class Phase:
 
     def runs(self, width: int) -> list[Run]:
         """Divide the elements into tiles of at most ``width``; a run has neighbours with equal code."""
+        full, rest = divmod(self.count, width)
+        # Tiles differ in their code near to where a tap begins or ends to read data.
+        near = {
+            edge // width + tile
+            for _, offset in self.taps
+            for edge in self._inside(offset)
+            for tile in (-1, 0, 1, 2)
+        }
+        firsts = sorted({0, full, *(tile for tile in near if 0 < tile < full)})
+        tiles = [(first, after - first, width) for first, after in pairwise(firsts)]
+        if rest:
+            tiles.append((full, 1, rest))
         runs: list[Run] = []
-        for start in range(0, self.count, width):
-            tile = min(width, self.count - start)
-            inside = tuple(self._inside(offset, start, tile) for _, offset in self.taps)
+        for first, number, tile in tiles:
+            start = first * width
+            inside = tuple(self._inside_tile(offset, start, tile) for _, offset in self.taps)
             if runs and runs[-1].width == tile and runs[-1].inside == inside:
-                runs[-1] = Run(runs[-1].start, tile, runs[-1].tiles + 1, inside)
+                runs[-1] = Run(runs[-1].start, tile, runs[-1].tiles + number, inside)
             else:
-                runs.append(Run(start, tile, 1, inside))
+                runs.append(Run(start, tile, number, inside))
         return runs
 
-    def _inside(self, offset: int, start: int, tile: int) -> tuple[int, int]:
-        """Return the range of a tile's elements that read data by a tap, not padding."""
-        inside = [p for p in range(tile) if 0 <= (start + p) * self.stride + offset < self.size]
-        return (inside[0], inside[-1] + 1) if inside else (0, 0)
+    def _inside(self, offset: int) -> tuple[int, int]:
+        """Return the range of the elements that read data by a tap, not padding."""
+        return -(offset // self.stride), (self.size - 1 - offset) // self.stride + 1
+
+    def _inside_tile(self, offset: int, start: int, tile: int) -> tuple[int, int]:
+        """Return the same range of a tile's elements."""
+        low, high = self._inside(offset)
+        low, high = max(low - start, 0), min(high - start, tile)
+        return (low, high) if low < high else (0, 0)
 
 
 @dataclass(frozen=True, slots=True)

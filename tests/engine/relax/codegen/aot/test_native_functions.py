@@ -783,3 +783,26 @@ def sum_between(x: Tensor[("n",), f64], rounds: i64):
     x = np.random.default_rng(2).random(40)
     between = [x[(x > 0.1 * k) & (x < 0.5 + 0.1 * k)].sum() for k in range(6)]
     np.testing.assert_allclose(sum_between(x, np.int64(6)), sum(between), rtol=1e-12)
+
+
+LISTS = """
+def f(x: Tensor[('n',), f64], c: f64):
+    n, last = x.shape[0], zeros((2,), dtype=f64)
+    rows = []
+    for i in range(n):
+        rows.append(where(arange(n, dtype=f64) > 1, arange(n, dtype=f64), 2) + 1)
+    for i in range(n):
+        found = []
+        for j in range(n):
+            found.append(c)
+        last[0] = found[-1]
+    return last, np.array(rows)
+"""
+
+
+@pytest.mark.full
+def test_a_size_that_is_made_of_one_without_a_bound() -> None:
+    """Nothing bounds how long a list becomes that a loop in a loop makes."""
+    last, rows = nnmagic.compile(LISTS, namespace={"np": np}, cache=False)(np.zeros(4), 2.5)
+    assert last.tolist() == [2.5, 0]
+    assert rows.tolist() == [[3, 3, 3, 4]] * 4
