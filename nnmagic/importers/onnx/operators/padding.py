@@ -16,7 +16,7 @@ from nnmagic.importers.onnx.values import Value, constant, op, with_shape
 from nnmagic.relay.types import ANY, Dim
 
 #: The end of a slice that goes on to the last element.
-_FAR = 2**31 - 1
+_FAR = 2**48
 
 
 @operator("Pad")

@@ -20,7 +20,7 @@ from nnmagic.relay.polynomials import is_nonnegative
 from nnmagic.relay.types import ANY, Dim
 
 #: The end of a slice that goes on to the last element.
-_FAR = 2**31 - 1
+_FAR = 2**48
 
 
 @operator("Slice")

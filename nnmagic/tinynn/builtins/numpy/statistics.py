@@ -25,7 +25,14 @@ from nnmagic.tinynn.builtins.argument_checks import (
 )
 from nnmagic.tinynn.builtins.numpy.reductions import REDUCE, is_empty, reduction_axes, where_mask, wide_dtype
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
-from nnmagic.tinynn.builtins.tensor_helpers import arange, broadcast, size_along, stack, static_slice
+from nnmagic.tinynn.builtins.tensor_helpers import (
+    arange,
+    broadcast,
+    require_elements,
+    size_along,
+    stack,
+    static_slice,
+)
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.values.descriptions import source_text
 from nnmagic.tinynn.values.values import RefusalError, Value
@@ -140,6 +147,8 @@ def _replace_nan(name: str, kind: str, neutral: float) -> Builtin:
             data = data.cast(dtype_argument(call) or wide_dtype(data.dtype))
         elif is_empty(data, along):
             raise RefusalError(f"{name} of no elements", call.given["a"].span)
+        else:
+            data = require_elements(data, along, f"{name} of no elements")
         if not data.is_float:
             return data.reduce(kind, along, keepdims=keepdims).value
         missing = data.op("isnan")
