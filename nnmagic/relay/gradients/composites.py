@@ -1,8 +1,8 @@
 """Recognise functions that cells write with several operators, and differentiate each as a whole.
 
 What makes such a function accurate, or defined everywhere, has no useful derivative part by part: log1p near
-0, hypot and arctan2 at 0, cbrt, which begins with the bits of a number, rounding by adding a large number, the
-determinant, of which a singular matrix has no logarithm.
+0, hypot and arctan2 at 0, cbrt, which begins with the bits of a number, rounding by adding a large number,
+the determinant, of which a singular matrix has no logarithm.
 """
 
 from __future__ import annotations

@@ -52,8 +52,8 @@ def _row(term: Term, rank: int) -> Term:
     return term.op("expand_dims", axis=rank - 2)
 
 
-def _eye(p: Place, like: Term) -> Term:
-    """Return where the row is the column."""
+def unit_matrix(p: Place, like: Term) -> Term:
+    """Return ones where the row is the column, zeros elsewhere, in the shape of a term."""
     ones = like.op("ones_like")
     lower = ones.op("trilu", p.array(0, "int32"), upper=False)
     return lower * ones.op("trilu", p.array(0, "int32"), upper=True)
@@ -98,7 +98,7 @@ def det_gradient(p: Place) -> Term:
     d, y = (each.op("expand_dims", axis=rank - 2, num_newaxis=2) for each in (p.d, p.y))
     if isinstance(size, int) and size <= _MOST_MINORS:
         return d * _cofactors(p, x, int(size))
-    eye, singular = _eye(p, x), y.equals(0)
+    eye, singular = unit_matrix(p, x), y.equals(0)
     inverse = singular.choose(eye, x).op("linalg.inv")
     largest = (each.op("abs").op("max", axis=[rank - 2, rank - 1], keepdims=True) for each in (x, inverse))
     singular = singular.op("logical_or", next(largest) * next(largest) > _ILL_CONDITIONED)
@@ -147,7 +147,7 @@ def _cholesky(p: Place) -> Sequence[Contribution]:
     rank = p.rank()
     factor, d = (p.y, p.d) if not p.attrs["upper"] else (_transpose(p.y, rank), _transpose(p.d, rank))
     product = _lower(p, _product(factor, _lower(p, d), rank, first=True))
-    halved = product - product * _eye(p, product) * 0.5
+    halved = product - product * unit_matrix(p, product) * 0.5
     left = _transpose(factor, rank).op("linalg.solve", halved)
     # X = left L^-1: solve L^T X^T = left^T
     both = _transpose(_transpose(factor, rank).op("linalg.solve", _transpose(left, rank)), rank)
@@ -166,10 +166,10 @@ def _eigh(p: Place) -> Sequence[Contribution]:
     dw, dv = p.d_part(0), p.d_part(1)
     inner: Term | None = None
     if dw is not None:
-        inner = _eye(p, v) * _row(dw, rank)
+        inner = unit_matrix(p, v) * _row(dw, rank)
     if dv is not None:
         gap = _row(w, rank) - _column(w, rank)
-        eye = _eye(p, v)
+        eye = unit_matrix(p, v)
         scaled = _product(v, dv, rank, first=True) / (gap + eye)
         scaled = scaled - scaled * eye
         inner = scaled if inner is None else inner + scaled
@@ -199,7 +199,7 @@ def _qr(p: Place) -> Sequence[Contribution]:
     if inner is None:
         return [None]
     low = _lower(p, inner)
-    mirrored = low + _transpose(low - low * _eye(p, low), rank)
+    mirrored = low + _transpose(low - low * unit_matrix(p, low), rank)
     total = _product(q, mirrored, rank)
     total = total if dq is None else total + dq
     return [_transpose(r.op("linalg.solve", _transpose(total, rank)), rank)]
@@ -235,7 +235,7 @@ def _svd_of_parts(
 ) -> Term | None:
     (u, s, vt), (du, ds, dvt) = parts, grads
     square = _product(u, u, rank, first=True)
-    eye = _eye(p, square)
+    eye = unit_matrix(p, square)
     squares = s * s
     factor = 1 / (_row(squares, rank) - _column(squares, rank) + eye)
     factor = factor - factor * eye
