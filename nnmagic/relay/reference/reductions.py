@@ -87,7 +87,7 @@ def _sort(given: Given, data: Array) -> Any:
 
 
 def _topk(given: Given, data: Array, *k: Array) -> Any:
-    axis, count = given["axis"], int(k[0]) if k else given["k"]
+    axis, count = given["axis"], int(k[0].item()) if k else given["k"]
     count = data.shape[axis] if count < 1 else count
     order = np.take(_order(data, axis, ascending=bool(given["is_ascend"])), np.arange(count), axis)
     values = np.take_along_axis(data, order, axis)
