@@ -94,6 +94,11 @@ def _topk(given: Given, data: Array, *k: Array) -> Any:
     return {"both": (values, order), "values": values, "indices": order}[given["ret_type"]]
 
 
+def _partition(given: Given, data: Array, kth: Array) -> Any:
+    places = kth[(kth >= 0) & (kth < data.shape[given["axis"]])]
+    return np.partition(data, places, axis=given["axis"]) if places.size else data
+
+
 def _scan(function: Callable[..., Array], first: int) -> Rule:
     def rule(given: Given, data: Array) -> Any:
         axis = given["axis"]
@@ -152,6 +157,7 @@ RULES: dict[str, Rule] = {
     "searchsorted": _searchsorted,
     "numpy.histogram": _histogram,
     "numpy.isin": _isin,
+    "numpy.partition": _partition,
     "invert_permutation": plain(np.argsort),
     "nn.dense": lambda given, x, weight: np.matmul(x.astype(given.dtype), weight.T.astype(given.dtype)),
     "nn.matmul": _matmul,

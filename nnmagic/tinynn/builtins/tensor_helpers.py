@@ -153,6 +153,11 @@ def require_elements(data: Formula, axes: Sequence[int] | None, message: str) ->
     return data
 
 
+def partition_at(data: Formula, axis: int, places: Formula) -> Formula:
+    """Return a tensor whose elements at places that ascend, int64, are those of the sorted one."""
+    return data.op("numpy.partition", places, axis=axis)
+
+
 def slice_axis(data: Formula, axis: int, begin: int, end: int | None) -> Formula:
     """Return ``data[begin:end]`` along an axis; a negative end counts from the end of the axis."""
     size = data.shape[axis]
