@@ -77,10 +77,9 @@ class _Partition:
             return tirx.Evaluate(0)
         sequences = loop("sequence", self.sort.total, self._of_sequence)
         known = static_int(self.length)
-        if known is not None:
-            return self.sort.independent(sequences, 1) if known >= _LEAST else self.sort.emit()
-        is_long = as_expr(self.length) >= _LEAST
-        return tirx.IfThenElse(is_long, self.sort.independent(sequences, 1), self.sort.emit())
+        if known is None:  # both ways would take long to compile
+            return sequences if static_int(self.sort.total) == 1 else self.sort.emit()
+        return self.sort.independent(sequences, 1) if known >= _LEAST else self.sort.emit()
 
     def _of_sequence(self, number: PrimExpr) -> Stmt:
         index = partial(self.sort.index, number)

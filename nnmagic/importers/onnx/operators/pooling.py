@@ -91,10 +91,14 @@ def _covering(
 
 @operator("MaxPool")
 def _max_pool(node: Node) -> list[Value]:
+    return _maxima(node)
+
+
+def _maxima(node: Node) -> list[Value]:
     data = node[0]
     if (opened := _padded_open(node, neutral("max", data.dtype))) is not None:
         bare, padded, sizes_ = opened
-        (result,) = _max_pool(replace(bare, inputs=[padded]))
+        (result,) = _maxima(replace(bare, inputs=[padded]))
         return [with_shape(result, [*result.shape[:2], *sizes_])]
     kernel, strides, dilations, before, after, ceil = _parameters(node)
     rank = len(kernel)
@@ -184,14 +188,18 @@ def along_axis(data: Value, axis: int, matrix: Value) -> Value:
 
 @operator("AveragePool")
 def _average_pool(node: Node) -> Value:
+    return _means(node)
+
+
+def _means(node: Node) -> Value:
     data = node[0]
     if (opened := _padded_open(node, 0)) is not None:
         bare, zeros, sizes_ = opened
-        result = _average_pool(replace(bare, inputs=[zeros]))
+        result = _means(replace(bare, inputs=[zeros]))
         if not node.integer("count_include_pad"):
             ones = _padded_open(replace(node, inputs=[op("ones_like", data)]), 0)
             assert ones is not None
-            result = result / _average_pool(replace(bare, inputs=[ones[1]]))
+            result = result / _means(replace(bare, inputs=[ones[1]]))
         return with_shape(result, [*result.shape[:2], *sizes_])
     kernel, strides, dilations, before, after, ceil = _parameters(node)
     rank, padded = len(kernel), bool(node.integer("count_include_pad"))
