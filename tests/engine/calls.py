@@ -34,6 +34,7 @@ BY_HAND: list[tuple[str, str, dict[str, list[int]]]] = [
     ("%x: Tensor[(2, 3), float32]", "tile(%x, reps=[2, 1])", {}),
     ("%x: Tensor[(9), float32], %e: Tensor[(4), float32]", "numpy.histogram(%x, %e)", {"e": [0, 1, 2, 3]}),
     ("%x: Tensor[(2, 3), float32], %y: Tensor[(4), float32]", "numpy.isin(%x, %y)", {}),
+    ("%x: Tensor[(2, 3), float32], %k: Tensor[(2), int64]", "numpy.partition(%x, %k)", {"k": [0, 1]}),
     *((f"%x: Tensor[(2, 3), {dtype}]", "numpy.rint(%x)", {}) for dtype in ("float16", "float32", "int8")),
     ("%x: Tensor[(2, 3), int64], %y: Tensor[(4), int64]", "numpy.isin(%x, %y)", {}),
     ("%x: Tensor[(2, 3), float32], %y: Tensor[(), int64]", 'python.print((%x, %y), layout="[]")', {}),

@@ -76,6 +76,8 @@ def array_of(tensor: TensorProto, folder: Folder) -> np.ndarray:
     shape = tuple(tensor.dims)
     if any(size < 0 for size in shape):
         raise UnsupportedError(f"the tensor {tensor.name!r} has a negative size in its shape {shape}")
+    if tensor.data_type in (TensorProto.INT4, TensorProto.UINT4):
+        return _unpacked(tensor, folder, shape)
     if tensor.data_type not in DTYPES:
         shown = element_type_name(tensor.data_type)
         try:
@@ -88,12 +90,31 @@ def array_of(tensor: TensorProto, folder: Folder) -> np.ndarray:
         return array
     dtype = NUMPY_DTYPES[DTYPES[tensor.data_type]]
     if tensor.data_location == TensorProto.EXTERNAL:
-        flat = folder.read(tensor, dtype)
+        flat = folder.read(tensor, 8 * dtype.itemsize)
     elif tensor.HasField("raw_data"):
         flat = np.frombuffer(tensor.raw_data, np.uint8)
     else:
         flat = _from_field(tensor, dtype)
     return _shaped(tensor.name, flat, dtype, shape)
+
+
+def _unpacked(tensor: TensorProto, folder: Folder, shape: tuple[int, ...]) -> np.ndarray:
+    """Return integers of 4 bits, of which a byte holds two, the low one first."""
+    from ml_dtypes import int4, uint4
+    from onnx import TensorProto
+
+    if tensor.data_location == TensorProto.EXTERNAL:
+        pairs = folder.read(tensor, 4)
+    elif tensor.HasField("raw_data"):
+        pairs = np.frombuffer(tensor.raw_data, np.uint8)
+    else:
+        pairs = np.array(tensor.int32_data, np.int64).astype(np.uint8)
+    flat = np.stack([pairs & 15, pairs >> 4], axis=-1).reshape(-1)
+    flat = flat[: min(int(np.prod(shape, dtype=object)), len(flat))]
+    if tensor.data_type == TensorProto.UINT4:
+        return _shaped(tensor.name, flat, np.dtype(np.uint8), shape).astype(uint4)
+    signed = ((flat ^ 8).astype(np.int8) - 8).astype(np.int8)
+    return _shaped(tensor.name, signed, np.dtype(np.int8), shape).astype(int4)
 
 
 def _shaped(name: str, flat: np.ndarray, dtype: np.dtype[np.generic], shape: tuple[int, ...]) -> np.ndarray:

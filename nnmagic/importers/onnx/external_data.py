@@ -21,8 +21,8 @@ class Folder:
 
     path: Path | None
 
-    def read(self, tensor: TensorProto, dtype: np.dtype[np.generic]) -> np.ndarray:
-        """Return the bytes of a tensor with external data. Raises UnsupportedError."""
+    def read(self, tensor: TensorProto, bits: int) -> np.ndarray:
+        """Return the bytes of a tensor, of so many bits an element. Raises UnsupportedError."""
         entries = {entry.key: entry.value for entry in tensor.external_data}
         location = entries.get("location", "")
         if self.path is None:
@@ -36,7 +36,7 @@ class Folder:
         path = _inside(self.path, tensor.name, location)
         size = path.stat().st_size
         offset = _number(tensor.name, "offset", entries.get("offset", "0"))
-        needed = int(np.prod(tuple(tensor.dims), dtype=object)) * dtype.itemsize
+        needed = -(-int(np.prod(tuple(tensor.dims), dtype=object)) * bits // 8)
         length = _number(tensor.name, "length", entries.get("length", str(needed)))
         if length != needed or offset + length > size:
             raise UnsupportedError(

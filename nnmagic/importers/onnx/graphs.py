@@ -142,6 +142,10 @@ class GraphImporter:
         except KeyError:
             self.problems.add("graph", repr(name), UnsupportedError("nothing computes this output"))
             return Refused()
+        if isinstance(value, Value) and value.bits is not None:
+            error = UnsupportedError(f"a result of {value.bits} bits is not supported", "dequantize it")
+            self.problems.add("graph", repr(name), error)
+            return Refused()
         if value is None or isinstance(value, TensorSequence):
             what = "an optional output is missing" if value is None else "an output cannot be a sequence"
             self.problems.add("graph", repr(name), UnsupportedError(what, "return its tensors one by one"))

@@ -20,16 +20,7 @@ from nnmagic.relay.ops import OPERATORS, RelationError, call, dims
 from nnmagic.relay.ops.checks import find_problem
 from nnmagic.relay.passes.numpy_evaluator import evaluate_with_numpy
 from nnmagic.relay.polynomials import is_nonnegative
-from nnmagic.relay.types import (
-    ANY,
-    Dim,
-    TensorType,
-    TupleType,
-    Type,
-    dtype_of_array,
-    is_float,
-    is_integer,
-)
+from nnmagic.relay.types import ANY, Dim, TensorType, TupleType, Type, dtype_of_array, is_float, is_integer
 
 #: Calls on constants with no more elements than this are evaluated while importing.
 MAX_FOLDED = 1 << 16
@@ -44,11 +35,13 @@ class Value:
     """A tensor.
 
     ``sizes``: what an integer tensor of rank 0 or 1 holds, where its elements are sizes of other tensors.
+    ``bits``: those of its elements in the model, where a constant of 4 bits is held in more.
     """
 
     expr: ir.Expr
     type: TensorType
     sizes: tuple[Dim, ...] | None = None
+    bits: int | None = None
 
     @property
     def shape(self) -> tuple[Dim, ...]:
@@ -158,7 +151,9 @@ class TensorSequence:
 
 
 def constant(value: object, dtype: str | None = None) -> Value:
-    """Return a constant from a number, a sequence or an array."""
+    """Return a constant from a number, a sequence or an array; one of 4 bits is held in 8."""
+    if isinstance(value, np.ndarray) and value.dtype.name in ("int4", "uint4"):
+        return replace(constant(value.astype(value.dtype.name.replace("4", "8"))), bits=4)
     if isinstance(value, np.ndarray) and dtype is None:
         if dtype_of_array(value) is None:
             raise UnsupportedError(f"tensors of {value.dtype} are not supported")

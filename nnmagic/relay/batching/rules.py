@@ -142,6 +142,11 @@ def _along_axis(site: Site) -> Expr | None:
     return site.again(axis=site.axis()) if site.rank() else None
 
 
+@rule("numpy.partition")
+def _partition(site: Site) -> Expr | None:
+    return None if site.batched[1] else site.again(axis=site.axis())
+
+
 # -- shapes ------------------------------------------------------------------------------------------------
 
 

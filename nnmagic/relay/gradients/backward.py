@@ -36,7 +36,7 @@ from nnmagic.relay.gradients.blocks import (
     rename,
     with_branches,
 )
-from nnmagic.relay.gradients.composites import recognise
+from nnmagic.relay.gradients.composites import LAST_OPERATORS, recognise
 from nnmagic.relay.gradients.cotangents import Cotangents, zeros_like
 from nnmagic.relay.gradients.counted_loops import CountedLoop, counted_loop
 from nnmagic.relay.gradients.expansions import expand
@@ -167,7 +167,7 @@ class Backward:
     ) -> None:
         assert isinstance(value.op, OpRef)
         name = value.op.name
-        if name == "where" and self._pull_composite(var, value, scope, tree, cotangents):
+        if name in LAST_OPERATORS and self._pull_composite(var, value, scope, tree, cotangents):
             return
         place = Place(
             name,
@@ -225,9 +225,8 @@ class Backward:
             value.span,
         )
         given = {name: place.x(index) for index, name in enumerate(names)}
-        for name, term in composite.rule(given, place.y, place.d).items():
+        for name, part in composite.rule(place, given).items():
             operand = composite.operands[name]
-            part = place.sum_to(term, type_.shape, names.index(name))
             cotangents.add(operand, _only(part, scope.active.get(operand, False)))
         return True
 

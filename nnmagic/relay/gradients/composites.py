@@ -1,7 +1,8 @@
 """Recognise functions that cells write with several operators, and differentiate each as a whole.
 
 What makes such a function accurate, or defined everywhere, has no useful derivative part by part: log1p near
-0, hypot and arctan2 at 0, cbrt, which begins with the bits of a number, rounding by adding a large number.
+0, hypot and arctan2 at 0, cbrt, which begins with the bits of a number, rounding by adding a large number,
+the determinant, of which a singular matrix has no logarithm.
 """
 
 from __future__ import annotations
@@ -12,12 +13,15 @@ from functools import cache
 
 import numpy as np
 
-from nnmagic.relay.expr import Call, Constant, Expr, OpRef, Var
-from nnmagic.relay.gradients.place import Term
+from nnmagic.relay.expr import Call, Constant, Expr, OpRef, TupleGetItem, Var
+from nnmagic.relay.gradients.place import Place, Term
+from nnmagic.relay.gradients.rules.linear_algebra import det_gradient
 from nnmagic.relay.text.parser import parse_expression
 
-#: (operands by name, the result, its cotangent) -> the contributions by name.
-CompositeRule = Callable[[Mapping[str, Term], Term, Term], Mapping[str, Term]]
+#: (the call, its operands by name) -> the contributions by name.
+CompositeRule = Callable[[Place, Mapping[str, Term]], Mapping[str, Term]]
+#: (operands by name, the result, its cotangent) -> the contributions by name, in the shape of the result.
+_ElementwiseRule = Callable[[Mapping[str, Term], Term, Term], Mapping[str, Term]]
 
 _LOG1P = """
 %0 = add(1f, %x);
@@ -101,6 +105,15 @@ where(%17, %18, %16)
 """
 
 
+_DET = """
+%0 = linalg.slogdet(%x);
+%1 = %0.1;
+%2 = exp(%1);
+%3 = %0.0;
+multiply(%2, %3)
+"""
+
+
 def _log1p(given: Mapping[str, Term], y: Term, d: Term) -> Mapping[str, Term]:
     del y
     return {"x": d / (1 + given["x"])}
@@ -132,13 +145,32 @@ def _arctan2(given: Mapping[str, Term], y: Term, d: Term) -> Mapping[str, Term]:
     return {"x": nothing.choose(0, factor * two), "y": nothing.choose(0, -(factor * one))}
 
 
+def _elementwise(function: _ElementwiseRule) -> CompositeRule:
+    def of(p: Place, given: Mapping[str, Term]) -> Mapping[str, Term]:
+        names = list(given)
+        found = function(given, p.y, p.d)
+        return {name: p.sum_to(term, p.out_shape, names.index(name)) for name, term in found.items()}
+
+    return of
+
+
+def _det(p: Place, given: Mapping[str, Term]) -> Mapping[str, Term]:
+    del given
+    return {"x": det_gradient(p)}
+
+
 _RULES: tuple[tuple[str, CompositeRule], ...] = (
-    (_LOG1P, _log1p),
-    (_CBRT, _cbrt),
-    (_ROUND, _round),
-    (_HYPOT, _hypot),
-    (_ARCTAN2, _arctan2),
+    (_LOG1P, _elementwise(_log1p)),
+    (_CBRT, _elementwise(_cbrt)),
+    (_ROUND, _elementwise(_round)),
+    (_HYPOT, _elementwise(_hypot)),
+    (_ARCTAN2, _elementwise(_arctan2)),
+    (_DET, _det),
+    (_DET.replace("(%2, %3)", "(%3, %2)"), _det),
 )
+
+#: The last operators of these functions.
+LAST_OPERATORS = frozenset({"where", "multiply"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +209,12 @@ def _matches(
     value = made.get(value, value)
     if isinstance(pattern, Constant):
         return isinstance(value, Constant) and value.data.ndim == 0 and _same(pattern, value)
+    if isinstance(pattern, TupleGetItem):
+        return (
+            isinstance(value, TupleGetItem)
+            and pattern.index == value.index
+            and _matches(pattern.tuple_value, value.tuple_value, made, found, known)
+        )
     if not isinstance(pattern, Call) or not isinstance(value, Call):
         return False
     if not (

@@ -68,6 +68,14 @@ def _fit_histogram(types: Sequence[Type], _attrs: Attrs) -> None:
         raise RelationError("there must be two edges or more", 1)
 
 
+def _partition(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    data, kth = tensor(types), tensor(types, 1, rank=1)
+    axis_of(attrs, data.shape)
+    if kth.dtype != "int64":
+        raise RelationError("expected places of int64, found {kth}", 1, kth=kth)
+    return data
+
+
 def _isin(types: Sequence[Type], _attrs: Attrs) -> TensorType:
     data, others = tensor(types, 0), tensor(types, 1, rank=1)
     if data.dtype != others.dtype:
@@ -184,6 +192,15 @@ declare(
     numpy="numpy.isin",
     family="sorting",
     preconditions=[_check_isin],
+)
+declare(
+    "numpy.partition",
+    "data kth",
+    _partition,
+    "The elements with those of some places, which ascend, where sorting would put them.",
+    Attr("axis", INT, -1),
+    numpy="numpy.partition",
+    family="sorting",
 )
 declare(
     "unique",

@@ -14,26 +14,26 @@ from nnmagic.relay.reference.shapes import to_layout
 _PLAIN = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
 
 
-def _positions(mode: str, size: int, wanted: int, start: float, end: float) -> Any:
-    """Return where the pixels of a result lie along an axis of the image, in float32."""
-    at = np.arange(wanted, dtype=np.float32)
-    scale = np.float32(size) / np.float32(wanted)
-    half = np.float32(0.5)
+def _positions(mode: str, size: int, wanted: int, start: float, end: float, kind: Any = np.float32) -> Any:
+    """Return where the pixels of a result lie along an axis of the image, in float32 or float64."""
+    at = np.arange(wanted, dtype=kind)
+    scale = kind(size) / kind(wanted)
+    half = kind(0.5)
     match mode:
         case "half_pixel":
             return (at + half) * scale - half
         case "align_corners":
-            return np.float32(size - 1) / np.float32(wanted - 1) * at if wanted > 1 else at
+            return kind(size - 1) / kind(wanted - 1) * at if wanted > 1 else at
         case "asymmetric":
-            return at / np.float32(wanted // size) if wanted % size == 0 else scale * at
+            return at / kind(wanted // size) if wanted % size == 0 else scale * at
         case "pytorch_half_pixel":
             return (at + half) * scale - half if wanted > 1 else at
         case "tf_half_pixel_for_nn":
             return (at + half) * scale
     if wanted > 1:
-        first, span = np.float32(start) * (size - 1), np.float32(end) - np.float32(start)
-        return first + at * span * np.float32(size - 1) / np.float32(wanted - 1)
-    return at + half * (np.float32(start) + np.float32(end)) * (size - 1)
+        first, span = kind(start) * (size - 1), kind(end) - kind(start)
+        return first + at * span * kind(size - 1) / kind(wanted - 1)
+    return at + half * (kind(start) + kind(end)) * (size - 1)
 
 
 def _nearest(at: Array, rounding: str) -> Any:
@@ -42,12 +42,12 @@ def _nearest(at: Array, rounding: str) -> Any:
         case "round":
             return np.rint(at)
         case "round_prefer_floor":
-            return np.ceil(at - np.float32(0.5))
+            return np.ceil(at - at.dtype.type(0.5))
         case "round_prefer_ceil":
-            return np.floor(at + np.float32(0.5))
+            return np.floor(at + at.dtype.type(0.5))
         case "ceil":
-            return np.ceil(at - np.float32(1e-5))
-    return np.floor(at + np.float32(1e-5))
+            return np.ceil(at - at.dtype.type(1e-5))
+    return np.floor(at + at.dtype.type(1e-5))
 
 
 def _cubic(part: Array, alpha: float) -> list[Any]:
@@ -71,10 +71,10 @@ def _taps(
     part, first = at - first, first.astype(np.int64)
     if method == "linear":
         return [(first, 1 - part), (first + 1, part)]
-    weights = [weight.astype(np.float32) for weight in _cubic(part, np.float32(alpha))]
+    weights = [weight.astype(at.dtype) for weight in _cubic(part, at.dtype.type(alpha))]
     if exclude:
         weights = [
-            np.where((first - 1 + k < 0) | (first + k > size), np.float32(0), weight)
+            np.where((first - 1 + k < 0) | (first + k > size), at.dtype.type(0), weight)
             for k, weight in enumerate(weights)
         ]
         total = sum(weights)
@@ -118,9 +118,10 @@ def _resized(
     if rounding == "round" or (not rounding and mode == "align_corners"):
         rounding = "round_prefer_ceil"
     rank, places = len(size), list[tuple[int, Array]]()
-    result = x if method == "nearest_neighbor" else x.astype(np.float32 if x.dtype != np.float64 else x.dtype)
+    kind = np.float64 if x.dtype == np.float64 else np.float32
+    result = x if method == "nearest_neighbor" else x.astype(kind)
     for number in reversed(range(rank)):
-        at = _positions(mode, x.shape[2 + number], size[number], roi[number], roi[rank + number])
+        at = _positions(mode, x.shape[2 + number], size[number], roi[number], roi[rank + number], kind)
         places.insert(0, (x.shape[2 + number], at))
         taps = _taps(at, x.shape[2 + number], method, rounding, alpha, exclude)
         result = _along(result, 2 + number, taps)

@@ -87,11 +87,16 @@ def _sort(given: Given, data: Array) -> Any:
 
 
 def _topk(given: Given, data: Array, *k: Array) -> Any:
-    axis, count = given["axis"], int(k[0]) if k else given["k"]
+    axis, count = given["axis"], int(k[0].item()) if k else given["k"]
     count = data.shape[axis] if count < 1 else count
     order = np.take(_order(data, axis, ascending=bool(given["is_ascend"])), np.arange(count), axis)
     values = np.take_along_axis(data, order, axis)
     return {"both": (values, order), "values": values, "indices": order}[given["ret_type"]]
+
+
+def _partition(given: Given, data: Array, kth: Array) -> Any:
+    places = kth[(kth >= 0) & (kth < data.shape[given["axis"]])]
+    return np.partition(data, places, axis=given["axis"]) if places.size else data
 
 
 def _scan(function: Callable[..., Array], first: int) -> Rule:
@@ -152,6 +157,7 @@ RULES: dict[str, Rule] = {
     "searchsorted": _searchsorted,
     "numpy.histogram": _histogram,
     "numpy.isin": _isin,
+    "numpy.partition": _partition,
     "invert_permutation": plain(np.argsort),
     "nn.dense": lambda given, x, weight: np.matmul(x.astype(given.dtype), weight.T.astype(given.dtype)),
     "nn.matmul": _matmul,

@@ -168,8 +168,9 @@ def to_layout(data: Array, source: str, target: str) -> Any:
     return data.reshape(split).transpose([names.index(letter) for letter, _ in wanted])
 
 
-def _dyn_reshape(_given: Given, data: Array, shape: Array) -> Any:
-    wanted = [data.shape[axis] if size == 0 else int(size) for axis, size in enumerate(shape)]
+def _dyn_reshape(given: Given, data: Array, shape: Array) -> Any:
+    copies = not given["allowzero"]
+    wanted = [data.shape[axis] if size == 0 and copies else int(size) for axis, size in enumerate(shape)]
     return data.reshape(wanted)
 
 

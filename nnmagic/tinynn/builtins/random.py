@@ -250,7 +250,9 @@ def _integers(call: Arguments) -> Value:
         return (data.cast(dtype) + start).value
     start, stop = (_integer_tensor(call, end).cast("int64") for end in (low, high))
     data = _bits(key, _shape(call, start, stop))
-    return (data.op("floor_mod", (stop - start).cast("uint64")).cast("int64") + start).cast(dtype).value
+    # Without an integer between the ends, the remainder of a division by 0, which is 0.
+    count = (stop > start).choose((stop - start).cast("uint64"), 0)
+    return (data.op("floor_mod", count).cast("int64") + start).cast(dtype).value
 
 
 def _check_range(call: Arguments, first: int, last: int, dtype: str, span: Span) -> None:

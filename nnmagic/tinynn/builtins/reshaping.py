@@ -8,7 +8,7 @@ from nnmagic.diagnostics import Span
 from nnmagic.relay.ops.dims import as_polynomial, floor_divide, product
 from nnmagic.relay.polynomials import NoPolynomialError
 from nnmagic.relay.signatures import format_shape
-from nnmagic.relay.types import AnyDim, Dim
+from nnmagic.relay.types import ANY, AnyDim, Dim
 from nnmagic.tinynn.builtins.argument_checks import formula
 from nnmagic.tinynn.calls.argument_binding import Arguments
 from nnmagic.tinynn.values.reshaping import reshape_codes, reshape_to, reshape_to_sizes
@@ -28,7 +28,7 @@ def reshape(call: Arguments) -> Value:
     if wanted.count(-1) > 1:
         raise RefusalError("reshape: only one dimension can be -1", operand.span)
     full = _complete_shape(given.shape, wanted, operand.span)
-    if reshape_codes(given.shape, full) is not None:
+    if ANY not in wanted and reshape_codes(given.shape, full) is not None:  # else an integer must be checked
         return reshape_to(given.value, full, call.span)
     return reshape_to_sizes(given.value, sizes, full, call.span)
 

@@ -94,6 +94,9 @@ def constant_of(array: np.ndarray, dtype: str, span: Span) -> Formula:
 Size: TypeAlias = int | Dimension
 
 
+#: Beyond the end of any axis.
+_BEYOND = 2**48
+
 #: A diagonal that no matrix has; an index of a row plus this has 64 bits.
 _FARTHEST = 2**62
 
@@ -141,13 +144,27 @@ def size_along(data: Formula, axis: int, like: Formula) -> Formula:
     return element.op("squeeze", axis=[0]).cast(like.dtype)
 
 
+def require_elements(data: Formula, axes: Sequence[int] | None, message: str) -> Formula:
+    """Return a tensor; where axes (None: all) may be empty, have the program raise ValueError if one is."""
+    one = Formula(number_constant(1, "int64", data.span), data.span)
+    for axis in range(data.rank) if axes is None else axes:
+        if not isinstance(data.shape[axis], int):
+            data = data.require(size_along(data, axis, one) > 0, message)
+    return data
+
+
+def partition_at(data: Formula, axis: int, places: Formula) -> Formula:
+    """Return a tensor whose elements at places that ascend, int64, are those of the sorted one."""
+    return data.op("numpy.partition", places, axis=axis)
+
+
 def slice_axis(data: Formula, axis: int, begin: int, end: int | None) -> Formula:
     """Return ``data[begin:end]`` along an axis; a negative end counts from the end of the axis."""
     size = data.shape[axis]
     if isinstance(size, int):
         first, last, _ = slice(begin, end).indices(size)
         return data.op("strided_slice", begin=[first], end=[max(first, last)], strides=[1], axes=[axis])
-    last = 2**31 - 1 if end is None else end
+    last = _BEYOND if end is None else end
     sliced = data.op("strided_slice", begin=[begin], end=[last], strides=[1], axes=[axis])
     shape = tuple(AnyDim() if index == axis else dim for index, dim in enumerate(data.shape))
     return Formula(Computed(sliced.value.expr, TensorType(shape, data.dtype)), data.span)

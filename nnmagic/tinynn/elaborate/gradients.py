@@ -77,8 +77,9 @@ def _gradient(
     ctx: Elaboration, gradient: GradientOf, operands: Sequence[Operand], span: Span, apply: Apply
 ) -> Value:
     """Call ``grad(f, ...)`` or ``value_and_grad(f, ...)``."""
-    operands = _in_order(gradient.function, operands, span)
-    numbers = _numbers(gradient, operands, span)
+    ordered = _in_order(gradient.function, operands, span)
+    numbers = _numbers(gradient, operands, ordered, span)
+    operands = ordered
     chosen = _primals(ctx, gradient.function, [(number, operands[number]) for number in numbers])
     params = _variables(ctx, gradient.function, numbers, chosen)
     inner = list(operands)
@@ -110,14 +111,17 @@ def _gradient(
     return TupleOf((gradient_value, _items(value)[1])) if extra is not None else gradient_value
 
 
-def _numbers(gradient: GradientOf, operands: Sequence[Operand], span: Span) -> list[int]:
-    """Return the numbers of argnums, counted from the front. Raises RefusalError."""
-    positions = [index for index, operand in enumerate(operands) if operand.keyword is None]
+def _numbers(
+    gradient: GradientOf, given: Sequence[Operand], ordered: Sequence[Operand], span: Span
+) -> list[int]:
+    """Return the numbers of argnums, counted from the front. Raises RefusalError.
+
+    As in JAX, negative ones count from the last argument that is given by position.
+    """
     argnums = gradient.argnums if isinstance(gradient.argnums, tuple) else (gradient.argnums,)
-    if not positions and operands:
-        message = f"{gradient.kind}: all arguments are given by name, and keywords are not differentiated"
-        raise RefusalError(message, span, hint="give the argument to differentiate by without its name")
-    numbers = [_number(gradient, number, len(positions), span) for number in argnums]
+    count = sum(operand.keyword is None for operand in ordered)
+    last = sum(operand.keyword is None for operand in given) or count
+    numbers = [_number(gradient, number, last if number < 0 else count, span) for number in argnums]
     if len(set(numbers)) < len(numbers):
         raise RefusalError(f"{gradient.kind}: a parameter is named twice in argnums", span)
     return numbers
@@ -127,8 +131,9 @@ def _jacobian(
     ctx: Elaboration, gradient: GradientOf, operands: Sequence[Operand], span: Span, apply: Apply
 ) -> Value:
     """Call ``jacobian(f)``: a pullback for each element of the result."""
-    operands = _in_order(gradient.function, operands, span)
-    numbers = _numbers(gradient, operands, span)
+    ordered = _in_order(gradient.function, operands, span)
+    numbers = _numbers(gradient, operands, ordered, span)
+    operands = ordered
     kept = tuple(replace(each, value=atomize(ctx, each.value, "primal", set())) for each in operands)
     function = _kept(ctx, gradient.function)
     inner = Operand(GradientOf("partial", function, tuple(numbers), arguments=kept), span)
@@ -276,12 +281,23 @@ def _atom(ctx: Elaboration, value: Computed) -> Value:
 
 
 def _in_order(function: Operand, operands: Sequence[Operand], span: Span) -> list[Operand]:
-    """Return the arguments of a function whose parameters are known in their order, defaults left out."""
+    """Return the arguments of a function whose parameters are known in their order, defaults left out.
+
+    Those that follow one that is left out, and those that have no place, keep their names.
+    """
     value = function.value
+    while isinstance(value, GradientOf) and value.kind in ("grad", "value_and_grad", "jacobian"):
+        value = value.function.value  # whose parameters it has
     if not isinstance(value, GlobalFunction | LocalFunction | ClosureValue):
         return list(operands)
     bind_arguments(_name(value), value.parameters, operands, span)
-    return list(operands)
+    ordered = [operand for operand in operands if operand.keyword is None]
+    named = {operand.keyword: operand for operand in operands if operand.keyword is not None}
+    for formal in value.parameters[len(ordered) :]:
+        if formal.kind == "KEYWORD_ONLY" or formal.name not in named:
+            break
+        ordered.append(replace(named.pop(formal.name), keyword=None))
+    return [*ordered, *named.values()]
 
 
 def _name(value: GlobalFunction | LocalFunction | ClosureValue) -> str:
@@ -291,11 +307,10 @@ def _name(value: GlobalFunction | LocalFunction | ClosureValue) -> str:
 def _number(gradient: GradientOf, number: int, count: int, span: Span) -> int:
     """Return a number of argnums, counted from the front. Raises RefusalError."""
     if not -count <= number < count:
-        what = "1 argument" if count == 1 else f"{count} arguments"
-        message = f"{gradient.kind}: argnums has {number}, but {what} are given by position"
-        raise RefusalError(
-            message, span, hint="arguments are counted from 0; keywords are not differentiated"
-        )
+        what = "1 argument has" if count == 1 else f"{count} arguments have"
+        message = f"{gradient.kind}: argnums has {number}, but {what} a place"
+        hint = "arguments are counted from 0; those that follow a default, or go by name only, have none"
+        raise RefusalError(message, span, hint=hint)
     return number % count
 
 

@@ -409,7 +409,7 @@ class _Assignment:
 
 
 #: The end of a slice that goes to the end of any axis.
-_FAR_END = 2**31 - 1
+_FAR_END = 2**48
 
 
 def _all_of(conditions: Sequence[Computed], span: Span) -> Computed:

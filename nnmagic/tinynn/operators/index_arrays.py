@@ -204,11 +204,11 @@ def mask_indices(tensor: Computed, axis: int, mask: Computed, span: Span) -> lis
     _require_mask_fits(mask.type.shape, dims, span)
     if 0 not in mask.type.shape:
         mask = with_checked_sizes(mask, tensor, axis, span)
-    true_positions = apply("argwhere", span, mask)
+    true_positions = cast(apply("argwhere", span, mask), "int64", span)
     indices = []
     for number in range(rank):
         column = Computed(ir.constant(number, "int32", span=span), TensorType((), "int32"))
-        index = cast(apply("take", span, true_positions, column, axis=1), "int64", span)
+        index = apply("take", span, true_positions, column, axis=1)
         indices.append(AxisIndex(axis + number, index, is_array=True, in_range=True))
     return indices
 

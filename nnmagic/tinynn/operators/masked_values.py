@@ -91,11 +91,12 @@ def _chosen_from(node: Expr, mask: Expr) -> Expr | None:
 def _is_column(node: Expr, number: int, mask: Expr) -> bool:
     """Return whether a node is a column of the positions where a mask is true."""
     match node:
-        case Call(op=OpRef(name="cast"), args=(inner,)):
-            return _is_column(inner, number, mask)
         case Call(
             op=OpRef(name="take"),
-            args=(Call(op=OpRef(name="argwhere"), args=(condition,)), Constant(data=column)),
+            args=(
+                Call(op=OpRef(name="cast"), args=(Call(op=OpRef(name="argwhere"), args=(condition,)),)),
+                Constant(data=column),
+            ),
         ):
             return node.attrs.get("axis") == 1 and int(column) == number and _is_same(condition, mask)
     return False

@@ -135,6 +135,17 @@ def with_shape(tensor: Computed, sizes: Sequence[Value]) -> Computed:
     return Computed(tensor.expr, TensorType(tuple(map(dim_of, sizes)), tensor.type.dtype))
 
 
+def require_nonnegative(size: Dimension, name: str, span: Span) -> Dimension:
+    """Return a size; where it may be negative, have the program raise ValueError if it is."""
+    known = as_polynomial(size.dim)
+    if known is not None and is_nonnegative(known):
+        return size
+    fine = apply("greater_equal", span, size.number, number_constant(0, "int64", span))
+    message = f"{name}: negative dimensions are not allowed"
+    checked = apply("python.require", span, size.number, fine, message=message)
+    return Dimension(size.dim, weak_int(checked))
+
+
 def full(value: Computed, sizes: Sequence[Value], span: Span) -> Computed:
     """Return a tensor of one value, in a shape with dynamic sizes."""
     return with_shape(apply("dyn.full", span, value, shape_tensor(sizes, span)), sizes)

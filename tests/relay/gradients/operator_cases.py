@@ -223,6 +223,7 @@ CASES: list[tuple[str, list[Any], dict[str, Any]]] = [
     ("linalg.solve", [Numbers((3, 3), apart=True), (3, 2)], {}),
     ("linalg.solve", [Numbers((2, 3, 3), apart=True), (2, 3, 1)], {}),
     ("linalg.inv", [Numbers((3, 3), apart=True)], {}),
+    ("numpy.partition", [Numbers((3, 5), apart=True), np.array([1, 3])], {"axis": 1}),
     ("linalg.slogdet", [Numbers((2, 3, 3), apart=True)], {}),
     # -- images and transforms
     ("image.resize1d", [(1, 2, 5)], {"size": (8,), "method": "linear"}),

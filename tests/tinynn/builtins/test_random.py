@@ -67,6 +67,28 @@ def test_a_key_is_an_argument_and_a_shape_has_named_sizes() -> None:
     assert set(numbers) <= set(range(4))
 
 
+@pytest.mark.parametrize("dtype", ["i8", "i32", "i64", "u8", "u32"])
+def test_an_empty_range_that_only_the_call_knows_gives_its_start(dtype: str) -> None:
+    source = (
+        f"def f(low: {dtype}, high: {dtype}):\n"
+        "    k = random.key(0)\n"
+        f"    return random.integers(k, low, high, (3,), {dtype}), random.integers(k, high, shape=3)\n"
+    )
+    function, number = (
+        nnmagic.compile(source, engine="numpy"),
+        getattr(np, f"{'u' * (dtype[0] == 'u')}int{dtype[1:]}"),
+    )
+    for low, high in ((5, 5), (5, 4), (100, 0)):
+        numbers, from_0 = function(number(low), number(high))
+        assert numbers.tolist() == [low] * 3
+        assert all(0 <= each < max(high, 1) for each in from_0)
+    if dtype[0] == "i":
+        assert function(number(3), number(-1))[1].tolist() == [0, 0, 0]
+        least, most = (int(each) for each in (np.iinfo(number).min, np.iinfo(number).max))
+        numbers, _ = function(number(least), number(most))  # as long as a range can be
+        assert len(set(numbers.tolist())) > 1
+
+
 @pytest.mark.full
 def test_numbers_in_a_loop_with_a_key_for_each_round() -> None:
     source = (

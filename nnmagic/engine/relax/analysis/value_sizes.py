@@ -125,3 +125,5 @@ def _integers(expr: Expr, values: Mapping[Var, Expr], seen: set[Expr]) -> Iterat
                 work.extend(fields)
             case Call(op=OpRef(name=name), args=args) if name in _ARITHMETIC:
                 work.extend(args)
+            case Call(op=OpRef(name="python.require"), args=(number, _)):
+                work.append(number)

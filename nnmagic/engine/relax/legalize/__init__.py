@@ -24,6 +24,7 @@ from nnmagic.engine.relax.legalize import (  # noqa: F401 - each adds its rules 
     non_max_suppression,
     normalization,
     padding,
+    partition,
     pooling,
     qnn,
     quantization,

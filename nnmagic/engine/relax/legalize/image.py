@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tvm import te, topi
 
-from nnmagic.engine.relax.analysis.attribute_values import integer, integers, number
+from nnmagic.engine.relax.analysis.attribute_values import integers, number
 from nnmagic.engine.relax.legalize.convolution import is_divided, to_layout
 from nnmagic.engine.relax.legalize.indexing import clip_to_range
 from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Rule, Value, shape_of, te_of
 from nnmagic.engine.relax.legalize.registry import te as te_rule
+from nnmagic.engine.relax.legalize.resizing import Resizing
 from nnmagic.engine.relax.legalize.types import Tensor
 from nnmagic.relay.expr import Attrs
 
@@ -35,19 +36,30 @@ def _resize_rule(function: Callable[..., Tensor], spatial: int) -> Rule:
 
     def resize(attrs: Attrs, data: Tensor, layout: str) -> Tensor:
         given = attrs["roi"] or ()
-        roi = [float(value) for value in given] or [0.0] * (2 * spatial)  # type: ignore[attr-defined]  # a tuple
-        return function(
-            data,
-            roi,
-            integers(attrs["size"]),
-            layout,
+        resizing = Resizing(
             str(attrs["method"]),
             str(attrs["coordinate_transformation_mode"]),
             _rounding(attrs),
+            [float(value) for value in given] or [0.0] * (2 * spatial),  # type: ignore[attr-defined]  # a tuple
             number(attrs["cubic_alpha"]),
-            integer(attrs["cubic_exclude"]),
+            bool(attrs["cubic_exclude"]),
             number(attrs["extrapolation_value"]),
-            str(attrs["out_dtype"]) or data.dtype,
+        )
+        size, dtype = integers(attrs["size"]), str(attrs["out_dtype"]) or data.dtype
+        if not resizing.is_exact_in_float32(data.dtype):
+            return resizing.compute(data, size, layout, dtype)
+        return function(
+            data,
+            resizing.roi,
+            size,
+            layout,
+            resizing.method,
+            resizing.mode,
+            resizing.rounding,
+            resizing.alpha,
+            int(resizing.exclude),
+            resizing.beyond,
+            dtype,
         )
 
     def rule(call: OpCall) -> Value:
@@ -78,6 +90,9 @@ def _upsampling(attrs: Attrs, data: Tensor) -> Tensor:
 def _upsample(attrs: Attrs, data: Tensor, layout: str) -> Tensor:
     scales, method = [number(attrs[name]) for name in ("scale_h", "scale_w")], str(attrs["method"])
     corners = bool(attrs["align_corners"])
+    exact = _resize_exactly(data, scales, layout, method, "align_corners" if corners else "asymmetric")
+    if exact is not None:
+        return exact
     if method != "bicubic":
         return topi.nn.upsampling(data, *scales, layout, method, corners)
     sides = [data.shape[layout.index(letter)] for letter in "HW"]
@@ -89,8 +104,25 @@ def _upsample(attrs: Attrs, data: Tensor, layout: str) -> Tensor:
 
 def _upsampling3d(attrs: Attrs, data: Tensor) -> Tensor:
     scales = [number(attrs[name]) for name in ("scale_d", "scale_h", "scale_w")]
-    mode = str(attrs["coordinate_transformation_mode"])
-    return topi.nn.upsampling3d(data, *scales, str(attrs["layout"]), str(attrs["method"]), mode)
+    layout, method, mode = (
+        str(attrs[name]) for name in ("layout", "method", "coordinate_transformation_mode")
+    )
+    exact = _resize_exactly(data, scales, layout, method, mode)
+    return topi.nn.upsampling3d(data, *scales, layout, method, mode) if exact is None else exact
+
+
+def _resize_exactly(
+    data: Tensor, scales: Sequence[float], layout: str, method: str, mode: str
+) -> Tensor | None:
+    """Upsample images whose pixels float32 does not hold; None for others."""
+    kind = {"bicubic": "cubic", "tricubic": "cubic", "nearest_neighbor": "nearest_neighbor"}
+    rounding = "round_prefer_ceil" if mode == "align_corners" else ""
+    resizing = Resizing(kind.get(method, "linear"), mode, rounding, [0.0] * (2 * len(scales)))
+    if resizing.is_exact_in_float32(data.dtype):
+        return None
+    sides = [data.shape[layout.index(letter)] for letter in "DHW" if letter in layout]
+    size = [topi.cast(te.round(dim * scale), "int64") for dim, scale in zip(sides, scales, strict=True)]
+    return resizing.compute(data, size, layout, data.dtype)
 
 
 def _require_static_size(rule: Rule) -> Rule:

@@ -46,7 +46,7 @@ def sort_along(
 
     def emit(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
         names = [name for name, _ in outputs]
-        return _Sort(ins[0], axis, dict(zip(names, outs, strict=True)), ascending).emit()
+        return SequenceSort(ins[0], axis, dict(zip(names, outs, strict=True)), ascending).emit()
 
     return te.extern(
         [shape] * len(outputs),
@@ -60,7 +60,7 @@ def sort_along(
 
 def sort_buffer(data: Buffer, ordered: Buffer) -> Stmt:
     """Return the loops that put the elements of a vector into another one, in ascending order, NaN last."""
-    return _Sort(data, 0, {"values": ordered}, ascending=True).emit()
+    return SequenceSort(data, 0, {"values": ordered}, ascending=True).emit()
 
 
 #: The longest sequences that the network sorts, and the longest ones if there is only one.
@@ -101,7 +101,7 @@ def _is_short(length: Index, total: Index) -> PrimExpr | bool:
     return length <= builders.minimum(_LONGEST, total * _LENGTH_OF_ONE)
 
 
-class _Sort:
+class SequenceSort:
     """The loops that sort one tensor along an axis."""
 
     def __init__(self, data: Buffer, axis: int, outputs: dict[str, Buffer], ascending: bool) -> None:
@@ -146,7 +146,7 @@ class _Sort:
             return branch(as_expr(self.length) <= _LONGEST_COUNTED, self._by_counting, sort)
         return branch(_is_short(self.length, self.total), self._by_network, self._by_radix)
 
-    def _independent(self, sequences: Stmt, of_round: int) -> Stmt:
+    def independent(self, sequences: Stmt, of_round: int) -> Stmt:
         """Mark the loop over the sequences, so many in a round, for threads; if there is such a loop."""
         if not isinstance(sequences, tirx.For) or static_int(self.total) == 1:
             return sequences
@@ -181,7 +181,7 @@ class _Sort:
             return tirx.BufferLoad(self.data, [*index[: self.axis], at, *index[self.axis + 1 :]])
         return at.astype(builders.dtype_of(self.outputs[name]))
 
-    def _index(self, sequence_: Index, at: Index) -> list[Index]:
+    def index(self, sequence_: Index, at: Index) -> list[Index]:
         """Return the index of an element of a sequence along the axis, counted over the other axes."""
         result: list[Index] = []
         rest = as_expr(sequence_)
@@ -211,7 +211,7 @@ class _Sort:
 
     def _any_index(self, group: PrimExpr, lane: Index, at: Index) -> list[Index]:
         """Return the index of an element of a sequence of a group, counted over the other axes."""
-        return self._index(tirx.min(group * self.lanes + lane, as_expr(self.total) - 1), at)
+        return self.index(tirx.min(group * self.lanes + lane, as_expr(self.total) - 1), at)
 
     def _index_across(self, across: Extent, group: PrimExpr, lane: Index, at: Index) -> list[Index]:
         """Return the index of an element of a sequence of a group, where these are neighbours in memory."""
@@ -219,7 +219,7 @@ class _Sort:
             tirx.floormod(group, as_expr(across)) * self.lanes, as_expr(self.inner[0]) - self.lanes
         )
         outer = tirx.floordiv(group, as_expr(across)) * as_expr(self.inner[0])
-        index = self._index(outer, at)
+        index = self.index(outer, at)
         return [*index[:-1], column + lane]
 
     def _sort_groups(self, groups: Extent, index: _GroupIndex) -> Stmt:
@@ -247,7 +247,7 @@ class _Sort:
                 statements.append(self._order_zeros(columns, at))
             return sequence(statements)
 
-        return self._independent(loop("group", groups, sort_group), lanes)
+        return self.independent(loop("group", groups, sort_group), lanes)
 
     def _load(self, columns: Columns, index: _SequenceIndex) -> Stmt:
         by_columns = partial(self._load_columns, columns, index)
@@ -380,7 +380,7 @@ class _Sort:
         return loop("sequence", self.total, self._sort_by_counting)
 
     def _sort_by_counting(self, number: PrimExpr) -> Stmt:
-        index = partial(self._index, number)
+        index = partial(self.index, number)
         keys = builders.local_array(_LONGEST_COUNTED, self.kind, "keys")
         place = builders.local_array(1, "int64", "place")
 
@@ -429,7 +429,7 @@ class _Sort:
         return level
 
     def _sort_by_merged_columns(self, number: PrimExpr) -> Stmt:
-        length, lanes, index = self.length, self.lanes, partial(self._index, number)
+        length, lanes, index = self.length, self.lanes, partial(self.index, number)
         level = self._level()
         rows = BLOCK << level if isinstance(level, int) else tirx.shift_left(as_expr(BLOCK), level)
         size = rows * lanes
@@ -481,10 +481,10 @@ class _Sort:
     # The first few elements of a sequence
 
     def _by_selection(self) -> Stmt:
-        return self._independent(loop("sequence", self.total, self._select), 1)
+        return self.independent(loop("sequence", self.total, self._select), 1)
 
     def _select(self, number: PrimExpr) -> Stmt:
-        index = partial(self._index, number)
+        index = partial(self.index, number)
         count = int(self.count)
         kept = [builders.local_array(count, word, "kept") for word in self.words]
 
@@ -503,11 +503,11 @@ class _Sort:
     # Long sequences: one after the other, by their digits
 
     def _by_radix(self) -> Stmt:
-        return self._independent(loop("sequence", self.total, self._sort_long), 1)
+        return self.independent(loop("sequence", self.total, self.sort_long), 1)
 
-    def _sort_long(self, number: PrimExpr) -> Stmt:
+    def sort_long(self, number: PrimExpr) -> Stmt:
         """Sort one sequence, its keys less the lowest one."""
-        length, index = self.length, partial(self._index, number)
+        length, index = self.length, partial(self.index, number)
         unsigned = "uint32" if self.kind == "int32" and not self.by_index else "uint64"
         words = tirx.decl_buffer((length * 2,), unsigned, "words")
         order = [tirx.decl_buffer((length * 2,), "int64", "order")] * (len(self.words) - 1)

@@ -20,6 +20,12 @@ def _sort(site: Site) -> str:
     return _top(site, _whole(site), ascending=bool(site.attrs["is_ascend"]))[0]
 
 
+@operator("numpy.partition")
+def _partition(site: Site) -> str:
+    """Sort all elements."""
+    return _top(site, _whole(site), ascending=True)[0]
+
+
 @operator("argsort")
 def _argsort(site: Site) -> str:
     found = _top(site, _whole(site), ascending=bool(site.attrs["is_ascend"]))[1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -12,18 +13,13 @@ from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.nodes import Node
 from nnmagic.importers.onnx.operators.integer_products import convolve_integers
+from nnmagic.importers.onnx.operators.padding import dynamic_pad
 from nnmagic.importers.onnx.operators.padding import pad as pad_tensor
 from nnmagic.importers.onnx.operators.quantization import quantize
 from nnmagic.importers.onnx.registry import operator
-from nnmagic.importers.onnx.values import (
-    Value,
-    check_made,
-    constant,
-    count_up,
-    integers,
-    op,
-)
+from nnmagic.importers.onnx.values import Value, check_made, constant, count_up, integers, op, with_shape
 from nnmagic.limits import MAX_ITEMS
+from nnmagic.relay.ops.dims import ceil_divide
 from nnmagic.relay.types import Dim, is_float
 
 #: The letters of the spatial axes in Relay's layouts, by their number.
@@ -74,6 +70,36 @@ def same_padding(
     return before, after
 
 
+def padded_open(
+    node: Node, data: Value, kernel: Sequence[int], fill: Value
+) -> tuple[Node, Value, list[Dim]] | None:
+    """Pad images whose padding depends on sizes that are known at the call; None for others.
+
+    Returns the node without padding, the images and the sizes that an output has.
+    """
+    rank, sizes = len(kernel), data.shape[2:]
+    strides, dilations = (node.ints(name) or [1] * rank for name in ("strides", "dilations"))
+    mode = node.text("auto_pad", "NOTSET")
+    steps = [stride for size, stride in zip(sizes, strides, strict=True) if not isinstance(size, int)]
+    if not mode.startswith("SAME") or max(steps, default=1) == 1:
+        return None
+    first: list[Value] = []
+    last: list[Value] = []
+    for axis in range(rank):
+        size, stride = shapes.size_along(data, 2 + axis), strides[axis]
+        reach = (kernel[axis] - 1) * dilations[axis] + 1
+        windows = op("floor_divide", size + (stride - 1), size.like(stride))
+        total = ((windows - 1) * stride + reach - size).maximum(0)
+        small = op("floor_divide", total, total.like(2))
+        pair = (small, total - small) if mode == "SAME_UPPER" else (total - small, small)
+        first.append(pair[0])
+        last.append(pair[1])
+    pads = op("concatenate", [shapes.unsqueeze(each, [0]) for each in (*first, *last)], axis=0)
+    padded = dynamic_pad(replace(node, inputs=[data, pads]), range(2, 2 + rank), "constant", fill, None)
+    bare = replace(node, attributes={**node.attributes, "auto_pad": "VALID"})
+    return bare, padded, [ceil_divide(size, stride) for size, stride in zip(sizes, strides, strict=True)]
+
+
 def kernel_of(node: Node, weight: Value) -> list[int]:
     """Return the sizes of the window, which the weight has, too."""
     sizes = weight.shape[2:]
@@ -93,6 +119,11 @@ def convolve(node: Node, data: Value, weight: Value) -> Value:
     if data.rank != weight.rank:
         raise UnsupportedError(f"the data has rank {data.rank}, the weight {weight.rank}")
     kernel = kernel_of(node, weight)
+    opened = padded_open(node, data, kernel, data.like(0))
+    if opened is not None:
+        bare, padded, sizes = opened
+        result = convolve(bare, padded, weight)
+        return with_shape(result, [*result.shape[:2], *sizes])
     strides, dilations, before, after = window(node, data, kernel)
     rank = len(kernel)
     channels = weight.shape[0]
@@ -173,23 +204,23 @@ def _conv_transpose(node: Node) -> Value:
     groups = node.integer("group", 1)
     reach = [(size - 1) * dilation + 1 for size, dilation in zip(kernel, dilations, strict=True)]
     mode, wanted = node.text("auto_pad", "NOTSET"), node.ints("output_shape")
-    if wanted is not None or mode.startswith("SAME"):
-        sizes = shapes.image_sizes(data)
-        if wanted is None:
-            wanted = [size * stride for size, stride in zip(sizes, strides, strict=True)]
-        wanted = wanted[-rank:]
+    is_open = wanted is not None and not shapes.is_static(data.shape[2:])
+    if is_open:  # it is cut below
+        before, after, extra = [0] * rank, [0] * rank, [0] * rank
+    elif wanted is not None or mode.startswith("SAME"):
         for axis in range(rank):
-            full = strides[axis] * (sizes[axis] - 1) + extra[axis] + reach[axis]
-            total = full - wanted[axis]
-            small = total // 2
-            if mode == "SAME_UPPER":
-                before[axis], after[axis] = small, total - small
+            if wanted is None:  # as many elements as the strides of the image
+                total = extra[axis] + reach[axis] - strides[axis]
             else:
-                before[axis], after[axis] = total - small, small
+                size = shapes.image_sizes(data)[axis]
+                total = strides[axis] * (size - 1) + extra[axis] + reach[axis] - wanted[-rank:][axis]
+            cut = max(total, 0)
+            before[axis] = cut // 2 if mode == "SAME_UPPER" else cut - cut // 2
+            after[axis] = total - before[axis]
     elif mode == "VALID":
         before, after = [0] * rank, [0] * rank
     letters = SPATIAL[rank]
-    plain = not any(extra) and min([*before, *after]) >= 0
+    plain = is_open or (not any(extra) and min([*before, *after]) >= 0)
     result = op(
         f"nn.conv{rank}d_transpose",
         data,
@@ -208,7 +239,26 @@ def _conv_transpose(node: Node) -> Value:
     if not plain:
         ends = [more - cut for more, cut in zip(extra, after, strict=True)]
         result = pad_tensor(result, [0, 0, *(-cut for cut in before)], [0, 0, *ends], "constant", None)
+    if is_open and wanted is not None:
+        result = _cut_open(node, result, wanted[-rank:], mode)
     return with_bias(result, node.get(2))
+
+
+def _cut_open(node: Node, result: Value, wanted: Sequence[int], mode: str) -> Value:
+    """Cut a transposed convolution without padding, whose size the call knows, to the wanted sizes."""
+    rank = len(wanted)
+    extra = node.ints("output_padding") or [0] * rank
+    first, last = list[Value](), list[Value]()
+    for axis, (size, more) in enumerate(zip(wanted, extra, strict=True)):
+        full = shapes.size_along(result, 2 + axis)
+        total = (full + (more - size)).maximum(0)
+        small = op("floor_divide", total, total.like(2))
+        first.append(-(small if mode == "SAME_UPPER" else total - small))
+        last.append(full * -1 + size - first[-1])
+    pads = op("concatenate", [shapes.unsqueeze(each, [0]) for each in (*first, *last)], axis=0)
+    whole = replace(node, inputs=[result, pads])
+    cut = dynamic_pad(whole, range(2, 2 + rank), "constant", result.like(0), None)
+    return with_shape(cut, [*cut.shape[:2], *wanted])
 
 
 @operator("DeformConv")

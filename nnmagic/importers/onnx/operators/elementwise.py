@@ -231,7 +231,8 @@ def _clip(node: Node) -> Value:
         low, high = node.attr("min"), node.attr("max")
         bounds = [None if bound is None else data.like(float(str(bound))) for bound in (low, high)]
     else:
-        bounds = [node.get(1), node.get(2)]
+        given = [node.get(1), node.get(2)]
+        bounds = [None if bound is None else shapes.scalar(bound) for bound in given]
     numbers = [None if bound is None or bound.known is None else float(bound.known) for bound in bounds]
     if data.is_float and None not in numbers and cast(float, numbers[0]) <= cast(float, numbers[1]):
         return op("clip", data, a_min=numbers[0], a_max=numbers[1])

@@ -15,8 +15,15 @@ def cubic(distance: Value, a: float) -> Value:
     return (distance <= 1).choose(near, (distance < 2).choose(far, distance * 0))
 
 
-def rounded(node: Node, x: Value) -> Value:
-    """Return the old place that is nearest to each new one."""
+def rounded(node: Node, x: Value, scale: Value) -> Value:
+    """Return the old place that is nearest to each new one.
+
+    Before opset 11 the standard does not say which that is: onnxruntime's is the one before, and where an
+    axis shrinks the one behind.
+    """
+    if node.since < 11:
+        x = x.cast("float32")  # as is 12 / 2.4, where 5 comes out
+        return (scale < 1).choose(op("ceil", x), op("floor", x)).cast("float64")
     match node.text("nearest_mode", "round_prefer_floor"):
         case "round_prefer_floor":
             return op("ceil", x - 0.5)

@@ -66,7 +66,7 @@ def resize_open(node: Node, data: Value, axes: Sequence[OpenAxis], transformatio
     for axis in axes:
         x, last = _open_coordinates(transformation, axis), axis.old_size - 1
         if mode == "nearest":
-            at = rounded(node, x).maximum(0.0).minimum(last).cast("int64")
+            at = rounded(node, x, axis.scale).maximum(0.0).minimum(last).cast("int64")
             result = op("take", result, at, axis=axis.axis, mode="clip")
             continue
         if mode not in ("linear", "cubic"):

@@ -23,7 +23,7 @@ from nnmagic.importers.onnx.values import (
 from nnmagic.relay.types import ANY, Dim
 
 #: The end of a slice that goes on to the last element.
-_FAR = 2**31 - 1
+_FAR = 2**48
 
 
 @operator("Pad")
@@ -42,8 +42,10 @@ def _pad(node: Node) -> Value:
         axes = node.static(3) if node.get(3) is not None else list(range(data.rank))
         axes = [normalize_axis(axis, data.rank) for axis in axes]
         if node[1].known is None:
-            return _dynamic_pad(node, axes, mode, fill, declared)
+            return dynamic_pad(node, axes, mode, fill, declared)
         pads = node.static(1)
+        if mode == "wrap" and not shapes.is_static([data.shape[axis] for axis in axes]):
+            return dynamic_pad(node, axes, mode, fill, declared)
     before, after = [0] * data.rank, [0] * data.rank
     if len(pads) != 2 * len(axes):
         raise UnsupportedError(f"pads has {len(pads)} items for {len(axes)} axes")
@@ -60,7 +62,7 @@ def _pad_dynamic_axes(node: Node, mode: str, fill: Value | None) -> Value:
         raise node.unknown(3)
     halves = [shapes.slice_axis(pads, 0, first, first + int(count)) for first in (0, int(count))]
     widths = op("concatenate", [spread(half, axes, rank, 0) for half in halves], axis=0)
-    return _dynamic_pad(replace(node, inputs=[node[0], widths]), range(rank), mode, fill, node.output_shape())
+    return dynamic_pad(replace(node, inputs=[node[0], widths]), range(rank), mode, fill, node.output_shape())
 
 
 def pad(data: Value, before: Sequence[int], after: Sequence[int], mode: str, fill: Value | None) -> Value:
@@ -101,7 +103,7 @@ def _pad_axis(data: Value, axis: int, first: int, last: int, mode: str) -> Value
     return op("take", data, constant(indices.astype("int64")), axis=axis, mode="clip")
 
 
-def _dynamic_pad(
+def dynamic_pad(
     node: Node, axes: Sequence[int], mode: str, fill: Value | None, declared: tuple[int, ...] | None
 ) -> Value:
     """Pad by widths that are given at the call; the declared shape says how large the result is."""
@@ -123,8 +125,11 @@ def _dynamic_pad(
         new = [*data.shape[:axis], dim, *data.shape[axis + 1 :]]
         if mode == "edge":
             data = with_shape(op("take", data, at, axis=axis, mode="clip"), new)
-        elif mode == "wrap":
-            data = with_shape(op("take", data, op("floor_mod", at, size), axis=axis, mode="clip"), new)
+        elif mode == "wrap":  # what is left where negative widths have cut elements off
+            first = (-before).maximum(0)
+            left = (size - first + after.minimum(0)).maximum(1)
+            at = first + op("floor_mod", at - first, left)
+            data = with_shape(op("take", data, at, axis=axis, mode="clip"), new)
         elif mode == "reflect":
             period = (2 * size - 2).maximum(1)
             folded = op("floor_mod", at, period)

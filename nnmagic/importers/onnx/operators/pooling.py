@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.nodes import Node
-from nnmagic.importers.onnx.operators.convolutions import SPATIAL, window
+from nnmagic.importers.onnx.operators.convolutions import SPATIAL, padded_open, window
 from nnmagic.importers.onnx.operators.products import matmul
 from nnmagic.importers.onnx.operators.reductions import neutral
 from nnmagic.importers.onnx.registry import operator
-from nnmagic.importers.onnx.values import (
-    Value,
-    check_made,
-    constant,
-    count_up,
-    op,
-)
+from nnmagic.importers.onnx.values import Value, check_made, constant, count_up, op, with_shape
+from nnmagic.relay.types import Dim
 
 
 def window_counts(
@@ -62,6 +58,14 @@ def _parameters(node: Node) -> tuple[list[int], list[int], list[int], list[int],
     return (kernel, *window(node, node[0], kernel), bool(node.integer("ceil_mode")))
 
 
+def _padded_open(node: Node, fill: float) -> tuple[Node, Value, list[Dim]] | None:
+    """Pad images as ``padded_open`` does; None where that is not needed, or does not help."""
+    kernel, data = node.ints("kernel_shape") or [], node[0]
+    if data.rank != len(kernel) + 2 or node.integer("ceil_mode") or node.output_count > 1:
+        return None
+    return padded_open(node, data, kernel, data.like(fill))
+
+
 def _covering(
     data: Value,
     kernel: Sequence[int],
@@ -90,7 +94,15 @@ def _covering(
 
 @operator("MaxPool")
 def _max_pool(node: Node) -> list[Value]:
+    return _maxima(node)
+
+
+def _maxima(node: Node) -> list[Value]:
     data = node[0]
+    if (opened := _padded_open(node, neutral("max", data.dtype))) is not None:
+        bare, padded, sizes_ = opened
+        (result,) = _maxima(replace(bare, inputs=[padded]))
+        return [with_shape(result, [*result.shape[:2], *sizes_])]
     kernel, strides, dilations, before, after, ceil = _parameters(node)
     rank = len(kernel)
     covering = _covering(data, kernel, strides, dilations, before, after) if ceil else after
@@ -181,7 +193,19 @@ def along_axis(data: Value, axis: int, matrix: Value) -> Value:
 
 @operator("AveragePool")
 def _average_pool(node: Node) -> Value:
+    return _means(node)
+
+
+def _means(node: Node) -> Value:
     data = node[0]
+    if (opened := _padded_open(node, 0)) is not None:
+        bare, zeros, sizes_ = opened
+        result = _means(replace(bare, inputs=[zeros]))
+        if not node.integer("count_include_pad"):
+            ones = _padded_open(replace(node, inputs=[op("ones_like", data)]), 0)
+            assert ones is not None
+            result = result / _means(replace(bare, inputs=[ones[1]]))
+        return with_shape(result, [*result.shape[:2], *sizes_])
     kernel, strides, dilations, before, after, ceil = _parameters(node)
     rank, padded = len(kernel), bool(node.integer("count_include_pad"))
     covering: list[int] | None = after

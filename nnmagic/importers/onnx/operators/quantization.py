@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from nnmagic.importers.onnx import shapes
@@ -14,16 +16,17 @@ from nnmagic.importers.onnx.values import Value, op
 from nnmagic.relay.types import NUMPY_DTYPES, is_integer
 
 
-def quantize(scaled: Value, zero: Value | None, dtype: str) -> Value:
-    """Round, add the zero point and clip to an integer dtype."""
+def quantize(scaled: Value, zero: Value | None, dtype: str, bits: int | None = None) -> Value:
+    """Round, add the zero point and clip to an integer dtype, or to fewer bits than it has."""
     if not is_integer(dtype):
         raise UnsupportedError(f"quantization to {dtype} is not supported")
     limits = np.iinfo(NUMPY_DTYPES[dtype])  # type: ignore[type-var]  # an integer dtype
     rounded = round_half_even(scaled)
     if zero is not None:
         rounded = rounded + zero.cast(rounded.dtype)
-    clipped = rounded.maximum(float(limits.min)).minimum(float(limits.max))
-    return clipped.cast("int32" if limits.bits < 32 else "int64").cast(dtype)
+    less = 0 if bits is None else limits.bits - bits
+    clipped = rounded.maximum(float(limits.min >> less)).minimum(float(limits.max >> less))
+    return replace(clipped.cast("int32" if limits.bits < 32 else "int64").cast(dtype), bits=bits)
 
 
 def _along(node: Node, value: Value, data: Value) -> Value:
@@ -42,20 +45,28 @@ def _along(node: Node, value: Value, data: Value) -> Value:
     return op("expand_dims", value, axis=1, num_newaxis=after) if after else value
 
 
-@operator("QuantizeLinear", note="to 8, 16 and 32 bits")
+@operator("QuantizeLinear", note="to 4, 8, 16 and 32 bits")
 def _quantize_linear(node: Node) -> Value:
     data, zero = node[0], node.get(2)
     number = node.integer("output_dtype")
-    dtype = dtype_of(number) if number else zero.dtype if zero is not None else "uint8"
+    bits = None if zero is None else zero.bits
+    if number in _FOUR_BITS:
+        dtype, bits = _FOUR_BITS[number], 4
+    else:
+        dtype = dtype_of(number) if number else zero.dtype if zero is not None else "uint8"
     precision = node.integer("precision")
     work = dtype_of(precision) if precision else "float32"
     if data.dtype == "float64":
         work = "float64"
     scaled = data.cast(work) / _along(node, node[1], data).cast(work)
-    return quantize(scaled, None if zero is None else _along(node, zero, data), dtype)
+    return quantize(scaled, None if zero is None else _along(node, zero, data), dtype, bits)
 
 
-@operator("DequantizeLinear", note="from 8, 16 and 32 bits")
+#: The dtypes that hold ONNX's integers of 4 bits, by the numbers of these.
+_FOUR_BITS = {21: "uint8", 22: "int8"}
+
+
+@operator("DequantizeLinear", note="from 4, 8, 16 and 32 bits")
 def _dequantize_linear(node: Node) -> Value:
     data, scale, zero = node[0], node[1], node.get(2)
     if not is_integer(data.dtype):

@@ -101,7 +101,7 @@ def _weights(node: Node, mode: str, x: Value, axis: _Axis) -> Value:
 
 
 def _nearest(node: Node, x: Value, axis: _Axis) -> Value:
-    return rounded(node, x).maximum(0.0).minimum(float(axis.old - 1)).cast("int64")
+    return rounded(node, x, axis.scale).maximum(0.0).minimum(float(axis.old - 1)).cast("int64")
 
 
 def _resize_axes(node: Node, data: Value, axes: Sequence[_Axis], transformation: str, mode: str) -> Value:
@@ -217,8 +217,13 @@ def _factor(size: Dim, old: Dim) -> tuple[Value, int | None]:
 
 
 def _upsample_by(node: Node, scales: Value, transformation: str) -> Value:
-    """Resize as before opset 11: by scales, from the asymmetric place, downwards."""
+    """Resize as before opset 11: by scales, from the asymmetric place."""
     data, declared = node[0], node.output_shape()
+    mode = {"bilinear": "linear"}.get(node.text("mode", "nearest"), node.text("mode", "nearest"))
+    if not shapes.is_static(data.shape):
+        opened = open_axes(node, range(data.rank), scales, None)
+        if opened is not None:
+            return resize_open(node, data, opened, transformation, mode)
     planned = []
     for axis in range(data.rank):
         factor = item(scales, axis).cast("float64")
@@ -236,19 +241,7 @@ def _upsample_by(node: Node, scales: Value, transformation: str) -> Value:
         else:
             raise node.unknown(1)
         planned.append(_Axis(axis, int(size), new, factor, None))
-    mode = {"bilinear": "linear"}.get(node.text("mode", "nearest"), node.text("mode", "nearest"))
-    floor_mode = Node(
-        node.op_type,
-        node.since,
-        node.inputs,
-        {**node.attributes, "nearest_mode": "floor"},
-        node.output_count,
-        node.declared,
-        node.input_names,
-        node.importer,
-        node.scope,
-    )
-    return _resize_axes(floor_mode, data, planned, transformation, mode)
+    return _resize_axes(node, data, planned, transformation, mode)
 
 
 @operator("Upsample")

@@ -27,7 +27,7 @@ from nnmagic.importers.onnx.values import (
 from nnmagic.relay.ops.dims import broadcast_shapes, multiply, product
 from nnmagic.relay.types import ANY, NUMPY_DTYPES, Dim
 
-_FAR = 2**31 - 1
+_FAR = 2**48
 
 
 @operator("Reshape")

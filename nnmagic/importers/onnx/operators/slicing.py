@@ -28,7 +28,9 @@ from nnmagic.relay.polynomials import is_nonnegative
 from nnmagic.relay.types import ANY, Dim
 
 #: The end of a slice that goes on to the last element.
-_FAR = 2**31 - 1
+_FAR = 2**48
+#: Exporters write the largest int32, or more, for it.
+_OPEN_END = 2**31 - 1
 
 
 @operator("Slice")
@@ -93,6 +95,8 @@ def _static_slice(
         at = normalize_axis(axis, result.rank)
         first, last = max(-_FAR, min(start, _FAR)), max(-_FAR, min(end, _FAR))
         before = result
+        if last >= _OPEN_END and not isinstance(before.shape[at], int):
+            last = _FAR
         result = shapes.slice_axis(before, at, first, last, step)
         if not isinstance(before.shape[at], int):
             length = _sliced(node, before, at, (first, last, step))
@@ -162,7 +166,7 @@ def _slice_between(
     size, total = data.shape[axis], shapes.size_along(data, axis)
     sides: list[tuple[Dim, Value]] = []
     for bound, value in zip(bounds, values, strict=True):
-        if isinstance(bound, int) and bound >= _FAR:
+        if isinstance(bound, int) and bound >= _OPEN_END:
             sides.append((size, total))
         elif isinstance(bound, int) and bound < 0:
             sides.append((dims.add(size, bound), total + int(bound)))

@@ -20,7 +20,7 @@ from nnmagic.relay.ops.dims import product
 from nnmagic.relay.types import Dim
 
 #: The end of a slice that goes on to the last element.
-FAR = 2**31 - 1
+FAR = 2**48
 
 
 @operator("view", "_unsafe_view", "reshape", "view_copy", "_reshape_copy")

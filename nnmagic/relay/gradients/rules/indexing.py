@@ -350,6 +350,15 @@ def _sort(p: Place) -> Sequence[Contribution]:
     return [p.x().zeros().op("scatter_elements", order, p.d, axis=axis, reduction="update")]
 
 
+@rule("numpy.partition")
+def _partition(p: Place) -> Sequence[Contribution]:
+    """Pass the cotangent of each element on to one that is equal, as the orders of both show them."""
+    axis = p.axis()
+    own, result = (each.op("argsort", axis=axis, is_ascend=True, dtype="int64") for each in (p.x(), p.y))
+    d = p.d.op("gather", result, axis=axis)
+    return [p.x().zeros().op("scatter_elements", own, d, axis=axis, reduction="update"), None]
+
+
 @rule("topk", "dyn.topk")
 def _topk(p: Place) -> Sequence[Contribution]:
     rest: list[Contribution] = [None] * (len(p.args) - 1)

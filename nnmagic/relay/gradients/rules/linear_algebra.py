@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from nnmagic.relay.gradients.place import Contribution, Place, Term
+from nnmagic.relay.expr import If
+from nnmagic.relay.gradients.place import Contribution, Place, Term, same_dim
 from nnmagic.relay.gradients.registry import Rule, refuse, rule
 from nnmagic.relay.types import TupleType
 
@@ -51,8 +52,8 @@ def _row(term: Term, rank: int) -> Term:
     return term.op("expand_dims", axis=rank - 2)
 
 
-def _eye(p: Place, like: Term) -> Term:
-    """Return where the row is the column."""
+def unit_matrix(p: Place, like: Term) -> Term:
+    """Return ones where the row is the column, zeros elsewhere, in the shape of a term."""
     ones = like.op("ones_like")
     lower = ones.op("trilu", p.array(0, "int32"), upper=False)
     return lower * ones.op("trilu", p.array(0, "int32"), upper=True)
@@ -86,13 +87,67 @@ def _slogdet(p: Place) -> Sequence[Contribution]:
     return [grown * _transpose(p.x().op("linalg.inv"), rank)]
 
 
+def det_gradient(p: Place) -> Term:
+    """Return the cotangent of matrices, of which a call computes the determinants: d times their cofactors.
+
+    Those of at most three rows are products of entries. Of others they are the determinant times the inverse,
+    or, of (almost) singular matrices, made of their singular values: U diag(products of the others) V^T.
+    """
+    rank, x = p.rank(), p.x()
+    size = p.shape(0)[-1]
+    d, y = (each.op("expand_dims", axis=rank - 2, num_newaxis=2) for each in (p.d, p.y))
+    if isinstance(size, int) and size <= _MOST_MINORS:
+        return d * _cofactors(p, x, int(size))
+    eye, singular = unit_matrix(p, x), y.equals(0)
+    inverse = singular.choose(eye, x).op("linalg.inv")
+    largest = (each.op("abs").op("max", axis=[rank - 2, rank - 1], keepdims=True) for each in (x, inverse))
+    singular = singular.op("logical_or", next(largest) * next(largest) > _ILL_CONDITIONED)
+    regular = d * y * _transpose(inverse, rank)
+    # The singular values of regular matrices are not used; they differ, so that they have derivatives.
+    different = eye * x.op("ones_like").op("cumsum", axis=rank - 1)
+    parts = singular.choose(x, different).op("linalg.svd", full_matrices=False, compute_uv=True)
+    u, s, vt = (p.part_of(parts, index, x.dtype) for index in range(3))
+    sign = [p.part_of(each.op("linalg.slogdet"), 0, x.dtype) for each in (u, vt)]
+    before, after = s, s.op("reverse", axis=rank - 2)
+    before, after = (each.op("cumprod", axis=rank - 2, exclusive=True) for each in (before, after))
+    others = before * after.op("reverse", axis=rank - 2)
+    turned = (sign[0] * sign[1]).op("expand_dims", axis=rank - 2, num_newaxis=2)
+    adjugate = d * turned * _product(u * _row(others, rank), vt, rank)
+    either = singular.choose(adjugate, regular)
+    return p.term(If(singular.op("any").expr, either.expr, regular.expr, span=p.span), x.dtype)
+
+
+#: Derivatives of the inverse of a matrix lose as many digits as its condition number has.
+_ILL_CONDITIONED = 1e8
+
+#: The largest matrices whose cofactors are computed as products of entries.
+_MOST_MINORS = 3
+
+
+def _cofactors(p: Place, x: Term, size: int) -> Term:
+    """Return the cofactors of matrices of at most three rows."""
+    if size <= 1:
+        return x.op("ones_like")
+
+    def moved(rows: int, columns: int) -> Term:
+        result = x
+        for axis, by in ((p.rank() - 2, rows), (p.rank() - 1, columns)):
+            places = p.array([(at + by) % size for at in range(size)], "int64")
+            result = result.op("take", places, axis=axis)
+        return result
+
+    if size == 2:
+        return moved(1, 1) * p.array([[1, -1], [-1, 1]], x.dtype)
+    return moved(1, 1) * moved(2, 2) - moved(1, 2) * moved(2, 1)
+
+
 @_rule("linalg.cholesky")
 def _cholesky(p: Place) -> Sequence[Contribution]:
     """Return the symmetric part of L^-T phi(L^T d) L^-1; phi halves the diagonal of the lower part."""
     rank = p.rank()
     factor, d = (p.y, p.d) if not p.attrs["upper"] else (_transpose(p.y, rank), _transpose(p.d, rank))
     product = _lower(p, _product(factor, _lower(p, d), rank, first=True))
-    halved = product - product * _eye(p, product) * 0.5
+    halved = product - product * unit_matrix(p, product) * 0.5
     left = _transpose(factor, rank).op("linalg.solve", halved)
     # X = left L^-1: solve L^T X^T = left^T
     both = _transpose(_transpose(factor, rank).op("linalg.solve", _transpose(left, rank)), rank)
@@ -111,10 +166,10 @@ def _eigh(p: Place) -> Sequence[Contribution]:
     dw, dv = p.d_part(0), p.d_part(1)
     inner: Term | None = None
     if dw is not None:
-        inner = _eye(p, v) * _row(dw, rank)
+        inner = unit_matrix(p, v) * _row(dw, rank)
     if dv is not None:
         gap = _row(w, rank) - _column(w, rank)
-        eye = _eye(p, v)
+        eye = unit_matrix(p, v)
         scaled = _product(v, dv, rank, first=True) / (gap + eye)
         scaled = scaled - scaled * eye
         inner = scaled if inner is None else inner + scaled
@@ -144,7 +199,7 @@ def _qr(p: Place) -> Sequence[Contribution]:
     if inner is None:
         return [None]
     low = _lower(p, inner)
-    mirrored = low + _transpose(low - low * _eye(p, low), rank)
+    mirrored = low + _transpose(low - low * unit_matrix(p, low), rank)
     total = _product(q, mirrored, rank)
     total = total if dq is None else total + dq
     return [_transpose(r.op("linalg.solve", _transpose(total, rank)), rank)]
@@ -166,12 +221,21 @@ def _svd(p: Place) -> Sequence[Contribution]:
     return [_svd_of_parts(p, rank, (u, s, vt), (du, ds, dvt))]
 
 
+def _spans(p: Place, *, rows: bool) -> bool:
+    """Return whether the singular vectors certainly span the space of the columns, or of the rows.
+
+    Then nothing changes beyond it, where a singular value of 0 would divide rounding errors.
+    """
+    own, other = p.shape(0)[-2:] if rows else p.shape(0)[-2:][::-1]
+    return same_dim(own, other) or (isinstance(own, int) and isinstance(other, int) and own <= other)
+
+
 def _svd_of_parts(
     p: Place, rank: int, parts: tuple[Term, Term, Term], grads: tuple[Term | None, Term | None, Term | None]
 ) -> Term | None:
     (u, s, vt), (du, ds, dvt) = parts, grads
     square = _product(u, u, rank, first=True)
-    eye = _eye(p, square)
+    eye = unit_matrix(p, square)
     squares = s * s
     factor = 1 / (_row(squares, rank) - _column(squares, rank) + eye)
     factor = factor - factor * eye
@@ -182,14 +246,16 @@ def _svd_of_parts(
         both = _product(u, du, rank, first=True)
         inner = factor * (both - _transpose(both, rank))
         term = _product(_product(u, inner * _row(s, rank), rank), vt, rank)
-        rest = du - _product(u, both, rank)
-        term = term + _product(rest / _row(s, rank), vt, rank)
+        if not _spans(p, rows=True):
+            rest = du - _product(u, both, rank)
+            term = term + _product(rest / _row(s, rank), vt, rank)
         total = term if total is None else total + term
     if dvt is not None:
         both = _product(vt, dvt, rank, second=True)
         inner = factor * (both - _transpose(both, rank))
         term = _product(_product(u * _row(s, rank), inner, rank), vt, rank)
-        rest = dvt - _product(_transpose(both, rank), vt, rank)
-        term = term + _product(u / _row(s, rank), rest, rank)
+        if not _spans(p, rows=False):
+            rest = dvt - _product(_transpose(both, rank), vt, rank)
+            term = term + _product(u / _row(s, rank), rest, rank)
         total = term if total is None else total + term
     return total

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from string import ascii_letters
 from typing import cast
 
 from nnmagic.relay.gradients.place import Contribution, Place, Term
 from nnmagic.relay.gradients.registry import rule
+from nnmagic.relay.gradients.rules.linear_algebra import unit_matrix
 from nnmagic.relay.types import TensorType, TupleType
 
 
@@ -111,18 +113,45 @@ def _einsum(p: Place) -> Sequence[Contribution]:
     sizes = {letter: (index, axis) for index, term in enumerate(terms) for axis, letter in enumerate(term)}
     found: list[Contribution] = []
     for index, term in enumerate(terms):
-        if len(set(term)) != len(term):
-            raise p.unsupported("a letter stands twice in one operand", "take the diagonal before it")
+        once = "".join(dict.fromkeys(term))
         others = [(terms[at], p.field(0, at)) for at in range(len(terms)) if at != index]
         reach = set(output).union(*(other for other, _ in others)) if others else set(output)
-        missing = [letter for letter in term if letter not in reach]
+        missing = [letter for letter in once if letter not in reach]
         parts = [(output, p.d), *others]
         parts += [(letter, _ones(p, terms, *sizes[letter])) for letter in missing]
         inputs = ",".join(part for part, _ in parts)
         operands = p.tuple_of(*(value for _, value in parts))
-        one = operands.op("einsum", equation=f"{inputs}->{term}")
-        found.append(one)
+        one = operands.op("einsum", equation=f"{inputs}->{once}")
+        found.append(_on_diagonals(p, terms, index, one))
     return [found]
+
+
+def _on_diagonals(p: Place, terms: Sequence[str], index: int, values: Term) -> Term:
+    """Return the cotangent of an operand from its diagonals, of axes with the same letter: 0 elsewhere."""
+    used = {letter for term in terms for letter in term}
+    spare = (letter for letter in ascii_letters if letter not in used)
+    first: dict[str, int] = {}
+    letters, again = list[str](), list[tuple[int, int]]()
+    for axis, letter in enumerate(terms[index]):
+        if letter in first:
+            again.append((first[letter], axis))
+            letters.append(next(spare))
+        else:
+            first[letter] = axis
+            letters.append(letter)
+    if not again:
+        return values
+    parts = [("".join(first), values), *((letters[at], _ones(p, terms, index, at)) for _, at in again)]
+    equation = f"{','.join(part for part, _ in parts)}->{''.join(letters)}"
+    whole = p.tuple_of(*(value for _, value in parts)).op("einsum", equation=equation)
+    operand, rank = p.field(0, index), len(letters)
+    for pair in again:
+        others = [axis for axis in range(rank) if axis not in pair]
+        on_diagonal = unit_matrix(p, operand.sum(others)) > 0
+        for axis in others:
+            on_diagonal = on_diagonal.op("expand_dims", axis=axis)
+        whole = on_diagonal.choose(whole, 0)
+    return whole
 
 
 def _ones(p: Place, terms: Sequence[str], index: int, axis: int) -> Term:

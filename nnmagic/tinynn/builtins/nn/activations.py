@@ -120,24 +120,27 @@ def _mish(x: Formula) -> Formula:
 
 
 def _hardsigmoid(x: Formula) -> Formula:
-    return _clip(x / 6 + 0.5, 0, 1)
+    return _limit(x / 6 + 0.5, 0, 1)
 
 
-def _clip(x: Formula, low: float, high: float) -> Formula:
-    return x.op("clip", a_min=float(low), a_max=float(high))
+def _limit(x: Formula, low: float, high: float) -> Formula:
+    """Limit x to a range; unlike that of a clip, the gradient at its ends is 0, as in PyTorch."""
+    if not x.is_float:
+        return x.op("clip", a_min=float(low), a_max=float(high))
+    return (x >= float(high)).choose(float(high), (x <= float(low)).choose(float(low), x))
 
 
 def _hardswish(x: Formula) -> Formula:
-    return x * (_clip(x + 3, 0, 6) / 6)  # the largest numbers times 6 would overflow
+    return x * (_limit(x + 3, 0, 6) / 6)  # the largest numbers times 6 would overflow
 
 
 def _hardtanh(call: Arguments) -> Value:
     low, high = static_number(call, "min_val", -1.0), static_number(call, "max_val", 1.0)
-    return _clip(formula(call, "x"), float(low), float(high)).value
+    return _limit(formula(call, "x"), float(low), float(high)).value
 
 
 def _relu6(call: Arguments) -> Value:
-    return _clip(formula(call, "x"), 0, 6).value
+    return _limit(formula(call, "x"), 0, 6).value
 
 
 def _softplus_of(call: Arguments) -> Value:

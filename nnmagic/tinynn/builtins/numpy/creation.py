@@ -42,7 +42,15 @@ from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import is_number, number_constant
 from nnmagic.tinynn.values.operator_calls import apply, whole_numbers
-from nnmagic.tinynn.values.symbolic_sizes import as_number, as_size, dynamic_sizes, full, is_size, number_of
+from nnmagic.tinynn.values.symbolic_sizes import (
+    as_number,
+    as_size,
+    dynamic_sizes,
+    full,
+    is_size,
+    number_of,
+    require_nonnegative,
+)
 from nnmagic.tinynn.values.values import (
     Computed,
     Dimension,
@@ -352,14 +360,22 @@ def spaced_numbers(
     return result, several.choose(step, math.nan)
 
 
-def size_argument(call: Arguments, parameter: str, default: Size | None = None) -> Size:
-    """Return an argument that is a size: an int, or known at run time only."""
+def size_argument(
+    call: Arguments, parameter: str, default: Size | None = None, *, negative_is_none: bool = False
+) -> Size:
+    """Return an argument that is a size: an int, or known at run time only, and then checked there.
+
+    ``negative_is_none``: a negative one is not an error, but stands for no elements.
+    """
     if default is not None and parameter not in call:
         return default
     value = as_size(call.given[parameter]) if parameter in call else None
     if isinstance(value, Dimension):
-        return value
+        span = call.given[parameter].span
+        return value if negative_is_none else require_nonnegative(value, call.name, span)
     size = static_int(call, parameter)
+    if negative_is_none:
+        return max(size, 0)
     if size < 0:
         raise RefusalError(f"{call.name}: a dimension cannot be {size}", call.given[parameter].span)
     return size
@@ -379,8 +395,8 @@ def _identity(call: Arguments) -> Value:
 
 
 def _tri(call: Arguments) -> Value:
-    rows = size_argument(call, "N")
-    columns = size_argument(call, "M", rows)
+    rows = size_argument(call, "N", negative_is_none=True)
+    columns = size_argument(call, "M", rows, negative_is_none=True)
     row, column = row_and_column(rows, columns, static_int(call, "k", 0), call.span)
     return (column <= row).cast(dtype_argument(call) or "float64").value
 

@@ -25,6 +25,7 @@ from nnmagic.tinynn.builtins.tensor_helpers import (
     broadcast,
     common_shape,
     constant_of,
+    partition_at,
     size_along,
     size_of,
     slice_axis,
@@ -299,11 +300,21 @@ def _sort(call: Arguments) -> Value:
 
 
 def _partition(call: Arguments) -> Value:
-    """Sort all elements, which is one of the orders that NumPy's partition allows."""
+    """Put the elements at some places where sorting would put them."""
     data, axis = _partition_operand(call)
-    if data.dtype == "bool":
-        return data.cast("int8").op("sort", axis=axis, is_ascend=True).truth().value
-    return data.op("sort", axis=axis, is_ascend=True).value
+    known = static_value_or_none(call.given["kth"].value)
+    places = [place for place in (known if isinstance(known, tuple) else (known,)) if isinstance(place, int)]
+    size = data.shape[axis]
+    if not isinstance(size, int) and min(places, default=0) < 0:  # their order is not known
+        ordered = (data.cast("int8") if data.dtype == "bool" else data).op("sort", axis=axis, is_ascend=True)
+        return (ordered.truth() if data.dtype == "bool" else ordered).value
+    kth = sorted({place % size if isinstance(size, int) and size else place for place in places})
+    whole = data.cast("int8") if data.dtype == "bool" else data
+    if not isinstance(size, int):
+        number = size_along(whole, axis, constant_of(np.array(0), "int64", call.span))
+        whole = whole.require(number > kth[-1], f"{call.name}: kth={kth[-1]} is out of range for the axis")
+    result = partition_at(whole, axis, constant_of(np.array(kth), "int64", call.span))
+    return (result.truth() if data.dtype == "bool" else result).value
 
 
 def _argpartition(call: Arguments) -> Value:

@@ -318,8 +318,12 @@ def _round(call: Arguments) -> Value:
 
 
 def _round_integers(data: Formula, unit: int) -> Formula:
-    wide = data.cast("float64")
-    return (rint(wide / float(unit)) * float(unit)).cast(data.dtype)
+    """Round to multiples of a unit in float64, as NumPy does; unsigned results wrap around."""
+    rounded = rint(data.cast("float64") / float(unit)) * float(unit)
+    if data.dtype.startswith("uint"):  # a float beyond their range has no defined value in them
+        range_ = 2.0 ** int(data.dtype.removeprefix("uint"))
+        rounded = (rounded >= range_).choose(rounded - range_, rounded)
+    return rounded.cast(data.dtype)
 
 
 def _nan_to_num(call: Arguments) -> Value:

@@ -19,6 +19,7 @@ from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import (
     broadcast,
     common_shape,
+    require_elements,
     slice_axis,
 )
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
@@ -74,6 +75,7 @@ def _without_nan(name: str) -> Builtin:
             raise RefusalError(f"{name} takes one axis", call.given["axis"].span)
         if data.shape[along[0]] == 0:
             raise RefusalError(f"{name} of no elements", call.given["a"].span)
+        data = require_elements(data, along, f"{name} of no elements")
         keeps = keepdims and shape is None
         attrs = {"axis": list(along), "keepdims": keeps, "select_last_index": False}
         if not data.is_float:

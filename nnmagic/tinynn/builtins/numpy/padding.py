@@ -10,7 +10,7 @@ from synr.ast import BuiltinOp
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.tinynn.builtins.argument_checks import as_formula, choice_argument, formula, static_value_or_none
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
-from nnmagic.tinynn.builtins.tensor_helpers import arange, concatenate, constant_of
+from nnmagic.tinynn.builtins.tensor_helpers import arange, concatenate, constant_of, require_elements
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import number_constant
@@ -141,6 +141,7 @@ def _extend_axis(
         return data.op("take", indices, axis=axis, mode="clip")
     count = total if isinstance(total, Dimension) else many
     assert count is not None
+    data = require_elements(data, (axis,), f"pad: axis {axis} has no elements to repeat")
     offset = Formula(number_of(before, call.span), call.span)
     length = Formula(number_of(size, call.span), call.span)
     places = _dynamic_places(arange(count, call.span) - offset, length, mode)

@@ -19,6 +19,7 @@ from nnmagic.tinynn.builtins.tensor_helpers import (
     arange,
     atleast_nd,
     concatenate,
+    require_elements,
     size_along,
     size_of,
     slice_axis,
@@ -77,7 +78,8 @@ def _polyfit(call: Arguments) -> Value:
         raise RefusalError(f"polyfit takes vectors, not tensors of shapes {shown}", call.span)
     if degree < 0:
         raise RefusalError("polyfit: the degree is negative", call.given["deg"].span)
-    x, y = x.cast("float64"), y.cast("float64")
+    x = require_elements(x.cast("float64"), (0,), "polyfit: `x` is empty")
+    y = y.cast("float64")
     powers = [x.op("ones_like")]
     for _ in range(degree):
         powers.append(powers[-1] * x)
@@ -158,6 +160,7 @@ def _without_leading_zeros(call: Arguments, data: Formula, parameter: str) -> Fo
         return slice_axis(data, 0, zeros, None)
     if data.shape[0] == 1:
         return data
+    data = require_elements(data, (0,), f"{call.name}: `{parameter}` is empty")
     nonzero = data.truth()
     first = nonzero.op("argmax", axis=[0], keepdims=False, select_last_index=False).cast("int64")
     begin = nonzero.reduce("any", (0,)).choose(first, _length(data) - 1)

@@ -16,7 +16,13 @@ from nnmagic.tinynn.builtins.argument_checks import (
 )
 from nnmagic.tinynn.builtins.numpy.complex_numbers import imaginary_part, make_complex, real_part
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
-from nnmagic.tinynn.builtins.tensor_helpers import concatenate, size_along, slice_axis, static_slice
+from nnmagic.tinynn.builtins.tensor_helpers import (
+    concatenate,
+    require_elements,
+    size_along,
+    slice_axis,
+    static_slice,
+)
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.operators.subscripts import subscript
 from nnmagic.tinynn.values.numbers import number_constant
@@ -33,6 +39,10 @@ def _function(name: str, default: str, summary: str) -> Builtin:
                 raise RefusalError(message, call.given[parameter].span)
             if side.shape[0] == 0:
                 raise RefusalError(f"{name}: `{parameter}` is empty", call.given[parameter].span)
+        data, kernel = (
+            require_elements(side, None, f"{name}: `{parameter}` is empty")
+            for side, parameter in ((data, "a"), (kernel, "v"))
+        )
         mode = choice_argument(call, "mode", ("full", "same", "valid"), default)
         is_bool = data.dtype == "bool"
         if is_bool:

@@ -9,6 +9,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+import numpy as np
+
 from nnmagic.relay.complex_numbers.operators import IMAG, REAL
 from nnmagic.relay.ops.dims import product
 from nnmagic.relay.signatures import dtype_short_name, format_shape
@@ -25,7 +27,16 @@ from nnmagic.tinynn.builtins.argument_checks import (
 )
 from nnmagic.tinynn.builtins.numpy.reductions import REDUCE, is_empty, reduction_axes, where_mask, wide_dtype
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
-from nnmagic.tinynn.builtins.tensor_helpers import arange, broadcast, size_along, stack, static_slice
+from nnmagic.tinynn.builtins.tensor_helpers import (
+    arange,
+    broadcast,
+    constant_of,
+    partition_at,
+    require_elements,
+    size_along,
+    stack,
+    static_slice,
+)
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.values.descriptions import source_text
 from nnmagic.tinynn.values.values import RefusalError, Value
@@ -140,6 +151,8 @@ def _replace_nan(name: str, kind: str, neutral: float) -> Builtin:
             data = data.cast(dtype_argument(call) or wide_dtype(data.dtype))
         elif is_empty(data, along):
             raise RefusalError(f"{name} of no elements", call.given["a"].span)
+        else:
+            data = require_elements(data, along, f"{name} of no elements")
         if not data.is_float:
             return data.reduce(kind, along, keepdims=keepdims).value
         missing = data.op("isnan")
@@ -220,17 +233,33 @@ def _quantiles(call: Arguments, data: Formula, of_ordered: Sequence[_OfOrdered])
     """Apply functions to the ordered data, its axis and its size along the axis; NaN gives NaN."""
     flat, axis, along = _ordered_along(call, data)
     count = flat.shape[axis]
-    ordered = flat.op("sort", axis=axis)
+    ordered = partition_at(flat, axis, _places_of(flat, axis, sorted(share for *_, share in of_ordered)))
     missing = flat.op("isnan").reduce("any", (axis,))
     values = [
         function(ordered, axis, count) if isinstance(count, int) else later(ordered, axis)
-        for function, later in of_ordered
+        for function, later, _ in of_ordered
     ]
     return [_restore_axes(call, missing.choose(math.nan, value), data, along) for value in values]
 
 
-#: What takes a number from ordered data and its axis: of a known size, and of one that only the run knows.
-_OfOrdered: TypeAlias = "tuple[Callable[[Formula, int, int], Formula], Callable[[Formula, int], Formula]]"
+#: What takes a number from ordered data and its axis: of a known size, and of one that only the run knows;
+#: and what share of the data is before it.
+_OfOrdered: TypeAlias = (
+    "tuple[Callable[[Formula, int, int], Formula], Callable[[Formula, int], Formula], float]"
+)
+
+
+def _places_of(data: Formula, axis: int, shares: Sequence[float]) -> Formula:
+    """Return the places of the elements before and behind shares, which ascend, of an axis."""
+    size = data.shape[axis]
+    if isinstance(size, int):
+        below = [math.floor(share * (size - 1)) for share in shares]
+        places = sorted({min(place + more, size - 1) for place in below for more in (0, 1)})
+        return constant_of(np.array(places), "int64", data.span)
+    last = size_along(data, axis, arange(1, data.span)).reshape(()) - 1
+    found = [(last.cast("float64") * share).op("floor").cast("int64") for share in shares]
+    both = [each.op("minimum", last) for place in found for each in (place, place + 1)]
+    return stack(both, 0)
 
 
 def _neighbours(ordered: Formula, axis: int, position: Formula, count: Formula) -> list[Formula]:
@@ -263,7 +292,7 @@ def _interpolate_at(share: float) -> _OfOrdered:
         upper = high - gap * (1 - rest).cast(gap.dtype)
         return (rest < 0.5).choose(low + gap * rest.cast(gap.dtype), upper)
 
-    return interpolate, interpolate_later
+    return interpolate, interpolate_later, share
 
 
 def _mean_of_middle(ordered: Formula, axis: int, count: int) -> Formula:
@@ -340,7 +369,7 @@ def _nan_median(call: Arguments) -> Value:
 
 
 def _median(call: Arguments) -> Value:
-    return _quantiles(call, _statistics_data(call), [(_mean_of_middle, _mean_of_middle_later)])[0].value
+    return _quantiles(call, _statistics_data(call), [(_mean_of_middle, _mean_of_middle_later, 0.5)])[0].value
 
 
 def _quantile(hundred: float, *, ignores_nan: bool = False) -> Callable[[Arguments], Value]:

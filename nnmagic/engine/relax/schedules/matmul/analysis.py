@@ -145,7 +145,7 @@ class Product:
 
     def loops_after(self, machine: CpuModel) -> list[Stmt]:
         """Return the stages of an epilogue that is not fused as loops, with the buffers that are theirs."""
-        if self.fused:
+        if self.fused or not self.after:  # where nothing reads it, its shape alone was wanted
             return []
         if is_elementwise(self.after):
             stages = replace(self.kernel, stages=self.after)
