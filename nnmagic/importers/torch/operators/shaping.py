@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from nnmagic.importers.torch.calls import Call, scalar_constant
 from nnmagic.importers.torch.mathematics import convert
 from nnmagic.importers.torch.operators.elementwise import reinterpret
 from nnmagic.importers.torch.registry import operator
+from nnmagic.importers.torch.tensors import dim_of
+from nnmagic.importers.torch.views import layout_of
 from nnmagic.relay.ops.dims import product
 from nnmagic.relay.types import Dim
 
@@ -318,22 +320,78 @@ def _diagonal_scatter(call: Call) -> Value:
     return shapes.transpose(done, sorted(range(data.rank), key=order.__getitem__))
 
 
-@operator("as_strided", "as_strided_copy", note="of tensors of known shape that are contiguous")
+@operator("as_strided", "as_strided_copy", note="of tensors without gaps in their memory")
 def _as_strided(call: Call) -> Value:
-    data, size, stride = call["self"], call.ints("size"), call.ints("stride")
-    original = call.originals["self"]
-    offset = call.integer("storage_offset", int(original.storage_offset()))
-    if not original.is_contiguous() or original.storage_offset():
-        raise UnsupportedError(
-            "it takes a tensor that is no contiguous whole", "call .contiguous() before it"
+    sizes, places, last = _places(call, call.results[0])
+    memory = _memory(call, call["self"], call.originals["self"])
+    inside = last < shapes.size_along(memory, 0)
+    if inside.known is None:
+        call.block.check(inside, f"{call.name}: it reaches beyond the tensor's memory")
+    elif not inside.known and 0 not in sizes:
+        raise UnsupportedError("it reaches beyond the tensor's memory")
+    return op("take", memory, places, axis=0, mode="clip")
+
+
+@operator("as_strided_scatter", note="with sizes that are known only at the call, of tensors without gaps")
+def _as_strided_scatter(call: Call) -> Value:
+    data, traced = call["self"], call.originals["self"]
+    source = convert(call["src"], data.dtype)
+    _, places, _ = _places(call, traced)
+    flat = call.reshape(source, [product(source.shape)])
+    own = [traced.storage_offset(), *traced.shape, *traced.stride()]
+    if places.known is not None and all(isinstance(item, int) for item in own):  # no scatter, so it fuses
+        elements = strided_places(traced.shape, traced.stride(), traced.storage_offset())
+        last = np.full(max(elements.max(initial=0), places.known.max(initial=0)) + 1, -1)
+        last[places.known.reshape(-1)] = np.arange(places.known.size)
+        chosen = last[elements]
+        if not places.known.size or (chosen < 0).all():
+            return data
+        spread = op("take", flat, constant(np.maximum(chosen, 0)), axis=0, mode="clip")
+        return constant(chosen >= 0).choose(spread, data)
+    memory = _memory(call, data, traced)
+    kind = "int8" if data.dtype == "bool" else data.dtype
+    at = shapes.unsqueeze(call.reshape(places, flat.shape), [0])
+    result = op("scatter_nd", memory.cast(kind), at, flat.cast(kind)).cast(data.dtype)
+    layout = layout_of(traced)
+    if layout is None:
+        return call.reshape(result, data.shape)
+    moved = call.reshape(result, [data.shape[axis] for axis in layout.order])
+    return shapes.transpose(moved, sorted(range(data.rank), key=layout.order.__getitem__))
+
+
+def strided_places(sizes: Sequence[int], strides: Sequence[int], offset: int) -> np.ndarray:
+    """Return where in memory each element of a strided tensor is."""
+    places = np.full(tuple(sizes), offset, "int64")
+    for axis, (count, step) in enumerate(zip(sizes, strides, strict=True)):
+        places += (np.arange(count) * step).reshape([-1 if at == axis else 1 for at in range(len(sizes))])
+    return places
+
+
+def _places(call: Call, offset_of: Any) -> tuple[list[Dim], Value, Value]:
+    """Return the sizes, where in memory each element is, and where the last one is."""
+    sizes, strides = call.dims("size"), call.dims("stride")
+    given = call.argument("storage_offset")
+    offset = dim_of(offset_of.storage_offset(), call.importer.labels) if given is None else call.dim(given)
+    if all(isinstance(item, int) for item in (*sizes, *strides, offset)):
+        known = strided_places(
+            *([int(cast(int, item)) for item in part] for part in (sizes, strides)), int(cast(int, offset))
         )
-    places = np.full(size, offset, "int64")
-    for axis, (count, step) in enumerate(zip(size, stride, strict=True)):
-        places += (np.arange(count) * step).reshape([-1 if at == axis else 1 for at in range(len(size))])
-    flat = call.reshape(data, [product(call.static(data))])
-    if places.size and int(places.max()) >= int(cast(int, flat.shape[0])):
-        raise UnsupportedError("it reaches beyond the tensor")
-    return op("take", flat, constant(places), axis=0, mode="clip")
+        return sizes, constant(known), constant(known.max(initial=-1), "int64")
+    places = last = call.size(offset)
+    for axis, (count, stride) in enumerate(zip(sizes, strides, strict=True)):
+        step = call.size(stride)
+        along = shapes.unsqueeze(counting(call, count) * step, range(1, len(sizes) - axis))
+        places, last = places + along, last + (call.size(count) - 1) * step
+    return sizes, with_shape(places, sizes), last
+
+
+def _memory(call: Call, data: Value, traced: Any) -> Value:
+    """Return the elements of a tensor as they lie in memory. Raises UnsupportedError."""
+    layout = layout_of(traced)
+    if layout is not None and layout.gaps is not None:
+        raise UnsupportedError("it takes a tensor with gaps in its memory", "call .contiguous() before it")
+    moved = data if layout is None else shapes.transpose(data, layout.order)
+    return call.reshape(moved, [product(data.shape)])
 
 
 @operator("unfold", "unfold_copy", note="along an axis of known size")
