@@ -54,6 +54,10 @@ def run_flat(program: Program, run: Callable[..., Any], flat: Sequence[Any]) -> 
         else:
             _require_constant(declared, item)
     computed = run(*arrays)
+    sizes = {
+        name: int(arrays[number] if axis < 0 else arrays[number].shape[axis])
+        for name, (number, axis) in program.sizes.items()
+    }
     results: list[Any] = []
     changes: list[tuple[Any, Any]] = []
     for output in program.outputs:
@@ -64,7 +68,7 @@ def run_flat(program: Program, run: Callable[..., Any], flat: Sequence[Any]) -> 
         else:
             number = computed[output.index]
             value = tensor_of(number) if output.value is None else output.value(number)
-            value = value if output.layout is None else output.layout.arrange(value)
+            value = value if output.layout is None else output.layout.arrange(value, sizes)
         if output.target is None:
             results.append(value)
         else:

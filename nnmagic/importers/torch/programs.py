@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import keyword
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -71,7 +71,8 @@ class Program:
     """A program as a Relay module with one function, which returns a tuple of the computed results.
 
     ``source``: the listing of its graph that spans point at. ``views``: makes the results of the outputs, which
-    own the memory that results share.
+    own the memory that results share. ``sizes``: for each name of a size a parameter, by its number, and the axis
+    of that size; -1 for the size itself.
     """
 
     module: Module
@@ -82,6 +83,7 @@ class Program:
     in_spec: Any = None
     out_spec: Any = None
     views: Callable[..., Any] | None = None
+    sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
 
 #: What makes a Python number of a result, by torch's class of the output.
@@ -144,10 +146,21 @@ class _Importer:
         self.graphs.problems.raise_if_any()
         return outputs
 
+    def sizes(self) -> dict[str, tuple[int, int]]:
+        """Return where each size with a name is found: the number of a parameter, and an axis."""
+        found: dict[str, tuple[int, int]] = {}
+        given = [value for value in self.given if isinstance(value, Value) and isinstance(value.expr, ir.Var)]
+        for number, value in enumerate(given):  # as the parameters are
+            dims = list(enumerate(value.shape)) if value.rank else [(-1, dim) for dim in value.sizes or ()]
+            for axis, dim in dims:
+                if isinstance(dim, AnyDim) and dim.label is not None:
+                    found.setdefault(dim.label, (number, axis))
+        return found
+
     def layout(self, node: Node) -> Layout | None:
         """Return how torch's result of a node lies in memory; None if as arrays do."""
         try:
-            return layout_of(node.meta["val"])
+            return layout_of(node.meta["val"], self.graphs.labels)
         except UnsupportedError as error:
             self.graphs.problems.add(f"the output {node.name!r}", place_of(node), error)
             return None
@@ -361,4 +374,7 @@ def import_graph(graph: GraphModule, name: str = "main") -> Program:
             outputs.append(Output("constant", value=value))
     importer.graphs.problems.raise_if_any()
     module = importer.finish(results, name)
-    return Program(module, name, tuple(inputs), tuple(outputs), importer.source(), views=views)
+    sizes = importer.sizes() if any(output.layout and output.layout.gaps for output in outputs) else {}
+    return Program(
+        module, name, tuple(inputs), tuple(outputs), importer.source(), views=views, sizes=sizes
+    )

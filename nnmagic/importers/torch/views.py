@@ -6,11 +6,16 @@ storage, and how each lies in it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from nnmagic.importers.onnx.errors import UnsupportedError
+from nnmagic.importers.torch.tensors import dim_of
+from nnmagic.relay.ops.dims import as_polynomial
+from nnmagic.relay.polynomials import evaluate
+from nnmagic.relay.types import ANY, Dim
 
 if TYPE_CHECKING:
     import torch
@@ -30,7 +35,9 @@ def storages_of(traced: Any) -> set[int]:
 
 
 def is_view(node: FxNode) -> bool:
-    """Return whether a node's result lies in the memory of an operand."""
+    """Return whether a node's result lies in the memory of an operand, or is one of several that do."""
+    if node.target is operator.getitem:
+        return is_view(node.all_input_nodes[0])
     own = storages_of(node.meta.get("val"))
     return node.op == "call_function" and any(
         own & storages_of(operand.meta.get("val")) for operand in node.all_input_nodes
@@ -86,8 +93,9 @@ def name_storages(graph: Graph) -> list[int]:
     placeholders = [node for node in graph.nodes if node.op == "placeholder"]
     added: dict[FxNode, FxNode] = {}
     for node in list(graph.nodes):
-        for storage in storages_of(node.meta.get("val")):
-            owners.setdefault(storage, node)
+        if isinstance(node.meta.get("val"), torch.Tensor):
+            for storage in storages_of(node.meta["val"]):
+                owners.setdefault(storage, node)
         if node.target is not torch.ops.aten.as_strided.default:
             continue
         (storage,) = storages_of(node.args[0].meta["val"])
@@ -116,37 +124,37 @@ def _is_whole(traced: torch.Tensor) -> bool:
 class Layout:
     """How a result lies in memory.
 
-    ``order``: its axes, the one with the largest stride first. ``strides``: None where they are not known
-    before the call; they are then those of a tensor without gaps. ``gaps``: its offset, and the elements of
-    its storage, where the storage has more elements than the result.
+    ``order``: its axes, the one with the largest stride first. ``strides``: ``?`` where the call decides them;
+    they are then those of a tensor without gaps. ``gaps``: its offset, and the elements of its storage, where
+    the storage has more elements than the result; its strides are then known, as functions of sizes.
     """
 
     order: tuple[int, ...]
-    strides: tuple[int | None, ...]
-    gaps: tuple[int, int] | None = None
+    strides: tuple[Dim, ...]
+    gaps: tuple[Dim, Dim] | None = None
 
-    def arrange(self, dense: torch.Tensor) -> torch.Tensor:
+    def arrange(self, dense: torch.Tensor, sizes: Mapping[str, int]) -> torch.Tensor:
         """Return a contiguous tensor with the axes in this order as torch's result."""
         import torch
 
         shape, strides, step = [0] * dense.ndim, [0] * dense.ndim, 1
         for axis, size in zip(reversed(self.order), reversed(dense.shape), strict=True):
             known = self.strides[axis]
-            shape[axis], strides[axis] = size, step if known is None else known
+            shape[axis], strides[axis] = size, step if known == ANY else _number(known, sizes)
             step *= max(size, 1)
         if self.gaps is not None:
-            offset, length = self.gaps
+            offset, length = (_number(dim, sizes) for dim in self.gaps)
             whole = torch.zeros(length, dtype=dense.dtype).as_strided(shape, strides, offset)
             return whole.copy_(dense.permute(sorted(range(dense.ndim), key=self.order.__getitem__)))
         return torch.empty(0, dtype=dense.dtype).set_(dense.untyped_storage(), 0, shape, strides)
 
 
-def layout_of(traced: torch.Tensor) -> Layout | None:
+def layout_of(traced: torch.Tensor, labels: dict[str, str]) -> Layout | None:
     """Return how a traced tensor lies in memory; None if as arrays do. Raises UnsupportedError."""
     sizes, strides = ([_hint(item) for item in part] for part in (traced.shape, traced.stride()))
-    known = tuple(item if isinstance(item, int) else None for item in traced.stride())
+    known = tuple(item if isinstance(item, int) else ANY for item in traced.stride())
     if None in sizes or None in strides or 0 in sizes:
-        return Layout(tuple(range(traced.ndim)), known) if 0 in sizes and None not in known else None
+        return Layout(tuple(range(traced.ndim)), known) if 0 in sizes and ANY not in known else None
     order = tuple(sorted(range(traced.ndim), key=lambda axis: -strides[axis]))
     steps, step = {}, 1
     for axis in reversed(order):
@@ -155,14 +163,23 @@ def layout_of(traced: torch.Tensor) -> Layout | None:
     differ = {axis for axis, step in steps.items() if strides[axis] != step}
     if not _hint(traced.storage_offset()) and all(sizes[axis] == 1 for axis in differ):
         return Layout(order, known) if differ or order != (*range(traced.ndim),) else None
-    offset, size = traced.storage_offset(), traced.untyped_storage().nbytes()
-    if None in known or not isinstance(offset, int) or not isinstance(size, int):
+    length = traced.untyped_storage().nbytes() // traced.element_size()
+    offset, length, *steps_of = (
+        dim_of(item, labels) for item in (traced.storage_offset(), length, *traced.stride())
+    )
+    if ANY in (offset, length, *steps_of):
         raise UnsupportedError(
             "a result with gaps in its memory must have fixed sizes", "call .contiguous() on the result"
         )
-    return Layout(order, known, (offset, size // traced.element_size()))
+    return Layout(order, tuple(steps_of), (offset, length))
 
 
 def _hint(size: Any) -> Any:
     """Return a size as it was when the program was captured; None if it was not known."""
     return size if isinstance(size, int) else size.node.hint
+
+
+def _number(dim: Dim, sizes: Mapping[str, int]) -> int:
+    polynomial = as_polynomial(dim)
+    assert polynomial is not None  # by layout_of
+    return int(evaluate(polynomial, sizes))

@@ -10,6 +10,7 @@ import numpy as np
 
 from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
+from nnmagic.importers.onnx.operators.constants import arange
 from nnmagic.importers.onnx.operators.padding import pad
 from nnmagic.importers.onnx.values import Value, constant, op, with_shape
 from nnmagic.importers.torch.calls import Call, scalar_constant
@@ -19,7 +20,7 @@ from nnmagic.importers.torch.registry import operator
 from nnmagic.importers.torch.tensors import dim_of
 from nnmagic.importers.torch.views import layout_of
 from nnmagic.relay.ops.dims import product
-from nnmagic.relay.types import Dim
+from nnmagic.relay.types import ANY, Dim
 
 #: The end of a slice that goes on to the last element.
 FAR = 2**31 - 1
@@ -105,8 +106,6 @@ def counting(call: Call, length: Dim) -> Value:
     """Return 0, 1, … up to a length, in int64."""
     if isinstance(length, int):
         return constant(np.arange(int(length)), "int64")
-    from nnmagic.importers.onnx.operators.constants import arange
-
     found = arange(constant(0, "int64"), call.size(length), constant(1, "int64"), "int64")
     return with_shape(found, [length])
 
@@ -205,24 +204,26 @@ def _select_scatter(call: Call) -> Value:
 def _split_with_sizes(call: Call) -> list[Value]:
     data = call["self"]
     axis = call.axis("dim", data.rank)
-    parts, begin = [], 0
-    for size in call.ints("split_sizes"):
-        parts.append(shapes.slice_axis(data, axis, begin, begin + size))
-        begin += size
-    return parts
+    return _parts(call, axis, call.dims("split_sizes"))
 
 
 @operator("split", "split_copy")
 def _split(call: Call) -> list[Value]:
     data = call["self"]
     axis = call.axis("dim", data.rank)
-    parts, begin = [], 0
-    for result in call.results:
-        size = result.shape[axis]
-        if not isinstance(size, int):
-            raise UnsupportedError("the sizes of the parts must be known")
-        parts.append(shapes.slice_axis(data, axis, begin, begin + size))
-        begin += size
+    return _parts(call, axis, [call.importer.shape_of(result)[axis] for result in call.results])
+
+
+def _parts(call: Call, axis: int, sizes: Sequence[Dim]) -> list[Value]:
+    """Return the parts of a tensor that have these sizes along an axis, one after the other."""
+    data, begin, parts = call["self"], constant(0, "int64"), []
+    for size in sizes:
+        length = call.size(size)
+        if begin.known is not None and length.known is not None:
+            parts.append(shapes.slice_axis(data, axis, int(begin.known), int(begin.known + length.known)))
+        else:
+            parts.append(op("take", data, counting(call, size) + begin, axis=axis, mode="clip"))
+        begin = begin + length
     return parts
 
 
@@ -292,15 +293,19 @@ def _diagonal(call: Call) -> Value:
     data, offset = call["self"], call.integer("offset", 0)
     first, second = call.axis("dim1", data.rank, 0), call.axis("dim2", data.rank, 1)
     order = [axis for axis in range(data.rank) if axis not in (first, second)] + [first, second]
-    rows, columns = call.static(data, "the sizes of the matrix")[first], data.shape[second]
+    rows, columns = data.shape[first], data.shape[second]
     moved = shapes.transpose(data, order)
     length = call.shape[-1]
     if length == 0:
         return call.full(call.shape, scalar_constant(0, data.dtype))
-    at = np.arange(int(cast(int, length)))
-    places = (at + max(-offset, 0)) * int(cast(int, columns)) + at + max(offset, 0)
-    flat = call.reshape(moved, [*moved.shape[:-2], rows * int(cast(int, columns))])
-    return op("take", flat, constant(places.astype("int64")), axis=flat.rank - 1, mode="clip")
+    if length == ANY:
+        below, beside = call.size(rows) + min(offset, 0), call.size(columns) - max(offset, 0)
+        at = arange(constant(0, "int64"), below.minimum(beside).maximum(0), constant(1, "int64"), "int64")
+    else:
+        at = counting(call, length)
+    places = (at + max(-offset, 0)) * call.size(columns) + at + max(offset, 0)
+    flat = call.reshape(moved, [*moved.shape[:-2], product([rows, columns])])
+    return op("take", flat, places, axis=flat.rank - 1, mode="clip")
 
 
 @operator("diagonal_scatter")
@@ -352,7 +357,7 @@ def _as_strided_scatter(call: Call) -> Value:
     kind = "int8" if data.dtype == "bool" else data.dtype
     at = shapes.unsqueeze(call.reshape(places, flat.shape), [0])
     result = op("scatter_nd", memory.cast(kind), at, flat.cast(kind)).cast(data.dtype)
-    layout = layout_of(traced)
+    layout = layout_of(traced, call.importer.labels)
     if layout is None:
         return call.reshape(result, data.shape)
     moved = call.reshape(result, [data.shape[axis] for axis in layout.order])
@@ -387,7 +392,7 @@ def _places(call: Call, offset_of: Any) -> tuple[list[Dim], Value, Value]:
 
 def _memory(call: Call, data: Value, traced: Any) -> Value:
     """Return the elements of a tensor as they lie in memory. Raises UnsupportedError."""
-    layout = layout_of(traced)
+    layout = layout_of(traced, call.importer.labels)
     if layout is not None and layout.gaps is not None:
         raise UnsupportedError("it takes a tensor with gaps in its memory", "call .contiguous() before it")
     moved = data if layout is None else shapes.transpose(data, layout.order)
