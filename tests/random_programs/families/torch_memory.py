@@ -70,7 +70,7 @@ torch.broadcast_tensors({x}, {y})[0]
 {x}.movedim(0, -1)
 {x}.permute(*range({x}.ndim)[::-1])
 {x}.unfold(0, 2, 1)
-{x}.view(torch.int32)
+{x}.float().view(torch.int32)
 {x}.view_as({y})
 {x}.swapaxes(0, 1)
 {x}.select(-1, 1)

@@ -337,31 +337,37 @@ def _as_strided(call: Call) -> Value:
     return op("take", memory, places, axis=0, mode="clip")
 
 
-@operator("as_strided_scatter", note="with sizes that are known only at the call, of tensors without gaps")
+@operator("as_strided_scatter")
 def _as_strided_scatter(call: Call) -> Value:
     data, traced = call["self"], call.originals["self"]
-    source = convert(call["src"], data.dtype)
-    _, places, _ = _places(call, traced)
+    return _put_in_memory(call, data, convert(call["src"], data.dtype), _places(call, traced)[1])
+
+
+def _put_in_memory(call: Call, data: Value, source: Value, places: Value) -> Value:
+    """Return a tensor after a source is written to places in its memory, of the last ones where they meet."""
+    own = _own_places(call, call.originals["self"])
     flat = call.reshape(source, [product(source.shape)])
-    own = [traced.storage_offset(), *traced.shape, *traced.stride()]
-    if places.known is not None and all(isinstance(item, int) for item in own):  # no scatter, so it fuses
-        elements = strided_places(traced.shape, traced.stride(), traced.storage_offset())
-        last = np.full(max(elements.max(initial=0), places.known.max(initial=0)) + 1, -1)
+    if places.known is not None and own.known is not None:  # no scatter, so it fuses
+        last = np.full(max(own.known.max(initial=0), places.known.max(initial=0)) + 1, -1)
         last[places.known.reshape(-1)] = np.arange(places.known.size)
-        chosen = last[elements]
-        if not places.known.size or (chosen < 0).all():
+        chosen = last[own.known]
+        if (chosen < 0).all():
             return data
         spread = op("take", flat, constant(np.maximum(chosen, 0)), axis=0, mode="clip")
         return constant(chosen >= 0).choose(spread, data)
-    memory = _memory(call, data, traced)
-    kind = "int8" if data.dtype == "bool" else data.dtype
-    at = shapes.unsqueeze(call.reshape(places, flat.shape), [0])
-    result = op("scatter_nd", memory.cast(kind), at, flat.cast(kind)).cast(data.dtype)
-    layout = layout_of(traced, call.importer.labels)
-    if layout is None:
-        return call.reshape(result, data.shape)
-    moved = call.reshape(result, [data.shape[axis] for axis in layout.order])
-    return shapes.transpose(moved, sorted(range(data.rank), key=layout.order.__getitem__))
+    at = call.reshape(places, flat.shape)
+    length = op("max", at).maximum(op("max", own)) + 1
+    numbers = shapes.full((ANY,), constant(-1, "int64"), vector=shapes.unsqueeze(length, [0]))
+    last = op("scatter_nd", numbers, shapes.unsqueeze(at, [0]), shapes.counting(flat, 0))
+    chosen = op("take", last, own, axis=0, mode="clip")
+    spread = op("take", flat, chosen.maximum(0), axis=0, mode="clip")
+    return (chosen >= 0).choose(spread, data)
+
+
+def _own_places(call: Call, traced: Any) -> Value:
+    """Return where in memory each element of a tensor is."""
+    sizes, strides = ([dim_of(item, call.importer.labels) for item in part] for part in (traced.shape, traced.stride()))
+    return _strided(call, sizes, strides, dim_of(traced.storage_offset(), call.importer.labels))[0]
 
 
 def strided_places(sizes: Sequence[int], strides: Sequence[int], offset: int) -> np.ndarray:
@@ -377,17 +383,23 @@ def _places(call: Call, offset_of: Any) -> tuple[list[Dim], Value, Value]:
     sizes, strides = call.dims("size"), call.dims("stride")
     given = call.argument("storage_offset")
     offset = dim_of(offset_of.storage_offset(), call.importer.labels) if given is None else call.dim(given)
+    return sizes, *_strided(call, sizes, strides, offset)
+
+
+def _strided(
+    call: Call, sizes: Sequence[Dim], strides: Sequence[Dim], offset: Dim
+) -> tuple[Value, Value]:
+    """Return where in memory each element of a strided tensor is, and where the last one is."""
     if all(isinstance(item, int) for item in (*sizes, *strides, offset)):
-        known = strided_places(
-            *([int(cast(int, item)) for item in part] for part in (sizes, strides)), int(cast(int, offset))
-        )
-        return sizes, constant(known), constant(known.max(initial=-1), "int64")
+        whole = [[int(cast(int, item)) for item in part] for part in (sizes, strides)]
+        known = strided_places(*whole, int(cast(int, offset)))
+        return constant(known), constant(known.max(initial=-1), "int64")
     places = last = call.size(offset)
     for axis, (count, stride) in enumerate(zip(sizes, strides, strict=True)):
         step = call.size(stride)
         along = shapes.unsqueeze(counting(call, count) * step, range(1, len(sizes) - axis))
         places, last = places + along, last + (call.size(count) - 1) * step
-    return sizes, with_shape(places, sizes), last
+    return with_shape(places, sizes), last
 
 
 def _memory(call: Call, data: Value, traced: Any) -> Value:
@@ -399,17 +411,15 @@ def _memory(call: Call, data: Value, traced: Any) -> Value:
     return call.reshape(moved, [product(data.shape)])
 
 
-@operator("unfold", "unfold_copy", note="along an axis of known size")
+@operator("unfold", "unfold_copy")
 def _unfold(call: Call) -> Value:
     data = call["self"]
     size, step = call.integer("size"), call.integer("step")
     data = data if data.rank else op("expand_dims", data, axis=0)
     axis = call.axis("dimension", data.rank)
     count = call.shape[axis] if len(call.shape) > axis + 1 else 1
-    if not isinstance(count, int):
-        raise UnsupportedError("the size of its axis must be known")
-    places = np.arange(int(count))[:, None] * step + np.arange(size)[None, :]
-    taken = op("take", data, constant(places.astype("int64")), axis=axis, mode="clip")
+    places = shapes.unsqueeze(counting(call, count) * step, [1]) + constant(np.arange(size), "int64")
+    taken = op("take", data, places, axis=axis, mode="clip")
     order = [at for at in range(taken.rank) if at != axis + 1] + [axis + 1]
     result = shapes.transpose(taken, order)
     return result if call["self"].rank else call.reshape(result, call.shape)
@@ -450,7 +460,19 @@ _border_pad("edge", ["replication_pad1d", "replication_pad2d", "replication_pad3
 
 @operator("full", "full_like", "new_full")
 def _full(call: Call) -> Value:
-    return call.full(call.shape, call.number_value("fill_value", call.dtype))
+    return _filled(call, call.number_value("fill_value", call.dtype))
+
+
+def _filled(call: Call, fill: Value) -> Value:
+    """Return a tensor of one value; a size that no polynomial says is taken from the arguments."""
+    if ANY not in call.shape:
+        return call.full(call.shape, fill)
+    if call.name.endswith("_like"):
+        vector = op("shape_of", call["self"], dtype="int64")
+    else:
+        sizes = (item if isinstance(item, Value) else constant(item, "int64") for item in call.argument("size"))
+        vector = op("concatenate", [shapes.unsqueeze(size, [0]) for size in sizes], axis=0)
+    return shapes.full(call.shape, fill, vector=vector)
 
 
 @operator(
@@ -465,12 +487,12 @@ def _full(call: Call) -> Value:
     "new_empty_strided",
 )
 def _zeros(call: Call) -> Value:
-    return call.full(call.shape, scalar_constant(0, call.dtype))
+    return _filled(call, scalar_constant(0, call.dtype))
 
 
 @operator("ones", "ones_like", "new_ones")
 def _ones(call: Call) -> Value:
-    return call.full(call.shape, scalar_constant(1, call.dtype))
+    return _filled(call, scalar_constant(1, call.dtype))
 
 
 @operator("arange")
