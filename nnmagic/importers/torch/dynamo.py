@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from nnmagic.importers.torch.convention import run_flat
+from nnmagic.importers.torch.foreach import foreach_decompositions
 from nnmagic.importers.torch.operators import load_operators
 from nnmagic.importers.torch.programs import Program, import_graph
 
@@ -35,7 +36,7 @@ def compile_graph(
         fw_compiler=compile_functional,
         bw_compiler=compile_functional,
         inference_compiler=compile_functional,
-        decompositions=core_aten_decompositions(),
+        decompositions={**foreach_decompositions(), **core_aten_decompositions()},
     )
     with sdpa_kernel(SDPBackend.MATH):  # the other kernels of attention have no decomposition
         return backend(graph, list(example_inputs))  # type: ignore[no-any-return]

@@ -171,14 +171,34 @@ def _operands(call: Call, left: str = "self", right: str = "other") -> list[Valu
     return [call.number_value(left, call.dtype), call.number_value(right, call.dtype)]
 
 
+def _in_opmath(call: Call, left: str = "self", right: str = "other") -> list[Value]:
+    """Return the operands in the dtype in which torch computes: halves, and numbers beside them, in float32.
+
+    The result is rounded once. A tensor of rank 0 counts as a number.
+    """
+    if call.dtype not in ("float16", "bfloat16"):
+        return _operands(call, left, right)
+    operands = []
+    for name in (left, right):
+        item = call.arguments[name]
+        is_tensor = isinstance(item, Value) and item.rank > 0
+        operands.append(wide(convert(item, call.dtype)) if is_tensor else call.number_value(name, "float32"))
+    return operands
+
+
 def _scaled(call: Call, sign: int) -> Value:
-    left, right = _operands(call)
-    alpha = call.arguments.get("alpha", 1)
-    if isinstance(alpha, Value) or alpha != 1:
-        right = right * (alpha if isinstance(alpha, Value) else scalar_constant(alpha, right.dtype))
+    left, right = _in_opmath(call)
+    right = times(right, call.argument("alpha", 1))
     if left.dtype == "bool":
         return op("logical_or" if sign > 0 else "logical_xor", left, right)
     return left + right if sign > 0 else left - right
+
+
+def times(value: Value, factor: Any) -> Value:
+    """Multiply by a number, in the value's dtype."""
+    if isinstance(factor, Value):
+        return value * convert(factor, value.dtype)
+    return value if factor == 1 else value * scalar_constant(factor, value.dtype)
 
 
 @operator("add")
@@ -193,29 +213,34 @@ def _sub(call: Call) -> Value:
 
 @operator("rsub")
 def _rsub(call: Call) -> Value:
-    left, right = _operands(call)
-    alpha = scalar_constant(call.argument("alpha", 1), left.dtype)
-    return right - left * alpha
+    left, right = _in_opmath(call)
+    return right - times(left, call.argument("alpha", 1))
 
 
 @operator("mul")
 def _mul(call: Call) -> Value:
-    left, right = _operands(call)
+    left, right = _in_opmath(call)
     return op("logical_and", left, right) if left.dtype == "bool" else left * right
+
+
+@operator("prims.fma")
+def _fma(call: Call) -> Value:
+    """Return ``a * b + c``, which is what eager torch computes on CPUs where a decomposition has this."""
+    dtype = "float32" if call.dtype in ("float16", "bfloat16") else call.dtype
+    first, second, addend = (call.number_value(name, dtype) for name in call.arguments)
+    return first * second + addend
 
 
 @operator("div")
 def _div(call: Call) -> Value:
     mode = call.argument("rounding_mode")
-    left, right = _operands(call)
+    left, right = _in_opmath(call)
     if mode is None:
         return left / right
     if is_integer(left.dtype):
         _divisible(call, right)
         return op("floor_divide" if mode == "floor" else "trunc_divide", left, right)
-    if mode == "trunc":
-        return op("trunc", wide(left) / wide(right)).cast(left.dtype)
-    return floor_division(wide(left), wide(right)).cast(left.dtype)
+    return op("trunc", left / right) if mode == "trunc" else floor_division(left, right)
 
 
 def _divisible(call: Call, divisor: Value) -> None:
@@ -226,11 +251,11 @@ def _divisible(call: Call, divisor: Value) -> None:
 
 @operator("floor_divide")
 def _floor_divide(call: Call) -> Value:
-    left, right = _operands(call)
+    left, right = _in_opmath(call)
     if is_integer(left.dtype):
         _divisible(call, right)
         return op("floor_divide", left, right)
-    return floor_division(wide(left), wide(right)).cast(left.dtype)
+    return floor_division(left, right)
 
 
 @operator("fmod")
@@ -473,7 +498,7 @@ def _hardtanh(call: Call) -> Value:
 
 @operator("leaky_relu")
 def _leaky_relu(call: Call) -> Value:
-    data = call["self"]
+    data = wide(call["self"])
     return (data > 0).choose(data, data * call.number("negative_slope", 0.01))
 
 
