@@ -61,12 +61,12 @@ def _log1p(call: Call) -> Value:
 
 @operator("reciprocal")
 def _reciprocal(call: Call) -> Value:
-    return 1 / convert(call["self"], call.dtype)
+    return 1 / wide(convert(call["self"], call.dtype))
 
 
 @operator("exp2")
 def _exp2(call: Call) -> Value:
-    data = convert(call["self"], call.dtype)
+    data = wide(convert(call["self"], call.dtype))
     return op("power", data.like(2), data)
 
 
@@ -80,7 +80,7 @@ for _name in ("ceil", "floor", "trunc"):
 
 @operator("round")
 def _round(call: Call) -> Value:
-    data = call["self"]
+    data = wide(call["self"])
     digits = call.integer("decimals", 0)
     if not data.is_float:
         if digits < 0:
@@ -174,7 +174,7 @@ def _operands(call: Call, left: str = "self", right: str = "other") -> list[Valu
 def _in_opmath(call: Call, left: str = "self", right: str = "other") -> list[Value]:
     """Return the operands in the dtype in which torch computes: halves, and numbers beside them, in float32.
 
-    The result is rounded once. A tensor of rank 0 counts as a number.
+    The result is rounded once. A tensor of rank 0 counts as a number. Sums are others: their numbers are halves.
     """
     if call.dtype not in ("float16", "bfloat16"):
         return _operands(call, left, right)
@@ -186,14 +186,6 @@ def _in_opmath(call: Call, left: str = "self", right: str = "other") -> list[Val
     return operands
 
 
-def _scaled(call: Call, sign: int) -> Value:
-    left, right = _in_opmath(call)
-    right = times(right, call.argument("alpha", 1))
-    if left.dtype == "bool":
-        return op("logical_or" if sign > 0 else "logical_xor", left, right)
-    return left + right if sign > 0 else left - right
-
-
 def times(value: Value, factor: Any) -> Value:
     """Multiply by a number, in the value's dtype."""
     if isinstance(factor, Value):
@@ -201,20 +193,43 @@ def times(value: Value, factor: Any) -> Value:
     return value if factor == 1 else value * scalar_constant(factor, value.dtype)
 
 
+def _sum(call: Call, left: str, right: str, sign: int) -> Value:
+    """Return the sum or the difference of an operand and ``alpha`` times another."""
+    first, second = map(wide, _operands(call, left, right))
+    alpha = call.argument("alpha", 1)
+    second = times(second, alpha if alpha == 1 else wide(call.number_value("alpha", call.dtype)))
+    if first.dtype == "bool":
+        return op("logical_or" if sign > 0 else "logical_xor", first, second)
+    return first + second if sign > 0 else first - second
+
+
 @operator("add")
 def _add(call: Call) -> Value:
-    return _scaled(call, 1)
+    return _sum(call, "self", "other", 1)
 
 
 @operator("sub")
 def _sub(call: Call) -> Value:
-    return _scaled(call, -1)
+    return _sum(call, "self", "other", -1)
 
 
 @operator("rsub")
 def _rsub(call: Call) -> Value:
-    left, right = _in_opmath(call)
-    return right - times(left, call.argument("alpha", 1))
+    return _sum(call, "other", "self", -1)
+
+
+@operator("addcmul")
+def _addcmul(call: Call) -> Value:
+    first, second = _in_opmath(call, "tensor1", "tensor2")
+    (data, _) = _in_opmath(call, "self", "tensor1")
+    return data + times(first, call.argument("value", 1)) * second
+
+
+@operator("addcdiv")
+def _addcdiv(call: Call) -> Value:
+    first, second = _in_opmath(call, "tensor1", "tensor2")
+    (data, _) = _in_opmath(call, "self", "tensor1")
+    return data + times(first / second, call.argument("value", 1))
 
 
 @operator("mul")
@@ -324,7 +339,7 @@ def _atan2(call: Call) -> Value:
 
 @operator("hypot")
 def _hypot(call: Call) -> Value:
-    left, right = (op("abs", value) for value in _operands(call))
+    left, right = (op("abs", wide(value)) for value in _operands(call))
     large = left.maximum(right)
     ratio = left.minimum(right) / large.equals(0).choose(1, large)
     result = large * op("sqrt", 1 + ratio * ratio)

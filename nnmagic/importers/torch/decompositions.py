@@ -1,4 +1,4 @@
-"""Decompose the operators that work on lists of tensors, as optimizers call them, to those of one tensor."""
+"""Say what the operators of a graph of torch.compile are decomposed to."""
 
 from __future__ import annotations
 
@@ -6,19 +6,35 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+#: Operators whose decompositions round the results of each step, and which are imported as a whole.
+ROUNDED_ONCE = ("addcmul", "addcdiv")
 _PREFIX = "aten::_foreach_"
 
 
-def foreach_decompositions() -> dict[Any, Callable[..., list[Any]]]:
-    """Return what each of these operators is for one tensor after the other, by operator."""
+def decompositions() -> dict[Any, Callable[..., Any]]:
+    """Return torch's decompositions to core ATen, and those of lists of tensors, by operator."""
+    import torch
+    from torch._decomp import core_aten_decompositions
+
+    table: dict[Any, Callable[..., Any]] = {**_of_lists(), **core_aten_decompositions()}
+    for name in ROUNDED_ONCE:
+        table.pop(getattr(torch.ops.aten, name).default, None)
+    return table
+
+
+def _of_lists() -> dict[Any, Callable[..., list[Any]]]:
+    """Return the operators on lists of tensors, as optimizers call them, as those of one tensor after another."""
     import torch
 
     table: dict[Any, Callable[..., list[Any]]] = {}
     for full in torch._C._dispatch_get_all_op_names():
         name, _, overload = full.removeprefix("aten::").partition(".")
+        short = name.removeprefix("_foreach_")
         if not full.startswith(_PREFIX) or name.endswith("_") or overload.endswith("out"):
             continue
-        function = _function_of(full.removeprefix(_PREFIX).partition(".")[0])
+        if short in ROUNDED_ONCE and overload == "Tensor":  # whose numbers are the elements of a tensor
+            continue
+        function = _function_of(short)
         if function is not None:
             packet = getattr(torch.ops.aten, name)
             table[getattr(packet, overload or "default")] = partial(_each, function)
@@ -30,8 +46,8 @@ def _function_of(name: str) -> Callable[..., Any] | None:
     import torch
 
     special: dict[str, Callable[..., Any]] = {
-        "addcdiv": lambda x, one, other, value=1: x + value * (one / other),
-        "addcmul": lambda x, one, other, value=1: x + value * one * other,
+        "addcdiv": lambda x, one, other, value=1: torch.addcdiv(x, one, other, value=value),
+        "addcmul": lambda x, one, other, value=1: torch.addcmul(x, one, other, value=value),
         "copy": lambda x, source, non_blocking=False: torch.ops.aten.copy(x, source, non_blocking),
         "maximum": lambda x, other: (
             torch.maximum(x, other) if isinstance(other, torch.Tensor) else torch.clamp_min(x, other)
