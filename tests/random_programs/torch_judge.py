@@ -82,7 +82,9 @@ def _outcome(function: Callable[..., Any], names: dict[str, Any], size: object) 
 
 def _describe(tensor: torch.Tensor, others: Sequence[torch.Tensor]) -> dict[str, Any]:
     storages = [other.untyped_storage()._cdata for other in others]
-    owner = next(other for other in others if other.untyped_storage()._cdata == tensor.untyped_storage()._cdata)
+    owner = next(
+        other for other in others if other.untyped_storage()._cdata == tensor.untyped_storage()._cdata
+    )
     strides = [step for size, step in zip(tensor.shape, tensor.stride(), strict=True) if size > 1]
     return {
         "shape": tuple(tensor.shape),

@@ -375,6 +375,4 @@ def import_graph(graph: GraphModule, name: str = "main") -> Program:
     importer.graphs.problems.raise_if_any()
     module = importer.finish(results, name)
     sizes = importer.sizes() if any(output.layout and output.layout.gaps for output in outputs) else {}
-    return Program(
-        module, name, tuple(inputs), tuple(outputs), importer.source(), views=views, sizes=sizes
-    )
+    return Program(module, name, tuple(inputs), tuple(outputs), importer.source(), views=views, sizes=sizes)

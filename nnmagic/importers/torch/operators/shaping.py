@@ -366,7 +366,9 @@ def _put_in_memory(call: Call, data: Value, source: Value, places: Value) -> Val
 
 def _own_places(call: Call, traced: Any) -> Value:
     """Return where in memory each element of a tensor is."""
-    sizes, strides = ([dim_of(item, call.importer.labels) for item in part] for part in (traced.shape, traced.stride()))
+    sizes, strides = (
+        [dim_of(item, call.importer.labels) for item in part] for part in (traced.shape, traced.stride())
+    )
     return _strided(call, sizes, strides, dim_of(traced.storage_offset(), call.importer.labels))[0]
 
 
@@ -386,9 +388,7 @@ def _places(call: Call, offset_of: Any) -> tuple[list[Dim], Value, Value]:
     return sizes, *_strided(call, sizes, strides, offset)
 
 
-def _strided(
-    call: Call, sizes: Sequence[Dim], strides: Sequence[Dim], offset: Dim
-) -> tuple[Value, Value]:
+def _strided(call: Call, sizes: Sequence[Dim], strides: Sequence[Dim], offset: Dim) -> tuple[Value, Value]:
     """Return where in memory each element of a strided tensor is, and where the last one is."""
     if all(isinstance(item, int) for item in (*sizes, *strides, offset)):
         whole = [[int(cast(int, item)) for item in part] for part in (sizes, strides)]
@@ -470,7 +470,9 @@ def _filled(call: Call, fill: Value) -> Value:
     if call.name.endswith("_like"):
         vector = op("shape_of", call["self"], dtype="int64")
     else:
-        sizes = (item if isinstance(item, Value) else constant(item, "int64") for item in call.argument("size"))
+        sizes = (
+            item if isinstance(item, Value) else constant(item, "int64") for item in call.argument("size")
+        )
         vector = op("concatenate", [shapes.unsqueeze(size, [0]) for size in sizes], axis=0)
     return shapes.full(call.shape, fill, vector=vector)
 
