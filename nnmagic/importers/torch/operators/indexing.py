@@ -445,17 +445,23 @@ def _embedding_bag(call: Call) -> list[Value]:
     members = bag.equals(constant(np.arange(bags)[:, None], "int64"))  # (bags, count)
     members = op("logical_and", members, counted)
     sizes = op("sum", members.cast("int64"), axis=(1,))
-    width = weight.shape[1]
+    width, largest = weight.shape[1], None
     if not count:
         result = call.full([bags, width], scalar_constant(0, weight.dtype))
     elif mode == 2:
         low = rows.like(neutral("max", rows.dtype))
         spread = op("expand_dims", members, axis=2).choose(op("expand_dims", rows, axis=0), low)
         best = op("max", spread, axis=(1,))
+        largest = op("take", places, op("argmax", spread, axis=(1,)), axis=0, mode="clip")
         result = op("expand_dims", sizes > 0, axis=1).choose(best, best.like(0))
     else:
         spread = op("expand_dims", members, axis=2).choose(op("expand_dims", rows, axis=0), rows.like(0))
         result = op("sum", spread, axis=(1,))
         if mode == 1:
             result = result / op("expand_dims", sizes.maximum(1).cast(rows.dtype), axis=1)
-    return [result]  # the others serve the gradient only
+    serving = [bag, sizes, largest]  # the gradient only; what it does not need has another shape in torch
+    for number, traced in enumerate(call.results[1:]):
+        shape, given = call.importer.shape_of(traced), serving[number]
+        if given is None or given.shape != shape:
+            serving[number] = call.full(shape, scalar_constant(0, "int64"))
+    return [result, *(value for value in serving if value is not None)]

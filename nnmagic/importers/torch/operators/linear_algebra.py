@@ -36,17 +36,27 @@ def _cholesky(call: Call) -> Value:
 
 @operator("_linalg_slogdet")
 def _slogdet(call: Call) -> list[Value]:
-    return ops("linalg.slogdet", call["A"])
+    return [*ops("linalg.slogdet", call["A"]), *_factors(call, call["A"])]
 
 
 @operator("_linalg_det")
 def _det(call: Call) -> list[Value]:
     sign, size = ops("linalg.slogdet", call["A"])
-    return [sign * op("exp", size)]
+    return [sign * op("exp", size), *_factors(call, call["A"])]
+
+
+def _factors(call: Call, matrices: Value) -> list[Value]:
+    """Return what stands for factors and pivots, which only the gradient takes: the matrices themselves.
+
+    As in torch, they are those of the transposes of contiguous matrices.
+    """
+    if call.originals["A"].is_contiguous():
+        matrices = _transposed(matrices)
+    return [matrices, call.full(matrices.shape[:-1], scalar_constant(0, "int32"))]
 
 
 @operator("_linalg_solve_ex")
-def _solve(call: Call) -> list[Value | None]:
+def _solve(call: Call) -> list[Value]:
     left, right = call["A"], call["B"]
     vector = right.rank == left.rank - 1
     right = shapes.unsqueeze(right, [right.rank]) if vector else right
@@ -54,7 +64,7 @@ def _solve(call: Call) -> list[Value | None]:
         raise UnsupportedError("matrix and right-hand sides differ in rank")
     found = _solved(left, right, from_left=vector or call.flag("left", default=True))
     found = shapes.squeeze(found, [found.rank - 1]) if vector else found
-    return [found, None, None, _info(call, left.shape[:-2])]
+    return [found, *_factors(call, left), _info(call, left.shape[:-2])]
 
 
 @operator("higher_order.with_effects", note="of the checks of `torch.linalg`")
