@@ -23,7 +23,7 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
 
 
 def _of_lists() -> dict[Any, Callable[..., list[Any]]]:
-    """Return the operators on lists of tensors, as optimizers call them, as those of one tensor after another."""
+    """Return how the operators on lists of tensors, which optimizers call, are those of one tensor."""
     import torch
 
     table: dict[Any, Callable[..., list[Any]]] = {}

@@ -70,9 +70,9 @@ class Output:
 class Program:
     """A program as a Relay module with one function, which returns a tuple of the computed results.
 
-    ``source``: the listing of its graph that spans point at. ``views``: makes the results of the outputs, which
-    own the memory that results share. ``sizes``: for each name of a size a parameter, by its number, and the axis
-    of that size; -1 for the size itself.
+    ``source``: the listing of its graph that spans point at. ``views``: makes the results of the outputs,
+    which own the memory that results share. ``sizes``: for each name of a size the number of a parameter, and
+    the axis of that size; -1 for the size itself.
     """
 
     module: Module

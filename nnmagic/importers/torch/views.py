@@ -50,8 +50,8 @@ def split_views(graph: Graph) -> Callable[..., list[Any]] | None:
     None where the graph's results are no views, and each another one. The views are no part of the graph any
     more, unless it computes with them.
     """
+    import torch
     from torch.fx import Graph, GraphModule
-    from torch.fx.node import map_arg
     from torch.nn import Module
 
     end = next(node for node in graph.nodes if node.op == "output")
@@ -74,7 +74,12 @@ def split_views(graph: Graph) -> Callable[..., list[Any]] | None:
     for node in graph.nodes:
         if node in views:
             copies[node] = made.node_copy(node, copies.__getitem__)
-    made.output(map_arg(list(outputs), copies.__getitem__))
+    results: list[Any] = []
+    for output in outputs:  # the second of two results that are one node is another tensor in the same memory
+        result = copies[output] if hasattr(output, "all_input_nodes") else output
+        is_again = result in results and storages_of(output.meta.get("val"))
+        results.append(made.call_function(torch.ops.aten.alias.default, (result,)) if is_again else result)
+    made.output(results)
     end.args = (list(owners),)
     for node in reversed(graph.nodes):
         if node in views and not node.users:
@@ -85,7 +90,7 @@ def split_views(graph: Graph) -> Callable[..., list[Any]] | None:
 def name_storages(graph: Graph) -> list[int]:
     """Have `as_strided` take the tensor that owns a storage, or a new input: the storage of an argument.
 
-    Returns the arguments whose storages the new inputs are, by their number; the inputs are behind all others.
+    Returns the numbers of the arguments whose storages the new inputs are; these are behind all others.
     """
     import torch
 
@@ -124,7 +129,7 @@ def _is_whole(traced: torch.Tensor) -> bool:
 class Layout:
     """How a result lies in memory.
 
-    ``order``: its axes, the one with the largest stride first. ``strides``: ``?`` where the call decides them;
+    ``order``: its axes, the one with the largest stride first. ``strides``: ``?`` where the call decides;
     they are then those of a tensor without gaps. ``gaps``: its offset, and the elements of its storage, where
     the storage has more elements than the result; its strides are then known, as functions of sizes.
     """

@@ -10,21 +10,21 @@ import pytest
 torch = pytest.importorskip("torch")
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own
-O = torch.optim
+optim = torch.optim
 
 OPTIMIZERS: dict[str, Any] = {
-    "Adadelta": O.Adadelta,
-    "Adafactor": O.Adafactor,
-    "Adagrad": O.Adagrad,
-    "Adam": O.Adam,
-    "AdamW, amsgrad": lambda p, **options: O.AdamW(p, amsgrad=True, **options),
-    "Adamax": O.Adamax,
-    "ASGD": O.ASGD,
-    "NAdam": O.NAdam,
-    "RAdam": O.RAdam,
-    "RMSprop, centered": lambda p, **options: O.RMSprop(p, centered=True, momentum=0.9, **options),
-    "Rprop": O.Rprop,
-    "SGD, Nesterov": lambda p, **options: O.SGD(p, 0.1, momentum=0.9, nesterov=True, **options),
+    "Adadelta": optim.Adadelta,
+    "Adafactor": optim.Adafactor,
+    "Adagrad": optim.Adagrad,
+    "Adam": optim.Adam,
+    "AdamW, amsgrad": lambda p, **options: optim.AdamW(p, amsgrad=True, **options),
+    "Adamax": optim.Adamax,
+    "ASGD": optim.ASGD,
+    "NAdam": optim.NAdam,
+    "RAdam": optim.RAdam,
+    "RMSprop, centered": lambda p, **options: optim.RMSprop(p, centered=True, momentum=0.9, **options),
+    "Rprop": optim.Rprop,
+    "SGD, Nesterov": lambda p, **options: optim.SGD(p, 0.1, momentum=0.9, nesterov=True, **options),
 }
 
 

@@ -41,7 +41,7 @@ APPROXIMATE = ("a power", "a multiple is added")
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_numbers_are_rounded_as_in_torch(name: str, dtype: Any) -> None:
-    """The engine numpy rounds each result to a half, as eager torch; bfloat16 of machine code may be wider."""
+    """The engine numpy rounds each result to a half, as torch; machine code may keep bfloat16 wider."""
     data = torch.cat([torch.tensor([0.0, 1.0, 0.5, 60000.0, 1e-4]), torch.linspace(0, 3, 200)]).to(dtype)
     function = FUNCTIONS[name]
     expected = function(data)

@@ -215,7 +215,7 @@ def _runs(line: str, environments: list[dict[str, Any]]) -> bool:
     for environment in environments:
         try:
             exec(line, environment)
-        except (RuntimeError, IndexError, TypeError, ValueError, AttributeError):
+        except (RuntimeError, IndexError, TypeError, ValueError, AttributeError):  # noqa: PERF203
             return False
     return True
 

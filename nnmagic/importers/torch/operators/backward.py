@@ -17,6 +17,7 @@ from nnmagic.importers.onnx.operators.products import matmul
 from nnmagic.importers.onnx.values import Value, constant, op
 from nnmagic.importers.torch.calls import Call, scalar_constant
 from nnmagic.importers.torch.mathematics import convert, round_half_even, wide
+from nnmagic.importers.torch.operators.indexing import bag_of
 from nnmagic.importers.torch.registry import OPERATORS, operator
 from nnmagic.relay import expr as ir
 from nnmagic.relay.module import Module
@@ -51,9 +52,13 @@ def _sampler(call: Call) -> list[Value]:
         raise UnsupportedError("the gradient of bicubic samples is not supported", "sample bilinearly")
     data, grid, align = wide(call["input"]), wide(call["grid"]), call.flag("align_corners")
     sizes = [call.size(dim).cast(data.dtype) for dim in data.shape[2:]]
-    axes = [shapes.squeeze(shapes.slice_axis(grid, grid.rank - 1, at, at + 1), [grid.rank - 1]) for at in range(len(sizes))]
+    axes = [
+        shapes.squeeze(shapes.slice_axis(grid, grid.rank - 1, at, at + 1), [grid.rank - 1])
+        for at in range(len(sizes))
+    ]
     places, slopes = zip(
-        *(_place(x, size, padding, align=align) for x, size in zip(axes[::-1], sizes, strict=True)), strict=True
+        *(_place(x, size, padding, align=align) for x, size in zip(axes[::-1], sizes, strict=True)),
+        strict=True,
     )
     count = product(places[0].shape[1:])
     grad = call.reshape(wide(call["grad_output"]), [*data.shape[:2], count])
@@ -86,13 +91,14 @@ def _sampler(call: Call) -> list[Value]:
             part = reduce(mul, others, found)
             by_place[axis] = by_place[axis] + part if step else by_place[axis] - part
     columns = [
-        op("expand_dims", part * slope, axis=grid.rank - 1) for part, slope in zip(by_place, slopes, strict=True)
+        op("expand_dims", part * slope, axis=grid.rank - 1)
+        for part, slope in zip(by_place, slopes, strict=True)
     ]
     return [call.reshape(by_image, data.shape), op("concatenate", columns[::-1], axis=grid.rank - 1)]
 
 
 def _place(x: Value, size: Value, padding: int, *, align: bool) -> tuple[Value, Value]:
-    """Return the place along an axis that a coordinate from -1 to 1 stands for, and the place's derivative."""
+    """Return the place along an axis of a coordinate from -1 to 1, and its derivative."""
     place = (x + 1) * 0.5 * (size - 1) if align else ((x + 1) * size - 1) * 0.5
     slope = x.like(0.5) * (size - 1 if align else size)
     if padding == 2:
@@ -138,10 +144,28 @@ def _embedding_bag(call: Call) -> Value:
     grad = call["grad"]
     zeros = call.full(call.shape, scalar_constant(0, grad.dtype))
     if call.integer("mode", 0) != 2:
-        return pull_back(call, "_embedding_bag", "grad", {"weight": zeros})[0]
+        return _of_sums(call, zeros)
     filled = op("expand_dims", call["bag_size"] > 0, axis=1)
     rows = call["maximum_indices"].maximum(0)
     return op("scatter_elements", zeros, rows, filled.choose(grad, 0), axis=0, reduction="add")
+
+
+def _of_sums(call: Call, zeros: Value) -> Value:
+    """Return the gradient of bags that are summed: each index gets that of its bag, divided for a mean."""
+    grad = call["grad"]
+    bags = bag_of(shapes.counting(call["indices"], 0), call["offsets"])
+    if call.integer("mode", 0) == 1:
+        grad = grad / op("expand_dims", call["bag_size"].maximum(1).cast(grad.dtype), axis=1)
+    updates = op("take", grad, bags, axis=0, mode="clip")
+    weights, padding = call.get("per_sample_weights"), call.integer("padding_idx", -1)
+    if weights is not None:
+        updates = updates * op("expand_dims", weights, axis=1)
+    places = call["indices"].cast("int64")
+    if padding >= 0:
+        updates = op("expand_dims", places.equals(padding), axis=1).choose(0, updates)
+    if 0 in updates.shape:
+        return zeros
+    return op("scatter_nd", zeros, op("expand_dims", places, axis=0), updates, mode="add")
 
 
 @operator("_cdist_backward")
@@ -190,21 +214,6 @@ def _masked_scatter(call: Call) -> Value:
 
 
 # -- matrices ------------------------------------------------------------------------------------------
-
-
-@operator("linalg_lu_solve", note="of the factors that `solve`, `det` and `slogdet` keep for their gradients")
-def _lu_solve(call: Call) -> Value:
-    """Solve with the matrix itself, which is what the forward rules keep instead of its factors."""
-    arguments = {**call.arguments, "A": _adjoint(call["LU"]) if call.flag("adjoint") else call["LU"]}
-    made = OPERATORS["aten._linalg_solve_ex"].rule(replace(call, arguments=arguments))
-    result = made if isinstance(made, Value) else made[0]
-    assert result is not None
-    return result
-
-
-def _adjoint(matrices: Value) -> Value:
-    rank = matrices.rank
-    return shapes.transpose(matrices, [*range(rank - 2), rank - 1, rank - 2])
 
 
 #: The terms of the series of the exponential of matrices with a norm below 1, and the most squarings.

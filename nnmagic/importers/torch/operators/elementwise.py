@@ -174,7 +174,7 @@ def _operands(call: Call, left: str = "self", right: str = "other") -> list[Valu
 def _in_opmath(call: Call, left: str = "self", right: str = "other") -> list[Value]:
     """Return the operands in the dtype in which torch computes: halves, and numbers beside them, in float32.
 
-    The result is rounded once. A tensor of rank 0 counts as a number. Sums are others: their numbers are halves.
+    The result is rounded once. A tensor of rank 0 counts as a number. The numbers of sums are halves.
     """
     if call.dtype not in ("float16", "bfloat16"):
         return _operands(call, left, right)
@@ -364,7 +364,12 @@ def _pow(call: Call) -> Value:
         return op("power", wide(base), wide(other)).cast(base.dtype)
     if base.dtype == "bool":
         return op("logical_or", base, op("logical_not", other))
-    return _integer_power(base, other)
+    power = _integer_power(base, other)
+    if base.dtype.startswith("uint"):
+        return power
+    sign = op("bitwise_and", other, other.like(1)).equals(0).choose(1, base)  # of 1 and -1, to any power
+    inverse = op("abs", base).equals(1).choose(sign, 0)
+    return (other < 0).choose(inverse, power)
 
 
 def _known_power(base: Value, exponent: float) -> Value | None:

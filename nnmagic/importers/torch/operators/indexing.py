@@ -421,6 +421,14 @@ def _embedding_dense_backward(call: Call) -> Value:
     return op("scatter_nd", zeros, shapes.unsqueeze(places, [0]), updates, mode="add")
 
 
+def bag_of(number: Value, offsets: Value) -> Value:
+    """Return the bag of each index: how many bags begin at or before it, less one."""
+    if 0 in number.shape:
+        return number
+    begun = op("expand_dims", offsets.cast("int64"), axis=0) <= op("expand_dims", number, axis=1)
+    return op("sum", begun.cast("int64"), axis=(1,)) - 1
+
+
 @operator("_embedding_bag", "_embedding_bag_forward_only", note="of indices and offsets of known number")
 def _embedding_bag(call: Call) -> list[Value]:
     """Reduce bags of embeddings; a bag is a range of indices."""
@@ -433,10 +441,7 @@ def _embedding_bag(call: Call) -> list[Value]:
         offsets = shapes.slice_axis(offsets, 0, 0, bags)
     number = constant(np.arange(count), "int64")
     places = in_range(call, indices, weight, 0, negative=False)
-    starts = offsets.cast("int64")
-    # the bag of an index is the number of bags that begin at or before it, less one
-    begun = op("expand_dims", starts, axis=0) <= op("expand_dims", number, axis=1)
-    bag = op("sum", begun.cast("int64"), axis=(1,)) - 1 if count else number
+    bag = bag_of(number, offsets)
     rows = op("take", weight, places, axis=0, mode="clip")
     weights = call.get("per_sample_weights")
     if weights is not None:
