@@ -366,9 +366,9 @@ def import_graph(graph: GraphModule, name: str = "main") -> Program:
             outputs.append(Output("input", placeholders.index(node)))
         elif isinstance(value, Value):
             traced = node.meta.get("val")
-            number = _NUMBERS.get(f"{type(traced).__name__}Argument")
-            layout = importer.layout(node) if number is None else None
-            outputs.append(Output("computed", len(results), number, layout=layout))
+            converted = _NUMBERS.get(f"{type(traced).__name__}Argument")
+            layout = importer.layout(node) if converted is None else None
+            outputs.append(Output("computed", len(results), converted, layout=layout))
             results.append(value if layout is None else shapes.transpose(value, layout.order))
         else:
             outputs.append(Output("constant", value=value))

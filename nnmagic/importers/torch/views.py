@@ -122,7 +122,7 @@ def _is_whole(traced: torch.Tensor) -> bool:
     sizes = [*traced.shape, traced.storage_offset(), traced.untyped_storage().nbytes()]
     if not all(isinstance(size, int) for size in sizes):
         return False
-    return traced.untyped_storage().nbytes() == traced.numel() * traced.element_size()
+    return bool(traced.untyped_storage().nbytes() == traced.numel() * traced.element_size())
 
 
 @dataclass(frozen=True, slots=True)

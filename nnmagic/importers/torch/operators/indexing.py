@@ -464,9 +464,10 @@ def _embedding_bag(call: Call) -> list[Value]:
         result = op("sum", spread, axis=(1,))
         if mode == 1:
             result = result / op("expand_dims", sizes.maximum(1).cast(rows.dtype), axis=1)
-    serving = [bag, sizes, largest]  # the gradient only; what it does not need has another shape in torch
-    for number, traced in enumerate(call.results[1:]):
-        shape, given = call.importer.shape_of(traced), serving[number]
-        if given is None or given.shape != shape:
-            serving[number] = call.full(shape, scalar_constant(0, "int64"))
-    return [result, *(value for value in serving if value is not None)]
+    results = [result]  # the others serve the gradient; what it does not need has another shape in torch
+    serving: tuple[Value | None, ...] = (bag, sizes, largest)
+    for traced, given in zip(call.results[1:], serving, strict=True):
+        shape = call.importer.shape_of(traced)
+        is_needed = given is not None and given.shape == shape
+        results.append(given if given and is_needed else call.full(shape, scalar_constant(0, "int64")))
+    return results

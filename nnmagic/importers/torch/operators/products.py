@@ -59,30 +59,33 @@ def _plus(call: Call, product: Value) -> Value:
     return product + times(call["self"].cast(product.dtype), call.argument("beta", 1))
 
 
-def _factors(call: Call, *names: str) -> list[Value]:
+def _factors(call: Call, first: str, second: str) -> tuple[Value, Value]:
     """Return matrices in the dtype in which torch scales their product: halves in float32."""
     scaled = any(call.argument(name, 1) != 1 for name in ("alpha", "beta"))
-    return [wide(call[name]) if scaled else call[name] for name in names]
+    left, right = call[first], call[second]
+    return (wide(left), wide(right)) if scaled else (left, right)
 
 
-def _plus_product(call: Call, left: Value, right: Value, shape: tuple[Dim, ...]) -> Value:
-    return _plus(call, _product(call, left, right, shape))
+def _plus_product(call: Call, first: str, second: str) -> Value:
+    left, right = _factors(call, first, second)
+    return _plus(call, _product(call, left, right, call.shape))
 
 
 @operator("addmm")
 def _addmm(call: Call) -> Value:
-    return _plus_product(call, *_factors(call, "mat1", "mat2"), call.shape)
+    return _plus_product(call, "mat1", "mat2")
 
 
 @operator("baddbmm")
 def _baddbmm(call: Call) -> Value:
-    return _plus_product(call, *_factors(call, "batch1", "batch2"), call.shape)
+    return _plus_product(call, "batch1", "batch2")
 
 
 @operator("addbmm")
 def _addbmm(call: Call) -> Value:
     batch = call["batch1"].shape[0]
-    product = op("sum", _product(call, *_factors(call, "batch1", "batch2"), (batch, *call.shape)), axis=(0,))
+    left, right = _factors(call, "batch1", "batch2")
+    product = op("sum", _product(call, left, right, (batch, *call.shape)), axis=(0,))
     return _plus(call, product)
 
 

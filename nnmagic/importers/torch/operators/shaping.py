@@ -358,8 +358,8 @@ def _put_in_memory(call: Call, data: Value, source: Value, places: Value) -> Val
     at = call.reshape(places, flat.shape)
     length = op("max", at).maximum(op("max", own)) + 1
     numbers = shapes.full((ANY,), constant(-1, "int64"), vector=shapes.unsqueeze(length, [0]))
-    last = op("scatter_nd", numbers, shapes.unsqueeze(at, [0]), shapes.counting(flat, 0))
-    chosen = op("take", last, own, axis=0, mode="clip")
+    latest = op("scatter_nd", numbers, shapes.unsqueeze(at, [0]), shapes.counting(flat, 0))
+    chosen = op("take", latest, own, axis=0, mode="clip")
     spread = op("take", flat, chosen.maximum(0), axis=0, mode="clip")
     return (chosen >= 0).choose(spread, data)
 
@@ -391,8 +391,8 @@ def _places(call: Call, offset_of: Any) -> tuple[list[Dim], Value, Value]:
 def _strided(call: Call, sizes: Sequence[Dim], strides: Sequence[Dim], offset: Dim) -> tuple[Value, Value]:
     """Return where in memory each element of a strided tensor is, and where the last one is."""
     if all(isinstance(item, int) for item in (*sizes, *strides, offset)):
-        whole = [[int(cast(int, item)) for item in part] for part in (sizes, strides)]
-        known = strided_places(*whole, int(cast(int, offset)))
+        whole, steps = ([int(cast(int, item)) for item in part] for part in (sizes, strides))
+        known = strided_places(whole, steps, int(cast(int, offset)))
         return constant(known), constant(known.max(initial=-1), "int64")
     places = last = call.size(offset)
     for axis, (count, stride) in enumerate(zip(sizes, strides, strict=True)):
