@@ -76,9 +76,10 @@ def split_views(graph: Graph) -> Callable[..., list[Any]] | None:
             copies[node] = made.node_copy(node, copies.__getitem__)
     results: list[Any] = []
     for output in outputs:  # the second of two results that are one node is another tensor in the same memory
-        result = copies[output] if hasattr(output, "all_input_nodes") else output
-        is_again = result in results and storages_of(output.meta.get("val"))
-        results.append(made.call_function(torch.ops.aten.alias.default, (result,)) if is_again else result)
+        result = copies.get(output, output)
+        if result is not None and result in results and storages_of(output.meta.get("val")):
+            result = made.call_function(torch.ops.aten.alias.default, (result,))
+        results.append(result)
     made.output(results)
     end.args = (list(owners),)
     for node in reversed(graph.nodes):

@@ -179,6 +179,7 @@ LEFT_WHOLE = {
 @pytest.mark.sampled(every=3)
 @pytest.mark.parametrize("name", LEFT_WHOLE)
 def test_gradients_of_operators_that_torch_leaves_whole(name: str) -> None:
+    """Test the rules of importers/torch/operators/backward."""
     function, *data = LEFT_WHOLE[name]
     torch._dynamo.reset()
     found = []
