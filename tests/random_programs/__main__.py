@@ -10,9 +10,11 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tests.random_programs.families import NAMES, family_of
+from tests.random_programs.families import NAMES, OF_TORCH, family_of
 from tests.random_programs.judges import JUDGES
 from tests.random_programs.search import Job, search, shrink_named, work
+
+_FAMILIES = f"all that need no torch, or some of {', '.join((*NAMES, *OF_TORCH))}"
 
 
 def main() -> int:
@@ -22,7 +24,7 @@ def main() -> int:
         description=__doc__,
         formatter_class=argparse.RawTextHelpFormatter,
     )
-    parser.add_argument("families", nargs="*", metavar="FAMILY", help=f"all, or some of {', '.join(NAMES)}")
+    parser.add_argument("families", nargs="*", metavar="FAMILY", help=_FAMILIES)
     parser.add_argument("--seed", type=int, default=0, help="the first seed")
     parser.add_argument("--count", type=int, default=10**6, help="how many seeds of each family")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="the longest time to search")
@@ -35,7 +37,7 @@ def main() -> int:
     parser.add_argument("--show", metavar="FAMILY:SEED", help="print a program")
     parser.add_argument("--work", type=int, help=argparse.SUPPRESS)  # a child of a search
     options = parser.parse_args()
-    if unknown := {*options.families} - {*NAMES}:
+    if unknown := {*options.families} - {*NAMES, *OF_TORCH}:
         parser.error(f"no family is called {', '.join(sorted(unknown))}")
     if options.show:
         name, _, seed = options.show.partition(":")

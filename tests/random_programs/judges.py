@@ -382,6 +382,8 @@ JUDGES: dict[str, Judge] = {
     "text": _of_module("relay_judge", "compare_text"),
     "steps": _of_module("step_judge", "judge_steps"),
     "steps of numpy": _of_module("step_judge", "judge_steps", engine="numpy"),
+    "eager torch": _of_module("torch_judge", "judge_memory", engine="relax"),
+    "eager torch of numpy": _of_module("torch_judge", "judge_memory", engine="numpy"),
     "module": check_module,
     "races": check_races,
     "differences": compare_gradient,

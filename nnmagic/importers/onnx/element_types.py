@@ -109,29 +109,36 @@ def _unpacked(tensor: TensorProto, folder: Folder, shape: tuple[int, ...]) -> np
         pairs = np.frombuffer(tensor.raw_data, np.uint8)
     else:
         pairs = np.array(tensor.int32_data, np.int64).astype(np.uint8)
-    flat = np.stack([pairs & 15, pairs >> 4], axis=-1).reshape(-1)
-    flat = flat[: min(int(np.prod(shape, dtype=object)), len(flat))]
-    if tensor.data_type == TensorProto.UINT4:
-        return _shaped(tensor.name, flat, np.dtype(np.uint8), shape).astype(uint4)
-    signed = ((flat ^ 8).astype(np.int8) - 8).astype(np.int8)
-    return _shaped(tensor.name, signed, np.dtype(np.int8), shape).astype(int4)
+    size = math.prod(shape)
+    _check_size(tensor.name, "int8", shape, wanted=(size + 1) // 2, given=pairs.nbytes)
+    flat = np.stack([pairs & 15, pairs >> 4], axis=-1).reshape(-1)[:size]
+    is_signed = tensor.data_type == TensorProto.INT4
+    array = (((flat ^ 8).astype(np.int8) - 8).astype(int4) if is_signed else flat.astype(uint4)).reshape(
+        shape
+    )
+    array.flags.writeable = False
+    return array
 
 
 def _shaped(name: str, flat: np.ndarray, dtype: np.dtype[np.generic], shape: tuple[int, ...]) -> np.ndarray:
     """Return the elements of a tensor in its shape; ``flat``: bytes or elements."""
-    wanted = math.prod(shape) * dtype.itemsize
-    if (problem := find_problem(TensorType(shape, str(dtype)))) is not None:
-        raise UnsupportedError(f"the tensor {name!r}{problem}")
-    if flat.nbytes != wanted:
-        raise UnsupportedError(
-            f"the tensor {name!r} of shape {shape} needs {wanted} bytes, and has {flat.nbytes}",
-            "the file is damaged or incomplete: get it again",
-        )
+    _check_size(name, str(dtype), shape, wanted=math.prod(shape) * dtype.itemsize, given=flat.nbytes)
     array = flat.view(dtype).reshape(shape) if flat.size else np.zeros(shape, dtype)
     if sys.byteorder == "big":
         array = array.byteswap()
     array.flags.writeable = False
     return array
+
+
+def _check_size(name: str, dtype: str, shape: tuple[int, ...], *, wanted: int, given: int) -> None:
+    """Raise UnsupportedError if a tensor fits in no memory, or has not the bytes that its shape needs."""
+    if (problem := find_problem(TensorType(shape, dtype))) is not None:
+        raise UnsupportedError(f"the tensor {name!r}{problem}")
+    if given != wanted:
+        raise UnsupportedError(
+            f"the tensor {name!r} of shape {shape} needs {wanted} bytes, and has {given}",
+            "the file is damaged or incomplete: get it again",
+        )
 
 
 def _from_field(tensor: TensorProto, dtype: np.dtype[np.generic]) -> np.ndarray:

@@ -186,7 +186,8 @@ def scalar_constant(number: Any, dtype: str) -> Value:
         number = int(number)
     if isinstance(number, int) and not dtype.startswith(("float", "bfloat")):
         return constant(np.array(number).astype(NUMPY_DTYPES[dtype]))
-    return constant(np.asarray(number, NUMPY_DTYPES[dtype]))
+    with np.errstate(over="ignore"):  # what is too large is infinite
+        return constant(np.asarray(number, NUMPY_DTYPES[dtype]))
 
 
 def over_elements(data: Value) -> Value:

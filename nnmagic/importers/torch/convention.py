@@ -42,6 +42,10 @@ def run_flat(program: Program, run: Callable[..., Any], flat: Sequence[Any]) -> 
         if declared.kind == "buffer":
             arrays.append(_contiguous(declared.value))
             continue
+        if declared.kind == "storage":
+            owner = flat[declared.value].detach()
+            arrays.append(array_of(owner.new_empty(0).set_(owner.untyped_storage())))
+            continue
         item = next(arguments)
         if declared.kind == "tensor":
             arrays.append(_array(declared, item))
@@ -50,6 +54,10 @@ def run_flat(program: Program, run: Callable[..., Any], flat: Sequence[Any]) -> 
         else:
             _require_constant(declared, item)
     computed = run(*arrays)
+    sizes = {
+        name: int(arrays[number] if axis < 0 else arrays[number].shape[axis])
+        for name, (number, axis) in program.sizes.items()
+    }
     results: list[Any] = []
     changes: list[tuple[Any, Any]] = []
     for output in program.outputs:
@@ -60,6 +68,7 @@ def run_flat(program: Program, run: Callable[..., Any], flat: Sequence[Any]) -> 
         else:
             number = computed[output.index]
             value = tensor_of(number) if output.value is None else output.value(number)
+            value = value if output.layout is None else output.layout.arrange(value, sizes)
         if output.target is None:
             results.append(value)
         else:
@@ -68,7 +77,7 @@ def run_flat(program: Program, run: Callable[..., Any], flat: Sequence[Any]) -> 
     with torch.no_grad():
         for target, value in changes:
             (target if _is_tensor(target) else torch.from_numpy(target)).copy_(value)
-    return results
+    return results if program.views is None else list(program.views(*results))
 
 
 def _flatten(program: Program, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:

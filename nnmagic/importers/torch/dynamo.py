@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from nnmagic.importers.torch.convention import run_flat
+from nnmagic.importers.torch.decompositions import decompositions
 from nnmagic.importers.torch.operators import load_operators
 from nnmagic.importers.torch.programs import Program, import_graph
 
@@ -17,7 +18,6 @@ def compile_graph(
     graph: GraphModule, example_inputs: Sequence[Any], build: Callable[[Program], Callable[..., Any]]
 ) -> Callable[..., Any]:
     """Return what runs a graph of Dynamo; ``build`` compiles a program."""
-    from torch._decomp import core_aten_decompositions
     from torch._dynamo.backends.common import aot_autograd
     from torch._functorch.aot_autograd import make_boxed_func
     from torch._subclasses.fake_tensor import unset_fake_temporarily
@@ -35,7 +35,7 @@ def compile_graph(
         fw_compiler=compile_functional,
         bw_compiler=compile_functional,
         inference_compiler=compile_functional,
-        decompositions=core_aten_decompositions(),
+        decompositions=decompositions(),
     )
     with sdpa_kernel(SDPBackend.MATH):  # the other kernels of attention have no decomposition
         return backend(graph, list(example_inputs))  # type: ignore[no-any-return]

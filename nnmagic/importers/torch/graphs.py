@@ -250,6 +250,8 @@ class GraphImporter:
                 return self.size(dim)
             if isinstance(dim, int):
                 return int(dim)
+            if name == "aten.sym_size" and isinstance(args[0], Value):
+                return shapes.size_along(args[0], args[1])
             if name == "aten._local_scalar_dense":
                 value = convert(shapes.scalar(args[0]), "int64")
                 (label,) = dim_names(dim) or {f"item_{len(self.symbols)}"}

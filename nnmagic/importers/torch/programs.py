@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import keyword
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nnmagic.diagnostics import Source
+from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.blocks import ASSERTION, Block
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.import_model import unique_names
 from nnmagic.importers.onnx.values import Value, constant
 from nnmagic.importers.torch.capture import capture
-from nnmagic.importers.torch.errors import program_error
+from nnmagic.importers.torch.errors import place_of, program_error
 from nnmagic.importers.torch.graphs import GraphImporter, Refused, name_of, tensor_type
 from nnmagic.importers.torch.listing import graph_listing
 from nnmagic.importers.torch.operators import load_operators
 from nnmagic.importers.torch.tensors import dim_of, expression_of
+from nnmagic.importers.torch.views import Layout, layout_of, name_storages, split_views
 from nnmagic.relay import expr as ir
 from nnmagic.relay.module import Module
 from nnmagic.relay.traverse import post_order
@@ -37,8 +39,9 @@ _TOKEN = constant(np.zeros(0, "float32"))
 class Input:
     """An argument of a program, in their flat order.
 
-    ``kind``: ``tensor`` and ``size`` are parameters of the function, as is a ``buffer``, which is no
-    argument; a ``constant`` must be what it was at the capture. ``bounds``: of the sizes of its axes.
+    ``kind``: ``tensor`` and ``size`` are parameters of the function, as are a ``buffer`` and a ``storage``,
+    which are no arguments: the latter is all memory of the argument ``value``; a ``constant`` must be what it
+    was at the capture. ``bounds``: of the sizes of its axes.
     """
 
     kind: str
@@ -53,20 +56,23 @@ class Output:
 
     ``kind``: ``computed`` is the result ``index`` of the function, which ``value``, if given, makes a
     Python number; ``input`` is the argument ``index`` itself, ``constant`` the ``value``. ``target``: the
-    argument or buffer that it is written to.
+    argument or buffer that it is written to. ``layout``: how it lies in memory, if not as arrays do.
     """
 
     kind: str
     index: int = 0
     value: Any = None
     target: Any = None
+    layout: Layout | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
     """A program as a Relay module with one function, which returns a tuple of the computed results.
 
-    ``source``: the listing of its graph that spans point at.
+    ``source``: the listing of its graph that spans point at. ``views``: makes the results of the outputs,
+    which own the memory that results share. ``sizes``: for each name of a size the number of a parameter, and
+    the axis of that size; -1 for the size itself.
     """
 
     module: Module
@@ -76,6 +82,8 @@ class Program:
     source: Source
     in_spec: Any = None
     out_spec: Any = None
+    views: Callable[..., Any] | None = None
+    sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
 
 #: What makes a Python number of a result, by torch's class of the output.
@@ -137,6 +145,25 @@ class _Importer:
         outputs = self.graphs.run(graph, self.given, self.block)
         self.graphs.problems.raise_if_any()
         return outputs
+
+    def sizes(self) -> dict[str, tuple[int, int]]:
+        """Return where each size with a name is found: the number of a parameter, and an axis."""
+        found: dict[str, tuple[int, int]] = {}
+        given = [value for value in self.given if isinstance(value, Value) and isinstance(value.expr, ir.Var)]
+        for number, value in enumerate(given):  # as the parameters are
+            dims = list(enumerate(value.shape)) if value.rank else [(-1, dim) for dim in value.sizes or ()]
+            for axis, dim in dims:
+                if isinstance(dim, AnyDim) and dim.label is not None:
+                    found.setdefault(dim.label, (number, axis))
+        return found
+
+    def layout(self, node: Node) -> Layout | None:
+        """Return how torch's result of a node lies in memory; None if as arrays do."""
+        try:
+            return layout_of(node.meta["val"], self.graphs.labels)
+        except UnsupportedError as error:
+            self.graphs.problems.add(f"the output {node.name!r}", place_of(node), error)
+            return None
 
     def source(self) -> Source:
         """Return the listing of the graph."""
@@ -301,16 +328,24 @@ def _is_token(node: Node) -> bool:
 
 
 def import_graph(graph: GraphModule, name: str = "main") -> Program:
-    """Import a functional graph of ATen operators, as AOTAutograd makes them. Raises TorchError."""
+    """Import a functional graph of ATen operators, as AOTAutograd makes them. Raises TorchError.
+
+    The views among its results are taken out of the graph.
+    """
     import torch
 
+    views = split_views(graph.graph)
+    storages = name_storages(graph.graph)
     importer = _Importer()
     placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
     names = unique_names([node.name for node in placeholders])
     inputs: list[Input] = []
-    for node, unique in zip(placeholders, names, strict=True):
+    for number, (node, unique) in enumerate(zip(placeholders, names, strict=True), len(storages)):
         traced = node.meta.get("val")
-        if _is_token(node):  # for which AOTAutograd passes None
+        if number >= len(placeholders):
+            importer.tensor(unique, traced, repr(node.name))
+            inputs.append(Input("storage", unique, storages[number - len(placeholders)]))
+        elif _is_token(node):  # for which AOTAutograd passes None
             importer.given.append(_TOKEN)
             inputs.append(Input("constant", unique))
         elif isinstance(traced, torch.Tensor):
@@ -330,9 +365,14 @@ def import_graph(graph: GraphModule, name: str = "main") -> Program:
         if node in placeholders:
             outputs.append(Output("input", placeholders.index(node)))
         elif isinstance(value, Value):
-            number = _NUMBERS.get(f"{type(node.meta.get('val')).__name__}Argument")
-            outputs.append(Output("computed", len(results), number))
-            results.append(value)
+            traced = node.meta.get("val")
+            converted = _NUMBERS.get(f"{type(traced).__name__}Argument")
+            layout = importer.layout(node) if converted is None else None
+            outputs.append(Output("computed", len(results), converted, layout=layout))
+            results.append(value if layout is None else shapes.transpose(value, layout.order))
         else:
             outputs.append(Output("constant", value=value))
-    return Program(importer.finish(results, name), name, tuple(inputs), tuple(outputs), importer.source())
+    importer.graphs.problems.raise_if_any()
+    module = importer.finish(results, name)
+    sizes = importer.sizes() if any(output.layout and output.layout.gaps for output in outputs) else {}
+    return Program(module, name, tuple(inputs), tuple(outputs), importer.source(), views=views, sizes=sizes)

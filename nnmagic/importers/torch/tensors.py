@@ -42,10 +42,10 @@ def array_of(tensor: torch.Tensor) -> np.ndarray:
 
 
 def tensor_of(array: np.ndarray) -> torch.Tensor:
-    """Return an array as a tensor, in its own memory where that may be written to."""
+    """Return an array as a contiguous tensor, in its own memory where that is so and may be written to."""
     import torch
 
-    array = np.asarray(array)
+    array = np.asarray(array, order="C")
     if not array.flags.writeable:
         array = array.copy()
     if array.dtype == NUMPY_DTYPES["bfloat16"]:

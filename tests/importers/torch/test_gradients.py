@@ -95,3 +95,97 @@ def test_gradients_of_embeddings() -> None:
     for run in (torch.compile(module, backend=torch_backend), twin):
         run(ids).square().sum().backward()
     torch.testing.assert_close(module.weight.grad, twin.weight.grad)
+
+
+def numbers(*shape: int) -> torch.Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(len(shape) + sum(shape)))
+
+
+def symmetric(size: int) -> torch.Tensor:
+    data = numbers(size, size)
+    return data @ data.T + torch.eye(size)
+
+
+def sampled(mode: str, padding: str, align: bool) -> Any:
+    return lambda x, grid: F.grid_sample(x, grid, mode=mode, padding_mode=padding, align_corners=align)
+
+
+INDICES, OFFSETS = torch.tensor([1, 2, 4, 5, 4, 3, 2, 9]), torch.tensor([0, 4, 4])
+MASK = torch.tensor([[True, False, True], [False, True, True]])
+LEFT_WHOLE = {
+    "solve": (torch.linalg.solve, numbers(3, 3), numbers(3)),
+    "solve for batches, from the right": (
+        lambda a, b: torch.linalg.solve(a, b, left=False),
+        numbers(2, 3, 3),
+        numbers(2, 4, 3),
+    ),
+    "solve with a transpose": (lambda a, b: torch.linalg.solve(a.mT, b), numbers(3, 3), numbers(3, 2)),
+    "determinant": (torch.linalg.det, numbers(2, 3, 3)),
+    "determinant of a transpose": (lambda a: torch.linalg.det(a.mT), numbers(3, 3)),
+    "determinant with zeros": (torch.linalg.det, torch.tensor([[0.0, 2.0], [3.0, 0.0]])),
+    "logarithm of a determinant": (lambda a: torch.linalg.slogdet(a)[1], numbers(4, 4)),
+    "Cholesky": (torch.linalg.cholesky, symmetric(3)),
+    "eigenvalues": (lambda a: torch.linalg.eigh(a + a.mT)[0], numbers(3, 3)),
+    "QR": (lambda a: torch.linalg.qr(a)[1].abs(), numbers(4, 3)),
+    "triangular": (
+        lambda a, b: torch.linalg.solve_triangular(a.tril() + 2 * torch.eye(3), b, upper=False),
+        numbers(3, 3),
+        numbers(3, 2),
+    ),
+    "exponential of matrices": (torch.linalg.matrix_exp, torch.cat([numbers(1, 3, 3), 9 * numbers(1, 3, 3)])),
+    "bags that are summed": (lambda w: F.embedding_bag(INDICES, w, OFFSETS, mode="sum"), numbers(10, 3)),
+    "bags of means": (lambda w: F.embedding_bag(INDICES, w, OFFSETS, mode="mean"), numbers(10, 3)),
+    "bags of maxima": (lambda w: F.embedding_bag(INDICES, w, OFFSETS, mode="max"), numbers(10, 3)),
+    "bags without a row": (
+        lambda w: F.embedding_bag(INDICES.view(2, 4), w, mode="mean", padding_idx=4),
+        numbers(10, 3),
+    ),
+    "positions, zeros": (sampled("bilinear", "zeros", True), numbers(2, 3, 4, 5), 1.2 * numbers(2, 3, 2, 2)),
+    "positions, border": (sampled("bilinear", "border", False), numbers(1, 2, 4, 5), numbers(1, 3, 2, 2)),
+    "positions, reflection": (
+        sampled("bilinear", "reflection", False),
+        numbers(1, 2, 4, 5),
+        2 * numbers(1, 3, 2, 2),
+    ),
+    "positions, reflection, corners": (
+        sampled("bilinear", "reflection", True),
+        numbers(1, 2, 4, 5),
+        2 * numbers(1, 3, 2, 2),
+    ),
+    "positions, nearest": (sampled("nearest", "zeros", False), numbers(1, 2, 4, 5), numbers(1, 3, 2, 2)),
+    "positions in volumes": (
+        sampled("bilinear", "zeros", False),
+        numbers(1, 2, 3, 4, 5),
+        numbers(1, 2, 2, 2, 3),
+    ),
+    "distances": (torch.cdist, numbers(3, 2), numbers(4, 2)),
+    "distances to oneself": (lambda a: torch.cdist(a, a), numbers(3, 2)),
+    "distances, p=1": (lambda a, b: torch.cdist(a, b, p=1), numbers(3, 2), numbers(4, 2)),
+    "distances, p=3": (lambda a, b: torch.cdist(a, b, p=3), numbers(3, 2), numbers(4, 2)),
+    "distances, p=inf": (lambda a, b: torch.cdist(a, b, p=float("inf")), numbers(2, 3, 2), numbers(2, 4, 2)),
+    "weight norm": (lambda v, g: torch._weight_norm(v, g, 0), numbers(4, 3), numbers(4, 1)),
+    "masked scatter": (lambda x, s: x.masked_scatter(MASK, s), numbers(2, 3), numbers(5)),
+    "antialias": (
+        lambda x: F.interpolate(x, scale_factor=0.7, mode="bilinear", antialias=True),
+        numbers(1, 2, 8, 8),
+    ),
+    "antialias, cubic": (
+        lambda x: F.interpolate(x, size=(3, 11), mode="bicubic", antialias=True),
+        numbers(1, 2, 8, 8),
+    ),
+}
+
+
+@pytest.mark.sampled(every=3)
+@pytest.mark.parametrize("name", LEFT_WHOLE)
+def test_gradients_of_operators_that_torch_leaves_whole(name: str) -> None:
+    """Test the rules of importers/torch/operators/backward."""
+    function, *data = LEFT_WHOLE[name]
+    torch._dynamo.reset()
+    found = []
+    for run in (function, torch.compile(function, backend=torch_backend)):
+        leaves = [each.clone().requires_grad_() for each in data]
+        result = run(*leaves)
+        (result * torch.arange(1.0, 1 + result.numel()).view(result.shape)).sum().backward()
+        found.append([leaf.grad for leaf in leaves])
+    torch.testing.assert_close(found[1], found[0], rtol=1e-3, atol=1e-4)

@@ -74,3 +74,25 @@ def test_the_derivatives_of_the_gamma_function_near_its_pole_at_0() -> None:
         np.testing.assert_allclose(found[1].numpy(), 1 / x**2, rtol=1e-11)
     far = torch.tensor([math.inf], dtype=torch.float64)
     assert nnmagic.from_torch(lambda x: torch.polygamma(1, x), (far,))(far).item() == 0
+
+
+@pytest.mark.parametrize("engine", ["numpy", "relax"])
+def test_searches_and_running_extremes_of_hostile_numbers(engine: str) -> None:
+    """NaN is behind all numbers; no element behind a prefix is its extreme."""
+    floats = torch.tensor([math.nan, 1.5, -math.inf, math.nan, -math.inf, math.inf])
+    bytes_ = torch.tensor([0, 0, 3, 0, 255, 7], dtype=torch.uint8)
+    longs = torch.tensor([-(2**63), 5, -(2**63), 2**63 - 1])
+
+    def f(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        found = torch.bucketize(x, torch.tensor([0.0, 1.0, 2.0]))
+        return found, *x.cummax(0), *x.cummin(0), *y.cummax(0), *z.cummax(0), *z.cummin(0)
+
+    arguments = (floats, bytes_, longs)
+    found = nnmagic.from_torch(f, arguments, engine=engine)(*arguments)
+    torch.testing.assert_close(found, f(*arguments), equal_nan=True)
+
+
+def test_negative_powers_of_integers() -> None:
+    base, power = torch.tensor([-1, -1, 1, 2, -1]), torch.tensor([-5, -4, -7, -1, 3])
+    found = nnmagic.from_torch(torch.pow, (base, power), engine="numpy")(base, power)
+    assert found.tolist() == torch.pow(base, power).tolist()

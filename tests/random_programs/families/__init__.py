@@ -18,6 +18,8 @@ NAMES = (
     "tensors",
     "vocabulary",
 )
+#: Families that need the package torch; a search has them only where it names them.
+OF_TORCH = ("torch_memory",)
 
 
 def family_of(name: str) -> Family:

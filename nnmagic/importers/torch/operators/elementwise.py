@@ -61,12 +61,12 @@ def _log1p(call: Call) -> Value:
 
 @operator("reciprocal")
 def _reciprocal(call: Call) -> Value:
-    return 1 / convert(call["self"], call.dtype)
+    return 1 / wide(convert(call["self"], call.dtype))
 
 
 @operator("exp2")
 def _exp2(call: Call) -> Value:
-    data = convert(call["self"], call.dtype)
+    data = wide(convert(call["self"], call.dtype))
     return op("power", data.like(2), data)
 
 
@@ -80,7 +80,7 @@ for _name in ("ceil", "floor", "trunc"):
 
 @operator("round")
 def _round(call: Call) -> Value:
-    data = call["self"]
+    data = wide(call["self"])
     digits = call.integer("decimals", 0)
     if not data.is_float:
         if digits < 0:
@@ -171,51 +171,91 @@ def _operands(call: Call, left: str = "self", right: str = "other") -> list[Valu
     return [call.number_value(left, call.dtype), call.number_value(right, call.dtype)]
 
 
-def _scaled(call: Call, sign: int) -> Value:
-    left, right = _operands(call)
-    alpha = call.arguments.get("alpha", 1)
-    if isinstance(alpha, Value) or alpha != 1:
-        right = right * (alpha if isinstance(alpha, Value) else scalar_constant(alpha, right.dtype))
-    if left.dtype == "bool":
-        return op("logical_or" if sign > 0 else "logical_xor", left, right)
-    return left + right if sign > 0 else left - right
+def _in_opmath(call: Call, left: str = "self", right: str = "other") -> list[Value]:
+    """Return the operands in the dtype in which torch computes: halves, and numbers beside them, in float32.
+
+    The result is rounded once. A tensor of rank 0 counts as a number. The numbers of sums are halves.
+    """
+    if call.dtype not in ("float16", "bfloat16"):
+        return _operands(call, left, right)
+    operands = []
+    for name in (left, right):
+        item = call.arguments[name]
+        is_tensor = isinstance(item, Value) and item.rank > 0
+        operands.append(wide(convert(item, call.dtype)) if is_tensor else call.number_value(name, "float32"))
+    return operands
+
+
+def times(value: Value, factor: Any) -> Value:
+    """Multiply by a number, in the value's dtype."""
+    if isinstance(factor, Value):
+        return value * convert(factor, value.dtype)
+    return value if factor == 1 else value * scalar_constant(factor, value.dtype)
+
+
+def _sum(call: Call, left: str, right: str, sign: int) -> Value:
+    """Return the sum or the difference of an operand and ``alpha`` times another."""
+    first, second = map(wide, _operands(call, left, right))
+    alpha = call.argument("alpha", 1)
+    second = times(second, alpha if alpha == 1 else wide(call.number_value("alpha", call.dtype)))
+    if first.dtype == "bool":
+        return op("logical_or" if sign > 0 else "logical_xor", first, second)
+    return first + second if sign > 0 else first - second
 
 
 @operator("add")
 def _add(call: Call) -> Value:
-    return _scaled(call, 1)
+    return _sum(call, "self", "other", 1)
 
 
 @operator("sub")
 def _sub(call: Call) -> Value:
-    return _scaled(call, -1)
+    return _sum(call, "self", "other", -1)
 
 
 @operator("rsub")
 def _rsub(call: Call) -> Value:
-    left, right = _operands(call)
-    alpha = scalar_constant(call.argument("alpha", 1), left.dtype)
-    return right - left * alpha
+    return _sum(call, "other", "self", -1)
+
+
+@operator("addcmul")
+def _addcmul(call: Call) -> Value:
+    first, second = _in_opmath(call, "tensor1", "tensor2")
+    (data, _) = _in_opmath(call, "self", "tensor1")
+    return data + times(first, call.argument("value", 1)) * second
+
+
+@operator("addcdiv")
+def _addcdiv(call: Call) -> Value:
+    first, second = _in_opmath(call, "tensor1", "tensor2")
+    (data, _) = _in_opmath(call, "self", "tensor1")
+    return data + times(first / second, call.argument("value", 1))
 
 
 @operator("mul")
 def _mul(call: Call) -> Value:
-    left, right = _operands(call)
+    left, right = _in_opmath(call)
     return op("logical_and", left, right) if left.dtype == "bool" else left * right
+
+
+@operator("prims.fma")
+def _fma(call: Call) -> Value:
+    """Return ``a * b + c``, which is what eager torch computes on CPUs where a decomposition has this."""
+    dtype = "float32" if call.dtype in ("float16", "bfloat16") else call.dtype
+    first, second, addend = (call.number_value(name, dtype) for name in call.arguments)
+    return first * second + addend
 
 
 @operator("div")
 def _div(call: Call) -> Value:
     mode = call.argument("rounding_mode")
-    left, right = _operands(call)
+    left, right = _in_opmath(call)
     if mode is None:
         return left / right
     if is_integer(left.dtype):
         _divisible(call, right)
         return op("floor_divide" if mode == "floor" else "trunc_divide", left, right)
-    if mode == "trunc":
-        return op("trunc", wide(left) / wide(right)).cast(left.dtype)
-    return floor_division(wide(left), wide(right)).cast(left.dtype)
+    return op("trunc", left / right) if mode == "trunc" else floor_division(left, right)
 
 
 def _divisible(call: Call, divisor: Value) -> None:
@@ -226,11 +266,11 @@ def _divisible(call: Call, divisor: Value) -> None:
 
 @operator("floor_divide")
 def _floor_divide(call: Call) -> Value:
-    left, right = _operands(call)
+    left, right = _in_opmath(call)
     if is_integer(left.dtype):
         _divisible(call, right)
         return op("floor_divide", left, right)
-    return floor_division(wide(left), wide(right)).cast(left.dtype)
+    return floor_division(left, right)
 
 
 @operator("fmod")
@@ -299,7 +339,7 @@ def _atan2(call: Call) -> Value:
 
 @operator("hypot")
 def _hypot(call: Call) -> Value:
-    left, right = (op("abs", value) for value in _operands(call))
+    left, right = (op("abs", wide(value)) for value in _operands(call))
     large = left.maximum(right)
     ratio = left.minimum(right) / large.equals(0).choose(1, large)
     result = large * op("sqrt", 1 + ratio * ratio)
@@ -324,7 +364,12 @@ def _pow(call: Call) -> Value:
         return op("power", wide(base), wide(other)).cast(base.dtype)
     if base.dtype == "bool":
         return op("logical_or", base, op("logical_not", other))
-    return _integer_power(base, other)
+    power = _integer_power(base, other)
+    if base.dtype.startswith("uint"):
+        return power
+    sign = op("bitwise_and", other, other.like(1)).equals(0).choose(1, base)  # of 1 and -1, to any power
+    inverse = op("abs", base).equals(1).choose(sign, 0)
+    return (other < 0).choose(inverse, power)
 
 
 def _known_power(base: Value, exponent: float) -> Value | None:
@@ -473,7 +518,7 @@ def _hardtanh(call: Call) -> Value:
 
 @operator("leaky_relu")
 def _leaky_relu(call: Call) -> Value:
-    data = call["self"]
+    data = wide(call["self"])
     return (data > 0).choose(data, data * call.number("negative_slope", 0.01))
 
 

@@ -421,6 +421,14 @@ def _embedding_dense_backward(call: Call) -> Value:
     return op("scatter_nd", zeros, shapes.unsqueeze(places, [0]), updates, mode="add")
 
 
+def bag_of(number: Value, offsets: Value) -> Value:
+    """Return the bag of each index: how many bags begin at or before it, less one."""
+    if 0 in number.shape:
+        return number
+    begun = op("expand_dims", offsets.cast("int64"), axis=0) <= op("expand_dims", number, axis=1)
+    return op("sum", begun.cast("int64"), axis=(1,)) - 1
+
+
 @operator("_embedding_bag", "_embedding_bag_forward_only", note="of indices and offsets of known number")
 def _embedding_bag(call: Call) -> list[Value]:
     """Reduce bags of embeddings; a bag is a range of indices."""
@@ -433,10 +441,7 @@ def _embedding_bag(call: Call) -> list[Value]:
         offsets = shapes.slice_axis(offsets, 0, 0, bags)
     number = constant(np.arange(count), "int64")
     places = in_range(call, indices, weight, 0, negative=False)
-    starts = offsets.cast("int64")
-    # the bag of an index is the number of bags that begin at or before it, less one
-    begun = op("expand_dims", starts, axis=0) <= op("expand_dims", number, axis=1)
-    bag = op("sum", begun.cast("int64"), axis=(1,)) - 1 if count else number
+    bag = bag_of(number, offsets)
     rows = op("take", weight, places, axis=0, mode="clip")
     weights = call.get("per_sample_weights")
     if weights is not None:
@@ -445,17 +450,24 @@ def _embedding_bag(call: Call) -> list[Value]:
     members = bag.equals(constant(np.arange(bags)[:, None], "int64"))  # (bags, count)
     members = op("logical_and", members, counted)
     sizes = op("sum", members.cast("int64"), axis=(1,))
-    width = weight.shape[1]
+    width, largest = weight.shape[1], None
     if not count:
         result = call.full([bags, width], scalar_constant(0, weight.dtype))
     elif mode == 2:
         low = rows.like(neutral("max", rows.dtype))
         spread = op("expand_dims", members, axis=2).choose(op("expand_dims", rows, axis=0), low)
         best = op("max", spread, axis=(1,))
+        largest = op("take", places, op("argmax", spread, axis=(1,)), axis=0, mode="clip")
         result = op("expand_dims", sizes > 0, axis=1).choose(best, best.like(0))
     else:
         spread = op("expand_dims", members, axis=2).choose(op("expand_dims", rows, axis=0), rows.like(0))
         result = op("sum", spread, axis=(1,))
         if mode == 1:
             result = result / op("expand_dims", sizes.maximum(1).cast(rows.dtype), axis=1)
-    return [result]  # the others serve the gradient only
+    results = [result]  # the others serve the gradient; what it does not need has another shape in torch
+    serving: tuple[Value | None, ...] = (bag, sizes, largest)
+    for traced, given in zip(call.results[1:], serving, strict=True):
+        shape = call.importer.shape_of(traced)
+        is_needed = given is not None and given.shape == shape
+        results.append(given if given and is_needed else call.full(shape, scalar_constant(0, "int64")))
+    return results

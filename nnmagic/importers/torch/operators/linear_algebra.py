@@ -36,25 +36,45 @@ def _cholesky(call: Call) -> Value:
 
 @operator("_linalg_slogdet")
 def _slogdet(call: Call) -> list[Value]:
-    return ops("linalg.slogdet", call["A"])
+    return [*ops("linalg.slogdet", call["A"]), *_factors(call, call["A"], of_transpose=True)]
 
 
 @operator("_linalg_det")
 def _det(call: Call) -> list[Value]:
     sign, size = ops("linalg.slogdet", call["A"])
-    return [sign * op("exp", size)]
+    return [sign * op("exp", size), *_factors(call, call["A"], of_transpose=True)]
+
+
+def _factors(call: Call, matrices: Value, *, of_transpose: bool) -> list[Value]:
+    """Return what stands for factors and pivots, which only the gradient takes: the matrices themselves.
+
+    As in torch, the factors of determinants are those of the transposes of contiguous matrices.
+    """
+    if of_transpose and call.originals["A"].is_contiguous():
+        matrices = _transposed(matrices)
+    return [matrices, call.full(matrices.shape[:-1], scalar_constant(0, "int32"))]
 
 
 @operator("_linalg_solve_ex")
-def _solve(call: Call) -> list[Value | None]:
-    left, right = call["A"], call["B"]
+def _solve(call: Call) -> list[Value]:
+    left = call["A"]
+    return [_solution(call, left), *_factors(call, left, of_transpose=False), _info(call, left.shape[:-2])]
+
+
+@operator("linalg_lu_solve", note="of the factors that `solve`, `det` and `slogdet` keep for their gradients")
+def _lu_solve(call: Call) -> Value:
+    """Solve with the matrices themselves, which are what the forward rules keep instead of factors."""
+    return _solution(call, _transposed(call["LU"]) if call.flag("adjoint") else call["LU"])
+
+
+def _solution(call: Call, left: Value) -> Value:
+    right = call["B"]
     vector = right.rank == left.rank - 1
     right = shapes.unsqueeze(right, [right.rank]) if vector else right
     if right.rank != left.rank:
         raise UnsupportedError("matrix and right-hand sides differ in rank")
     found = _solved(left, right, from_left=vector or call.flag("left", default=True))
-    found = shapes.squeeze(found, [found.rank - 1]) if vector else found
-    return [found, None, None, _info(call, left.shape[:-2])]
+    return shapes.squeeze(found, [found.rank - 1]) if vector else found
 
 
 @operator("higher_order.with_effects", note="of the checks of `torch.linalg`")

@@ -10,6 +10,7 @@ from nnmagic.importers.onnx.operators.products import matmul
 from nnmagic.importers.onnx.values import Value, constant, op
 from nnmagic.importers.torch.calls import Call, over_elements, scalar_constant
 from nnmagic.importers.torch.mathematics import convert, wide
+from nnmagic.importers.torch.operators.elementwise import times
 from nnmagic.importers.torch.registry import operator
 from nnmagic.relay import expr as ir
 from nnmagic.relay.ops import dims
@@ -50,45 +51,48 @@ def _mv(call: Call) -> Value:
     return op("sum", wide(call["self"] * call["vec"]), axis=(1,))
 
 
-def _scaled(call: Call, value: Value, name: str) -> Value:
-    factor = call.argument(name, 1)
-    if not isinstance(factor, Value) and factor == 1:
-        return value
-    return value * (factor if isinstance(factor, Value) else scalar_constant(factor, value.dtype))
-
-
 def _plus(call: Call, product: Value) -> Value:
     """Return beta * self + alpha * product; where beta is 0, whatever is in self does not matter."""
-    product = _scaled(call, product, "alpha")
+    product = times(product, call.argument("alpha", 1))
     if call.argument("beta", 1) == 0:
         return call.expand(product, call.shape)
-    return product + _scaled(call, call["self"], "beta")
+    return product + times(call["self"].cast(product.dtype), call.argument("beta", 1))
 
 
-def _plus_product(call: Call, left: Value, right: Value, shape: tuple[Dim, ...]) -> Value:
-    return _plus(call, _product(call, left, right, shape))
+def _factors(call: Call, first: str, second: str) -> tuple[Value, Value]:
+    """Return matrices in the dtype in which torch scales their product: halves in float32."""
+    scaled = any(call.argument(name, 1) != 1 for name in ("alpha", "beta"))
+    left, right = call[first], call[second]
+    return (wide(left), wide(right)) if scaled else (left, right)
+
+
+def _plus_product(call: Call, first: str, second: str) -> Value:
+    left, right = _factors(call, first, second)
+    return _plus(call, _product(call, left, right, call.shape))
 
 
 @operator("addmm")
 def _addmm(call: Call) -> Value:
-    return _plus_product(call, call["mat1"], call["mat2"], call.shape)
+    return _plus_product(call, "mat1", "mat2")
 
 
 @operator("baddbmm")
 def _baddbmm(call: Call) -> Value:
-    return _plus_product(call, call["batch1"], call["batch2"], call.shape)
+    return _plus_product(call, "batch1", "batch2")
 
 
 @operator("addbmm")
 def _addbmm(call: Call) -> Value:
     batch = call["batch1"].shape[0]
-    product = op("sum", _product(call, call["batch1"], call["batch2"], (batch, *call.shape)), axis=(0,))
+    left, right = _factors(call, "batch1", "batch2")
+    product = op("sum", _product(call, left, right, (batch, *call.shape)), axis=(0,))
     return _plus(call, product)
 
 
 @operator("addmv")
 def _addmv(call: Call) -> Value:
-    return _plus(call, op("sum", call["mat"] * call["vec"], axis=(1,)))
+    matrix, vector = _factors(call, "mat", "vec")
+    return _plus(call, op("sum", matrix * vector, axis=(1,)))
 
 
 @operator("_trilinear")

@@ -202,8 +202,9 @@ def running_extreme(data: Value, axis: int, *, largest: bool) -> list[Value]:
     rows, mask, back = _prefixes(data, axis)
     worst = rows.like(neutral("max" if largest else "min", data.dtype))
     candidates = mask.choose(rows, worst)
-    relay = "argmax" if largest else "argmin"
-    place = op(relay, candidates, axis=(data.rank,), select_last_index=True).cast("int64")
+    best = op("max" if largest else "min", candidates, axis=(data.rank,), keepdims=True)
+    hits = op("logical_and", mask, rows.equals(best))  # an element behind the prefix may be as large
+    place = op("argmax", hits.cast("int32"), axis=(data.rank,), select_last_index=True).cast("int64")
     if data.is_float:
         nan = op("logical_and", op("isnan", rows), mask)
         last = op("argmax", nan.cast("int32"), axis=(data.rank,), select_last_index=True).cast("int64")

@@ -28,6 +28,9 @@ def _search(call: Call, sequence: Value, *, right: bool) -> Value:
     values = call.number_value("self", sequence.dtype)
     flat = op("expand_dims", values, axis=0) if not values.rank else values
     found = op("searchsorted", sequence, flat, right=right, dtype=call.dtype)
+    if flat.is_float:  # NaN is behind all numbers
+        last = shapes.size_along(sequence, sequence.rank - 1).cast(call.dtype)
+        found = op("isnan", wide(flat)).choose(last, found)
     return found if values.rank else shapes.squeeze(found, [0])
 
 

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
 from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
+from nnmagic.importers.onnx.operators.constants import arange
 from nnmagic.importers.onnx.operators.padding import pad
 from nnmagic.importers.onnx.values import Value, constant, op, with_shape
 from nnmagic.importers.torch.calls import Call, scalar_constant
 from nnmagic.importers.torch.mathematics import convert
 from nnmagic.importers.torch.operators.elementwise import reinterpret
 from nnmagic.importers.torch.registry import operator
+from nnmagic.importers.torch.tensors import dim_of
+from nnmagic.importers.torch.views import layout_of
 from nnmagic.relay.ops.dims import product
-from nnmagic.relay.types import Dim
+from nnmagic.relay.types import ANY, Dim
 
 #: The end of a slice that goes on to the last element.
 FAR = 2**48
@@ -103,8 +106,6 @@ def counting(call: Call, length: Dim) -> Value:
     """Return 0, 1, … up to a length, in int64."""
     if isinstance(length, int):
         return constant(np.arange(int(length)), "int64")
-    from nnmagic.importers.onnx.operators.constants import arange
-
     found = arange(constant(0, "int64"), call.size(length), constant(1, "int64"), "int64")
     return with_shape(found, [length])
 
@@ -203,24 +204,26 @@ def _select_scatter(call: Call) -> Value:
 def _split_with_sizes(call: Call) -> list[Value]:
     data = call["self"]
     axis = call.axis("dim", data.rank)
-    parts, begin = [], 0
-    for size in call.ints("split_sizes"):
-        parts.append(shapes.slice_axis(data, axis, begin, begin + size))
-        begin += size
-    return parts
+    return _parts(call, axis, call.dims("split_sizes"))
 
 
 @operator("split", "split_copy")
 def _split(call: Call) -> list[Value]:
     data = call["self"]
     axis = call.axis("dim", data.rank)
-    parts, begin = [], 0
-    for result in call.results:
-        size = result.shape[axis]
-        if not isinstance(size, int):
-            raise UnsupportedError("the sizes of the parts must be known")
-        parts.append(shapes.slice_axis(data, axis, begin, begin + size))
-        begin += size
+    return _parts(call, axis, [call.importer.shape_of(result)[axis] for result in call.results])
+
+
+def _parts(call: Call, axis: int, sizes: Sequence[Dim]) -> list[Value]:
+    """Return the parts of a tensor that have these sizes along an axis, one after the other."""
+    data, begin, parts = call["self"], constant(0, "int64"), []
+    for size in sizes:
+        length = call.size(size)
+        if begin.known is not None and length.known is not None:
+            parts.append(shapes.slice_axis(data, axis, int(begin.known), int(begin.known + length.known)))
+        else:
+            parts.append(op("take", data, counting(call, size) + begin, axis=axis, mode="clip"))
+        begin = begin + length
     return parts
 
 
@@ -290,15 +293,19 @@ def _diagonal(call: Call) -> Value:
     data, offset = call["self"], call.integer("offset", 0)
     first, second = call.axis("dim1", data.rank, 0), call.axis("dim2", data.rank, 1)
     order = [axis for axis in range(data.rank) if axis not in (first, second)] + [first, second]
-    rows, columns = call.static(data, "the sizes of the matrix")[first], data.shape[second]
+    rows, columns = data.shape[first], data.shape[second]
     moved = shapes.transpose(data, order)
     length = call.shape[-1]
     if length == 0:
         return call.full(call.shape, scalar_constant(0, data.dtype))
-    at = np.arange(int(cast(int, length)))
-    places = (at + max(-offset, 0)) * int(cast(int, columns)) + at + max(offset, 0)
-    flat = call.reshape(moved, [*moved.shape[:-2], rows * int(cast(int, columns))])
-    return op("take", flat, constant(places.astype("int64")), axis=flat.rank - 1, mode="clip")
+    if length == ANY:
+        below, beside = call.size(rows) + min(offset, 0), call.size(columns) - max(offset, 0)
+        at = arange(constant(0, "int64"), below.minimum(beside).maximum(0), constant(1, "int64"), "int64")
+    else:
+        at = counting(call, length)
+    places = (at + max(-offset, 0)) * call.size(columns) + at + max(offset, 0)
+    flat = call.reshape(moved, [*moved.shape[:-2], product([rows, columns])])
+    return op("take", flat, places, axis=flat.rank - 1, mode="clip")
 
 
 @operator("diagonal_scatter")
@@ -318,35 +325,101 @@ def _diagonal_scatter(call: Call) -> Value:
     return shapes.transpose(done, sorted(range(data.rank), key=order.__getitem__))
 
 
-@operator("as_strided", "as_strided_copy", note="of tensors of known shape that are contiguous")
+@operator("as_strided", "as_strided_copy", note="of tensors without gaps in their memory")
 def _as_strided(call: Call) -> Value:
-    data, size, stride = call["self"], call.ints("size"), call.ints("stride")
-    original = call.originals["self"]
-    offset = call.integer("storage_offset", int(original.storage_offset()))
-    if not original.is_contiguous() or original.storage_offset():
-        raise UnsupportedError(
-            "it takes a tensor that is no contiguous whole", "call .contiguous() before it"
-        )
-    places = np.full(size, offset, "int64")
-    for axis, (count, step) in enumerate(zip(size, stride, strict=True)):
-        places += (np.arange(count) * step).reshape([-1 if at == axis else 1 for at in range(len(size))])
-    flat = call.reshape(data, [product(call.static(data))])
-    if places.size and int(places.max()) >= int(cast(int, flat.shape[0])):
-        raise UnsupportedError("it reaches beyond the tensor")
-    return op("take", flat, constant(places), axis=0, mode="clip")
+    sizes, places, last = _places(call, call.results[0])
+    memory = _memory(call, call["self"], call.originals["self"])
+    inside = last < shapes.size_along(memory, 0)
+    if inside.known is None:
+        call.block.check(inside, f"{call.name}: it reaches beyond the tensor's memory")
+    elif not inside.known and 0 not in sizes:
+        raise UnsupportedError("it reaches beyond the tensor's memory")
+    return op("take", memory, places, axis=0, mode="clip")
 
 
-@operator("unfold", "unfold_copy", note="along an axis of known size")
+@operator("as_strided_scatter")
+def _as_strided_scatter(call: Call) -> Value:
+    data, traced = call["self"], call.originals["self"]
+    return _put_in_memory(call, data, convert(call["src"], data.dtype), _places(call, traced)[1])
+
+
+def _put_in_memory(call: Call, data: Value, source: Value, places: Value) -> Value:
+    """Return a tensor after a source is written to places in its memory, of the last ones where they meet."""
+    own = _own_places(call, call.originals["self"])
+    flat = call.reshape(source, [product(source.shape)])
+    if places.known is not None and own.known is not None:  # no scatter, so it fuses
+        last = np.full(max(own.known.max(initial=0), places.known.max(initial=0)) + 1, -1)
+        last[places.known.reshape(-1)] = np.arange(places.known.size)
+        chosen = last[own.known]
+        if (chosen < 0).all():
+            return data
+        spread = op("take", flat, constant(np.maximum(chosen, 0)), axis=0, mode="clip")
+        return constant(chosen >= 0).choose(spread, data)
+    at = call.reshape(places, flat.shape)
+    length = op("max", at).maximum(op("max", own)) + 1
+    numbers = shapes.full((ANY,), constant(-1, "int64"), vector=shapes.unsqueeze(length, [0]))
+    latest = op("scatter_nd", numbers, shapes.unsqueeze(at, [0]), shapes.counting(flat, 0))
+    chosen = op("take", latest, own, axis=0, mode="clip")
+    spread = op("take", flat, chosen.maximum(0), axis=0, mode="clip")
+    return (chosen >= 0).choose(spread, data)
+
+
+def _own_places(call: Call, traced: Any) -> Value:
+    """Return where in memory each element of a tensor is."""
+    sizes, strides = (
+        [dim_of(item, call.importer.labels) for item in part] for part in (traced.shape, traced.stride())
+    )
+    return _strided(call, sizes, strides, dim_of(traced.storage_offset(), call.importer.labels))[0]
+
+
+def strided_places(sizes: Sequence[int], strides: Sequence[int], offset: int) -> np.ndarray:
+    """Return where in memory each element of a strided tensor is."""
+    places = np.full(tuple(sizes), offset, "int64")
+    for axis, (count, step) in enumerate(zip(sizes, strides, strict=True)):
+        places += (np.arange(count) * step).reshape([-1 if at == axis else 1 for at in range(len(sizes))])
+    return places
+
+
+def _places(call: Call, offset_of: Any) -> tuple[list[Dim], Value, Value]:
+    """Return the sizes, where in memory each element is, and where the last one is."""
+    sizes, strides = call.dims("size"), call.dims("stride")
+    given = call.argument("storage_offset")
+    offset = dim_of(offset_of.storage_offset(), call.importer.labels) if given is None else call.dim(given)
+    return sizes, *_strided(call, sizes, strides, offset)
+
+
+def _strided(call: Call, sizes: Sequence[Dim], strides: Sequence[Dim], offset: Dim) -> tuple[Value, Value]:
+    """Return where in memory each element of a strided tensor is, and where the last one is."""
+    if all(isinstance(item, int) for item in (*sizes, *strides, offset)):
+        whole, steps = ([int(cast(int, item)) for item in part] for part in (sizes, strides))
+        known = strided_places(whole, steps, int(cast(int, offset)))
+        return constant(known), constant(known.max(initial=-1), "int64")
+    places = last = call.size(offset)
+    for axis, (count, stride) in enumerate(zip(sizes, strides, strict=True)):
+        step = call.size(stride)
+        along = shapes.unsqueeze(counting(call, count) * step, range(1, len(sizes) - axis))
+        places, last = places + along, last + (call.size(count) - 1) * step
+    return with_shape(places, sizes), last
+
+
+def _memory(call: Call, data: Value, traced: Any) -> Value:
+    """Return the elements of a tensor as they lie in memory. Raises UnsupportedError."""
+    layout = layout_of(traced, call.importer.labels)
+    if layout is not None and layout.gaps is not None:
+        raise UnsupportedError("it takes a tensor with gaps in its memory", "call .contiguous() before it")
+    moved = data if layout is None else shapes.transpose(data, layout.order)
+    return call.reshape(moved, [product(data.shape)])
+
+
+@operator("unfold", "unfold_copy")
 def _unfold(call: Call) -> Value:
     data = call["self"]
     size, step = call.integer("size"), call.integer("step")
     data = data if data.rank else op("expand_dims", data, axis=0)
     axis = call.axis("dimension", data.rank)
     count = call.shape[axis] if len(call.shape) > axis + 1 else 1
-    if not isinstance(count, int):
-        raise UnsupportedError("the size of its axis must be known")
-    places = np.arange(int(count))[:, None] * step + np.arange(size)[None, :]
-    taken = op("take", data, constant(places.astype("int64")), axis=axis, mode="clip")
+    places = shapes.unsqueeze(counting(call, count) * step, [1]) + constant(np.arange(size), "int64")
+    taken = op("take", data, places, axis=axis, mode="clip")
     order = [at for at in range(taken.rank) if at != axis + 1] + [axis + 1]
     result = shapes.transpose(taken, order)
     return result if call["self"].rank else call.reshape(result, call.shape)
@@ -387,7 +460,21 @@ _border_pad("edge", ["replication_pad1d", "replication_pad2d", "replication_pad3
 
 @operator("full", "full_like", "new_full")
 def _full(call: Call) -> Value:
-    return call.full(call.shape, call.number_value("fill_value", call.dtype))
+    return _filled(call, call.number_value("fill_value", call.dtype))
+
+
+def _filled(call: Call, fill: Value) -> Value:
+    """Return a tensor of one value; a size that no polynomial says is taken from the arguments."""
+    if ANY not in call.shape:
+        return call.full(call.shape, fill)
+    if call.name.endswith("_like"):
+        vector = op("shape_of", call["self"], dtype="int64")
+    else:
+        sizes = (
+            item if isinstance(item, Value) else constant(item, "int64") for item in call.argument("size")
+        )
+        vector = op("concatenate", [shapes.unsqueeze(size, [0]) for size in sizes], axis=0)
+    return shapes.full(call.shape, fill, vector=vector)
 
 
 @operator(
@@ -402,12 +489,12 @@ def _full(call: Call) -> Value:
     "new_empty_strided",
 )
 def _zeros(call: Call) -> Value:
-    return call.full(call.shape, scalar_constant(0, call.dtype))
+    return _filled(call, scalar_constant(0, call.dtype))
 
 
 @operator("ones", "ones_like", "new_ones")
 def _ones(call: Call) -> Value:
-    return call.full(call.shape, scalar_constant(1, call.dtype))
+    return _filled(call, scalar_constant(1, call.dtype))
 
 
 @operator("arange")

@@ -1,0 +1,245 @@
+"""Import the backward operators that AOTAutograd leaves whole: most are derived from their forward rules."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import reduce
+from operator import mul
+
+import numpy as np
+
+from nnmagic.importers.onnx import shapes
+from nnmagic.importers.onnx.errors import UnsupportedError
+from nnmagic.importers.onnx.operators.products import matmul
+from nnmagic.importers.onnx.values import Value, constant, op
+from nnmagic.importers.torch.calls import Call, scalar_constant
+from nnmagic.importers.torch.mathematics import convert, round_half_even, wide
+from nnmagic.importers.torch.operators.indexing import bag_of
+from nnmagic.importers.torch.registry import OPERATORS, operator
+from nnmagic.relay import expr as ir
+from nnmagic.relay.module import Module
+from nnmagic.relay.ops.dims import product
+from nnmagic.relay.passes.gradients import gradient
+from nnmagic.relay.passes.rewriting import substitute
+
+
+def pull_back(call: Call, forward: str, cotangent: str, operands: Mapping[str, Value]) -> list[Value]:
+    """Return the gradients by operands of a forward operator, whose other arguments are those of the call."""
+    given = {**call.arguments, **operands}
+    values = {name: value for name, value in given.items() if isinstance(value, Value)}
+    params = {name: ir.Var(name, value.type) for name, value in values.items()}
+    own = {name: Value(param, values[name].type) for name, param in params.items()}
+    results = [call.originals[cotangent]]
+    made = OPERATORS[f"aten.{forward}"].rule(replace(call, arguments={**given, **own}, results=results))
+    result = made if isinstance(made, Value) else made[0]
+    assert result is not None  # the result whose cotangent is given
+    total = op("sum", convert(result, own[cotangent].dtype) * own[cotangent])
+    module = Module({"f": ir.Function(tuple(params.values()), total.expr)})
+    function = gradient(module, "f", [list(params).index(name) for name in operands]).functions["f"]
+    arguments = [value.expr for value in values.values()]
+    body = substitute(function.body, dict(zip(function.params, arguments, strict=True)))
+    gradients = ir.TupleGetItem(body, 1)
+    return [Value(ir.TupleGetItem(gradients, at), value.type) for at, value in enumerate(operands.values())]
+
+
+def _sampler(call: Call) -> list[Value]:
+    """Return the gradients by an image and by the positions at which it is sampled."""
+    mode, padding = call.integer("interpolation_mode"), call.integer("padding_mode")
+    if mode == 2:
+        raise UnsupportedError("the gradient of bicubic samples is not supported", "sample bilinearly")
+    data, grid, align = wide(call["input"]), wide(call["grid"]), call.flag("align_corners")
+    sizes = [call.size(dim).cast(data.dtype) for dim in data.shape[2:]]
+    axes = [
+        shapes.squeeze(shapes.slice_axis(grid, grid.rank - 1, at, at + 1), [grid.rank - 1])
+        for at in range(len(sizes))
+    ]
+    places, slopes = zip(
+        *(_place(x, size, padding, align=align) for x, size in zip(axes[::-1], sizes, strict=True)),
+        strict=True,
+    )
+    count = product(places[0].shape[1:])
+    grad = call.reshape(wide(call["grad_output"]), [*data.shape[:2], count])
+    image = call.reshape(data, [*data.shape[:2], product(data.shape[2:])])
+    by_image = call.full(image.shape, scalar_constant(0, data.dtype))
+    by_place = [place.like(0) * place for place in places]
+    lows = [round_half_even(place) if mode == 1 else op("floor", place) for place in places]
+    for corner in itertools.product((0, 1) if mode == 0 else (0,), repeat=len(places)):
+        index, inside = constant(0, "int64"), None
+        for low, step, size in zip(lows, corner, sizes, strict=True):
+            at = low + float(step)
+            within = op("logical_and", at >= 0, at < size)
+            inside = within if inside is None else op("logical_and", inside, within)
+            index = index * size.cast("int64") + within.choose(at, 0).cast("int64")
+        assert inside is not None  # there are axes
+        shares = [
+            place.like(1) if mode == 1 else place - low if step else 1 - (place - low)
+            for place, low, step in zip(places, lows, corner, strict=True)
+        ]
+        flat = call.expand(call.reshape(index, [index.shape[0], 1, count]), grad.shape)
+        weight = inside.choose(reduce(mul, shares), 0)
+        share = grad * call.reshape(weight, [weight.shape[0], 1, count])
+        by_image = op("scatter_elements", by_image, flat, share, axis=2, reduction="add")
+        if mode == 1:
+            continue
+        total = op("sum", grad * op("gather", image, flat, axis=2), axis=(1,))
+        found = inside.choose(call.reshape(total, index.shape), 0)
+        for axis, step in enumerate(corner):
+            others = [part for at, part in enumerate(shares) if at != axis]
+            part = reduce(mul, others, found)
+            by_place[axis] = by_place[axis] + part if step else by_place[axis] - part
+    columns = [
+        op("expand_dims", part * slope, axis=grid.rank - 1)
+        for part, slope in zip(by_place, slopes, strict=True)
+    ]
+    return [call.reshape(by_image, data.shape), op("concatenate", columns[::-1], axis=grid.rank - 1)]
+
+
+def _place(x: Value, size: Value, padding: int, *, align: bool) -> tuple[Value, Value]:
+    """Return the place along an axis of a coordinate from -1 to 1, and its derivative."""
+    place = (x + 1) * 0.5 * (size - 1) if align else ((x + 1) * size - 1) * 0.5
+    slope = x.like(0.5) * (size - 1 if align else size)
+    if padding == 2:
+        low, span = (size.like(0), size - 1) if align else (size.like(-0.5), size)
+        away = op("abs", place - low)
+        slope = (place < low).choose(-slope, slope)
+        flips, rest = op("floor", away / span), op("mod", away, span)
+        even = op("mod", flips, flips.like(2)).equals(0)
+        flat = span.equals(0)
+        slope = flat.choose(0, even.choose(slope, -slope))
+        place = flat.choose(0, even.choose(rest + low, span - rest + low))
+    if padding:
+        slope = op("logical_and", place > 0, place < size - 1).choose(slope, 0)
+        place = place.maximum(0).minimum(size - 1)
+    return place, slope
+
+
+operator("grid_sampler_2d_backward", note="not of bicubic samples")(_sampler)
+operator("grid_sampler_3d_backward")(_sampler)
+
+
+def _of_linear(name: str, operand: str, sizes: str) -> None:
+    """Declare the backward operator of one that is linear in an operand, which the call has not."""
+
+    @operator(f"{name}_backward")
+    def rule(call: Call) -> Value:
+        anything = call.full(call.dims(sizes), scalar_constant(0, call.dtype))
+        return pull_back(call, name, "grad_output", {operand: anything})[0]
+
+
+_of_linear("_upsample_bilinear2d_aa", "self", "input_size")
+_of_linear("_upsample_bicubic2d_aa", "self", "input_size")
+
+
+@operator("_embedding_bag_backward", note="of indices and offsets of known number")
+def _embedding_bag(call: Call) -> Value:
+    """Add the gradient of each bag to the rows that it was made of; ``max`` names one for each column."""
+    if call.flag("sparse") or call.flag("scale_grad_by_freq"):
+        raise UnsupportedError(
+            "sparse gradients, and those that frequencies scale, are not supported",
+            "leave out sparse=True and scale_grad_by_freq=True",
+        )
+    grad = call["grad"]
+    zeros = call.full(call.shape, scalar_constant(0, grad.dtype))
+    if call.integer("mode", 0) != 2:
+        return _of_sums(call, zeros)
+    filled = op("expand_dims", call["bag_size"] > 0, axis=1)
+    rows = call["maximum_indices"].maximum(0)
+    return op("scatter_elements", zeros, rows, filled.choose(grad, 0), axis=0, reduction="add")
+
+
+def _of_sums(call: Call, zeros: Value) -> Value:
+    """Return the gradient of bags that are summed: each index gets that of its bag, divided for a mean."""
+    grad = call["grad"]
+    bags = bag_of(shapes.counting(call["indices"], 0), call["offsets"])
+    if call.integer("mode", 0) == 1:
+        grad = grad / op("expand_dims", call["bag_size"].maximum(1).cast(grad.dtype), axis=1)
+    updates = op("take", grad, bags, axis=0, mode="clip")
+    weights, padding = call.get("per_sample_weights"), call.integer("padding_idx", -1)
+    if weights is not None:
+        updates = updates * op("expand_dims", weights, axis=1)
+    places = call["indices"].cast("int64")
+    if padding >= 0:
+        updates = op("expand_dims", places.equals(padding), axis=1).choose(0, updates)
+    if 0 in updates.shape:
+        return zeros
+    return op("scatter_nd", zeros, op("expand_dims", places, axis=0), updates, mode="add")
+
+
+@operator("_cdist_backward")
+def _cdist(call: Call) -> Value:
+    """Return the gradient by the first points; where two points are one, it is 0."""
+    left, right, p = call["x1"], call["x2"], call.number("p")
+    if 0 in call.shape or 0 in right.shape or p == 0:
+        return call.full(call.shape, scalar_constant(0, call.dtype))
+    difference = op("expand_dims", left, axis=left.rank - 1) - op("expand_dims", right, axis=right.rank - 2)
+    size, distance = op("abs", difference), op("expand_dims", call["cdist"], axis=left.rank)
+    sign = (difference > 0).cast(left.dtype) - (difference < 0).cast(left.dtype)
+    if p == 1:
+        share = sign
+    elif p == np.inf:
+        share = size.equals(distance).choose(sign, 0)
+    else:
+        one = distance.equals(0).choose(1, distance)
+        share = op("power", size / one, size.like(p - 1)) * sign if p != 2 else difference / one
+        share = op("logical_or", size.equals(0), distance.equals(0)).choose(0, share)
+    weight = op("expand_dims", call["grad"], axis=left.rank)
+    return op("sum", weight * share, axis=(left.rank - 1,))
+
+
+@operator("_weight_norm_interface_backward")
+def _weight_norm(call: Call) -> list[Value]:
+    grad, data, scale, norm = (wide(call[name]) for name in ("grad_w", "saved_v", "saved_g", "saved_norms"))
+    axes = tuple(axis for axis in range(data.rank) if axis != call.axis("dim", data.rank))
+    along = op("sum", grad * data, axis=axes, keepdims=True)
+    return [scale / norm * (grad - data * (along / (norm * norm))), along / norm]
+
+
+@operator("masked_scatter_backward")
+def _masked_scatter(call: Call) -> Value:
+    """Return the gradients of the elements that were taken, in their order, then zeros."""
+    grad = call["grad_output"]
+    count = product(grad.shape)
+    mask = call.reshape(call.expand(convert(call["mask"], "bool"), grad.shape), [count])
+    size = product(call.shape)
+    zeros = call.full([size], scalar_constant(0, grad.dtype))
+    if 0 in (count, size):
+        return call.full(call.shape, scalar_constant(0, grad.dtype))
+    place = (op("cumsum", mask.cast("int64"), axis=0, dtype="int64") - 1).maximum(0)
+    place = place.minimum(shapes.size_along(zeros, 0) - 1)
+    taken = mask.choose(call.reshape(grad, [count]), 0)
+    return call.reshape(op("scatter_elements", zeros, place, taken, axis=0, reduction="add"), call.shape)
+
+
+# -- matrices ------------------------------------------------------------------------------------------
+
+
+#: The terms of the series of the exponential of matrices with a norm below 1, and the most squarings.
+_TERMS, _SQUARINGS = 18, 16
+
+
+@operator("linalg_matrix_exp", note="of matrices with a 1-norm below 65536")
+def _matrix_exp(call: Call) -> Value:
+    """Halve the matrices until their norms are below 1, sum the series, and square the sums."""
+    data = wide(call["self"])
+    if 0 in data.shape:
+        return data
+    size = data.shape[-1]
+    if not isinstance(size, int):
+        raise UnsupportedError("the size of the matrices must be known", "leave it out of dynamic_shapes")
+    sums = op("sum", op("abs", data), axis=(data.rank - 2,), keepdims=True)
+    norm = op("max", sums, axis=(data.rank - 1,), keepdims=True)
+    large = op("any", norm >= float(2**_SQUARINGS))
+    call.block.check(op("logical_not", large), "aten.linalg_matrix_exp: the norm of a matrix is too large")
+    squarings = [norm >= float(2**number) for number in range(_SQUARINGS)]
+    halvings = sum((each.cast(data.dtype) for each in squarings[1:]), squarings[0].cast(data.dtype))
+    scale = op("exp", halvings * -math.log(2))
+    small, identity = data * scale, constant(np.eye(int(size)), data.dtype)
+    total = identity + small / _TERMS
+    for number in range(_TERMS - 1, 0, -1):
+        total = identity + matmul(small, total) / number
+    for each in squarings:
+        total = each.choose(matmul(total, total), total)
+    return total

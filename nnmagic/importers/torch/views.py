@@ -1,0 +1,191 @@
+"""Results that share memory: torch makes the views among a graph's results, as eager torch does.
+
+The compiled function computes what owns memory. The traced tensors of a graph say which results share a
+storage, and how each lies in it.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from nnmagic.importers.onnx.errors import UnsupportedError
+from nnmagic.importers.torch.tensors import dim_of
+from nnmagic.relay.ops.dims import as_polynomial
+from nnmagic.relay.polynomials import evaluate
+from nnmagic.relay.types import ANY, Dim
+
+if TYPE_CHECKING:
+    import torch
+    from torch.fx import Graph
+    from torch.fx import Node as FxNode
+
+
+def storages_of(traced: Any) -> set[int]:
+    """Return the storages of a traced tensor, or of several."""
+    import torch
+
+    if isinstance(traced, list | tuple):
+        return set().union(*map(storages_of, traced))
+    if not isinstance(traced, torch.Tensor) or traced.layout != torch.strided:
+        return set()
+    return {traced.untyped_storage()._cdata}
+
+
+def is_view(node: FxNode) -> bool:
+    """Return whether a node's result lies in the memory of an operand, or is one of several that do."""
+    if node.target is operator.getitem:
+        return is_view(node.all_input_nodes[0])
+    own = storages_of(node.meta.get("val"))
+    return node.op == "call_function" and any(
+        own & storages_of(operand.meta.get("val")) for operand in node.all_input_nodes
+    )
+
+
+def split_views(graph: Graph) -> Callable[..., list[Any]] | None:
+    """Have a graph return what owns the memory of its results; return what makes the results of that.
+
+    None where the graph's results are no views, and each another one. The views are no part of the graph any
+    more, unless it computes with them.
+    """
+    import torch
+    from torch.fx import Graph, GraphModule
+    from torch.nn import Module
+
+    end = next(node for node in graph.nodes if node.op == "output")
+    outputs = end.args[0]
+    wanted = [node for node in outputs if hasattr(node, "all_input_nodes")]
+    views: set[FxNode] = set()
+    open_nodes = list(wanted)
+    owners: dict[FxNode, None] = {}
+    while open_nodes:
+        node = open_nodes.pop(0)
+        if not is_view(node):
+            owners[node] = None
+        elif node not in views:
+            views.add(node)
+            open_nodes.extend(node.all_input_nodes)
+    if not views and len(owners) == len(wanted):
+        return None
+    made = Graph()
+    copies = {owner: made.placeholder(owner.name) for owner in owners}
+    for node in graph.nodes:
+        if node in views:
+            copies[node] = made.node_copy(node, copies.__getitem__)
+    results: list[Any] = []
+    for output in outputs:  # the second of two results that are one node is another tensor in the same memory
+        result = copies.get(output, output)
+        if result is not None and result in results and storages_of(output.meta.get("val")):
+            result = made.call_function(torch.ops.aten.alias.default, (result,))
+        results.append(result)
+    made.output(results)
+    end.args = (list(owners),)
+    for node in reversed(graph.nodes):
+        if node in views and not node.users:
+            graph.erase_node(node)
+    return GraphModule(Module(), made).forward  # type: ignore[no-any-return]
+
+
+def name_storages(graph: Graph) -> list[int]:
+    """Have `as_strided` take the tensor that owns a storage, or a new input: the storage of an argument.
+
+    Returns the numbers of the arguments whose storages the new inputs are; these are behind all others.
+    """
+    import torch
+
+    owners: dict[int, FxNode] = {}
+    placeholders = [node for node in graph.nodes if node.op == "placeholder"]
+    added: dict[FxNode, FxNode] = {}
+    for node in list(graph.nodes):
+        if isinstance(node.meta.get("val"), torch.Tensor):
+            for storage in storages_of(node.meta["val"]):
+                owners.setdefault(storage, node)
+        if node.target is not torch.ops.aten.as_strided.default:
+            continue
+        (storage,) = storages_of(node.args[0].meta["val"])
+        owner = owners[storage]
+        if owner.op == "placeholder" and not _is_whole(owner.meta["val"]):
+            if owner not in added:
+                with graph.inserting_after([*placeholders, *added.values()][-1]):
+                    added[owner] = graph.placeholder(f"{owner.name}_storage")
+                traced = owner.meta["val"]
+                length = traced.untyped_storage().nbytes() // traced.element_size()
+                added[owner].meta["val"] = traced.new_empty(length)
+            owner = added[owner]
+        node.replace_input_with(node.args[0], owner)
+    return [placeholders.index(owner) for owner in added]
+
+
+def _is_whole(traced: torch.Tensor) -> bool:
+    """Return whether a tensor is certainly all of its storage."""
+    sizes = [*traced.shape, traced.storage_offset(), traced.untyped_storage().nbytes()]
+    if not all(isinstance(size, int) for size in sizes):
+        return False
+    return bool(traced.untyped_storage().nbytes() == traced.numel() * traced.element_size())
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How a result lies in memory.
+
+    ``order``: its axes, the one with the largest stride first. ``strides``: ``?`` where the call decides;
+    they are then those of a tensor without gaps. ``gaps``: its offset, and the elements of its storage, where
+    the storage has more elements than the result; its strides are then known, as functions of sizes.
+    """
+
+    order: tuple[int, ...]
+    strides: tuple[Dim, ...]
+    gaps: tuple[Dim, Dim] | None = None
+
+    def arrange(self, dense: torch.Tensor, sizes: Mapping[str, int]) -> torch.Tensor:
+        """Return a contiguous tensor with the axes in this order as torch's result."""
+        import torch
+
+        shape, strides, step = [0] * dense.ndim, [0] * dense.ndim, 1
+        for axis, size in zip(reversed(self.order), reversed(dense.shape), strict=True):
+            known = self.strides[axis]
+            shape[axis], strides[axis] = size, step if known == ANY else _number(known, sizes)
+            step *= max(size, 1)
+        if self.gaps is not None:
+            offset, length = (_number(dim, sizes) for dim in self.gaps)
+            whole = torch.zeros(length, dtype=dense.dtype).as_strided(shape, strides, offset)
+            return whole.copy_(dense.permute(sorted(range(dense.ndim), key=self.order.__getitem__)))
+        return torch.empty(0, dtype=dense.dtype).set_(dense.untyped_storage(), 0, shape, strides)
+
+
+def layout_of(traced: torch.Tensor, labels: dict[str, str]) -> Layout | None:
+    """Return how a traced tensor lies in memory; None if as arrays do. Raises UnsupportedError."""
+    sizes, strides = ([_hint(item) for item in part] for part in (traced.shape, traced.stride()))
+    known = tuple(item if isinstance(item, int) else ANY for item in traced.stride())
+    if None in sizes or None in strides or 0 in sizes:
+        return Layout(tuple(range(traced.ndim)), known) if 0 in sizes and ANY not in known else None
+    order = tuple(sorted(range(traced.ndim), key=lambda axis: -strides[axis]))
+    steps, step = {}, 1
+    for axis in reversed(order):
+        steps[axis] = step
+        step *= sizes[axis]
+    differ = {axis for axis, step in steps.items() if strides[axis] != step}
+    if not _hint(traced.storage_offset()) and all(sizes[axis] == 1 for axis in differ):
+        return Layout(order, known) if differ or order != (*range(traced.ndim),) else None
+    length = traced.untyped_storage().nbytes() // traced.element_size()
+    offset, length, *steps_of = (
+        dim_of(item, labels) for item in (traced.storage_offset(), length, *traced.stride())
+    )
+    if ANY in (offset, length, *steps_of):
+        raise UnsupportedError(
+            "a result with gaps in its memory must have fixed sizes", "call .contiguous() on the result"
+        )
+    return Layout(order, tuple(steps_of), (offset, length))
+
+
+def _hint(size: Any) -> Any:
+    """Return a size as it was when the program was captured; None if it was not known."""
+    return size if isinstance(size, int) else size.node.hint
+
+
+def _number(dim: Dim, sizes: Mapping[str, int]) -> int:
+    polynomial = as_polynomial(dim)
+    assert polynomial is not None  # by layout_of
+    return int(evaluate(polynomial, sizes))

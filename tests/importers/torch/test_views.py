@@ -1,0 +1,123 @@
+"""Memory and strides of the results of ``torch.compile(backend="nnmagic")``: eager torch judges them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from tests.random_programs.families import family_of  # noqa: E402 - behind the skip
+from tests.random_programs.judges import judge  # noqa: E402 - behind the skip
+from tests.random_programs.program import Program  # noqa: E402 - behind the skip
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own
+
+#: Programs of random_programs/families/torch_memory that were once wrong, or refused.
+PAST_FAILURES = {
+    "the result is transposed by the engine numpy": "return a0.relu(),",
+    "the diagonal of a matrix of dynamic sizes": "a1 = a0\na1.diagonal().add_(1)\nreturn a1,",
+    "a part of half a dynamic size": "a0.chunk(2)[1].fill_(3)\nreturn a0,",
+    "gaps in a result of dynamic sizes": "b = a0[:, ::2]\nreturn b.slice_scatter(b[1:] * 2, 0, 1),",
+    "ones like a diagonal": "return torch.ones_like(a0.diagonal()), a0.max(0).values",
+    "a diagonal is put into a matrix": "return a0.diagonal_scatter(torch.ones_like(a0.diagonal())), a0",
+    "an argument with an offset is changed in place": "a0[1:].as_strided((2,), (2,), 4).add_(1)\nreturn a0,",
+    "windows of a dynamic size": "b = torch.cat([a0, a0])\nreturn b.unfold(0, 2, 1), b",
+}
+
+
+def check(source: str) -> None:
+    faults = judge(Program("torch_memory", 0, source, ((3,), (5,), (6,))), ["eager torch of numpy"]).faults
+    assert not faults, str(faults[0])
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("what", PAST_FAILURES)
+def test_a_program_that_was_wrong(what: str, transposed: bool, dynamic: bool) -> None:
+    body = "\n    ".join(PAST_FAILURES[what].split("\n"))
+    made = "torch.arange(4.0 * n).reshape(4, n).t()" if transposed else "torch.arange(4.0 * n).reshape(n, 4)"
+    arguments = f"def arguments(n):\n    return [{made}]\n"
+    check(f"{arguments}def f(a0):\n    {body}\ndynamic = {dynamic}\ngrad = False\n")
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_random_program(seed: int) -> None:
+    program = family_of("torch_memory").write(seed)
+    faults = judge(program, ["eager torch of numpy"]).faults
+    assert not faults, str(faults[0])
+
+
+VIEWS: dict[str, Callable[[Any], Any]] = {
+    "a part": lambda y: y[1:],
+    "a flat view": lambda y: y.reshape(-1),
+    "the transpose": lambda y: y.t(),
+    "no copy": lambda y: y.contiguous(),
+    "no conversion": lambda y: y.float(),
+    "detached": lambda y: y.detach(),
+    "one of several": lambda y: y.unbind(0)[1],
+    "expanded": lambda y: y.expand(3, 4),
+    "strides of one's own": lambda y: y.as_strided((2, 2), (1, 5), 2),
+    "the view of a view": lambda y: y[1:].t()[::2],
+    "itself": lambda y: y,
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_a_view_is_changed_after_a_graph_break(name: str) -> None:
+    def f(x: Any) -> Any:
+        y = x * 2
+        view = VIEWS[name](y)
+        torch._dynamo.graph_break()
+        view.add_(10)
+        return y
+
+    torch._dynamo.reset()
+    data = torch.arange(12.0).reshape(3, 4)
+    assert torch.equal(torch.compile(f, backend="nnmagic")(data), f(data))
+
+
+def test_results_that_are_equal_do_not_share_memory() -> None:
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda x: (x * 2, x * 2, torch.zeros(3), torch.zeros(3)), backend="nnmagic")
+    for _ in range(2):  # a constant of the program is not changed by its caller
+        results = compiled(torch.ones(3))
+        assert [each.tolist() for each in results] == [[2.0] * 3] * 2 + [[0.0] * 3] * 2
+        for number, each in enumerate(results):
+            each.fill_(number + 5)
+        assert [each[0].item() for each in results] == [5.0, 6.0, 7.0, 8.0]
+
+
+@pytest.mark.parametrize("grad", [False, True])
+def test_strides_follow_sizes_that_change(grad: bool) -> None:
+    def f(a: Any) -> Any:
+        y = a.t() * 2
+        size = a.shape[0]
+        return y.unflatten(1, (1, size)), y.narrow(1, 1, size - 1), y
+
+    def change(a: Any) -> Any:
+        b = a.t()
+        b.mul_(2)
+        return b, b[: a.shape[0] - 1], a[1:]
+
+    for function in (f,) if grad else (f, change):
+        torch._dynamo.reset()
+        compiled = torch.compile(function, backend="nnmagic")
+        for size in (3, 5, 6):
+            data = torch.arange(4.0 * size).reshape(size, 4)
+            expected, found = (run(data.clone().requires_grad_(grad)) for run in (function, compiled))
+            for one, other in zip(found, expected, strict=True):
+                assert torch.equal(one, other)
+                assert one.stride() == other.stride()
+
+
+def test_an_argument_is_read_beyond_its_elements() -> None:
+    torch._dynamo.reset()
+    whole = torch.arange(12.0)
+
+    def f(x: Any) -> Any:
+        return x.as_strided((4,), (3,), 0) + 1
+
+    assert torch.equal(torch.compile(f, backend="nnmagic")(whole[6:]), f(whole[6:]))
