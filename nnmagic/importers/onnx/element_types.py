@@ -112,10 +112,10 @@ def _unpacked(tensor: TensorProto, folder: Folder, shape: tuple[int, ...]) -> np
     size = math.prod(shape)
     _check_size(tensor.name, "int8", shape, wanted=(size + 1) // 2, given=pairs.nbytes)
     flat = np.stack([pairs & 15, pairs >> 4], axis=-1).reshape(-1)[:size]
-    is_signed = tensor.data_type == TensorProto.INT4
-    array = (((flat ^ 8).astype(np.int8) - 8).astype(int4) if is_signed else flat.astype(uint4)).reshape(
-        shape
-    )
+    if tensor.data_type == TensorProto.INT4:
+        array = ((flat ^ 8).astype(np.int8) - 8).astype(int4).reshape(shape)
+    else:
+        array = flat.astype(uint4).reshape(shape)
     array.flags.writeable = False
     return array
 
