@@ -1,4 +1,4 @@
-"""Options of the suites, which cases they make, what a case may cost, and a cache on disk of their own."""
+"""Options of the suites, which cases they make, what computes them, what a case may cost; a private cache."""
 
 import gc
 import os
@@ -12,8 +12,21 @@ from zlib import crc32
 
 import pytest
 
+import nnmagic
 from tests.costs import Cost, spent
+from tests.suites import FULL
 from tests.systems import POSIX_MODULES
+
+#: Folders whose cases are about what programs mean.
+_MEANING = (
+    "tests/tinynn/",
+    "tests/relay/gradients/",
+    "tests/relay/batching/",
+    "tests/importers/onnx/",
+    "tests/exporters/",
+)
+#: One such case in so many runs as machine code in the default suite.
+_MACHINE_CODE = 4
 
 collect_ignore = [] if os.name == "posix" else list(POSIX_MODULES)
 
@@ -123,6 +136,20 @@ def pytest_runtest_makereport(item, call):
 
 def pytest_unconfigure(config):
     shutil.rmtree(config.cache_directory, ignore_errors=True)
+
+
+@pytest.fixture(autouse=True)
+def _engine(request, monkeypatch):
+    """Let the engine `numpy` say what most programs mean in the default suite: it takes milliseconds.
+
+    The others, and all of a test that is marked ``machine_code``, run as machine code, as all do in the full
+    suite.
+    """
+    name = request.node.nodeid
+    is_meant = name.startswith(_MEANING) and request.node.get_closest_marker("machine_code") is None
+    if not FULL and is_meant and crc32(name.encode()) % _MACHINE_CODE:
+        for function in (nnmagic.compile, nnmagic.from_onnx):
+            monkeypatch.setitem(function.__wrapped__.__kwdefaults__, "engine", "numpy")
 
 
 @pytest.fixture

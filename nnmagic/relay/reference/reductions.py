@@ -137,6 +137,12 @@ def _matmul(given: Given, left: Array, right: Array) -> Any:
     return np.matmul(left.astype(given.dtype), right.astype(given.dtype))
 
 
+def _einsum(given: Given, parts: tuple[Array, ...]) -> Any:
+    """Compute bfloat16, which NumPy's function does not know, in float32."""
+    known = [part if part.dtype.kind in "biufc" else part.astype(np.float32) for part in parts]
+    return np.einsum(given["equation"], *known).astype(given.dtype)
+
+
 RULES: dict[str, Rule] = {
     "all": _reduce(np.all),
     "any": _reduce(np.any),
@@ -162,5 +168,5 @@ RULES: dict[str, Rule] = {
     "nn.dense": lambda given, x, weight: np.matmul(x.astype(given.dtype), weight.T.astype(given.dtype)),
     "nn.matmul": _matmul,
     "nn.batch_matmul": _matmul,
-    "einsum": lambda given, parts: np.einsum(given["equation"], *parts),
+    "einsum": _einsum,
 }

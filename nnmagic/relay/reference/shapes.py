@@ -73,7 +73,7 @@ def _take(given: Given, data: Array, indices: Array) -> Any:
         raise IndexError(f"index {wrong} is out of range for an axis of size {size}")
     if not batch:
         return np.take(data, indices, axis=axis)
-    batch %= indices.ndim
+    batch += indices.ndim if batch < 0 else 0
     rows = [np.take(data[at], indices[at], axis=axis - batch) for at in np.ndindex(data.shape[:batch])]
     return np.asarray(rows).reshape(given.shape)
 

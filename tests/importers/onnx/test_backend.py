@@ -10,7 +10,6 @@ from tests.importers.onnx import backend
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Make the standard's cases, which takes seconds, where the full suite runs them."""
     metafunc.parametrize("name", sorted(backend.cases()))
 
 
@@ -18,7 +17,8 @@ def _reason(table: dict[str, str], name: str) -> str | None:
     return next((reason for pattern, reason in table.items() if re.search(pattern, name)), None)
 
 
-@pytest.mark.full
+@pytest.mark.full("real-")
+@pytest.mark.sampled(every=2)
 @pytest.mark.filterwarnings("ignore")  # of the judge
 def test_of_the_standard(name: str) -> None:
     outcome = backend.run(name)

@@ -139,7 +139,7 @@ def check(program: str, batch: str) -> None:
 
 
 @pytest.mark.full("layers-named")
-@pytest.mark.sampled(every=13)
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize("batch", ["4, ", '"n", '], ids=["static", "named"])
 @pytest.mark.parametrize("name", [*BODIES, *PROGRAMS])
 def test_a_batch_is_its_examples(name: str, batch: str) -> None:

@@ -165,6 +165,7 @@ def run(x: Tensor[(3,), f64]):
         np.testing.assert_allclose(second[index], expected, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.machine_code
 def test_rounds_need_no_stack():
     text = """
 def f(x: f64):

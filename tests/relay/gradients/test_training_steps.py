@@ -32,6 +32,7 @@ def reference(w: np.ndarray) -> tuple[float, np.ndarray]:
 @pytest.mark.full("w -= lr * g-named")
 @pytest.mark.parametrize("size", ["6", '"n"'], ids=["static", "named"])
 @pytest.mark.parametrize("update", ["w[:] = w - lr * g", "w -= lr * g"])
+@pytest.mark.machine_code
 def test_a_step_changes_its_parameter_in_machine_code(update: str, size: str) -> None:
     step = nnmagic.compile((LOSS + STEP).format(n=size, update=update))
     w = RNG.normal(size=3)

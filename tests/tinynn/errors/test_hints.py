@@ -246,8 +246,15 @@ CASES = [
     ),
     case(
         X,
-        "z = x.copy()\nfor row in z:\n    z[0] = row + 1\nreturn z",
+        "z = x.copy()\nfor row, other in zip(z, x):\n    z[0] = row + other\nreturn z",
         "go over a copy: write .copy() behind it",
+        "z = x.copy()\nfor row, other in zip(z.copy(), x):\n    z[0] = row + other\nreturn z",
+    ),
+    case(
+        X,
+        "z = x.copy()\nfor row in z:\n    z[0] = row + 1\nreturn z",
+        "change its rows by their numbers, as in for i in range(len(z)): z[i] = value; "
+        "to leave `z` as it is, go over z.copy()",
         "z = x.copy()\nfor row in z.copy():\n    z[0] = row + 1\nreturn z",
     ),
     case(
@@ -361,7 +368,7 @@ CASES = [
     case(
         "a: Tensor[(3,), f32], b: Tensor[(3,), f64]",
         "relay.concatenate([a, b], axis=0)",
-        "convert the items to one dtype with .astype(f32)" + PROMOTION,
+        "convert the items to one dtype with .astype(f32)",
         "relay.concatenate([a, b.astype(f32)], axis=0)",
         lambda a, b: np.concatenate([a, b.astype("f4")]),
         _array(3),

@@ -413,6 +413,7 @@ def f(size: i64, radix: i64, stages: i64, x: Tensor[("n",), c128], y: InOut[Tens
 @pytest.mark.machine_code
 @pytest.mark.sampled(every=4)
 @pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.filterwarnings("ignore:Setting the shape on a NumPy array:DeprecationWarning")
 def test_program(name: str) -> None:
     source, arguments = PROGRAMS[name]
     names: dict[str, Any] = {"np": np}

@@ -33,7 +33,7 @@ def compiled(text: str, sizes: str, dtype: str = "f32") -> Any:
 
 
 def kernels_of(function: Any) -> list[str]:
-    return re.findall(r"def (\w+)\(", function.stages["tir"])
+    return re.findall(r"def (\w+)[(\[]", function.stages["tir"])
 
 
 def check(text: str, function: Any, **tolerance: float) -> None:

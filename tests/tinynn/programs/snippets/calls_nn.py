@@ -35,7 +35,7 @@ class Layer:
     __call__ = _raise
 
 
-TORCH.fold = TORCH.topk = _raise  # type: ignore[attr-defined]  # a module holds what it is given
+TORCH.multi_margin_loss = TORCH.topk = _raise  # type: ignore[attr-defined]  # a module holds what it is given
 CASES: list[Case] = [
     accepted("mathematics", X, "exp(x), log(abs(x) + 1), sqrt(abs(x)), x.sin(), cos(x), tanh(x), floor(x), ceil(x), trunc(x), sign(x)"),
     accepted("inverse-functions", "x: Tensor[(3,), f64]", "asin(x), acos(x), atan(x), sinh(x), cosh(x), tan(x)", within={"x": (-0.9, 0.9)}),
@@ -137,11 +137,11 @@ CASES: list[Case] = [
     refused("a-function-of-numpy-mistyped", function(X, "«np.sine»(x)"), "the module numpy has no sine", "did you mean np.sin?", {"np": np}),
     refused("a-function-of-linear-algebra", function(X, "«np.linalg.eig»(x)"), "`np.linalg.eig` is not supported in a cell", CALL, {"np": np}),
     refused("a-function-of-numpy-by-its-name", function(X, "«ldexp»(x, 2)"), "`ldexp` is not supported in a cell", "write x1 * 2.0 ** x2", {"ldexp": np.ldexp}),
-    refused("a-ufunc-by-its-name", function(X, "«gcd»(2, 4) * x"), "`gcd` is not supported in a cell", CALL, {"gcd": np.gcd}),
-    refused("a-function-of-torch", function(X, "«F.fold»(x)"), "`F.fold` is not supported in a cell", CALL, {"F": TORCH}),
+    refused("a-ufunc-by-its-name", function(X, "«spacing»(x)"), "`spacing` is not supported in a cell", CALL, {"spacing": np.spacing}),
+    refused("a-function-of-torch", function(X, "«F.multi_margin_loss»(x)"), "`F.multi_margin_loss` is not supported in a cell", CALL, {"F": TORCH}),
     refused("a-function-of-torch-that-is-an-operator", function(X, "«torch.topk»(x, 2)"), "`torch.topk` is not supported in a cell", "write topk", {"torch": TORCH}),
     refused("an-array-as-a-type", "def f(x: «np.ndarray»):\n    return x\n", "the function ndarray is no type", "write a type, as in Tensor[(2, 3), f32]", {"np": np}),
-    refused("a-class-of-numpy", function(X, "«np.vectorize»(x)"), "`np.vectorize` is not supported in a cell", CALL, {"np": np}),
+    refused("a-class-of-numpy", function(X, "«np.poly1d»(x)"), "`np.poly1d` is not supported in a cell", CALL, {"np": np}),
     refused("an-object-that-can-be-called", function(X, "«layer»(x)"), "`layer` is a Layer, which a cell cannot use", None, {"layer": Layer()}),
     refused("a-member-of-an-object", function(X, "«layer.weight» @ x"), "`layer` (a Layer) holds no `weight`", "if code makes it, give it a name in another cell, as in weight = layer.weight", {"layer": Layer()}),
     refused("a-class", function(X, "«Layer»()(x)"), "`Layer` is the class Layer, which a cell cannot use", None, {"Layer": Layer}),

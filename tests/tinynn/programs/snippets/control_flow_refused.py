@@ -72,7 +72,7 @@ CASES: list[Case] = [
     refused("recursion-without-end", "def «f»(x: f32):\n    return f(x)\n", "`f` calls itself, and no branch says what it returns", "write the type of its result, as in -> Tensor[(2, 3), f32], and let a branch end it"),
     body("nested-recursion-without-types", "def g(y):\n    return «g»(y)\nreturn g(x)", "the function `g` calls itself", "give its parameters and its result types, so that it becomes a Relay function"),
     body("nested-recursion-through-a-lambda", "def g(y):\n    h = lambda a: «g»(a)\n    return h(y)\nreturn g(x)", "the function `g` calls itself"),
-    body("recursion-through-an-argument", "g = lambda q: (lambda a: «q(q)»(a))\nreturn g(g)(x)", "functions without types are inlined into one another at most 30 deep"),
+    body("recursion-through-an-argument", "g = lambda q: (lambda a: «q»(q)(a))\nreturn g(g)(x)", "functions without types are inlined into one another at most 30 deep"),
     body("recursion-in-a-lambda-inside", "def «g»(y: Tensor[(3,), f32]):\n    h = lambda a: g(a)\n    return h(y)\nreturn g(x)", "`g` calls itself: its result needs a type"),
     body("nested-recursion-without-result", "def «g»(y: Tensor[(3,), f32]):\n    return g(y)\nreturn g(x)", "`g` calls itself: its result needs a type", "write it after the parameters, as in -> Tensor[(2, 3), f32]"),
     body("half-typed", "def g(a: f32, «b»):\n    return a + b\nreturn x", "parameter `b` has no type", "write its type, as in b: Tensor[(2, 3), f32], or leave all types out"),
