@@ -75,10 +75,8 @@ def test_a_normalization_is_part_of_the_kernel_of_its_convolution() -> None:
     assert {("stem/conv", "stem/norm", "stem/relu"), ("body/conv", "activation")} <= told
 
 
-@pytest.mark.full("3")
+@pytest.mark.full
 @pytest.mark.parametrize("opt_level", [0, 3])
-@pytest.mark.machine_code
-@pytest.mark.full("0")
 def test_every_node_is_in_a_kernel_at_each_level(opt_level: int) -> None:
     profiled = profile(nnmagic.from_onnx(network(), opt_level=opt_level), (X,), {})
     named = {node.name or node.output[0] for node in network().graph.node}
