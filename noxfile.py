@@ -148,9 +148,7 @@ def test_torch(session: nox.Session) -> None:
     install(session, ["--editable", ".", "--group", "torch"])
     cells = ("tests/tinynn/elaborate/test_torch_modules.py", "tests/tinynn/builtins/test_torch_names.py")
     notebook = "tests/notebooks/test_examples.py::test_an_example_gives_what_it_shows[pytorch]"
-    folder = "tests/importers/torch"
-    whole = (f"{folder}/test_models.py", f"{folder}/test_benchmarks.py")  # all of which is marked full
-    session.run(*PYTEST, folder, *whole, *cells, notebook, *PARALLEL, *session.posargs)
+    session.run(*PYTEST, "--full", "tests/importers/torch", *cells, notebook, *PARALLEL, *session.posargs)
 
 
 @nox.session
