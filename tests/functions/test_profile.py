@@ -82,7 +82,7 @@ def test_each_step_of_a_program_is_timed() -> None:
     assert all(kernel.seconds > 0 for kernel in profiled.kernels)
 
 
-@pytest.mark.full
+@pytest.mark.budget(3)
 def test_a_kernel_says_the_lines_that_it_computes() -> None:
     source = (
         "def f(a: Tensor[(32, 24), f32], b: Tensor[(24, 16), f32]):\n"

@@ -17,8 +17,12 @@ def _reason(table: dict[str, str], name: str) -> str | None:
     return next((reason for pattern, reason in table.items() if re.search(pattern, name)), None)
 
 
-@pytest.mark.full("real-", "node-test_center_crop_pad_crop_expanded", "node-test_unique_sorted_without_axis")
-@pytest.mark.sampled(every=2)
+@pytest.mark.full(
+    "real-",
+    "node-test_causal_conv_with_state_silu_fp16",  # the engine `numpy` rounds after each operator
+    "node-test_center_crop_pad_crop_expanded",
+    "node-test_unique",
+)
 @pytest.mark.filterwarnings("ignore")  # of the judge
 def test_of_the_standard(name: str) -> None:
     outcome = backend.run(name)
