@@ -14,7 +14,6 @@ import pytest
 
 import nnmagic
 from tests.costs import Cost, spent
-from tests.suites import FULL
 from tests.systems import POSIX_MODULES
 
 #: Folders whose cases are about what programs mean.
@@ -147,7 +146,7 @@ def _engine(request, monkeypatch):
     """
     name = request.node.nodeid
     is_meant = name.startswith(_MEANING) and request.node.get_closest_marker("machine_code") is None
-    if not FULL and is_meant and crc32(name.encode()) % _MACHINE_CODE:
+    if is_meant and not request.config.getoption("full") and crc32(name.encode()) % _MACHINE_CODE:
         for function in (nnmagic.compile, nnmagic.from_onnx):
             monkeypatch.setitem(function.__wrapped__.__kwdefaults__, "engine", "numpy")
 
