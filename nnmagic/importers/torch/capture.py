@@ -8,7 +8,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from nnmagic.diagnostics import kind_of
-from nnmagic.importers.torch.decompositions import ROUNDED_ONCE
+from nnmagic.importers.torch.decompositions import WHOLE
 from nnmagic.importers.torch.errors import program_error
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 #: What is imported as a whole rather than decomposed: attention for its speed, the others since torch rounds
 #: their results once.
-_KEPT = ("scaled_dot_product_attention", *ROUNDED_ONCE)
+_KEPT = ("scaled_dot_product_attention", *WHOLE)
 #: The characters of torch's own message that are shown.
 _LONGEST = 2000
 _NUMPY = (

@@ -6,8 +6,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-#: Operators whose decompositions round the results of each step, and which are imported as a whole.
+#: Operators whose decompositions round the results of each step.
 ROUNDED_ONCE = ("addcmul", "addcdiv")
+#: Operators that are imported as a whole: the decomposition of select_scatter loses what lies in one place.
+WHOLE = (*ROUNDED_ONCE, "select_scatter")
 _PREFIX = "aten::_foreach_"
 
 
@@ -17,7 +19,7 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     from torch._decomp import core_aten_decompositions
 
     table: dict[Any, Callable[..., Any]] = {**_of_lists(), **core_aten_decompositions()}
-    for name in ROUNDED_ONCE:
+    for name in WHOLE:
         table.pop(getattr(torch.ops.aten, name).default, None)
     return table
 

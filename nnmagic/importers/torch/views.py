@@ -180,6 +180,23 @@ def layout_of(traced: torch.Tensor, labels: dict[str, str]) -> Layout | None:
     return Layout(order, tuple(steps_of), (offset, length))
 
 
+def overlaps(traced: torch.Tensor) -> bool:
+    """Return whether elements of a traced tensor may lie in one place of memory, other than by expansion.
+
+    torch's functional operators write to a copy with the same strides then, and to a dense one of what is
+    expanded, whose changes torch sums.
+    """
+    sizes, strides = ([_hint(item) for item in part] for part in (traced.shape, traced.stride()))
+    if None in sizes or None in strides or 0 in sizes:
+        return False
+    steps = sorted((stride, size) for stride, size in zip(strides, sizes, strict=True) if size > 1)
+    reach, is_beyond = 0, True
+    for stride, size in steps:
+        is_beyond &= stride > reach
+        reach += (size - 1) * stride
+    return not is_beyond and all(stride for stride, _ in steps)
+
+
 def _hint(size: Any) -> Any:
     """Return a size as it was when the program was captured; None if it was not known."""
     return size if isinstance(size, int) else size.node.hint

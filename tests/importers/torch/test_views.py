@@ -24,6 +24,14 @@ PAST_FAILURES = {
     "ones like a diagonal": "return torch.ones_like(a0.diagonal()), a0.max(0).values",
     "a diagonal is put into a matrix": "return a0.diagonal_scatter(torch.ones_like(a0.diagonal())), a0",
     "an argument with an offset is changed in place": "a0[1:].as_strided((2,), (2,), 4).add_(1)\nreturn a0,",
+    "a part of what lies in one place": "b = a0 * 1\nb.as_strided((2, 3), (2, 1), 0)[0] = 5\nreturn b,",
+    "parts of what lies in one place": (
+        "b = a0.as_strided((3, 3), (1, 1), 1)\nb[-1].add_(100)\nb[:2, 0].mul_(2)\nb.diagonal(1).neg_()\n"
+        "return a0, b"
+    ),
+    "parts of what is expanded": (
+        "b = a0.sum(0).expand(3, 4)\nb[1:2].mul_(2)\nb.t()[:, 0].add_(1)\nb.diagonal().mul_(3)\nreturn b,"
+    ),
     "windows of a dynamic size": "b = torch.cat([a0, a0])\nreturn b.unfold(0, 2, 1), b",
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -18,7 +18,7 @@ from nnmagic.importers.torch.mathematics import convert
 from nnmagic.importers.torch.operators.elementwise import reinterpret
 from nnmagic.importers.torch.registry import operator
 from nnmagic.importers.torch.tensors import dim_of
-from nnmagic.importers.torch.views import layout_of
+from nnmagic.importers.torch.views import layout_of, overlaps
 from nnmagic.relay.ops.dims import product
 from nnmagic.relay.types import ANY, Dim
 
@@ -140,6 +140,8 @@ def _narrow(call: Call) -> Value:
 
 @operator("slice_scatter")
 def _slice_scatter(call: Call) -> Value:
+    if overlaps(call.originals["self"]):
+        return _put_in_view(call, _slice_tensor)
     data, source = call["self"], convert(call["src"], call.dtype)
     axis, first, last, step = _slice(call, data)
     size = data.shape[axis]
@@ -190,6 +192,8 @@ def _select(call: Call) -> Value:
 
 @operator("select_scatter")
 def _select_scatter(call: Call) -> Value:
+    if overlaps(call.originals["self"]):
+        return _put_in_view(call, _select)
     data = call["self"]
     axis, at = call.axis("dim", data.rank), call.integer("index")
     source = shapes.unsqueeze(convert(call["src"], data.dtype), [axis])
@@ -311,6 +315,8 @@ def _diagonal(call: Call) -> Value:
 @operator("diagonal_scatter")
 def _diagonal_scatter(call: Call) -> Value:
     """Return a tensor with a diagonal replaced by a source, in which the diagonal is the last axis."""
+    if overlaps(call.originals["self"]):
+        return _put_in_view(call, _diagonal)
     data, offset = call["self"], call.integer("offset", 0)
     source = convert(call["src"], data.dtype)
     first, second = call.axis("dim1", data.rank, 0), call.axis("dim2", data.rank, 1)
@@ -341,6 +347,15 @@ def _as_strided(call: Call) -> Value:
 def _as_strided_scatter(call: Call) -> Value:
     data, traced = call["self"], call.originals["self"]
     return _put_in_memory(call, data, convert(call["src"], data.dtype), _places(call, traced)[1])
+
+
+def _put_in_view(call: Call, view: Callable[[Call], Value]) -> Value:
+    """Return a tensor after a source is written to a view of it: also what lies in the same places changes."""
+    data, own = call["self"], _own_places(call, call.originals["self"])
+    viewed = replace(
+        call, arguments={**call.arguments, "self": own}, results=[call.originals["src"]]
+    )
+    return _put_in_memory(call, data, convert(call["src"], data.dtype), view(viewed))
 
 
 def _put_in_memory(call: Call, data: Value, source: Value, places: Value) -> Value:
