@@ -122,8 +122,8 @@ class Nest:
 """
 
 
-@pytest.mark.full
-@pytest.mark.sampled(every=2)
+@pytest.mark.full("left", "right", "tuple of tuples")
+@pytest.mark.budget(3)
 @pytest.mark.parametrize("shape", ["left", "right", "tuple", "tuple of tuples"])
 def test_deep_values_of_any_shape(shape: str) -> None:
     """Twice as deep is twice the work to make; the rest goes without recursion."""

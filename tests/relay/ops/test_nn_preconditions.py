@@ -35,6 +35,7 @@ MEASURED = [
     ("3,3,2", "nn.batch_to_space_nd(%a, block_shape=[2], crops=[[0, 1]])", "1, 5, 2", "cannot be divided"),
     ("4,3,2", "nn.batch_to_space_nd(%a, block_shape=[2], crops=[[4, 4]])", "2, -2, 2", "crops are larger"),
     ("3,1 2,4", "nn.fifo_buffer(%a, %b, axis=1)", "2, 4", "differ on another axis"),
+    ("1,2,6,5 1,2,5,4", "nn.correlation(%a, %b)", "1, 9, 4, 2", "expected the second image"),
     ("1,2,5,5 1,2,5,4", "nn.correlation(%a, %b)", "1, 9, 3, 2", "expected the second image"),
     ("1,2,4,5 1,3,3,3", "image.grid_sample(%a, %b)", "1, 2, 3, 3", "a coordinate for each axis"),
     ("1,2,6,6 3,3,3", "image.dilation2d(%a, %b)", "1, 3, 4, 4", "channels of the weight"),

@@ -23,6 +23,13 @@ def test_functions_of_all_numbers(name, dtype):
     assert_within(nnmagic.compile(cell)(x), expected, bound)
 
 
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_of_float16_are_rounded_once(name):
+    x = np.linspace(0.1, 9, 50).astype("f2")
+    found = nnmagic.compile(f"def f(x: Tensor[(50,), f16]):\n    return {name}(x)\n")(x)
+    assert np.array_equal(found, getattr(np, name)(x.astype("f4")).astype("f2"))
+
+
 @pytest.mark.machine_code
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(("name", "bound"), [("arctan2", 2.5), ("hypot", 2.5)])

@@ -188,7 +188,7 @@ def test_a_window_needs_no_more_memory_than_it_has() -> None:
 
 
 @pytest.mark.machine_code
-@pytest.mark.full
+@pytest.mark.budget(3)
 def test_no_size_is_inferred_beside_a_slice_without_elements() -> None:
     ours, python = both(f"def f{HEAD}    return np.sort(x.reshape(len(x[a:b]), -1) * 2, axis=0)\n")
     for size, a, b in ((0, 0, 2), (6, 1, 3), (6, 3, 3), (6, 0, 6), (6, 0, 4)):

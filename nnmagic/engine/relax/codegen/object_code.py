@@ -148,7 +148,6 @@ _BLOCK_PASSES = (
     s_tir.transform.LowerInitBlock,
     s_tir.transform.PlanAndUpdateBufferAllocationLocation,
     s_tir.transform.ConvertBlocksToOpaque,
-    s_tir.transform.CompactBufferAllocation,
     s_tir.transform.LowerMatchBuffer,
     s_tir.transform.StmtSimplify,
     s_tir.transform.LowerOpaqueBlock,
