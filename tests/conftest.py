@@ -98,11 +98,20 @@ def pytest_generate_tests(metafunc):
         ]
         if marker := metafunc.definition.get_closest_marker("sampled"):
             drawn = sorted(calls, key=lambda call: crc32(f"{name}[{call.id}]".encode()))
-            drawn = {call.id for call in drawn[: -(-len(drawn) // marker.kwargs["every"])]}
-            calls = [call for call in calls if call.id in drawn]
+            others = drawn[-(-len(drawn) // marker.kwargs["every"]) :]
+            if _is_about_meaning(metafunc.definition):
+                for call in others:
+                    call.marks.append(pytest.mark.numpy_engine.mark)
+            else:
+                calls = [call for call in calls if call not in others]
         assert calls or not metafunc._calls, f"{name}: mark the test itself, not all its cases"
         metafunc._calls[:] = calls
     return result
+
+
+def _is_about_meaning(node):
+    """Return whether a test asks what programs mean, which the engine `numpy` may answer."""
+    return node.nodeid.startswith(_MEANING) and node.get_closest_marker("machine_code") is None
 
 
 def pytest_collection_finish(session):
@@ -145,8 +154,8 @@ def _engine(request, monkeypatch):
     suite.
     """
     name = request.node.nodeid
-    is_meant = name.startswith(_MEANING) and request.node.get_closest_marker("machine_code") is None
-    if is_meant and not request.config.getoption("full") and crc32(name.encode()) % _MACHINE_CODE:
+    is_computed_by_numpy = crc32(name.encode()) % _MACHINE_CODE or request.node.get_closest_marker("numpy_engine")
+    if not request.config.getoption("full") and is_computed_by_numpy and _is_about_meaning(request.node):
         for function in (nnmagic.compile, nnmagic.from_onnx):
             monkeypatch.setitem(function.__wrapped__.__kwdefaults__, "engine", "numpy")
 
