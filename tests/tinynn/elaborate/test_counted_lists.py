@@ -78,6 +78,12 @@ for i in range(8):
     if i % 2 == 0:
         even.append(i)
 return np.array(even), len(even)""",
+        """rows = [0.5]
+for i in range(3):
+    if x.sum() > i:
+        rows.append(rows[-1] * 0.5 + i)
+        break
+return np.array(rows).sum(), len(rows)""",
     ],
 )
 def test_rounds_that_append_or_not(body: str) -> None:
