@@ -210,6 +210,21 @@ def test_a_process_that_ends_while_it_writes_leaves_no_entry(cache: DatabaseCach
     assert cache.get(KEY) == CONTENT
 
 
+def test_the_error_that_undid_a_transaction_is_named(
+    cache: DatabaseCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite rolls back by itself where a disk is full."""
+
+    def insert(opened: sqlite3.Connection, *_: object) -> None:
+        opened.execute("ROLLBACK")
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(database, "_insert", insert)
+    with pytest.warns(CacheWarning, match="cannot be written to: .*database or disk is full") as seen:
+        cache.put(KEY, CONTENT)
+    assert [Path(warning.filename).name for warning in seen] == ["database.py"]
+
+
 @POSIX
 def test_a_full_disk_is_a_warning(cache: DatabaseCache) -> None:
     code = f"""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -60,6 +61,14 @@ def test_a_call_after_a_change_warns_once(notebook: Notebook) -> None:
     np.testing.assert_array_equal(notebook["y"], [2, 2])
     assert notebook.run(CALL) == ""
     assert notebook.run("w = np.ones(2, 'float32')\n" + CALL) == TOLD.format("scaled", "w")
+
+
+def test_changes_are_told_in_the_order_of_the_alphabet(notebook: Notebook) -> None:
+    names = [f"v{number}" for number in range(6)]
+    notebook.run("\n".join(f"{name} = 1.0" for name in names))
+    notebook.run(f"%%tinynn -q\ndef total():\n    return {' + '.join(reversed(names))}\n")
+    warned = notebook.run("".join(f"{name} = 2.0\n" for name in names) + "y = total()")
+    assert re.findall(r"`(v\d)`", warned) == names[:3]
 
 
 def test_the_same_value_again_is_no_change(notebook: Notebook) -> None:

@@ -129,6 +129,13 @@ def test_statements_that_are_differentiated_count_more(monkeypatch: pytest.Monke
     assert error.span.line == cell.source.rstrip().count("\n") + 1
 
 
+def test_statements_of_nested_derivatives_count_more_only_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nnmagic.tinynn.elaborate.gradients.MAX_WORK", 400)
+    body = "        y = y * 1.5\n" * 30
+    source = f"def f(x: f32):\n    def h(y):\n{body}        return y * y\n    return grad(grad(h))(x)\n"
+    compile_source(Source("cell", source), {})
+
+
 @pytest.mark.full
 @POSIX
 @pytest.mark.parametrize(
