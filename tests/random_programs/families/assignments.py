@@ -7,11 +7,15 @@ raise IndexError where Python does, or be refused because names share memory.
 from __future__ import annotations
 
 import functools
+import re
 
 from tests.random_programs.program import Family, Program, Rules, choose, seeded, uniform
 from tests.random_programs.writer import Grammar, Writer, words
 
 _SIZES = (4, 4, 5, 3, 1, 0, 37)
+#: Python takes minutes for four loops, one in the other, over more elements.
+_LARGEST_OF_DEEP_NESTS = 5
+_LOOP_IN_THREE = re.compile(r"^ {16,}for ", re.MULTILINE)
 
 _PROGRAM = """
     <+helper>
@@ -196,14 +200,16 @@ def write(seed: int) -> Program:
     shape = (size, size) if is_matrix else (size,)
     written = str(shape if size and chance.random() < 0.5 else ("n", "n")[: len(shape)]).replace("'", '"')
     changes = chance.random() < 1 / 3
-    writer = Writer(_grammar(size, is_matrix=is_matrix), chance)
-    writer.bind("A", "y")
-    source = writer.program(
-        shape=written,
-        destination=f", y: InOut[Tensor[{written}, f32]]" if changes else "",
-        first="x.ravel()[0]" if size else "x.sum()",
-        y="" if changes else "y = x.copy()",
-    )
+    source = ""
+    while not source or (size > _LARGEST_OF_DEEP_NESTS and _LOOP_IN_THREE.search(source)):
+        writer = Writer(_grammar(size, is_matrix=is_matrix), chance)
+        writer.bind("A", "y")
+        source = writer.program(
+            shape=written,
+            destination=f", y: InOut[Tensor[{written}, f32]]" if changes else "",
+            first="x.ravel()[0]" if size else "x.sum()",
+            y="" if changes else "y = x.copy()",
+        )
     x, k = uniform(chance, shape, "f4"), choose(chance, (2,), "i8", (-1, 0))
     return Program("assignments", seed, source, ((x, k, x[::-1].copy()) if changes else (x, k),), RULES)
 
