@@ -57,6 +57,10 @@ def test_the_environment_of_real_relay_has_what_nnmagic_imports() -> None:
     assert _names(declared["project"]["dependencies"]) - relay == _NOT_WITH_RELAY
 
 
+#: What runs where torch is installed, and is skipped elsewhere.
+_WITH_TORCH = (ROOT / "tests/importers/torch", ROOT / "tests/random_programs/torch_judge.py")
+
+
 @pytest.mark.full("test")
 @pytest.mark.parametrize("group", _RUNS)
 def test_a_session_installs_what_the_files_that_it_runs_import(group: str) -> None:
@@ -68,7 +72,7 @@ def test_a_session_installs_what_the_files_that_it_runs_import(group: str) -> No
         for start in _RUNS[group]
         for path in _python_files(ROOT / start)
         if group == "torch"
-        or not path.is_relative_to(ROOT / "tests/importers/torch")  # which skips without torch
+        or not any(map(path.is_relative_to, _WITH_TORCH))
         for name in _find_imports(ast.parse(path.read_text(encoding="utf-8")))
         if name not in sys.stdlib_module_names | _OURS
         and _INSTALLED_AS.get(name, name.lower().replace("_", "-")) not in _normalize(installed)

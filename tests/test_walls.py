@@ -51,8 +51,8 @@ LAYERS = {
         *("calls", "values", "syntax", "types"),
     ),
     "engine/relax": (
-        *("compiler_server", "driver", "profiling", "compiler_process", "codegen", "interpreter", "lowering"),
-        *("legalize", "deferred_interrupts", "runtime", "analysis", "schedules", "tir", "artifact"),
+        *("compiler_server", "driver", "profiling", "codegen", "interpreter", "lowering", "legalize"),
+        *("deferred_interrupts", "runtime", "analysis", "schedules", "tir", "compiler_process", "artifact"),
     ),
 }
 #: What runs where the compiler is not.
