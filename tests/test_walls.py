@@ -52,7 +52,7 @@ LAYERS = {
     ),
     "engine/relax": (
         *("compiler_server", "driver", "profiling", "codegen", "interpreter", "lowering", "legalize"),
-        *("deferred_interrupts", "runtime", "analysis", "schedules", "tir", "compiler_process", "artifact"),
+        *("compiler_process", "deferred_interrupts", "runtime", "analysis", "schedules", "tir", "artifact"),
     ),
 }
 #: What runs where the compiler is not.
