@@ -20,7 +20,6 @@ from nnmagic.relay.expr import (
     GlobalVar,
     If,
     Let,
-    OpRef,
     Tuple,
     Var,
     constant,
@@ -31,6 +30,7 @@ from nnmagic.relay.gradients.cotangents import Cotangents, zeros_like
 from nnmagic.relay.gradients.counted_loops import CountedLoop
 from nnmagic.relay.gradients.trees import Tree, items, leaf_types, leaves, nested, project, tree_of
 from nnmagic.relay.ops.calls import call
+from nnmagic.relay.ops.declaration import Trait, traits_of
 from nnmagic.relay.traverse import post_order
 from nnmagic.relay.types import AnyDim, TensorType, TupleType, Type
 
@@ -38,13 +38,6 @@ if TYPE_CHECKING:
     from nnmagic.relay.gradients.backward import Backward
 
 _INDEX = TensorType((), "int64")
-#: Operators whose results are stored rather than computed again: their work exceeds that of their operands.
-_EXPENSIVE = frozenset(
-    (
-        *("nn.matmul", "nn.dense", "nn.batch_matmul", "einsum"),
-        *(f"nn.conv{rank}d{kind}" for rank in (1, 2, 3) for kind in ("", "_transpose")),
-    )
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,9 +267,7 @@ def _parts(param: Var) -> list[tuple[int, Type]]:
 
 def _is_expensive(var: Var, value: Expr) -> bool:
     """Return whether a value is stored on a tape: that of an expensive operator, of a known shape."""
-    if not (isinstance(value, Call) and isinstance(value.op, OpRef) and value.op.name in _EXPENSIVE):
-        return False
-    return _is_static(var)
+    return Trait.HEAVY in traits_of(value) and _is_static(var)
 
 
 def _is_static(var: Var) -> bool:

@@ -8,7 +8,7 @@ from typing import cast
 
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import FLOAT, INT, PAIRS, STR, one_or_more
-from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, declare
+from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, Trait, declare
 from nnmagic.relay.ops.dims import add, floor_divide, multiply
 from nnmagic.relay.ops.image import image_layout
 from nnmagic.relay.ops.layouts import convert_shape
@@ -146,6 +146,7 @@ for _name, _relation, _check, _summary, _mode, _order in (
         Attr("mode", STR, "DCR", call_default=_mode),
         attrs_key="SubPixelAttrs",
         call_order=_order,
+        traits=Trait.SPECULATABLE,
         family="nn",
         preconditions=[_check],
     )
@@ -159,6 +160,7 @@ declare(
     Attr("paddings", PAIRS),
     Attr("pad_value", FLOAT, 0.0),
     attrs_key="SpaceToBatchNDAttrs",
+    traits=Trait.SPECULATABLE,
     family="nn",
     preconditions=[_check_space_to_batch],
 )
@@ -170,6 +172,7 @@ declare(
     _BLOCK_SHAPE,
     Attr("crops", PAIRS),
     attrs_key="BatchToSpaceNDAttrs",
+    traits=Trait.SPECULATABLE,
     family="nn",
     preconditions=[_check_batch_to_space],
 )

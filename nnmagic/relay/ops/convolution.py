@@ -9,7 +9,7 @@ from typing import cast
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import DTYPE, INT, OPTIONAL_DIM, STR, optional, padding, spatial
 from nnmagic.relay.ops.checks import sizes, window_has_elements
-from nnmagic.relay.ops.declaration import Attr, RelationError, declare
+from nnmagic.relay.ops.declaration import Attr, RelationError, Trait, declare
 from nnmagic.relay.ops.dims import (
     Shape,
     add,
@@ -212,6 +212,7 @@ def _declare_convolution(rank: int) -> None:
         Attr("out_layout", STR, ""),
         Attr("out_dtype", DTYPE, ""),
         attrs_key=f"Conv{rank}DAttrs",
+        traits=Trait.SPECULATABLE | Trait.HEAVY,
         family="convolution",
         assume=convolution.assume,
         preconditions=[convolution.precondition, window_has_elements],
@@ -237,6 +238,7 @@ def _declare_convolution(rank: int) -> None:
         attrs_key=f"Conv{rank}DTransposeAttrs",
         call_order="data weight strides padding dilation groups channels kernel_size data_layout "
         "kernel_layout out_layout output_padding out_dtype",
+        traits=Trait.SPECULATABLE | Trait.HEAVY,
         family="convolution",
         assume=transposed.assume,
         preconditions=[transposed.precondition, window_has_elements],
@@ -296,6 +298,7 @@ declare(
     Attr("out_layout", STR, ""),
     Attr("out_dtype", DTYPE, ""),
     attrs_key="DeformableConv2DAttrs",
+    traits=Trait.SPECULATABLE | Trait.HEAVY,
     family="convolution",
     assume=_deformable.assume,
     preconditions=[_has_elements],

@@ -9,7 +9,7 @@ from typing import cast
 from nnmagic.relay.expr import Attrs, Constant
 from nnmagic.relay.ops.attributes import BOOL, DIM, DTYPE, EXPRESSION, INT, one_or_more
 from nnmagic.relay.ops.checks import require_broadcast, sizes
-from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, declare
+from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, Trait, declare
 from nnmagic.relay.ops.dims import Shape, is_unknown
 from nnmagic.relay.ops.relations import broadcast, dims, dtype_or, identity, require_type, tensor
 from nnmagic.relay.types import ANY, TensorType, Type, scalar_type
@@ -87,6 +87,7 @@ for _name in ("zeros", "ones"):
         Attr("dtype", DTYPE, "", call_default=REQUIRED),
         attrs_key="InitOpAttrs",
         numpy=f"numpy.{_name}",
+        traits=Trait.SPECULATABLE | Trait.MOVES,
         family="creation",
     )
     declare(
@@ -95,6 +96,7 @@ for _name in ("zeros", "ones"):
         identity,
         f"A tensor of {_name} with another's shape and dtype.",
         numpy=f"numpy.{_name}_like",
+        traits=Trait.SPECULATABLE | Trait.MOVES,
         family="creation",
     )
 declare(
@@ -106,6 +108,7 @@ declare(
     INIT_DTYPE,
     attrs_key="InitOpAttrs",
     numpy="numpy.full",
+    traits=Trait.SPECULATABLE | Trait.MOVES,
     family="creation",
 )
 declare(
@@ -114,6 +117,7 @@ declare(
     _full_like,
     "A tensor of one scalar with another's shape and dtype.",
     numpy="numpy.full_like",
+    traits=Trait.SPECULATABLE | Trait.MOVES,
     family="creation",
 )
 declare(
@@ -127,6 +131,7 @@ declare(
     attrs_key="InitOpAttrs",
     call_order="data shape",
     numpy="numpy.broadcast_to",
+    traits=Trait.SPECULATABLE | Trait.MOVES,
     family="creation",
 )
 
@@ -149,6 +154,7 @@ declare(
     "data broadcast_type",
     _broadcast_to_like,
     "Data repeated along axes of length 1 until it has another tensor's shape.",
+    traits=Trait.SPECULATABLE | Trait.MOVES,
     family="creation",
     shape_constraints=[_fit_broadcast],
 )
@@ -165,6 +171,7 @@ declare(
     call_order="start end step dtype",
     keywords={"stop": "end"},
     numpy="numpy.arange",
+    traits=Trait.SPECULATABLE | Trait.MOVES,
     family="creation",
 )
 declare(
@@ -176,6 +183,7 @@ declare(
     Attr("axis", INT, -1, call_default=REQUIRED),
     Attr("dtype", DTYPE, "", call_default=REQUIRED),
     attrs_key="OneHotAttrs",
+    traits=Trait.SPECULATABLE,
     family="creation",
     preconditions=[_check_one_hot],
 )
@@ -187,5 +195,6 @@ declare(
     Attr("upper", BOOL, default=True),
     attrs_key="TriluAttrs",
     numpy="numpy.triu",
+    traits=Trait.SPECULATABLE,
     family="creation",
 )

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Flag, auto
 from typing import Final
 
 from nnmagic.diagnostics import closest
-from nnmagic.relay.expr import Attrs
+from nnmagic.relay.expr import Attrs, Call, Expr, OpRef
 from nnmagic.relay.ops.attributes import AttrKind
 from nnmagic.relay.ops.notation import RELAY, Notation
-from nnmagic.relay.types import Type
+from nnmagic.relay.types import TensorType, Type, is_integer
 
 
 class _Missing:
@@ -100,6 +101,25 @@ class Attr:
         return self.default if self.call_default is NONE_GIVEN else self.call_default
 
 
+class Trait(Flag):
+    """What passes may take for granted of an operator; one without traits may raise, print or draw numbers.
+
+    SPECULATABLE: it may be computed where its result is not needed, since it raises nothing for operands of
+    shapes that fit (MLIR's term). SPECULATABLE_FLOATS: so it is for floats, not for integers. RESHAPES: only
+    the call knows whether shapes fit where sizes have names. MOVES: it moves or repeats elements, and kernels
+    read through it. HEAVY: it costs more than reading its operands. COMMUTATIVE: its two operands may be
+    exchanged.
+    """
+
+    NONE = 0
+    SPECULATABLE = auto()
+    SPECULATABLE_FLOATS = auto()
+    RESHAPES = auto()
+    MOVES = auto()
+    HEAVY = auto()
+    COMMUTATIVE = auto()
+
+
 @dataclass(frozen=True, slots=True)
 class Operator:
     """An operator's declaration.
@@ -109,7 +129,7 @@ class Operator:
     for the attribute class. call_order: positional order of arguments and attributes in a call from Python,
     where it is not arguments, then attributes. keywords: the names that Relay's Python function has for
     arguments and attributes, where they are others. arg_defaults: numbers that a call from Python may leave
-    out. variadic: takes one argument that is a tuple of tensors.
+    out. variadic: takes one argument that is a tuple of tensors. traits: what passes may take for granted.
 
     The relation types Relay text exactly as the original Relay does, which accepts some calls that mean
     nothing. preconditions: what cells and engines require beyond it. shape_constraints: what the sizes of the
@@ -133,6 +153,7 @@ class Operator:
     preconditions: tuple[Check, ...] = ()
     shape_constraints: tuple[Check, ...] = ()
     nonempty_constraints: tuple[Check, ...] = ()
+    traits: Trait = Trait.NONE
 
     def attr(self, name: str) -> Attr | None:
         """Return the attribute of that name, None if the operator has none."""
@@ -209,6 +230,22 @@ def _attr_hint(names: Sequence[str], wrong: str) -> str | None:
 OPERATORS: dict[str, Operator] = {}
 
 
+def traits_of(node: Expr) -> Trait:
+    """Return the traits of the operator that a node calls; none for another node."""
+    if isinstance(node, Call) and isinstance(node.op, OpRef) and node.op.name in OPERATORS:
+        return OPERATORS[node.op.name].traits
+    return Trait.NONE
+
+
+def is_speculatable(node: Expr) -> bool:
+    """Return whether a call of an operator computes its result and raises nothing, for shapes that fit."""
+    traits = traits_of(node)
+    if Trait.SPECULATABLE_FLOATS in traits:
+        type_ = node.checked_type
+        return isinstance(type_, TensorType) and not is_integer(type_.dtype)
+    return Trait.SPECULATABLE in traits
+
+
 def declare(  # noqa: PLR0913 - the columns of a table
     name: str,
     args: str,
@@ -226,6 +263,7 @@ def declare(  # noqa: PLR0913 - the columns of a table
     preconditions: Sequence[Check] = (),
     shape_constraints: Sequence[Check] = (),
     nonempty_constraints: Sequence[Check] = (),
+    traits: Trait = Trait.NONE,
 ) -> Operator:
     """Enter an operator into the table; ``args`` and ``call_order`` are names separated by blanks."""
     if name in OPERATORS:
@@ -247,6 +285,7 @@ def declare(  # noqa: PLR0913 - the columns of a table
         preconditions=tuple(preconditions),
         shape_constraints=tuple(shape_constraints),
         nonempty_constraints=tuple(nonempty_constraints),
+        traits=traits,
     )
     OPERATORS[name] = operator
     return operator

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import BOOL, DTYPE, OPTIONAL_DIM, STR
-from nnmagic.relay.ops.declaration import Attr, RelationError, declare
+from nnmagic.relay.ops.declaration import Attr, RelationError, Trait, declare
 from nnmagic.relay.ops.dims import Shape, broadcast_dim, is_unknown, merge_dim
 from nnmagic.relay.ops.relations import dtype_or, require_same, require_type, tensor, tensors_of_tuple
 from nnmagic.relay.types import AnyDim, Dim, TensorType, Type, VarDim
@@ -142,6 +142,7 @@ declare(
     "Product of the data's last axis with the rows of a weight matrix: data @ weight.T.",
     *_UNITS,
     attrs_key="DenseAttrs",
+    traits=Trait.SPECULATABLE | Trait.HEAVY,
     family="dense",
     assume=_assume_dense,
 )
@@ -155,6 +156,7 @@ declare(
     Attr("transpose_b", BOOL, default=False),
     attrs_key="MatmulAttrs",
     numpy="numpy.matmul",
+    traits=Trait.SPECULATABLE | Trait.HEAVY,
     family="dense",
     assume=_assume_dense,
 )
@@ -168,6 +170,7 @@ declare(
     Attr("transpose_b", BOOL, default=False, call_default=True),
     attrs_key="BatchMatmulAttrs",
     numpy="numpy.matmul",
+    traits=Trait.SPECULATABLE | Trait.HEAVY,
     family="dense",
 )
 declare(
@@ -178,6 +181,7 @@ declare(
     Attr("equation", STR),
     attrs_key="EinsumAttrs",
     numpy="numpy.einsum",
+    traits=Trait.SPECULATABLE | Trait.HEAVY,
     family="dense",
     variadic=True,
 )

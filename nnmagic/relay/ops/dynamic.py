@@ -19,7 +19,7 @@ from nnmagic.relay.ops.attributes import (
     optional,
 )
 from nnmagic.relay.ops.checks import sizes, vector
-from nnmagic.relay.ops.declaration import Attr, RelationError, declare
+from nnmagic.relay.ops.declaration import Attr, RelationError, Trait, declare
 from nnmagic.relay.ops.relations import at_most, axis_of, dtype_or, require_type, tensor
 from nnmagic.relay.ops.sorting import RET_TYPE, values_and_indices
 from nnmagic.relay.types import ANY, TensorType, Type
@@ -234,5 +234,6 @@ declare(
     Attr("dtype", DTYPE, "", call_default="int32"),
     attrs_key="TopkAttrs",
     call_order="data k axis ret_type is_ascend dtype",
+    traits=Trait.HEAVY,
     family="dynamic",
 )

@@ -23,7 +23,7 @@ from nnmagic.relay.ops.attributes import (
 )
 from nnmagic.relay.ops.checks import data_has_elements, sizes, window_has_elements
 from nnmagic.relay.ops.convolution import padding_sums
-from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, declare
+from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, Trait, declare
 from nnmagic.relay.ops.dims import Shape, dilate, round_scale, window_output
 from nnmagic.relay.ops.layouts import Layout, convert_shape, convertible_layout, parse_layout
 from nnmagic.relay.ops.relations import (
@@ -194,6 +194,7 @@ def _declare_resize(rank: int) -> None:
         Attr("extrapolation_value", FLOAT, 0.0),
         _OUT_DTYPE,
         attrs_key=f"Resize{rank}DAttrs",
+        traits=Trait.SPECULATABLE,
         family="image",
         preconditions=[window_has_elements],
     )
@@ -212,6 +213,7 @@ declare(
     Attr("method", STR, "nearest_neighbor"),
     Attr("align_corners", BOOL, default=False),
     attrs_key="UpSamplingAttrs",
+    traits=Trait.SPECULATABLE,
     family="image",
     nonempty_constraints=[window_has_elements],
 )
@@ -227,6 +229,7 @@ declare(
     Attr("method", STR, "nearest_neighbor"),
     Attr("coordinate_transformation_mode", STR, "half_pixel"),
     attrs_key="UpSampling3DAttrs",
+    traits=Trait.SPECULATABLE,
     family="image",
     nonempty_constraints=[window_has_elements],
 )
@@ -253,6 +256,7 @@ declare(
     "Sampling coordinates of affine maps, for grid_sample.",
     Attr("target_shape", array(DIM)),
     attrs_key="AffineGridAttrs",
+    traits=Trait.SPECULATABLE,
     family="image",
 )
 declare(
@@ -265,6 +269,7 @@ declare(
     Attr("padding_mode", STR, "zeros"),
     Attr("align_corners", BOOL, default=True),
     attrs_key="GridSampleAttrs",
+    traits=Trait.SPECULATABLE,
     family="image",
     preconditions=[_check_grid_sample],
     nonempty_constraints=[window_has_elements],
@@ -281,6 +286,7 @@ declare(
     Attr("kernel_layout", STR, "IHW"),
     _OUT_DTYPE,
     attrs_key="Dilation2DAttrs",
+    traits=Trait.SPECULATABLE | Trait.HEAVY,
     family="image",
     preconditions=[_check_dilation2d],
     nonempty_constraints=[window_has_elements],

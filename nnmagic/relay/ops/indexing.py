@@ -18,7 +18,7 @@ from nnmagic.relay.ops.attributes import (
     optional,
 )
 from nnmagic.relay.ops.checks import vector
-from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, declare
+from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, Trait, declare
 from nnmagic.relay.ops.dims import Shape, broadcast_shapes
 from nnmagic.relay.ops.relations import (
     axis_of,
@@ -164,6 +164,7 @@ declare(
     _where,
     "Elements of x where the condition is true, else of y.",
     numpy="numpy.where",
+    traits=Trait.SPECULATABLE,
     family="indexing",
 )
 declare(
@@ -178,6 +179,7 @@ declare(
     Attr("axes", optional(array(INTEGER)), call_default=None),
     attrs_key="StridedSliceAttrs",
     call_order="data begin end strides axes slice_mode",
+    traits=Trait.SPECULATABLE | Trait.MOVES,
     family="indexing",
 )
 
@@ -318,6 +320,7 @@ declare(
     _argwhere,
     "The indices of the elements that are not zero.",
     numpy="numpy.argwhere",
+    traits=Trait.SPECULATABLE,
     family="indexing",
 )
 declare(
@@ -327,6 +330,7 @@ declare(
     "The first elements of each axis, as many as another tensor has.",
     Attr("axes", optional(array(INTEGER)), call_default=None),
     attrs_key="SliceLikeAttrs",
+    traits=Trait.SPECULATABLE,
     family="indexing",
 )
 declare(
@@ -337,6 +341,7 @@ declare(
     Attr("mask_value", FLOAT, 0.0),
     Attr("axis", INT, 0),
     attrs_key="SequenceMaskAttrs",
+    traits=Trait.SPECULATABLE,
     family="indexing",
 )
 declare(

@@ -7,7 +7,7 @@ from typing import cast
 
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import INT, INTEGER, OPTIONAL_INTEGER, STR, array, either, one_or_more
-from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, declare
+from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, Trait, declare
 from nnmagic.relay.ops.dims import add, floor_divide, is_unknown, multiply, same_dim, total
 from nnmagic.relay.ops.relations import at_most, axis_of, ints, new_axis, tensor, tensors_of_tuple
 from nnmagic.relay.types import ANY, AnyDim, Dim, TensorType, TupleType, Type
@@ -146,6 +146,7 @@ declare(
     Attr("axis", INT, 0, call_default=REQUIRED),
     attrs_key="ConcatenateAttrs",
     numpy="numpy.concatenate",
+    traits=Trait.SPECULATABLE,
     family="joining",
     variadic=True,
 )
@@ -157,6 +158,7 @@ declare(
     Attr("axis", INTEGER, 0, call_default=REQUIRED),
     attrs_key="StackAttrs",
     numpy="numpy.stack",
+    traits=Trait.SPECULATABLE,
     family="joining",
     variadic=True,
 )
@@ -169,6 +171,7 @@ declare(
     Attr("axis", INT, 0),
     attrs_key="SplitAttrs",
     numpy="numpy.split",
+    traits=Trait.SPECULATABLE | Trait.MOVES,
     family="joining",
     preconditions=[_check_split],
 )
@@ -180,6 +183,7 @@ declare(
     Attr("reps", one_or_more(INTEGER)),
     attrs_key="TileAttrs",
     numpy="numpy.tile",
+    traits=Trait.SPECULATABLE | Trait.MOVES,
     family="joining",
 )
 declare(
@@ -191,6 +195,7 @@ declare(
     Attr("axis", OPTIONAL_INTEGER, None, call_default=REQUIRED),
     attrs_key="RepeatAttrs",
     numpy="numpy.repeat",
+    traits=Trait.SPECULATABLE | Trait.MOVES,
     family="joining",
 )
 declare(
@@ -201,6 +206,7 @@ declare(
     Attr("indexing", STR, "ij"),
     attrs_key="MeshgridAttrs",
     numpy="numpy.meshgrid",
+    traits=Trait.SPECULATABLE,
     family="joining",
     variadic=True,
 )

@@ -12,7 +12,7 @@ from functools import wraps
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import BOOL, FLOAT, choice, optional
 from nnmagic.relay.ops.checks import sizes
-from nnmagic.relay.ops.declaration import Attr, Check, Relation, RelationError, declare
+from nnmagic.relay.ops.declaration import Attr, Check, Relation, RelationError, Trait, declare
 from nnmagic.relay.ops.dims import Shape, same_dim
 from nnmagic.relay.ops.relations import require_same, tensor
 from nnmagic.relay.types import (
@@ -195,6 +195,7 @@ declare(
     "The solution x of a @ x = b, for the columns of b.",
     _PAIRS,
     numpy="numpy.linalg.solve",
+    traits=Trait.HEAVY,
     family=_LINALG,
     shape_constraints=[_fits_lapack(0)],
 )
@@ -205,6 +206,7 @@ declare(
     "The inverse of square matrices.",
     _PAIRS,
     numpy="numpy.linalg.inv",
+    traits=Trait.HEAVY,
     family=_LINALG,
     shape_constraints=[_fits_lapack(0)],
 )
@@ -216,6 +218,7 @@ declare(
     Attr("upper", BOOL, default=False),
     _PAIRS,
     numpy="numpy.linalg.cholesky",
+    traits=Trait.HEAVY,
     family=_LINALG,
     shape_constraints=[_fits_lapack(0)],
 )
@@ -226,6 +229,7 @@ declare(
     "The sign of the determinant, and the logarithm of its absolute value.",
     _PAIRS,
     numpy="numpy.linalg.slogdet",
+    traits=Trait.HEAVY,
     family=_LINALG,
     shape_constraints=[_fits_lapack(0)],
 )
@@ -237,6 +241,7 @@ declare(
     Attr("mode", choice("reduced", "complete", "r"), "reduced"),
     _PAIRS,
     numpy="numpy.linalg.qr",
+    traits=Trait.HEAVY,
     family=_LINALG,
     shape_constraints=[_fits_lapack(0)],
 )
@@ -249,6 +254,7 @@ declare(
     Attr("compute_uv", BOOL, default=True),
     _PAIRS,
     numpy="numpy.linalg.svd",
+    traits=Trait.HEAVY,
     family=_LINALG,
     shape_constraints=[_fits_lapack(4)],
 )
@@ -261,6 +267,7 @@ declare(
     Attr("compute_v", BOOL, default=True),
     _PAIRS,
     numpy="numpy.linalg.eigh",
+    traits=Trait.HEAVY,
     family=_LINALG,
     shape_constraints=[_fits_lapack(2)],
 )
@@ -271,6 +278,7 @@ declare(
     "The least-squares solution of a @ x = b, squared residuals, the rank of a.",
     Attr("rcond", optional(FLOAT), None),
     numpy="numpy.linalg.lstsq",
+    traits=Trait.HEAVY,
     family=_LINALG,
     shape_constraints=[_fits_lapack(1)],
 )
@@ -279,5 +287,6 @@ declare(
     "data rank a",
     _full_rank,
     "The data, if there are none or a has more rows than columns and full column rank; otherwise an error.",
+    traits=Trait.HEAVY,
     family=_LINALG,
 )

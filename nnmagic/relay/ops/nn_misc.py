@@ -9,7 +9,7 @@ from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import BOOL, FLOAT, INT, STR, spatial
 from nnmagic.relay.ops.checks import data_has_elements, one_of
 from nnmagic.relay.ops.convolution import padding_sums
-from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, declare
+from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, Trait, declare
 from nnmagic.relay.ops.dims import add, ceil_divide, same_dim
 from nnmagic.relay.ops.relations import (
     assume_channel_vectors,
@@ -116,7 +116,14 @@ def _prelu(types: Sequence[Type], attrs: Attrs) -> TensorType:
     return channel_vectors("alpha")(types, attrs)
 
 
-declare("nn.relu", "data", identity, "The element where it is positive, else 0.", family="nn")
+declare(
+    "nn.relu",
+    "data",
+    identity,
+    "The element where it is positive, else 0.",
+    traits=Trait.SPECULATABLE,
+    family="nn",
+)
 declare(
     "nn.leaky_relu",
     "data",
@@ -124,6 +131,7 @@ declare(
     "The element where it is positive, else alpha times it.",
     Attr("alpha", FLOAT, 0.25, call_default=0.01),
     attrs_key="LeakyReluAttrs",
+    traits=Trait.SPECULATABLE,
     family="nn",
 )
 declare(
@@ -133,6 +141,7 @@ declare(
     "The element where it is positive, else its channel's alpha times it.",
     Attr("axis", INT, 1),
     attrs_key="PReluAttrs",
+    traits=Trait.SPECULATABLE,
     family="nn",
     assume=assume_channel_vectors,
 )
@@ -143,6 +152,7 @@ declare(
     "A vector added along one axis.",
     Attr("axis", INT, 1),
     attrs_key="BiasAddAttrs",
+    traits=Trait.SPECULATABLE,
     family="nn",
     assume=assume_channel_vectors,
 )
@@ -153,6 +163,7 @@ declare(
     "Data and a mask; when a program runs nothing is dropped.",
     Attr("rate", FLOAT, 0.5),
     attrs_key="DropoutAttrs",
+    traits=Trait.SPECULATABLE,
     family="nn",
 )
 declare(
@@ -162,6 +173,7 @@ declare(
     "A buffer with data pushed in at the end of an axis and the oldest elements out.",
     Attr("axis", INT, 0, call_default=REQUIRED),
     attrs_key="FIFOBufferAttrs",
+    traits=Trait.SPECULATABLE,
     family="nn",
     preconditions=[_check_fifo_buffer],
 )
@@ -178,6 +190,7 @@ declare(
     Attr("is_multiply", BOOL, default=True, call_default=REQUIRED),
     Attr("layout", STR, "NCHW", call_default=REQUIRED),
     attrs_key="CorrelationAttrs",
+    traits=Trait.SPECULATABLE,
     family="nn",
     preconditions=[_check_correlation],
     nonempty_constraints=[data_has_elements],
@@ -192,6 +205,7 @@ for _name, _summary in (
         _cross_entropy,
         _summary,
         keywords={"predictions": "x", "targets": "y"},
+        traits=Trait.SPECULATABLE,
         family="nn",
     )
 declare(

@@ -8,7 +8,7 @@ from typing import cast
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import BOOL, FLOAT, INT, INTEGER, STR, one_or_more, optional
 from nnmagic.relay.ops.checks import sizes
-from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, declare
+from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, Trait, declare
 from nnmagic.relay.ops.relations import assume_channel_vectors, axis_of, channel_vectors, identity, tensor
 from nnmagic.relay.types import TensorType, TupleType, Type
 
@@ -56,6 +56,7 @@ for _name, _summary in (
         _summary,
         Attr("axis", INT, -1),
         attrs_key="SoftmaxAttrs",
+        traits=Trait.SPECULATABLE,
         family="normalization",
     )
 
@@ -68,6 +69,7 @@ declare(
     Attr("axis", INT, 1),
     *_NORM,
     attrs_key="BatchNormAttrs",
+    traits=Trait.SPECULATABLE,
     family="normalization",
     assume=assume_channel_vectors,
 )
@@ -94,6 +96,7 @@ for _name, _summary, _key, _first in (
         *_first,
         *_NORM,
         attrs_key=_key,
+        traits=Trait.SPECULATABLE,
         family="normalization",
         assume=assume_channel_vectors,
         shape_constraints=[_divide_groups] if _name == "group_norm" else (),
@@ -106,6 +109,7 @@ declare(
     Attr("eps", FLOAT),
     Attr("axis", optional(one_or_more(INTEGER)), call_default=None),
     attrs_key="L2NormalizeAttrs",
+    traits=Trait.SPECULATABLE,
     family="normalization",
 )
 declare(
@@ -120,5 +124,6 @@ declare(
     Attr("beta", FLOAT, 0.75),
     Attr("norm_region", STR, "ACROSS_CHANNELS"),
     attrs_key="LRNAttrs",
+    traits=Trait.SPECULATABLE,
     family="normalization",
 )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import FLOAT, INT, PAIRS, STR, array
 from nnmagic.relay.ops.checks import one_of, sizes
-from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, declare
+from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, Trait, declare
 from nnmagic.relay.ops.dims import add, dilate
 from nnmagic.relay.ops.relations import dims, pairs, tensor
 from nnmagic.relay.types import TensorType, Type
@@ -71,6 +71,7 @@ declare(
     keywords={"pad_value": "pad_val"},
     arg_defaults={"pad_val": 0},
     numpy="numpy.pad",
+    traits=Trait.SPECULATABLE,
     family="nn",
     preconditions=[_check_pad],
     shape_constraints=[_fit_border],
@@ -85,6 +86,7 @@ declare(
     attrs_key="MirrorPadAttrs",
     call_order="data pad_width mode",
     numpy="numpy.pad",
+    traits=Trait.SPECULATABLE,
     family="nn",
     preconditions=[one_of("mode", "SYMMETRIC", "REFLECT")],
     shape_constraints=[_fit_border],
@@ -98,5 +100,6 @@ declare(
     Attr("dilation_value", FLOAT, 0.0),
     attrs_key="DilateAttrs",
     keywords={"data": "x"},
+    traits=Trait.SPECULATABLE,
     family="nn",
 )

@@ -9,7 +9,7 @@ from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import BOOL, DIM, STR, array, one_or_more, optional, padding, spatial
 from nnmagic.relay.ops.checks import sizes, window_has_elements
 from nnmagic.relay.ops.convolution import padding_sums
-from nnmagic.relay.ops.declaration import OPERATORS, Attr, RelationError, declare
+from nnmagic.relay.ops.declaration import OPERATORS, Attr, RelationError, Trait, declare
 from nnmagic.relay.ops.dims import add, dilate, multiply, window_output
 from nnmagic.relay.ops.layouts import parse_layout
 from nnmagic.relay.ops.relations import dims, leading_dims, require_positive, same_as, tensor
@@ -144,6 +144,7 @@ def _declare_pools(rank: int) -> None:
             *_window_attrs(rank),
             *extra,
             attrs_key=f"{kind.capitalize()}Pool{rank}DAttrs",
+            traits=Trait.SPECULATABLE | Trait.HEAVY,
             family="pooling",
             preconditions=[pool.precondition, window_has_elements],
         )
@@ -156,6 +157,7 @@ def _declare_pools(rank: int) -> None:
             Attr("layout", STR, f"NC{axes}"),
             Attr("out_layout", STR, ""),
             attrs_key=f"AdaptivePool{rank}DAttrs",
+            traits=Trait.SPECULATABLE | Trait.HEAVY,
             family="pooling",
             preconditions=[window_has_elements],
         )
@@ -172,6 +174,7 @@ for _kind, _what, _extra in (("max", "Largest element", ()), ("avg", "Mean", (_C
         Attr("layout", STR, "NCHW"),
         Attr("out_layout", STR, ""),
         attrs_key="GlobalPool2DAttrs",
+        traits=Trait.SPECULATABLE | Trait.HEAVY,
         family="pooling",
         preconditions=[window_has_elements],
     )
@@ -187,6 +190,7 @@ for _kind, _what, _extra in (("max", "Largest element", ()), ("avg", "Mean", (_C
         call_order="data grad pool_size strides padding layout out_layout ceil_mode"
         + "".join(f" {attr.name}" for attr in _extra),
         keywords={"out_grad": "data", "data": "grad"},
+        traits=Trait.SPECULATABLE | Trait.HEAVY,
         family="pooling",
         shape_constraints=[_fit_gradient],
     )

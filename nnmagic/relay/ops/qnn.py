@@ -10,7 +10,7 @@ from typing import cast
 
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import DTYPE, INT, STR
-from nnmagic.relay.ops.declaration import OPERATORS, REQUIRED, Attr, RelationError, declare
+from nnmagic.relay.ops.declaration import OPERATORS, REQUIRED, Attr, RelationError, Trait, declare
 from nnmagic.relay.ops.dims import multiply
 from nnmagic.relay.ops.layouts import parse_layout
 from nnmagic.relay.ops.relations import broadcast, normalize_axis, require_type, tensor
@@ -98,6 +98,7 @@ declare(
     Attr("compute_dtype", STR, "None"),
     Attr("out_dtype", DTYPE, "", call_default="int8"),
     attrs_key="RequantizeAttrs",
+    traits=Trait.SPECULATABLE,
     family="quantization",
     preconditions=[_check_modes],
 )
@@ -145,6 +146,7 @@ for _name, _what in (("add", "Sum"), ("subtract", "Difference"), ("mul", "Produc
         Attr("lhs_axis", INT, -1),
         Attr("rhs_axis", INT, -1),
         attrs_key="BroadcastAttrs",
+        traits=Trait.SPECULATABLE,
         family="quantization",
         preconditions=[_check_integers, _check_axes] if _name == "mul" else [_check_integers],
     )
@@ -174,6 +176,7 @@ for _name, _what in _UNARY.items():
         "x scale zero_point output_scale output_zero_point",
         _unary,
         f"{_what} of quantized numbers, quantized.",
+        traits=Trait.SPECULATABLE,
         family="quantization",
     )
 
@@ -197,6 +200,7 @@ declare(
     "Softmax of quantized numbers along an axis, in integers.",
     Attr("axis", INT, -1),
     attrs_key="SoftmaxAttrs",
+    traits=Trait.SPECULATABLE,
     family="quantization",
 )
 declare(
@@ -206,6 +210,7 @@ declare(
     "The quantized number where it stands for a positive one, else alpha times it.",
     *OPERATORS["nn.leaky_relu"].attrs,
     attrs_key="LeakyReluAttrs",
+    traits=Trait.SPECULATABLE,
     family="quantization",
 )
 
@@ -222,6 +227,7 @@ declare(
     "Mean of each window of quantized numbers, quantized.",
     *OPERATORS["nn.avg_pool2d"].attrs,
     attrs_key="AvgPool2DAttrs",
+    traits=Trait.SPECULATABLE | Trait.HEAVY,
     family="quantization",
     preconditions=OPERATORS["nn.avg_pool2d"].preconditions,
 )
@@ -283,6 +289,7 @@ declare(
     "Product of quantized data with the rows of a quantized weight; the scale of the result is theirs, too.",
     *_with_int32("nn.dense", units=REQUIRED),
     attrs_key="DenseAttrs",
+    traits=Trait.SPECULATABLE | Trait.HEAVY,
     family="quantization",
     preconditions=[_check_row_zero_points],
 )
@@ -305,6 +312,7 @@ declare(
     "Matrix product of each pair of two quantized batches.",
     *_with_int32("nn.batch_matmul"),
     attrs_key="BatchMatmulAttrs",
+    traits=Trait.SPECULATABLE | Trait.HEAVY,
     family="quantization",
 )
 
@@ -350,6 +358,7 @@ declare(
     attrs_key="Conv2DAttrs",
     call_order=f"data kernel {_PRODUCT_ARGS} kernel_size channels strides padding dilation groups "
     "data_layout kernel_layout out_layout out_dtype",
+    traits=Trait.SPECULATABLE | Trait.HEAVY,
     family="quantization",
     preconditions=[*OPERATORS["nn.conv2d"].preconditions, _check_kernel_zero_points],
     shape_constraints=OPERATORS["nn.conv2d"].shape_constraints,
@@ -363,6 +372,7 @@ declare(
     attrs_key="Conv2DTransposeAttrs",
     call_order=f"data weight {_PRODUCT_ARGS} strides padding dilation groups channels kernel_size "
     "data_layout kernel_layout out_layout output_padding out_dtype",
+    traits=Trait.SPECULATABLE | Trait.HEAVY,
     family="quantization",
     preconditions=[*OPERATORS["nn.conv2d_transpose"].preconditions, _check_kernel_zero_points],
     shape_constraints=OPERATORS["nn.conv2d_transpose"].shape_constraints,
@@ -404,6 +414,7 @@ declare(
     "Quantized tensors joined along an axis, each brought to the scale and zero point of the result.",
     *OPERATORS["concatenate"].attrs,
     attrs_key="ConcatenateAttrs",
+    traits=Trait.SPECULATABLE,
     family="quantization",
     preconditions=[_check_integers, _check_counts],
 )
@@ -438,6 +449,7 @@ declare(
     Attr("axis", INT, -1),
     attrs_key="SimulatedQuantizeAttrs",
     call_order="data output_scale output_zero_point axis out_dtype",
+    traits=Trait.SPECULATABLE,
     family="quantization",
     preconditions=[_check_simulated],
 )
@@ -450,6 +462,7 @@ declare(
     Attr("axis", INT, -1),
     attrs_key="DequantizeAttrs",
     call_order="data input_scale input_zero_point axis in_dtype",
+    traits=Trait.SPECULATABLE,
     family="quantization",
     preconditions=[_check_simulated],
 )

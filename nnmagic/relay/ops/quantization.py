@@ -7,7 +7,7 @@ from typing import cast
 
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import DTYPE, INT
-from nnmagic.relay.ops.declaration import Attr, RelationError, declare
+from nnmagic.relay.ops.declaration import Attr, RelationError, Trait, declare
 from nnmagic.relay.ops.relations import normalize_axis, require_type, tensor
 from nnmagic.relay.types import TensorType, Type
 
@@ -62,6 +62,7 @@ declare(
     Attr("axis", INT, -1),
     attrs_key="QuantizeAttrs",
     call_order="data output_scale output_zero_point axis out_dtype",
+    traits=Trait.SPECULATABLE,
     family="quantization",
 )
 declare(
@@ -73,5 +74,6 @@ declare(
     Attr("axis", INT, -1),
     attrs_key="DequantizeAttrs",
     call_order="data input_scale input_zero_point axis out_dtype",
+    traits=Trait.SPECULATABLE,
     family="quantization",
 )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import AXES, BOOL, DTYPE, OPTIONAL_INTEGER, optional
 from nnmagic.relay.ops.checks import require_broadcast, sizes
-from nnmagic.relay.ops.declaration import Attr, RelationError, declare
+from nnmagic.relay.ops.declaration import Attr, RelationError, Trait, declare
 from nnmagic.relay.ops.dims import Shape, product
 from nnmagic.relay.ops.relations import axis_of, dtype_or, ints, normalize_axis, tensor
 from nnmagic.relay.types import TensorType, Type
@@ -79,6 +79,7 @@ for _name, _summary in (
         *_REDUCE,
         attrs_key="ReduceAttrs",
         numpy=f"numpy.{_name}",
+        traits=Trait.SPECULATABLE,
         family="reduction",
     )
 for _name, _which in (("argmax", "largest"), ("argmin", "smallest")):
@@ -94,6 +95,7 @@ for _name, _which in (("argmax", "largest"), ("argmin", "smallest")):
         attrs_key="ArgReduceAttrs",
         call_order="data axis keepdims exclude select_last_index",
         numpy=f"numpy.{_name}",
+        traits=Trait.SPECULATABLE,
         family="reduction",
     )
 declare(
@@ -107,6 +109,7 @@ declare(
     call_order="data axis keepdims exclude unbiased mean",
     keywords={"with_mean": "mean"},
     numpy="numpy.var",
+    traits=Trait.SPECULATABLE,
     family="reduction",
     shape_constraints=[_fit_mean],
 )
@@ -121,5 +124,6 @@ for _name, _what in (("cumsum", "sum"), ("cumprod", "product")):
         Attr("exclusive", optional(BOOL), default=False, call_default=None),
         attrs_key="ScanopAttrs",
         numpy=f"numpy.{_name}",
+        traits=Trait.SPECULATABLE,
         family="reduction",
     )

@@ -8,7 +8,7 @@ from typing import cast
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import BOOL, DIM, INT, INTEGER, STR, array
 from nnmagic.relay.ops.checks import sizes
-from nnmagic.relay.ops.declaration import Attr, RelationError, declare
+from nnmagic.relay.ops.declaration import Attr, RelationError, Trait, declare
 from nnmagic.relay.ops.indexing import index_depth, integers, signed_integers
 from nnmagic.relay.ops.relations import axis_of, dims, identity, ints, require_type, tensor
 from nnmagic.relay.types import ANY, Dim, TensorType, Type, is_integer
@@ -203,6 +203,7 @@ declare(
     Attr("sub_diag_right_align", BOOL, default=False),
     attrs_key="MatrixSetDiagAttrs",
     keywords={"data": "input"},
+    traits=Trait.SPECULATABLE,
     family="indexing",
     preconditions=[_check_matrix_set_diag],
 )

@@ -19,7 +19,7 @@ from nnmagic.relay.ops.attributes import (
     optional,
 )
 from nnmagic.relay.ops.checks import require_broadcast, sizes
-from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, declare
+from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, Trait, declare
 from nnmagic.relay.ops.dims import Shape, add, ceil_divide, is_unknown, product, same_dim, static_size
 from nnmagic.relay.ops.layouts import convert_shape, parse_layout
 from nnmagic.relay.ops.relations import (
@@ -238,6 +238,7 @@ declare(
     *_NEWSHAPE,
     attrs_key="ReshapeAttrs",
     numpy="numpy.reshape",
+    traits=Trait.SPECULATABLE | Trait.MOVES | Trait.RESHAPES,
     family="shape",
 )
 declare(
@@ -248,6 +249,7 @@ declare(
     *_NEWSHAPE,
     attrs_key="ReshapeAttrs",
     call_order="data newshape",
+    traits=Trait.SPECULATABLE | Trait.RESHAPES,
     family="shape",
 )
 declare(
@@ -260,6 +262,7 @@ declare(
     Attr("rhs_begin", INT, 0),
     Attr("rhs_end", OPTIONAL_INTEGER, None),
     attrs_key="ReshapeLikeAttrs",
+    traits=Trait.SPECULATABLE | Trait.RESHAPES,
     family="shape",
     preconditions=[_check_reshape_like],
 )
@@ -271,6 +274,7 @@ declare(
     Attr("axes", optional(one_or_more(INTEGER)), call_default=None),
     attrs_key="TransposeAttrs",
     numpy="numpy.transpose",
+    traits=Trait.SPECULATABLE | Trait.MOVES,
     family="shape",
 )
 declare(
@@ -281,6 +285,7 @@ declare(
     Attr("axis", AXES, None),
     attrs_key="SqueezeAttrs",
     numpy="numpy.squeeze",
+    traits=Trait.SPECULATABLE | Trait.MOVES,
     family="shape",
 )
 declare(
@@ -292,6 +297,7 @@ declare(
     Attr("num_newaxis", INT, 1),
     attrs_key="ExpandDimsAttrs",
     numpy="numpy.expand_dims",
+    traits=Trait.SPECULATABLE | Trait.MOVES,
     family="shape",
 )
 declare(
@@ -302,6 +308,7 @@ declare(
     Attr("axis", OPTIONAL_INTEGER, None, call_default=REQUIRED),
     attrs_key="ReverseAttrs",
     numpy="numpy.flip",
+    traits=Trait.SPECULATABLE | Trait.MOVES,
     family="shape",
 )
 declare(
@@ -312,6 +319,7 @@ declare(
     Attr("seq_axis", INTEGER, 1),
     Attr("batch_axis", INTEGER, 0),
     attrs_key="ReverseSequenceAttrs",
+    traits=Trait.SPECULATABLE,
     family="shape",
 )
 declare(
@@ -322,6 +330,7 @@ declare(
     Attr("src_layout", STR),
     Attr("dst_layout", STR),
     attrs_key="LayoutTransformAttrs",
+    traits=Trait.SPECULATABLE | Trait.RESHAPES,
     family="shape",
 )
 declare(
@@ -329,6 +338,7 @@ declare(
     "data",
     _batch_flatten,
     "Each element of the batch as one row.",
+    traits=Trait.SPECULATABLE | Trait.MOVES,
     family="shape",
 )
 declare(
@@ -341,6 +351,7 @@ declare(
     Attr("strides", array(INTEGER)),
     attrs_key="SlidingWindowAttrs",
     numpy="numpy.lib.stride_tricks.sliding_window_view",
+    traits=Trait.SPECULATABLE,
     family="shape",
     preconditions=[_check_sliding_window],
 )
@@ -352,6 +363,7 @@ declare(
     Attr("dtype", DTYPE, "", call_default="int32"),
     attrs_key="ShapeOfAttrs",
     numpy="numpy.shape",
+    traits=Trait.SPECULATABLE,
     family="shape",
 )
 declare(
@@ -362,6 +374,7 @@ declare(
     Attr("dtype", DTYPE, "", call_default="int32"),
     attrs_key="NdarraySizeAttrs",
     numpy="numpy.size",
+    traits=Trait.SPECULATABLE,
     family="shape",
 )
 declare(
@@ -369,6 +382,7 @@ declare(
     "data collapse_type",
     _collapse_sum_like,
     "Sums along the axes in which data is larger than another tensor: the gradient of a broadcast.",
+    traits=Trait.SPECULATABLE,
     family="shape",
     shape_constraints=[_broadcast_back_like],
 )
@@ -381,6 +395,7 @@ declare(
     Attr("dtype", DTYPE, ""),
     attrs_key="InitOpAttrs",
     call_order="data shape",
+    traits=Trait.SPECULATABLE,
     family="shape",
     shape_constraints=[_broadcast_back_to],
 )

@@ -8,7 +8,7 @@ from typing import cast
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import BOOL, INT
 from nnmagic.relay.ops.checks import sizes
-from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, declare
+from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, Trait, declare
 from nnmagic.relay.ops.dims import window_output
 from nnmagic.relay.ops.relations import require_positive, require_type, tensor
 from nnmagic.relay.types import TensorType, TupleType, Type
@@ -71,6 +71,7 @@ declare(
     Attr("inverse", BOOL, default=False),
     attrs_key="DFTAttrs",
     numpy="numpy.fft.fft",
+    traits=Trait.SPECULATABLE | Trait.HEAVY,
     family="signal",
     preconditions=[_check_dft],
 )
@@ -86,6 +87,7 @@ declare(
     Attr("onesided", BOOL, default=True),
     attrs_key="STFTAttrs",
     call_order="data n_fft hop_length win_length window normalized onesided",
+    traits=Trait.SPECULATABLE | Trait.HEAVY,
     family="signal",
     preconditions=[_check_stft],
     shape_constraints=[_fit_frames],

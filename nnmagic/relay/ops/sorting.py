@@ -8,7 +8,7 @@ from typing import cast
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import BOOL, DTYPE, INT, INTEGER, choice
 from nnmagic.relay.ops.checks import sizes
-from nnmagic.relay.ops.declaration import Attr, RelationError, declare
+from nnmagic.relay.ops.declaration import Attr, RelationError, Trait, declare
 from nnmagic.relay.ops.dims import subtract
 from nnmagic.relay.ops.relations import axis_of, require_same, same_as, tensor
 from nnmagic.relay.types import TensorType, TupleType, Type
@@ -126,6 +126,7 @@ declare(
     attrs_key="ArgsortAttrs",
     call_order="data axis is_ascend",
     numpy="numpy.sort",
+    traits=Trait.SPECULATABLE | Trait.HEAVY,
     family="sorting",
     preconditions=[_check_axis],
 )
@@ -138,6 +139,7 @@ declare(
     Attr("dtype", DTYPE, "", call_default="int32"),
     attrs_key="ArgsortAttrs",
     numpy="numpy.argsort",
+    traits=Trait.SPECULATABLE | Trait.HEAVY,
     family="sorting",
     preconditions=[_check_axis],
 )
@@ -152,6 +154,7 @@ declare(
     Attr("is_ascend", BOOL, default=False),
     Attr("dtype", DTYPE, "", call_default="int32"),
     attrs_key="TopkAttrs",
+    traits=Trait.SPECULATABLE | Trait.HEAVY,
     family="sorting",
 )
 declare(
@@ -171,6 +174,7 @@ declare(
     Attr("dtype", DTYPE, "int32"),
     attrs_key="SearchSortedAttrs",
     numpy="numpy.searchsorted",
+    traits=Trait.SPECULATABLE | Trait.HEAVY,
     family="sorting",
     preconditions=[_check_searchsorted],
 )
@@ -180,6 +184,7 @@ declare(
     _histogram,
     "How many elements of a vector lie between edges of equal distance; the last one is inside, too.",
     numpy="numpy.histogram",
+    traits=Trait.SPECULATABLE | Trait.HEAVY,
     family="sorting",
     preconditions=[_check_histogram],
     shape_constraints=[_fit_histogram],
@@ -190,6 +195,7 @@ declare(
     _isin,
     "Which elements are among the elements of a vector.",
     numpy="numpy.isin",
+    traits=Trait.SPECULATABLE | Trait.HEAVY,
     family="sorting",
     preconditions=[_check_isin],
 )
@@ -200,6 +206,7 @@ declare(
     "The elements with those of some places, which ascend, where sorting would put them.",
     Attr("axis", INT, -1),
     numpy="numpy.partition",
+    traits=Trait.SPECULATABLE | Trait.HEAVY,
     family="sorting",
 )
 declare(
@@ -212,5 +219,6 @@ declare(
     attrs_key="UniqueAttrs",
     keywords={"is_sorted": "sorted"},
     numpy="numpy.unique",
+    traits=Trait.SPECULATABLE | Trait.HEAVY,
     family="sorting",
 )

@@ -10,7 +10,7 @@ from typing import cast
 
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import DTYPE, FLOAT, INT
-from nnmagic.relay.ops.declaration import Attr, RelationError, declare
+from nnmagic.relay.ops.declaration import Attr, RelationError, Trait, declare
 from nnmagic.relay.ops.relations import identity, identity_compare, tensor
 from nnmagic.relay.types import TensorType, Type
 
@@ -25,7 +25,6 @@ _PLAIN = (
     ("atanh", "arctanh", "Inverse hyperbolic tangent."),
     ("bitwise_not", "bitwise_not", "Every bit of an integer inverted."),
     ("ceil", "ceil", "Each element rounded up."),
-    ("copy", "copy", "The same tensor in memory of its own."),
     ("cos", "cos", "Cosine of radians."),
     ("cosh", "cosh", "Hyperbolic cosine."),
     ("erf", None, "Gauss error function."),
@@ -55,17 +54,36 @@ _TESTS = (
     ("isnan", "Whether each element is NaN."),
 )
 for _name, _twin, _summary in _PLAIN:
-    declare(_name, "data", identity, _summary, numpy=_twin and f"numpy.{_twin}", family="unary")
+    _numpy = _twin and f"numpy.{_twin}"
+    declare(_name, "data", identity, _summary, numpy=_numpy, traits=Trait.SPECULATABLE, family="unary")
+declare(
+    "copy",
+    "data",
+    identity,
+    "The same tensor in memory of its own.",
+    numpy="numpy.copy",
+    traits=Trait.SPECULATABLE | Trait.MOVES,
+    family="unary",
+)
 declare(
     "numpy.rint",
     "data",
     identity,
     "Each element rounded to the nearest integer, halves to even.",
     numpy="numpy.rint",
+    traits=Trait.SPECULATABLE,
     family="unary",
 )
 for _name, _summary in _TESTS:
-    declare(_name, "data", identity_compare, _summary, numpy=f"numpy.{_name}", family="unary")
+    declare(
+        _name,
+        "data",
+        identity_compare,
+        _summary,
+        numpy=f"numpy.{_name}",
+        traits=Trait.SPECULATABLE,
+        family="unary",
+    )
 
 
 def _cast(types: Sequence[Type], attrs: Attrs) -> TensorType:
@@ -84,6 +102,7 @@ declare(
     Attr("dtype", DTYPE),
     attrs_key="CastAttrs",
     numpy="numpy.ndarray.astype",
+    traits=Trait.SPECULATABLE | Trait.MOVES,
     family="unary",
 )
 declare(
@@ -91,6 +110,7 @@ declare(
     "data dtype_like",
     _cast_like,
     "Each element converted to the dtype of another tensor.",
+    traits=Trait.SPECULATABLE,
     family="unary",
 )
 declare(
@@ -101,6 +121,7 @@ declare(
     Attr("dtype", DTYPE),
     attrs_key="CastAttrs",
     numpy="numpy.ndarray.view",
+    traits=Trait.SPECULATABLE,
     family="unary",
 )
 declare(
@@ -113,6 +134,7 @@ declare(
     attrs_key="ClipAttrs",
     keywords={"a": "data"},
     numpy="numpy.clip",
+    traits=Trait.SPECULATABLE,
     family="unary",
 )
 
@@ -133,6 +155,7 @@ declare(
     Attr("multiplier", INT),
     Attr("shift", INT),
     attrs_key="FixedPointMultiplyAttrs",
+    traits=Trait.SPECULATABLE,
     family="unary",
     preconditions=[_check_fixed_point],
 )

@@ -8,7 +8,7 @@ from typing import cast
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import BOOL, FLOAT, INT, INTEGER, NUMBER, STR, array, optional, spatial
 from nnmagic.relay.ops.checks import data_has_elements, one_of, sizes
-from nnmagic.relay.ops.declaration import REQUIRED, Attr, Check, RelationError, declare
+from nnmagic.relay.ops.declaration import REQUIRED, Attr, Check, RelationError, Trait, declare
 from nnmagic.relay.ops.dims import Shape, floor_divide, multiply, product
 from nnmagic.relay.ops.image import image_layout
 from nnmagic.relay.ops.layouts import convert_shape
@@ -136,6 +136,7 @@ declare(
     Attr("score_index", INT, 1),
     attrs_key="GetValidCountsAttrs",
     call_order="data score_threshold id_index score_index",
+    traits=Trait.SPECULATABLE,
     family="vision",
     shape_constraints=[_has_columns("score_index", "id_index")],
 )
@@ -153,6 +154,7 @@ declare(
     Attr("invalid_to_bottom", BOOL, default=False),
     attrs_key="NonMaximumSuppressionAttrs",
     arg_defaults={"max_output_size": -1, "iou_threshold": 0.5},
+    traits=Trait.SPECULATABLE,
     family="vision",
     preconditions=[_check_non_max_suppression],
     shape_constraints=[_match_counts, _has_columns("coord_start", "score_index", "id_index")],
@@ -165,6 +167,7 @@ declare(
     Attr("output_format", STR, "onnx"),
     attrs_key="AllClassNonMaximumSuppressionAttrs",
     arg_defaults={"max_output_boxes_per_class": -1, "iou_threshold": -1.0, "score_threshold": -1.0},
+    traits=Trait.SPECULATABLE,
     family="vision",
     preconditions=[_check_all_class_nms, one_of("output_format", "onnx", "tensorflow")],
 )
@@ -179,6 +182,7 @@ declare(
     Attr("offsets", array(NUMBER), (0.5, 0.5)),
     Attr("clip", BOOL, default=False),
     attrs_key="MultiBoxPriorAttrs",
+    traits=Trait.SPECULATABLE,
     family="vision",
 )
 _REGION = (Attr("pooled_size", spatial(2)), Attr("spatial_scale", FLOAT))
@@ -192,6 +196,7 @@ declare(
     Attr("layout", STR, "NCHW"),
     Attr("mode", STR, "avg"),
     attrs_key="ROIAlignAttrs",
+    traits=Trait.SPECULATABLE,
     family="vision",
     preconditions=[_check_regions],
     nonempty_constraints=[data_has_elements],
@@ -204,6 +209,7 @@ declare(
     *_REGION,
     Attr("layout", STR, "NCHW"),
     attrs_key="ROIPoolAttrs",
+    traits=Trait.SPECULATABLE,
     family="vision",
     preconditions=[_check_regions],
     nonempty_constraints=[data_has_elements],
@@ -215,6 +221,7 @@ declare(
     "Blocks of stride by stride positions moved into the channels.",
     Attr("stride", INTEGER, 1, call_default=REQUIRED),
     attrs_key="YoloReorgAttrs",
+    traits=Trait.SPECULATABLE,
     family="vision",
     shape_constraints=[_divide_blocks],
 )

@@ -8,7 +8,6 @@ further argument.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import cast
@@ -28,35 +27,14 @@ from nnmagic.relay.expr import (
     children,
 )
 from nnmagic.relay.module import Module
+from nnmagic.relay.ops.declaration import Trait, is_speculatable, traits_of
 from nnmagic.relay.passes.rewriting import keeps_types, substitute
 from nnmagic.relay.passes.scopes import is_opaque
 from nnmagic.relay.traverse import post_order, rewrite
 from nnmagic.relay.types import TensorType, TupleType, Type
 
-#: Operators that may raise (those that check an index), and those that are random.
-_MAY_FAIL = re.compile(r"take|gather|scatter|adv_index|unravel|invert_perm|embedding|random|python|dyn\.")
-
-#: Operators that move or repeat elements: kernels read through them, so that they cost nothing to repeat.
-_MOVES = {
-    *(
-        "broadcast_to",
-        "broadcast_to_like",
-        "expand_dims",
-        "repeat",
-        "reshape",
-        "squeeze",
-        "tile",
-        "transpose",
-    ),
-    *("arange", "full", "full_like", "ones", "ones_like", "zeros", "zeros_like", "nn.batch_flatten"),
-    *("cast", "copy", "flip", "reverse", "split", "strided_slice"),
-}
-
 #: The most elements of a matrix that is transposed: a larger one is read from memory in either order.
 _MOST_TRANSPOSED = 1 << 16
-
-#: Operators that are worth computing once whatever the size of the result.
-_HEAVY = re.compile(r"matmul|dense|conv|pool|sort|topk")
 
 
 @keeps_types
@@ -142,8 +120,8 @@ def _invariants_of(function: Function, name: str, kept: Collection[Expr] = ()) -
                 invariants.add(node, (values[node],), works=False)
             case Constant() | Tuple() | TupleGetItem():
                 invariants.add(node, children(node), works=False)
-            case Call(op=OpRef(name=operator), args=args) if not _MAY_FAIL.search(operator):
-                invariants.add(node, args, works=operator not in _MOVES or node in kept)
+            case Call(args=args) if is_speculatable(node):
+                invariants.add(node, args, works=Trait.MOVES not in traits_of(node) or node in kept)
     return invariants
 
 
@@ -234,10 +212,11 @@ def _is_worth(node: Expr, size: int) -> bool:
 
     A tensor that is larger than that is repeated, which costs a kernel less than reading it.
     """
-    if not isinstance(node, Call) or not isinstance(node.op, OpRef) or node.op.name in _MOVES:
+    traits = traits_of(node)
+    if not traits or Trait.MOVES in traits:
         return False
     elements = _elements(node)
-    return bool(_HEAVY.search(node.op.name)) or (size > 1 and elements is not None and elements <= size)
+    return Trait.HEAVY in traits or (size > 1 and elements is not None and elements <= size)
 
 
 def _elements(node: Expr) -> int | None:

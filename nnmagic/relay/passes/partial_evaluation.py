@@ -36,6 +36,7 @@ from nnmagic.relay.expr import (
     children,
 )
 from nnmagic.relay.module import Module
+from nnmagic.relay.ops.declaration import is_speculatable
 from nnmagic.relay.passes.effects import Effects
 from nnmagic.relay.passes.normal_forms import without_lets
 from nnmagic.relay.passes.numpy_evaluator import OF_TYPES
@@ -346,16 +347,10 @@ def _is_constant(expr: Expr) -> bool:
     )
 
 
-#: Operators that stop the CPU on some integers.
-_MAY_STOP = frozenset({"divide", "floor_divide", "floor_mod", "mod", "trunc_divide", "trunc_mod"})
-
-
 def _must_stay(node: Expr) -> bool:
     """Return whether a node may stop the program, or never end, if it is hoisted.
 
     A node of a copied function that does not depend on the function's variables, and need not stay, is
     computed once for all copies.
     """
-    if not isinstance(node, Call) or isinstance(node.op, Constructor):
-        return False
-    return not isinstance(node.op, OpRef) or node.op.name in _MAY_STOP
+    return isinstance(node, Call) and not isinstance(node.op, Constructor) and not is_speculatable(node)

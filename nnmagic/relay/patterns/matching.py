@@ -21,6 +21,7 @@ from nnmagic.relay.expr import (
     children,
 )
 from nnmagic.relay.module import Module
+from nnmagic.relay.ops.declaration import OPERATORS, Trait
 from nnmagic.relay.passes.scopes import is_opaque, opaque_functions
 from nnmagic.relay.patterns.language import (
     CallPattern,
@@ -44,14 +45,6 @@ from nnmagic.relay.patterns.language import (
 )
 from nnmagic.relay.traverse import post_order
 from nnmagic.relay.types import TensorType
-
-#: The operators whose two operands a pattern takes in either order.
-COMMUTATIVE = frozenset(
-    {
-        *("add", "multiply", "maximum", "minimum", "equal", "not_equal"),
-        *("logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor"),
-    }
-)
 
 #: What is left to match: the first pair, and the rest.
 _Goals = tuple[tuple[Pattern, Expr], "_Goals"] | None
@@ -197,7 +190,8 @@ def _call_ways(op: Pattern, wanted: Sequence[Pattern], callee: Expr, args: Seque
     if len(wanted) != len(args):
         return _FAILS
     straight = [(op, callee), *_zip(wanted, args)]
-    if len(args) == 2 and isinstance(callee, OpRef) and callee.name in COMMUTATIVE and args[0] is not args[1]:
+    operator = OPERATORS.get(callee.name) if isinstance(callee, OpRef) else None
+    if operator is not None and Trait.COMMUTATIVE in operator.traits and args[0] is not args[1]:
         return [straight, [(op, callee), *_zip(wanted, args[::-1])]]
     return [straight]
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 
 from synr import ast
 
 from nnmagic.diagnostics import Span
 from nnmagic.relay import expr as ir
+from nnmagic.relay.ops.declaration import Trait, is_speculatable, traits_of
 from nnmagic.relay.signatures import dtype_short_name, format_shape
 from nnmagic.relay.types import TensorType
 from nnmagic.tinynn.analysis.bound_names import find_mentioned_names
@@ -197,10 +197,8 @@ def _require_total(value: Value) -> Computed:
     raise BranchNeededError
 
 
-#: Operators that may fail when they run, or that cost too much to compute for nothing.
-_PARTIAL = re.compile(
-    r"take|gather|scatter|adv_index|unravel|invert_perm|divide|mod|shift|power|reshape|random|conv|dense|matmul|dyn\."
-)
+#: Operators that are not computed for nothing: they cost too much, or sizes may not fit.
+_TAKING_A_BRANCH = Trait.HEAVY | Trait.RESHAPES
 
 
 def is_total(expr: ir.Expr) -> bool:
@@ -209,7 +207,7 @@ def is_total(expr: ir.Expr) -> bool:
     while work:
         node = work.pop()
         if isinstance(node, ir.Call):
-            if not isinstance(node.op, ir.OpRef) or _PARTIAL.search(node.op.name):
+            if not is_speculatable(node) or traits_of(node) & _TAKING_A_BRANCH:
                 return False
         elif not isinstance(node, ir.Var | ir.Constant | ir.OpRef | ir.TupleGetItem | ir.GlobalVar):
             return False
