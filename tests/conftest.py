@@ -153,9 +153,9 @@ def _engine(request, monkeypatch):
     The others, and all of a test that is marked ``machine_code``, run as machine code, as all do in the full
     suite.
     """
-    name = request.node.nodeid
-    is_computed_by_numpy = crc32(name.encode()) % _MACHINE_CODE or request.node.get_closest_marker("numpy_engine")
-    if not request.config.getoption("full") and is_computed_by_numpy and _is_about_meaning(request.node):
+    node = request.node
+    is_chosen = crc32(node.nodeid.encode()) % _MACHINE_CODE or node.get_closest_marker("numpy_engine")
+    if not request.config.getoption("full") and is_chosen and _is_about_meaning(node):
         for function in (nnmagic.compile, nnmagic.from_onnx):
             monkeypatch.setitem(function.__wrapped__.__kwdefaults__, "engine", "numpy")
 

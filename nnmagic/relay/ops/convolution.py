@@ -298,7 +298,7 @@ declare(
     Attr("out_layout", STR, ""),
     Attr("out_dtype", DTYPE, ""),
     attrs_key="DeformableConv2DAttrs",
-    traits=Trait.SPECULATABLE | Trait.HEAVY,
+    traits=Trait.HEAVY,
     family="convolution",
     assume=_deformable.assume,
     preconditions=[_has_elements],

@@ -171,7 +171,7 @@ declare(
     call_order="start end step dtype",
     keywords={"stop": "end"},
     numpy="numpy.arange",
-    traits=Trait.SPECULATABLE | Trait.MOVES,
+    traits=Trait.SPECULATABLE | Trait.MOVES | Trait.RESHAPES,
     family="creation",
 )
 declare(

@@ -319,7 +319,6 @@ declare(
     Attr("seq_axis", INTEGER, 1),
     Attr("batch_axis", INTEGER, 0),
     attrs_key="ReverseSequenceAttrs",
-    traits=Trait.SPECULATABLE,
     family="shape",
 )
 declare(

@@ -54,7 +54,9 @@ def _fixed_point_multiply(given: Given, data: Array) -> Any:
     product = data.astype(object) * given["multiplier"]
     bits = 31 - given["shift"]
     rounded = (product + (1 << (bits - 1))) >> bits if bits > 0 else product << -bits
-    return np.asarray(rounded).astype(given.dtype)
+    half = 1 << (np.iinfo(given.dtype).bits - 1)
+    wrapped = (rounded + half) % (2 * half) - half  # machine code keeps the low bits
+    return np.asarray(wrapped).astype(given.dtype)
 
 
 RULES: dict[str, Rule] = {
