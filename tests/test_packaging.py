@@ -71,8 +71,7 @@ def test_a_session_installs_what_the_files_that_it_runs_import(group: str) -> No
         f"{path.relative_to(ROOT)} imports {name}"
         for start in _RUNS[group]
         for path in _python_files(ROOT / start)
-        if group == "torch"
-        or not any(map(path.is_relative_to, _WITH_TORCH))
+        if group == "torch" or not any(map(path.is_relative_to, _WITH_TORCH))
         for name in _find_imports(ast.parse(path.read_text(encoding="utf-8")))
         if name not in sys.stdlib_module_names | _OURS
         and _INSTALLED_AS.get(name, name.lower().replace("_", "-")) not in _normalize(installed)

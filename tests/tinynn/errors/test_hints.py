@@ -1036,7 +1036,14 @@ CASES = [
         lambda n: np.mgrid[0:3, 0:4][0],
         np.int64(5),
     ),
-    case("n: i64", "mgrid()", "write mgrid[0:3, 0:4]", "mgrid[0:3, 0:n]", lambda n: np.mgrid[0:3, 0:n], np.int64(5)),
+    case(
+        "n: i64",
+        "mgrid()",
+        "write mgrid[0:3, 0:4]",
+        "mgrid[0:3, 0:n]",
+        lambda n: np.mgrid[0:3, 0:n],
+        np.int64(5),
+    ),
     case(
         "n: i64",
         "np.indices((2, n))",
