@@ -131,7 +131,7 @@ declare(
     attrs_key="InitOpAttrs",
     call_order="data shape",
     numpy="numpy.broadcast_to",
-    traits=Trait.SPECULATABLE | Trait.MOVES,
+    traits=Trait.SPECULATABLE | Trait.MOVES | Trait.VIEW,
     family="creation",
 )
 
@@ -154,7 +154,7 @@ declare(
     "data broadcast_type",
     _broadcast_to_like,
     "Data repeated along axes of length 1 until it has another tensor's shape.",
-    traits=Trait.SPECULATABLE | Trait.MOVES,
+    traits=Trait.SPECULATABLE | Trait.MOVES | Trait.VIEW,
     family="creation",
     shape_constraints=[_fit_broadcast],
 )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import INTEGER, STR
-from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, declare
+from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, Trait, declare
 from nnmagic.relay.ops.relations import tensor
 from nnmagic.relay.types import TensorType, Type
 
@@ -28,6 +28,7 @@ declare(
     _require,
     "The data; ValueError with the message, unless every element of the condition is true.",
     Attr("message", STR, call_default=REQUIRED),
+    traits=Trait.VIEW,
     family="debugging",
 )
 declare(

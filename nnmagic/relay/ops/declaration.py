@@ -107,8 +107,8 @@ class Trait(Flag):
     SPECULATABLE: it may be computed where its result is not needed, since it raises nothing for operands of
     shapes that fit (MLIR's term). SPECULATABLE_FLOATS: so it is for floats, not for integers. RESHAPES: only
     the call knows whether shapes fit where sizes have names. MOVES: it moves or repeats elements, and kernels
-    read through it. HEAVY: it costs more than reading its operands. COMMUTATIVE: its two operands may be
-    exchanged.
+    read through it. VIEW: NumPy may keep its result in the memory of the first operand. HEAVY: it costs more
+    than reading its operands. COMMUTATIVE: its two operands may be exchanged.
     """
 
     NONE = 0
@@ -116,6 +116,7 @@ class Trait(Flag):
     SPECULATABLE_FLOATS = auto()
     RESHAPES = auto()
     MOVES = auto()
+    VIEW = auto()
     HEAVY = auto()
     COMMUTATIVE = auto()
 

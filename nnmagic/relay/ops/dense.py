@@ -181,7 +181,7 @@ declare(
     Attr("equation", STR),
     attrs_key="EinsumAttrs",
     numpy="numpy.einsum",
-    traits=Trait.SPECULATABLE | Trait.HEAVY,
+    traits=Trait.SPECULATABLE | Trait.HEAVY | Trait.VIEW,
     family="dense",
     variadic=True,
 )

@@ -122,6 +122,7 @@ declare(
     *_INIT,
     attrs_key="InitOpAttrs",
     call_order="data shape",
+    traits=Trait.VIEW,
     family="dynamic",
     preconditions=[vector(1)],
 )
@@ -182,6 +183,7 @@ declare(
     Attr("allowzero", BOOL, default=False),
     attrs_key="ReshapeAttrs",
     call_order="data newshape allowzero",
+    traits=Trait.VIEW,
     family="dynamic",
     preconditions=[vector(1)],
 )
@@ -194,6 +196,7 @@ declare(
     attrs_key="SqueezeAttrs",
     call_order="data axes",
     keywords={"axis": "axes"},
+    traits=Trait.VIEW,
     family="dynamic",
     preconditions=[vector(1)],
 )
@@ -207,6 +210,7 @@ declare(
     Attr("axes", optional(array(INTEGER)), call_default=None),
     attrs_key="StridedSliceAttrs",
     call_order="data begin end strides axes slice_mode",
+    traits=Trait.VIEW,
     family="dynamic",
     preconditions=[vector(1)],
     shape_constraints=[_fit_bounds],

@@ -155,6 +155,7 @@ declare(
     attrs_key="TakeAttrs",
     call_order="data indices axis batch_dims mode",
     numpy="numpy.take",
+    traits=Trait.VIEW,
     family="indexing",
     preconditions=[_check_take],
 )
@@ -179,7 +180,7 @@ declare(
     Attr("axes", optional(array(INTEGER)), call_default=None),
     attrs_key="StridedSliceAttrs",
     call_order="data begin end strides axes slice_mode",
-    traits=Trait.SPECULATABLE | Trait.MOVES,
+    traits=Trait.SPECULATABLE | Trait.MOVES | Trait.VIEW,
     family="indexing",
 )
 
@@ -330,7 +331,7 @@ declare(
     "The first elements of each axis, as many as another tensor has.",
     Attr("axes", optional(array(INTEGER)), call_default=None),
     attrs_key="SliceLikeAttrs",
-    traits=Trait.SPECULATABLE,
+    traits=Trait.SPECULATABLE | Trait.VIEW,
     family="indexing",
 )
 declare(

@@ -171,7 +171,7 @@ declare(
     Attr("axis", INT, 0),
     attrs_key="SplitAttrs",
     numpy="numpy.split",
-    traits=Trait.SPECULATABLE | Trait.MOVES,
+    traits=Trait.SPECULATABLE | Trait.MOVES | Trait.VIEW,
     family="joining",
     preconditions=[_check_split],
 )

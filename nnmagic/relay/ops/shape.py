@@ -238,7 +238,7 @@ declare(
     *_NEWSHAPE,
     attrs_key="ReshapeAttrs",
     numpy="numpy.reshape",
-    traits=Trait.SPECULATABLE | Trait.MOVES | Trait.RESHAPES,
+    traits=Trait.SPECULATABLE | Trait.MOVES | Trait.RESHAPES | Trait.VIEW,
     family="shape",
 )
 declare(
@@ -249,7 +249,7 @@ declare(
     *_NEWSHAPE,
     attrs_key="ReshapeAttrs",
     call_order="data newshape",
-    traits=Trait.SPECULATABLE | Trait.RESHAPES,
+    traits=Trait.SPECULATABLE | Trait.RESHAPES | Trait.VIEW,
     family="shape",
 )
 declare(
@@ -262,7 +262,7 @@ declare(
     Attr("rhs_begin", INT, 0),
     Attr("rhs_end", OPTIONAL_INTEGER, None),
     attrs_key="ReshapeLikeAttrs",
-    traits=Trait.SPECULATABLE | Trait.RESHAPES,
+    traits=Trait.SPECULATABLE | Trait.RESHAPES | Trait.VIEW,
     family="shape",
     preconditions=[_check_reshape_like],
 )
@@ -274,7 +274,7 @@ declare(
     Attr("axes", optional(one_or_more(INTEGER)), call_default=None),
     attrs_key="TransposeAttrs",
     numpy="numpy.transpose",
-    traits=Trait.SPECULATABLE | Trait.MOVES,
+    traits=Trait.SPECULATABLE | Trait.MOVES | Trait.VIEW,
     family="shape",
 )
 declare(
@@ -285,7 +285,7 @@ declare(
     Attr("axis", AXES, None),
     attrs_key="SqueezeAttrs",
     numpy="numpy.squeeze",
-    traits=Trait.SPECULATABLE | Trait.MOVES,
+    traits=Trait.SPECULATABLE | Trait.MOVES | Trait.VIEW,
     family="shape",
 )
 declare(
@@ -297,7 +297,7 @@ declare(
     Attr("num_newaxis", INT, 1),
     attrs_key="ExpandDimsAttrs",
     numpy="numpy.expand_dims",
-    traits=Trait.SPECULATABLE | Trait.MOVES,
+    traits=Trait.SPECULATABLE | Trait.MOVES | Trait.VIEW,
     family="shape",
 )
 declare(
@@ -308,7 +308,7 @@ declare(
     Attr("axis", OPTIONAL_INTEGER, None, call_default=REQUIRED),
     attrs_key="ReverseAttrs",
     numpy="numpy.flip",
-    traits=Trait.SPECULATABLE | Trait.MOVES,
+    traits=Trait.SPECULATABLE | Trait.MOVES | Trait.VIEW,
     family="shape",
 )
 declare(
@@ -329,7 +329,7 @@ declare(
     Attr("src_layout", STR),
     Attr("dst_layout", STR),
     attrs_key="LayoutTransformAttrs",
-    traits=Trait.SPECULATABLE | Trait.RESHAPES,
+    traits=Trait.SPECULATABLE | Trait.RESHAPES | Trait.VIEW,
     family="shape",
 )
 declare(
@@ -337,7 +337,7 @@ declare(
     "data",
     _batch_flatten,
     "Each element of the batch as one row.",
-    traits=Trait.SPECULATABLE | Trait.MOVES,
+    traits=Trait.SPECULATABLE | Trait.MOVES | Trait.VIEW,
     family="shape",
 )
 declare(
@@ -350,7 +350,7 @@ declare(
     Attr("strides", array(INTEGER)),
     attrs_key="SlidingWindowAttrs",
     numpy="numpy.lib.stride_tricks.sliding_window_view",
-    traits=Trait.SPECULATABLE,
+    traits=Trait.SPECULATABLE | Trait.VIEW,
     family="shape",
     preconditions=[_check_sliding_window],
 )

@@ -121,7 +121,7 @@ declare(
     Attr("dtype", DTYPE),
     attrs_key="CastAttrs",
     numpy="numpy.ndarray.view",
-    traits=Trait.SPECULATABLE,
+    traits=Trait.SPECULATABLE | Trait.VIEW,
     family="unary",
 )
 declare(

@@ -16,6 +16,7 @@ from itertools import combinations
 from nnmagic.diagnostics import Note, Span
 from nnmagic.relay import expr as ir
 from nnmagic.relay.gradients.markers import MARK
+from nnmagic.relay.ops.declaration import Trait, traits_of
 from nnmagic.relay.types import TensorType, TupleType, Type
 from nnmagic.tinynn.values.values import (
     Bindings,
@@ -50,37 +51,6 @@ ANY_MEMORY = Foreign("")
 
 #: The memory of any constant.
 A_CONSTANT = Foreign("a constant")
-
-#: Operators whose result NumPy may keep in the memory of their first operand.
-_VIEWS = frozenset(
-    (
-        "annotation.stop_fusion",
-        "broadcast_to",
-        "broadcast_to_like",
-        "contrib_reverse_reshape",
-        "dyn.broadcast_to",
-        "dyn.reshape",
-        "dyn.squeeze",
-        "dyn.strided_slice",
-        "einsum",
-        "expand_dims",
-        "layout_transform",
-        "nn.batch_flatten",
-        "on_device",
-        "python.require",
-        "reinterpret",
-        "reshape",
-        "reshape_like",
-        "reverse",
-        "slice_like",
-        "sliding_window",
-        "split",
-        "squeeze",
-        "strided_slice",
-        "take",
-        "transpose",
-    )
-)
 
 
 @dataclass(slots=True)
@@ -130,8 +100,8 @@ class SharedMemory:
                     return (self.bound[node],)
                 found.add(ANY_MEMORY)
                 return ()
-            case ir.Call(op=ir.OpRef(name=name), args=args):
-                if name in _VIEWS:
+            case ir.Call(op=ir.OpRef(), args=args):
+                if Trait.VIEW in traits_of(node):
                     return args[:1]
                 found.add(node)
                 return ()
@@ -215,7 +185,7 @@ class SharedMemory:
         view = self._unbound(expr)
         while True:
             match view:
-                case ir.Call(op=ir.OpRef(name=name), args=args) if name in _VIEWS and args:
+                case ir.Call(args=args) if Trait.VIEW in traits_of(view):
                     base = args[0]
                 case ir.TupleGetItem(tuple_value=ir.Call(op=ir.OpRef(name="split"), args=(base,))):
                     pass

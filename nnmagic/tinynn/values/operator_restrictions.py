@@ -57,16 +57,6 @@ _HINTS = {
     _BOOLS: "compare it first, as in {0} != 0",
 }
 
-#: Operators that broadcast their two arguments.
-BROADCASTING = frozenset(
-    {
-        *("add", "subtract", "multiply", "divide", "floor_divide", "floor_mod", "trunc_divide", "trunc_mod"),
-        *("power", "maximum", "minimum", "logical_and", "logical_or", "logical_xor"),
-        *("bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift"),
-        *("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"),
-    }
-)
-
 #: Relay names whose meaning is not NumPy's, and what to write instead.
 _OTHER_MEANING = {
     "mod": (
@@ -88,7 +78,7 @@ def check_restrictions(operator: Operator, types: Sequence[Type], attrs: Attrs) 
     rule = _RULES.get(operator.name)
     if rule is not None:
         rule(operator.name, types, attrs)
-    if operator.name in BROADCASTING:
+    if operator.family == "binary":
         check_broadcast(operator.name, _tensor(types, 0), _tensor(types, 1))
 
 
