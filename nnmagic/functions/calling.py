@@ -42,6 +42,7 @@ class Caller:
         "make_direct",
         "owner",
         "path_into",
+        "raise_interrupt",
         "records",
         "run",
     )
@@ -50,6 +51,8 @@ class Caller:
         self.definition = definition
         self.call: CallAdapter = definition.call
         self.records = records
+        #: Raises what ended a call that CPython made directly, and that is made again; None elsewhere.
+        self.raise_interrupt: Callable[[], None] | None = None
         #: The function, which holds this object.
         self.owner: weakref.ref[CompiledFunction] | None = None
         self.use(definition.built_executable)
@@ -69,6 +72,7 @@ class Caller:
         for name in ("definition", "call", "records", "owner", "run", "fast_path", "path_into"):
             setattr(other, name, getattr(self, name))
         other.direct = other.make_direct = None
+        other.raise_interrupt = getattr(self.run, "raise_interrupt", None)
         return other
 
     def _set_direct(self, make_direct: Callable[[Callable[..., Any]], Any]) -> None:
@@ -91,6 +95,12 @@ class Caller:
 
     def __call__(self, /, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         """Run the function; see ``CompiledFunction``."""
+        if self.raise_interrupt is not None:
+            try:
+                self.raise_interrupt()
+            except BaseException as error:
+                _present(error, self.definition.module)
+                raise
         if self.records is not None:
             return self.records(args, kwargs, out)
         if self.make_direct is not None:

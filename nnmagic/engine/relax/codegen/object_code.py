@@ -20,6 +20,7 @@ from tvm.target import codegen
 
 from nnmagic.engine import engine_error
 from nnmagic.engine.relax.codegen.aot.memory import MOST_BYTES, exceeds_any_memory
+from nnmagic.engine.relax.codegen.interrupt_polls import POLLED, add_polls, free_before_leaving
 from nnmagic.engine.relax.codegen.relax_pipeline import NO_CHOSEN_UNROLLING
 from nnmagic.engine.relax.compiler_process import file_limit
 from nnmagic.engine.relax.deferred_interrupts import interrupt_safepoint
@@ -86,6 +87,29 @@ def _broadcast_bits(node: tirx.Broadcast) -> Any:
     return tirx.reinterpret(str(node.ty.dtype), bits)
 
 
+def _add_polls(function: tirx.PrimFunc, _module: tvm.IRModule, _context: Any) -> tirx.PrimFunc:
+    if POLLED not in (function.attrs or {}):
+        return function
+    return add_polls(function, windows="windows" in _triple(function))
+
+
+_ADD_POLLS: Any = tirx.transform.prim_func_pass(_add_polls, opt_level=0, name="AddPolls")
+
+#: The same for kernels that TVM's virtual machine calls.
+_ADD_VM_POLLS: Any = tirx.transform.prim_func_pass(
+    lambda function, _module, _context: add_polls(
+        function, windows="windows" in _triple(function), packed=True
+    ),
+    opt_level=0,
+    name="AddPolls",
+)
+
+_FREE_BEFORE_LEAVING: Any = tirx.transform.prim_func_pass(
+    lambda function, _module, _context: function.with_body(free_before_leaving(function.body)),
+    opt_level=0,
+    name="FreeBeforeLeaving",
+)
+
 _BROADCAST_BITS: Any = tirx.transform.prim_func_pass(
     lambda function, _module, _context: rewrite(function, [(tirx.Broadcast, _broadcast_bits)]),
     opt_level=0,
@@ -135,6 +159,8 @@ def _return_status(function: tirx.PrimFunc, _module: tvm.IRModule, _context: Any
     body = rewrite(function.body, [(tirx.DeclBuffer, allocate_large)])
     if large:
         body = rewrite(body, [(tirx.IfThenElse, free_large)])
+    if POLLED in (function.attrs or {}):
+        body = free_before_leaving(body)
     return function.with_body(tirx.SeqStmt([body, tirx.Return(tirx.const(0, "int32"))]))
 
 
@@ -187,6 +213,7 @@ _HOST_PASSES = (
     tirx.transform.SplitHostDevice,
     tirx.transform.MakePackedAPI,
     tirx.transform.SkipAssert,  # of the entry's arguments, which we make; kernels have none
+    lambda: _ADD_POLLS,
     lambda: _BROADCAST_BITS,
     tirx.transform.BF16StorageLegalize,
     lambda: _ANNOTATE_MEMORY,
@@ -207,13 +234,19 @@ def _vm_pipeline() -> tuple[Any, Callable[[], Any], Callable[[], Any]]:
     """Return TVM's own CPU pipeline with the passes above, then those that finish host and device code."""
     lower = (
         *(_BLOCK_PASSES + _STATEMENT_PASSES),
+        lambda: _ADD_VM_POLLS,
         tirx.transform.AnnotateEntryFunc,
         tirx.transform.SplitHostDevice,
         tirx.transform.MakePackedAPI,
         lambda: _BROADCAST_BITS,
         tirx.transform.BF16StorageLegalize,
     )
-    finish = (lambda: _ANNOTATE_MEMORY, tirx.transform.LowerTVMBuiltin, tirx.transform.LowerIntrin)
+    finish = (
+        lambda: _ANNOTATE_MEMORY,
+        tirx.transform.LowerTVMBuiltin,
+        lambda: _FREE_BEFORE_LEAVING,
+        tirx.transform.LowerIntrin,
+    )
 
     def finish_functions() -> Any:
         return tvm.transform.Sequential([make() for make in finish])

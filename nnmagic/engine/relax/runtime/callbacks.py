@@ -6,6 +6,7 @@ A program holds the arguments of a check as text, so that it can be loaded in an
 from __future__ import annotations
 
 import ctypes
+import itertools
 import json
 import math
 import threading
@@ -43,10 +44,19 @@ SHAPE_TO_NAME = "nnmagic.shape_to_name"
 #: What native functions ask, which get 0 or a failure that is raised after their end.
 SHAPES_FIT_NATIVE, POLL = "nnmagic.shapes_fit_native", "nnmagic.poll"
 
+#: Raises what ended a kernel of TVM's machine, which a poll was told.
+LEAVE = "nnmagic.leave"
+
 
 def encode_check(name: str, types: Sequence[Type], attrs: Attrs) -> str:
     """Encode a call of an operator as the text that ``SHAPES_FIT`` takes."""
     return json.dumps([name, types_to_data(types, attrs)], separators=(",", ":"))
+
+
+#: What ended kernels, by a number that crosses TVM, and the kind that says so.
+_ends: dict[int, BaseException] = {}
+_numbers = itertools.count()
+_ENDED = "ended"
 
 
 class CheckError(RuntimeError):
@@ -57,12 +67,14 @@ class CheckError(RuntimeError):
         """Return the error that crosses TVM for an exception of a built-in kind."""
         return cls(json.dumps([kind.__name__, message, check.operator, check.axis_size]))
 
-    def to_builtin(self, assertions: Sequence[str] = ()) -> Exception:
+    def to_builtin(self, assertions: Sequence[str] = ()) -> BaseException:
         """Return the exception of the call, with its failed check attached.
 
         ``assertions`` are the texts of the function's assertions, by number.
         """
         kind, message, operator, axis_size = json.loads(last_line(self))
+        if kind == _ENDED:
+            return _ends.pop(int(message))
         if kind == "AssertionError":
             return AssertionError(assertions[int(message)])
         if kind == "IndexError":
@@ -128,6 +140,12 @@ def take_pending() -> BaseException | None:
     return error
 
 
+def raise_pending() -> None:
+    """Raise what ended this thread's native function, if it was ended and nobody has been told."""
+    if (error := take_pending()) is not None:
+        raise error
+
+
 def keep_pending(
     entry: Callable[..., int], run_elsewhere: Callable[[Callable[..., Any]], Callable[..., Any]]
 ) -> Callable[..., int]:
@@ -188,6 +206,13 @@ class _Pollers(threading.local):
 _poll = map(methodcaller("__next__"), map(attrgetter("answers"), repeat(_Pollers()))).__next__
 
 
+def _leave() -> None:
+    """Raise CheckError for what is pending."""
+    number = next(_numbers)
+    _ends[number] = take_pending() or KeyboardInterrupt()
+    raise CheckError(json.dumps([_ENDED, str(number), "", None]))
+
+
 def _require(condition: Any, message: str, operator: str | None = None) -> None:
     """Raise an error unless a condition, a truth value or a tensor of one, of an operator holds."""
     holds = condition if isinstance(condition, bool | int) else host_array(condition).item()
@@ -221,3 +246,4 @@ tvm_ffi.register_global_func(SIZES_NAMED, lambda _: None, override=True)
 tvm_ffi.register_global_func(SHAPE_TO_NAME, lambda shape: shape, override=True)
 tvm_ffi.register_global_func(SHAPES_FIT_NATIVE, _shapes_fit_native, override=True)
 tvm_ffi.register_global_func(POLL, _poll, override=True)
+tvm_ffi.register_global_func(LEAVE, _leave, override=True)

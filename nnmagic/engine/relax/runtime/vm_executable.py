@@ -174,7 +174,7 @@ def _tensor(value: Any, leaf: _Leaf) -> Any:
     return as_tensor(argument_array(value, leaf.name, leaf.dtype))
 
 
-def reason_of(error: Exception, function: str, assertions: Sequence[str] = ()) -> Exception:
+def reason_of(error: Exception, function: str, assertions: Sequence[str] = ()) -> BaseException:
     """Return what TVM's machine raised as the built-in exception of the call."""
     if isinstance(error, callbacks.CheckError):
         return error.to_builtin(assertions)

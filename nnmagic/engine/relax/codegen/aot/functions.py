@@ -58,6 +58,7 @@ from nnmagic.engine.relax.codegen.aot.program import (
     kernel_sizes,
 )
 from nnmagic.engine.relax.codegen.aot.wrapping import wrap_integers
+from nnmagic.engine.relax.codegen.interrupt_polls import POLLED
 from nnmagic.engine.relax.runtime.callbacks import POLL, SHAPES_FIT_NATIVE
 from nnmagic.engine.relax.runtime.native_entry import (
     ENTRY,
@@ -102,7 +103,8 @@ def lower_to_pointer_args(kernel: PrimFunc) -> PrimFunc:
     ]
     body = tirx.SeqStmt([*declared, kernel.body])  # `object_code._return_status` makes it return 0
     params = [*pointers, *kernel_sizes(kernel)]
-    return tirx.PrimFunc(params, body, _INT32, kernel.attrs).without_attr("global_symbol")
+    function = tirx.PrimFunc(params, body, _INT32, kernel.attrs).without_attr("global_symbol")
+    return function.with_attr(POLLED, tirx.const(True))
 
 
 def _pointer_type(buffer: Buffer) -> Any:
