@@ -95,12 +95,6 @@ class Caller:
 
     def __call__(self, /, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         """Run the function; see ``CompiledFunction``."""
-        if self.raise_interrupt is not None:
-            try:
-                self.raise_interrupt()
-            except BaseException as error:
-                _present(error, self.definition.module)
-                raise
         if self.records is not None:
             return self.records(args, kwargs, out)
         if self.make_direct is not None:
@@ -113,6 +107,8 @@ class Caller:
                 raise
         if self.fast_path is not None:
             try:
+                if self.raise_interrupt is not None:
+                    self.raise_interrupt()
                 result = self.fast_path(args)
                 if result is None and (contiguous := _contiguous(args)) is not None:
                     result = self.fast_path(contiguous)

@@ -29,7 +29,7 @@ _SHORT = 1 << 16
 #: The least work of a round that is counted by itself; shorter rounds are counted in pieces.
 _ROUND = 1 << 8
 
-#: The words that the threads of a parallel loop share: whether they stop, the budget and the thread that asks.
+#: What threads of a parallel loop share: whether they stop, the budget of the thread that asks, and which.
 _STOPPED, _BUDGET, _OWNER, _WORDS = 0, 1, 2, 3
 
 _FREE, _EXTERN, _THROW, _CALL_PACKED = (
@@ -129,7 +129,10 @@ class _Poller:
         """Count work, and ask if the budget is spent."""
         renewed = _store(self.budget, as_expr(_POLL_WORK))
         is_spent = _load(self.budget) <= as_expr(0)
-        return [_store(self.budget, _load(self.budget) - work), tirx.IfThenElse(is_spent, sequence([renewed, *self.ask]), None)]
+        return [
+            _store(self.budget, _load(self.budget) - work),
+            tirx.IfThenElse(is_spent, sequence([renewed, *self.ask]), None),
+        ]
 
     def _parallel_loop(self, loop: tirx.For) -> _Polled:
         """Return a parallel loop whose rounds end early when the thread of the call is to stop."""

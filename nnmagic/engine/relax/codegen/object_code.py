@@ -234,10 +234,10 @@ def _vm_pipeline() -> tuple[Any, Callable[[], Any], Callable[[], Any]]:
     """Return TVM's own CPU pipeline with the passes above, then those that finish host and device code."""
     lower = (
         *(_BLOCK_PASSES + _STATEMENT_PASSES),
-        lambda: _ADD_VM_POLLS,
         tirx.transform.AnnotateEntryFunc,
         tirx.transform.SplitHostDevice,
         tirx.transform.MakePackedAPI,
+        lambda: _ADD_VM_POLLS,
         lambda: _BROADCAST_BITS,
         tirx.transform.BF16StorageLegalize,
     )

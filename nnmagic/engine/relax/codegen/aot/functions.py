@@ -104,7 +104,7 @@ def lower_to_pointer_args(kernel: PrimFunc) -> PrimFunc:
     body = tirx.SeqStmt([*declared, kernel.body])  # `object_code._return_status` makes it return 0
     params = [*pointers, *kernel_sizes(kernel)]
     function = tirx.PrimFunc(params, body, _INT32, kernel.attrs).without_attr("global_symbol")
-    return function.with_attr(POLLED, tirx.const(True))
+    return function.with_attr(POLLED, tirx.const(1))
 
 
 def _pointer_type(buffer: Buffer) -> Any:
