@@ -21,7 +21,7 @@ from tvm.target import codegen
 from nnmagic.engine import engine_error
 from nnmagic.engine.relax.codegen.aot.memory import MOST_BYTES, exceeds_any_memory
 from nnmagic.engine.relax.codegen.interrupt_polls import POLLED, add_polls, free_before_leaving
-from nnmagic.engine.relax.codegen.relax_pipeline import NO_CHOSEN_UNROLLING
+from nnmagic.engine.relax.codegen.relax_pipeline import NO_CHOSEN_UNROLLING, run_passes
 from nnmagic.engine.relax.compiler_process import file_limit
 from nnmagic.engine.relax.deferred_interrupts import interrupt_safepoint
 from nnmagic.engine.relax.schedules.registry import collect_blocks
@@ -357,17 +357,15 @@ def _lower(functions: dict[Any, Any], target: tvm.target.Target) -> tvm.IRModule
     with target, tvm.transform.PassContext(config=NO_CHOSEN_UNROLLING):
         bind = tirx.transform.BindTarget(target.with_host(target))
         lowered = [
-            tvm.transform.Sequential([bind, *(make() for make in passes)])(tvm.IRModule(functions)).functions
+            run_passes([bind, *(make() for make in passes)], tvm.IRModule(functions)).functions
             for passes, functions in (
                 ((*_BLOCK_PASSES, *_STATEMENT_PASSES), of_blocks),
                 (_STATEMENT_PASSES, of_statements),
                 (_TILE_PASSES, of_tiles),
             )
         ]
-        together = tvm.transform.Sequential([make() for make in _HOST_PASSES])
-        whole = together(
-            tvm.IRModule({var: function for group in lowered for var, function in group.items()})
-        )
+        together = tvm.IRModule({var: function for group in lowered for var, function in group.items()})
+        whole = run_passes([make() for make in _HOST_PASSES], together)
     public = {
         var: function if _is_public(function) else function.with_attr("global_symbol", _symbol(var))
         for var, function in whole.functions_items()
