@@ -244,7 +244,7 @@ def _freed_by(statement: Stmt) -> tuple[Buffer | None, Stmt]:
 
 
 def _leaves(call: Call) -> bool:
-    return call.op == _THROW or (call.op == _CALL_PACKED and call.args[0].value == LEAVE)
+    return bool(call.op == _THROW or (call.op == _CALL_PACKED and call.args[0].value == LEAVE))
 
 
 def _called(call: Call) -> str | None:
