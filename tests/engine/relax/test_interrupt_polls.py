@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _thread
 import threading
+import time
 from collections.abc import Callable
 
 import numpy as np
@@ -45,12 +46,18 @@ LONG = {
 
 
 def interrupted(call: Callable[..., object], *arguments: object) -> None:
-    """Interrupt a call that would take hours."""
+    """Interrupt a call; one that does nothing may end before."""
     timer = threading.Timer(0.05, _thread.interrupt_main)
-    timer.start()
     with pytest.raises(KeyboardInterrupt):
-        call(*arguments)
+        call_and_wait(timer, call, *arguments)
     timer.join()
+
+
+def call_and_wait(timer: threading.Timer, call: Callable[..., object], *arguments: object) -> None:
+    timer.start()
+    call(*arguments)
+    while True:
+        time.sleep(0.01)
 
 
 @pytest.mark.full

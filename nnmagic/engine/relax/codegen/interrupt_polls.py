@@ -48,7 +48,7 @@ _LEAVE = tirx.Evaluate(tvm.ir.Call(_THROW, [], ret_ty=tvm.ir.PrimType("int32")))
 
 @dataclass(frozen=True, slots=True)
 class _Polled:
-    """A statement with polls; ``work``: what it does and does not count itself; ``asks``: has it polls."""
+    """A statement with polls; ``work``: what it does and does not count; ``asks``: whether it counts any."""
 
     statement: Stmt
     work: int = 0
@@ -64,23 +64,24 @@ class _Poller:
     leave: Stmt
     this_thread: str
 
-    def visit(self, statement: Stmt) -> _Polled:
-        """Return a statement with polls."""
+    def visit(self, statement: Stmt, *, nested: bool = False) -> _Polled:
+        """Return a statement with polls; ``nested``: whether it is in a round that asks."""
         match statement:
             case tirx.SeqStmt():
-                return self._together([self.visit(each) for each in statement.seq])
+                return self._together([self.visit(each, nested=nested) for each in statement.seq])
             case tirx.For() if statement.kind == tirx.ForKind.PARALLEL:
                 return self._parallel_loop(statement)
             case tirx.For():
-                return self._loop(statement)
+                return self._loop(statement, nested=nested)
             case tirx.While():
-                body = self.visit(statement.body)
-                rounds = sequence([body.statement, *self._spend(as_expr(body.work + 1))])
+                body = self.visit(statement.body, nested=True)
+                spend = self._count if nested and not body.asks else self._spend
+                rounds = sequence([body.statement, *spend(as_expr(body.work + 1))])
                 return _Polled(tirx.While(statement.condition, rounds), asks=True)
             case tirx.IfThenElse():
-                return self._branch(statement)
+                return self._branch(statement, nested=nested)
             case tirx.AttrStmt():
-                body = self.visit(statement.body)
+                body = self.visit(statement.body, nested=nested)
                 node, key, value = statement.node, statement.attr_key, statement.value
                 return replace(body, statement=tirx.AttrStmt(node, key, value, body.statement))
             case tirx.Bind() | tirx.AllocBuffer() | tirx.DeclBuffer():
@@ -92,47 +93,48 @@ class _Poller:
         statements = tirx.SeqStmt([each.statement for each in parts])
         return _Polled(statements, sum(each.work for each in parts), any(each.asks for each in parts))
 
-    def _branch(self, branch: tirx.IfThenElse) -> _Polled:
-        then = self.visit(branch.then_case)
-        other = None if branch.else_case is None else self.visit(branch.else_case)
+    def _branch(self, branch: tirx.IfThenElse, *, nested: bool) -> _Polled:
+        then = self.visit(branch.then_case, nested=nested)
+        other = None if branch.else_case is None else self.visit(branch.else_case, nested=nested)
         statement = tirx.IfThenElse(branch.condition, then.statement, other and other.statement)
         work = 1 + max(then.work, other.work if other else 0)
         return _Polled(statement, work, then.asks or (other is not None and other.asks))
 
-    def _loop(self, loop: tirx.For) -> _Polled:
-        body, extent = self.visit(loop.body), static_int(loop.extent)
+    def _loop(self, loop: tirx.For, *, nested: bool) -> _Polled:
+        """Return a loop whose rounds ask, or pieces of it; an innermost one of short rounds only counts."""
+        body, extent = self.visit(loop.body, nested=True), static_int(loop.extent)
         work = max(body.work, 1)
+        if not body.asks and extent is not None and extent * work <= _SHORT:
+            return _Polled(loop, extent * work)
         if body.asks or work >= _ROUND:
-            if not body.asks and extent is not None and extent * work <= _SHORT:
-                return _Polled(loop, extent * work)
             counted = sequence([body.statement, *self._spend(as_expr(work))])
             return _Polled(_with_body(loop, counted), asks=True)
-        if extent is not None and extent * work <= _SHORT:
-            return _Polled(loop, extent * work)
+        if nested and extent is None:
+            spent = tirx.max(loop.extent.astype("int64"), as_expr(0)) * as_expr(work)
+            return _Polled(sequence([loop, *self._count(spent)]), asks=True)
         return _Polled(self._pieces(loop, work), asks=True)
 
     def _pieces(self, loop: tirx.For, work: int) -> Stmt:
         """Return a loop in pieces of short rounds, with a poll after each."""
         dtype = dtype_of(loop.loop_var)
-        number, position, left = (tirx.Var(name, dtype) for name in ("piece", "position", "left"))
+        number, left = (tirx.Var(name, dtype) for name in ("piece", "left"))
         rounds, zero = tirx.const(_SHORT >> work.bit_length(), dtype), tirx.const(0, dtype)
         extent = loop.extent.astype(dtype)
         count = tirx.truncdiv(tirx.max(extent, zero) - 1, rounds) + 1
-        index = loop.min.astype(dtype) + number * rounds + position
-        body = sequence([tirx.Bind(loop.loop_var, index), loop.body])
-        inner = tirx.For(position, zero, left, tirx.ForKind.SERIAL, body, annotations=loop.annotations)
+        first = loop.min.astype(dtype) + number * rounds
+        inner = tirx.For(loop.loop_var, first, left, loop.kind, loop.body, annotations=loop.annotations)
         spent = left.astype("int64") * as_expr(work)
         outer = [tirx.Bind(left, tirx.min(rounds, extent - number * rounds)), inner, *self._spend(spent)]
         return tirx.For(number, zero, count, tirx.ForKind.SERIAL, sequence(outer))
+
+    def _count(self, work: PrimExpr) -> list[Stmt]:
+        return [_store(self.budget, _load(self.budget) - work)]
 
     def _spend(self, work: PrimExpr) -> list[Stmt]:
         """Count work, and ask if the budget is spent."""
         renewed = _store(self.budget, as_expr(_POLL_WORK))
         is_spent = _load(self.budget) <= as_expr(0)
-        return [
-            _store(self.budget, _load(self.budget) - work),
-            tirx.IfThenElse(is_spent, sequence([renewed, *self.ask]), None),
-        ]
+        return [*self._count(work), tirx.IfThenElse(is_spent, sequence([renewed, *self.ask]), None)]
 
     def _parallel_loop(self, loop: tirx.For) -> _Polled:
         """Return a parallel loop whose rounds end early when the thread of the call is to stop."""
@@ -144,7 +146,7 @@ class _Poller:
         stop = _stop_if_asked(_store(words, as_expr(1), _STOPPED))
         ask = [tirx.IfThenElse(is_owner, stop, None), leave]
         thread = _Poller(budget, ask, leave, self.this_thread)
-        body, extent = thread.visit(loop.body), static_int(loop.extent)
+        body, extent = thread.visit(loop.body, nested=True), static_int(loop.extent)
         if not body.asks and extent is not None and extent * max(body.work, 1) <= _POLL_WORK:
             return _Polled(loop, extent * max(body.work, 1))
         first = tirx.Select(is_owner, _load(words, _BUDGET), as_expr(_POLL_WORK))

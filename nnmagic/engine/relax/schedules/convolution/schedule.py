@@ -20,6 +20,7 @@ from tvm import tirx
 
 from nnmagic.engine.relax.schedules.convolution.windows import (
     MOST_TAPS,
+    UNROLLED_TAPS,
     Axis,
     Phase,
     Run,
@@ -481,17 +482,21 @@ def _sum_channels(
                 body.append(tirx.IfThenElse(inside, added, None) if skipped else added)
         return body
 
-    def sum_tap(k: PrimExpr, group: TapGroup, number: PrimExpr) -> Stmt:
-        tap, offset = (first + number * step for first, step in zip(group.first, group.step, strict=True))
-        return sequence(add_tap(k, tap, offset, *group.inside))
+    def sum_taps(k: PrimExpr, group: TapGroup, number: PrimExpr) -> Stmt:
+        body = []
+        for place in range(UNROLLED_TAPS):
+            at = number * UNROLLED_TAPS + place
+            tap, offset = (first + at * step for first, step in zip(group.first, group.step, strict=True))
+            body += add_tap(k, tap, offset, *group.inside)
+        return sequence(body)
 
     def sum_channel(k: PrimExpr) -> Stmt:
         body = []
         for group in group_taps(phase.taps, run.inside):
-            if group.count == 1:
+            if not group.rounds:
                 body += add_tap(k, *group.first, *group.inside)
             elif kernel.padded or group.inside != (0, 0):
-                body.append(loop("tap", group.count, partial(sum_tap, k, group)))
+                body.append(loop("taps", group.rounds, partial(sum_taps, k, group)))
         return sequence(body) if body else tirx.Evaluate(0)
 
     return loop("channel", channels.per_group, sum_channel)

@@ -13,8 +13,8 @@ from typing import Any
 #: How many windows are looked at one by one; of more it is not known that they all read data.
 _MANY = 1 << 16
 
-#: The most taps in a row that are written out: LLVM takes seconds for hundreds.
-MOST_TAPS = 32
+#: The most taps in a row that are written out: LLVM takes seconds for hundreds. Of more, so many are a round.
+MOST_TAPS, UNROLLED_TAPS = 64, 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class TapGroup:
-    """Taps that follow one another: ``count`` of them, at equal distances.
+    """Taps that follow one another at equal distances: ``UNROLLED_TAPS`` in each of ``rounds``, or one.
 
     ``first`` and ``step`` are of the number of a tap and of its offset. ``inside`` is of each tap.
     """
@@ -143,7 +143,7 @@ class TapGroup:
     first: tuple[int, int]
     step: tuple[int, int]
     inside: tuple[int, int]
-    count: int = 1
+    rounds: int = 0
 
 
 def group_taps(taps: Sequence[tuple[int, int]], inside: Sequence[tuple[int, int]]) -> Iterator[TapGroup]:
@@ -157,9 +157,10 @@ def group_taps(taps: Sequence[tuple[int, int]], inside: Sequence[tuple[int, int]
         ):
             end += 1
         if end - start > MOST_TAPS:
-            yield TapGroup(first, step, inside[start], end - start)
-        else:
-            yield from (TapGroup(taps[at], step, inside[at]) for at in range(start, end))
+            rounds = (end - start) // UNROLLED_TAPS
+            yield TapGroup(first, step, inside[start], rounds)
+            start += rounds * UNROLLED_TAPS
+        yield from (TapGroup(taps[at], step, inside[at]) for at in range(start, end))
         start = end
 
 
