@@ -22,8 +22,8 @@ from nnmagic.cache import disk_cache
 from nnmagic.functions.compile_cell import MEMORY
 from tests.interrupts.programs import PROGRAMS, Program
 
-#: Names that IPython changes with each cell.
-_HISTORY = ("In", "Out", "exit", "quit")
+#: Names that IPython changes with each cell, and that of a result.
+_HISTORY = ("In", "Out", "exit", "quit", "result")
 
 
 class Notebook:
@@ -75,6 +75,7 @@ class Notebook:
         seconds = time.monotonic() - begin
         self.run(f"result = {self.program.short}")
         self.expected = self.shell.user_ns["result"]
+        self.run(f"arguments = {self.program.long}")
         self.tell(compile=seconds)
 
     def interrupted(self, kind: str) -> None:
@@ -89,7 +90,7 @@ class Notebook:
             if kind == "compile":
                 self.define()
             else:
-                self.run(f"result = {self.program.long}")
+                self.run("while True:\n    result = f(*arguments)")
             finished = True
             while True:
                 time.sleep(1)

@@ -125,6 +125,10 @@ def _check_assertion(condition: Any, number: int) -> None:
         raise CheckError(json.dumps(["AssertionError", str(number), "", None]))
 
 
+#: Where an error object of TVM's has the address and the length of the text of its kind.
+_KIND = 24
+
+
 class _Pending(threading.local):
     """What ended a native function of this thread, to be raised when it has returned."""
 
@@ -138,6 +142,18 @@ def take_pending() -> BaseException | None:
     """Return what ended this thread's native function, once."""
     error, _pending.error = _pending.error, None
     return error
+
+
+def take_raised() -> str:
+    """Return the kind of the error that TVM holds for this thread, once; "" if it has none."""
+    handle = ctypes.c_void_p()
+    tvm_ffi.LIB.TVMFFIErrorMoveFromRaised(ctypes.byref(handle))
+    if handle.value is None:
+        return ""
+    kind = (ctypes.c_size_t * 2).from_address(handle.value + _KIND)
+    name = ctypes.string_at(*kind).decode(errors="replace")
+    tvm_ffi.LIB.TVMFFIObjectDecRef(handle)
+    return name
 
 
 def raise_pending() -> None:
@@ -155,6 +171,7 @@ def keep_pending(
     """
 
     def run(*args: Any) -> tuple[int, BaseException | None]:
+        prepare_thread()
         return entry(*args), take_pending()
 
     run_there = run_elsewhere(run)
@@ -196,14 +213,34 @@ def _answers() -> Iterator[int]:
 
 
 class _Pollers(threading.local):
-    def __init__(self) -> None:
-        self.answers = _answers()
-        next(self.answers)
+    """The answers of a thread; those of one that is not prepared are all 0."""
 
+    answers: Iterator[int] = repeat(0)
+
+
+_pollers = _Pollers()
 
 #: Returns the next answer of this thread. A Python function would be left by the exception of a signal before
 #: its first line, so this is a chain of functions in C down to the generator.
-_poll = map(methodcaller("__next__"), map(attrgetter("answers"), repeat(_Pollers()))).__next__
+_poll = map(methodcaller("__next__"), map(attrgetter("answers"), repeat(_pollers))).__next__
+
+
+def prepare_thread() -> None:
+    """Have polls of this thread answer that a program is to stop; done where an exception may be raised."""
+    if "answers" not in vars(_pollers):
+        answers = _answers()
+        next(answers)  # to the inside of its block
+        _pollers.answers = answers
+
+
+def prepared(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that prepares its thread, then calls this one."""
+
+    def call(*args: Any) -> Any:
+        prepare_thread()
+        return function(*args)
+
+    return call
 
 
 def _leave() -> None:
@@ -224,7 +261,18 @@ def _require(condition: Any, message: str, operator: str | None = None) -> None:
 
 
 def _print(layout: str, described: str, *numbers: int) -> None:
-    """Print arrays, which are given by their dtypes and ranks, as JSON, and by their addresses and sizes."""
+    """Print arrays, which are given by their dtypes and ranks, as JSON, and by their addresses and sizes.
+
+    What is raised meanwhile, as by the handler of a signal, is pending.
+    """
+    try:
+        _print_arrays(layout, described, *numbers)
+    except BaseException as error:
+        _pending.error = error
+        raise
+
+
+def _print_arrays(layout: str, described: str, *numbers: int) -> None:
     from nnmagic.relay.reference.printing import print_values
 
     rest, arrays = iter(numbers), []
@@ -237,6 +285,7 @@ def _print(layout: str, described: str, *numbers: int) -> None:
 
 
 tvm_ffi.register_error("nnmagic.CheckError", CheckError)
+tvm_ffi.register_error(KeyboardInterrupt.__name__, KeyboardInterrupt)  # a function of Python was interrupted
 tvm_ffi.register_global_func(SHAPES_FIT, _shapes_fit, override=True)
 tvm_ffi.register_global_func(INDEX_IN_RANGE, _index_in_range, override=True)
 tvm_ffi.register_global_func(REQUIRED, _require, override=True)

@@ -159,7 +159,8 @@ class NativeEntry:
             case _ if code == ROOM:
                 return RoomError(int(self._state_words(workspace)[_DETAIL]))
             case _ if code < FAILURES:
-                return out_of_memory(self.name)
+                is_interrupt = callbacks.take_raised() == KeyboardInterrupt.__name__
+                return KeyboardInterrupt() if is_interrupt else out_of_memory(self.name)
         match self._failures[code - FAILURES]:
             case ["assertion", int() as number]:
                 return AssertionError(self._assertions[number])

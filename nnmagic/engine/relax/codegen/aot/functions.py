@@ -32,6 +32,7 @@ from nnmagic.engine.relax.codegen.aot.program import (
     DETAIL,
     DIRECT,
     STATUS,
+    STOP,
     WORK,
     AotProgram,
     Assign,
@@ -1020,9 +1021,22 @@ class BodyEmitter:
             tirx.BufferStore(budget, as_expr(_POLL_WORK), [at]),
             *save,
             tirx.IfThenElse(stop, sequence(self._fail(INTERRUPTED)), None),
+            *self._stop_with_others(),
             *restore,
         ]
         return tirx.IfThenElse(tirx.BufferLoad(budget, [at]) <= as_expr(0), sequence(ask), None)
+
+    def _stop_with_others(self) -> list[Stmt]:
+        """End the function if it is a part of a parallel loop of which another thread was interrupted."""
+        if not any(function.parallel is not None for function in self.variables):
+            return []
+        assert self.state is not None
+        word = words_at("stop")
+        look = [
+            tirx.DeclBuffer(word, data=as_pointer(self.state[STOP])),
+            tirx.IfThenElse(_element(word) < as_expr(0), sequence(self._fail(INTERRUPTED)), None),
+        ]
+        return [tirx.IfThenElse(tirx.NE(self.state[STOP], as_expr(0)), sequence(look), None)]
 
 
 _BUDGET, _ROUNDS = Register("int64", "budget"), Register("int64", "rounds")
