@@ -38,7 +38,7 @@ class Child:
     """A process with a notebook."""
 
     def __init__(self, folder: Path) -> None:
-        self.errors = (folder / "errors").open("a+")
+        self.errors = (folder / "errors").open("w+")
         environment = {**os.environ, "NNMAGIC_CACHE_DIR": str(folder / "cache"), "PYTHONFAULTHANDLER": "1"}
         command = [sys.executable, "-W", "ignore", "-m", "tests.interrupts.child"]
         self.process = subprocess.Popen(

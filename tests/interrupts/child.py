@@ -81,7 +81,7 @@ class Notebook:
     def interrupted(self, kind: str) -> None:
         """Compile or call, until an interrupt comes."""
         assert self.program is not None
-        before, finished = self.names(), False
+        before, finished, faults = self.names(), False, list[str]()
         if kind == "compile":
             self.forget()
             before = self.names()
@@ -96,7 +96,9 @@ class Notebook:
                 time.sleep(1)
         except KeyboardInterrupt:
             stopped = time.monotonic()
-        faults = []
+        except Exception as error:  # noqa: BLE001 - it is told
+            stopped = time.monotonic()
+            faults.append(f"it raises {error!r}"[:500])
         if not finished and (changed := {*before.items()} ^ {*self.names().items()}):
             faults.append(f"names have changed: {sorted({name for name, _ in changed})}")
         cache = Path(os.environ["NNMAGIC_CACHE_DIR"])

@@ -329,7 +329,7 @@ PROGRAMS = [
     ),
     Program("sort", _SORT, "(large,)", "f(large[:50])"),
     Program("argsort, level 0", _ARGSORT, "(large,)", "f(large[:50])", options="--opt-level 0"),
-    Program("sort of rows", _SORT_OF_ROWS, "(large.reshape(1000, -1),)", "f(large[:60].reshape(6, -1))"),
+    Program("sort of rows", _SORT_OF_ROWS, "(large.reshape(1024, -1),)", "f(large[:60].reshape(6, -1))"),
     Program("product", _PRODUCT, "(np.ones((7000, 7000), 'f'),)", "f(np.ones((7, 7), 'f'))"),
     Program(
         "product, level 0",
@@ -363,7 +363,7 @@ PROGRAMS = [
     Program(
         "gradient of a while loop",
         _GRADIENT_OF_A_WHILE_LOOP,
-        "(1.0, np.int64(10**8),)",
+        "(1.0, np.int64(90_000))",
         "f(1.0, np.int64(5))",
     ),
     Program("callback", _CALLBACK, "(1.0, np.int64(10**9),)", "f(1.0, np.int64(4))", setup=_SLOWLY),

@@ -20,8 +20,11 @@ from nnmagic.engine.relax.tir.types import Buffer, Call, PrimExpr, PrimFunc, Stm
 #: Marks a function that is to get polls.
 POLLED = "nnmagic.polled"
 
-#: The work between two polls, in statements: some tens of milliseconds at most.
-_POLL_WORK = 1 << 22
+#: The work between two polls, in statements: milliseconds, tens of them where memory is touched first.
+_POLL_WORK = 1 << 21
+
+#: So many lanes of a vector that is stored are the work of a statement more.
+_LANES = 4
 
 #: The most work of a nest of loops that counts as one statement of so much work.
 _SHORT = 1 << 16
@@ -86,6 +89,8 @@ class _Poller:
                 return replace(body, statement=tirx.AttrStmt(node, key, value, body.statement))
             case tirx.Bind() | tirx.AllocBuffer() | tirx.DeclBuffer():
                 return _Polled(statement)
+            case tirx.BufferStore():
+                return _Polled(statement, 1 + int(statement.value.ty.dtype.lanes) // _LANES)
         return _Polled(statement, 1)
 
     @staticmethod

@@ -379,11 +379,19 @@ def _compile(lowered: tvm.IRModule, target: tvm.target.Target) -> ObjectCode:
 
 
 def compile_llvm(code: str) -> ObjectCode:
-    """Compile LLVM's text to object code for this machine."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "code.ll")
-        path.write_text(f'target triple = "{codegen.llvm_get_system_triple()}"\n{code}')
-        module = tvm.get_global_func("ffi.Module.load_from_file.ll")(str(path), "ll")
+    """Compile LLVM's text, which lies in memory where the system supports that, to code for this machine."""
+    load = tvm.get_global_func("ffi.Module.load_from_file.ll")
+    text = f'target triple = "{codegen.llvm_get_system_triple()}"\n{code}'
+    if hasattr(os, "memfd_create"):
+        with os.fdopen(os.memfd_create("nnmagic"), "w") as file:
+            file.write(text)
+            file.flush()
+            module = load(f"/proc/self/fd/{file.fileno()}", "ll")
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "code.ll")
+            path.write_text(text)
+            module = load(str(path), "ll")
     return ObjectCode(module, write_module(module, "o"))
 
 
