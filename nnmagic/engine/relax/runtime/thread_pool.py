@@ -19,6 +19,7 @@ from types import FrameType
 from typing import Any
 
 from nnmagic.engine.threads import cores, num_threads
+from nnmagic.tracebacks import raise_ignored_interrupt
 
 #: The stack of the thread that runs the calls of others: virtual memory, of which only what is used is real.
 #: Windows' threads of Python have less than 256 MB.
@@ -199,6 +200,8 @@ def wait_in_steps(future: Future[Any]) -> None:
     """Wait for a future; an interrupt of the main thread ends it, whenever and wherever it arrives."""
     while not future.done():
         wait([future], _LONGEST_WAIT)
+        if get_ident() == threading.main_thread().ident:
+            raise_ignored_interrupt()
 
 
 def on_deep_stack(run: Callable[..., Any], *args: Any) -> Any:
