@@ -24,8 +24,8 @@ from typing import Any
 from tests.interrupts.programs import PROGRAMS
 
 _ROOT = Path(__file__).parents[2]
-#: After how many seconds a process counts as one that hangs.
-_HANG = 90.0
+#: After how many seconds a process counts as one that hangs, and an interrupt as lost.
+_HANG, _LOST = 90.0, 20.0
 #: How many seconds after its begin a call is interrupted at the latest.
 _LATEST_CALL = 0.6
 
@@ -69,6 +69,16 @@ class Child:
         answer: dict[str, Any] = json.loads(line)
         return answer
 
+    def interrupt(self) -> tuple[float, dict[str, Any]]:
+        """Send an interrupt, again if it is lost, and return when it was sent first, and the answer."""
+        sent = time.monotonic()
+        for _ in range(4):
+            self.process.send_signal(signal.SIGINT)
+            ready, _, _ = select.select([self.process.stdout], [], [], _LOST)
+            if ready:
+                break
+        return sent, self.answer()
+
     def last_words(self, *, hangs: bool) -> str:
         if hangs:
             self.process.send_signal(signal.SIGUSR1)
@@ -95,6 +105,8 @@ class Report:
     faults: list[str] = field(default_factory=list)
 
     def note(self, where: str, sent: float, answer: dict[str, Any]) -> None:
+        if answer["stopped"] - sent > _LOST:
+            self.faults.append(f"{where}: an interrupt was lost")
         self.sent["late" if answer["finished"] else where.partition(" ")[0]] += 1
         self.latencies.append((answer["stopped"] - sent, where))
         self.idles.append((answer["idle"], where))
@@ -156,9 +168,7 @@ def _interrupt_program(
             child.ask("interrupted", kind)
             delay = chance.random() * (seconds * 1.1 if kind == "compile" else _LATEST_CALL)
             time.sleep(delay)
-            sent = time.monotonic()
-            child.process.send_signal(signal.SIGINT)
-            answer = child.answer()
+            sent, answer = child.interrupt()
         except HangError as error:
             report.faults.append(f"{where}: {error}")
             if child is not None:
