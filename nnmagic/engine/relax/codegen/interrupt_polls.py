@@ -16,6 +16,7 @@ from tvm import tirx
 from nnmagic.engine.relax.runtime.callbacks import LEAVE, POLL
 from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, local_array, sequence, static_int
 from nnmagic.engine.relax.tir.types import Buffer, Call, PrimExpr, PrimFunc, Stmt
+from nnmagic.engine.relax.tir.visitors import visit
 
 #: Marks a function that is to get polls.
 POLLED = "nnmagic.polled"
@@ -34,6 +35,38 @@ _ROUND = 1 << 8
 
 #: What threads of a parallel loop share: whether they stop, the budget of the thread that asks, and which.
 _STOPPED, _BUDGET, _OWNER, _WORDS = 0, 1, 2, 3
+
+#: The operators that become calls of C's functions.
+_FUNCTIONS = frozenset(
+    [
+        "call_extern",
+        "call_pure_extern",
+        "sin",
+        "cos",
+        "tan",
+        "asin",
+        "acos",
+        "atan",
+        "atan2",
+        "sinh",
+        "cosh",
+        "tanh",
+        "asinh",
+        "acosh",
+        "atanh",
+        "exp",
+        "exp2",
+        "exp10",
+        "log",
+        "log2",
+        "log10",
+        "log1p",
+        "pow",
+        "erf",
+        "hypot",
+        "fmod",
+    ]
+)
 
 _FREE, _EXTERN, _THROW, _CALL_PACKED = (
     tvm.ir.Op.get(f"tirx.{name}")
@@ -111,10 +144,11 @@ class _Poller:
         work = max(body.work, 1)
         if not body.asks and extent is not None and extent * work <= _SHORT:
             return _Polled(loop, extent * work)
-        if body.asks or work >= _ROUND:
+        is_counted_whole = nested and extent is None
+        if body.asks or work >= _ROUND or (is_counted_whole and _calls_functions(loop.body)):
             counted = sequence([body.statement, *self._spend(as_expr(work))])
             return _Polled(_with_body(loop, counted), asks=True)
-        if nested and extent is None:
+        if is_counted_whole:
             spent = tirx.max(loop.extent.astype("int64"), as_expr(0)) * as_expr(work)
             return _Polled(sequence([loop, *self._count(spent)]), asks=True)
         return _Polled(self._pieces(loop, work), asks=True)
@@ -252,6 +286,14 @@ def _freed_by(statement: Stmt) -> tuple[Buffer | None, Stmt]:
 
 def _leaves(call: Call) -> bool:
     return bool(call.op == _THROW or (call.op == _CALL_PACKED and call.args[0].value == LEAVE))
+
+
+def _calls_functions(statement: Stmt) -> bool:
+    """Return whether a function of C is called: it takes long, and no vector survives it anyway."""
+    calls: list[Call] = []
+    visit(statement, [(tvm.ir.Call, calls.append)])
+    names = {getattr(call.op, "name", "").rpartition(".")[2] for call in calls}
+    return not names.isdisjoint(_FUNCTIONS)
 
 
 def _called(call: Call) -> str | None:
