@@ -9,12 +9,13 @@ from __future__ import annotations
 import functools
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import takewhile
 from types import FrameType, TracebackType
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from nnmagic.diagnostics import CompileError, InternalError
 
@@ -69,7 +70,8 @@ def short_errors(function: Callable[_P, _T]) -> Callable[_P, _T]:
     def call(*args: _P.args, **keywords: _P.kwargs) -> _T:
         __tracebackhide__ = True  # IPython leaves this frame out, where there is an error of Python's
         try:
-            return function(*args, **keywords)
+            with noting_interrupts():
+                return function(*args, **keywords)
         except InternalError:
             raise
         except (CompileError, OSError, KeyboardInterrupt) as error:
@@ -84,6 +86,40 @@ def short_errors(function: Callable[_P, _T]) -> Callable[_P, _T]:
             raise
 
     return call
+
+
+#: The interrupts that came in what Python calls as objects are freed, where it ignores what is raised.
+_ignored: list[object] = []
+
+
+@contextmanager
+def noting_interrupts() -> Iterator[None]:
+    """Raise an interrupt that Python ignores in a block: at its end, or where the block waits."""
+    before = sys.unraisablehook
+    if threading.get_ident() != threading.main_thread().ident or getattr(before, "func", None) is _note:
+        yield
+        return
+    sys.unraisablehook = functools.partial(_note, before)
+    try:
+        yield
+        raise_ignored_interrupt()
+    finally:
+        sys.unraisablehook = before
+        _ignored.clear()
+
+
+def _note(before: Callable[[Any], object], ignored: Any) -> None:
+    if ignored.exc_type is KeyboardInterrupt and threading.get_ident() == threading.main_thread().ident:
+        _ignored.append(None)
+    else:
+        before(ignored)
+
+
+def raise_ignored_interrupt() -> None:
+    """Raise an interrupt that Python ignored; only the main thread may call it."""
+    if _ignored:
+        _ignored.clear()
+        raise KeyboardInterrupt
 
 
 def hide_frames(error: BaseException, *, cause: bool = False) -> None:

@@ -132,27 +132,22 @@ class DiskCache:
     def _write(
         self, root: int, key: str, members: Mapping[str, bytes | memoryview], *, replace: bool
     ) -> None:
-        name = f"{_PARTIAL}{os.urandom(8).hex()}"
-        os.mkdir(name, 0o700, dir_fd=root)
-        try:
+        with _removed_after(f"{_PARTIAL}{os.urandom(8).hex()}", root) as name:
+            os.mkdir(name, 0o700, dir_fd=root)
             with _folder(name, root) as folder:
                 for member, data in members.items():
                     _create(member, data, folder)
             if not _rename_entry(name, key, root) and (replace or not _is_folder(key, root)):
                 self._discard(root, key)
                 _rename_entry(name, key, root)  # unless another process was quicker
-        finally:
-            _delete(name, root)
 
     def note(self, name: str, data: Json) -> None:
         """Keep a small JSON value under a name, in place of the one before."""
-        partial = f"{_PARTIAL}{os.urandom(8).hex()}"
-        with suppress(OSError), self._open(create=True) as root:  # losing a note does no harm
-            try:
-                _create(partial, note_to_text(name, data).encode(), root)
-                os.replace(partial, _note(name), src_dir_fd=root, dst_dir_fd=root)
-            except OSError:
-                _delete(partial, root)
+        unique = f"{_PARTIAL}{os.urandom(8).hex()}"
+        # Losing a note does no harm.
+        with suppress(OSError), self._open(create=True) as root, _removed_after(unique, root) as partial:
+            _create(partial, note_to_text(name, data).encode(), root)
+            os.replace(partial, _note(name), src_dir_fd=root, dst_dir_fd=root)
 
     def read_note(self, name: str) -> Json | None:
         """Return the value last noted under a name, None if there is none or it cannot be read."""
@@ -216,10 +211,8 @@ class DiskCache:
 
     def _discard(self, root: int, name: str) -> None:
         """Rename an entry out of sight, then delete it."""
-        trash = f"{_TRASH}{os.urandom(8).hex()}"
-        with suppress(OSError):
+        with suppress(OSError), _removed_after(f"{_TRASH}{os.urandom(8).hex()}", root) as trash:
             os.rename(name, trash, src_dir_fd=root, dst_dir_fd=root)
-            _delete(trash, root)
 
     @contextmanager
     def _open(self, *, create: bool) -> Iterator[int]:
@@ -240,6 +233,19 @@ class DiskCache:
             yield descriptor
         finally:
             os.close(descriptor)
+
+
+@contextmanager
+def _removed_after(name: str, root: int) -> Iterator[str]:
+    """Delete a file or folder at the end of a block, even where an interrupt comes as it is deleted."""
+    try:
+        try:
+            yield name
+        finally:
+            _delete(name, root)
+    except BaseException:
+        _delete(name, root)
+        raise
 
 
 def _identity(status: os.stat_result) -> tuple[int, int]:

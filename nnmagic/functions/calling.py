@@ -42,6 +42,7 @@ class Caller:
         "make_direct",
         "owner",
         "path_into",
+        "raise_interrupt",
         "records",
         "run",
     )
@@ -50,6 +51,8 @@ class Caller:
         self.definition = definition
         self.call: CallAdapter = definition.call
         self.records = records
+        #: Raises what ended a call that CPython made directly, and that is made again; None elsewhere.
+        self.raise_interrupt: Callable[[], None] | None = None
         #: The function, which holds this object.
         self.owner: weakref.ref[CompiledFunction] | None = None
         self.use(definition.built_executable)
@@ -69,6 +72,7 @@ class Caller:
         for name in ("definition", "call", "records", "owner", "run", "fast_path", "path_into"):
             setattr(other, name, getattr(self, name))
         other.direct = other.make_direct = None
+        other.raise_interrupt = getattr(self.run, "raise_interrupt", None)
         return other
 
     def _set_direct(self, make_direct: Callable[[Callable[..., Any]], Any]) -> None:
@@ -103,6 +107,8 @@ class Caller:
                 raise
         if self.fast_path is not None:
             try:
+                if self.raise_interrupt is not None:
+                    self.raise_interrupt()
                 result = self.fast_path(args)
                 if result is None and (contiguous := _contiguous(args)) is not None:
                     result = self.fast_path(contiguous)

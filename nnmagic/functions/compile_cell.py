@@ -35,6 +35,7 @@ from nnmagic.relay.module import Module
 from nnmagic.relay.traverse import post_order
 from nnmagic.relay.used_types import collect_used_types, with_field_types
 from nnmagic.tinynn import look_up
+from nnmagic.tracebacks import noting_interrupts
 
 if TYPE_CHECKING:
     from nnmagic.functions.data_types import DataType
@@ -123,6 +124,7 @@ def _place(function: CompiledFunction | SpecializingFunction) -> int:
 MEMORY: MemoryCache[CompiledCell] = MemoryCache(max_entries=256, max_bytes=1 << 30)
 
 
+@noting_interrupts()
 def compile_cell(
     source: Source,
     namespace: Mapping[str, object],

@@ -26,7 +26,7 @@ from nnmagic.relay.complex_numbers.lowering import lower_complex, mentions_compl
 from nnmagic.relay.module import Module
 from nnmagic.relay.passes.pipeline import PassRun, run_passes
 from nnmagic.tinynn.program import DataTypeInfo, ParameterInfo
-from nnmagic.tracebacks import short_errors
+from nnmagic.tracebacks import noting_interrupts, short_errors
 
 if TYPE_CHECKING:
     from nnmagic.functions.data_types import DataType
@@ -214,7 +214,7 @@ class Definition:
     @property
     def executable(self) -> Executable:
         """Return the machine code, built when first asked for. Raises EngineError."""
-        with _BUILDING:  # Cached alone lets two threads build
+        with noting_interrupts(), _BUILDING:  # Cached alone lets two threads build
             return self._build_result[0]
 
     @property

@@ -141,6 +141,7 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
     def __init__(self, shell: InteractiveShell) -> None:
         self._refused: list[str] = []
         self._changes: Changes | None = None
+        self._bound: dict[str, object] = {}
         super().__init__(shell=shell)  # takes what the shell's configuration says
         for text in self._refused:
             sys.stderr.write(f"{text}\n")
@@ -280,6 +281,7 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
             page = inspect.getdoc(getattr(self, f"{language}_cell")) or ""
             display(Output((plain("help", page.removeprefix("::\n\n")),)))
             return
+        self._bound = {}
         try:
             with with_frames(given.tb):
                 self._run_cell(given, source, language)
@@ -287,8 +289,14 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
             if given.tb or shows_frames():
                 show_all_frames(error, self.shell)
             elif isinstance(error, KeyboardInterrupt):
-                show_interrupt(error, f"the %%{language} cell was stopped; it has bound nothing")
+                what = "it has bound its names" if self._has_bound() else "it has bound nothing"
+                show_interrupt(error, f"the %%{language} cell was stopped; {what}")
             raise
+
+    def _has_bound(self) -> bool:
+        """Return whether the cell that runs has bound its names, which it does all at once."""
+        names = self._bound
+        return bool(names) and all(self.shell.user_ns.get(name) is value for name, value in names.items())
 
     def _run_cell(self, given: Namespace, source: Source, language: str) -> None:
         """Compile, show and bind; every error comes before the first name is bound."""
@@ -318,6 +326,7 @@ class TinyNNMagics(Magics):  # type: ignore[misc]  # IPython is untyped here
             if not cell.functions and not cell.specializing:
                 raise MagicError(f"-o {output_name}: the cell has no function")
             bound[output_name] = cell.result
+        self._bound = dict(bound)
         self.shell.push(bound)
         remember_cell(cell.functions, self.shell)
         if self._changes is None:

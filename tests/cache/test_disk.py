@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import json
@@ -12,8 +13,10 @@ import subprocess
 import sys
 import textwrap
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -285,6 +288,35 @@ def test_a_full_disk_is_a_warning(cache: DiskCache) -> None:
     assert os.strerror(errno.EFBIG) in done.stdout
     assert done.stdout.endswith("MissingEntry(why='')\n[]\n")
     assert resource.getrlimit(resource.RLIMIT_FSIZE) != (5000, 5000)
+
+
+@pytest.mark.parametrize("call", ["mkdir", "open", "rename", "unlink", "rmdir", "close", "replace"])
+def test_an_interrupt_anywhere_leaves_nothing_half_written(
+    call: str, cache: DiskCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It comes after a call of the system, whichever it is, once."""
+    usual = getattr(os, call)
+    left: list[int] = []
+
+    def interrupted(*args: Any, **keywords: Any) -> Any:
+        result = usual(*args, **keywords)
+        left.append(1)
+        if len(left) == number:
+            raise KeyboardInterrupt
+        return result
+
+    for number in range(1, 12):
+        left.clear()
+        cache.put(KEY, CONTENT, replace=True)
+        with monkeypatch.context() as patched, contextlib.suppress(KeyboardInterrupt):
+            patched.setattr(os, call, interrupted)
+            cache.put(KEY, make_content(10), replace=True)
+            cache.note("f", 1)
+            cache.clear()
+        assert leftover_files(cache) == [], number
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            cache.get(KEY)
 
 
 def test_a_process_that_ends_while_it_writes_leaves_no_entry(cache: DiskCache) -> None:

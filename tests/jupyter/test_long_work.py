@@ -64,6 +64,21 @@ def test_an_interrupt_ends_a_call(kernel: Kernel) -> None:
     assert kernel.value("'result' in globals(), loop(0.0, 1).item()") == "(False, 1.0)"
 
 
+def test_an_interrupt_after_names_are_bound_says_so(kernel: Kernel) -> None:
+    kernel.run(
+        "from nnmagic.jupyter.changes import Changes\nusual = Changes.remember\n"
+        "def stop(*_):\n    raise KeyboardInterrupt\nChanges.remember = stop"
+    )
+    try:
+        cell = "%%tinynn -q\ndef bound(x: f32):\n    return x + 1"
+        stopped = error(kernel.run(cell, allow_errors=True))
+    finally:
+        kernel.run("Changes.remember = usual")
+    text = traceback_text(stopped)
+    assert text == "KeyboardInterrupt: the %%tinynn cell was stopped; it has bound its names"
+    assert kernel.value("bound(1.0).item()") == "2.0"
+
+
 @pytest.mark.full
 def test_developers_see_where_an_interrupt_came(kernel: Kernel) -> None:
     stopped = error(interrupted(kernel, f"%%tinynn -q --no-cache --tb\n{FUNCTIONS}", 0.6))

@@ -149,8 +149,16 @@ def _build_cuda(
     return CudaExecutable(entry, function, program, prepared.assertions)
 
 
-@cache
 def _load_runtime() -> None:
+    """Load TVM's runtime, and prepare this thread for calls."""
+    _load_loader()
+    from nnmagic.engine.relax.runtime.callbacks import prepare_thread
+
+    prepare_thread()
+
+
+@cache
+def _load_loader() -> None:
     """Load TVM's runtime on another thread: after an interrupt meanwhile, Python could not load it again."""
     from nnmagic.engine.relax.deferred_interrupts import run_interruptible
 

@@ -15,22 +15,34 @@ from nnmagic.tinynn.syntax import tree
 
 _Result = TypeVar("_Result")
 
+#: After so many results those of nodes that are gone are looked for.
+_MANY_RESULTS = 1000
+
 
 def once_per_node(function: Callable[[object], _Result]) -> Callable[[object], _Result]:
     """Remember the result for each node of a tree: loops and calls elaborate the same nodes many times.
 
-    The result must not be changed. What is no node, such as a list of nodes, has no result remembered.
+    The result must not be changed. What is no node, such as a list of nodes, has no result remembered. Those
+    of nodes that are gone are dropped now and then: what Python calls as a node is freed swallows interrupts.
     """
     results: dict[int, tuple[weakref.ref[ast.Node], _Result]] = {}
+    most = [_MANY_RESULTS]
 
     @functools.wraps(function)
     def find(node: object) -> _Result:
         if not isinstance(node, ast.Node):
             return function(node)
         key = id(node)
-        if key not in results:
-            results[key] = (weakref.ref(node, lambda _: results.pop(key, None)), function(node))
-        return results[key][1]
+        known = results.get(key)
+        if known is not None and known[0]() is node:
+            return known[1]
+        if len(results) > most[0]:
+            for other in [key for key, (reference, _) in list(results.items()) if reference() is None]:
+                results.pop(other, None)
+            most[0] = max(_MANY_RESULTS, 2 * len(results))
+        result = function(node)
+        results[key] = weakref.ref(node), result
+        return result
 
     return find
 

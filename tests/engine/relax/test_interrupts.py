@@ -367,3 +367,30 @@ def test_the_interpreter_ends_while_another_thread_compiles(stage: str, delay: s
     """The thread comes back to Python from C++ meanwhile, and sleeps until the process is gone."""
     done = run(ENDING, stage, delay)
     assert (done.returncode, done.stderr) == (7, "")
+
+
+def test_an_interrupt_that_python_ignores_is_raised_in_the_end() -> None:
+    """What it calls as objects are freed, it ignores exceptions of: an interrupt that came there was lost."""
+
+    class Freed:
+        def __del__(self) -> None:
+            raise KeyboardInterrupt
+
+    released = threading.Event()
+
+    @short_errors
+    def work() -> None:
+        Freed()
+
+    @short_errors
+    def work_and_wait() -> None:
+        Freed()
+        run_on_worker(released.wait)(20)
+
+    try:
+        for each in (work, work_and_wait):
+            with pytest.raises(KeyboardInterrupt):
+                each()
+        assert not released.is_set()
+    finally:
+        released.set()

@@ -20,7 +20,8 @@ from tvm.target import codegen
 
 from nnmagic.engine import engine_error
 from nnmagic.engine.relax.codegen.aot.memory import MOST_BYTES, exceeds_any_memory
-from nnmagic.engine.relax.codegen.relax_pipeline import NO_CHOSEN_UNROLLING
+from nnmagic.engine.relax.codegen.interrupt_polls import POLLED, add_polls, free_before_leaving
+from nnmagic.engine.relax.codegen.relax_pipeline import NO_CHOSEN_UNROLLING, run_passes
 from nnmagic.engine.relax.compiler_process import file_limit
 from nnmagic.engine.relax.deferred_interrupts import interrupt_safepoint
 from nnmagic.engine.relax.schedules.registry import collect_blocks
@@ -86,6 +87,29 @@ def _broadcast_bits(node: tirx.Broadcast) -> Any:
     return tirx.reinterpret(str(node.ty.dtype), bits)
 
 
+def _add_polls(function: tirx.PrimFunc, _module: tvm.IRModule, _context: Any) -> tirx.PrimFunc:
+    if POLLED not in (function.attrs or {}):
+        return function
+    return add_polls(function, windows="windows" in _triple(function))
+
+
+_ADD_POLLS: Any = tirx.transform.prim_func_pass(_add_polls, opt_level=0, name="AddPolls")
+
+#: The same for kernels that TVM's virtual machine calls.
+_ADD_VM_POLLS: Any = tirx.transform.prim_func_pass(
+    lambda function, _module, _context: add_polls(
+        function, windows="windows" in _triple(function), packed=True
+    ),
+    opt_level=0,
+    name="AddPolls",
+)
+
+_FREE_BEFORE_LEAVING: Any = tirx.transform.prim_func_pass(
+    lambda function, _module, _context: function.with_body(free_before_leaving(function.body)),
+    opt_level=0,
+    name="FreeBeforeLeaving",
+)
+
 _BROADCAST_BITS: Any = tirx.transform.prim_func_pass(
     lambda function, _module, _context: rewrite(function, [(tirx.Broadcast, _broadcast_bits)]),
     opt_level=0,
@@ -135,6 +159,8 @@ def _return_status(function: tirx.PrimFunc, _module: tvm.IRModule, _context: Any
     body = rewrite(function.body, [(tirx.DeclBuffer, allocate_large)])
     if large:
         body = rewrite(body, [(tirx.IfThenElse, free_large)])
+    if POLLED in (function.attrs or {}):
+        body = free_before_leaving(body)
     return function.with_body(tirx.SeqStmt([body, tirx.Return(tirx.const(0, "int32"))]))
 
 
@@ -186,6 +212,7 @@ _HOST_PASSES = (
     tirx.transform.SplitHostDevice,
     tirx.transform.MakePackedAPI,
     tirx.transform.SkipAssert,  # of the entry's arguments, which we make; kernels have none
+    lambda: _ADD_POLLS,
     lambda: _BROADCAST_BITS,
     tirx.transform.BF16StorageLegalize,
     lambda: _ANNOTATE_MEMORY,
@@ -209,10 +236,16 @@ def _vm_pipeline() -> tuple[Any, Callable[[], Any], Callable[[], Any]]:
         tirx.transform.AnnotateEntryFunc,
         tirx.transform.SplitHostDevice,
         tirx.transform.MakePackedAPI,
+        lambda: _ADD_VM_POLLS,
         lambda: _BROADCAST_BITS,
         tirx.transform.BF16StorageLegalize,
     )
-    finish = (lambda: _ANNOTATE_MEMORY, tirx.transform.LowerTVMBuiltin, tirx.transform.LowerIntrin)
+    finish = (
+        lambda: _ANNOTATE_MEMORY,
+        tirx.transform.LowerTVMBuiltin,
+        lambda: _FREE_BEFORE_LEAVING,
+        tirx.transform.LowerIntrin,
+    )
 
     def finish_functions() -> Any:
         return tvm.transform.Sequential([make() for make in finish])
@@ -323,17 +356,15 @@ def _lower(functions: dict[Any, Any], target: tvm.target.Target) -> tvm.IRModule
     with target, tvm.transform.PassContext(config=NO_CHOSEN_UNROLLING):
         bind = tirx.transform.BindTarget(target.with_host(target))
         lowered = [
-            tvm.transform.Sequential([bind, *(make() for make in passes)])(tvm.IRModule(functions)).functions
+            run_passes([bind, *(make() for make in passes)], tvm.IRModule(functions)).functions
             for passes, functions in (
                 ((*_BLOCK_PASSES, *_STATEMENT_PASSES), of_blocks),
                 (_STATEMENT_PASSES, of_statements),
                 (_TILE_PASSES, of_tiles),
             )
         ]
-        together = tvm.transform.Sequential([make() for make in _HOST_PASSES])
-        whole = together(
-            tvm.IRModule({var: function for group in lowered for var, function in group.items()})
-        )
+        together = tvm.IRModule({var: function for group in lowered for var, function in group.items()})
+        whole = run_passes([make() for make in _HOST_PASSES], together)
     public = {
         var: function if _is_public(function) else function.with_attr("global_symbol", _symbol(var))
         for var, function in whole.functions_items()
@@ -347,11 +378,19 @@ def _compile(lowered: tvm.IRModule, target: tvm.target.Target) -> ObjectCode:
 
 
 def compile_llvm(code: str) -> ObjectCode:
-    """Compile LLVM's text to object code for this machine."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "code.ll")
-        path.write_text(f'target triple = "{codegen.llvm_get_system_triple()}"\n{code}')
-        module = tvm.get_global_func("ffi.Module.load_from_file.ll")(str(path), "ll")
+    """Compile LLVM's text, which lies in memory where the system supports that, to code for this machine."""
+    load = tvm.get_global_func("ffi.Module.load_from_file.ll")
+    text = f'target triple = "{codegen.llvm_get_system_triple()}"\n{code}'
+    if hasattr(os, "memfd_create"):
+        with os.fdopen(os.memfd_create("nnmagic"), "w") as file:
+            file.write(text)
+            file.flush()
+            module = load(f"/proc/self/fd/{file.fileno()}", "ll")
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "code.ll")
+            path.write_text(text)
+            module = load(str(path), "ll")
     return ObjectCode(module, write_module(module, "o"))
 
 

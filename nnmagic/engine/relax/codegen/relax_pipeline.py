@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import tvm
@@ -9,6 +10,7 @@ from tvm import relax, tirx
 
 from nnmagic.engine.relax.codegen.branch_outlining import inline_branches, outline_branches
 from nnmagic.engine.relax.codegen.reduction_prologues import fuse_before_reductions
+from nnmagic.engine.relax.deferred_interrupts import interrupt_safepoint
 from nnmagic.engine.relax.legalize.kernel_cache import has_empty_buffer, is_huge, legalize_relax_ops
 from nnmagic.engine.relax.legalize.registry import OPAQUE
 from nnmagic.engine.relax.lowering.origins import KernelOrigins
@@ -52,11 +54,19 @@ def fuse_kernels(
     ]
     last = [transform.ToNonDataflow(), transform.RemovePurityChecking()]
     with target, tvm.transform.PassContext(config={"relax.FuseOps.max_depth": MAX_FUSED}):
-        fused = inline_branches(tvm.transform.Sequential(passes)(outline_branches(module)))
+        fused = inline_branches(run_passes(passes, outline_branches(module)))
         kernels = [each for each in fused.functions.values() if isinstance(each, tirx.PrimFunc)]
         if not any(is_huge(kernel) or has_empty_buffer(kernel) for kernel in kernels):
             last.insert(0, transform.RewriteDataflowReshape())
-        return tvm.transform.Sequential(last)(fused)
+        return run_passes(last, fused)
+
+
+def run_passes(passes: Iterable[tvm.transform.Pass], module: tvm.IRModule) -> tvm.IRModule:
+    """Run TVM's passes one by one, so that an interrupt ends the work between two of them."""
+    for each in passes:
+        interrupt_safepoint()
+        module = tvm.transform.Sequential([each])(module)
+    return module
 
 
 def _keep_sizes_apart() -> tvm.transform.Pass:
@@ -134,7 +144,7 @@ def for_virtual_machine(module: tvm.IRModule, target: tvm.target.Target) -> tvm.
         transform.AttachGlobalSymbol(),
     ]
     with target:
-        return tvm.transform.Sequential(passes)(module)
+        return run_passes(passes, module)
 
 
 def _has_branches(module: tvm.IRModule) -> bool:

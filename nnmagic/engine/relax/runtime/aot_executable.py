@@ -16,6 +16,7 @@ from nnmagic.engine.relax.analysis.entry_signature import type_of
 from nnmagic.engine.relax.analysis.tuple_flattening import flat_names, flatten, nested_source, rebuild
 from nnmagic.engine.relax.artifact import Artifact, Json
 from nnmagic.engine.relax.runtime import numpy_abi
+from nnmagic.engine.relax.runtime.callbacks import raise_pending
 from nnmagic.engine.relax.runtime.direct_call import Signature, guard_launches, make_direct_call
 from nnmagic.engine.relax.runtime.fast_path import DecidedSizes, FastPath, make_fast_path
 from nnmagic.engine.relax.runtime.loader import load_objects
@@ -39,6 +40,9 @@ class AotExecutable:
     with an argument or a constant. Several threads, and a forked child, may call it. Raises TypeError for an
     array of a wrong dtype, ValueError for one of a wrong shape, and what the program raises.
     """
+
+    #: Raises what ended a call of the function that ``direct_call`` returns: that only calls ``otherwise``.
+    raise_interrupt = staticmethod(raise_pending)
 
     def __init__(
         self,

@@ -6,6 +6,7 @@ A program holds the arguments of a check as text, so that it can be loaded in an
 from __future__ import annotations
 
 import ctypes
+import itertools
 import json
 import math
 import threading
@@ -43,10 +44,19 @@ SHAPE_TO_NAME = "nnmagic.shape_to_name"
 #: What native functions ask, which get 0 or a failure that is raised after their end.
 SHAPES_FIT_NATIVE, POLL = "nnmagic.shapes_fit_native", "nnmagic.poll"
 
+#: Raises what ended a kernel of TVM's machine, which a poll was told.
+LEAVE = "nnmagic.leave"
+
 
 def encode_check(name: str, types: Sequence[Type], attrs: Attrs) -> str:
     """Encode a call of an operator as the text that ``SHAPES_FIT`` takes."""
     return json.dumps([name, types_to_data(types, attrs)], separators=(",", ":"))
+
+
+#: What ended kernels, by a number that crosses TVM, and the kind that says so.
+_ends: dict[int, BaseException] = {}
+_numbers = itertools.count()
+_ENDED = "ended"
 
 
 class CheckError(RuntimeError):
@@ -57,12 +67,14 @@ class CheckError(RuntimeError):
         """Return the error that crosses TVM for an exception of a built-in kind."""
         return cls(json.dumps([kind.__name__, message, check.operator, check.axis_size]))
 
-    def to_builtin(self, assertions: Sequence[str] = ()) -> Exception:
+    def to_builtin(self, assertions: Sequence[str] = ()) -> BaseException:
         """Return the exception of the call, with its failed check attached.
 
         ``assertions`` are the texts of the function's assertions, by number.
         """
         kind, message, operator, axis_size = json.loads(last_line(self))
+        if kind == _ENDED:
+            return _ends.pop(int(message))
         if kind == "AssertionError":
             return AssertionError(assertions[int(message)])
         if kind == "IndexError":
@@ -113,6 +125,10 @@ def _check_assertion(condition: Any, number: int) -> None:
         raise CheckError(json.dumps(["AssertionError", str(number), "", None]))
 
 
+#: Where an error object of TVM's has the address and the length of the text of its kind.
+_KIND = 24
+
+
 class _Pending(threading.local):
     """What ended a native function of this thread, to be raised when it has returned."""
 
@@ -128,6 +144,24 @@ def take_pending() -> BaseException | None:
     return error
 
 
+def take_raised() -> str:
+    """Return the kind of the error that TVM holds for this thread, once; "" if it has none."""
+    handle = ctypes.c_void_p()
+    tvm_ffi.LIB.TVMFFIErrorMoveFromRaised(ctypes.byref(handle))
+    if handle.value is None:
+        return ""
+    kind = (ctypes.c_size_t * 2).from_address(handle.value + _KIND)
+    name = ctypes.string_at(*kind).decode(errors="replace")
+    tvm_ffi.LIB.TVMFFIObjectDecRef(handle)
+    return name
+
+
+def raise_pending() -> None:
+    """Raise what ended this thread's native function, if it was ended and nobody has been told."""
+    if (error := take_pending()) is not None:
+        raise error
+
+
 def keep_pending(
     entry: Callable[..., int], run_elsewhere: Callable[[Callable[..., Any]], Callable[..., Any]]
 ) -> Callable[..., int]:
@@ -137,6 +171,7 @@ def keep_pending(
     """
 
     def run(*args: Any) -> tuple[int, BaseException | None]:
+        prepare_thread()
         return entry(*args), take_pending()
 
     run_there = run_elsewhere(run)
@@ -178,14 +213,41 @@ def _answers() -> Iterator[int]:
 
 
 class _Pollers(threading.local):
-    def __init__(self) -> None:
-        self.answers = _answers()
-        next(self.answers)
+    """The answers of a thread; those of one that is not prepared are all 0."""
 
+    answers: Iterator[int] = repeat(0)
+
+
+_pollers = _Pollers()
 
 #: Returns the next answer of this thread. A Python function would be left by the exception of a signal before
 #: its first line, so this is a chain of functions in C down to the generator.
-_poll = map(methodcaller("__next__"), map(attrgetter("answers"), repeat(_Pollers()))).__next__
+_poll = map(methodcaller("__next__"), map(attrgetter("answers"), repeat(_pollers))).__next__
+
+
+def prepare_thread() -> None:
+    """Have polls of this thread answer that a program is to stop; done where an exception may be raised."""
+    if "answers" not in vars(_pollers):
+        answers = _answers()
+        next(answers)  # to the inside of its block
+        _pollers.answers = answers
+
+
+def prepared(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that prepares its thread, then calls this one."""
+
+    def call(*args: Any) -> Any:
+        prepare_thread()
+        return function(*args)
+
+    return call
+
+
+def _leave() -> None:
+    """Raise CheckError for what is pending."""
+    number = next(_numbers)
+    _ends[number] = take_pending() or KeyboardInterrupt()
+    raise CheckError(json.dumps([_ENDED, str(number), "", None]))
 
 
 def _require(condition: Any, message: str, operator: str | None = None) -> None:
@@ -199,7 +261,18 @@ def _require(condition: Any, message: str, operator: str | None = None) -> None:
 
 
 def _print(layout: str, described: str, *numbers: int) -> None:
-    """Print arrays, which are given by their dtypes and ranks, as JSON, and by their addresses and sizes."""
+    """Print arrays, which are given by their dtypes and ranks, as JSON, and by their addresses and sizes.
+
+    What is raised meanwhile, as by the handler of a signal, is pending.
+    """
+    try:
+        _print_arrays(layout, described, *numbers)
+    except BaseException as error:
+        _pending.error = error
+        raise
+
+
+def _print_arrays(layout: str, described: str, *numbers: int) -> None:
     from nnmagic.relay.reference.printing import print_values
 
     rest, arrays = iter(numbers), []
@@ -212,6 +285,7 @@ def _print(layout: str, described: str, *numbers: int) -> None:
 
 
 tvm_ffi.register_error("nnmagic.CheckError", CheckError)
+tvm_ffi.register_error(KeyboardInterrupt.__name__, KeyboardInterrupt)  # a function of Python was interrupted
 tvm_ffi.register_global_func(SHAPES_FIT, _shapes_fit, override=True)
 tvm_ffi.register_global_func(INDEX_IN_RANGE, _index_in_range, override=True)
 tvm_ffi.register_global_func(REQUIRED, _require, override=True)
@@ -221,3 +295,4 @@ tvm_ffi.register_global_func(SIZES_NAMED, lambda _: None, override=True)
 tvm_ffi.register_global_func(SHAPE_TO_NAME, lambda shape: shape, override=True)
 tvm_ffi.register_global_func(SHAPES_FIT_NATIVE, _shapes_fit_native, override=True)
 tvm_ffi.register_global_func(POLL, _poll, override=True)
+tvm_ffi.register_global_func(LEAVE, _leave, override=True)

@@ -129,7 +129,7 @@ class CudaExecutable:
             message = f"@{self._name} was compiled for CUDA, which a forked process cannot use"
             raise engine_error(message, hint="start the process by spawn, and compile the function there")
 
-    def _reason(self, error: Exception) -> Exception:
+    def _reason(self, error: Exception) -> BaseException:
         """Return what TVM's machine raised as the exception of the call."""
         text = str(error)
         if isinstance(error, CheckError):

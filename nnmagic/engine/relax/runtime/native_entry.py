@@ -81,9 +81,10 @@ class NativeEntry:
         #: The entry as it is; ``run`` is the same where a thread pool is, if it needs one.
         self.function: Any = library[facts.get("symbol", ENTRY)]
         self.run: Callable[..., int] = self.function
-        self._run_deep = self._on_thread(partial(partial, on_deep_stack))
+        self._run_deep = callbacks.keep_pending(self.run, partial(partial, on_deep_stack))
         if facts["parallel"]:
-            self._run_deep = self._on_thread(partial(run_on_worker, uninterruptible=True))
+            on_worker = partial(run_on_worker, uninterruptible=True)
+            self._run_deep = callbacks.keep_pending(self.run, on_worker)
             self.run = run_on_pool(self.run, self._run_deep)
         self.dims = [(int(array), int(axis)) for array, axis in facts["dims"]]
         self._failures: Sequence[Json] = facts["failures"]
@@ -98,14 +99,6 @@ class NativeEntry:
         words = [id(np.ndarray), *(id(NUMPY_DTYPES[dtype]) for dtype in facts["dtypes"])]
         words += [constant.ctypes.data for constant in constants]
         self.table = np.array(words, np.int64)
-
-    def _on_thread(
-        self, run_on_thread: Callable[[Callable[..., int]], Callable[..., int]]
-    ) -> Callable[..., int]:
-        """Return a function that runs the entry on another thread; without a state no check can fail."""
-        if not self._state:
-            return run_on_thread(self.run)
-        return callbacks.keep_pending(self.run, run_on_thread)
 
     def sizes_of(self, arrays: Sequence[np.ndarray]) -> tuple[int, ...]:
         """Return the dimensions of a call."""
@@ -166,7 +159,8 @@ class NativeEntry:
             case _ if code == ROOM:
                 return RoomError(int(self._state_words(workspace)[_DETAIL]))
             case _ if code < FAILURES:
-                return out_of_memory(self.name)
+                is_interrupt = callbacks.take_raised() == KeyboardInterrupt.__name__
+                return KeyboardInterrupt() if is_interrupt else out_of_memory(self.name)
         match self._failures[code - FAILURES]:
             case ["assertion", int() as number]:
                 return AssertionError(self._assertions[number])

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import signal
 import threading
-import weakref
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from queue import SimpleQueue
@@ -19,6 +18,7 @@ from types import FrameType
 from typing import Any
 
 from nnmagic.engine.threads import cores, num_threads
+from nnmagic.tracebacks import raise_ignored_interrupt
 
 #: The stack of the thread that runs the calls of others: virtual memory, of which only what is used is real.
 #: Windows' threads of Python have less than 256 MB.
@@ -70,7 +70,7 @@ def run_on_worker(run: Callable[..., Any], *, uninterruptible: bool = False) -> 
     return call
 
 
-_Job = tuple[Callable[..., Any], tuple[Any, ...], "Future[Any]"]
+_Job = tuple[Callable[..., Any], tuple[Any, ...], "Work"]
 
 
 class _Running(threading.local):
@@ -81,13 +81,16 @@ class _Running(threading.local):
 
 _running = _Running()
 
-#: What is to end soon, because whoever waits for it was interrupted.
-_stopping: weakref.WeakSet[Future[Any]] = weakref.WeakSet()
+
+class Work(Future[Any]):
+    """What a thread runs for another one, and whether it is to end soon, because that was interrupted."""
+
+    is_stopping = False
 
 
 def is_stopping() -> bool:
     """Return whether this thread is to end what it runs for another one."""
-    return _running.future is not None and _running.future in _stopping
+    return isinstance(_running.future, Work) and _running.future.is_stopping
 
 
 class _Pools:
@@ -117,14 +120,14 @@ class _Pools:
                 self._worker_size = size
             return run(*args)
 
-    def on_own_thread(self, run: Callable[..., Any], args: tuple[Any, ...]) -> Future[Any]:
+    def on_own_thread(self, run: Callable[..., Any], args: tuple[Any, ...]) -> Work:
         """Submit ``run(*args)`` to the worker thread, whose pool serves all threads but the main one."""
         with self._starting:
             if self._jobs is None:
                 jobs: SimpleQueue[_Job] = SimpleQueue()
                 start_deep(self._serve, jobs)
                 self._jobs = jobs
-        future: Future[Any] = Future()
+        future = Work()
         self._jobs.put((run, args, future))
         return future
 
@@ -149,7 +152,7 @@ def run_into(future: Future[Any], function: Callable[..., Any], *args: Any) -> N
         future.set_result(result)
 
 
-def wait_uninterrupted(start: Callable[..., Future[Any]], *args: Any) -> Any:
+def wait_uninterrupted(start: Callable[..., Work], *args: Any) -> Any:
     """Return the result of the future that ``start(*args)`` returns.
 
     What the handler of an interrupt raises meanwhile is raised after the end, which it hastens: no moment is
@@ -158,21 +161,21 @@ def wait_uninterrupted(start: Callable[..., Future[Any]], *args: Any) -> Any:
     handler = signal.getsignal(signal.SIGINT)
     is_deferred = get_ident() == threading.main_thread().ident and callable(handler)
     interrupts: list[BaseException] = []
-    futures: list[Future[Any]] = []
+    futures: list[Work] = []
 
     def defer(number: int, frame: FrameType | None) -> None:
         try:
             handler(number, frame)  # type: ignore[operator,misc]  # it is callable
         except BaseException as error:  # noqa: BLE001 - raised below
             interrupts.append(error)
-            _stopping.update(futures)
+            _stop(futures)
 
     if is_deferred:
         signal.signal(signal.SIGINT, defer)
     try:
         futures.append(start(*args))
         if interrupts:
-            _stopping.update(futures)
+            _stop(futures)
         _wait_for_end(futures, interrupts)
     finally:
         if is_deferred:
@@ -182,7 +185,7 @@ def wait_uninterrupted(start: Callable[..., Future[Any]], *args: Any) -> Any:
     return futures[0].result()
 
 
-def _wait_for_end(futures: list[Future[Any]], interrupts: list[BaseException]) -> None:
+def _wait_for_end(futures: list[Work], interrupts: list[BaseException]) -> None:
     """Wait; what the handlers of other signals raise meanwhile joins the interrupts."""
     while True:
         try:
@@ -190,22 +193,29 @@ def _wait_for_end(futures: list[Future[Any]], interrupts: list[BaseException]) -
                 wait_in_steps(future)
         except BaseException as error:  # noqa: BLE001, PERF203 - raised by the caller
             interrupts.append(error)
-            _stopping.update(futures)
+            _stop(futures)
         else:
             return
+
+
+def _stop(futures: list[Work]) -> None:
+    for future in futures:
+        future.is_stopping = True
 
 
 def wait_in_steps(future: Future[Any]) -> None:
     """Wait for a future; an interrupt of the main thread ends it, whenever and wherever it arrives."""
     while not future.done():
         wait([future], _LONGEST_WAIT)
+        if get_ident() == threading.main_thread().ident:
+            raise_ignored_interrupt()
 
 
 def on_deep_stack(run: Callable[..., Any], *args: Any) -> Any:
     """Call ``run(*args)`` on a thread with a C stack for deep recursion, and wait for its end."""
 
-    def start() -> Future[Any]:
-        future: Future[Any] = Future()
+    def start() -> Work:
+        future = Work()
         start_deep(run_into, future, run, *args)
         return future
 

@@ -160,9 +160,11 @@ class VmExecutable(MachineExecutable[Callable[..., Any]]):
 
     def _start(self, instrument: Callable[..., Any] | None = None) -> Callable[..., Any]:
         run: Callable[..., Any] = self._program.start(instrument)[ENTRY]
+        elsewhere = callbacks.prepared(run)
         if self._parallel:
-            return run_on_worker(run) if self._deep else run_on_pool(run)
-        return partial(on_deep_stack, run) if self._deep else run
+            on_worker = run_on_worker(elsewhere)
+            return on_worker if self._deep else run_on_pool(run, on_worker)
+        return partial(on_deep_stack, elsewhere) if self._deep else run
 
 
 def _leaf(name: str, type_: TensorType) -> _Leaf:
@@ -174,7 +176,7 @@ def _tensor(value: Any, leaf: _Leaf) -> Any:
     return as_tensor(argument_array(value, leaf.name, leaf.dtype))
 
 
-def reason_of(error: Exception, function: str, assertions: Sequence[str] = ()) -> Exception:
+def reason_of(error: Exception, function: str, assertions: Sequence[str] = ()) -> BaseException:
     """Return what TVM's machine raised as the built-in exception of the call."""
     if isinstance(error, callbacks.CheckError):
         return error.to_builtin(assertions)

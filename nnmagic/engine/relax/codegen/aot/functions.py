@@ -32,6 +32,7 @@ from nnmagic.engine.relax.codegen.aot.program import (
     DETAIL,
     DIRECT,
     STATUS,
+    STOP,
     WORK,
     AotProgram,
     Assign,
@@ -58,6 +59,7 @@ from nnmagic.engine.relax.codegen.aot.program import (
     kernel_sizes,
 )
 from nnmagic.engine.relax.codegen.aot.wrapping import wrap_integers
+from nnmagic.engine.relax.codegen.interrupt_polls import POLLED
 from nnmagic.engine.relax.runtime.callbacks import POLL, SHAPES_FIT_NATIVE
 from nnmagic.engine.relax.runtime.native_entry import (
     ENTRY,
@@ -102,7 +104,8 @@ def lower_to_pointer_args(kernel: PrimFunc) -> PrimFunc:
     ]
     body = tirx.SeqStmt([*declared, kernel.body])  # `object_code._return_status` makes it return 0
     params = [*pointers, *kernel_sizes(kernel)]
-    return tirx.PrimFunc(params, body, _INT32, kernel.attrs).without_attr("global_symbol")
+    function = tirx.PrimFunc(params, body, _INT32, kernel.attrs).without_attr("global_symbol")
+    return function.with_attr(POLLED, tirx.const(1))
 
 
 def _pointer_type(buffer: Buffer) -> Any:
@@ -1018,9 +1021,22 @@ class BodyEmitter:
             tirx.BufferStore(budget, as_expr(_POLL_WORK), [at]),
             *save,
             tirx.IfThenElse(stop, sequence(self._fail(INTERRUPTED)), None),
+            *self._stop_with_others(),
             *restore,
         ]
         return tirx.IfThenElse(tirx.BufferLoad(budget, [at]) <= as_expr(0), sequence(ask), None)
+
+    def _stop_with_others(self) -> list[Stmt]:
+        """End the function if it is a part of a parallel loop of which another thread was interrupted."""
+        if not any(function.parallel is not None for function in self.variables):
+            return []
+        assert self.state is not None
+        word = words_at("stop")
+        look = [
+            tirx.DeclBuffer(word, data=as_pointer(self.state[STOP])),
+            tirx.IfThenElse(_element(word) < as_expr(0), sequence(self._fail(INTERRUPTED)), None),
+        ]
+        return [tirx.IfThenElse(tirx.NE(self.state[STOP], as_expr(0)), sequence(look), None)]
 
 
 _BUDGET, _ROUNDS = Register("int64", "budget"), Register("int64", "rounds")

@@ -19,6 +19,7 @@ from nnmagic.engine.relax.codegen.aot.program import (
     DETAIL,
     STATE_WORDS,
     STATUS,
+    STOP,
     WORK,
     Exit,
     FunctionCall,
@@ -192,7 +193,12 @@ class ParallelCall:
         """Run the rounds from ``low`` to ``high``, unless a piece before has failed."""
         words, shared = words_at("piece"), words_at("shared")
         address = tirx.Var("piece_address", "int64")
-        numbers = {WORK: as_expr(1 << 19), DEPTH + 1: as_expr(1)}
+        shared_address = self.frame + as_expr(8 * PIECES * memory.words)
+        numbers = {
+            WORK: as_expr(1 << 19),
+            DEPTH + 1: as_expr(1),
+            STOP: shared_address + as_expr(8 * _LIMIT_WORD),
+        }
         cleared = [
             tirx.BufferStore(words, numbers.get(word, as_expr(0)), [as_expr(word)])
             for word in range(STATE_WORDS)
@@ -234,7 +240,7 @@ class ParallelCall:
         return [
             tirx.Bind(address, self._piece_address(number, memory)),
             tirx.DeclBuffer(words, data=_pointer(address)),
-            tirx.DeclBuffer(shared, data=_pointer(self.frame + as_expr(8 * PIECES * memory.words))),
+            tirx.DeclBuffer(shared, data=_pointer(shared_address)),
             *cleared,
             *initial,
             tirx.IfThenElse(wanted, sequence(run), None),

@@ -451,9 +451,10 @@ def _array_facts(array: Array, dims: Sequence[TirVar]) -> Json:
 
 #: The words of a call's state: how it ended, two details of a failure, the work until the next poll for
 #: interrupts, the depth of recursion and its limit, the address of the times, whether CPython makes the
-#: call directly; then records of shapes that were checked.
-STATUS, DETAIL, WORK, DEPTH, CLOCK, DIRECT = 0, 1, 3, 4, 6, 7
-STATE_WORDS = 8
+#: call directly, the address of a word that is negative when the threads of a loop are to stop, or 0; then
+#: records of shapes that were checked.
+STATUS, DETAIL, WORK, DEPTH, CLOCK, DIRECT, STOP = 0, 1, 3, 4, 6, 7, 8
+STATE_WORDS = 9
 
 
 def add_clock(program: AotProgram) -> list[KernelCall]:

@@ -14,10 +14,20 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from tvm import tirx
 
-from nnmagic.engine.relax.schedules.convolution.windows import Axis, Phase, Run, decode_axes
+from nnmagic.engine.relax.schedules.convolution.windows import (
+    MOST_TAPS,
+    UNROLLED_TAPS,
+    Axis,
+    Phase,
+    Run,
+    TapGroup,
+    decode_axes,
+    group_taps,
+)
 from nnmagic.engine.relax.schedules.fusion_analysis import (
     FusedKernel,
     analyze_fused,
@@ -229,21 +239,17 @@ def _row_tasks(kernel: _WindowKernel, shape: Sequence[Extent], machine: CpuModel
         block = tirx.min(first, as_expr(blocks - tile_blocks)) if groups_of_blocks > 1 else as_expr(0)
         one_image = isinstance(batch, int) and batch == 1
         image = as_expr(0) if one_image else number // groups_of_blocks
-        if not kernel.axes[-1].is_static:
-            place = (image, block, tuple(indices))
-            return sequence(
-                [
-                    _phase_of_any_length(kernel, phase, tile_blocks, tile_width, place)
-                    for phase in kernel.axes[-1].phases()
-                ]
-            )
-        return sequence(
-            [
-                _run_of_tiles(_Tiles(kernel, phase, run, tile_blocks, image, block, tuple(indices)))
-                for phase in kernel.axes[-1].phases()
-                for run in phase.runs(tile_width)
-            ]
-        )
+        place = (image, block, tuple(indices))
+        statements: list[Stmt] = []
+        for phase in kernel.axes[-1].phases():
+            if not kernel.axes[-1].is_static:
+                statements.append(_phase_of_any_length(kernel, phase, tile_blocks, tile_width, place))
+            elif len(phase.taps) > MOST_TAPS:
+                statements.append(_phase_of_many_taps(kernel, phase, tile_blocks, tile_width, place))
+            else:
+                runs = phase.runs(tile_width)
+                statements += [_run_of_tiles(_Tiles(kernel, phase, run, tile_blocks, *place)) for run in runs]
+        return sequence(statements)
 
     tasks = as_index(batch * (groups_of_blocks * math.prod(rows)))
     return parallel_loop("task", tasks, compute_row, wanted=threads)
@@ -339,9 +345,7 @@ def _phase_of_any_length(
     behind = (phase.size - 1 - max(offsets)) // phase.stride + 1
     last = tirx.max(first, tirx.min(behind, count))
 
-    def tile_of(elements: int, *, at_edge: bool = False) -> _Tiles:
-        run = Run(0, elements, 1, ((0, elements),) * len(phase.taps))
-        return _Tiles(kernel, phase, run, blocks, *place, at_edge=at_edge)
+    tile_of = partial(_tiles_of_any_place, kernel, phase, blocks, place)
 
     def edge(number: PrimExpr) -> Stmt:
         start = tirx.Select(number < first, number, number - first + last)
@@ -355,6 +359,47 @@ def _phase_of_any_length(
     tiles = loop("tile", (last - first + width - 1) // width, inner)
     few = loop("element", last - first, lambda number: _compute_tile(tile_of(1), first + number))
     return sequence([edges, tirx.IfThenElse(last - first >= width, tiles, few)])
+
+
+def _phase_of_many_taps(
+    kernel: _WindowKernel,
+    phase: Phase,
+    blocks: int,
+    width: int,
+    place: tuple[PrimExpr, PrimExpr, tuple[PrimExpr, ...]],
+) -> Stmt:
+    """Compute a row of so many taps that tiles near to its ends are not code of their own, but test."""
+    full, rest = divmod(phase.count, width)
+    offsets = [offset for _, offset in phase.taps]
+    first, last = -(min(offsets) // phase.stride), (phase.size - 1 - max(offsets)) // phase.stride + 1
+    tile_of = partial(_tiles_of_any_place, kernel, phase, blocks, place)
+
+    def compute(number: PrimExpr) -> Stmt:
+        start = number * width
+        inner = _compute_tile(tile_of(width), start)
+        if first <= 0 and last >= phase.count:
+            return inner
+        is_inside = tirx.all(start >= first, start + width <= last)
+        return tirx.IfThenElse(is_inside, inner, _compute_tile(tile_of(width, at_edge=True), start))
+
+    statements = [loop("tile", full, compute)] if full else []
+    if rest:
+        statements.append(_compute_tile(tile_of(rest, at_edge=True), as_expr(full * width)))
+    return sequence(statements)
+
+
+def _tiles_of_any_place(
+    kernel: _WindowKernel,
+    phase: Phase,
+    blocks: int,
+    place: tuple[PrimExpr, PrimExpr, tuple[PrimExpr, ...]],
+    width: int,
+    *,
+    at_edge: bool = False,
+) -> _Tiles:
+    """Return tiles that are inside of the data, or that test whether they are."""
+    run = Run(0, width, 1, ((0, width),) * len(phase.taps))
+    return _Tiles(kernel, phase, run, blocks, *place, at_edge=at_edge)
 
 
 def _run_of_tiles(tiles: _Tiles) -> Stmt:
@@ -418,24 +463,40 @@ def _sum_channels(
     # The lanes of a block read different channels, but not each its own.
     mixed = channels.groups > 1 and channels.results_per_group % kernel.lanes and not channels.lanewise
 
+    def add_tap(k: PrimExpr, tap: Index, offset: Index, low: int, high: int) -> list[Stmt]:
+        body = []
+        for element in range(run.width) if kernel.padded else range(low, high):
+            lane = tirx.Var("lane", "int64") if mixed else None
+            w = (tile.start + element) * phase.stride + offset
+            inside = tirx.all(w >= 0, w < phase.size) if tiles.at_edge else None
+            if low <= element < high and not in_padding:
+                value = _data_vector(tiles, k, [*indices, w], lane)
+                if inside is not None and kernel.padded:
+                    value = tirx.if_then_else(inside, value, _zero_from_memory(tile, lane))
+            else:
+                value = _zero_from_memory(tile, lane)
+            for block in range(tiles.blocks):
+                index = [tiles.block + block, *taps, k, as_expr(tap)]
+                added = _add_to_sums(tile, tile.vector_start(block, element), index, value, lane)
+                skipped = inside is not None and not kernel.padded
+                body.append(tirx.IfThenElse(inside, added, None) if skipped else added)
+        return body
+
+    def sum_taps(k: PrimExpr, group: TapGroup, number: PrimExpr) -> Stmt:
+        body = []
+        for place in range(UNROLLED_TAPS):
+            at = number * UNROLLED_TAPS + place
+            tap, offset = (first + at * step for first, step in zip(group.first, group.step, strict=True))
+            body += add_tap(k, tap, offset, *group.inside)
+        return sequence(body)
+
     def sum_channel(k: PrimExpr) -> Stmt:
         body = []
-        for (tap, offset), (low, high) in zip(phase.taps, run.inside, strict=True):
-            for element in range(run.width) if kernel.padded else range(low, high):
-                lane = tirx.Var("lane", "int64") if mixed else None
-                w = (tile.start + element) * phase.stride + offset
-                inside = tirx.all(w >= 0, w < phase.size) if tiles.at_edge else None
-                if low <= element < high and not in_padding:
-                    value = _data_vector(tiles, k, [*indices, w], lane)
-                    if inside is not None and kernel.padded:
-                        value = tirx.if_then_else(inside, value, _zero_from_memory(tile, lane))
-                else:
-                    value = _zero_from_memory(tile, lane)
-                for block in range(tiles.blocks):
-                    index = [tiles.block + block, *taps, k, as_expr(tap)]
-                    added = _add_to_sums(tile, tile.vector_start(block, element), index, value, lane)
-                    skipped = inside is not None and not kernel.padded
-                    body.append(tirx.IfThenElse(inside, added, None) if skipped else added)
+        for group in group_taps(phase.taps, run.inside):
+            if not group.rounds:
+                body += add_tap(k, *group.first, *group.inside)
+            elif kernel.padded or group.inside != (0, 0):
+                body.append(loop("taps", group.rounds, partial(sum_taps, k, group)))
         return sequence(body) if body else tirx.Evaluate(0)
 
     return loop("channel", channels.per_group, sum_channel)

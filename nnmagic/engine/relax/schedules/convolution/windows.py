@@ -13,6 +13,9 @@ from typing import Any
 #: How many windows are looked at one by one; of more it is not known that they all read data.
 _MANY = 1 << 16
 
+#: The most taps in a row that are written out: LLVM takes seconds for hundreds. Of more, so many are a round.
+MOST_TAPS, UNROLLED_TAPS = 64, 16
+
 
 @dataclass(frozen=True, slots=True)
 class Axis:
@@ -128,6 +131,41 @@ class Run:
     width: int
     tiles: int
     inside: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TapGroup:
+    """Taps that follow one another at equal distances: ``UNROLLED_TAPS`` in each of ``rounds``, or one.
+
+    ``first`` and ``step`` are of the number of a tap and of its offset. ``inside`` is of each tap.
+    """
+
+    first: tuple[int, int]
+    step: tuple[int, int]
+    inside: tuple[int, int]
+    rounds: int = 0
+
+
+def group_taps(taps: Sequence[tuple[int, int]], inside: Sequence[tuple[int, int]]) -> Iterator[TapGroup]:
+    """Group taps with equal code that are so many that they are a loop; yield the others one by one."""
+    start = 0
+    while start < len(taps):
+        first, end = taps[start], start + 1
+        step = (0, 0) if end == len(taps) else _distance(taps[start], taps[end])
+        while (
+            end < len(taps) and inside[end] == inside[start] and _distance(taps[end - 1], taps[end]) == step
+        ):
+            end += 1
+        if end - start > MOST_TAPS:
+            rounds = (end - start) // UNROLLED_TAPS
+            yield TapGroup(first, step, inside[start], rounds)
+            start += rounds * UNROLLED_TAPS
+        yield from (TapGroup(taps[at], step, inside[at]) for at in range(start, end))
+        start = end
+
+
+def _distance(first: tuple[int, int], second: tuple[int, int]) -> tuple[int, int]:
+    return second[0] - first[0], second[1] - first[1]
 
 
 def encode_axes(axes: Sequence[Axis]) -> list[int]:

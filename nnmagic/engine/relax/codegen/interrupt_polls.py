@@ -1,0 +1,321 @@
+"""Let long kernels ask whether they are to stop, and leave them then.
+
+A loop counts the work that it does in a budget, and asks when that is spent. Of a parallel loop only the
+thread of the call asks, because signals are handled there; the others look at a word that it sets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import tvm
+from tvm import tirx
+
+from nnmagic.engine.relax.runtime.callbacks import LEAVE, POLL
+from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, local_array, sequence, static_int
+from nnmagic.engine.relax.tir.types import Buffer, Call, PrimExpr, PrimFunc, Stmt
+from nnmagic.engine.relax.tir.visitors import visit
+
+#: Marks a function that is to get polls.
+POLLED = "nnmagic.polled"
+
+#: The work between two polls, in statements: milliseconds, tens of them where memory is touched first.
+_POLL_WORK = 1 << 21
+
+#: So many lanes of a vector that is stored are the work of a statement more.
+_LANES = 4
+
+#: The most work of a nest of loops that counts as one statement of so much work.
+_SHORT = 1 << 16
+
+#: The least work of a round that is counted by itself; shorter rounds are counted in pieces.
+_ROUND = 1 << 8
+
+#: What threads of a parallel loop share: whether they stop, the budget of the thread that asks, and which.
+_STOPPED, _BUDGET, _OWNER, _WORDS = 0, 1, 2, 3
+
+#: The operators that become calls of C's functions.
+_FUNCTIONS = frozenset(
+    [
+        "call_extern",
+        "call_pure_extern",
+        "sin",
+        "cos",
+        "tan",
+        "asin",
+        "acos",
+        "atan",
+        "atan2",
+        "sinh",
+        "cosh",
+        "tanh",
+        "asinh",
+        "acosh",
+        "atanh",
+        "exp",
+        "exp2",
+        "exp10",
+        "log",
+        "log2",
+        "log10",
+        "log1p",
+        "pow",
+        "erf",
+        "hypot",
+        "fmod",
+    ]
+)
+
+_FREE, _EXTERN, _THROW, _CALL_PACKED = (
+    tvm.ir.Op.get(f"tirx.{name}")
+    for name in (
+        "TVMBackendFreeWorkspace",
+        "call_extern",
+        "tvm_throw_last_error",
+        "tvm_call_packed_lowered",
+    )
+)
+
+#: Leaves a function with -1, as where memory is short.
+_LEAVE = tirx.Evaluate(tvm.ir.Call(_THROW, [], ret_ty=tvm.ir.PrimType("int32")))
+
+
+@dataclass(frozen=True, slots=True)
+class _Polled:
+    """A statement with polls; ``work``: what it does and does not count; ``asks``: whether it counts any."""
+
+    statement: Stmt
+    work: int = 0
+    asks: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Poller:
+    """Add polls to the statements of one thread; ``ask`` is what it does when its budget is spent."""
+
+    budget: Buffer
+    ask: Sequence[Stmt]
+    leave: Stmt
+    this_thread: str
+
+    def visit(self, statement: Stmt, *, nested: bool = False) -> _Polled:
+        """Return a statement with polls; ``nested``: whether it is in a round that asks."""
+        match statement:
+            case tirx.SeqStmt():
+                return self._together([self.visit(each, nested=nested) for each in statement.seq])
+            case tirx.For() if statement.kind == tirx.ForKind.PARALLEL:
+                return self._parallel_loop(statement)
+            case tirx.For():
+                return self._loop(statement, nested=nested)
+            case tirx.While():
+                body = self.visit(statement.body, nested=True)
+                spend = self._count if nested and not body.asks else self._spend
+                rounds = sequence([body.statement, *spend(as_expr(body.work + 1))])
+                return _Polled(tirx.While(statement.condition, rounds), asks=True)
+            case tirx.IfThenElse():
+                return self._branch(statement, nested=nested)
+            case tirx.AttrStmt():
+                body = self.visit(statement.body, nested=nested)
+                node, key, value = statement.node, statement.attr_key, statement.value
+                return replace(body, statement=tirx.AttrStmt(node, key, value, body.statement))
+            case tirx.Bind() | tirx.AllocBuffer() | tirx.DeclBuffer():
+                return _Polled(statement)
+            case tirx.BufferStore():
+                return _Polled(statement, 1 + int(statement.value.ty.dtype.lanes) // _LANES)
+        return _Polled(statement, 1)
+
+    @staticmethod
+    def _together(parts: Sequence[_Polled]) -> _Polled:
+        statements = tirx.SeqStmt([each.statement for each in parts])
+        return _Polled(statements, sum(each.work for each in parts), any(each.asks for each in parts))
+
+    def _branch(self, branch: tirx.IfThenElse, *, nested: bool) -> _Polled:
+        then = self.visit(branch.then_case, nested=nested)
+        other = None if branch.else_case is None else self.visit(branch.else_case, nested=nested)
+        statement = tirx.IfThenElse(branch.condition, then.statement, other and other.statement)
+        work = 1 + max(then.work, other.work if other else 0)
+        return _Polled(statement, work, then.asks or (other is not None and other.asks))
+
+    def _loop(self, loop: tirx.For, *, nested: bool) -> _Polled:
+        """Return a loop whose rounds ask, or pieces of it; an innermost one of short rounds only counts."""
+        body, extent = self.visit(loop.body, nested=True), static_int(loop.extent)
+        work = max(body.work, 1)
+        if not body.asks and extent is not None and extent * work <= _SHORT:
+            return _Polled(loop, extent * work)
+        is_counted_whole = nested and extent is None
+        if body.asks or work >= _ROUND or (is_counted_whole and _calls_functions(loop.body)):
+            counted = sequence([body.statement, *self._spend(as_expr(work))])
+            return _Polled(_with_body(loop, counted), asks=True)
+        if is_counted_whole:
+            spent = tirx.max(loop.extent.astype("int64"), as_expr(0)) * as_expr(work)
+            return _Polled(sequence([loop, *self._count(spent)]), asks=True)
+        return _Polled(self._pieces(loop, work), asks=True)
+
+    def _pieces(self, loop: tirx.For, work: int) -> Stmt:
+        """Return a loop in pieces of short rounds, with a poll after each."""
+        dtype = dtype_of(loop.loop_var)
+        number, left = (tirx.Var(name, dtype) for name in ("piece", "left"))
+        rounds, zero = tirx.const(_SHORT >> work.bit_length(), dtype), tirx.const(0, dtype)
+        extent = loop.extent.astype(dtype)
+        count = tirx.truncdiv(tirx.max(extent, zero) - 1, rounds) + 1
+        first = loop.min.astype(dtype) + number * rounds
+        inner = tirx.For(loop.loop_var, first, left, loop.kind, loop.body, annotations=loop.annotations)
+        spent = left.astype("int64") * as_expr(work)
+        outer = [tirx.Bind(left, tirx.min(rounds, extent - number * rounds)), inner, *self._spend(spent)]
+        return tirx.For(number, zero, count, tirx.ForKind.SERIAL, sequence(outer))
+
+    def _count(self, work: PrimExpr) -> list[Stmt]:
+        return [_store(self.budget, _load(self.budget) - work)]
+
+    def _spend(self, work: PrimExpr) -> list[Stmt]:
+        """Count work, and ask if the budget is spent."""
+        renewed = _store(self.budget, as_expr(_POLL_WORK))
+        is_spent = _load(self.budget) <= as_expr(0)
+        return [*self._count(work), tirx.IfThenElse(is_spent, sequence([renewed, *self.ask]), None)]
+
+    def _parallel_loop(self, loop: tirx.For) -> _Polled:
+        """Return a parallel loop whose rounds end early when the thread of the call is to stop."""
+        words, budget = _declare("shared", _WORDS), _declare("budget")
+        own = tirx.call_extern("int64", self.this_thread)
+        is_owner = tirx.EQ(own, _load(words, _OWNER))
+        is_stopped = tirx.NE(_load(words, _STOPPED), as_expr(0))
+        leave = tirx.IfThenElse(is_stopped, tirx.Return(tirx.const(0, "int32")), None)
+        stop = _stop_if_asked(_store(words, as_expr(1), _STOPPED))
+        ask = [tirx.IfThenElse(is_owner, stop, None), leave]
+        thread = _Poller(budget, ask, leave, self.this_thread)
+        body, extent = thread.visit(loop.body, nested=True), static_int(loop.extent)
+        if not body.asks and extent is not None and extent * max(body.work, 1) <= _POLL_WORK:
+            return _Polled(loop, extent * max(body.work, 1))
+        first = tirx.Select(is_owner, _load(words, _BUDGET), as_expr(_POLL_WORK))
+        rounds = [
+            tirx.AllocBuffer(budget),
+            _store(budget, first),
+            leave,
+            body.statement,
+            *thread._spend(as_expr(body.work + 1)),
+            tirx.IfThenElse(is_owner, _store(words, _load(budget), _BUDGET), None),
+        ]
+        statements = [
+            tirx.AllocBuffer(words),
+            _store(words, as_expr(0), _STOPPED),
+            _store(words, _load(self.budget), _BUDGET),
+            _store(words, own, _OWNER),
+            _with_body(loop, sequence(rounds)),
+            _store(self.budget, _load(words, _BUDGET)),
+            tirx.IfThenElse(is_stopped, self.leave, None),
+        ]
+        return _Polled(sequence(statements), asks=True)
+
+
+def add_polls(function: PrimFunc, *, windows: bool, packed: bool = False) -> PrimFunc:
+    """Return a function, of which loops are final, with polls where it may take long.
+
+    packed: whether TVM's virtual machine calls it, which takes an exception for the end.
+    """
+    budget = _declare("budget")
+    this_thread = "GetCurrentThreadId" if windows else "pthread_self"
+    leave = tirx.Evaluate(tirx.call_packed(LEAVE)) if packed else _LEAVE
+    polled = _Poller(budget, [_stop_if_asked(leave)], leave, this_thread).visit(function.body)
+    if not polled.asks:
+        return function
+    begin = [tirx.AllocBuffer(budget), _store(budget, as_expr(_POLL_WORK))]
+    return function.with_body(sequence([*begin, polled.statement]))
+
+
+def free_before_leaving(statement: Stmt, frees: Sequence[Stmt] = ()) -> Stmt:
+    """Return a statement that frees its memory where it is left; ``frees`` is what does so around it.
+
+    A parallel loop is a function of its own, which frees only what is allocated in it.
+    """
+    match statement:
+        case tirx.Evaluate(value=tvm.ir.Call() as call) if _leaves(call):
+            return sequence([*reversed(frees), statement])
+        case tirx.Return():
+            return sequence([*reversed(frees), statement])
+        case tirx.SeqStmt():
+            return _free_in_sequence(list(statement.seq), frees)
+        case tirx.For():
+            own = () if statement.kind == tirx.ForKind.PARALLEL else frees
+            return _with_body(statement, free_before_leaving(statement.body, own))
+        case tirx.While():
+            return tirx.While(statement.condition, free_before_leaving(statement.body, frees))
+        case tirx.AttrStmt():
+            body = free_before_leaving(statement.body, frees)
+            return tirx.AttrStmt(statement.node, statement.attr_key, statement.value, body)
+        case tirx.IfThenElse():
+            then = free_before_leaving(statement.then_case, frees)
+            other = statement.else_case
+            other = None if other is None else free_before_leaving(other, frees)
+            return tirx.IfThenElse(statement.condition, then, other)
+    return statement
+
+
+def _free_in_sequence(statements: Sequence[Stmt], around: Sequence[Stmt]) -> Stmt:
+    freed = {buffer: call for buffer, call in map(_freed_by, statements) if buffer is not None}
+    live: dict[Buffer, Stmt] = {}
+    result = []
+    allocated = None
+    for statement in statements:
+        buffer, _ = _freed_by(statement)
+        if buffer is not None:
+            live.pop(buffer, None)
+            result.append(statement)
+        else:
+            result.append(free_before_leaving(statement, [*around, *live.values()]))
+        if allocated is not None:  # the statement leaves the function if there is no memory
+            live[allocated] = freed[allocated]
+        allocated = statement.buffer if isinstance(statement, tirx.DeclBuffer) else None
+        allocated = allocated if allocated in freed else None
+    return sequence(result)
+
+
+def _freed_by(statement: Stmt) -> tuple[Buffer | None, Stmt]:
+    """Return the array that a statement frees, if it frees one, and a statement that only does that."""
+    call: Any = None
+    match statement:
+        case tirx.IfThenElse(condition=tirx.NE(a=tvm.ir.Call() as call)) if call.op == _FREE:
+            pointer = call.args[2]
+        case tirx.Evaluate(value=tvm.ir.Call() as call) if _called(call) in ("free", "_aligned_free"):
+            pointer = call.args[1]
+        case _:
+            return None, statement
+    return pointer.args[0], tirx.Evaluate(call)
+
+
+def _leaves(call: Call) -> bool:
+    return bool(call.op == _THROW or (call.op == _CALL_PACKED and call.args[0].value == LEAVE))
+
+
+def _calls_functions(statement: Stmt) -> bool:
+    """Return whether a function of C is called: it takes long, and no vector survives it anyway."""
+    calls: list[Call] = []
+    visit(statement, [(tvm.ir.Call, calls.append)])
+    names = {getattr(call.op, "name", "").rpartition(".")[2] for call in calls}
+    return not names.isdisjoint(_FUNCTIONS)
+
+
+def _called(call: Call) -> str | None:
+    """Return the name of the function of C that is called, if one is."""
+    return call.args[0].value if call.op == _EXTERN else None
+
+
+def _stop_if_asked(stop: Stmt) -> Stmt:
+    return tirx.IfThenElse(tirx.NE(tirx.call_packed(POLL), 0), stop, None)
+
+
+def _declare(name: str, words: int = 1) -> Buffer:
+    return local_array(words, "int64", name)
+
+
+def _load(words: Buffer, number: int = 0) -> PrimExpr:
+    return tirx.BufferLoad(words, [as_expr(number)])
+
+
+def _store(words: Buffer, value: PrimExpr, number: int = 0) -> Stmt:
+    return tirx.BufferStore(words, value, [as_expr(number)])
+
+
+def _with_body(loop: tirx.For, body: Stmt) -> tirx.For:
+    return tirx.For(loop.loop_var, loop.min, loop.extent, loop.kind, body, annotations=loop.annotations)

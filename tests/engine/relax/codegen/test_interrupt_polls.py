@@ -1,0 +1,119 @@
+"""Kernels that take long end after an interrupt, give their memory back, and work the next time."""
+
+from __future__ import annotations
+
+import _thread
+import threading
+import time
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import nnmagic
+from nnmagic.engine.relax import driver
+from tests.child_process import run_python
+from tests.systems import POSIX
+
+PRODUCT = "def f(x: Tensor[('n', 'n'), f32]):\n    return x @ x\n"
+WINDOW = (
+    'def f(x: Tensor[(1, 1, "h", "w"), f32], k: Tensor[(1, 1, 1000, 1000), f32]):\n    return conv2d(x, k)\n'
+)
+SUM = "def f(x: Tensor[('n', 'm'), f32]):\n    return x.sum() + x.max(axis=0).sum()\n"
+LOOP = (
+    "def f(x: Tensor[('n', 'm'), f32], k: i64):\n"
+    "    for i in range(k):\n        x = cumsum(x, axis=0)\n    return x\n"
+)
+
+#: Programs, their levels, arguments of a call that takes hours, and of one that does not.
+LONG = {
+    "a product of level 0": (PRODUCT, 0, (np.ones((9000, 9000), "f"),), (np.ones((2, 2), "f"),)),
+    "a window": (
+        WINDOW,
+        3,
+        (np.ones((1, 1, 4000, 4000), "f"), np.ones((1, 1, 1000, 1000), "f")),
+        (np.ones((1, 1, 1000, 1001), "f"), np.ones((1, 1, 1000, 1000), "f")),
+    ),
+    "nothing, in many rows": (SUM, 3, (np.empty((1 << 50, 0), "f"),), (np.ones((2, 3), "f"),)),
+    "nothing, in many rows, level 0": (SUM, 0, (np.empty((1 << 50, 0), "f"),), (np.ones((2, 3), "f"),)),
+    "kernels in a loop": (
+        LOOP,
+        3,
+        (np.ones((300, 300), "f"), np.int64(1 << 60)),
+        (np.ones((2, 3), "f"), np.int64(2)),
+    ),
+}
+
+
+def interrupted(call: Callable[..., object], *arguments: object) -> None:
+    """Interrupt a call; one that does nothing may end before."""
+    timer = threading.Timer(0.05, _thread.interrupt_main)
+    with pytest.raises(KeyboardInterrupt):
+        call_and_wait(timer, call, *arguments)
+    timer.join()
+
+
+def call_and_wait(timer: threading.Timer, call: Callable[..., object], *arguments: object) -> None:
+    timer.start()
+    call(*arguments)
+    while True:
+        time.sleep(0.01)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", LONG)
+def test_a_long_kernel_ends(name: str) -> None:
+    source, level, arguments, few = LONG[name]
+    f = nnmagic.compile(source, cache=False, opt_level=level)
+    expected = f(*few)
+    for _ in range(3):
+        interrupted(f, *arguments)
+        np.testing.assert_array_equal(f(*few), expected)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("level", [0, 3])
+def test_a_long_kernel_of_the_virtual_machine_ends(level: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver, "_plan", lambda *_: None)
+    f = nnmagic.compile(SUM.replace("max", "min"), cache=False, opt_level=level)
+    for _ in range(2):
+        interrupted(f, np.empty((1 << 50, 0), "f"))
+        assert f(np.ones((2, 3), "f")) == 9
+
+
+def test_a_call_that_was_interrupted_is_not_made_again() -> None:
+    """CPython calls the machine code directly, and hands what fails over to Python."""
+    f = nnmagic.compile(PRODUCT, opt_level=0)
+    small, large = np.ones((2, 2), "f"), np.ones((4000, 4000), "f")
+    for _ in range(2):
+        for _ in range(20):
+            f(small)
+        interrupted(f, large)
+        assert f(small).tolist() == [[2, 2], [2, 2]]
+
+
+MEMORY = """
+import _thread, resource, threading
+import numpy as np
+import nnmagic
+
+source = "def f(x: Tensor[('n', 'n'), f32]):\\n    return softmax(x * 2) @ x\\n"
+f = nnmagic.compile(source, cache=False, opt_level={level})
+x = np.ones((4000, 4000), "f")
+most = []
+for k in range(12):
+    try:
+        threading.Timer(0.2, _thread.interrupt_main).start()
+        while True:
+            f(x)
+    except KeyboardInterrupt:
+        most.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+print(most[-1] - most[2] < 4 * 64_000)
+"""
+
+
+@POSIX
+@pytest.mark.full
+@pytest.mark.parametrize("level", [0, 3])
+def test_a_kernel_that_is_interrupted_gives_its_memory_back(level: int) -> None:
+    assert run_python("-c", MEMORY.replace("{level}", str(level))).stdout == "True\n"
