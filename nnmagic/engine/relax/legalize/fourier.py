@@ -1,45 +1,58 @@
-"""Legalize discrete Fourier transforms, by their definition."""
+"""Legalize discrete Fourier transforms."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from tvm import te, tirx
 
 from nnmagic.engine.relax.analysis.attribute_values import integer
-from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Value, te_of
+from nnmagic.engine.relax.legalize.fourier_loops import Fourier, Number
+from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Value, tensor_dtype
 from nnmagic.engine.relax.legalize.types import Tensor
-from nnmagic.engine.relax.tir.types import Extent, Index, PrimExpr
-from nnmagic.relay.expr import Attrs
+from nnmagic.engine.relax.schedules.independent_loops import INDEPENDENT
+from nnmagic.engine.relax.schedules.registry import KIND
+from nnmagic.engine.relax.tir import builders
+from nnmagic.engine.relax.tir.types import Buffer, Index, PrimExpr, Stmt
 
 
-def _angle(row: Index, column: Index, length: Extent) -> PrimExpr:
-    """Return 2 pi row column / length, reduced to [0, 2 pi): sine and cosine need small angles."""
-    turns = tirx.floormod(row * column, length).astype("float64") / length.astype("float64")
-    return tirx.const(2 * math.pi, "float64") * turns
+def _dft(call: OpCall) -> Value:
+    """Transform along the last axis; the inverse divides by the length."""
+    inverse = bool(call.attrs["inverse"])
+    dtype = tensor_dtype(call.args[0])
+    wide = "float64" if dtype == "float64" else "float32"
 
+    def compute(real: Tensor, imaginary: Tensor) -> list[Tensor]:
+        shape = [builders.as_index(dim) for dim in real.shape]
 
-def _dft(attrs: Attrs, real: Tensor, imaginary: Tensor) -> list[Tensor]:
-    """Transform along the last axis, accumulated in float64."""
-    inverse = bool(attrs["inverse"])
-    length = real.shape[-1]
+        def emit(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
+            views, declared = zip(*map(builders.flat_view, [*ins, *outs]), strict=True)
 
-    def part(imaginary_part: bool) -> Tensor:
-        n = te.reduce_axis((0, length), "n")
+            def source(at: PrimExpr) -> Number:
+                return views[0][at].astype(wide), views[1][at].astype(wide)
 
-        def element(*index: Index) -> PrimExpr:
-            *outer, k = index
-            angle = _angle(k, n.var, length)
-            sine = tirx.sin(angle) if inverse else -tirx.sin(angle)
-            re, im = (tensor(*outer, n).astype("float64") for tensor in (real, imaginary))
-            term = re * sine + im * tirx.cos(angle) if imaginary_part else re * tirx.cos(angle) - im * sine
-            return te.sum(term, axis=n)
+            def sink(at: PrimExpr, value: Number) -> list[Stmt]:
+                return [
+                    tirx.BufferStore(view, part.astype(dtype), [at])
+                    for view, part in zip(views[2:], value, strict=True)
+                ]
 
-        sums = te.compute(real.shape, element)
-        divisor = length.astype("float64") if inverse else tirx.const(1, "float64")
-        return te.compute(real.shape, lambda *index: (sums(*index) / divisor).astype(real.dtype))
+            sizes = builders.product(shape[:-1]), shape[-1], 1
+            exponent = -1 if inverse else 0
+            loops = Fourier(source, sink, sizes, wide, inverse=inverse, exponent=exponent)
+            return builders.sequence([*declared, loops.emit()])
 
-    return [part(False), part(True)]  # noqa: FBT003 - real, then imaginary
+        return te.extern(
+            [real.shape] * 2,
+            [real, imaginary],
+            emit,
+            dtype=[dtype] * 2,
+            name="dft",
+            attrs={KIND: INDEPENDENT},
+        )
+
+    return call.te(compute, *call.args)
 
 
 def _stft(call: OpCall) -> Value:
@@ -73,4 +86,4 @@ def _stft(call: OpCall) -> Value:
     return call.te(compute, *call.args)
 
 
-RULES.update({"dft": te_of(_dft), "stft": _stft})
+RULES.update({"dft": _dft, "stft": _stft})
