@@ -23,6 +23,7 @@ from nnmagic.engine.relax.codegen.aot.memory import MOST_BYTES, exceeds_any_memo
 from nnmagic.engine.relax.codegen.relax_pipeline import NO_CHOSEN_UNROLLING
 from nnmagic.engine.relax.compiler_process import file_limit
 from nnmagic.engine.relax.deferred_interrupts import interrupt_safepoint
+from nnmagic.engine.relax.legalize.extern_loops import USES_WHOLE_ARRAYS
 from nnmagic.engine.relax.schedules.registry import collect_blocks
 from nnmagic.engine.relax.tir.builders import item_bytes, static_int
 from nnmagic.engine.relax.tir.flatten_buffers import flatten_buffers
@@ -148,11 +149,23 @@ _BLOCK_PASSES = (
     s_tir.transform.LowerInitBlock,
     s_tir.transform.PlanAndUpdateBufferAllocationLocation,
     s_tir.transform.ConvertBlocksToOpaque,
-    s_tir.transform.CompactBufferAllocation,
+    lambda: _COMPACT,
     s_tir.transform.LowerMatchBuffer,
     s_tir.transform.StmtSimplify,
     s_tir.transform.LowerOpaqueBlock,
 )
+
+
+
+def _compact(function: tirx.PrimFunc, _module: tvm.IRModule, _context: Any) -> tirx.PrimFunc:
+    """Shrink arrays to what a kernel uses of them, unless it says that it uses all."""
+    if USES_WHOLE_ARRAYS in function.attrs:
+        return function
+    var = tvm.ir.GlobalVar("kernel")
+    return s_tir.transform.CompactBufferAllocation()(tvm.IRModule({var: function}))[var]
+
+
+_COMPACT: Any = tirx.transform.prim_func_pass(_compact, opt_level=0, name="Compact")
 
 #: Then those for loops and statements.
 _STATEMENT_PASSES = (

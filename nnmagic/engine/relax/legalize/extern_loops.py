@@ -18,6 +18,9 @@ COPIES_FIRST = "nnmagic.copies_first"
 #: Marks a kernel that copies a result at the end of a program, because other values may be in its memory.
 COPIES_RESULT = "nnmagic.copies_result"
 
+#: Marks a kernel that uses each of its arrays as a whole. TVM would take long to find out what it uses.
+USES_WHOLE_ARRAYS = "nnmagic.uses_whole_arrays"
+
 
 def fill_by_loops(
     emit: Callable[..., None], result: tuple[Sequence[Extent], str], *operands: Tensor

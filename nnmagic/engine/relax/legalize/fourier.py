@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from tvm import te, tirx
 
 from nnmagic.engine.relax.analysis.attribute_values import integer
-from nnmagic.engine.relax.legalize.fourier_loops import Fourier, Number
+from nnmagic.engine.relax.legalize.extern_loops import USES_WHOLE_ARRAYS
+from nnmagic.engine.relax.legalize.fourier_loops import Fourier, Frame, Number
 from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Value, tensor_dtype
-from nnmagic.engine.relax.legalize.types import Tensor
+from nnmagic.engine.relax.legalize.types import Tensor, Tensors
 from nnmagic.engine.relax.schedules.independent_loops import INDEPENDENT
 from nnmagic.engine.relax.schedules.registry import KIND
 from nnmagic.engine.relax.tir import builders
-from nnmagic.engine.relax.tir.types import Buffer, Index, PrimExpr, Stmt
+from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr, Stmt
 
 
 def _dft(call: OpCall) -> Value:
@@ -23,36 +25,113 @@ def _dft(call: OpCall) -> Value:
     dtype = tensor_dtype(call.args[0])
     wide = "float64" if dtype == "float64" else "float32"
 
-    def compute(real: Tensor, imaginary: Tensor) -> list[Tensor]:
+    def compute(real: Tensor, imaginary: Tensor) -> Tensors:
         shape = [builders.as_index(dim) for dim in real.shape]
+        frame = Frame(builders.product(shape[:-1]), 1, shape[-1], shape[-1], shape[-1])
 
-        def emit(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
-            views, declared = zip(*map(builders.flat_view, [*ins, *outs]), strict=True)
+        def emit(views: Sequence[Buffer]) -> Stmt:
+            def load(at: PrimExpr, lanes: int) -> Number:
+                return builders.load(views[0], at, lanes, wide), builders.load(views[1], at, lanes, wide)
 
-            def source(at: PrimExpr) -> Number:
-                return views[0][at].astype(wide), views[1][at].astype(wide)
+            def store(at: PrimExpr, value: Number, lanes: int) -> Stmt:
+                parts = zip(views[2:], value, strict=True)
+                return builders.sequence([_store(view, at, lanes, part) for view, part in parts])
 
-            def sink(at: PrimExpr, value: Number) -> list[Stmt]:
-                return [
-                    tirx.BufferStore(view, part.astype(dtype), [at])
-                    for view, part in zip(views[2:], value, strict=True)
-                ]
-
-            sizes = builders.product(shape[:-1]), shape[-1], 1
             exponent = -1 if inverse else 0
-            loops = Fourier(source, sink, sizes, wide, inverse=inverse, exponent=exponent)
-            return builders.sequence([*declared, loops.emit()])
+            return Fourier(load, store, frame, wide, inverse=inverse, exponent=exponent).emit()
 
-        return te.extern(
-            [real.shape] * 2,
-            [real, imaginary],
-            emit,
-            dtype=[dtype] * 2,
-            name="dft",
-            attrs={KIND: INDEPENDENT},
-        )
+        return _loops([real, imaginary], [real.shape] * 2, dtype, emit)
 
-    return call.te(compute, *call.args)
+    return call.te(compute, *call.args, primfunc_attrs={USES_WHOLE_ARRAYS: True})
+
+
+def _loops(
+    operands: Sequence[Tensor],
+    shapes: Sequence[Sequence[Extent]],
+    dtype: str,
+    emit: Callable[[Sequence[Buffer]], Stmt],
+) -> Tensors:
+    """Return the results of loops, which ``emit`` makes of flat views of the operands and the results."""
+
+    def whole(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
+        views, declared = zip(*map(builders.flat_view, [*ins, *outs]), strict=True)
+        return builders.sequence([*declared, emit(views)])
+
+    attrs = {KIND: INDEPENDENT}
+    return te.extern(shapes, operands, whole, dtype=[dtype] * len(shapes), name="dft", attrs=attrs)
+
+
+def _store(view: Buffer, at: PrimExpr, lanes: int, value: PrimExpr) -> Stmt:
+    """Store a vector in the array's dtype."""
+    dtype = builders.vector_type(builders.dtype_of(view), lanes)
+    return builders.store(
+        view, at, lanes, value if builders.dtype_of(value) == dtype else tirx.Cast(dtype, value)
+    )
+
+
+def _numpy_transform(call: OpCall) -> Value:
+    """Transform along an axis: pairs of floats, or real numbers to pairs, or pairs to real numbers."""
+    dtype, attrs = tensor_dtype(call.args[0]), call.attrs
+    from_real, to_real = call.name == "numpy.rfft", call.name == "numpy.irfft"
+    inverse = to_real or bool(attrs.get("inverse"))
+    norm = str(attrs["norm"])
+    exponent = -0.5 if norm == "ortho" else -1 if (norm == "backward") == inverse else 0
+
+    def compute(data: Tensor) -> Tensors:
+        shape = [builders.as_index(dim) for dim in data.shape[: None if from_real else -1]]
+        axis = integer(attrs["axis"]) % len(shape)
+        given = length = kept = shape[axis]
+        if from_real:
+            kept = _half_of(length)
+        if to_real:
+            length = kept = integer(attrs["n"]) if attrs["n"] is not None else 2 * (given - 1)
+        outer, inner = builders.product(shape[:axis]), builders.product(shape[axis + 1 :])
+        frame = Frame(outer, inner, given, length, kept, is_half=to_real)
+        result = [*shape[:axis], kept, *shape[axis + 1 :], *([] if to_real else [2])]
+
+        def emit(views: Sequence[Buffer]) -> Stmt:
+            load = _load_real if from_real else _load_pairs
+            store = _store_real if to_real else _store_pairs
+            ends = partial(load, views[0]), partial(store, views[1])
+            return Fourier(*ends, frame, dtype, inverse=inverse, exponent=exponent).emit()
+
+        return _loops([data], [result], dtype, emit)
+
+    return call.te(compute, *call.args, primfunc_attrs={USES_WHOLE_ARRAYS: True})
+
+
+def _half_of(length: Extent) -> Extent:
+    """Return how many frequencies are not negative."""
+    return length // 2 + 1 if isinstance(length, int) else tirx.floordiv(length, 2) + 1
+
+
+def _load_real(view: Buffer, at: PrimExpr, lanes: int) -> Number:
+    dtype = builders.dtype_of(view)
+    return builders.load(view, at, lanes, dtype), builders.broadcast(tirx.const(0, dtype), lanes)
+
+
+def _store_real(view: Buffer, at: PrimExpr, value: Number, lanes: int) -> Stmt:
+    return builders.store(view, at, lanes, value[0])
+
+
+def _load_pairs(view: Buffer, at: PrimExpr, lanes: int) -> Number:
+    if lanes == 1:
+        return view[at * 2], view[at * 2 + 1]
+    dtype = builders.dtype_of(view)
+    vectors = [builders.load(view, at * 2 + first, lanes, dtype) for first in (0, lanes)]
+    re, im = (tirx.Shuffle(vectors, list(range(part, 2 * lanes, 2))) for part in (0, 1))
+    return re, im
+
+
+def _store_pairs(view: Buffer, at: PrimExpr, value: Number, lanes: int) -> Stmt:
+    if lanes == 1:
+        return builders.sequence([tirx.BufferStore(view, part, [at * 2 + k]) for k, part in enumerate(value)])
+    order = [lane + part for lane in range(lanes) for part in (0, lanes)]
+    stores = [
+        builders.store(view, at * 2 + first, lanes, tirx.Shuffle(list(value), order[first : first + lanes]))
+        for first in (0, lanes)
+    ]
+    return builders.sequence(stores)
 
 
 def _stft(call: OpCall) -> Value:
@@ -87,3 +166,4 @@ def _stft(call: OpCall) -> Value:
 
 
 RULES.update({"dft": _dft, "stft": _stft})
+RULES.update(dict.fromkeys(("numpy.fft", "numpy.rfft", "numpy.irfft"), _numpy_transform))
