@@ -86,7 +86,8 @@ def _numpy_transform(call: OpCall) -> Value:
         if to_real:
             length = kept = integer(attrs["n"]) if attrs["n"] is not None else 2 * (given - 1)
         outer, inner = builders.product(shape[:axis]), builders.product(shape[axis + 1 :])
-        frame = Frame(outer, inner, given, length, kept, is_half=to_real)
+        kind = "from real" if from_real else "to real" if to_real else "complex"
+        frame = Frame(outer, inner, given, length, kept, kind)
         result = [*shape[:axis], kept, *shape[axis + 1 :], *([] if to_real else [2])]
 
         def emit(views: Sequence[Buffer]) -> Stmt:

@@ -79,34 +79,48 @@ class State:
 
 
 class Pair:
-    """An array of complex numbers, whose real and imaginary parts lie apart."""
+    """Complex numbers in a flat array, the real parts from ``begin`` on, the imaginary ones behind these."""
 
-    def __init__(self, size: Index, dtype: str, name: str, *, local: bool = False) -> None:
-        self.dtype = dtype
-
-        def array(part: str) -> Buffer:
-            if local:
-                return builders.local_array(int(size), dtype, f"{name}_{part}", 64)
-            return tirx.decl_buffer((as_expr(size),), dtype, f"{name}_{part}", data_alignment=64)
-
-        self.parts = array("re"), array("im")
-
-    def allocate(self) -> list[Stmt]:
-        """Return the statements that make the array."""
-        return [each for part in self.parts for each in (tirx.AllocBuffer(part), tirx.Evaluate(part.data))]
+    def __init__(self, array: Buffer, begin: Index, size: Index) -> None:
+        self.array, self.begin, self.size = array, begin, size
+        self.dtype = builders.dtype_of(array)
 
     def load(self, at: Index, lanes: int = 1) -> Number:
         """Return an element, or as many as a vector has lanes."""
-        re, im = (builders.load(part, at, lanes, self.dtype) for part in self.parts)
+        first = at + self.begin
+        re, im = (builders.load(self.array, each, lanes, self.dtype) for each in (first, first + self.size))
         return re, im
 
-    def store(self, at: Index, value: Number, lanes: int = 1) -> list[Stmt]:
-        """Return the statements that store an element or a vector."""
-        return [builders.store(part, at, lanes, each) for part, each in zip(self.parts, value, strict=True)]
+    def store(self, at: Index, value: Number, lanes: int = 1) -> Stmt:
+        """Return the statement that stores an element or a vector."""
+        first = at + self.begin
+        places = zip((first, first + self.size), value, strict=True)
+        return sequence([builders.store(self.array, place, lanes, part) for place, part in places])
 
-    def put(self, at: Index, value: Number, lanes: int = 1) -> Stmt:
-        """Return them as one statement."""
-        return sequence(self.store(at, value, lanes))
+
+def pairs(dtype: str, *sizes: Extent) -> tuple[list[Stmt], list[Pair]]:
+    """Return arrays of complex numbers, and the statements that make them.
+
+    They are in one piece of memory: to ask for some takes longer than a pass of a short transform.
+    """
+    begins: list[Index] = [0]
+    statements: list[Stmt] = []
+    for size in sizes:
+        end = begins[-1] + size * 2
+        if static_int(end) is None:
+            var = tirx.Var("begin", "int64")
+            statements.append(tirx.Bind(var, end))
+            end = var
+        begins.append(end)
+    array = tirx.decl_buffer((as_expr(begins[-1]),), dtype, "numbers", data_alignment=64)
+    statements.append(tirx.AllocBuffer(array))
+    return statements, [Pair(array, begin, size) for begin, size in zip(begins, sizes, strict=False)]
+
+
+def local_pair(size: int, dtype: str) -> tuple[list[Stmt], Pair]:
+    """Return a small array of complex numbers, which LLVM keeps in registers."""
+    array = builders.local_array(2 * size, dtype, "numbers", 64)
+    return [tirx.AllocBuffer(array)], Pair(array, 0, size)
 
 
 def spread(number: Number, lanes: int) -> Number:
@@ -127,14 +141,11 @@ class Roots:
 
     def __init__(self, length: Extent) -> None:
         self.length = length
-        self.shift = State()
-        self.size = tirx.Var("size", "int64")
-        self.fine = Pair(self.size, _WIDE, "fine")
-        self.coarse = Pair(self.size, _WIDE, "coarse")
+        self.shift, self.size = State(), tirx.Var("size", "int64")
+        self.allocation, (self.fine, self.coarse) = pairs(_WIDE, self.size, self.size)
 
     def make(self) -> list[Stmt]:
         """Return the statements that make the tables."""
-        length = as_expr(self.length)
         size = State()
         grow = sequence([size.set(size.get() * 2), self.shift.set(self.shift.get() + 1)])
         return [
@@ -142,12 +153,11 @@ class Roots:
             tirx.AllocBuffer(size.array),
             self.shift.set(0),
             size.set(1),
-            tirx.While(size.get() * size.get() < length, grow),
+            tirx.While(size.get() * size.get() < as_expr(self.length), grow),
             tirx.Bind(self.size, size.get()),
-            *self.fine.allocate(),
-            *self.coarse.allocate(),
-            loop("k", self.size, lambda k: sequence(self.fine.store(k, self._exact(k)))),
-            loop("k", self.size, lambda k: sequence(self.coarse.store(k, self._exact(k * self.size)))),
+            *self.allocation,
+            loop("k", self.size, lambda k: self.fine.store(k, self._exact(k))),
+            loop("k", self.size, lambda k: self.coarse.store(k, self._exact(k * self.size))),
         ]
 
     def _exact(self, number: PrimExpr) -> Number:
@@ -173,57 +183,56 @@ class Roots:
         return times(self.coarse.load(high), self.fine.load(low))
 
 
-def butterfly(radix: int, dtype: str, lanes: int, into: Pair, a: Callable[[int], Number]) -> list[Stmt]:
-    """Transform ``radix`` vectors; the results go into a small array."""
-    if radix == 2:
-        (x, y), (z, w) = a(0), a(1)
-        return [*into.store(0, (x + z, y + w), lanes), *into.store(lanes, (x - z, y - w), lanes)]
-    if radix == 4:
-        return _butterfly_of_four(lanes, into, a)
-    half = radix // 2
-    sums = Pair(half * lanes, dtype, "sums", local=True)
-    rest = Pair(half * lanes, dtype, "rest", local=True)
-    statements = [*sums.allocate(), *rest.allocate()]
+def butterfly(radix: int, lanes: int, a: Pair) -> list[Stmt]:
+    """Transform ``radix`` vectors in a small array."""
+    if radix in (2, 4):
+        return _butterfly_of_two(lanes, a) if radix == 2 else _butterfly_of_four(lanes, a)
+    half, dtype = radix // 2, a.dtype
+    statements, sums = local_pair(half * lanes, dtype)
+    allocation, rest = local_pair(half * lanes, dtype)
+    statements += allocation
     for k in range(half):
-        (x, y), (z, w) = a(k + 1), a(radix - 1 - k)
-        statements += sums.store(k * lanes, (x + z, y + w), lanes)
-        statements += rest.store(k * lanes, (x - z, y - w), lanes)
-    total = list(a(0))
-    for k in range(half):
-        total = [part + each for part, each in zip(total, sums.load(k * lanes, lanes), strict=True)]
-    statements += into.store(0, (total[0], total[1]), lanes)
+        (x, y), (z, w) = a.load((k + 1) * lanes, lanes), a.load((radix - 1 - k) * lanes, lanes)
+        statements.append(sums.store(k * lanes, (x + z, y + w), lanes))
+        statements.append(rest.store(k * lanes, (x - z, y - w), lanes))
     for j in range(1, half + 1):
-        re, im = a(0)
-        sine_re, sine_im = (builders.broadcast(tirx.const(0, dtype), lanes) for _ in range(2))
+        (re, im), sine_re, sine_im = a.load(0, lanes), None, None
         for k in range(half):
             angle = 2 * math.pi * ((k + 1) * j % radix) / radix
             cosine, sine = (
                 builders.broadcast(tirx.const(value, dtype), lanes)
                 for value in (math.cos(angle), math.sin(angle))
             )
-            x, y = sums.load(k * lanes, lanes)
-            z, w = rest.load(k * lanes, lanes)
+            (x, y), (z, w) = sums.load(k * lanes, lanes), rest.load(k * lanes, lanes)
             re, im = re + cosine * x, im + cosine * y
-            sine_re, sine_im = sine_re + sine * z, sine_im + sine * w
-        statements += into.store(j * lanes, (re + sine_im, im - sine_re), lanes)
-        statements += into.store((radix - j) * lanes, (re - sine_im, im + sine_re), lanes)
-    return statements
+            sine_re = sine * z if sine_re is None else sine_re + sine * z
+            sine_im = sine * w if sine_im is None else sine_im + sine * w
+        statements.append(a.store(j * lanes, (re + sine_im, im - sine_re), lanes))
+        statements.append(a.store((radix - j) * lanes, (re - sine_im, im + sine_re), lanes))
+    total = a.load(0, lanes)
+    for k in range(half):
+        x, y = sums.load(k * lanes, lanes)
+        total = total[0] + x, total[1] + y
+    return [*statements, a.store(0, total, lanes)]
 
 
-def _butterfly_of_four(lanes: int, into: Pair, a: Callable[[int], Number]) -> list[Stmt]:
-    half = Pair(4 * lanes, into.dtype, "half", local=True)
-    statements = half.allocate()
+def _butterfly_of_two(lanes: int, a: Pair) -> list[Stmt]:
+    statements, both = local_pair(2 * lanes, a.dtype)
+    (x, y), (z, w) = a.load(0, lanes), a.load(lanes, lanes)
+    statements += [both.store(0, (x + z, y + w), lanes), both.store(lanes, (x - z, y - w), lanes)]
+    return [*statements, *(a.store(k * lanes, both.load(k * lanes, lanes), lanes) for k in (0, 1))]
+
+
+def _butterfly_of_four(lanes: int, a: Pair) -> list[Stmt]:
+    statements, half = local_pair(4 * lanes, a.dtype)
     for k in (0, 1):
-        (x, y), (z, w) = a(k), a(k + 2)
-        statements += half.store(k * lanes, (x + z, y + w), lanes)
-        statements += half.store((k + 2) * lanes, (x - z, y - w), lanes)
+        (x, y), (z, w) = a.load(k * lanes, lanes), a.load((k + 2) * lanes, lanes)
+        statements.append(half.store(k * lanes, (x + z, y + w), lanes))
+        statements.append(half.store((k + 2) * lanes, (x - z, y - w), lanes))
     (x, y), (z, w) = (half.load(k * lanes, lanes) for k in (0, 1))
-    statements += into.store(0, (x + z, y + w), lanes)
-    statements += into.store(2 * lanes, (x - z, y - w), lanes)
+    statements += [a.store(0, (x + z, y + w), lanes), a.store(2 * lanes, (x - z, y - w), lanes)]
     (x, y), (z, w) = (half.load(k * lanes, lanes) for k in (2, 3))
-    statements += into.store(lanes, (x + w, y - z), lanes)
-    statements += into.store(3 * lanes, (x - w, y + z), lanes)
-    return statements
+    return [*statements, a.store(lanes, (x + w, y - z), lanes), a.store(3 * lanes, (x - w, y + z), lanes)]
 
 
 def push_radix(halves: tuple[int, int], radix: int) -> tuple[int, int]:
@@ -277,15 +286,15 @@ class Columns:
     ``data`` has two arrays of ``length`` vectors, and ``side`` says in which one the elements are.
     """
 
-    def __init__(self, dtype: str, lanes: int, length: Extent, radices: Sequence[int]) -> None:
-        self.dtype, self.lanes, self.length, self.radices = dtype, lanes, length, radices
-        self.data = Pair(length * (2 * lanes), dtype, "columns")
+    def __init__(self, data: Pair, lanes: int, length: Extent, radices: Sequence[int] = RADICES) -> None:
+        self.data, self.dtype = data, data.dtype
+        self.lanes, self.length, self.radices = lanes, length, radices
         self.side, self.left, self.stride = State(), State(), State()
 
-    def allocate(self) -> list[Stmt]:
-        """Return the statements that make the arrays."""
+    def begin(self) -> list[Stmt]:
+        """Return the statements that come first."""
         states = [tirx.AllocBuffer(each.array) for each in (self.side, self.left, self.stride)]
-        return [*self.data.allocate(), *states]
+        return [*states, self.side.set(0)]
 
     def at(self, row: Index, lane: Index = 0) -> PrimExpr:
         """Return where a row's element is."""
@@ -312,24 +321,20 @@ class Columns:
         source, target = (tirx.Var(name, "int64") for name in ("source", "target"))
 
         def turn(p: PrimExpr) -> Stmt:
-            turns = Pair(radix, self.dtype, "turns", local=True)
-            statements = turns.allocate()
-            for j in range(1, radix):
-                statements += turns.store(j, roots.load(p * stride * j))
+            statements, turns = local_pair(radix, self.dtype)
+            statements += [turns.store(j, roots.load(p * stride * j)) for j in range(1, radix)]
 
             def transform(q: PrimExpr) -> Stmt:
-                given = Pair(radix * lanes, self.dtype, "given", local=True)
-                made = Pair(radix * lanes, self.dtype, "made", local=True)
-                inner = [*given.allocate(), *made.allocate()]
+                inner, numbers = local_pair(radix * lanes, self.dtype)
                 for k in range(radix):
                     place = source + ((p + step * k) * stride + q) * lanes
-                    inner += given.store(k * lanes, self.data.load(place, lanes), lanes)
-                inner += butterfly(radix, self.dtype, lanes, made, lambda k: given.load(k * lanes, lanes))
+                    inner.append(numbers.store(k * lanes, self.data.load(place, lanes), lanes))
+                inner += butterfly(radix, lanes, numbers)
                 for j in range(radix):
-                    value = made.load(j * lanes, lanes)
+                    value = numbers.load(j * lanes, lanes)
                     turned = times(value, spread(turns.load(j), lanes)) if j else value
                     place = target + ((p * radix + j) * stride + q) * lanes
-                    inner += self.data.store(place, turned, lanes)
+                    inner.append(self.data.store(place, turned, lanes))
                 return sequence(inner)
 
             return sequence([*statements, loop("q", stride, transform)])
@@ -349,7 +354,7 @@ class Columns:
 
     def load_lane(self, lane: Index, rows: Extent, source: Callable[[PrimExpr], Number]) -> Stmt:
         """Fill a lane, element by element."""
-        return each(rows, lambda k: sequence(self.data.store(self.at(k, lane), source(k))))
+        return each(rows, lambda k: self.data.store(self.at(k, lane), source(k)))
 
     def store_lane(self, lane: Index, rows: Extent, sink: Callable[[PrimExpr, Number], Stmt]) -> Stmt:
         """Store the elements of a lane."""
@@ -357,7 +362,7 @@ class Columns:
 
     def load_rows(self, rows: Extent, source: Callable[[PrimExpr], Number]) -> Stmt:
         """Fill all lanes: ``source`` returns the vector of a row."""
-        return each(rows, lambda k: sequence(self.data.store(self.at(k), source(k), self.lanes)))
+        return each(rows, lambda k: self.data.store(self.at(k), source(k), self.lanes))
 
     def store_rows(self, rows: Extent, sink: Callable[[PrimExpr, Number], Stmt]) -> Stmt:
         """Store the vectors of rows."""
@@ -370,7 +375,7 @@ class Columns:
         def copy(first: PrimExpr) -> Stmt:
             statements, turned = transposed([source(lane, first) for lane in range(lanes)], lanes)
             for row, value in enumerate(turned):
-                statements += self.data.store(self.at(first + row), value, lanes)
+                statements.append(self.data.store(self.at(first + row), value, lanes))
             return sequence(statements)
 
         return self._squares(rows, copy)
@@ -440,111 +445,134 @@ class Matrix:
     def __init__(self, length: Extent, dtype: str, lanes: int, radices: Sequence[int] = RADICES) -> None:
         self.dtype, self.lanes = dtype, lanes
         self.halves = Halves(length, radices)
-        self.first, self.second = self.halves.first, self.halves.second
+        first, second = self.first, self.second = self.halves.first, self.halves.second
         self.roots = Roots(length)
-        self.turns = [Pair(size, dtype, "turns") for size in (self.first, self.second)]
-        self.near = Pair(self.first * lanes, dtype, "near")
-        self.middle = Pair(as_expr(length) + lanes, dtype, "middle")
-        longest = builders.maximum(self.first, self.second)
-        self.columns = Columns(dtype, lanes, longest, radices)
+        self.tables, (self.near, *self.turns) = pairs(dtype, first * lanes, first, second)
+        longest = builders.maximum(first, second)
+        sizes = longest * (2 * lanes), builders.as_index(length) + lanes
+        self.allocation, (data, self.middle) = pairs(dtype, *sizes)
+        self.columns = Columns(data, lanes, longest, radices)
 
     def prepare(self) -> list[Stmt]:
         """Return the statements that factor the length and make the tables."""
 
         def fill(turns: Pair, step: Extent) -> Callable[[PrimExpr], Stmt]:
-            return lambda k: sequence(turns.store(k, cast(self.roots.root(k * step), self.dtype)))
+            return lambda k: turns.store(k, cast(self.roots.root(k * step), self.dtype))
 
         def fill_near(k: PrimExpr) -> Stmt:
             def store(lane: PrimExpr) -> Stmt:
                 root = self.roots.root(k * tirx.min(lane, as_expr(self.second) - 1))
-                return sequence(self.near.store(k * self.lanes + lane, cast(root, self.dtype)))
+                return self.near.store(k * self.lanes + lane, cast(root, self.dtype))
 
             return loop("lane", self.lanes, store)
 
         return [
             *self.halves.make(),
             *self.roots.make(),
-            *(statement for each in (*self.turns, self.near) for statement in each.allocate()),
+            *self.tables,
             loop("k", self.first, fill(self.turns[0], self.second)),
             loop("k", self.second, fill(self.turns[1], self.first)),
             loop("k", self.first, fill_near),
         ]
 
-    def allocate(self) -> list[Stmt]:
-        """Return the statements that make the arrays of a transform."""
-        return [*self.middle.allocate(), *self.columns.allocate()]
-
     def transform(self, load: Load, store: Store) -> Stmt:
         """Transform the elements that ``load`` returns, and give the results to ``store``."""
-        return sequence([self._transform_columns(load), self._transform_rows(store)])
+        first, second, (turns, others) = self.first, self.second, self.turns
 
-    def _groups(self, count: Extent, body: Callable[[PrimExpr], list[Stmt]]) -> Stmt:
-        """Do something for groups of as many columns as there are lanes, which may overlap."""
+        def of_half(half: PrimExpr) -> Stmt:
+            is_first, variables = half == 0, [tirx.Var(name, "int64") for name in ("rows", "count", "begin")]
+            choices = (first, second), (second, first), (turns.begin, others.begin)
+            bound = [
+                tirx.Bind(var, tirx.if_then_else(is_first, *map(as_expr, values)))
+                for var, values in zip(variables, choices, strict=True)
+            ]
+            rows, count, begin = variables
+            own = Pair(turns.array, begin, rows)
+            return sequence([*bound, self._transform_half(is_first, rows, count, own, load, store)])
+
+        if not self.halves.is_known:  # one half after the other by the same code
+            return loop("half", 2, of_half)
+        halves = (True, first, second, turns), (False, second, first, others)
+        return sequence([self._transform_half(*half, load, store) for half in halves])
+
+    def _transform_half(
+        self, is_first: PrimExpr | bool, rows: Extent, count: Extent, turns: Pair, load: Load, store: Store
+    ) -> Stmt:
+        """Transform the columns of the matrix, or its rows: in groups of a vector's lanes, which may overlap."""
+        columns, lanes = self.columns, self.lanes
 
         def of_group(group: PrimExpr) -> Stmt:
             start = tirx.Var("start", "int64")
-            last = builders.maximum(count - self.lanes, 0)
-            begin = tirx.Bind(start, tirx.min(group * self.lanes, as_expr(last)))
-            return sequence([begin, self.columns.side.set(0), *body(start)])
+            last = builders.maximum(count - lanes, 0)
+            sizes = start, rows, count
+            return sequence(
+                [
+                    tirx.Bind(start, tirx.min(group * lanes, as_expr(last))),
+                    *columns.begin(),
+                    branch(is_first, partial(self._load, *sizes, load), partial(self._load_middle, *sizes)),
+                    columns.transform(rows, turns),
+                    branch(
+                        is_first, partial(self._store_middle, *sizes), partial(self._store, *sizes, store)
+                    ),
+                ]
+            )
 
-        return loop("group", builders.round_up_div(count, self.lanes), of_group)
+        return loop("group", builders.round_up_div(count, lanes), of_group)
 
-    def _transform_columns(self, load: Load) -> Stmt:
-        columns, lanes, rows, count = self.columns, self.lanes, self.first, self.second
+    def _load(self, start: PrimExpr, rows: Extent, count: Extent, load: Load) -> Stmt:
+        columns, lanes = self.columns, self.lanes
 
-        def body(start: PrimExpr) -> list[Stmt]:
-            def turn(k: PrimExpr, value: Number) -> Stmt:
-                root = spread(cast(self.roots.root(start * k), self.dtype), lanes)
-                factor = times(root, self.near.load(k * lanes, lanes))
-                return sequence(self.middle.store(k * count + start, times(value, factor), lanes))
+        def by_lanes() -> Stmt:
+            few = builders.minimum(count, lanes)
+            return loop(
+                "lane", few, lambda lane: columns.load_lane(lane, rows, lambda k: load(k * count + lane, 1))
+            )
 
-            def by_lanes() -> Stmt:
-                few = builders.minimum(count, lanes)
-                return loop(
-                    "lane",
-                    few,
-                    lambda lane: columns.load_lane(lane, rows, lambda k: load(k * count + lane, 1)),
-                )
+        def by_rows() -> Stmt:
+            return columns.load_rows(rows, lambda k: load(k * count + start, lanes))
 
-            def by_rows() -> Stmt:
-                return columns.load_rows(rows, lambda k: load(k * count + start, lanes))
+        return branch(at_least(count, lanes), by_rows, by_lanes)
 
-            return [
-                branch(at_least(count, lanes), by_rows, by_lanes),
-                columns.transform(rows, self.turns[0]),
-                columns.store_rows(rows, turn),
-            ]
+    def _store_middle(self, start: PrimExpr, rows: Extent, count: Extent) -> Stmt:
+        """Multiply with roots of one; where a row has fewer columns than lanes, the next row covers the rest."""
+        lanes = self.lanes
 
-        return self._groups(count, body)
+        def turn(k: PrimExpr, value: Number) -> Stmt:
+            root = spread(cast(self.roots.root(start * k), self.dtype), lanes)
+            factor = times(root, self.near.load(k * lanes, lanes))
+            return self.middle.store(k * count + start, times(value, factor), lanes)
 
-    def _transform_rows(self, store: Store) -> Stmt:
-        columns, lanes, rows, count = self.columns, self.lanes, self.second, self.first
-        few = builders.minimum(count, lanes)
+        return self.columns.store_rows(rows, turn)
 
-        def body(start: PrimExpr) -> list[Stmt]:
-            def load_lane(lane: PrimExpr) -> Stmt:
+    def _load_middle(self, start: PrimExpr, rows: Extent, count: Extent) -> Stmt:
+        columns, lanes = self.columns, self.lanes
+
+        def by_squares() -> Stmt:
+            return columns.load_squares(
+                rows, lambda lane, k: self.middle.load((start + lane) * rows + k, lanes)
+            )
+
+        def by_lanes() -> Stmt:
+            def load(lane: PrimExpr) -> Stmt:
                 return columns.load_lane(lane, rows, lambda k: self.middle.load((start + lane) * rows + k))
 
-            def load_squares() -> Stmt:
-                return columns.load_squares(
-                    rows, lambda lane, k: self.middle.load((start + lane) * rows + k, lanes)
-                )
+            return loop("lane", builders.minimum(count, lanes), load)
 
-            def store_lane(lane: PrimExpr) -> Stmt:
+        return branch(at_least(builders.minimum(rows, count), lanes), by_squares, by_lanes)
+
+    def _store(self, start: PrimExpr, rows: Extent, count: Extent, store: Store) -> Stmt:
+        columns, lanes = self.columns, self.lanes
+
+        def by_rows() -> Stmt:
+            return columns.store_rows(rows, lambda k, value: store(k * count + start, value, lanes))
+
+        def by_lanes() -> Stmt:
+            def of_lane(lane: PrimExpr) -> Stmt:
                 return columns.store_lane(lane, rows, lambda k, value: store(k * count + lane, value, 1))
 
-            def store_rows() -> Stmt:
-                return columns.store_rows(rows, lambda k, value: store(k * count + start, value, lanes))
+            return loop("lane", builders.minimum(count, lanes), of_lane)
 
-            by_lanes = partial(loop, "lane", few, load_lane)
-            is_wide = at_least(count, lanes)
-            return [
-                branch(at_least(rows, lanes), lambda: branch(is_wide, load_squares, by_lanes), by_lanes),
-                columns.transform(rows, self.turns[1]),
-                branch(is_wide, store_rows, partial(loop, "lane", few, store_lane)),
-            ]
-
-        return self._groups(count, body)
+        return branch(at_least(count, lanes), by_rows, by_lanes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -552,8 +580,8 @@ class Frame:
     """The sizes of a transform along the middle one of three axes.
 
     outer, inner: those of the other axes. given, length, kept: that of the axis of the operand, of the
-    transform and of the result. is_half: the operand is the first half of a spectrum whose other half is the
-    conjugate.
+    transform and of the result. kind: "complex", "from real" or "to real"; a real one's spectrum is a half,
+    the other half is its conjugate.
     """
 
     outer: Extent
@@ -561,7 +589,7 @@ class Frame:
     given: Extent
     length: Extent
     kept: Extent
-    is_half: bool = False
+    kind: str = "complex"
 
     @property
     def total(self) -> Extent:
@@ -578,6 +606,9 @@ class Frame:
 
 class Fourier:
     """The loops of a transform, in float32 or float64.
+
+    A single sequence of real numbers, of an even length, is one of half as many complex numbers (Cooley,
+    Lewis and Welch, 1970).
 
     Args:
         load: returns the numbers from a place of the operand on, counted over all axes.
@@ -598,6 +629,16 @@ class Fourier:
         self.lanes = 1 if builders.is_for_gpu() else _VECTOR_BYTES // builders.item_bytes(dtype)
         self.scale = tirx.Var("scale", dtype)
         self.is_dense = static_int(frame.inner) == 1
+        #: The number of complex numbers of a single sequence, and whether two real ones make one of them.
+        self.points: Extent = frame.length
+        self.is_packed: PrimExpr | bool = False
+        self.roots = Roots(frame.length)
+        known = static_int(frame.length)
+        if frame.kind != "complex":
+            self.is_packed = tirx.floormod(self.n, 2) == 0 if known is None else known % 2 == 0
+            self.points = tirx.Var("points", "int64")
+        if self.is_packed is True:
+            self.points = (known or 0) // 2
 
     def emit(self) -> Stmt:
         """Return the loops."""
@@ -608,10 +649,13 @@ class Fourier:
         if self.exponent:
             size = self.n.astype(_WIDE)
             value = value / (size if self.exponent == -1 else tirx.sqrt(size))
-        scale = tirx.Bind(self.scale, value.astype(self.dtype))
-        halves = Halves(frame.length)
+        statements = [tirx.Bind(self.scale, value.astype(self.dtype))]
+        if isinstance(self.points, tirx.Var) and frame.kind != "complex":
+            half = tirx.if_then_else(self.is_packed, tirx.floordiv(self.n, 2), self.n)
+            statements.append(tirx.Bind(self.points, half))
+        halves = Halves(self.points)
         if known is not None and not halves.is_known:
-            return sequence([scale, self._by_convolution()])
+            return sequence([*statements, self._by_convolution()])
         is_short = self.n <= _LONGEST_COLUMN if known is None else known <= _LONGEST_COLUMN
         choice = branch(
             at_least(frame.total * 2, self.lanes),
@@ -620,11 +664,11 @@ class Fourier:
         )
         if known is None:
             choice = tirx.IfThenElse(halves.rest == 1, choice, self._by_convolution())
-        return sequence([scale, *halves.make(), choice])
+        return sequence([*statements, *halves.make(), choice])
 
     def given(self, base: PrimExpr, k: PrimExpr, lanes: int = 1) -> Number:
         """Return elements of a sequence; for the inverse transform with their parts exchanged."""
-        if self.frame.is_half:
+        if self.frame.kind == "to real":
             re, im = self.load(base + tirx.min(k, self.n - k) * self.frame.inner, lanes)
             value = re, tirx.Select(k > self.n - k, -im, im)
         else:
@@ -633,10 +677,14 @@ class Fourier:
 
     def put(self, base: PrimExpr, k: PrimExpr, value: Number, lanes: int = 1) -> Stmt:
         """Store elements of a result."""
+        result = self._result(value, lanes)
+        return self.store(base + k * self.frame.inner, result, lanes)
+
+    def _result(self, value: Number, lanes: int = 1) -> Number:
         if self.exponent:
             factor = builders.broadcast(self.scale, lanes)
             value = value[0] * factor, value[1] * factor
-        return self.store(base + k * self.frame.inner, swapped(value) if self.inverse else value, lanes)
+        return swapped(value) if self.inverse else value
 
     def bases(self, number: PrimExpr) -> tuple[list[Stmt], PrimExpr, PrimExpr]:
         """Return where a sequence begins in the operand and in the result, behind statements for these."""
@@ -658,137 +706,176 @@ class Fourier:
     # Many sequences: as many at once as a vector has lanes
 
     def _by_columns(self) -> Stmt:
-        roots, turns = Roots(self.frame.length), Pair(self.n, self.dtype, "turns")
+        """Transform groups of sequences, the next ones in memory; the last group may repeat some."""
+        frame, lanes, roots = self.frame, self.lanes, Roots(self.frame.length)
+        allocation, (turns,) = pairs(self.dtype, self.n)
+        is_wide = at_least(frame.inner, lanes)
+        across = as_expr(builders.round_up_div(frame.inner, lanes))
 
         def fill(k: PrimExpr) -> Stmt:
-            return sequence(turns.store(k, cast(roots.root(k), self.dtype)))
+            return turns.store(k, cast(roots.root(k), self.dtype))
 
-        groups = branch(
-            at_least(self.frame.inner, self.lanes),
-            lambda: self._of_neighbours(turns),
-            lambda: self._of_any(turns),
-        )
-        return sequence([*roots.make(), *turns.allocate(), loop("k", self.n, fill), groups])
-
-    def _columns(self) -> Columns:
-        return Columns(self.dtype, self.lanes, self.n, RADICES)
-
-    def _of_any(self, turns: Pair) -> Stmt:
-        """Transform groups of any sequences; the last group repeats one."""
-        frame, lanes = self.frame, self.lanes
+        def first_of(group: PrimExpr) -> PrimExpr:
+            """Return the first sequence of a group of neighbours along the inner axes."""
+            column = tirx.min(tirx.floormod(group, across) * lanes, as_expr(frame.inner) - lanes)
+            return tirx.floordiv(group, across) * frame.inner + column
 
         def transform(group: PrimExpr) -> Stmt:
-            columns = self._columns()
+            allocation, (data,) = pairs(self.dtype, self.n * (2 * lanes))
+            columns = Columns(data, lanes, self.n)
             arrays = [builders.local_array(lanes, "int64", name) for name in ("sources", "targets")]
 
             def find(lane: PrimExpr) -> Stmt:
-                number = tirx.min(group * lanes + lane, as_expr(frame.total) - 1)
+                any_ = tirx.min(group * lanes + lane, as_expr(frame.total) - 1)
+                number = _choose(is_wide, lambda: first_of(group) + lane, lambda: any_)
                 begins = (frame.begin(number, size) for size in (frame.given, frame.kept))
                 stores = zip(arrays, begins, strict=True)
                 return sequence([tirx.BufferStore(array, begin, [lane]) for array, begin in stores])
 
-            def source(lane: Index) -> Callable[..., Number]:
-                return partial(self.given, arrays[0][as_expr(lane)])
-
-            def target(lane: Index) -> Callable[..., Stmt]:
-                return partial(self.put, arrays[1][as_expr(lane)])
-
-            load, store = self._copies(columns, source, target)
+            ends = (lambda lane, array=array: array[as_expr(lane)] for array in arrays)
             return sequence(
                 [
-                    *columns.allocate(),
+                    *allocation,
                     *map(tirx.AllocBuffer, arrays),
                     loop("lane", lanes, find),
-                    columns.side.set(0),
-                    load,
+                    *columns.begin(),
+                    self._load(columns, next(ends), is_wide),
                     columns.transform(frame.length, turns),
-                    store,
+                    self._store(columns, next(ends), is_wide),
                 ]
             )
 
-        return self._shared(loop("group", builders.round_up_div(frame.total, lanes), transform), lanes)
+        outer, any_ = frame.outer * across, builders.round_up_div(frame.total, lanes)
+        count = _choose(is_wide, lambda: as_expr(outer), lambda: as_expr(any_))
+        groups = self._shared(loop("group", builders.as_index(count), transform), lanes)
+        return sequence([*roots.make(), *allocation, loop("k", self.n, fill), groups])
 
-    def _copies(
-        self,
-        columns: Columns,
-        source: Callable[[Index], Callable[..., Number]],
-        target: Callable[[Index], Callable[..., Stmt]],
-    ) -> tuple[Stmt, Stmt]:
-        """Return the statements that load sequences, and store them: by squares where they are long enough."""
-        frame, lanes = self.frame, self.lanes
+    def _load(self, columns: Columns, source: Callable[[Index], PrimExpr], is_wide: PrimExpr | bool) -> Stmt:
+        """Fill columns: by vectors of neighbours, by squares of rows, or else by elements."""
+        lanes = self.lanes
 
-        def load_squares() -> Stmt:
-            return columns.load_squares(self.n, lambda lane, k: source(lane)(k, lanes))
+        def by_rows() -> Stmt:
+            return columns.load_rows(self.n, lambda k: self.given(source(0), k, lanes))
 
-        def load_lanes() -> Stmt:
-            return loop("lane", lanes, lambda lane: columns.load_lane(lane, self.n, source(lane)))
+        def by_squares() -> Stmt:
+            return columns.load_squares(self.n, lambda lane, k: self.given(source(lane), k, lanes))
 
-        def store_squares() -> Stmt:
-            return columns.store_squares(frame.kept, lambda lane, k, value: target(lane)(k, value, lanes))
+        def by_lanes() -> Stmt:
+            def of_lane(lane: PrimExpr) -> Stmt:
+                return columns.load_lane(lane, self.n, partial(self.given, source(lane)))
 
-        def store_lanes() -> Stmt:
-            return loop("lane", lanes, lambda lane: columns.store_lane(lane, frame.kept, target(lane)))
+            return loop("lane", lanes, of_lane)
 
-        has_squares = self.is_dense and lanes > 1
-        load = branch(at_least(frame.length, lanes), load_squares, load_lanes)
-        store = branch(at_least(frame.kept, lanes), store_squares, store_lanes)
-        return (
-            load if has_squares and not frame.is_half else load_lanes(),
-            store if has_squares else store_lanes(),
-        )
+        has_squares = self.is_dense and lanes > 1 and self.frame.kind != "to real"
+        square = at_least(self.frame.length, lanes) if has_squares else False
+        return branch(is_wide, by_rows, lambda: branch(square, by_squares, by_lanes))
 
-    def _of_neighbours(self, turns: Pair) -> Stmt:
-        """Transform groups of sequences that are neighbours in memory; the last group may repeat some."""
-        frame, lanes = self.frame, self.lanes
-        inner, across = as_expr(frame.inner), as_expr(builders.round_up_div(frame.inner, lanes))
+    def _store(self, columns: Columns, target: Callable[[Index], PrimExpr], is_wide: PrimExpr | bool) -> Stmt:
+        """Store the results of columns in the same ways."""
+        lanes, kept = self.lanes, self.frame.kept
 
-        def transform(group: PrimExpr) -> Stmt:
-            columns = self._columns()
-            first = tirx.min(tirx.floormod(group, across) * lanes, inner - lanes)
-            bound, source, target = self.bases(tirx.floordiv(group, across) * inner + first)
-            return sequence(
-                [
-                    *columns.allocate(),
-                    *bound,
-                    columns.side.set(0),
-                    columns.load_rows(self.n, lambda k: self.given(source, k, lanes)),
-                    columns.transform(frame.length, turns),
-                    columns.store_rows(frame.kept, lambda k, value: self.put(target, k, value, lanes)),
-                ]
-            )
+        def by_rows() -> Stmt:
+            return columns.store_rows(kept, lambda k, value: self.put(target(0), k, value, lanes))
 
-        return self._shared(loop("group", frame.outer * across, transform), lanes)
+        def by_squares() -> Stmt:
+            return columns.store_squares(kept, lambda lane, k, value: self.put(target(lane), k, value, lanes))
+
+        def by_lanes() -> Stmt:
+            def of_lane(lane: PrimExpr) -> Stmt:
+                return columns.store_lane(lane, kept, partial(self.put, target(lane)))
+
+            return loop("lane", lanes, of_lane)
+
+        square = at_least(kept, lanes) if self.is_dense and lanes > 1 else False
+        return branch(is_wide, by_rows, lambda: branch(square, by_squares, by_lanes))
 
     # Few or long sequences: one after the other
 
     def _by_matrix(self) -> Stmt:
         frame = self.frame
-        matrix = Matrix(frame.length, self.dtype, self.lanes)
-        is_whole = frame.length is frame.kept and not frame.is_half and self.is_dense
-        work = Pair(self.n, self.dtype, "work")
+        matrix = Matrix(self.points, self.dtype, self.lanes)
+        allocation, (work,) = pairs(self.dtype, self.points)
 
         def transform(number: PrimExpr) -> Stmt:
             bound, source, target = self.bases(number)
-            begin = [*bound, *matrix.allocate()]
-            if is_whole:
-                return sequence(
-                    [*begin, matrix.transform(partial(self.given, source), partial(self.put, target))]
-                )
+            begin = [*bound, *matrix.allocation]
+            if frame.kind == "complex" and self.is_dense:
+                whole = matrix.transform(partial(self.given, source), partial(self.put, target))
+                return sequence([*begin, whole])
             return sequence(
                 [
                     *begin,
-                    *work.allocate(),
-                    each(self.n, lambda k: sequence(work.store(k, self.given(source, k)))),
-                    matrix.transform(work.load, work.put),
-                    each(frame.kept, lambda k: self.put(target, k, work.load(k))),
+                    *allocation,
+                    self.enter(source, work.store),
+                    matrix.transform(work.load, work.store),
+                    self.leave(work.load, target),
                 ]
             )
 
-        return sequence([*matrix.prepare(), self._shared(loop("sequence", frame.total, transform), 1)])
+        sequences = self._shared(loop("sequence", frame.total, transform), 1)
+        return sequence([*self.make_roots(), *matrix.prepare(), sequences])
+
+    def make_roots(self) -> list[Stmt]:
+        """Return the statements that make what ``enter`` and ``leave`` need."""
+        return [] if self.is_packed is False else self.roots.make()
+
+    def enter(self, source: PrimExpr, put: Callable[[PrimExpr, Number], Stmt]) -> Stmt:
+        """Give the points of a sequence to ``put``."""
+
+        def plain() -> Stmt:
+            return each(self.points, lambda k: put(k, self.given(source, k)))
+
+        def packed() -> Stmt:
+            return each(self.points, lambda k: put(k, self._packed(source, k)))
+
+        return branch(self.is_packed, packed, plain)
+
+    def _packed(self, source: PrimExpr, k: PrimExpr) -> Number:
+        """Return a point that stands for two real numbers, or for two frequencies."""
+        inner = self.frame.inner
+        if self.frame.kind == "from real":
+            return self.load(source + k * 2 * inner, 1)[0], self.load(source + (k * 2 + 1) * inner, 1)[0]
+        x, (re, im) = self.load(source + k * inner, 1), self.load(source + (self.points - k) * inner, 1)
+        total, difference = (x[0] + re, x[1] - im), (x[0] - re, x[1] + im)
+        cosine, sine = cast(self.roots.root(k), self.dtype)
+        turned = times(difference, (sine, cosine))  # i exp(2 pi i k / n)
+        return swapped((total[0] + turned[0], total[1] + turned[1]))
+
+    def leave(self, get: Callable[[PrimExpr], Number], target: PrimExpr) -> Stmt:
+        """Store a result, whose points ``get`` returns."""
+
+        def plain() -> Stmt:
+            return each(self.frame.kept, lambda k: self.put(target, k, get(k)))
+
+        def packed() -> Stmt:
+            if self.frame.kind == "from real":
+                return each(self.frame.kept, lambda k: self.put(target, k, self._unpacked(get, k)))
+            return each(self.points, lambda k: self._put_both(target, k, get(k)))
+
+        return branch(self.is_packed, packed, plain)
+
+    def _unpacked(self, get: Callable[[PrimExpr], Number], k: PrimExpr) -> Number:
+        """Return a frequency of real numbers, two of which were a point."""
+        last = k == self.points
+        x = get(tirx.if_then_else(last, as_expr(0), k))
+        re, im = get(tirx.if_then_else(tirx.any(k == 0, last), as_expr(0), self.points - k))
+        half = tirx.const(0.5, self.dtype)
+        total, difference = (x[0] + re, x[1] - im), (x[0] - re, x[1] + im)
+        cosine, sine = cast(self.roots.root(k), self.dtype)
+        turned = times(difference, (sine, -cosine))  # -i exp(-2 pi i k / n)
+        return (total[0] + turned[0]) * half, (total[1] + turned[1]) * half
+
+    def _put_both(self, target: PrimExpr, k: PrimExpr, value: Number) -> Stmt:
+        """Store the two real numbers of a point."""
+        re, im = self._result(value)
+        places = (target + (k * 2 + part) * self.frame.inner for part in (0, 1))
+        return sequence(
+            [self.store(place, (part, part), 1) for place, part in zip(places, (re, im), strict=True)]
+        )
 
     def _by_convolution(self) -> Stmt:
         """Transform sequences as convolutions with a chirp."""
-        known = static_int(self.frame.length)
+        known = static_int(self.points)
         if known is not None:
             return _Convolution(self, 1 << (2 * known - 2).bit_length()).statements()
         size, padded = State(), tirx.Var("padded", "int64")
@@ -796,11 +883,18 @@ class Fourier:
             [
                 tirx.AllocBuffer(size.array),
                 size.set(1),
-                tirx.While(size.get() < self.n * 2 - 1, size.set(size.get() * 2)),
+                tirx.While(size.get() < as_expr(self.points) * 2 - 1, size.set(size.get() * 2)),
                 tirx.Bind(padded, size.get()),
                 _Convolution(self, padded).statements(),
             ]
         )
+
+
+def _choose(condition: PrimExpr | bool, yes: Callable[[], PrimExpr], no: Callable[[], PrimExpr]) -> PrimExpr:
+    """Return one of two values, or which one only the call knows."""
+    if isinstance(condition, bool):
+        return yes() if condition else no()
+    return tirx.if_then_else(condition, yes(), no())
 
 
 class _Convolution:
@@ -810,27 +904,27 @@ class _Convolution:
     """
 
     def __init__(self, fourier: Fourier, size: Extent) -> None:
-        self.fourier, self.n, self.size, dtype = fourier, fourier.n, as_expr(size), fourier.dtype
-        self.dtype = dtype
-        self.matrix = Matrix(size, dtype, fourier.lanes, (4, 2))
-        self.chirp, self.spectrum = Pair(self.n, dtype, "chirp"), Pair(self.size, dtype, "spectrum")
-        self.work = Pair(self.size, dtype, "work")
+        self.fourier, self.n, self.size = fourier, as_expr(fourier.points), as_expr(size)
+        self.dtype = fourier.dtype
+        self.matrix = Matrix(size, self.dtype, fourier.lanes, (4, 2))
+        sizes = self.n, self.size, self.size
+        self.allocation, (self.chirp, self.spectrum, self.work) = pairs(self.dtype, *sizes)
 
     def statements(self) -> Stmt:
         """Return the statements; the first task is to transform what each sequence is convolved with."""
-        angles = Roots(builders.as_index(self.fourier.frame.length) * 2)
+        angles = Roots(builders.as_index(self.n) * 2)
 
         def fill_chirp(k: PrimExpr) -> Stmt:
             root = angles.root(tirx.floormod(k * k, self.n * 2))
-            return sequence(self.chirp.store(k, cast(root, self.dtype)))
+            return self.chirp.store(k, cast(root, self.dtype))
 
-        arrays = (self.chirp, self.spectrum, self.work)
         return sequence(
             [
+                *self.fourier.make_roots(),
                 *self.matrix.prepare(),
                 *angles.make(),
-                *(statement for each in arrays for statement in each.allocate()),
-                *self.matrix.allocate(),
+                *self.allocation,
+                *self.matrix.allocation,
                 loop("k", self.n, fill_chirp),
                 loop("task", as_expr(self.fourier.frame.total) * 2 + 1, self._do),
             ]
@@ -838,30 +932,28 @@ class _Convolution:
 
     def _do(self, task: PrimExpr) -> Stmt:
         """Transform the inverse chirp (task 0), a sequence times the chirp, or the product of both."""
-        frame, work = self.fourier.frame, self.work
-        number = tirx.floordiv(tirx.max(task - 1, as_expr(0)), 2)
-        bound, source, target = self.fourier.bases(number)
+        work = self.work
+        bound, source, target = self.fourier.bases(tirx.floordiv(tirx.max(task - 1, as_expr(0)), 2))
         is_product, is_first = tirx.floormod(task, 2) == 0, task == 0
 
-        def gather(k: PrimExpr) -> Stmt:
-            return sequence(work.store(k, times(self.fourier.given(source, k), self.chirp.load(k))))
+        def put(k: PrimExpr, value: Number) -> Stmt:
+            return work.store(k, times(value, self.chirp.load(k)))
+
+        def get(k: PrimExpr) -> Number:
+            return times(swapped(work.load(k)), self.chirp.load(k))
 
         def pad(k: PrimExpr) -> Stmt:
             zero = tirx.const(0, self.dtype)
-            return sequence(work.store(self.n + k, (zero, zero)))
+            return work.store(self.n + k, (zero, zero))
 
-        def scatter(k: PrimExpr) -> Stmt:
-            value = times(swapped(work.load(k)), self.chirp.load(k))
-            return self.fourier.put(target, k, value)
-
-        padded = sequence([loop("k", self.n, gather), loop("k", self.size - self.n, pad)])
+        padded = sequence([self.fourier.enter(source, put), loop("k", self.size - self.n, pad)])
         enter = tirx.IfThenElse(is_product, loop("k", self.size, self._multiply), padded)
-        leave = tirx.IfThenElse(is_product, each(frame.kept, scatter), None)
+        leave = tirx.IfThenElse(is_product, self.fourier.leave(get, target), None)
         return sequence(
             [
                 *bound,
                 tirx.IfThenElse(is_first, loop("k", self.size, self._fill_filter), enter),
-                self.matrix.transform(work.load, work.put),
+                self.matrix.transform(work.load, work.store),
                 tirx.IfThenElse(is_first, loop("k", self.size, self._keep), leave),
             ]
         )
@@ -870,14 +962,14 @@ class _Convolution:
         distance = tirx.min(k, self.size - k)
         re, im = self.chirp.load(tirx.min(distance, self.n - 1))
         inside, zero = distance < self.n, tirx.const(0, self.dtype)
-        return sequence(self.work.store(k, (tirx.Select(inside, re, zero), tirx.Select(inside, -im, zero))))
+        return self.work.store(k, (tirx.Select(inside, re, zero), tirx.Select(inside, -im, zero)))
 
     def _keep(self, k: PrimExpr) -> Stmt:
         re, im = self.work.load(k)
         divisor = self.size.astype(self.dtype)
-        return sequence(self.spectrum.store(k, (re / divisor, im / divisor)))
+        return self.spectrum.store(k, (re / divisor, im / divisor))
 
     def _multiply(self, k: PrimExpr) -> Stmt:
         value = [tirx.Var(name, self.dtype) for name in ("re", "im")]
         bound = map(tirx.Bind, value, swapped(times(self.work.load(k), self.spectrum.load(k))))
-        return sequence([*bound, *self.work.store(k, (value[0], value[1]))])
+        return sequence([*bound, self.work.store(k, (value[0], value[1]))])
