@@ -21,7 +21,7 @@ from tvm import tirx
 from nnmagic.engine.relax.legalize.sort_loops import branch
 from nnmagic.engine.relax.schedules.independent_loops import independent_loop
 from nnmagic.engine.relax.schedules.matmul.packing import exchange_blocks
-from nnmagic.engine.relax.tir import builders
+from nnmagic.engine.relax.tir import builders, vector_math
 from nnmagic.engine.relax.tir.builders import as_expr, loop, sequence, static_int
 from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr, Stmt
 
@@ -156,25 +156,38 @@ class Roots:
             tirx.While(size.get() * size.get() < as_expr(self.length), grow),
             tirx.Bind(self.size, size.get()),
             *self.allocation,
-            loop("k", self.size, lambda k: self.fine.store(k, self._exact(k))),
-            loop("k", self.size, lambda k: self.coarse.store(k, self._exact(k * self.size))),
+            loop("table", 2, lambda table: loop("k", self.size, lambda k: self._fill(table, k))),
         ]
 
-    def _exact(self, number: PrimExpr) -> Number:
-        """Return a root, from an angle up to an eighth of a turn; beyond the last one any number."""
-        length = as_expr(self.length)
-        number = tirx.min(number, length - 1)
-        quarter = tirx.floordiv(number * 4, length)
-        rest = number * 4 - quarter * length
+    def _fill(self, table: PrimExpr, k: PrimExpr) -> Stmt:
+        """Store a root, from an angle up to an eighth of a turn; beyond the last one any number."""
+        length, one = as_expr(self.length), tirx.const(1, _WIDE)
+        turn = builders.local_array(3, "int64", "turn")
+        parts = builders.local_array(3, _WIDE, "parts")
+        number, quarter, rest = (turn[as_expr(at)] for at in range(3))
+        angle, sine, cosine = (parts[as_expr(at)] for at in range(3))
         is_far = rest * 2 > length
         near = tirx.Select(is_far, length - rest, rest).astype(_WIDE)
-        angle = tirx.const(math.pi / 2, _WIDE) * near / length.astype(_WIDE)
-        sine, cosine = tirx.sin(angle), tirx.cos(angle)
-        x, y = tirx.Select(is_far, sine, cosine), tirx.Select(is_far, cosine, sine)
-        is_odd, one = (quarter & 1) == 1, tirx.const(1, _WIDE)
-        re, im = tirx.Select(is_odd, y, x), tirx.Select(is_odd, x, y)
+        turned = tirx.Select(is_far, sine, cosine), tirx.Select(is_far, cosine, sine)
+        is_odd = (quarter & 1) == 1
+        re, im = tirx.Select(is_odd, turned[1], turned[0]), tirx.Select(is_odd, turned[0], turned[1])
         is_left = tirx.any(quarter == 1, quarter == 2)
-        return re * tirx.Select(is_left, -one, one), im * tirx.Select(quarter >= 2, one, -one)
+        root = re * tirx.Select(is_left, -one, one), im * tirx.Select(quarter >= 2, one, -one)
+        values = (
+            tirx.const(math.pi / 2, _WIDE) * near / length.astype(_WIDE),
+            *vector_math.small_sine_and_cosine(angle),
+        )
+        step = tirx.Select(table == 0, as_expr(1), self.size)
+        integers = tirx.min(k * step, length - 1), tirx.floordiv(number * 4, length), number * 4 - quarter * length
+        return sequence(
+            [
+                tirx.AllocBuffer(turn),
+                tirx.AllocBuffer(parts),
+                *(tirx.BufferStore(turn, value, [at]) for at, value in enumerate(integers)),
+                *(tirx.BufferStore(parts, value, [at]) for at, value in enumerate(values)),
+                self.fine.store(table * self.size * 2 + k, root),
+            ]
+        )
 
     def root(self, number: PrimExpr) -> Number:
         """Return a root, in float64; the number is below the length."""
