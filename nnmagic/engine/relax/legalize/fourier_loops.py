@@ -849,6 +849,8 @@ class Fourier:
         if self.frame.kind == "from real":
             return self.load(source + k * 2 * inner, 1)[0], self.load(source + (k * 2 + 1) * inner, 1)[0]
         x, (re, im) = self.load(source + k * inner, 1), self.load(source + (self.points - k) * inner, 1)
+        zero = tirx.const(0, self.dtype)  # instead of the imaginary parts of the first and the last frequency
+        x, im = (x[0], tirx.Select(k == 0, zero, x[1])), tirx.Select(k == 0, zero, im)
         total, difference = (x[0] + re, x[1] - im), (x[0] - re, x[1] + im)
         cosine, sine = cast(self.roots.root(k), self.dtype)
         turned = times(difference, (sine, cosine))  # i exp(2 pi i k / n)
