@@ -1,7 +1,7 @@
 """Declare Fourier transforms.
 
-Those of NumPy take complex numbers: with ``pairs``, the pairs of floats in a last axis of size 2, which is none
-of those that ``axis`` counts.
+Those of NumPy take complex numbers: with ``pairs``, the pairs of floats in a last axis of size 2, which
+``axis`` does not count.
 """
 
 from __future__ import annotations
@@ -116,6 +116,8 @@ declare(
     family="signal",
     preconditions=[_check_dft],
 )
+
+
 def _has_points(types: Sequence[Type], attrs: Attrs) -> None:
     """Require a length of at least 1, as NumPy does."""
     (shape, *_) = sizes(types)
@@ -167,7 +169,7 @@ declare(
     "numpy.irfft",
     "data",
     _irfft,
-    "The real numbers, n along an axis, whose transform has these values at frequencies that are not negative.",
+    "The real numbers whose transform, at the frequencies that are not negative, is given: numpy.rfft's inverse.",
     Attr("n", optional(INT), None),
     _AXIS,
     _NORM,

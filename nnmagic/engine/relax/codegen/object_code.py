@@ -156,7 +156,6 @@ _BLOCK_PASSES = (
 )
 
 
-
 def _compact(function: tirx.PrimFunc, _module: tvm.IRModule, _context: Any) -> tirx.PrimFunc:
     """Shrink arrays to what a kernel uses of them, unless it says that it uses all."""
     if USES_WHOLE_ARRAYS in function.attrs:

@@ -178,7 +178,11 @@ class Roots:
             *vector_math.small_sine_and_cosine(angle),
         )
         step = tirx.Select(table == 0, as_expr(1), self.size)
-        integers = tirx.min(k * step, length - 1), tirx.floordiv(number * 4, length), number * 4 - quarter * length
+        integers = (
+            tirx.min(k * step, length - 1),
+            tirx.floordiv(number * 4, length),
+            number * 4 - quarter * length,
+        )
         return sequence(
             [
                 tirx.AllocBuffer(turn),
@@ -511,7 +515,7 @@ class Matrix:
     def _transform_half(
         self, is_first: PrimExpr | bool, rows: Extent, count: Extent, turns: Pair, load: Load, store: Store
     ) -> Stmt:
-        """Transform the columns of the matrix, or its rows: in groups of a vector's lanes, which may overlap."""
+        """Transform the columns of the matrix, or its rows, in groups that may overlap."""
         columns, lanes = self.columns, self.lanes
 
         def of_group(group: PrimExpr) -> Stmt:
@@ -547,7 +551,7 @@ class Matrix:
         return branch(at_least(count, lanes), by_rows, by_lanes)
 
     def _store_middle(self, start: PrimExpr, rows: Extent, count: Extent) -> Stmt:
-        """Multiply with roots of one; where a row has fewer columns than lanes, the next row covers the rest."""
+        """Multiply by roots of one. Of few columns, the next row covers what is stored too much."""
         lanes = self.lanes
 
         def turn(k: PrimExpr, value: Number) -> Stmt:

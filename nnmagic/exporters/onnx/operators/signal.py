@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import cast
 
 import numpy as np
 
@@ -49,5 +48,5 @@ def _irfft(site: Site) -> str:
     others = site.constant(np.arange((length - 1) // 2, 0, -1), "int64")
     mirrored = site.node("Mul", site.node("Gather", site.args[0], others, axis=axis), site.constant([1, -1]))
     whole = site.node("Concat", site.args[0], mirrored, axis=axis)
-    result = _transform(site, whole, cast("int", length), inverse=True)
+    result = _transform(site, whole, length, inverse=True)
     return site.node("Gather", result, site.constant(0, "int64"), axis=site.rank - 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -91,7 +92,9 @@ def test_a_norm_scales_one_direction(norm, inverse):
 
 
 @pytest.mark.sampled(every=2)
-@pytest.mark.parametrize("shape", [(1,), (2,), (3,), (4,), (60,), (15,), (22,), (13,), (9, 8), (10, 7)], ids=str)
+@pytest.mark.parametrize(
+    "shape", [(1,), (2,), (3,), (4,), (60,), (15,), (22,), (13,), (9, 8), (10, 7)], ids=str
+)
 def test_transforms_of_real_numbers(shape):
     length, numbers = shape[-1], RANDOM.standard_normal(shape)
     axis = len(shape) - 1
@@ -120,11 +123,10 @@ def test_real_numbers_of_sizes_that_only_the_call_knows():
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 def test_relays_transform_takes_parts_of_any_precision(dtype):
-    import ml_dtypes
-
     kind = ml_dtypes.bfloat16 if dtype == "bfloat16" else np.dtype(dtype)
     parts = RANDOM.standard_normal((2, 3, 10)).astype(kind)
-    text = f"def @main(%a: Tensor[(3, 10), {dtype}], %b: Tensor[(3, 10), {dtype}]) {{ dft(%a, %b, inverse=True) }}"
+    part = f"Tensor[(3, 10), {dtype}]"
+    text = f"def @main(%a: {part}, %b: {part}) {{ dft(%a, %b, inverse=True) }}"
     real, imaginary = compile_text(text)(list(parts))
     assert real.dtype == kind
     expected = np.fft.ifft(parts[0].astype("f8") + 1j * parts[1].astype("f8"))
