@@ -169,7 +169,7 @@ declare(
     "numpy.irfft",
     "data",
     _irfft,
-    "The real numbers whose transform, at the frequencies that are not negative, is given: numpy.rfft's inverse.",
+    "The real numbers whose transform is given at the frequencies that are not negative.",
     Attr("n", optional(INT), None),
     _AXIS,
     _NORM,
