@@ -6,28 +6,95 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from tvm import te, tirx
+from tvm import te, tirx, topi
 
 from nnmagic.engine.relax.analysis.attribute_values import integer
 from nnmagic.engine.relax.legalize.extern_loops import USES_WHOLE_ARRAYS
-from nnmagic.engine.relax.legalize.fourier_loops import Fourier, Frame, Number
+from nnmagic.engine.relax.legalize.fourier_loops import Fourier, Frame, Number, factorize
 from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Value, tensor_dtype
 from nnmagic.engine.relax.legalize.types import Tensor, Tensors
 from nnmagic.engine.relax.schedules.independent_loops import INDEPENDENT
 from nnmagic.engine.relax.schedules.registry import KIND
 from nnmagic.engine.relax.tir import builders
+from nnmagic.engine.relax.tir.builders import as_expr
 from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr, Stmt
+
+
+def _by_elements(
+    load: Callable[[PrimExpr], Number], frame: Frame, *, inverse: bool, exponent: float
+) -> Callable[[int, str], Tensor]:
+    """Transform on a GPU, whose threads compute each element of a pass: a sum of as many terms as the radix.
+
+    A length of other factors is done in one pass. Returns a function of the number of a part and its dtype,
+    whose results have the shape (outer, kept, inner).
+    """
+    outer, inner, n = frame.outer, frame.inner, as_expr(frame.length)
+
+    def given(o: Index, k: Index, i: Index) -> Number:
+        is_half = frame.kind == "to real"
+        at = tirx.min(k, n - k) if is_half else k
+        re, im = load((o * frame.given + at) * inner + i)
+        re, im = re.astype("float64"), im.astype("float64")
+        return (re, tirx.Select(k > n - k, -im, im)) if is_half else (re, im)
+
+    def turn(radix: Extent, rest: Extent, stride: int, source: Callable[..., Number]) -> list[Tensor]:
+        def part(number: int) -> Tensor:
+            term = te.reduce_axis((0, radix), "term")
+
+            def element(o: Index, t: Index, i: Index) -> PrimExpr:
+                rows, q = tirx.floordiv(t, stride), tirx.floormod(t, stride)
+                row = tirx.floordiv(rows, radix) + rest * term.var
+                column = tirx.floormod(rows, radix)
+                re, im = source(o, row * stride + q, i)
+                angle = _angle(row, column, radix * rest)
+                sine = tirx.sin(angle) if inverse else -tirx.sin(angle)
+                value = re * sine + im * tirx.cos(angle) if number else re * tirx.cos(angle) - im * sine
+                return te.sum(value, axis=term)
+
+            return te.compute((outer, frame.length, inner), element)
+
+        return [part(0), part(1)]
+
+    known = builders.static_int(frame.length)
+    factors = (known and factorize(known)) or [frame.length]
+    source, stride = given, 1
+    for radix in factors:
+        rest = 1 if known is None else known // stride // radix
+        parts = turn(radix, rest, stride, source)
+        source = partial(lambda both, *at: (both[0](*at), both[1](*at)), parts)
+        stride *= radix if isinstance(radix, int) else 1
+    size = n.astype("float64")
+    scale = {0: tirx.const(1.0, "float64"), -1: 1 / size}.get(exponent, 1 / tirx.sqrt(size))
+    return lambda number, dtype: te.compute(
+        (outer, frame.kept, inner), lambda *at: (source(*at)[number] * scale).astype(dtype)
+    )
+
+
+def _angle(row: Index, column: Index, length: Extent) -> PrimExpr:
+    """Return 2 pi row column / length, reduced to [0, 2 pi): sine and cosine need small angles."""
+    turns = tirx.floormod(as_expr(row) * column, length).astype("float64") / as_expr(length).astype("float64")
+    return tirx.const(2 * math.pi, "float64") * turns
+
+
+def _flat(tensor: Tensor) -> Tensor:
+    return topi.reshape(tensor, [builders.product(tensor.shape)])
 
 
 def _dft(call: OpCall) -> Value:
     """Transform along the last axis; the inverse divides by the length."""
-    inverse = bool(call.attrs["inverse"])
+    inverse, exponent = bool(call.attrs["inverse"]), -1 if call.attrs["inverse"] else 0
     dtype = tensor_dtype(call.args[0])
     wide = "float64" if dtype == "float64" else "float32"
 
     def compute(real: Tensor, imaginary: Tensor) -> Tensors:
         shape = [builders.as_index(dim) for dim in real.shape]
         frame = Frame(builders.product(shape[:-1]), 1, shape[-1], shape[-1], shape[-1])
+        if builders.is_for_gpu():
+            parts = _flat(real), _flat(imaginary)
+            made = _by_elements(
+                lambda at: (parts[0](at), parts[1](at)), frame, inverse=inverse, exponent=exponent
+            )
+            return [topi.reshape(made(number, dtype), real.shape) for number in (0, 1)]
 
         def emit(views: Sequence[Buffer]) -> Stmt:
             def load(at: PrimExpr, lanes: int) -> Number:
@@ -37,7 +104,6 @@ def _dft(call: OpCall) -> Value:
                 parts = zip(views[2:], value, strict=True)
                 return builders.sequence([_store(view, at, lanes, part) for view, part in parts])
 
-            exponent = -1 if inverse else 0
             return Fourier(load, store, frame, wide, inverse=inverse, exponent=exponent).emit()
 
         return _loops([real, imaginary], [real.shape] * 2, dtype, emit)
@@ -89,6 +155,15 @@ def _numpy_transform(call: OpCall) -> Value:
         kind = "from real" if from_real else "to real" if to_real else "complex"
         frame = Frame(outer, inner, given, length, kept, kind)
         result = [*shape[:axis], kept, *shape[axis + 1 :], *([] if to_real else [2])]
+        if builders.is_for_gpu():
+            flat, zero = _flat(data), tirx.const(0, dtype)
+
+            def element(at: PrimExpr) -> Number:
+                return (flat(at), zero) if from_real else (flat(at * 2), flat(at * 2 + 1))
+
+            made = _by_elements(element, frame, inverse=inverse, exponent=exponent)
+            parts = [topi.reshape(made(number, dtype), result[: len(shape)]) for number in (0, 1)]
+            return parts[0] if to_real else topi.stack(parts, axis=-1)
 
         def emit(views: Sequence[Buffer]) -> Stmt:
             load = _load_real if from_real else _load_pairs
