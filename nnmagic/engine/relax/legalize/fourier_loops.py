@@ -26,7 +26,10 @@ from nnmagic.engine.relax.tir.builders import as_expr, loop, sequence, static_in
 from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr, Stmt
 
 #: The factors that have passes of their own; a length with another prime factor is convolved.
-RADICES = (7, 5, 4, 3, 2)
+RADICES = (13, 11, 7, 5, 4, 3, 2)
+
+#: The largest of them where only the call knows the length: the passes of all take long to compile.
+_LARGEST_OF_ANY = 7
 
 #: The bytes of the vectors. LLVM splits those that the machine has not.
 _VECTOR_BYTES = 64
@@ -292,7 +295,11 @@ class Halves:
         return [
             *(tirx.AllocBuffer(state.array) for state in states),
             *(state.set(value) for state, value in begin),
-            *(tirx.While(tirx.floormod(rest.get(), radix) == 0, push(radix)) for radix in self.radices),
+            *(
+                tirx.While(tirx.floormod(rest.get(), radix) == 0, push(radix))
+                for radix in self.radices
+                if radix <= _LARGEST_OF_ANY
+            ),
             *(tirx.Bind(variable, state.get()) for variable, state in variables),
         ]
 
@@ -320,9 +327,11 @@ class Columns:
     def transform(self, rows: Extent, roots: Pair) -> Stmt:
         """Transform the first ``rows`` rows, whose roots of one are given."""
         begin = [self.left.set(rows), self.stride.set(1)]
-        radices, known = self.radices, static_int(rows)
-        if known is not None:
-            radices = sorted(set(factorize(known, radices) or ()), reverse=True)
+        known = static_int(rows)
+        factors = self.radices if known is None else factorize(known, self.radices) or ()
+        radices = [radix for radix in self.radices if radix in factors]
+        if known is None:
+            radices = [radix for radix in radices if radix <= _LARGEST_OF_ANY]
         if not radices:
             return sequence(begin)
         choice = self._pass(radices[-1], roots)
@@ -685,11 +694,7 @@ class Fourier:
 
     def given(self, base: PrimExpr, k: PrimExpr, lanes: int = 1) -> Number:
         """Return elements of a sequence; for the inverse transform with their parts exchanged."""
-        if self.frame.kind == "to real":
-            re, im = self.load(base + tirx.min(k, self.n - k) * self.frame.inner, lanes)
-            value = re, tirx.Select(k > self.n - k, -im, im)
-        else:
-            value = self.load(base + k * self.frame.inner, lanes)
+        value = self.load(base + k * self.frame.inner, lanes)
         return swapped(value) if self.inverse else value
 
     def put(self, base: PrimExpr, k: PrimExpr, value: Number, lanes: int = 1) -> Stmt:
@@ -769,23 +774,27 @@ class Fourier:
 
     def _load(self, columns: Columns, source: Callable[[Index], PrimExpr], is_wide: PrimExpr | bool) -> Stmt:
         """Fill columns: by vectors of neighbours, by squares of rows, or else by elements."""
-        lanes = self.lanes
+        lanes, rows = self.lanes, self.frame.given
 
         def by_rows() -> Stmt:
-            return columns.load_rows(self.n, lambda k: self.given(source(0), k, lanes))
+            return columns.load_rows(rows, lambda k: self.given(source(0), k, lanes))
 
         def by_squares() -> Stmt:
-            return columns.load_squares(self.n, lambda lane, k: self.given(source(lane), k, lanes))
+            return columns.load_squares(rows, lambda lane, k: self.given(source(lane), k, lanes))
 
         def by_lanes() -> Stmt:
             def of_lane(lane: PrimExpr) -> Stmt:
-                return columns.load_lane(lane, self.n, partial(self.given, source(lane)))
+                return columns.load_lane(lane, rows, partial(self.given, source(lane)))
 
             return loop("lane", lanes, of_lane)
 
-        has_squares = self.is_dense and lanes > 1 and self.frame.kind != "to real"
-        square = at_least(self.frame.length, lanes) if has_squares else False
-        return branch(is_wide, by_rows, lambda: branch(square, by_squares, by_lanes))
+        def mirror(k: PrimExpr) -> Stmt:
+            im, re = columns.data.load(columns.at(self.n - rows - k), lanes)
+            return columns.data.store(columns.at(k + rows), (-im, re), lanes)
+
+        square = at_least(rows, lanes) if self.is_dense and lanes > 1 else False
+        given = branch(is_wide, by_rows, lambda: branch(square, by_squares, by_lanes))
+        return sequence([given, each(self.n - rows, mirror)]) if self.frame.kind == "to real" else given
 
     def _store(self, columns: Columns, target: Callable[[Index], PrimExpr], is_wide: PrimExpr | bool) -> Stmt:
         """Store the results of columns in the same ways."""
@@ -840,7 +849,17 @@ class Fourier:
         """Give the points of a sequence to ``put``."""
 
         def plain() -> Stmt:
-            return each(self.points, lambda k: put(k, self.given(source, k)))
+            if self.frame.kind != "to real":
+                return each(self.points, lambda k: put(k, self.given(source, k)))
+            is_mirrored, own = tirx.Var("is_mirrored", "bool"), tirx.Var("own", "int64")
+
+            def mirror(k: PrimExpr) -> Stmt:
+                im, re = self.given(source, own)
+                value = tirx.Select(is_mirrored, -im, im), re
+                bound = tirx.Bind(own, tirx.min(k, self.n - k)), tirx.Bind(is_mirrored, k > self.n - k)
+                return sequence([*bound, put(k, value)])
+
+            return each(self.points, mirror)
 
         def packed() -> Stmt:
             return each(self.points, lambda k: put(k, self._packed(source, k)))
