@@ -62,9 +62,11 @@ def _by_elements(
         rest = 1 if known is None else known // stride // radix
         parts = turn(radix, rest, stride, source)
         source = partial(lambda both, *at: (both[0](*at), both[1](*at)), parts)
-        stride *= radix if isinstance(radix, int) else 1
+        stride *= builders.static_int(radix) or 1
     size = n.astype("float64")
-    scale = {0: tirx.const(1.0, "float64"), -1: 1 / size}.get(exponent, 1 / tirx.sqrt(size))
+    scale = tirx.const(1.0, "float64")
+    if exponent:
+        scale = scale / (size if exponent == -1 else tirx.sqrt(size))
     return lambda number, dtype: te.compute(
         (outer, frame.kept, inner), lambda *at: (source(*at)[number] * scale).astype(dtype)
     )
