@@ -56,7 +56,7 @@ def _by_elements(
         return [part(0), part(1)]
 
     known = builders.static_int(frame.length)
-    factors = (known and factorize(known)) or [frame.length]
+    factors = [] if known == 0 else (known and factorize(known)) or [frame.length]
     source, stride = given, 1
     for radix in factors:
         rest = 1 if known is None else known // stride // radix

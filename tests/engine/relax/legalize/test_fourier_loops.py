@@ -136,6 +136,14 @@ def test_relays_transform_takes_parts_of_any_precision(dtype):
     np.testing.assert_allclose(imaginary.astype("f8"), expected.imag, atol=tolerance)
 
 
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0)])
+def test_relays_transform_of_no_elements(shape):
+    part = f"Tensor[{shape}, float32]"
+    text = f"def @main(%a: {part}, %b: {part}) {{ dft(%a, %b) }}"
+    for result in compile_text(text)([np.zeros(shape, "f4")] * 2):
+        assert result.shape == shape
+
+
 def test_without_optimisation_the_numbers_are_the_same():
     pairs, numbers = draw((30,), "float64")
     text = "def @main(%x: Tensor[(30, 2), float64]) { numpy.fft(%x, axis=0, pairs=True) }"
