@@ -10,7 +10,9 @@ from tvm import te, tirx, topi
 
 from nnmagic.engine.relax.analysis.attribute_values import integer
 from nnmagic.engine.relax.legalize.extern_loops import USES_WHOLE_ARRAYS
-from nnmagic.engine.relax.legalize.fourier_loops import Fourier, Frame, Number, factorize
+from nnmagic.engine.relax.legalize.fourier_loops import Fourier, Frame
+from nnmagic.engine.relax.legalize.fourier_numbers import Number
+from nnmagic.engine.relax.legalize.fourier_passes import factorize
 from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Value, tensor_dtype
 from nnmagic.engine.relax.legalize.types import Tensor, Tensors
 from nnmagic.engine.relax.schedules.independent_loops import INDEPENDENT

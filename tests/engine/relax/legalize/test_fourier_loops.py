@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from nnmagic.engine.relax.legalize.fourier_loops import RADICES, factorize
+from nnmagic.engine.relax.legalize.fourier_passes import RADICES, factorize
 from tests.engine.programs import compile_text
 
 RANDOM = np.random.default_rng(0)
