@@ -18,6 +18,7 @@ from benchmarks.cases import (
     rows,
     training,
     training_networks,
+    transforms,
     vocabulary,
 )
 
@@ -27,6 +28,7 @@ ROWS: tuple[Row, ...] = (
     *products.ROWS,
     *elementwise.ROWS,
     *rows.ROWS,
+    *transforms.ROWS,
     *attention.ROWS,
     *convolutions.ROWS,
     *networks.ROWS,

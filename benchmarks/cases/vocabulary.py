@@ -182,11 +182,10 @@ WITHOUT_ROW = {
     ),
     **dict.fromkeys(("complex", "iscomplexobj", "isrealobj"), "of one number, or of a dtype"),
     **dict.fromkeys(("real", "imag", "conj", "conjugate", "angle"), "of complex numbers"),
+    **dict.fromkeys(("fft", "rfft", "fft2", "rfft2"), "transforms have rows of their own"),
     **dict.fromkeys(
-        ("fft", "ifft", "rfft", "irfft", "fft2", "ifft2", "fftn", "ifftn"), "gives complex numbers"
-    ),
-    **dict.fromkeys(
-        ("rfft2", "irfft2", "rfftn", "irfftn", "hfft", "ihfft"), "gives complex numbers, or takes them"
+        ("ifft", "irfft", "ifft2", "irfft2", "fftn", "ifftn", "rfftn", "irfftn", "hfft", "ihfft"),
+        "gives complex numbers, or takes them",
     ),
     **dict.fromkeys(("unique_values", "unique_counts", "unique_inverse", "unique_all"), "unique has a row"),
     **dict.fromkeys(("scan", "apply_along_axis", "piecewise", "vectorize"), "of functions, not of tensors"),

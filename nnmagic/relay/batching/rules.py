@@ -147,6 +147,13 @@ def _partition(site: Site) -> Expr | None:
     return None if site.batched[1] else site.again(axis=site.axis())
 
 
+@rule("numpy.fft", "numpy.rfft", "numpy.irfft")
+def _fourier(site: Site) -> Expr | None:
+    """Count the axes behind that of the batch; that of the pairs is not counted."""
+    axis = cast("int", site.attrs["axis"])
+    return site.again(axis=axis + 1 if axis >= 0 else axis)
+
+
 # -- shapes ------------------------------------------------------------------------------------------------
 
 

@@ -177,7 +177,14 @@ def _adv_index(site: Site) -> ir.Expr:
     return made(Parts(*map(site.real, both)))
 
 
+def _fourier(site: Site) -> ir.Expr:
+    """Transform pairs, or real numbers, which become pairs."""
+    axis = cast(int, site.attrs["axis"]) % site.rank()
+    return site.call(site.pairs(), axis=axis, pairs=True)
+
+
 RULES: dict[str, Rule] = {
+    **dict.fromkeys(("numpy.fft", "numpy.rfft", "numpy.irfft"), _fourier),
     "reshape": _movement(_reshape),
     "transpose": _movement(_transpose),
     "expand_dims": _movement(_expand_dims),

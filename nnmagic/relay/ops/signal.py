@@ -1,4 +1,8 @@
-"""Declare Fourier transforms."""
+"""Declare Fourier transforms.
+
+Those of NumPy take complex numbers: with ``pairs``, the pairs of floats in a last axis of size 2, which
+``axis`` does not count.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +10,54 @@ from collections.abc import Sequence
 from typing import cast
 
 from nnmagic.relay.expr import Attrs
-from nnmagic.relay.ops.attributes import BOOL, INT
+from nnmagic.relay.ops.attributes import BOOL, INT, choice, optional
 from nnmagic.relay.ops.checks import sizes
 from nnmagic.relay.ops.declaration import REQUIRED, Attr, RelationError, Trait, declare
-from nnmagic.relay.ops.dims import window_output
-from nnmagic.relay.ops.relations import require_positive, require_type, tensor
-from nnmagic.relay.types import TensorType, TupleType, Type
+from nnmagic.relay.ops.dims import Shape, add, floor_divide, multiply, window_output
+from nnmagic.relay.ops.relations import axis_of, require_positive, require_type, tensor
+from nnmagic.relay.types import Dim, TensorType, TupleType, Type, complex_dtype, is_complex, part_dtype
 
 
 def _dft(types: Sequence[Type], _attrs: Attrs) -> TupleType:
     return TupleType((tensor(types, 0), tensor(types, 1)))
+
+
+def _complex_shape(types: Sequence[Type], attrs: Attrs) -> Shape:
+    """Return the shape of a complex operand, which may be of pairs. Raises RelationError for another one."""
+    data = tensor(types)
+    if attrs["pairs"] and data.shape[-1:] == (2,) and complex_dtype(data.dtype) is not None:
+        return data.shape[:-1]
+    if attrs["pairs"] or not is_complex(data.dtype):
+        raise RelationError("expected complex numbers, found {data}", 0, data=data)
+    return data.shape
+
+
+def _along(shape: Shape, attrs: Attrs, size: Dim) -> Shape:
+    """Return a shape with another size of the axis."""
+    axis = axis_of(attrs, shape)
+    return (*shape[:axis], size, *shape[axis + 1 :])
+
+
+def _fft(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    axis_of(attrs, _complex_shape(types, attrs))
+    return tensor(types)
+
+
+def _rfft(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    data = tensor(types)
+    dtype = complex_dtype(data.dtype)
+    if dtype is None:
+        raise RelationError("expected real numbers, found {data}", 0, data=data)
+    size = data.shape[axis_of(attrs, data.shape)]
+    shape = _along(data.shape, attrs, add(floor_divide(size, 2), 1))
+    return TensorType((*shape, 2), data.dtype) if attrs["pairs"] else TensorType(shape, dtype)
+
+
+def _irfft(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    shape, length = _complex_shape(types, attrs), cast("int | None", attrs["n"])
+    default = add(multiply(shape[axis_of(attrs, shape)], 2), -2)
+    dtype = tensor(types).dtype if attrs["pairs"] else part_dtype(tensor(types).dtype)
+    return TensorType(_along(shape, attrs, default if length is None else length), dtype)
 
 
 def _stft(types: Sequence[Type], attrs: Attrs) -> TensorType:
@@ -74,6 +116,71 @@ declare(
     traits=Trait.SPECULATABLE | Trait.HEAVY,
     family="signal",
     preconditions=[_check_dft],
+)
+
+
+def _has_points(types: Sequence[Type], attrs: Attrs) -> None:
+    """Require a length of at least 1, as NumPy does."""
+    (shape, *_) = sizes(types)
+    size = shape[axis_of(attrs, shape[:-1] if attrs["pairs"] and "inverse" in attrs else shape)]
+    if size < 1:
+        raise RelationError(f"invalid number of data points ({size})", 0, attr="axis")
+
+
+def _has_half(types: Sequence[Type], attrs: Attrs) -> None:
+    """Require a length of at least 1, and the elements that it has."""
+    (shape, *_) = sizes(types)
+    size = shape[axis_of(attrs, shape[:-1] if attrs["pairs"] else shape)]
+    length = cast("int | None", attrs["n"])
+    points = 2 * (size - 1) if length is None else length
+    if points < 1:
+        raise RelationError(f"invalid number of data points ({points})", 0, attr="n")
+    if size != points // 2 + 1:
+        raise RelationError(f"{points} points have {points // 2 + 1} frequencies, not {size}", 0, attr="n")
+
+
+_AXIS, _PAIRS = Attr("axis", INT, -1), Attr("pairs", BOOL, default=False)
+_NORM = Attr("norm", choice("backward", "ortho", "forward"), "backward")
+declare(
+    "numpy.fft",
+    "data",
+    _fft,
+    "Discrete Fourier transform of complex numbers along an axis, or its inverse.",
+    _AXIS,
+    Attr("inverse", BOOL, default=False),
+    _NORM,
+    _PAIRS,
+    numpy="numpy.fft.fft",
+    traits=Trait.SPECULATABLE | Trait.RESHAPES | Trait.HEAVY,
+    family="signal",
+    shape_constraints=[_has_points],
+)
+declare(
+    "numpy.rfft",
+    "data",
+    _rfft,
+    "Discrete Fourier transform of real numbers along an axis: the frequencies that are not negative.",
+    _AXIS,
+    _NORM,
+    _PAIRS,
+    numpy="numpy.fft.rfft",
+    traits=Trait.SPECULATABLE | Trait.RESHAPES | Trait.HEAVY,
+    family="signal",
+    shape_constraints=[_has_points],
+)
+declare(
+    "numpy.irfft",
+    "data",
+    _irfft,
+    "The real numbers whose transform is given at the frequencies that are not negative.",
+    Attr("n", optional(INT), None),
+    _AXIS,
+    _NORM,
+    _PAIRS,
+    numpy="numpy.fft.irfft",
+    traits=Trait.SPECULATABLE | Trait.RESHAPES | Trait.HEAVY,
+    family="signal",
+    shape_constraints=[_has_half],
 )
 declare(
     "stft",

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from nnmagic.relay.complex_numbers.lowering import complex_of, pairs_of
 from nnmagic.relay.reference.given import Array, Given, Rule
 from nnmagic.relay.reference.nn import last_axes
 from nnmagic.relay.reference.shapes import to_layout
@@ -16,6 +17,19 @@ def _dft(given: Given, real: Array, imaginary: Array) -> Any:
     values = real.astype(np.float64) + 1j * imaginary.astype(np.float64)
     result = np.fft.ifft(values) if given["inverse"] else np.fft.fft(values)
     return result.real.astype(real.dtype), result.imag.astype(real.dtype)
+
+
+def _transform(name: str, *parameters: str) -> Rule:
+    """Return the rule of a transform of NumPy's with these attributes."""
+
+    def rule(given: Given, data: Array) -> Any:
+        inverse = "i" if given.attrs.get("inverse") else ""
+        values = complex_of(np.ascontiguousarray(data)) if given["pairs"] and name != "rfft" else data
+        result = getattr(np.fft, inverse + name)(values, **{each: given[each] for each in parameters})
+        is_paired = given["pairs"] and np.iscomplexobj(result)
+        return pairs_of(np.ascontiguousarray(result)) if is_paired else result
+
+    return rule
 
 
 def _stft(given: Given, data: Array, window: Array) -> Any:
@@ -165,6 +179,9 @@ def _require(given: Given, data: Array, condition: Array) -> Any:
 RULES: dict[str, Rule] = {
     "python.require": _require,
     "dft": _dft,
+    "numpy.fft": _transform("fft", "axis", "norm"),
+    "numpy.rfft": _transform("rfft", "axis", "norm"),
+    "numpy.irfft": _transform("irfft", "n", "axis", "norm"),
     "stft": _stft,
     "unique": _unique,
     "matrix_set_diag": _matrix_set_diag,

@@ -97,6 +97,15 @@ def test_a_power_of_an_integer_to_a_negative_number_is_refused(exponent):
 
 WEIGHTS = RANDOM.standard_normal((4, 3)).astype("float32")
 CELLS = {
+    "Fourier transforms": (
+        """
+def f(x: Tensor[("n", 4), f32]):
+    half = np.fft.rfft(x)
+    whole = np.fft.ifft(np.fft.fft(x, axis=1, norm="ortho") + 1j, norm="forward")
+    return abs(half), np.fft.irfft(half * 2), np.fft.irfft(half, n=5, norm="ortho"), whole.imag
+""",
+        [(X,)],
+    ),
     "branch": (
         """
 def f(x: Tensor[("n", 4), f32]):

@@ -239,4 +239,10 @@ CASES: list[tuple[str, list[Any], dict[str, Any]]] = [
                                        "align_corners": True}),
     ("dft", [(2, 5), (2, 5)], {}),
     ("dft", [(2, 4), (2, 4)], {"inverse": True}),
+    ("numpy.fft", [(2, 5, 2)], {"axis": 1, "pairs": True}),
+    ("numpy.fft", [(3, 4, 2)], {"axis": 0, "inverse": True, "norm": "ortho", "pairs": True}),
+    ("numpy.rfft", [(2, 5)], {"pairs": True}),
+    ("numpy.rfft", [(4, 3)], {"axis": 0, "norm": "forward", "pairs": True}),
+    ("numpy.irfft", [(2, 3, 2)], {"n": 5, "axis": 1, "pairs": True}),
+    ("numpy.irfft", [(3, 2, 2)], {"axis": 0, "norm": "ortho", "pairs": True}),
 ]  # fmt: skip

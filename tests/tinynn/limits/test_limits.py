@@ -317,13 +317,10 @@ def test_a_loop_hands_values_on_through_many_names(count: int) -> None:
     np.testing.assert_allclose(f(x), np.stack(values), rtol=1e-6)
 
 
-def test_a_transform_too_long_for_its_table_is_refused_at_its_place() -> None:
+def test_a_long_transform_has_no_table() -> None:
     source = "def f(v: Tensor[(2**31,), f32]):\n    return fft.fft(v)\n"
-    with pytest.raises(TinyNNError, match="transform of 2,147,483,648 elements is not compiled") as caught:
-        compile_source(Source("cell", source), {"fft": np.fft})
-    (error,) = caught.value.diagnostics
-    assert error.span is not None
-    assert error.span.line == 2
+    cell = compile_source(Source("cell", source), {"fft": np.fft})
+    assert "numpy.fft" in str(cell.module)
 
 
 def test_deleting_from_a_long_axis_lists_none_of_its_elements() -> None:

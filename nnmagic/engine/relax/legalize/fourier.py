@@ -1,45 +1,216 @@
-"""Legalize discrete Fourier transforms, by their definition."""
+"""Legalize discrete Fourier transforms."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
+from functools import partial
 
-from tvm import te, tirx
+from tvm import te, tirx, topi
 
 from nnmagic.engine.relax.analysis.attribute_values import integer
-from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Value, te_of
-from nnmagic.engine.relax.legalize.types import Tensor
-from nnmagic.engine.relax.tir.types import Extent, Index, PrimExpr
-from nnmagic.relay.expr import Attrs
+from nnmagic.engine.relax.legalize.fourier_loops import Fourier, Frame
+from nnmagic.engine.relax.legalize.fourier_numbers import Number
+from nnmagic.engine.relax.legalize.fourier_passes import factorize
+from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Value, tensor_dtype
+from nnmagic.engine.relax.legalize.types import Tensor, Tensors
+from nnmagic.engine.relax.schedules.independent_loops import INDEPENDENT
+from nnmagic.engine.relax.schedules.registry import KIND
+from nnmagic.engine.relax.tir import builders
+from nnmagic.engine.relax.tir.builders import as_expr
+from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr, Stmt
+
+
+def _by_elements(
+    load: Callable[[PrimExpr], Number], frame: Frame, *, inverse: bool, exponent: float
+) -> Callable[[int, str], Tensor]:
+    """Transform on a GPU, whose threads compute each element of a pass: a sum of as many terms as the radix.
+
+    A length of other factors is done in one pass. Returns a function of the number of a part and its dtype,
+    whose results have the shape (outer, kept, inner).
+    """
+    outer, inner, n = frame.outer, frame.inner, as_expr(frame.length)
+
+    def given(o: Index, k: Index, i: Index) -> Number:
+        is_half = frame.kind == "to real"
+        at = tirx.min(k, n - k) if is_half else k
+        re, im = load((o * frame.given + at) * inner + i)
+        re, im = re.astype("float64"), im.astype("float64")
+        return (re, tirx.Select(k > n - k, -im, im)) if is_half else (re, im)
+
+    def turn(radix: Extent, rest: Extent, stride: int, source: Callable[..., Number]) -> list[Tensor]:
+        def part(number: int) -> Tensor:
+            term = te.reduce_axis((0, radix), "term")
+
+            def element(o: Index, t: Index, i: Index) -> PrimExpr:
+                rows, q = tirx.floordiv(t, stride), tirx.floormod(t, stride)
+                row = tirx.floordiv(rows, radix) + rest * term.var
+                column = tirx.floormod(rows, radix)
+                re, im = source(o, row * stride + q, i)
+                angle = _angle(row, column, radix * rest)
+                sine = tirx.sin(angle) if inverse else -tirx.sin(angle)
+                value = re * sine + im * tirx.cos(angle) if number else re * tirx.cos(angle) - im * sine
+                return te.sum(value, axis=term)
+
+            return te.compute((outer, frame.length, inner), element)
+
+        return [part(0), part(1)]
+
+    known = builders.static_int(frame.length)
+    factors = [] if known == 0 else (known and factorize(known)) or [frame.length]
+    source, stride = given, 1
+    for radix in factors:
+        rest = 1 if known is None else known // stride // radix
+        parts = turn(radix, rest, stride, source)
+        source = partial(lambda both, *at: (both[0](*at), both[1](*at)), parts)
+        stride *= builders.static_int(radix) or 1
+    size = n.astype("float64")
+    scale = tirx.const(1.0, "float64")
+    if exponent:
+        scale = scale / (size if exponent == -1 else tirx.sqrt(size))
+    return lambda number, dtype: te.compute(
+        (outer, frame.kept, inner), lambda *at: (source(*at)[number] * scale).astype(dtype)
+    )
 
 
 def _angle(row: Index, column: Index, length: Extent) -> PrimExpr:
     """Return 2 pi row column / length, reduced to [0, 2 pi): sine and cosine need small angles."""
-    turns = tirx.floormod(row * column, length).astype("float64") / length.astype("float64")
+    turns = tirx.floormod(as_expr(row) * column, length).astype("float64") / as_expr(length).astype("float64")
     return tirx.const(2 * math.pi, "float64") * turns
 
 
-def _dft(attrs: Attrs, real: Tensor, imaginary: Tensor) -> list[Tensor]:
-    """Transform along the last axis, accumulated in float64."""
-    inverse = bool(attrs["inverse"])
-    length = real.shape[-1]
+def _flat(tensor: Tensor) -> Tensor:
+    return topi.reshape(tensor, [builders.product(tensor.shape)])
 
-    def part(imaginary_part: bool) -> Tensor:
-        n = te.reduce_axis((0, length), "n")
 
-        def element(*index: Index) -> PrimExpr:
-            *outer, k = index
-            angle = _angle(k, n.var, length)
-            sine = tirx.sin(angle) if inverse else -tirx.sin(angle)
-            re, im = (tensor(*outer, n).astype("float64") for tensor in (real, imaginary))
-            term = re * sine + im * tirx.cos(angle) if imaginary_part else re * tirx.cos(angle) - im * sine
-            return te.sum(term, axis=n)
+def _dft(call: OpCall) -> Value:
+    """Transform along the last axis; the inverse divides by the length."""
+    inverse, exponent = bool(call.attrs["inverse"]), -1 if call.attrs["inverse"] else 0
+    dtype = tensor_dtype(call.args[0])
+    wide = "float64" if dtype == "float64" else "float32"
 
-        sums = te.compute(real.shape, element)
-        divisor = length.astype("float64") if inverse else tirx.const(1, "float64")
-        return te.compute(real.shape, lambda *index: (sums(*index) / divisor).astype(real.dtype))
+    def compute(real: Tensor, imaginary: Tensor) -> Tensors:
+        shape = [builders.as_index(dim) for dim in real.shape]
+        frame = Frame(builders.product(shape[:-1]), 1, shape[-1], shape[-1], shape[-1])
+        if builders.is_for_gpu():
+            parts = _flat(real), _flat(imaginary)
+            made = _by_elements(
+                lambda at: (parts[0](at), parts[1](at)), frame, inverse=inverse, exponent=exponent
+            )
+            return [topi.reshape(made(number, dtype), real.shape) for number in (0, 1)]
 
-    return [part(False), part(True)]  # noqa: FBT003 - real, then imaginary
+        def emit(views: Sequence[Buffer]) -> Stmt:
+            def load(at: PrimExpr, lanes: int) -> Number:
+                return builders.load(views[0], at, lanes, wide), builders.load(views[1], at, lanes, wide)
+
+            def store(at: PrimExpr, value: Number, lanes: int) -> Stmt:
+                parts = zip(views[2:], value, strict=True)
+                return builders.sequence([_store(view, at, lanes, part) for view, part in parts])
+
+            return Fourier(load, store, frame, wide, inverse=inverse, exponent=exponent).emit()
+
+        return _loops([real, imaginary], [real.shape] * 2, dtype, emit)
+
+    return call.te(compute, *call.args)
+
+
+def _loops(
+    operands: Sequence[Tensor],
+    shapes: Sequence[Sequence[Extent]],
+    dtype: str,
+    emit: Callable[[Sequence[Buffer]], Stmt],
+) -> Tensors:
+    """Return the results of loops, which ``emit`` makes of flat views of the operands and the results."""
+
+    def whole(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
+        views, declared = zip(*map(builders.flat_view, [*ins, *outs]), strict=True)
+        return builders.sequence([*declared, emit(views)])
+
+    attrs = {KIND: INDEPENDENT}
+    return te.extern(shapes, operands, whole, dtype=[dtype] * len(shapes), name="dft", attrs=attrs)
+
+
+def _store(view: Buffer, at: PrimExpr, lanes: int, value: PrimExpr) -> Stmt:
+    """Store a vector in the array's dtype."""
+    dtype = builders.vector_type(builders.dtype_of(view), lanes)
+    return builders.store(
+        view, at, lanes, value if builders.dtype_of(value) == dtype else tirx.Cast(dtype, value)
+    )
+
+
+def _numpy_transform(call: OpCall) -> Value:
+    """Transform along an axis: pairs of floats, or real numbers to pairs, or pairs to real numbers."""
+    dtype, attrs = tensor_dtype(call.args[0]), call.attrs
+    from_real, to_real = call.name == "numpy.rfft", call.name == "numpy.irfft"
+    inverse = to_real or bool(attrs.get("inverse"))
+    norm = str(attrs["norm"])
+    exponent = -0.5 if norm == "ortho" else -1 if (norm == "backward") == inverse else 0
+
+    def compute(data: Tensor) -> Tensors:
+        shape = [builders.as_index(dim) for dim in data.shape[: None if from_real else -1]]
+        axis = integer(attrs["axis"]) % len(shape)
+        given = length = kept = shape[axis]
+        if from_real:
+            kept = _half_of(length)
+        if to_real:
+            length = kept = integer(attrs["n"]) if attrs["n"] is not None else 2 * (given - 1)
+        outer, inner = builders.product(shape[:axis]), builders.product(shape[axis + 1 :])
+        kind = "from real" if from_real else "to real" if to_real else "complex"
+        frame = Frame(outer, inner, given, length, kept, kind)
+        result = [*shape[:axis], kept, *shape[axis + 1 :], *([] if to_real else [2])]
+        if builders.is_for_gpu():
+            flat, zero = _flat(data), tirx.const(0, dtype)
+
+            def element(at: PrimExpr) -> Number:
+                return (flat(at), zero) if from_real else (flat(at * 2), flat(at * 2 + 1))
+
+            made = _by_elements(element, frame, inverse=inverse, exponent=exponent)
+            parts = [topi.reshape(made(number, dtype), result[: len(shape)]) for number in (0, 1)]
+            return parts[0] if to_real else topi.stack(parts, axis=-1)
+
+        def emit(views: Sequence[Buffer]) -> Stmt:
+            load = _load_real if from_real else _load_pairs
+            store = _store_real if to_real else _store_pairs
+            ends = partial(load, views[0]), partial(store, views[1])
+            return Fourier(*ends, frame, dtype, inverse=inverse, exponent=exponent).emit()
+
+        return _loops([data], [result], dtype, emit)
+
+    return call.te(compute, *call.args)
+
+
+def _half_of(length: Extent) -> Extent:
+    """Return how many frequencies are not negative."""
+    return length // 2 + 1 if isinstance(length, int) else tirx.floordiv(length, 2) + 1
+
+
+def _load_real(view: Buffer, at: PrimExpr, lanes: int) -> Number:
+    dtype = builders.dtype_of(view)
+    return builders.load(view, at, lanes, dtype), builders.broadcast(tirx.const(0, dtype), lanes)
+
+
+def _store_real(view: Buffer, at: PrimExpr, value: Number, lanes: int) -> Stmt:
+    return builders.store(view, at, lanes, value[0])
+
+
+def _load_pairs(view: Buffer, at: PrimExpr, lanes: int) -> Number:
+    if lanes == 1:
+        return view[at * 2], view[at * 2 + 1]
+    dtype = builders.dtype_of(view)
+    vectors = [builders.load(view, at * 2 + first, lanes, dtype) for first in (0, lanes)]
+    re, im = (tirx.Shuffle(vectors, list(range(part, 2 * lanes, 2))) for part in (0, 1))
+    return re, im
+
+
+def _store_pairs(view: Buffer, at: PrimExpr, value: Number, lanes: int) -> Stmt:
+    if lanes == 1:
+        return builders.sequence([tirx.BufferStore(view, part, [at * 2 + k]) for k, part in enumerate(value)])
+    order = [lane + part for lane in range(lanes) for part in (0, lanes)]
+    stores = [
+        builders.store(view, at * 2 + first, lanes, tirx.Shuffle(list(value), order[first : first + lanes]))
+        for first in (0, lanes)
+    ]
+    return builders.sequence(stores)
 
 
 def _stft(call: OpCall) -> Value:
@@ -73,4 +244,5 @@ def _stft(call: OpCall) -> Value:
     return call.te(compute, *call.args)
 
 
-RULES.update({"dft": te_of(_dft), "stft": _stft})
+RULES.update({"dft": _dft, "stft": _stft})
+RULES.update(dict.fromkeys(("numpy.fft", "numpy.rfft", "numpy.irfft"), _numpy_transform))

@@ -6,7 +6,7 @@ import importlib
 
 _FAMILIES = (
     *("elementwise", "reductions", "products", "shaping", "indexing", "selecting", "sorting", "creation"),
-    *("convolutions", "pooling", "normalization", "images", "quantization"),
+    *("convolutions", "pooling", "normalization", "images", "signal", "quantization"),
 )
 
 

@@ -16,54 +16,41 @@ from nnmagic.importers.onnx.values import (
     constant,
     count_up,
     op,
-    ops,
 )
 
 
-def transform(real: Value, imaginary: Value, *, inverse: bool) -> tuple[Value, Value]:
-    """Transform the last axis, in float64: sums that should be 0 have an error that float32 shows."""
-    dtype = real.dtype
-    parts = ops("dft", real.cast("float64"), imaginary.cast("float64"), inverse=inverse)
-    return parts[0].cast(dtype), parts[1].cast(dtype)
+def _transform(data: Value, axis: int, *, inverse: bool, onesided: bool) -> Value:
+    """Transform along an axis; the last one holds real parts, or both parts.
+
+    In float64: sums that should be 0 have an error that float32 shows.
+    """
+    wide, last = data.cast("float64"), data.rank - 1
+    if onesided and not inverse and data.shape[last] == 1:
+        return op("numpy.rfft", shapes.squeeze(wide, [last]), axis=axis, pairs=True).cast(data.dtype)
+    whole = op("numpy.fft", _pairs(wide), axis=axis, inverse=inverse, pairs=True).cast(data.dtype)
+    length = data.shape[axis]
+    return _resized(whole, axis, _known(length) // 2 + 1) if onesided else whole
 
 
-def _resized(value: Value, length: int) -> Value:
-    """Cut the last axis, or append zeros."""
-    size = value.shape[-1]
+def _pairs(data: Value) -> Value:
+    """Return both parts; those of real numbers have zeros."""
+    last = data.rank - 1
+    return op("concatenate", [data, op("zeros_like", data)], axis=last) if data.shape[last] == 1 else data
+
+
+def _known(size: object) -> int:
     if not isinstance(size, int):
         raise UnsupportedError("the length of its axis must be known", "fix it with shapes={...}")
+    return int(size)
+
+
+def _resized(value: Value, axis: int, length: int) -> Value:
+    """Cut an axis, or append zeros."""
+    size = _known(value.shape[axis])
     if size >= length:
-        return shapes.slice_axis(value, value.rank - 1, 0, length)
-    widths = tuple((0, 0 if axis < value.rank - 1 else length - int(size)) for axis in range(value.rank))
+        return shapes.slice_axis(value, axis, 0, length)
+    widths = tuple((0, length - size if each == axis else 0) for each in range(value.rank))
     return op("nn.pad", value, value.like(0), pad_width=widths)
-
-
-def _split_parts(data: Value) -> tuple[Value, Value]:
-    """Return the real and the imaginary parts, which lie in the last axis."""
-    last = data.rank - 1
-    real = shapes.squeeze(shapes.slice_axis(data, last, 0, 1), [last])
-    if data.shape[last] == 1:
-        return real, op("zeros_like", real)
-    return real, shapes.squeeze(shapes.slice_axis(data, last, 1, 2), [last])
-
-
-def _join_parts(real: Value, imaginary: Value) -> Value:
-    last = real.rank
-    return op("concatenate", [shapes.unsqueeze(real, [last]), shapes.unsqueeze(imaginary, [last])], axis=last)
-
-
-def _mirrored(real: Value, imaginary: Value, length: int) -> tuple[Value, Value]:
-    """Return the whole spectrum of a real signal from its first half."""
-    half = length // 2 + 1
-    real, imaginary = _resized(real, half), _resized(imaginary, half)
-    check_made(half)
-    back = np.arange(length - half, 0, -1)
-    last = real.rank - 1
-    if not len(back):
-        return real, imaginary
-    at = constant(back, "int64")
-    tail = [op("take", part, at, axis=last, mode="clip") for part in (real, -imaginary)]
-    return op("concatenate", [real, tail[0]], axis=last), op("concatenate", [imaginary, tail[1]], axis=last)
 
 
 @operator("DFT")
@@ -106,13 +93,7 @@ def _dft_along(node: Node, axis: int) -> Value:
     if axis == data.rank - 1:
         raise UnsupportedError("the last axis holds the parts of the numbers, and cannot be transformed")
     inverse, onesided = bool(node.integer("inverse")), bool(node.integer("onesided"))
-    real, imaginary = _split_parts(data)
-    order = [at for at in range(real.rank) if at != axis] + [axis]
-    back = sorted(range(real.rank), key=lambda at: order[at])
-    real, imaginary = shapes.transpose(real, order), shapes.transpose(imaginary, order)
-    size = real.shape[-1]
-    if not isinstance(size, int):
-        raise UnsupportedError("the length of its axis must be known", "fix it with shapes={...}")
+    size = _known(data.shape[axis])
     length = int(size) if not (inverse and onesided) else 2 * (int(size) - 1)
     if node.get(1) is not None:
         declared = node.output_shape()
@@ -124,13 +105,11 @@ def _dft_along(node: Node, axis: int) -> Value:
 
         length = node.static(1, guess)[0]
     if inverse and onesided:
-        real, imaginary = _mirrored(real, imaginary, length)
-        result, _ = transform(real, imaginary, inverse=True)
-        return shapes.unsqueeze(shapes.transpose(result, back), [result.rank])
-    parts = list(transform(_resized(real, length), _resized(imaginary, length), inverse=inverse))
-    if onesided:
-        parts = [_resized(part, length // 2 + 1) for part in parts]
-    return _join_parts(*(shapes.transpose(part, back) for part in parts))
+        check_made(length)
+        half = _pairs(_resized(data, axis, length // 2 + 1)).cast("float64")
+        result = op("numpy.irfft", half, n=length, axis=axis, pairs=True).cast(data.dtype)
+        return shapes.unsqueeze(result, [data.rank - 1])
+    return _transform(_resized(data, axis, length), axis, inverse=inverse, onesided=onesided)
 
 
 @operator("STFT")
@@ -147,19 +126,15 @@ def _stft(node: Node) -> Value:
         size = node.static(
             3, lambda: declared and np.array(2 * (declared[2] - 1) if onesided else declared[2])
         )[0]
-    real, imaginary = _split_parts(data)
 
     def frames_of(step: int) -> Value:
         count = 1 + (length - size) // step
         check_made(count, size)
         at = count_up(count)[:, None] * step + count_up(size)[None, :]
-        parts = [op("take", part, constant(at, "int64"), axis=1, mode="clip") for part in (real, imaginary)]
+        frames = op("take", data, constant(at, "int64"), axis=1, mode="clip")
         if window is not None:
-            parts = [part * window for part in parts]
-        both = list(transform(parts[0], parts[1], inverse=False))
-        if onesided:
-            both = [_resized(part, size // 2 + 1) for part in both]
-        return _join_parts(both[0], both[1])
+            frames = frames * shapes.unsqueeze(window, [1])
+        return _transform(frames, 2, inverse=False, onesided=onesided)
 
     if node[1].known is not None:
         return frames_of(int(node[1].known.reshape(-1)[0]))

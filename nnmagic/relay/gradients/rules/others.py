@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -89,6 +89,48 @@ def _dft(p: Place) -> Sequence[Contribution]:
         scale = p.array(length, part.dtype) if isinstance(length, int) else length
         found.append(part / scale if inverse else part * scale)
     return found
+
+
+def _adjoint(p: Place) -> dict[str, Any]:
+    """Return the attributes of a transform's adjoint: the factor is the same, the direction the other one."""
+    if not p.attrs["pairs"]:
+        raise p.unsupported("complex numbers must be pairs")
+    norm = {"backward": "forward", "forward": "backward"}.get(str(p.attrs["norm"]), "ortho")
+    return {"axis": p.attrs["axis"], "norm": norm, "pairs": True}
+
+
+@rule("numpy.fft")
+def _fft(p: Place) -> Sequence[Contribution]:
+    return [p.d.op("numpy.fft", inverse=not p.attrs["inverse"], **_adjoint(p))]
+
+
+@rule("numpy.rfft")
+def _rfft(p: Place) -> Sequence[Contribution]:
+    """Transform back with zeros for the frequencies that were left out; the real part counts."""
+    given, axis = _adjoint(p), p.axis()
+    count, size = p.out_shape[axis], p.shape(0)[axis]
+    if not isinstance(count, int) or not isinstance(size, int):
+        raise p.unsupported("the size of the axis must be known at compile time")
+    widths = [(0, size - count if each == axis else 0) for each in range(p.rank() + 1)]
+    padded = p.d.op("nn.pad", p.array(0, p.d.dtype), pad_width=widths)
+    whole = padded.op("numpy.fft", inverse=True, **given)
+    real = whole.op("strided_slice", begin=[0], end=[1], strides=[1], axes=[p.rank()])
+    return [real.op("squeeze", axis=[p.rank()])]
+
+
+@rule("numpy.irfft")
+def _irfft(p: Place) -> Sequence[Contribution]:
+    """Count the frequencies twice that have a negative twin."""
+    given = _adjoint(p)
+    axis = int(cast("int", p.attrs["axis"])) % (p.rank() - 1)
+    length = p.out_shape[axis]
+    if not isinstance(length, int):
+        raise p.unsupported("the size of the axis must be known at compile time")
+    weights = np.full(length // 2 + 1, 2.0)
+    weights[0] = 1
+    weights[(length + 1) // 2 :] = 1
+    column = p.array(weights.reshape([-1, *([1] * (p.rank() - 1 - axis))]), p.d.dtype)
+    return [p.d.op("numpy.rfft", **given) * column]
 
 
 @rule("random.normal")

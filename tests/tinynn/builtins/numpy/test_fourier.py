@@ -58,16 +58,44 @@ def test_a_transform_of_any_length_keeps_the_digits(length: int) -> None:
     assert relative_error(real, z.real) < 1e-14
 
 
-def test_a_transform_of_a_named_size_is_summed() -> None:
+def test_sizes_may_be_named() -> None:
     source = (
         'def f(z: Tensor[("m", "n"), c128]):\n'
-        '    return np.fft.fft(z), np.fft.ifft(z, norm="ortho"), np.fft.fft(z, axis=0), np.fft.ifft(z.real)\n'
+        '    return np.fft.fft(z), np.fft.ifft(z, norm="ortho"), np.fft.fft(z, axis=0), np.fft.ifft(z.real), np.fft.rfft(z.real), np.fft.irfft(z), np.fft.fft2(z), np.fft.irfft2(z), np.fft.rfftn(z.imag)\n'
     )
     z = draw(3, 250)
     results = nnmagic.compile(source, namespace={"np": np}, cache=False)(z)
-    expected = (np.fft.fft(z), np.fft.ifft(z, norm="ortho"), np.fft.fft(z, axis=0), np.fft.ifft(z.real))
+    expected = (
+        *(np.fft.fft(z), np.fft.ifft(z, norm="ortho"), np.fft.fft(z, axis=0), np.fft.ifft(z.real)),
+        *(np.fft.rfft(z.real), np.fft.irfft(z), np.fft.fft2(z), np.fft.irfft2(z), np.fft.rfftn(z.imag)),
+    )
     for result, wanted in zip(results, expected, strict=True):
+        assert result.shape == wanted.shape
         assert relative_error(result, wanted) < 1e-13
+
+
+def test_the_text_has_the_operator() -> None:
+    f = nnmagic.compile('def f(z: Tensor[("n",), c64]):\n    return np.fft.ifft(z)\n', namespace={"np": np})
+    assert "numpy.fft(%z, axis=0, inverse=True, pairs=True)" in f.relay_text
+
+
+@pytest.mark.budget(3)
+def test_a_transform_of_no_elements_is_refused() -> None:
+    f = nnmagic.compile('def f(z: Tensor[("n",), c64]):\n    return np.fft.fft(z)\n', namespace={"np": np})
+    with pytest.raises(ValueError, match="invalid number of data points"):
+        f(np.zeros(0, "c8"))
+
+
+def test_transforms_of_a_batch() -> None:
+    source = (
+        "def f(z: Tensor[(3, 4, 6), c128], x: Tensor[(3, 4, 6), f64]):\n"
+        "    return vmap(lambda a: fft(a, axis=0))(z), vmap(rfft)(x), vmap(lambda a: irfft(a, axis=-1))(z)\n"
+    )
+    z = draw(3, 4, 6)
+    results = nnmagic.compile(source, cache=False)(z, z.real)
+    expected = np.fft.fft(z, axis=1), np.fft.rfft(z.real), np.fft.irfft(z)
+    for result, wanted in zip(results, expected, strict=True):
+        assert relative_error(result, wanted) < 1e-14
 
 
 @pytest.mark.full
@@ -116,10 +144,7 @@ def test_numpys_module_is_found_before_it_is_loaded() -> None:
             "np.fft.fft(n, n=8)",
             'fft: the size of the axis must be known at compile time, not the dimension "n"',
         ),
-        (
-            "np.fft.rfft(n.real)",
-            'rfft: the size of the axis must be known at compile time, not the dimension "n"',
-        ),
+        ("np.fft.irfft(z[:, :1])", "irfft: the axis has 1 elements, which is too few"),
         ("np.fft.fftfreq(0)", "fftfreq: the length 0 is less than 1"),
         ("np.fft.fft(b)", "fft is defined for f32, f64, c64 and c128, not bf16"),
     ],

@@ -46,7 +46,7 @@ from nnmagic.engine.relax.tir.vector_math.inverse_trigonometric import acos, asi
 from nnmagic.engine.relax.tir.vector_math.logarithm import acosh, asinh, atanh, log, log2, log10
 from nnmagic.engine.relax.tir.vector_math.power import power
 from nnmagic.engine.relax.tir.vector_math.remainder import fmod
-from nnmagic.engine.relax.tir.vector_math.trigonometric import cos, sin, tan
+from nnmagic.engine.relax.tir.vector_math.trigonometric import cos, sin, small_sine_and_cosine, tan
 
 __all__ = [
     "acos",
@@ -72,6 +72,7 @@ __all__ = [
     "sigmoid",
     "sin",
     "sinh",
+    "small_sine_and_cosine",
     "tan",
     "tanh",
 ]

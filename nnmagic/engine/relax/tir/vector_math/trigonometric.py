@@ -98,6 +98,20 @@ def _sine_and_cosine(steps: Computation, x: PrimExpr) -> tuple[PrimExpr, PrimExp
     return quarters, sine, cosine
 
 
+def small_sine_and_cosine(angle: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
+    """Return the sine and the cosine of an angle in float64 up to pi / 4, a variable."""
+    square = angle * angle
+
+    def polynomial(coefficients: tuple[float, ...]) -> PrimExpr:
+        value = tirx.const(coefficients[0], "float64")
+        for coefficient in coefficients[1:]:
+            value = value * square + tirx.const(coefficient, "float64")
+        return value
+
+    sine = angle + angle * square * polynomial(_SIN["float64"])
+    return sine, polynomial((*_COS["float64"], -0.5, 1.0))
+
+
 def _call_library_if_large(steps: Computation, name: str, x: PrimExpr, value: PrimExpr) -> PrimExpr:
     """Return the value, or what the C library's function gives for a very large argument."""
     large = tirx.abs(x) > steps.number(_LARGEST)

@@ -1,0 +1,416 @@
+"""Write the passes of fast Fourier transforms, of vectors that have an element of as many sequences as lanes.
+
+Every step is one of whole vectors. Such columns are transformed in passes, one for each factor of the length,
+whose results are in order (Stockham's autosort algorithm; Van Loan, Computational Frameworks for the Fast
+Fourier Transform, 1992). A single sequence is a matrix: its columns are transformed, multiplied by roots of
+one, and its rows transformed (Gentleman and Sande, 1966; Bailey, FFTs in external memory, 1990).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial, reduce
+from typing import TypeAlias
+
+from tvm import tirx
+
+from nnmagic.engine.relax.legalize.fourier_numbers import (
+    Number,
+    Pair,
+    Roots,
+    State,
+    at_least,
+    cast,
+    each,
+    local_pair,
+    pairs,
+    spread,
+    times,
+    transposed,
+)
+from nnmagic.engine.relax.legalize.sort_loops import branch
+from nnmagic.engine.relax.tir import builders
+from nnmagic.engine.relax.tir.builders import as_expr, loop, sequence, static_int
+from nnmagic.engine.relax.tir.types import Extent, Index, PrimExpr, Stmt
+
+#: The factors that have passes of their own; a length with another prime factor is convolved.
+RADICES = (13, 11, 7, 5, 4, 3, 2)
+
+#: The largest of them where only the call knows the length: the passes of all take long to compile.
+_LARGEST_OF_ANY = 7
+
+
+def factorize(length: int, radices: Sequence[int] = RADICES) -> list[int] | None:
+    """Return a length as a product of radices, the largest first; None if it has another prime factor."""
+    factors = []
+    for radix in radices:
+        while length % radix == 0:
+            factors.append(radix)
+            length //= radix
+    return factors if length == 1 else None
+
+
+def butterfly(radix: int, lanes: int, a: Pair) -> list[Stmt]:
+    """Transform ``radix`` vectors in a small array."""
+    if radix in (2, 4):
+        return _butterfly_of_two(lanes, a) if radix == 2 else _butterfly_of_four(lanes, a)
+    half, dtype = radix // 2, a.dtype
+    statements, sums = local_pair(half * lanes, dtype)
+    allocation, rest = local_pair(half * lanes, dtype)
+    statements += allocation
+    for k in range(half):
+        (x, y), (z, w) = a.load((k + 1) * lanes, lanes), a.load((radix - 1 - k) * lanes, lanes)
+        statements.append(sums.store(k * lanes, (x + z, y + w), lanes))
+        statements.append(rest.store(k * lanes, (x - z, y - w), lanes))
+    for j in range(1, half + 1):
+        (re, im), sine_re, sine_im = a.load(0, lanes), None, None
+        for k in range(half):
+            angle = 2 * math.pi * ((k + 1) * j % radix) / radix
+            cosine, sine = (
+                builders.broadcast(tirx.const(value, dtype), lanes)
+                for value in (math.cos(angle), math.sin(angle))
+            )
+            (x, y), (z, w) = sums.load(k * lanes, lanes), rest.load(k * lanes, lanes)
+            re, im = re + cosine * x, im + cosine * y
+            sine_re = sine * z if sine_re is None else sine_re + sine * z
+            sine_im = sine * w if sine_im is None else sine_im + sine * w
+        statements.append(a.store(j * lanes, (re + sine_im, im - sine_re), lanes))
+        statements.append(a.store((radix - j) * lanes, (re - sine_im, im + sine_re), lanes))
+    total = a.load(0, lanes)
+    for k in range(half):
+        x, y = sums.load(k * lanes, lanes)
+        total = total[0] + x, total[1] + y
+    return [*statements, a.store(0, total, lanes)]
+
+
+def _butterfly_of_two(lanes: int, a: Pair) -> list[Stmt]:
+    statements, both = local_pair(2 * lanes, a.dtype)
+    (x, y), (z, w) = a.load(0, lanes), a.load(lanes, lanes)
+    statements += [both.store(0, (x + z, y + w), lanes), both.store(lanes, (x - z, y - w), lanes)]
+    return [*statements, *(a.store(k * lanes, both.load(k * lanes, lanes), lanes) for k in (0, 1))]
+
+
+def _butterfly_of_four(lanes: int, a: Pair) -> list[Stmt]:
+    statements, half = local_pair(4 * lanes, a.dtype)
+    for k in (0, 1):
+        (x, y), (z, w) = a.load(k * lanes, lanes), a.load((k + 2) * lanes, lanes)
+        statements.append(half.store(k * lanes, (x + z, y + w), lanes))
+        statements.append(half.store((k + 2) * lanes, (x - z, y - w), lanes))
+    (x, y), (z, w) = (half.load(k * lanes, lanes) for k in (0, 1))
+    statements += [a.store(0, (x + z, y + w), lanes), a.store(2 * lanes, (x - z, y - w), lanes)]
+    (x, y), (z, w) = (half.load(k * lanes, lanes) for k in (2, 3))
+    return [*statements, a.store(lanes, (x + w, y - z), lanes), a.store(3 * lanes, (x - w, y + z), lanes)]
+
+
+def push_radix(halves: tuple[int, int], radix: int) -> tuple[int, int]:
+    """Return two factors of which the smaller one has got a radix."""
+    first, second = halves
+    return (first, second * radix) if second < first else (first * radix, second)
+
+
+class Halves:
+    """Two factors of a length, of about the same size; each is a product of radices.
+
+    ``rest`` is what has no such factor. Of a known length all are numbers.
+    """
+
+    def __init__(self, length: Extent, radices: Sequence[int] = RADICES) -> None:
+        self.length, self.radices = length, radices
+        known = static_int(length)
+        factors = None if known is None else factorize(known, radices)
+        self.first: Extent = tirx.Var("first", "int64")
+        self.second: Extent = tirx.Var("second", "int64")
+        self.rest: Extent = tirx.Var("rest", "int64")
+        self.is_known = factors is not None
+        if factors is not None:
+            self.first, self.second = reduce(push_radix, factors, (1, 1))
+            self.rest = 1
+
+    def make(self) -> list[Stmt]:
+        """Return the statements that find them: the smaller one gets the next radix."""
+        if self.is_known:
+            return []
+        first, second, rest = states = [State(), State(), State()]
+
+        def push(radix: int) -> Stmt:
+            grow = [each.set(each.get() * radix) for each in (second, first)]
+            divided = rest.set(tirx.floordiv(rest.get(), radix))
+            return sequence([tirx.IfThenElse(second.get() < first.get(), *grow), divided])
+
+        begin = zip(states, (1, 1, self.length), strict=True)
+        variables = zip((self.first, self.second, self.rest), states, strict=True)
+        return [
+            *(tirx.AllocBuffer(state.array) for state in states),
+            *(state.set(value) for state, value in begin),
+            *(
+                tirx.While(tirx.floormod(rest.get(), radix) == 0, push(radix))
+                for radix in self.radices
+                if radix <= _LARGEST_OF_ANY
+            ),
+            *(tirx.Bind(variable, state.get()) for variable, state in variables),
+        ]
+
+
+class Columns:
+    """The transform of as many sequences as a vector has lanes, element by element: Stockham's passes.
+
+    ``data`` has two arrays of ``length`` vectors, and ``side`` says in which one the elements are.
+    """
+
+    def __init__(self, data: Pair, lanes: int, length: Extent, radices: Sequence[int] = RADICES) -> None:
+        self.data, self.dtype = data, data.dtype
+        self.lanes, self.length, self.radices = lanes, length, radices
+        self.side, self.left, self.stride = State(), State(), State()
+
+    def begin(self) -> list[Stmt]:
+        """Return the statements that come first."""
+        states = [tirx.AllocBuffer(each.array) for each in (self.side, self.left, self.stride)]
+        return [*states, self.side.set(0)]
+
+    def at(self, row: Index, lane: Index = 0) -> PrimExpr:
+        """Return where a row's element is."""
+        return (self.side.get() * self.length + row) * self.lanes + lane
+
+    def transform(self, rows: Extent, roots: Pair) -> Stmt:
+        """Transform the first ``rows`` rows, whose roots of one are given."""
+        begin = [self.left.set(rows), self.stride.set(1)]
+        known = static_int(rows)
+        factors = self.radices if known is None else factorize(known, self.radices) or ()
+        radices = [radix for radix in self.radices if radix in factors]
+        if known is None:
+            radices = [radix for radix in radices if radix <= _LARGEST_OF_ANY]
+        if not radices:
+            return sequence(begin)
+        choice = self._pass(radices[-1], roots)
+        for radix in radices[-2::-1]:
+            divides = tirx.floormod(self.left.get(), radix) == 0
+            choice = tirx.IfThenElse(divides, self._pass(radix, roots), choice)
+        return sequence([*begin, tirx.While(self.left.get() > 1, choice)])
+
+    def _pass(self, radix: int, roots: Pair) -> Stmt:
+        """Do one pass: ``left`` is the length of a transform, ``stride`` how many there are."""
+        lanes, length = self.lanes, self.length
+        step, stride = (tirx.Var(name, "int64") for name in ("step", "stride"))
+        source, target = (tirx.Var(name, "int64") for name in ("source", "target"))
+
+        def turn(p: PrimExpr) -> Stmt:
+            statements, turns = local_pair(radix, self.dtype)
+            statements += [turns.store(j, roots.load(p * stride * j)) for j in range(1, radix)]
+
+            def transform(q: PrimExpr) -> Stmt:
+                inner, numbers = local_pair(radix * lanes, self.dtype)
+                for k in range(radix):
+                    place = source + ((p + step * k) * stride + q) * lanes
+                    inner.append(numbers.store(k * lanes, self.data.load(place, lanes), lanes))
+                inner += butterfly(radix, lanes, numbers)
+                for j in range(radix):
+                    value = numbers.load(j * lanes, lanes)
+                    turned = times(value, spread(turns.load(j), lanes)) if j else value
+                    place = target + ((p * radix + j) * stride + q) * lanes
+                    inner.append(self.data.store(place, turned, lanes))
+                return sequence(inner)
+
+            return sequence([*statements, loop("q", stride, transform)])
+
+        return sequence(
+            [
+                tirx.Bind(step, tirx.floordiv(self.left.get(), radix)),
+                tirx.Bind(stride, self.stride.get()),
+                tirx.Bind(source, self.side.get() * length * lanes),
+                tirx.Bind(target, (1 - self.side.get()) * length * lanes),
+                loop("p", step, turn),
+                self.left.set(step),
+                self.stride.set(stride * radix),
+                self.side.set(1 - self.side.get()),
+            ]
+        )
+
+    def load_lane(self, lane: Index, rows: Extent, source: Callable[[PrimExpr], Number]) -> Stmt:
+        """Fill a lane, element by element."""
+        return each(rows, lambda k: self.data.store(self.at(k, lane), source(k)))
+
+    def store_lane(self, lane: Index, rows: Extent, sink: Callable[[PrimExpr, Number], Stmt]) -> Stmt:
+        """Store the elements of a lane."""
+        return each(rows, lambda k: sink(k, self.data.load(self.at(k, lane))))
+
+    def load_rows(self, rows: Extent, source: Callable[[PrimExpr], Number]) -> Stmt:
+        """Fill all lanes: ``source`` returns the vector of a row."""
+        return each(rows, lambda k: self.data.store(self.at(k), source(k), self.lanes))
+
+    def store_rows(self, rows: Extent, sink: Callable[[PrimExpr, Number], Stmt]) -> Stmt:
+        """Store the vectors of rows."""
+        return each(rows, lambda k: sink(k, self.data.load(self.at(k), self.lanes)))
+
+    def load_squares(self, rows: Extent, source: Callable[[int, PrimExpr], Number]) -> Stmt:
+        """Fill all lanes: ``source`` returns the elements of a lane from a row on, as a vector."""
+        lanes = self.lanes
+
+        def copy(first: PrimExpr) -> Stmt:
+            statements, turned = transposed([source(lane, first) for lane in range(lanes)], lanes)
+            for row, value in enumerate(turned):
+                statements.append(self.data.store(self.at(first + row), value, lanes))
+            return sequence(statements)
+
+        return self._squares(rows, copy)
+
+    def store_squares(self, rows: Extent, sink: Callable[[int, PrimExpr, Number], Stmt]) -> Stmt:
+        """Store the lanes: ``sink`` stores the elements of a lane from a row on, a vector."""
+        lanes = self.lanes
+
+        def copy(first: PrimExpr) -> Stmt:
+            given = [self.data.load(self.at(first + row), lanes) for row in range(lanes)]
+            statements, turned = transposed(given, lanes)
+            return sequence([*statements, *(sink(lane, first, value) for lane, value in enumerate(turned))])
+
+        return self._squares(rows, copy)
+
+    def _squares(self, rows: Extent, copy: Callable[[PrimExpr], Stmt]) -> Stmt:
+        """Copy squares of as many rows as there are lanes; the last one may overlap with that before it."""
+        last = as_expr(rows) - self.lanes
+        count = builders.round_up_div(rows, self.lanes)
+        return loop("square", count, lambda at: copy(tirx.min(at * self.lanes, last)))
+
+
+#: Returns the numbers from a place on, as many as a vector has lanes; returns the statements that store some.
+Load: TypeAlias = Callable[[PrimExpr, int], Number]
+Store: TypeAlias = Callable[[PrimExpr, Number, int], Stmt]
+
+
+class Matrix:
+    """The transform of one long sequence as a matrix: of its columns, then of its rows.
+
+    The elements between these steps are in ``middle``.
+    """
+
+    def __init__(self, length: Extent, dtype: str, lanes: int, radices: Sequence[int] = RADICES) -> None:
+        self.dtype, self.lanes = dtype, lanes
+        self.halves = Halves(length, radices)
+        first, second = self.first, self.second = self.halves.first, self.halves.second
+        self.roots = Roots(length)
+        self.tables, (self.near, *self.turns) = pairs(dtype, first * lanes, first, second)
+        longest = builders.maximum(first, second)
+        sizes = longest * (2 * lanes), builders.as_index(length) + lanes
+        self.allocation, (data, self.middle) = pairs(dtype, *sizes)
+        self.columns = Columns(data, lanes, longest, radices)
+
+    def prepare(self) -> list[Stmt]:
+        """Return the statements that factor the length and make the tables."""
+
+        def fill(turns: Pair, step: Extent) -> Callable[[PrimExpr], Stmt]:
+            return lambda k: turns.store(k, cast(self.roots.root(k * step), self.dtype))
+
+        def fill_near(k: PrimExpr) -> Stmt:
+            def store(lane: PrimExpr) -> Stmt:
+                root = self.roots.root(k * tirx.min(lane, as_expr(self.second) - 1))
+                return self.near.store(k * self.lanes + lane, cast(root, self.dtype))
+
+            return loop("lane", self.lanes, store)
+
+        return [
+            *self.halves.make(),
+            *self.roots.make(),
+            *self.tables,
+            loop("k", self.first, fill(self.turns[0], self.second)),
+            loop("k", self.second, fill(self.turns[1], self.first)),
+            loop("k", self.first, fill_near),
+        ]
+
+    def transform(self, load: Load, store: Store) -> Stmt:
+        """Transform the elements that ``load`` returns, and give the results to ``store``."""
+        first, second, (turns, others) = self.first, self.second, self.turns
+
+        def of_half(half: PrimExpr) -> Stmt:
+            is_first, variables = half == 0, [tirx.Var(name, "int64") for name in ("rows", "count", "begin")]
+            choices = (first, second), (second, first), (turns.begin, others.begin)
+            bound = [
+                tirx.Bind(var, tirx.if_then_else(is_first, *map(as_expr, values)))
+                for var, values in zip(variables, choices, strict=True)
+            ]
+            rows, count, begin = variables
+            own = Pair(turns.array, begin, rows)
+            return sequence([*bound, self._transform_half(is_first, rows, count, own, load, store)])
+
+        if not self.halves.is_known:  # one half after the other by the same code
+            return loop("half", 2, of_half)
+        halves = (True, first, second, turns), (False, second, first, others)
+        return sequence([self._transform_half(*half, load, store) for half in halves])
+
+    def _transform_half(
+        self, is_first: PrimExpr | bool, rows: Extent, count: Extent, turns: Pair, load: Load, store: Store
+    ) -> Stmt:
+        """Transform the columns of the matrix, or its rows, in groups that may overlap."""
+        columns, lanes = self.columns, self.lanes
+
+        def of_group(group: PrimExpr) -> Stmt:
+            start = tirx.Var("start", "int64")
+            last = builders.maximum(count - lanes, 0)
+            sizes = start, rows, count
+            return sequence(
+                [
+                    tirx.Bind(start, tirx.min(group * lanes, as_expr(last))),
+                    *columns.begin(),
+                    branch(is_first, partial(self._load, *sizes, load), partial(self._load_middle, *sizes)),
+                    columns.transform(rows, turns),
+                    branch(
+                        is_first, partial(self._store_middle, *sizes), partial(self._store, *sizes, store)
+                    ),
+                ]
+            )
+
+        return loop("group", builders.round_up_div(count, lanes), of_group)
+
+    def _load(self, start: PrimExpr, rows: Extent, count: Extent, load: Load) -> Stmt:
+        columns, lanes = self.columns, self.lanes
+
+        def by_lanes() -> Stmt:
+            few = builders.minimum(count, lanes)
+            return loop(
+                "lane", few, lambda lane: columns.load_lane(lane, rows, lambda k: load(k * count + lane, 1))
+            )
+
+        def by_rows() -> Stmt:
+            return columns.load_rows(rows, lambda k: load(k * count + start, lanes))
+
+        return branch(at_least(count, lanes), by_rows, by_lanes)
+
+    def _store_middle(self, start: PrimExpr, rows: Extent, count: Extent) -> Stmt:
+        """Multiply by roots of one. Of few columns, the next row covers what is stored too much."""
+        lanes = self.lanes
+
+        def turn(k: PrimExpr, value: Number) -> Stmt:
+            root = spread(cast(self.roots.root(start * k), self.dtype), lanes)
+            factor = times(root, self.near.load(k * lanes, lanes))
+            return self.middle.store(k * count + start, times(value, factor), lanes)
+
+        return self.columns.store_rows(rows, turn)
+
+    def _load_middle(self, start: PrimExpr, rows: Extent, count: Extent) -> Stmt:
+        columns, lanes = self.columns, self.lanes
+
+        def by_squares() -> Stmt:
+            return columns.load_squares(
+                rows, lambda lane, k: self.middle.load((start + lane) * rows + k, lanes)
+            )
+
+        def by_lanes() -> Stmt:
+            def load(lane: PrimExpr) -> Stmt:
+                return columns.load_lane(lane, rows, lambda k: self.middle.load((start + lane) * rows + k))
+
+            return loop("lane", builders.minimum(count, lanes), load)
+
+        return branch(at_least(builders.minimum(rows, count), lanes), by_squares, by_lanes)
+
+    def _store(self, start: PrimExpr, rows: Extent, count: Extent, store: Store) -> Stmt:
+        columns, lanes = self.columns, self.lanes
+
+        def by_rows() -> Stmt:
+            return columns.store_rows(rows, lambda k, value: store(k * count + start, value, lanes))
+
+        def by_lanes() -> Stmt:
+            def of_lane(lane: PrimExpr) -> Stmt:
+                return columns.store_lane(lane, rows, lambda k, value: store(k * count + lane, value, 1))
+
+            return loop("lane", builders.minimum(count, lanes), of_lane)
+
+        return branch(at_least(count, lanes), by_rows, by_lanes)
