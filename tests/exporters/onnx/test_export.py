@@ -1,4 +1,7 @@
-"""Functions written as ONNX models: onnxruntime gives the numbers that real Relay and NumPy gave."""
+"""Functions written as ONNX models: onnxruntime gives the numbers that real Relay and NumPy gave.
+
+Fourier transforms (exporters/onnx/operators/signal), too.
+"""
 
 from __future__ import annotations
 
