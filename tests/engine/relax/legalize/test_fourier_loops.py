@@ -1,4 +1,4 @@
-"""The loops of Fourier transforms (engine/relax/legalize/fourier_numbers and its kin), judged by numpy.fft."""
+"""The loops of Fourier transforms (engine/relax/legalize/fourier_numbers), judged by numpy.fft."""
 
 from __future__ import annotations
 
