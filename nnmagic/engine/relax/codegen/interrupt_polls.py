@@ -6,6 +6,8 @@ thread of the call asks, because signals are handled there; the others look at a
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,7 +17,7 @@ from tvm import tirx
 
 from nnmagic.engine.relax.runtime.callbacks import LEAVE, POLL
 from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, local_array, sequence, static_int
-from nnmagic.engine.relax.tir.types import Buffer, Call, PrimExpr, PrimFunc, Stmt
+from nnmagic.engine.relax.tir.types import Buffer, Call, PrimExpr, PrimFunc, Stmt, Var
 from nnmagic.engine.relax.tir.visitors import visit
 
 #: Marks a function that is to get polls.
@@ -29,6 +31,10 @@ _LANES = 4
 
 #: The most work of a nest of loops that counts as one statement of so much work.
 _SHORT = 1 << 16
+
+#: So many rounds of a loop are a piece, if loops of unknown length are in it: one, or one in the other. More
+#: would take over a second for rows of 4 million elements; asking in each takes longer than short rows.
+_ROUNDS = (256, 4)
 
 #: The least work of a round that is counted by itself; shorter rounds are counted in pieces.
 _ROUND = 1 << 8
@@ -82,13 +88,22 @@ _FREE, _EXTERN, _THROW, _CALL_PACKED = (
 _LEAVE = tirx.Evaluate(tvm.ir.Call(_THROW, [], ret_ty=tvm.ir.PrimType("int32")))
 
 
+_NOTHING = as_expr(0)
+
+
 @dataclass(frozen=True, slots=True)
 class _Polled:
-    """A statement with polls; ``work``: what it does and does not count; ``asks``: whether it counts any."""
+    """A statement with polls.
+
+    work: what it does and does not count. asks: whether it asks, or a round around it must. depth: of loops of
+    unknown length in it that do not ask, one in the other; spent: what they do, if the sizes are known outside.
+    """
 
     statement: Stmt
     work: int = 0
     asks: bool = False
+    depth: int = 0
+    spent: PrimExpr = _NOTHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +127,7 @@ class _Poller:
             case tirx.While():
                 body = self.visit(statement.body, nested=True)
                 spend = self._count if nested and not body.asks else self._spend
-                rounds = sequence([body.statement, *spend(as_expr(body.work + 1))])
+                rounds = sequence([body.statement, *spend(body.spent + as_expr(body.work + 1))])
                 return _Polled(tirx.While(statement.condition, rounds), asks=True)
             case tirx.IfThenElse():
                 return self._branch(statement, nested=nested)
@@ -126,43 +141,59 @@ class _Poller:
                 return _Polled(statement, 1 + int(statement.value.ty.dtype.lanes) // _LANES)
         return _Polled(statement, 1)
 
-    @staticmethod
-    def _together(parts: Sequence[_Polled]) -> _Polled:
-        statements = tirx.SeqStmt([each.statement for each in parts])
-        return _Polled(statements, sum(each.work for each in parts), any(each.asks for each in parts))
+    def _together(self, parts: Sequence[_Polled]) -> _Polled:
+        bound = [each.statement.var for each in parts if isinstance(each.statement, tirx.Bind)]
+        parts = [self._counted(each, bound) for each in parts]
+        return _Polled(
+            tirx.SeqStmt([each.statement for each in parts]),
+            sum(each.work for each in parts),
+            any(each.asks for each in parts),
+            max([0, *(each.depth for each in parts)]),
+            functools.reduce(operator.add, (each.spent for each in parts), _NOTHING),
+        )
+
+    def _counted(self, part: _Polled, bound: Sequence[Var]) -> _Polled:
+        """Return a statement that counts what it does, if variables that are bound around it say how much."""
+        if not _uses(part.spent, bound):
+            return part
+        return replace(part, statement=sequence([part.statement, *self._count(part.spent)]), spent=_NOTHING)
 
     def _branch(self, branch: tirx.IfThenElse, *, nested: bool) -> _Polled:
         then = self.visit(branch.then_case, nested=nested)
         other = None if branch.else_case is None else self.visit(branch.else_case, nested=nested)
         statement = tirx.IfThenElse(branch.condition, then.statement, other and other.statement)
-        work = 1 + max(then.work, other.work if other else 0)
-        return _Polled(statement, work, then.asks or (other is not None and other.asks))
+        both = (then,) if other is None else (then, other)
+        work, depth = 1 + max(each.work for each in both), max(each.depth for each in both)
+        spent = functools.reduce(operator.add, (each.spent for each in both), _NOTHING)
+        return _Polled(statement, work, any(each.asks for each in both), depth, spent)
 
     def _loop(self, loop: tirx.For, *, nested: bool) -> _Polled:
-        """Return a loop whose rounds ask, or pieces of it; an innermost one of short rounds only counts."""
-        body, extent = self.visit(loop.body, nested=True), static_int(loop.extent)
-        work = max(body.work, 1)
-        if not body.asks and extent is not None and extent * work <= _SHORT:
+        """Return a loop whose rounds ask, or pieces of it; inside of others it may leave that to them."""
+        body = self._counted(self.visit(loop.body, nested=True), [loop.loop_var])
+        extent, work = static_int(loop.extent), max(body.work, 1)
+        if not body.asks and not body.depth and extent is not None and extent * work <= _SHORT:
             return _Polled(loop, extent * work)
-        is_counted_whole = nested and extent is None
-        if body.asks or work >= _ROUND or (is_counted_whole and _calls_functions(loop.body)):
-            counted = sequence([body.statement, *self._spend(as_expr(work))])
+        is_long = work >= _ROUND or (nested and extent is None and _calls_functions(loop.body))
+        if body.asks or (is_long and not body.depth):
+            counted = sequence([body.statement, *self._spend(body.spent + as_expr(work))])
             return _Polled(_with_body(loop, counted), asks=True)
-        if is_counted_whole:
-            spent = tirx.max(loop.extent.astype("int64"), as_expr(0)) * as_expr(work)
-            return _Polled(sequence([loop, *self._count(spent)]), asks=True)
-        return _Polled(self._pieces(loop, work), asks=True)
+        round_ = body.spent + as_expr(work)
+        if nested and body.depth < len(_ROUNDS) and (body.depth or extent is None):
+            spent = tirx.max(loop.extent.astype("int64"), _NOTHING) * round_
+            return _Polled(_with_body(loop, body.statement), depth=body.depth + 1, spent=spent)
+        most = _ROUNDS[body.depth - 1] if body.depth else _SHORT >> work.bit_length()
+        return _Polled(self._pieces(_with_body(loop, body.statement), round_, most), asks=True)
 
-    def _pieces(self, loop: tirx.For, work: int) -> Stmt:
-        """Return a loop in pieces of short rounds, with a poll after each."""
+    def _pieces(self, loop: tirx.For, work: PrimExpr, most: int) -> Stmt:
+        """Return a loop in pieces of some rounds, with a poll after each; ``work``: that of a round."""
         dtype = dtype_of(loop.loop_var)
         number, left = (tirx.Var(name, dtype) for name in ("piece", "left"))
-        rounds, zero = tirx.const(_SHORT >> work.bit_length(), dtype), tirx.const(0, dtype)
+        rounds, zero = tirx.const(most, dtype), tirx.const(0, dtype)
         extent = loop.extent.astype(dtype)
         count = tirx.truncdiv(tirx.max(extent, zero) - 1, rounds) + 1
         first = loop.min.astype(dtype) + number * rounds
         inner = tirx.For(loop.loop_var, first, left, loop.kind, loop.body, annotations=loop.annotations)
-        spent = left.astype("int64") * as_expr(work)
+        spent = left.astype("int64") * work
         outer = [tirx.Bind(left, tirx.min(rounds, extent - number * rounds)), inner, *self._spend(spent)]
         return tirx.For(number, zero, count, tirx.ForKind.SERIAL, sequence(outer))
 
@@ -186,7 +217,8 @@ class _Poller:
         ask = [tirx.IfThenElse(is_owner, stop, None), leave]
         thread = _Poller(budget, ask, leave, self.this_thread)
         body, extent = thread.visit(loop.body, nested=True), static_int(loop.extent)
-        if not body.asks and extent is not None and extent * max(body.work, 1) <= _POLL_WORK:
+        is_counted = body.asks or body.depth > 0
+        if not is_counted and extent is not None and extent * max(body.work, 1) <= _POLL_WORK:
             return _Polled(loop, extent * max(body.work, 1))
         first = tirx.Select(is_owner, _load(words, _BUDGET), as_expr(_POLL_WORK))
         rounds = [
@@ -194,7 +226,7 @@ class _Poller:
             _store(budget, first),
             leave,
             body.statement,
-            *thread._spend(as_expr(body.work + 1)),
+            *thread._spend(body.spent + as_expr(body.work + 1)),
             tirx.IfThenElse(is_owner, _store(words, _load(budget), _BUDGET), None),
         ]
         statements = [
@@ -286,6 +318,12 @@ def _freed_by(statement: Stmt) -> tuple[Buffer | None, Stmt]:
 
 def _leaves(call: Call) -> bool:
     return bool(call.op == _THROW or (call.op == _CALL_PACKED and call.args[0].value == LEAVE))
+
+
+def _uses(expr: PrimExpr, variables: Sequence[Var]) -> bool:
+    found: list[Var] = []
+    visit(expr, [(tirx.Var, found.append)])
+    return any(each.same_as(var) for each in found for var in variables)
 
 
 def _calls_functions(statement: Stmt) -> bool:
