@@ -8,8 +8,9 @@ from typing import Any
 
 #: Operators whose decompositions round the results of each step.
 ROUNDED_ONCE = ("addcmul", "addcdiv")
-#: Operators that are imported as a whole: the decomposition of select_scatter loses what lies in one place.
-WHOLE = (*ROUNDED_ONCE, "select_scatter")
+#: Operators that are imported as a whole: the decomposition of select_scatter loses what lies in one place,
+#: that of detach that it has no gradient.
+WHOLE = (*ROUNDED_ONCE, "select_scatter", "detach")
 _PREFIX = "aten::_foreach_"
 
 

@@ -39,7 +39,7 @@ LINEAR_ALGEBRA = (
 @pytest.mark.sampled(every=6)
 @pytest.mark.parametrize("name", NAMES)
 def test_samples_of_torch(name: str) -> None:
-    found = list(operators.run(name, 2))
+    found = list(operators.run(name, operators.Options(2)))
     statuses = {item.status for item in found}
     assert "passes" in statuses
     assert statuses <= {"passes", "not run"}, [item.reason for item in found]
