@@ -13,8 +13,10 @@ from torch.utils import _pytree as pytree
 RTOL = {torch.float64: 1e-11, torch.float32: 4e-6, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
 #: The finite hostile numbers of floats are these multiples of the largest, smallest and denormal ones.
 _ORDINARY = (0.0, 1.0, -1.0, 0.5, 2.0, -3.0)
-#: Machine code cannot run what torch does to so many bytes.
+#: Results of more elements are left out.
 _MOST_ELEMENTS = 10**7
+#: So many elements that differ are computed one by one.
+_SINGLE = 50
 
 
 #: Functions whose results for hostile operands may differ, with the dtypes, and why.
@@ -120,6 +122,20 @@ def sizes(module: torch.nn.Module, tensors: Sequence[torch.Tensor]) -> Iterator[
         if any(one.shape != other.shape for one, other in zip(smaller, tensors, strict=True)):
             if eager(module, smaller) is not None:
                 yield smaller
+
+
+def is_of_single_elements(module: torch.nn.Module, tensors: Sequence[torch.Tensor], actual: Any) -> bool:
+    """Return whether a result is torch's for single elements, where its code for vectors gives another."""
+    wide = torch.broadcast_tensors(*tensors)
+    expected = eager(module, tensors)
+    if not isinstance(expected, torch.Tensor) or not expected.shape == wide[0].shape == actual.shape:
+        return False
+    places = _wrong(actual, expected, elementwise=True).nonzero().tolist()
+    for place in places[:_SINGLE]:
+        (single,) = eager(module, [tensor[tuple(place)].reshape(1) for tensor in wide])
+        if _wrong(actual[tuple(place)], single, elementwise=True):
+            return False
+    return True
 
 
 def difference(actual: Any, expected: Any, *, elementwise: bool) -> str | None:

@@ -283,10 +283,15 @@ def _fmod(call: Call) -> Value:
 
 @operator("remainder")
 def _remainder(call: Call) -> Value:
+    """Return what a division that is rounded down leaves: where the signs of rest and divisor differ, more."""
     left, right = _operands(call)
     if not left.is_float:
         _divisible(call, right)
-    return op("floor_mod", wide(left), wide(right)).cast(left.dtype)
+        return op("floor_mod", left, right)
+    left, right = wide(left), wide(right)
+    rest = op("mod", left, right)
+    differ = op("logical_and", op("not_equal", rest, rest.like(0)), op("not_equal", rest < 0, right < 0))
+    return differ.choose(rest + right, rest)
 
 
 @operator("maximum")
