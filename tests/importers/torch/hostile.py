@@ -19,14 +19,30 @@ _MOST_ELEMENTS = 10**7
 _SINGLE = 50
 
 
-#: Functions whose results for hostile operands may differ, with the dtypes, and why.
-SWORN: dict[str, tuple[tuple[str, ...], str]] = {}
-
-
-def sworn(name: str, dtype: str) -> bool:
-    """Return whether a difference of a function's results for hostile operands is accepted."""
-    dtypes, _ = SWORN.get(name, ((), ""))
-    return dtype in dtypes
+_MOMENTS = "torch updates means and variances element by element: the largest numbers and infinities give NaN"
+_PRODUCTS = "sums of products depend on the order in which they are computed"
+_ZEROS = "the zeros between elements are multiplied by infinite weights"
+_POLES = "torch's values at the poles and at infinity are those of rounded numbers"
+_SQUARES = "torch sums the squares of float32 in float64"
+#: Functions whose results for hostile operands may differ from torch's, and why.
+SWORN = {
+    **dict.fromkeys(("fmax", "fmin"), "C's fmax and fmin may give either of 0.0 and -0.0"),
+    **dict.fromkeys(("nn.functional.relu", "relu"), "0.0 and -0.0 are one number"),
+    **dict.fromkeys(("native_group_norm", "native_layer_norm", "native_batch_norm"), _MOMENTS),
+    **dict.fromkeys(("nn.functional.group_norm", "nn.functional.layer_norm"), _MOMENTS),
+    **dict.fromkeys(("nn.functional.batch_norm", "nn.functional.instance_norm"), _MOMENTS),
+    **dict.fromkeys((f"nn.functional.conv_transpose{rank}d" for rank in (1, 2, 3)), _ZEROS),
+    **dict.fromkeys(("nn.functional.bilinear", "addr", "triangular_solve"), _PRODUCTS),
+    **dict.fromkeys((f"polygamma.polygamma_n_{order}" for order in range(5)), _POLES),
+    **dict.fromkeys(("dist", "nn.functional.triplet_margin_loss"), _SQUARES),
+    **dict.fromkeys(("bucketize", "searchsorted"), "the boundaries are not sorted"),
+}
+#: Functions of which equal elements have indices in any order: only their first results are compared.
+ANY_ORDER = frozenset(("topk", "kthvalue", "mode", "median", "nanmedian"))
+#: Functions that read elements by their strides, which Dynamo guards.
+OF_STRIDES = frozenset(("as_strided", "as_strided_copy", "as_strided_scatter", "as_strided.partial_views"))
+#: What a call refuses in words, and torch computes.
+REFUSED = ("Singular matrix", "the norm of a matrix is too large")
 
 
 def numbers(dtype: torch.dtype) -> list[float | int | bool]:
@@ -95,6 +111,7 @@ def eager(module: torch.nn.Module, tensors: Sequence[torch.Tensor]) -> Any:
 
 
 def draw(
+    name: str,
     module: torch.nn.Module,
     tensors: Sequence[torch.Tensor],
     dtype: torch.dtype,
@@ -104,11 +121,14 @@ def draw(
 ) -> list[torch.Tensor]:
     """Return hostile operands of the same shapes; those for which torch raises stay as they are."""
     drawn = list(tensors)
+    is_laid = name not in OF_STRIDES
     for number, tensor in enumerate(tensors):
         if tensor.dtype != dtype or tensor.numel() > _MOST_ELEMENTS // 100:
             continue
         before = drawn[number]
-        drawn[number] = lay(fill(tensor, chance, elementwise=elementwise), chance)
+        drawn[number] = fill(tensor, chance, elementwise=elementwise)
+        if is_laid:
+            drawn[number] = lay(drawn[number], chance)
         if eager(module, drawn) is None:
             drawn[number] = before
     return drawn
@@ -126,23 +146,27 @@ def sizes(module: torch.nn.Module, tensors: Sequence[torch.Tensor]) -> Iterator[
 
 def is_of_single_elements(module: torch.nn.Module, tensors: Sequence[torch.Tensor], actual: Any) -> bool:
     """Return whether a result is torch's for single elements, where its code for vectors gives another."""
-    wide = torch.broadcast_tensors(*tensors)
     expected = eager(module, tensors)
-    if not isinstance(expected, torch.Tensor) or not expected.shape == wide[0].shape == actual.shape:
+    (actual, *others) = pytree.tree_leaves(actual)
+    shape = None if others else getattr(expected, "shape", None)
+    if not tensors or shape is None or actual.shape != shape:
         return False
+    if any(tensor.shape not in (shape, ()) for tensor in tensors):
+        return False
+    wide = torch.broadcast_tensors(*tensors)
     places = _wrong(actual, expected, elementwise=True).nonzero().tolist()
     for place in places[:_SINGLE]:
-        (single,) = eager(module, [tensor[tuple(place)].reshape(1) for tensor in wide])
-        if _wrong(actual[tuple(place)], single, elementwise=True):
+        single = eager(module, [tensor[tuple(place)].reshape(1) for tensor in wide])
+        if single is None or _wrong(actual[tuple(place)].reshape(1), single, elementwise=True):
             return False
-    return True
+    return bool(places)
 
 
 def difference(actual: Any, expected: Any, *, elementwise: bool) -> str | None:
     """Return how a result differs from torch's: in structure, dtype, shape, or in an element.
 
-    NaN, infinities and the signs of zeros must be where torch has them. The error of a function of single
-    elements is relative to each, that of others to the largest.
+    NaN and infinities must be where torch has them, in functions of single elements the signs of zeros, too.
+    The error of these is relative to each element, that of others to the largest.
     """
     ours, theirs = pytree.tree_leaves(actual), pytree.tree_leaves(expected)
     if len(ours) != len(theirs):
@@ -161,6 +185,9 @@ def difference(actual: Any, expected: Any, *, elementwise: bool) -> str | None:
 
 def _wrong(one: torch.Tensor, other: torch.Tensor, *, elementwise: bool) -> torch.Tensor:
     """Return which elements differ."""
+    if other.dtype.is_complex:
+        parts = [_wrong(*map(part, (one, other)), elementwise=elementwise) for part in (torch.real, torch.imag)]
+        return parts[0] | parts[1]
     if not other.dtype.is_floating_point:
         return one != other
     rtol = RTOL[other.dtype]
@@ -172,5 +199,5 @@ def _wrong(one: torch.Tensor, other: torch.Tensor, *, elementwise: bool) -> torc
     kind = torch.finfo(other.dtype)
     close = (left - right).abs() <= rtol * scale + kind.smallest_normal * kind.eps
     same = torch.where(finite, left.isfinite() & close, (left == right) | (left.isnan() & right.isnan()))
-    zero = (left == 0) & (right == 0)
-    return ~same | (zero & (left.signbit() != right.signbit()))
+    signs = (left == 0) & (right == 0) & (left.signbit() != right.signbit())
+    return ~same | signs if elementwise else ~same

@@ -52,6 +52,24 @@ def test_samples_of_linear_algebra(name: str) -> None:
     test_samples_of_torch(name)
 
 
+@pytest.mark.parametrize("name", ["remainder", "nn.functional.elu", "sum", "pow"])
+def test_hostile_operands(name: str) -> None:
+    found = list(operators.run(name, operators.Options(1, hostile=3, engine="numpy")))
+    assert {item.status for item in found} <= {"passes", "sworn", "not run"}, found
+
+
+@pytest.mark.full
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("engine", ["numpy", "relax"])
+@pytest.mark.parametrize("dtype", operators.DTYPES)
+def test_hostile_operands_of_many_functions(dtype: str, engine: str) -> None:
+    """``python -m tests.importers.torch.operators --hostile N --seed S --dtype ...`` has all functions."""
+    names = operators.part(operators.functions(), f"{operators.DTYPES.index(dtype) + 1}/40")
+    found, unreached = operators.run_in_process(names, operators.Options(1, dtype, 3, 0, engine))
+    assert not unreached
+    assert not [item for item in found if item.status in ("wrong", "error")]
+
+
 def test_the_logarithm_of_the_gamma_function_near_its_roots_and_poles() -> None:
     """Python's own function judges; near the roots, where it loses digits, the tangents do."""
     plain = [1.24, 1.26, 0.49, 0.51, -0.999999, -2.5, -30.25, 1e-300, -1e-20, -1e-12, 1e300, 171.0]

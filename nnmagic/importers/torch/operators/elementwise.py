@@ -259,7 +259,9 @@ def _div(call: Call) -> Value:
 
 
 def _divisible(call: Call, divisor: Value) -> None:
-    """Have a call fail for a divisor of 0, as torch does for integers."""
+    """Have a call fail for a divisor of 0, as torch does for integers; there may be nothing to divide."""
+    if 0 in call.shape:
+        return
     nonzero = op("not_equal", divisor, divisor.like(0))
     call.block.check(op("all", nonzero) if nonzero.rank else nonzero, f"{call.name}: division by zero")
 
@@ -498,8 +500,9 @@ def _fill(call: Call) -> Value:
 def _elu(call: Call) -> Value:
     data = wide(call["self"])
     alpha, scale, inner = (call.number(name, 1.0) for name in ("alpha", "scale", "input_scale"))
-    low = expm1(data.minimum(0) * inner) * (alpha * scale)
-    return (data > 0).choose(data * scale, low)
+    positive = data > 0
+    low = expm1(positive.choose(0, data) * inner) * (alpha * scale)
+    return positive.choose(data * scale, low)
 
 
 @operator("gelu")

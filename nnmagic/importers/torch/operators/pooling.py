@@ -136,13 +136,19 @@ def _window_maxima(
         windows = constant(inside).choose(windows, windows.like(neutral("max", windows.dtype)))
     best = op("argmax", windows, axis=(rank + 2,)).cast("int64")
     best = best.maximum(constant(inside.argmax(axis=-1).astype("int64")))
-    if windows.is_float:
-        nan = op("isnan", windows)
-        last = op("argmax", nan.cast("int32"), axis=(rank + 2,), select_last_index=True).cast("int64")
-        best = op("any", nan, axis=(rank + 2,)).choose(last, best)
+    best = _last_nan(windows, rank + 2, best, keep=False)
     flat = constant(index.reshape(-1))
     rows = np.arange(int(np.prod(counts))).reshape(counts) * taps
     return op("take", flat, best + constant(rows.astype("int64")), axis=0, mode="clip")
+
+
+def _last_nan(windows: Value, axis: int, best: Value, *, keep: bool = True) -> Value:
+    """Return where the last NaN of each window is, and where there is none, what is given."""
+    if not windows.is_float:
+        return best
+    nan = op("isnan", windows)
+    last = op("argmax", nan.cast("int32"), axis=(axis,), keepdims=keep, select_last_index=True)
+    return op("any", nan, axis=(axis,), keepdims=keep).choose(last.cast("int64"), best)
 
 
 @operator("max_pool2d_with_indices")
@@ -180,6 +186,22 @@ def _scatter_planes(call: Call, rank: int, gradient: Value, indices: Value) -> V
 
 
 # -- means ---------------------------------------------------------------------------------------------
+
+
+def _summed(
+    data: Value, axis: int, places: np.ndarray, inside: np.ndarray, weights: np.ndarray | None = None
+) -> Value:
+    """Return weighted sums of elements along an axis: those at places (count, taps), where they are inside.
+
+    Products with a matrix of all weights would spread NaN and infinities, whose products with 0 are NaN.
+    """
+    windows = op("take", data, constant(np.maximum(places, 0)), axis=axis, mode="clip")
+    behind = range(2, windows.rank - axis)
+    if weights is not None:
+        windows = windows * shapes.unsqueeze(windows.like(weights), behind)
+    if not inside.all():
+        windows = shapes.unsqueeze(constant(inside), behind).choose(windows, windows.like(0))
+    return op("sum", windows, axis=(axis + 1,))
 
 
 def _average_matrices(
@@ -231,10 +253,11 @@ def _avg_pool(call: Call, rank: int) -> Value:
     else:
         sizes = call.static(data, "the size of the image")[2:]
         counts = [int(cast(int, size)) for size in call.shape[-rank:]]
-        matrices, numbers = _average_matrices(sizes, counts, kernel, stride, padding, padded=padded)
+        _, numbers = _average_matrices(sizes, counts, kernel, stride, padding, padded=padded)
         result = data
-        for axis, matrix in enumerate(matrices):
-            result = along_axis(result, axis + 2, result.like(matrix.astype("float64")))
+        for axis, size in enumerate(sizes):
+            places = _places(counts[axis], kernel[axis], stride[axis], 1, padding[axis])
+            result = _summed(result, axis + 2, places, (places >= 0) & (places < size))
         result = result / result.like(_divisors(call, numbers))
     return result if call["self"].rank == rank + 2 else shapes.squeeze(result, [0])
 
@@ -290,8 +313,19 @@ def _adaptive_average(call: Call, rank: int) -> Value:
         if not isinstance(size, int):
             raise UnsupportedError("the size of the image must be known", "leave it out of dynamic_shapes")
         if size != count:
-            data = along_axis(data, axis, data.like(_adaptive_matrix(int(size), count)))
+            matrix = _adaptive_matrix(int(size), count)
+            data = _summed(data, axis, *_taps(matrix))
     return data
+
+
+def _taps(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return where the weights of each column of a matrix are not 0: places, which are inside, the weights."""
+    first = (matrix != 0).argmax(axis=0)
+    last = len(matrix) - (matrix[::-1] != 0).argmax(axis=0)
+    places = first[:, None] + np.arange((last - first).max())
+    inside = places < last[:, None]
+    weights = np.take_along_axis(matrix.T, np.minimum(places, len(matrix) - 1), axis=1)
+    return places, inside, weights
 
 
 @operator("_adaptive_avg_pool2d")
@@ -349,7 +383,7 @@ def _adaptive_max(call: Call, rank: int) -> list[Value]:
         windows, indices = (
             op("take", item, constant(places), axis=axis, mode="clip") for item in (values, index)
         )
-        best = op("argmax", windows, axis=(axis + 1,), keepdims=True).cast("int64")
+        best = _last_nan(windows, axis + 1, op("argmax", windows, axis=(axis + 1,), keepdims=True).cast("int64"))
         values, index = (
             shapes.squeeze(op("gather", item, best, axis=axis + 1), [axis + 1]) for item in (windows, indices)
         )
@@ -422,15 +456,12 @@ def _centres(new: int, ratio: float, *, align: bool) -> np.ndarray:
     return at * ratio if align else (at + 0.5) * ratio - 0.5
 
 
-def _linear_matrix(old: int, new: int, ratio: float, *, align: bool) -> np.ndarray:
+def _linear_taps(old: int, new: int, ratio: float, *, align: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Return the places (new, 2) and the weights of the elements that each new one lies between."""
     place = np.clip(_centres(new, ratio, align=align), 0, None)
     low = np.minimum(np.floor(place).astype(int), old - 1)
-    high = np.minimum(low + 1, old - 1)
     share = np.clip(place - low, 0, 1)
-    matrix = np.zeros((old, new))
-    np.add.at(matrix, (low, np.arange(new)), 1 - share)
-    np.add.at(matrix, (high, np.arange(new)), share)
-    return matrix
+    return np.stack([low, np.minimum(low + 1, old - 1)], 1), np.stack([1 - share, share], 1)
 
 
 def _cubic(distance: np.ndarray, a: float) -> np.ndarray:
@@ -440,14 +471,11 @@ def _cubic(distance: np.ndarray, a: float) -> np.ndarray:
     return np.where(distance <= 1, near, np.where(distance < 2, far, 0))
 
 
-def _cubic_matrix(old: int, new: int, ratio: float, *, align: bool) -> np.ndarray:
+def _cubic_taps(old: int, new: int, ratio: float, *, align: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Return the places (new, 4) and the weights of the elements near each new one."""
     place = _centres(new, ratio, align=align)
-    low = np.floor(place).astype(int)
-    matrix = np.zeros((old, new))
-    for tap in range(-1, 3):
-        weight = _cubic(np.abs(place - (low + tap)), -0.75)
-        np.add.at(matrix, (np.clip(low + tap, 0, old - 1), np.arange(new)), weight)
-    return matrix
+    at = np.floor(place).astype(int)[:, None] + np.arange(-1, 3)
+    return np.clip(at, 0, old - 1), _cubic(np.abs(place[:, None] - at), -0.75)
 
 
 def _antialiased_matrix(old: int, new: int, ratio: float, *, cubic: bool) -> np.ndarray:
@@ -461,8 +489,9 @@ def _antialiased_matrix(old: int, new: int, ratio: float, *, cubic: bool) -> np.
     distance = np.abs(at[:, None] - centre[None, :] + 0.5) / stretch
     weight = _cubic(distance, -0.5) if cubic else np.clip(1 - distance, 0, None)
     weight = np.where((at[:, None] >= first) & (at[:, None] < last), weight, 0)
-    total: np.ndarray = weight / weight.sum(axis=0)
-    return total
+    total = weight.sum(axis=0)
+    shares: np.ndarray = weight / np.where(total == 0, 1, total)
+    return shares
 
 
 def _weighted(call: Call, rank: int, kind: str) -> Value:
@@ -472,13 +501,14 @@ def _weighted(call: Call, rank: int, kind: str) -> Value:
     old, new = _new_sizes(call, rank)
     for at, scale in enumerate(_scales(call, rank)):
         ratio = _ratio(old[at], new[at], scale, align=align)
-        if kind == "linear":
-            matrix = _linear_matrix(old[at], new[at], ratio, align=align)
-        elif kind == "cubic":
-            matrix = _cubic_matrix(old[at], new[at], ratio, align=align)
+        if kind in ("linear", "cubic"):
+            taps = _linear_taps if kind == "linear" else _cubic_taps
+            places, weights = taps(old[at], new[at], ratio, align=align)
+            inside = np.ones_like(places, bool)
         else:
             matrix = _antialiased_matrix(old[at], new[at], ratio, cubic=kind == "cubic_aa")
-        work = along_axis(work, work.rank - rank + at, work.like(matrix))
+            places, inside, weights = _taps(matrix)
+        work = _summed(work, work.rank - rank + at, places, inside, weights)
     if not data.is_float:
         return convert(round_half_even(work).maximum(0).minimum(255), data.dtype)
     return work
