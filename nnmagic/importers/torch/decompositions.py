@@ -20,6 +20,8 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     from torch._decomp import core_aten_decompositions
 
     table: dict[Any, Callable[..., Any]] = {**_of_lists(), **core_aten_decompositions()}
+    table[torch.ops.aten._native_multi_head_attention.default] = _heads
+    table[torch.ops.aten._transformer_encoder_layer_fwd.default] = _encoder_layer
     for name in WHOLE:
         table.pop(getattr(torch.ops.aten, name).default, None)
     return table
@@ -77,3 +79,78 @@ def _each(function: Callable[..., Any], *args: Any, **kwargs: Any) -> list[Any]:
         )
         for number in range(count)
     ]
+
+
+def _heads(
+    query: Any,
+    key: Any,
+    value: Any,
+    _embed_dim: int,
+    num_head: int,
+    qkv_weight: Any,
+    qkv_bias: Any,
+    proj_weight: Any,
+    proj_bias: Any,
+    mask: Any = None,
+    need_weights: bool = True,
+    average_attn_weights: bool = True,
+    mask_type: int | None = None,
+) -> tuple[Any, Any]:
+    """Compute attention of several heads; a mask, of keys where ``mask_type`` is 1, says what is left out."""
+    import torch
+    from torch.nn.functional import linear
+
+    weights, biases = qkv_weight.chunk(3), qkv_bias.chunk(3)
+    q, k, v = (
+        linear(data, weight, bias).unflatten(-1, (num_head, -1)).transpose(1, 2)
+        for data, weight, bias in zip((query, key, value), weights, biases, strict=True)
+    )
+    scores = (q / q.shape[-1] ** 0.5) @ k.transpose(-1, -2)
+    if mask is not None:
+        spread = mask[:, None, None, :] if mask_type == 1 else mask
+        scores = scores.masked_fill(spread.to(torch.bool), float("-inf"))
+    shares = scores.softmax(-1)
+    result = linear((shares @ v).transpose(1, 2).flatten(2), proj_weight, proj_bias)
+    if not need_weights:
+        return result, query.new_zeros(0)
+    return result, shares.mean(1) if average_attn_weights else shares
+
+
+def _encoder_layer(
+    src: Any,
+    embed_dim: int,
+    num_heads: int,
+    qkv_weight: Any,
+    qkv_bias: Any,
+    proj_weight: Any,
+    proj_bias: Any,
+    use_gelu: bool,
+    norm_first: bool,
+    eps: float,
+    *weights: Any,
+) -> Any:
+    """Compute a layer of a transformer's encoder as torch does for inference.
+
+    ``weights``: weight and bias of two norms, then of two linear layers; then, if given, a mask and its type.
+    """
+    from torch.nn.functional import gelu, layer_norm, linear, relu
+
+    norms, (first, first_bias, second, second_bias) = weights[:4], weights[4:8]
+    mask, mask_type = (*weights[8:], None, None)[:2]
+
+    def normed(data: Any, number: int) -> Any:
+        return layer_norm(data, (embed_dim,), norms[2 * number], norms[2 * number + 1], eps)
+
+    def attended(data: Any) -> Any:
+        heads = (embed_dim, num_heads, qkv_weight, qkv_bias, proj_weight, proj_bias, mask)
+        return _heads(data, data, data, *heads, need_weights=False, mask_type=mask_type)[0]
+
+    def forward(data: Any) -> Any:
+        hidden = linear(data, first, first_bias)
+        return linear(gelu(hidden) if use_gelu else relu(hidden), second, second_bias)
+
+    if norm_first:
+        data = src + attended(normed(src, 0))
+        return data + forward(normed(data, 1))
+    data = normed(src + attended(src), 0)
+    return normed(data + forward(data), 1)

@@ -23,6 +23,7 @@ _MOMENTS = "torch updates means and variances element by element: the largest nu
 _PRODUCTS = "sums of products depend on the order in which they are computed"
 _ZEROS = "the zeros between elements are multiplied by infinite weights"
 _POLES = "torch's values at the poles and at infinity are those of rounded numbers"
+_COORDINATES = "coordinates beyond all integers are converted to integers"
 _SQUARES = "torch sums the squares of float32 in float64"
 #: Functions whose results for hostile operands may differ from torch's, and why.
 SWORN = {
@@ -35,6 +36,11 @@ SWORN = {
     **dict.fromkeys(("nn.functional.bilinear", "addr", "triangular_solve"), _PRODUCTS),
     **dict.fromkeys((f"polygamma.polygamma_n_{order}" for order in range(5)), _POLES),
     **dict.fromkeys(("dist", "nn.functional.triplet_margin_loss"), _SQUARES),
+    **dict.fromkeys(("var_mean", "std_mean", "var_mean.unbiased", "std_mean.unbiased"), _MOMENTS),
+    **dict.fromkeys(("nn.functional.grid_sample", "grid_sampler_2d", "grid_sampler_3d"), _COORDINATES),
+    "addmv": "torch gives the shape of a number that is added where the matrix has no columns",
+    "matrix_exp": "torch overflows in halves",
+    "linalg.slogdet": "torch has the sign 0 for NaN",
     **dict.fromkeys(("bucketize", "searchsorted"), "the boundaries are not sorted"),
 }
 #: Functions of which equal elements have indices in any order: only their first results are compared.
@@ -42,16 +48,18 @@ ANY_ORDER = frozenset(("topk", "kthvalue", "mode", "median", "nanmedian"))
 #: Functions that read elements by their strides, which Dynamo guards.
 OF_STRIDES = frozenset(("as_strided", "as_strided_copy", "as_strided_scatter", "as_strided.partial_views"))
 #: What a call refuses in words, and torch computes.
-REFUSED = ("Singular matrix", "the norm of a matrix is too large")
+REFUSED = ("Singular matrix", "Matrix is not positive definite", "the norm of a matrix is too large")
 
 
-def numbers(dtype: torch.dtype) -> list[float | int | bool]:
-    """Return the hostile numbers of a dtype."""
+def numbers(name: str, dtype: torch.dtype) -> list[float | int | bool]:
+    """Return the hostile numbers of a dtype; torch's process ends where the least integer is divided by -1."""
     if dtype == torch.bool:
         return [False, True]
     if not dtype.is_floating_point:
         limits = torch.iinfo(dtype)
         ends = [limits.min, limits.min + 1, -1, 0, 1, 2, limits.max - 1, limits.max]
+        if any(word in name for word in ("div", "remainder", "fmod", "__rmod__")):
+            ends.remove(limits.min)
         return [number for number in ends if limits.min <= number <= limits.max]
     kind = torch.finfo(dtype)
     finite = (kind.max, kind.tiny, kind.smallest_normal * kind.eps)
@@ -59,12 +67,12 @@ def numbers(dtype: torch.dtype) -> list[float | int | bool]:
     return [float("nan"), -0.0, *signed]
 
 
-def fill(tensor: torch.Tensor, chance: random.Random, *, elementwise: bool) -> torch.Tensor:
+def fill(name: str, tensor: torch.Tensor, chance: random.Random, *, elementwise: bool) -> torch.Tensor:
     """Return a tensor of the same shape with hostile elements: all, beside ordinary ones, or one or two.
 
     Sums of the largest floats depend on their order: other functions than elementwise ones get one of them.
     """
-    found = numbers(tensor.dtype)
+    found = numbers(name, tensor.dtype)
     flat = tensor.detach().clone(memory_format=torch.contiguous_format).reshape(-1)
     if chance.random() < 0.4:
         beside = list(_ORDINARY) if tensor.dtype.is_floating_point else []
@@ -126,7 +134,7 @@ def draw(
         if tensor.dtype != dtype or tensor.numel() > _MOST_ELEMENTS // 100:
             continue
         before = drawn[number]
-        drawn[number] = fill(tensor, chance, elementwise=elementwise)
+        drawn[number] = fill(name, tensor, chance, elementwise=elementwise)
         if is_laid:
             drawn[number] = lay(drawn[number], chance)
         if eager(module, drawn) is None:

@@ -246,7 +246,7 @@ def _fma(call: Call) -> Value:
     return first * second + addend
 
 
-@operator("div")
+@operator("div", "true_divide")
 def _div(call: Call) -> Value:
     mode = call.argument("rounding_mode")
     left, right = _in_opmath(call)
@@ -255,7 +255,10 @@ def _div(call: Call) -> Value:
     if is_integer(left.dtype):
         _divisible(call, right)
         return op("floor_divide" if mode == "floor" else "trunc_divide", left, right)
-    return op("trunc", left / right) if mode == "trunc" else floor_division(left, right)
+    if mode == "floor":
+        return floor_division(left, right)
+    quotient = left / right
+    return op("trunc", quotient.cast(call.dtype) if right.rank else quotient)  # halves of tensors are rounded
 
 
 def _divisible(call: Call, divisor: Value) -> None:
@@ -474,6 +477,11 @@ def _where(call: Call) -> Value:
 @operator("_to_copy", "to", "type_as")
 def _to_copy(call: Call) -> Value:
     return convert(call["self"], call.dtype)
+
+
+@operator("prims.convert_element_type")
+def _convert_element_type(call: Call) -> Value:
+    return convert(call["a"], call.dtype)
 
 
 @operator(
