@@ -21,7 +21,7 @@ _SINGLE = 50
 
 _MOMENTS = "torch updates means and variances element by element: the largest numbers and infinities give NaN"
 _PRODUCTS = "sums of products depend on the order in which they are computed"
-_ZEROS = "the zeros between elements are multiplied by infinite weights"
+_ZEROS = "the zeros between and around elements are multiplied by infinite weights"
 _POLES = "torch's values at the poles and at infinity are those of rounded numbers"
 _COORDINATES = "coordinates beyond all integers are converted to integers"
 _SQUARES = "torch sums the squares of float32 in float64"
@@ -29,10 +29,13 @@ _SQUARES = "torch sums the squares of float32 in float64"
 SWORN = {
     **dict.fromkeys(("fmax", "fmin"), "C's fmax and fmin may give either of 0.0 and -0.0"),
     **dict.fromkeys(("nn.functional.relu", "relu"), "0.0 and -0.0 are one number"),
-    **dict.fromkeys(("native_group_norm", "native_layer_norm", "native_batch_norm"), _MOMENTS),
+    **dict.fromkeys(("native_group_norm", "native_layer_norm"), _MOMENTS),
     **dict.fromkeys(("nn.functional.group_norm", "nn.functional.layer_norm"), _MOMENTS),
     **dict.fromkeys(("nn.functional.batch_norm", "nn.functional.instance_norm"), _MOMENTS),
+    **dict.fromkeys(("_native_batch_norm_legit", "native_batch_norm"), _MOMENTS),
     **dict.fromkeys((f"nn.functional.conv_transpose{rank}d" for rank in (1, 2, 3)), _ZEROS),
+    **dict.fromkeys((f"nn.functional.conv{rank}d" for rank in (1, 2, 3)), f"{_ZEROS}; oneDNN spreads NaN"),
+    "max_pool2d_with_indices_backward": "a window has no element",
     **dict.fromkeys(("nn.functional.bilinear", "addr", "triangular_solve"), _PRODUCTS),
     **dict.fromkeys((f"polygamma.polygamma_n_{order}" for order in range(5)), _POLES),
     **dict.fromkeys(("dist", "nn.functional.triplet_margin_loss"), _SQUARES),

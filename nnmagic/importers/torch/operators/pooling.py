@@ -75,6 +75,13 @@ def _max_pool(call: Call, rank: int) -> list[Value]:
         flat = shapes.reshape(data, [*data.shape[:2], product(data.shape[2:])])
         places = shapes.reshape(indices, [*indices.shape[:2], product(indices.shape[2:])])
         values = shapes.reshape(op("gather", flat, places, axis=2), indices.shape)
+        outside = np.zeros([1] * rank, bool)  # windows that have no element
+        for axis, size in enumerate(map(int, data.shape[2:])):
+            place = _places(counts[axis], kernel[axis], stride[axis], dilation[axis], padding[axis])
+            none = ~((place >= 0) & (place < size)).any(axis=1)
+            outside = outside | none.reshape([-1 if at == axis else 1 for at in range(rank)])
+        if outside.any():
+            values = constant(outside).choose(values.like(neutral("max", values.dtype)), values)
     else:
         raise UnsupportedError(
             "ceil_mode with images of dynamic size is not supported", "give them a fixed size"
