@@ -14,8 +14,10 @@ from nnmagic.importers.onnx.operators.pooling import along_axis
 from nnmagic.importers.onnx.values import Value, constant, op
 from nnmagic.importers.torch.calls import Call, scalar_constant
 from nnmagic.importers.torch.mathematics import convert, neutral, round_half_even, wide
+from nnmagic.importers.torch.operators.shaping import counting
 from nnmagic.importers.torch.registry import operator
 from nnmagic.relay.ops.dims import product
+from nnmagic.relay.types import Dim
 
 
 def _parameters(call: Call, rank: int) -> tuple[list[int], list[int], list[int], list[int], bool]:
@@ -440,17 +442,44 @@ def _image(call: Call) -> Value:
 
 def _nearest(call: Call, rank: int, shift: float) -> Value:
     data = _image(call)
-    old, new = _new_sizes(call, rank)
     for at, scale in enumerate(_scales(call, rank)):
-        ratio = np.float32(_ratio(old[at], new[at], scale, align=False))
-        places = np.floor((np.arange(new[at], dtype="float32") + np.float32(shift)) * ratio)
-        index = np.clip(places, 0, old[at] - 1).astype("int64")
-        data = op("take", data, constant(index), axis=data.rank - rank + at, mode="clip")
+        axis = data.rank - rank + at
+        old, new = data.shape[axis], call.shape[axis]
+        if isinstance(old, int) and isinstance(new, int):
+            ratio = np.float32(_ratio(int(old), int(new), scale, align=False))
+            places = np.floor((np.arange(int(new), dtype="float32") + np.float32(shift)) * ratio)
+            index = constant(np.clip(places, 0, int(old) - 1).astype("int64"))
+        else:
+            step = _dynamic_ratio(call, old, new, scale, align=False)
+            places = op("floor", (counting(call, new).cast("float32") + shift) * step)
+            index = places.cast("int64").minimum(call.size(old) - 1)
+        data = op("take", data, index, axis=axis, mode="clip")
     return data
 
 
+def _dynamic_ratio(call: Call, old: Dim, new: Dim, scale: float | None, *, align: bool) -> Value:
+    """Return how many elements of an axis one of the new ones is, where the call knows their numbers."""
+    if scale and not align:
+        return constant(1 / scale, "float32")
+    sizes = (call.size(size).cast("float32") for size in (old, new))
+    left, right = ((size - 1).maximum(0) if align else size for size in sizes)
+    return left / right.maximum(1)
+
+
+def _between(call: Call, data: Value, axis: int, new: Dim, scale: float | None) -> Value:
+    """Return linear interpolations along an axis, where the call knows its size."""
+    old, align = data.shape[axis], call.flag("align_corners")
+    at, step = counting(call, new).cast("float32"), _dynamic_ratio(call, old, new, scale, align=align)
+    place = at * step if align else ((at + 0.5) * step - 0.5).maximum(0)
+    last = call.size(old) - 1
+    low = op("floor", place).cast("int64").minimum(last)
+    share = shapes.unsqueeze((place - low.cast("float32")).minimum(1).cast(data.dtype), range(1, data.rank - axis))
+    left, right = (op("take", data, index, axis=axis, mode="clip") for index in (low, (low + 1).minimum(last)))
+    return left * (1 - share) + right * share
+
+
 def _declare_nearest(name: str, rank: int, shift: float) -> None:
-    operator(name, note="of images of known size")(lambda call: _nearest(call, rank, shift))
+    operator(name)(lambda call: _nearest(call, rank, shift))
 
 
 for _rank in (1, 2, 3):
@@ -505,6 +534,11 @@ def _weighted(call: Call, rank: int, kind: str) -> Value:
     data = _image(call)
     work = wide(data) if data.is_float else data.cast("float32")
     align = call.flag("align_corners")
+    if kind == "linear" and not shapes.is_static((*work.shape[-rank:], *call.shape[-rank:])):
+        for at, scale in enumerate(_scales(call, rank)):
+            axis = work.rank - rank + at
+            work = _between(call, work, axis, call.shape[axis], scale)
+        return _rounded(work, data)
     old, new = _new_sizes(call, rank)
     for at, scale in enumerate(_scales(call, rank)):
         ratio = _ratio(old[at], new[at], scale, align=align)
@@ -516,13 +550,17 @@ def _weighted(call: Call, rank: int, kind: str) -> Value:
             matrix = _antialiased_matrix(old[at], new[at], ratio, cubic=kind == "cubic_aa")
             places, inside, weights = _taps(matrix)
         work = _summed(work, work.rank - rank + at, places, inside, weights)
-    if not data.is_float:
-        return convert(round_half_even(work).maximum(0).minimum(255), data.dtype)
-    return work
+    return _rounded(work, data)
+
+
+def _rounded(work: Value, data: Value) -> Value:
+    """Return resampled bytes as bytes."""
+    return work if data.is_float else convert(round_half_even(work).maximum(0).minimum(255), data.dtype)
 
 
 def _declare_weighted(name: str, rank: int, kind: str) -> None:
-    operator(name, note="of images of known size")(lambda call: _weighted(call, rank, kind))
+    note = "" if kind == "linear" else "of images of known size"
+    operator(name, note=note)(lambda call: _weighted(call, rank, kind))
 
 
 _declare_weighted("upsample_linear1d", 1, "linear")
