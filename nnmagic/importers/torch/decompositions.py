@@ -81,25 +81,17 @@ def _each(function: Callable[..., Any], *args: Any, **kwargs: Any) -> list[Any]:
     ]
 
 
-def _heads(
-    query: Any,
-    key: Any,
-    value: Any,
-    _embed_dim: int,
-    num_head: int,
-    qkv_weight: Any,
-    qkv_bias: Any,
-    proj_weight: Any,
-    proj_bias: Any,
-    mask: Any = None,
-    need_weights: bool = True,
-    average_attn_weights: bool = True,
-    mask_type: int | None = None,
-) -> tuple[Any, Any]:
-    """Compute attention of several heads; a mask, of keys where ``mask_type`` is 1, says what is left out."""
+def _heads(query: Any, key: Any, value: Any, _embed_dim: int, num_head: int, *rest: Any) -> tuple[Any, Any]:
+    """Compute attention of several heads.
+
+    ``rest``: weight and bias of query, key and value, then of the result; then, if given, a mask of what is
+    left out, whether shares are wanted, and as means over heads, and the mask's type: 1 where it is of keys.
+    """
     import torch
     from torch.nn.functional import linear
 
+    qkv_weight, qkv_bias, proj_weight, proj_bias, *given = rest
+    mask, need_weights, average_attn_weights, mask_type = (*given, *(None, True, True, None)[len(given) :])
     weights, biases = qkv_weight.chunk(3), qkv_bias.chunk(3)
     q, k, v = (
         linear(data, weight, bias).unflatten(-1, (num_head, -1)).transpose(1, 2)
@@ -116,34 +108,24 @@ def _heads(
     return result, shares.mean(1) if average_attn_weights else shares
 
 
-def _encoder_layer(
-    src: Any,
-    embed_dim: int,
-    num_heads: int,
-    qkv_weight: Any,
-    qkv_bias: Any,
-    proj_weight: Any,
-    proj_bias: Any,
-    use_gelu: bool,
-    norm_first: bool,
-    eps: float,
-    *weights: Any,
-) -> Any:
+def _encoder_layer(src: Any, embed_dim: int, num_heads: int, *rest: Any) -> Any:
     """Compute a layer of a transformer's encoder as torch does for inference.
 
-    ``weights``: weight and bias of two norms, then of two linear layers; then, if given, a mask and its type.
+    ``rest``: weight and bias of attention and of its result; whether the activation is GELU, whether norms
+    are first, and their epsilon; weight and bias of two norms and of two linear layers; a mask and its type.
     """
     from torch.nn.functional import gelu, layer_norm, linear, relu
 
-    norms, (first, first_bias, second, second_bias) = weights[:4], weights[4:8]
-    mask, mask_type = (*weights[8:], None, None)[:2]
+    attention, (use_gelu, norm_first, eps), norms = rest[:4], rest[4:7], rest[7:11]
+    first, first_bias, second, second_bias = rest[11:15]
+    mask, mask_type = (*rest[15:], None, None)[:2]
 
     def normed(data: Any, number: int) -> Any:
         return layer_norm(data, (embed_dim,), norms[2 * number], norms[2 * number + 1], eps)
 
     def attended(data: Any) -> Any:
-        heads = (embed_dim, num_heads, qkv_weight, qkv_bias, proj_weight, proj_bias, mask)
-        return _heads(data, data, data, *heads, need_weights=False, mask_type=mask_type)[0]
+        options = (mask, *(False, True), mask_type)
+        return _heads(data, data, data, embed_dim, num_heads, *attention, *options)[0]
 
     def forward(data: Any) -> Any:
         hidden = linear(data, first, first_bias)

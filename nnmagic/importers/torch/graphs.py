@@ -67,7 +67,7 @@ class GraphImporter:
         return tuple(dim_of(size, self.labels) for size in tensor.shape)
 
     def define_sizes(self, value: Value) -> None:
-        """Have the names of a tensor's dimensions stand for its sizes, or for what a multiple is a size of."""
+        """Have the names of a tensor's dimensions stand for its sizes, or parts of them."""
         for axis, dim in enumerate(value.shape):
             polynomial = as_polynomial(dim) if not isinstance(dim, int) else None
             if polynomial is None:

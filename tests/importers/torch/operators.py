@@ -199,7 +199,6 @@ class _Compiled:
                 raise
             raise _Stopped("not run", problem, self.operators) from None
 
-
     def torch_differs(self, module: torch.nn.Module, tensors: Sequence[torch.Tensor], actual: Any) -> bool:
         """Return whether torch itself gives the result: for its decomposition, or element by element."""
         decomposed = hostile.eager(self.graph, tensors)
@@ -283,8 +282,14 @@ def _outcomes(
             actual = compiled(operands)
             reason = _difference(name, actual, hostile.eager(module, operands), options)
             status = "wrong" if reason else "passes"
-            accepts = number > 0 or not is_own
-            if reason and accepts and (name in hostile.SWORN or compiled.torch_differs(module, operands, actual)):
+            accepts = number > 0 or not is_own or (dtype == torch.uint8 and name in hostile.OF_BYTES)
+            if (
+                reason
+                and accepts
+                and (name in hostile.SWORN or compiled.torch_differs(module, operands, actual))
+            ):
+                status = "sworn"
+            if status == "wrong" and hostile.is_nearer(module, operands, actual):
                 status = "sworn"
         except _Stopped as stopped:
             yield stopped.args
@@ -332,8 +337,10 @@ def core_operators() -> set[str]:
 def table(outcomes: Sequence[Outcome]) -> str:
     """What passed, what did not, and which core operators are imported."""
     lines = [f"samples: {dict(Counter(item.status for item in outcomes))}"]
-    for dtype in dict.fromkeys(item.dtype for item in outcomes):
-        lines.append(f"{dtype}: {dict(Counter(item.status for item in outcomes if item.dtype == dtype))}")
+    lines.extend(
+        f"{dtype}: {dict(Counter(item.status for item in outcomes if item.dtype == dtype))}"
+        for dtype in dict.fromkeys(item.dtype for item in outcomes)
+    )
     by_name = defaultdict(set)
     for item in outcomes:
         by_name[item.name].add(item.status)

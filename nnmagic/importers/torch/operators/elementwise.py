@@ -229,7 +229,7 @@ def _addcmul(call: Call) -> Value:
 def _addcdiv(call: Call) -> Value:
     first, second = _in_opmath(call, "tensor1", "tensor2")
     (data, _) = _in_opmath(call, "self", "tensor1")
-    return data + times(first / second, call.argument("value", 1))
+    return data + times(first, call.argument("value", 1)) / second
 
 
 @operator("mul")
@@ -288,7 +288,7 @@ def _fmod(call: Call) -> Value:
 
 @operator("remainder")
 def _remainder(call: Call) -> Value:
-    """Return what a division that is rounded down leaves: where the signs of rest and divisor differ, more."""
+    """Return what a division that is rounded down leaves."""
     left, right = _operands(call)
     if not left.is_float:
         _divisible(call, right)

@@ -78,7 +78,7 @@ def _max_pool(call: Call, rank: int) -> list[Value]:
         places = shapes.reshape(indices, [*indices.shape[:2], product(indices.shape[2:])])
         values = shapes.reshape(op("gather", flat, places, axis=2), indices.shape)
         outside = np.zeros([1] * rank, bool)  # windows that have no element
-        for axis, size in enumerate(map(int, data.shape[2:])):
+        for axis, size in enumerate(call.static(data)[2:]):
             place = _places(counts[axis], kernel[axis], stride[axis], dilation[axis], padding[axis])
             none = ~((place >= 0) & (place < size)).any(axis=1)
             outside = outside | none.reshape([-1 if at == axis else 1 for at in range(rank)])
@@ -328,7 +328,7 @@ def _adaptive_average(call: Call, rank: int) -> Value:
 
 
 def _taps(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return where the weights of each column of a matrix are not 0: places, which are inside, the weights."""
+    """Return where the weights of a matrix's columns are not 0: places, which are inside, weights."""
     first = (matrix != 0).argmax(axis=0)
     last = len(matrix) - (matrix[::-1] != 0).argmax(axis=0)
     places = first[:, None] + np.arange((last - first).max())
@@ -392,7 +392,9 @@ def _adaptive_max(call: Call, rank: int) -> list[Value]:
         windows, indices = (
             op("take", item, constant(places), axis=axis, mode="clip") for item in (values, index)
         )
-        best = _last_nan(windows, axis + 1, op("argmax", windows, axis=(axis + 1,), keepdims=True).cast("int64"))
+        best = _last_nan(
+            windows, axis + 1, op("argmax", windows, axis=(axis + 1,), keepdims=True).cast("int64")
+        )
         values, index = (
             shapes.squeeze(op("gather", item, best, axis=axis + 1), [axis + 1]) for item in (windows, indices)
         )
@@ -473,8 +475,12 @@ def _between(call: Call, data: Value, axis: int, new: Dim, scale: float | None) 
     place = at * step if align else ((at + 0.5) * step - 0.5).maximum(0)
     last = call.size(old) - 1
     low = op("floor", place).cast("int64").minimum(last)
-    share = shapes.unsqueeze((place - low.cast("float32")).minimum(1).cast(data.dtype), range(1, data.rank - axis))
-    left, right = (op("take", data, index, axis=axis, mode="clip") for index in (low, (low + 1).minimum(last)))
+    share = shapes.unsqueeze(
+        (place - low.cast("float32")).minimum(1).cast(data.dtype), range(1, data.rank - axis)
+    )
+    left, right = (
+        op("take", data, index, axis=axis, mode="clip") for index in (low, (low + 1).minimum(last))
+    )
     return left * (1 - share) + right * share
 
 
@@ -572,7 +578,7 @@ _declare_weighted("_upsample_bicubic2d_aa", 2, "cubic_aa")
 
 
 def _grid_sampler(call: Call, rank: int) -> Value:
-    data, grid = call["input"], call["grid"]
+    data, grid = wide(call["input"]), wide(call["grid"])
     mode = ("bilinear", "nearest", "bicubic")[call.integer("interpolation_mode")]
     return op(
         "image.grid_sample",

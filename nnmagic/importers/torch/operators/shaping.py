@@ -350,11 +350,9 @@ def _as_strided_scatter(call: Call) -> Value:
 
 
 def _put_in_view(call: Call, view: Callable[[Call], Value]) -> Value:
-    """Return a tensor after a source is written to a view of it: also what lies in the same places changes."""
+    """Return a tensor after a source is written to a view of it; what lies in the same places changes."""
     data, own = call["self"], _own_places(call, call.originals["self"])
-    viewed = replace(
-        call, arguments={**call.arguments, "self": own}, results=[call.originals["src"]]
-    )
+    viewed = replace(call, arguments={**call.arguments, "self": own}, results=[call.originals["src"]])
     return _put_in_memory(call, data, convert(call["src"], data.dtype), view(viewed))
 
 
