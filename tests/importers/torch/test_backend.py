@@ -95,6 +95,7 @@ def test_a_branch_and_outside_code_break_the_graph() -> None:
     assert seen[0] == seen[1] == 6.0
 
 
+@pytest.mark.sampled(every=4)
 @pytest.mark.parametrize("norm_first", [False, True])
 @pytest.mark.parametrize("masked", ["nothing", "keys", "places", "both"])
 def test_inference_of_a_transformer(masked: str, norm_first: bool) -> None:
