@@ -62,7 +62,7 @@ OF_STRIDES = frozenset(("as_strided", "as_strided_copy", "as_strided_scatter", "
 #: What a call refuses in words, and torch computes.
 REFUSED = (
     *("Singular matrix", "Matrix is not positive definite", "SVD did not converge"),
-    "the norm of a matrix is too large",
+    *("the norm of a matrix is too large", "factors that are arguments are not supported"),
 )
 
 

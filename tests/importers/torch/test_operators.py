@@ -114,3 +114,11 @@ def test_negative_powers_of_integers() -> None:
     base, power = torch.tensor([-1, -1, 1, 2, -1]), torch.tensor([-5, -4, -7, -1, 3])
     found = nnmagic.from_torch(torch.pow, (base, power), engine="numpy")(base, power)
     assert found.tolist() == torch.pow(base, power).tolist()
+
+
+def test_factors_of_torch_are_refused() -> None:
+    matrix, right = torch.eye(3) + torch.ones(3, 3), torch.ones(3, 1)
+    factors = torch.linalg.lu_factor(matrix)
+    function = nnmagic.from_torch(torch.linalg.lu_solve, (*factors, right), engine="numpy")
+    with pytest.raises(AssertionError, match="factors that are arguments are not supported"):
+        function(*factors, right)
