@@ -8,8 +8,9 @@ from typing import Any
 
 #: Operators whose decompositions round the results of each step.
 ROUNDED_ONCE = ("addcmul", "addcdiv")
-#: Operators that are imported as a whole: the decomposition of select_scatter loses what lies in one place.
-WHOLE = (*ROUNDED_ONCE, "select_scatter")
+#: Operators that are imported as a whole: the decomposition of select_scatter loses what lies in one place,
+#: that of detach that it has no gradient.
+WHOLE = (*ROUNDED_ONCE, "select_scatter", "detach")
 _PREFIX = "aten::_foreach_"
 
 
@@ -19,6 +20,8 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     from torch._decomp import core_aten_decompositions
 
     table: dict[Any, Callable[..., Any]] = {**_of_lists(), **core_aten_decompositions()}
+    table[torch.ops.aten._native_multi_head_attention.default] = _heads
+    table[torch.ops.aten._transformer_encoder_layer_fwd.default] = _encoder_layer
     for name in WHOLE:
         table.pop(getattr(torch.ops.aten, name).default, None)
     return table
@@ -76,3 +79,60 @@ def _each(function: Callable[..., Any], *args: Any, **kwargs: Any) -> list[Any]:
         )
         for number in range(count)
     ]
+
+
+def _heads(query: Any, key: Any, value: Any, _embed_dim: int, num_head: int, *rest: Any) -> tuple[Any, Any]:
+    """Compute attention of several heads.
+
+    ``rest``: weight and bias of query, key and value, then of the result; then, if given, a mask of what is
+    left out, whether shares are wanted, and as means over heads, and the mask's type: 1 where it is of keys.
+    """
+    import torch
+    from torch.nn.functional import linear
+
+    qkv_weight, qkv_bias, proj_weight, proj_bias, *given = rest
+    mask, need_weights, average_attn_weights, mask_type = (*given, *(None, True, True, None)[len(given) :])
+    weights, biases = qkv_weight.chunk(3), qkv_bias.chunk(3)
+    q, k, v = (
+        linear(data, weight, bias).unflatten(-1, (num_head, -1)).transpose(1, 2)
+        for data, weight, bias in zip((query, key, value), weights, biases, strict=True)
+    )
+    scores = (q / q.shape[-1] ** 0.5) @ k.transpose(-1, -2)
+    if mask is not None:
+        spread = mask[:, None, None, :] if mask_type == 1 else mask
+        scores = scores.masked_fill(spread.to(torch.bool), float("-inf"))
+    shares = scores.softmax(-1)
+    result = linear((shares @ v).transpose(1, 2).flatten(2), proj_weight, proj_bias)
+    if not need_weights:
+        return result, query.new_zeros(0)
+    return result, shares.mean(1) if average_attn_weights else shares
+
+
+def _encoder_layer(src: Any, embed_dim: int, num_heads: int, *rest: Any) -> Any:
+    """Compute a layer of a transformer's encoder as torch does for inference.
+
+    ``rest``: weight and bias of attention and of its result; whether the activation is GELU, whether norms
+    are first, and their epsilon; weight and bias of two norms and of two linear layers; a mask and its type.
+    """
+    from torch.nn.functional import gelu, layer_norm, linear, relu
+
+    attention, (use_gelu, norm_first, eps), norms = rest[:4], rest[4:7], rest[7:11]
+    first, first_bias, second, second_bias = rest[11:15]
+    mask, mask_type = (*rest[15:], None, None)[:2]
+
+    def normed(data: Any, number: int) -> Any:
+        return layer_norm(data, (embed_dim,), norms[2 * number], norms[2 * number + 1], eps)
+
+    def attended(data: Any) -> Any:
+        options = (mask, *(False, True), mask_type)
+        return _heads(data, data, data, embed_dim, num_heads, *attention, *options)[0]
+
+    def forward(data: Any) -> Any:
+        hidden = linear(data, first, first_bias)
+        return linear(gelu(hidden) if use_gelu else relu(hidden), second, second_bias)
+
+    if norm_first:
+        data = src + attended(normed(src, 0))
+        return data + forward(normed(data, 1))
+    data = normed(src + attended(src), 0)
+    return normed(data + forward(data), 1)

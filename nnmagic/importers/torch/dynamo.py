@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 from nnmagic.importers.torch.convention import run_flat
 from nnmagic.importers.torch.decompositions import decompositions
 from nnmagic.importers.torch.operators import load_operators
 from nnmagic.importers.torch.programs import Program, import_graph
+from nnmagic.importers.torch.tensors import dim_of
 
 if TYPE_CHECKING:
     from torch.fx import GraphModule
@@ -27,9 +29,7 @@ def compile_graph(
 
     def compile_functional(functional: GraphModule, _inputs: Sequence[Any]) -> Callable[..., Any]:
         with unset_fake_temporarily():  # constants of the graph are no traced tensors
-            program = import_graph(functional)
-        run = build(program)
-        return make_boxed_func(lambda *args: run_flat(program, run, args))  # type: ignore[no-any-return]
+            return make_boxed_func(_OfSizes(functional, build))  # type: ignore[no-any-return]
 
     backend = aot_autograd(
         fw_compiler=compile_functional,
@@ -39,3 +39,50 @@ def compile_graph(
     )
     with sdpa_kernel(SDPBackend.MATH):  # the other kernels of attention have no decomposition
         return backend(graph, list(example_inputs))  # type: ignore[no-any-return]
+
+
+class _OfSizes:
+    """A functional graph, which is compiled anew for sizes that differ from those of its trace.
+
+    Dynamo guards the sizes of arguments, but not that of the memory that some of them share, which
+    AOTAutograd passes instead of them.
+    """
+
+    def __init__(self, graph: GraphModule, build: Callable[[Program], Callable[..., Any]]) -> None:
+        from torch.fx import GraphModule
+
+        self._build = build
+        self._graph = GraphModule(graph, deepcopy(graph.graph))
+        self._traced = [node.meta.get("val") for node in graph.graph.nodes if node.op == "placeholder"]
+        self._compiled = {(): self._compile(graph)}
+
+    def _compile(self, graph: GraphModule) -> tuple[Program, Callable[..., Any]]:
+        program = import_graph(graph)
+        return program, self._build(program)
+
+    def __call__(self, *args: Any) -> list[Any]:
+        try:
+            return run_flat(*self._compiled[()], args)
+        except ValueError:
+            if not any(map(_differ_in_size, self._traced, args)):
+                raise
+        sizes = tuple(getattr(arg, "shape", arg) for arg in args)
+        if sizes not in self._compiled:
+            self._compiled[sizes] = self._compile(self._trace(args))
+        return run_flat(*self._compiled[sizes], args)
+
+    def _trace(self, args: Sequence[Any]) -> GraphModule:
+        """Return the graph as traced for the sizes of arguments."""
+        from torch._subclasses import FakeTensorMode
+        from torch.fx import GraphModule
+        from torch.fx.passes.fake_tensor_prop import FakeTensorProp
+
+        graph = GraphModule(self._graph, deepcopy(self._graph.graph))
+        FakeTensorProp(graph, FakeTensorMode(allow_non_fake_inputs=True)).propagate(*args)
+        return graph
+
+
+def _differ_in_size(traced: Any, given: Any) -> bool:
+    """Return whether a size of a tensor was known when the graph was traced, and is another one now."""
+    pairs = zip(getattr(traced, "shape", ()), getattr(given, "shape", ()), strict=False)
+    return any(isinstance(dim := dim_of(size, {}), int) and dim != now for size, now in pairs)

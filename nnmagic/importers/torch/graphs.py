@@ -19,6 +19,7 @@ from nnmagic.importers.torch.errors import Problems, place_of
 from nnmagic.importers.torch.mathematics import convert
 from nnmagic.importers.torch.registry import OPERATORS, Declaration
 from nnmagic.importers.torch.tensors import array_of, dim_of, dtype_of
+from nnmagic.relay import polynomials
 from nnmagic.relay.ops.dims import as_polynomial, dim_names, same_dim
 from nnmagic.relay.polynomials import evaluate
 from nnmagic.relay.types import ANY, Dim, TensorType
@@ -66,14 +67,20 @@ class GraphImporter:
         return tuple(dim_of(size, self.labels) for size in tensor.shape)
 
     def define_sizes(self, value: Value) -> None:
-        """Have the names of a tensor's dimensions stand for its sizes."""
+        """Have the names of a tensor's dimensions stand for its sizes, or parts of them."""
         for axis, dim in enumerate(value.shape):
             polynomial = as_polynomial(dim) if not isinstance(dim, int) else None
             if polynomial is None:
                 continue
             unknown = dim_names(dim) - set(self.symbols)
-            if len(unknown) == 1 and str(polynomial) in unknown:
-                self.symbols[unknown.pop()] = shapes.size_along(value, axis)
+            if len(unknown) != 1 or len(dim_names(dim)) != 1:
+                continue
+            (name,) = unknown
+            factor = int(evaluate(polynomial, {name: 1}))
+            if polynomial == polynomials.constant(factor) * polynomials.polynomial(name):
+                size = shapes.size_along(value, axis)
+                whole = size if factor == 1 else op("floor_divide", size, size.like(factor))
+                self.symbols[name] = whole
 
     def size(self, dim: Dim) -> Value:
         """Return a dimension as an int64 of rank 0. Raises UnsupportedError."""

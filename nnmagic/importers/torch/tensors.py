@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     import torch
 
 
+#: The denominators of scales by which sizes are multiplied without an error.
+_LARGEST_DIVISOR = 64
+
+
 @cache
 def dtype_of(dtype: torch.dtype) -> str:
     """Return Relay's name of an element type. Raises UnsupportedError where Relay has none."""
@@ -79,6 +83,8 @@ def _polynomial(expression: object, labels: dict[str, str]) -> Polynomial:
             return polynomials.constant(int(expression))
         case sympy.Symbol():
             return polynomials.polynomial(labels.setdefault(expression.name, expression.name))
+    if isinstance(expression, functions.TruncToInt | functions.FloorToInt):
+        return _scaled(expression.args[0], labels)
     parts = [_polynomial(part, labels) for part in expression.args] if hasattr(expression, "args") else []
     match expression:
         case sympy.Add():
@@ -101,3 +107,17 @@ def _polynomial(expression: object, labels: dict[str, str]) -> Polynomial:
         case functions.Mod() | functions.PythonMod():
             return parts[0] - parts[1] * (parts[0] // parts[1])
     raise NoPolynomialError(str(expression))
+
+
+def _scaled(expression: object, labels: dict[str, str]) -> Polynomial:
+    """Return a size times a float, rounded down, as a scaled image has it."""
+    import sympy
+    from torch.utils._sympy import functions
+
+    factor, size = sympy.Mul(expression).as_coeff_Mul()
+    if not isinstance(size, functions.ToFloat) or factor <= 0:
+        raise NoPolynomialError(str(expression))
+    above, below = float(factor).as_integer_ratio()
+    if below > _LARGEST_DIVISOR:  # a product of floats is rounded
+        raise NoPolynomialError(str(expression))
+    return _polynomial(size.args[0], labels) * polynomials.constant(above) // polynomials.constant(below)

@@ -65,7 +65,7 @@ RULES: dict[str, Rule] = {
     "multiply": plain(np.multiply),
     "divide": _divide,
     "floor_divide": plain(np.floor_divide),
-    "trunc_divide": lambda given, a, b: np.trunc(a / b) if a.dtype.kind == "f" else _divide(given, a, b),
+    "trunc_divide": lambda given, a, b: _divide(given, a, b) if a.dtype.kind in "iub" else np.trunc(a / b),
     "mod": _mod,
     "trunc_mod": _mod,
     "floor_mod": plain(np.mod),

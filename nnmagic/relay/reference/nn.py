@@ -132,7 +132,7 @@ def _pool(*, average: bool) -> Rule:
             count = np.maximum(np.asarray(count), 1)
             result = trunc_divide(np.asarray(total), count) if x.dtype.kind in "iu" else total / count
         else:
-            lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+            lowest = np.iinfo(x.dtype).min if x.dtype.kind in "iu" else -np.inf
             padded = np.pad(x, widths, constant_values=lowest)
             result = np.maximum.reduce([part for _, part in _windows(padded, size, strides, dilation, out)])
         return to_layout(np.asarray(result), _PLAIN[rank], given["out_layout"] or layout)

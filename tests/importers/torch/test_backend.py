@@ -95,6 +95,34 @@ def test_a_branch_and_outside_code_break_the_graph() -> None:
     assert seen[0] == seen[1] == 6.0
 
 
+@pytest.mark.sampled(every=4)
+@pytest.mark.parametrize("norm_first", [False, True])
+@pytest.mark.parametrize("masked", ["nothing", "keys", "places", "both"])
+def test_inference_of_a_transformer(masked: str, norm_first: bool) -> None:
+    """For inference torch has one operator for the whole layer, which Dynamo captures."""
+    nn = torch.nn
+    layer = nn.TransformerEncoderLayer(8, 2, 16, 0.0, "gelu", norm_first=norm_first, batch_first=True).eval()
+    masks = {}
+    if masked in ("keys", "both"):
+        masks["src_key_padding_mask"] = torch.tensor([[False] * 5, [False] * 3 + [True] * 2])
+    if masked in ("places", "both"):
+        masks["src_mask"] = torch.ones(5, 5, dtype=torch.bool).triu(1)
+    compiled = torch.compile(layer, backend="nnmagic", options={"engine": "numpy"})
+    data = torch.randn(2, 5, 8)
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(data, **masks), layer(data, **masks), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("options", [{}, {"need_weights": False}, {"average_attn_weights": False}], ids=str)
+def test_inference_of_attention(options: dict[str, bool]) -> None:
+    attention = torch.nn.MultiheadAttention(8, 2, batch_first=True).eval()
+    compiled = torch.compile(attention, backend="nnmagic", options={"engine": "numpy"})
+    data = torch.randn(2, 5, 8)
+    with torch.no_grad():
+        found, expected = (run(data, data, data, **options) for run in (compiled, attention))
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+
+
 def test_arguments_that_are_changed_and_views() -> None:
     def f(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         x.mul_(2)

@@ -226,3 +226,44 @@ def test_pools_whose_last_windows_go_beyond_the_image(size: int, options: tuple[
     function = nnmagic.from_torch(Pool(), (images,), cache=False)
     assert torch.equal(function(images), Pool()(images))
     assert "argmax" not in str(function.relay_text), "the places are only computed if something uses them"
+
+
+@pytest.mark.sampled(every=3)
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "bilinear", "align_corners"])
+@pytest.mark.parametrize("scale", [2.0, 0.5, "size"], ids=str)
+def test_images_of_any_size_are_resampled(mode: str, scale: float | str) -> None:
+    options: dict[str, Any] = {"mode": mode}
+    if mode == "align_corners":
+        options = {"mode": "bilinear", "align_corners": True}
+
+    def resample(images: torch.Tensor) -> torch.Tensor:
+        if scale == "size":
+            return nn.functional.interpolate(images[:, :, ::2], size=images.shape[-2:], **options)
+        return nn.functional.interpolate(images, scale_factor=scale, **options)
+
+    half = torch.export.Dim("half", min=4, max=64)
+    shapes = ({2: 2 * half},)
+    function = nnmagic.from_torch(resample, (torch.randn(1, 2, 8, 6),), dynamic_shapes=shapes, engine="numpy")
+    for size in (8, 10, 14):
+        images = torch.randn(1, 2, size, 6)
+        close(function(images), resample(images))
+
+
+@pytest.mark.parametrize("factor", [float("nan"), float("inf")])
+def test_pools_and_resampled_images_spread_no_nan(factor: float) -> None:
+    images = torch.randn(1, 1, 8, 8)
+    images[0, 0, 2, 5] = factor
+    functions = {
+        "adaptive": lambda x: nn.functional.adaptive_avg_pool2d(x, (3, 5)),
+        "ceil": lambda x: nn.functional.avg_pool2d(x, 3, 2, ceil_mode=True),
+        "linear": lambda x: nn.functional.interpolate(x, size=(11, 5), mode="bilinear"),
+        "cubic": lambda x: nn.functional.interpolate(x, size=(11, 5), mode="bicubic"),
+        "antialiased": lambda x: nn.functional.interpolate(x, size=(3, 5), mode="bilinear", antialias=True),
+        "largest": lambda x: nn.functional.adaptive_max_pool2d(x, 3, return_indices=True),
+    }
+
+    def f(x: torch.Tensor) -> dict[str, torch.Tensor]:
+        return {name: function(x) for name, function in functions.items()}
+
+    function = nnmagic.from_torch(f, (images,), engine="numpy")
+    torch.testing.assert_close(function(images), f(images), rtol=1e-5, atol=1e-5, equal_nan=True)

@@ -39,7 +39,7 @@ LINEAR_ALGEBRA = (
 @pytest.mark.sampled(every=6)
 @pytest.mark.parametrize("name", NAMES)
 def test_samples_of_torch(name: str) -> None:
-    found = list(operators.run(name, 2))
+    found = list(operators.run(name, operators.Options(2)))
     statuses = {item.status for item in found}
     assert "passes" in statuses
     assert statuses <= {"passes", "not run"}, [item.reason for item in found]
@@ -50,6 +50,24 @@ def test_samples_of_torch(name: str) -> None:
 def test_samples_of_linear_algebra(name: str) -> None:
     pytest.importorskip("scipy")
     test_samples_of_torch(name)
+
+
+@pytest.mark.parametrize("name", ["remainder", "nn.functional.elu", "sum", "pow"])
+def test_hostile_operands(name: str) -> None:
+    found = list(operators.run(name, operators.Options(1, hostile=3, engine="numpy")))
+    assert {item.status for item in found} <= {"passes", "sworn", "not run"}, found
+
+
+@pytest.mark.full
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("engine", ["numpy", "relax"])
+@pytest.mark.parametrize("dtype", operators.DTYPES)
+def test_hostile_operands_of_many_functions(dtype: str, engine: str) -> None:
+    """``python -m tests.importers.torch.operators --hostile N --seed S --dtype ...`` has all functions."""
+    names = operators.part(operators.functions(), f"{operators.DTYPES.index(dtype) + 1}/40")
+    found, unreached = operators.run_in_process(names, operators.Options(1, dtype, 3, 0, engine))
+    assert not unreached
+    assert not [item for item in found if item.status in ("wrong", "error")]
 
 
 def test_the_logarithm_of_the_gamma_function_near_its_roots_and_poles() -> None:
@@ -96,3 +114,11 @@ def test_negative_powers_of_integers() -> None:
     base, power = torch.tensor([-1, -1, 1, 2, -1]), torch.tensor([-5, -4, -7, -1, 3])
     found = nnmagic.from_torch(torch.pow, (base, power), engine="numpy")(base, power)
     assert found.tolist() == torch.pow(base, power).tolist()
+
+
+def test_factors_of_torch_are_refused() -> None:
+    matrix, right = torch.eye(3) + torch.ones(3, 3), torch.ones(3, 1)
+    factors = torch.linalg.lu_factor(matrix)
+    function = nnmagic.from_torch(torch.linalg.lu_solve, (*factors, right), engine="numpy")
+    with pytest.raises(AssertionError, match="factors that are arguments are not supported"):
+        function(*factors, right)

@@ -33,6 +33,49 @@ PAST_FAILURES = {
         "b = a0.sum(0).expand(3, 4)\nb[1:2].mul_(2)\nb.t()[:, 0].add_(1)\nb.diagonal().mul_(3)\nreturn b,"
     ),
     "windows of a dynamic size": "b = torch.cat([a0, a0])\nreturn b.unfold(0, 2, 1), b",
+    "a diagonal of a dynamic size of what lies in one place": (
+        "b = a0.flatten().unfold(0, 2, 1)\ntorch._dynamo.graph_break()\nb.diagonal().add_(1)\nreturn b,"
+    ),
+}
+#: Programs of other arguments.
+OTHER_FAILURES = {
+    "the memory that arguments share has another size": """
+def arguments(n):
+    whole = torch.arange(4.0 * n)
+    return [whole[:4], whole[2:6]]
+def f(a0, a1):
+    a0.add_(1)
+    return a1 * 2,
+dynamic = False
+grad = False
+""",
+    "a size that is known after the guards are made": """
+def arguments(n):
+    return [torch.arange(5.0 * n).reshape(n, 5)[:, 1:].double().requires_grad_()]
+def f(a0):
+    v0 = a0.narrow(0, 1, a0.shape[0] - 1)
+    v1 = v0.reshape(2, -1)
+    v2 = a0.narrow(0, 1, a0.shape[0] - 1)
+    torch._dynamo.graph_break()
+    v4 = a0.split(2)[0]
+    v5 = v1 + 1
+    float(a0.sum())
+    v7 = v1 + v5
+    return v0, a0, v1
+dynamic = True
+grad = True
+""",
+    "a result and a detached one share memory": """
+def arguments(n):
+    return [torch.arange(1.0 * n).double().requires_grad_()]
+def f(a0):
+    whole = a0.repeat(2)
+    torch._dynamo.graph_break()
+    whole = a0.repeat(2)
+    return whole.as_strided((2, 2), (1, 2)), whole.view(-1).detach()
+dynamic = True
+grad = True
+""",
 }
 
 
@@ -49,6 +92,11 @@ def test_a_program_that_was_wrong(what: str, transposed: bool, dynamic: bool) ->
     made = "torch.arange(4.0 * n).reshape(4, n).t()" if transposed else "torch.arange(4.0 * n).reshape(n, 4)"
     arguments = f"def arguments(n):\n    return [{made}]\n"
     check(f"{arguments}def f(a0):\n    {body}\ndynamic = {dynamic}\ngrad = False\n")
+
+
+@pytest.mark.parametrize("what", OTHER_FAILURES)
+def test_another_program_that_was_wrong(what: str) -> None:
+    check(OTHER_FAILURES[what])
 
 
 @pytest.mark.parametrize("seed", range(6))

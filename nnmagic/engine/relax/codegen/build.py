@@ -43,6 +43,7 @@ from nnmagic.engine.relax.runtime.native_entry import ENTRY
 from nnmagic.engine.relax.schedules.registry import collect_blocks
 from nnmagic.engine.relax.tir.builders import static_int
 from nnmagic.engine.relax.tir.loop_extents import split_longest_loops
+from nnmagic.engine.relax.tir.round_bfloat16 import round_bfloat16
 from nnmagic.engine.relax.tir.strict_float import keep_float_arithmetic
 
 #: TVM's pattern of a kernel of which nothing is known.
@@ -260,7 +261,7 @@ def build_vm(
         kernel_preparation.prepare_module(grouped, target, opt_level), target
     )
     functions = {
-        var: split_longest_loops(keep_float_arithmetic(function))
+        var: split_longest_loops(keep_float_arithmetic(round_bfloat16(function)))
         if isinstance(function, tirx.PrimFunc)
         else function
         for var, function in module.functions_items()

@@ -29,6 +29,7 @@ from nnmagic.engine.relax.tir.builders import item_bytes, static_int
 from nnmagic.engine.relax.tir.flatten_buffers import flatten_buffers
 from nnmagic.engine.relax.tir.let_to_buffer import let_to_buffers
 from nnmagic.engine.relax.tir.loop_extents import split_longest_loops
+from nnmagic.engine.relax.tir.round_bfloat16 import round_bfloat16
 from nnmagic.engine.relax.tir.strict_float import keep_float_arithmetic
 from nnmagic.engine.relax.tir.visitors import rewrite, visit
 from nnmagic.engine.threads import cores
@@ -346,7 +347,7 @@ def _lower(functions: dict[Any, Any], target: tvm.target.Target) -> tvm.IRModule
     """Lower the functions to the form that LLVM takes; private ones can be called from other parts."""
     of_blocks, of_statements, of_tiles = {}, {}, {}
     for var, kernel in functions.items():
-        function = split_longest_loops(keep_float_arithmetic(kernel))
+        function = split_longest_loops(keep_float_arithmetic(round_bfloat16(kernel)))
         if collect_blocks(function):
             of_blocks[var] = function
         elif (tiles := flatten_buffers(let_to_buffers(function))) is None:

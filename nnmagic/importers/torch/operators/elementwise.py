@@ -229,7 +229,7 @@ def _addcmul(call: Call) -> Value:
 def _addcdiv(call: Call) -> Value:
     first, second = _in_opmath(call, "tensor1", "tensor2")
     (data, _) = _in_opmath(call, "self", "tensor1")
-    return data + times(first / second, call.argument("value", 1))
+    return data + times(first, call.argument("value", 1)) / second
 
 
 @operator("mul")
@@ -246,7 +246,7 @@ def _fma(call: Call) -> Value:
     return first * second + addend
 
 
-@operator("div")
+@operator("div", "true_divide")
 def _div(call: Call) -> Value:
     mode = call.argument("rounding_mode")
     left, right = _in_opmath(call)
@@ -255,11 +255,16 @@ def _div(call: Call) -> Value:
     if is_integer(left.dtype):
         _divisible(call, right)
         return op("floor_divide" if mode == "floor" else "trunc_divide", left, right)
-    return op("trunc", left / right) if mode == "trunc" else floor_division(left, right)
+    if mode == "floor":
+        return floor_division(left, right)
+    quotient = left / right
+    return op("trunc", quotient.cast(call.dtype) if right.rank else quotient)  # halves of tensors are rounded
 
 
 def _divisible(call: Call, divisor: Value) -> None:
-    """Have a call fail for a divisor of 0, as torch does for integers."""
+    """Have a call fail for a divisor of 0, as torch does for integers; there may be nothing to divide."""
+    if 0 in call.shape:
+        return
     nonzero = op("not_equal", divisor, divisor.like(0))
     call.block.check(op("all", nonzero) if nonzero.rank else nonzero, f"{call.name}: division by zero")
 
@@ -283,10 +288,15 @@ def _fmod(call: Call) -> Value:
 
 @operator("remainder")
 def _remainder(call: Call) -> Value:
+    """Return what a division that is rounded down leaves."""
     left, right = _operands(call)
     if not left.is_float:
         _divisible(call, right)
-    return op("floor_mod", wide(left), wide(right)).cast(left.dtype)
+        return op("floor_mod", left, right)
+    left, right = wide(left), wide(right)
+    rest = op("mod", left, right)
+    differ = op("logical_and", op("not_equal", rest, rest.like(0)), op("not_equal", rest < 0, right < 0))
+    return differ.choose(rest + right, rest)
 
 
 @operator("maximum")
@@ -469,6 +479,11 @@ def _to_copy(call: Call) -> Value:
     return convert(call["self"], call.dtype)
 
 
+@operator("prims.convert_element_type")
+def _convert_element_type(call: Call) -> Value:
+    return convert(call["a"], call.dtype)
+
+
 @operator(
     "clone", "alias", "detach", "lift_fresh_copy", "contiguous", "lift_fresh", "detach_copy", "alias_copy"
 )
@@ -493,8 +508,9 @@ def _fill(call: Call) -> Value:
 def _elu(call: Call) -> Value:
     data = wide(call["self"])
     alpha, scale, inner = (call.number(name, 1.0) for name in ("alpha", "scale", "input_scale"))
-    low = expm1(data.minimum(0) * inner) * (alpha * scale)
-    return (data > 0).choose(data * scale, low)
+    positive = data > 0
+    low = expm1(positive.choose(0, data) * inner) * (alpha * scale)
+    return positive.choose(data * scale, low)
 
 
 @operator("gelu")

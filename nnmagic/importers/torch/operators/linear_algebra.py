@@ -63,7 +63,11 @@ def _solve(call: Call) -> list[Value]:
 
 @operator("linalg_lu_solve", note="of the factors that `solve`, `det` and `slogdet` keep for their gradients")
 def _lu_solve(call: Call) -> Value:
-    """Solve with the matrices themselves, which are what the forward rules keep instead of factors."""
+    """Solve with the matrices themselves, which the forward rules keep instead of factors, with pivots 0."""
+    pivots = call["pivots"]
+    if 0 not in pivots.shape:
+        is_kept = op("all", pivots.equals(0))
+        call.block.check(is_kept, f"{call.name}: factors that are arguments are not supported")
     return _solution(call, _transposed(call["LU"]) if call.flag("adjoint") else call["LU"])
 
 

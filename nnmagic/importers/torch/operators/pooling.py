@@ -14,8 +14,10 @@ from nnmagic.importers.onnx.operators.pooling import along_axis
 from nnmagic.importers.onnx.values import Value, constant, op
 from nnmagic.importers.torch.calls import Call, scalar_constant
 from nnmagic.importers.torch.mathematics import convert, neutral, round_half_even, wide
+from nnmagic.importers.torch.operators.shaping import counting
 from nnmagic.importers.torch.registry import operator
 from nnmagic.relay.ops.dims import product
+from nnmagic.relay.types import Dim
 
 
 def _parameters(call: Call, rank: int) -> tuple[list[int], list[int], list[int], list[int], bool]:
@@ -75,6 +77,13 @@ def _max_pool(call: Call, rank: int) -> list[Value]:
         flat = shapes.reshape(data, [*data.shape[:2], product(data.shape[2:])])
         places = shapes.reshape(indices, [*indices.shape[:2], product(indices.shape[2:])])
         values = shapes.reshape(op("gather", flat, places, axis=2), indices.shape)
+        outside = np.zeros([1] * rank, bool)  # windows that have no element
+        for axis, size in enumerate(call.static(data)[2:]):
+            place = _places(counts[axis], kernel[axis], stride[axis], dilation[axis], padding[axis])
+            none = ~((place >= 0) & (place < size)).any(axis=1)
+            outside = outside | none.reshape([-1 if at == axis else 1 for at in range(rank)])
+        if outside.any():
+            values = constant(outside).choose(values.like(neutral("max", values.dtype)), values)
     else:
         raise UnsupportedError(
             "ceil_mode with images of dynamic size is not supported", "give them a fixed size"
@@ -136,13 +145,19 @@ def _window_maxima(
         windows = constant(inside).choose(windows, windows.like(neutral("max", windows.dtype)))
     best = op("argmax", windows, axis=(rank + 2,)).cast("int64")
     best = best.maximum(constant(inside.argmax(axis=-1).astype("int64")))
-    if windows.is_float:
-        nan = op("isnan", windows)
-        last = op("argmax", nan.cast("int32"), axis=(rank + 2,), select_last_index=True).cast("int64")
-        best = op("any", nan, axis=(rank + 2,)).choose(last, best)
+    best = _last_nan(windows, rank + 2, best, keep=False)
     flat = constant(index.reshape(-1))
     rows = np.arange(int(np.prod(counts))).reshape(counts) * taps
     return op("take", flat, best + constant(rows.astype("int64")), axis=0, mode="clip")
+
+
+def _last_nan(windows: Value, axis: int, best: Value, *, keep: bool = True) -> Value:
+    """Return where the last NaN of each window is, and where there is none, what is given."""
+    if not windows.is_float:
+        return best
+    nan = op("isnan", windows)
+    last = op("argmax", nan.cast("int32"), axis=(axis,), keepdims=keep, select_last_index=True)
+    return op("any", nan, axis=(axis,), keepdims=keep).choose(last.cast("int64"), best)
 
 
 @operator("max_pool2d_with_indices")
@@ -180,6 +195,22 @@ def _scatter_planes(call: Call, rank: int, gradient: Value, indices: Value) -> V
 
 
 # -- means ---------------------------------------------------------------------------------------------
+
+
+def _summed(
+    data: Value, axis: int, places: np.ndarray, inside: np.ndarray, weights: np.ndarray | None = None
+) -> Value:
+    """Return weighted sums of elements along an axis: those at places (count, taps), where they are inside.
+
+    Products with a matrix of all weights would spread NaN and infinities, whose products with 0 are NaN.
+    """
+    windows = op("take", data, constant(np.maximum(places, 0)), axis=axis, mode="clip")
+    behind = range(2, windows.rank - axis)
+    if weights is not None:
+        windows = windows * shapes.unsqueeze(windows.like(weights), behind)
+    if not inside.all():
+        windows = shapes.unsqueeze(constant(inside), behind).choose(windows, windows.like(0))
+    return op("sum", windows, axis=(axis + 1,))
 
 
 def _average_matrices(
@@ -231,10 +262,11 @@ def _avg_pool(call: Call, rank: int) -> Value:
     else:
         sizes = call.static(data, "the size of the image")[2:]
         counts = [int(cast(int, size)) for size in call.shape[-rank:]]
-        matrices, numbers = _average_matrices(sizes, counts, kernel, stride, padding, padded=padded)
+        _, numbers = _average_matrices(sizes, counts, kernel, stride, padding, padded=padded)
         result = data
-        for axis, matrix in enumerate(matrices):
-            result = along_axis(result, axis + 2, result.like(matrix.astype("float64")))
+        for axis, size in enumerate(sizes):
+            places = _places(counts[axis], kernel[axis], stride[axis], 1, padding[axis])
+            result = _summed(result, axis + 2, places, (places >= 0) & (places < size))
         result = result / result.like(_divisors(call, numbers))
     return result if call["self"].rank == rank + 2 else shapes.squeeze(result, [0])
 
@@ -290,8 +322,19 @@ def _adaptive_average(call: Call, rank: int) -> Value:
         if not isinstance(size, int):
             raise UnsupportedError("the size of the image must be known", "leave it out of dynamic_shapes")
         if size != count:
-            data = along_axis(data, axis, data.like(_adaptive_matrix(int(size), count)))
+            matrix = _adaptive_matrix(int(size), count)
+            data = _summed(data, axis, *_taps(matrix))
     return data
+
+
+def _taps(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return where the weights of a matrix's columns are not 0: places, which are inside, weights."""
+    first = (matrix != 0).argmax(axis=0)
+    last = len(matrix) - (matrix[::-1] != 0).argmax(axis=0)
+    places = first[:, None] + np.arange((last - first).max())
+    inside = places < last[:, None]
+    weights = np.take_along_axis(matrix.T, np.minimum(places, len(matrix) - 1), axis=1)
+    return places, inside, weights
 
 
 @operator("_adaptive_avg_pool2d")
@@ -349,7 +392,9 @@ def _adaptive_max(call: Call, rank: int) -> list[Value]:
         windows, indices = (
             op("take", item, constant(places), axis=axis, mode="clip") for item in (values, index)
         )
-        best = op("argmax", windows, axis=(axis + 1,), keepdims=True).cast("int64")
+        best = _last_nan(
+            windows, axis + 1, op("argmax", windows, axis=(axis + 1,), keepdims=True).cast("int64")
+        )
         values, index = (
             shapes.squeeze(op("gather", item, best, axis=axis + 1), [axis + 1]) for item in (windows, indices)
         )
@@ -399,17 +444,48 @@ def _image(call: Call) -> Value:
 
 def _nearest(call: Call, rank: int, shift: float) -> Value:
     data = _image(call)
-    old, new = _new_sizes(call, rank)
     for at, scale in enumerate(_scales(call, rank)):
-        ratio = np.float32(_ratio(old[at], new[at], scale, align=False))
-        places = np.floor((np.arange(new[at], dtype="float32") + np.float32(shift)) * ratio)
-        index = np.clip(places, 0, old[at] - 1).astype("int64")
-        data = op("take", data, constant(index), axis=data.rank - rank + at, mode="clip")
+        axis = data.rank - rank + at
+        old, new = data.shape[axis], call.shape[axis]
+        if isinstance(old, int) and isinstance(new, int):
+            ratio = np.float32(_ratio(int(old), int(new), scale, align=False))
+            places = np.floor((np.arange(int(new), dtype="float32") + np.float32(shift)) * ratio)
+            index = constant(np.clip(places, 0, int(old) - 1).astype("int64"))
+        else:
+            step = _dynamic_ratio(call, old, new, scale, align=False)
+            places = op("floor", (counting(call, new).cast("float32") + shift) * step)
+            index = places.cast("int64").minimum(call.size(old) - 1)
+        data = op("take", data, index, axis=axis, mode="clip")
     return data
 
 
+def _dynamic_ratio(call: Call, old: Dim, new: Dim, scale: float | None, *, align: bool) -> Value:
+    """Return how many elements of an axis one of the new ones is, where the call knows their numbers."""
+    if scale and not align:
+        return constant(1 / scale, "float32")
+    sizes = (call.size(size).cast("float32") for size in (old, new))
+    left, right = ((size - 1).maximum(0) if align else size for size in sizes)
+    return left / right.maximum(1)
+
+
+def _between(call: Call, data: Value, axis: int, new: Dim, scale: float | None) -> Value:
+    """Return linear interpolations along an axis, where the call knows its size."""
+    old, align = data.shape[axis], call.flag("align_corners")
+    at, step = counting(call, new).cast("float32"), _dynamic_ratio(call, old, new, scale, align=align)
+    place = at * step if align else ((at + 0.5) * step - 0.5).maximum(0)
+    last = call.size(old) - 1
+    low = op("floor", place).cast("int64").minimum(last)
+    share = shapes.unsqueeze(
+        (place - low.cast("float32")).minimum(1).cast(data.dtype), range(1, data.rank - axis)
+    )
+    left, right = (
+        op("take", data, index, axis=axis, mode="clip") for index in (low, (low + 1).minimum(last))
+    )
+    return left * (1 - share) + right * share
+
+
 def _declare_nearest(name: str, rank: int, shift: float) -> None:
-    operator(name, note="of images of known size")(lambda call: _nearest(call, rank, shift))
+    operator(name)(lambda call: _nearest(call, rank, shift))
 
 
 for _rank in (1, 2, 3):
@@ -422,15 +498,12 @@ def _centres(new: int, ratio: float, *, align: bool) -> np.ndarray:
     return at * ratio if align else (at + 0.5) * ratio - 0.5
 
 
-def _linear_matrix(old: int, new: int, ratio: float, *, align: bool) -> np.ndarray:
+def _linear_taps(old: int, new: int, ratio: float, *, align: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Return the places (new, 2) and the weights of the elements that each new one lies between."""
     place = np.clip(_centres(new, ratio, align=align), 0, None)
     low = np.minimum(np.floor(place).astype(int), old - 1)
-    high = np.minimum(low + 1, old - 1)
     share = np.clip(place - low, 0, 1)
-    matrix = np.zeros((old, new))
-    np.add.at(matrix, (low, np.arange(new)), 1 - share)
-    np.add.at(matrix, (high, np.arange(new)), share)
-    return matrix
+    return np.stack([low, np.minimum(low + 1, old - 1)], 1), np.stack([1 - share, share], 1)
 
 
 def _cubic(distance: np.ndarray, a: float) -> np.ndarray:
@@ -440,14 +513,11 @@ def _cubic(distance: np.ndarray, a: float) -> np.ndarray:
     return np.where(distance <= 1, near, np.where(distance < 2, far, 0))
 
 
-def _cubic_matrix(old: int, new: int, ratio: float, *, align: bool) -> np.ndarray:
+def _cubic_taps(old: int, new: int, ratio: float, *, align: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Return the places (new, 4) and the weights of the elements near each new one."""
     place = _centres(new, ratio, align=align)
-    low = np.floor(place).astype(int)
-    matrix = np.zeros((old, new))
-    for tap in range(-1, 3):
-        weight = _cubic(np.abs(place - (low + tap)), -0.75)
-        np.add.at(matrix, (np.clip(low + tap, 0, old - 1), np.arange(new)), weight)
-    return matrix
+    at = np.floor(place).astype(int)[:, None] + np.arange(-1, 3)
+    return np.clip(at, 0, old - 1), _cubic(np.abs(place[:, None] - at), -0.75)
 
 
 def _antialiased_matrix(old: int, new: int, ratio: float, *, cubic: bool) -> np.ndarray:
@@ -461,31 +531,42 @@ def _antialiased_matrix(old: int, new: int, ratio: float, *, cubic: bool) -> np.
     distance = np.abs(at[:, None] - centre[None, :] + 0.5) / stretch
     weight = _cubic(distance, -0.5) if cubic else np.clip(1 - distance, 0, None)
     weight = np.where((at[:, None] >= first) & (at[:, None] < last), weight, 0)
-    total: np.ndarray = weight / weight.sum(axis=0)
-    return total
+    total = weight.sum(axis=0)
+    shares: np.ndarray = weight / np.where(total == 0, 1, total)
+    return shares
 
 
 def _weighted(call: Call, rank: int, kind: str) -> Value:
     data = _image(call)
     work = wide(data) if data.is_float else data.cast("float32")
     align = call.flag("align_corners")
+    if kind == "linear" and not shapes.is_static((*work.shape[-rank:], *call.shape[-rank:])):
+        for at, scale in enumerate(_scales(call, rank)):
+            axis = work.rank - rank + at
+            work = _between(call, work, axis, call.shape[axis], scale)
+        return _rounded(work, data)
     old, new = _new_sizes(call, rank)
     for at, scale in enumerate(_scales(call, rank)):
         ratio = _ratio(old[at], new[at], scale, align=align)
-        if kind == "linear":
-            matrix = _linear_matrix(old[at], new[at], ratio, align=align)
-        elif kind == "cubic":
-            matrix = _cubic_matrix(old[at], new[at], ratio, align=align)
+        if kind in ("linear", "cubic"):
+            taps = _linear_taps if kind == "linear" else _cubic_taps
+            places, weights = taps(old[at], new[at], ratio, align=align)
+            inside = np.ones_like(places, bool)
         else:
             matrix = _antialiased_matrix(old[at], new[at], ratio, cubic=kind == "cubic_aa")
-        work = along_axis(work, work.rank - rank + at, work.like(matrix))
-    if not data.is_float:
-        return convert(round_half_even(work).maximum(0).minimum(255), data.dtype)
-    return work
+            places, inside, weights = _taps(matrix)
+        work = _summed(work, work.rank - rank + at, places, inside, weights)
+    return _rounded(work, data)
+
+
+def _rounded(work: Value, data: Value) -> Value:
+    """Return resampled bytes as bytes."""
+    return work if data.is_float else convert(round_half_even(work).maximum(0).minimum(255), data.dtype)
 
 
 def _declare_weighted(name: str, rank: int, kind: str) -> None:
-    operator(name, note="of images of known size")(lambda call: _weighted(call, rank, kind))
+    note = "" if kind == "linear" else "of images of known size"
+    operator(name, note=note)(lambda call: _weighted(call, rank, kind))
 
 
 _declare_weighted("upsample_linear1d", 1, "linear")
@@ -497,7 +578,7 @@ _declare_weighted("_upsample_bicubic2d_aa", 2, "cubic_aa")
 
 
 def _grid_sampler(call: Call, rank: int) -> Value:
-    data, grid = call["input"], call["grid"]
+    data, grid = wide(call["input"]), wide(call["grid"])
     mode = ("bilinear", "nearest", "bicubic")[call.integer("interpolation_mode")]
     return op(
         "image.grid_sample",

@@ -122,7 +122,7 @@ def distance(difference: Value, p: float) -> Value:
 
 @operator("dist")
 def _dist(call: Call) -> Value:
-    difference, p = over_elements(call["self"] - call["other"]), call.number("p", 2)
+    difference, p = over_elements(wide(call["self"] - call["other"])), call.number("p", 2)
     if p == -np.inf or 0 in difference.shape:
         raise UnsupportedError(f"the norm {p} of a tensor of the shape {difference.shape} is not supported")
     return distance(call.reshape(difference, [dims.product(difference.shape)]), p)

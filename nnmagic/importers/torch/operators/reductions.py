@@ -22,7 +22,7 @@ def _keep(call: Call) -> bool:
 def _sum(call: Call) -> Value:
     data = convert(call["self"], call.dtype)
     if not data.rank:
-        return data
+        return data + data.like(0)  # of -0.0 it is 0.0
     return op("sum", wide(data), axis=tuple(call.axes("dim", data.rank)), keepdims=_keep(call))
 
 
@@ -30,7 +30,7 @@ def _sum(call: Call) -> Value:
 def _mean(call: Call) -> Value:
     data = convert(call["self"], call.dtype)
     if not data.rank:
-        return data
+        return data + data.like(0)
     return op("mean", wide(data), axis=tuple(call.axes("dim", data.rank)), keepdims=_keep(call))
 
 
@@ -177,7 +177,8 @@ def _running(name: str) -> None:
         axis = call.axis("dim", data.rank)
         if data.shape[axis] == 1:
             return data
-        return op(name, wide(data), axis=axis, dtype=wide(data).dtype)
+        dtype = {"float32": "float64"}.get(data.dtype, wide(data).dtype)  # in which torch adds up
+        return op(name, data.cast(dtype), axis=axis, dtype=dtype)
 
 
 _running("cumsum")

@@ -350,7 +350,7 @@ def _as_strided_scatter(call: Call) -> Value:
 
 
 def _put_in_view(call: Call, view: Callable[[Call], Value]) -> Value:
-    """Return a tensor after a source is written to a view of it: all in the same places changes, too."""
+    """Return a tensor after a source is written to a view of it; what lies in the same places changes."""
     data, own = call["self"], _own_places(call, call.originals["self"])
     viewed = replace(call, arguments={**call.arguments, "self": own}, results=[call.originals["src"]])
     return _put_in_memory(call, data, convert(call["src"], data.dtype), view(viewed))
@@ -359,7 +359,7 @@ def _put_in_view(call: Call, view: Callable[[Call], Value]) -> Value:
 def _put_in_memory(call: Call, data: Value, source: Value, places: Value) -> Value:
     """Return a tensor after a source is written to places in its memory, of the last ones where they meet."""
     own = _own_places(call, call.originals["self"])
-    flat = call.reshape(source, [product(source.shape)])
+    flat = _flat(call, source)
     if places.known is not None and own.known is not None:  # no scatter, so it fuses
         last = np.full(max(own.known.max(initial=0), places.known.max(initial=0)) + 1, -1)
         last[places.known.reshape(-1)] = np.arange(places.known.size)
@@ -368,13 +368,22 @@ def _put_in_memory(call: Call, data: Value, source: Value, places: Value) -> Val
             return data
         spread = op("take", flat, constant(np.maximum(chosen, 0)), axis=0, mode="clip")
         return constant(chosen >= 0).choose(spread, data)
-    at = call.reshape(places, flat.shape)
+    at = _flat(call, places)
     length = op("max", at).maximum(op("max", own)) + 1
     numbers = shapes.full((ANY,), constant(-1, "int64"), vector=shapes.unsqueeze(length, [0]))
     latest = op("scatter_nd", numbers, shapes.unsqueeze(at, [0]), shapes.counting(flat, 0))
     chosen = op("take", latest, own, axis=0, mode="clip")
     spread = op("take", flat, chosen.maximum(0), axis=0, mode="clip")
     return (chosen >= 0).choose(spread, data)
+
+
+def _flat(call: Call, data: Value) -> Value:
+    """Return the elements of a tensor along one axis, also of sizes that only the call knows."""
+    if data.rank == 1:
+        return data
+    if ANY in data.shape:
+        return op("reshape", data, newshape=(-1,))
+    return call.reshape(data, [product(data.shape)])
 
 
 def _own_places(call: Call, traced: Any) -> Value:

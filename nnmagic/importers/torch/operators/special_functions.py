@@ -48,7 +48,7 @@ def _series(x: Value, coefficients: Sequence[float]) -> Value:
 
 def _fraction(x: Value) -> Value:
     """Return how far a number is above the nearest integer: the period of tangents of ``pi * x``."""
-    return x - op("round", x)
+    return op("isinf", x).choose(0.0, x - op("round", x))
 
 
 @operator("lgamma")
