@@ -192,7 +192,9 @@ class _Poller:
         extent = loop.extent.astype(dtype)
         count = tirx.truncdiv(tirx.max(extent, zero) - 1, rounds) + 1
         first = loop.min.astype(dtype) + number * rounds
-        inner = tirx.For(loop.loop_var, first, left, loop.kind, loop.body, annotations=loop.annotations)
+        within = tirx.Var("within", dtype)
+        body = sequence([tirx.Bind(loop.loop_var, first + within), loop.body])
+        inner = tirx.For(within, zero, left, loop.kind, body, annotations=loop.annotations)
         spent = left.astype("int64") * work
         outer = [tirx.Bind(left, tirx.min(rounds, extent - number * rounds)), inner, *self._spend(spent)]
         return tirx.For(number, zero, count, tirx.ForKind.SERIAL, sequence(outer))
