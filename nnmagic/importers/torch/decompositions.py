@@ -91,7 +91,9 @@ def _heads(query: Any, key: Any, value: Any, _embed_dim: int, num_head: int, *re
     from torch.nn.functional import linear
 
     qkv_weight, qkv_bias, proj_weight, proj_bias, *given = rest
-    mask, need_weights, average_attn_weights, mask_type = (*given, *(None, True, True, None)[len(given) :])
+    settings: list[Any] = [None, True, True, None]
+    settings[: len(given)] = given
+    mask, need_weights, average_attn_weights, mask_type = settings
     weights, biases = qkv_weight.chunk(3), qkv_bias.chunk(3)
     q, k, v = (
         linear(data, weight, bias).unflatten(-1, (num_head, -1)).transpose(1, 2)

@@ -34,6 +34,7 @@ def _parameters() -> list[object]:
     ]
 
 
+@pytest.mark.full("core_edges-long-loops-in-a-loop-over-a-tuple", "control_flow-ten-thousand-steps")
 @pytest.mark.sampled(every=4)
 @pytest.mark.parametrize("case", _parameters())
 def test_snippet(case: Case) -> None:

@@ -95,8 +95,8 @@ _NOTHING = as_expr(0)
 class _Polled:
     """A statement with polls.
 
-    work: what it does and does not count. asks: whether it asks, or a round around it must. depth: of loops of
-    unknown length in it that do not ask, one in the other; spent: what they do, if the sizes are known outside.
+    work: what it does and does not count. asks: whether it asks, or a round around it must. depth: of loops
+    of unknown length in it that do not ask, one in the other. spent: what these do, if sizes outside say so.
     """
 
     statement: Stmt
