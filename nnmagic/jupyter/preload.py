@@ -48,7 +48,7 @@ _EVERY_CELL = (
 )
 
 #: What a cell imports besides that is not on disk.
-_FRONT_END = ("nnmagic.functions.type_cell", "nnmagic.engine.custom")
+_FRONT_END = ("nnmagic.functions.type_cell", "nnmagic.engine.custom", "nnmagic.engine.tensor_types")
 
 
 class _EndError(Exception):

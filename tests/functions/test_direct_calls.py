@@ -286,7 +286,7 @@ def test_several_results(text: str, dims: str) -> None:
         for result, right in zip(results, expected, strict=True):
             assert result.dtype == np.asarray(right).dtype
             np.testing.assert_allclose(result, right, rtol=1e-5)
-        assert not went_through_python(partial(f, x, y))
+        assert went_through_python(partial(f, x, y)) <= {"_answers", "is_stopping"}, "what a poll asks"
         assert [sys.getrefcount(result) for result in f(x, y)] == [3] * len(expected)
 
 

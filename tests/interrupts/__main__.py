@@ -92,6 +92,7 @@ class Child:
     def end(self) -> None:
         self.process.kill()
         self.process.wait()
+        self.errors.close()
 
 
 @dataclass

@@ -367,7 +367,12 @@ PROGRAMS = [
         "f(1.0, np.int64(5))",
     ),
     Program("callback", _CALLBACK, "(1.0, np.int64(10**9),)", "f(1.0, np.int64(4))", setup=_SLOWLY),
-    Program("empty arrays", _EMPTY_ARRAYS, "(np.empty((1 << 40, 0), 'f'),)", "f(np.empty((3, 0), 'f'))"),
+    Program(
+        "empty arrays",
+        _EMPTY_ARRAYS,
+        "(np.empty((1 << 20, 1 << 20, 0), 'f'),)",
+        "f(np.ones((3, 2, 2), 'f'))",
+    ),
     Program(
         "empty arrays, level 0",
         _EMPTY_ARRAYS,

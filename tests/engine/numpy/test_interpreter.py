@@ -16,16 +16,13 @@ from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.reference import RULES
 from nnmagic.relay.text.parser import parse_module
 from tests.engine.programs import make_input, read_array
-from tests.engine.relax.test_corpus import NO_NUMBERS, check_outputs
+from tests.engine.relax.test_corpus import NO_NUMBERS, NOT_ROUNDED, check_outputs
 from tests.newer_libraries import IS_NUMPY_OLD
 from tests.relay import corpus
 from tests.relay.corpus import parameters
 from tests.tinynn.programs.snippets import runner
 from tests.tinynn.programs.snippets.cases import Accepted
 from tests.tinynn.programs.test_snippets import TOPICS, cases_of
-
-#: Real Relay's own measurements of these keep float32 where the program rounds to bfloat16.
-NOT_ROUNDED = {"cast_bf16_roundtrip"}
 
 
 def test_every_operator_has_a_rule() -> None:

@@ -11,6 +11,8 @@ from tests.relay.corpus import parameters
 
 pytestmark = pytest.mark.sampled(every=2)
 
+#: Real Relay keeps float32 here where the program rounds to bfloat16, as torch does.
+NOT_ROUNDED = {"cast_bf16_roundtrip"}
 #: Programs that real Relay was not run on, or whose recorded numbers are not those of the program.
 NO_NUMBERS = {
     "add_zero_size": "not run",
@@ -58,6 +60,6 @@ def check_outputs(record, result):
 @pytest.mark.parametrize("record", parameters("programs"))
 def test_a_program_computes_what_real_relay_computed(record):
     executable = build(infer_type(parse_module(record["text"])), "main")
-    if record["id"] in NO_NUMBERS or record["outputs"] is None:
+    if record["id"] in {*NO_NUMBERS, *NOT_ROUNDED} or record["outputs"] is None:
         return
     check_outputs(record, executable([make_input(one) for one in record["inputs"]]))

@@ -24,10 +24,10 @@ EVERYWHERE = {"free", "malloc", "memcpy", "memset", "memmove"}
 #: TVM's runtime, which loads the code, has these.
 TVM = {"TVMBackendParallelLaunch", "TVMFFIErrorSetRaisedFromCStr", "TVMFFIErrorSetRaisedFromCStrParts"}
 OWN = {
-    "linux": {"aligned_alloc"},
-    "macos": {"aligned_alloc", "bzero"},
+    "linux": {"aligned_alloc", "pthread_self"},
+    "macos": {"aligned_alloc", "bzero", "pthread_self"},
     # The loader brings the last two.
-    "windows": {"_aligned_malloc", "_aligned_free", "_fltused", "__chkstk"},
+    "windows": {"_aligned_malloc", "_aligned_free", "GetCurrentThreadId", "_fltused", "__chkstk"},
 }
 MATHEMATICS = {name + kind for kind in ("", "f") for name in ("exp", "pow", "fmod", "log", "sin", "cos")}
 
