@@ -130,7 +130,9 @@ class Fourier:
         )
         if known is None:
             choice = tirx.IfThenElse(halves.rest == 1, choice, self._by_convolution())
-        return sequence([*statements, *halves.make(), choice])
+        loops = sequence([*statements, *halves.make(), choice])
+        # The factors of 0 would never end.
+        return loops if known is not None else tirx.IfThenElse(self.n > 0, loops, None)
 
     def given(self, base: PrimExpr, k: PrimExpr, lanes: int = 1) -> Number:
         """Return elements of a sequence; for the inverse transform with their parts exchanged."""

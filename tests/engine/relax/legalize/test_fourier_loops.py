@@ -6,6 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import nnmagic
 from nnmagic.engine.relax.legalize.fourier_passes import RADICES, factorize
 from tests.engine.programs import compile_text
 
@@ -148,3 +149,13 @@ def test_without_optimisation_the_numbers_are_the_same():
     pairs, numbers = draw((30,), "float64")
     text = "def @main(%x: Tensor[(30, 2), float64]) { numpy.fft(%x, axis=0, pairs=True) }"
     check(compile_text(text, opt_level=0)([pairs]), np.fft.fft(numbers), "float64")
+
+
+@pytest.mark.budget(3)
+def test_a_transform_without_elements_whose_length_the_call_knows_ends() -> None:
+    """Real Relay's operator takes it, unlike numpy.fft."""
+    text = '#[version = "0.0.5"]\ndef @main(%x: Tensor[(?, ?), float32]) { dft(%x, %x, inverse=False) }'
+    function = nnmagic.compile(nnmagic.relay.parse(text), cache=False)
+    for shape in ((0, 0), (2, 0), (0, 3)):
+        assert [part.shape for part in function(np.empty(shape, "f4"))] == [shape, shape]
+    np.testing.assert_allclose(function(np.ones((1, 4), "f4"))[0], [[4, 0, 0, 0]])
