@@ -7,6 +7,7 @@ leave nothing running. The times that are told are true ones; a busy machine mak
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import random
@@ -92,7 +93,10 @@ class Child:
     def end(self) -> None:
         self.process.kill()
         self.process.wait()
-        self.errors.close()
+        for file in (self.process.stdin, self.process.stdout, self.errors):
+            if file is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    file.close()
 
 
 @dataclass
