@@ -60,7 +60,9 @@ def test_hostile_operands(name: str) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.skipif(os.environ.get("NNMAGIC_STRESS") != "1", reason="they take half an hour: NNMAGIC_STRESS=1")
+@pytest.mark.skipif(
+    os.environ.get("NNMAGIC_STRESS") != "1", reason="they take half an hour: NNMAGIC_STRESS=1"
+)
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("engine", ["numpy", "relax"])
 @pytest.mark.parametrize("dtype", operators.DTYPES)
