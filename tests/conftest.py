@@ -101,7 +101,8 @@ def pytest_generate_tests(metafunc):
             others = {call.id for call in drawn[-(-len(drawn) // marker.kwargs["every"]) :]}
             if _is_about_meaning(metafunc.definition):
                 for call in calls:
-                    call.marks.extend([pytest.mark.numpy_engine.mark] * (call.id in others))
+                    if call.id in others:
+                        call.marks.append(pytest.mark.numpy_engine.mark)
             else:
                 calls = [call for call in calls if call.id not in others]
         assert calls or not metafunc._calls, f"{name}: mark the test itself, not all its cases"

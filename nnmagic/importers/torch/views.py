@@ -157,7 +157,7 @@ class Layout:
 
 def layout_of(traced: torch.Tensor, labels: dict[str, str]) -> Layout | None:
     """Return how a traced tensor lies in memory; None if as arrays do. Raises UnsupportedError."""
-    sizes, strides = ([_hint(item) for item in part] for part in (traced.shape, traced.stride()))
+    sizes, strides = _hints(traced)
     known = tuple(item if isinstance(item, int) else ANY for item in traced.stride())
     if None in sizes or None in strides or 0 in sizes:
         return Layout(tuple(range(traced.ndim)), known) if 0 in sizes and ANY not in known else None
@@ -186,7 +186,7 @@ def overlaps(traced: torch.Tensor) -> bool:
     torch's functional operators write to a copy with the same strides then, and to a dense one of what is
     expanded, whose changes torch sums.
     """
-    sizes, strides = ([_hint(item) for item in part] for part in (traced.shape, traced.stride()))
+    sizes, strides = _hints(traced)
     if None in sizes or None in strides or 0 in sizes:
         return False
     steps = sorted((stride, size) for stride, size in zip(strides, sizes, strict=True) if size > 1)
@@ -195,6 +195,11 @@ def overlaps(traced: torch.Tensor) -> bool:
         is_beyond &= stride > reach
         reach += (size - 1) * stride
     return not is_beyond and all(stride for stride, _ in steps)
+
+
+def _hints(traced: torch.Tensor) -> tuple[list[Any], list[Any]]:
+    """Return a tensor's sizes and strides as they were when the program was captured."""
+    return [_hint(size) for size in traced.shape], [_hint(stride) for stride in traced.stride()]
 
 
 def _hint(size: Any) -> Any:

@@ -7,6 +7,7 @@ Those of NumPy take complex numbers: with ``pairs``, the pairs of floats in a la
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import cast
 
 from nnmagic.relay.expr import Attrs
@@ -119,26 +120,33 @@ declare(
 )
 
 
-def _has_points(types: Sequence[Type], attrs: Attrs) -> None:
-    """Require a length of at least 1, as NumPy does."""
+def _points(types: Sequence[Type], attrs: Attrs, *, is_complex: bool) -> int:
+    """Return the size of the axis of an operand of known shape."""
     (shape, *_) = sizes(types)
-    size = shape[axis_of(attrs, shape[:-1] if attrs["pairs"] and "inverse" in attrs else shape)]
-    if size < 1:
-        raise RelationError(f"invalid number of data points ({size})", 0, attr="axis")
+    return shape[axis_of(attrs, shape[:-1] if is_complex and attrs["pairs"] else shape)]
+
+
+def _require_points(number: int, attr: str) -> None:
+    """Raise RelationError for a length of less than 1, as NumPy does."""
+    if number < 1:
+        raise RelationError(f"invalid number of data points ({number})", 0, attr=attr)
+
+
+def _has_points(types: Sequence[Type], attrs: Attrs, *, is_complex: bool) -> None:
+    _require_points(_points(types, attrs, is_complex=is_complex), "axis")
 
 
 def _has_half(types: Sequence[Type], attrs: Attrs) -> None:
     """Require a length of at least 1, and the elements that it has."""
-    (shape, *_) = sizes(types)
-    size = shape[axis_of(attrs, shape[:-1] if attrs["pairs"] else shape)]
-    length = cast("int | None", attrs["n"])
+    size, length = _points(types, attrs, is_complex=True), cast("int | None", attrs["n"])
     points = 2 * (size - 1) if length is None else length
-    if points < 1:
-        raise RelationError(f"invalid number of data points ({points})", 0, attr="n")
+    _require_points(points, "n")
     if size != points // 2 + 1:
         raise RelationError(f"{points} points have {points // 2 + 1} frequencies, not {size}", 0, attr="n")
 
 
+#: Only the call may know whether there are points to transform.
+_TRANSFORM = Trait.SPECULATABLE | Trait.RESHAPES | Trait.HEAVY
 _AXIS, _PAIRS = Attr("axis", INT, -1), Attr("pairs", BOOL, default=False)
 _NORM = Attr("norm", choice("backward", "ortho", "forward"), "backward")
 declare(
@@ -151,9 +159,9 @@ declare(
     _NORM,
     _PAIRS,
     numpy="numpy.fft.fft",
-    traits=Trait.SPECULATABLE | Trait.RESHAPES | Trait.HEAVY,
+    traits=_TRANSFORM,
     family="signal",
-    shape_constraints=[_has_points],
+    shape_constraints=[partial(_has_points, is_complex=True)],
 )
 declare(
     "numpy.rfft",
@@ -164,9 +172,9 @@ declare(
     _NORM,
     _PAIRS,
     numpy="numpy.fft.rfft",
-    traits=Trait.SPECULATABLE | Trait.RESHAPES | Trait.HEAVY,
+    traits=_TRANSFORM,
     family="signal",
-    shape_constraints=[_has_points],
+    shape_constraints=[partial(_has_points, is_complex=False)],
 )
 declare(
     "numpy.irfft",
@@ -178,7 +186,7 @@ declare(
     _NORM,
     _PAIRS,
     numpy="numpy.fft.irfft",
-    traits=Trait.SPECULATABLE | Trait.RESHAPES | Trait.HEAVY,
+    traits=_TRANSFORM,
     family="signal",
     shape_constraints=[_has_half],
 )

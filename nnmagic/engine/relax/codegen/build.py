@@ -33,6 +33,7 @@ from nnmagic.engine.relax.codegen.object_code import (
     VM_PIPELINE,
     ObjectCode,
     compile_parts,
+    keep_meaning,
     write_module,
 )
 from nnmagic.engine.relax.deferred_interrupts import run_interruptible
@@ -42,9 +43,6 @@ from nnmagic.engine.relax.runtime.direct_call import MAX_RESULTS
 from nnmagic.engine.relax.runtime.native_entry import ENTRY
 from nnmagic.engine.relax.schedules.registry import collect_blocks
 from nnmagic.engine.relax.tir.builders import static_int
-from nnmagic.engine.relax.tir.loop_extents import split_longest_loops
-from nnmagic.engine.relax.tir.round_bfloat16 import round_bfloat16
-from nnmagic.engine.relax.tir.strict_float import keep_float_arithmetic
 
 #: TVM's pattern of a kernel of which nothing is known.
 _OPAQUE = 8
@@ -261,9 +259,7 @@ def build_vm(
         kernel_preparation.prepare_module(grouped, target, opt_level), target
     )
     functions = {
-        var: split_longest_loops(keep_float_arithmetic(round_bfloat16(function)))
-        if isinstance(function, tirx.PrimFunc)
-        else function
+        var: keep_meaning(function) if isinstance(function, tirx.PrimFunc) else function
         for var, function in module.functions_items()
     }
     whole = tvm.IRModule(functions, attrs=module.attrs)

@@ -88,22 +88,18 @@ def _broadcast_bits(node: tirx.Broadcast) -> Any:
     return tirx.reinterpret(str(node.ty.dtype), bits)
 
 
-def _add_polls(function: tirx.PrimFunc, _module: tvm.IRModule, _context: Any) -> tirx.PrimFunc:
-    if POLLED not in (function.attrs or {}):
-        return function
-    return add_polls(function, windows="windows" in _triple(function))
+def _polls(*, packed: bool) -> Any:
+    """Return the pass that adds polls to marked functions; ``packed``: to all, for TVM's virtual machine."""
+
+    def add(function: tirx.PrimFunc, _module: tvm.IRModule, _context: Any) -> tirx.PrimFunc:
+        if not packed and POLLED not in (function.attrs or {}):
+            return function
+        return add_polls(function, windows="windows" in _triple(function), packed=packed)
+
+    return tirx.transform.prim_func_pass(add, opt_level=0, name="AddPolls")
 
 
-_ADD_POLLS: Any = tirx.transform.prim_func_pass(_add_polls, opt_level=0, name="AddPolls")
-
-#: The same for kernels that TVM's virtual machine calls.
-_ADD_VM_POLLS: Any = tirx.transform.prim_func_pass(
-    lambda function, _module, _context: add_polls(
-        function, windows="windows" in _triple(function), packed=True
-    ),
-    opt_level=0,
-    name="AddPolls",
-)
+_ADD_POLLS, _ADD_VM_POLLS = _polls(packed=False), _polls(packed=True)
 
 _FREE_BEFORE_LEAVING: Any = tirx.transform.prim_func_pass(
     lambda function, _module, _context: function.with_body(free_before_leaving(function.body)),
@@ -343,11 +339,16 @@ def _symbol(var: Any) -> str:
     return f"{KERNEL_PREFIX}{var.name_hint}"
 
 
+def keep_meaning(function: tirx.PrimFunc) -> tirx.PrimFunc:
+    """Return a function whose meaning TVM's passes keep: each step is rounded, no loop is too long."""
+    return split_longest_loops(keep_float_arithmetic(round_bfloat16(function)))
+
+
 def _lower(functions: dict[Any, Any], target: tvm.target.Target) -> tvm.IRModule:
     """Lower the functions to the form that LLVM takes; private ones can be called from other parts."""
     of_blocks, of_statements, of_tiles = {}, {}, {}
     for var, kernel in functions.items():
-        function = split_longest_loops(keep_float_arithmetic(round_bfloat16(kernel)))
+        function = keep_meaning(kernel)
         if collect_blocks(function):
             of_blocks[var] = function
         elif (tiles := flatten_buffers(let_to_buffers(function))) is None:

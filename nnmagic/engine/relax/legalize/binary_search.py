@@ -16,12 +16,11 @@ import tvm
 from tvm import te, tirx, topi
 
 from nnmagic.engine.relax.legalize import scalar_functions
-from nnmagic.engine.relax.legalize.sort_loops import branch
 from nnmagic.engine.relax.legalize.types import Tensor
 from nnmagic.engine.relax.schedules.independent_loops import INDEPENDENT, independent_loop
 from nnmagic.engine.relax.schedules.registry import KIND
 from nnmagic.engine.relax.tir import builders
-from nnmagic.engine.relax.tir.builders import as_expr, broadcast, dtype_of, loop, sequence, static_int
+from nnmagic.engine.relax.tir.builders import as_expr, branch, broadcast, dtype_of, loop, sequence, static_int
 from nnmagic.engine.relax.tir.types import Buffer, Extent, PrimExpr, Stmt
 
 #: The elements of a node, and the most levels: of more elements than memory holds.

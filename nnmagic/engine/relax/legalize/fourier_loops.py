@@ -17,7 +17,6 @@ from nnmagic.engine.relax.legalize.fourier_numbers import (
     Number,
     Roots,
     State,
-    at_least,
     cast,
     each,
     pairs,
@@ -25,10 +24,9 @@ from nnmagic.engine.relax.legalize.fourier_numbers import (
     times,
 )
 from nnmagic.engine.relax.legalize.fourier_passes import Columns, Halves, Load, Matrix, Store
-from nnmagic.engine.relax.legalize.sort_loops import branch
 from nnmagic.engine.relax.schedules.independent_loops import independent_loop
 from nnmagic.engine.relax.tir import builders
-from nnmagic.engine.relax.tir.builders import as_expr, loop, sequence, static_int
+from nnmagic.engine.relax.tir.builders import as_expr, at_least, branch, loop, sequence, static_int
 from nnmagic.engine.relax.tir.types import Extent, Index, PrimExpr, Stmt
 
 #: The bytes of the vectors. LLVM splits those that the machine has not.

@@ -172,12 +172,6 @@ def each(count: Extent, body: Callable[[PrimExpr], Stmt]) -> Stmt:
     return tirx.Evaluate(0) if static_int(count) == 0 else loop("k", count, body)
 
 
-def at_least(value: Extent, least: int) -> PrimExpr | bool:
-    """Return whether a size is so large, as an expression if only the call knows."""
-    number = static_int(value)
-    return as_expr(value) >= least if number is None else number >= least
-
-
 def transposed(rows: Sequence[Number], lanes: int) -> tuple[list[Stmt], list[Number]]:
     """Return the columns of a square of vectors, and the statements that they need."""
     statements: list[Stmt] = []

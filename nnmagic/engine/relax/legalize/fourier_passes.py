@@ -20,7 +20,6 @@ from nnmagic.engine.relax.legalize.fourier_numbers import (
     Pair,
     Roots,
     State,
-    at_least,
     cast,
     each,
     local_pair,
@@ -29,9 +28,8 @@ from nnmagic.engine.relax.legalize.fourier_numbers import (
     times,
     transposed,
 )
-from nnmagic.engine.relax.legalize.sort_loops import branch
 from nnmagic.engine.relax.tir import builders
-from nnmagic.engine.relax.tir.builders import as_expr, loop, sequence, static_int
+from nnmagic.engine.relax.tir.builders import as_expr, at_least, branch, loop, sequence, static_int
 from nnmagic.engine.relax.tir.types import Extent, Index, PrimExpr, Stmt
 
 #: The factors that have passes of their own; a length with another prime factor is convolved.

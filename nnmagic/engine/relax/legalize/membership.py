@@ -9,12 +9,12 @@ from tvm import te, tirx
 
 from nnmagic.engine.relax.legalize.binary_search import SearchTree, for_each, widened
 from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Value
-from nnmagic.engine.relax.legalize.sort_loops import branch, sort_buffer
+from nnmagic.engine.relax.legalize.sort_loops import sort_buffer
 from nnmagic.engine.relax.legalize.types import Tensor
 from nnmagic.engine.relax.schedules.independent_loops import INDEPENDENT
 from nnmagic.engine.relax.schedules.registry import KIND
 from nnmagic.engine.relax.tir import builders
-from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, loop, sequence
+from nnmagic.engine.relax.tir.builders import as_expr, branch, dtype_of, loop, sequence
 from nnmagic.engine.relax.tir.types import Buffer, PrimExpr, Stmt
 
 #: A table has at least so many entries, which all integers of 8 bits have, and so many for each element.

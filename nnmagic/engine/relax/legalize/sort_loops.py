@@ -18,7 +18,15 @@ from nnmagic.engine.relax.schedules.independent_loops import INDEPENDENT, indepe
 from nnmagic.engine.relax.schedules.matmul.packing import exchange_blocks
 from nnmagic.engine.relax.schedules.registry import KIND
 from nnmagic.engine.relax.tir import builders
-from nnmagic.engine.relax.tir.builders import as_expr, loop, sequence, static_int, vector_loop
+from nnmagic.engine.relax.tir.builders import (
+    as_expr,
+    at_least,
+    branch,
+    loop,
+    sequence,
+    static_int,
+    vector_loop,
+)
 from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr, Stmt
 from nnmagic.relay.types import is_float
 
@@ -84,18 +92,6 @@ _GroupIndex: TypeAlias = Callable[[PrimExpr, Index, Index], list[Index]]
 _SequenceIndex: TypeAlias = Callable[[Index, Index], list[Index]]
 
 
-def branch(condition: PrimExpr | bool, yes: Callable[[], Stmt], no: Callable[[], Stmt]) -> Stmt:
-    """Build one of two statements, or both where only the call knows the condition."""
-    if isinstance(condition, bool):
-        return yes() if condition else no()
-    return tirx.IfThenElse(condition, yes(), no())
-
-
-def _at_least(value: Index, least: int) -> PrimExpr | bool:
-    number = static_int(value)
-    return as_expr(value) >= least if number is None else number >= least
-
-
 def _is_short(length: Index, total: Index) -> PrimExpr | bool:
     """Return whether the network is faster: its time grows faster, but it sorts many sequences at once."""
     return length <= builders.minimum(_LONGEST, total * _LENGTH_OF_ONE)
@@ -117,7 +113,7 @@ class SequenceSort:
         #: Whether the elements may be few enough to be found without sorting the others.
         few = static_int(self.count)
         self.selects = few is not None and few <= MOST_SELECTED and axis == len(self.other)
-        self.selects = self.selects and _at_least(self.length, LEAST_RATIO * (few or 0)) is not False
+        self.selects = self.selects and at_least(self.length, LEAST_RATIO * (few or 0)) is not False
         self.by_index = "indices" in outputs or self.selects
         self.kind = key_dtype(self.dtype)
         self.packed = self.by_index and self.kind == "int32"
@@ -132,14 +128,14 @@ class SequenceSort:
         if builders.is_for_gpu():  # which has no long vectors
             return self._by_radix()
         if self.selects:
-            enough = _at_least(self.length, LEAST_RATIO * int(self.count))
+            enough = at_least(self.length, LEAST_RATIO * int(self.count))
             return branch(enough, self._by_selection, self._by_sorting)
         return self._by_sorting()
 
     def _by_sorting(self) -> Stmt:
         few = static_int(self.total)
         if few is not None and few <= self.lanes // _FEW:
-            is_short = _at_least(_LONGEST_OF_FEW - self.length, 0)
+            is_short = at_least(_LONGEST_OF_FEW - self.length, 0)
             sort = partial(branch, is_short, self._by_merged_columns, self._by_radix)
             if static_int(self.length) is not None:
                 return sort()
@@ -204,7 +200,7 @@ class SequenceSort:
         across = builders.round_up_div(self.inner[0], lanes)
         outer = builders.product(self.other[:-1])
         return branch(
-            _at_least(self.inner[0], lanes),
+            at_least(self.inner[0], lanes),
             lambda: self._sort_groups(outer * across, partial(self._index_across, across)),
             lambda: self._sort_groups(groups, self._any_index),
         )
@@ -254,7 +250,7 @@ class SequenceSort:
         if self.axis != len(self.other):
             return by_columns()
         return branch(
-            _at_least(self.length, columns.lanes), partial(self._load_rows, columns, index), by_columns
+            at_least(self.length, columns.lanes), partial(self._load_rows, columns, index), by_columns
         )
 
     def _store(self, columns: Columns, name: str, index: _SequenceIndex) -> Stmt:
@@ -262,7 +258,7 @@ class SequenceSort:
         if self.axis != len(self.other):
             return by_columns()
         return branch(
-            _at_least(self.count, columns.lanes), partial(self._store_rows, columns, name, index), by_columns
+            at_least(self.count, columns.lanes), partial(self._store_rows, columns, name, index), by_columns
         )
 
     def _load_columns(self, columns: Columns, index: _SequenceIndex) -> Stmt:

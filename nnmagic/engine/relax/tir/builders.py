@@ -73,6 +73,19 @@ def round_up_div(value: Index, step: Index) -> Index:
     return tirx.floordiv(as_expr(value) + (step - 1), as_expr(step))
 
 
+def at_least(value: Index, least: int) -> PrimExpr | bool:
+    """Return whether a size is so large, as an expression if only the call knows."""
+    number = static_int(value)
+    return as_expr(value) >= least if number is None else number >= least
+
+
+def branch(condition: PrimExpr | bool, yes: Callable[[], Stmt], no: Callable[[], Stmt]) -> Stmt:
+    """Build one of two statements, or both where only the call knows the condition."""
+    if isinstance(condition, bool):
+        return yes() if condition else no()
+    return tirx.IfThenElse(condition, yes(), no())
+
+
 def minimum(left: Index, right: Index) -> Index:
     """Return the smaller of two indices."""
     a, b = static_int(left), static_int(right)

@@ -213,7 +213,7 @@ def _summed(
     return op("sum", windows, axis=(axis + 1,))
 
 
-def _average_matrices(
+def _average_windows(
     sizes: Sequence[int],
     counts: Sequence[int],
     kernel: Sequence[int],
@@ -222,18 +222,15 @@ def _average_matrices(
     *,
     padded: bool,
 ) -> tuple[list[np.ndarray], np.ndarray]:
-    """Return for each axis a matrix (size, count) that sums windows, and the numbers that divide the sums."""
-    matrices, numbers = [], np.ones([1] * len(sizes))
+    """Return for each axis the places (count, taps) of windows, and the numbers that divide the sums."""
+    places, numbers = [], np.ones([1] * len(sizes))
     for axis, size in enumerate(sizes):
         place = _places(counts[axis], kernel[axis], stride[axis], 1, padding[axis])
-        matrix = np.zeros((size, counts[axis]))
-        for column, row in enumerate(place):
-            np.add.at(matrix[:, column], row[(row >= 0) & (row < size)], 1)
-        matrices.append(matrix)
+        places.append(place)
         low, high = (-padding[axis], size + padding[axis]) if padded else (0, size)
         each = ((place >= low) & (place < high)).sum(axis=1)
         numbers = numbers * each.reshape([-1 if at == axis else 1 for at in range(len(sizes))])
-    return matrices, numbers
+    return places, numbers
 
 
 def _divisors(call: Call, numbers: np.ndarray) -> np.ndarray:
@@ -262,10 +259,9 @@ def _avg_pool(call: Call, rank: int) -> Value:
     else:
         sizes = call.static(data, "the size of the image")[2:]
         counts = [int(cast(int, size)) for size in call.shape[-rank:]]
-        _, numbers = _average_matrices(sizes, counts, kernel, stride, padding, padded=padded)
+        windows, numbers = _average_windows(sizes, counts, kernel, stride, padding, padded=padded)
         result = data
-        for axis, size in enumerate(sizes):
-            places = _places(counts[axis], kernel[axis], stride[axis], 1, padding[axis])
+        for axis, (size, places) in enumerate(zip(sizes, windows, strict=True)):
             result = _summed(result, axis + 2, places, (places >= 0) & (places < size))
         result = result / result.like(_divisors(call, numbers))
     return result if call["self"].rank == rank + 2 else shapes.squeeze(result, [0])
@@ -293,9 +289,12 @@ def _avg_pool_backward(call: Call) -> Value:
     kernel, stride, padding, _, _ = _parameters(call, rank)
     counts = call.static(gradient)[-rank:]
     padded = call.flag("count_include_pad", default=True)
-    matrices, numbers = _average_matrices(shape[-rank:], counts, kernel, stride, padding, padded=padded)
+    windows, numbers = _average_windows(shape[-rank:], counts, kernel, stride, padding, padded=padded)
     result = gradient / gradient.like(_divisors(call, numbers))
-    for axis, matrix in enumerate(matrices):
+    for axis, (size, places) in enumerate(zip(shape[-rank:], windows, strict=True)):
+        matrix = np.zeros((size, len(places)))
+        for column, row in enumerate(places):
+            np.add.at(matrix[:, column], row[(row >= 0) & (row < size)], 1)
         result = along_axis(result, result.rank - rank + axis, result.like(matrix.T.copy()))
     return result
 

@@ -239,16 +239,15 @@ def _row_tasks(kernel: _WindowKernel, shape: Sequence[Extent], machine: CpuModel
         block = tirx.min(first, as_expr(blocks - tile_blocks)) if groups_of_blocks > 1 else as_expr(0)
         one_image = isinstance(batch, int) and batch == 1
         image = as_expr(0) if one_image else number // groups_of_blocks
-        place = (image, block, tuple(indices))
         statements: list[Stmt] = []
         for phase in kernel.axes[-1].phases():
+            row = _Row(kernel, phase, tile_blocks, image, block, tuple(indices))
             if not kernel.axes[-1].is_static:
-                statements.append(_phase_of_any_length(kernel, phase, tile_blocks, tile_width, place))
+                statements.append(_row_of_any_length(row, tile_width))
             elif len(phase.taps) > MOST_TAPS:
-                statements.append(_phase_of_many_taps(kernel, phase, tile_blocks, tile_width, place))
+                statements.append(_row_of_many_taps(row, tile_width))
             else:
-                runs = phase.runs(tile_width)
-                statements += [_run_of_tiles(_Tiles(kernel, phase, run, tile_blocks, *place)) for run in runs]
+                statements += [_run_of_tiles(row.tiles_of(run)) for run in phase.runs(tile_width)]
         return sequence(statements)
 
     tasks = as_index(batch * (groups_of_blocks * math.prod(rows)))
@@ -326,80 +325,74 @@ class _Tile:
         return (block * self.tiles.run.width + element) * self.tiles.kernel.lanes
 
 
-def _phase_of_any_length(
-    kernel: _WindowKernel,
-    phase: Phase,
-    blocks: int,
-    width: int,
-    place: tuple[PrimExpr, PrimExpr, tuple[PrimExpr, ...]],
-) -> Stmt:
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A row of a phase's results, of some blocks of channels; ``outer``: the indices of the row."""
+
+    kernel: _WindowKernel
+    phase: Phase
+    blocks: int
+    image: PrimExpr
+    block: PrimExpr
+    outer: tuple[PrimExpr, ...]
+
+    @property
+    def inside(self) -> tuple[int, Extent]:
+        """Return the first element without a tap before the data, and the first with one behind it."""
+        offsets = [offset for _, offset in self.phase.taps] or [0]
+        behind = (self.phase.size - 1 - max(offsets)) // self.phase.stride + 1
+        return -(min(offsets) // self.phase.stride), behind
+
+    def tiles_of(self, run: Run, *, at_edge: bool = False) -> _Tiles:
+        """Return the tiles of a run; ``at_edge``: they test whether they are inside of the data."""
+        place = self.image, self.block, self.outer
+        return _Tiles(self.kernel, self.phase, run, self.blocks, *place, at_edge=at_edge)
+
+    def tile(self, width: int, start: PrimExpr, *, at_edge: bool = False) -> Stmt:
+        """Compute a tile that begins anywhere."""
+        run = Run(0, width, 1, ((0, width),) * len(self.phase.taps))
+        return _compute_tile(self.tiles_of(run, at_edge=at_edge), start)
+
+
+def _row_of_any_length(row: _Row, width: int) -> Stmt:
     """Compute a row whose length is dynamic: what lies at its ends by single elements, the rest by tiles.
 
     The last tile begins so that it ends where the others may not go on: some elements are computed twice.
-    place: image, block, and indices of the row.
     """
-    zero, count = as_expr(0), as_expr(phase.count)
-    offsets = [offset for _, offset in phase.taps] or [0]
-    # From the first element to the last, no tap is in the padding.
-    first = tirx.min(as_expr(max(0, -(min(offsets) // phase.stride))), count)
-    behind = (phase.size - 1 - max(offsets)) // phase.stride + 1
+    zero, count = as_expr(0), as_expr(row.phase.count)
+    before, behind = row.inside
+    first = tirx.min(as_expr(max(0, before)), count)
     last = tirx.max(first, tirx.min(behind, count))
 
-    tile_of = partial(_tiles_of_any_place, kernel, phase, blocks, place)
-
     def edge(number: PrimExpr) -> Stmt:
-        start = tirx.Select(number < first, number, number - first + last)
-        return _compute_tile(tile_of(1, at_edge=True), start)
+        return row.tile(1, tirx.Select(number < first, number, number - first + last), at_edge=True)
 
     def inner(number: PrimExpr) -> Stmt:
-        start = first + tirx.min(number * width, last - first - width)
-        return _compute_tile(tile_of(width), start)
+        return row.tile(width, first + tirx.min(number * width, last - first - width))
 
     edges = loop("edge", tirx.max(count - last + first, zero), edge)
     tiles = loop("tile", (last - first + width - 1) // width, inner)
-    few = loop("element", last - first, lambda number: _compute_tile(tile_of(1), first + number))
+    few = loop("element", last - first, lambda number: row.tile(1, first + number))
     return sequence([edges, tirx.IfThenElse(last - first >= width, tiles, few)])
 
 
-def _phase_of_many_taps(
-    kernel: _WindowKernel,
-    phase: Phase,
-    blocks: int,
-    width: int,
-    place: tuple[PrimExpr, PrimExpr, tuple[PrimExpr, ...]],
-) -> Stmt:
+def _row_of_many_taps(row: _Row, width: int) -> Stmt:
     """Compute a row of so many taps that tiles near to its ends are not code of their own, but test."""
-    full, rest = divmod(phase.count, width)
-    offsets = [offset for _, offset in phase.taps]
-    first, last = -(min(offsets) // phase.stride), (phase.size - 1 - max(offsets)) // phase.stride + 1
-    tile_of = partial(_tiles_of_any_place, kernel, phase, blocks, place)
+    full, rest = divmod(row.phase.count, width)
+    first, last = row.inside
 
     def compute(number: PrimExpr) -> Stmt:
         start = number * width
-        inner = _compute_tile(tile_of(width), start)
-        if first <= 0 and last >= phase.count:
+        inner = row.tile(width, start)
+        if first <= 0 and last >= row.phase.count:
             return inner
         is_inside = tirx.all(start >= first, start + width <= last)
-        return tirx.IfThenElse(is_inside, inner, _compute_tile(tile_of(width, at_edge=True), start))
+        return tirx.IfThenElse(is_inside, inner, row.tile(width, start, at_edge=True))
 
     statements = [loop("tile", full, compute)] if full else []
     if rest:
-        statements.append(_compute_tile(tile_of(rest, at_edge=True), as_expr(full * width)))
+        statements.append(row.tile(rest, as_expr(full * width), at_edge=True))
     return sequence(statements)
-
-
-def _tiles_of_any_place(
-    kernel: _WindowKernel,
-    phase: Phase,
-    blocks: int,
-    place: tuple[PrimExpr, PrimExpr, tuple[PrimExpr, ...]],
-    width: int,
-    *,
-    at_edge: bool = False,
-) -> _Tiles:
-    """Return tiles that are inside of the data, or that test whether they are."""
-    run = Run(0, width, 1, ((0, width),) * len(phase.taps))
-    return _Tiles(kernel, phase, run, blocks, *place, at_edge=at_edge)
 
 
 def _run_of_tiles(tiles: _Tiles) -> Stmt:
