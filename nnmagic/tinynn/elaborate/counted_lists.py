@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from synr import ast
 from synr.ast import BuiltinOp
 
+from nnmagic.relay.types import TensorType
 from nnmagic.tinynn.analysis.bound_names import (
     find_assigned_names,
     find_mentioned_names,
@@ -92,13 +93,19 @@ def grow_and_count(
     ctx.live |= {name for each in lists for name in (each.growth.rows, each.count)}
     with ctx.trial() as diagnostics:
         over(ctx, loop, iterable)
-    if any(each.growth.type is None for each in lists):  # the loop has errors
+    if diagnostics.errors and any(each.growth.type is None for each in lists):
         for diagnostic in diagnostics.errors:
             ctx.diagnostics.add(diagnostic)
         for name in (*find_assigned_names(loop), *(each.growth.name for each in lists)):
             bindings.bind(name, FAILED)
         ctx.environment.failed = True
         return None
+    for each in lists:  # of those that no round appends to
+        rows = bindings.locals[each.growth.rows]
+        if each.growth.type is None and isinstance(rows, Computed) and isinstance(rows.type, TensorType):
+            each.growth.type = TensorType(rows.type.shape[1:], rows.type.dtype)
+    empty = [each for each in lists if each.growth.type is None]
+    lists = [each for each in lists if each.growth.type is not None]
     for each in lists:
         each.growth.is_tried = False
         room = _times(rounds, each.times, iterable)
@@ -116,6 +123,10 @@ def grow_and_count(
                 kept = subscript(Operand(rows, span), [Operand(first, span)], span)
                 value = grown(ctx, each.growth, kept)
             bound.bind(each.growth.name, value, span)
+            bound.forget(each.growth.rows)
+            bound.forget(each.count)
+        for each in empty:
+            bound.bind(each.growth.name, TupleOf(()), span)
             bound.forget(each.growth.rows)
             bound.forget(each.count)
 

@@ -31,7 +31,7 @@ def check(body: str, *, n: int = 7) -> None:
                 assert np.size(one) == 0
 
 
-@pytest.mark.full("body4")
+@pytest.mark.full("body5")
 @pytest.mark.parametrize(
     "body",
     [
@@ -57,6 +57,13 @@ for v in x:
         rows.append([v, 3 * v])
         rows.append(rows[-1])
 return np.array(rows), len(rows)""",
+        """rows, others, total = [1.5], [], 0.0
+for v in x:
+    if False:
+        rows.append(v)
+        others.append(v)
+    total += rows[-1] * v
+return np.array(rows), len(rows), len(others), total""",
         """best = []
 for i in range(len(x)):
     if len(best) >= k:
