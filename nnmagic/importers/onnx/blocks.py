@@ -60,7 +60,7 @@ class Block:
         """Have a call fail unless a tensor, which is given at the call, holds what the importer assumed."""
         if not wanted.size:
             return
-        equal = value.equals(constant(wanted.astype(value.dtype)))
+        equal = value.equal(constant(wanted.astype(value.dtype)))
         condition = op("all", equal) if equal.rank else equal
         self.check(condition, f"{what} must be {wanted.tolist()}: the model was imported for this value")
 

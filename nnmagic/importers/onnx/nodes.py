@@ -154,7 +154,7 @@ class Node:
         ]
         tests: list[Value] = []
         for array in arrays:
-            equal = value.equals(constant(array))
+            equal = value.equal(constant(array))
             tests.append(op("all", equal) if equal.rank else equal)
         allowed = tests[0]
         for test in tests[1:]:

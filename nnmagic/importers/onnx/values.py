@@ -20,6 +20,7 @@ from nnmagic.relay.ops import OPERATORS, RelationError, call, dims
 from nnmagic.relay.ops.checks import find_problem
 from nnmagic.relay.passes.numpy_evaluator import evaluate_with_numpy
 from nnmagic.relay.polynomials import is_nonnegative
+from nnmagic.relay.tensor_expr import Number, TensorOperators
 from nnmagic.relay.types import ANY, Dim, TensorType, TupleType, Type, dtype_of_array, is_float, is_integer
 
 #: Calls on constants with no more elements than this are evaluated while importing.
@@ -27,11 +28,9 @@ MAX_FOLDED = 1 << 16
 #: Vectors with more elements than this are no shapes.
 _MAX_SIZES = 64
 
-Number = bool | int | float
-
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Value:
+class Value(TensorOperators):
     """A tensor.
 
     ``sizes``: what an integer tensor of rank 0 or 1 holds, where its elements are sizes of other tensors.
@@ -68,79 +67,17 @@ class Value:
         """Return whether the elements are floating-point numbers."""
         return is_float(self.dtype)
 
-    def like(self, number: Number | np.ndarray) -> Value:
-        """Return a number, or an array, in this tensor's dtype."""
-        return constant(number, self.dtype)
+    def like(self, other: Value | Number | np.ndarray) -> Value:
+        """Return a number, or an array, in this tensor's dtype; a tensor as it is."""
+        return other if isinstance(other, Value) else constant(other, self.dtype)
 
     def cast(self, dtype: str) -> Value:
         """Return the tensor in another dtype."""
         return self if dtype == self.dtype else op("cast", self, dtype=dtype)
 
-    def __add__(self, other: Value | Number) -> Value:
-        return op("add", self, self._operand(other))
-
-    def __radd__(self, other: Number) -> Value:
-        return op("add", self._operand(other), self)
-
-    def __sub__(self, other: Value | Number) -> Value:
-        return op("subtract", self, self._operand(other))
-
-    def __rsub__(self, other: Number) -> Value:
-        return op("subtract", self._operand(other), self)
-
-    def __mul__(self, other: Value | Number) -> Value:
-        return op("multiply", self, self._operand(other))
-
-    def __rmul__(self, other: Number) -> Value:
-        return op("multiply", self._operand(other), self)
-
-    def __truediv__(self, other: Value | Number) -> Value:
-        return op("divide", self, self._operand(other))
-
-    def __rtruediv__(self, other: Number) -> Value:
-        return op("divide", self._operand(other), self)
-
-    def __floordiv__(self, other: Value | Number) -> Value:
-        return op("floor_divide", self, self._operand(other))
-
-    def __pow__(self, other: Value | Number) -> Value:
-        return op("power", self, self._operand(other))
-
-    def __lt__(self, other: Value | Number) -> Value:
-        return op("less", self, self._operand(other))
-
-    def __le__(self, other: Value | Number) -> Value:
-        return op("less_equal", self, self._operand(other))
-
-    def __gt__(self, other: Value | Number) -> Value:
-        return op("greater", self, self._operand(other))
-
-    def __ge__(self, other: Value | Number) -> Value:
-        return op("greater_equal", self, self._operand(other))
-
-    def __neg__(self) -> Value:
-        return op("negative", self)
-
-    def equals(self, other: Value | Number) -> Value:
-        """Compare element by element."""
-        return op("equal", self, self._operand(other))
-
-    def choose(self, then: Value | Number, other: Value | Number) -> Value:
-        """Return ``then`` where this tensor of bools holds, else ``other``; one of them is a tensor."""
-        dtype = then.dtype if isinstance(then, Value) else cast(Value, other).dtype
-        pair = [item if isinstance(item, Value) else constant(item, dtype) for item in (then, other)]
-        return op("where", self, *pair)
-
-    def maximum(self, other: Value | Number) -> Value:
-        """Return the larger element of each pair."""
-        return op("maximum", self, self._operand(other))
-
-    def minimum(self, other: Value | Number) -> Value:
-        """Return the smaller element of each pair."""
-        return op("minimum", self, self._operand(other))
-
-    def _operand(self, other: Value | Number) -> Value:
-        return other if isinstance(other, Value) else constant(other, self.dtype)
+    def op(self, name: str, *others: Value | Number, **attrs: object) -> Value:
+        """Call an operator whose first operand is this tensor."""
+        return op(name, self, *map(self.like, others), **attrs)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

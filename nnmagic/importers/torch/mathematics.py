@@ -62,7 +62,7 @@ def atan2(y: Value, x: Value) -> Value:
     steep = up > along
     large, small = steep.choose(up, along), steep.choose(along, up)
     both = op("logical_and", op("isinf", small), op("isinf", large))
-    ratio = both.choose(1.0, large.equals(0).choose(0.0, small / large))
+    ratio = both.choose(1.0, large.equal(0).choose(0.0, small / large))
     angle = op("atan", ratio)
     angle = steep.choose(angle.like(np.pi / 2) - angle, angle)
     angle = sign_bit(x).choose(angle.like(np.pi) - angle, angle)
@@ -78,8 +78,8 @@ def floor_division(left: Value, right: Value) -> Value:
     quotient = opposite.choose(quotient - 1, quotient)
     down = op("floor", quotient)
     down = (quotient - down > 0.5).choose(down + 1, down)
-    down = quotient.equals(0).choose(copy_sign(quotient.like(0) * quotient, left / right), down)
-    return right.equals(0).choose(left / right, down)
+    down = quotient.equal(0).choose(copy_sign(quotient.like(0) * quotient, left / right), down)
+    return right.equal(0).choose(left / right, down)
 
 
 def all_along(name: str, data: Value, axes: Sequence[int], *, keep: bool) -> Value:

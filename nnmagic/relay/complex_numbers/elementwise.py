@@ -7,9 +7,10 @@ from collections.abc import Callable
 
 from nnmagic.relay import expr as ir
 from nnmagic.relay.complex_numbers import inverses, mathematics
-from nnmagic.relay.complex_numbers.expressions import Parts, Real
+from nnmagic.relay.complex_numbers.expressions import Parts
 from nnmagic.relay.complex_numbers.operators import ABS, ANGLE, CONJ, IMAG, MAKE, REAL
 from nnmagic.relay.complex_numbers.site import Rule, Site, each_part, made
+from nnmagic.relay.tensor_expr import TensorExpr
 from nnmagic.relay.types import is_complex, part_dtype
 
 
@@ -21,11 +22,11 @@ def _operation(function: Callable[[Parts, Parts], Parts]) -> Rule:
     return lambda site: made(function(site.parts(0), site.parts(1)))
 
 
-def _test(function: Callable[[Parts], Real]) -> Rule:
+def _test(function: Callable[[Parts], TensorExpr]) -> Rule:
     return lambda site: function(site.parts()).expr
 
 
-def _comparison(function: Callable[[Parts, Parts], Real]) -> Rule:
+def _comparison(function: Callable[[Parts, Parts], TensorExpr]) -> Rule:
     return lambda site: function(site.parts(0), site.parts(1)).expr
 
 
@@ -51,7 +52,7 @@ def _cast(site: Site) -> ir.Expr:
     dtype = part_dtype(site.result.dtype)
     if site.is_complex(0):
         return made(site.parts().cast(dtype))
-    real = Real(site.args[0], site.type().dtype, site.span).cast(dtype)
+    real = TensorExpr(site.args[0], site.type().dtype, site.span).cast(dtype)
     return made(Parts(real, real.op("zeros_like")))
 
 

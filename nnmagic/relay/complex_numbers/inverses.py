@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from nnmagic.relay.complex_numbers.expressions import Parts, Real
+from nnmagic.relay.complex_numbers.expressions import Parts
 from nnmagic.relay.complex_numbers.mathematics import (
     angle,
     copy_sign,
@@ -18,6 +18,7 @@ from nnmagic.relay.complex_numbers.mathematics import (
     real_log1p,
     sqrt,
 )
+from nnmagic.relay.tensor_expr import TensorExpr
 
 #: From this size on the squares of numbers overflow, and their functions are those of their logarithms.
 _LARGE = 1e150
@@ -27,12 +28,12 @@ def _in_f64(function: Callable[[Parts], Parts]) -> Callable[[Parts], Parts]:
     return lambda z: function(z.cast("float64")).cast(z.dtype)
 
 
-def _is_large(z: Parts) -> Real:
+def _is_large(z: Parts) -> TensorExpr:
     """Return where a part is large or infinite, whatever the other one is."""
     return (z.re.abs() > _LARGE) | (z.im.abs() > _LARGE)
 
 
-def _log_of_twice(z: Parts) -> Real:
+def _log_of_twice(z: Parts) -> TensorExpr:
     """Return ``log |2 z|``."""
     return log_of_size(z.re.abs(), z.im.abs()) + math.log(2)
 
@@ -61,7 +62,7 @@ def _asinh(z: Parts) -> Parts:
     return Parts(x.equal(0.0).choose(_real_part_on_axis(x, y, re), re), im)
 
 
-def _real_part_on_axis(x: Real, y: Real, re: Real) -> Real:
+def _real_part_on_axis(x: TensorExpr, y: TensorExpr, re: TensorExpr) -> TensorExpr:
     """Return the real part of asinh on the imaginary axis: between the branch points a zero."""
     return (y.abs() > 1.0).choose(re, y.op("isnan").choose(re, x))
 

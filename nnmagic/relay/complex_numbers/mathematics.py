@@ -10,7 +10,8 @@ import math
 
 import numpy as np
 
-from nnmagic.relay.complex_numbers.expressions import Parts, Real, choose
+from nnmagic.relay.complex_numbers.expressions import Parts, choose
+from nnmagic.relay.tensor_expr import TensorExpr
 
 #: Exponents up to this one are products, as in NumPy.
 MAX_PRODUCT_EXPONENT = 100
@@ -18,21 +19,21 @@ MAX_PRODUCT_EXPONENT = 100
 _BITS = {"float32": "int32", "float64": "int64"}
 
 
-def _is_infinite(x: Real) -> Real:
+def _is_infinite(x: TensorExpr) -> TensorExpr:
     return x.op("isinf")
 
 
-def _signbit(x: Real) -> Real:
+def _signbit(x: TensorExpr) -> TensorExpr:
     bits = x.op("reinterpret", dtype=_BITS[x.dtype])
-    return Real(bits.expr, _BITS[x.dtype], x.span) < 0
+    return TensorExpr(bits.expr, _BITS[x.dtype], x.span) < 0
 
 
-def copy_sign(size: Real, sign: Real) -> Real:
+def copy_sign(size: TensorExpr, sign: TensorExpr) -> TensorExpr:
     """Return a non-negative number with the sign of another."""
     return _signbit(sign).choose(-size, size)
 
 
-def hypot(x: Real, y: Real) -> Real:
+def hypot(x: TensorExpr, y: TensorExpr) -> TensorExpr:
     """Compute ``sqrt(x**2 + y**2)``: in f64 for f32, else of numbers scaled by a power of two."""
     infinite = _is_infinite(x) | _is_infinite(y)
     if x.dtype == "float32":
@@ -45,7 +46,7 @@ def hypot(x: Real, y: Real) -> Real:
     return infinite.choose(math.inf, (a * a + b * b).op("sqrt") / scale)
 
 
-def angle(z: Parts) -> Real:
+def angle(z: Parts) -> TensorExpr:
     """Compute the angle in the first quadrant, then the quadrant from both signs, including those of 0."""
     a, b = z.im.abs(), z.re.abs()
     both = a.equal(math.inf) & b.equal(math.inf)
@@ -93,7 +94,7 @@ def log(z: Parts) -> Parts:
     return Parts(near.choose(real_log1p(excess) * 0.5, log_of_size(a, b)), angle(z))
 
 
-def log_of_size(a: Real, b: Real) -> Real:
+def log_of_size(a: TensorExpr, b: TensorExpr) -> TensorExpr:
     """Return ``log(hypot(a, b))``, also of numbers whose hypotenuse overflows or has few digits."""
     info = np.finfo(a.dtype)
     large = a.op("maximum", b)
@@ -104,7 +105,7 @@ def log_of_size(a: Real, b: Real) -> Real:
     return hypot(a * scale, b * scale).op("log") + back
 
 
-def real_log1p(x: Real) -> Real:
+def real_log1p(x: TensorExpr) -> TensorExpr:
     """Compute log(1 + x), accurate near 0 (W. Kahan): a quotient corrects the rounding error of the sum."""
     more = 1.0 + x
     tiny, endless = more.equal(1.0), more.equal(math.inf)
@@ -136,7 +137,7 @@ def sqrt(z: Parts) -> Parts:
     return Parts(re, copy_sign(im, z.im))
 
 
-def _hyperbolic(x: Real) -> tuple[Real, Real, Real]:
+def _hyperbolic(x: TensorExpr) -> tuple[TensorExpr, TensorExpr, TensorExpr]:
     """Return ``sinh x`` and ``cosh x``, each divided by the third result, lest products overflow."""
     far = x.abs() > (40.0 if x.dtype == "float32" else 300.0)
     near = far.choose(0.0, x)
@@ -169,7 +170,7 @@ def cosh(z: Parts) -> Parts:
     return Parts(re, edge.choose(zero, im))
 
 
-def _endless_beyond_turns(z: Parts) -> Real:
+def _endless_beyond_turns(z: Parts) -> TensorExpr:
     """Return where the real part is infinite and the imaginary part is no angle."""
     return _is_infinite(z.re) & z.im.op("isfinite").op("logical_not")
 

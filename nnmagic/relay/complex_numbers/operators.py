@@ -46,7 +46,7 @@ COMPLEX_OPERATORS: dict[str, Operator] = {
     operator.name: operator
     for operator in (
         _declare(MAKE, _make, "Complex tensor of its real and its imaginary part.", "real imaginary"),
-        _declare(REAL, _part, "Real part of each element."),
+        _declare(REAL, _part, "TensorExpr part of each element."),
         _declare(IMAG, _part, "Imaginary part of each element."),
         _declare(ABS, _part, "Absolute value of each element."),
         _declare(ANGLE, _part, "Angle of each element in the complex plane, in radians."),

@@ -7,16 +7,17 @@ from collections.abc import Sequence
 from typing import cast
 
 from nnmagic.relay import expr as ir
-from nnmagic.relay.complex_numbers.expressions import Parts, Real
+from nnmagic.relay.complex_numbers.expressions import Parts
 from nnmagic.relay.complex_numbers.site import Rule, Site, made
 from nnmagic.relay.ops.calls import call
+from nnmagic.relay.tensor_expr import TensorExpr
 
 
 def _matrix_product(site: Site) -> ir.Expr:
     """Multiply matrices by four products of their parts; by two where one matrix is of real numbers."""
     left, right = site.parts(0), site.parts(1)
 
-    def product(a: Real, b: Real) -> Real:
+    def product(a: TensorExpr, b: TensorExpr) -> TensorExpr:
         return site.real(site.call(a.expr, b.expr, out_dtype=""))
 
     if _is_zeros(left.im):
@@ -28,7 +29,7 @@ def _matrix_product(site: Site) -> ir.Expr:
     return made(Parts(re, im))
 
 
-def _is_zeros(part: Real) -> bool:
+def _is_zeros(part: TensorExpr) -> bool:
     """Return whether an imaginary part is that of real numbers which were converted."""
     expr = part.expr
     return isinstance(expr, ir.Call) and isinstance(expr.op, ir.OpRef) and expr.op.name == "zeros_like"
@@ -37,7 +38,7 @@ def _is_zeros(part: Real) -> bool:
 def _einsum(site: Site) -> ir.Expr:
     """Expand the product of the operands' parts; the powers of i give signs."""
     operands = [site.forms.parts(expr, type_, site.span) for expr, type_ in site.fields()]
-    sums: list[Real | None] = [None, None]
+    sums: list[TensorExpr | None] = [None, None]
     for chosen in itertools.product((0, 1), repeat=len(operands)):
         power = sum(chosen)
         parts = ((each.re, each.im)[which] for each, which in zip(operands, chosen, strict=True))
@@ -71,7 +72,7 @@ def _product_of_elements(site: Site) -> ir.Expr:
 def _along(z: Parts, axis: int, size: int) -> Parts:
     """Multiply along one axis, which keeps size 1."""
 
-    def cut(part: Real, begin: int, end: int) -> Real:
+    def cut(part: TensorExpr, begin: int, end: int) -> TensorExpr:
         return part.op("strided_slice", begin=[begin], end=[end], strides=[1], axes=[axis])
 
     def piece(begin: int, end: int) -> Parts:
@@ -86,7 +87,7 @@ def _along(z: Parts, axis: int, size: int) -> Parts:
                 call("concatenate", [ir.Tuple((a.expr, b.expr))], a.span, axis=axis)
                 for a, b in ((product.re, last.re), (product.im, last.im))
             ]
-            product = Parts(*(Real(expr, z.dtype, z.re.span) for expr in joined))
+            product = Parts(*(TensorExpr(expr, z.dtype, z.re.span) for expr in joined))
         z, size = product, half + size % 2
     return z
 

@@ -10,9 +10,10 @@ import numpy as np
 
 from nnmagic.diagnostics import Span
 from nnmagic.relay import expr as ir
-from nnmagic.relay.complex_numbers.expressions import Parts, Real
+from nnmagic.relay.complex_numbers.expressions import Parts
 from nnmagic.relay.complex_numbers.operators import MAKE
 from nnmagic.relay.ops.calls import call
+from nnmagic.relay.tensor_expr import TensorExpr
 from nnmagic.relay.types import TensorType, TupleType, Type, is_complex, part_dtype
 
 
@@ -57,7 +58,7 @@ class Forms:
             if known is None:
                 known = self._split[expr] = _split(expr, len(type_.shape), span)
             both = known
-        re, im = (Real(part, part_dtype(type_.dtype), span) for part in both)
+        re, im = (TensorExpr(part, part_dtype(type_.dtype), span) for part in both)
         return Parts(re, im)
 
 
@@ -148,9 +149,9 @@ class Site:
         """Return the same call of other operands, with some attributes changed."""
         return ir.Call(self.old.op, args, {**self.attrs, **changed}, span=self.span)
 
-    def real(self, expr: ir.Expr) -> Real:
+    def real(self, expr: ir.Expr) -> TensorExpr:
         """Return an expression as a tensor of the dtype of the result's parts."""
-        return Real(expr, part_dtype(self.result.dtype), self.span)
+        return TensorExpr(expr, part_dtype(self.result.dtype), self.span)
 
 
 #: Returns the lowered result of a call: any expression, or `made` parts.

@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 from nnmagic.relay import expr as ir
-from nnmagic.relay.complex_numbers.expressions import Parts, Real
+from nnmagic.relay.complex_numbers.expressions import Parts
 from nnmagic.relay.complex_numbers.site import Rule, Site, each_part, is_made, made
 from nnmagic.relay.ops.calls import call
+from nnmagic.relay.tensor_expr import TensorExpr
 from nnmagic.relay.types import is_complex, part_dtype
 
 #: Returns the attributes of the same operator on pairs; None where it has none.
@@ -136,7 +137,7 @@ def _full(site: Site) -> ir.Expr:
     if site.is_complex(0):
         number = site.parts().cast(dtype)
     else:
-        re = Real(site.args[0], site.type().dtype, site.span).cast(dtype)
+        re = TensorExpr(site.args[0], site.type().dtype, site.span).cast(dtype)
         number = Parts(re, re.op("zeros_like"))
     given = site.attrs.get("dtype")
     filled = [site.call(part.expr, *site.args[1:], dtype=given and dtype) for part in (number.re, number.im)]

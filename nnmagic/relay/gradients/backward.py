@@ -40,12 +40,13 @@ from nnmagic.relay.gradients.composites import LAST_OPERATORS, recognise
 from nnmagic.relay.gradients.cotangents import Cotangents, zeros_like
 from nnmagic.relay.gradients.counted_loops import CountedLoop, counted_loop
 from nnmagic.relay.gradients.expansions import expand
-from nnmagic.relay.gradients.place import Place, Term
+from nnmagic.relay.gradients.place import Place
 from nnmagic.relay.gradients.registry import NoGradientError
 from nnmagic.relay.gradients.rules import EXPANSIONS, REFUSED, RULES
 from nnmagic.relay.gradients.taped_loops import LoopTaper, TapedCall, TapedLoop, call_backward, call_forward
 from nnmagic.relay.gradients.trees import Tree, has_leaf, items, leaf_types, leaves, project, tree_of
 from nnmagic.relay.passes.inlining import CHECKPOINT
+from nnmagic.relay.tensor_expr import TensorExpr
 from nnmagic.relay.types import AnyDim, TensorType, TupleType, Type
 
 
@@ -392,7 +393,7 @@ def _only(tree: Tree, active: Tree) -> Tree:
     return tree if active else None
 
 
-def _terms(tree: Tree, type_: Type) -> Term | list[object] | None:
+def _terms(tree: Tree, type_: Type) -> TensorExpr | list[object] | None:
     """Return cotangents as terms of their dtypes."""
     if isinstance(type_, TupleType):
         parts = tree if isinstance(tree, list) else [None] * len(type_.fields)
@@ -400,4 +401,4 @@ def _terms(tree: Tree, type_: Type) -> Term | list[object] | None:
     if tree is None:
         return None
     assert isinstance(type_, TensorType)
-    return Term(tree, type_.dtype, tree.span)
+    return TensorExpr(tree, type_.dtype, tree.span)

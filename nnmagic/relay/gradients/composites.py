@@ -14,14 +14,15 @@ from functools import cache
 import numpy as np
 
 from nnmagic.relay.expr import Call, Constant, Expr, OpRef, TupleGetItem, Var
-from nnmagic.relay.gradients.place import Place, Term
+from nnmagic.relay.gradients.place import Place
 from nnmagic.relay.gradients.rules.linear_algebra import det_gradient
+from nnmagic.relay.tensor_expr import TensorExpr
 from nnmagic.relay.text.parser import parse_expression
 
 #: (the call, its operands by name) -> the contributions by name.
-CompositeRule = Callable[[Place, Mapping[str, Term]], Mapping[str, Term]]
+CompositeRule = Callable[[Place, Mapping[str, TensorExpr]], Mapping[str, TensorExpr]]
 #: (operands by name, the result, its cotangent) -> the contributions by name, in the shape of the result.
-_ElementwiseRule = Callable[[Mapping[str, Term], Term, Term], Mapping[str, Term]]
+_ElementwiseRule = Callable[[Mapping[str, TensorExpr], TensorExpr, TensorExpr], Mapping[str, TensorExpr]]
 
 _LOG1P = """
 %0 = add(1f, %x);
@@ -114,39 +115,39 @@ multiply(%2, %3)
 """
 
 
-def _log1p(given: Mapping[str, Term], y: Term, d: Term) -> Mapping[str, Term]:
+def _log1p(given: Mapping[str, TensorExpr], y: TensorExpr, d: TensorExpr) -> Mapping[str, TensorExpr]:
     del y
     return {"x": d / (1 + given["x"])}
 
 
-def _cbrt(given: Mapping[str, Term], y: Term, d: Term) -> Mapping[str, Term]:
+def _cbrt(given: Mapping[str, TensorExpr], y: TensorExpr, d: TensorExpr) -> Mapping[str, TensorExpr]:
     del given
     return {"x": d / (y * y * 3)}
 
 
-def _round(given: Mapping[str, Term], y: Term, d: Term) -> Mapping[str, Term]:
+def _round(given: Mapping[str, TensorExpr], y: TensorExpr, d: TensorExpr) -> Mapping[str, TensorExpr]:
     del given, y, d
     return {}
 
 
-def _hypot(given: Mapping[str, Term], y: Term, d: Term) -> Mapping[str, Term]:
-    nothing = y.equals(0)
+def _hypot(given: Mapping[str, TensorExpr], y: TensorExpr, d: TensorExpr) -> Mapping[str, TensorExpr]:
+    nothing = y.equal(0)
     return {name: nothing.choose(0, d * (given[name] / y)) for name in ("x", "y")}
 
 
-def _arctan2(given: Mapping[str, Term], y: Term, d: Term) -> Mapping[str, Term]:
+def _arctan2(given: Mapping[str, TensorExpr], y: TensorExpr, d: TensorExpr) -> Mapping[str, TensorExpr]:
     """Divide by the larger operand first, so that no square overflows."""
     del y
     x, other = given["x"], given["y"]
     scale = x.op("abs").op("maximum", other.op("abs"))
     one, two = x / scale, other / scale
     factor = d / (one * one + two * two) / scale
-    nothing = scale.equals(0)
+    nothing = scale.equal(0)
     return {"x": nothing.choose(0, factor * two), "y": nothing.choose(0, -(factor * one))}
 
 
 def _elementwise(function: _ElementwiseRule) -> CompositeRule:
-    def of(p: Place, given: Mapping[str, Term]) -> Mapping[str, Term]:
+    def of(p: Place, given: Mapping[str, TensorExpr]) -> Mapping[str, TensorExpr]:
         names = list(given)
         found = function(given, p.y, p.d)
         return {name: p.sum_to(term, p.out_shape, names.index(name)) for name, term in found.items()}
@@ -154,7 +155,7 @@ def _elementwise(function: _ElementwiseRule) -> CompositeRule:
     return of
 
 
-def _det(p: Place, given: Mapping[str, Term]) -> Mapping[str, Term]:
+def _det(p: Place, given: Mapping[str, TensorExpr]) -> Mapping[str, TensorExpr]:
     del given
     return {"x": det_gradient(p)}
 

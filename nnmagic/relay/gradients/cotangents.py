@@ -6,9 +6,10 @@ from collections.abc import Mapping
 
 from nnmagic.relay.expr import Expr, Var
 from nnmagic.relay.gradients.activity import type_of
-from nnmagic.relay.gradients.place import Term, Update
+from nnmagic.relay.gradients.place import Update
 from nnmagic.relay.gradients.trees import Tree, leaf_types, leaves, project, tree_of
 from nnmagic.relay.ops.calls import call
+from nnmagic.relay.tensor_expr import TensorExpr
 
 
 class Cotangents:
@@ -31,7 +32,7 @@ class Cotangents:
         parts = self._parts.setdefault(var, [[] for _ in added])
         for all_, part in zip(parts, added, strict=True):
             if part is not None:
-                all_.append(part.expr if isinstance(part, Term) else part)
+                all_.append(part.expr if isinstance(part, TensorExpr) else part)
 
     def variables(self) -> list[Var]:
         """Return the variables that have a cotangent."""

@@ -1,8 +1,8 @@
-"""Build the expressions of gradient rules: terms with Python's operators, and what is known of a call."""
+"""View the call that a gradient rule differentiates."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeAlias, cast
@@ -10,14 +10,10 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from nnmagic.diagnostics import Span
-from nnmagic.relay.expr import Attrs, Constant, Expr, Tuple, TupleGetItem, constant
+from nnmagic.relay.expr import Attrs, Expr, Tuple, TupleGetItem, constant
 from nnmagic.relay.gradients.registry import NoGradientError
-from nnmagic.relay.ops import OPERATORS
-from nnmagic.relay.ops.calls import call
+from nnmagic.relay.tensor_expr import NARROW, TensorExpr, call_typed
 from nnmagic.relay.types import NUMPY_DTYPES, AnyDim, Dim, TensorType, TupleType, Type
-
-#: The dtypes whose sums are computed in float32.
-_NARROW = ("float16", "bfloat16")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,128 +24,7 @@ class Update:
 
 
 #: Contributions to a value's cotangent: a list for a tuple; None where nothing flows.
-Contribution: TypeAlias = "Term | Update | Sequence[Contribution] | None"
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Term:
-    """An expression with Python's operators; numbers take its dtype."""
-
-    expr: Expr
-    dtype: str
-    span: Span | None = None
-
-    def op(self, name: str, *more: Term | Expr | float, dtype: str | None = None, **attrs: Any) -> Term:
-        """Return a call of an operator whose first argument this is; ``dtype`` is that of the result."""
-        args = [self.expr, *(self._expr(part) for part in more)]
-        return Term(_call(name, args, self.span, dtype, attrs), dtype or self.dtype, self.span)
-
-    def _expr(self, part: Term | Expr | float) -> Expr:
-        match part:
-            case Term(expr=expr):
-                return expr
-            case bool() | int() | float():
-                return number(part, self.dtype, self.span)
-        return part
-
-    def number(self, value: float) -> Term:
-        """Return a constant of rank 0 of this term's dtype."""
-        return Term(number(value, self.dtype, self.span), self.dtype, self.span)
-
-    def __add__(self, other: Term | float) -> Term:
-        return self.op("add", other)
-
-    def __radd__(self, other: float) -> Term:
-        return self.number(other).op("add", self)
-
-    def __sub__(self, other: Term | float) -> Term:
-        return self.op("subtract", other)
-
-    def __rsub__(self, other: float) -> Term:
-        return self.number(other).op("subtract", self)
-
-    def __mul__(self, other: Term | float) -> Term:
-        return self.op("multiply", other)
-
-    def __rmul__(self, other: float) -> Term:
-        return self.number(other).op("multiply", self)
-
-    def __truediv__(self, other: Term | float) -> Term:
-        return self.op("divide", other)
-
-    def __rtruediv__(self, other: float) -> Term:
-        return self.number(other).op("divide", self)
-
-    def __neg__(self) -> Term:
-        return self.op("negative")
-
-    def __gt__(self, other: Term | float) -> Term:
-        return self.op("greater", other, dtype="bool")
-
-    def __ge__(self, other: Term | float) -> Term:
-        return self.op("greater_equal", other, dtype="bool")
-
-    def __lt__(self, other: Term | float) -> Term:
-        return self.op("less", other, dtype="bool")
-
-    def __le__(self, other: Term | float) -> Term:
-        return self.op("less_equal", other, dtype="bool")
-
-    def equals(self, other: Term | float) -> Term:
-        """Return where the elements are equal."""
-        return self.op("equal", other, dtype="bool")
-
-    def choose(self, then: Term | float, otherwise: Term | float) -> Term:
-        """Return ``then`` where this condition holds, else ``otherwise``; one of them is a term."""
-        kind = then if isinstance(then, Term) else cast("Term", otherwise)
-        pair = [part if isinstance(part, Term) else kind.number(part) for part in (then, otherwise)]
-        return self.op("where", *pair, dtype=kind.dtype)
-
-    def cast(self, dtype: str) -> Term:
-        """Return the term in another dtype."""
-        return self if dtype == self.dtype else self.op("cast", dtype=dtype)
-
-    def sum(self, axis: Sequence[int] | None = None, *, keepdims: bool = False) -> Term:
-        """Return the sum along axes; that of narrow floats is computed in float32."""
-        if axis is not None and not axis:
-            return self
-        wide = self.cast("float32") if self.dtype in _NARROW else self
-        axes = None if axis is None else list(axis)
-        return wide.op("sum", axis=axes, keepdims=keepdims).cast(self.dtype)
-
-    def transpose(self, axes: Sequence[int]) -> Term:
-        """Return the term with its axes in another order."""
-        return self if list(axes) == list(range(len(axes))) else self.op("transpose", axes=list(axes))
-
-    def reshape(self, shape: Sequence[int]) -> Term:
-        """Return the term in another shape; the codes are Relay's."""
-        return self.op("reshape", newshape=list(shape))
-
-    def shaped(self, sizes: Sequence[int]) -> Term:
-        """Return the term in another shape, whose sizes may be 0."""
-        return self.op("reshape", newshape=list(sizes), allowzero=0 in sizes)
-
-    def pair(self, other: Term) -> Term:
-        """Return the tuple of this term and another."""
-        return Term(Tuple((self.expr, other.expr), span=self.span), self.dtype, self.span)
-
-    def zeros(self) -> Term:
-        """Return zeros of this term's shape."""
-        return self.op("zeros_like")
-
-
-def _call(
-    name: str, args: Sequence[Expr], span: Span | None, dtype: str | None, attrs: Mapping[str, object]
-) -> Expr:
-    """Return a call of an operator; ``dtype`` is an attribute, too, of those that have it."""
-    if dtype is not None and OPERATORS[name].attr("dtype") is not None:
-        attrs = {**attrs, "dtype": dtype}
-    return call(name, args, span, **attrs)
-
-
-def number(value: float, dtype: str, span: Span | None = None) -> Constant:
-    """Return a constant of rank 0."""
-    return constant(np.asarray(value, NUMPY_DTYPES[dtype]), dtype, span=span)
+Contribution: TypeAlias = "TensorExpr | Update | Sequence[Contribution] | None"
 
 
 def is_static(shape: Sequence[Dim]) -> bool:
@@ -182,7 +57,7 @@ class Place:
     attrs: Attrs
     out: Expr
     out_type: Type
-    cotangents: Term | list[object] | None
+    cotangents: TensorExpr | list[object] | None
     wanted: Sequence[bool]
     span: Span | None = None
     producer: Callable[[Expr], Expr | None] = field(default=lambda _expr: None)
@@ -222,55 +97,51 @@ class Place:
         assert isinstance(self.out_type, TensorType)
         return self.out_type.shape
 
-    def x(self, index: int = 0) -> Term:
+    def x(self, index: int = 0) -> TensorExpr:
         """Return an argument."""
-        return Term(self.args[index], self.tensor(index).dtype, self.span)
+        return TensorExpr(self.args[index], self.tensor(index).dtype, self.span)
 
-    def term(self, expr: Expr, dtype: str) -> Term:
+    def term(self, expr: Expr, dtype: str) -> TensorExpr:
         """Wrap an expression."""
-        return Term(expr, dtype, self.span)
+        return TensorExpr(expr, dtype, self.span)
 
     @property
-    def y(self) -> Term:
+    def y(self) -> TensorExpr:
         """The result."""
         assert isinstance(self.out_type, TensorType)
-        return Term(self.out, self.out_type.dtype, self.span)
+        return TensorExpr(self.out, self.out_type.dtype, self.span)
 
     @cached_property
-    def d(self) -> Term:
+    def d(self) -> TensorExpr:
         """The cotangent of the result."""
-        assert isinstance(self.cotangents, Term)
+        assert isinstance(self.cotangents, TensorExpr)
         return self.cotangents
 
-    def part_of(self, whole: Term, index: int, dtype: str) -> Term:
-        """Return a part of a tuple that the rule has made."""
-        return Term(TupleGetItem(whole.expr, index, span=self.span), dtype, self.span)
-
-    def part(self, index: int) -> Term:
+    def part(self, index: int) -> TensorExpr:
         """Return a part of the result, which is a tuple."""
         assert isinstance(self.out_type, TupleType)
         type_ = self.out_type.fields[index]
         assert isinstance(type_, TensorType)
-        return Term(TupleGetItem(self.out, index, span=self.span), type_.dtype, self.span)
+        return TensorExpr(TupleGetItem(self.out, index, span=self.span), type_.dtype, self.span)
 
-    def d_part(self, index: int) -> Term | None:
+    def d_part(self, index: int) -> TensorExpr | None:
         """Return the cotangent of a part of the result, which is a tuple."""
         if self.cotangents is None:
             return None
         assert isinstance(self.cotangents, list)
         part = self.cotangents[index]
-        assert part is None or isinstance(part, Term)
+        assert part is None or isinstance(part, TensorExpr)
         return part
 
     # -- what rules make ---------------------------------------------------------------------------------
 
-    def call(self, name: str, *args: Term | Expr, dtype: str | None = None, **attrs: Any) -> Term:
+    def call(self, name: str, *args: TensorExpr | Expr, dtype: str | None = None, **attrs: Any) -> TensorExpr:
         """Return a call of an operator."""
-        exprs = [arg.expr if isinstance(arg, Term) else arg for arg in args]
-        kind = dtype or next((arg.dtype for arg in args if isinstance(arg, Term)), "float32")
-        return Term(_call(name, exprs, self.span, dtype, attrs), kind, self.span)
+        exprs = [arg.expr if isinstance(arg, TensorExpr) else arg for arg in args]
+        kind = dtype or next((arg.dtype for arg in args if isinstance(arg, TensorExpr)), "float32")
+        return TensorExpr(call_typed(name, exprs, self.span, dtype, attrs), kind, self.span)
 
-    def field(self, index: int, part: int) -> Term:
+    def field(self, index: int, part: int) -> TensorExpr:
         """Return a part of an argument that is a tuple."""
         type_ = self.types[index]
         assert isinstance(type_, TupleType)
@@ -278,10 +149,10 @@ class Place:
         assert isinstance(own, TensorType)
         whole = self.args[index]
         if isinstance(whole, Tuple):
-            return Term(whole.fields[part], own.dtype, self.span)
-        return Term(TupleGetItem(whole, part, span=self.span), own.dtype, self.span)
+            return TensorExpr(whole.fields[part], own.dtype, self.span)
+        return TensorExpr(TupleGetItem(whole, part, span=self.span), own.dtype, self.span)
 
-    def like(self, term: Term, own: Term, type_: TensorType) -> Term:
+    def like(self, term: TensorExpr, own: TensorExpr, type_: TensorType) -> TensorExpr:
         """Give a term the shape of another, which it has at run time."""
         if is_static(type_.shape):
             return term.shaped(cast("tuple[int, ...]", type_.shape))
@@ -291,16 +162,18 @@ class Place:
         """Return the error for a call whose form has no rule."""
         return NoGradientError(f"{self.name} has no gradient here: {why}", hint)
 
-    def tuple_of(self, *parts: Term) -> Term:
+    def tuple_of(self, *parts: TensorExpr) -> TensorExpr:
         """Return a tuple of terms of one dtype."""
-        return Term(Tuple(tuple(part.expr for part in parts), span=self.span), parts[0].dtype, self.span)
+        return TensorExpr(
+            Tuple(tuple(part.expr for part in parts), span=self.span), parts[0].dtype, self.span
+        )
 
-    def array(self, values: object, dtype: str) -> Term:
+    def array(self, values: object, dtype: str) -> TensorExpr:
         """Return a constant array."""
         data = np.asarray(values, NUMPY_DTYPES[dtype])
-        return Term(constant(data, dtype, span=self.span), dtype, self.span)
+        return TensorExpr(constant(data, dtype, span=self.span), dtype, self.span)
 
-    def sum_to(self, term: Term, shape: Sequence[Dim], index: int) -> Term:
+    def sum_to(self, term: TensorExpr, shape: Sequence[Dim], index: int) -> TensorExpr:
         """Sum a cotangent of a shape back to that of an argument which was broadcast to it."""
         wanted = self.shape(index)
         if same_shape(shape, wanted):
@@ -316,26 +189,26 @@ class Place:
         summed = term.sum([*axes, *kept])
         return summed if not kept else self.reshape_to(summed, index)
 
-    def _collapse(self, term: Term, index: int) -> Term:
-        wide = term.cast("float32") if term.dtype in _NARROW else term
+    def _collapse(self, term: TensorExpr, index: int) -> TensorExpr:
+        wide = term.cast("float32") if term.dtype in NARROW else term
         like = self.x(index).cast(wide.dtype)
         return wide.op("collapse_sum_like", like).cast(term.dtype)
 
-    def broadcast_to(self, term: Term, index: int) -> Term:
+    def broadcast_to(self, term: TensorExpr, index: int) -> TensorExpr:
         """Broadcast to the shape of an argument."""
         shape = self.shape(index)
         if is_static(shape):
             return term.op("broadcast_to", shape=list(cast("tuple[int, ...]", shape)))
         return term.op("broadcast_to_like", self.x(index))
 
-    def reshape_to(self, term: Term, index: int) -> Term:
+    def reshape_to(self, term: TensorExpr, index: int) -> TensorExpr:
         """Reshape to the shape of an argument."""
         shape = self.shape(index)
         if is_static(shape):
             return term.shaped(cast("tuple[int, ...]", shape))
         return term.op("reshape_like", self.x(index))
 
-    def size(self, index: int, axis: int) -> Term:
+    def size(self, index: int, axis: int) -> TensorExpr:
         """Return a size of an argument as an int64."""
         dim = self.shape(index)[axis]
         if isinstance(dim, int):
@@ -343,9 +216,9 @@ class Place:
         sizes = self.call("shape_of", self.x(index), dtype="int64")
         return sizes.op("take", self.array(axis, "int64"), axis=0, mode="fast")
 
-    def count(self, index: int, axes: Sequence[int]) -> Term | int:
+    def count(self, index: int, axes: Sequence[int]) -> TensorExpr | int:
         """Return the number of elements along axes: an int, or a float term where sizes are dynamic."""
-        known, terms = 1, list[Term]()
+        known, terms = 1, list[TensorExpr]()
         for axis in axes:
             dim = self.shape(index)[axis]
             if isinstance(dim, int):
@@ -374,7 +247,7 @@ class Place:
         """Return an attribute that is an axis, without negative numbers."""
         return int(cast("int", self.attrs[name])) % self.rank(index)
 
-    def restore_axes(self, term: Term, axes: Sequence[int], index: int = 0) -> Term:
+    def restore_axes(self, term: TensorExpr, axes: Sequence[int], index: int = 0) -> TensorExpr:
         """Return a reduction's result, or its cotangent, with the reduced axes kept."""
         if self.attrs.get("keepdims") or len(axes) == self.rank(index):
             return term

@@ -8,26 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from nnmagic.diagnostics import Span
 from nnmagic.relay.complex_numbers.operators import ABS, CONJ
 from nnmagic.relay.ops.dims import product
+from nnmagic.relay.tensor_expr import Number, TensorOperators
 from nnmagic.relay.types import Dim, TensorType, is_complex, is_float, is_integer
 from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import apply, cast
 from nnmagic.tinynn.values.reshaping import reshape_to
 from nnmagic.tinynn.values.values import Computed
 
-Number: TypeAlias = "bool | int | float | complex"
-
-
 #: Results of reductions of no elements.
 _OF_NOTHING: dict[str, Number] = {"sum": 0, "prod": 1, "all": True, "any": False}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Formula:
+class Formula(TensorOperators):
     """A tensor, and the span of the call that it is computed for."""
 
     value: Computed
@@ -103,12 +100,6 @@ class Formula:
         """Insert a new axis of size 1."""
         return self.op("expand_dims", axis=axis)
 
-    def choose(self, yes: Formula | Number, no: Formula | Number) -> Formula:
-        """Return ``yes`` where this tensor of bools is true, else ``no``; one of them must be a tensor."""
-        tensor = yes if isinstance(yes, Formula) else no
-        assert isinstance(tensor, Formula)
-        return self.op("where", tensor.like(yes), tensor.like(no))
-
     def reduce(self, name: str, axes: Sequence[int] | None = None, *, keepdims: bool = False) -> Formula:
         """Reduce along the axes: None for all, an empty sequence for none."""
         if axes is not None and not axes:
@@ -120,67 +111,6 @@ class Formula:
             if all(isinstance(dim, int) for dim in shape):
                 return self.like(_OF_NOTHING[name]).op("full", shape=tuple(shape), dtype=self.dtype)
         return self.op(name, axis=None if axes is None else tuple(axes), keepdims=keepdims)
-
-    # -- Python's operators ----------------------------------------------------------------------------
-
-    def __add__(self, other: Formula | Number) -> Formula:
-        return self.op("add", other)
-
-    def __radd__(self, other: Number) -> Formula:
-        return self.like(other).op("add", self)
-
-    def __sub__(self, other: Formula | Number) -> Formula:
-        return self.op("subtract", other)
-
-    def __rsub__(self, other: Number) -> Formula:
-        return self.like(other).op("subtract", self)
-
-    def __mul__(self, other: Formula | Number) -> Formula:
-        return self.op("multiply", other)
-
-    def __rmul__(self, other: Number) -> Formula:
-        return self.like(other).op("multiply", self)
-
-    def __truediv__(self, other: Formula | Number) -> Formula:
-        return self.op("divide", other)
-
-    def __rtruediv__(self, other: Number) -> Formula:
-        return self.like(other).op("divide", self)
-
-    def __pow__(self, other: Formula | Number) -> Formula:
-        return self.op("power", other)
-
-    def __neg__(self) -> Formula:
-        return self.op("negative")
-
-    def __lt__(self, other: Formula | Number) -> Formula:
-        return self.op("less", other)
-
-    def __le__(self, other: Formula | Number) -> Formula:
-        return self.op("less_equal", other)
-
-    def __gt__(self, other: Formula | Number) -> Formula:
-        return self.op("greater", other)
-
-    def __ge__(self, other: Formula | Number) -> Formula:
-        return self.op("greater_equal", other)
-
-    def equal(self, other: Formula | Number) -> Formula:
-        """Compare for equality, element-wise."""
-        return self.op("equal", other)
-
-    def differs(self, other: Formula | Number) -> Formula:
-        """Compare for inequality, element-wise."""
-        return self.op("not_equal", other)
-
-    def __and__(self, other: Formula) -> Formula:
-        return self.op("logical_and", other)
-
-    def __or__(self, other: Formula) -> Formula:
-        return self.op("logical_or", other)
-
-    def __invert__(self) -> Formula:
-        return self.op("logical_not")
 
     # -- functions -------------------------------------------------------------------------------------
 

@@ -24,9 +24,9 @@ def expm1(x: Value) -> Value:
 def log1p(x: Value) -> Value:
     """Compute log(1 + x), accurate near 0: a quotient corrects the rounding error of the sum."""
     more = 1 + x
-    plain = op("logical_or", more.equals(1), op("logical_not", op("isfinite", more)))
+    plain = op("logical_or", more.equal(1), op("logical_not", op("isfinite", more)))
     log = op("log", more)
-    return plain.choose(more.equals(1).choose(x, log), log * (x / (more - 1)))
+    return plain.choose(more.equal(1).choose(x, log), log * (x / (more - 1)))
 
 
 def softplus(x: Value) -> Value:

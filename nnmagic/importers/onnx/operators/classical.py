@@ -46,7 +46,7 @@ def _normalizer(node: Node) -> Value:
             size = op("sqrt", op("sum", data * data, axis=axis, keepdims=True))
         case _:
             raise UnsupportedError(f"the norm {norm!r} is not known")
-    return data / size.equals(0).choose(size.like(1), size)
+    return data / size.equal(0).choose(size.like(1), size)
 
 
 @operator("Imputer", domain=_ML)
@@ -57,9 +57,9 @@ def _imputer(node: Node) -> Value:
         raise UnsupportedError("it has no values to impute")
     fill = constant(np.asarray(values), data.dtype)
     if not data.is_float:
-        return data.equals(node.integer("replaced_value_int64")).choose(fill, data)
+        return data.equal(node.integer("replaced_value_int64")).choose(fill, data)
     replaced = node.number("replaced_value_float")
-    missing = op("isnan", data) if np.isnan(replaced) else data.equals(replaced)
+    missing = op("isnan", data) if np.isnan(replaced) else data.equal(replaced)
     return missing.choose(fill, data)
 
 
@@ -76,7 +76,7 @@ def _one_hot_encoder(node: Node) -> Value:
     if not categories:
         raise UnsupportedError("strings are not supported", "encode the strings before the model")
     data = shapes.unsqueeze(node[0].cast("int64"), [node[0].rank])
-    equal = data.equals(constant(np.asarray(categories, "int64")))
+    equal = data.equal(constant(np.asarray(categories, "int64")))
     if not node.integer("zeros", 1):
         known = op("all", op("any", equal, axis=(equal.rank - 1,)))
         node.block.check(known, "OneHotEncoder: an element is no category")
@@ -108,7 +108,7 @@ def _label_encoder(node: Node) -> Value:
     data = node[0]
     wide = shapes.unsqueeze(data, [data.rank])
     table = constant(keys.astype(np.dtype(data.dtype)))
-    equal = wide.equals(table)
+    equal = wide.equal(table)
     if data.is_float:
         equal = op("logical_or", equal, op("logical_and", op("isnan", wide), op("isnan", table)))
     found = op("any", equal, axis=(data.rank,))
@@ -130,7 +130,7 @@ def post_transform(node: Node, scores: Value) -> Value:
         case "SOFTMAX":
             return op("nn.softmax", scores, axis=-1)
         case "SOFTMAX_ZERO":
-            zero = scores.equals(0)
+            zero = scores.equal(0)
             spread = zero.choose(scores.like(-np.inf), scores)
             return zero.choose(scores.like(0), op("nn.softmax", spread, axis=-1))
         case other:

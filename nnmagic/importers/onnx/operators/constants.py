@@ -129,7 +129,7 @@ def _one_hot(node: Node) -> Value:
     indices = indices.cast(dtype)
     counted = (indices < 0).choose(indices + depth, indices)
     positions = count_up(depth).reshape([depth if at == axis else 1 for at in range(rank)])
-    hot = op("expand_dims", counted, axis=axis).equals(constant(positions, dtype))
+    hot = op("expand_dims", counted, axis=axis).equal(constant(positions, dtype))
     off, on = (shapes.scalar(shapes.slice_axis(values, 0, at, at + 1)) for at in range(2))
     return op("where", hot, on, off)
 
@@ -198,6 +198,6 @@ def _mel_weight_matrix(node: Node) -> Value:
     rises = op("logical_and", row >= first, row <= middle)
     falls = op("logical_and", row > middle, row < last)
     weights = rises.choose(
-        gap_up.equals(0).choose(row.equals(middle).cast("float64"), up), falls.choose(down, 0)
+        gap_up.equal(0).choose(row.equal(middle).cast("float64"), up), falls.choose(down, 0)
     )
     return weights.cast(dtype.name)

@@ -154,9 +154,9 @@ def _integer_power(base: Value, exponent: Value) -> Value:
     negative = rest < 0
     for bit in range(63 if exponent.known is None else max(1, int(exponent.known.max()).bit_length())):
         odd = op("bitwise_and", op("right_shift", rest, constant(bit, "int64")), constant(1, "int64"))
-        result = odd.equals(1).choose(op("multiply", result, square), result)
+        result = odd.equal(1).choose(op("multiply", result, square), result)
         square = square * square
-    return negative.choose(base.equals(1).choose(1, result.like(0)), result)
+    return negative.choose(base.equal(1).choose(1, result.like(0)), result)
 
 
 @operator("BitShift")

@@ -91,7 +91,7 @@ def _group_query_attention(node: Node) -> list[Value | None]:
     length = shapes.size_along(query, 1)
     if past is not None:
         length = length + shapes.size_along(past, 2)
-    of_one_length = op("all", (node[5].cast("int64") + 1).equals(length))
+    of_one_length = op("all", (node[5].cast("int64") + 1).equal(length))
     node.block.check(of_one_length, "GroupQueryAttention: seqlens_k must be the length with the past, less 1")
     if node.integer("do_rotary"):
         places = node.get(9)

@@ -232,7 +232,7 @@ def _unique(node: Node) -> list[Value | None]:
         raise UnsupportedError("a tensor without elements is not supported")
     # two rows are equal where all columns are; rows are ordered by their first differing column
     left, right = op("expand_dims", rows, axis=1), op("expand_dims", rows, axis=0)
-    equal = op("all", left.equals(right), axis=2)
+    equal = op("all", left.equal(right), axis=2)
     less = _row_less(left, right, width)
     number = constant(count_up(length), "int64")
     earlier = op("expand_dims", number, axis=0) < op("expand_dims", number, axis=1)
@@ -268,12 +268,12 @@ def _row_less(left: Value, right: Value, width: int) -> Value:
     """Return whether a row is less than another, compared column by column."""
     if left.dtype == "bool":
         left, right = left.cast("int8"), right.cast("int8")
-    smaller, same = left < right, left.equals(right)
+    smaller, same = left < right, left.equal(right)
     if width == 1:
         return shapes.squeeze(smaller, [2])
     unequal = op("logical_not", same)
     seen = op("cumsum", unequal.cast("int32"), axis=2)
-    decisive = op("logical_and", unequal, seen.equals(1))
+    decisive = op("logical_and", unequal, seen.equal(1))
     return op("any", op("logical_and", decisive, smaller), axis=2)
 
 

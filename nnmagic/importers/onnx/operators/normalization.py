@@ -138,7 +138,7 @@ def _dropout(node: Node) -> list[Value]:
     if node.since >= 12 and node.get(2) is not None:
         training = shapes.scalar(node[2])
         ratio = shapes.scalar(node[1]) if node.get(1) is not None else constant(0.5, "float32")
-        idle = op("logical_or", op("logical_not", training), ratio.equals(0))
+        idle = op("logical_or", op("logical_not", training), ratio.equal(0))
         if idle.known is not None and not bool(idle.known):
             raise UnsupportedError("training with random numbers is not supported", "export it for inference")
         node.block.check(

@@ -90,6 +90,6 @@ def quantize_dynamically(data: Value) -> tuple[Value, Value, Value]:
     low = op("min", data, axis=axes).minimum(0) if axes else data.minimum(0)
     high = op("max", data, axis=axes).maximum(0) if axes else data.maximum(0)
     scale = (high - low) / 255
-    safe = scale.equals(0).choose(scale.like(1), scale)
+    safe = scale.equal(0).choose(scale.like(1), scale)
     zero = round_half_even((-low / safe).maximum(0).minimum(255)).cast("int32").cast("uint8")
     return quantize(data / safe, zero, "uint8"), scale, zero

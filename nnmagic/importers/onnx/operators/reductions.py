@@ -220,4 +220,4 @@ _cumulative("CumProd", "cumprod")
 def _lp_normalization(node: Node) -> Value:
     data, axis = node[0], node.axis(node[0].rank, -1)
     norm = (_l1 if node.integer("p", 2) == 1 else _l2)(data, [axis], bool(data.rank))
-    return norm.equals(0).choose(data.like(0), data / norm)
+    return norm.equal(0).choose(data.like(0), data / norm)

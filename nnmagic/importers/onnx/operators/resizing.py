@@ -51,14 +51,14 @@ def _coordinates(mode: str, axis: _Axis) -> Value:
         case "asymmetric":
             return x / scale
         case "align_corners":
-            safe = length.equals(1).choose(length.like(2), length)
-            return length.equals(1).choose(x * 0, x * float(axis.old - 1) / (safe - 1))
+            safe = length.equal(1).choose(length.like(2), length)
+            return length.equal(1).choose(x * 0, x * float(axis.old - 1) / (safe - 1))
         case "tf_crop_and_resize":
             if axis.roi is None:
                 raise UnsupportedError("tf_crop_and_resize needs the input 'roi'")
             first, last = axis.roi
-            safe = length.equals(1).choose(length.like(2), length)
-            along = length.equals(1).choose(
+            safe = length.equal(1).choose(length.like(2), length)
+            along = length.equal(1).choose(
                 (last - first) * (float(axis.old - 1) / 2) + x * 0,
                 x * (last - first) * float(axis.old - 1) / (safe - 1),
             )

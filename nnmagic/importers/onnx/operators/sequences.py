@@ -106,7 +106,7 @@ def _pieces_of_lengths(node: Node, data: Value, axis: int, lengths: Value) -> li
         raise UnsupportedError(f"the lengths {known} do not divide the {size} elements of axis {axis}")
     if known is None or not isinstance(size, int):
         lengths = node.block.bind(lengths.cast("int64"), "lengths")
-        whole = op("sum", lengths).equals(shapes.size_along(data, axis))
+        whole = op("sum", lengths).equal(shapes.size_along(data, axis))
         node.block.check(
             op("logical_and", whole, op("all", lengths >= 0)),
             f"SplitToSequence: the lengths must divide axis {axis}",

@@ -59,14 +59,14 @@ def _reshape_as_declared(node: Node, declared: tuple[int, ...], *, allow_zero: b
     target = node[1]
     if target.shape != (len(declared),):
         raise node.unknown(1)
-    fits = target.equals(constant(wanted))
-    inferred = target.equals(-1)
+    fits = target.equal(constant(wanted))
+    inferred = target.equal(-1)
     fits = op("logical_or", fits, inferred)
     if not allow_zero:
         copied = np.zeros(len(declared), "bool")
         for axis, (size, old) in enumerate(zip(declared, data.shape, strict=False)):
             copied[axis] = size == old
-        fits = op("logical_or", fits, op("logical_and", target.equals(0), constant(copied)))
+        fits = op("logical_or", fits, op("logical_and", target.equal(0), constant(copied)))
     if declared:
         node.block.check(op("all", fits), f"Reshape: shape must give {list(declared)}, as the model declares")
         once = op("sum", inferred.cast("int32")) <= 1
@@ -143,7 +143,7 @@ def choose_axes(
         return build(sets[0])
     counted = (axes < 0).choose(axes + rank, axes)
     numbers = op("expand_dims", constant(count_up(rank), axes.dtype), axis=1)
-    marks = op("any", numbers.equals(counted), axis=1).cast("int64")
+    marks = op("any", numbers.equal(counted), axis=1).cast("int64")
     by_marks = {tuple(int(axis in item) for axis in range(rank)): item for item in sets}
     return replace(node, inputs=[node[0], marks]).choose(
         1,
@@ -239,8 +239,8 @@ def _expand(node: Node) -> Value:
         own = np.array(([1] * len(declared) + shapes.static_shape(data))[-length:] if length else [], "int64")
         fits = op(
             "logical_or",
-            target.equals(constant(wanted)),
-            op("logical_and", target.equals(1), constant(own == wanted)),
+            target.equal(constant(wanted)),
+            op("logical_and", target.equal(1), constant(own == wanted)),
         )
         if length:
             node.block.check(

@@ -60,7 +60,7 @@ def spread(values: Value, axes: Value, rank: int, default: Value | int) -> Value
     """Return a vector with one item for each axis: those of ``values`` at ``axes``, else the default."""
     axes, values = axes.cast("int64"), values.cast("int64")
     counted = (axes < 0).choose(axes + rank, axes)
-    mask = op("expand_dims", constant(count_up(rank), "int64"), axis=1).equals(counted)
+    mask = op("expand_dims", constant(count_up(rank), "int64"), axis=1).equal(counted)
     there = op("any", mask, axis=1)
     total = op("sum", mask.choose(values, values.like(0)), axis=1)
     return there.choose(total, total.like(default) if isinstance(default, int) else default)

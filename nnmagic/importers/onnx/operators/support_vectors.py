@@ -113,7 +113,7 @@ def _coupled(block: Block, matrix: Value, own: Value, classes: int) -> Value:
         change = (total - slope) / weight
         total = (total + change * (change * weight + 2 * slope)) / (1 + change) / (1 + change)
         product = (product + change * op("take", matrix, step, axis=1, mode="clip")) / (1 + change)
-        here = shapes.counting(found, 1).equals(step).cast("float32")
+        here = shapes.counting(found, 1).equal(step).cast("float32")
         return None, [(found + change * here) / (1 + change), product, total]
 
     def build(inner: Block, _step: Value, carried: Sequence[Value]) -> tuple[Value, Sequence[Value]]:

@@ -112,7 +112,7 @@ def _decide(
             for index, members in trees.members.items():
                 table[index, : len(members)] = members
             rows = op("take", constant(table, data.dtype), at, axis=0, mode="clip")
-            test = op("any", shapes.unsqueeze(x, [2]).equals(rows), axis=(2,))
+            test = op("any", shapes.unsqueeze(x, [2]).equal(rows), axis=(2,))
         elif name in _COMPARISONS:
             test = op(_COMPARISONS[name], x, limit)
         else:
@@ -120,7 +120,7 @@ def _decide(
         result = (
             test
             if result is None
-            else op("where", kind.equals(number), test.cast("uint8"), result.cast("uint8")).cast("bool")
+            else op("where", kind.equal(number), test.cast("uint8"), result.cast("uint8")).cast("bool")
         )
     return constant(0, "int32") > 0 if result is None else result
 

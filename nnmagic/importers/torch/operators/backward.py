@@ -106,8 +106,8 @@ def _place(x: Value, size: Value, padding: int, *, align: bool) -> tuple[Value, 
         away = op("abs", place - low)
         slope = (place < low).choose(-slope, slope)
         flips, rest = op("floor", away / span), op("mod", away, span)
-        even = op("mod", flips, flips.like(2)).equals(0)
-        flat = span.equals(0)
+        even = op("mod", flips, flips.like(2)).equal(0)
+        flat = span.equal(0)
         slope = flat.choose(0, even.choose(slope, -slope))
         place = flat.choose(0, even.choose(rest + low, span - rest + low))
     if padding:
@@ -162,7 +162,7 @@ def _of_sums(call: Call, zeros: Value) -> Value:
         updates = updates * op("expand_dims", weights, axis=1)
     places = call["indices"].cast("int64")
     if padding >= 0:
-        updates = op("expand_dims", places.equals(padding), axis=1).choose(0, updates)
+        updates = op("expand_dims", places.equal(padding), axis=1).choose(0, updates)
     if 0 in updates.shape:
         return zeros
     return op("scatter_nd", zeros, op("expand_dims", places, axis=0), updates, mode="add")
@@ -180,11 +180,11 @@ def _cdist(call: Call) -> Value:
     if p == 1:
         share = sign
     elif p == np.inf:
-        share = size.equals(distance).choose(sign, 0)
+        share = size.equal(distance).choose(sign, 0)
     else:
-        one = distance.equals(0).choose(1, distance)
+        one = distance.equal(0).choose(1, distance)
         share = op("power", size / one, size.like(p - 1)) * sign if p != 2 else difference / one
-        share = op("logical_or", size.equals(0), distance.equals(0)).choose(0, share)
+        share = op("logical_or", size.equal(0), distance.equal(0)).choose(0, share)
     weight = op("expand_dims", call["grad"], axis=left.rank)
     return op("sum", weight * share, axis=(left.rank - 1,))
 

@@ -351,7 +351,7 @@ def _atan2(call: Call) -> Value:
 def _hypot(call: Call) -> Value:
     left, right = (op("abs", wide(value)) for value in _operands(call))
     large = left.maximum(right)
-    ratio = left.minimum(right) / large.equals(0).choose(1, large)
+    ratio = left.minimum(right) / large.equal(0).choose(1, large)
     result = large * op("sqrt", 1 + ratio * ratio)
     return op("logical_or", op("isinf", left), op("isinf", right)).choose(math.inf, result)
 
@@ -377,8 +377,8 @@ def _pow(call: Call) -> Value:
     power = _integer_power(base, other)
     if base.dtype.startswith("uint"):
         return power
-    sign = op("bitwise_and", other, other.like(1)).equals(0).choose(1, base)  # of 1 and -1, to any power
-    inverse = op("abs", base).equals(1).choose(sign, 0)
+    sign = op("bitwise_and", other, other.like(1)).equal(0).choose(1, base)  # of 1 and -1, to any power
+    inverse = op("abs", base).equal(1).choose(sign, 0)
     return (other < 0).choose(inverse, power)
 
 
@@ -590,7 +590,7 @@ _symbolic("sym_max", lambda a, b: a.maximum(b))
 _symbolic("sym_min", lambda a, b: a.minimum(b))
 _symbolic("sym_float", lambda a: a, "float64")
 _symbolic("_sym_sqrt", lambda a: op("sqrt", a), "float64")
-_symbolic("eq", lambda a, b: a.equals(b))
+_symbolic("eq", lambda a, b: a.equal(b))
 _symbolic("ne", lambda a, b: op("not_equal", a, b))
 _symbolic("lt", lambda a, b: a < b)
 _symbolic("le", lambda a, b: a <= b)

@@ -311,7 +311,7 @@ def _scatter_mean(call: Call) -> Value:
     included = call.flag("include_self", default=True)
     zeros = scalar_constant(0, data.dtype)
     counts = scatter(_with_self(call, call.full(data.shape, zeros)), ones, "add")
-    base = data if included else counts.equals(0).choose(data, zeros)
+    base = data if included else counts.equal(0).choose(data, zeros)
     total = scatter(_with_self(call, base), call["src"], "add")
     number = counts + 1 if included else counts.maximum(1)
     if data.is_float:
@@ -446,8 +446,8 @@ def _embedding_bag(call: Call) -> list[Value]:
     weights = call.get("per_sample_weights")
     if weights is not None:
         rows = rows * op("expand_dims", weights, axis=1)
-    counted = op("not_equal", places, places.like(padding)) if padding >= 0 else places.equals(places)
-    members = bag.equals(constant(np.arange(bags)[:, None], "int64"))  # (bags, count)
+    counted = op("not_equal", places, places.like(padding)) if padding >= 0 else places.equal(places)
+    members = bag.equal(constant(np.arange(bags)[:, None], "int64"))  # (bags, count)
     members = op("logical_and", members, counted)
     sizes = op("sum", members.cast("int64"), axis=(1,))
     width, largest = weight.shape[1], None

@@ -66,7 +66,7 @@ def _lu_solve(call: Call) -> Value:
     """Solve with the matrices themselves, which the forward rules keep instead of factors, with pivots 0."""
     pivots = call["pivots"]
     if 0 not in pivots.shape:
-        is_kept = op("all", pivots.equals(0))
+        is_kept = op("all", pivots.equal(0))
         call.block.check(is_kept, f"{call.name}: factors that are arguments are not supported")
     return _solution(call, _transposed(call["LU"]) if call.flag("adjoint") else call["LU"])
 
@@ -109,7 +109,7 @@ def _triangle(matrices: Value, *, upper: bool, unit: bool = False) -> Value:
     if not unit:
         return result
     rows = shapes.unsqueeze(shapes.counting(matrices, matrices.rank - 2), [1])
-    return result + rows.equals(shapes.counting(matrices, matrices.rank - 1)).cast(result.dtype)
+    return result + rows.equal(shapes.counting(matrices, matrices.rank - 1)).cast(result.dtype)
 
 
 def _require_one_batch(matrices: Value, right: Value) -> None:

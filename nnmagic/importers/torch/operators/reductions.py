@@ -204,7 +204,7 @@ def running_extreme(data: Value, axis: int, *, largest: bool) -> list[Value]:
     worst = rows.like(neutral("max" if largest else "min", data.dtype))
     candidates = mask.choose(rows, worst)
     best = op("max" if largest else "min", candidates, axis=(data.rank,), keepdims=True)
-    hits = op("logical_and", mask, rows.equals(best))  # an element behind the prefix may be as large
+    hits = op("logical_and", mask, rows.equal(best))  # an element behind the prefix may be as large
     place = op("argmax", hits.cast("int32"), axis=(data.rank,), select_last_index=True).cast("int64")
     if data.is_float:
         nan = op("logical_and", op("isnan", rows), mask)
@@ -327,5 +327,5 @@ def _middle(call: Call, data: Value, axis: int) -> list[Value]:
     nans = op("sum", op("not_equal", data, data).cast("int64"), axis=(axis,), keepdims=True)
     rest = shapes.size_along(data, axis) - nans
     middle = op("floor_divide", rest - 1, nans.like(2))
-    place = middle.maximum(0) if call.name == "aten.nanmedian" else nans.equals(0).choose(middle, rest)
+    place = middle.maximum(0) if call.name == "aten.nanmedian" else nans.equal(0).choose(middle, rest)
     return [op("gather", item, place, axis=axis) for item in ordered]

@@ -326,7 +326,7 @@ def _diagonal_scatter(call: Call) -> Value:
     moved = shapes.transpose(data, order)
     rows, columns = (shapes.counting(moved, axis) for axis in (data.rank - 2, data.rank - 1))
     spread = op("take", source, (rows + min(offset, 0)).maximum(0), axis=source.rank - 1, mode="clip")
-    there = shapes.unsqueeze(rows + offset, [1]).equals(columns)
+    there = shapes.unsqueeze(rows + offset, [1]).equal(columns)
     done = there.choose(shapes.unsqueeze(spread, [spread.rank]), moved)
     return shapes.transpose(done, sorted(range(data.rank), key=order.__getitem__))
 
@@ -535,7 +535,7 @@ def _arange(call: Call) -> Value:
 @operator("eye")
 def _eye(call: Call) -> Value:
     left = shapes.unsqueeze(counting(call, call.shape[0]), [1])
-    return convert(left.equals(counting(call, call.shape[1])), call.dtype)
+    return convert(left.equal(counting(call, call.shape[1])), call.dtype)
 
 
 @operator("tril_indices", "triu_indices")

@@ -89,8 +89,8 @@ def _psi(x: Value) -> Value:
     result = op("log", z) - 0.5 / z - _series(1 / (z * z), terms) - shift
     part = _fraction(x)
     reflected = result - np.pi / op("tan", part * np.pi)
-    reflected = part.equals(0).choose(np.nan, reflected)
-    reflected = x.equals(0).choose(copy_sign(x.like(np.inf) + x, -x), reflected)
+    reflected = part.equal(0).choose(np.nan, reflected)
+    reflected = x.equal(0).choose(copy_sign(x.like(np.inf) + x, -x), reflected)
     return low.choose(reflected, result)
 
 
@@ -113,7 +113,7 @@ def _psi_derivative(x: Value, order: int) -> Value:
     part = _fraction(x)
     cotangents = _series(1 / op("tan", part * np.pi), _cotangent_derivative(order))
     reflected = -(np.pi ** (order + 1)) * cotangents - sign * result
-    return low.choose(part.equals(0).choose(sign * np.inf, reflected), result)
+    return low.choose(part.equal(0).choose(sign * np.inf, reflected), result)
 
 
 def _cotangent_derivative(order: int) -> list[float]:

@@ -7,15 +7,16 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from nnmagic.relay.expr import Constant
-from nnmagic.relay.gradients.place import Contribution, Place, Term
+from nnmagic.relay.gradients.place import Contribution, Place
 from nnmagic.relay.gradients.registry import rule, zero
+from nnmagic.relay.tensor_expr import TensorExpr
 
 zero("floor_divide", "trunc_divide", "python.print")
 zero("logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor")
 zero("left_shift", "right_shift", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
 
 
-def _broadcast(p: Place, *makers: Callable[[], Term | None]) -> Sequence[Contribution]:
+def _broadcast(p: Place, *makers: Callable[[], TensorExpr | None]) -> Sequence[Contribution]:
     """Return the contributions of the arguments that are wanted, summed back to their shapes."""
     parts: list[Contribution] = []
     for index, make in enumerate(makers):
@@ -58,14 +59,14 @@ def _trunc_mod(p: Place) -> Sequence[Contribution]:
 def _power(p: Place) -> Sequence[Contribution]:
     x, y = p.x(0), p.x(1)
 
-    def exponent() -> Term:
-        none = x.equals(0).op("logical_and", y >= 0)
+    def exponent() -> TensorExpr:
+        none = x.equal(0).op("logical_and", y >= 0)
         return none.choose(0, p.d * (p.y * x.op("log")))
 
     return _broadcast(p, lambda: _power_of_base(p), exponent)
 
 
-def _power_of_base(p: Place) -> Term | None:
+def _power_of_base(p: Place) -> TensorExpr | None:
     """Return the cotangent of the base; a power of 0 has none, even at 0."""
     x, y = p.x(0), p.x(1)
     made = p.args[1] if isinstance(p.args[1], Constant) else p.producer(p.args[1])
@@ -79,7 +80,7 @@ def _power_of_base(p: Place) -> Term | None:
             return p.d * (x * 2)
         if exponent is not None:
             return p.d * (x.op("power", y - 1) * y)
-    return y.equals(0).choose(0, p.d * (x.op("power", y - 1) * y))
+    return y.equal(0).choose(0, p.d * (x.op("power", y - 1) * y))
 
 
 @rule("maximum", "minimum")
@@ -87,13 +88,13 @@ def _extremum(p: Place) -> Sequence[Contribution]:
     """Give the cotangent to the operand that was taken; where both are equal, half to each."""
     first, second = (p.x(0), p.x(1)) if p.name == "maximum" else (p.x(1), p.x(0))
 
-    def part(taken: Term, other: Term) -> Term:
-        return (taken > other).choose(p.d, taken.equals(other).choose(p.d * 0.5, 0))
+    def part(taken: TensorExpr, other: TensorExpr) -> TensorExpr:
+        return (taken > other).choose(p.d, taken.equal(other).choose(p.d * 0.5, 0))
 
     return _broadcast(p, lambda: part(first, second), lambda: part(second, first))
 
 
 @rule("where")
 def _where(p: Place) -> Sequence[Contribution]:
-    condition = Term(p.args[0], "bool", p.span)
+    condition = TensorExpr(p.args[0], "bool", p.span)
     return _broadcast(p, lambda: None, lambda: condition.choose(p.d, 0), lambda: condition.choose(0, p.d))

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from nnmagic.relay.gradients.place import Contribution, Place, Term
+from nnmagic.relay.gradients.place import Contribution, Place
 from nnmagic.relay.gradients.registry import refuse, rule
+from nnmagic.relay.tensor_expr import TensorExpr
 
 refuse("write it with nn.conv2d", "nn.deformable_conv2d", "nn.correlation", "image.dilation2d")
 
@@ -77,7 +78,7 @@ def _check_layouts(p: Place, layout: str, kernel_layout: str, axes: str) -> None
         raise p.unsupported("its layouts divide an axis", f"use the layouts NC{axes} and OI{axes}")
 
 
-def _to(term: Term, source: str, target: str) -> Term:
+def _to(term: TensorExpr, source: str, target: str) -> TensorExpr:
     return term.transpose([source.index(letter) for letter in target])
 
 
@@ -124,14 +125,14 @@ def _attrs(window: _Window) -> dict[str, Any]:
     }
 
 
-def _crop(term: Term, sizes: Sequence[int]) -> Term:
+def _crop(term: TensorExpr, sizes: Sequence[int]) -> TensorExpr:
     """Cut the spatial axes to sizes."""
     axes = [2 + axis for axis in range(len(sizes))]
     begin, ones = [0] * len(sizes), [1] * len(sizes)
     return term.op("strided_slice", begin=begin, end=list(sizes), strides=ones, axes=axes)
 
 
-def _data_gradient(d: Term, w: Term, outer: Sequence[int], window: _Window) -> Term:
+def _data_gradient(d: TensorExpr, w: TensorExpr, outer: Sequence[int], window: _Window) -> TensorExpr:
     """Convolve the cotangent, with zeros between its elements, with the mirrored kernel."""
     rank, groups = window.rank, window.groups
     (out, inner), kernel = outer, list(window.kernel)
@@ -162,7 +163,7 @@ def _data_gradient(d: Term, w: Term, outer: Sequence[int], window: _Window) -> T
     )
 
 
-def _cut_negative(d: Term, widths: Sequence[tuple[int, int]]) -> Term:
+def _cut_negative(d: TensorExpr, widths: Sequence[tuple[int, int]]) -> TensorExpr:
     """Cut off what a negative padding removes."""
     for axis, (before, after) in enumerate(widths):
         if before < 0 or after < 0:
@@ -171,7 +172,7 @@ def _cut_negative(d: Term, widths: Sequence[tuple[int, int]]) -> Term:
     return d
 
 
-def _weight_gradient(x: Term, d: Term, outer: Sequence[int], window: _Window) -> Term:
+def _weight_gradient(x: TensorExpr, d: TensorExpr, outer: Sequence[int], window: _Window) -> TensorExpr:
     """Multiply the cotangent with the windows that the kernel has read, as two matrices for each group."""
     rank, groups, (out, inner) = window.rank, window.groups, outer
     kernel = list(window.kernel)
@@ -181,7 +182,7 @@ def _weight_gradient(x: Term, d: Term, outer: Sequence[int], window: _Window) ->
         before = window.pads[axis]
         widths.append([before, max(reach - window.data[axis] - before, 0)])
     if any(any(width) for width in widths):
-        x = x.op("nn.pad", x.number(0), pad_width=widths)
+        x = x.op("nn.pad", x.like(0), pad_width=widths)
     x = x.op("sliding_window", axis=2, window_shape=window.spans, strides=list(window.strides))
     x = _crop(x, window.steps)
     if any(step > 1 for step in window.dilation):

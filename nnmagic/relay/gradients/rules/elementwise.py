@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 from nnmagic.relay.expr import Call, OpRef
-from nnmagic.relay.gradients.place import Contribution, Place, Term
+from nnmagic.relay.gradients.place import Contribution, Place
 from nnmagic.relay.gradients.registry import RULES, rule, zero
+from nnmagic.relay.tensor_expr import TensorExpr
 from nnmagic.relay.types import is_float
 
 zero(
@@ -27,7 +28,7 @@ zero(
 zero("reinterpret", "fixed_point_multiply")
 
 #: The derivative of each operator from its operand x, its result y and the cotangent d.
-_DERIVATIVES: dict[str, Callable[[Term, Term, Term], Term]] = {
+_DERIVATIVES: dict[str, Callable[[TensorExpr, TensorExpr, TensorExpr], TensorExpr]] = {
     "abs": lambda x, _y, d: d * x.op("sign"),
     "acos": lambda x, _y, d: -(d / ((1 - x) * (1 + x)).op("sqrt")),
     "acosh": lambda x, _y, d: d / ((x - 1).op("sqrt") * (x + 1).op("sqrt")),
@@ -56,7 +57,9 @@ _DERIVATIVES: dict[str, Callable[[Term, Term, Term], Term]] = {
 }
 
 
-def _unary(derivative: Callable[[Term, Term, Term], Term]) -> Callable[[Place], Sequence[Contribution]]:
+def _unary(
+    derivative: Callable[[TensorExpr, TensorExpr, TensorExpr], TensorExpr],
+) -> Callable[[Place], Sequence[Contribution]]:
     return lambda p: [derivative(p.x(), p.y, p.d)]
 
 
@@ -68,7 +71,7 @@ for _name, _derivative in _DERIVATIVES.items():
 def _sqrt(p: Place) -> Sequence[Contribution]:
     """Divide by twice the result; the norm of zeros has the gradient 0, its subgradient of least norm."""
     slope = p.d / (p.y * 2)
-    return [p.y.equals(0).choose(0, slope) if _is_sum_of_squares(p) else slope]
+    return [p.y.equal(0).choose(0, slope) if _is_sum_of_squares(p) else slope]
 
 
 def _is_sum_of_squares(p: Place) -> bool:

@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Any, cast
 
 from nnmagic.relay.expr import Expr
-from nnmagic.relay.gradients.place import Contribution, Place, Term, Update, is_static, same_dim
+from nnmagic.relay.gradients.place import Contribution, Place, Update, is_static, same_dim
 from nnmagic.relay.gradients.registry import rule, zero
+from nnmagic.relay.tensor_expr import TensorExpr
 from nnmagic.relay.types import TensorType, TupleType
 
 zero(
@@ -51,7 +52,7 @@ def _take(p: Place) -> Sequence[Contribution]:
     return [Update(add_rows), None]
 
 
-def _valid_indices(p: Place) -> Term:
+def _valid_indices(p: Place) -> TensorExpr:
     """Return the indices as elements that are there: the mode says what others mean."""
     indices = p.x(1)
     if indices.dtype == "bool":
@@ -59,7 +60,7 @@ def _valid_indices(p: Place) -> Term:
     mode, axis = p.attrs["mode"], p.attrs["axis"]
     if mode not in ("clip", "wrap"):
         return indices
-    size: Term | None = None
+    size: TensorExpr | None = None
     for each in range(p.rank()) if axis is None else [p.axis()]:
         one = p.size(0, each)
         size = one if size is None else size * one
@@ -99,7 +100,7 @@ def _adv_index(p: Place) -> Sequence[Contribution]:
     count = len(type_.fields) - 1
     fields = [cast("TensorType", field) for field in type_.fields]
     rank = max(len(field.shape) for field in fields[1:])
-    total: Term | None = None
+    total: TensorExpr | None = None
     for index in range(1, count + 1):
         one = p.field(0, index).cast("int64")
         total = one if total is None else total + one
@@ -108,7 +109,7 @@ def _adv_index(p: Place) -> Sequence[Contribution]:
     for index in range(1, count + 1):
         grid = p.field(0, index).cast("int64") + total.zeros()
         dim = fields[0].shape[index - 1]
-        size: Term = (
+        size: TensorExpr = (
             p.array(dim, "int64")
             if isinstance(dim, int)
             else p.call("shape_of", p.field(0, 0), dtype="int64").op(
@@ -166,7 +167,7 @@ def _slices(p: Place) -> list[tuple[int, int, int] | None]:
     return found
 
 
-def _padded(p: Place, slices: Sequence[tuple[int, int, int] | None]) -> Term:
+def _padded(p: Place, slices: Sequence[tuple[int, int, int] | None]) -> TensorExpr:
     """Put the cotangent at its places among zeros."""
     d = p.d
     widths, steps = [[0, 0] for _ in slices], [1] * len(slices)
@@ -185,7 +186,7 @@ def _padded(p: Place, slices: Sequence[tuple[int, int, int] | None]) -> Term:
     if any(step > 1 for step in steps):
         d = d.op("nn.dilate", strides=steps, dilation_value=0.0)
     if any(any(width) for width in widths):
-        d = d.op("nn.pad", d.number(0), pad_width=widths)
+        d = d.op("nn.pad", d.like(0), pad_width=widths)
     return d
 
 
@@ -202,7 +203,7 @@ def _dyn_strided_slice(p: Place) -> Sequence[Contribution]:
     return [p.x().zeros().op("strided_set", p.d, *bounds), None, None, None]
 
 
-def _all_axes(p: Place, bound: Term, axes: Sequence[int], rest: int) -> Term:
+def _all_axes(p: Place, bound: TensorExpr, axes: Sequence[int], rest: int) -> TensorExpr:
     """Return a bound of each axis; ``rest`` where it was given for some."""
     parts = []
     for axis in range(p.rank()):
@@ -234,7 +235,7 @@ def _scatter_elements(p: Place) -> Sequence[Contribution]:
         raise p.unsupported(f"the reduction {how!r} has no rule", "use the reduction 'add' or 'update'")
     indices, updates = p.args[1], p.x(2)
 
-    def pick(term: Term) -> Term:
+    def pick(term: TensorExpr) -> TensorExpr:
         return _reached(p, term, axis).op("gather", indices, axis=axis)
 
     picked = pick(p.d)
@@ -243,10 +244,10 @@ def _scatter_elements(p: Place) -> Sequence[Contribution]:
     data = p.d.op("scatter_elements", indices, updates.zeros(), axis=axis, reduction="update")
     numbers = _numbers(updates)
     last = p.x(0).zeros().cast("float64").op("scatter_elements", indices, numbers, axis=axis)
-    return [data, None, pick(last).equals(numbers).choose(picked, 0)]
+    return [data, None, pick(last).equal(numbers).choose(picked, 0)]
 
 
-def _reached(p: Place, term: Term, axis: int) -> Term:
+def _reached(p: Place, term: TensorExpr, axis: int) -> TensorExpr:
     """Cut the axes beside the scattered one to those of the indices."""
     pairs = enumerate(zip(p.shape(0), p.shape(1), strict=True))
     cut = [each for each, (size, count) in pairs if each != axis and not same_dim(size, count)]
@@ -259,7 +260,7 @@ def _reached(p: Place, term: Term, axis: int) -> Term:
     return term.op("strided_slice", begin=zeros, end=ends, strides=ones, axes=cut)
 
 
-def _numbers(updates: Term) -> Term:
+def _numbers(updates: TensorExpr) -> TensorExpr:
     """Return a number for each update: which of several of one element is the last is read from them."""
     ones = updates.op("ones_like").cast("float64")
     flat = ones.reshape([-1]).op("cumsum", axis=0)
@@ -274,7 +275,7 @@ def _scatter_nd(p: Place) -> Sequence[Contribution]:
     indices, updates = p.args[1], p.x(2)
     depth = cast("int", p.shape(1)[0])
 
-    def picked() -> Term:
+    def picked() -> TensorExpr:
         return p.d.op("gather_nd", indices, batch_dims=0, index_rank=depth)
 
     if how == "add":
@@ -287,7 +288,7 @@ def _scatter_nd(p: Place) -> Sequence[Contribution]:
         return [data, None, picked()]
     numbers = _numbers(updates)
     last = p.x(0).zeros().cast("float64").op("scatter_nd", indices, numbers, mode="update")
-    won = last.op("gather_nd", indices, batch_dims=0, index_rank=depth).equals(numbers)
+    won = last.op("gather_nd", indices, batch_dims=0, index_rank=depth).equal(numbers)
     return [data, None, won.choose(picked(), 0)]
 
 
@@ -334,7 +335,7 @@ def _trilu(p: Place) -> Sequence[Contribution]:
 def _one_hot(p: Place) -> Sequence[Contribution]:
     on, off = (p.array(value, p.d.dtype) for value in (1, 0))
     rest = p.args[3:]
-    hot = p.call(p.name, Term(p.args[0], p.d.dtype), on, off, *rest, dtype=p.d.dtype, **_other(p))
+    hot = p.call(p.name, TensorExpr(p.args[0], p.d.dtype), on, off, *rest, dtype=p.d.dtype, **_other(p))
     chosen = (p.d * hot).sum()
     return [None, chosen, p.d.sum() - chosen, *([None] * len(rest))]
 

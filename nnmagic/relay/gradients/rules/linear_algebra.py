@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from nnmagic.relay.expr import If
-from nnmagic.relay.gradients.place import Contribution, Place, Term, same_dim
+from nnmagic.relay.gradients.place import Contribution, Place, same_dim
 from nnmagic.relay.gradients.registry import Rule, refuse, rule
+from nnmagic.relay.tensor_expr import TensorExpr
 from nnmagic.relay.types import TupleType
 
 
@@ -28,7 +29,9 @@ def _rule(name: str) -> Callable[[Rule], Rule]:
 refuse("its rank may change: solve the normal equations instead", "linalg.lstsq", "linalg.full_rank")
 
 
-def _product(left: Term, right: Term, rank: int, *, first: bool = False, second: bool = False) -> Term:
+def _product(
+    left: TensorExpr, right: TensorExpr, rank: int, *, first: bool = False, second: bool = False
+) -> TensorExpr:
     """Multiply matrices, or batches of them; ``first`` and ``second`` transpose."""
     if rank == 2:
         return left.op("nn.matmul", right, transpose_a=first, transpose_b=second)
@@ -40,26 +43,26 @@ def _product(left: Term, right: Term, rank: int, *, first: bool = False, second:
     return pair.op("einsum", equation=f"{letters}{one},{letters}{two}->{letters}ik")
 
 
-def _transpose(term: Term, rank: int) -> Term:
+def _transpose(term: TensorExpr, rank: int) -> TensorExpr:
     return term.transpose([*range(rank - 2), rank - 1, rank - 2])
 
 
-def _column(term: Term, rank: int) -> Term:
+def _column(term: TensorExpr, rank: int) -> TensorExpr:
     return term.op("expand_dims", axis=rank - 1)
 
 
-def _row(term: Term, rank: int) -> Term:
+def _row(term: TensorExpr, rank: int) -> TensorExpr:
     return term.op("expand_dims", axis=rank - 2)
 
 
-def unit_matrix(p: Place, like: Term) -> Term:
+def unit_matrix(p: Place, like: TensorExpr) -> TensorExpr:
     """Return ones where the row is the column, zeros elsewhere, in the shape of a term."""
     ones = like.op("ones_like")
     lower = ones.op("trilu", p.array(0, "int32"), upper=False)
     return lower * ones.op("trilu", p.array(0, "int32"), upper=True)
 
 
-def _lower(p: Place, term: Term) -> Term:
+def _lower(p: Place, term: TensorExpr) -> TensorExpr:
     return term.op("trilu", p.array(0, "int32"), upper=False)
 
 
@@ -87,7 +90,7 @@ def _slogdet(p: Place) -> Sequence[Contribution]:
     return [grown * _transpose(p.x().op("linalg.inv"), rank)]
 
 
-def det_gradient(p: Place) -> Term:
+def det_gradient(p: Place) -> TensorExpr:
     """Return the cotangent of matrices, of which a call computes the determinants: d times their cofactors.
 
     Those of at most three rows are products of entries. Of others they are the determinant times the inverse,
@@ -98,7 +101,7 @@ def det_gradient(p: Place) -> Term:
     d, y = (each.op("expand_dims", axis=rank - 2, num_newaxis=2) for each in (p.d, p.y))
     if isinstance(size, int) and size <= _MOST_MINORS:
         return d * _cofactors(p, x, int(size))
-    eye, singular = unit_matrix(p, x), y.equals(0)
+    eye, singular = unit_matrix(p, x), y.equal(0)
     inverse = singular.choose(eye, x).op("linalg.inv")
     largest = (each.op("abs").op("max", axis=[rank - 2, rank - 1], keepdims=True) for each in (x, inverse))
     singular = singular.op("logical_or", next(largest) * next(largest) > _ILL_CONDITIONED)
@@ -106,8 +109,8 @@ def det_gradient(p: Place) -> Term:
     # The singular values of regular matrices are not used; they differ, so that they have derivatives.
     different = eye * x.op("ones_like").op("cumsum", axis=rank - 1)
     parts = singular.choose(x, different).op("linalg.svd", full_matrices=False, compute_uv=True)
-    u, s, vt = (p.part_of(parts, index, x.dtype) for index in range(3))
-    sign = [p.part_of(each.op("linalg.slogdet"), 0, x.dtype) for each in (u, vt)]
+    u, s, vt = (parts.item(index, x.dtype) for index in range(3))
+    sign = [each.op("linalg.slogdet").item(0, x.dtype) for each in (u, vt)]
     before, after = s, s.op("reverse", axis=rank - 2)
     before, after = (each.op("cumprod", axis=rank - 2, exclusive=True) for each in (before, after))
     others = before * after.op("reverse", axis=rank - 2)
@@ -124,12 +127,12 @@ _ILL_CONDITIONED = 1e8
 _MOST_MINORS = 3
 
 
-def _cofactors(p: Place, x: Term, size: int) -> Term:
+def _cofactors(p: Place, x: TensorExpr, size: int) -> TensorExpr:
     """Return the cofactors of matrices of at most three rows."""
     if size <= 1:
         return x.op("ones_like")
 
-    def moved(rows: int, columns: int) -> Term:
+    def moved(rows: int, columns: int) -> TensorExpr:
         result = x
         for axis, by in ((p.rank() - 2, rows), (p.rank() - 1, columns)):
             places = p.array([(at + by) % size for at in range(size)], "int64")
@@ -160,11 +163,11 @@ def _eigh(p: Place) -> Sequence[Contribution]:
     rank = p.rank()
     if not isinstance(p.out_type, TupleType):
         values = p.x().op("linalg.eigh", UPLO=p.attrs["UPLO"], compute_v=True)
-        vectors = p.part_of(values, 1, p.tensor(0).dtype)
+        vectors = values.item(1, p.tensor(0).dtype)
         return [_product(vectors * _row(p.d, rank), vectors, rank, second=True)]
     w, v = p.part(0), p.part(1)
     dw, dv = p.d_part(0), p.d_part(1)
-    inner: Term | None = None
+    inner: TensorExpr | None = None
     if dw is not None:
         inner = unit_matrix(p, v) * _row(dw, rank)
     if dv is not None:
@@ -190,7 +193,7 @@ def _qr(p: Place) -> Sequence[Contribution]:
         raise p.unsupported("the matrix must have at least as many rows as columns")
     q, r = p.part(0), p.part(1)
     dq, dr = p.d_part(0), p.d_part(1)
-    inner: Term | None = None
+    inner: TensorExpr | None = None
     if dr is not None:
         inner = _product(r, dr, rank, second=True)
     if dq is not None:
@@ -211,7 +214,7 @@ def _svd(p: Place) -> Sequence[Contribution]:
     rank = p.rank()
     if not isinstance(p.out_type, TupleType):
         whole = p.x().op("linalg.svd", full_matrices=False, compute_uv=True)
-        u, vt = (p.part_of(whole, index, p.tensor(0).dtype) for index in (0, 2))
+        u, vt = (whole.item(index, p.tensor(0).dtype) for index in (0, 2))
         return [_product(u * _row(p.d, rank), vt, rank)]
     rows, columns = p.shape(0)[-2:]
     if p.attrs["full_matrices"] and rows != columns:
@@ -231,15 +234,18 @@ def _spans(p: Place, *, rows: bool) -> bool:
 
 
 def _svd_of_parts(
-    p: Place, rank: int, parts: tuple[Term, Term, Term], grads: tuple[Term | None, Term | None, Term | None]
-) -> Term | None:
+    p: Place,
+    rank: int,
+    parts: tuple[TensorExpr, TensorExpr, TensorExpr],
+    grads: tuple[TensorExpr | None, TensorExpr | None, TensorExpr | None],
+) -> TensorExpr | None:
     (u, s, vt), (du, ds, dvt) = parts, grads
     square = _product(u, u, rank, first=True)
     eye = unit_matrix(p, square)
     squares = s * s
     factor = 1 / (_row(squares, rank) - _column(squares, rank) + eye)
     factor = factor - factor * eye
-    total: Term | None = None
+    total: TensorExpr | None = None
     if ds is not None:
         total = _product(u * _row(ds, rank), vt, rank)
     if du is not None:

@@ -8,8 +8,9 @@ from typing import cast
 import numpy as np
 
 from nnmagic.relay.expr import Expr, Tuple
-from nnmagic.relay.gradients.place import Contribution, Place, Term, is_static
+from nnmagic.relay.gradients.place import Contribution, Place, is_static
 from nnmagic.relay.gradients.registry import expansion, refuse, rule
+from nnmagic.relay.tensor_expr import TensorExpr
 
 refuse("its buffer is a state, not a value", "nn.fifo_buffer")
 
@@ -33,13 +34,13 @@ def _log_softmax(p: Place) -> Sequence[Contribution]:
 # -- channels -----------------------------------------------------------------------------------------------
 
 
-def _along(term: Term, axis: int, rank: int) -> Term:
+def _along(term: TensorExpr, axis: int, rank: int) -> TensorExpr:
     """Return a vector in a shape that broadcasts along an axis."""
     after = rank - 1 - axis
     return term.op("expand_dims", axis=1, num_newaxis=after) if after else term
 
 
-def _over_others(term: Term, axis: int, rank: int) -> Term:
+def _over_others(term: TensorExpr, axis: int, rank: int) -> TensorExpr:
     """Sum over all axes but one."""
     return term.sum([each for each in range(rank) if each != axis])
 
@@ -67,11 +68,11 @@ def _dropout(p: Place) -> Sequence[Contribution]:
 # -- normalisations -----------------------------------------------------------------------------------------
 
 
-def _wide(term: Term) -> Term:
+def _wide(term: TensorExpr) -> TensorExpr:
     return term.cast("float32") if term.dtype in _NARROW else term
 
 
-def _standard(term: Term, axes: Sequence[int], epsilon: float) -> Term:
+def _standard(term: TensorExpr, axes: Sequence[int], epsilon: float) -> TensorExpr:
     """Scale to mean 0 and variance 1 along axes."""
     if not axes:
         return (term - term) * 1.0
@@ -80,7 +81,7 @@ def _standard(term: Term, axes: Sequence[int], epsilon: float) -> Term:
     return center * (spread + epsilon).op("rsqrt")
 
 
-def _scale_and_shift(p: Place, term: Term, axis: int, rank: int) -> Expr:
+def _scale_and_shift(p: Place, term: TensorExpr, axis: int, rank: int) -> Expr:
     if p.attrs["scale"]:
         term = term * _along(p.x(1).cast(term.dtype), axis, rank)
     if p.attrs["center"]:
@@ -144,11 +145,11 @@ def _lrn(p: Place) -> Expr:
     x, axis, rank, size = p.x(), p.axis(), p.rank(), cast("int", p.attrs["size"])
     widths = [[0, 0] for _ in range(rank)]
     widths[axis] = [size // 2, size // 2]
-    squares = (x * x).op("nn.pad", x.number(0), pad_width=widths)
+    squares = (x * x).op("nn.pad", x.like(0), pad_width=widths)
     channels = p.shape(0)[axis]
     if not isinstance(channels, int):
         raise p.unsupported("the size of its axis must be known at compile time")
-    total: Term | None = None
+    total: TensorExpr | None = None
     for offset in range(size // 2 * 2 + 1):
         ends = [offset + channels]
         part = squares.op("strided_slice", begin=[offset], end=ends, strides=[1], axes=[axis])
@@ -172,13 +173,13 @@ def _cross_entropy(p: Place) -> Expr:
 def _nll_loss(p: Place) -> Expr:
     """Average, sum or list the negated predictions of the targets, weighted by class."""
     targets, rank = p.x(1), p.rank()
-    ignored = targets.equals(cast("int", p.attrs["ignore_index"]))
+    ignored = targets.equal(cast("int", p.attrs["ignore_index"]))
     last = p.size(0, 1).cast(targets.dtype) - 1
     valid = ignored.choose(0, targets.op("maximum", 0).op("minimum", last))
     dtype = p.tensor(0).dtype
     picked = p.x(0).op("gather", valid.op("expand_dims", axis=1), axis=1).op("squeeze", axis=[1])
     weights = p.x(2).op("take", valid, axis=0, mode="clip")
-    weights = ignored.choose(Term(weights.op("zeros_like").expr, dtype, p.span), weights)
+    weights = ignored.choose(TensorExpr(weights.op("zeros_like").expr, dtype, p.span), weights)
     losses = -(picked * weights)
     del rank
     match p.attrs["reduction"]:
@@ -221,7 +222,7 @@ def _mirror_pad(p: Place) -> Sequence[Contribution]:
     return [_fold(p, _widths(p), str(p.attrs["mode"]).lower())]
 
 
-def _fold(p: Place, widths: Sequence[tuple[int, int]], mode: str) -> Term:
+def _fold(p: Place, widths: Sequence[tuple[int, int]], mode: str) -> TensorExpr:
     """Add a border that repeats or reflects elements to these elements."""
     d = p.d
     for axis, pair in enumerate(widths):

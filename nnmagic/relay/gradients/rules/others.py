@@ -7,9 +7,10 @@ from typing import Any, cast
 
 import numpy as np
 
-from nnmagic.relay.gradients.place import Contribution, Place, Term
+from nnmagic.relay.gradients.place import Contribution, Place
 from nnmagic.relay.gradients.registry import refuse, rule, zero
 from nnmagic.relay.ops import OPERATORS
+from nnmagic.relay.tensor_expr import TensorExpr
 
 refuse(
     "it samples images at positions that are values",
@@ -51,7 +52,7 @@ def _resize(p: Place) -> Sequence[Contribution]:
     return [d]
 
 
-def _interpolation(p: Place, letters: Sequence[str], place: int, size: int, count: int) -> Term:
+def _interpolation(p: Place, letters: Sequence[str], place: int, size: int, count: int) -> TensorExpr:
     """Return the matrix (size, count) of one axis: what the operator makes of the identity."""
     rank, dtype = len(letters), p.tensor(0).dtype
     shape = [1, size, *([2] * rank)]
@@ -85,7 +86,7 @@ def _dft(p: Place) -> Sequence[Contribution]:
     length = p.count(0, [p.rank() - 1])
     found = []
     for index in range(2):
-        part = p.part_of(pair, index, p.tensor(0).dtype)
+        part = pair.item(index, p.tensor(0).dtype)
         scale = p.array(length, part.dtype) if isinstance(length, int) else length
         found.append(part / scale if inverse else part * scale)
     return found

@@ -10,8 +10,9 @@ from typing import cast
 import numpy as np
 
 from nnmagic.relay.expr import Expr
-from nnmagic.relay.gradients.place import Contribution, Place, Term
+from nnmagic.relay.gradients.place import Contribution, Place
 from nnmagic.relay.gradients.registry import expansion, refuse, rule
+from nnmagic.relay.tensor_expr import TensorExpr
 
 refuse("it is a gradient itself: differentiate nn.max_pool2d or nn.avg_pool2d", "nn.max_pool2d_grad")
 refuse("it is a gradient itself: differentiate nn.max_pool2d or nn.avg_pool2d", "nn.avg_pool2d_grad")
@@ -69,10 +70,10 @@ def _max_pool(p: Place) -> Sequence[Contribution]:
     padded = _pad(p.x(), axes, float("-inf"), p.rank())
     if all(axis.stride == axis.window and axis.step == 1 for axis in axes):
         return [_unpad(_spread_to_first(p, padded, axes), axes)]
-    free: Term | None = None
-    total: Term | None = None
+    free: TensorExpr | None = None
+    total: TensorExpr | None = None
     for offsets in product(*(range(axis.window) for axis in axes)):
-        hit = _read(padded, axes, offsets).equals(p.y)
+        hit = _read(padded, axes, offsets).equal(p.y)
         if free is not None:
             hit = hit.op("logical_and", free)
         rest = hit.op("logical_not")
@@ -85,15 +86,15 @@ def _max_pool(p: Place) -> Sequence[Contribution]:
     return [_unpad(total, axes)]
 
 
-def _spread_to_first(p: Place, padded: Term, axes: Sequence[_Axis]) -> Term:
+def _spread_to_first(p: Place, padded: TensorExpr, axes: Sequence[_Axis]) -> TensorExpr:
     """Give each window's cotangent to the first of its largest elements, where windows do not overlap.
 
     The offset of that element is found for each window; windows and their cotangents are then repeated.
     """
     offsets = list(product(*(range(axis.window) for axis in axes)))
-    first = p.y.number(len(offsets))
+    first = p.y.like(len(offsets))
     for number, offset in reversed(list(enumerate(offsets))):
-        first = _read(padded, axes, offset).equals(p.y).choose(p.y.number(number), first)
+        first = _read(padded, axes, offset).equal(p.y).choose(p.y.like(number), first)
     numbers, d = np.arange(len(offsets)).reshape([axis.window for axis in axes]), p.d
     shape = [1] * p.rank()
     for axis in axes:
@@ -101,11 +102,11 @@ def _spread_to_first(p: Place, padded: Term, axes: Sequence[_Axis]) -> Term:
         d = d.op("repeat", repeats=axis.window, axis=axis.axis)
         shape[axis.axis] = axis.count * axis.window
     pattern = p.array(np.tile(numbers, [axis.count for axis in axes]).reshape(shape), p.d.dtype)
-    spread = first.equals(pattern).choose(d, 0)
+    spread = first.equal(pattern).choose(d, 0)
     widths = [[0, 0] for _ in range(p.rank())]
     for axis in axes:
         widths[axis.axis][1] = axis.reach - axis.count * axis.window
-    return spread.op("nn.pad", spread.number(0), pad_width=widths) if any(map(any, widths)) else spread
+    return spread.op("nn.pad", spread.like(0), pad_width=widths) if any(map(any, widths)) else spread
 
 
 @rule("nn.avg_pool1d", "nn.avg_pool2d", "nn.avg_pool3d")
@@ -142,16 +143,16 @@ def _counts(p: Place, axes: Sequence[_Axis]) -> np.ndarray:
     return np.maximum(total, 1)
 
 
-def _pad(term: Term, axes: Sequence[_Axis], value: float, rank: int) -> Term:
+def _pad(term: TensorExpr, axes: Sequence[_Axis], value: float, rank: int) -> TensorExpr:
     widths = [[0, 0] for _ in range(rank)]
     for axis in axes:
         widths[axis.axis] = [axis.before, axis.reach - axis.before - axis.size]
     if not any(any(width) for width in widths):
         return term
-    return term.op("nn.pad", term.number(value), pad_width=widths)
+    return term.op("nn.pad", term.like(value), pad_width=widths)
 
 
-def _unpad(term: Term, axes: Sequence[_Axis]) -> Term:
+def _unpad(term: TensorExpr, axes: Sequence[_Axis]) -> TensorExpr:
     cut = [axis for axis in axes if axis.before or axis.reach != axis.size]
     if not cut:
         return term
@@ -160,7 +161,7 @@ def _unpad(term: Term, axes: Sequence[_Axis]) -> Term:
     return term.op("strided_slice", begin=begin, end=end, strides=ones, axes=[axis.axis for axis in cut])
 
 
-def _read(term: Term, axes: Sequence[_Axis], offsets: Sequence[int]) -> Term:
+def _read(term: TensorExpr, axes: Sequence[_Axis], offsets: Sequence[int]) -> TensorExpr:
     """Return the element at an offset of each window."""
     begin = [axis.begin(offset) for axis, offset in zip(axes, offsets, strict=True)]
     end = [start + (axis.count - 1) * axis.stride + 1 for axis, start in zip(axes, begin, strict=True)]
@@ -168,7 +169,7 @@ def _read(term: Term, axes: Sequence[_Axis], offsets: Sequence[int]) -> Term:
     return term.op("strided_slice", begin=begin, end=end, strides=strides, axes=[axis.axis for axis in axes])
 
 
-def _write(term: Term, axis: _Axis, offset: int, rank: int) -> Term:
+def _write(term: TensorExpr, axis: _Axis, offset: int, rank: int) -> TensorExpr:
     """Put the elements of each window's offset at their places of the padded axis."""
     if axis.stride > 1:
         steps = [1] * rank
@@ -177,7 +178,7 @@ def _write(term: Term, axis: _Axis, offset: int, rank: int) -> Term:
     length = (axis.count - 1) * axis.stride + 1
     widths = [[0, 0] for _ in range(rank)]
     widths[axis.axis] = [axis.begin(offset), axis.reach - axis.begin(offset) - length]
-    return term.op("nn.pad", term.number(0), pad_width=widths) if any(widths[axis.axis]) else term
+    return term.op("nn.pad", term.like(0), pad_width=widths) if any(widths[axis.axis]) else term
 
 
 @expansion("nn.global_max_pool2d", "nn.global_avg_pool2d")

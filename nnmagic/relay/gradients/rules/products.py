@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from string import ascii_letters
 from typing import cast
 
-from nnmagic.relay.gradients.place import Contribution, Place, Term
+from nnmagic.relay.gradients.place import Contribution, Place
 from nnmagic.relay.gradients.registry import rule
 from nnmagic.relay.gradients.rules.linear_algebra import unit_matrix
+from nnmagic.relay.tensor_expr import TensorExpr
 from nnmagic.relay.types import TensorType, TupleType
 
 
@@ -47,17 +48,17 @@ def _product(p: Place, *, transpose_a: bool, transpose_b: bool) -> Sequence[Cont
     return [first, second]
 
 
-def _rows(p: Place, term: Term, *, transpose_a: bool) -> Term:
+def _rows(p: Place, term: TensorExpr, *, transpose_a: bool) -> TensorExpr:
     """Return the first operand as a matrix whose columns are summed over."""
     inner = p.shape(0)[-2 if transpose_a else -1]
     return _matrix(term, inner, p.rank(0))
 
 
-def _flat(p: Place, d: Term) -> Term:
+def _flat(p: Place, d: TensorExpr) -> TensorExpr:
     return _matrix(d, p.out_shape[-1], len(p.out_shape))
 
 
-def _matrix(term: Term, columns: object, rank: int) -> Term:
+def _matrix(term: TensorExpr, columns: object, rank: int) -> TensorExpr:
     if isinstance(columns, int) and columns:
         return term.reshape([-1, columns])
     if rank == 1:
@@ -76,7 +77,7 @@ def _batch_matmul(p: Place) -> Sequence[Contribution]:
     a, b, d = p.x(0), p.x(1), p.d.cast(p.tensor(0).dtype)
     over_a, over_b = bool(p.attrs["transpose_a"]), bool(p.attrs["transpose_b"])
 
-    def product(left: Term, right: Term, *, over_left: bool, over_right: bool) -> Term:
+    def product(left: TensorExpr, right: TensorExpr, *, over_left: bool, over_right: bool) -> TensorExpr:
         return left.op("nn.batch_matmul", right, transpose_a=over_left, transpose_b=over_right)
 
     found: list[Contribution] = [None, None]
@@ -96,7 +97,7 @@ def _batch_matmul(p: Place) -> Sequence[Contribution]:
     return found
 
 
-def _sum_batch(p: Place, term: Term, index: int) -> Term:
+def _sum_batch(p: Place, term: TensorExpr, index: int) -> TensorExpr:
     """Sum over the batch where an operand has one matrix for all."""
     own = p.shape(index)
     if own[0] == 1 and p.out_shape[0] != 1:
@@ -126,7 +127,7 @@ def _einsum(p: Place) -> Sequence[Contribution]:
     return [found]
 
 
-def _on_diagonals(p: Place, terms: Sequence[str], index: int, values: Term) -> Term:
+def _on_diagonals(p: Place, terms: Sequence[str], index: int, values: TensorExpr) -> TensorExpr:
     """Return the cotangent of an operand from its diagonals, of axes with the same letter: 0 elsewhere."""
     used = {letter for term in terms for letter in term}
     spare = (letter for letter in ascii_letters if letter not in used)
@@ -154,7 +155,7 @@ def _on_diagonals(p: Place, terms: Sequence[str], index: int, values: Term) -> T
     return whole
 
 
-def _ones(p: Place, terms: Sequence[str], index: int, axis: int) -> Term:
+def _ones(p: Place, terms: Sequence[str], index: int, axis: int) -> TensorExpr:
     """Return a vector of ones as long as an axis of an operand."""
     operand = p.field(0, index)
     rest = [each for each in range(len(terms[index])) if each != axis]

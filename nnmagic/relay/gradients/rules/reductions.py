@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import cast
 
 from nnmagic.relay.expr import Expr
-from nnmagic.relay.gradients.place import Contribution, Place, Term
+from nnmagic.relay.gradients.place import Contribution, Place
 from nnmagic.relay.gradients.registry import expansion, rule, zero
+from nnmagic.relay.tensor_expr import TensorExpr
 from nnmagic.relay.types import TensorType
 
 zero("all", "any", "argmax", "argmin")
@@ -29,7 +30,7 @@ def _mean(p: Place) -> Sequence[Contribution]:
 def _extremum(p: Place) -> Sequence[Contribution]:
     """Share the cotangent evenly among the elements that are the extremum."""
     axes = p.axes()
-    chosen = p.x().equals(p.restore_axes(p.y, axes))
+    chosen = p.x().equal(p.restore_axes(p.y, axes))
     ties = chosen.cast("float32").sum(axes, keepdims=True).cast(p.d.dtype)
     share = p.restore_axes(p.d, axes) / ties
     return [chosen.choose(share, 0)]
@@ -39,7 +40,7 @@ def _extremum(p: Place) -> Sequence[Contribution]:
 def _prod(p: Place) -> Sequence[Contribution]:
     """Multiply by the products of the other elements, which are exact where elements are 0."""
     x, grown = p.x(), p.restore_axes(p.d, p.axes())
-    parts: list[tuple[int, Term]] = []
+    parts: list[tuple[int, TensorExpr]] = []
     for axis in p.axes():
         parts.append((axis, x))
         x = x.op("prod", axis=[axis], keepdims=True)
@@ -95,9 +96,9 @@ def _variance(p: Place) -> Expr:
     return (total / _less_one(p, axes)).expr
 
 
-def _less_one(p: Place, axes: Sequence[int]) -> Term | float:
+def _less_one(p: Place, axes: Sequence[int]) -> TensorExpr | float:
     count = p.count(0, axes)
-    if isinstance(count, Term):
+    if isinstance(count, TensorExpr):
         return count - 1
     dtype = cast("TensorType", p.types[0]).dtype
     return p.array(count - 1, dtype)

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import cast
 
 from nnmagic.relay.expr import Expr
-from nnmagic.relay.gradients.place import Contribution, Place, Term, is_static
+from nnmagic.relay.gradients.place import Contribution, Place, is_static
 from nnmagic.relay.gradients.registry import expansion, rule, zero
+from nnmagic.relay.tensor_expr import TensorExpr
 from nnmagic.relay.types import TensorType, TupleType
 
 zero("shape_of", "ndarray_size", "zeros", "ones", "zeros_like", "ones_like", "dyn.zeros")
@@ -136,7 +137,7 @@ def _stack(p: Place) -> Sequence[Contribution]:
     return [[_row(p, index, axis) for index in range(len(type_.fields))]]
 
 
-def _row(p: Place, index: int, axis: int) -> Term:
+def _row(p: Place, index: int, axis: int) -> TensorExpr:
     row = p.d.op("strided_slice", begin=[index], end=[index + 1], strides=[1], axes=[axis])
     return row.op("squeeze", axis=[axis])
 
@@ -211,7 +212,7 @@ def _sliding_window(p: Place) -> Sequence[Contribution]:
     strides = cast("Sequence[int]", p.attrs["strides"])
     sizes = p.static()
     outer = p.rank()
-    total: Term | None = None
+    total: TensorExpr | None = None
     for flat in range(_product(window)):
         offsets, rest = [0] * len(window), flat
         for place in reversed(range(len(window))):
@@ -234,8 +235,13 @@ def _product(sizes: Sequence[int]) -> int:
 
 
 def _spread(
-    p: Place, part: Term, axis: int, offsets: Sequence[int], strides: Sequence[int], sizes: Sequence[int]
-) -> Term:
+    p: Place,
+    part: TensorExpr,
+    axis: int,
+    offsets: Sequence[int],
+    strides: Sequence[int],
+    sizes: Sequence[int],
+) -> TensorExpr:
     """Put the elements of each window's offset at their places, with zeros between them."""
     steps = [1] * len(sizes)
     widths = [[0, 0] for _ in sizes]
@@ -247,4 +253,4 @@ def _spread(
         widths[along] = [offset, sizes[along] - offset - reach]
     if any(step > 1 for step in steps):
         part = part.op("nn.dilate", strides=steps, dilation_value=0.0)
-    return part.op("nn.pad", part.number(0), pad_width=widths)
+    return part.op("nn.pad", part.like(0), pad_width=widths)

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from nnmagic.relay.signatures import dtype_short_name, format_shape
+from nnmagic.relay.tensor_expr import Number
 from nnmagic.relay.types import is_complex, is_float
 from nnmagic.tinynn.builtins.argument_checks import (
     axes,
@@ -22,7 +23,7 @@ from nnmagic.tinynn.builtins.argument_checks import (
     static_size,
     static_value_or_none,
 )
-from nnmagic.tinynn.builtins.tensor_expressions import Formula, Number
+from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.operators.arithmetic import static_result
 from nnmagic.tinynn.values.descriptions import source_text
