@@ -84,8 +84,25 @@ def _keep_exact(kernel: tirx.PrimFunc, _module: tvm.IRModule, _context: Any) -> 
 
     Other arithmetic stays as it is written: contracted by CUDA, ``x * x - x * x`` would not be 0.
     """
+    kernel = rewrite(kernel, [(tirx.Cast, _wrap_in_uint64)], before_parts=True)
     kernel = rewrite(kernel, [(tirx.BufferStore, _accumulate_at_once), (tvm.ir.Call, _widen_half)])
     return keep_float_arithmetic(kernel)
+
+
+def _wrap_in_uint64(cast: tirx.Cast) -> PrimExpr:
+    """Compute in uint64, whose arithmetic wraps in C++, what kernels compute in int128, which CUDA lacks."""
+    if dtype_of(cast.value) != "int128":
+        return cast
+    return tirx.reinterpret(dtype_of(cast), _in_uint64(cast.value))  # TVM's simplifier does not look into it
+
+
+def _in_uint64(value: PrimExpr) -> PrimExpr:
+    if isinstance(value, tirx.IntImm):
+        return tirx.Cast("uint64", scalar_functions.wrap_constant(value, "int64"))
+    if isinstance(value, tirx.Cast):
+        return tirx.Cast("uint64", value.value)
+    assert isinstance(value, tirx.Add | tirx.Sub | tirx.Mul), type(value)
+    return type(value)(_in_uint64(value.a), _in_uint64(value.b))
 
 
 def _widen_half(call: PrimExpr) -> PrimExpr:

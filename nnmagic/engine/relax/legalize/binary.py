@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from tvm import relax, te, tirx
 from tvm.script.ir_builder import tirx as T  # noqa: N812 - TVM's own name for its builder
@@ -49,17 +49,15 @@ def _broadcast_to(
     function: ElementFunction,
     operands: Iterable[Value],
     shape: Sequence[Extent],
-    *,
-    attrs: Mapping[str, object] | None = None,
 ) -> Value:
-    """Apply ``function`` to the elements of operands that broadcast to a shape; ``attrs``: the kernel's."""
+    """Apply ``function`` to the elements of operands that broadcast to a shape."""
     if all(isinstance(dim, int) for dim in shape):
-        return call.te(lambda *tensors: broadcast(function, *tensors), *operands, primfunc_attrs=attrs)
+        return call.te(lambda *tensors: broadcast(function, *tensors), *operands)
 
     def compute(dims: Sequence[Extent], *tensors: Tensor | PrimExpr) -> Tensor:
         return _apply(function, tensors, dims)
 
-    return call.te(compute, relax.ShapeExpr(shape), *operands, primfunc_attrs=attrs)
+    return call.te(compute, relax.ShapeExpr(shape), *operands)
 
 
 def broadcast(function: ElementFunction, *operands: Tensor | PrimExpr) -> Tensor:
@@ -132,16 +130,13 @@ def division_rule(
         shape, _ = _require_broadcast(call, [shape_of(arg) for arg in call.args])
         left, right = call.args
         if by_constant is not None and (divisor := _int64_constant(right)) >= 2:
-            # A kernel of its own: LLVM is told that sums of int64 do not overflow, and would take 2 * x < 0
-            # for x < 0 if it saw them.
-            attrs = {"op_pattern": OPAQUE}
 
             def divide(value: PrimExpr) -> PrimExpr:
                 if not shape:  # no vector
                     return function(value, tirx.const(divisor, "int64"))
                 return by_constant(value, divisor)
 
-            return _broadcast_to(call, divide, [left], shape, attrs=attrs)
+            return _broadcast_to(call, divide, [left], shape)
         return _broadcast_to(call, function, map(operand, call.args), shape)
 
     return rule

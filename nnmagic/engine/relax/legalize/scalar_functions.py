@@ -118,7 +118,8 @@ def less_equal(left: PrimExpr, right: PrimExpr) -> PrimExpr:
 
 
 #: The dtype to compute in so that overflow wraps; in these dtypes TVM tells LLVM that there is no overflow.
-WRAPPING = {"int32": "int64", "uint32": "int64", "uint64": "int64"}
+#: LLVM makes plain instructions of the narrow dtype of that.
+WRAPPING = {"int32": "int64", "uint32": "int64", "int64": "int128", "uint64": "int64"}
 
 
 def wrap_constant(value: PrimExpr, dtype: str) -> PrimExpr:
@@ -145,6 +146,13 @@ def wrap_overflow(function: ElementFunction) -> ElementFunction:
 
 
 negative = wrap_overflow(lambda value: constant(0, value) - value if is_integer(dtype_of(value)) else -value)
+
+
+def absolute(value: PrimExpr) -> PrimExpr:
+    """Return the absolute value; that of the smallest integer is itself."""
+    if not is_integer(dtype_of(value)):
+        return tirx.abs(value)
+    return tirx.Select(value < constant(0, value), negative(value), value)
 
 
 def multiply_all(factors: Sequence[PrimExpr]) -> PrimExpr:

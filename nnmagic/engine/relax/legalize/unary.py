@@ -173,7 +173,7 @@ RULES.update(
     | {
         "fast_exp": te_rule(topi.fast_exp),
         "fast_tanh": te_rule(topi.fast_tanh),
-        "abs": elementwise_rule(tirx.abs),
+        "abs": elementwise_rule(scalar_functions.absolute),
         "negative": elementwise_rule(scalar_functions.negative),
         "sign": elementwise_rule(scalar_functions.sign),
         "floor": rounding_rule(tirx.floor),

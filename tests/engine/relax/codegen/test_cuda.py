@@ -123,6 +123,15 @@ def test_arithmetic_is_exact_in_the_source() -> None:
     assert "--fmad=false" in cuda_compiler._OPTIONS
 
 
+def test_int64_wraps_in_unsigned_arithmetic() -> None:
+    source = """def f(x: Tensor[("n",), i64], y: Tensor[("n",), i64]):
+    return x * y * 3 - 1, abs(x + 1) < -y, x ** 3 // 5
+"""
+    text = nnmagic.compile(source, target="cuda", cache=False).stages["cuda"]
+    assert "int128" not in text
+    assert len(re.findall(r"uint64_t v_\w* = .*\(uint64_t\).* [*+-] \(*\(uint64_t\)", text)) >= 6
+
+
 def test_constants_keep_all_digits() -> None:
     source = source_of(
         "def f(x: Tensor[(8,), f64], y: Tensor[(8,), f32]):\n    return x * 1.25e-20, x * 0.5, y * 0.1\n"

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tvm import tirx
 
 from nnmagic.engine.relax.codegen.aot.program import Immediate, Register, ScalarCode, Storage, StoreElement
+from nnmagic.engine.relax.codegen.aot.wrapping import narrow_integers
 from nnmagic.engine.relax.schedules.kernel_analysis import Stage, read_kernel
 from nnmagic.engine.relax.tir.builders import collect_loads, static_int
 from nnmagic.engine.relax.tir.guarded_loads import guard_loads
@@ -25,7 +28,7 @@ def read_scalar_stages(kernel: PrimFunc) -> tuple[Stage, ...] | None:
         if early - set(stage.writes if stage.reduces else ()):
             return None
         seen.update(stage.writes)
-    return stages.stages
+    return tuple(replace(stage, values=tuple(map(narrow_integers, stage.values))) for stage in stages.stages)
 
 
 def store_element(value: Register | Immediate, storage: Storage) -> StoreElement:

@@ -6,7 +6,7 @@ import operator
 
 from tvm import tirx
 
-from nnmagic.engine.relax.legalize.scalar_functions import wrap_constant
+from nnmagic.engine.relax.legalize.scalar_functions import WRAPPING, wrap_constant
 from nnmagic.engine.relax.tir.builders import dtype_of
 from nnmagic.engine.relax.tir.types import PrimExpr
 from nnmagic.engine.relax.tir.visitors import rewrite
@@ -25,6 +25,34 @@ def wrap_integers(expr: PrimExpr) -> PrimExpr:
     same. So the arithmetic is done in a wider dtype and cast back; LLVM makes one plain instruction of that.
     """
     return rewrite(expr, [((tirx.Add, tirx.Sub, tirx.Mul), _widen), (tirx.Cast, _wrap_cast)])
+
+
+def narrow_integers(expr: PrimExpr) -> PrimExpr:
+    """Return a value whose arithmetic is done in the dtypes of its results, as `wrap_integers` takes it.
+
+    In kernels it is done in the wider dtypes of `WRAPPING`.
+    """
+
+    def narrow(node: PrimExpr) -> PrimExpr:
+        dtype = dtype_of(node)
+        found = _narrowed(node.value, dtype) if dtype in WRAPPING else None
+        return found if isinstance(found, tuple(_OPERATORS)) else node
+
+    return rewrite(expr, [(tirx.Cast, narrow)])
+
+
+def _narrowed(value: PrimExpr, dtype: str) -> PrimExpr | None:
+    """Return arithmetic on integers of a dtype that is done in its wider one, in the dtype; else None."""
+    if dtype_of(value) != WRAPPING[dtype]:
+        return None
+    if isinstance(value, tirx.Cast):
+        return value.value if dtype_of(value.value) == dtype else None
+    if isinstance(value, tirx.IntImm):
+        return wrap_constant(value, dtype)
+    if not isinstance(value, tuple(_OPERATORS)):
+        return None
+    a, b = (_narrowed(part, dtype) for part in (value.a, value.b))
+    return None if a is None or b is None else type(value)(a, b)
 
 
 def _widen(node: PrimExpr) -> PrimExpr:
