@@ -503,6 +503,26 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), right)
     assert run_python("-c", code).stdout.split() == ["0", "True"]
 
 
+def test_a_python_that_has_no_function_to_call_back() -> None:
+    """Python 3.10 has `PyObject_Vectorcall` in its headers alone."""
+    code = f"""
+import ctypes
+
+class Older(ctypes.PyDLL):
+    def __getattr__(self, name):
+        if name == "PyObject_Vectorcall":
+            raise AttributeError(name)
+        return super().__getattr__(name)
+
+ctypes.pythonapi.__class__ = Older
+import numpy as np, nnmagic
+f = nnmagic.compile({NAMED!r}, namespace={{}})
+x = np.ones((8, 16), "f4")
+print([bool((f(x, x.T.copy()) == 0).all()) for _ in range(3)])
+"""
+    assert run_python("-c", code).stdout.strip() == "[True, True, True]"
+
+
 @pytest.mark.full("np.unique(x)-i64")
 @pytest.mark.parametrize(
     ("text", "dtype"),

@@ -86,6 +86,14 @@ def test_powers_of_integers_are_exact(power, dtype):
         np.testing.assert_array_equal(run(model, *given.values())[0], eval(power, {"x": x, "y": y}))
 
 
+@pytest.mark.parametrize(("dtype", "bits"), [("i8", 7), ("u8", 8), ("i64", 63)])
+def test_a_power_has_a_step_for_each_bit_that_an_exponent_can_have(dtype, bits):
+    parameters = f"x: Tensor[(4,), {dtype}], y: Tensor[(4,), {dtype}]"
+    function = nnmagic.compile(f"def f({parameters}):\n    return x ** y\n", engine="numpy")
+    operators = [each.op_type for each in function.to_onnx().graph.node]
+    assert operators.count("Mod") == bits
+
+
 @pytest.mark.parametrize("exponent", [-1, -7])
 def test_a_power_of_an_integer_to_a_negative_number_is_refused(exponent):
     text = f'#[version = "0.0.5"]\ndef @main(%x: Tensor[(4), int32]) {{ power(%x, {exponent}) }}'
