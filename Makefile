@@ -2,7 +2,8 @@
 # what it needs in an environment of its own and keeps it in .nox.
 #   make demo    run examples/quickstart.ipynb through a real kernel and print what it shows
 #   make test    what nnmagic promises, in five minutes
-#   make test-full   every case: all samples, notebooks, kernels, random programs, ONNX's own tests; half an hour
+#   make test-full   every case: all samples, notebooks, kernels, random programs, ONNX's own tests; half an hour;
+#                    ONLY=--without-default leaves out what `make test` asks in the same way
 #   make test-oldest  the tests of functions on Python 3.10
 #   make test-torch   the import of PyTorch programs, with torch
 #   make stress  the cache under abuse, in full: 8 processes, 200 compilations each, kills and damage
@@ -30,7 +31,7 @@ demo test test-array-api test-torch test-tools test-oldest windows docs lint for
 	$(NOX) --session $@
 
 test-full: | $(NOX)
-	$(NOX) --session test -- --full
+	$(NOX) --session test -- --full $(ONLY)
 
 stress: | $(NOX)
 	NNMAGIC_STRESS=1 $(NOX) --session test -- --full -n 0 -s tests/cache/test_stress.py

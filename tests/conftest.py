@@ -33,6 +33,11 @@ collect_ignore = [] if os.name == "posix" else list(POSIX_MODULES)
 def pytest_addoption(parser):
     parser.addoption("--full", action="store_true", help="run every case: the suite of `make test-full`")
     parser.addoption(
+        "--without-default",
+        action="store_true",
+        help="with --full: leave out what the default suite, run before, asks in the same way",
+    )
+    parser.addoption(
         "--budget", action="store_true", help="fail cases that cost more than tests/costs.py allows"
     )
     parser.addoption(
@@ -88,7 +93,8 @@ def pytest_pycollect_makeitem(collector, name, obj):
 def pytest_generate_tests(metafunc):
     """Draw the cases of the default suite: none that is marked ``full``, every N-th of a ``sampled`` test."""
     result = yield
-    if not _makes_every_case(metafunc.config, metafunc.definition.path):
+    every, leaves_out = list(metafunc._calls), metafunc.config.getoption("without_default")
+    if leaves_out or not _makes_every_case(metafunc.config, metafunc.definition.path):
         name, marker = metafunc.definition.nodeid, metafunc.definition.get_closest_marker("full")
         left_out = marker.args if marker else ()
         calls = [
@@ -106,13 +112,36 @@ def pytest_generate_tests(metafunc):
             else:
                 calls = [call for call in calls if call.id not in others]
         assert calls or not metafunc._calls, f"{name}: mark the test itself, not all its cases"
-        metafunc._calls[:] = calls
+        if leaves_out:
+            drawn = {call.id for call in calls}
+            for call in every:
+                if call.id not in drawn:
+                    call.marks.append(pytest.mark.full.mark)
+        else:
+            metafunc._calls[:] = calls
     return result
 
 
 def _is_about_meaning(node):
     """Return whether a test asks what programs mean, which the engine `numpy` may answer."""
     return node.nodeid.startswith(_MEANING) and node.get_closest_marker("machine_code") is None
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leave out what the default suite asks in the same way, where ``--without-default`` is given."""
+    if config.getoption("without_default"):
+        items[:] = [item for item in items if _is_full(item) or _runs_on_numpy(item)]
+
+
+def _is_full(item):
+    marker = item.get_closest_marker("full")
+    return marker is not None and not marker.args
+
+
+def _runs_on_numpy(item):
+    """Return whether the default suite lets the engine `numpy` say what a case means."""
+    is_chosen = crc32(item.nodeid.encode()) % _MACHINE_CODE or item.get_closest_marker("numpy_engine")
+    return bool(is_chosen) and _is_about_meaning(item)
 
 
 def pytest_collection_finish(session):
@@ -154,9 +183,7 @@ def _engine(request, monkeypatch):
     The others, and all of a test that is marked ``machine_code``, run as machine code, as all do in the full
     suite.
     """
-    node = request.node
-    is_chosen = crc32(node.nodeid.encode()) % _MACHINE_CODE or node.get_closest_marker("numpy_engine")
-    if not request.config.getoption("full") and is_chosen and _is_about_meaning(node):
+    if not request.config.getoption("full") and _runs_on_numpy(request.node):
         for function in (nnmagic.compile, nnmagic.from_onnx):
             monkeypatch.setitem(function.__wrapped__.__kwdefaults__, "engine", "numpy")
 
