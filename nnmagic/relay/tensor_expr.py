@@ -23,13 +23,23 @@ Number = bool | int | float | complex
 
 #: The dtypes whose sums are computed in float32.
 NARROW = ("float16", "bfloat16")
-_OF_BOOLS = frozenset({"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"})
+_COMPARISONS = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
+_OF_BOOLS = frozenset({*_COMPARISONS, "isnan", "isinf", "isfinite", "numpy.signbit"})
 
 
 class TensorOperators:
     """Python's operators in terms of `op`; a number takes the dtype of the tensor beside it."""
 
     __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        @property
+        def dtype(self) -> str:
+            """The element type, by Relay's name."""
+
+        def cast(self, dtype: str) -> Self:
+            """Return the tensor in another dtype."""
 
     @abstractmethod
     def op(self, name: str, *others: Self | Number, **attrs: Any) -> Self:

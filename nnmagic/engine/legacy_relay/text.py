@@ -15,6 +15,7 @@ from nnmagic.engine import engine_error
 from nnmagic.relay.expr import Call, Expr, GlobalVar, OpRef, Var, children
 from nnmagic.relay.module import Module
 from nnmagic.relay.passes import remove_unused_functions, to_a_normal_form
+from nnmagic.relay.passes.expand_operators import expand_operators
 from nnmagic.relay.text.parser import parse_module
 from nnmagic.relay.text.printer import module_text
 from nnmagic.relay.traverse import post_order, rewrite_module
@@ -34,7 +35,7 @@ class Prepared:
 
 def for_relay(module: Module, entry: str) -> Prepared:
     """Return the functions that ``entry`` needs as Relay reads them; EngineError if nested too deep."""
-    needed = remove_unused_functions(module, (entry,))
+    needed = expand_operators(remove_unused_functions(module, (entry,)))
     _check_depth(needed)
     readable = _readable(needed, entry)
     text = module_text(readable, exact=True)

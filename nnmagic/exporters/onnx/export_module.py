@@ -10,7 +10,7 @@ from nnmagic.diagnostics import kind_of
 from nnmagic.exporters.onnx.errors import Problems, UnsupportedError
 from nnmagic.exporters.onnx.operators import load_operators
 from nnmagic.exporters.onnx.programs import ProgramExporter, Value, flat, refuse_type
-from nnmagic.exporters.onnx.registry import IR_VERSION, OPSET
+from nnmagic.exporters.onnx.registry import IR_VERSION, OPERATORS, OPSET
 from nnmagic.exporters.onnx.writer import Tensor, Writer, graph_proto
 from nnmagic.importers.onnx.element_types import NUMBERS
 from nnmagic.relay import expr as ir
@@ -25,6 +25,7 @@ from nnmagic.relay.passes import (
     simplify_control_flow,
     to_a_normal_form,
 )
+from nnmagic.relay.passes.expand_operators import expand_operators
 from nnmagic.relay.types import RecordType, TensorType, TupleType, Type, dtype_of_array
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def export_parts(module: Module, name: str | None = None) -> tuple[ModelProto, d
 
     load_operators()
     writer, problems = Writer(), Problems()
-    typed = infer_type(module)
+    typed = expand_operators(infer_type(module), keep=OPERATORS)
     _check_signature(typed.functions[name], problems)
     problems.raise_if_any()
     prepared = infer_type(_prepare(typed))

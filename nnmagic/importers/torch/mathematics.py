@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
-from nnmagic.importers.onnx.operators.activations import expm1, log1p, softplus
 from nnmagic.importers.onnx.operators.elementwise import (
     convert,
     nan_maximum,
@@ -18,16 +15,11 @@ from nnmagic.importers.onnx.values import Value, op
 
 __all__ = [
     "convert",
-    "copy_sign",
-    "expm1",
     "in_float32",
-    "log1p",
     "nan_maximum",
     "nan_minimum",
     "neutral",
     "round_half_even",
-    "sign_bit",
-    "softplus",
     "wide",
 ]
 
@@ -42,34 +34,6 @@ def in_float32(name: str, x: Value, **attributes: object) -> Value:
     return op(name, wide(x), **attributes).cast(x.dtype)
 
 
-def sign_bit(x: Value) -> Value:
-    """Return whether the sign of each float is set; that of -0.0 is."""
-    bits = {"float16": "int16", "bfloat16": "int16", "float32": "int32", "float64": "int64"}
-    return op("reinterpret", x, dtype=bits[x.dtype]) < 0
-
-
-def copy_sign(size: Value, sign: Value) -> Value:
-    """Return floats with the signs of others."""
-    positive = op("abs", size)
-    return sign_bit(sign).choose(-positive, positive)
-
-
-def atan2(y: Value, x: Value) -> Value:
-    """Return the angle of points, in all quadrants, for infinities, zeros and NaN as C's atan2."""
-    if y.dtype in ("float16", "bfloat16"):
-        return atan2(wide(y), wide(x)).cast(y.dtype)
-    up, along = op("abs", y), op("abs", x)
-    steep = up > along
-    large, small = steep.choose(up, along), steep.choose(along, up)
-    both = op("logical_and", op("isinf", small), op("isinf", large))
-    ratio = both.choose(1.0, large.equal(0).choose(0.0, small / large))
-    angle = op("atan", ratio)
-    angle = steep.choose(angle.like(np.pi / 2) - angle, angle)
-    angle = sign_bit(x).choose(angle.like(np.pi) - angle, angle)
-    nan = op("logical_or", op("isnan", x), op("isnan", y))
-    return nan.choose(x + y, copy_sign(angle, y))
-
-
 def floor_division(left: Value, right: Value) -> Value:
     """Divide floats and round down, as Python does: what the remainder leaves is divided."""
     rest = op("mod", left, right)
@@ -78,7 +42,7 @@ def floor_division(left: Value, right: Value) -> Value:
     quotient = opposite.choose(quotient - 1, quotient)
     down = op("floor", quotient)
     down = (quotient - down > 0.5).choose(down + 1, down)
-    down = quotient.equal(0).choose(copy_sign(quotient.like(0) * quotient, left / right), down)
+    down = quotient.equal(0).choose(op("numpy.copysign", quotient.like(0) * quotient, left / right), down)
     return right.equal(0).choose(left / right, down)
 
 

@@ -62,7 +62,8 @@ def split_views(graph: Graph) -> Callable[..., list[Any]] | None:
     owners: dict[FxNode, None] = {}
     while open_nodes:
         node = open_nodes.pop(0)
-        if not is_view(node):
+        # What was changed through a view that it strides has eager's place in its storage, and torch makes it.
+        if not is_view(node) and node.target is not torch.ops.aten.as_strided_scatter.default:
             owners[node] = None
         elif node not in views:
             views.add(node)

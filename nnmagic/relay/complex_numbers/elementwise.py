@@ -82,7 +82,7 @@ RULES: dict[str, Rule] = {
     MAKE: _make,
     REAL: _test(lambda z: z.re),
     IMAG: _test(lambda z: z.im),
-    ABS: _test(lambda z: mathematics.hypot(z.re, z.im)),
+    ABS: _test(lambda z: z.re.op("numpy.hypot", z.im)),
     ANGLE: _test(mathematics.angle),
     CONJ: _function(_conjugate),
     **dict.fromkeys(("add", "subtract", "negative", "copy", "zeros_like"), _linear),

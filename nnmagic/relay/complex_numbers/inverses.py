@@ -13,9 +13,7 @@ from collections.abc import Callable
 from nnmagic.relay.complex_numbers.expressions import Parts
 from nnmagic.relay.complex_numbers.mathematics import (
     angle,
-    copy_sign,
     log_of_size,
-    real_log1p,
     sqrt,
 )
 from nnmagic.relay.tensor_expr import TensorExpr
@@ -47,7 +45,7 @@ def _acos(z: Parts) -> Parts:
     im = (above.re * below.im - above.im * below.re).op("asinh")
     on_axis = x.equal(0.0) & y.op("isnan")
     re = large.choose(angle(Parts(x, y.abs())), on_axis.choose(math.pi / 2, re))
-    return Parts(re, large.choose(copy_sign(_log_of_twice(z), -y), im))
+    return Parts(re, large.choose(_log_of_twice(z).op("numpy.copysign", -y), im))
 
 
 def _asinh(z: Parts) -> Parts:
@@ -57,7 +55,7 @@ def _asinh(z: Parts) -> Parts:
     above, below = sqrt(Parts(1.0 + near.im, -near.re)), sqrt(Parts(1.0 - near.im, near.re))
     re = (above.re * below.im - below.re * above.im).op("asinh")
     im = angle(Parts(above.re * below.re - above.im * below.im, near.im))
-    re = large.choose(copy_sign(_log_of_twice(z), x), re)
+    re = large.choose(_log_of_twice(z).op("numpy.copysign", x), re)
     im = large.choose(angle(Parts(x.abs(), y)), y.equal(0.0).choose(y, im))
     return Parts(x.equal(0.0).choose(_real_part_on_axis(x, y, re), re), im)
 
@@ -76,7 +74,7 @@ def _atanh(z: Parts) -> Parts:
     # Beside the branch point the square of the distance would vanish.
     close = a.equal(1.0) & (b < 1.0 / _LARGE)
     size = gap * gap + q * q
-    re = real_log1p(p * 4.0 / close.choose(1.0, size)) * 0.25
+    re = (p * 4.0 / close.choose(1.0, size)).op("numpy.log1p") * 0.25
     re = close.choose((math.log(2) - b.op("log")) * 0.5, re)
     im = angle(Parts(gap * (1.0 + p) - q * q, q * 2.0)) * 0.5
     # The real part of 1 / z, of numbers that the larger part scales.
@@ -84,14 +82,14 @@ def _atanh(z: Parts) -> Parts:
     u, v = a / scale, b / scale
     far = (a.equal(math.inf) | b.equal(math.inf)).choose(0.0, u / (scale * (u * u + v * v)))
     unknown = y.op("isnan") | (x.op("isnan") & y.op("isfinite"))
-    quarter = unknown.choose(math.nan, copy_sign(y.op("ones_like") * (math.pi / 2), y))
-    re = x.equal(0.0).choose(x, copy_sign(large.choose(far, re), x))
+    quarter = unknown.choose(math.nan, (y.op("ones_like") * (math.pi / 2)).op("numpy.copysign", y))
+    re = x.equal(0.0).choose(x, (large.choose(far, re)).op("numpy.copysign", x))
     return Parts(re, large.choose(quarter, im))
 
 
 def _acosh(z: Parts) -> Parts:
     turned = _acos(z)
-    return Parts(turned.im.abs(), copy_sign(turned.re, z.im))
+    return Parts(turned.im.abs(), turned.re.op("numpy.copysign", z.im))
 
 
 def _asin(z: Parts) -> Parts:

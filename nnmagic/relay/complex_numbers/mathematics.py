@@ -23,37 +23,9 @@ def _is_infinite(x: TensorExpr) -> TensorExpr:
     return x.op("isinf")
 
 
-def _signbit(x: TensorExpr) -> TensorExpr:
-    bits = x.op("reinterpret", dtype=_BITS[x.dtype])
-    return TensorExpr(bits.expr, _BITS[x.dtype], x.span) < 0
-
-
-def copy_sign(size: TensorExpr, sign: TensorExpr) -> TensorExpr:
-    """Return a non-negative number with the sign of another."""
-    return _signbit(sign).choose(-size, size)
-
-
-def hypot(x: TensorExpr, y: TensorExpr) -> TensorExpr:
-    """Compute ``sqrt(x**2 + y**2)``: in f64 for f32, else of numbers scaled by a power of two."""
-    infinite = _is_infinite(x) | _is_infinite(y)
-    if x.dtype == "float32":
-        a, b = x.cast("float64"), y.cast("float64")
-        return infinite.choose(math.inf, (a * a + b * b).op("sqrt").cast("float32"))
-    a, b = x.abs(), y.abs()
-    large = a.op("maximum", b)
-    scale = (large > 1e150).choose(2.0**-600, (large < 1e-140).choose(2.0**600, x.like(1.0)))
-    a, b = a * scale, b * scale
-    return infinite.choose(math.inf, (a * a + b * b).op("sqrt") / scale)
-
-
 def angle(z: Parts) -> TensorExpr:
-    """Compute the angle in the first quadrant, then the quadrant from both signs, including those of 0."""
-    a, b = z.im.abs(), z.re.abs()
-    both = a.equal(math.inf) & b.equal(math.inf)
-    nothing = a.equal(0.0) & b.equal(0.0)
-    ratio = both.choose(1.0, nothing.choose(0.0, a / b))
-    first = ratio.op("atan")
-    return copy_sign(_signbit(z.re).choose(math.pi - first, first), z.im)
+    """Compute the angle from the positive real axis."""
+    return z.im.op("numpy.arctan2", z.re)
 
 
 def divide(left: Parts, right: Parts) -> Parts:
@@ -91,7 +63,7 @@ def log(z: Parts) -> Parts:
     large, small = a.op("maximum", b), a.op("minimum", b)
     near = (large > 0.7) & (large < 1.4) & (small < 0.9)
     excess = near.choose((large - 1.0) * (large + 1.0) + small * small, 0.0)
-    return Parts(near.choose(real_log1p(excess) * 0.5, log_of_size(a, b)), angle(z))
+    return Parts(near.choose(excess.op("numpy.log1p") * 0.5, log_of_size(a, b)), angle(z))
 
 
 def log_of_size(a: TensorExpr, b: TensorExpr) -> TensorExpr:
@@ -102,15 +74,7 @@ def log_of_size(a: TensorExpr, b: TensorExpr) -> TensorExpr:
     power = 200 if a.dtype == "float64" else 64
     scale = huge.choose(2.0**-2, tiny.choose(2.0**power, a.like(1.0)))
     back = huge.choose(2 * math.log(2), tiny.choose(-power * math.log(2), a.like(0.0)))
-    return hypot(a * scale, b * scale).op("log") + back
-
-
-def real_log1p(x: TensorExpr) -> TensorExpr:
-    """Compute log(1 + x), accurate near 0 (W. Kahan): a quotient corrects the rounding error of the sum."""
-    more = 1.0 + x
-    tiny, endless = more.equal(1.0), more.equal(math.inf)
-    ratio = x / (tiny | endless).choose(1.0, more - 1.0)
-    return tiny.choose(x, endless.choose(more, more.op("log") * ratio))
+    return (a * scale).op("numpy.hypot", b * scale).op("log") + back
 
 
 def sqrt(z: Parts) -> Parts:
@@ -123,18 +87,18 @@ def sqrt(z: Parts) -> Parts:
     scale = huge.choose(2.0**-4, tiny.choose(2.0 ** (2 * power), a.like(1.0)))
     back = huge.choose(2.0**2, tiny.choose(2.0**-power, a.like(1.0)))
     x, y = a * scale, b * scale
-    root = ((x + hypot(x, y)) * 0.5).op("sqrt")
+    root = ((x + x.op("numpy.hypot", y)) * 0.5).op("sqrt")
     zero = root.equal(0.0)
     other = y / (zero.choose(1.0, root) * 2.0)
     root, other = root * back, other * back
-    negative = _signbit(z.re)
+    negative = z.re.op("numpy.signbit")
     re, im = negative.choose(other, root), negative.choose(root, other)
     endless = b.equal(math.inf)
     re, im = endless.choose(math.inf, re), endless.choose(math.inf, im)
     flat = a.equal(math.inf) & b.op("isfinite")
     re = flat.choose(negative.choose(0.0, a), re)
     im = flat.choose(negative.choose(a, 0.0), im)
-    return Parts(re, copy_sign(im, z.im))
+    return Parts(re, im.op("numpy.copysign", z.im))
 
 
 def _hyperbolic(x: TensorExpr) -> tuple[TensorExpr, TensorExpr, TensorExpr]:
@@ -144,7 +108,11 @@ def _hyperbolic(x: TensorExpr) -> tuple[TensorExpr, TensorExpr, TensorExpr]:
     root = (x.abs() * 0.5).op("exp")
     half = root * 0.5
     factor = far.choose(root, x.like(1.0))
-    return far.choose(copy_sign(half, x), near.op("sinh")), far.choose(half, near.op("cosh")), factor
+    return (
+        far.choose(half.op("numpy.copysign", x), near.op("sinh")),
+        far.choose(half, near.op("cosh")),
+        factor,
+    )
 
 
 def sinh(z: Parts) -> Parts:
@@ -154,7 +122,7 @@ def sinh(z: Parts) -> Parts:
     re = sine * turn * factor
     im = cosine * z.im.op("sin") * factor
     re = _endless_beyond_turns(z).choose(math.inf, re)
-    zero = z.re * copy_sign(z.re.op("ones_like"), turn)
+    zero = z.re * z.re.op("ones_like").op("numpy.copysign", turn)
     return Parts(z.re.equal(0.0).choose(zero, re), z.im.equal(0.0).choose(z.im, im))
 
 
@@ -166,7 +134,7 @@ def cosh(z: Parts) -> Parts:
     re = _endless_beyond_turns(z).choose(math.inf, re)
     edge = z.re.equal(0.0) | z.im.equal(0.0)
     turn = z.im.op("sin")
-    zero = copy_sign(z.re.op("zeros_like"), z.re) * copy_sign(z.im.op("ones_like"), turn)
+    zero = z.re.op("zeros_like").op("numpy.copysign", z.re) * z.im.op("ones_like").op("numpy.copysign", turn)
     return Parts(re, edge.choose(zero, im))
 
 
@@ -200,9 +168,9 @@ def tanh(z: Parts) -> Parts:
     rest = (x.abs() * -1.0).op("exp")
     double = y.op("sin") * y.op("cos")
     tail = double * 4.0 * rest * rest
-    tail = _is_infinite(x).choose(copy_sign(x.op("zeros_like"), double), tail)
+    tail = _is_infinite(x).choose(x.op("zeros_like").op("numpy.copysign", double), tail)
     aimless = y.op("isfinite").op("logical_not") & x.op("isfinite")
-    limits = copy_sign(aimless.choose(math.nan, x.op("ones_like")), x)
+    limits = (aimless.choose(math.nan, x.op("ones_like"))).op("numpy.copysign", x)
     re, im = far.choose(limits, small.re), far.choose(tail, small.im)
     return Parts(x.equal(0.0).choose(x, re), y.equal(0.0).choose(y, im))
 
@@ -221,12 +189,12 @@ def sign(z: Parts) -> Parts:
     large = a.op("maximum", b)
     scale = large.equal(0.0).choose(1.0, large)
     x, y = z.re / scale, z.im / scale
-    size = hypot(x, y)
+    size = x.op("numpy.hypot", y)
     size = size.equal(0.0).choose(1.0, size)
     re, im = x / size, y / size
     one, nothing = z.re.op("ones_like"), z.re.op("zeros_like")
-    re = endless.choose(_is_infinite(z.re).choose(copy_sign(one, z.re), nothing), re)
-    im = endless.choose(_is_infinite(z.im).choose(copy_sign(one, z.im), nothing), im)
+    re = endless.choose(_is_infinite(z.re).choose(one.op("numpy.copysign", z.re), nothing), re)
+    im = endless.choose(_is_infinite(z.im).choose(one.op("numpy.copysign", z.im), nothing), im)
     zero = large.equal(0.0)
     re, im = zero.choose(0.0, re), zero.choose(0.0, im)
     return Parts(both.choose(math.nan, re), both.choose(math.nan, im))

@@ -36,7 +36,6 @@ from nnmagic.relay.gradients.blocks import (
     rename,
     with_branches,
 )
-from nnmagic.relay.gradients.composites import LAST_OPERATORS, recognise
 from nnmagic.relay.gradients.cotangents import Cotangents, zeros_like
 from nnmagic.relay.gradients.counted_loops import CountedLoop, counted_loop
 from nnmagic.relay.gradients.expansions import expand
@@ -168,8 +167,6 @@ class Backward:
     ) -> None:
         assert isinstance(value.op, OpRef)
         name = value.op.name
-        if name in LAST_OPERATORS and self._pull_composite(var, value, scope, tree, cotangents):
-            return
         place = Place(
             name,
             [rename(arg, scope.env) for arg in value.args],
@@ -201,35 +198,6 @@ class Backward:
     def _refuse(self, error: NoGradientError, value: Call) -> None:
         hint = error.hint or "wrap it in stop_gradient(...) if nothing should flow through it"
         self.diagnostics.error(str(error), value.span, hint=hint)
-
-    def _pull_composite(
-        self, var: Var, value: Call, scope: _Scope, tree: Tree, cotangents: Cotangents
-    ) -> bool:
-        """Differentiate a function of several operators as a whole, if the value is one."""
-        composite = recognise(value, self._bindings)
-        type_ = type_of(var)
-        if composite is None or not isinstance(type_, TensorType):
-            return False
-        shapes = {name: type_of(operand) for name, operand in composite.operands.items()}
-        if any(not isinstance(each, TensorType) or each.dtype != type_.dtype for each in shapes.values()):
-            return False
-        names = list(composite.operands)
-        place = Place(
-            value.op.name if isinstance(value.op, OpRef) else "where",
-            [rename(operand, scope.env) for operand in composite.operands.values()],
-            list(shapes.values()),
-            {},
-            scope.env[var],
-            type_,
-            _terms(tree, type_),
-            [True] * len(names),
-            value.span,
-        )
-        given = {name: place.x(index) for index, name in enumerate(names)}
-        for name, part in composite.rule(place, given).items():
-            operand = composite.operands[name]
-            cotangents.add(operand, _only(part, scope.active.get(operand, False)))
-        return True
 
     def _through_expansion(self, place: Place, scope: _Scope, value: Call, tree: Tree) -> list[Tree]:
         """Differentiate an equal expression of other operators instead of the call."""

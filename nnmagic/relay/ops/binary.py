@@ -31,6 +31,13 @@ _SAME_DTYPE = (
     ("left_shift", "left_shift", "Bits shifted to the left by the second operand.", _ANYWHERE),
     ("right_shift", "right_shift", "Bits shifted to the right by the second operand.", _ANYWHERE),
 )
+# Those of floats that real Relay lacks; `passes/expand_operators` says what they stand for in it.
+_BEYOND_RELAY = (
+    ("arctan2", "Angle of the point (second operand, first operand), in radians."),
+    ("copysign", "First operand with the sign of the second."),
+    ("hypot", "Square root of the sum of squares, without overflow."),
+    ("logaddexp", "Logarithm of the sum of exponentials, without overflow."),
+)
 _COMPARISONS = (
     ("equal", "Whether two elements are equal.", _COMMUTATIVE),
     ("not_equal", "Whether two elements differ.", _COMMUTATIVE),
@@ -42,6 +49,9 @@ _COMPARISONS = (
 for _name, _twin, _summary, _traits in _SAME_DTYPE:
     _numpy = _twin and f"numpy.{_twin}"
     declare(_name, "lhs rhs", broadcast, _summary, numpy=_numpy, traits=_traits, family="binary")
+for _name, _summary in _BEYOND_RELAY:
+    _full = f"numpy.{_name}"
+    declare(_full, "lhs rhs", broadcast, _summary, numpy=_full, traits=_ANYWHERE, family="binary")
 for _name, _summary, _traits in _COMPARISONS:
     _numpy = f"numpy.{_name}"
     declare(_name, "lhs rhs", broadcast_compare, _summary, numpy=_numpy, traits=_traits, family="binary")

@@ -79,6 +79,11 @@ def _same(types: Sequence[Type], _attrs: Attrs) -> TensorType:
     return _square(types)
 
 
+def _det(types: Sequence[Type], _attrs: Attrs) -> TensorType:
+    data = _square(types)
+    return TensorType(data.shape[:-2], data.dtype)
+
+
 def _slogdet(types: Sequence[Type], _attrs: Attrs) -> TupleType:
     data = _square(types)
     batch = data.shape[:-2]
@@ -218,6 +223,16 @@ declare(
     Attr("upper", BOOL, default=False),
     _PAIRS,
     numpy="numpy.linalg.cholesky",
+    traits=Trait.HEAVY,
+    family=_LINALG,
+    shape_constraints=[_fits_lapack(0)],
+)
+declare(
+    "linalg.det",
+    "a",
+    _det,
+    "The determinant of real matrices.",
+    numpy="numpy.linalg.det",
     traits=Trait.HEAVY,
     family=_LINALG,
     shape_constraints=[_fits_lapack(0)],

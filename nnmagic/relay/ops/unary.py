@@ -48,10 +48,19 @@ _PLAIN = (
     ("tanh", "tanh", "Hyperbolic tangent."),
     ("trunc", "trunc", "Each element with its fraction cut off."),
 )
+# Those that real Relay lacks; `passes/expand_operators` says what they stand for in it.
+_BEYOND_RELAY = (
+    ("numpy.cbrt", "cbrt", "Cube root."),
+    ("numpy.expm1", "expm1", "e to the power of each element, minus 1, accurate near 0."),
+    ("numpy.log1p", "log1p", "Natural logarithm of one plus each element, accurate near 0."),
+    ("numpy.rint", "rint", "Each element rounded to the nearest integer, halves to even."),
+    ("special.erfc", None, "One minus the Gauss error function, without cancellation."),
+)
 _TESTS = (
     ("isfinite", "Whether each element is neither infinite nor NaN."),
     ("isinf", "Whether each element is infinite."),
     ("isnan", "Whether each element is NaN."),
+    ("numpy.signbit", "Whether the sign bit of each float is set, also of -0 and NaN."),
 )
 for _name, _twin, _summary in _PLAIN:
     _numpy = _twin and f"numpy.{_twin}"
@@ -65,22 +74,16 @@ declare(
     traits=Trait.SPECULATABLE | Trait.MOVES,
     family="unary",
 )
-declare(
-    "numpy.rint",
-    "data",
-    identity,
-    "Each element rounded to the nearest integer, halves to even.",
-    numpy="numpy.rint",
-    traits=Trait.SPECULATABLE,
-    family="unary",
-)
+for _name, _twin, _summary in _BEYOND_RELAY:
+    _numpy = _twin and f"numpy.{_twin}"
+    declare(_name, "data", identity, _summary, numpy=_numpy, traits=Trait.SPECULATABLE, family="unary")
 for _name, _summary in _TESTS:
     declare(
         _name,
         "data",
         identity_compare,
         _summary,
-        numpy=f"numpy.{_name}",
+        numpy=f"numpy.{_name.removeprefix('numpy.')}",
         traits=Trait.SPECULATABLE,
         family="unary",
     )

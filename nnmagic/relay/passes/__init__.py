@@ -15,6 +15,7 @@ from nnmagic.relay.passes.common_subexpressions import eliminate_common_subexpr
 from nnmagic.relay.passes.constants import fold_constants
 from nnmagic.relay.passes.control_flow import partial_unroll, simplify_control_flow
 from nnmagic.relay.passes.dead_code import dead_code_elimination, remove_unused_functions
+from nnmagic.relay.passes.expand_operators import expand_operators
 from nnmagic.relay.passes.gradients import gradient
 from nnmagic.relay.passes.inlining import inline
 from nnmagic.relay.passes.lambda_lifting import lift_local_functions
@@ -51,6 +52,7 @@ __all__ = [
     "dead_code_elimination",
     "eliminate_common_subexpr",
     "evaluate_with_numpy",
+    "expand_operators",
     "fold_batch_norm",
     "fold_constants",
     "fold_partial_sorts",

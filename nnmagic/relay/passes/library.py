@@ -9,6 +9,7 @@ from nnmagic.relay.passes.common_subexpressions import eliminate_common_subexpr
 from nnmagic.relay.passes.constants import fold_constants
 from nnmagic.relay.passes.control_flow import partial_unroll, simplify_control_flow
 from nnmagic.relay.passes.dead_code import dead_code_elimination
+from nnmagic.relay.passes.expand_operators import expand_operators
 from nnmagic.relay.passes.inlining import inline
 from nnmagic.relay.passes.lambda_lifting import lift_local_functions
 from nnmagic.relay.passes.normal_forms import to_a_normal_form, to_graph_normal_form
@@ -21,6 +22,7 @@ from nnmagic.relay.passes.views import fold_views
 LIBRARY: dict[str, Pass] = {
     "dead_code_elimination": dead_code_elimination,
     "eliminate_common_subexpr": eliminate_common_subexpr,
+    "expand_operators": expand_operators,
     "fold_batch_norm": fold_batch_norm,
     "fold_constants": fold_constants,
     "fold_partial_sorts": fold_partial_sorts,

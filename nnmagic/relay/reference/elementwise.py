@@ -46,6 +46,10 @@ def _erf(data: Array) -> Any:
     return np.vectorize(math.erf, otypes=[np.float64])(data)
 
 
+def _erfc(data: Array) -> Any:
+    return np.vectorize(math.erfc, otypes=[np.float64])(data)
+
+
 def _abs_or_same(data: Array) -> Any:
     return data if data.dtype.kind == "u" else np.abs(data)
 
@@ -58,6 +62,9 @@ def _fixed_point_multiply(given: Given, data: Array) -> Any:
     wrapped = (rounded + half) % (2 * half) - half  # machine code keeps the low bits
     return np.asarray(wrapped).astype(given.dtype)
 
+
+#: NumPy's functions that are operators of their own.
+_NUMPY = (np.arctan2, np.cbrt, np.copysign, np.expm1, np.hypot, np.log1p, np.logaddexp, np.rint, np.signbit)
 
 RULES: dict[str, Rule] = {
     "add": lambda _given, a, b: a ^ b if a.dtype == bool else a + b,
@@ -110,7 +117,8 @@ RULES: dict[str, Rule] = {
     "log2": plain(np.log2),
     "negative": plain(np.negative),
     "round": plain(round_half_away),
-    "numpy.rint": plain(np.rint),
+    **{f"numpy.{function.__name__}": plain(function) for function in _NUMPY},
+    "special.erfc": plain(_erfc),
     "rsqrt": plain(lambda x: 1 / np.sqrt(x)),
     "sigmoid": plain(lambda x: 1 / (1 + np.exp(-x))),
     "sign": plain(np.sign),

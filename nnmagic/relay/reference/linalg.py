@@ -67,6 +67,7 @@ RULES: dict[str, Rule] = {
     "linalg.solve": _or_of_pairs(plain(np.linalg.solve)),
     "linalg.inv": _or_of_pairs(plain(np.linalg.inv)),
     "linalg.cholesky": _or_of_pairs(_cholesky),
+    "linalg.det": plain(np.linalg.det),
     "linalg.slogdet": _or_of_pairs(plain(lambda a: tuple(np.linalg.slogdet(a)))),
     "linalg.svd": _or_of_pairs(_svd),
     "linalg.eigh": _or_of_pairs(_eigh),

@@ -76,6 +76,18 @@ def f(a0):
 dynamic = True
 grad = True
 """,
+    "a change through strides of an argument that begins inside its storage": """\
+def arguments(n):
+    a0 = torch.arange(5.0 * n).reshape(n, 5)[:, 1:]
+    a1 = torch.arange(4.0 * n + 3)[3:].reshape(n, 4)
+    return [a0, a1]
+def f(a0, a1):
+    v0 = a1.expand_as(a0)
+    a1.as_strided((2,), (2,), a1.storage_offset()).add_(1)
+    return a1, v0, a0,
+dynamic = None
+grad = False
+""",
 }
 
 

@@ -44,6 +44,7 @@ _UNARY = {
     "exp": TENSOR, "log": POSITIVE, "log10": POSITIVE, "log2": POSITIVE, "negative": TENSOR,
     "nn.relu": APART, "rsqrt": POSITIVE, "sigmoid": TENSOR, "sin": TENSOR, "sinh": TENSOR, "sqrt": POSITIVE,
     "tan": UNIT, "tanh": TENSOR, "nn.batch_flatten": (2, 3, 2),
+    "numpy.cbrt": POSITIVE, "numpy.expm1": TENSOR, "numpy.log1p": UNIT, "special.erfc": TENSOR,
 }  # fmt: skip
 _POOL = {"pool_size": (2, 3), "strides": (2, 2), "padding": (1, 1, 0, 1)}
 
@@ -65,6 +66,8 @@ CASES: list[tuple[str, list[Any], dict[str, Any]]] = [
     ("trunc_mod", [Numbers((2, 3), -5.4, -5.1), Numbers((1,), 2.1, 2.4)], {}),
     ("power", [POSITIVE, Numbers((3,), -2, 2)], {}),
     ("power", [Numbers((2, 1), 0.3, 2), (4, 1, 3)], {}),
+    *((f"numpy.{name}", [APART, Numbers((4,), 0.3, 2.5)], {}) for name in ("arctan2", "copysign", "hypot")),
+    ("numpy.logaddexp", [TENSOR, Numbers((3,), -1.0, 1.0)], {}),
     ("maximum", [Numbers((2, 3), apart=True), Numbers((3,), 0.003, 1.8, apart=True)], {}),
     ("minimum", [Numbers((2, 3), apart=True), Numbers((2, 1), 0.003, 1.8, apart=True)], {}),
     ("where", [np.array([[True], [False]]), (2, 3), (3,)], {}),
@@ -222,6 +225,7 @@ CASES: list[tuple[str, list[Any], dict[str, Any]]] = [
     # -- linear algebra
     ("linalg.solve", [Numbers((3, 3), apart=True), (3, 2)], {}),
     ("linalg.solve", [Numbers((2, 3, 3), apart=True), (2, 3, 1)], {}),
+    ("linalg.det", [Numbers((2, 3, 3), apart=True)], {}),
     ("linalg.inv", [Numbers((3, 3), apart=True)], {}),
     ("numpy.partition", [Numbers((3, 5), apart=True), np.array([1, 3])], {"axis": 1}),
     ("linalg.slogdet", [Numbers((2, 3, 3), apart=True)], {}),

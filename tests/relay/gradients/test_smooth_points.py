@@ -55,19 +55,6 @@ def test_the_gradient_of_det_is_the_cofactors(n: int, named: bool) -> None:
         np.testing.assert_allclose(gradient(a), cofactors(a), atol=1e-11 * scale, err_msg=kind)
 
 
-@pytest.mark.parametrize("product", ["sign * np.exp(size)", "np.exp(size) * sign"])
-def test_a_determinant_that_is_written_out(product: str) -> None:
-    source = (
-        "def h(x: Tensor[(2, 2), f64]):\n"
-        "    sign, size = np.linalg.slogdet(x)\n"
-        f"    return {product}\n"
-        "def f(x: Tensor[(2, 2), f64]):\n"
-        "    return grad(h)(x)\n"
-    )
-    a = np.array([[1.0, 2], [2, 4]])
-    np.testing.assert_allclose(nnmagic.compile(source, namespace={"np": np}, engine="numpy")(a), cofactors(a))
-
-
 def test_second_derivatives_of_determinants_of_a_batch() -> None:
     source = (
         "def h(x: Tensor[('b', 4, 4), f64]):\n"

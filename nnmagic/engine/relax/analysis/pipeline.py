@@ -11,6 +11,7 @@ from nnmagic.engine.relax.analysis.attention import find_attention
 from nnmagic.engine.relax.analysis.carried_sizes import name_carried_sizes
 from nnmagic.engine.relax.analysis.closure_elimination import eliminate_closures
 from nnmagic.engine.relax.analysis.first_order_functions import first_order_functions
+from nnmagic.engine.relax.legalize import RULES
 from nnmagic.relay.annotations import LOOP
 from nnmagic.relay.callgraph import CallGraph, call_graph, recursive_functions
 from nnmagic.relay.module import Module
@@ -18,6 +19,7 @@ from nnmagic.relay.passes.batch_norm import fold_batch_norm
 from nnmagic.relay.passes.common_subexpressions import eliminate_common_subexpr
 from nnmagic.relay.passes.constants import fold_constants
 from nnmagic.relay.passes.dead_code import dead_code_elimination
+from nnmagic.relay.passes.expand_operators import expand_operators
 from nnmagic.relay.passes.lambda_lifting import lift_local_functions
 from nnmagic.relay.passes.loop_invariants import hoist_loop_invariants
 from nnmagic.relay.passes.partial_sorts import fold_partial_sorts
@@ -64,6 +66,12 @@ _CLOSURES = (
     ),
 )
 _CLEANUPS = (
+    CompilerPass(
+        "expand_operators",
+        0,
+        "programs with operators that have no kernel of their own",
+        lambda _, module: expand_operators(module, keep=RULES),
+    ),
     _module_pass(fold_constants),
     _module_pass(eliminate_common_subexpr),
     _module_pass(dead_code_elimination),

@@ -21,7 +21,7 @@ from nnmagic.engine.relax.legalize.registry import te as te_rule
 from nnmagic.engine.relax.legalize.types import ElementFunction, Tensor
 from nnmagic.engine.relax.tir import vector_math
 from nnmagic.engine.relax.tir.types import Index, PrimExpr, RelaxExpr
-from nnmagic.relay.expr import Attrs, Call, Constant, Expr, OpRef
+from nnmagic.relay.expr import Attrs
 from nnmagic.relay.types import is_float
 
 
@@ -112,33 +112,6 @@ def _fixed_point_multiply(attrs: Attrs, data: Tensor) -> Tensor:
     return te.compute(data.shape, element)
 
 
-def find_written_function(node: Call) -> tuple[Rule, Expr] | None:
-    """Return the rule and the argument of a function that Relay has to write with others; None for others.
-
-    These are ``1 - erf(x)``, which is erfc, and ``tanh(x / 2) * (exp(x) + 1)``, which is ``exp(x) - 1``. The
-    functions keep the digits of small results, and are quicker.
-    """
-    match node:
-        case Call(op=OpRef(name="subtract"), args=(one, Call(op=OpRef(name="erf"), args=(x,)))):
-            return (_ERFC, x) if _is_number(one, 1) else None
-        case Call(
-            op=OpRef(name="multiply"),
-            args=(
-                Call(op=OpRef(name="tanh"), args=(Call(op=OpRef(name="multiply"), args=(x, half)),)),
-                Call(op=OpRef(name="add"), args=(Call(op=OpRef(name="exp"), args=(y,)), one)),
-            ),
-        ):
-            return (_EXPM1, x) if x is y and _is_number(half, 0.5) and _is_number(one, 1) else None
-    return None
-
-
-def _is_number(node: Expr, value: float) -> bool:
-    return isinstance(node, Constant) and node.data.shape == () and bool(node.data == value)
-
-
-_ERFC, _EXPM1 = map(element_math_rule, (vector_math.erfc, vector_math.expm1))
-
-
 RULES.update(
     {
         name: relax_math_rule(getattr(relax.op, name))
@@ -180,6 +153,8 @@ RULES.update(
         "ceil": rounding_rule(tirx.ceil),
         "trunc": rounding_rule(tirx.trunc),
         "round": elementwise_rule(scalar_functions.round_half_away),
+        "numpy.expm1": element_math_rule(vector_math.expm1),
+        "special.erfc": element_math_rule(vector_math.erfc),
         "numpy.rint": rounding_rule(tirx.nearbyint),
         "isnan": predicate_rule(scalar_functions.is_nan, otherwise=False),
         "isinf": predicate_rule(scalar_functions.is_infinite, otherwise=False),

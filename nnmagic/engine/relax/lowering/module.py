@@ -30,7 +30,6 @@ from nnmagic.engine.relax.legalize.kernel_cache import KernelCache, key_of
 from nnmagic.engine.relax.legalize.registry import assertion, shape_of, tensor_dtype
 from nnmagic.engine.relax.legalize.size_names import SizeNames
 from nnmagic.engine.relax.legalize.size_values import SizeValues
-from nnmagic.engine.relax.legalize.unary import find_written_function
 from nnmagic.engine.relax.lowering.origins import OriginBuilder
 from nnmagic.engine.relax.lowering.passed_sizes import DifferentSizesError, PassedSizes
 from nnmagic.engine.relax.lowering.shape_checks import emit_shape_check, empty_result, move_checks_first
@@ -56,6 +55,7 @@ from nnmagic.relay.expr import (
     Var,
 )
 from nnmagic.relay.module import Module
+from nnmagic.relay.passes.expand_operators import EXPANSIONS
 from nnmagic.relay.passes.scopes import PlacementScope, Scopes, scopes_of
 from nnmagic.relay.text.types import type_text
 from nnmagic.relay.traverse import post_order
@@ -322,8 +322,6 @@ class _Lowering:
             emit_shape_check(call)
             lowered = empty_result(call)
             if lowered is None:
-                lowered = self._lower_written_function(frame, call)
-            if lowered is None:
                 lowered = self._apply_rule(call)
             if not isinstance(lowered, tuple | relax.Var | Blocked):
                 lowered = self._unpack(self.builder.emit(lowered))
@@ -336,14 +334,6 @@ class _Lowering:
                 raise internal_error(f"{name} cannot be lowered", error, node.span) from error
             raise engine_error(f"{name}: TVM cannot build this call", node.span) from error
         return self._cast(lowered, node, frame.labels)
-
-    def _lower_written_function(self, frame: _Frame, call: OpCall) -> Value | None:
-        """Lower the last operator of a function that is written with others; return None for others."""
-        found = find_written_function(call.node)
-        if found is None:
-            return None
-        rule, argument = found
-        return rule(replace(call, args=(self._to_dense(frame.values[argument]),)))
 
     def _apply_rule(self, call: OpCall) -> Value:
         """Apply the operator's rule for blocked values if there is one and it fits, else its usual rule."""
@@ -530,6 +520,6 @@ def refuse_unknown_operators(module: Module, entry: str, graph: CallGraph) -> No
     needed = reachable(graph, entry)
     for function in (function for name, function in module.functions.items() if name in needed):
         for node in post_order(function.body):
-            if isinstance(node, OpRef) and node.name not in RULES and node.name != CALLBACK:
+            if isinstance(node, OpRef) and not (node.name in RULES or node.name in (CALLBACK, *EXPANSIONS)):
                 diagnostics.error(f"the relax engine cannot run {node.name} yet", node.span)
     diagnostics.raise_if_any(EngineError)

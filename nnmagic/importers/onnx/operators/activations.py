@@ -10,28 +10,7 @@ from nnmagic.importers.onnx.nodes import Node
 from nnmagic.importers.onnx.registry import operator
 from nnmagic.importers.onnx.values import Value, op
 from nnmagic.importers.onnx.values import constant as constant_of
-
-
-def expm1(x: Value) -> Value:
-    """Compute exp(x) - 1, accurate near 0: it is ``tanh(x / 2) * (exp(x) + 1)``."""
-    if x.dtype in ("float16", "bfloat16"):
-        return expm1(x.cast("float32")).cast(x.dtype)
-    near = op("abs", x) < 0.5
-    precise = op("tanh", x * 0.5) * (op("exp", x) + 1)
-    return near.choose(precise, op("exp", x) - 1)
-
-
-def log1p(x: Value) -> Value:
-    """Compute log(1 + x), accurate near 0: a quotient corrects the rounding error of the sum."""
-    more = 1 + x
-    plain = op("logical_or", more.equal(1), op("logical_not", op("isfinite", more)))
-    log = op("log", more)
-    return plain.choose(more.equal(1).choose(x, log), log * (x / (more - 1)))
-
-
-def softplus(x: Value) -> Value:
-    """Compute log(1 + exp(x)) without overflow."""
-    return op("maximum", x, x.like(0)) + log1p(op("exp", -op("abs", x)))
+from nnmagic.relay.functions import special
 
 
 @operator("Relu")
@@ -56,20 +35,20 @@ def _prelu(node: Node) -> Value:
 @operator("Elu")
 def _elu(node: Node) -> Value:
     data = node[0]
-    return (data > 0).choose(data, expm1(data.minimum(0)) * node.number("alpha", 1.0))
+    return (data > 0).choose(data, op("numpy.expm1", data.minimum(0)) * node.number("alpha", 1.0))
 
 
 @operator("Celu")
 def _celu(node: Node) -> Value:
     data, alpha = node[0], node.number("alpha", 1.0)
-    return data.maximum(0) + (expm1(data.minimum(0) / alpha) * alpha)
+    return data.maximum(0) + (op("numpy.expm1", data.minimum(0) / alpha) * alpha)
 
 
 @operator("Selu")
 def _selu(node: Node) -> Value:
     data = node[0]
     alpha, gamma = node.number("alpha", 1.6732631921768188), node.number("gamma", 1.0507010221481323)
-    return (data > 0).choose(data, expm1(data.minimum(0)) * alpha) * gamma
+    return (data > 0).choose(data, op("numpy.expm1", data.minimum(0)) * alpha) * gamma
 
 
 @operator("HardSigmoid")
@@ -85,12 +64,12 @@ def _hard_swish(node: Node) -> Value:
 
 @operator("Mish")
 def _mish(node: Node) -> Value:
-    return node[0] * op("tanh", softplus(node[0]))
+    return node[0] * op("tanh", special.softplus(node[0]))
 
 
 @operator("Softplus")
 def _softplus(node: Node) -> Value:
-    return softplus(node[0])
+    return special.softplus(node[0])
 
 
 @operator("Softsign")
@@ -203,11 +182,11 @@ def activation(name: str, x: Value, alpha: float | None, beta: float | None) -> 
             inner = x * (0.2 if alpha is None else alpha) + (0.5 if beta is None else beta)
             return inner.maximum(0).minimum(1)
         case "elu":
-            return (x > 0).choose(x, expm1(x.minimum(0)) * (1.0 if alpha is None else alpha))
+            return (x > 0).choose(x, op("numpy.expm1", x.minimum(0)) * (1.0 if alpha is None else alpha))
         case "softsign":
             return x / (1 + op("abs", x))
         case "softplus":
-            return softplus(x)
+            return special.softplus(x)
     raise UnsupportedError(f"the activation {name!r} is not known")
 
 

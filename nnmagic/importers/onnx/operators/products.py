@@ -11,7 +11,7 @@ from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.nodes import Node
 from nnmagic.importers.onnx.operators.integer_products import multiply_matrices
 from nnmagic.importers.onnx.registry import operator
-from nnmagic.importers.onnx.values import Value, constant, op, ops
+from nnmagic.importers.onnx.values import Value, constant, op
 from nnmagic.relay.ops.dims import broadcast_shapes, product, same_dim
 from nnmagic.relay.types import ANY, AnyDim, Dim, is_float
 
@@ -147,9 +147,7 @@ def _without_ellipsis(equation: str, ranks: Sequence[int]) -> str:
 
 @operator("Det")
 def _det(node: Node) -> Value:
-    data = node[0]
-    sign, log = ops("linalg.slogdet", data)
-    return sign * op("exp", log)
+    return op("linalg.det", node[0])
 
 
 # -- integers ------------------------------------------------------------------------------------------

@@ -12,17 +12,12 @@ from nnmagic.importers.onnx.operators.elementwise import _integer_power
 from nnmagic.importers.onnx.values import Value, constant, op
 from nnmagic.importers.torch.calls import Call, scalar_constant
 from nnmagic.importers.torch.mathematics import (
-    atan2,
     convert,
-    copy_sign,
-    expm1,
     floor_division,
     in_float32,
-    log1p,
     nan_maximum,
     nan_minimum,
     round_half_even,
-    sign_bit,
     wide,
 )
 from nnmagic.importers.torch.registry import operator, refuse
@@ -41,22 +36,13 @@ for _name in (
     *("sigmoid", "sin", "sinh", "sqrt", "tan", "tanh"),
 ):
     _floating(_name, _name)
+_floating("expm1", "numpy.expm1")
+_floating("log1p", "numpy.log1p")
 
 
 @operator("rsqrt")
 def _rsqrt(call: Call) -> Value:
     return 1 / op("sqrt", wide(convert(call["self"], call.dtype)))
-
-
-@operator("expm1")
-def _expm1(call: Call) -> Value:
-    return expm1(convert(call["self"], call.dtype))
-
-
-@operator("log1p")
-def _log1p(call: Call) -> Value:
-    data = convert(call["self"], call.dtype)
-    return log1p(wide(data)).cast(data.dtype)
 
 
 @operator("reciprocal")
@@ -115,7 +101,7 @@ def _sign(call: Call) -> Value:
 @operator("signbit")
 def _signbit(call: Call) -> Value:
     data = call["self"]
-    return sign_bit(data) if data.is_float else data < 0
+    return op("numpy.signbit", data) if data.is_float else data < 0
 
 
 @operator("angle")
@@ -344,21 +330,17 @@ def _clamp(call: Call) -> Value:
 
 @operator("atan2")
 def _atan2(call: Call) -> Value:
-    return atan2(*_operands(call))
+    return op("numpy.arctan2", *_operands(call))
 
 
 @operator("hypot")
 def _hypot(call: Call) -> Value:
-    left, right = (op("abs", wide(value)) for value in _operands(call))
-    large = left.maximum(right)
-    ratio = left.minimum(right) / large.equal(0).choose(1, large)
-    result = large * op("sqrt", 1 + ratio * ratio)
-    return op("logical_or", op("isinf", left), op("isinf", right)).choose(math.inf, result)
+    return op("numpy.hypot", *_operands(call))
 
 
 @operator("copysign")
 def _copysign(call: Call) -> Value:
-    return copy_sign(*_operands(call))
+    return op("numpy.copysign", *_operands(call))
 
 
 @operator("pow")
@@ -509,7 +491,7 @@ def _elu(call: Call) -> Value:
     data = wide(call["self"])
     alpha, scale, inner = (call.number(name, 1.0) for name in ("alpha", "scale", "input_scale"))
     positive = data > 0
-    low = expm1(positive.choose(0, data) * inner) * (alpha * scale)
+    low = op("numpy.expm1", positive.choose(0, data) * inner) * (alpha * scale)
     return positive.choose(data * scale, low)
 
 

@@ -41,8 +41,7 @@ def _slogdet(call: Call) -> list[Value]:
 
 @operator("_linalg_det")
 def _det(call: Call) -> list[Value]:
-    sign, size = ops("linalg.slogdet", call["A"])
-    return [sign * op("exp", size), *_factors(call, call["A"], of_transpose=True)]
+    return [op("linalg.det", call["A"]), *_factors(call, call["A"], of_transpose=True)]
 
 
 def _factors(call: Call, matrices: Value, *, of_transpose: bool) -> list[Value]:

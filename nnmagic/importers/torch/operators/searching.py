@@ -42,6 +42,4 @@ def _ldexp(call: Call) -> Value:
 
 @operator("erfc")
 def _erfc(call: Call) -> Value:
-    """Write ``1 - erf(x)``, which the engine computes as one function, without cancellation."""
-    data = convert(call["self"], call.dtype)
-    return (1 - op("erf", wide(data))).cast(data.dtype)
+    return op("special.erfc", convert(call["self"], call.dtype))

@@ -10,7 +10,7 @@ import numpy as np
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.values import Value, op
 from nnmagic.importers.torch.calls import Call
-from nnmagic.importers.torch.mathematics import convert, copy_sign, log1p
+from nnmagic.importers.torch.mathematics import convert
 from nnmagic.importers.torch.registry import operator
 
 #: Lanczos' approximation of the gamma function with g = 7 and Godfrey's coefficients: within 1e-14.
@@ -66,7 +66,7 @@ def _lgamma(call: Call) -> Value:
         near = op("abs", d) < 0.25
         d = near.choose(d, 0.0)
         series = _series(d, _NEAR_ONE)
-        result = near.choose(series if root == 1 else series + log1p(d), result)
+        result = near.choose(series if root == 1 else series + op("numpy.log1p", d), result)
     sine = op("abs", op("sin", _fraction(x) * np.pi))
     result = low.choose(np.log(np.pi) - op("log", sine) - result, result)
     return convert(op("isinf", x).choose(np.inf, result), call.dtype)
@@ -90,7 +90,7 @@ def _psi(x: Value) -> Value:
     part = _fraction(x)
     reflected = result - np.pi / op("tan", part * np.pi)
     reflected = part.equal(0).choose(np.nan, reflected)
-    reflected = x.equal(0).choose(copy_sign(x.like(np.inf) + x, -x), reflected)
+    reflected = x.equal(0).choose(op("numpy.copysign", x.like(np.inf) + x, -x), reflected)
     return low.choose(reflected, result)
 
 

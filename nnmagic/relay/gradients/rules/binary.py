@@ -94,6 +94,38 @@ def _extremum(p: Place) -> Sequence[Contribution]:
     return _broadcast(p, lambda: part(first, second), lambda: part(second, first))
 
 
+@rule("numpy.hypot")
+def _hypot(p: Place) -> Sequence[Contribution]:
+    def part(x: TensorExpr) -> TensorExpr:
+        return p.y.equal(0).choose(0, p.d * (x / p.y))
+
+    return _broadcast(p, lambda: part(p.x(0)), lambda: part(p.x(1)))
+
+
+@rule("numpy.arctan2")
+def _arctan2(p: Place) -> Sequence[Contribution]:
+    """Divide by the larger operand first, so that no square overflows."""
+    y, x = p.x(0), p.x(1)
+    scale = y.abs().maximum(x.abs())
+    one, two = y / scale, x / scale
+    factor = p.d / (one * one + two * two) / scale
+    nothing = scale.equal(0)
+    return _broadcast(p, lambda: nothing.choose(0, factor * two), lambda: nothing.choose(0, -(factor * one)))
+
+
+@rule("numpy.copysign")
+def _copysign(p: Place) -> Sequence[Contribution]:
+    turned = p.x(0).op("numpy.signbit").op("not_equal", p.x(1).op("numpy.signbit"))
+    return _broadcast(p, lambda: p.x(0).equal(0).choose(0, turned.choose(-p.d, p.d)), lambda: None)
+
+
+@rule("numpy.logaddexp")
+def _logaddexp(p: Place) -> Sequence[Contribution]:
+    """Weigh by the shares of the exponentials; equal operands, even infinite, have half each."""
+    gap = p.x(0).equal(p.x(1)).choose(0, p.x(0) - p.x(1))
+    return _broadcast(p, lambda: p.d * gap.op("sigmoid"), lambda: p.d * (-gap).op("sigmoid"))
+
+
 @rule("where")
 def _where(p: Place) -> Sequence[Contribution]:
     condition = TensorExpr(p.args[0], "bool", p.span)

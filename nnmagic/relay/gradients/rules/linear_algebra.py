@@ -90,8 +90,9 @@ def _slogdet(p: Place) -> Sequence[Contribution]:
     return [grown * _transpose(p.x().op("linalg.inv"), rank)]
 
 
-def det_gradient(p: Place) -> TensorExpr:
-    """Return the cotangent of matrices, of which a call computes the determinants: d times their cofactors.
+@rule("linalg.det")
+def _det(p: Place) -> Sequence[Contribution]:
+    """Return the cotangent of the determinants times their cofactors.
 
     Those of at most three rows are products of entries. Of others they are the determinant times the inverse,
     or, of (almost) singular matrices, made of their singular values: U diag(products of the others) V^T.
@@ -100,7 +101,7 @@ def det_gradient(p: Place) -> TensorExpr:
     size = p.shape(0)[-1]
     d, y = (each.op("expand_dims", axis=rank - 2, num_newaxis=2) for each in (p.d, p.y))
     if isinstance(size, int) and size <= _MOST_MINORS:
-        return d * _cofactors(p, x, int(size))
+        return [d * _cofactors(p, x, int(size))]
     eye, singular = unit_matrix(p, x), y.equal(0)
     inverse = singular.choose(eye, x).op("linalg.inv")
     largest = (each.op("abs").op("max", axis=[rank - 2, rank - 1], keepdims=True) for each in (x, inverse))
@@ -117,7 +118,7 @@ def det_gradient(p: Place) -> TensorExpr:
     turned = (sign[0] * sign[1]).op("expand_dims", axis=rank - 2, num_newaxis=2)
     adjugate = d * turned * _product(u * _row(others, rank), vt, rank)
     either = singular.choose(adjugate, regular)
-    return p.term(If(singular.op("any").expr, either.expr, regular.expr, span=p.span), x.dtype)
+    return [p.term(If(singular.op("any").expr, either.expr, regular.expr, span=p.span), x.dtype)]
 
 
 #: Derivatives of the inverse of a matrix lose as many digits as its condition number has.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from nnmagic.relay.functions import special
 from nnmagic.relay.signatures import format_shape
 from nnmagic.tinynn.builtins.argument_checks import (
     as_float,
@@ -20,7 +21,6 @@ from nnmagic.tinynn.builtins.argument_checks import (
     static_size,
 )
 from nnmagic.tinynn.builtins.nn.training import dropout
-from nnmagic.tinynn.builtins.numpy.mathematics import expm1, log1p
 from nnmagic.tinynn.builtins.numpy.reductions import is_empty
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
@@ -55,7 +55,7 @@ def sigmoid(x: Formula) -> Formula:
 
 def softplus(x: Formula) -> Formula:
     """Compute log(1 + exp(x)) without overflow."""
-    return x.op("maximum", 0) + log1p((-x.abs()).exp())
+    return special.softplus(x)
 
 
 def _gelu(call: Arguments) -> Value:
@@ -87,7 +87,7 @@ def _prelu(call: Arguments) -> Value:
 
 
 def _elu(x: Formula, alpha: float, inner: float = 1.0) -> Formula:
-    below = expm1(x.op("minimum", 0) * inner) * alpha
+    below = (x.op("minimum", 0) * inner).op("numpy.expm1") * alpha
     return (x >= 0).choose(x, below)  # -0.0 as it is
 
 
@@ -189,7 +189,7 @@ def logsigmoid(x: Formula) -> Formula:
 
 def log_of_one_plus_exp(x: Formula) -> Formula:
     """Compute log(1 + exp(-|x|)) without loss of precision."""
-    return log1p((-x.abs()).exp())
+    return (-x.abs()).exp().op("numpy.log1p")
 
 
 def _softmax(operator: str, sign: int = 1) -> Callable[[Arguments], Value]:
@@ -243,7 +243,7 @@ ACTIVATIONS = (
     Builtin("relu", "x", _relu, "Compute max(x, 0).", None, _INPUT),
     _float_activation("sigmoid", "Compute 1 / (1 + exp(-x)).", sigmoid),
     _float_activation("erf", "Compute the error function.", _erf),
-    _float_activation("erfc", "Compute 1 - erf(x).", lambda x: 1 - _erf(x)),
+    _float_activation("erfc", "Compute 1 - erf(x).", lambda x: x.op("special.erfc")),
     _float_activation("rsqrt", "Compute 1 / sqrt(x).", lambda x: x.op("rsqrt")),
     Builtin(
         "gelu",

@@ -13,7 +13,7 @@ from nnmagic.tinynn.builtins.argument_checks import (
     python_number,
     static_value_or_none,
 )
-from nnmagic.tinynn.builtins.numpy.mathematics import expm1, float_function, fold_numbers, log1p, signbit
+from nnmagic.tinynn.builtins.numpy.mathematics import float_function, fold_numbers, signbit
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.values.complex_support import holds_complex
@@ -41,10 +41,10 @@ def make_complex(real: Formula, imaginary: Formula) -> Formula:
 def _expm1(z: Formula) -> Formula:
     """Compute exp(z) - 1, whose real part is ``expm1(x) cos y - 2 sin(y / 2)**2``."""
     if not z.is_complex:
-        return expm1(z)
+        return z.op("numpy.expm1")
     x, y, power = real_part(z), imaginary_part(z), z.exp()
     half = (y * 0.5).op("sin")
-    near = x.equal(0).choose(0, expm1(x)) * y.op("cos") - half * half * 2  # of -0 it is 0
+    near = x.equal(0).choose(0, x.op("numpy.expm1")) * y.op("cos") - half * half * 2  # of -0 it is 0
     re = (x.abs() > 30).choose(real_part(power) - 1, near)
     return make_complex(re, imaginary_part(power))
 
@@ -52,12 +52,12 @@ def _expm1(z: Formula) -> Formula:
 def _log1p(z: Formula) -> Formula:
     """Compute log(1 + z), near 0 from ``|1 + z|**2 - 1``, whose digits are all there."""
     if not z.is_complex:
-        return log1p(z)
+        return z.op("numpy.log1p")
     x, y = real_part(z), imaginary_part(z)
     power = make_complex(1 + x, y).log()
     near = (x.abs() < 0.5) & (y.abs() < 0.5)
     excess = near.choose(x * (x + 2) + y * y, 0)
-    return make_complex(near.choose(log1p(excess) * 0.5, real_part(power)), imaginary_part(power))
+    return make_complex(near.choose(excess.op("numpy.log1p") * 0.5, real_part(power)), imaginary_part(power))
 
 
 def _real(call: Arguments) -> Value:

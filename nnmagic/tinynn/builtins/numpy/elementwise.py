@@ -17,7 +17,7 @@ from nnmagic.tinynn.builtins.argument_checks import (
     tensors_or_numbers,
 )
 from nnmagic.tinynn.builtins.numpy.indexing import nonzero
-from nnmagic.tinynn.builtins.numpy.mathematics import copy_sign, fold_numbers, log1p, signbit
+from nnmagic.tinynn.builtins.numpy.mathematics import fold_numbers
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import common_shape
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
@@ -141,33 +141,8 @@ def _ignoring_nan(operator: str) -> Callable[[Formula, Formula], Formula]:
     return function
 
 
-def _fmod(left: Formula, right: Formula) -> Formula:
-    return left.op("trunc_mod", right)
-
-
-def _hypot(left: Formula, right: Formula) -> Formula:
-    """Compute sqrt(a ** 2 + b ** 2); the larger side is factored out, so that squares cannot overflow."""
-    a, b = left.abs(), right.abs()
-    large, small = a.op("maximum", b), a.op("minimum", b)
-    ratio = (large.equal(0) | large.equal(math.inf)).choose(0, small / large)
-    length = large * (1 + ratio * ratio).sqrt()
-    return (a.equal(math.inf) | b.equal(math.inf)).choose(math.inf, length)
-
-
-def _arctan2(y: Formula, x: Formula) -> Formula:
-    """Compute the angle in the first quadrant, then the quadrant from both signs, including those of 0."""
-    a, b = y.abs(), x.abs()
-    both = a.equal(math.inf) & b.equal(math.inf)
-    ratio = both.choose(1, (a.equal(0) & b.equal(0)).choose(0, a / b))
-    angle = ratio.op("atan")
-    return copy_sign(signbit(x).choose(math.pi - angle, angle), y)
-
-
-def logaddexp(left: Formula, right: Formula) -> Formula:
-    """Compute log(exp(a) + exp(b)) relative to the larger one; equal operands, even infinite, differ by 0."""
-    large = left.op("maximum", right)
-    gap = left.equal(right).choose(0, left - right)
-    return large + log1p((-gap.abs()).exp())
+def _op(name: str) -> Callable[[Formula, Formula], Formula]:
+    return lambda left, right: left.op(name, right)
 
 
 def _nextafter(left: Formula, right: Formula) -> Formula:
@@ -180,14 +155,14 @@ def _nextafter(left: Formula, right: Formula) -> Formula:
     away = (left < right).equal(left > 0)
     steps = left.op("reinterpret", dtype=bits) + away.choose(one, -one)
     moved = steps.op("reinterpret", dtype=left.dtype)
-    least = copy_sign(one.op("reinterpret", dtype=left.dtype), right)
+    least = one.op("reinterpret", dtype=left.dtype).op("numpy.copysign", right)
     result = left.equal(0).choose(least, moved)
     missing = left.op("isnan") | right.op("isnan")
     return missing.choose(left + right, left.equal(right).choose(right, result))
 
 
 def _logaddexp2(left: Formula, right: Formula) -> Formula:
-    return logaddexp(left * math.log(2), right * math.log(2)) / math.log(2)
+    return (left * math.log(2)).op("numpy.logaddexp", right * math.log(2)) / math.log(2)
 
 
 def _heaviside(left: Formula, right: Formula) -> Formula:
@@ -277,18 +252,22 @@ BINARY = (
     _binary_function(
         "fmin", "Return the smaller of two elements; NaN only if both are NaN.", _ignoring_nan("minimum")
     ),
-    _binary_function("fmod", "Return the remainder with the sign of x1.", _fmod),
-    _binary_function("hypot", "Compute sqrt(x1 ** 2 + x2 ** 2) without overflow.", _hypot, floats=True),
-    _binary_function("arctan2", "Compute the angle of the point (x2, x1).", _arctan2, floats=True),
-    _binary_function("atan2", "Compute the angle of the point (x2, x1).", _arctan2, floats=True),
-    _binary_function("logaddexp", "Compute log(exp(x1) + exp(x2)) without overflow.", logaddexp, floats=True),
+    _binary_function("fmod", "Return the remainder with the sign of x1.", _op("trunc_mod")),
+    _binary_function(
+        "hypot", "Compute sqrt(x1 ** 2 + x2 ** 2) without overflow.", _op("numpy.hypot"), floats=True
+    ),
+    _binary_function(
+        "arctan2", "Compute the angle of the point (x2, x1).", _op("numpy.arctan2"), floats=True
+    ),
+    _binary_function("atan2", "Compute the angle of the point (x2, x1).", _op("numpy.arctan2"), floats=True),
+    _binary_function(
+        "logaddexp", "Compute log(exp(x1) + exp(x2)) without overflow.", _op("numpy.logaddexp"), floats=True
+    ),
     _binary_function("nextafter", "Return the next float after x1 towards x2.", _nextafter, floats=True),
     _binary_function(
         "logaddexp2", "Compute log2(2 ** x1 + 2 ** x2) without overflow.", _logaddexp2, floats=True
     ),
-    _binary_function(
-        "copysign", "Return x1 with the sign of x2.", lambda a, b: copy_sign(a.abs(), b), floats=True
-    ),
+    _binary_function("copysign", "Return x1 with the sign of x2.", _op("numpy.copysign"), floats=True),
     _binary_function(
         "heaviside", "Return 0, x2 or 1 for negative, zero or positive x1.", _heaviside, floats=True
     ),

@@ -7,7 +7,7 @@ functions of floats: f16 for i8 and u8, f32 for i16 and u16, f64 for the others.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
@@ -88,91 +88,11 @@ def _same(x: Formula) -> Formula:
     return x
 
 
-def _cbrt(x: Formula) -> Formula:
-    """Compute the cube root from its inverse, which needs no divisions and cannot overflow.
-
-    A number's bits divided by -3 are near those of the inverse. A polynomial in the product of the number and
-    the inverse's cube, which is near 1, and a step of Householder's method, with the series of
-    ``(1 - r)**(-2/3)``, give the other digits. Denormal numbers are scaled by a power of eight, and their
-    roots by its cube root.
-    """
-    if x.dtype not in _INVERSE_OF_ONE:
-        return _cbrt(x.cast("float32")).cast(x.dtype)
-    bits, size = _BITS[x.dtype], x.abs()
-    denormal = size < float(np.finfo(x.dtype).smallest_normal)
-    number = denormal.choose(size * 2.0**60, size)
-    third = number.op("reinterpret", dtype=bits).cast(x.dtype) * (1 / 3)
-    inverse = (_INVERSE_OF_ONE[x.dtype] - third).cast(bits).op("reinterpret", dtype=x.dtype)
-    product = number * inverse * (inverse * inverse)
-    inverse = inverse * _evaluate(_INVERSE_ROOT[x.dtype], product)
-    rest = 1 - number * inverse * inverse * inverse  # with the rounding errors that the root has
-    root = denormal.choose(x * 2.0**40, x) * inverse * inverse
-    root = root + root * _evaluate(_SECOND_STEP[x.dtype], rest)
-    return x.op("isfinite").choose(root, x)
-
-
-def _evaluate(coefficients: Sequence[float], x: Formula) -> Formula | float:
-    """Evaluate a polynomial whose coefficients begin with the highest power."""
-    total: Formula | float = coefficients[0]
-    for coefficient in coefficients[1:]:
-        total = coefficient + x * total
-    return total
-
-
-#: Four thirds of the bits of 1, less what makes the cubes that `_cbrt` begins with 0.90 to 1.11.
-_INVERSE_OF_ONE = {"float32": (4 / 3 * 0x7F - 0.065) * 2.0**23, "float64": (4 / 3 * 0x3FF - 0.065) * 2.0**52}
-
-#: ``u**(-1/3)`` for u from 0.90 to 1.11: minimax fits of the relative error.
-_INVERSE_ROOT = {
-    "float32": (0.22088301435916105, -0.7764702033293924, 1.5555925830660633),
-    "float64": (-0.17129305927033223, 0.7376174656199501, -1.2947014896723932, 1.728375074244215),
-}
-
-#: As many terms of ``(1 - r)**(-2/3) - 1`` as the digits need; the last is half of the next, at its largest.
-_SECOND_STEP = {"float32": (2 / 3, 5.6e-9), "float64": (40 / 81, 5 / 9, 2 / 3, 0.0)}
-
-
-def expm1(x: Formula) -> Formula:
-    """Compute exp(x) - 1, accurate near 0: it is ``tanh(x / 2) * (exp(x) + 1)``."""
-    if x.dtype in ("float16", "bfloat16"):
-        return expm1(x.cast("float32")).cast(x.dtype)
-    tiny = x.abs() < 1e-30  # half of a denormal number may lack its last digit
-    return tiny.choose(x, (x * 0.5).op("tanh") * (x.exp() + 1))
-
-
-def log1p(x: Formula) -> Formula:
-    """Compute log(1 + x), accurate near 0 (W. Kahan): a quotient corrects the rounding error of the sum."""
-    more = 1 + x
-    plain = more.equal(1) | ~more.op("isfinite")
-    return plain.choose(more.equal(1).choose(x, more.log()), more.log() * (x / (more - 1)))
-
-
-def rint(x: Formula) -> Formula:
-    """Round to the nearest integer, halves to even; the sign stays, also that of 0."""
-    if x.dtype not in _FIRST_WHOLE:
-        return rint(x.cast("float32")).cast(x.dtype)
-    size, whole = x.abs(), _FIRST_WHOLE[x.dtype]
-    rounded = (size < whole).choose(size + whole - whole, size)
-    return (x < 0).choose(-rounded, (x > 0).choose(rounded, x))
-
-
-#: The number from which on all floats are integers: a sum with it is rounded to one.
-_FIRST_WHOLE = {"float32": 2.0**23, "float64": 2.0**52}
-
-
-_BITS = {"float16": "int16", "bfloat16": "int16", "float32": "int32", "float64": "int64"}
-
-
 def signbit(x: Formula) -> Formula:
     """Return whether the sign bit is set, also for -0 and NaN."""
     if not x.is_float:
         return x < 0 if x.dtype.startswith("int") else x.differs(x)
-    return x.op("reinterpret", dtype=_BITS[x.dtype]) < 0
-
-
-def copy_sign(size: Formula, sign: Formula) -> Formula:
-    """Return a non-negative number with the sign of another."""
-    return signbit(sign).choose(-size, size)
+    return x.op("numpy.signbit")
 
 
 def _sinc(x: Formula) -> Formula:
@@ -246,7 +166,7 @@ _FLOAT_FUNCTIONS = (
 _UNARY = (
     *(float_function(name, summary, _op(operator)) for name, operator, summary in _FLOAT_FUNCTIONS),
     float_function("exp2", "Compute 2 to the power of each element.", lambda x: x.like(2) ** x),
-    float_function("cbrt", "Compute the cube root.", _cbrt),
+    float_function("cbrt", "Compute the cube root.", _op("numpy.cbrt")),
     float_function("deg2rad", "Convert degrees to radians.", _scale_by(math.pi / 180)),
     float_function("radians", "Convert degrees to radians.", _scale_by(math.pi / 180)),
     float_function("rad2deg", "Convert radians to degrees.", _scale_by(180 / math.pi)),
@@ -267,7 +187,10 @@ _UNARY = (
         "sign", "Return -1, 0 or 1 for negative, zero or positive elements.", _op("sign"), _op("sign")
     ),
     _number_function(
-        "rint", "Round to the nearest integer, halves to even.", rint, lambda x: rint(as_float(x))
+        "rint",
+        "Round to the nearest integer, halves to even.",
+        _op("numpy.rint"),
+        lambda x: as_float(x).op("numpy.rint"),
     ),
     _number_function("floor", "Round down.", _op("floor"), _same, _same),
     _number_function("ceil", "Round up.", _op("ceil"), _same, _same),
@@ -310,16 +233,16 @@ def _round(call: Arguments) -> Value:
     if not data.is_float:
         return data.value if decimals >= 0 else _round_integers(data, 10**-decimals).value
     if decimals == 0:
-        return rint(data).value
+        return (data).op("numpy.rint").value
     scale = float(10 ** abs(decimals))
     if decimals > 0:
-        return (rint(data * scale) / scale).value
-    return (rint(data / scale) * scale).value
+        return ((data * scale).op("numpy.rint") / scale).value
+    return ((data / scale).op("numpy.rint") * scale).value
 
 
 def _round_integers(data: Formula, unit: int) -> Formula:
     """Round to multiples of a unit in float64, as NumPy does; unsigned results wrap around."""
-    rounded = rint(data.cast("float64") / float(unit)) * float(unit)
+    rounded = (data.cast("float64") / float(unit)).op("numpy.rint") * float(unit)
     if data.dtype.startswith("uint"):  # a float beyond their range has no defined value in them
         range_ = 2.0 ** int(data.dtype.removeprefix("uint"))
         rounded = (rounded >= range_).choose(rounded - range_, rounded)
@@ -344,7 +267,7 @@ def _modf(call: Arguments) -> Value:
     data = as_float(formula(call, "x"))
     whole = data.op("trunc")
     rest = data.op("isinf").choose(0, data - whole)
-    return TupleOf((copy_sign(rest.abs(), data).value, whole.value))
+    return TupleOf((rest.op("numpy.copysign", data).value, whole.value))
 
 
 MATHEMATICS = (

@@ -49,7 +49,7 @@ def _narrowed(value: PrimExpr, dtype: str) -> PrimExpr | None:
         return value.value if dtype_of(value.value) == dtype else None
     if isinstance(value, tirx.IntImm):
         return wrap_constant(value, dtype)
-    if not isinstance(value, tuple(_OPERATORS)):
+    if not isinstance(value, tirx.Add | tirx.Sub | tirx.Mul):
         return None
     a, b = (_narrowed(part, dtype) for part in (value.a, value.b))
     return None if a is None or b is None else type(value)(a, b)
@@ -63,8 +63,15 @@ def _widen(node: PrimExpr) -> PrimExpr:
         return wrap_constant(
             _OPERATORS[type(node)](*(part.astype("int128") for part in (node.a, node.b))), dtype
         )
-    a, b = (tirx.Cast(_WIDER[dtype], part) for part in (node.a, node.b))
+    a, b = (_wide(part, _WIDER[dtype]) for part in (node.a, node.b))
     return _cast(dtype, type(node)(a, b))
+
+
+def _wide(value: PrimExpr, dtype: str) -> PrimExpr:
+    """Cast an integer; a number that LLVM has no literal for has the bits of one."""
+    if not isinstance(value, tirx.IntImm):
+        return tirx.Cast(dtype, value)
+    return tirx.const(int(wrap_constant(value, "int64").value), dtype)
 
 
 def _wrap_cast(node: PrimExpr) -> PrimExpr:

@@ -1,0 +1,1 @@
+"""Write functions that Relay lacks with its operators, for cells, importers and passes alike."""

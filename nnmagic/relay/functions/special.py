@@ -1,0 +1,150 @@
+"""Write real functions of mathematics with Relay's operators, accurate for operands of any size.
+
+Halves are computed in float32. The sources: W. Kahan for ``log1p``; C's ``atan2`` and ``hypot`` say what
+infinities, zeros and NaN give.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TypeVar
+
+import numpy as np
+
+from nnmagic.relay.tensor_expr import TensorOperators
+
+T = TypeVar("T", bound=TensorOperators)
+
+#: The integers that have the bits of floats.
+BITS = {"float16": "int16", "bfloat16": "int16", "float32": "int32", "float64": "int64"}
+
+
+def signbit(x: T) -> T:
+    """Return whether the sign bit of a float is set, also of -0 and NaN."""
+    return x.op("reinterpret", dtype=BITS[x.dtype]) < 0
+
+
+def copysign(size: T, sign: T) -> T:
+    """Return floats with the signs of others."""
+    size = size.abs()
+    return signbit(sign).choose(-size, size)
+
+
+def log1p(x: T) -> T:
+    """Compute log(1 + x): a quotient corrects the rounding error of the sum."""
+    if x.dtype in ("float16", "bfloat16"):
+        return log1p(x.cast("float32")).cast(x.dtype)
+    more = 1 + x
+    plain = more.equal(1) | ~more.op("isfinite")
+    return plain.choose(more.equal(1).choose(x, more.op("log")), more.op("log") * (x / (more - 1)))
+
+
+def expm1(x: T) -> T:
+    """Compute exp(x) - 1, which is ``tanh(x / 2) * (exp(x) + 1)``."""
+    if x.dtype in ("float16", "bfloat16"):
+        return expm1(x.cast("float32")).cast(x.dtype)
+    tiny = x.abs() < 1e-30  # half of a denormal number may lack its last digit
+    return tiny.choose(x, (x * 0.5).op("tanh") * (x.op("exp") + 1))
+
+
+def erfc(x: T) -> T:
+    """Compute 1 - erf(x)."""
+    if x.dtype in ("float16", "bfloat16"):
+        return erfc(x.cast("float32")).cast(x.dtype)
+    return 1 - x.op("erf")
+
+
+def hypot(x: T, y: T) -> T:
+    """Compute sqrt(x ** 2 + y ** 2): of f32 in f64, else of numbers scaled by a power of two."""
+    if x.dtype in ("float16", "bfloat16"):
+        return hypot(x.cast("float32"), y.cast("float32")).cast(x.dtype)
+    infinite = x.op("isinf") | y.op("isinf")
+    if x.dtype == "float32":
+        a, b = x.cast("float64"), y.cast("float64")
+        return infinite.choose(math.inf, (a * a + b * b).op("sqrt").cast("float32"))
+    a, b = x.abs(), y.abs()
+    large = a.maximum(b)
+    scale = (large > 1e150).choose(2.0**-600, (large < 1e-140).choose(2.0**600, x.like(1.0)))
+    a, b = a * scale, b * scale
+    return infinite.choose(math.inf, (a * a + b * b).op("sqrt") / scale)
+
+
+def arctan2(y: T, x: T) -> T:
+    """Compute the angle in the first quadrant, then the quadrant from both signs, including those of 0."""
+    if x.dtype in ("float16", "bfloat16"):
+        return arctan2(y.cast("float32"), x.cast("float32")).cast(x.dtype)
+    a, b = y.abs(), x.abs()
+    both = a.equal(math.inf) & b.equal(math.inf)
+    ratio = both.choose(1, (a.equal(0) & b.equal(0)).choose(0, a / b))
+    angle = ratio.op("atan")
+    angle = signbit(x).choose(math.pi - angle, angle)
+    return signbit(y).choose(-angle, angle)
+
+
+def logaddexp(x: T, y: T) -> T:
+    """Compute log(exp(x) + exp(y)) relative to the larger one; equal operands, even infinite, differ by 0."""
+    gap = x.equal(y).choose(0, x - y)
+    return x.maximum(y) + log1p((-gap.abs()).op("exp"))
+
+
+def cbrt(x: T) -> T:
+    """Compute the cube root from its inverse, which needs no divisions and cannot overflow.
+
+    A number's bits divided by -3 are near those of the inverse. A polynomial in the product of the number and
+    the inverse's cube, which is near 1, and a step of Householder's method, with the series of
+    ``(1 - r)**(-2/3)``, give the other digits. Denormal numbers are scaled by a power of eight, and their
+    roots by its cube root.
+    """
+    if x.dtype not in _INVERSE_OF_ONE:
+        return cbrt(x.cast("float32")).cast(x.dtype)
+    bits, size = BITS[x.dtype], x.abs()
+    denormal = size < float(np.finfo(x.dtype).smallest_normal)
+    number = denormal.choose(size * 2.0**60, size)
+    third = number.op("reinterpret", dtype=bits).cast(x.dtype) * (1 / 3)
+    inverse = (_INVERSE_OF_ONE[x.dtype] - third).cast(bits).op("reinterpret", dtype=x.dtype)
+    product = number * inverse * (inverse * inverse)
+    inverse = inverse * _evaluate(_INVERSE_ROOT[x.dtype], product)
+    rest = 1 - number * inverse * inverse * inverse  # with the rounding errors that the root has
+    root = denormal.choose(x * 2.0**40, x) * inverse * inverse
+    root = root + root * _evaluate(_SECOND_STEP[x.dtype], rest)
+    return x.op("isfinite").choose(root, x)
+
+
+def _evaluate(coefficients: Sequence[float], x: T) -> T | float:
+    """Evaluate a polynomial whose coefficients begin with the highest power."""
+    total: T | float = coefficients[0]
+    for coefficient in coefficients[1:]:
+        total = coefficient + x * total
+    return total
+
+
+#: Four thirds of the bits of 1, less what makes the cubes that `cbrt` begins with 0.90 to 1.11.
+_INVERSE_OF_ONE = {"float32": (4 / 3 * 0x7F - 0.065) * 2.0**23, "float64": (4 / 3 * 0x3FF - 0.065) * 2.0**52}
+
+#: ``u**(-1/3)`` for u from 0.90 to 1.11: minimax fits of the relative error.
+_INVERSE_ROOT = {
+    "float32": (0.22088301435916105, -0.7764702033293924, 1.5555925830660633),
+    "float64": (-0.17129305927033223, 0.7376174656199501, -1.2947014896723932, 1.728375074244215),
+}
+
+#: As many terms of ``(1 - r)**(-2/3) - 1`` as the digits need; the last is half of the next, at its largest.
+_SECOND_STEP = {"float32": (2 / 3, 5.6e-9), "float64": (40 / 81, 5 / 9, 2 / 3, 0.0)}
+
+
+def rint(x: T) -> T:
+    """Round to the nearest integer, halves to even; the sign stays, also that of 0."""
+    if x.dtype not in _FIRST_WHOLE:
+        return rint(x.cast("float32")).cast(x.dtype)
+    size, whole = x.abs(), _FIRST_WHOLE[x.dtype]
+    rounded = (size < whole).choose(size + whole - whole, size)
+    return (x < 0).choose(-rounded, (x > 0).choose(rounded, x))
+
+
+#: The number from which on all floats are integers: a sum with it is rounded to one.
+_FIRST_WHOLE = {"float32": 2.0**23, "float64": 2.0**52}
+
+
+def softplus(x: T) -> T:
+    """Compute log(1 + exp(x)) without overflow."""
+    return x.maximum(0) + (-x.abs()).op("exp").op("numpy.log1p")

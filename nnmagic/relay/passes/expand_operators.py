@@ -1,0 +1,66 @@
+"""Write operators that TVM's Relay lacks with those that it has, by their expansions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from nnmagic.relay.expr import Call, Expr, OpRef
+from nnmagic.relay.functions import special
+from nnmagic.relay.infer import infer_type
+from nnmagic.relay.infer.erase import erase_types
+from nnmagic.relay.module import Module
+from nnmagic.relay.tensor_expr import TensorExpr
+from nnmagic.relay.traverse import post_order, rewrite_module
+from nnmagic.relay.types import TensorType
+
+
+def _det(x: TensorExpr) -> TensorExpr:
+    both = x.op("linalg.slogdet")
+    return both.item(1, x.dtype).op("exp") * both.item(0, x.dtype)
+
+
+#: What each operator that TVM's Relay lacks stands for, in terms of its operands.
+EXPANSIONS: Mapping[str, Callable[..., Any]] = {
+    "linalg.det": _det,
+    "numpy.arctan2": special.arctan2,
+    "numpy.cbrt": special.cbrt,
+    "numpy.copysign": special.copysign,
+    "numpy.expm1": special.expm1,
+    "numpy.hypot": special.hypot,
+    "numpy.log1p": special.log1p,
+    "numpy.logaddexp": special.logaddexp,
+    "numpy.rint": special.rint,
+    "numpy.signbit": special.signbit,
+    "special.erfc": special.erfc,
+}
+
+
+def expand_operators(module: Module, *, keep: Collection[str] = ()) -> Module:
+    """Expand the operators that have an expansion, but those that ``keep`` names."""
+    names = EXPANSIONS.keys() - set(keep)
+
+    def is_expanded(node: Expr) -> bool:
+        return isinstance(node, Call) and isinstance(node.op, OpRef) and node.op.name in names
+
+    if not any(is_expanded(node) for function in module.functions.values() for node in post_order(function)):
+        return module
+
+    is_typed = all(function.checked_type is not None for function in module.functions.values())
+    module = module if is_typed else infer_type(module)
+
+    def expand(old: Expr, new: Expr) -> Expr:
+        if not is_expanded(old):
+            return new
+        assert isinstance(old, Call)
+        assert isinstance(new, Call)
+        assert isinstance(old.op, OpRef)
+        operands = list[TensorExpr]()
+        for before, after in zip(old.args, new.args, strict=True):
+            assert isinstance(before.checked_type, TensorType)
+            operands.append(TensorExpr(after, before.checked_type.dtype, new.span))
+        expanded: TensorExpr = EXPANSIONS[old.op.name](*operands)
+        return expanded.expr
+
+    expanded = rewrite_module(module, expand)
+    return infer_type(expanded, look_into_callees=True) if is_typed else erase_types(expanded)

@@ -1,0 +1,61 @@
+"""Operators that TVM's Relay lacks, written with those that it has, compute the same."""
+
+import numpy as np
+import pytest
+
+from nnmagic import relay
+from nnmagic.engine.numpy import Interpreter
+from nnmagic.relay.infer import infer_type
+from nnmagic.relay.ops import OPERATORS
+from nnmagic.relay.passes import expand_operators
+from nnmagic.relay.passes.expand_operators import EXPANSIONS
+from nnmagic.relay.text.parser import parse_module
+
+FLOATS = [0.0, 1e-38, 3e-8, 0.3, 0.5, 1.0, 1.5, 2.5, 27.0, 1e9, 3e38, np.inf, np.nan]
+VALUES = np.array([sign * value for value in FLOATS for sign in (1, -1)])
+#: Those that subtract numbers near 1: their errors are units of 1, not of the result.
+CANCELLING = ("numpy.logaddexp", "special.erfc")
+
+
+def text_of(name, dtype):
+    count = len(OPERATORS[name].args)
+    type_ = f"Tensor[(676), {dtype}]" if name != "linalg.det" else f"Tensor[(3, 3, 3), {dtype}]"
+    parameters = ", ".join(f"%{each}: {type_}" for each in "xy"[:count])
+    operands = ", ".join(["%x", "%y"][:count])
+    return f'#[version = "0.0.5"]\ndef @main({parameters}) {{\n  {name}({operands})\n}}\n'
+
+
+def operands_of(name, dtype):
+    if name == "linalg.det":
+        return [np.random.default_rng(0).standard_normal((3, 3, 3)).astype(dtype)]
+    with np.errstate(over="ignore"):
+        values = VALUES.astype(dtype)
+    return [np.repeat(values, 26), np.tile(values, 26)][: len(OPERATORS[name].args)]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+@pytest.mark.parametrize("name", EXPANSIONS)
+def test_an_expansion_gives_what_the_operator_gives(name, dtype):
+    if name == "linalg.det" and dtype == "float16":
+        pytest.skip("LAPACK has no halves")
+    typed = infer_type(parse_module(text_of(name, dtype)))
+    expanded, operands = expand_operators(typed), operands_of(name, dtype)
+    assert name not in expanded.astext()
+    assert expanded.functions["main"].ret_type == typed.functions["main"].ret_type
+    wanted, found = (Interpreter(module).run("main", operands) for module in (typed, expanded))
+    if wanted.dtype == bool:
+        np.testing.assert_array_equal(found, wanted)
+        return
+    info = np.finfo(dtype)
+    atol = float(info.eps if name in CANCELLING else 2 * info.smallest_subnormal)
+    np.testing.assert_allclose(found.astype("f8"), wanted.astype("f8"), rtol=8 * float(info.eps), atol=atol)
+    zero = wanted == 0
+    np.testing.assert_array_equal(np.signbit(found[zero]), np.signbit(wanted[zero]))
+
+
+def test_what_is_kept_and_what_is_untyped_stay_so():
+    module = parse_module(text_of("numpy.log1p", "float32"))
+    assert "log(" in expand_operators(module).astext()
+    assert "/* ty=" not in expand_operators(module).astext()
+    assert expand_operators(infer_type(module), keep=["numpy.log1p"]).astext() == infer_type(module).astext()
+    assert relay.passes.expand_operators is expand_operators
