@@ -13,9 +13,11 @@ begun is left out.
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import logging  # noqa: F401 - what it does at a fork must not begin in one
 import os
+import signal
 import sys
 import threading
 import time
@@ -35,6 +37,9 @@ if TYPE_CHECKING:
 #: How long the shell is left alone after a cell, in seconds.
 _PAUSE = 0.05
 
+#: How long IPython takes from its event before a cell to the cell, in seconds.
+_UNTIL_CELL_RUNS = 0.02
+
 #: What tells whether anything is on disk.
 _CACHE = "nnmagic.cache.settings"
 
@@ -49,6 +54,14 @@ _EVERY_CELL = (
 
 #: What a cell imports besides that is not on disk.
 _FRONT_END = ("nnmagic.functions.type_cell", "nnmagic.engine.custom", "nnmagic.engine.tensor_types")
+
+
+def _interrupt() -> None:
+    """Interrupt the main thread, also where it waits."""
+    if hasattr(signal, "pthread_kill"):
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+    else:
+        _thread.interrupt_main()
 
 
 class _EndError(Exception):
@@ -78,8 +91,11 @@ class _Preload:
     def _before_cell(self) -> None:
         """Wait for the end of an import, and let no other one begin."""
         self._idle_since = None
-        with self._importing:
-            pass
+        try:
+            with self._importing:
+                pass
+        except KeyboardInterrupt:  # IPython would show it, and run the cell
+            threading.Timer(_UNTIL_CELL_RUNS, _interrupt).start()
 
     def _after_cell(self) -> None:
         if not _is_in_cell():  # one that another cell runs, as `%run` of a notebook does

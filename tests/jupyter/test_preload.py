@@ -50,6 +50,31 @@ def test_a_thread_imports_what_the_first_cell_needs(tmp_path: Path) -> None:
     assert run(code, tmp_path).strip() == "[]"
 
 
+@POSIX
+def test_an_interrupt_ends_a_cell_that_waits_for_an_import(tmp_path: Path) -> None:
+    code = f"""{SHELL}
+    import os, signal
+    shell.run_cell("start(shell)")
+    owners = [getattr(each, "__self__", None) for each in shell.events.callbacks["pre_execute"]]
+    (loader,) = [each for each in owners if type(each).__name__ == "_Preload"]
+    loader.end()
+
+    def import_for_long():
+        with loader._importing:
+            held.set()
+            time.sleep(0.1)
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.1)
+
+    held = threading.Event()
+    threading.Thread(target=import_for_long).start()
+    held.wait()
+    result = shell.run_cell("import time; time.sleep(20)")
+    sys.stdout.write("the error: " + type(result.error_in_exec).__name__)
+    """
+    assert run(code, tmp_path).endswith("the error: KeyboardInterrupt")
+
+
 @pytest.mark.full
 def test_imports_leave_python_as_it_was(tmp_path: Path) -> None:
     """Garbage is collected again, or not, and what was hidden from TVM can be imported."""

@@ -62,7 +62,7 @@ def split_views(graph: Graph) -> Callable[..., list[Any]] | None:
     owners: dict[FxNode, None] = {}
     while open_nodes:
         node = open_nodes.pop(0)
-        # What was changed through a view that it strides has eager's place in its storage, and torch makes it.
+        # torch makes what `as_strided` has changed: it keeps eager's place in its storage.
         if not is_view(node) and node.target is not torch.ops.aten.as_strided_scatter.default:
             owners[node] = None
         elif node not in views:

@@ -5,6 +5,8 @@ import pytest
 
 from nnmagic import relay
 from nnmagic.engine.numpy import Interpreter
+from nnmagic.engine.relax.analysis.pipeline import WITH_KERNELS
+from nnmagic.engine.relax.legalize import RULES
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.passes import expand_operators
@@ -59,3 +61,7 @@ def test_what_is_kept_and_what_is_untyped_stay_so():
     assert "/* ty=" not in expand_operators(module).astext()
     assert expand_operators(infer_type(module), keep=["numpy.log1p"]).astext() == infer_type(module).astext()
     assert relay.passes.expand_operators is expand_operators
+
+
+def test_operators_with_kernels_are_not_expanded():
+    assert EXPANSIONS.keys() & RULES.keys() == WITH_KERNELS

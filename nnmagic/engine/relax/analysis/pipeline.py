@@ -11,7 +11,6 @@ from nnmagic.engine.relax.analysis.attention import find_attention
 from nnmagic.engine.relax.analysis.carried_sizes import name_carried_sizes
 from nnmagic.engine.relax.analysis.closure_elimination import eliminate_closures
 from nnmagic.engine.relax.analysis.first_order_functions import first_order_functions
-from nnmagic.engine.relax.legalize import RULES
 from nnmagic.relay.annotations import LOOP
 from nnmagic.relay.callgraph import CallGraph, call_graph, recursive_functions
 from nnmagic.relay.module import Module
@@ -65,12 +64,17 @@ _CLOSURES = (
         lambda at, module: eliminate_closures(module, at.entry),
     ),
 )
+
+#: The operators with an expansion that have kernels of their own. Programs from the disk need no kernels, and so
+#: none of TVM's compiler.
+WITH_KERNELS = frozenset({"numpy.expm1", "numpy.rint", "special.erfc"})
+
 _CLEANUPS = (
     CompilerPass(
         "expand_operators",
         0,
         "programs with operators that have no kernel of their own",
-        lambda _, module: expand_operators(module, keep=RULES),
+        lambda _, module: expand_operators(module, keep=WITH_KERNELS),
     ),
     _module_pass(fold_constants),
     _module_pass(eliminate_common_subexpr),
