@@ -65,8 +65,8 @@ _CLOSURES = (
     ),
 )
 
-#: The operators with an expansion that have kernels of their own. Programs from the disk need no kernels, and so
-#: none of TVM's compiler.
+#: The operators with an expansion that have kernels of their own. The table of kernels would import TVM's
+#: compiler, which programs from the disk do not need.
 WITH_KERNELS = frozenset({"numpy.expm1", "numpy.rint", "special.erfc"})
 
 _CLEANUPS = (
