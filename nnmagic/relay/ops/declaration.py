@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Flag, auto
-from typing import Final
+from typing import Final, Literal
 
 from nnmagic.diagnostics import closest
 from nnmagic.relay.expr import Attrs, Call, Expr, OpRef
@@ -121,6 +121,10 @@ class Trait(Flag):
     COMMUTATIVE = auto()
 
 
+#: The kinds of elements that operators ask for; numbers are floats and integers.
+Elements = Literal["any", "floats", "numbers", "integers", "integers or bools", "bools"]
+
+
 @dataclass(frozen=True, slots=True)
 class Operator:
     """An operator's declaration.
@@ -131,6 +135,7 @@ class Operator:
     where it is not arguments, then attributes. keywords: the names that Relay's Python function has for
     arguments and attributes, where they are others. arg_defaults: numbers that a call from Python may leave
     out. variadic: takes one argument that is a tuple of tensors. traits: what passes may take for granted.
+    elements: of which a call has a meaning; engines and cells require it.
 
     The relation types Relay text exactly as the original Relay does, which accepts some calls that mean
     nothing. preconditions: what cells and engines require beyond it. shape_constraints: what the sizes of the
@@ -155,6 +160,7 @@ class Operator:
     shape_constraints: tuple[Check, ...] = ()
     nonempty_constraints: tuple[Check, ...] = ()
     traits: Trait = Trait.NONE
+    elements: Elements = "any"
 
     def attr(self, name: str) -> Attr | None:
         """Return the attribute of that name, None if the operator has none."""
@@ -265,6 +271,7 @@ def declare(  # noqa: PLR0913 - the columns of a table
     shape_constraints: Sequence[Check] = (),
     nonempty_constraints: Sequence[Check] = (),
     traits: Trait = Trait.NONE,
+    elements: Elements = "any",
 ) -> Operator:
     """Enter an operator into the table; ``args`` and ``call_order`` are names separated by blanks."""
     if name in OPERATORS:
@@ -287,6 +294,7 @@ def declare(  # noqa: PLR0913 - the columns of a table
         shape_constraints=tuple(shape_constraints),
         nonempty_constraints=tuple(nonempty_constraints),
         traits=traits,
+        elements=elements,
     )
     OPERATORS[name] = operator
     return operator

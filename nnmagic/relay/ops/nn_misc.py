@@ -132,6 +132,7 @@ declare(
     Attr("alpha", FLOAT, 0.25, call_default=0.01),
     attrs_key="LeakyReluAttrs",
     traits=Trait.SPECULATABLE,
+    elements="floats",
     family="nn",
 )
 declare(
@@ -142,6 +143,7 @@ declare(
     Attr("axis", INT, 1),
     attrs_key="PReluAttrs",
     traits=Trait.SPECULATABLE,
+    elements="floats",
     family="nn",
     assume=assume_channel_vectors,
 )
@@ -164,6 +166,7 @@ declare(
     Attr("rate", FLOAT, 0.5),
     attrs_key="DropoutAttrs",
     traits=Trait.SPECULATABLE,
+    elements="floats",
     family="nn",
 )
 declare(
@@ -206,6 +209,7 @@ for _name, _summary in (
         _summary,
         keywords={"predictions": "x", "targets": "y"},
         traits=Trait.SPECULATABLE,
+        elements="floats",
         family="nn",
     )
 declare(

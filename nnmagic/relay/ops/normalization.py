@@ -57,6 +57,7 @@ for _name, _summary in (
         Attr("axis", INT, -1),
         attrs_key="SoftmaxAttrs",
         traits=Trait.SPECULATABLE,
+        elements="floats",
         family="normalization",
     )
 
@@ -70,6 +71,7 @@ declare(
     *_NORM,
     attrs_key="BatchNormAttrs",
     traits=Trait.SPECULATABLE,
+    elements="floats",
     family="normalization",
     assume=assume_channel_vectors,
 )
@@ -97,6 +99,7 @@ for _name, _summary, _key, _first in (
         *_NORM,
         attrs_key=_key,
         traits=Trait.SPECULATABLE,
+        elements="floats",
         family="normalization",
         assume=assume_channel_vectors,
         shape_constraints=[_divide_groups] if _name == "group_norm" else (),
@@ -110,6 +113,7 @@ declare(
     Attr("axis", optional(one_or_more(INTEGER)), call_default=None),
     attrs_key="L2NormalizeAttrs",
     traits=Trait.SPECULATABLE,
+    elements="floats",
     family="normalization",
 )
 declare(
@@ -125,5 +129,6 @@ declare(
     Attr("norm_region", STR, "ACROSS_CHANNELS"),
     attrs_key="LRNAttrs",
     traits=Trait.SPECULATABLE,
+    elements="floats",
     family="normalization",
 )

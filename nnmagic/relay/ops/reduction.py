@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import AXES, BOOL, DTYPE, OPTIONAL_INTEGER, optional
 from nnmagic.relay.ops.checks import require_broadcast, sizes
-from nnmagic.relay.ops.declaration import Attr, RelationError, Trait, declare
+from nnmagic.relay.ops.declaration import Attr, Elements, RelationError, Trait, declare
 from nnmagic.relay.ops.dims import Shape, product
 from nnmagic.relay.ops.relations import axis_of, dtype_or, ints, normalize_axis, tensor
 from nnmagic.relay.types import TensorType, Type
@@ -62,15 +62,16 @@ _REDUCE = (
     Attr("keepdims", BOOL, default=False),
     Attr("exclude", BOOL, default=False),
 )
-for _name, _summary in (
-    ("all", "Whether all elements along the axes are true."),
-    ("any", "Whether any element along the axes is true."),
-    ("max", "Largest element along the axes."),
-    ("mean", "Arithmetic mean along the axes, in the dtype of the data."),
-    ("min", "Smallest element along the axes."),
-    ("prod", "Product along the axes."),
-    ("sum", "Sum along the axes."),
-):
+_REDUCTIONS: tuple[tuple[str, str, Elements], ...] = (
+    ("all", "Whether all elements along the axes are true.", "bools"),
+    ("any", "Whether any element along the axes is true.", "bools"),
+    ("max", "Largest element along the axes.", "any"),
+    ("mean", "Arithmetic mean along the axes, in the dtype of the data.", "floats"),
+    ("min", "Smallest element along the axes.", "any"),
+    ("prod", "Product along the axes.", "numbers"),
+    ("sum", "Sum along the axes.", "numbers"),
+)
+for _name, _summary, _elements in _REDUCTIONS:
     declare(
         _name,
         "data",
@@ -80,6 +81,7 @@ for _name, _summary in (
         attrs_key="ReduceAttrs",
         numpy=f"numpy.{_name}",
         traits=Trait.SPECULATABLE,
+        elements=_elements,
         family="reduction",
     )
 for _name, _which in (("argmax", "largest"), ("argmin", "smallest")):
@@ -110,6 +112,7 @@ declare(
     keywords={"with_mean": "mean"},
     numpy="numpy.var",
     traits=Trait.SPECULATABLE,
+    elements="floats",
     family="reduction",
     shape_constraints=[_fit_mean],
 )
@@ -125,5 +128,6 @@ for _name, _what in (("cumsum", "sum"), ("cumprod", "product")):
         attrs_key="ScanopAttrs",
         numpy=f"numpy.{_name}",
         traits=Trait.SPECULATABLE,
+        elements="numbers",
         family="reduction",
     )

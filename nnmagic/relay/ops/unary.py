@@ -10,44 +10,51 @@ from typing import cast
 
 from nnmagic.relay.expr import Attrs
 from nnmagic.relay.ops.attributes import DTYPE, FLOAT, INT
-from nnmagic.relay.ops.declaration import Attr, RelationError, Trait, declare
+from nnmagic.relay.ops.declaration import Attr, Elements, RelationError, Trait, declare
 from nnmagic.relay.ops.relations import identity, identity_compare, tensor
 from nnmagic.relay.types import TensorType, Type
 
 # Name, NumPy twin, summary.
-_PLAIN = (
-    ("abs", "abs", "Absolute value, element by element."),
+_OF_FLOATS = (
     ("acos", "arccos", "Inverse cosine, in radians."),
     ("acosh", "arccosh", "Inverse hyperbolic cosine."),
     ("asin", "arcsin", "Inverse sine, in radians."),
     ("asinh", "arcsinh", "Inverse hyperbolic sine."),
     ("atan", "arctan", "Inverse tangent, in radians."),
     ("atanh", "arctanh", "Inverse hyperbolic tangent."),
-    ("bitwise_not", "bitwise_not", "Every bit of an integer inverted."),
-    ("ceil", "ceil", "Each element rounded up."),
     ("cos", "cos", "Cosine of radians."),
     ("cosh", "cosh", "Hyperbolic cosine."),
     ("erf", None, "Gauss error function."),
     ("exp", "exp", "e to the power of each element."),
     ("fast_exp", "exp", "e to the power of each element, approximated by a polynomial."),
     ("fast_tanh", "tanh", "Hyperbolic tangent, approximated by a rational function."),
-    ("floor", "floor", "Each element rounded down."),
     ("log", "log", "Natural logarithm."),
     ("log10", "log10", "Logarithm to base 10."),
     ("log2", "log2", "Logarithm to base 2."),
-    ("logical_not", "logical_not", "Whether each element is false."),
-    ("negative", "negative", "Each element with its sign changed."),
-    ("round", None, "Each element rounded to the nearest integer, halves away from zero."),
     ("rsqrt", None, "One divided by the square root."),
     ("sigmoid", None, "Logistic function 1 / (1 + exp(-x))."),
-    ("sign", "sign", "-1, 0 or 1 for negative, zero and positive elements."),
     ("sin", "sin", "Sine of radians."),
     ("sinh", "sinh", "Hyperbolic sine."),
     ("sqrt", "sqrt", "Square root."),
     ("tan", "tan", "Tangent of radians."),
     ("tanh", "tanh", "Hyperbolic tangent."),
+)
+_PLAIN = (
+    ("abs", "abs", "Absolute value, element by element."),
+    ("bitwise_not", "bitwise_not", "Every bit of an integer inverted."),
+    ("ceil", "ceil", "Each element rounded up."),
+    ("floor", "floor", "Each element rounded down."),
+    ("logical_not", "logical_not", "Whether each element is false."),
+    ("negative", "negative", "Each element with its sign changed."),
+    ("round", None, "Each element rounded to the nearest integer, halves away from zero."),
+    ("sign", "sign", "-1, 0 or 1 for negative, zero and positive elements."),
     ("trunc", "trunc", "Each element with its fraction cut off."),
 )
+_ELEMENTS: dict[str, Elements] = {
+    "bitwise_not": "integers or bools",
+    "logical_not": "bools",
+    "negative": "numbers",
+}
 # Those that real Relay lacks; `passes/expand_operators` says what they stand for in it.
 _BEYOND_RELAY = (
     ("numpy.cbrt", "cbrt", "Cube root."),
@@ -62,9 +69,17 @@ _TESTS = (
     ("isnan", "Whether each element is NaN."),
     ("numpy.signbit", "Whether the sign bit of each float is set, also of -0 and NaN."),
 )
-for _name, _twin, _summary in _PLAIN:
-    _numpy = _twin and f"numpy.{_twin}"
-    declare(_name, "data", identity, _summary, numpy=_numpy, traits=Trait.SPECULATABLE, family="unary")
+for _name, _twin, _summary in (*_OF_FLOATS, *_PLAIN, *_BEYOND_RELAY):
+    declare(
+        _name,
+        "data",
+        identity,
+        _summary,
+        numpy=_twin and f"numpy.{_twin}",
+        traits=Trait.SPECULATABLE,
+        elements=_ELEMENTS.get(_name, "any") if (_name, _twin, _summary) in _PLAIN else "floats",
+        family="unary",
+    )
 declare(
     "copy",
     "data",
@@ -74,9 +89,6 @@ declare(
     traits=Trait.SPECULATABLE | Trait.MOVES,
     family="unary",
 )
-for _name, _twin, _summary in _BEYOND_RELAY:
-    _numpy = _twin and f"numpy.{_twin}"
-    declare(_name, "data", identity, _summary, numpy=_numpy, traits=Trait.SPECULATABLE, family="unary")
 for _name, _summary in _TESTS:
     declare(
         _name,
@@ -138,6 +150,7 @@ declare(
     keywords={"a": "data"},
     numpy="numpy.clip",
     traits=Trait.SPECULATABLE,
+    elements="numbers",
     family="unary",
 )
 

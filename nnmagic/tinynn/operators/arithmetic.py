@@ -17,6 +17,7 @@ from synr.ast import BuiltinOp
 from nnmagic.diagnostics import Span
 from nnmagic.limits import MAX_TUPLE_SIZE
 from nnmagic.relay.expr import Constant
+from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.ops.declaration import RelationError
 from nnmagic.relay.signatures import dtype_short_name
 from nnmagic.relay.types import TensorType, is_complex, is_float, is_integer
@@ -292,7 +293,7 @@ def _apply_checked(sign: str, name: str, left: Operand, right: Operand, span: Sp
     """Call an operator; check broadcasting first, so that the message shows the sign that the user wrote."""
     types = (tensor_type(left), tensor_type(right))
     try:
-        check_kind(f"`{sign}`", name, types)
+        check_kind(f"`{sign}`", OPERATORS[name], types)
         check_broadcast(f"`{sign}`", *types)
     except RelationError as error:
         raise to_refusal(error, (left, right), span, {}) from None

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from nnmagic.limits import MAX_RANK, MAX_TUPLE_SIZE
 from nnmagic.relay.expr import Attrs
-from nnmagic.relay.ops.declaration import Operator, RelationError
+from nnmagic.relay.ops.declaration import Elements, Operator, RelationError
 from nnmagic.relay.signatures import dtype_short_name, format_dim, format_shape, format_type
 from nnmagic.relay.types import (
     ARRAY_DTYPES,
@@ -24,37 +24,12 @@ from nnmagic.relay.types import (
 )
 from nnmagic.tinynn.values.complex_support import check_complex, check_conversion, gives_complex, refusal
 
-_MATHEMATICS = (
-    "exp log log2 log10 sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf sigmoid "
-    "nn.softmax nn.log_softmax nn.fast_softmax fast_exp fast_tanh mean variance nn.layer_norm nn.batch_norm "
-    "nn.group_norm nn.instance_norm nn.l2_normalize nn.lrn nn.leaky_relu nn.prelu nn.dropout "
-    "nn.cross_entropy nn.cross_entropy_with_logits"
-)
-_ARITHMETIC = (
-    "add subtract multiply floor_divide floor_mod trunc_divide trunc_mod power negative sum prod "
-    "cumsum cumprod clip"
-)
-
-_FLOATS = "floats"
-_NUMBERS = "numbers"
-_INTEGERS = "integers"
-_BITS = "integers or bools"
-_BOOLS = "bools"
-
-#: What the element type of an operator's tensors must be.
-_KINDS: dict[str, str] = {
-    **dict.fromkeys(_MATHEMATICS.split(), _FLOATS),
-    **dict.fromkeys(_ARITHMETIC.split(), _NUMBERS),
-    **dict.fromkeys(("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not"), _BITS),
-    **dict.fromkeys(("left_shift", "right_shift"), _INTEGERS),
-    **dict.fromkeys(("logical_and", "logical_or", "logical_xor", "logical_not", "all", "any"), _BOOLS),
-}
 _HINTS = {
-    _FLOATS: "convert it first, as in {0}.astype(f32)",
-    _NUMBERS: "convert it first, as in {0}.astype(i32)",
-    _INTEGERS: "convert it first, as in {0}.astype(i32)",
-    _BITS: "convert it first, as in {0}.astype(i32)",
-    _BOOLS: "compare it first, as in {0} != 0",
+    "floats": "convert it first, as in {0}.astype(f32)",
+    "numbers": "convert it first, as in {0}.astype(i32)",
+    "integers": "convert it first, as in {0}.astype(i32)",
+    "integers or bools": "convert it first, as in {0}.astype(i32)",
+    "bools": "compare it first, as in {0} != 0",
 }
 
 #: Relay names whose meaning is not NumPy's, and what to write instead.
@@ -72,7 +47,7 @@ def check_restrictions(operator: Operator, types: Sequence[Type], attrs: Attrs) 
         reason, hint = _OTHER_MEANING[operator.name]
         raise RelationError(f"{operator.name} is not taken: {reason}", hint=hint)
     _check_tensors(operator, types)
-    check_kind(operator.name, operator.name, types)
+    check_kind(operator.name, operator, types)
     if operator.name in ("cast", "cast_like"):
         check_conversion(types, attrs)
     rule = _RULES.get(operator.name)
@@ -108,25 +83,30 @@ def _check_tensors(operator: Operator, types: Sequence[Type]) -> None:
             raise RelationError(f"{operator.name} takes {wanted}, not {format_type(type_)}", index)
 
 
-def check_kind(what: str, name: str, types: Sequence[Type]) -> None:
+def check_kind(what: str, operator: Operator, types: Sequence[Type]) -> None:
     """Check the element types that an operator is defined for; ``what``: how the user called it."""
-    if check_complex(what, name, types):
+    if check_complex(what, operator.name, types):
         return
-    kind = _KINDS.get(name)
+    kind = operator.elements
     for index, type_ in enumerate(types):
-        if kind is not None and isinstance(type_, TensorType) and not _is_of_kind(type_.dtype, kind):
+        if isinstance(type_, TensorType) and not _is_of_kind(type_.dtype, kind):
             dtype = dtype_short_name(type_.dtype)
             raise RelationError(f"{what} is defined for {kind}, not {dtype}", index, hint=_HINTS[kind])
 
 
-def _is_of_kind(dtype: str, kind: str) -> bool:
-    if kind == _FLOATS:
-        return is_float(dtype)
-    if kind == _NUMBERS:
-        return dtype != "bool"
-    if kind == _BITS:
-        return is_integer(dtype) or dtype == "bool"
-    return is_integer(dtype) if kind == _INTEGERS else dtype == "bool"
+def _is_of_kind(dtype: str, kind: Elements) -> bool:
+    match kind:
+        case "floats":
+            return is_float(dtype)
+        case "numbers":
+            return dtype != "bool"
+        case "integers":
+            return is_integer(dtype)
+        case "integers or bools":
+            return is_integer(dtype) or dtype == "bool"
+        case "bools":
+            return dtype == "bool"
+    return True
 
 
 def _tensor(types: Sequence[Type], index: int) -> TensorType:
@@ -223,7 +203,7 @@ def check_product(what: str, left: TensorType, right: TensorType, inner: tuple[i
     if left.dtype != right.dtype:
         check_broadcast(what, left, right)
     if left.dtype == "bool":
-        raise RelationError(f"{what} is defined for numbers, not bool_", 0, hint=_HINTS[_NUMBERS])
+        raise RelationError(f"{what} is defined for numbers, not bool_", 0, hint=_HINTS["numbers"])
     left_dim, right_dim = left.shape[inner[0]], right.shape[inner[1]]
     if dims_differ(left_dim, right_dim):
         raise RelationError(
@@ -302,7 +282,7 @@ def _where(name: str, types: Sequence[Type], _attrs: Attrs) -> None:
     condition = _tensor(types, 0)
     if condition.dtype != "bool":
         dtype = dtype_short_name(condition.dtype)
-        raise RelationError(f"{name} takes a condition of bools, not {dtype}", 0, hint=_HINTS[_BOOLS])
+        raise RelationError(f"{name} takes a condition of bools, not {dtype}", 0, hint=_HINTS["bools"])
     then, other = _tensor(types, 1), _tensor(types, 2)
     check_broadcast(name, then, other, (1, 2))
     for index in (1, 2):
