@@ -15,7 +15,7 @@ _INTEGERS: Elements = "integers"
 _BITS: Elements = "integers or bools"
 _BOOLS: Elements = "bools"
 
-# Name, NumPy twin, summary, traits, elements. Relay checks that dtypes agree, not that they suit the operator.
+# Name, NumPy twin, summary, traits, elements. Relay checks that dtypes agree, not which they are.
 _SAME_DTYPE = (
     ("add", "add", "Sum, element by element.", _COMMUTATIVE, _NUMBERS),
     ("subtract", "subtract", "Difference, element by element.", _ANYWHERE, _NUMBERS),
