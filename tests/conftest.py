@@ -1,5 +1,6 @@
 """Options of the suites, which cases they make, what computes them, what a case may cost; a private cache."""
 
+import ast
 import gc
 import os
 import re
@@ -7,6 +8,7 @@ import shutil
 import signal
 import sys
 import tempfile
+from functools import cache
 from pathlib import Path
 from zlib import crc32
 
@@ -69,16 +71,32 @@ def _named_files(config, *, with_tests=False):
 
 
 def _makes_every_case(config, path):
-    return config.getoption("full") or path in _named_files(config, with_tests=True)
+    """Return whether a file's cases are those of the full suite: also where it is named and has no others."""
+    if config.getoption("full") or path in _named_files(config, with_tests=True):
+        return True
+    return path in _named_files(config) and not _has_default_cases(path)
+
+
+@cache
+def _has_default_cases(path):
+    """Return whether a file has a test, or a class of tests, that is not marked ``full`` as a whole."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    marks = [node for node in tree.body if isinstance(node, ast.Assign) and "pytestmark" in ast.unparse(node)]
+    if any(re.search(r"mark\.full\b(?!\()", ast.unparse(node)) for node in marks):
+        return False
+    tests = [
+        node
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name.lower().startswith("test")
+    ]
+    return any("pytest.mark.full" not in map(ast.unparse, node.decorator_list) for node in tests)
 
 
 def pytest_ignore_collect(collection_path, config):
-    """Import no module that is marked ``full`` outside of the full suite, except where it is named."""
-    if collection_path.suffix == ".py" and not config.getoption("full"):
-        text = collection_path.read_text(encoding="utf-8")
-        is_full = re.search(r"^pytestmark = .*mark\.full\b", text, re.MULTILINE)
-        return True if is_full and collection_path not in _named_files(config) else None
-    return None
+    """Import no module that has no case of the suite, except where it is named."""
+    is_test = collection_path.name.startswith("test_") and collection_path.suffix == ".py"
+    is_left_out = is_test and not config.getoption("full") and collection_path not in _named_files(config)
+    return True if is_left_out and not _has_default_cases(collection_path) else None
 
 
 @pytest.hookimpl(tryfirst=True)
