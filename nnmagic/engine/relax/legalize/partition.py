@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import TypeAlias
 
+import tvm
 from tvm import te, tirx
 
 from nnmagic.engine.relax.analysis.attribute_values import integer
 from nnmagic.engine.relax.legalize import scalar_functions
+from nnmagic.engine.relax.legalize.blocked.layout import lanes_for
 from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Value, shape_of, tensor_dtype
-from nnmagic.engine.relax.legalize.sort_keys import sort_key
+from nnmagic.engine.relax.legalize.sort_keys import sort_key, sort_keys
 from nnmagic.engine.relax.legalize.sort_loops import SequenceSort, sort_along
 from nnmagic.engine.relax.legalize.types import Tensor
 from nnmagic.engine.relax.schedules.independent_loops import INDEPENDENT
@@ -33,13 +36,22 @@ _LEAST = 1 << 11
 #: Sequences from this length on are long.
 _LONG = 1 << 15
 
+#: The dtypes whose elements AVX-512 moves together.
+_MOVED_TOGETHER = ("float32", "float64", "int32", "int64", "uint32", "uint64")
+
+_Load: TypeAlias = Callable[[PrimExpr], PrimExpr]
+_Store: TypeAlias = Callable[[PrimExpr, PrimExpr], Stmt]
+
 #: So few elements are sorted by insertion.
 _FEW = 64
 
 #: Each round leaves a quarter to a half of the elements; where these do not suffice, all are sorted.
 _ROUNDS = 40
 
-_FRONT, _END, _COUNT, _SIDE, _LEFT, _RIGHT, _KEPT, _PLACED, _FAILED, _AT = range(10)
+#: The bytes of the vectors whose lanes AVX-512 moves together.
+_VECTOR_BYTES = 64
+
+_FRONT, _COUNT, _SIDE, _LEFT, _ABOVE, _KEPT, _PLACED, _FAILED, _AT = range(9)
 
 
 def _partition(call: OpCall) -> Value:
@@ -67,10 +79,23 @@ class _Partition:
         self.data, self.kth, self.result = data, kth, result
         self.sort = SequenceSort(data, axis, {"values": result}, ascending=True)
         self.length, self.dtype = self.sort.length, builders.dtype_of(data)
-        self.spare = tirx.decl_buffer((self.length * 2,), self.dtype, "spare")
+        #: What is between the bounds, in two halves that take turns, and what is above them.
+        self.spare = tirx.decl_buffer((self.length * 3,), self.dtype, "spare")
+        self.lanes = self._lanes()
         self.sample = builders.local_array(_LONG_SAMPLE, self.sort.kind, "sample")
-        self.state = builders.local_array(10, "int64", "state")
+        self.state = builders.local_array(9, "int64", "state")
         self.bounds = builders.local_array(2, self.sort.kind, "bounds")
+
+    def _lanes(self) -> int:
+        """Return how many elements move together: 1 where no instruction does that."""
+        is_contiguous = self.sort.axis == len(self.sort.other)
+        if (
+            not is_contiguous
+            or self.dtype not in _MOVED_TOGETHER
+            or lanes_for("float64") != _VECTOR_BYTES // 8
+        ):
+            return 1
+        return _VECTOR_BYTES * 8 // int(tvm.DataType(self.dtype).bits)
 
     def emit(self) -> Stmt:
         if 0 in (static_int(self.length), static_int(self.sort.total)):
@@ -166,11 +191,10 @@ class _Partition:
     def _round(
         self,
         wanted: PrimExpr,
-        source: Callable[[PrimExpr], PrimExpr],
-        put: Callable[[PrimExpr, PrimExpr], Stmt],
+        source: _Load,
+        put: _Store,
     ) -> Stmt:
         """Move the elements that are surely lower or higher than the wanted one; keep the others."""
-        one = as_expr(1)
         count, front = self._get(_COUNT), self._get(_FRONT)
         is_long = count >= _LONG
         size = tirx.Select(is_long, as_expr(_LONG_SAMPLE), as_expr(_SAMPLE))
@@ -208,54 +232,102 @@ class _Partition:
             tirx.if_then_else(low < 0, tirx.min_value(kind), self.sample[tirx.max(low, as_expr(0))]),
             tirx.if_then_else(high >= size, tirx.max_value(kind), self.sample[tirx.min(high, size - 1)]),
         ]
-        other = (one - self._get(_SIDE)) * self.length
-
-        def move(at: PrimExpr) -> Stmt:
-            value, key = tirx.Var("value", self.dtype), tirx.Var("key", kind)
-            below, above = tirx.Var("below", "int64"), tirx.Var("above", "int64")
-            return sequence(
-                [
-                    tirx.Bind(value, source(at)),
-                    tirx.Bind(key, sort_key(value)),
-                    tirx.Bind(below, (key < self.bounds[0]).astype("int64")),
-                    tirx.Bind(above, (key > self.bounds[1]).astype("int64")),
-                    # Stored at all ends: what is not of one is stored over by the next one.
-                    put(self._get(_LEFT), value),
-                    put(self._get(_RIGHT), value),
-                    tirx.BufferStore(self.spare, value, [other + self._get(_KEPT)]),
-                    self._set(_LEFT, self._get(_LEFT) + below),
-                    self._set(_RIGHT, self._get(_RIGHT) - above),
-                    self._set(_KEPT, self._get(_KEPT) + one - below - above),
-                ]
-            )
-
-        inside = tirx.all(wanted >= self._get(_LEFT), wanted <= self._get(_RIGHT))
+        end = front + count - self._get(_ABOVE)
+        inside = tirx.all(wanted >= self._get(_LEFT), wanted < end)
         shrinks = self._get(_KEPT) < count
+        vectors = tirx.floordiv(count, self.lanes) if self.lanes > 1 else as_expr(0)
+        move = partial(self._move, source, put)
+
+        def place_above(at: PrimExpr) -> Stmt:
+            return put(end + at, self.spare[as_expr(self.length) * 2 + at])
+
         return sequence(
             [
                 loop("at", size, insert),
                 *(tirx.BufferStore(self.bounds, bound, [k]) for k, bound in enumerate(bounds)),
                 self._set(_LEFT, front),
-                self._set(_RIGHT, front + count - 1),
+                self._set(_ABOVE, as_expr(0)),
                 self._set(_KEPT, as_expr(0)),
-                loop("at", count, move),
+                *(
+                    [loop("vector", vectors, partial(self._move_together, source, put))]
+                    if self.lanes > 1
+                    else []
+                ),
+                loop("at", count - vectors * self.lanes, lambda at: move(vectors * self.lanes + at)),
+                loop("at", self._get(_ABOVE), place_above),
                 tirx.IfThenElse(
                     tirx.all(inside, shrinks),
                     sequence(
                         [
                             self._set(_FRONT, self._get(_LEFT)),
                             self._set(_COUNT, self._get(_KEPT)),
-                            self._set(_SIDE, one - self._get(_SIDE)),
+                            self._set(_SIDE, as_expr(1) - self._get(_SIDE)),
                         ]
                     ),
-                    self._set(_FAILED, one),
+                    self._set(_FAILED, as_expr(1)),
                 ),
             ]
         )
 
-    def _finish(
-        self, source: Callable[[PrimExpr], PrimExpr], put: Callable[[PrimExpr, PrimExpr], Stmt]
-    ) -> Stmt:
+    def _ends(self) -> tuple[PrimExpr, PrimExpr]:
+        """Return the places in the spare memory of the next element between the bounds, and above them."""
+        between = (as_expr(1) - self._get(_SIDE)) * self.length + self._get(_KEPT)
+        return between, as_expr(self.length) * 2 + self._get(_ABOVE)
+
+    def _move(self, source: _Load, put: _Store, at: PrimExpr) -> Stmt:
+        """Move one element: it is stored at all ends, and stored over where it does not belong."""
+        value, key = tirx.Var("value", self.dtype), tirx.Var("key", self.sort.kind)
+        below, above = tirx.Var("below", "int64"), tirx.Var("above", "int64")
+        return sequence(
+            [
+                tirx.Bind(value, source(at)),
+                tirx.Bind(key, sort_key(value)),
+                tirx.Bind(below, (key < self.bounds[0]).astype("int64")),
+                tirx.Bind(above, (key > self.bounds[1]).astype("int64")),
+                put(self._get(_LEFT), value),
+                *(tirx.BufferStore(self.spare, value, [end]) for end in self._ends()),
+                self._set(_LEFT, self._get(_LEFT) + below),
+                self._set(_ABOVE, self._get(_ABOVE) + above),
+                self._set(_KEPT, self._get(_KEPT) + as_expr(1) - below - above),
+            ]
+        )
+
+    def _move_together(self, source: _Load, put: _Store, number: PrimExpr) -> Stmt:
+        """Move the elements of a vector: those for each end are stored together, with others behind them."""
+        lanes, kind = self.lanes, self.sort.kind
+        vector = builders.vector_type(self.dtype, lanes)
+        value = tirx.Var("values", vector)
+        key = tirx.Var("keys", builders.vector_type(kind, lanes))
+        low, high = (builders.broadcast(self.bounds[k], lanes) for k in (0, 1))
+        below, above = key < low, key > high
+
+        def packed(mask: PrimExpr) -> PrimExpr:
+            name = "llvm.experimental.vector.compress"
+            return tirx.call_llvm_pure_intrin(vector, name, value, mask, value)
+
+        def count(mask: PrimExpr) -> PrimExpr:
+            ones = mask.astype(builders.vector_type("int64", lanes))
+            return tirx.call_llvm_pure_intrin("int64", "llvm.vector.reduce.add", ones)
+
+        between, beyond = self._ends()
+        lower, higher = tirx.Var("lower", "int64"), tirx.Var("higher", "int64")
+        rest = tirx.Not(tirx.Or(below, above))
+        return sequence(
+            [
+                tirx.Bind(value, source(builders.ramp(number * lanes, lanes))),
+                tirx.Bind(key, sort_keys(value, lanes)),
+                tirx.Bind(lower, count(below)),
+                tirx.Bind(higher, count(above)),
+                put(builders.ramp(self._get(_LEFT), lanes), packed(below)),
+                tirx.BufferStore(self.spare, packed(rest), [builders.ramp(between, lanes)]),
+                tirx.BufferStore(self.spare, packed(above), [builders.ramp(beyond, lanes)]),
+                self._set(_LEFT, self._get(_LEFT) + lower),
+                self._set(_ABOVE, self._get(_ABOVE) + higher),
+                self._set(_KEPT, self._get(_KEPT) + as_expr(lanes) - lower - higher),
+            ]
+        )
+
+    def _finish(self, source: _Load, put: _Store) -> Stmt:
         """Put the few elements that are left in order, by counting those before each."""
         count, front = self._get(_COUNT), self._get(_FRONT)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import tvm
 from tvm import tirx
 
 from nnmagic.engine.relax.legalize import scalar_functions
+from nnmagic.engine.relax.tir import builders
 from nnmagic.engine.relax.tir.types import PrimExpr
 from nnmagic.engine.relax.tir.vectorizable_isnan import is_nan
 
@@ -30,6 +32,27 @@ def sort_key(value: PrimExpr) -> PrimExpr:
         return value.astype(kind)
     bits = tirx.reinterpret(kind, value)
     return tirx.Select(is_nan(value), tirx.max_value(kind), _flip_negative(bits))
+
+
+def sort_keys(values: PrimExpr, lanes: int) -> PrimExpr:
+    """Return the keys of a vector of numbers of 32 or 64 bits."""
+    dtype = scalar_functions.dtype_of(values).partition("x")[0]
+    kind = key_dtype(dtype)
+    bits = tirx.reinterpret(builders.vector_type(kind, lanes), values)
+
+    def every(number: int) -> PrimExpr:
+        return builders.broadcast(tirx.const(number, kind), lanes)
+
+    info = np.iinfo(kind)
+    if dtype in ("uint32", "uint64"):
+        return tirx.bitwise_xor(bits, every(int(info.min)))
+    if not dtype.startswith("float"):
+        return bits
+    infinity = int(np.array(np.inf, dtype).view(kind))
+    sign = tirx.shift_right(bits, every(info.bits - 1))
+    key = tirx.bitwise_xor(bits, tirx.bitwise_and(sign, every(int(info.max))))
+    size = tirx.bitwise_and(bits, every(int(info.max)))
+    return tirx.Select(size > every(infinity), every(int(info.max)), key)
 
 
 def from_sort_key(key: PrimExpr, dtype: str) -> PrimExpr:
