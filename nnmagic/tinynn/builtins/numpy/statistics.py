@@ -30,6 +30,7 @@ from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import (
     arange,
     broadcast,
+    concatenate,
     constant_of,
     partition_at,
     require_elements,
@@ -322,19 +323,26 @@ def _take_position(data: Formula, axis: int, position: int) -> Formula:
     return cut.op("squeeze", axis=[axis])
 
 
-#: What takes a number from ordered data, its axis and the number of its last element that is not NaN.
-_OfPresent: TypeAlias = "Callable[[Formula, int, Formula], Formula]"
+#: What takes a number from ordered data, its axis and the number of its last element that is not NaN; and the
+#: share of the elements before it.
+_OfPresent: TypeAlias = "tuple[Callable[[Formula, int, Formula], Formula], float]"
 
 
-def _of_present(call: Arguments, data: Formula, functions: Sequence[_OfPresent]) -> list[Formula]:
+def _of_present(call: Arguments, data: Formula, of_present: Sequence[_OfPresent]) -> list[Formula]:
     """Apply functions to the elements that are not NaN, which come first in ascending order."""
     flat, axis, along = _ordered_along(call, data)
     last = (~flat.op("isnan")).cast("int64").reduce("sum", (axis,), keepdims=True) - 1
-    ordered = flat.op("sort", axis=axis)
     if not isinstance(flat.shape[axis], int):
-        widths = [(0, int(each == axis)) for each in range(ordered.rank)]
-        ordered = ordered.op("nn.pad", math.nan, pad_width=widths)  # what is taken from no elements
-    values = (function(ordered, axis, last).op("squeeze", axis=[axis]) for function in functions)
+        widths = [(0, int(each == axis)) for each in range(flat.rank)]
+        flat = flat.op("nn.pad", math.nan, pad_width=widths)  # what is taken from no elements
+    if flat.rank == 1:
+        shares = sorted(share for _, share in of_present)
+        below = [(last.cast("float64") * share).op("floor").cast("int64").maximum(0) for share in shares]
+        ends = [each.minimum(last.maximum(0)) for place in below for each in (place, place + 1)]
+        ordered = partition_at(flat, axis, concatenate(call, ends, 0))
+    else:
+        ordered = flat.op("sort", axis=axis)
+    values = (function(ordered, axis, last).op("squeeze", axis=[axis]) for function, _ in of_present)
     return [_restore_axes(call, value, data, along) for value in values]
 
 
@@ -353,7 +361,7 @@ def _interpolate_present(share: float) -> _OfPresent:
         upper = high - gap * (1 - rest).cast(gap.dtype)
         return (rest < 0.5).choose(low + gap * rest.cast(gap.dtype), upper)
 
-    return interpolate
+    return interpolate, share
 
 
 def _middle_of_present(ordered: Formula, axis: int, last: Formula) -> Formula:
@@ -365,7 +373,7 @@ def _middle_of_present(ordered: Formula, axis: int, last: Formula) -> Formula:
 
 
 def _nan_median(call: Arguments) -> Value:
-    return _of_present(call, _statistics_data(call), [_middle_of_present])[0].value
+    return _of_present(call, _statistics_data(call), [(_middle_of_present, 0.5)])[0].value
 
 
 def _median(call: Arguments) -> Value:

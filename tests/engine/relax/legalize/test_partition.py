@@ -40,7 +40,7 @@ def check(found: np.ndarray, x: np.ndarray, places: tuple[int, ...]) -> None:
 
 @pytest.mark.machine_code
 @pytest.mark.full
-@pytest.mark.parametrize("dtype", ["f64", "f32", "i64", "i8", "u32", "f16"])
+@pytest.mark.parametrize("dtype", ["f64", "f32", "i64", "i32", "i8", "u32", "u64", "f16"])
 def test_partitions(dtype: str) -> None:
     kind = {"f": "float", "i": "int", "u": "uint"}[dtype[0]] + dtype[1:]
     places = (5, 700, 701, 1500)
