@@ -542,6 +542,13 @@ def _count_of_sizes(call: OpCall) -> tuple[Extent, Extent, int] | None:
     return start, maximum(simplify(count), 0), step
 
 
+def _distance(low: PrimExpr, high: PrimExpr) -> PrimExpr:
+    """Return ``high - low`` of two int64, at least 0; a difference beyond them is the largest of them."""
+    half = (high >> 1) - (low >> 1)
+    distance = tirx.Select(half >= 1 << 62, tirx.max_value("int64"), high - low)
+    return tirx.Select(high > low, distance, tirx.const(0, "int64"))
+
+
 def _arange(call: OpCall) -> Value:
     """Lower ``arange``; computed operands keep their fractions, as constants do, which Relay would drop."""
     if not any(isinstance(arg, relax.Var) for arg in call.args):
@@ -563,7 +570,7 @@ def _arange(call: OpCall) -> Value:
 
         def size_by_known_step(*bounds: Tensor) -> list[Extent]:
             low, high = (bound().astype(wide) for bound in (bounds[:2] if by > 0 else bounds[1::-1]))
-            return [tirx.max(tirx.floordiv(high - low - 1, abs(by)) + 1, tirx.const(0, wide))]
+            return [tirx.max(tirx.floordiv(_distance(low, high) - 1, abs(by)) + 1, tirx.const(0, wide))]
 
         (size,) = _compute_dims(call, size_by_known_step, 1, *call.args)
     else:
@@ -575,7 +582,9 @@ def _arange(call: OpCall) -> Value:
             if wide == "float64":
                 length = tirx.ceil((stop - start) / divisor)
             else:
-                length = -tirx.floordiv(start - stop, divisor)
+                is_up = divisor > scalar_functions.constant(0, divisor)
+                low, high = tirx.Select(is_up, start, stop), tirx.Select(is_up, stop, start)
+                length = tirx.floordiv(_distance(low, high) - 1, tirx.max(divisor, -divisor)) + 1
             return [tirx.max(length.astype("int64"), tirx.const(0, "int64")), step == zero]
 
         size, no_step = _compute_dims(call, sizes, 2, *call.args)

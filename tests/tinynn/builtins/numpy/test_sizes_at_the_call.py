@@ -147,3 +147,16 @@ LARGE = [
 @pytest.mark.parametrize("body", LARGE)
 def test_indices_beyond_the_range_of_int32(body: str) -> None:
     run_python("-c", _LARGE.replace("BODY", body.replace("; ", "\\n    ")))
+
+
+@pytest.mark.machine_code
+@pytest.mark.parametrize("step", ["-7", "s"])
+def test_a_range_of_more_than_64_bits_is_too_large(step: str) -> None:
+    function = nnmagic.compile(
+        f"def f(k: i64, s: i64):\n    return np.arange(k, -k, {step})\n", namespace={"np": np}
+    )
+    np.testing.assert_array_equal(function(20, -7), np.arange(20, -20, -7))
+    np.testing.assert_array_equal(function(-20, -7), [])
+    for k in (2**62, 2**63 - 1):
+        with pytest.raises(ValueError, match="too large"):
+            function(k, -7)
