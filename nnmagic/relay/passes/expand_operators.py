@@ -36,31 +36,40 @@ EXPANSIONS: Mapping[str, Callable[..., Any]] = {
 }
 
 
+def has_expansions(module: Module, *, keep: Collection[str] = ()) -> bool:
+    """Return whether a module has operators that `expand_operators` would expand."""
+    return any(
+        _expansion(node, keep) is not None
+        for function in module.functions.values()
+        for node in post_order(function)
+    )
+
+
 def expand_operators(module: Module, *, keep: Collection[str] = ()) -> Module:
     """Expand the operators that have an expansion, but those that ``keep`` names."""
-    names = EXPANSIONS.keys() - set(keep)
-
-    def is_expanded(node: Expr) -> bool:
-        return isinstance(node, Call) and isinstance(node.op, OpRef) and node.op.name in names
-
-    if not any(is_expanded(node) for function in module.functions.values() for node in post_order(function)):
+    if not has_expansions(module, keep=keep):
         return module
-
     is_typed = all(function.checked_type is not None for function in module.functions.values())
-    module = module if is_typed else infer_type(module)
 
     def expand(old: Expr, new: Expr) -> Expr:
-        if not is_expanded(old):
+        expansion = _expansion(old, keep)
+        if expansion is None:
             return new
         assert isinstance(old, Call)
         assert isinstance(new, Call)
-        assert isinstance(old.op, OpRef)
         operands = list[TensorExpr]()
         for before, after in zip(old.args, new.args, strict=True):
             assert isinstance(before.checked_type, TensorType)
             operands.append(TensorExpr(after, before.checked_type.dtype, new.span))
-        expanded: TensorExpr = EXPANSIONS[old.op.name](*operands)
+        expanded: TensorExpr = expansion(*operands)
         return expanded.expr
 
-    expanded = rewrite_module(module, expand)
+    expanded = rewrite_module(module if is_typed else infer_type(module), expand)
     return infer_type(expanded, look_into_callees=True) if is_typed else erase_types(expanded)
+
+
+def _expansion(node: Expr, keep: Collection[str]) -> Callable[..., Any] | None:
+    """Return the expansion of the operator that a node calls, if it has one that is wanted."""
+    if not isinstance(node, Call) or not isinstance(node.op, OpRef) or node.op.name in keep:
+        return None
+    return EXPANSIONS.get(node.op.name)

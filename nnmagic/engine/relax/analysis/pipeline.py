@@ -18,7 +18,7 @@ from nnmagic.relay.passes.batch_norm import fold_batch_norm
 from nnmagic.relay.passes.common_subexpressions import eliminate_common_subexpr
 from nnmagic.relay.passes.constants import fold_constants
 from nnmagic.relay.passes.dead_code import dead_code_elimination
-from nnmagic.relay.passes.expand_operators import expand_operators
+from nnmagic.relay.passes.expand_operators import expand_operators, has_expansions
 from nnmagic.relay.passes.lambda_lifting import lift_local_functions
 from nnmagic.relay.passes.loop_invariants import hoist_loop_invariants
 from nnmagic.relay.passes.partial_sorts import fold_partial_sorts
@@ -69,13 +69,15 @@ _CLOSURES = (
 #: compiler, which programs from the disk do not need.
 WITH_KERNELS = frozenset({"numpy.expm1", "numpy.rint", "special.erfc"})
 
-_CLEANUPS = (
+_EXPANSIONS = (
     CompilerPass(
         "expand_operators",
         0,
         "programs with operators that have no kernel of their own",
         lambda _, module: expand_operators(module, keep=WITH_KERNELS),
     ),
+)
+_CLEANUPS = (
     _module_pass(fold_constants),
     _module_pass(eliminate_common_subexpr),
     _module_pass(dead_code_elimination),
@@ -110,7 +112,7 @@ _FUSIONS = (
 )
 
 #: The compiler's passes, in the order in which they run.
-PASSES = (*_CLOSURES, *_CLEANUPS, *_LOOPS, *_FUSIONS)
+PASSES = (*_CLOSURES, *_EXPANSIONS, *_CLEANUPS, *_LOOPS, *_FUSIONS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +150,8 @@ def optimize(
     if entry not in plain:
         _run(state, _CLOSURES)
         plain = first_order_functions(state.module, call_graph(state.module))
+    if has_expansions(state.module, keep=WITH_KERNELS):
+        _run(state, _EXPANSIONS)
     _run(state, _CLEANUPS)
     if entry not in plain and native:
         attempt = replace(state, runs=None if runs is None else [], assertions=[])
