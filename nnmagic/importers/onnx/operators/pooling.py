@@ -12,14 +12,21 @@ from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.nodes import Node
 from nnmagic.importers.onnx.operators.convolutions import SPATIAL, padded_open, window
-from nnmagic.importers.onnx.operators.products import matmul
-from nnmagic.importers.onnx.operators.reductions import neutral
 from nnmagic.importers.onnx.registry import operator
-from nnmagic.importers.onnx.values import Value, check_made, constant, count_up, op, with_shape
-from nnmagic.relay.types import Dim
+from nnmagic.importers.onnx.values import Value, check_made, constant, op, with_shape
+from nnmagic.relay.functions.pooling import (
+    count_elements,
+    count_windows,
+    lay_windows,
+    padding_behind,
+    pool,
+    window_maxima,
+    window_sums,
+)
+from nnmagic.relay.types import Dim, neutral
 
 
-def window_counts(
+def _lay(
     sizes: Sequence[int],
     kernel: Sequence[int],
     strides: Sequence[int],
@@ -28,25 +35,14 @@ def window_counts(
     after: Sequence[int],
     *,
     ceil: bool,
-) -> list[int]:
-    """Return the number of windows of each axis; none begins in the padding behind the data."""
-    counts = []
-    for axis, size in enumerate(sizes):
-        room = size + before[axis] + after[axis] - (kernel[axis] - 1) * dilations[axis] - 1
-        count = (-(-room // strides[axis]) if ceil else room // strides[axis]) + 1
-        if ceil and (count - 1) * strides[axis] >= size + before[axis]:
-            count -= 1
+) -> list[np.ndarray]:
+    """Return the windows of images. Raises UnsupportedError where none fits, and for too many."""
+    counts = count_windows(sizes, kernel, strides, dilations, before, after, ceil=ceil)
+    for count, width, size in zip(counts, kernel, sizes, strict=True):
         if count < 1:
-            raise UnsupportedError(f"a window of {kernel[axis]} does not fit {size} elements")
-        counts.append(count)
-    return counts
-
-
-def _places(count: int, kernel: int, stride: int, dilation: int, before: int) -> np.ndarray:
-    """Return the indices of each window's elements along an axis, (count, kernel); some lie outside."""
-    check_made(count, kernel)
-    places: np.ndarray = count_up(count)[:, None] * stride + count_up(kernel)[None, :] * dilation
-    return places - before
+            raise UnsupportedError(f"a window of {width} does not fit {size} elements")
+        check_made(count, width)
+    return lay_windows(counts, kernel, strides, dilations, before)
 
 
 def _parameters(node: Node) -> tuple[list[int], list[int], list[int], list[int], list[int], bool]:
@@ -78,18 +74,11 @@ def _covering(
 
     None if there is none. What is padded must not count.
     """
-    if not shapes.is_static(data.shape[2:]):
+    if not shapes.is_static(data.shape[2:]) or min(after) < 0:
         return None
     sizes = shapes.image_sizes(data)
-    counts = window_counts(sizes, kernel, strides, dilations, before, after, ceil=True)
-    behind = [
-        max(0, (count - 1) * stride + (width - 1) * dilation + 1 - size - pad)
-        for count, stride, width, dilation, size, pad in zip(
-            counts, strides, kernel, dilations, sizes, before, strict=True
-        )
-    ]
-    found = window_counts(sizes, kernel, strides, dilations, before, behind, ceil=False)
-    return behind if found == counts else None
+    counts = [len(each) for each in _lay(sizes, kernel, strides, dilations, before, after, ceil=True)]
+    return padding_behind(sizes, counts, kernel, strides, dilations, before)
 
 
 @operator("MaxPool")
@@ -107,88 +96,14 @@ def _maxima(node: Node) -> list[Value]:
     rank = len(kernel)
     covering = _covering(data, kernel, strides, dilations, before, after) if ceil else after
     if node.output_count == 1 and rank in SPATIAL and covering is not None and min([*before, *covering]) >= 0:
-        letters = SPATIAL[rank]
-        return [
-            op(
-                f"nn.max_pool{rank}d",
-                data,
-                pool_size=tuple(kernel),
-                strides=tuple(strides),
-                dilation=tuple(dilations),
-                padding=(*before, *covering),
-                layout=f"NC{letters}",
-            )
-        ]
+        return [pool("max", data, kernel, strides, dilations, (*before, *covering))]
     sizes = shapes.image_sizes(data)
-    counts = window_counts(sizes, kernel, strides, dilations, before, after, ceil=ceil)
-    strides_of = np.cumprod([1, *sizes[::-1]])[:-1][::-1]
-    if node.integer("storage_order"):
-        strides_of = np.cumprod([1, *sizes])[:-1]
     check_made(*sizes)
-    grid = sum(
-        count_up(size).reshape([-1 if at == axis else 1 for at in range(rank)]) * int(strides_of[axis])
-        for axis, size in enumerate(sizes)
-    )
+    windows = _lay(sizes, kernel, strides, dilations, before, after, ceil=ceil)
+    values, index = window_maxima(data, windows, "F" if node.integer("storage_order") else "C")
     rows = shapes.unsqueeze(shapes.counting(data, 0) * shapes.size_along(data, 1), [1])
     planes = shapes.unsqueeze(rows + shapes.counting(data, 1), range(2, rank + 2))
-    index = planes * math.prod(sizes) + constant(np.asarray(grid), "int64")
-    values = data
-    for axis in reversed(range(rank)):
-        place = _places(counts[axis], kernel[axis], strides[axis], dilations[axis], before[axis])
-        values, index = _largest(values, index, axis + 2, place, sizes[axis])
-    return [values, index][: node.output_count]
-
-
-def _largest(values: Value, index: Value, axis: int, place: np.ndarray, size: int) -> tuple[Value, Value]:
-    """Return the largest element of each window along one axis, the first of equal ones, with its index."""
-    clipped = constant(np.clip(place, 0, size - 1), "int64")
-    windows = op("take", values, clipped, axis=axis, mode="clip")
-    indices = op("take", index, clipped, axis=axis, mode="clip")
-    inside = (place >= 0) & (place < size)
-    if not inside.all():
-        mask = constant(inside.reshape([*inside.shape, *[1] * (values.rank - axis - 1)]))
-        windows = mask.choose(windows, windows.like(neutral("max", values.dtype)))
-    best = op("argmax", windows, axis=(axis + 1,), keepdims=True)
-    best = constant_like_first_inside(best, place, size, windows, axis)
-    pick = [
-        op("squeeze", op("gather", item, best, axis=axis + 1), axis=(axis + 1,))
-        for item in (windows, indices)
-    ]
-    return pick[0], pick[1]
-
-
-def constant_like_first_inside(best: Value, place: np.ndarray, size: int, windows: Value, axis: int) -> Value:
-    """Return the positions of the largest elements, never one in the padding."""
-    first = np.argmax((place >= 0) & (place < size), axis=1)
-    floor = constant(first.reshape([-1, 1, *[1] * (windows.rank - axis - 2)]), best.dtype)
-    return best.maximum(0) if not first.any() else op("maximum", best, floor)
-
-
-def _window_sums(
-    data: Value,
-    kernel: Sequence[int],
-    strides: Sequence[int],
-    dilations: Sequence[int],
-    before: Sequence[int],
-    counts: Sequence[int],
-) -> Value:
-    """Return the sum of each window: a product with a matrix of ones and zeros for each axis."""
-    sizes = shapes.image_sizes(data)
-    for axis, size in enumerate(sizes):
-        place = _places(counts[axis], kernel[axis], strides[axis], dilations[axis], before[axis])
-        check_made(size, counts[axis])
-        matrix = np.zeros((size, counts[axis]))
-        for column, row in enumerate(place):
-            np.add.at(matrix[:, column], row[(row >= 0) & (row < size)], 1)
-        data = along_axis(data, axis + 2, data.like(matrix))
-    return data
-
-
-def along_axis(data: Value, axis: int, matrix: Value) -> Value:
-    """Multiply an axis of a tensor by a matrix (old size, new size)."""
-    order = [at for at in range(data.rank) if at != axis] + [axis]
-    back = sorted(range(data.rank), key=lambda at: order[at])
-    return shapes.transpose(matmul(shapes.transpose(data, order), matrix), back)
+    return [values, planes * math.prod(sizes) + index][: node.output_count]
 
 
 @operator("AveragePool")
@@ -213,36 +128,20 @@ def _means(node: Node) -> Value:
         covering = None if padded else _covering(data, kernel, strides, dilations, before, after)
     simple = rank in SPATIAL and set(dilations) == {1}
     if simple and covering is not None and min([*before, *covering]) >= 0:
-        letters = SPATIAL[rank]
-        return op(
-            f"nn.avg_pool{rank}d",
-            data,
-            pool_size=tuple(kernel),
-            strides=tuple(strides),
-            dilation=tuple(dilations),
-            padding=(*before, *covering),
-            layout=f"NC{letters}",
-            count_include_pad=padded,
-        )
+        padding = (*before, *covering)
+        return pool("avg", data, kernel, strides, dilations, padding, count_include_pad=padded)
     sizes = shapes.image_sizes(data)
-    counts = window_counts(sizes, kernel, strides, dilations, before, after, ceil=ceil)
-    total = _window_sums(data, kernel, strides, dilations, before, counts)
-    number: np.ndarray = np.ones([1] * rank)
-    for axis, size in enumerate(sizes):
-        place = _places(counts[axis], kernel[axis], strides[axis], dilations[axis], before[axis])
-        low, high = (-before[axis], size + after[axis]) if padded else (0, size)
-        each = ((place >= low) & (place < high)).sum(axis=1)
-        number = number * each.reshape([-1 if at == axis else 1 for at in range(rank)])
-    return total / data.like(np.maximum(number, 1))
+    windows = _lay(sizes, kernel, strides, dilations, before, after, ceil=ceil)
+    counts = count_elements(windows, sizes, before, after, padded=padded)
+    return window_sums(data, windows) / data.like(counts)
 
 
 @operator("LpPool")
 def _lp_pool(node: Node) -> Value:
     data, p = node[0], node.integer("p", 2)
-    kernel, strides, dilations, before, after, ceil = _parameters(node)
-    sizes = shapes.image_sizes(data)
-    counts = window_counts(sizes, kernel, strides, dilations, before, after, ceil=ceil)
-    return _root(_window_sums(_power(data, p), kernel, strides, dilations, before, counts), p)
+    kernel, *placing, ceil = _parameters(node)
+    windows = _lay(shapes.image_sizes(data), kernel, *placing, ceil=ceil)
+    return _root(window_sums(_power(data, p), windows), p)
 
 
 def _power(data: Value, p: int) -> Value:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+from typing import Any
+
+from nnmagic.relay.functions.pooling import lay_windows, window_maxima
 from nnmagic.tinynn.builtins.argument_checks import flag, formula, static_size
 from nnmagic.tinynn.builtins.nn.convolutions import operator_formula, per_axis
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
-from nnmagic.tinynn.values.values import RefusalError, Value
+from nnmagic.tinynn.values.values import RefusalError, TupleOf, Value
 
 
 def _pool(kind: str, rank: int) -> Builtin:
@@ -30,11 +34,11 @@ def _pool(kind: str, rank: int) -> Builtin:
             attrs.setdefault("strides", attrs["pool_size"])
         if kind == "avg":
             attrs["count_include_pad"] = flag(call, "count_include_pad", default=torch)
-        elif flag(call, "return_indices"):
-            raise RefusalError(f"{call.name}: indices are not given", call.given["return_indices"].span)
         result = operator_formula(name, call, "data", **attrs)
         if torch and attrs.get("ceil_mode") is True and "layout" not in attrs:
             result = _without_empty_windows(call, result, attrs, rank)
+        if kind == "max" and flag(call, "return_indices"):
+            return TupleOf((result.value, _indices(call, result, attrs, rank).value))
         return result.value
 
     order = (
@@ -69,6 +73,25 @@ def _without_empty_windows(call: Arguments, result: Formula, attrs: dict[str, ob
         ):
             result = result.op("strided_slice", begin=[0], end=[count - 1], strides=[1], axes=[axis])
     return result
+
+
+def _indices(call: Arguments, result: Formula, attrs: dict[str, object], rank: int) -> Formula:
+    """Return the flat index, in its image, of the largest element of each window, int64."""
+    data, layout = formula(call, "data"), "NC" + "DHW"[3 - rank :]
+    if {attrs.get("layout", layout), attrs.get("out_layout", layout)} != {layout}:
+        message = f"{call.name}: indices are given in the layout {layout} only"
+        raise RefusalError(message, call.given["return_indices"].span)
+    _, counts = (
+        [static_size(call, dim, call.given["data"].span) for dim in each.shape[2:]] for each in (data, result)
+    )
+
+    def spread(name: str, default: int) -> Any:
+        given = attrs.get(name, default)
+        listed = given if isinstance(given, tuple) else (given,)
+        return (listed * rank if len(listed) == 1 else listed)[:rank]
+
+    placing = (("pool_size", 1), ("strides", 1), ("dilation", 1), ("padding", 0))
+    return window_maxima(data, lay_windows(counts, *itertools.starmap(spread, placing)))[1]
 
 
 def _adaptive(kind: str, rank: int) -> Builtin:
