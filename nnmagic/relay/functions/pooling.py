@@ -7,6 +7,7 @@ behind the axis are padding. Windows go along the last axes of a tensor, as many
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any, Literal, TypeVar, cast
 
@@ -20,57 +21,49 @@ T = TypeVar("T", bound=TensorOperators)
 Windows = Sequence[np.ndarray]
 
 
-def count_windows(
-    sizes: Sequence[int],
-    kernel: Sequence[int],
-    strides: Sequence[int],
-    dilations: Sequence[int],
-    before: Sequence[int],
-    after: Sequence[int],
-    *,
-    ceil: bool,
-) -> list[int]:
-    """Return the number of windows of each axis, below 1 where none fits; none begins in padding behind."""
-    counts = []
-    for axis, size in enumerate(sizes):
-        room = size + before[axis] + after[axis] - (kernel[axis] - 1) * dilations[axis] - 1
-        count = (-(-room // strides[axis]) if ceil else room // strides[axis]) + 1
-        if ceil and (count - 1) * strides[axis] >= size + before[axis]:
-            count -= 1
-        counts.append(count)
-    return counts
+@dataclass(frozen=True, slots=True)
+class Placing:
+    """How windows go along the axes of images: a number for each axis; ``ceil`` rounds their number up."""
 
+    kernel: Sequence[int]
+    strides: Sequence[int]
+    dilations: Sequence[int]
+    before: Sequence[int]
+    after: Sequence[int]
+    ceil: bool = False
 
-def padding_behind(
-    sizes: Sequence[int],
-    counts: Sequence[int],
-    kernel: Sequence[int],
-    strides: Sequence[int],
-    dilations: Sequence[int],
-    before: Sequence[int],
-) -> list[int]:
-    """Return the padding with which so many windows fit, for numbers that were rounded up."""
-    parts = zip(sizes, counts, kernel, strides, dilations, before, strict=True)
-    return [
-        max(0, (count - 1) * stride + (width - 1) * dilation + 1 - size - pad)
-        for size, count, width, stride, dilation, pad in parts
-    ]
+    def count(self, sizes: Sequence[int]) -> list[int]:
+        """Return the number of windows of each axis, below 1 where none fits; none begins behind the data."""
+        counts = []
+        for axis, size in enumerate(sizes):
+            stride, reach = self.strides[axis], (self.kernel[axis] - 1) * self.dilations[axis] + 1
+            room = size + self.before[axis] + self.after[axis] - reach
+            count = (-(-room // stride) if self.ceil else room // stride) + 1
+            counts.append(count - (self.ceil and (count - 1) * stride >= size + self.before[axis]))
+        return counts
 
-
-def lay_windows(
-    counts: Sequence[int],
-    kernel: Sequence[int],
-    strides: Sequence[int],
-    dilations: Sequence[int],
-    before: Sequence[int],
-) -> list[np.ndarray]:
-    """Return the windows of each axis."""
-    return [
-        np.arange(count)[:, None] * stride + np.arange(width) * dilation - pad
-        for count, width, stride, dilation, pad in zip(
-            counts, kernel, strides, dilations, before, strict=True
+    def padding_behind(self, sizes: Sequence[int]) -> list[int]:
+        """Return the padding with which rounding down gives the windows of rounding up."""
+        parts = zip(
+            *(sizes, self.count(sizes), self.kernel, self.strides, self.dilations, self.before), strict=True
         )
-    ]
+        return [
+            max(0, (count - 1) * stride + (width - 1) * dilation + 1 - size - pad)
+            for size, count, width, stride, dilation, pad in parts
+        ]
+
+    def windows(self, counts: Sequence[int]) -> list[np.ndarray]:
+        """Return so many windows of each axis."""
+        parts = zip(counts, self.kernel, self.strides, self.dilations, self.before, strict=True)
+        return [
+            np.arange(count)[:, None] * stride + np.arange(width) * dilation - pad
+            for count, width, stride, dilation, pad in parts
+        ]
+
+    def ranges(self, sizes: Sequence[int], *, padded: bool) -> list[tuple[int, int]]:
+        """Return first and end of the places that count, which those of the padding may."""
+        parts = zip(sizes, self.before, self.after, strict=True)
+        return [(-before, size + after) if padded else (0, size) for size, before, after in parts]
 
 
 def adaptive_windows(size: int, count: int) -> np.ndarray:
@@ -81,32 +74,25 @@ def adaptive_windows(size: int, count: int) -> np.ndarray:
     return np.where(places < end[:, None], places, -1)
 
 
-def count_elements(
-    windows: Windows, sizes: Sequence[int], before: Sequence[int], after: Sequence[int], *, padded: bool
-) -> np.ndarray:
-    """Return the number of each window's elements, at least 1; with ``padded``, with those of the padding."""
-    each = []
-    for places, size, low, high in zip(windows, sizes, before, after, strict=True):
-        start, end = (-low, size + high) if padded else (0, size)
-        each.append(((places >= start) & (places < end)).sum(axis=1))
+def count_elements(windows: Windows, ranges: Sequence[tuple[int, int]]) -> np.ndarray:
+    """Return how many places of each window lie in the ranges of the axes, at least 1."""
+    each = [((at >= low) & (at < end)).sum(axis=1) for at, (low, end) in zip(windows, ranges, strict=True)]
     counts: np.ndarray = np.maximum(reduce(np.multiply.outer, each), 1)
     return counts
 
 
-def pool(
-    kind: Literal["avg", "max"],
-    data: T,
-    kernel: Sequence[int],
-    strides: Sequence[int],
-    dilations: Sequence[int],
-    padding: Sequence[int],
-    **attrs: object,
-) -> T:
-    """Call Relay's pooling of images (n, c, ...) of one to three axes."""
-    rank = len(kernel)
-    attrs |= {"pool_size": tuple(kernel), "strides": tuple(strides), "dilation": tuple(dilations)}
-    layout = "NC" + "DHW"[3 - rank :]
-    return data.op(f"nn.{kind}_pool{rank}d", padding=tuple(padding), layout=layout, **attrs)
+def pool(kind: Literal["avg", "max"], data: T, placing: Placing, after: Sequence[int], **attrs: object) -> T:
+    """Call Relay's pooling of images (n, c, ...) of one to three axes, with a padding behind."""
+    rank = len(placing.kernel)
+    return data.op(
+        f"nn.{kind}_pool{rank}d",
+        pool_size=tuple(placing.kernel),
+        strides=tuple(placing.strides),
+        dilation=tuple(placing.dilations),
+        padding=(*placing.before, *after),
+        layout="NC" + "DHW"[3 - rank :],
+        **attrs,
+    )
 
 
 def window_sums(data: T, windows: Windows) -> T:

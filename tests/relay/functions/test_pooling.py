@@ -1,5 +1,7 @@
 """Windows and what is made of them, against NumPy's sliding windows."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -12,7 +14,8 @@ from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
 
 SHAPE = (2, 3, 7, 6)
-KERNEL, STRIDES, PADS = (3, 2), (2, 1), (1, 0)
+PADS = 1, 0
+PLACING = pooling.Placing((3, 2), (2, 1), (1, 1), PADS, PADS)
 
 
 def evaluate(value: Value) -> np.ndarray:
@@ -21,13 +24,14 @@ def evaluate(value: Value) -> np.ndarray:
 
 def padded_windows(images: np.ndarray, fill: float) -> np.ndarray:
     padded = np.pad(images, [(0, 0), (0, 0), *((pad, pad) for pad in PADS)], constant_values=fill)
-    return np.lib.stride_tricks.sliding_window_view(padded, KERNEL, (2, 3))[:, :, ::2].reshape(2, 3, 4, 5, -1)
+    return np.lib.stride_tricks.sliding_window_view(padded, PLACING.kernel, (2, 3))[:, :, ::2].reshape(
+        2, 3, 4, 5, -1
+    )
 
 
 def windows() -> list[np.ndarray]:
-    counts = pooling.count_windows(SHAPE[2:], KERNEL, STRIDES, (1, 1), PADS, PADS, ceil=False)
-    assert counts == [4, 5]
-    return pooling.lay_windows(counts, KERNEL, STRIDES, (1, 1), PADS)
+    assert PLACING.count(SHAPE[2:]) == [4, 5]
+    return PLACING.windows([4, 5])
 
 
 def test_sums_and_sizes_of_windows() -> None:
@@ -35,7 +39,7 @@ def test_sums_and_sizes_of_windows() -> None:
     expected = padded_windows(images, 0)
     np.testing.assert_allclose(evaluate(pooling.window_sums(constant(images), windows())), expected.sum(-1))
     for padded, inside in ((True, np.ones(SHAPE)), (False, padded_windows(np.ones(SHAPE), 0))):
-        counts = pooling.count_elements(windows(), SHAPE[2:], PADS, PADS, padded=padded)
+        counts = pooling.count_elements(windows(), PLACING.ranges(SHAPE[2:], padded=padded))
         assert np.array_equal(counts, inside[0, 0].sum(-1) if not padded else np.full((4, 5), 6))
 
 
@@ -59,11 +63,10 @@ def test_maxima_have_the_index_of_the_first_or_of_the_last_nan(dtype: str, order
 @pytest.mark.parametrize("stride", [1, 2, 3, 4])
 @pytest.mark.parametrize("pad", [0, 1, 2])
 def test_padding_behind_gives_the_windows_of_rounding_up(size: int, stride: int, pad: int) -> None:
-    given = [3], [stride], [1], [pad]
-    counts = pooling.count_windows([size], *given, [pad], ceil=True)
-    behind = pooling.padding_behind([size], counts, *given)
-    assert pooling.count_windows([size], *given, behind, ceil=False) == counts
-    assert pooling.lay_windows(counts, *given)[0][-1, 0] < size
+    up = pooling.Placing([3], [stride], [1], [pad], [pad], ceil=True)
+    counts = up.count([size])
+    assert dataclasses.replace(up, after=up.padding_behind([size]), ceil=False).count([size]) == counts
+    assert up.windows(counts)[0][-1, 0] < size
 
 
 def test_adaptive_windows_divide_an_axis() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 
@@ -14,44 +15,34 @@ from nnmagic.importers.onnx.nodes import Node
 from nnmagic.importers.onnx.operators.convolutions import SPATIAL, padded_open, window
 from nnmagic.importers.onnx.registry import operator
 from nnmagic.importers.onnx.values import Value, check_made, constant, op, with_shape
-from nnmagic.relay.functions.pooling import (
-    count_elements,
-    count_windows,
-    lay_windows,
-    padding_behind,
-    pool,
-    window_maxima,
-    window_sums,
-)
+from nnmagic.relay.functions.pooling import Placing, count_elements, pool, window_maxima, window_sums
 from nnmagic.relay.types import Dim, neutral
 
 
-def _lay(
-    sizes: Sequence[int],
-    kernel: Sequence[int],
-    strides: Sequence[int],
-    dilations: Sequence[int],
-    before: Sequence[int],
-    after: Sequence[int],
-    *,
-    ceil: bool,
-) -> list[np.ndarray]:
-    """Return the windows of images. Raises UnsupportedError where none fits, and for too many."""
-    counts = count_windows(sizes, kernel, strides, dilations, before, after, ceil=ceil)
-    for count, width, size in zip(counts, kernel, sizes, strict=True):
+def _counts(placing: Placing, sizes: Sequence[int]) -> list[int]:
+    """Return the number of windows of each axis. Raises UnsupportedError where none fits."""
+    counts = placing.count(sizes)
+    for count, width, size in zip(counts, placing.kernel, sizes, strict=True):
         if count < 1:
             raise UnsupportedError(f"a window of {width} does not fit {size} elements")
+    return counts
+
+
+def _windows(placing: Placing, sizes: Sequence[int]) -> list[np.ndarray]:
+    """Return the windows of images. Raises UnsupportedError where none fits, and for too many."""
+    counts = _counts(placing, sizes)
+    for count, width in zip(counts, placing.kernel, strict=True):
         check_made(count, width)
-    return lay_windows(counts, kernel, strides, dilations, before)
+    return placing.windows(counts)
 
 
-def _parameters(node: Node) -> tuple[list[int], list[int], list[int], list[int], list[int], bool]:
+def _placing(node: Node) -> Placing:
     kernel = node.ints("kernel_shape") or []
     if node[0].rank != len(kernel) + 2:
         raise UnsupportedError(f"kernel_shape {kernel} does not fit a tensor of rank {node[0].rank}")
     if node.text("auto_pad", "NOTSET").startswith("SAME") and node.integer("ceil_mode"):
         raise UnsupportedError("auto_pad with ceil_mode is not supported")
-    return (kernel, *window(node, node[0], kernel), bool(node.integer("ceil_mode")))
+    return Placing(kernel, *window(node, node[0], kernel), bool(node.integer("ceil_mode")))
 
 
 def _padded_open(node: Node, fill: float) -> tuple[Node, Value, list[Dim]] | None:
@@ -62,23 +53,16 @@ def _padded_open(node: Node, fill: float) -> tuple[Node, Value, list[Dim]] | Non
     return padded_open(node, data, kernel, data.like(fill))
 
 
-def _covering(
-    data: Value,
-    kernel: Sequence[int],
-    strides: Sequence[int],
-    dilations: Sequence[int],
-    before: Sequence[int],
-    after: Sequence[int],
-) -> list[int] | None:
+def _covering(data: Value, placing: Placing) -> list[int] | None:
     """Return the padding behind the data with which rounding down gives the windows of rounding up.
 
     None if there is none. What is padded must not count.
     """
-    if not shapes.is_static(data.shape[2:]) or min(after) < 0:
+    if not shapes.is_static(data.shape[2:]) or min(placing.after, default=0) < 0:
         return None
     sizes = shapes.image_sizes(data)
-    counts = [len(each) for each in _lay(sizes, kernel, strides, dilations, before, after, ceil=True)]
-    return padding_behind(sizes, counts, kernel, strides, dilations, before)
+    _counts(placing, sizes)
+    return placing.padding_behind(sizes)
 
 
 @operator("MaxPool")
@@ -92,15 +76,15 @@ def _maxima(node: Node) -> list[Value]:
         bare, padded, sizes_ = opened
         (result,) = _maxima(replace(bare, inputs=[padded]))
         return [with_shape(result, [*result.shape[:2], *sizes_])]
-    kernel, strides, dilations, before, after, ceil = _parameters(node)
-    rank = len(kernel)
-    covering = _covering(data, kernel, strides, dilations, before, after) if ceil else after
-    if node.output_count == 1 and rank in SPATIAL and covering is not None and min([*before, *covering]) >= 0:
-        return [pool("max", data, kernel, strides, dilations, (*before, *covering))]
+    placing = _placing(node)
+    rank = len(placing.kernel)
+    after = _covering(data, placing) if placing.ceil else placing.after
+    if node.output_count == 1 and rank in SPATIAL and after is not None and min(*placing.before, *after) >= 0:
+        return [pool("max", data, placing, after)]
     sizes = shapes.image_sizes(data)
     check_made(*sizes)
-    windows = _lay(sizes, kernel, strides, dilations, before, after, ceil=ceil)
-    values, index = window_maxima(data, windows, "F" if node.integer("storage_order") else "C")
+    order: Literal["C", "F"] = "F" if node.integer("storage_order") else "C"
+    values, index = window_maxima(data, _windows(placing, sizes), order)
     rows = shapes.unsqueeze(shapes.counting(data, 0) * shapes.size_along(data, 1), [1])
     planes = shapes.unsqueeze(rows + shapes.counting(data, 1), range(2, rank + 2))
     return [values, planes * math.prod(sizes) + index][: node.output_count]
@@ -121,26 +105,23 @@ def _means(node: Node) -> Value:
             assert ones is not None
             result = result / _means(replace(bare, inputs=[ones[1]]))
         return with_shape(result, [*result.shape[:2], *sizes_])
-    kernel, strides, dilations, before, after, ceil = _parameters(node)
-    rank, padded = len(kernel), bool(node.integer("count_include_pad"))
-    covering: list[int] | None = after
-    if ceil:
-        covering = None if padded else _covering(data, kernel, strides, dilations, before, after)
-    simple = rank in SPATIAL and set(dilations) == {1}
-    if simple and covering is not None and min([*before, *covering]) >= 0:
-        padding = (*before, *covering)
-        return pool("avg", data, kernel, strides, dilations, padding, count_include_pad=padded)
+    placing, padded = _placing(node), bool(node.integer("count_include_pad"))
+    after: Sequence[int] | None = placing.after
+    if placing.ceil:
+        after = None if padded else _covering(data, placing)
+    simple = len(placing.kernel) in SPATIAL and set(placing.dilations) == {1}
+    if simple and after is not None and min(*placing.before, *after) >= 0:
+        return pool("avg", data, placing, after, count_include_pad=padded)
     sizes = shapes.image_sizes(data)
-    windows = _lay(sizes, kernel, strides, dilations, before, after, ceil=ceil)
-    counts = count_elements(windows, sizes, before, after, padded=padded)
+    windows = _windows(placing, sizes)
+    counts = count_elements(windows, placing.ranges(sizes, padded=padded))
     return window_sums(data, windows) / data.like(counts)
 
 
 @operator("LpPool")
 def _lp_pool(node: Node) -> Value:
     data, p = node[0], node.integer("p", 2)
-    kernel, *placing, ceil = _parameters(node)
-    windows = _lay(shapes.image_sizes(data), kernel, *placing, ceil=ceil)
+    windows = _windows(_placing(node), shapes.image_sizes(data))
     return _root(window_sums(_power(data, p), windows), p)
 
 

@@ -16,11 +16,10 @@ from nnmagic.importers.torch.mathematics import convert, round_half_even, wide
 from nnmagic.importers.torch.operators.shaping import counting
 from nnmagic.importers.torch.registry import operator
 from nnmagic.relay.functions.pooling import (
+    Placing,
     Windows,
     adaptive_windows,
     count_elements,
-    lay_windows,
-    padding_behind,
     pool,
     window_maxima,
     window_sums,
@@ -30,22 +29,16 @@ from nnmagic.relay.ops.dims import product
 from nnmagic.relay.types import Dim
 
 
-def _parameters(call: Call, rank: int) -> tuple[list[int], list[int], list[int], list[int], bool]:
-    """Return kernel, stride, padding, dilation, and whether the number of windows is rounded up."""
-    kernel = call.ints("kernel_size")
-    kernel = kernel * rank if len(kernel) == 1 else kernel
+def _placing(call: Call, rank: int) -> Placing:
+    """Return how windows go along the axes; the number of windows may be rounded up."""
 
     def spread(name: str, default: Sequence[int]) -> list[int]:
         given = call.ints(name) or list(default)
         return given * rank if len(given) == 1 else given
 
-    return (
-        kernel,
-        spread("stride", kernel),
-        spread("padding", [0]),
-        spread("dilation", [1]),
-        call.flag("ceil_mode"),
-    )
+    kernel, padding = spread("kernel_size", []), spread("padding", [0])
+    strides, dilations = spread("stride", kernel), spread("dilation", [1])
+    return Placing(kernel, strides, dilations, padding, padding, call.flag("ceil_mode"))
 
 
 def _with_batch(data: Value, rank: int) -> Value:
@@ -58,21 +51,20 @@ def _with_batch(data: Value, rank: int) -> Value:
 def _max_pool(call: Call, rank: int) -> list[Value]:
     """Pool maxima; their flat indices are made of the windows' elements only if something uses them."""
     data = _with_batch(call["self"], rank)
-    kernel, stride, padding, dilation, ceil = _parameters(call, rank)
+    placing = _placing(call, rank)
     counts = [int(size) for size in call.shape[-rank:] if isinstance(size, int)]
     if 0 in data.shape:
         return [call.full(call.shape, scalar_constant(0, dtype)) for dtype in (data.dtype, "int64")]
     values: Value | None = None
     indices: list[Value] = []
-    after = padding
+    after = placing.after
     if len(counts) == rank and shapes.is_static(data.shape[2:]):
-        values, index = window_maxima(data, lay_windows(counts, kernel, stride, dilation, padding))
+        values, index = window_maxima(data, placing.windows(counts))
         indices = [index]
-        if ceil:
-            sizes = call.static(data)[2:]
-            after = padding_behind(sizes, counts, kernel, stride, dilation, padding)
-    if (values is not None or not ceil) and data.is_float and min(padding) >= 0:
-        values = pool("max", data, kernel, stride, dilation, (*padding, *after))
+        if placing.ceil:
+            after = placing.padding_behind(call.static(data)[2:])
+    if (values is not None or not placing.ceil) and data.is_float and min(placing.before) >= 0:
+        values = pool("max", data, placing, after)
     if values is None:
         raise UnsupportedError(
             "ceil_mode with images of dynamic size is not supported", "give them a fixed size"
@@ -118,18 +110,11 @@ def _scatter_planes(call: Call, rank: int, gradient: Value, indices: Value) -> V
 # -- means ---------------------------------------------------------------------------------------------
 
 
-def _windows(
-    sizes: Sequence[int],
-    counts: Sequence[int],
-    kernel: Sequence[int],
-    stride: Sequence[int],
-    padding: Sequence[int],
-    call: Call,
-) -> tuple[list[np.ndarray], np.ndarray]:
+def _windows(call: Call, sizes: Sequence[int], counts: Sequence[int]) -> tuple[Windows, np.ndarray]:
     """Return the windows of the axes, and the numbers that divide the sums."""
-    windows = lay_windows(counts, kernel, stride, [1] * len(kernel), padding)
-    padded = call.flag("count_include_pad", default=True)
-    numbers = count_elements(windows, sizes, padding, padding, padded=padded)
+    placing, padded = _placing(call, len(sizes)), call.flag("count_include_pad", default=True)
+    windows = placing.windows(counts)
+    numbers = count_elements(windows, placing.ranges(sizes, padded=padded))
     fixed = call.argument("divisor_override")
     return windows, np.full_like(numbers, fixed) if fixed else numbers
 
@@ -147,17 +132,15 @@ def _spread(gradient: Value, sizes: Sequence[int], windows: Windows, numbers: np
 
 def _avg_pool(call: Call, rank: int) -> Value:
     data = wide(_with_batch(call["self"], rank))
-    kernel, stride, padding, _, ceil = _parameters(call, rank)
+    placing = _placing(call, rank)
     if 0 in data.shape:
         return call.full(call.shape, scalar_constant(0, data.dtype))
-    if not ceil and not call.argument("divisor_override") and data.is_float:
+    if not placing.ceil and not call.argument("divisor_override") and data.is_float:
         padded = call.flag("count_include_pad", default=True)
-        ones = [1] * rank
-        result = pool("avg", data, kernel, stride, ones, (*padding, *padding), count_include_pad=padded)
+        result = pool("avg", data, placing, placing.after, count_include_pad=padded)
     else:
         sizes = call.static(data, "the size of the image")[2:]
-        counts = [int(cast(int, size)) for size in call.shape[-rank:]]
-        windows, numbers = _windows(sizes, counts, kernel, stride, padding, call)
+        windows, numbers = _windows(call, sizes, [int(cast(int, size)) for size in call.shape[-rank:]])
         result = window_sums(data, windows) / data.like(numbers)
     return result if call["self"].rank == rank + 2 else shapes.squeeze(result, [0])
 
@@ -181,9 +164,7 @@ def _avg_pool3d(call: Call) -> Value:
 def _avg_pool_backward(call: Call) -> Value:
     rank = 2 if "2d" in call.name else 3
     gradient, shape = wide(call["grad_output"]), call.static(call["self"])
-    kernel, stride, padding, _, _ = _parameters(call, rank)
-    counts = call.static(gradient)[-rank:]
-    return _spread(gradient, shape[-rank:], *_windows(shape[-rank:], counts, kernel, stride, padding, call))
+    return _spread(gradient, shape[-rank:], *_windows(call, shape[-rank:], call.static(gradient)[-rank:]))
 
 
 def _adaptive_average(call: Call, rank: int) -> Value:
@@ -202,9 +183,9 @@ def _adaptive_average(call: Call, rank: int) -> Value:
 
 def _adaptive_windows(data: Value, counts: Sequence[int]) -> tuple[list[np.ndarray], np.ndarray]:
     """Return the windows that divide an image, and their sizes."""
-    sizes, none = [int(cast(int, size)) for size in data.shape[-len(counts) :]], [0] * len(counts)
+    sizes = [int(cast(int, size)) for size in data.shape[-len(counts) :]]
     windows = [adaptive_windows(size, count) for size, count in zip(sizes, counts, strict=True)]
-    return windows, count_elements(windows, sizes, none, none, padded=False)
+    return windows, count_elements(windows, [(0, size) for size in sizes])
 
 
 @operator("_adaptive_avg_pool2d")
