@@ -54,46 +54,53 @@ def count_taps(a: float | None, widest: float = 1.0) -> int:
     return 2 * math.ceil((1 if a is None else 2) * max(widest, 1.0))
 
 
-def interpolate(
-    data: T,
-    axis: int,
-    x: T,
-    old: T,
-    a: float | None = None,
-    *,
-    shrink: T | None = None,
-    widest: float = 1.0,
-    exclude: bool = False,
-) -> T:
-    """Return sums of old elements, weighted by their distances from the places ``x`` (count,).
+def interpolate(data: T, axis: int, x: T, old: T, a: float | None = None) -> T:
+    """Return sums of the old elements beside the places ``x`` (count,), weighted by their distances from them.
 
     old: the axis's size, float64. a: the sharpness of the cubic kernel; without it, the kernel is linear.
-    shrink: what distances are multiplied by, for kernels as wide as new elements, of which one is as wide as
-    ``widest`` old ones at most. exclude: whether the elements at the ends do not go on beyond them.
     """
-    reach, taps = 1 if a is None else 2, count_taps(a, widest)
+    total: T | None = None
+    for step in (0, 1) if a is None else (-1, 0, 1, 2):
+        places = x.op("floor") + step
+        weight = _weigh((x - places).abs(), a)
+        part = _weighted(data, axis, places.maximum(0).minimum(old - 1), weight)
+        total = part if total is None else total + part
+    assert total is not None
+    return total
+
+
+def interpolate_normalized(
+    data: T, axis: int, x: T, old: T, a: float | None, shrink: T, widest: float = 1.0, *, exclude: bool
+) -> T:
+    """Return such sums with weights whose own sum is 1, of kernels that may be as wide as new elements.
+
+    shrink: what distances are multiplied by. widest: how many old elements are as wide as a new one, at most.
+    exclude: whether the elements at the ends do not go on beyond them.
+    """
+    taps = count_taps(a, widest)
     x = x.op("expand_dims", axis=1)
     places = x.op("floor") + x.constant(np.arange(1.0 - taps // 2, 1.0 + taps // 2))
     nearest = places.maximum(0).minimum(old - 1)
-    distance = (x - places).abs()
-    if shrink is not None:
-        distance = distance * shrink
-    weight = 1 - distance if a is None else cubic(distance, a)
-    used: T | None = None
-    if exclude or shrink is not None:
-        used = distance < reach
-        used = used & places.equal(nearest) if exclude else used
-        weight = used.choose(weight, 0)
-        total = weight.op("sum", axis=(1,), keepdims=True)
-        weight = weight / total.equal(0).choose(1, total)
-    behind = data.rank - axis - 1
-    read = data.op("take", nearest.cast("int64"), axis=axis, mode="clip")
-    parts = read * _above(weight.cast(data.dtype), behind)
-    if used is not None:  # 0 times NaN is NaN
-        parts = _above(used, behind).choose(parts, 0)
+    distance = (x - places).abs() * shrink
+    used = distance < (1 if a is None else 2)
+    used = used & places.equal(nearest) if exclude else used
+    weight = used.choose(_weigh(distance, a), 0)
+    total = weight.op("sum", axis=(1,), keepdims=True)
+    parts = _weighted(data, axis, nearest, weight / total.equal(0).choose(1, total))
+    parts = _spread(used, data.rank - axis - 1).choose(parts, 0)  # 0 times NaN is NaN
     return parts.op("sum", axis=(axis + 1,))
 
 
-def _above(x: T, count: int) -> T:
-    """Return a matrix with so many more axes of size 1 behind."""
-    return x.op("expand_dims", axis=2, num_newaxis=count) if count else x
+def _weigh(distance: T, a: float | None) -> T:
+    return 1 - distance if a is None else cubic(distance, a)
+
+
+def _weighted(data: T, axis: int, places: T, weight: T) -> T:
+    """Return the elements at places of an axis, each times its weight."""
+    read = data.op("take", places.cast("int64"), axis=axis, mode="clip")
+    return read * _spread(weight.cast(data.dtype), data.rank - axis - 1)
+
+
+def _spread(x: T, count: int) -> T:
+    """Return a tensor with so many more axes of size 1 behind."""
+    return x.op("expand_dims", axis=x.rank, num_newaxis=count) if count else x

@@ -14,7 +14,7 @@ from nnmagic.importers.onnx.operators.constants import arange
 from nnmagic.importers.onnx.operators.quantization import quantize
 from nnmagic.importers.onnx.registry import operator
 from nnmagic.importers.onnx.values import Value, check_made, constant, op, sizes_of, with_shape
-from nnmagic.relay.functions.resizing import count_taps, find_places, interpolate
+from nnmagic.relay.functions.resizing import count_taps, find_places, interpolate, interpolate_normalized
 from nnmagic.relay.ops.dims import floor_divide, multiply
 from nnmagic.relay.types import ANY, Dim
 
@@ -82,16 +82,18 @@ def _resize_axes(node: Node, axes: Sequence[_Axis], transformation: str, mode: s
 
 def _interpolate(node: Node, data: Value, axis: _Axis, x: Value, mode: str) -> Value:
     a = node.number("cubic_coeff_a", -0.75) if mode == "cubic" else None
-    exclude = bool(node.integer("exclude_outside"))
-    if not node.integer("antialias"):
-        return interpolate(data, axis.axis, x, axis.old, a, exclude=exclude)
-    if axis.widest is None:
+    antialias, exclude = bool(node.integer("antialias")), bool(node.integer("exclude_outside"))
+    if not antialias and not exclude:
+        return interpolate(data, axis.axis, x, axis.old, a)
+    shrink, widest = axis.scale.like(1.0), 1.0
+    if antialias and axis.widest is None:
         raise UnsupportedError(
             "antialias of axes of unknown size is not supported", "fix the sizes with shapes={...}"
         )
-    check_made(int(axis.new.known or 0), count_taps(a, axis.widest))
-    shrink = axis.scale.minimum(1.0)
-    return interpolate(data, axis.axis, x, axis.old, a, shrink=shrink, widest=axis.widest, exclude=exclude)
+    if antialias and axis.widest is not None:
+        shrink, widest = axis.scale.minimum(1.0), axis.widest
+        check_made(int(axis.new.known or 0), count_taps(a, widest))
+    return interpolate_normalized(data, axis.axis, x, axis.old, a, shrink, widest, exclude=exclude)
 
 
 @operator("Resize", note="axes of open size without antialias")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from nnmagic.relay.functions.pooling import (
     window_maxima,
     window_sums,
 )
-from nnmagic.relay.functions.resizing import interpolate
+from nnmagic.relay.functions.resizing import interpolate, interpolate_normalized
 from nnmagic.relay.ops.dims import product
 from nnmagic.relay.types import Dim
 
@@ -291,10 +291,9 @@ def _weighted(call: Call, rank: int, kind: str) -> Value:
         step = _step(call, old, new, scale, "float64", align=align)
         x, size = counting(call, new).cast("float64"), call.size(old).cast("float64")
         if smooth:
-            a, widest, shrink = None if is_linear else -0.5, step.known, 1 / step.maximum(1)
-            assert widest is not None
+            a, widest, shrink = None if is_linear else -0.5, float(cast(Any, step.known)), 1 / step.maximum(1)
             x = (x + 0.5) * step - 0.5
-            work = interpolate(work, axis, x, size, a, shrink=shrink, widest=float(widest), exclude=True)
+            work = interpolate_normalized(work, axis, x, size, a, shrink, widest, exclude=True)
             continue
         x = x * step if align else (x + 0.5) * step - 0.5
         work = interpolate(work, axis, x.maximum(0) if is_linear else x, size, None if is_linear else -0.75)
