@@ -55,7 +55,7 @@ def count_taps(a: float | None, widest: float = 1.0) -> int:
 
 
 def interpolate(data: T, axis: int, x: T, old: T, a: float | None = None) -> T:
-    """Return sums of the old elements beside the places ``x`` (count,), weighted by their distances from them.
+    """Return sums of the old elements beside the places ``x`` (count,), weighted by their distances.
 
     old: the axis's size, float64. a: the sharpness of the cubic kernel; without it, the kernel is linear.
     """
