@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from nnmagic.diagnostics import Span
+    from nnmagic.relay.types import Dim
 
 Number = bool | int | float | complex
 
@@ -38,8 +39,23 @@ class TensorOperators:
         def dtype(self) -> str:
             """The element type, by Relay's name."""
 
+        @property
+        def shape(self) -> tuple[Dim, ...]:
+            """The shape; `TensorExpr` knows none."""
+
+        @property
+        def rank(self) -> int:
+            """The number of axes; `TensorExpr` knows none."""
+
+        @property
+        def is_float(self) -> bool:
+            """Whether the elements are floating-point numbers."""
+
         def cast(self, dtype: str) -> Self:
             """Return the tensor in another dtype."""
+
+        def constant(self, array: np.ndarray) -> Self:
+            """Return an array as a constant tensor of its own dtype."""
 
     @abstractmethod
     def op(self, name: str, *others: Self | Number, **attrs: Any) -> Self:

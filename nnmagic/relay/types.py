@@ -167,6 +167,14 @@ def is_float(dtype: str) -> bool:
     return dtype.startswith(("float", "bfloat"))
 
 
+def neutral(name: str, dtype: str) -> float | int:
+    """Return the result of a maximum or minimum, ``max`` or ``min``, over no elements."""
+    if is_float(dtype):
+        return -np.inf if name == "max" else np.inf
+    limits = np.iinfo(NUMPY_DTYPES[dtype])  # type: ignore[type-var]  # an integer dtype
+    return int(limits.min if name == "max" else limits.max)
+
+
 def is_integer(dtype: str) -> bool:
     """Return whether a dtype's values are signed or unsigned integers (bool is neither)."""
     return dtype.startswith(("int", "uint"))

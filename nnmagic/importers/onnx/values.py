@@ -71,6 +71,10 @@ class Value(TensorOperators):
         """Return a number, or an array, in this tensor's dtype; a tensor as it is."""
         return other if isinstance(other, Value) else constant(other, self.dtype)
 
+    def constant(self, array: np.ndarray) -> Value:
+        """Return an array as a constant."""
+        return constant(array)
+
     def cast(self, dtype: str) -> Value:
         """Return the tensor in another dtype."""
         return self if dtype == self.dtype else op("cast", self, dtype=dtype)

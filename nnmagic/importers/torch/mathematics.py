@@ -10,8 +10,8 @@ from nnmagic.importers.onnx.operators.elementwise import (
     nan_minimum,
     round_half_even,
 )
-from nnmagic.importers.onnx.operators.reductions import neutral
 from nnmagic.importers.onnx.values import Value, op
+from nnmagic.relay.types import neutral
 
 __all__ = [
     "convert",

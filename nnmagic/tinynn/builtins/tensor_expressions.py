@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from nnmagic.diagnostics import Span
+from nnmagic.relay import expr as ir
 from nnmagic.relay.complex_numbers.operators import ABS, CONJ
 from nnmagic.relay.ops.dims import product
 from nnmagic.relay.tensor_expr import Number, TensorOperators
@@ -78,6 +81,11 @@ class Formula(TensorOperators):
         if isinstance(other, Formula):
             return other
         return Formula(number_constant(other, self.dtype, self.span), self.span)
+
+    def constant(self, array: np.ndarray) -> Formula:
+        """Return an array as a constant tensor."""
+        node = ir.constant(array, span=self.span)
+        return Formula(Computed(node, node.tensor_type), self.span)
 
     def cast(self, dtype: str) -> Formula:
         """Cast to another dtype."""

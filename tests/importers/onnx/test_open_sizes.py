@@ -178,21 +178,24 @@ def test_a_range_between_sizes_has_their_difference() -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize(
-    ("mode", "transformation"),
+    ("mode", "transformation", "exclude"),
     [
-        ("nearest", "asymmetric"),
-        ("nearest", "half_pixel"),
-        ("linear", "half_pixel"),
-        ("linear", "align_corners"),
-        ("cubic", "pytorch_half_pixel"),
+        ("nearest", "asymmetric", 0),
+        ("nearest", "half_pixel", 0),
+        ("linear", "half_pixel", 0),
+        ("linear", "align_corners", 0),
+        ("linear", "half_pixel_symmetric", 0),
+        ("cubic", "pytorch_half_pixel", 0),
+        ("cubic", "half_pixel", 1),
     ],
 )
-def test_images_of_open_size_are_resized_to_those_of_another(mode: str, transformation: str) -> None:
+def test_images_of_open_size_are_resized_to_those_of_another(
+    mode: str, transformation: str, exclude: int
+) -> None:
+    options = {"mode": mode, "coordinate_transformation_mode": transformation, "exclude_outside": exclude}
     nodes = [
         node("Shape", ["like"], ["target"]),
-        node(
-            "Resize", ["x", "", "", "target"], ["y"], mode=mode, coordinate_transformation_mode=transformation
-        ),
+        node("Resize", ["x", "", "", "target"], ["y"], **options),
     ]
     inputs = [info("x", ("n", 2, "h", "w")), info("like", ("n", 2, "H", "W"))]
     proto = model(nodes, inputs, ["y"])

@@ -229,7 +229,7 @@ def test_pools_whose_last_windows_go_beyond_the_image(size: int, options: tuple[
 
 
 @pytest.mark.sampled(every=3)
-@pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "bilinear", "align_corners"])
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "bilinear", "bicubic", "align_corners"])
 @pytest.mark.parametrize("scale", [2.0, 0.5, "size"], ids=str)
 def test_images_of_any_size_are_resampled(mode: str, scale: float | str) -> None:
     options: dict[str, Any] = {"mode": mode}

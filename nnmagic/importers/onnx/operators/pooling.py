@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 
@@ -12,50 +13,36 @@ from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.nodes import Node
 from nnmagic.importers.onnx.operators.convolutions import SPATIAL, padded_open, window
-from nnmagic.importers.onnx.operators.products import matmul
-from nnmagic.importers.onnx.operators.reductions import neutral
 from nnmagic.importers.onnx.registry import operator
-from nnmagic.importers.onnx.values import Value, check_made, constant, count_up, op, with_shape
-from nnmagic.relay.types import Dim
+from nnmagic.importers.onnx.values import Value, check_made, constant, op, with_shape
+from nnmagic.relay.functions.pooling import Placing, count_elements, pool, window_maxima, window_sums
+from nnmagic.relay.types import Dim, neutral
 
 
-def window_counts(
-    sizes: Sequence[int],
-    kernel: Sequence[int],
-    strides: Sequence[int],
-    dilations: Sequence[int],
-    before: Sequence[int],
-    after: Sequence[int],
-    *,
-    ceil: bool,
-) -> list[int]:
-    """Return the number of windows of each axis; none begins in the padding behind the data."""
-    counts = []
-    for axis, size in enumerate(sizes):
-        room = size + before[axis] + after[axis] - (kernel[axis] - 1) * dilations[axis] - 1
-        count = (-(-room // strides[axis]) if ceil else room // strides[axis]) + 1
-        if ceil and (count - 1) * strides[axis] >= size + before[axis]:
-            count -= 1
+def _counts(placing: Placing, sizes: Sequence[int]) -> list[int]:
+    """Return the number of windows of each axis. Raises UnsupportedError where none fits."""
+    counts = placing.count(sizes)
+    for count, width, size in zip(counts, placing.kernel, sizes, strict=True):
         if count < 1:
-            raise UnsupportedError(f"a window of {kernel[axis]} does not fit {size} elements")
-        counts.append(count)
+            raise UnsupportedError(f"a window of {width} does not fit {size} elements")
     return counts
 
 
-def _places(count: int, kernel: int, stride: int, dilation: int, before: int) -> np.ndarray:
-    """Return the indices of each window's elements along an axis, (count, kernel); some lie outside."""
-    check_made(count, kernel)
-    places: np.ndarray = count_up(count)[:, None] * stride + count_up(kernel)[None, :] * dilation
-    return places - before
+def _windows(placing: Placing, sizes: Sequence[int]) -> list[np.ndarray]:
+    """Return the windows of images. Raises UnsupportedError where none fits, and for too many."""
+    counts = _counts(placing, sizes)
+    for count, width in zip(counts, placing.kernel, strict=True):
+        check_made(count, width)
+    return placing.windows(counts)
 
 
-def _parameters(node: Node) -> tuple[list[int], list[int], list[int], list[int], list[int], bool]:
+def _placing(node: Node) -> Placing:
     kernel = node.ints("kernel_shape") or []
     if node[0].rank != len(kernel) + 2:
         raise UnsupportedError(f"kernel_shape {kernel} does not fit a tensor of rank {node[0].rank}")
     if node.text("auto_pad", "NOTSET").startswith("SAME") and node.integer("ceil_mode"):
         raise UnsupportedError("auto_pad with ceil_mode is not supported")
-    return (kernel, *window(node, node[0], kernel), bool(node.integer("ceil_mode")))
+    return Placing(kernel, *window(node, node[0], kernel), bool(node.integer("ceil_mode")))
 
 
 def _padded_open(node: Node, fill: float) -> tuple[Node, Value, list[Dim]] | None:
@@ -66,30 +53,16 @@ def _padded_open(node: Node, fill: float) -> tuple[Node, Value, list[Dim]] | Non
     return padded_open(node, data, kernel, data.like(fill))
 
 
-def _covering(
-    data: Value,
-    kernel: Sequence[int],
-    strides: Sequence[int],
-    dilations: Sequence[int],
-    before: Sequence[int],
-    after: Sequence[int],
-) -> list[int] | None:
+def _covering(data: Value, placing: Placing) -> list[int] | None:
     """Return the padding behind the data with which rounding down gives the windows of rounding up.
 
     None if there is none. What is padded must not count.
     """
-    if not shapes.is_static(data.shape[2:]):
+    if not shapes.is_static(data.shape[2:]) or min(placing.after, default=0) < 0:
         return None
     sizes = shapes.image_sizes(data)
-    counts = window_counts(sizes, kernel, strides, dilations, before, after, ceil=True)
-    behind = [
-        max(0, (count - 1) * stride + (width - 1) * dilation + 1 - size - pad)
-        for count, stride, width, dilation, size, pad in zip(
-            counts, strides, kernel, dilations, sizes, before, strict=True
-        )
-    ]
-    found = window_counts(sizes, kernel, strides, dilations, before, behind, ceil=False)
-    return behind if found == counts else None
+    _counts(placing, sizes)
+    return placing.padding_behind(sizes)
 
 
 @operator("MaxPool")
@@ -103,92 +76,18 @@ def _maxima(node: Node) -> list[Value]:
         bare, padded, sizes_ = opened
         (result,) = _maxima(replace(bare, inputs=[padded]))
         return [with_shape(result, [*result.shape[:2], *sizes_])]
-    kernel, strides, dilations, before, after, ceil = _parameters(node)
-    rank = len(kernel)
-    covering = _covering(data, kernel, strides, dilations, before, after) if ceil else after
-    if node.output_count == 1 and rank in SPATIAL and covering is not None and min([*before, *covering]) >= 0:
-        letters = SPATIAL[rank]
-        return [
-            op(
-                f"nn.max_pool{rank}d",
-                data,
-                pool_size=tuple(kernel),
-                strides=tuple(strides),
-                dilation=tuple(dilations),
-                padding=(*before, *covering),
-                layout=f"NC{letters}",
-            )
-        ]
+    placing = _placing(node)
+    rank = len(placing.kernel)
+    after = _covering(data, placing) if placing.ceil else placing.after
+    if node.output_count == 1 and rank in SPATIAL and after is not None and min(*placing.before, *after) >= 0:
+        return [pool("max", data, placing, after)]
     sizes = shapes.image_sizes(data)
-    counts = window_counts(sizes, kernel, strides, dilations, before, after, ceil=ceil)
-    strides_of = np.cumprod([1, *sizes[::-1]])[:-1][::-1]
-    if node.integer("storage_order"):
-        strides_of = np.cumprod([1, *sizes])[:-1]
     check_made(*sizes)
-    grid = sum(
-        count_up(size).reshape([-1 if at == axis else 1 for at in range(rank)]) * int(strides_of[axis])
-        for axis, size in enumerate(sizes)
-    )
+    order: Literal["C", "F"] = "F" if node.integer("storage_order") else "C"
+    values, index = window_maxima(data, _windows(placing, sizes), order)
     rows = shapes.unsqueeze(shapes.counting(data, 0) * shapes.size_along(data, 1), [1])
     planes = shapes.unsqueeze(rows + shapes.counting(data, 1), range(2, rank + 2))
-    index = planes * math.prod(sizes) + constant(np.asarray(grid), "int64")
-    values = data
-    for axis in reversed(range(rank)):
-        place = _places(counts[axis], kernel[axis], strides[axis], dilations[axis], before[axis])
-        values, index = _largest(values, index, axis + 2, place, sizes[axis])
-    return [values, index][: node.output_count]
-
-
-def _largest(values: Value, index: Value, axis: int, place: np.ndarray, size: int) -> tuple[Value, Value]:
-    """Return the largest element of each window along one axis, the first of equal ones, with its index."""
-    clipped = constant(np.clip(place, 0, size - 1), "int64")
-    windows = op("take", values, clipped, axis=axis, mode="clip")
-    indices = op("take", index, clipped, axis=axis, mode="clip")
-    inside = (place >= 0) & (place < size)
-    if not inside.all():
-        mask = constant(inside.reshape([*inside.shape, *[1] * (values.rank - axis - 1)]))
-        windows = mask.choose(windows, windows.like(neutral("max", values.dtype)))
-    best = op("argmax", windows, axis=(axis + 1,), keepdims=True)
-    best = constant_like_first_inside(best, place, size, windows, axis)
-    pick = [
-        op("squeeze", op("gather", item, best, axis=axis + 1), axis=(axis + 1,))
-        for item in (windows, indices)
-    ]
-    return pick[0], pick[1]
-
-
-def constant_like_first_inside(best: Value, place: np.ndarray, size: int, windows: Value, axis: int) -> Value:
-    """Return the positions of the largest elements, never one in the padding."""
-    first = np.argmax((place >= 0) & (place < size), axis=1)
-    floor = constant(first.reshape([-1, 1, *[1] * (windows.rank - axis - 2)]), best.dtype)
-    return best.maximum(0) if not first.any() else op("maximum", best, floor)
-
-
-def _window_sums(
-    data: Value,
-    kernel: Sequence[int],
-    strides: Sequence[int],
-    dilations: Sequence[int],
-    before: Sequence[int],
-    counts: Sequence[int],
-) -> Value:
-    """Return the sum of each window: a product with a matrix of ones and zeros for each axis."""
-    sizes = shapes.image_sizes(data)
-    for axis, size in enumerate(sizes):
-        place = _places(counts[axis], kernel[axis], strides[axis], dilations[axis], before[axis])
-        check_made(size, counts[axis])
-        matrix = np.zeros((size, counts[axis]))
-        for column, row in enumerate(place):
-            np.add.at(matrix[:, column], row[(row >= 0) & (row < size)], 1)
-        data = along_axis(data, axis + 2, data.like(matrix))
-    return data
-
-
-def along_axis(data: Value, axis: int, matrix: Value) -> Value:
-    """Multiply an axis of a tensor by a matrix (old size, new size)."""
-    order = [at for at in range(data.rank) if at != axis] + [axis]
-    back = sorted(range(data.rank), key=lambda at: order[at])
-    return shapes.transpose(matmul(shapes.transpose(data, order), matrix), back)
+    return [values, planes * math.prod(sizes) + index][: node.output_count]
 
 
 @operator("AveragePool")
@@ -206,43 +105,24 @@ def _means(node: Node) -> Value:
             assert ones is not None
             result = result / _means(replace(bare, inputs=[ones[1]]))
         return with_shape(result, [*result.shape[:2], *sizes_])
-    kernel, strides, dilations, before, after, ceil = _parameters(node)
-    rank, padded = len(kernel), bool(node.integer("count_include_pad"))
-    covering: list[int] | None = after
-    if ceil:
-        covering = None if padded else _covering(data, kernel, strides, dilations, before, after)
-    simple = rank in SPATIAL and set(dilations) == {1}
-    if simple and covering is not None and min([*before, *covering]) >= 0:
-        letters = SPATIAL[rank]
-        return op(
-            f"nn.avg_pool{rank}d",
-            data,
-            pool_size=tuple(kernel),
-            strides=tuple(strides),
-            dilation=tuple(dilations),
-            padding=(*before, *covering),
-            layout=f"NC{letters}",
-            count_include_pad=padded,
-        )
+    placing, padded = _placing(node), bool(node.integer("count_include_pad"))
+    after: Sequence[int] | None = placing.after
+    if placing.ceil:
+        after = None if padded else _covering(data, placing)
+    simple = len(placing.kernel) in SPATIAL and set(placing.dilations) == {1}
+    if simple and after is not None and min(*placing.before, *after) >= 0:
+        return pool("avg", data, placing, after, count_include_pad=padded)
     sizes = shapes.image_sizes(data)
-    counts = window_counts(sizes, kernel, strides, dilations, before, after, ceil=ceil)
-    total = _window_sums(data, kernel, strides, dilations, before, counts)
-    number: np.ndarray = np.ones([1] * rank)
-    for axis, size in enumerate(sizes):
-        place = _places(counts[axis], kernel[axis], strides[axis], dilations[axis], before[axis])
-        low, high = (-before[axis], size + after[axis]) if padded else (0, size)
-        each = ((place >= low) & (place < high)).sum(axis=1)
-        number = number * each.reshape([-1 if at == axis else 1 for at in range(rank)])
-    return total / data.like(np.maximum(number, 1))
+    windows = _windows(placing, sizes)
+    counts = count_elements(windows, placing.ranges(sizes, padded=padded))
+    return window_sums(data, windows) / data.like(counts)
 
 
 @operator("LpPool")
 def _lp_pool(node: Node) -> Value:
     data, p = node[0], node.integer("p", 2)
-    kernel, strides, dilations, before, after, ceil = _parameters(node)
-    sizes = shapes.image_sizes(data)
-    counts = window_counts(sizes, kernel, strides, dilations, before, after, ceil=ceil)
-    return _root(_window_sums(_power(data, p), kernel, strides, dilations, before, counts), p)
+    windows = _windows(_placing(node), shapes.image_sizes(data))
+    return _root(window_sums(_power(data, p), windows), p)
 
 
 def _power(data: Value, p: int) -> Value:

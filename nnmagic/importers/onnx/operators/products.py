@@ -48,6 +48,13 @@ def matmul(left: Value, right: Value) -> Value:
     return _batched(left, right)
 
 
+def along_axis(data: Value, axis: int, matrix: Value) -> Value:
+    """Multiply an axis of a tensor by a matrix (old size, new size)."""
+    order = [at for at in range(data.rank) if at != axis] + [axis]
+    back = sorted(range(data.rank), key=lambda at: order[at])
+    return shapes.transpose(matmul(shapes.transpose(data, order), matrix), back)
+
+
 def _times_matrix(left: Value, right: Value) -> Value:
     """Multiply by one matrix: all rows of the left tensor at once."""
     rows, width = product(left.shape[:-1]), left.shape[-1]

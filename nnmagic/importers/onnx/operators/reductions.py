@@ -15,7 +15,7 @@ from nnmagic.importers.onnx.operators.shaping import choose_axes
 from nnmagic.importers.onnx.registry import operator
 from nnmagic.importers.onnx.values import Value, constant, op
 from nnmagic.limits import MAX_ITEMS
-from nnmagic.relay.types import NUMPY_DTYPES, Dim
+from nnmagic.relay.types import Dim, neutral
 
 Reduction = Callable[[Value, Sequence[int], bool], Value]
 
@@ -91,14 +91,6 @@ def _extreme(name: str) -> Reduction:
         return nan.choose(_sum(data, axes, keep), result)
 
     return reduce
-
-
-def neutral(name: str, dtype: str) -> float | int:
-    """Return the result of a maximum or minimum over no elements."""
-    if dtype.startswith(("float", "bfloat")):
-        return -np.inf if name == "max" else np.inf
-    limits = np.iinfo(NUMPY_DTYPES[dtype])  # type: ignore[type-var]  # an integer dtype
-    return int(limits.min if name == "max" else limits.max)
 
 
 def _reduced(shape: Sequence[Dim], axes: Sequence[int], keep: bool) -> tuple[Dim, ...]:

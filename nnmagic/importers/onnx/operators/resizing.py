@@ -10,165 +10,148 @@ import numpy as np
 from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.nodes import Node, normalize_axis
-from nnmagic.importers.onnx.operators.interpolation import as_dtype, cubic, item, rounded
-from nnmagic.importers.onnx.operators.open_resizing import open_axes, resize_open
-from nnmagic.importers.onnx.operators.pooling import along_axis
+from nnmagic.importers.onnx.operators.constants import arange
+from nnmagic.importers.onnx.operators.quantization import quantize
 from nnmagic.importers.onnx.registry import operator
-from nnmagic.importers.onnx.values import (
-    Value,
-    check_made,
-    constant,
-    count_up,
-    op,
-    sizes_of,
-)
+from nnmagic.importers.onnx.values import Value, check_made, constant, op, sizes_of, with_shape
+from nnmagic.relay.functions.resizing import count_taps, find_places, interpolate, interpolate_normalized
+from nnmagic.relay.ops.dims import floor_divide, multiply
 from nnmagic.relay.types import ANY, Dim
 
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """How one axis is resized; ``scale`` and ``roi`` are float64 scalars."""
+    """How an axis is resized: the numbers of its new elements (count,) and its sizes, all float64."""
 
     axis: int
-    old: int
-    new: int
+    x: Value
+    old: Value
+    new: Value
     scale: Value
-    roi: tuple[Value, Value] | None
+    region: tuple[Value, Value] | None
+
+    @property
+    def widest(self) -> float | None:
+        """How many old elements are as wide as a new one, at most; None where only the call knows it."""
+        if self.old.known is None or self.new.known is None:
+            return None
+        return float(self.old.known) / max(float(self.new.known) - 0.5, 0.5)
 
 
-def _coordinates(mode: str, axis: _Axis) -> Value:
-    """Return the place in the old axis of each element of the new one."""
-    x = constant(count_up(axis.new).astype("float64"))
-    scale, length = axis.scale, axis.scale * float(axis.old)
-    half = (x + 0.5) / scale - 0.5
-    match mode:
-        case "half_pixel":
-            return half
-        case "half_pixel_symmetric":
-            return half + axis.old / 2 * (1 - axis.new / length)
-        case "pytorch_half_pixel":
-            return half if axis.new > 1 else half * 0 - 0.5
-        case "asymmetric":
-            return x / scale
-        case "align_corners":
-            safe = length.equal(1).choose(length.like(2), length)
-            return length.equal(1).choose(x * 0, x * float(axis.old - 1) / (safe - 1))
-        case "tf_crop_and_resize":
-            if axis.roi is None:
-                raise UnsupportedError("tf_crop_and_resize needs the input 'roi'")
-            first, last = axis.roi
-            safe = length.equal(1).choose(length.like(2), length)
-            along = length.equal(1).choose(
-                (last - first) * (float(axis.old - 1) / 2) + x * 0,
-                x * (last - first) * float(axis.old - 1) / (safe - 1),
-            )
-            return along + first * float(axis.old - 1)
-    raise UnsupportedError(f"the coordinate transformation {mode!r} is not known")
+def _plan(
+    data: Value,
+    axis: int,
+    new: Dim,
+    count: Value,
+    scale: Value | None,
+    region: tuple[Value, Value] | None = None,
+) -> _Axis:
+    """Plan an axis; the scale follows from ``count``, the new size as an int64 scalar, if none is given."""
+    old, size = shapes.size_along(data, axis).cast("float64"), count.cast("float64")
+    ends = constant(0, "int64"), count, constant(1, "int64")
+    x = with_shape(arange(*ends, "int64"), [new]).cast("float64")
+    return _Axis(axis, x, old, size, size / old if scale is None else scale, region)
 
 
-def _weights(node: Node, mode: str, x: Value, axis: _Axis) -> Value:
-    """Return the matrix (old, new) with which an axis is resized."""
-    reach = 2 if mode == "cubic" else 1
-    antialias = bool(node.integer("antialias"))
-    stretch = axis.scale.minimum(1.0) if antialias else constant(1.0, "float64")
-    margin = reach + 2
-    if antialias:
-        margin = int(np.ceil(reach * max(axis.old / max(axis.new - 1, 0.5), 1))) + 2
-    x = (
-        x.maximum(float(-margin + reach)).minimum(float(axis.old - 1 + margin - reach))
-        if not antialias
-        else x
-    )
-    check_made(axis.old + 2 * margin, max(axis.old, axis.new))
-    places = np.arange(-margin, axis.old + margin).astype("float64")
-    distance = op("abs", op("expand_dims", x, axis=0) - constant(places[:, None])) * stretch
-    weight = (
-        cubic(distance, node.number("cubic_coeff_a", -0.75))
-        if mode == "cubic"
-        else (1 - distance).maximum(0.0)
-    )
-    outside = (places < 0) | (places > axis.old - 1)
-    if node.integer("exclude_outside"):
-        weight = constant(outside[:, None]).choose(weight * 0, weight)
-    if node.integer("exclude_outside") or antialias:
-        weight = weight / op("sum", weight, axis=(0,), keepdims=True)
-    fold = np.zeros((axis.old, len(places)))
-    fold[np.clip(places, 0, axis.old - 1).astype(int), count_up(len(places))] = 1
-    known = weight.known
-    if known is not None:
-        return constant(fold @ known)
-    return op("nn.matmul", constant(fold), weight)
-
-
-def _nearest(node: Node, x: Value, axis: _Axis) -> Value:
-    return rounded(node, x, axis.scale).maximum(0.0).minimum(float(axis.old - 1)).cast("int64")
-
-
-def _resize_axes(node: Node, data: Value, axes: Sequence[_Axis], transformation: str, mode: str) -> Value:
-    dtype = data.dtype
-    result = data if dtype in ("float32", "float64") or mode == "nearest" else data.cast("float32")
+def _resize_axes(node: Node, axes: Sequence[_Axis], transformation: str, mode: str) -> Value:
+    data = node[0]
+    result = data if data.dtype in ("float32", "float64") or mode == "nearest" else data.cast("float32")
     outside: Value | None = None
     for axis in axes:
-        x = _coordinates(transformation, axis)
+        last = axis.old - 1
+        x = find_places(transformation, axis.x, axis.old, axis.new, axis.scale, axis.region)
+        if x is None and transformation == "tf_crop_and_resize":
+            raise UnsupportedError("tf_crop_and_resize needs the input 'roi'")
+        if x is None:
+            raise UnsupportedError(f"the coordinate transformation {transformation!r} is not known")
         if mode == "nearest":
-            result = op("take", result, _nearest(node, x, axis), axis=axis.axis, mode="clip")
+            at = _rounded(node, x, axis.scale).maximum(0.0).minimum(last).cast("int64")
+            result = op("take", result, at, axis=axis.axis, mode="clip")
         elif mode in ("linear", "cubic"):
-            result = along_axis(result, axis.axis, _weights(node, mode, x, axis).cast(result.dtype))
+            result = _interpolate(node, result, axis, x, mode)
         else:
             raise UnsupportedError(f"the mode {mode!r} is not known")
         if transformation == "tf_crop_and_resize":
-            beyond = op("logical_or", x < 0, x > float(axis.old - 1))
+            beyond = op("logical_or", x < 0, x > last)
             beyond = shapes.unsqueeze(beyond, range(1, data.rank - axis.axis))
             outside = beyond if outside is None else op("logical_or", outside, beyond)
     if outside is not None:
         result = outside.choose(result.like(node.number("extrapolation_value")), result)
-    return as_dtype(result, dtype)
+    return _as_dtype(result, data.dtype)
 
 
-@operator("Resize", note="axes of open size without antialias and exclude_outside")
+def _interpolate(node: Node, data: Value, axis: _Axis, x: Value, mode: str) -> Value:
+    a = node.number("cubic_coeff_a", -0.75) if mode == "cubic" else None
+    antialias, exclude = bool(node.integer("antialias")), bool(node.integer("exclude_outside"))
+    if not antialias and not exclude:
+        return interpolate(data, axis.axis, x, axis.old, a)
+    shrink, widest = axis.scale.like(1.0), 1.0
+    if antialias and axis.widest is None:
+        raise UnsupportedError(
+            "antialias of axes of unknown size is not supported", "fix the sizes with shapes={...}"
+        )
+    if antialias and axis.widest is not None:
+        shrink, widest = axis.scale.minimum(1.0), axis.widest
+        check_made(int(axis.new.known or 0), count_taps(a, widest))
+    return interpolate_normalized(data, axis.axis, x, axis.old, a, shrink, widest, exclude=exclude)
+
+
+@operator("Resize", note="axes of open size without antialias")
 def _resize(node: Node) -> Value:
     data, mode = node[0], node.text("mode", "nearest")
-    declared = node.output_shape()
     if node.since < 11:
-        return _upsample_by(node, node[1], "asymmetric")
+        return _upsample_by(node, node[1])
     axes = [normalize_axis(axis, data.rank) for axis in node.ints("axes") or range(data.rank)]
-    roi = node.get(1)
-    scales, sizes = node.get(2), node.get(3)
+    roi, scales, sizes = node.get(1), node.get(2), node.get(3)
     scales = None if scales is not None and scales.shape == (0,) else scales
     transformation = node.text("coordinate_transformation_mode", "half_pixel")
     if (scales is None) == (sizes is None):
         raise UnsupportedError("one of the inputs 'scales' and 'sizes' must be given")
+    regions: list[tuple[Value, Value] | None] = [None] * len(axes)
+    if roi is not None and roi.shape != (0,):
+        ends = [_item(roi, number).cast("float64") for number in range(2 * len(axes))]
+        regions = list(zip(ends[: len(axes)], ends[len(axes) :], strict=True))
+    return _resize_by(node, axes, scales, sizes, regions, transformation, mode)
+
+
+def _resize_by(
+    node: Node,
+    axes: Sequence[int],
+    scales: Value | None,
+    sizes: Value | None,
+    regions: Sequence[tuple[Value, Value] | None],
+    transformation: str,
+    mode: str,
+) -> Value:
+    data = node[0]
     if not shapes.is_static([data.shape[axis] for axis in axes]):
-        opened = open_axes(node, axes, scales, sizes)
+        opened = _open_axes(node, axes, scales, sizes, regions)
         if opened is not None:
-            return resize_open(node, data, opened, transformation, mode)
-    factors = _factors(node, axes, scales, sizes)
+            return _resize_axes(node, opened, transformation, mode)
     planned = []
-    for number, axis in enumerate(axes):
-        factor, fixed = factors[number]
-        size = data.shape[axis]
-        if fixed is None and factor.known is not None and float(factor.known) == 1.0:
-            continue  # the axis stays
-        if not isinstance(size, int):
-            raise UnsupportedError("the sizes of its axes must be known", "fix them with shapes={...}")
-        old = int(size)
-        if fixed is not None:
-            new = fixed
-        elif factor.known is not None:
-            new = int(np.floor(float(factor.known) * old + 1e-9))
-        elif declared is not None:
-            new = declared[axis]
-            length = op("floor", factor * float(old) + 1e-6).cast("int64")
-            node.block.require(length, np.array(new), f"Resize: the new size of axis {axis}")
-        else:
-            raise node.unknown(2)
-        region = None
-        if roi is not None and roi.shape != (0,):
-            region = (item(roi, number).cast("float64"), item(roi, number + len(axes)).cast("float64"))
-        same = factor.known is not None and float(factor.known) == 1.0 and new == old
-        if not same or transformation == "tf_crop_and_resize":
-            planned.append(_Axis(axis, old, new, factor, region))
-    return _resize_axes(node, data, planned, transformation, mode)
+    factors = _factors(node, axes, scales, sizes)
+    for axis, region, (factor, fixed) in zip(axes, regions, factors, strict=True):
+        stays = factor.known is not None and float(factor.known) == 1.0
+        if fixed is None and stays:
+            continue
+        new = _scaled(node, axis, factor) if fixed is None else fixed
+        if not (stays and new == data.shape[axis]) or transformation == "tf_crop_and_resize":
+            planned.append(_plan(data, axis, new, constant(new, "int64"), factor, region))
+    return _resize_axes(node, planned, transformation, mode)
+
+
+def _scaled(node: Node, axis: int, factor: Value) -> int:
+    """Return the new size of an axis, by its scale or, where only the call knows that, by the model."""
+    old, declared = node[0].shape[axis], node.output_shape()
+    if not isinstance(old, int):
+        raise UnsupportedError("the sizes of its axes must be known", "fix them with shapes={...}")
+    if factor.known is not None:
+        return int(np.floor(float(factor.known) * int(old) + 1e-9))
+    if declared is None:
+        raise node.unknown(1 if node.since < 11 else 2)
+    length = op("floor", factor * float(old) + 1e-6).cast("int64")
+    node.block.require(length, np.array(declared[axis]), f"{node.op_type}: the new size of axis {axis}")
+    return declared[axis]
 
 
 def _factors(
@@ -177,7 +160,7 @@ def _factors(
     """Return the scale of each axis, and its new size, where that is given rather than the scale."""
     data, declared = node[0], node.output_shape()
     if scales is not None:
-        return [(item(scales, number).cast("float64"), None) for number in range(len(axes))]
+        return [(_item(scales, number).cast("float64"), None) for number in range(len(axes))]
     assert sizes is not None
     policy = node.text("keep_aspect_ratio_policy", "stretch")
     stated = sizes_of(sizes)
@@ -187,7 +170,7 @@ def _factors(
     if policy == "stretch":
         new = node.static(3, lambda: declared and [declared[axis] for axis in axes])
         return [(constant(size / have, "float64"), size) for size, have in zip(new, old, strict=True)]
-    ratios = [item(sizes, number).cast("float64") / float(have) for number, have in enumerate(old)]
+    ratios = [_item(sizes, number).cast("float64") / float(have) for number, have in enumerate(old)]
     if policy not in ("not_larger", "not_smaller"):
         raise UnsupportedError(f"the keep_aspect_ratio_policy {policy!r} is not known")
     scale = ratios[0]
@@ -216,32 +199,86 @@ def _factor(size: Dim, old: Dim) -> tuple[Value, int | None]:
     return constant(size / old, "float64"), int(size)
 
 
-def _upsample_by(node: Node, scales: Value, transformation: str) -> Value:
-    """Resize as before opset 11: by scales, from the asymmetric place."""
-    data, declared = node[0], node.output_shape()
-    mode = {"bilinear": "linear"}.get(node.text("mode", "nearest"), node.text("mode", "nearest"))
-    if not shapes.is_static(data.shape):
-        opened = open_axes(node, range(data.rank), scales, None)
-        if opened is not None:
-            return resize_open(node, data, opened, transformation, mode)
-    planned = []
-    for axis in range(data.rank):
-        factor = item(scales, axis).cast("float64")
-        size = data.shape[axis]
-        if factor.known is not None and float(factor.known) == 1.0:
+def _open_axes(
+    node: Node,
+    axes: Sequence[int],
+    scales: Value | None,
+    sizes: Value | None,
+    regions: Sequence[tuple[Value, Value] | None],
+) -> list[_Axis] | None:
+    """Plan axes of which one has a size that the call knows; None if all that change have known sizes."""
+    data, opened = node[0], []
+    stated = None if sizes is None else sizes_of(sizes)
+    stretched = node.text("keep_aspect_ratio_policy", "stretch") == "stretch"
+    if sizes is not None and (stated is None or not stretched):
+        return None
+    for number, axis in enumerate(axes):
+        old = data.shape[axis]
+        if sizes is not None and stated is not None:
+            if stated[number] == old != ANY:
+                continue
+            count = _item(sizes, number).cast("int64")
+            opened.append(_plan(data, axis, stated[number], count, None, regions[number]))
             continue
-        if not isinstance(size, int):
-            raise UnsupportedError("the sizes of its axes must be known", "fix them with shapes={...}")
-        if factor.known is not None:
-            new = int(np.floor(float(factor.known) * int(size) + 1e-9))
-        elif declared is not None:
-            new = declared[axis]
-            length = op("floor", factor * float(size) + 1e-6).cast("int64")
-            node.block.require(length, np.array(new), f"{node.op_type}: the new size of axis {axis}")
+        scale = _item(scales, number).cast("float64") if scales is not None else None
+        if scale is None or scale.known is None:
+            return None
+        factor = float(scale.known)
+        if factor == 1:
+            continue
+        size = shapes.size_along(data, axis)
+        if factor.is_integer():
+            new, count = multiply(old, int(factor)), size * int(factor)
+        elif (1 / factor).is_integer():
+            divisor = int(1 / factor)
+            new, count = floor_divide(old, divisor), op("floor_divide", size, size.like(divisor))
         else:
-            raise node.unknown(1)
-        planned.append(_Axis(axis, int(size), new, factor, None))
-    return _resize_axes(node, data, planned, transformation, mode)
+            new, count = ANY, op("floor", size.cast("float64") * factor + 1e-9).cast("int64")
+        opened.append(_plan(data, axis, new, count, scale, regions[number]))
+    return None if all(each.widest is not None for each in opened) else opened
+
+
+def _rounded(node: Node, x: Value, scale: Value) -> Value:
+    """Return the old place that is nearest to each new one.
+
+    Before opset 11 the standard does not say which that is: onnxruntime's is the one before, and where an
+    axis shrinks the one behind.
+    """
+    if node.since < 11:
+        x = x.cast("float32")  # as is 12 / 2.4, where 5 comes out
+        return (scale < 1).choose(op("ceil", x), op("floor", x)).cast("float64")
+    match node.text("nearest_mode", "round_prefer_floor"):
+        case "round_prefer_floor":
+            return op("ceil", x - 0.5)
+        case "round_prefer_ceil":
+            return op("floor", x + 0.5)
+        case "floor":
+            return op("floor", x)
+        case "ceil":
+            return op("ceil", x)
+        case other:
+            raise UnsupportedError(f"the nearest_mode {other!r} is not known")
+
+
+def _as_dtype(result: Value, dtype: str) -> Value:
+    """Return a result in the dtype of the data, rounded to integers."""
+    if result.dtype == dtype:
+        return result
+    if dtype.startswith(("float", "bfloat")):
+        return result.cast(dtype)
+    return quantize(result, None, dtype)
+
+
+def _item(vector: Value, index: int) -> Value:
+    """Return an element of a vector as a scalar."""
+    return shapes.scalar(shapes.slice_axis(vector, 0, index, index + 1))
+
+
+def _upsample_by(node: Node, scales: Value) -> Value:
+    """Resize as before opset 11: by scales, from the asymmetric place."""
+    mode, rank = node.text("mode", "nearest"), node[0].rank
+    mode = "linear" if mode == "bilinear" else mode
+    return _resize_by(node, range(rank), scales, None, [None] * rank, "asymmetric", mode)
 
 
 @operator("Upsample")
@@ -252,4 +289,4 @@ def _upsample(node: Node) -> Value:
         scales = constant(np.asarray(node.floats("scales"), "float32"))
     else:
         scales = node[1]
-    return _upsample_by(node, scales, "asymmetric")
+    return _upsample_by(node, scales)

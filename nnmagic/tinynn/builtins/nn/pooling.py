@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from nnmagic.relay.functions.pooling import Placing, window_maxima
 from nnmagic.tinynn.builtins.argument_checks import flag, formula, static_size
 from nnmagic.tinynn.builtins.nn.convolutions import operator_formula, per_axis
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
+from nnmagic.tinynn.builtins.tensor_helpers import static_slice
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
-from nnmagic.tinynn.values.values import RefusalError, Value
+from nnmagic.tinynn.values.values import RefusalError, TupleOf, Value
 
 
 def _pool(kind: str, rank: int) -> Builtin:
@@ -30,11 +34,12 @@ def _pool(kind: str, rank: int) -> Builtin:
             attrs.setdefault("strides", attrs["pool_size"])
         if kind == "avg":
             attrs["count_include_pad"] = flag(call, "count_include_pad", default=torch)
-        elif flag(call, "return_indices"):
-            raise RefusalError(f"{call.name}: indices are not given", call.given["return_indices"].span)
         result = operator_formula(name, call, "data", **attrs)
+        data, placing = formula(call, "data"), _placing(attrs, rank)
         if torch and attrs.get("ceil_mode") is True and "layout" not in attrs:
-            result = _without_empty_windows(call, result, attrs, rank)
+            result = _without_empty_windows(data, result, placing)
+        if kind == "max" and flag(call, "return_indices"):
+            return TupleOf((result.value, _indices(call, data, result, placing, attrs).value))
         return result.value
 
     order = (
@@ -53,22 +58,40 @@ def _pool(kind: str, rank: int) -> Builtin:
     )
 
 
-def _without_empty_windows(call: Arguments, result: Formula, attrs: dict[str, object], rank: int) -> Formula:
+def _placing(attrs: dict[str, object], rank: int) -> Placing:
+    """Return how windows go along the axes, by the attributes of a call that Relay accepted."""
+
+    def spread(name: str, default: int) -> Any:
+        given = attrs.get(name, default)
+        listed = given if isinstance(given, tuple) else (given,)
+        return (listed * rank if len(listed) == 1 else listed)[:rank]
+
+    kernel, strides, dilations = (spread(name, 1) for name in ("pool_size", "strides", "dilation"))
+    padding = spread("padding", 0)
+    return Placing(kernel, strides, dilations, padding, padding)
+
+
+def _without_empty_windows(data: Formula, result: Formula, placing: Placing) -> Formula:
     """Drop the last window where it begins beyond the data, as PyTorch does."""
-    data = formula(call, "data")
-    strides, padding = per_axis(attrs["strides"], rank), per_axis(attrs.get("padding", 0), rank)
-    if strides is None or padding is None:
-        return result
-    for index in range(rank):
-        axis = index + 2
+    for axis, (stride, before) in enumerate(zip(placing.strides, placing.before, strict=True), 2):
         size, count = data.shape[axis], result.shape[axis]
-        if (
-            isinstance(size, int)
-            and isinstance(count, int)
-            and (count - 1) * strides[index] >= size + padding[index]
-        ):
-            result = result.op("strided_slice", begin=[0], end=[count - 1], strides=[1], axes=[axis])
+        if isinstance(size, int) and isinstance(count, int) and (count - 1) * stride >= size + before:
+            result = static_slice(result, axis, 0, count - 1)
     return result
+
+
+def _indices(
+    call: Arguments, data: Formula, result: Formula, placing: Placing, attrs: dict[str, object]
+) -> Formula:
+    """Return the flat index, in its image, of the largest element of each window, int64."""
+    layout = "NC" + "DHW"[5 - data.rank :]
+    if {attrs.get("layout", layout), attrs.get("out_layout", layout)} != {layout}:
+        message = f"{call.name}: indices are given in the layout {layout} only"
+        raise RefusalError(message, call.given["return_indices"].span)
+    _, counts = (
+        [static_size(call, dim, call.given["data"].span) for dim in each.shape[2:]] for each in (data, result)
+    )
+    return window_maxima(data, placing.windows(counts))[1]
 
 
 def _adaptive(kind: str, rank: int) -> Builtin:
