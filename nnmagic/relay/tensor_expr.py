@@ -38,6 +38,10 @@ class TensorOperators:
         def dtype(self) -> str:
             """The element type, by Relay's name."""
 
+        @property
+        def rank(self) -> int:
+            """The number of axes."""
+
         def cast(self, dtype: str) -> Self:
             """Return the tensor in another dtype."""
 

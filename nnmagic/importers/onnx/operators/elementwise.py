@@ -180,25 +180,8 @@ def _fold(name: str, function: Callable[[Value, Value], Value]) -> None:
     operator(name)(lambda node: reduce(function, [node[index] for index in range(len(node.inputs))]))
 
 
-def nan_maximum(left: Value, right: Value) -> Value:
-    """Return the larger number of each pair; NaN where one of them is NaN, as NumPy does."""
-    return _with_nan(left, right, op("maximum", left, right))
-
-
-def nan_minimum(left: Value, right: Value) -> Value:
-    """Return the smaller number of each pair; NaN where one of them is NaN, as NumPy does."""
-    return _with_nan(left, right, op("minimum", left, right))
-
-
-def _with_nan(left: Value, right: Value, result: Value) -> Value:
-    if not left.is_float:
-        return result
-    nan = op("logical_or", op("isnan", left), op("isnan", right))
-    return nan.choose(left + right, result)
-
-
-_fold("Max", nan_maximum)
-_fold("Min", nan_minimum)
+_fold("Max", Value.maximum)
+_fold("Min", Value.minimum)
 _fold("Sum", lambda left, right: left + right)
 
 
@@ -237,9 +220,9 @@ def _clip(node: Node) -> Value:
     if data.is_float and None not in numbers and cast(float, numbers[0]) <= cast(float, numbers[1]):
         return op("clip", data, a_min=numbers[0], a_max=numbers[1])
     if bounds[0] is not None:
-        data = nan_maximum(data, bounds[0])
+        data = data.maximum(bounds[0])
     if bounds[1] is not None:
-        data = nan_minimum(data, bounds[1])
+        data = data.minimum(bounds[1])
     return data
 
 
