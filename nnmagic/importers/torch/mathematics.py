@@ -4,20 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nnmagic.importers.onnx.operators.elementwise import (
-    convert,
-    round_half_even,
-)
+from nnmagic.importers.onnx.operators.elementwise import convert
 from nnmagic.importers.onnx.operators.reductions import neutral
 from nnmagic.importers.onnx.values import Value, op
 
-__all__ = [
-    "convert",
-    "in_float32",
-    "neutral",
-    "round_half_even",
-    "wide",
-]
+__all__ = ["all_along", "convert", "in_float32", "neutral", "wide"]
 
 
 def wide(x: Value) -> Value:

@@ -56,10 +56,10 @@ def _activated(data: Value, name: str, numbers: Sequence[float]) -> Value:
         case "":
             return data
         case "Clip":
-            low, high = [*numbers, *(-math.inf, math.inf)[len(numbers) :]]
+            low, high = [*numbers, *(-math.inf, math.inf)[len(numbers) :]][:2]
             return data.maximum(low).minimum(high)
         case "Relu" | "Tanh" | "Sigmoid" | "LeakyRelu" | "HardSigmoid":
-            return activation(name, data, *numbers)
+            return activation(name, data, *numbers[:2])
     raise UnsupportedError(f"the activation {name!r} is not supported")
 
 

@@ -81,11 +81,7 @@ def _extreme(name: str) -> Reduction:
         if any(data.shape[axis] == 0 for axis in axes):
             shape = _reduced(data.shape, axes, keep)
             return shapes.full(shape, constant(neutral(name, data.dtype), data.dtype), data)
-        result = op(name, data, axis=tuple(axes), keepdims=keep)
-        if not data.is_float:
-            return result
-        nan = op("any", op("isnan", data), axis=tuple(axes), keepdims=keep)
-        return nan.choose(_sum(data, axes, keep), result)
+        return op(name, data, axis=tuple(axes), keepdims=keep)
 
     return reduce
 

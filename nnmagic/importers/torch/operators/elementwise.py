@@ -31,16 +31,11 @@ def _floating(name: str, relay: str) -> None:
 
 for _name in (
     *("acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "erf", "exp", "log", "log10", "log2"),
-    *("sigmoid", "sin", "sinh", "sqrt", "tan", "tanh"),
+    *("rsqrt", "sigmoid", "sin", "sinh", "sqrt", "tan", "tanh"),
 ):
     _floating(_name, _name)
 _floating("expm1", "numpy.expm1")
 _floating("log1p", "numpy.log1p")
-
-
-@operator("rsqrt")
-def _rsqrt(call: Call) -> Value:
-    return 1 / op("sqrt", wide(convert(call["self"], call.dtype)))
 
 
 @operator("reciprocal")
@@ -109,26 +104,18 @@ def _relu(call: Call) -> Value:
     return op("nn.relu", call["self"])
 
 
-@operator("isnan")
-def _isnan(call: Call) -> Value:
-    data = call["self"]
-    return op("isnan", wide(data)) if data.is_float else _constant_like(call, data, value=False)
+def _test(name: str, *, of_others: bool) -> None:
+    @operator(name)
+    def rule(call: Call) -> Value:
+        data = call["self"]
+        if data.is_float:
+            return op(name, wide(data))
+        return call.full(data.shape, scalar_constant(of_others, "bool"))
 
 
-@operator("isinf")
-def _isinf(call: Call) -> Value:
-    data = call["self"]
-    return op("isinf", wide(data)) if data.is_float else _constant_like(call, data, value=False)
-
-
-@operator("isfinite")
-def _isfinite(call: Call) -> Value:
-    data = call["self"]
-    return op("isfinite", wide(data)) if data.is_float else _constant_like(call, data, value=True)
-
-
-def _constant_like(call: Call, data: Value, *, value: bool) -> Value:
-    return call.full(data.shape, scalar_constant(value, "bool"))
+_test("isnan", of_others=False)
+_test("isinf", of_others=False)
+_test("isfinite", of_others=True)
 
 
 @operator("logical_not")
@@ -261,7 +248,7 @@ def _fmod(call: Call) -> Value:
     left, right = _operands(call)
     if not left.is_float:
         _divisible(call, right)
-    return op("mod", wide(left), wide(right)).cast(left.dtype)
+    return op("mod", left, right)
 
 
 @operator("remainder")

@@ -43,15 +43,6 @@ def _relu(call: Arguments) -> Value:
     return formula(call, "x").op("nn.relu").value
 
 
-def _erf(x: Formula) -> Formula:
-    return x.op("erf")
-
-
-def sigmoid(x: Formula) -> Formula:
-    """Compute 1 / (1 + exp(-x))."""
-    return x.op("sigmoid")
-
-
 def _gelu(call: Arguments) -> Value:
     return activations.gelu(
         _floats(call), choice_argument(call, "approximate", ("none", "tanh"), "none")
@@ -169,7 +160,7 @@ def _glu(call: Arguments) -> Value:
         x.op("strided_slice", begin=[begin], end=[begin + size // 2], strides=[1], axes=[axis])
         for begin in (0, size // 2)
     ]
-    return (halves[0] * sigmoid(halves[1])).value
+    return (halves[0] * halves[1].op("sigmoid")).value
 
 
 def _logsumexp(call: Arguments) -> Value:
@@ -186,8 +177,8 @@ _SOFT = "dim=axis " + _INPUT
 
 ACTIVATIONS = (
     Builtin("relu", "x", _relu, "Compute max(x, 0).", None, _INPUT),
-    _float_activation("sigmoid", "Compute 1 / (1 + exp(-x)).", sigmoid),
-    _float_activation("erf", "Compute the error function.", _erf),
+    _float_activation("sigmoid", "Compute 1 / (1 + exp(-x)).", lambda x: x.op("sigmoid")),
+    _float_activation("erf", "Compute the error function.", lambda x: x.op("erf")),
     _float_activation("erfc", "Compute 1 - erf(x).", lambda x: x.op("special.erfc")),
     _float_activation("rsqrt", "Compute 1 / sqrt(x).", lambda x: x.op("rsqrt")),
     Builtin(
