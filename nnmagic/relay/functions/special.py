@@ -13,6 +13,7 @@ from typing import TypeVar
 import numpy as np
 
 from nnmagic.relay.tensor_expr import TensorOperators
+from nnmagic.relay.types import is_float
 
 T = TypeVar("T", bound=TensorOperators)
 
@@ -145,6 +146,37 @@ def rint(x: T) -> T:
 _FIRST_WHOLE = {"float32": 2.0**23, "float64": 2.0**52}
 
 
+def round_decimals(x: T, decimals: int) -> T:
+    """Round floats to a number of decimals, which may be negative, halves to even; the scaled numbers are."""
+    if not decimals:
+        return x.op("numpy.rint")
+    scale = 10.0 ** abs(decimals)
+    return (x * scale).op("numpy.rint") / scale if decimals > 0 else (x / scale).op("numpy.rint") * scale
+
+
+def ignoring_nan(operator: str, x: T, y: T) -> T:
+    """Return the "maximum" or "minimum" of each pair, or, where one of them is NaN, the other."""
+    chosen = x.op(operator, y)
+    if not is_float(x.dtype):
+        return chosen
+    return x.op("isnan").choose(y, y.op("isnan").choose(x, chosen))
+
+
 def softplus(x: T) -> T:
     """Compute log(1 + exp(x)) without overflow."""
-    return x.maximum(0) + (-x.abs()).op("exp").op("numpy.log1p")
+    return x.maximum(0) + log_of_one_plus_exp(x)
+
+
+def log_of_one_plus_exp(x: T) -> T:
+    """Compute log(1 + exp(-|x|)) without loss of precision."""
+    return (-x.abs()).op("exp").op("numpy.log1p")
+
+
+def logsumexp(x: T, axes: Sequence[int], *, keepdims: bool) -> T:
+    """Compute log(sum(exp(x))) along axes, relative to the largest element; -inf for only -inf."""
+    if not axes:
+        return x
+    largest = x.op("max", axis=tuple(axes), keepdims=True)
+    start = largest.op("isfinite").choose(largest, 0)
+    total = (x - start).op("exp").op("sum", axis=tuple(axes), keepdims=True).op("log") + start
+    return total if keepdims else total.op("squeeze", axis=tuple(axes))

@@ -26,3 +26,33 @@ def test_a_function_gives_what_numpys_gives(function, twin, dtype):
         wanted = twin(x)
     np.testing.assert_allclose(found, wanted, rtol=4 * float(np.finfo(dtype).eps))
     assert found.dtype == dtype
+
+
+def compute(tensor):
+    """Compute an expression with NumPy."""
+    return Interpreter(infer_type(Module({"main": Function((), tensor.expr)}))).run("main", [])
+
+
+@pytest.mark.parametrize("decimals", [-2, 0, 3])
+def test_floats_are_rounded_to_decimals(decimals):
+    x = np.array([-1250.0, -2.5, -0.0, 0.0005, 1.2345, 149.9999, np.inf, np.nan])
+    found = compute(special.round_decimals(TensorExpr(constant(x), "float64"), decimals))
+    np.testing.assert_array_equal(found, np.round(x, decimals))
+
+
+@pytest.mark.parametrize(("name", "twin"), [("maximum", np.fmax), ("minimum", np.fmin)])
+def test_an_extreme_ignores_nan(name, twin):
+    x, y = np.meshgrid([np.nan, -1.0, 2.0], [np.nan, 0.5, 3.0])
+    found = compute(special.ignoring_nan(name, *(TensorExpr(constant(each), "float64") for each in (x, y))))
+    np.testing.assert_array_equal(found, twin(x, y))
+
+
+@pytest.mark.parametrize("keepdims", [False, True])
+def test_logsumexp_neither_overflows_nor_loses_infinities(keepdims):
+    x = np.array(
+        [[1.0, 2.0, 3.0], [800, 800, -800], [-np.inf] * 3, [np.inf, 0, -np.inf], [np.nan, 1, np.inf]]
+    )
+    found = compute(special.logsumexp(TensorExpr(constant(x), "float64"), [1], keepdims=keepdims))
+    with np.errstate(invalid="ignore"):
+        wanted = np.logaddexp.reduce(x, axis=1, keepdims=keepdims)
+    np.testing.assert_allclose(found, wanted)

@@ -10,18 +10,7 @@ from nnmagic.importers.onnx.nodes import Node
 from nnmagic.importers.onnx.registry import operator
 from nnmagic.importers.onnx.values import Value, op
 from nnmagic.importers.onnx.values import constant as constant_of
-from nnmagic.relay.functions import special
-
-
-@operator("Relu")
-def _relu(node: Node) -> Value:
-    return op("nn.relu", node[0])
-
-
-@operator("LeakyRelu")
-def _leaky_relu(node: Node) -> Value:
-    data = node[0]
-    return (data < 0).choose(data * node.number("alpha", 0.01), data)
+from nnmagic.relay.functions import activations, special
 
 
 @operator("PRelu")
@@ -32,64 +21,37 @@ def _prelu(node: Node) -> Value:
     return (data < 0).choose(data * slope, data)
 
 
-@operator("Elu")
-def _elu(node: Node) -> Value:
-    data = node[0]
-    return (data > 0).choose(data, op("numpy.expm1", data.minimum(0)) * node.number("alpha", 1.0))
-
-
 @operator("Celu")
 def _celu(node: Node) -> Value:
-    data, alpha = node[0], node.number("alpha", 1.0)
-    return data.maximum(0) + (op("numpy.expm1", data.minimum(0) / alpha) * alpha)
+    alpha = node.number("alpha", 1.0)
+    return activations.elu(node[0], alpha, 1 / alpha if alpha else math.inf)
 
 
 @operator("Selu")
 def _selu(node: Node) -> Value:
-    data = node[0]
     alpha, gamma = node.number("alpha", 1.6732631921768188), node.number("gamma", 1.0507010221481323)
-    return (data > 0).choose(data, op("numpy.expm1", data.minimum(0)) * alpha) * gamma
-
-
-@operator("HardSigmoid")
-def _hard_sigmoid(node: Node) -> Value:
-    data = node[0] * node.number("alpha", 0.2) + node.number("beta", 0.5)
-    return data.maximum(0).minimum(1)
+    return activations.elu(node[0], alpha) * gamma
 
 
 @operator("HardSwish")
 def _hard_swish(node: Node) -> Value:
-    return node[0] * (node[0] * (1 / 6) + 0.5).maximum(0).minimum(1)
+    return activations.hard_swish(node[0])
 
 
 @operator("Mish")
 def _mish(node: Node) -> Value:
-    return node[0] * op("tanh", special.softplus(node[0]))
-
-
-@operator("Softplus")
-def _softplus(node: Node) -> Value:
-    return special.softplus(node[0])
-
-
-@operator("Softsign")
-def _softsign(node: Node) -> Value:
-    return node[0] / (1 + op("abs", node[0]))
+    return activations.mish(node[0])
 
 
 @operator("Swish")
 def _swish(node: Node) -> Value:
-    return node[0] * op("sigmoid", node[0] * node.number("alpha", 1.0))
+    return activations.swish(node[0], node.number("alpha", 1.0))
 
 
 @operator("Gelu")
 @operator("Gelu", domain="com.microsoft")
 def _gelu(node: Node) -> Value:
-    data = node[0]
-    if node.text("approximate", "none") == "tanh":
-        inner = math.sqrt(2 / math.pi) * (data + 0.044715 * (data * data * data))
-        return 0.5 * data * (1 + op("tanh", inner))
-    return 0.5 * data * (1 + op("erf", data * math.sqrt(0.5)))
+    return activations.gelu(node[0], node.text("approximate", "none"))
 
 
 @operator("Shrink")
@@ -99,11 +61,6 @@ def _shrink(node: Node) -> Value:
         raise UnsupportedError(f"tensors of {data.dtype} are not supported", "cast to float32 before it")
     shrunk = (data > border).choose(data - bias, data.like(0))
     return (data < -border).choose(data + bias, shrunk)
-
-
-@operator("ThresholdedRelu")
-def _thresholded_relu(node: Node) -> Value:
-    return (node[0] > node.number("alpha", 1.0)).choose(node[0], 0)
 
 
 def flatten_at(data: Value, axis: int) -> Value:
@@ -161,19 +118,17 @@ def _hardmax(node: Node) -> Value:
     return reshape(hot, data.shape, data) if node.since < 13 else hot
 
 
-def activation(name: str, x: Value, alpha: float | None, beta: float | None) -> Value:
-    """Apply an activation of a recurrent layer, by name. Raises UnsupportedError."""
+def activation(name: str, x: Value, alpha: float | None = None, beta: float | None = None) -> Value:
+    """Apply an activation by its name, as recurrent layers have them. Raises UnsupportedError."""
     match name.lower():
         case "relu":
             return op("nn.relu", x)
-        case "tanh":
-            return op("tanh", x)
-        case "sigmoid":
-            return op("sigmoid", x)
+        case "tanh" | "sigmoid":
+            return op(name.lower(), x)
         case "affine":
             return x * (1.0 if alpha is None else alpha) + (0.0 if beta is None else beta)
         case "leakyrelu":
-            return (x < 0).choose(x * (0.01 if alpha is None else alpha), x)
+            return op("nn.leaky_relu", x, alpha=0.01 if alpha is None else alpha)
         case "thresholdedrelu":
             return (x > (1.0 if alpha is None else alpha)).choose(x, 0)
         case "scaledtanh":
@@ -182,12 +137,23 @@ def activation(name: str, x: Value, alpha: float | None, beta: float | None) -> 
             inner = x * (0.2 if alpha is None else alpha) + (0.5 if beta is None else beta)
             return inner.maximum(0).minimum(1)
         case "elu":
-            return (x > 0).choose(x, op("numpy.expm1", x.minimum(0)) * (1.0 if alpha is None else alpha))
+            return activations.elu(x, 1.0 if alpha is None else alpha)
         case "softsign":
-            return x / (1 + op("abs", x))
+            return activations.softsign(x)
         case "softplus":
             return special.softplus(x)
     raise UnsupportedError(f"the activation {name!r} is not known")
+
+
+def _declare(name: str) -> None:
+    @operator(name)
+    def rule(node: Node) -> Value:
+        numbers = [node.number(each) if each in node.attributes else None for each in ("alpha", "beta")]
+        return activation(name, node[0], *numbers)
+
+
+for _name in ("Relu", "LeakyRelu", "ThresholdedRelu", "HardSigmoid", "Elu", "Softsign", "Softplus"):
+    _declare(_name)
 
 
 def pick(values: Sequence[float] | None, index: int) -> float | None:

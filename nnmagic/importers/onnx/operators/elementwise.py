@@ -12,7 +12,7 @@ from nnmagic.importers.onnx.element_types import DTYPES, dtype_of
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.nodes import Node
 from nnmagic.importers.onnx.registry import operator
-from nnmagic.importers.onnx.values import Value, constant, op, with_sizes
+from nnmagic.importers.onnx.values import Value, op, with_sizes
 from nnmagic.relay.types import NUMPY_DTYPES, is_integer
 
 
@@ -39,6 +39,7 @@ for _name, _relay in {
     "Log": "log",
     "Neg": "negative",
     "Not": "logical_not",
+    "Round": "numpy.rint",
     "Sigmoid": "sigmoid",
     "Sign": "sign",
     "Sin": "sin",
@@ -58,16 +59,6 @@ def _identity(node: Node) -> Value:
 @operator("Reciprocal")
 def _reciprocal(node: Node) -> Value:
     return 1 / node[0]
-
-
-def round_half_even(x: Value) -> Value:
-    """Round to the nearest integer, halves to even."""
-    return op("numpy.rint", x)
-
-
-@operator("Round")
-def _round(node: Node) -> Value:
-    return round_half_even(node[0])
 
 
 # -- two operands --------------------------------------------------------------------------------------
@@ -122,11 +113,7 @@ def _div(node: Node) -> Value:
 def _mod(node: Node) -> Value:
     """Return the remainder: with the sign of the divisor, or, with ``fmod``, of the dividend."""
     left, right = broadcast(node)
-    if node.integer("fmod"):
-        if left.dtype == "float16":
-            return op("mod", left.cast("float32"), right.cast("float32")).cast("float16")
-        return op("mod", left, right)
-    return op("floor_mod", left, right)
+    return op("mod" if node.integer("fmod") else "floor_mod", left, right)
 
 
 @operator("Pow")
@@ -148,15 +135,10 @@ def _pow(node: Node) -> Value:
 
 
 def _integer_power(base: Value, exponent: Value) -> Value:
-    """Multiply by squaring: the bits of the exponent say which squares belong to the product."""
-    rest, square = exponent.cast("int64"), base
-    result = base.like(1)
-    negative = rest < 0
-    for bit in range(63 if exponent.known is None else max(1, int(exponent.known.max()).bit_length())):
-        odd = op("bitwise_and", op("right_shift", rest, constant(bit, "int64")), constant(1, "int64"))
-        result = odd.equal(1).choose(op("multiply", result, square), result)
-        square = square * square
-    return negative.choose(base.equal(1).choose(1, result.like(0)), result)
+    """Raise integers to powers; 1 to a negative one is 1, and other numbers to such are 0."""
+    negative = exponent < 0
+    power = op("power", base, negative.choose(0, exponent).cast(base.dtype))
+    return negative.choose(base.equal(1).choose(1, base.like(0)), power)
 
 
 @operator("BitShift")
@@ -180,25 +162,8 @@ def _fold(name: str, function: Callable[[Value, Value], Value]) -> None:
     operator(name)(lambda node: reduce(function, [node[index] for index in range(len(node.inputs))]))
 
 
-def nan_maximum(left: Value, right: Value) -> Value:
-    """Return the larger number of each pair; NaN where one of them is NaN, as NumPy does."""
-    return _with_nan(left, right, op("maximum", left, right))
-
-
-def nan_minimum(left: Value, right: Value) -> Value:
-    """Return the smaller number of each pair; NaN where one of them is NaN, as NumPy does."""
-    return _with_nan(left, right, op("minimum", left, right))
-
-
-def _with_nan(left: Value, right: Value, result: Value) -> Value:
-    if not left.is_float:
-        return result
-    nan = op("logical_or", op("isnan", left), op("isnan", right))
-    return nan.choose(left + right, result)
-
-
-_fold("Max", nan_maximum)
-_fold("Min", nan_minimum)
+_fold("Max", Value.maximum)
+_fold("Min", Value.minimum)
 _fold("Sum", lambda left, right: left + right)
 
 
@@ -237,9 +202,9 @@ def _clip(node: Node) -> Value:
     if data.is_float and None not in numbers and cast(float, numbers[0]) <= cast(float, numbers[1]):
         return op("clip", data, a_min=numbers[0], a_max=numbers[1])
     if bounds[0] is not None:
-        data = nan_maximum(data, bounds[0])
+        data = data.maximum(bounds[0])
     if bounds[1] is not None:
-        data = nan_minimum(data, bounds[1])
+        data = data.minimum(bounds[1])
     return data
 
 

@@ -8,12 +8,15 @@ from collections.abc import Sequence
 from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.nodes import Node
+from nnmagic.importers.onnx.operators.activations import activation
 from nnmagic.importers.onnx.operators.convolutions import convolve, with_bias
 from nnmagic.importers.onnx.operators.integer_products import multiply_matrices, shifted
 from nnmagic.importers.onnx.operators.products import matmul
 from nnmagic.importers.onnx.operators.quantization import quantize
 from nnmagic.importers.onnx.registry import operator
 from nnmagic.importers.onnx.values import Value, op
+from nnmagic.relay.functions import activations
+from nnmagic.relay.functions.normalization import rms_norm
 
 MICROSOFT = "com.microsoft"
 
@@ -31,45 +34,33 @@ def only(node: Node, *names: str) -> None:
 @operator("BiasGelu", domain=MICROSOFT)
 def _bias_gelu(node: Node) -> Value:
     only(node)
-    data = node[0] + node[1]
-    return 0.5 * data * (1 + op("erf", data * math.sqrt(0.5)))
+    return activations.gelu(node[0] + node[1])
 
 
 @operator("FastGelu", domain=MICROSOFT)
 def _fast_gelu(node: Node) -> Value:
     only(node)
     bias = node.get(1)
-    data = node[0] if bias is None else node[0] + bias
-    inner = math.sqrt(2 / math.pi) * (data + 0.044715 * (data * data * data))
-    return 0.5 * data * (1 + op("tanh", inner))
+    return activations.gelu(node[0] if bias is None else node[0] + bias, "tanh")
 
 
 @operator("QuickGelu", domain=MICROSOFT)
 def _quick_gelu(node: Node) -> Value:
     only(node, "alpha")
-    return node[0] * op("sigmoid", node[0] * node.number("alpha", 1.702))
+    return activations.swish(node[0], node.number("alpha", 1.702))
 
 
 def _activated(data: Value, name: str, numbers: Sequence[float]) -> Value:
     """Apply the activation that an operator has at its end."""
-    given = [*numbers, *_DEFAULTS.get(name, ())[len(numbers) :]]
     match name:
         case "":
             return data
-        case "Relu":
-            return op("nn.relu", data)
-        case "Tanh" | "Sigmoid":
-            return op(name.lower(), data)
-        case "LeakyRelu":
-            return (data < 0).choose(data * given[0], data)
         case "Clip":
-            return data.maximum(given[0]).minimum(given[1])
-        case "HardSigmoid":
-            return (data * given[0] + given[1]).maximum(0.0).minimum(1.0)
+            low, high = [*numbers, *(-math.inf, math.inf)[len(numbers) :]][:2]
+            return data.maximum(low).minimum(high)
+        case "Relu" | "Tanh" | "Sigmoid" | "LeakyRelu" | "HardSigmoid":
+            return activation(name, data, *numbers[:2])
     raise UnsupportedError(f"the activation {name!r} is not supported")
-
-
-_DEFAULTS = {"LeakyRelu": (0.01,), "Clip": (-math.inf, math.inf), "HardSigmoid": (0.2, 0.5)}
 
 
 # -- products --------------------------------------------------------------------------------------------
@@ -150,8 +141,8 @@ def _layer_norm(data: Value, scale: Value, bias: Value | None, epsilon: float) -
 def _skip_simplified_layer_normalization(node: Node) -> list[Value | None]:
     only(node, "epsilon")
     total = _skipped(node, 3)
-    mean = op("mean", total * total, axis=(total.rank - 1,), keepdims=True)
-    return _outputs(node, total / op("sqrt", mean + node.number("epsilon", 1e-5)) * node[2], total)
+    normal = rms_norm(total, [total.rank - 1], node.number("epsilon", 1e-5))
+    return _outputs(node, normal * node[2], total)
 
 
 @operator("EmbedLayerNormalization", domain=MICROSOFT, note="without a mask")

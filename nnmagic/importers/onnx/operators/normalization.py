@@ -9,11 +9,14 @@ from nnmagic.importers.onnx.nodes import Node
 from nnmagic.importers.onnx.registry import operator
 from nnmagic.importers.onnx.values import Value, constant, op, ops
 from nnmagic.limits import MAX_ITEMS
-
-
-def per_channel(vector: Value, rank: int) -> Value:
-    """Return a vector so that it is broadcast along the channels, the second axis."""
-    return op("expand_dims", vector, axis=1, num_newaxis=rank - 2) if rank > 2 else vector
+from nnmagic.relay.functions.normalization import (
+    moments,
+    per_channel,
+    rms_norm,
+    scale_and_shift,
+    scale_channels,
+    standardize,
+)
 
 
 @operator("BatchNormalization")
@@ -34,9 +37,7 @@ def _batch_normalization(node: Node) -> list[Value]:
         return [_normalize(data, scale, bias, mean, variance, epsilon)]
     axes = (0, *range(2, data.rank))
     wide = data.cast("float32") if data.dtype in ("float16", "bfloat16") else data
-    now = op("mean", wide, axis=axes)
-    centred = wide - per_channel(now, data.rank)
-    spread = op("mean", centred * centred, axis=axes)
+    now, spread = (shapes.squeeze(item, axes) for item in moments(wide, axes))
     momentum = node.number("momentum", 0.9)
     result = _normalize(data, scale, bias, now.cast(mean.dtype), spread.cast(variance.dtype), epsilon)
     running = [
@@ -50,19 +51,14 @@ def _normalize(data: Value, scale: Value, bias: Value, mean: Value, variance: Va
     dtype = variance.dtype if variance.dtype != "float16" else "float32"
     factor = scale.cast(dtype) / op("sqrt", variance.cast(dtype) + epsilon)
     shifted = data.cast(dtype) - per_channel(mean.cast(dtype), data.rank)
-    return (shifted * per_channel(factor, data.rank) + per_channel(bias.cast(dtype), data.rank)).cast(
-        data.dtype
-    )
+    return scale_channels(shifted, factor, bias.cast(dtype)).cast(data.dtype)
 
 
 @operator("InstanceNormalization")
 def _instance_normalization(node: Node) -> Value:
     data = node[0]
-    axes = tuple(range(2, data.rank))
-    centred = data - op("mean", data, axis=axes, keepdims=True)
-    variance = op("mean", centred * centred, axis=axes, keepdims=True)
-    normal = centred / op("sqrt", variance + node.number("epsilon", 1e-5))
-    return normal * per_channel(node[1], data.rank) + per_channel(node[2], data.rank)
+    normal = standardize(data, range(2, data.rank), node.number("epsilon", 1e-5))[0]
+    return scale_channels(normal, node[1], node[2])
 
 
 @operator("LayerNormalization")
@@ -80,15 +76,8 @@ def _layer_normalization(node: Node) -> list[Value]:
         and bias.shape == scale.shape
     ):
         return [op("nn.layer_norm", data, scale, bias, axis=-1, epsilon=epsilon)]
-    axes = tuple(range(axis, data.rank))
-    wide = data.cast(work)
-    mean = op("mean", wide, axis=axes, keepdims=True)
-    centred = wide - mean
-    variance = op("mean", centred * centred, axis=axes, keepdims=True)
-    inverse = 1 / op("sqrt", variance + epsilon)
-    result = (centred * inverse).cast(data.dtype) * scale
-    outputs = [result if bias is None else result + bias, mean, inverse]
-    return outputs[: node.output_count]
+    normal, mean, _, inverse = standardize(data.cast(work), range(axis, data.rank), epsilon)
+    return [scale_and_shift(normal.cast(data.dtype), scale, bias), mean, inverse][: node.output_count]
 
 
 @operator("RMSNormalization")
@@ -96,8 +85,7 @@ def _rms_normalization(node: Node) -> Value:
     data = node[0]
     axis = node.axis(data.rank, -1)
     wide = data.cast(dtype_of(node.integer("stash_type", 1)))
-    mean = op("mean", wide * wide, axis=tuple(range(axis, data.rank)), keepdims=True)
-    normal = wide / op("sqrt", mean + node.number("epsilon", 1e-5))
+    normal = rms_norm(wide, range(axis, data.rank), node.number("epsilon", 1e-5))
     return normal.cast(node[1].dtype) * node[1]
 
 
@@ -127,9 +115,8 @@ def _lrn(node: Node) -> Value:
 def _mean_variance_normalization(node: Node) -> Value:
     data = node[0]
     axes = tuple(axis % data.rank for axis in (node.ints("axes") or [0, 2, 3]))
-    centred = data - op("mean", data, axis=axes, keepdims=True)
-    variance = op("mean", centred * centred, axis=axes, keepdims=True)
-    return centred / (op("sqrt", variance) + 1e-9)
+    mean, variance = moments(data, axes)
+    return (data - mean) / (op("sqrt", variance) + 1e-9)
 
 
 @operator("Dropout", note="of inference")

@@ -10,7 +10,6 @@ from nnmagic.importers.onnx import shapes
 from nnmagic.importers.onnx.element_types import dtype_of
 from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.nodes import Node
-from nnmagic.importers.onnx.operators.elementwise import round_half_even
 from nnmagic.importers.onnx.registry import operator
 from nnmagic.importers.onnx.values import Value, op
 from nnmagic.relay.types import NUMPY_DTYPES, is_integer
@@ -21,7 +20,7 @@ def quantize(scaled: Value, zero: Value | None, dtype: str, bits: int | None = N
     if not is_integer(dtype):
         raise UnsupportedError(f"quantization to {dtype} is not supported")
     limits = np.iinfo(NUMPY_DTYPES[dtype])  # type: ignore[type-var]  # an integer dtype
-    rounded = round_half_even(scaled)
+    rounded = op("numpy.rint", scaled)
     if zero is not None:
         rounded = rounded + zero.cast(rounded.dtype)
     less = 0 if bits is None else limits.bits - bits
@@ -91,5 +90,5 @@ def quantize_dynamically(data: Value) -> tuple[Value, Value, Value]:
     high = op("max", data, axis=axes).maximum(0) if axes else data.maximum(0)
     scale = (high - low) / 255
     safe = scale.equal(0).choose(scale.like(1), scale)
-    zero = round_half_even((-low / safe).maximum(0).minimum(255)).cast("int32").cast("uint8")
+    zero = op("numpy.rint", (-low / safe).maximum(0).minimum(255)).cast("int32").cast("uint8")
     return quantize(data / safe, zero, "uint8"), scale, zero

@@ -15,6 +15,7 @@ from nnmagic.importers.onnx.operators.shaping import choose_axes
 from nnmagic.importers.onnx.registry import operator
 from nnmagic.importers.onnx.values import Value, constant, op
 from nnmagic.limits import MAX_ITEMS
+from nnmagic.relay.functions.special import logsumexp
 from nnmagic.relay.types import Dim, neutral
 
 Reduction = Callable[[Value, Sequence[int], bool], Value]
@@ -55,14 +56,10 @@ def _log_sum(data: Value, axes: Sequence[int], keep: bool) -> Value:
 
 
 def _log_sum_exp(data: Value, axes: Sequence[int], keep: bool) -> Value:
-    """Subtract the largest element first, so that nothing overflows."""
     wide = data if data.is_float else data.cast("float64")
     if 0 in [data.shape[axis] for axis in axes]:
         return op("log", _sum(op("exp", wide), axes, keep)).cast(data.dtype)
-    largest = op("max", wide, axis=tuple(axes), keepdims=True)
-    shift = op("isfinite", largest).choose(largest, largest.like(0))
-    total = op("log", _sum(op("exp", wide - shift), axes, keep))
-    return (total + (shift if keep else shapes.squeeze(shift, axes))).cast(data.dtype)
+    return logsumexp(wide, axes, keepdims=keep).cast(data.dtype)
 
 
 def _mean(data: Value, axes: Sequence[int], keep: bool) -> Value:
@@ -84,11 +81,7 @@ def _extreme(name: str) -> Reduction:
         if any(data.shape[axis] == 0 for axis in axes):
             shape = _reduced(data.shape, axes, keep)
             return shapes.full(shape, constant(neutral(name, data.dtype), data.dtype), data)
-        result = op(name, data, axis=tuple(axes), keepdims=keep)
-        if not data.is_float:
-            return result
-        nan = op("any", op("isnan", data), axis=tuple(axes), keepdims=keep)
-        return nan.choose(_sum(data, axes, keep), result)
+        return op(name, data, axis=tuple(axes), keepdims=keep)
 
     return reduce
 

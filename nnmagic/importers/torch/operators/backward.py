@@ -16,7 +16,7 @@ from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.operators.products import matmul
 from nnmagic.importers.onnx.values import Value, constant, op
 from nnmagic.importers.torch.calls import Call, scalar_constant
-from nnmagic.importers.torch.mathematics import convert, round_half_even, wide
+from nnmagic.importers.torch.mathematics import convert, wide
 from nnmagic.importers.torch.operators.indexing import bag_of
 from nnmagic.importers.torch.registry import OPERATORS, operator
 from nnmagic.relay import expr as ir
@@ -65,7 +65,7 @@ def _sampler(call: Call) -> list[Value]:
     image = call.reshape(data, [*data.shape[:2], product(data.shape[2:])])
     by_image = call.full(image.shape, scalar_constant(0, data.dtype))
     by_place = [place.like(0) * place for place in places]
-    lows = [round_half_even(place) if mode == 1 else op("floor", place) for place in places]
+    lows = [op("numpy.rint", place) if mode == 1 else op("floor", place) for place in places]
     for corner in itertools.product((0, 1) if mode == 0 else (0,), repeat=len(places)):
         index, inside = constant(0, "int64"), None
         for low, step, size in zip(lows, corner, sizes, strict=True):

@@ -13,14 +13,12 @@ from nnmagic.importers.onnx.values import Value, constant, op
 from nnmagic.importers.torch.calls import Call, scalar_constant
 from nnmagic.importers.torch.mathematics import (
     convert,
-    floor_division,
     in_float32,
-    nan_maximum,
-    nan_minimum,
-    round_half_even,
     wide,
 )
 from nnmagic.importers.torch.registry import operator, refuse
+from nnmagic.relay.functions import activations
+from nnmagic.relay.functions.special import ignoring_nan, round_decimals
 from nnmagic.relay.types import NUMPY_DTYPES, is_integer
 
 # -- one operand ---------------------------------------------------------------------------------------
@@ -33,16 +31,11 @@ def _floating(name: str, relay: str) -> None:
 
 for _name in (
     *("acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "erf", "exp", "log", "log10", "log2"),
-    *("sigmoid", "sin", "sinh", "sqrt", "tan", "tanh"),
+    *("rsqrt", "sigmoid", "sin", "sinh", "sqrt", "tan", "tanh"),
 ):
     _floating(_name, _name)
 _floating("expm1", "numpy.expm1")
 _floating("log1p", "numpy.log1p")
-
-
-@operator("rsqrt")
-def _rsqrt(call: Call) -> Value:
-    return 1 / op("sqrt", wide(convert(call["self"], call.dtype)))
 
 
 @operator("reciprocal")
@@ -72,12 +65,7 @@ def _round(call: Call) -> Value:
         if digits < 0:
             raise UnsupportedError("rounding integers to tens is not supported")
         return data
-    if not digits:
-        return round_half_even(data)
-    power = data.like(10.0 ** abs(digits))
-    scaled = data * power if digits > 0 else data / power
-    rounded = round_half_even(scaled)
-    return rounded / power if digits > 0 else rounded * power
+    return round_decimals(data, digits)
 
 
 @operator("abs")
@@ -116,26 +104,18 @@ def _relu(call: Call) -> Value:
     return op("nn.relu", call["self"])
 
 
-@operator("isnan")
-def _isnan(call: Call) -> Value:
-    data = call["self"]
-    return op("isnan", wide(data)) if data.is_float else _constant_like(call, data, value=False)
+def _test(name: str, *, of_others: bool) -> None:
+    @operator(name)
+    def rule(call: Call) -> Value:
+        data = call["self"]
+        if data.is_float:
+            return op(name, wide(data))
+        return call.full(data.shape, scalar_constant(of_others, "bool"))
 
 
-@operator("isinf")
-def _isinf(call: Call) -> Value:
-    data = call["self"]
-    return op("isinf", wide(data)) if data.is_float else _constant_like(call, data, value=False)
-
-
-@operator("isfinite")
-def _isfinite(call: Call) -> Value:
-    data = call["self"]
-    return op("isfinite", wide(data)) if data.is_float else _constant_like(call, data, value=True)
-
-
-def _constant_like(call: Call, data: Value, *, value: bool) -> Value:
-    return call.full(data.shape, scalar_constant(value, "bool"))
+_test("isnan", of_others=False)
+_test("isinf", of_others=False)
+_test("isfinite", of_others=True)
 
 
 @operator("logical_not")
@@ -242,7 +222,7 @@ def _div(call: Call) -> Value:
         _divisible(call, right)
         return op("floor_divide" if mode == "floor" else "trunc_divide", left, right)
     if mode == "floor":
-        return floor_division(left, right)
+        return left // right
     quotient = left / right
     return op("trunc", quotient.cast(call.dtype) if right.rank else quotient)  # halves of tensors are rounded
 
@@ -260,8 +240,7 @@ def _floor_divide(call: Call) -> Value:
     left, right = _in_opmath(call)
     if is_integer(left.dtype):
         _divisible(call, right)
-        return op("floor_divide", left, right)
-    return floor_division(left, right)
+    return left // right
 
 
 @operator("fmod")
@@ -269,7 +248,7 @@ def _fmod(call: Call) -> Value:
     left, right = _operands(call)
     if not left.is_float:
         _divisible(call, right)
-    return op("mod", wide(left), wide(right)).cast(left.dtype)
+    return op("mod", left, right)
 
 
 @operator("remainder")
@@ -287,32 +266,22 @@ def _remainder(call: Call) -> Value:
 
 @operator("maximum")
 def _maximum(call: Call) -> Value:
-    return _larger(*_operands(call))
+    return op("maximum", *_operands(call))
 
 
 @operator("minimum")
 def _minimum(call: Call) -> Value:
-    return _smaller(*_operands(call))
-
-
-def _larger(left: Value, right: Value) -> Value:
-    return op("logical_or", left, right) if left.dtype == "bool" else nan_maximum(left, right)
-
-
-def _smaller(left: Value, right: Value) -> Value:
-    return op("logical_and", left, right) if left.dtype == "bool" else nan_minimum(left, right)
+    return op("minimum", *_operands(call))
 
 
 @operator("fmax")
 def _fmax(call: Call) -> Value:
-    left, right = _operands(call)
-    return op("isnan", left).choose(right, op("isnan", right).choose(left, left.maximum(right)))
+    return ignoring_nan("maximum", *_operands(call))
 
 
 @operator("fmin")
 def _fmin(call: Call) -> Value:
-    left, right = _operands(call)
-    return op("isnan", left).choose(right, op("isnan", right).choose(left, left.minimum(right)))
+    return ignoring_nan("minimum", *_operands(call))
 
 
 @operator("clamp")
@@ -324,8 +293,8 @@ def _clamp(call: Call) -> Value:
     ]
     low, high = bounds
     if low is not None:
-        data = nan_maximum(data, low)
-    return data if high is None else nan_minimum(data, high)
+        data = data.maximum(low)
+    return data if high is None else data.minimum(high)
 
 
 @operator("atan2")
@@ -488,36 +457,23 @@ def _fill(call: Call) -> Value:
 
 @operator("elu")
 def _elu(call: Call) -> Value:
-    data = wide(call["self"])
     alpha, scale, inner = (call.number(name, 1.0) for name in ("alpha", "scale", "input_scale"))
-    positive = data > 0
-    low = op("numpy.expm1", positive.choose(0, data) * inner) * (alpha * scale)
-    return positive.choose(data * scale, low)
+    return activations.elu(wide(call["self"]), alpha, inner) * scale
 
 
 @operator("gelu")
 def _gelu(call: Call) -> Value:
-    data = wide(call["self"])
-    if call.argument("approximate", "none") == "tanh":
-        inner = math.sqrt(2 / math.pi) * (data + 0.044715 * (data * data * data))
-        return 0.5 * data * (1 + op("tanh", inner))
-    return 0.5 * data * (1 + op("erf", data * math.sqrt(0.5)))
+    return activations.gelu(wide(call["self"]), call.argument("approximate", "none"))
 
 
 @operator("hardtanh")
 def _hardtanh(call: Call) -> Value:
-    data = call["self"]
-    low, high = (
-        scalar_constant(call.argument(name, default), data.dtype)
-        for name, default in (("min_val", -1), ("max_val", 1))
-    )
-    return nan_minimum(nan_maximum(data, low), high)
+    return activations.limit(call["self"], call.argument("min_val", -1), call.argument("max_val", 1))
 
 
 @operator("leaky_relu")
 def _leaky_relu(call: Call) -> Value:
-    data = wide(call["self"])
-    return (data > 0).choose(data, data * call.number("negative_slope", 0.01))
+    return op("nn.leaky_relu", wide(call["self"]), alpha=call.number("negative_slope", 0.01))
 
 
 def _softmax_like(name: str, relay: str) -> None:

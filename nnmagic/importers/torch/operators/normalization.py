@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nnmagic.importers.onnx import shapes
-from nnmagic.importers.onnx.operators.normalization import per_channel
 from nnmagic.importers.onnx.values import Value, op, ops
 from nnmagic.importers.torch.calls import Call, scalar_constant
 from nnmagic.importers.torch.mathematics import wide
 from nnmagic.importers.torch.registry import operator
+from nnmagic.relay.functions.normalization import per_channel, scale_and_shift, scale_channels, standardize
 from nnmagic.relay.ops.dims import product
 from nnmagic.relay.types import Dim
 
@@ -19,11 +19,9 @@ def _count(call: Call, dims: Sequence[Dim], dtype: str) -> Value:
     return scalar_constant(int(count), dtype) if isinstance(count, int) else call.size(count).cast(dtype)
 
 
-def _moments(data: Value, axes: Sequence[int]) -> tuple[Value, Value]:
-    """Return mean and variance along axes, which are kept."""
-    mean = op("mean", data, axis=tuple(axes), keepdims=True)
-    centred = data - mean
-    return mean, op("mean", centred * centred, axis=tuple(axes), keepdims=True)
+def _optional(call: Call, name: str) -> Value | None:
+    value = call.get(name)
+    return None if value is None else wide(value)
 
 
 @operator("_native_batch_norm_legit_no_training")
@@ -35,9 +33,7 @@ def _batch_norm_inference(call: Call) -> list[Value]:
     data = wide(call["input"])
     mean, variance = wide(call["running_mean"]), wide(call["running_var"])
     ones, zeros = (call.full(mean.shape, scalar_constant(value, mean.dtype)) for value in (1, 0))
-    weight, bias = call.get("weight"), call.get("bias")
-    scale = ones if weight is None else wide(weight)
-    shift = zeros if bias is None else wide(bias)
+    scale, shift = (_optional(call, "weight") or ones), (_optional(call, "bias") or zeros)
     result = ops(
         "nn.batch_norm", data, scale, shift, mean, variance, axis=1, epsilon=call.number("eps", 1e-5)
     )[0]
@@ -49,14 +45,8 @@ def _batch_norm(call: Call) -> tuple[list[Value], Value, Value]:
     """Normalize by the batch's own moments; return result, mean, inverse; and the moments."""
     data = wide(call["input"])
     axes: list[int] = [0, *range(2, data.rank)]
-    mean, variance = _moments(data, axes)
-    inverse = 1 / op("sqrt", variance + call.number("eps", 1e-5))
-    result = (data - mean) * inverse
-    weight, bias = call.get("weight"), call.get("bias")
-    if weight is not None:
-        result = result * per_channel(wide(weight), data.rank)
-    if bias is not None:
-        result = result + per_channel(wide(bias), data.rank)
+    normal, mean, variance, inverse = standardize(data, axes, call.number("eps", 1e-5))
+    result = scale_channels(normal, _optional(call, "weight"), _optional(call, "bias"))
     flat = [shapes.squeeze(item, axes) for item in (mean, variance, inverse)]
     return [result, flat[0], flat[2]], flat[0], flat[1]
 
@@ -83,7 +73,7 @@ def _batch_norm_functional(call: Call) -> list[Value]:
 
 @operator("native_layer_norm")
 def _layer_norm(call: Call) -> list[Value]:
-    data, weight, bias = wide(call["input"]), call.get("weight"), call.get("bias")
+    data, weight, bias = wide(call["input"]), _optional(call, "weight"), _optional(call, "bias")
     rank = len(call.argument("normalized_shape"))
     epsilon = call.number("eps", 1e-5)
     axes = list(range(data.rank - rank, data.rank))
@@ -91,13 +81,10 @@ def _layer_norm(call: Call) -> list[Value]:
         return [
             call.full(call.importer.shape_of(item), scalar_constant(0, data.dtype)) for item in call.results
         ]
-    mean, variance = _moments(data, axes)
-    inverse = 1 / op("sqrt", variance + epsilon)
+    normal, mean, _, inverse = standardize(data, axes, epsilon)
     if rank == 1 and weight is not None and bias is not None and data.dtype == weight.dtype == bias.dtype:
         return [op("nn.layer_norm", data, weight, bias, axis=-1, epsilon=epsilon), mean, inverse]
-    result = (data - mean) * inverse
-    result = result if weight is None else result * wide(weight)
-    return [result if bias is None else result + wide(bias), mean, inverse]
+    return [scale_and_shift(normal, weight, bias), mean, inverse]
 
 
 def _grouped(call: Call, value: Value) -> tuple[Value, list[Dim]]:
@@ -111,19 +98,15 @@ def _grouped(call: Call, value: Value) -> tuple[Value, list[Dim]]:
 
 @operator("native_group_norm")
 def _group_norm(call: Call) -> list[Value]:
-    data, weight, bias = wide(call["input"]), call.get("weight"), call.get("bias")
+    data = wide(call["input"])
     if 0 in data.shape:
         return [
             call.full(call.importer.shape_of(item), scalar_constant(0, data.dtype)) for item in call.results
         ]
     flat, _ = _grouped(call, data)
-    mean, variance = _moments(flat, [2])
-    inverse = 1 / op("sqrt", variance + call.number("eps", 1e-5))
-    result = call.reshape((flat - mean) * inverse, data.shape)
-    if weight is not None:
-        result = result * per_channel(wide(weight), data.rank)
-    if bias is not None:
-        result = result + per_channel(wide(bias), data.rank)
+    normal, mean, _, inverse = standardize(flat, [2], call.number("eps", 1e-5))
+    whole = call.reshape(normal, data.shape)
+    result = scale_channels(whole, _optional(call, "weight"), _optional(call, "bias"))
     return [result, shapes.squeeze(mean, [2]), shapes.squeeze(inverse, [2])]
 
 

@@ -12,7 +12,7 @@ from nnmagic.importers.onnx.errors import UnsupportedError
 from nnmagic.importers.onnx.operators.products import along_axis
 from nnmagic.importers.onnx.values import Value, constant, op
 from nnmagic.importers.torch.calls import Call, scalar_constant
-from nnmagic.importers.torch.mathematics import convert, round_half_even, wide
+from nnmagic.importers.torch.mathematics import convert, wide
 from nnmagic.importers.torch.operators.shaping import counting
 from nnmagic.importers.torch.registry import operator
 from nnmagic.relay.functions.pooling import (
@@ -302,7 +302,7 @@ def _weighted(call: Call, rank: int, kind: str) -> Value:
 
 def _rounded(work: Value, data: Value) -> Value:
     """Return resampled bytes as bytes."""
-    return work if data.is_float else convert(round_half_even(work).maximum(0).minimum(255), data.dtype)
+    return work if data.is_float else convert(op("numpy.rint", work).maximum(0).minimum(255), data.dtype)
 
 
 def _declare_weighted(name: str, rank: int, kind: str) -> None:

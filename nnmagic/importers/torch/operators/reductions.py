@@ -121,12 +121,7 @@ def _positions(relay: str, data: Value, axis: int, *, keep: bool) -> Value:
     """Return where the extreme stands, the first of equal ones; a NaN counts as the extreme."""
     if data.dtype == "bool":
         data = data.cast("uint8")
-    place = op(relay, data, axis=(axis,), keepdims=keep).cast("int64")
-    if not data.is_float:
-        return place
-    nan = op("isnan", data)
-    first = op("argmax", nan.cast("int32"), axis=(axis,), keepdims=keep).cast("int64")
-    return op("any", nan, axis=(axis,), keepdims=keep).choose(first, place)
+    return op(relay, data, axis=(axis,), keepdims=keep).cast("int64")
 
 
 def _arg_extreme(relay: str) -> None:

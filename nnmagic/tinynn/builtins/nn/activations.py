@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
-from nnmagic.relay.functions import special
+from nnmagic.relay.functions import activations, special
 from nnmagic.relay.signatures import format_shape
 from nnmagic.tinynn.builtins.argument_checks import (
     as_float,
@@ -44,27 +43,10 @@ def _relu(call: Arguments) -> Value:
     return formula(call, "x").op("nn.relu").value
 
 
-def _erf(x: Formula) -> Formula:
-    return x.op("erf")
-
-
-def sigmoid(x: Formula) -> Formula:
-    """Compute 1 / (1 + exp(-x))."""
-    return x.op("sigmoid")
-
-
-def softplus(x: Formula) -> Formula:
-    """Compute log(1 + exp(x)) without overflow."""
-    return special.softplus(x)
-
-
 def _gelu(call: Arguments) -> Value:
-    """Compute x * (1 + erf(x / sqrt(2))) / 2, or its tanh form (Hendrycks and Gimpel, arXiv:1606.08415)."""
-    x = _floats(call)
-    if choice_argument(call, "approximate", ("none", "tanh"), "none") == "tanh":
-        inner = math.sqrt(2 / math.pi) * (x + 0.044715 * (x * x * x))
-        return (0.5 * x * (1 + inner.op("tanh"))).value
-    return (x * 0.5 * (1 + _erf(x * 2**-0.5))).value
+    return activations.gelu(
+        _floats(call), choice_argument(call, "approximate", ("none", "tanh"), "none")
+    ).value
 
 
 def _leaky_relu(call: Arguments) -> Value:
@@ -86,73 +68,44 @@ def _prelu(call: Arguments) -> Value:
     return (x < 0).choose(x * weight, x).value
 
 
-def _elu(x: Formula, alpha: float, inner: float = 1.0) -> Formula:
-    below = (x.op("minimum", 0) * inner).op("numpy.expm1") * alpha
-    return (x >= 0).choose(x, below)  # -0.0 as it is
-
-
 #: Klambauer et al., "Self-Normalizing Neural Networks", arXiv:1706.02515.
 _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
 
 
 def _selu(x: Formula) -> Formula:
-    return _elu(x, _SELU_ALPHA) * _SELU_SCALE
+    return activations.elu(x, _SELU_ALPHA) * _SELU_SCALE
 
 
 def _elu_of(call: Arguments) -> Value:
-    return _elu(_floats(call), float(static_number(call, "alpha", 1.0))).value
+    return activations.elu(_floats(call), float(static_number(call, "alpha", 1.0))).value
 
 
 def _celu_of(call: Arguments) -> Value:
     alpha = float(static_number(call, "alpha", 1.0))
     if alpha == 0:
         raise RefusalError("celu: `alpha` cannot be 0", call.given["alpha"].span)
-    return _elu(_floats(call), alpha, 1 / alpha).value
-
-
-def _silu(x: Formula) -> Formula:
-    return x * sigmoid(x)
-
-
-def _mish(x: Formula) -> Formula:
-    """Compute x * tanh(softplus(x)) (Misra, arXiv:1908.08681)."""
-    return x * softplus(x).op("tanh")
+    return activations.elu(_floats(call), alpha, 1 / alpha).value
 
 
 def _hardsigmoid(x: Formula) -> Formula:
-    return _limit(x / 6 + 0.5, 0, 1)
-
-
-def _limit(x: Formula, low: float, high: float) -> Formula:
-    """Limit x to a range; unlike that of a clip, the gradient at its ends is 0, as in PyTorch."""
-    if not x.is_float:
-        return x.op("clip", a_min=float(low), a_max=float(high))
-    return (x >= float(high)).choose(float(high), (x <= float(low)).choose(float(low), x))
-
-
-def _hardswish(x: Formula) -> Formula:
-    return x * (_limit(x + 3, 0, 6) / 6)  # the largest numbers times 6 would overflow
+    return activations.limit(x / 6 + 0.5, 0, 1)
 
 
 def _hardtanh(call: Arguments) -> Value:
     low, high = static_number(call, "min_val", -1.0), static_number(call, "max_val", 1.0)
-    return _limit(formula(call, "x"), float(low), float(high)).value
+    return activations.limit(formula(call, "x"), float(low), float(high)).value
 
 
 def _relu6(call: Arguments) -> Value:
-    return _limit(formula(call, "x"), 0, 6).value
+    return activations.limit(formula(call, "x"), 0, 6).value
 
 
 def _softplus_of(call: Arguments) -> Value:
     x = _floats(call)
     beta, threshold = float(static_number(call, "beta", 1.0)), float(static_number(call, "threshold", 20.0))
     scaled = x if beta == 1 else x * beta
-    soft = softplus(scaled) if beta == 1 else softplus(scaled) / beta
+    soft = special.softplus(scaled) if beta == 1 else special.softplus(scaled) / beta
     return (scaled > threshold).choose(x, soft).value
-
-
-def _softsign(x: Formula) -> Formula:
-    return x / (1 + x.abs())
 
 
 def _tanhshrink(x: Formula) -> Formula:
@@ -182,14 +135,8 @@ def _threshold(call: Arguments) -> Value:
     return (x <= static_number(call, "threshold", 0)).choose(static_number(call, "value", 0), x).value
 
 
-def logsigmoid(x: Formula) -> Formula:
-    """Compute log(sigmoid(x)) without loss of precision."""
-    return x.op("minimum", 0) - log_of_one_plus_exp(x)
-
-
-def log_of_one_plus_exp(x: Formula) -> Formula:
-    """Compute log(1 + exp(-|x|)) without loss of precision."""
-    return (-x.abs()).exp().op("numpy.log1p")
+def _logsigmoid(x: Formula) -> Formula:
+    return x.minimum(0) - special.log_of_one_plus_exp(x)
 
 
 def _softmax(operator: str, sign: int = 1) -> Callable[[Arguments], Value]:
@@ -213,27 +160,16 @@ def _glu(call: Arguments) -> Value:
         x.op("strided_slice", begin=[begin], end=[begin + size // 2], strides=[1], axes=[axis])
         for begin in (0, size // 2)
     ]
-    return (halves[0] * sigmoid(halves[1])).value
-
-
-def logsumexp(x: Formula, along: tuple[int, ...] | None, *, keepdims: bool) -> Formula:
-    """Compute log(sum(exp(x))) relative to the largest element; -inf for only -inf, inf if there is one."""
-    largest = x.reduce("max", along, keepdims=True)
-    start = largest.op("isfinite").choose(largest, largest.op("isnan").choose(largest, 0))
-    total = (x - start).exp().reduce("sum", along, keepdims=True).log() + start
-    if keepdims:
-        return total
-    every = tuple(range(x.rank)) if along is None else along
-    return total.op("squeeze", axis=every) if every else total
+    return (halves[0] * halves[1].op("sigmoid")).value
 
 
 def _logsumexp(call: Arguments) -> Value:
-
     x = as_float(formula(call, "x"))
     along = axes(call, x.rank)
     if is_empty(x, along):
         raise RefusalError("logsumexp of no elements", call.given["x"].span)
-    return logsumexp(x, along, keepdims=flag(call, "keepdims")).value
+    every = range(x.rank) if along is None else along
+    return special.logsumexp(x, every, keepdims=flag(call, "keepdims")).value
 
 
 _SOFT = "dim=axis " + _INPUT
@@ -241,8 +177,8 @@ _SOFT = "dim=axis " + _INPUT
 
 ACTIVATIONS = (
     Builtin("relu", "x", _relu, "Compute max(x, 0).", None, _INPUT),
-    _float_activation("sigmoid", "Compute 1 / (1 + exp(-x)).", sigmoid),
-    _float_activation("erf", "Compute the error function.", _erf),
+    _float_activation("sigmoid", "Compute 1 / (1 + exp(-x)).", lambda x: x.op("sigmoid")),
+    _float_activation("erf", "Compute the error function.", lambda x: x.op("erf")),
     _float_activation("erfc", "Compute 1 - erf(x).", lambda x: x.op("special.erfc")),
     _float_activation("rsqrt", "Compute 1 / sqrt(x).", lambda x: x.op("rsqrt")),
     Builtin(
@@ -281,11 +217,11 @@ ACTIVATIONS = (
         _INPUT,
     ),
     _float_activation("selu", "Compute the self-normalizing elu.", _selu),
-    _float_activation("silu", "Compute x * sigmoid(x).", _silu),
-    _float_activation("swish", "Compute x * sigmoid(x).", _silu),
-    _float_activation("mish", "Compute x * tanh(softplus(x)).", _mish),
+    _float_activation("silu", "Compute x * sigmoid(x).", activations.swish),
+    _float_activation("swish", "Compute x * sigmoid(x).", activations.swish),
+    _float_activation("mish", "Compute x * tanh(softplus(x)).", activations.mish),
     _float_activation("hardsigmoid", "Compute x / 6 + 1 / 2, limited to 0 to 1.", _hardsigmoid),
-    _float_activation("hardswish", "Compute x * hardsigmoid(x).", _hardswish),
+    _float_activation("hardswish", "Compute x * hardsigmoid(x).", activations.hard_swish),
     Builtin(
         "hardtanh",
         "x min_val?=-1.0 max_val?=1.0",
@@ -303,7 +239,7 @@ ACTIVATIONS = (
         None,
         _INPUT,
     ),
-    _float_activation("softsign", "Compute x / (1 + abs(x)).", _softsign),
+    _float_activation("softsign", "Compute x / (1 + abs(x)).", activations.softsign),
     _float_activation("tanhshrink", "Compute x - tanh(x).", _tanhshrink),
     Builtin("softshrink", "x lambd?=0.5", _softshrink, "Move x towards 0 by lambd.", None, _INPUT),
     Builtin(
@@ -322,7 +258,7 @@ ACTIVATIONS = (
         None,
         _INPUT,
     ),
-    _float_activation("logsigmoid", "Compute log(sigmoid(x)), numerically stable.", logsigmoid),
+    _float_activation("logsigmoid", "Compute log(sigmoid(x)), numerically stable.", _logsigmoid),
     Builtin(
         "softmax",
         "x axis?=-1",

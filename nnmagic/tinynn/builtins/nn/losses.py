@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from nnmagic.relay.functions.special import log_of_one_plus_exp
 from nnmagic.relay.signatures import format_shape
 from nnmagic.tinynn.builtins.argument_checks import (
     choice_argument,
@@ -16,7 +17,6 @@ from nnmagic.tinynn.builtins.argument_checks import (
     static_int,
     static_number,
 )
-from nnmagic.tinynn.builtins.nn.activations import log_of_one_plus_exp
 from nnmagic.tinynn.builtins.nn.convolutions import relay_call
 from nnmagic.tinynn.builtins.numpy.indexing import check_indices, take_checked
 from nnmagic.tinynn.builtins.tensor_expressions import Formula

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from nnmagic.relay.functions.normalization import rms_norm, scale_and_shift, scale_channels, standardize
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.signatures import format_shape
 from nnmagic.tinynn.builtins.argument_checks import (
@@ -27,28 +28,8 @@ from nnmagic.tinynn.values.values import Operand, RefusalError, TupleOf, Value
 _DATA = "input=data x=data"
 
 
-def _scale_and_shift(
-    result: Formula, call: Arguments, shape: tuple[object, ...] | None, weight: str, bias: str
-) -> Formula:
-    """Multiply by a weight and add a bias, where given, in a shape that broadcasts."""
-    for name in (weight, bias):
-        if name not in call:
-            continue
-        factor = formula(call, name)
-        if shape is not None:
-            if factor.rank != 1:
-                message = (
-                    f"{call.name}: `{name}` must be of rank 1, not of shape {format_shape(factor.shape)}"
-                )
-                raise RefusalError(message, call.given[name].span)
-            factor = factor.reshape([factor.shape[0] if dim is None else 1 for dim in shape])
-        result = result * factor if name == weight else result + factor
-    return result
-
-
-def _channelwise(data: Formula) -> tuple[object, ...]:
-    """Return a vector's shape that broadcasts along the channels; None stands for their number."""
-    return tuple(None if axis == 1 else 1 for axis in range(data.rank))
+def _optional(call: Arguments, name: str) -> Formula | None:
+    return formula(call, name) if name in call else None
 
 
 def _vectors(call: Arguments, data: Formula, *names: str) -> None:
@@ -143,13 +124,6 @@ def _is_relay_norm(call: Arguments, second: str) -> bool:
     return second in call and is_tensor(call.given[second].value)
 
 
-def _standardize(data: Formula, along: tuple[int, ...], epsilon: float) -> Formula:
-    """Subtract the mean and divide by the standard deviation."""
-    mean = data.reduce("mean", along, keepdims=True)
-    variance = data.op("variance", mean, axis=along, keepdims=True)
-    return (data - mean) / (variance + epsilon).sqrt()
-
-
 def _last_axes(call: Arguments, data: Formula) -> tuple[int, ...]:
     """Return the last axes; their sizes must equal ``normalized_shape``."""
     given = call.static("normalized_shape")
@@ -175,15 +149,14 @@ def _layer_norm(call: Arguments) -> Value:
     if "gamma" in call:
         return relay_call("nn.layer_norm", call)
     data = float_data(call, 1)
-    if "normalized_shape" not in call:
-        axis = axes(call, data.rank) or (data.rank - 1,)
-        return _scale_and_shift(_standardize(data, axis, _epsilon(call)), call, None, "weight", "bias").value
-    along = _last_axes(call, data)
-    vectors = [formula(call, name) for name in ("weight", "bias") if name in call]
-    if len(along) == 1 and len(vectors) == 2 and all(each.rank == 1 for each in vectors):
-        result = data.op("nn.layer_norm", *vectors, axis=-1, epsilon=_epsilon(call))
-        return result.value
-    return _scale_and_shift(_standardize(data, along, _epsilon(call)), call, None, "weight", "bias").value
+    weight, bias = _optional(call, "weight"), _optional(call, "bias")
+    along = (
+        _last_axes(call, data) if "normalized_shape" in call else axes(call, data.rank) or (data.rank - 1,)
+    )
+    is_last = "normalized_shape" in call and len(along) == 1
+    if is_last and weight is not None and bias is not None and weight.rank == bias.rank == 1:
+        return data.op("nn.layer_norm", weight, bias, axis=-1, epsilon=_epsilon(call)).value
+    return scale_and_shift(standardize(data, along, _epsilon(call))[0], weight, bias).value
 
 
 def _rms_norm(call: Arguments) -> Value:
@@ -200,8 +173,8 @@ def _rms_norm(call: Arguments) -> Value:
     smallest = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}[
         data.dtype
     ]
-    scale = ((data * data).reduce("mean", along, keepdims=True) + _epsilon(call, smallest)).op("rsqrt")
-    return _scale_and_shift(data * scale, call, None, weight, "bias").value
+    result = rms_norm(data, along, _epsilon(call, smallest))
+    return scale_and_shift(result, _optional(call, weight), None).value
 
 
 def _group_norm(call: Arguments) -> Value:
@@ -234,8 +207,8 @@ def _instance_norm(call: Arguments) -> Value:
         return relay_call("nn.instance_norm", call)
     data = float_data(call, 3)
     _vectors(call, data, "weight", "bias")
-    result = _standardize(data, tuple(range(2, data.rank)), _epsilon(call))
-    return _scale_and_shift(result, call, _channelwise(data), "weight", "bias").value
+    result = standardize(data, range(2, data.rank), _epsilon(call))[0]
+    return scale_channels(result, _optional(call, "weight"), _optional(call, "bias")).value
 
 
 def _normalize(call: Arguments) -> Value:

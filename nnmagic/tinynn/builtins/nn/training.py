@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from nnmagic.relay.functions.normalization import scale_channels, standardize
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.signatures import format_type
 from nnmagic.relay.types import is_integer
@@ -91,14 +92,10 @@ def batch_statistics(call: Arguments, data: Formula) -> Value:
     axes = [axis for axis in range(data.rank) if axis != 1]
     if all(data.shape[axis] == 1 for axis in axes):
         raise RefusalError("batch_norm: a channel with one element has no variance", call.span)
-    mean = data.reduce("mean", axes, keepdims=True)
-    centred = data - mean
-    variance = (centred * centred).reduce("mean", axes, keepdims=True)
-    result = centred * (variance + epsilon).op("rsqrt")
-    channels = tuple(dim if axis == 1 else 1 for axis, dim in enumerate(data.shape))
-    for name, combine in (("weight", "multiply"), ("bias", "add")):
-        if name in call:
-            result = result.op(combine, formula(call, name).reshape(channels, data))
+    normal, mean, variance, _ = standardize(data, axes, epsilon)
+    result = scale_channels(
+        normal, *(formula(call, name) if name in call else None for name in ("weight", "bias"))
+    )
     vector = (data.shape[1],)
     old_mean, old_variance = formula(call, "running_mean"), formula(call, "running_var")
     count = old_mean.like(math.prod(dim for axis in axes if isinstance(dim := data.shape[axis], int)))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
+from nnmagic.relay.functions.special import ignoring_nan
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.signatures import dtype_short_name
 from nnmagic.tinynn.builtins.argument_checks import (
@@ -131,16 +133,6 @@ def _logical(name: str, summary: str) -> Builtin:
     return Builtin(name, "x1 x2", apply_to, summary, name, "lhs=x1 rhs=x2")
 
 
-def _ignoring_nan(operator: str) -> Callable[[Formula, Formula], Formula]:
-    def function(left: Formula, right: Formula) -> Formula:
-        chosen = left.op(operator, right)
-        if not left.is_float:
-            return chosen
-        return left.op("isnan").choose(right, right.op("isnan").choose(left, chosen))
-
-    return function
-
-
 def _op(name: str) -> Callable[[Formula, Formula], Formula]:
     return lambda left, right: left.op(name, right)
 
@@ -247,10 +239,14 @@ BINARY = (
         lambda a, b: a.op("minimum", b),
     ),
     _binary_function(
-        "fmax", "Return the larger of two elements; NaN only if both are NaN.", _ignoring_nan("maximum")
+        "fmax",
+        "Return the larger of two elements; NaN only if both are NaN.",
+        partial(ignoring_nan, "maximum"),
     ),
     _binary_function(
-        "fmin", "Return the smaller of two elements; NaN only if both are NaN.", _ignoring_nan("minimum")
+        "fmin",
+        "Return the smaller of two elements; NaN only if both are NaN.",
+        partial(ignoring_nan, "minimum"),
     ),
     _binary_function("fmod", "Return the remainder with the sign of x1.", _op("trunc_mod")),
     _binary_function(

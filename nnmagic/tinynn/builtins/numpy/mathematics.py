@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from nnmagic.relay.functions.special import round_decimals
 from nnmagic.relay.signatures import dtype_short_name
 from nnmagic.tinynn.builtins.argument_checks import (
     as_float,
@@ -232,12 +233,7 @@ def _round(call: Arguments) -> Value:
         raise RefusalError("round is defined for numbers, not bool_", call.given["a"].span, hint=hint)
     if not data.is_float:
         return data.value if decimals >= 0 else _round_integers(data, 10**-decimals).value
-    if decimals == 0:
-        return (data).op("numpy.rint").value
-    scale = float(10 ** abs(decimals))
-    if decimals > 0:
-        return ((data * scale).op("numpy.rint") / scale).value
-    return ((data / scale).op("numpy.rint") * scale).value
+    return round_decimals(data, decimals).value
 
 
 def _round_integers(data: Formula, unit: int) -> Formula:
