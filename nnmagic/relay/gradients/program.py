@@ -12,6 +12,7 @@ from nnmagic.relay.expr import Constant, Expr, Function, GlobalVar, Tuple, Tuple
 from nnmagic.relay.gradients.activity import type_of
 from nnmagic.relay.gradients.blocks import forward_block
 from nnmagic.relay.gradients.cotangents import zeros_like
+from nnmagic.relay.gradients.registry import declared
 from nnmagic.relay.gradients.transformation import prepare, pullback, typed
 from nnmagic.relay.gradients.trees import float_leaves, leaf_types, leaves, project
 from nnmagic.relay.infer import infer_type
@@ -87,7 +88,7 @@ def forward_mode(module: Module, name: str, argnums: Sequence[int], taken: set[s
     if isinstance(second.value, Tuple):
         value = second.value.fields[0]
     if not set(second.params[count:]).isdisjoint(post_order(value)):  # a branch that gives both
-        plain = prepare(module, name, taken).functions[name]
+        plain = prepare(module, name, taken, declared()).functions[name]
         env: dict[Expr, Expr] = dict(zip(plain.params, second.params[:count], strict=True))
         value = forward_block(plain.body, env)
     zeros: dict[Expr, Expr] = {

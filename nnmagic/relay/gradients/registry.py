@@ -36,8 +36,13 @@ class NoGradientError(Exception):
         self.hint = hint
 
 
+def declared() -> set[str]:
+    """Return the operators of which something is declared."""
+    return {*RULES, *EXPANSIONS, *ZERO, *REFUSED}
+
+
 def _declare(name: str, table: dict[str, object] | set[str], value: object = None) -> None:
-    if name in RULES or name in EXPANSIONS or name in ZERO or name in REFUSED:
+    if name in declared():
         raise ValueError(f"the gradient of {name!r} is declared twice")
     if isinstance(table, set):
         table.add(name)

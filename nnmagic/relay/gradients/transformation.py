@@ -13,12 +13,14 @@ from nnmagic.relay.gradients.activity import type_of
 from nnmagic.relay.gradients.backward import Backward
 from nnmagic.relay.gradients.blocks import fresh
 from nnmagic.relay.gradients.cotangents import zeros_like
+from nnmagic.relay.gradients.registry import declared
 from nnmagic.relay.gradients.trees import Tree, float_leaves, leaf_types, leaves, nested, project, tree_of
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.module import Module
 from nnmagic.relay.passes.closures import inline_closures
 from nnmagic.relay.passes.control_flow import simplify_control_flow
 from nnmagic.relay.passes.dead_code import dead_code_elimination
+from nnmagic.relay.passes.expand_operators import expand_operators
 from nnmagic.relay.passes.inlining import inline
 from nnmagic.relay.passes.lambda_lifting import lift_local_functions
 from nnmagic.relay.passes.normal_forms import to_a_normal_form
@@ -42,19 +44,26 @@ class Pullback:
     helpers: dict[str, Function]
 
 
-def prepare(module: Module, name: str, taken: Collection[str], *, complex_numbers: bool = False) -> Module:
+def prepare(
+    module: Module,
+    name: str,
+    taken: Collection[str],
+    ruled: Collection[str],
+    *,
+    complex_numbers: bool = False,
+) -> Module:
     """Return what a function needs as first-order functions in A-normal form.
 
-    Local functions become global ones, whose names avoid ``taken``, and functions that do not call themselves
-    are inlined. Raises RelayError for complex numbers, unless they are allowed, and for calls of Python with
-    effects.
+    Operators that are not ``ruled`` are expanded where they have an expansion. Local functions become global
+    ones, whose names avoid ``taken``, and functions that do not call themselves are inlined. Raises
+    RelayError for complex numbers, unless they are allowed, and for calls of Python with effects.
     """
     wanted = reachable(call_graph(module), name)
     functions = {each: function for each, function in module.functions.items() if each in wanted}
     if not complex_numbers:
         _refuse_complex_numbers(functions.values())
     _refuse_effects(functions.values())
-    module = replace(module, functions=functions, printed_types={})
+    module = expand_operators(replace(module, functions=functions, printed_types={}), keep=ruled)
     if _is_higher_order(module):
         for _ in range(3):
             module = simplify_control_flow(inline_closures(inline(module, "higher_order")))
@@ -103,7 +112,7 @@ def pullback(
     seeds: the cotangents of the leaves of the result; None for parameters of its own. Names of helpers avoid
     ``taken``. Raises RelayError with every call that cannot be differentiated.
     """
-    prepared = prepare(module, name, taken)
+    prepared = prepare(module, name, taken, declared())
     function = prepared.functions[name]
     diagnostics = Diagnostics()
     taken = {*taken, *prepared.functions}

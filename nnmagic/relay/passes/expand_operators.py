@@ -20,7 +20,7 @@ def _det(x: TensorExpr) -> TensorExpr:
     return both.item(1, x.dtype).op("exp") * both.item(0, x.dtype)
 
 
-#: What each operator that TVM's Relay lacks stands for, in terms of its operands.
+#: What each operator that TVM's Relay lacks stands for, in terms of its operands and attributes.
 EXPANSIONS: Mapping[str, Callable[..., Any]] = {
     "linalg.det": _det,
     "numpy.arctan2": special.arctan2,
@@ -61,7 +61,7 @@ def expand_operators(module: Module, *, keep: Collection[str] = ()) -> Module:
         for before, after in zip(old.args, new.args, strict=True):
             assert isinstance(before.checked_type, TensorType)
             operands.append(TensorExpr(after, before.checked_type.dtype, new.span))
-        expanded: TensorExpr = expansion(*operands)
+        expanded: TensorExpr = expansion(*operands, **new.attrs)
         return expanded.expr
 
     expanded = rewrite_module(module if is_typed else infer_type(module), expand)

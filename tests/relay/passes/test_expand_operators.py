@@ -1,12 +1,16 @@
 """Operators that TVM's Relay lacks, written with those that it has, compute the same."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from nnmagic import relay
 from nnmagic.engine.numpy import Interpreter
+from nnmagic.engine.relax import build
 from nnmagic.engine.relax.analysis.pipeline import WITH_KERNELS
 from nnmagic.engine.relax.legalize import RULES
+from nnmagic.relay.batching.transformation import batch
 from nnmagic.relay.infer import infer_type
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.passes import expand_operators
@@ -65,3 +69,27 @@ def test_what_is_kept_and_what_is_untyped_stay_so():
 
 def test_operators_with_kernels_are_not_expanded():
     assert EXPANSIONS.keys() & RULES.keys() == WITH_KERNELS
+
+
+def test_an_expansion_is_all_that_gradients_batches_and_machine_code_need(monkeypatch):
+    operator = replace(OPERATORS["nn.leaky_relu"], name="special.scaled_cube", numpy=None)
+    monkeypatch.setitem(OPERATORS, operator.name, operator)
+    monkeypatch.setitem(EXPANSIONS, operator.name, lambda x, alpha: x * x * x * alpha)
+    text = """#[version = "0.0.5"]
+def @cube(%x: Tensor[(3), float64]) {
+  sum(special.scaled_cube(%x, alpha=2f))
+}
+"""
+    module, x = infer_type(parse_module(text)), np.array([1.0, -2.0, 0.5])
+    value, slope = compile_relay(relay.passes.gradient(module, "cube", 0), "cube")(x)
+    np.testing.assert_allclose(value, (2 * x**3).sum())
+    np.testing.assert_allclose(slope, 6 * x**2)
+    made = batch(module, "cube", [0], 4, set())
+    batched = infer_type(relay.Module({"main": relay.Function(made.params, made.body), **made.helpers}))
+    rows = np.arange(12.0).reshape(4, 3)
+    np.testing.assert_allclose(compile_relay(batched, "main")(rows), (2 * rows**3).sum(axis=1))
+
+
+def compile_relay(module, name):
+    executable = build(module, name)
+    return lambda *arguments: executable(list(arguments))
