@@ -34,16 +34,16 @@ INTERPRETED = {
 }
 #: How many programs of each family the full suite judges in processes of their own.
 SEARCHED = {
-    "assignments": 30,
+    "assignments": 20,
     "control_flow": 8,
-    "gradients": 6,
+    "gradients": 4,
     "graphs": 32,
-    "language": 20,
+    "language": 14,
     "parallel_loops": 60,
     "relay": 16,
-    "sized_nests": 10,
-    "tensors": 20,
-    "vocabulary": 24,
+    "sized_nests": 6,
+    "tensors": 12,
+    "vocabulary": 14,
 }
 #: How many programs of each family the interpreter runs in a usual run; others: 8.
 DEFAULT = {
