@@ -119,12 +119,13 @@ import nnmagic
 
 x = np.zeros(2**31 + 11, np.int8)
 x[100], x[-3] = 3, 5
+scope = {"np": np}
+exec("def f(x):\\n    BODY\\n", scope)
+expected = scope["f"](x)
 for dim in ("'n'", str(len(x))):
     source = f"def f(x: Tensor[({dim},), i8]):\\n    BODY\\n"
     found = nnmagic.compile(source, namespace={"np": np})(x)
-    scope = {"np": np}
-    exec("def f(x):\\n    BODY\\n", scope)
-    assert np.array_equal(found, scope["f"](x)), (dim, found)
+    assert np.array_equal(found, expected), (dim, found)
 """
 
 LARGE = [
