@@ -36,6 +36,16 @@ BY_HAND: list[tuple[str, str, dict[str, list[int]]]] = [
     ("%x: Tensor[(2, 3), float32], %y: Tensor[(4), float32]", "numpy.isin(%x, %y)", {}),
     ("%x: Tensor[(2, 3), float32], %k: Tensor[(2), int64]", "numpy.partition(%x, %k)", {"k": [0, 1]}),
     *((f"%x: Tensor[(2, 3), {dtype}]", "numpy.rint(%x)", {}) for dtype in ("float16", "float32", "int8")),
+    *(
+        (f"%x: Tensor[(2, 3), {dtype}]", f"{name}(%x)", {})
+        for name in ("numpy.cbrt", "numpy.expm1", "numpy.log1p", "numpy.signbit", "special.erfc")
+        for dtype in ("float16", "float32")
+    ),
+    *(
+        ("%x: Tensor[(2, 3), float32], %y: Tensor[(3), float32]", f"numpy.{name}(%x, %y)", {})
+        for name in ("arctan2", "copysign", "hypot", "logaddexp")
+    ),
+    ("%x: Tensor[(2, 3, 3), float64]", "linalg.det(%x)", {}),
     ("%x: Tensor[(2, 3), int64], %y: Tensor[(4), int64]", "numpy.isin(%x, %y)", {}),
     ("%x: Tensor[(2, 3), float32], %y: Tensor[(), int64]", 'python.print((%x, %y), layout="[]")', {}),
     (
