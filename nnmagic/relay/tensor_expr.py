@@ -12,6 +12,7 @@ import numpy as np
 from nnmagic.relay.expr import Constant, Expr, Tuple, TupleGetItem, constant
 from nnmagic.relay.ops import OPERATORS
 from nnmagic.relay.ops.calls import call
+from nnmagic.relay.ops.relations import broadcast_compare, identity_compare
 from nnmagic.relay.types import NUMPY_DTYPES
 
 if TYPE_CHECKING:
@@ -24,8 +25,6 @@ Number = bool | int | float | complex
 
 #: The dtypes whose sums are computed in float32.
 NARROW = ("float16", "bfloat16")
-_COMPARISONS = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
-_OF_BOOLS = frozenset({*_COMPARISONS, "isnan", "isinf", "isfinite", "numpy.signbit"})
 
 
 class TensorOperators:
@@ -159,12 +158,12 @@ class TensorExpr(TensorOperators):
     ) -> TensorExpr:
         """Return a call of an operator whose first argument this is; ``dtype`` is that of the result."""
         args = [self.expr, *(part if isinstance(part, Expr) else self.like(part).expr for part in others)]
-        result = dtype
+        result = dtype or self.dtype
         if dtype is None and name == "where":
             result = next(part.dtype for part in others if isinstance(part, TensorExpr))
-        elif dtype is None:
-            result = "bool" if name in _OF_BOOLS else self.dtype
-        return TensorExpr(call_typed(name, args, self.span, dtype, attrs), result or self.dtype, self.span)
+        elif dtype is None and OPERATORS[name].relation in (broadcast_compare, identity_compare):
+            result = "bool"
+        return TensorExpr(call_typed(name, args, self.span, dtype, attrs), result, self.span)
 
     def like(self, other: TensorExpr | Number) -> TensorExpr:
         """Return a number as a constant of rank 0 of this dtype; a tensor as it is."""

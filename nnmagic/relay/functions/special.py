@@ -7,8 +7,9 @@ infinities, zeros and NaN give.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TypeVar
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -16,9 +17,23 @@ from nnmagic.relay.tensor_expr import TensorOperators
 from nnmagic.relay.types import is_float
 
 T = TypeVar("T", bound=TensorOperators)
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 #: The integers that have the bits of floats.
 BITS = {"float16": "int16", "bfloat16": "int16", "float32": "int32", "float64": "int64"}
+
+
+def _halves_in_float32(function: Function) -> Function:
+    """Let a function of floats of one dtype compute with halves in float32."""
+
+    @wraps(function)
+    def compute(*operands: Any) -> Any:
+        dtype = operands[0].dtype
+        if dtype not in ("float16", "bfloat16"):
+            return function(*operands)
+        return function(*(operand.cast("float32") for operand in operands)).cast(dtype)
+
+    return cast("Function", compute)
 
 
 def signbit(x: T) -> T:
@@ -32,34 +47,30 @@ def copysign(size: T, sign: T) -> T:
     return signbit(sign).choose(-size, size)
 
 
+@_halves_in_float32
 def log1p(x: T) -> T:
     """Compute log(1 + x): a quotient corrects the rounding error of the sum."""
-    if x.dtype in ("float16", "bfloat16"):
-        return log1p(x.cast("float32")).cast(x.dtype)
     more = 1 + x
     plain = more.equal(1) | ~more.op("isfinite")
     return plain.choose(more.equal(1).choose(x, more.op("log")), more.op("log") * (x / (more - 1)))
 
 
+@_halves_in_float32
 def expm1(x: T) -> T:
     """Compute exp(x) - 1, which is ``tanh(x / 2) * (exp(x) + 1)``."""
-    if x.dtype in ("float16", "bfloat16"):
-        return expm1(x.cast("float32")).cast(x.dtype)
     tiny = x.abs() < 1e-30  # half of a denormal number may lack its last digit
     return tiny.choose(x, (x * 0.5).op("tanh") * (x.op("exp") + 1))
 
 
+@_halves_in_float32
 def erfc(x: T) -> T:
     """Compute 1 - erf(x)."""
-    if x.dtype in ("float16", "bfloat16"):
-        return erfc(x.cast("float32")).cast(x.dtype)
     return 1 - x.op("erf")
 
 
+@_halves_in_float32
 def hypot(x: T, y: T) -> T:
     """Compute sqrt(x ** 2 + y ** 2): of f32 in f64, else of numbers scaled by a power of two."""
-    if x.dtype in ("float16", "bfloat16"):
-        return hypot(x.cast("float32"), y.cast("float32")).cast(x.dtype)
     infinite = x.op("isinf") | y.op("isinf")
     if x.dtype == "float32":
         a, b = x.cast("float64"), y.cast("float64")
@@ -71,10 +82,9 @@ def hypot(x: T, y: T) -> T:
     return infinite.choose(math.inf, (a * a + b * b).op("sqrt") / scale)
 
 
+@_halves_in_float32
 def arctan2(y: T, x: T) -> T:
     """Compute the angle in the first quadrant, then the quadrant from both signs, including those of 0."""
-    if x.dtype in ("float16", "bfloat16"):
-        return arctan2(y.cast("float32"), x.cast("float32")).cast(x.dtype)
     a, b = y.abs(), x.abs()
     both = a.equal(math.inf) & b.equal(math.inf)
     ratio = both.choose(1, (a.equal(0) & b.equal(0)).choose(0, a / b))
@@ -89,6 +99,7 @@ def logaddexp(x: T, y: T) -> T:
     return x.maximum(y) + log1p((-gap.abs()).op("exp"))
 
 
+@_halves_in_float32
 def cbrt(x: T) -> T:
     """Compute the cube root from its inverse, which needs no divisions and cannot overflow.
 
@@ -97,8 +108,6 @@ def cbrt(x: T) -> T:
     ``(1 - r)**(-2/3)``, give the other digits. Denormal numbers are scaled by a power of eight, and their
     roots by its cube root.
     """
-    if x.dtype not in _INVERSE_OF_ONE:
-        return cbrt(x.cast("float32")).cast(x.dtype)
     bits, size = BITS[x.dtype], x.abs()
     denormal = size < float(np.finfo(x.dtype).smallest_normal)
     number = denormal.choose(size * 2.0**60, size)
@@ -133,10 +142,9 @@ _INVERSE_ROOT = {
 _SECOND_STEP = {"float32": (2 / 3, 5.6e-9), "float64": (40 / 81, 5 / 9, 2 / 3, 0.0)}
 
 
+@_halves_in_float32
 def rint(x: T) -> T:
     """Round to the nearest integer, halves to even; the sign stays, also that of 0."""
-    if x.dtype not in _FIRST_WHOLE:
-        return rint(x.cast("float32")).cast(x.dtype)
     size, whole = x.abs(), _FIRST_WHOLE[x.dtype]
     rounded = (size < whole).choose(size + whole - whole, size)
     return (x < 0).choose(-rounded, (x > 0).choose(rounded, x))
