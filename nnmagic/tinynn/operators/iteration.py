@@ -125,6 +125,9 @@ def _map(call: Arguments) -> Value:
     return LoopCall("map", (call.given["function"], *items_))
 
 
+#: Ranges of this step and more can go over more than 63 bits in a number of rounds that a loop has.
+_LONG_STEP = 1 << 31
+
 #: Functions that make or convert iterables, by name.
 ITERATION: dict[str, Builtin] = {
     "range": Builtin(
@@ -210,6 +213,8 @@ def _hint(value: Value) -> str | None:
 def _range_count(start: Operand, stop: Operand, step: int, span: Span) -> Computed:
     """Return ceil((stop - start) / step); negative for some empty ranges, which a loop's test accepts."""
     first, last = (start, stop) if step > 0 else (stop, start)
+    if abs(step) >= _LONG_STEP:
+        return _count_of_long_steps(first, last, abs(step), span)
     distance = (
         last if first.value == Known(0) else Operand(binary(BuiltinOp.Sub, "-", last, first, span), span)
     )
@@ -218,6 +223,20 @@ def _range_count(start: Operand, stop: Operand, step: int, span: Span) -> Comput
     if size != 1:
         shifted = binary(BuiltinOp.Add, "+", distance, Operand(Known(size - 1), span), span)
         result = binary(BuiltinOp.FloorDiv, "//", Operand(shifted, span), Operand(Known(size), span), span)
+    assert isinstance(result, Computed)
+    return result
+
+
+def _count_of_long_steps(first: Operand, last: Operand, step: int, span: Span) -> Computed:
+    """Return ceil((last - first) / step), of which the difference may be beyond 64 bits."""
+
+    def divided(operator: BuiltinOp, symbol: str, value: Operand) -> Operand:
+        return Operand(binary(operator, symbol, value, Operand(Known(step), span), span), span)
+
+    ends = last, first
+    whole = binary(BuiltinOp.Sub, "-", *(divided(BuiltinOp.FloorDiv, "//", end) for end in ends), span)
+    is_more = binary(BuiltinOp.GT, ">", *(divided(BuiltinOp.Mod, "%", end) for end in ends), span)
+    result = binary(BuiltinOp.Add, "+", Operand(whole, span), Operand(is_more, span), span)
     assert isinstance(result, Computed)
     return result
 
