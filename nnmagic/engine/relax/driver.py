@@ -587,8 +587,8 @@ def _count_tensors(prepared: _Prepared) -> int:
 
 
 def _count_arrays(artifact: Artifact) -> int:
-    """Return how many tensors a program of machine code takes; the last array may be room for results."""
-    return len(artifact.facts["parameters"]) - bool(artifact.facts.get("room"))
+    """Return how many tensors a program of machine code takes."""
+    return len(artifact.facts["parameters"])
 
 
 def _build_without_lengths(

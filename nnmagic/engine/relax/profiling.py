@@ -105,7 +105,7 @@ def _build_with_clock(
     with relax_pipeline.COMPILING:
         grouped = relax_pipeline.fuse_kernels(lowered, target, opt_level, origins)
         facts = executable.artifact.facts
-        measured = "measured results" in facts or "room" in facts
+        measured = "measured results" in facts or "left" in facts
         program = plan_aot_program(grouped, ENTRY, measured_results=measured)
         assert program is not None
         add_clock(program)

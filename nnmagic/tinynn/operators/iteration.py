@@ -233,9 +233,16 @@ def _count_of_long_steps(first: Operand, last: Operand, step: int, span: Span) -
     def divided(operator: BuiltinOp, symbol: str, value: Operand) -> Operand:
         return Operand(binary(operator, symbol, value, Operand(Known(step), span), span), span)
 
-    ends = last, first
-    whole = binary(BuiltinOp.Sub, "-", *(divided(BuiltinOp.FloorDiv, "//", end) for end in ends), span)
-    is_more = binary(BuiltinOp.GT, ">", *(divided(BuiltinOp.Mod, "%", end) for end in ends), span)
+    whole = binary(
+        BuiltinOp.Sub,
+        "-",
+        divided(BuiltinOp.FloorDiv, "//", last),
+        divided(BuiltinOp.FloorDiv, "//", first),
+        span,
+    )
+    is_more = binary(
+        BuiltinOp.GT, ">", divided(BuiltinOp.Mod, "%", last), divided(BuiltinOp.Mod, "%", first), span
+    )
     result = binary(BuiltinOp.Add, "+", Operand(whole, span), Operand(is_more, span), span)
     assert isinstance(result, Computed)
     return result

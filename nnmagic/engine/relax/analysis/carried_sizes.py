@@ -113,24 +113,27 @@ def _name(function: Function, shapes: Sequence[_Shape]) -> Function:
 
 
 def _result_shapes(function: Function, name: str, found: Mapping[str, Sequence[_Shape]]) -> Sequence[_Shape]:
-    """Return whose shape each tensor of a loop's result has if rounds change no shapes.
-
-    The lowering checks that they do not.
-    """
+    """Return whose shape each tensor of a loop's result has: a parameter's whose shape no round changes."""
     assert function.ret_type is not None
     results = list(_leaves(function.ret_type))
     opened: Sequence[_Shape] = [_OPEN] * len(results)
-    ends = list(_flatten(_Shapes(function, {**found, name: opened}).of(function.body)))
+    shapes = _Shapes(function, {**found, name: opened}, name)
+    ends = list(_flatten(shapes.of(function.body)))
     if len(ends) != len(results):
         return [None] * len(results)
-    return [end if isinstance(end, int) else None for end in ends]
+    return [end if isinstance(end, int) and shapes.keeps(end) else None for end in ends]
 
 
 class _Shapes:
-    """Whose shapes the values of a function have; ``found``: the same of the functions that it calls."""
+    """Whose shapes the values of a function have.
 
-    def __init__(self, function: Function, found: Mapping[str, Sequence[_Shape]]) -> None:
-        self.found = found
+    ``found``: the same of the functions that it calls, also of the function ``name`` itself.
+    """
+
+    def __init__(self, function: Function, found: Mapping[str, Sequence[_Shape]], name: str) -> None:
+        self.found, self.name = found, name
+        #: The shapes of the tensors that the function gives itself, of each call.
+        self.rounds: list[list[_Shape]] = []
         self.lets: dict[Expr, Expr] = {}
         self.known: dict[Expr, _Shape] = {}
         numbers = count()
@@ -186,8 +189,17 @@ class _Shapes:
             case Call(op=OpRef(name=name)):
                 return self._of_operator(name, node, parts)
             case Call(op=GlobalVar(name=name)) if name in self.found:
-                return _of_call(node, self.found[name], parts)
+                given = [
+                    leaf for arg, part in zip(node.args, parts, strict=True) for leaf in _spread(part, arg)
+                ]
+                if name == self.name:
+                    self.rounds.append(given)
+                return _of_call(node, self.found[name], given)
         return None
+
+    def keeps(self, number: int) -> bool:
+        """Return whether all calls of the function by itself pass on the shape of a tensor that it takes."""
+        return all(given[number] is _OPEN or given[number] == number for given in self.rounds)
 
     def _of_operator(self, name: str, call: Call, parts: Sequence[_Shape]) -> _Shape:
         relation = OPERATORS[name].relation if name in OPERATORS else None
@@ -203,10 +215,9 @@ class _Shapes:
         return None if not arrays else arrays[0] if len(arrays) == 1 else _common(*arrays)
 
 
-def _of_call(call: Call, results: Sequence[_Shape], args: Sequence[_Shape]) -> _Shape:
+def _of_call(call: Call, results: Sequence[_Shape], given: Sequence[_Shape]) -> _Shape:
     """Return the shape of a call's result: those of the arguments that its results have."""
-    flat = [leaf for arg, type_ in zip(args, call.args, strict=True) for leaf in _spread(arg, type_)]
-    own = iter([flat[result] if isinstance(result, int) else result for result in results])
+    own = iter([given[result] if isinstance(result, int) else result for result in results])
     assert call.checked_type is not None
     return _rebuild(call.checked_type, own)
 

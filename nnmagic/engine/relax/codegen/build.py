@@ -19,12 +19,13 @@ from nnmagic.engine import cpu
 from nnmagic.engine.executable import KernelCode
 from nnmagic.engine.relax.artifact import AOT, INTERPRETER, Artifact, Json
 from nnmagic.engine.relax.codegen import kernel_preparation, relax_pipeline, stage_texts
-from nnmagic.engine.relax.codegen.aot.entry import emit_entry
+from nnmagic.engine.relax.codegen.aot.entry import emit_entry, emit_release
 from nnmagic.engine.relax.codegen.aot.functions import (
     emit_functions,
     function_variables,
     lower_to_pointer_args,
 )
+from nnmagic.engine.relax.codegen.aot.heap import heap_functions
 from nnmagic.engine.relax.codegen.aot.program import AotProgram, KernelCall
 from nnmagic.engine.relax.codegen.direct_call import compile_direct_call
 from nnmagic.engine.relax.codegen.lapack_stubs import compile_stubs
@@ -40,7 +41,7 @@ from nnmagic.engine.relax.deferred_interrupts import run_interruptible
 from nnmagic.engine.relax.legalize.debugging import prints
 from nnmagic.engine.relax.lowering.origins import KernelOrigins
 from nnmagic.engine.relax.runtime.direct_call import MAX_RESULTS
-from nnmagic.engine.relax.runtime.native_entry import ENTRY
+from nnmagic.engine.relax.runtime.native_entry import ENTRY, RELEASE
 from nnmagic.engine.relax.schedules.registry import collect_blocks
 from nnmagic.engine.relax.tir.builders import static_int
 
@@ -131,11 +132,10 @@ def build_aot(
 def _can_be_called_directly(program: AotProgram) -> bool:
     """Return whether CPython may call the program directly, and then call it again if it failed.
 
-    It has no loops that threads share, and it prints nothing. If values decide sizes, it has one array.
+    It has no loops that threads share, and it prints nothing.
     """
     return (
-        len(program.entry.exact_results) <= 1
-        and len(program.results) <= MAX_RESULTS
+        len(program.entry.all_results or program.results) <= MAX_RESULTS
         and not program.is_parallel
         and not program.clocked
         and not any(map(prints, program.kernels.values()))
@@ -228,7 +228,12 @@ def _compile_programs(
         ]
         own += [(var, function) for var, function in emitted if any(var is other for other in shown)]
         entries += emitted
+        if program.entry.left:
+            left = symbol + RELEASE
+            entries.append((ir.GlobalVar(left), emit_release(left)))
         entries.append((ir.GlobalVar(symbol), emit_entry(program, variables, symbol)))
+    if any(program.uses_heap or program.entry.left for program in programs.values()):
+        entries[:0] = heap_functions()
     parts = compile_parts(functions(), entries, target, apart=several)
     kernels.update(own)
     return kernels, [*parts, *compile_stubs([part.code for part in parts])]

@@ -21,6 +21,7 @@ from nnmagic.engine.relax.runtime.direct_call import (
     DIMENSIONS,
     LARGEST,
     LAUNCH,
+    LEFT_WORDS,
     MAX_ARITY,
     MAX_DEPTH,
     MAX_DIMS,
@@ -85,7 +86,7 @@ _OPERATORS = {
 #: What the entry takes after the results: a value of the code, and what has its number. The next one is
 #: stored over what is not there.
 _LAST_VALUES = {
-    "result_sizes": "sizes_number",
+    "addresses": "addresses_number",
     "workspace": "workspace_number",
     "constants": "constants_number",
 }
@@ -94,6 +95,7 @@ _CODE = """
 declare i64 @llvm.smin.i64(i64, i64)
 declare i64 @llvm.smax.i64(i64, i64)
 declare double @llvm.fabs.f64(double)
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 
 define ptr @nnmagic_direct_call(ptr %self, ptr %given, i64 %count, ptr %names) {{
 entry:
@@ -104,7 +106,6 @@ entry:
   %overflow_at = alloca i32
   %returned = alloca [2 x i64]
   %made = alloca [{max_results} x ptr]
-  %dimensions_of_result = alloca [2 x i64]
   %parts_at = getelementptr i64, ptr %self, i64 {data}
   %parts = load ptr, ptr %parts_at
   %python = load ptr, ptr %parts
@@ -263,10 +264,6 @@ counted:
 result_shape:
   %first_result0 = mul i64 %dims, 3
   %first_result = add i64 %first_result0, {first}
-  %has_room = icmp ne ptr %room, null
-  %room_count = zext i1 %has_room to i64
-  %result_number = add i64 %arity, %room_count
-{store_room}
   br label %next_result
 next_result:
   %nth = phi i64 [ 0, %result_shape ], [ %following, %keep ]
@@ -347,15 +344,15 @@ make:
 keep:
   %made_at = getelementptr ptr, ptr %made, i64 %nth
   store ptr %result, ptr %made_at
-  %number_of_value = add i64 %result_number, %nth
+  %number_of_value = add i64 %arity, %nth
 {store_result}
   %following = add i64 %nth, 1
   br label %next_result
 run:
-  %has_sizes = icmp ne ptr %result_sizes, null
-  %sizes_count = zext i1 %has_sizes to i64
-  %sizes_number = add i64 %result_number, %results
-  %workspace_number = add i64 %sizes_number, %sizes_count
+  %leaves = icmp ne ptr %addresses, null
+  %addresses_count = zext i1 %leaves to i64
+  %addresses_number = add i64 %arity, %results
+  %workspace_number = add i64 %addresses_number, %addresses_count
   %constants_number = add i64 %workspace_number, 1
 {stores}
   store i64 0, ptr %returned
@@ -395,19 +392,82 @@ unmarked:
   %is_done = and i1 %no_error, %no_code
   br i1 %is_done, label %done, label %drop
 done:
+  br i1 %leaves, label %read_left, label %finish
+read_left:
+  %addresses_data_at = getelementptr i64, ptr %addresses, i64 {data}
+  %addresses_data = load ptr, ptr %addresses_data_at
+  br label %next_left
+next_left:
+  %nth_left = phi i64 [ 0, %read_left ], [ %following_left, %copy_left ]
+  %described_at = phi i64 [ 0, %read_left ], [ %next_described, %copy_left ]
+  %more_left = icmp slt i64 %nth_left, %left_count
+  br i1 %more_left, label %make_left, label %free_left
+make_left:
+  %left_index0 = mul i64 %nth_left, {left_words}
+  %left_index = add i64 %left_index0, %first_left
+  %left_dtype_at = getelementptr i64, ptr %words, i64 %left_index
+  %left_dtype = load ptr, ptr %left_dtype_at
+  %left_rank_at = getelementptr i64, ptr %left_dtype_at, i64 1
+  %left_rank = load i64, ptr %left_rank_at
+  %left_item_at = getelementptr i64, ptr %left_dtype_at, i64 2
+  %left_item = load i64, ptr %left_item_at
+  %left_address_at = getelementptr i64, ptr %addresses_data, i64 %described_at
+  %left_address = load ptr, ptr %left_address_at
+  %left_shape = getelementptr i64, ptr %left_address_at, i64 1
+  %left_place = add i64 %results, %nth_left
+  call void %incref(ptr %left_dtype)
+  %rank_of_left = trunc i64 %left_rank to i32
+  %left_array = call ptr %new_array(ptr %array_type, ptr %left_dtype, i32 %rank_of_left, ptr %left_shape,
+      ptr null, ptr null, i32 0, ptr null)
+  %is_left_made = icmp ne ptr %left_array, null
+  br i1 %is_left_made, label %count_left, label %not_made
+count_left:
+  %left_axis = phi i64 [ 0, %make_left ], [ %next_left_axis, %multiply_left ]
+  %left_bytes = phi i64 [ %left_item, %make_left ], [ %more_left_bytes, %multiply_left ]
+  %more_left_axes = icmp slt i64 %left_axis, %left_rank
+  br i1 %more_left_axes, label %multiply_left, label %copy_left
+multiply_left:
+  %left_extent_at = getelementptr i64, ptr %left_shape, i64 %left_axis
+  %left_extent = load i64, ptr %left_extent_at
+  %more_left_bytes = mul i64 %left_bytes, %left_extent
+  %next_left_axis = add i64 %left_axis, 1
+  br label %count_left
+copy_left:
+  %left_data_at = getelementptr i64, ptr %left_array, i64 {data}
+  %left_data = load ptr, ptr %left_data_at
+  call void @llvm.memcpy.p0.p0.i64(ptr %left_data, ptr %left_address, i64 %left_bytes, i1 false)
+  %made_left_at = getelementptr ptr, ptr %made, i64 %left_place
+  store ptr %left_array, ptr %made_left_at
+  %following_left = add i64 %nth_left, 1
+  %next_described0 = add i64 %described_at, %left_rank
+  %next_described = add i64 %next_described0, 1
+  br label %next_left
+free_left:
+  store i64 {integer}, ptr %values
+  %state_argument = getelementptr i64, ptr %values, i64 1
+  store i64 %state, ptr %state_argument
+  %freed = call i32 %call(ptr %release, ptr %values, i32 1, ptr %returned)
+  br label %finish
+finish:
+  %every_result = add i64 %results, %left_count
+  %left_described = mul i64 %left_count, {left_words}
+  %first_order = add i64 %first_left, %left_described
   %the_result = load ptr, ptr %made
   %is_single = icmp eq i64 %is_tuple, 0
   br i1 %is_single, label %one_result, label %pack
 pack:
-  %tuple = call ptr %new_tuple(i64 %results)
+  %tuple = call ptr %new_tuple(i64 %every_result)
   %is_tuple_made = icmp ne ptr %tuple, null
-  br i1 %is_tuple_made, label %fill, label %drop
+  br i1 %is_tuple_made, label %fill, label %not_made
 fill:
   %item = phi i64 [ 0, %pack ], [ %next_item, %put ]
-  %more_items = icmp slt i64 %item, %results
+  %more_items = icmp slt i64 %item, %every_result
   br i1 %more_items, label %put, label %give_tuple
 put:
-  %item_at = getelementptr ptr, ptr %made, i64 %item
+  %order_index = add i64 %first_order, %item
+  %order_at = getelementptr i64, ptr %words, i64 %order_index
+  %order = load i64, ptr %order_at
+  %item_at = getelementptr ptr, ptr %made, i64 %order
   %object_of_item = load ptr, ptr %item_at
   %was_put = call i32 %set_item(ptr %tuple, i64 %item, ptr %object_of_item)
   %next_item = add i64 %item, 1
@@ -415,31 +475,13 @@ put:
 give_tuple:
   ret ptr %tuple
 one_result:
-  br i1 %has_sizes, label %cut, label %give
-cut:
-  %sizes_at = getelementptr i64, ptr %result_sizes, i64 {data}
-  %sizes_data = load ptr, ptr %sizes_at
-  store ptr %sizes_data, ptr %dimensions_of_result
-  %rank_at_end = getelementptr i64, ptr %dimensions_of_result, i64 1
-  %described_rank = getelementptr i64, ptr %words, i64 %first_result
-  %rank_to_cut = load i32, ptr %described_rank
-  store i32 %rank_to_cut, ptr %rank_at_end
-  %nothing = call ptr %resize(ptr %the_result, ptr %dimensions_of_result, i32 0, i32 0)
-  %is_cut = icmp ne ptr %nothing, null
-  br i1 %is_cut, label %release, label %too_large
-release:
-  call void %decref(ptr %nothing)
-  br label %give
-too_large:
-  call void %decref(ptr %the_result)
-  ret ptr null
-give:
   ret ptr %the_result
 drop:
   store i64 {skips}, ptr %skips_at
   br label %not_made
 not_made:
-  %made_count = phi i64 [ %results, %drop ], [ %nth, %make ]
+  %made_count = phi i64 [ %results, %drop ], [ %nth, %make ], [ %left_place, %make_left ],
+      [ %every_result, %pack ]
   call void %clear_error()
   br label %abandoned
 abandon:
@@ -519,13 +561,13 @@ def compile_direct_call() -> bytes:
         below=_BELOW,
         address=ADDRESS,
         launch=LAUNCH,
-        values=2 * (MAX_ARITY + MAX_RESULTS + 4),
+        values=2 * (MAX_ARITY + MAX_RESULTS + 3),
         max_results=MAX_RESULTS,
         result_words=RESULT_WORDS,
+        left_words=LEFT_WORDS,
         skips=_SKIPS,
         stores="\n".join(starmap(_store_value, _LAST_VALUES.items())),
         store_result=_store_value("result", "number_of_value"),
-        store_room=_store_value("room", "arity"),
         max_dims=MAX_DIMS,
         data=DATA,
         type=TYPE,

@@ -117,6 +117,8 @@ def _fits_always(call: OpCall) -> bool:
         data, *rest = map(shape_of, call.args)
         (count, *counts) = (size for (size,) in rest[-3:])
         return isinstance(count, int) and counts == [count, count] and count <= len(data)
+    if call.name == "strided_slice":  # its bounds are moved into the axis
+        return call.attrs["slice_mode"] == "end"
     return call.name == "take" and call.attrs["batch_dims"] == 0
 
 

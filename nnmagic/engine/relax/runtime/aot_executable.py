@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
-from itertools import accumulate, islice
-from math import prod
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -18,19 +16,14 @@ from nnmagic.engine.relax.artifact import Artifact, Json
 from nnmagic.engine.relax.runtime import numpy_abi
 from nnmagic.engine.relax.runtime.callbacks import raise_pending
 from nnmagic.engine.relax.runtime.direct_call import Signature, guard_launches, make_direct_call
-from nnmagic.engine.relax.runtime.fast_path import DecidedSizes, FastPath, make_fast_path
+from nnmagic.engine.relax.runtime.fast_path import FastPath, make_fast_path
 from nnmagic.engine.relax.runtime.loader import load_objects
-from nnmagic.engine.relax.runtime.native_entry import NOTHING, NativeEntry, RoomError, out_of_memory
+from nnmagic.engine.relax.runtime.native_entry import NOTHING, NativeEntry, out_of_memory
 from nnmagic.engine.relax.runtime.sizes import size_function
 from nnmagic.engine.relax.runtime.tensors import argument_array
 from nnmagic.engine.relax.runtime.vm_executable import CompiledProgram
 from nnmagic.relay.expr import Function
 from nnmagic.relay.types import NUMPY_DTYPES, TensorType, TupleType
-
-#: The room of calls for sizes that values decide: as many elements as an array has, within these limits. A
-#: call that needs more is begun anew, so that large arrays take no memory that is not used; later calls have
-#: as many times more from the start as it needed, within the same limit.
-_LEAST_ROOM, _MOST_ROOM = 64, 1 << 20
 
 
 class AotExecutable:
@@ -82,8 +75,11 @@ class AotExecutable:
         dims = self._entry.dims
         self._arrays = [_Array(array, len(dims)) for array in facts["parameters"]]
         self._results = [_Array(array, len(dims)) for array in facts["results"]]
-        #: The number of the result that has the sizes of those before, which are as large as they can be.
-        self._sizes: int | None = facts.get("measured results")
+        #: The results that the machine code leaves where they are: numbers, dtypes and ranks; and the number
+        #: of the array that takes their addresses and sizes.
+        self._left: Sequence[tuple[int, str, int]]
+        self._addresses: int
+        self._addresses, self._left = facts.get("left", (0, ()))
         types = [(var, type_of(var)) for var in function.params]
         names = [list(flat_names(var.name_hint, type_)) for var, type_ in types]
         self._names = [name for each in names for name in each]
@@ -95,10 +91,7 @@ class AotExecutable:
         self._lengths, self._general = tuple(lengths), general
         self._built_general: Any = None
         #: The tensors that are lengths, by the number of the array.
-        self._has_room = bool(facts.get("room"))
-        #: How many times the usual room calls have, as others needed it: one number.
-        self._times = [1]
-        first = len(self._arrays) - len(self._lengths) - self._has_room
+        first = len(self._arrays) - len(self._lengths)
         self._measured = {first + at: self._first_tensors[number] for at, number in enumerate(lengths)}
         assert function.ret_type is not None
         self._result = function.ret_type
@@ -132,20 +125,14 @@ class AotExecutable:
         values = arrays if self._flat else list(flatten(tuple(arrays)))
         given = [
             _readable(value, expected, name)
-            for value, expected, name in zip(
-                values, self._arrays, self._names, strict=not (self._measured or self._has_room)
-            )
+            for value, expected, name in zip(values, self._arrays, self._names, strict=not self._measured)
         ]
         for tensor in self._measured.values():
             if given[tensor] < 0:
                 return self._run_general(arrays, destinations, changed)
-            given.append(_room(int(given[tensor]), self._name))
-        if self._has_room:
-            counts = [prod(self._counted(at, array.shape)) for at, array in enumerate(given)]
-            usual = min(max([_LEAST_ROOM, *counts]), _MOST_ROOM)
-            given.append(_room(min(usual * self._times[0], _MOST_ROOM), self._name))
+            given.append(_of_length(int(given[tensor]), self._name))
         sizes = self._entry.sizes_of(given)
-        for array, expected, name in zip(given, self._arrays, self._names, strict=not self._has_room):
+        for array, expected, name in zip(given, self._arrays, self._names, strict=not self._measured):
             shape = expected.shape_of(*sizes)
             if array.shape != shape:
                 raise ValueError(f"{name} must be of shape {shape}, not {array.shape}")
@@ -159,31 +146,24 @@ class AotExecutable:
         for number, tensor in self._in_place.items():
             if results[number] is None:
                 given[tensor] = results[number] = np.array(given[tensor], order="C")
-        while True:
-            try:
-                made = self._run(given, results)
-            except RoomError as error:  # noqa: PERF203 - it says what is known of the sizes so far
-                self._times[0] = max(self._times[0], -(-error.args[0] // usual))
-                given[-1] = _room(error.args[0], self._name)
-            else:
-                return rebuild(self._result, iter(made))
+        return rebuild(self._result, iter(self._run(given, results)))
 
     def _first_destination(self, destinations: Sequence[tuple[int, bool]]) -> int:
         """Return the number of the first of the last results, which are for the caller's arrays."""
-        count = len(self._results) if self._sizes is None else self._sizes
-        return count - len(destinations)
+        return (self._addresses if self._left else len(self._results)) - len(destinations)
 
     def _run(self, given: Sequence[np.ndarray], results: Sequence[np.ndarray | None]) -> list[np.ndarray]:
         """Run the machine code, with new arrays for the results that have none, and return the results."""
         sizes = self._entry.sizes_of(given)
         pairs = zip(results, self._results, strict=True)
         made = [kind.new(sizes, self._name) if result is None else result for result, kind in pairs]
-        if self._entry([*given, *made]):
+        left = self._entry([*given, *made])
+        if left is None:
             raise AssertionError("the machine code refuses arrays that were made for it")
-        if self._sizes is not None:
-            lengths = iter(made.pop(self._sizes).tolist())
-            for result in made[: self._sizes]:
-                result.resize(tuple(islice(lengths, result.ndim)), refcheck=False)
+        if self._left:
+            del made[self._addresses]
+        for (number, _, _), array in zip(self._left, left, strict=True):
+            made.insert(number, array)
         return made
 
     def _run_general(
@@ -194,21 +174,6 @@ class AotExecutable:
         run = self._built_general = self._built_general or self._general()
         call_into = getattr(run, "call_into", None)
         return run(arrays) if call_into is None else call_into(arrays, destinations, changed)
-
-    def _counted(self, number: int, shape: Sequence[Json]) -> Sequence[Json]:
-        """Return the sizes of an array that decide the room: of one that is only a length, that length."""
-        return shape[1:] if number in self._measured else shape
-
-    def _room(self) -> Json:
-        """Return the room of a call, as an artifact states sizes."""
-        most: Json = _LEAST_ROOM
-        for number, array in enumerate(self._arrays[:-1]):
-            shape = self._counted(number, array.shape)
-            if all(isinstance(size, int) for size in shape):
-                most = max(most, prod(shape)) if isinstance(most, int) else ["max", most, prod(shape)]
-            else:
-                most = ["max", reduce(lambda left, right: ["*", left, right], shape), most]
-        return min(most, _MOST_ROOM) if isinstance(most, int) else ["min", most, _MOST_ROOM]
 
     def stage(self, name: str) -> str:
         """Return the text of a stage: ``relax``, ``tir``, ``llvm`` or ``asm``. Raises KeyError for others."""
@@ -253,15 +218,17 @@ class AotExecutable:
         program = Signature(
             parameters=[(array.shape, array.dtype) for array in self._arrays[: len(self._names)]],
             dims=entry.dims,
-            results=[(result.shape, result.dtype) for result in self._results[: len(fields)]],
+            results=[
+                (result.shape, result.dtype) for result in self._results[: len(fields) - len(self._left)]
+            ],
+            left=[(number, NUMPY_DTYPES[dtype], rank) for number, dtype, rank in self._left],
             is_tuple=isinstance(self._result, TupleType),
-            is_measured=self._sizes is not None,
-            has_room=self._has_room,
             parallel=bool(facts["parallel"]),
             work=facts["work"],
         )
         held = workspace, entry.table
-        return make_direct_call(self.artifact.caller, program, entry.function, held, otherwise)
+        run = entry.function, entry.release if self._left else None
+        return make_direct_call(self.artifact.caller, program, run, held, otherwise)
 
     def complete_path(self) -> FastPath:
         """Return a function of the arguments of a call that is fast for those that need no look."""
@@ -275,7 +242,7 @@ class AotExecutable:
         It returns a tuple of the other results, or None where the arguments need a look; ``destinations`` are
         those of ``call_into``. None where there is no such function, as results must be copied.
         """
-        if self._sizes is not None or self._has_room:
+        if self._left:
             return None
         first = self._first_destination(destinations)
         written = {number: param for number, (param, _) in enumerate(destinations, first)}
@@ -303,9 +270,6 @@ class AotExecutable:
             "empty": np.empty,
             **{f"p{number}": array.dtype for number, array in enumerate(self._arrays)},
             "finish": entry.finish,
-            "RoomError": RoomError,
-            "times": self._times,
-            "most_room": _MOST_ROOM,
             "table": id(entry.table),
             "nothing": id(NOTHING),
             "raise_reason": entry.raise_reason,
@@ -314,23 +278,26 @@ class AotExecutable:
         }
         if entry.least_workspace:
             names |= {"idle": entry.idle, "new_workspace": entry.borrow_workspace}
-        numbers = [number for number in range(len(self._results)) if number != self._sizes]
-        shown = (f"r{number}" for number in numbers)
+        shown = [f"r{number}" for number in range(len(self._results))]
+        if self._left:
+            del shown[self._addresses]
+        for at, (number, _, _) in enumerate(self._left):
+            shown.insert(number, f"left[{at}]")
         return make_fast_path(
             self._types,
             [(array.dtype.name, len(array.shape)) for array in self._arrays],
             entry.dims,
             [result.shape for result in self._results],
             names,
-            result=result or nested_source(self._result, shown),
-            decided=DecidedSizes(self._sizes, self._room() if self._has_room else None),
+            result=result or nested_source(self._result, iter(shown)),
             otherwise=otherwise,
             written=written,
             measured=self._measured,
+            leaves=bool(self._left),
         )
 
 
-def _room(length: int, function: str) -> np.ndarray:
+def _of_length(length: int, function: str) -> np.ndarray:
     """Return an array of no elements that has a length."""
     try:
         return np.empty((0, length), np.bool_)

@@ -25,6 +25,7 @@ from nnmagic.engine.relax.runtime import numpy_abi
 from nnmagic.engine.relax.runtime.fast_path import exact_ints
 from nnmagic.engine.relax.runtime.ffi import tvm_ffi
 from nnmagic.engine.relax.runtime.loader import load_objects, runtime_function
+from nnmagic.engine.relax.runtime.native_entry import state_address
 
 #: The function of the object file that returns the address of the code.
 ADDRESS = "nnmagic_address_of_direct_call"
@@ -73,23 +74,25 @@ class Word(Enum):
     DECREF = 16
     CLEAR_ERROR = 17
     SWITCH = 18
-    ROOM = 19
-    RESULT_SIZES = 20
-    RESIZE = 21
-    FLOAT_TYPE = 22
-    INT_TYPE = 23
-    READ_INT = 24
-    MARK = 25
-    WRITE_MARK = 26
-    SAVE_THREAD = 27
-    RESTORE_THREAD = 28
-    NEW_TUPLE = 29
-    SET_ITEM = 30
+    ADDRESSES = 19
+    RELEASE = 20
+    FLOAT_TYPE = 21
+    INT_TYPE = 22
+    READ_INT = 23
+    MARK = 24
+    WRITE_MARK = 25
+    SAVE_THREAD = 26
+    RESTORE_THREAD = 27
+    NEW_TUPLE = 28
+    SET_ITEM = 29
+    STATE = 30
+    LEFT_COUNT = 31
+    FIRST_LEFT = 32
 
     @property
     def is_number(self) -> bool:
         """Whether it is a number; the others are addresses."""
-        return self.value <= Word.SKIPS.value
+        return self.value <= Word.SKIPS.value or self.value >= Word.STATE.value
 
 
 class Operator(Enum):
@@ -162,19 +165,18 @@ class Number(Enum):
 #: Where the words of the arguments begin.
 NUMBERS = len(Word)
 
-#: Where the named sizes begin, with three words each: an argument, its axis, its rank. The results follow: so
-#: many words each, rank, dtype, the most elements and the number of instructions, then those for its shape.
-RESULT_WORDS = 4
+#: Where the named sizes begin, with three words each: an argument, its axis, its rank. The results follow
+#: that the program fills: rank, dtype, the most elements and the number of instructions, then those for the
+#: shape. Then dtype, rank and bytes of an element of each result that it leaves. At last, for each of all
+#: results, its number among those that are filled and then those that are left.
+RESULT_WORDS, LEFT_WORDS = 4, 3
 DIMENSIONS = NUMBERS + MAX_ARITY * len(Number)
 
 #: CPython's flags of a function that takes its arguments as a vector, with keywords.
 _FASTCALL_WITH_KEYWORDS = 0x80 | 0x02
 
-#: The numbers of PyArray_NewFromDescr and PyArray_Resize in NumPy's table of functions for extension modules.
-_NEW_FROM_DESCR, _RESIZE = 94, 80
-
-#: The most that sizes are which values decide and nothing else bounds: small workspaces have room for it.
-_ROOM = 1 << 10
+#: The number of PyArray_NewFromDescr in NumPy's table of functions for extension modules.
+_NEW_FROM_DESCR = 94
 
 #: The two switches that tables point to: one that is never set, and that of programs with kernels for
 #: threads, which is set in a forked child: its parent's threads are not there.
@@ -203,10 +205,9 @@ class Signature:
     Attributes:
         parameters: the arrays that it takes.
         dims: the array and the axis that has each size that a call names.
-        results: the arrays that it gives.
-        is_tuple: whether a call returns a tuple of them, else the only one.
-        is_measured: whether it is cut to the sizes that the entry puts into another array.
-        has_room: whether the entry takes an array behind the parameters whose length is the last of ``dims``.
+        results: the arrays that it fills.
+        left: the arrays that it leaves where they are: their numbers among all results, dtypes and ranks.
+        is_tuple: whether a call returns a tuple of all, else the only one.
         parallel: whether it has kernels for threads; these were loaded after ``guard_launches``.
         work: how many elements it computes, if that is known.
 
@@ -215,9 +216,8 @@ class Signature:
     parameters: Sequence[Array]
     dims: Sequence[tuple[int, int]]
     results: Sequence[Array]
+    left: Sequence[tuple[int, np.dtype[Any], int]]
     is_tuple: bool
-    is_measured: bool
-    has_room: bool
     parallel: bool
     work: int | None
 
@@ -225,7 +225,7 @@ class Signature:
 def make_direct_call(
     code: bytes,
     program: Signature,
-    run: Any,
+    run: tuple[Any, Any],
     held: tuple[np.ndarray, np.ndarray],
     otherwise: Callable[..., Any],
 ) -> Callable[..., Any] | None:
@@ -234,33 +234,28 @@ def make_direct_call(
     Args:
         code: the object file, if it is not loaded yet.
         program: what it takes and gives.
-        run: the entry, a function of TVM's.
+        run: the entry, and what frees the results that it left if it leaves some: functions of TVM's.
         held: what its last two arguments are, the workspace and the table of constants.
         otherwise: what is called for all other arguments.
 
     """
     parameters, dims, results = program.parameters, program.dims, program.results
-    if program.has_room:
-        dims, last = dims[:-1], len(dims) - 1
-        results = [([_replace_dim(size, last, _ROOM) for size in shape], dtype) for shape, dtype in results]
     described = [_describe(shape, dtype) for shape, dtype in results]
     of_results = max(_known_elements(shape) for shape, _ in results) if results else 1
     shapes = [own for own, _ in parameters]
-    constant = max([*map(_known_elements, shapes), 1 if program.is_measured else of_results])
+    constant = max([*map(_known_elements, shapes), of_results])
     is_light = constant <= _MOST_LOCKED if program.work is None else program.work <= _MOST_WORK
     if (
         None in described
         or not 0 < len(parameters) <= MAX_ARITY
-        or not 0 < len(results) <= MAX_RESULTS
+        or not 0 < len(results) + len(program.left) <= MAX_RESULTS
         or len(dims) > MAX_DIMS
         or constant > _MOST
-        or (program.parallel and not dims and not program.has_room)
-        or (program.is_measured and (program.is_tuple or not results[0][0]))
+        or (program.parallel and not dims)
         or (method := _loaded_method(code)) is None
     ):
         return None
-    room = np.empty((0, _ROOM), np.bool_) if program.has_room else None
-    sizes = np.empty(len(results[0][0]), np.int64) if program.is_measured else None
+    addresses = np.empty(sum(1 + rank for _, _, rank in program.left), np.int64)
     words = {
         Word.ARITY: len(parameters),
         Word.DIMS: len(dims),
@@ -270,14 +265,17 @@ def make_direct_call(
         Word.IS_TUPLE: int(program.is_tuple),
         Word.BUSY: 0,
         Word.SKIPS: 0,
-        Word.PROGRAM: run.__chandle__(),
+        Word.PROGRAM: run[0].__chandle__(),
         Word.WORKSPACE: id(held[0]),
         Word.CONSTANTS: id(held[1]),
         Word.ARRAY_TYPE: id(np.ndarray),
         **_functions(),
         Word.SWITCH: _switches[int(program.parallel) :].ctypes.data,
-        Word.ROOM: 0 if room is None else id(room),
-        Word.RESULT_SIZES: 0 if sizes is None else id(sizes),
+        Word.ADDRESSES: id(addresses) if program.left else 0,
+        Word.RELEASE: 0 if run[1] is None else run[1].__chandle__(),
+        Word.STATE: state_address(held[0]),
+        Word.LEFT_COUNT: len(program.left),
+        Word.FIRST_LEFT: DIMENSIONS + 3 * len(dims) + sum(len(each or ()) for each in described),
         Word.MARK: _mark().value if program.parallel else 0,
     }
     named = [word for array, axis in dims for word in (array, axis, len(shapes[array]))]
@@ -287,9 +285,18 @@ def make_direct_call(
         if slot is not None:
             numbers[at] = _number_words(slot, kind)
     of_result = [word for each in described for word in each or ()]
-    table = np.array([*(words[word] for word in Word), *numbers.flat, *named, *of_result], np.int64)
+    of_left = [word for _, dtype, rank in program.left for word in (id(dtype), rank, dtype.itemsize)]
+    order = list(range(len(results)))
+    for at, (number, _, _) in enumerate(program.left, len(results)):
+        order.insert(number, at)
+    begin = [words[word] for word in Word]
+    table = np.array([*begin, *numbers.flat, *named, *of_result, *of_left, *order], np.int64)
     parts = np.empty(3, object)
-    parts[:] = otherwise, table, (run, held, results, room, sizes, slots)  # the last ones are kept alive
+    parts[:] = (
+        otherwise,
+        table,
+        (run, held, results, addresses, program.left, slots),
+    )  # the last ones are kept alive
     return _new_function(method, parts)
 
 
@@ -316,13 +323,6 @@ def _number_words(slot: np.ndarray, dtype: np.dtype[Any]) -> list[int]:
     takes_ints = float_kind or (dtype.kind in "iu" and dtype != np.uint64)  # which are read as int64
     least, largest = exact_ints(dtype.name) if takes_ints else (1, 0)
     return [id(slot), id(dtype.type), float_kind, least, largest]
-
-
-def _replace_dim(size: Json, number: int, length: int) -> Json:
-    """Return a size with a number in place of a dimension."""
-    if size == ["dim", number]:
-        return length
-    return [_replace_dim(part, number, length) for part in size] if isinstance(size, list) else size
 
 
 def _instructions(size: Json, depth: int) -> list[tuple[int, int]] | None:
@@ -373,7 +373,6 @@ def _functions() -> dict[Word, int]:
 
     return {
         Word.NEW_ARRAY: of_numpy(_NEW_FROM_DESCR),
-        Word.RESIZE: of_numpy(_RESIZE),
         Word.CALL_PYTHON: _address_of(api.PyObject_Vectorcall),
         Word.CALL: _address_of(tvm_ffi.LIB.TVMFFIFunctionCall),
         Word.INCREF: _address_of(api.Py_IncRef),

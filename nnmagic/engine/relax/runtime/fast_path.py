@@ -6,8 +6,7 @@ them would be a quarter of the time of a small call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import count
 from types import CodeType
@@ -22,23 +21,6 @@ from nnmagic.relay.types import TupleType, Type
 FastPath = Callable[[tuple[Any, ...]], Any]
 
 
-@dataclass(frozen=True, slots=True)
-class DecidedSizes:
-    """The sizes that values decide.
-
-    Attributes:
-        results: the number of the result that has the sizes of those before, which are as large as they can
-            be; None where values decide no result's size.
-        room: the length of the last array, which calls do not give: the most that such a size can be; None
-            where there is no such array. ``RoomError`` says that it is too short; ``times`` holds the factor
-            by which calls lengthen it, up to ``most_room``.
-
-    """
-
-    results: int | None
-    room: Json
-
-
 def make_fast_path(
     types: Sequence[Type],
     parameters: Sequence[tuple[str, int]],
@@ -50,7 +32,7 @@ def make_fast_path(
     otherwise: str = "None",
     written: Mapping[int, int] | None = None,
     measured: Mapping[int, int] | None = None,
-    decided: DecidedSizes | None = None,
+    leaves: bool = False,
 ) -> FastPath:
     """Return a function that takes a call's arguments as they are.
 
@@ -68,7 +50,7 @@ def make_fast_path(
         written: the results that are arguments, with these: NumPy arrays that are writable and share no
             memory with other arguments, or they need a look. ``names`` holds ``ndarray`` and ``overlap``.
         measured: the last arrays, which calls do not give, with the integers that are their lengths.
-        decided: of a program in which values decide sizes.
+        leaves: whether the program leaves results where they are: ``left`` in the expression of the result.
 
     """
     measured = measured or {}
@@ -76,12 +58,7 @@ def make_fast_path(
     arrays = [f"r{number}" for number in range(len(results))]
     written = written or {}
     allocation = [f"a{array} = empty((0, a{length}), p{array})" for array, length in measured.items()]
-    room = None if decided is None else decided.room
-    if room is not None:
-        last = len(arguments) - 1
-        allocation += _measure((number, place) for number, place in enumerate(dims) if place[0] < last)
-        allocation += [f"a{last} = empty((0, min({size_source(room)} * times[0], most_room)), p{last})"]
-    allocation += _measure(enumerate(dims))
+    allocation += _measure(dims)
     for number, shape in enumerate(results):
         if number in written:
             allocation.append(f"r{number} = a{written[number]}")
@@ -114,19 +91,13 @@ def make_fast_path(
     lines += ["try:", f"    code = entry({addresses}{'id(w)' if workspace else 'nothing'}, table)"]
     lines += ["except (RuntimeError, ValueError) as error:", "    raise_reason(error)"]
     kept = "w" if workspace else "None"
-    refused = [f"if finish(code, {kept}, ({every})):", f"    return {otherwise}"]
-    if room is not None:
-        refused = [
-            "try:",
-            *(f"    {line}" for line in refused),
-            "except RoomError:",
-            f"    return {otherwise}",
-        ]
-    lines += ["if code:", *(f"    {line}" for line in refused)]
-    if workspace:
-        lines += ["else:", "    idle.append(w)"]
-    if decided is not None and decided.results is not None:
-        lines += _cut_results(results[: decided.results])
+    if leaves:
+        lines += ["left = []", f"if finish(code, {kept}, ({every}), left):", f"    return {otherwise}"]
+    else:
+        refused = [f"if finish(code, {kept}, ({every})):", f"    return {otherwise}"]
+        lines += ["if code:", *(f"    {line}" for line in refused)]
+        if workspace:
+            lines += ["else:", "    idle.append(w)"]
     lines += [f"return {result}"]
     source = "def fast_path(args):\n" + "".join(f"    {line}\n" for line in lines)
     namespace = dict(names)
@@ -172,20 +143,9 @@ def _refuse_shared(
     return lines
 
 
-def _measure(dims: Iterable[tuple[int, tuple[int, int]]]) -> list[str]:
-    """Return the lines that read dimensions, which are given with their numbers, from arrays."""
-    return [f"d{number} = a{array}.shape[{axis}]" for number, (array, axis) in dims]
-
-
-def _cut_results(shapes: Sequence[Sequence[Json]]) -> list[str]:
-    """Return the lines that cut the first results to the sizes that the result behind them has."""
-    lines = [f"s = r{len(shapes)}.tolist()"]
-    first = 0
-    for number, shape in enumerate(shapes):
-        if shape:
-            lines.append(f"r{number}.resize(s[{first}:{first + len(shape)}], refcheck=False)")
-        first += len(shape)
-    return lines
+def _measure(dims: Sequence[tuple[int, int]]) -> list[str]:
+    """Return the lines that read dimensions from arrays."""
+    return [f"d{number} = a{array}.shape[{axis}]" for number, (array, axis) in enumerate(dims)]
 
 
 @lru_cache(maxsize=1024)

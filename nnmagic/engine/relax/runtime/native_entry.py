@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import ctypes
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import islice
 from typing import Any, NoReturn
 
 import numpy as np
@@ -20,10 +22,13 @@ from nnmagic.relay.types import NUMPY_DTYPES
 #: The name of the entry in the library.
 ENTRY = "nnmagic_entry"
 
+#: What the name of the function ends with that frees what the entry leaves: it takes the state's address.
+RELEASE = "_release"
+
 #: What the entry gives else than 0: an array is not what it should be, or shapes do not fit; there is not
-#: enough memory; the workspace is too small; an interrupt; too deep recursion; sizes that values decide are
-#: larger than the room; a call that CPython makes directly takes long. From FAILURES on: a failure.
-REFUSED, FAILED, GROW, INTERRUPTED, TOO_DEEP, ROOM, TOO_LONG = 1, 2, 3, 4, 5, 6, 7
+#: enough memory; the workspace is too small; an interrupt; too deep recursion; a call that CPython makes
+#: directly takes long. From FAILURES on: a failure.
+REFUSED, FAILED, GROW, INTERRUPTED, TOO_DEEP, TOO_LONG = 1, 2, 3, 4, 5, 6
 FAILURES = 16
 
 #: Where the state has the details of a failure, the limit of recursion, and whether CPython makes the call
@@ -43,10 +48,6 @@ _SMALL_WORKSPACE = 1 << 16
 
 #: The workspace of a program that needs none.
 NOTHING = np.empty(0, np.uint8)
-
-
-class RoomError(Exception):
-    """A call needs more room; the argument says how much."""
 
 
 class NativeEntry:
@@ -80,6 +81,11 @@ class NativeEntry:
         self._state = int(facts["state"])
         #: The entry as it is; ``run`` is the same where a thread pool is, if it needs one.
         self.function: Any = library[facts.get("symbol", ENTRY)]
+        #: Of a program that leaves results: their numbers, dtypes and ranks, the number of the array that
+        #: takes their addresses, and what frees them.
+        addresses, self._left = facts.get("left", (0, ()))
+        self._addresses = len(facts["parameters"]) + addresses
+        self.release: Any = library[facts.get("symbol", ENTRY) + RELEASE] if self._left else None
         self.run: Callable[..., int] = self.function
         self._run_deep = callbacks.keep_pending(self.run, partial(partial, on_deep_stack))
         if facts["parallel"]:
@@ -104,15 +110,28 @@ class NativeEntry:
         """Return the dimensions of a call."""
         return tuple(arrays[array].shape[axis] for array, axis in self.dims)
 
-    def __call__(self, arrays: Sequence[Any]) -> bool:
-        """Run the machine code, and return whether it refused an array. Raises what the run raises."""
-        workspace = self.borrow_workspace()
-        return self.finish(self._start(self.run, arrays, workspace), workspace, arrays)
+    def __call__(self, arrays: Sequence[Any]) -> list[np.ndarray] | None:
+        """Run the machine code, and return the results that it left; None if it refused an array.
 
-    def finish(self, code: int, workspace: np.ndarray | None, arrays: Sequence[Any]) -> bool:
+        Raises what the run raises.
+        """
+        workspace = self.borrow_workspace()
+        left: list[np.ndarray] = []
+        return (
+            None if self.finish(self._start(self.run, arrays, workspace), workspace, arrays, left) else left
+        )
+
+    def finish(
+        self,
+        code: int,
+        workspace: np.ndarray | None,
+        arrays: Sequence[Any],
+        left: list[np.ndarray] | None = None,
+    ) -> bool:
         """Finish a call that ended with a code, and return whether it refused an array.
 
-        Raises what the call raises. ``workspace`` is None if the program needs none.
+        Raises what the call raises. ``workspace`` is None if the program needs none. ``left`` takes the
+        results that the machine code left.
         """
         if workspace is None:
             workspace = NOTHING
@@ -124,11 +143,26 @@ class NativeEntry:
             code = self._start(self._run_deep, arrays, workspace)
             self._set_limit(workspace, _SHALLOW)
         error = self._error(code, workspace) if code else None
+        if self._left and left is not None and not code:
+            try:
+                left += self._copy_left(arrays[self._addresses])
+            except MemoryError:
+                error = out_of_memory(self.name)
+            self.release(state_address(workspace))
         if workspace is not NOTHING:
             self.idle.append(workspace)
         if error is not None:
             raise error
         return code != 0
+
+    def _copy_left(self, addresses: np.ndarray) -> Iterator[np.ndarray]:
+        """Yield copies of the results that the machine code left."""
+        words = iter(addresses.tolist())
+        for _, dtype, rank in self._left:
+            address, shape = next(words), tuple(islice(words, rank))
+            copy = np.empty(shape, NUMPY_DTYPES[dtype])
+            ctypes.memmove(copy.ctypes.data, address, copy.nbytes)
+            yield copy
 
     def _start(self, entry: Callable[..., int], arrays: Sequence[Any], workspace: np.ndarray) -> int:
         """Run the machine code once, and return how it ended."""
@@ -156,8 +190,6 @@ class NativeEntry:
                 return KeyboardInterrupt()
             case _ if code == TOO_DEEP:
                 return RecursionError(TOO_DEEP_MESSAGE)
-            case _ if code == ROOM:
-                return RoomError(int(self._state_words(workspace)[_DETAIL]))
             case _ if code < FAILURES:
                 is_interrupt = callbacks.take_raised() == KeyboardInterrupt.__name__
                 return KeyboardInterrupt() if is_interrupt else out_of_memory(self.name)
@@ -221,13 +253,18 @@ class NativeEntry:
         return workspace
 
     def _state_words(self, workspace: np.ndarray) -> np.ndarray:
-        begin = -workspace.ctypes.data % _ALIGNMENT
+        begin = state_address(workspace) - workspace.ctypes.data
         return workspace[begin : begin + 8 * self._state].view(np.int64)
 
     def _set_limit(self, workspace: np.ndarray, depth: int) -> None:
         """Set how deep the call may recurse."""
         words = self._state_words(workspace)
         words[_DEPTH], words[_LIMIT] = 0, depth
+
+
+def state_address(workspace: np.ndarray) -> int:
+    """Return the address of a call's state, with which its workspace begins."""
+    return workspace.ctypes.data + -workspace.ctypes.data % _ALIGNMENT
 
 
 def out_of_memory(function: str) -> MemoryError:

@@ -226,3 +226,13 @@ def flat_view(buffer: Buffer) -> tuple[Buffer, Stmt]:
         (product(buffer.ty.shape),), dtype, f"{buffer.name}_flat", data_alignment=item_bytes(dtype)
     )
     return view, tirx.DeclBuffer(view, data=buffer.data)
+
+
+def words_at(name: str) -> Buffer:
+    """Declare an array of 8-byte words of any length."""
+    return tirx.decl_buffer((1 << 40,), "int64", name, data_alignment=8)
+
+
+def as_pointer(address: PrimExpr) -> PrimExpr:
+    """Return an address as a pointer."""
+    return tirx.reinterpret("handle", address)

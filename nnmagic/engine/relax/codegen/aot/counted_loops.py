@@ -51,7 +51,7 @@ class CountedLoop:
 
 def find_counted_loop(function: NativeFunction) -> CountedLoop | None:
     """Return the loop that a function is; None for another function, or a loop with other ends."""
-    if not function.loops or function.counts_rounds or len(function.body) != 2:
+    if not function.loops or function.counts_rounds or function.carried_dims or len(function.body) != 2:
         return None
     test, branch = function.body
     if not isinstance(test, ScalarCode) or not isinstance(branch, Conditional):

@@ -11,9 +11,8 @@ from tvm import ir, tirx
 from nnmagic.engine.relax.codegen.aot.functions import (
     BodyEmitter,
     Variables,
-    as_pointer,
-    words_at,
 )
+from nnmagic.engine.relax.codegen.aot.heap import RELEASE
 from nnmagic.engine.relax.codegen.aot.memory import exceeds_any_memory, round_up
 from nnmagic.engine.relax.codegen.aot.program import (
     ALIGNMENT,
@@ -26,7 +25,7 @@ from nnmagic.engine.relax.codegen.aot.program import (
 )
 from nnmagic.engine.relax.runtime.native_entry import GROW, REFUSED
 from nnmagic.engine.relax.runtime.numpy_abi import DATA, DESCR, DIMS, FLAGS, LOW, RANK, READABLE, TYPE, WORDS
-from nnmagic.engine.relax.tir.builders import as_expr, item_bytes
+from nnmagic.engine.relax.tir.builders import as_expr, as_pointer, item_bytes, words_at
 from nnmagic.engine.relax.tir.types import Buffer, PrimExpr, PrimFunc, Stmt, Var
 
 _INT32 = ir.PrimType("int32")
@@ -75,22 +74,43 @@ def emit_entry(program: AotProgram, variables: Variables, symbol: str) -> PrimFu
         else:
             arguments.append(words_of[DATA])
     results = [words_of[DATA] for words_of in objects[len(program.parameters) : count]]
+    times = results.pop() if program.clocked else None
+    addresses_of_left = as_pointer(results.pop()) if function.left else None
+    for number in function.left:
+        results.insert(number, as_expr(0))
     emitter = BodyEmitter(function, variables, arguments, results, is_entry=True, clocked=program.clocked)
+    emitter.result_sizes = addresses_of_left
     first = 1 + len(dtypes)
     constants = objects[-1][DATA] + as_expr(8 * first)
     emitter.use(state, table, first, (begin, constants, workspace))
     if state is not None and program.functions:
         statements.append(tirx.BufferStore(state, emitter.first_budget(), [as_expr(WORK)]))
-    if program.clocked:
-        assert state is not None
-        times = results.pop()
-        nbytes = as_expr(program.results[-1].nbytes)
-        statements.append(tirx.Evaluate(tirx.call_extern("handle", "memset", as_pointer(times), 0, nbytes)))
-        statements.append(tirx.BufferStore(state, times, [as_expr(CLOCK)]))
+    if times is not None:
+        statements += _begin_times(state, times, program.results[-1])
+    if program.uses_heap:
+        emitter.release = [tirx.Evaluate(ir.Call(RELEASE, [begin], ret_ty=_INT32))]
+        # Where a function of Python raised, what the last call with this workspace allocated is still there.
+        statements += emitter.release
     statements.extend(emitter.body())
     statements.append(tirx.Return(tirx.const(0, "int32")))
     body = tirx.SeqStmt(statements)
     return tirx.PrimFunc(addresses, body, _INT32).with_attr("global_symbol", symbol)
+
+
+def emit_release(symbol: str) -> PrimFunc:
+    """Return the function that frees what the entry of that name left: it takes the address of its state."""
+    state = tirx.Var("state", "int64")
+    release = tirx.Evaluate(ir.Call(RELEASE, [state], ret_ty=_INT32))
+    body = tirx.SeqStmt([release, tirx.Return(tirx.const(0, "int32"))])
+    return tirx.PrimFunc([state], body, _INT32).with_attr("global_symbol", symbol)
+
+
+def _begin_times(state: Buffer | None, times: PrimExpr, array: Array) -> Iterator[Stmt]:
+    """Yield the statements that set the times of kernels to 0, and tell the program where they are."""
+    assert state is not None
+    clear = tirx.call_extern("handle", "memset", as_pointer(times), 0, as_expr(array.nbytes))
+    yield tirx.Evaluate(clear)
+    yield tirx.BufferStore(state, times, [as_expr(CLOCK)])
 
 
 def _words(name: str, count: int) -> Buffer:

@@ -23,7 +23,8 @@ from nnmagic.engine.relax.codegen.aot.counted_loops import (
     find_few_rounds,
     find_summands,
 )
-from nnmagic.engine.relax.codegen.aot.memory import exceeds_any_memory, most, round_up
+from nnmagic.engine.relax.codegen.aot.heap import DROP, POINTER_TO_WORDS, RESERVE
+from nnmagic.engine.relax.codegen.aot.memory import depends_on, exceeds_any_memory, most, round_up
 from nnmagic.engine.relax.codegen.aot.parallel_loops import ParallelCall
 from nnmagic.engine.relax.codegen.aot.program import (
     ALIGNMENT,
@@ -57,6 +58,7 @@ from nnmagic.engine.relax.codegen.aot.program import (
     StoreElement,
     Value,
     kernel_sizes,
+    written_storage,
 )
 from nnmagic.engine.relax.codegen.aot.wrapping import wrap_integers
 from nnmagic.engine.relax.codegen.interrupt_polls import POLLED
@@ -67,13 +69,20 @@ from nnmagic.engine.relax.runtime.native_entry import (
     FAILURES,
     INTERRUPTED,
     REFUSED,
-    ROOM,
     TOO_DEEP,
     TOO_LONG,
 )
 from nnmagic.engine.relax.runtime.vm_executable import MAX_CALL_DEPTH
-from nnmagic.engine.relax.schedules.kernel_analysis import Stage
-from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, item_bytes, loop, sequence
+from nnmagic.engine.relax.schedules.kernel_analysis import Stage, substitute
+from nnmagic.engine.relax.tir.builders import (
+    as_expr,
+    as_pointer,
+    dtype_of,
+    item_bytes,
+    loop,
+    sequence,
+    words_at,
+)
 from nnmagic.engine.relax.tir.strict_float import hidden_zero
 from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr, PrimFunc, Stmt, Var
 from nnmagic.engine.relax.tir.vectorizable_isnan import make_isnan_vectorizable
@@ -132,6 +141,8 @@ def _emit_function(function: NativeFunction, variables: Variables, clocked: Sequ
         tirx.Var(f"argument{number}", _value_dtype(param)) for number, param in enumerate(function.parameters)
     ]
     results = [_result_param(number, dtype) for number, dtype in enumerate(function.result_registers)]
+    for number in function.measured_results():
+        results[number] = tirx.Var(f"result{number}", POINTER_TO_WORDS)
     state, table, workspace = (tirx.Var(name, "int64") for name in ("state", "table", "workspace"))
     emitter = BodyEmitter(function, variables, params, results, clocked=clocked)
     words, constants = words_at("state_words"), words_at("constants")
@@ -141,7 +152,9 @@ def _emit_function(function: NativeFunction, variables: Variables, clocked: Sequ
         tirx.DeclBuffer(constants, data=as_pointer(table)),
         *emitter.body(),
     ]
-    all_params = [*function.dims, *params, *results, state, table, workspace]
+    sizes = [emitter.first_sizes.get(dim, dim) for dim in function.dims]
+    measured = [] if emitter.result_sizes is None else [emitter.result_sizes]
+    all_params = [*sizes, *params, *results, *measured, state, table, workspace]
     if emitter.stop is not None:
         all_params.append(emitter.stop)
     body = tirx.SeqStmt([*statements, tirx.Return(tirx.const(0, "int32"))])
@@ -192,6 +205,17 @@ class BodyEmitter:
         self.is_entry = is_entry
         self.caller = caller
         self.targets: Sequence[Register | Storage] = ()
+        #: The address to which a function writes the sizes that it measures.
+        self.result_sizes: PrimExpr | None = None
+        if function.result_dims:
+            self.result_sizes = tirx.Var("result_sizes", POINTER_TO_WORDS)
+        #: What the dimensions are at first that the rounds of a loop change.
+        self.first_sizes = {dim: tirx.Var(dim.name, "int64") for dim in function.carried_dims}
+        #: Where the memory is that was allocated for temporaries: an address and a number of bytes for each
+        #: copy. A function has also those of the functions that are a part of it.
+        self.blocks: dict[Storage, Buffer] = {}
+        #: The statements by which an entry frees all that the program allocated.
+        self.release: list[Stmt] = []
         #: The rounds of a loop that are known and few.
         self.few: FewRounds | None = None
         self.declared: list[Stmt] = []
@@ -226,6 +250,8 @@ class BodyEmitter:
     def body(self) -> list[Stmt]:
         """Return the statements of the body."""
         function = self.function
+        if self.caller is None:
+            self._declare_blocks(function)
         frame: list[Stmt] = []
         if function.recursive and (not isinstance(function.workspace, int) or function.workspace):
             frame = self._allocate_frame()
@@ -236,6 +262,9 @@ class BodyEmitter:
                 setup.append(self._store(param, argument))
         if function.recursive:
             setup = [*self._enter(), *setup]
+        carried = {dim: self._new_local("int64", dim.name) for dim in function.carried_dims}
+        setup += [_store_element(local, self.first_sizes[dim]) for dim, local in carried.items()]
+        self.carried_sizes = carried
         for pointer in function.pointers:
             self._local(pointer)
         self._declare_copies()
@@ -259,9 +288,9 @@ class BodyEmitter:
             running = self._local(_RUNNING)
             begin = [_store_element(running, tirx.const(1, "int8"))]
             again = tirx.NE(_element(running), tirx.const(0, "int8"))
-        some = tirx.While(
-            tirx.And(again, _element(budget) > as_expr(0)), sequence(self._region(self.function.body))
-        )
+        sizes = [tirx.Bind(dim, _element(local)) for dim, local in self.carried_sizes.items()]
+        round_ = sequence([*sizes, *self._region(self.function.body)])
+        some = tirx.While(tirx.And(again, _element(budget) > as_expr(0)), round_)
         return [*begin, tirx.While(again, sequence([some, self._poll(budget)]))]
 
     def _counted_loop(self, counted: CountedLoop) -> list[Stmt]:
@@ -340,7 +369,7 @@ class BodyEmitter:
                 case _:
                     continue
             for value in written:
-                if isinstance(value, Storage) and value.copies > 1:
+                if isinstance(value, Storage) and (value.copies > 1 or value.on_heap):
                     self._local(value)
 
     # Registers and addresses
@@ -394,7 +423,7 @@ class BodyEmitter:
                 return self.constants[self.first_constant + storage.index]
             case "pointer" | "view":
                 return _element(self._local(storage))
-        if storage.copies > 1:
+        if storage.copies > 1 or storage.on_heap:
             return _element(self._local(storage))
         return self.workspace + as_expr(storage.offset)
 
@@ -402,6 +431,9 @@ class BodyEmitter:
         """Point each temporary with several copies to one that no pointer of the loop holds."""
         statements: list[Stmt] = []
         for value in values:
+            if isinstance(value, Storage) and value.on_heap:
+                statements += self._allocate(value)
+                continue
             if not isinstance(value, Storage) or value.copies == 1 or value.kind != "temporary":
                 continue
             stride = as_expr(round_up(value.nbytes))
@@ -435,6 +467,70 @@ class BodyEmitter:
             return tirx.IfThenElse(tirx.EQ(tirx.BufferLoad(used, [copy]), zero), taken, None)
 
         statements.append(loop("copy", count, take_if_free))
+        return statements
+
+    # Memory of sizes that nothing bounds
+
+    def _declare_blocks(self, function: NativeFunction) -> None:
+        """Declare the blocks of memory of a function, and of those that are a part of it."""
+        for step in function.steps():
+            for storage in written_storage(step):
+                if storage.on_heap and storage not in self.blocks:
+                    block = self._new_local("int64", "block", 2 * storage.copies)
+                    self.blocks[storage] = block
+                    zeros = (
+                        tirx.BufferStore(block, as_expr(0), [as_expr(at)]) for at in range(2 * storage.copies)
+                    )
+                    self.declared += zeros
+            if isinstance(step, FunctionCall) and step.callee not in self.variables:
+                self._declare_blocks(step.callee)
+
+    def _free_block(self, storage: Storage) -> tuple[list[Stmt], Buffer, PrimExpr]:
+        """Return the blocks of a temporary, and the number of one that no pointer of the loop holds."""
+        root = self
+        while root.caller is not None:
+            root = root.caller
+        blocks = root.blocks[storage]
+        if storage.copies == 1:
+            return [], blocks, as_expr(0)
+        chosen: PrimExpr = as_expr(2 * (storage.copies - 1))
+        for number in reversed(range(storage.copies - 1)):
+            address = tirx.BufferLoad(blocks, [as_expr(2 * number)])
+            free: PrimExpr = tirx.const(1, "bool")
+            for holder in storage.holders:
+                free = tirx.And(free, tirx.NE(_element(self._local(holder)), address))
+            chosen = tirx.Select(free, as_expr(2 * number), chosen)
+        number = self._new_local("int64", "block_number")
+        return [_store_element(number, chosen)], blocks, _element(number)
+
+    def _allocate(self, storage: Storage) -> list[Stmt]:
+        """Have enough memory for a temporary, and point it there."""
+        statements, blocks, number = self._free_block(storage)
+        address = _address_of(blocks, number)
+        pointed = _store_element(self._local(storage), tirx.BufferLoad(blocks, [number]))
+        return [*statements, *self._reserve(address, storage.nbytes), pointed]
+
+    def _reserve(self, block: PrimExpr, nbytes: Extent) -> list[Stmt]:
+        """Have a block of memory, the address of which and of its size is at ``block``, be large enough."""
+        words, needed = words_at("block"), tirx.Var("needed", "int64")
+        reserve = tirx.Evaluate(ir.Call(RESERVE, [self.state_address, block, needed], ret_ty=_INT32))
+        failed = tirx.IfThenElse(tirx.EQ(words[0], as_expr(0)), sequence(self._fail(FAILED)), None)
+        is_small = tirx.Or(words[1] < needed, exceeds_any_memory(as_expr(nbytes)))
+        return [
+            tirx.Bind(needed, tirx.max(as_expr(nbytes), as_expr(1))),
+            tirx.DeclBuffer(words, data=block),
+            tirx.IfThenElse(is_small, sequence([reserve, failed]), None),
+        ]
+
+    def _free_blocks(self) -> list[Stmt]:
+        """Give back the memory that the function allocated."""
+        statements: list[Stmt] = []
+        for storage, blocks in self.blocks.items():
+            for number in range(storage.copies):
+                address = _address_of(blocks, as_expr(2 * number))
+                drop = ir.Call(DROP, [self.state_address, address], ret_ty=_INT32)
+                is_used = tirx.BufferLoad(blocks, [as_expr(2 * number)]) != as_expr(0)
+                statements.append(tirx.IfThenElse(is_used, tirx.Evaluate(drop), None))
         return statements
 
     # Steps
@@ -476,10 +572,11 @@ class BodyEmitter:
             case NextRound(assign=Assign(pairs=pairs)) if self.counter is not None:
                 others = tuple(pair for pair in pairs if pair[0] is not self.counter)
                 return self._assign(Assign(others))
-            case NextRound(assign=assign):
+            case NextRound(assign=assign, sizes=sizes):
                 spent = _element(self._budget()) - self._work()
                 spend = _store_element(self._budget(), spent)
-                return [*self._assign(assign), spend, *self._count_round()]
+                carried = [_store_element(self.carried_sizes[dim], size) for dim, size in sizes]
+                return [*self._assign(assign), *carried, spend, *self._count_round()]
             case Exit():
                 return self._exit(step)
 
@@ -505,6 +602,9 @@ class BodyEmitter:
             else:
                 assert isinstance(value, Storage)
                 pointers.append(as_pointer(self._address(value)))
+        if depends_on(step.work, dict.fromkeys(self.function.unbounded())):
+            budget = self._budget()
+            after.append(_store_element(budget, _element(budget) - as_expr(step.work)))
         # What fails inside, a packed function, makes a kernel return another number.
         code = ir.Call(step.kernel, [*pointers, *step.sizes], ret_ty=_INT32)
         run: Stmt = tirx.IfThenElse(code != 0, sequence(self._fail(FAILED)), None)
@@ -530,10 +630,29 @@ class BodyEmitter:
         return sequence([_read_clock(times[0]), run, _read_clock(times[1]), declared, *stores])
 
     def _function_call(self, step: FunctionCall) -> list[Stmt]:
-        written = [result for number, result in enumerate(step.results) if number not in step.callee.changed]
-        statements = self._choose_copies(written)
+        after_call = list[Stmt]()
+        measured = step.callee.measured_results()
+        written = [
+            result
+            for number, result in enumerate(step.results)
+            if number not in step.callee.changed and number not in measured
+        ]
+        statements = self._choose_copies([*written, step.frame])
+        blocks: dict[int, PrimExpr] = {}
+        for number in measured:
+            result = step.results[number]
+            assert isinstance(result, Storage)
+            chosen, block, at = self._free_block(result)
+            statements += chosen
+            blocks[number] = _address_of(block, at)
+            after_call.append(_store_element(self._local(result), tirx.BufferLoad(block, [at])))
+        if step.result_dims:
+            sizes = self._new_local("int64", "sizes", len(step.result_dims))
+            blocks[len(step.results)] = _address_of(sizes, as_expr(0))
+            named = enumerate(step.result_dims)
+            after_call += [tirx.Bind(dim, tirx.BufferLoad(sizes, [as_expr(at)])) for at, dim in named]
         if step.callee not in self.variables:
-            return [*statements, *self._inlined(step)]
+            return [*statements, *self._inlined(step, blocks), *after_call]
         if step.callee.parallel is not None:
             return [*statements, *self._parallel_call(step)]
         args: list[PrimExpr] = []
@@ -543,15 +662,17 @@ class BodyEmitter:
             if isinstance(param, Register) and param.dtype == "bool":
                 loaded = _as_byte(loaded)
             args.append(loaded)
-        for result in step.results:
+        for number, result in enumerate(step.results):
             if isinstance(result, Register):
                 spilled = self._new_local(_value_dtype(result), "outcome")
                 args.append(_pointer_to(spilled))
                 after.append(_store_element(self._local(result), _element(spilled)))
             else:
-                args.append(self._address(result))
+                args.append(blocks[number] if number in blocks else self._address(result))
+        if step.result_dims:
+            args.append(blocks[len(step.results)])
         assert self.state is not None
-        frame = self.workspace + as_expr(step.frame.offset)
+        frame = self._address(step.frame)
         rest = [self.state_address, self.constants_address, frame]
         call = ir.Call(self.variables[step.callee], [*step.sizes, *args, *rest], ret_ty=_INT32)
         failed = tirx.NE(self.state[STATUS], tirx.const(0, "int64"))
@@ -564,6 +685,7 @@ class BodyEmitter:
             tirx.IfThenElse(failed, sequence(self._leave()), None),
             *self._take_budget(),
             *after,
+            *after_call,
         ]
 
     def _parallel_call(self, step: FunctionCall) -> list[Stmt]:
@@ -588,7 +710,7 @@ class BodyEmitter:
             args,
             results,
             bind(self.constants_address),
-            bind(self.workspace + as_expr(step.frame.offset)),
+            bind(self._address(step.frame)),
             self.state,
         )
         statements = call.run(self._leave(), words_at)
@@ -597,10 +719,12 @@ class BodyEmitter:
                 statements += call.reduce(number, self._local(result))
         return [*bound, *statements]
 
-    def _inlined(self, step: FunctionCall) -> list[Stmt]:
-        """Emit a function as a part of its only caller."""
+    def _inlined(self, step: FunctionCall, blocks: Mapping[int, PrimExpr]) -> list[Stmt]:
+        """Emit a function as a part of its only caller.
+
+        ``blocks``: where the memory of results is whose sizes it measures, and where these sizes go.
+        """
         callee = step.callee
-        sizes = [tirx.Bind(dim, as_expr(size)) for dim, size in zip(callee.dims, step.sizes, strict=True)]
         bound: list[Stmt] = []
         args: list[PrimExpr] = []
         for value, param in zip(step.args, callee.parameters, strict=True):
@@ -609,13 +733,22 @@ class BodyEmitter:
             bound.append(tirx.Bind(var, loaded))
             args.append(var)
         results = [
-            as_expr(0) if isinstance(result, Register) else self._address(result) for result in step.results
+            as_expr(0)
+            if isinstance(result, Register)
+            else blocks[number]
+            if number in blocks
+            else self._address(result)
+            for number, result in enumerate(step.results)
         ]
         emitter = BodyEmitter(callee, self.variables, args, results, clocked=self.clocked, caller=self)
         emitter.targets = step.results
         emitter.few = find_few_rounds(step, self.variables)
-        workspace = self.workspace + as_expr(step.frame.offset)
-        addresses = (self.state_address, self.constants_address, workspace)
+        sizes = [
+            tirx.Bind(emitter.first_sizes.get(dim, dim), as_expr(size))
+            for dim, size in zip(callee.dims, step.sizes, strict=True)
+        ]
+        emitter.result_sizes = blocks.get(len(step.results))
+        addresses = (self.state_address, self.constants_address, self._address(step.frame))
         emitter.use(self.state, self.constants, self.first_constant, addresses)
         return [*sizes, *bound, *emitter.body()]
 
@@ -794,23 +927,10 @@ class BodyEmitter:
     def _name_sizes(self, step: NameSizes) -> list[Stmt]:
         if not isinstance(step.vector, Storage):
             (dim,) = step.dims
-            return [tirx.Bind(dim, self._load(step.vector)), *self._require_room(step.dims)]
+            return [tirx.Bind(dim, self._load(step.vector))]
         words = words_at("sizes")
         sizes = [tirx.Bind(dim, words[number]) for number, dim in enumerate(step.dims)]
-        return [*self._declare(words, step.vector), *sizes, *self._require_room(step.dims)]
-
-    def _require_room(self, dims: Sequence[Var]) -> list[Stmt]:
-        """Have a call that needs more room begun anew."""
-        room = self.function.room
-        if room is None:
-            return []
-        return [
-            tirx.IfThenElse(
-                dim > room, sequence([_store_word(self.state, DETAIL, dim), *self._fail(ROOM)]), None
-            )
-            for dim in dims
-            if dim in self.function.roomy
-        ]
+        return [*self._declare(words, step.vector), *sizes]
 
     def _shape_check(self, step: ShapeCheck) -> list[Stmt]:
         """Ask about shapes that were not checked the last time, and remember them."""
@@ -833,7 +953,21 @@ class BodyEmitter:
 
     def _exit(self, step: Exit) -> list[Stmt]:
         statements: list[Stmt] = []
+        measured = self.function.measured_results()
+        sizes = dict(zip(self.function.result_dims, step.sizes, strict=True))
         for number, value in enumerate(step.results):
+            if number in self.function.left:
+                continue
+            if number in measured:
+                assert isinstance(value, Storage)
+                nbytes = substitute(as_expr(self.function.result_bytes(number)), sizes)
+                words = words_at("block")
+                statements += [
+                    *self._reserve(self.results[number], nbytes),
+                    tirx.DeclBuffer(words, data=self.results[number]),
+                    _copy_bytes(words[0], self._address(value), nbytes),
+                ]
+                continue
             if isinstance(value, Storage):
                 if value.kind != "result" and number not in self.function.changed:
                     nbytes = self.function.result_bytes(number)
@@ -852,16 +986,23 @@ class BodyEmitter:
             data = address if isinstance(address.ty, ir.PointerType) else as_pointer(address)
             statements.append(tirx.DeclBuffer(view, data=data))
             statements.append(_store_element(view, loaded))
-        if self.function.exact_results:
-            sizes = words_at("result_sizes")
-            statements.append(tirx.DeclBuffer(sizes, data=as_pointer(self.results[len(step.results)])))
-            every = [size for array in self.function.exact_results for size in array.shape]
-            statements += [_store_word(sizes, number, as_expr(size)) for number, size in enumerate(every)]
+        if self.result_sizes is not None:
+            words = words_at("result_sizes")
+            statements.append(tirx.DeclBuffer(words, data=self.result_sizes))
+            left = [self._place_of_left(number, step.results[number], sizes) for number in self.function.left]
+            every = [size for each in left for size in each] or step.sizes
+            statements += [_store_word(words, at, size) for at, size in enumerate(every)]
         if self.caller is None:
             return [*statements, *self._hand_on_budget(), *self._leave(0)]
         if self.function.loops:
             statements.append(_store_element(self._local(_RUNNING), tirx.const(0, "int8")))
         return statements or [tirx.Evaluate(tirx.const(0, "int32"))]
+
+    def _place_of_left(self, number: int, value: Value, sizes: dict[Var, PrimExpr]) -> list[PrimExpr]:
+        """Return the address and the sizes of a result that an entry leaves where it is."""
+        assert isinstance(value, Storage)
+        shape = self.function.all_results[number].shape
+        return [self._address(value), *(substitute(as_expr(size), sizes) for size in shape)]
 
     # Ends, interrupts and recursion
 
@@ -870,7 +1011,7 @@ class BodyEmitter:
         if self.caller is not None:
             return self.caller._fail(code)
         if self.is_entry:
-            return [tirx.Return(tirx.const(code, "int32"))]
+            return [*self.release, tirx.Return(tirx.const(code, "int32"))]
         assert self.state is not None
         return [_store_word(self.state, STATUS, as_expr(code)), *self._leave()]
 
@@ -879,14 +1020,16 @@ class BodyEmitter:
         if self.caller is not None:
             return self.caller._leave(code)
         if self.is_entry and code is not None:
-            return [tirx.Return(tirx.const(code, "int32"))]
+            if code == 0 and self.function.left:  # whoever called reads them first
+                return [tirx.Return(tirx.const(code, "int32"))]
+            return [*self.release, tirx.Return(tirx.const(code, "int32"))]
         state = self.state
         assert state is not None
         if self.is_entry:
-            return [tirx.Return(state[STATUS].astype("int32"))]
-        leave: list[Stmt] = []
+            return [*self.release, tirx.Return(state[STATUS].astype("int32"))]
+        leave = self._free_blocks() if code == 0 else []
         if self.function.recursive:
-            leave = [_store_word(state, DEPTH, state[DEPTH] - 1), *self.frame]
+            leave += [_store_word(state, DEPTH, state[DEPTH] - 1), *self.frame]
         return [*leave, tirx.Return(tirx.const(0, "int32"))]
 
     def _enter(self) -> list[Stmt]:
@@ -979,9 +1122,11 @@ class BodyEmitter:
     def _work(self) -> PrimExpr:
         """Return the work of a round, or of a call, in elements."""
         work: PrimExpr = as_expr(1)
+        unbounded = dict.fromkeys(self.function.unbounded())
         for step in self.function.steps():
-            if isinstance(step, KernelCall):
-                work = work + as_expr(most(step.work, self.function.named))
+            if isinstance(step, KernelCall) and not depends_on(step.work, unbounded):  # the others count it
+                spent = most(step.work, self.function.named)
+                work = work + as_expr(1 if spent is None else spent)
         return work
 
     def _save_registers(self) -> tuple[list[Stmt], list[Stmt]]:
@@ -1045,22 +1190,17 @@ _BUDGET, _ROUNDS = Register("int64", "budget"), Register("int64", "rounds")
 _RUNNING = Register("int8", "running")
 
 
+def _address_of(words: Buffer, number: PrimExpr) -> PrimExpr:
+    """Return a pointer to one of some words."""
+    return tirx.address_of(tirx.BufferLoad(words, [number]))
+
+
 def _position(buffer: Buffer, indices: Sequence[Index], sizes: Mapping[Var, PrimExpr]) -> PrimExpr:
     """Return the position of an element in the memory of an array."""
     position = as_expr(0)
     for dim, index in zip(buffer.ty.shape, indices, strict=True):
         position = position * replace_vars(as_expr(dim), sizes) + index
     return position
-
-
-def words_at(name: str) -> Buffer:
-    """Declare an array of 8-byte words of any length."""
-    return tirx.decl_buffer((1 << 40,), "int64", name, data_alignment=8)
-
-
-def as_pointer(address: PrimExpr) -> PrimExpr:
-    """Return an address as a pointer."""
-    return tirx.reinterpret("handle", address)
 
 
 def _read_clock(times: Buffer) -> Stmt:
@@ -1123,4 +1263,4 @@ def _pointer_to(buffer: Buffer) -> PrimExpr:
     return tirx.address_of(_element(buffer))
 
 
-__all__ = ["BodyEmitter", "as_pointer", "emit_functions", "lower_to_pointer_args", "words_at"]
+__all__ = ["BodyEmitter", "emit_functions", "lower_to_pointer_args"]

@@ -30,8 +30,8 @@ from nnmagic.engine.relax.codegen.aot.program import (
     StoreElement,
     Value,
     static_or_expr,
+    written_storage,
 )
-from nnmagic.engine.relax.codegen.aot.size_text import NoSizeError
 from nnmagic.engine.relax.schedules.kernel_analysis import substitute
 from nnmagic.engine.relax.tir.builders import are_equal, as_expr
 from nnmagic.engine.relax.tir.types import Extent, PrimExpr
@@ -42,21 +42,34 @@ def plan_memory(function: NativeFunction) -> None:
     """Give each temporary its bytes in the workspace, and set the size of that.
 
     A result is written where it belongs if nothing else may hold it; sizes that only a call knows come after
-    the static ones. The functions that this one calls must be planned.
+    the static ones. What has a size that nothing bounds is allocated when it is written. The functions that
+    this one calls must be planned.
     """
     _carry_pointers(function)
     _write_results_directly(function)
     steps = list(function.steps())
+    # A workspace is kept for the next call; results may be large.
+    left = {step.results[number] for step in steps if isinstance(step, Exit) for number in function.left}
     for step in steps:
         if isinstance(step, FunctionCall):
             step.frame.nbytes = _frame_bytes(step)
-        for storage in _written(step):
-            storage.nbytes = _most_bytes(storage, function)
+        for storage in written_storage(step):
+            if storage.kind != "temporary":
+                continue
+            nbytes = (
+                None
+                if storage in left and not isinstance(storage.nbytes, int)
+                else most_bytes(storage.nbytes, function)
+            )
+            if nbytes is None:
+                storage.on_heap = True
+            else:
+                storage.nbytes = nbytes
     last = _last_uses(function, steps)
     workspace = _Workspace()
     for position, step in enumerate(steps):
-        for storage in _written(step):
-            if storage.kind == "temporary" and storage not in workspace.live:
+        for storage in written_storage(step):
+            if storage.kind == "temporary" and not storage.on_heap and storage not in workspace.live:
                 workspace.allocate(storage)
         workspace.free(storage for storage in list(workspace.live) if last[storage] <= position)
     function.workspace = workspace.finish(function)
@@ -105,6 +118,7 @@ def _write_results_directly(function: NativeFunction) -> None:
             for number, result in enumerate(step.results):
                 if isinstance(result, Storage):
                     numbers.setdefault(result, set()).add(number)
+    measured = function.measured_results()
     by_number: dict[int, list[Storage]] = {}
     for storage, positions in numbers.items():
         for number in positions:
@@ -114,6 +128,7 @@ def _write_results_directly(function: NativeFunction) -> None:
         alone = len(positions) == 1 and storage not in held and storage not in repeated
         if (
             alone
+            and number not in measured
             and storage.kind == "temporary"
             and len(by_number[number]) == 1
             and _fits(function, storage, function.result_bytes(number))
@@ -129,7 +144,7 @@ def _fits(function: NativeFunction, storage: Storage, nbytes: Extent) -> bool:
     if are_equal(storage.nbytes, nbytes):
         return True
     steps = list(function.steps())
-    first = next((number for number, step in enumerate(steps) if storage in _written(step)), 0)
+    first = next((number for number, step in enumerate(steps) if storage in written_storage(step)), 0)
     return not any(isinstance(step, Check | ShapeCheck | FunctionCall) for step in steps[first:])
 
 
@@ -148,7 +163,7 @@ def _last_uses(function: NativeFunction, steps: Sequence[Step]) -> dict[Storage,
     """Return the position of the last step that uses each storage."""
     last: dict[Storage, int] = {}
     for position, step in enumerate(steps):
-        for value in (*values_read(step), *_written(step)):
+        for value in (*values_read(step), *written_storage(step)):
             if isinstance(value, Storage):
                 last[value] = position
     for pointer in function.pointers:
@@ -196,20 +211,6 @@ def values_read(step: Step) -> Iterator[Value]:
             yield vector
         case Conditional(condition=condition):
             yield condition
-
-
-def _written(step: Step) -> Iterator[Storage]:
-    match step:
-        case KernelCall(args=args, reads=reads):
-            yield from (value for value in args[reads:] if isinstance(value, Storage))
-        case FunctionCall(results=results, frame=frame):
-            yield from (value for value in results if isinstance(value, Storage))
-            if not isinstance(frame.nbytes, int) or frame.nbytes:
-                yield frame
-        case CopyArray(target=target):
-            yield target
-        case StoreElement(storage=storage):
-            yield storage
 
 
 class _Workspace:
@@ -300,72 +301,75 @@ def round_up(nbytes: Extent) -> Extent:
     return tirx.floordiv(nbytes + (ALIGNMENT - 1), tirx.const(ALIGNMENT, "int64")) * ALIGNMENT
 
 
-def most(size: Extent, named: Mapping[PrimExpr, Extent | None]) -> Extent:
+def most(size: Extent, named: Mapping[PrimExpr, Extent | None]) -> Extent | None:
     """Return the most that an expression of sizes can be; ``named`` can be anything from 0 to their most.
 
-    Raises NoSizeError for other expressions than sums, products and quotients, and where a size that is named
-    has no bound.
+    Return None for other expressions than sums, products, quotients and choices, and where a size that is
+    named has no bound.
     """
     if isinstance(size, int) or not depends_on(size, named):
         return size
-    high, _ = _range(size, named)
-    return static_or_expr(high)
+    bounds = _range(size, named)
+    return None if bounds is None else static_or_expr(bounds[0])
 
 
-def _range(size: PrimExpr, named: Mapping[PrimExpr, Extent | None]) -> tuple[PrimExpr, PrimExpr]:
-    """Return the most and the least that an expression of sizes can be."""
+def _range(size: PrimExpr, named: Mapping[PrimExpr, Extent | None]) -> tuple[PrimExpr, PrimExpr] | None:
+    """Return the most and the least that an expression of sizes can be; None where that is not known."""
     if size in named:
         limit = named[size]
-        if limit is None:
-            raise NoSizeError(str(size))
-        return as_expr(limit), as_expr(0)
+        return None if limit is None else (as_expr(limit), as_expr(0))
     if not depends_on(size, named):
         return size, size
     match size:
+        case tirx.Select():
+            parts = size.true_value, size.false_value
+        case tirx.Mul() | tirx.Sub() | tirx.FloorDiv() | tirx.Add() | tirx.Max() | tirx.Min():
+            parts = size.a, size.b
+        case _:
+            return None
+    left, right = (_range(part, named) for part in parts)
+    if left is None or right is None:
+        return None
+    (a_high, a_low), (b_high, b_low) = left, right
+    match size:
         case tirx.Mul():  # of what is not negative, or by a constant
-            (a_high, a_low), (b_high, b_low) = _range(size.a, named), _range(size.b, named)
-            if any(isinstance(part, tirx.IntImm) and part.value < 0 for part in (size.a, size.b)):
+            if any(isinstance(part, tirx.IntImm) and part.value < 0 for part in parts):
                 return a_low * b_low, a_high * b_high
             return a_high * b_high, a_low * b_low
         case tirx.Sub():
-            (a_high, a_low), (b_high, b_low) = _range(size.a, named), _range(size.b, named)
             return a_high - b_low, a_low - b_high
         case tirx.FloorDiv():
-            (a_high, a_low), (b_high, b_low) = _range(size.a, named), _range(size.b, named)
             least = as_expr(tirx.max(b_low, as_expr(1)))
             return tirx.floordiv(a_high, least), tirx.floordiv(a_low, tirx.max(b_high, least))
-        case tirx.Add() | tirx.Max() | tirx.Min():
-            (a_high, a_low), (b_high, b_low) = _range(size.a, named), _range(size.b, named)
-            return type(size)(a_high, b_high), type(size)(a_low, b_low)
         case tirx.Select():
-            (a_high, a_low), (b_high, b_low) = _range(size.true_value, named), _range(size.false_value, named)
             return tirx.max(a_high, b_high), tirx.min(a_low, b_low)
-    raise NoSizeError(str(size))
+    return type(size)(a_high, b_high), type(size)(a_low, b_low)
 
 
-def depends_on(size: PrimExpr, named: Mapping[PrimExpr, Extent | None]) -> bool:
+def depends_on(size: Extent, named: Mapping[PrimExpr, Extent | None]) -> bool:
     """Return whether one of these dimensions is in an expression of sizes."""
-    return bool(named) and any(var in named for var in tirx.analysis.undefined_vars(tirx.Evaluate(size)))
+    return (
+        bool(named)
+        and not isinstance(size, int)
+        and any(var in named for var in tirx.analysis.undefined_vars(tirx.Evaluate(size)))
+    )
 
 
-def _most_bytes(storage: Storage, function: NativeFunction) -> Extent:
-    """Return the most bytes that storage can need; raises NoSizeError as ``most_bytes`` does."""
-    return most_bytes(storage.nbytes, function)
+def most_bytes(nbytes: Extent, function: NativeFunction) -> Extent | None:
+    """Return the most that a number of bytes can be; None where nothing bounds it.
 
-
-def most_bytes(nbytes: Extent, function: NativeFunction) -> Extent:
-    """Return the most that a number of bytes can be.
-
-    Raises NoSizeError where that may be far more than it is: where several sizes that values decide are
-    multiplied, and no array that the program has anyway is as large.
+    Nor where it may be far less: where several sizes that values decide are multiplied, and no array that the
+    program has anyway is as large.
     """
+    if depends_on(nbytes, dict.fromkeys(function.unbounded())):
+        return None
     size = most(nbytes, function.named)
     decided = {dim: limit for dim, limit in function.named.items() if dim not in function.exact}
-    if isinstance(nbytes, int) or isinstance(size, int) or _factors(nbytes, decided) < 2:
+    if isinstance(nbytes, int) or isinstance(size, int) or size is None or _factors(nbytes, decided) < 2:
         return size
     if any(are_equal(size, count * item) for count in function.counts.values() for item in (1, 2, 4, 8)):
         return size
-    raise NoSizeError(str(nbytes))
+    return None
 
 
 def _factors(size: PrimExpr, named: Mapping[PrimExpr, Extent | None]) -> int:

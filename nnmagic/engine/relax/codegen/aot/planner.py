@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,7 +20,7 @@ from nnmagic.engine.relax.codegen.aot.in_place import (
     update_in_place,
 )
 from nnmagic.engine.relax.codegen.aot.late_values import compute_late_values_last
-from nnmagic.engine.relax.codegen.aot.memory import most, most_bytes, plan_memory
+from nnmagic.engine.relax.codegen.aot.memory import plan_memory
 from nnmagic.engine.relax.codegen.aot.parallel_loops import changes_one_element, why_serial
 from nnmagic.engine.relax.codegen.aot.program import (
     STATE_WORDS,
@@ -45,6 +45,7 @@ from nnmagic.engine.relax.codegen.aot.program import (
     Storage,
     StoreElement,
     kernel_sizes,
+    regions_of,
     static_or_expr,
 )
 from nnmagic.engine.relax.codegen.aot.program import Value as NativeValue
@@ -53,7 +54,6 @@ from nnmagic.engine.relax.codegen.aot.scalar_code import load_element, read_scal
 from nnmagic.engine.relax.codegen.aot.size_text import NoSizeError
 from nnmagic.engine.relax.codegen.aot.views import point_at_parts
 from nnmagic.engine.relax.legalize.data_dependent import COUNTS_ELEMENTS
-from nnmagic.engine.relax.legalize.debugging import prints
 from nnmagic.engine.relax.legalize.extern_loops import COPIES_RESULT
 from nnmagic.engine.relax.legalize.kernel_cache import IS_RESHAPE, has_reshape_order
 from nnmagic.engine.relax.lowering.module import KERNEL_FUNCTION, LOOP, PARALLEL_LOOP
@@ -68,7 +68,7 @@ from nnmagic.engine.relax.runtime.callbacks import (
 )
 from nnmagic.engine.relax.runtime.tensors import as_array
 from nnmagic.engine.relax.runtime.vm_executable import TOO_DEEP
-from nnmagic.engine.relax.schedules.kernel_analysis import substitute
+from nnmagic.engine.relax.schedules.kernel_analysis import Stage, substitute
 from nnmagic.engine.relax.tir.builders import as_expr, dtype_of
 from nnmagic.engine.relax.tir.regions import expand_regions
 from nnmagic.engine.relax.tir.types import Buffer, Extent, PrimExpr, PrimFunc, RelaxExpr, Var
@@ -174,13 +174,8 @@ class _Planner:
         decide_checks(self.program)
         compute_late_values_last(self.program)
         point_at_parts(self.program)
-        if self.program.entry.room is not None:
-            self._decide_on_room(self.program.entry)
-        natives = [*self.program.functions, self.program.entry]
-        if any(limit is None for native in natives for limit in native.named.values()):
-            raise _UnsupportedError  # the workspace has no size
-        if self.program.entry.exact_results:
-            _state_most(self.program.entry)
+        if self.program.entry.result_dims:
+            _leave_results(self.program.entry)
         for native in self.program.functions:
             if native.loops:
                 native.saved = STATE_WORDS + self.program.records
@@ -195,19 +190,18 @@ class _Planner:
         self.program.facts()  # which are to be of dimensions
         return self.program
 
-    def _decide_on_room(self, entry: NativeFunction) -> None:
-        """Take the room from a program that needs none; calls that begin anew must have no effect."""
-        if not entry.roomy:
-            entry.room = None
-            del entry.dims[-1], entry.arrays[-1], entry.parameters[-1]
-        elif any(map(prints, self.program.kernels.values())):
-            raise _UnsupportedError
-
     def native(self, var: ir.GlobalVar) -> NativeFunction:
-        """Return the native function of a Relax function, which may not be planned yet."""
+        """Return the native function of a Relax function, which may not be planned yet.
+
+        One that measures its results is planned at once: their sizes may turn out to be those of arguments.
+        """
         if var not in self.functions:
-            self.functions[var] = self._declare(var.name_hint, self.module[var])
-            self.waiting.append(var)
+            self.functions[var] = native = self._declare(var.name_hint, self.module[var])
+            if native.result_dims:
+                _FunctionPlanner(self, native, self.module[var], var).plan()
+                _resolve_results(native)
+            else:
+                self.waiting.append(var)
         return self.functions[var]
 
     def _declare(self, name: str, function: relax.Function, *, is_entry: bool = False) -> NativeFunction:
@@ -220,16 +214,16 @@ class _Planner:
         known = all(
             _has_shape(field) and all(_is_of(dim, dims) for dim in field.shape.values) for field in fields
         )
-        if not known and not (is_entry and self.measured_results):
+        if not known and is_entry and not self.measured_results:
             raise _UnsupportedError  # it depends on values
-        results = _arrays(function.ret_ty) if known else []
+        results, result_dims = list[Array](), list[Var]()
+        for field in fields:
+            array, measured = _measured_array(field, dims)
+            results.append(array)
+            result_dims += measured
         registers = [array.dtype if isinstance(self.place(array), Register) else None for array in results]
         native = NativeFunction(name, list(dims), parameters, arrays, results, registers)
-        if is_entry and self.measured_results:
-            native.room = tirx.Var("room", "int64")
-            native.dims.append(native.room)
-            native.arrays.append(Array("bool", (0, native.room)))
-            native.parameters.append(Storage("parameter", len(arrays), 0))
+        native.result_dims = result_dims
         native.parallel = _reductions(function)
         native.is_kernel = KERNEL_FUNCTION in (function.attrs or {})
         return native
@@ -261,14 +255,63 @@ class _Planner:
         return Storage(kind, number, array.nbytes)
 
 
-def _state_most(entry: NativeFunction) -> None:
-    """Make the results of an entry as large as they can be, and add the vector of their sizes."""
-    sizes = sum(len(array.shape) for array in entry.exact_results)
-    results = []
-    for array in entry.exact_results:
-        most_bytes(array.nbytes, entry)  # which must be near to what they are
-        results.append(Array(array.dtype, tuple(most(dim, entry.named) for dim in array.shape)))
-    entry.results = [*results, Array("int64", (sizes,))]
+def _measured_array(type_: Any, dims: Container[Var]) -> tuple[Array, list[Var]]:
+    """Return the array of a type, new names for sizes other than these dimensions, and these."""
+    if not isinstance(type_, relax.TensorType) or type_.ndim < 0:
+        raise _UnsupportedError
+    shape = type_.shape.values if _has_shape(type_) else [None] * type_.ndim
+    sizes: list[Extent] = []
+    measured: list[Var] = []
+    for dim in shape:
+        if dim is not None and _is_of(size := static_or_expr(dim), dims):
+            sizes.append(size)
+        else:
+            measured.append(tirx.Var("measured", "int64"))
+            sizes.append(measured[-1])
+    return Array(str(type_.dtype.dtype), tuple(sizes)), measured
+
+
+def _resolve_results(native: NativeFunction) -> None:
+    """State the sizes of results that are those of arguments, or constants, in terms of these."""
+    exits = [step for step in native.steps() if isinstance(step, Exit)]
+    constant = [dim for dim in native.dims if dim not in native.carried_dims]
+    resolved: dict[Var, PrimExpr] = {}
+    for number, dim in enumerate(native.result_dims):
+        sizes = [step.sizes[number] for step in exits]
+        if sizes and all(
+            _is_of(size, constant) and _ANALYZER.can_prove_equal(size, sizes[0]) for size in sizes
+        ):
+            resolved[dim] = sizes[0]
+    native.results = [_with_sizes(array, resolved) for array in native.results]
+    kept = [number for number, dim in enumerate(native.result_dims) if dim not in resolved]
+    native.result_dims = [native.result_dims[number] for number in kept]
+    if set(native.measured_results()) & set(native.changed):
+        raise _UnsupportedError
+    _replace_exits(native, lambda step: replace(step, sizes=tuple(step.sizes[number] for number in kept)))
+
+
+def _leave_results(entry: NativeFunction) -> None:
+    """Have an entry leave the results whose sizes values decide where they are.
+
+    It takes an array instead for the address and the sizes of each.
+    """
+    entry.left = entry.measured_results()
+    entry.all_results = entry.results
+    words = sum(1 + len(entry.results[number].shape) for number in entry.left)
+    given = [array for number, array in enumerate(entry.results) if number not in entry.left]
+    entry.results = [*given, Array("int64", (words,))]
+
+
+def _set_size(register: Register, size: Extent) -> ScalarCode:
+    """Return the step that puts a size into a register."""
+    buffer = tirx.decl_buffer((), "int64", "size")
+    return ScalarCode((Stage((buffer,), (), (), (), (as_expr(size),), None),), {buffer: register}, {}, ())
+
+
+def _replace_exits(function: NativeFunction, change: Callable[[Exit], Exit]) -> None:
+    """Replace the ends of a function."""
+    for region in regions_of(function.body):
+        region[:] = [change(step) if isinstance(step, Exit) else step for step in region]
 
 
 def _reductions(function: relax.Function) -> dict[int, str] | None:
@@ -364,13 +407,16 @@ class _FunctionPlanner:
             self._bind(region, binding)
         if last is None:
             results = tuple(_flatten(self._operand(sequence.body)))
-            if not self.native.results:
-                self._measure_results(_flatten(self._arrays_of(sequence.body)))
             if len(results) != len(self.native.results):
                 raise _UnsupportedError
-            if self.native.named:
-                self._require_shapes(_flatten(self._arrays_of(sequence.body)), self.native.results)
-            region.append(Exit(results))
+            arrays = list(_flatten(self._arrays_of(sequence.body)))
+            measured = self._measure(arrays)
+            if self.native.named or self.native.result_dims:
+                wanted = [_with_sizes(array, measured) for array in self.native.results]
+                self._require_shapes(region, arrays, wanted)
+            if self.native.result_dims:
+                results = self._store_measured(region, results, arrays)
+            region.append(Exit(results, tuple(measured[dim] for dim in self.native.result_dims)))
             return
         value = bindings[last].value
         if isinstance(value, relax.If):
@@ -384,27 +430,66 @@ class _FunctionPlanner:
         self.native.counts_rounds = LOOP not in (self.function.attrs or {})
         args = [self._operand(arg) for arg in value.args if not isinstance(arg, relax.ShapeExpr)]
         arrays = [self._array_of(arg) for arg in value.args if not isinstance(arg, relax.ShapeExpr)]
-        for array, own in zip(arrays, self.native.arrays, strict=True):
-            if not _same_shape(array, own):
-                raise _UnsupportedError
+        sizes = self._carry_sizes(region, arrays)
         pairs = zip(self.native.parameters, args, strict=True)
-        region.append(NextRound(Assign(tuple((param, arg) for param, arg in pairs if param is not arg))))
+        assigned = Assign(tuple((param, arg) for param, arg in pairs if param is not arg))
+        region.append(NextRound(assigned, sizes))
 
-    def _measure_results(self, arrays: Iterable[Any]) -> None:
-        """Note the arrays of the results, whose sizes values decide."""
-        exact = list(arrays)
-        if not exact or not all(isinstance(array, Array) for array in exact):
-            raise _UnsupportedError
-        self.native.results = self.native.exact_results = exact
-        self.native.result_registers = [
-            array.dtype if isinstance(self.planner.place(array), Register) else None for array in exact
-        ]
-
-    def _require_shapes(self, arrays: Iterable[Any], wanted: Iterable[Array]) -> None:
-        """Require that arrays certainly have these shapes: nothing compares them at run time."""
-        for array, own in zip(arrays, wanted, strict=True):
-            if not isinstance(array, Array) or not _same_shape(array, own):
+    def _carry_sizes(self, region: Region, arrays: Sequence[Array]) -> tuple[tuple[Var, PrimExpr], ...]:
+        """Return the dimensions that the next round of a loop has anew, with what they become."""
+        sizes: dict[Var, PrimExpr] = {}
+        for array, own in zip(arrays, self.native.arrays, strict=True):
+            if array.dtype != own.dtype or len(array.shape) != len(own.shape):
                 raise _UnsupportedError
+            for size, dim in zip(array.shape, own.shape, strict=True):
+                if isinstance(dim, tirx.Var):
+                    self._require_size(region, size, sizes.setdefault(dim, as_expr(size)))
+                else:
+                    self._require_size(region, size, dim)
+        changed = {
+            dim: size for dim, size in sizes.items() if not _ANALYZER.can_prove_equal(as_expr(dim), size)
+        }
+        self.native.carried_dims.update(changed)
+        return tuple(changed.items())
+
+    def _measure(self, arrays: Sequence[Any]) -> dict[Var, PrimExpr]:
+        """Return what the sizes of the function's results are that it measures."""
+        measured: dict[Var, PrimExpr] = {}
+        for array, own in zip(arrays, self.native.results, strict=True):
+            if isinstance(array, Array) and len(array.shape) == len(own.shape):
+                for size, dim in zip(array.shape, own.shape, strict=True):
+                    if isinstance(dim, tirx.Var) and dim in self.native.result_dims:
+                        measured[dim] = as_expr(size)
+        if len(measured) != len(self.native.result_dims):
+            raise _UnsupportedError
+        return measured
+
+    def _store_measured(
+        self, region: Region, results: Sequence[NativeValue], arrays: Sequence[Array]
+    ) -> tuple[NativeValue, ...]:
+        """Put results whose sizes are measured into memory."""
+        measured = self.native.measured_results()
+        return tuple(
+            self._in_memory(region, value, array) if number in measured else value
+            for number, (value, array) in enumerate(zip(results, arrays, strict=True))
+        )
+
+    def _require_shapes(self, region: Region, arrays: Iterable[Any], wanted: Iterable[Array]) -> None:
+        """Have arrays of certain shapes: sizes of which that is not known are compared at run time."""
+        for array, own in zip(arrays, wanted, strict=True):
+            if not isinstance(array, Array) or array.dtype != own.dtype or len(array.shape) != len(own.shape):
+                raise _UnsupportedError
+            for size, expected in zip(array.shape, own.shape, strict=True):
+                self._require_size(region, size, expected)
+
+    def _require_size(self, region: Region, size: Extent, expected: Extent) -> None:
+        """Have two sizes be equal."""
+        if _ANALYZER.can_prove_equal(as_expr(size), as_expr(expected)):
+            return
+        if isinstance(size, int) and isinstance(expected, int):
+            raise _UnsupportedError
+        number = self._failure(["required", f"@{self.native.name}: the sizes of two arrays differ"])
+        region.append(Check(number, as_expr(size) == as_expr(expected)))
 
     def _branches(self, value: relax.If) -> tuple[RelaxExpr, RelaxExpr]:
         return value.true_branch, value.false_branch
@@ -498,7 +583,34 @@ class _FunctionPlanner:
         for inner, assignments in zip((branch.then, branch.other), pairs, strict=True):
             if assignments:
                 inner.append(Assign(tuple(assignments)))
-        return planned, _common_arrays(*arrays)
+        named: list[NameSizes] = []
+        common = self._merge_arrays(arrays[0], arrays[1], branch, named)
+        region += named
+        return planned, common
+
+    def _merge_arrays(
+        self, left: _Planned, right: _Planned, branch: Conditional, named: list[NameSizes]
+    ) -> _Planned:
+        """Return the arrays of a branch's value, None where that is not known; name sizes that it decides."""
+        if isinstance(left, tuple) and isinstance(right, tuple):
+            pairs = zip(left, right, strict=True)
+            return tuple(self._merge_arrays(one, other, branch, named) for one, other in pairs)
+        if not isinstance(left, Array) or not isinstance(right, Array) or left.dtype != right.dtype:
+            return None
+        if len(left.shape) != len(right.shape):
+            return None
+        shape: list[Extent] = []
+        for one, other in zip(left.shape, right.shape, strict=True):
+            if _ANALYZER.can_prove_equal(as_expr(one), as_expr(other)):
+                shape.append(one)
+                continue
+            size, dim = Register("int64", "size"), tirx.Var("size", "int64")
+            branch.then.append(_set_size(size, one))
+            branch.other.append(_set_size(size, other))
+            named.append(NameSizes((dim,), size))
+            self.native.named[dim] = None
+            shape.append(dim)
+        return Array(left.dtype, tuple(shape))
 
     def _merge(self, left: _Planned, right: _Planned, pairs: tuple[list[Any], list[Any]]) -> _Planned:
         if isinstance(left, tuple) and isinstance(right, tuple):
@@ -635,7 +747,11 @@ class _FunctionPlanner:
             raise _UnsupportedError
         if self.native.named:
             own = [_with_sizes(array, sizes) for array in callee.arrays]
-            self._require_shapes(map(self._array_of, operands), own)
+            self._require_shapes(region, map(self._array_of, operands), own)
+        taken = tuple(sizes[dim] for dim in callee.dims)
+        result_dims = tuple(tirx.Var("measured", "int64") for _ in callee.result_dims)
+        self.native.named.update(dict.fromkeys(result_dims))
+        sizes |= dict(zip(callee.result_dims, result_dims, strict=True))
         arrays = [_with_sizes(array, sizes) for array in callee.results]
         places = [self.planner.place(array) for array in arrays]
         results = [
@@ -651,8 +767,8 @@ class _FunctionPlanner:
         for value, param in zip(args, callee.parameters, strict=True):
             if isinstance(value, Storage) != isinstance(param, Storage):
                 raise _UnsupportedError
-        taken = tuple(sizes[dim] for dim in callee.dims)
-        region.append(FunctionCall(callee, taken, args, tuple(results), Storage("temporary", -1, 0)))
+        frame = Storage("temporary", -1, 0)
+        region.append(FunctionCall(callee, taken, args, tuple(results), frame, result_dims))
         for at, (filled, place) in enumerate(zip(results, places, strict=True)):
             if isinstance(filled, Storage) and isinstance(place, Register):
                 region.append(load_element(filled, place))
@@ -875,15 +991,6 @@ def _is_of(size: Extent, dims: Container[Var]) -> bool:
 
 def _has_shape(type_: Any) -> bool:
     return isinstance(type_, relax.TensorType) and isinstance(type_.shape, relax.ShapeExpr)
-
-
-def _common_arrays(left: _Planned, right: _Planned) -> _Planned:
-    """Return the arrays that both sides of a branch have; None where they differ."""
-    if isinstance(left, tuple) and isinstance(right, tuple):
-        return tuple(map(_common_arrays, left, right))
-    if isinstance(left, Array) and isinstance(right, Array) and _same_shape(left, right):
-        return left
-    return None
 
 
 def _elements(array: Array) -> Extent:

@@ -77,6 +77,8 @@ class Storage:
         sources: what a pointer may point to.
         copies: how many pieces of this size a temporary has: pointers of a loop may still hold the values
             of rounds before.
+        on_heap: whether memory is allocated for a temporary when it is written, as nothing bounds its size
+            before.
 
     """
 
@@ -87,6 +89,7 @@ class Storage:
     sources: list[Storage] = field(default_factory=list)
     copies: int = 1
     holders: list[Storage] = field(default_factory=list)
+    on_heap: bool = False
 
 
 Value: TypeAlias = Register | Immediate | Storage
@@ -150,7 +153,8 @@ class ScalarCode:
 class FunctionCall:
     """A call of a native function, which takes ``frame`` as its workspace.
 
-    Results that are arguments, which the function changes, are not written by it.
+    Results that are arguments, which the function changes, are not written by it. ``result_dims`` name the
+    sizes that it measures.
     """
 
     callee: NativeFunction
@@ -158,6 +162,7 @@ class FunctionCall:
     args: tuple[Value, ...]
     results: tuple[Register | Storage, ...]
     frame: Storage
+    result_dims: tuple[TirVar, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,16 +233,18 @@ class DefineSize:
 
 @dataclass(frozen=True, slots=True)
 class NextRound:
-    """Begin a loop's next round; the assignments are those of its parameters."""
+    """Begin a loop's next round; the assignments are those of its parameters, and of sizes that change."""
 
     assign: Assign
+    sizes: tuple[tuple[TirVar, PrimExpr], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """End the function with these results."""
+    """End the function with these results; ``sizes``: of its ``result_dims``."""
 
     results: tuple[Value, ...]
+    sizes: tuple[PrimExpr, ...] = ()
 
 
 Step: TypeAlias = (
@@ -286,10 +293,10 @@ class NativeFunction:
         exact: those of them that only other sizes decide.
         extents: the sizes of arrays in terms of its dimensions, which may be what ``named`` can be at most.
         counts: the numbers of elements of such arrays that have several dimensions.
-        exact_results: the results of an entry whose sizes values decide; ``results`` have the most that they
-            can be then, and a vector of all sizes of the results follows them.
-        room: the dimension of an entry that is the most that sizes can be of which nothing else is known; a
-            call that needs more is begun anew. roomy: these sizes.
+        result_dims: the sizes of results that it measures: each exit states them.
+        carried_dims: the dimensions that the rounds of a loop change.
+        left: the results of an entry that it leaves where they are. ``results`` are the others then, and a
+            vector of the addresses and sizes of these; ``all_results`` are all.
 
     """
 
@@ -315,13 +322,33 @@ class NativeFunction:
     exact: set[TirVar] = field(default_factory=set)
     extents: dict[object, Extent] = field(default_factory=dict)
     counts: dict[object, Extent] = field(default_factory=dict)
-    exact_results: list[Array] = field(default_factory=list)
-    room: TirVar | None = None
-    roomy: set[TirVar] = field(default_factory=set)
+    all_results: list[Array] = field(default_factory=list)
+    result_dims: list[TirVar] = field(default_factory=list)
+    carried_dims: set[TirVar] = field(default_factory=set)
+    left: list[int] = field(default_factory=list)
 
     def result_bytes(self, number: int) -> Extent:
         """Return the bytes of a result."""
-        return (self.exact_results or self.results)[number].nbytes
+        return (self.all_results or self.results)[number].nbytes
+
+    def measured_results(self) -> list[int]:
+        """Return the numbers of the results whose sizes it measures, for which its caller has no memory."""
+        return self.left or [
+            number
+            for number, array in enumerate(self.results)
+            if any(not isinstance(dim, int) and dim in self.result_dims for dim in array.shape)
+        ]
+
+    def unbounded(self) -> set[TirVar]:
+        """Return the sizes of which nothing is known before they are computed."""
+        unbounded = set(self.carried_dims)
+        for dim, limit in self.named.items():
+            if limit is None or (
+                not isinstance(limit, int)
+                and any(var in unbounded for var in tirx.analysis.undefined_vars(tirx.Evaluate(limit)))
+            ):
+                unbounded.add(dim)
+        return unbounded
 
     def steps(self) -> Iterator[Step]:
         """Yield all steps, those of branches after the branch itself."""
@@ -344,6 +371,21 @@ def steps_of(region: Region) -> Iterator[Step]:
         if isinstance(step, Conditional):
             yield from steps_of(step.then)
             yield from steps_of(step.other)
+
+
+def written_storage(step: Step) -> Iterator[Storage]:
+    """Yield the storage that a step writes as a whole, or an element of, with the frame of a call."""
+    match step:
+        case KernelCall(args=args, reads=reads):
+            yield from (value for value in args[reads:] if isinstance(value, Storage))
+        case FunctionCall(results=results, frame=frame):
+            yield from (value for value in results if isinstance(value, Storage))
+            if not isinstance(frame.nbytes, int) or frame.nbytes:
+                yield frame
+        case CopyArray(target=target):
+            yield target
+        case StoreElement(storage=storage):
+            yield storage
 
 
 @dataclass(slots=True)
@@ -400,6 +442,16 @@ class AotProgram:
         return any(function.parallel is not None for function in self.functions)
 
     @property
+    def uses_heap(self) -> bool:
+        """Return whether it allocates memory while it runs, but for the frames of recursion."""
+        return any(
+            storage.on_heap
+            for function in (self.entry, *self.functions)
+            for step in function.steps()
+            for storage in written_storage(step)
+        )
+
+    @property
     def has_control(self) -> bool:
         """Return whether there is more than calls of kernels."""
         return bool(self.functions) or not all(
@@ -412,12 +464,10 @@ class AotProgram:
         in_place = (
             {"in place": [list(pair) for pair in self.entry.changed.items()]} if self.entry.changed else {}
         )
-        exact = self.entry.exact_results
         return {
             **in_place,
             **({"unread": self.unread} if self.unread else {}),
-            **({"measured results": len(exact)} if exact else {}),
-            **({"room": True} if self.entry.room is not None else {}),
+            **({"left": self._left_facts()} if self.entry.left else {}),
             "dims": [self._first_axis(dim) for dim in dims],
             "parameters": [_array_facts(array, dims) for array in self.parameters],
             "results": [_array_facts(array, dims) for array in self.results],
@@ -426,6 +476,12 @@ class AotProgram:
             "state": self.state_words(),
             "failures": self.failures,
         }
+
+    def _left_facts(self) -> Json:
+        """Return the number of the result that holds addresses, and what the entry leaves at these."""
+        arrays = self.entry.all_results
+        left = [[number, arrays[number].dtype, len(arrays[number].shape)] for number in self.entry.left]
+        return [len(arrays) - len(left), left]
 
     def _first_axis(self, dim: TirVar) -> list[int]:
         """Return the parameter and the axis that has a dimension as its length."""
@@ -451,10 +507,10 @@ def _array_facts(array: Array, dims: Sequence[TirVar]) -> Json:
 
 #: The words of a call's state: how it ended, two details of a failure, the work until the next poll for
 #: interrupts, the depth of recursion and its limit, the address of the times, whether CPython makes the
-#: call directly, the address of a word that is negative when the threads of a loop are to stop, or 0; then
-#: records of shapes that were checked.
-STATUS, DETAIL, WORK, DEPTH, CLOCK, DIRECT, STOP = 0, 1, 3, 4, 6, 7, 8
-STATE_WORDS = 9
+#: call directly, the address of a word that is negative when the threads of a loop are to stop, or 0, the
+#: address of the block of memory that was allocated last; then records of shapes that were checked.
+STATUS, DETAIL, WORK, DEPTH, CLOCK, DIRECT, STOP, HEAP = 0, 1, 3, 4, 6, 7, 8, 9
+STATE_WORDS = 10
 
 
 def add_clock(program: AotProgram) -> list[KernelCall]:

@@ -118,7 +118,10 @@ class _Analysis:
 
     def follow(self, function: NativeFunction, args: Sequence[_Known], sizes: Mapping[Var, Linear]) -> None:
         """Follow a function; what is assumed about its rounds is proved, or assumed no more."""
-        self.sizes |= {dim: sizes.get(dim) or _size_of_arrays(function, dim) for dim in function.dims}
+        self.sizes |= {
+            dim: (dim not in function.carried_dims and sizes.get(dim)) or _size_of_arrays(function, dim)
+            for dim in function.dims
+        }
         changed = find_carried(function)
         steps = find_steps(function)
         begun = len(self.edits), len(self.facts.known)
@@ -199,9 +202,6 @@ class _Analysis:
             value = None if isinstance(step.vector, Storage) else self.of(step.vector)
             self.sizes[dim] = value if isinstance(value, Linear) else of_symbol(Symbol())
             limit = self._most(self.sizes[dim])
-            if limit is None and self.function.room is not None:
-                limit = self.function.room
-                self.function.roomy.add(dim)
             self.function.named[dim] = self._in_dims(step.most) if limit is None else limit
 
     def _in_dims(self, bound: Extent | None) -> Extent | None:
@@ -211,7 +211,8 @@ class _Analysis:
             limit is None and depends_on(bound, {dim: None}) for dim, limit in named.items()
         ):
             return None
-        return simplify(most(bound, named))
+        limit = most(bound, named)
+        return None if limit is None else simplify(limit)
 
     def _define_size(self, dim: Var, size: PrimExpr) -> None:
         """Note a size that is an expression of others, and the most that it can be."""
@@ -295,6 +296,7 @@ class _Analysis:
             args = [None if at in reduced else self.of(arg) for at, arg in enumerate(step.args)]
             self.follow(callee, args, sizes)
             self.invariants = invariants
+        self.sizes |= {dim: of_symbol(Symbol(0)) for dim in step.result_dims}
         self._forget(step.results)
 
     def _forget(self, values: Sequence[Value]) -> None:
