@@ -22,6 +22,7 @@ from tests.random_programs.search import Job, search
 #: The judges that need no compiler, of each family.
 INTERPRETED = {
     "assignments": ("numpy",),
+    "changing_sizes": ("numpy",),
     "control_flow": ("numpy",),
     "gradients": ("differences of numpy",),
     "graphs": ("reference",),
@@ -35,6 +36,7 @@ INTERPRETED = {
 #: How many programs of each family the full suite judges in processes of their own.
 SEARCHED = {
     "assignments": 20,
+    "changing_sizes": 12,
     "control_flow": 8,
     "gradients": 4,
     "graphs": 32,
@@ -57,6 +59,7 @@ DEFAULT = {
 #: Programs that are compiled in less than a second of the processor.
 COMPILED = [
     *(("assignments", seed) for seed in (7, 9)),
+    *(("changing_sizes", seed) for seed in (0, 3)),
     *(("control_flow", seed) for seed in (0, 4)),
     *(("language", seed) for seed in (3, 4)),
     ("tensors", 10),

@@ -8,6 +8,7 @@ from tests.random_programs.program import Family, Rules
 
 NAMES = (
     "assignments",
+    "changing_sizes",
     "control_flow",
     "gradients",
     "graphs",

@@ -75,6 +75,9 @@ PARALLEL_LOOP = "nnmagic.parallel"
 #: Marks a function that is one of the machine code, and is shown as TIR.
 KERNEL_FUNCTION = "nnmagic.kernel"
 
+#: The size that tells a function how deep its call is; no dimension of a program has a name like this.
+CALL_DEPTH = "call.depth"
+
 #: A block of bindings that TVM's builder has finished.
 BindingBlock: TypeAlias = relax.BindingBlock
 
@@ -184,7 +187,7 @@ class _Lowering:
         flat = [leaf for value in params for leaf in flatten(value)]
         depth: Extent = 0
         if declared is not None:
-            depth = tirx.Var("depth", "int64")
+            depth = tirx.Var(CALL_DEPTH, "int64")
             flat.insert(0, relax.Var("calls", relax.ShapeType([depth])))
         blocks: list[BindingBlock] = []
         if self.current is not None:

@@ -56,7 +56,7 @@ from nnmagic.engine.relax.codegen.aot.views import point_at_parts
 from nnmagic.engine.relax.legalize.data_dependent import COUNTS_ELEMENTS
 from nnmagic.engine.relax.legalize.extern_loops import COPIES_RESULT
 from nnmagic.engine.relax.legalize.kernel_cache import IS_RESHAPE, has_reshape_order
-from nnmagic.engine.relax.lowering.module import KERNEL_FUNCTION, LOOP, PARALLEL_LOOP
+from nnmagic.engine.relax.lowering.module import CALL_DEPTH, KERNEL_FUNCTION, LOOP, PARALLEL_LOOP
 from nnmagic.engine.relax.lowering.origins import IN_PLACE
 from nnmagic.engine.relax.runtime.callbacks import (
     ASSERTED,
@@ -209,6 +209,7 @@ class _Planner:
         dims: dict[Var, None] = {}
         for array in arrays:
             dims |= {dim: None for dim in array.shape if isinstance(dim, tirx.Var)}
+        dims |= dict.fromkeys(dim for param in function.params for dim in _passed_sizes(param))
         parameters = [self.place(array, "parameter", number) for number, array in enumerate(arrays)]
         fields = _fields(function.ret_ty)
         known = all(
@@ -382,7 +383,6 @@ class _FunctionPlanner:
         self.arrays: dict[RelaxExpr, _Planned] = {}
         self.sizes: dict[Var, PrimExpr] = {}
         self.bounds: dict[NativeValue, Extent] = {}
-        self.depths: set[Var] = set()
         self.in_place = planner.in_place[var]
         #: The numbers of the parameters among those that are no shapes.
         self.native.changed = _array_numbers(function, self.in_place)
@@ -392,7 +392,6 @@ class _FunctionPlanner:
         for param in self.function.params:
             if isinstance(param.ty, relax.ShapeType):
                 self.values[param] = ()
-                self.depths.update(dim for dim in param.ty.values or () if isinstance(dim, tirx.Var))
             else:
                 self.values[param] = next(parameters)
         self._plan_tail(self.native.body, self.function.body)
@@ -430,14 +429,31 @@ class _FunctionPlanner:
         self.native.counts_rounds = LOOP not in (self.function.attrs or {})
         args = [self._operand(arg) for arg in value.args if not isinstance(arg, relax.ShapeExpr)]
         arrays = [self._array_of(arg) for arg in value.args if not isinstance(arg, relax.ShapeExpr)]
-        sizes = self._carry_sizes(region, arrays)
-        pairs = zip(self.native.parameters, args, strict=True)
+        sizes = self._carry_sizes(region, arrays, self._given_sizes(value, self.function))
+        pairs = [
+            (param, self._in_memory(region, arg, array) if isinstance(param, Storage) else arg)
+            for param, arg, array in zip(self.native.parameters, args, arrays, strict=True)
+        ]
         assigned = Assign(tuple((param, arg) for param, arg in pairs if param is not arg))
         region.append(NextRound(assigned, sizes))
 
-    def _carry_sizes(self, region: Region, arrays: Sequence[Array]) -> tuple[tuple[Var, PrimExpr], ...]:
-        """Return the dimensions that the next round of a loop has anew, with what they become."""
-        sizes: dict[Var, PrimExpr] = {}
+    def _given_sizes(self, call: RelaxExpr, function: relax.Function) -> dict[Var, PrimExpr]:
+        """Return the sizes that a call gives a function without an array that has them."""
+        given: dict[Var, PrimExpr] = {}
+        for param, arg in zip(function.params, call.args, strict=True):
+            if dims := _passed_sizes(param):
+                if not isinstance(arg, relax.ShapeExpr):
+                    raise _UnsupportedError
+                given |= dict(zip(dims, map(self._size, arg.values), strict=True))
+        return given
+
+    def _carry_sizes(
+        self, region: Region, arrays: Sequence[Array], sizes: dict[Var, PrimExpr]
+    ) -> tuple[tuple[Var, PrimExpr], ...]:
+        """Return the dimensions that the next round of a loop has anew, with what they become.
+
+        ``sizes``: those that it is given without an array that has them.
+        """
         for array, own in zip(arrays, self.native.arrays, strict=True):
             if array.dtype != own.dtype or len(array.shape) != len(own.shape):
                 raise _UnsupportedError
@@ -579,7 +595,7 @@ class _FunctionPlanner:
             arrays.append(self._arrays_of(sequence.body))
         region.append(branch)
         pairs: tuple[list[Any], list[Any]] = ([], [])
-        planned = self._merge(outcomes[0], outcomes[1], pairs)
+        planned = self._merge(outcomes[0], outcomes[1], branch, pairs)
         for inner, assignments in zip((branch.then, branch.other), pairs, strict=True):
             if assignments:
                 inner.append(Assign(tuple(assignments)))
@@ -612,11 +628,17 @@ class _FunctionPlanner:
             shape.append(dim)
         return Array(left.dtype, tuple(shape))
 
-    def _merge(self, left: _Planned, right: _Planned, pairs: tuple[list[Any], list[Any]]) -> _Planned:
+    def _merge(
+        self, left: _Planned, right: _Planned, branch: Conditional, pairs: tuple[list[Any], list[Any]]
+    ) -> _Planned:
         if isinstance(left, tuple) and isinstance(right, tuple):
-            return tuple(self._merge(a, b, pairs) for a, b in zip(left, right, strict=True))
+            return tuple(self._merge(a, b, branch, pairs) for a, b in zip(left, right, strict=True))
         if left is right:
             return left
+        if isinstance(left, Storage) and isinstance(right, Register | Immediate):
+            right = self._in_memory(branch.other, right, Array(right.dtype, ()))
+        elif isinstance(right, Storage) and isinstance(left, Register | Immediate):
+            left = self._in_memory(branch.then, left, Array(left.dtype, ()))
         target: Register | Storage
         if isinstance(left, Storage) and isinstance(right, Storage):
             target = Storage("pointer", -1, left.nbytes, sources=[left, right])
@@ -742,7 +764,9 @@ class _FunctionPlanner:
                 self._give(region, call, var), operands, callee.parameters, strict=True
             )
         )
-        sizes = _match_dims(callee.arrays, [self._array_of(arg) for arg in operands])
+        sizes = self._given_sizes(call, self.planner.module[call.op])
+        for dim, size in _match_dims(callee.arrays, [self._array_of(arg) for arg in operands]).items():
+            self._require_size(region, size, sizes.setdefault(dim, size))
         if any(dim not in sizes for dim in callee.dims):
             raise _UnsupportedError
         if self.native.named:
@@ -940,6 +964,14 @@ def _evaluate(expr: RelaxExpr, values: dict[RelaxExpr, _Planned], leaf: Any = No
     raise _UnsupportedError
 
 
+def _passed_sizes(param: RelaxExpr) -> list[Var]:
+    """Return the sizes that a parameter is there for, but for the depth of calls: functions count for themselves."""
+    if not isinstance(param.ty, relax.ShapeType):
+        return []
+    dims = [dim for dim in param.ty.values or () if isinstance(dim, tirx.Var)]
+    return [dim for dim in dims if dim.name != CALL_DEPTH]
+
+
 def _is_own(value: NativeValue) -> bool:
     """Return whether a value is in the program's own memory."""
     return isinstance(value, Storage) and value.kind in ("temporary", "pointer")
@@ -964,7 +996,31 @@ def _flatten(value: _Planned) -> Iterator[_Planned]:
 def _bindings(sequence: RelaxExpr) -> list[RelaxExpr]:
     if not isinstance(sequence, relax.SeqExpr):
         raise _UnsupportedError
-    return [binding for block in sequence.blocks for binding in block.bindings]
+    return _name_early([binding for block in sequence.blocks for binding in block.bindings])
+
+
+def _name_early(bindings: Sequence[RelaxExpr]) -> list[RelaxExpr]:
+    """Return bindings in which the sizes of an array have their names as soon as it is there.
+
+    TVM's fusion moves what computes with these names to the front, as it follows arrays alone.
+    """
+    moved: dict[RelaxExpr | None, list[RelaxExpr]] = {}
+    defined = {binding.var for binding in bindings}
+    for binding in bindings:
+        if isinstance(binding, relax.MatchCast) and not isinstance(binding.ty, relax.ShapeType):
+            source = binding.value
+            while isinstance(source, relax.TupleGetItem):
+                source = source.tuple_value
+            if isinstance(source, relax.Var):
+                moved.setdefault(source if source in defined else None, []).append(binding)
+    early = {binding.var for each in moved.values() for binding in each}
+    ordered: list[RelaxExpr] = []
+    work = [*moved.get(None, ()), *(binding for binding in bindings if binding.var not in early)][::-1]
+    while work:
+        binding = work.pop()
+        ordered.append(binding)
+        work += moved.get(binding.var, ())[::-1]
+    return ordered
 
 
 def _fields(type_: Any) -> list[Any]:
