@@ -965,7 +965,7 @@ def _evaluate(expr: RelaxExpr, values: dict[RelaxExpr, _Planned], leaf: Any = No
 
 
 def _passed_sizes(param: RelaxExpr) -> list[Var]:
-    """Return the sizes that a parameter is there for, but for the depth of calls: functions count for themselves."""
+    """Return the sizes that a parameter is there for, but for the depth of calls, which functions count."""
     if not isinstance(param.ty, relax.ShapeType):
         return []
     dims = [dim for dim in param.ty.values or () if isinstance(dim, tirx.Var)]

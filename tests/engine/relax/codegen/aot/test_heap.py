@@ -1,4 +1,4 @@
-"""Arrays of sizes that nothing bounds: native code allocates and frees them, and says where memory is short."""
+"""Arrays of sizes that nothing bounds: native code allocates, frees them and says where memory is short."""
 
 from __future__ import annotations
 
