@@ -35,6 +35,11 @@ BY_HAND: list[tuple[str, str, dict[str, list[int]]]] = [
     ("%x: Tensor[(9), float32], %e: Tensor[(4), float32]", "numpy.histogram(%x, %e)", {"e": [0, 1, 2, 3]}),
     ("%x: Tensor[(2, 3), float32], %y: Tensor[(4), float32]", "numpy.isin(%x, %y)", {}),
     ("%x: Tensor[(2, 3), float32], %k: Tensor[(2), int64]", "numpy.partition(%x, %k)", {"k": [0, 1]}),
+    *(
+        (f"%x: Tensor[(3, 5), {dtype}]", f"numpy.{name}.accumulate(%x, axis={axis})", {})
+        for name in ("maximum", "minimum")
+        for dtype, axis in (("float32", 0), ("bfloat16", 1), ("int8", -1), ("bool", 0))
+    ),
     *((f"%x: Tensor[(2, 3), {dtype}]", "numpy.rint(%x)", {}) for dtype in ("float16", "float32", "int8")),
     *(
         (f"%x: Tensor[(2, 3), {dtype}]", f"{name}(%x)", {})

@@ -137,7 +137,10 @@ def _scan(site: Site) -> Expr | None:
     return site.again(flat, axis=1)
 
 
-@rule("nn.softmax", "nn.log_softmax", "nn.fast_softmax", "sort", "argsort", "topk", "reverse")
+@rule(
+    *("nn.softmax", "nn.log_softmax", "nn.fast_softmax", "sort", "argsort", "topk", "reverse"),
+    *("numpy.maximum.accumulate", "numpy.minimum.accumulate"),
+)
 def _along_axis(site: Site) -> Expr | None:
     return site.again(axis=site.axis()) if site.rank() else None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nnmagic.relay.expr import Attrs
-from nnmagic.relay.ops.attributes import AXES, BOOL, DTYPE, OPTIONAL_INTEGER, optional
+from nnmagic.relay.ops.attributes import AXES, BOOL, DTYPE, INTEGER, OPTIONAL_INTEGER, optional
 from nnmagic.relay.ops.checks import require_broadcast, sizes
 from nnmagic.relay.ops.declaration import Attr, Elements, RelationError, Trait, declare
 from nnmagic.relay.ops.dims import Shape, product
@@ -55,6 +55,14 @@ def _scan(types: Sequence[Type], attrs: Attrs) -> TensorType:
         return TensorType((product(data.shape),), dtype)
     axis_of(attrs, data.shape)
     return TensorType(data.shape, dtype)
+
+
+def _running(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    data = tensor(types)
+    if not data.shape:
+        raise RelationError("expected a tensor of rank 1 or more, found a scalar", 0)
+    axis_of(attrs, data.shape)
+    return data
 
 
 _REDUCE = (
@@ -129,5 +137,17 @@ for _name, _what in (("cumsum", "sum"), ("cumprod", "product")):
         numpy=f"numpy.{_name}",
         traits=Trait.SPECULATABLE,
         elements="numbers",
+        family="reduction",
+    )
+for _name, _what in (("maximum", "largest"), ("minimum", "smallest")):
+    declare(
+        f"numpy.{_name}.accumulate",
+        "data",
+        _running,
+        f"The {_what} element so far along an axis; NaN from a NaN on.",
+        Attr("axis", INTEGER, 0),
+        numpy=f"numpy.{_name}.accumulate",
+        traits=Trait.SPECULATABLE,
+        elements="any",
         family="reduction",
     )

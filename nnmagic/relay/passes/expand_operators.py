@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from nnmagic.relay.expr import Call, Expr, OpRef
@@ -12,13 +12,33 @@ from nnmagic.relay.infer.erase import erase_types
 from nnmagic.relay.module import Module
 from nnmagic.relay.tensor_expr import TensorExpr
 from nnmagic.relay.traverse import post_order, rewrite_module
-from nnmagic.relay.types import TensorType
+from nnmagic.relay.types import Dim, TensorType
 
 
 def _det(x: TensorExpr) -> TensorExpr:
     both = x.op("linalg.slogdet")
     return both.item(1, x.dtype).op("exp") * both.item(0, x.dtype)
 
+
+def _accumulate(name: str) -> Callable[..., TensorExpr]:
+    """Return the expansion of an extreme so far, in as many steps as the size has bits."""
+
+    def expand(x: TensorExpr, *, shape: Sequence[Dim], axis: int) -> TensorExpr:
+        size, step = shape[axis], 1
+        places = x.op("ones_like").cast("int64").op("cumsum", axis=axis) - 1
+        while step < (size if isinstance(size, int) else _LONGEST):
+            earlier = x.op("gather", (places - step).maximum(0), axis=axis)
+            x, step = x.op(name, earlier), 2 * step
+        return x
+
+    return expand
+
+
+#: No axis of which only the call knows the size is longer.
+_LONGEST = 1 << 40
+
+#: The operators whose expansion takes the ``shape`` of their first operand.
+_OF_SHAPES = frozenset({"numpy.maximum.accumulate", "numpy.minimum.accumulate"})
 
 #: What each operator that TVM's Relay lacks stands for, in terms of its operands and attributes.
 EXPANSIONS: Mapping[str, Callable[..., Any]] = {
@@ -30,6 +50,8 @@ EXPANSIONS: Mapping[str, Callable[..., Any]] = {
     "numpy.hypot": special.hypot,
     "numpy.log1p": special.log1p,
     "numpy.logaddexp": special.logaddexp,
+    "numpy.maximum.accumulate": _accumulate("maximum"),
+    "numpy.minimum.accumulate": _accumulate("minimum"),
     "numpy.rint": special.rint,
     "numpy.signbit": special.signbit,
     "special.erfc": special.erfc,
@@ -61,7 +83,11 @@ def expand_operators(module: Module, *, keep: Collection[str] = ()) -> Module:
         for before, after in zip(old.args, new.args, strict=True):
             assert isinstance(before.checked_type, TensorType)
             operands.append(TensorExpr(after, before.checked_type.dtype, new.span))
-        expanded: TensorExpr = expansion(*operands, **new.attrs)
+        attrs = dict(new.attrs)
+        if isinstance(old.op, OpRef) and old.op.name in _OF_SHAPES:
+            assert isinstance(old.args[0].checked_type, TensorType)
+            attrs["shape"] = old.args[0].checked_type.shape
+        expanded: TensorExpr = expansion(*operands, **attrs)
         return expanded.expr
 
     expanded = rewrite_module(module if is_typed else infer_type(module), expand)

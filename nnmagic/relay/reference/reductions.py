@@ -156,6 +156,8 @@ RULES: dict[str, Rule] = {
     "argmin": _arg(np.argmin),
     "cumsum": _scan(np.cumsum, 0),
     "cumprod": _scan(np.cumprod, 1),
+    "numpy.maximum.accumulate": lambda given, data: np.maximum.accumulate(data, given["axis"]),
+    "numpy.minimum.accumulate": lambda given, data: np.minimum.accumulate(data, given["axis"]),
     "sort": _sort,
     "argsort": lambda given, x: _order(x, given["axis"], ascending=bool(given["is_ascend"])),
     "topk": _topk,

@@ -227,6 +227,8 @@ CASES: list[tuple[str, list[Any], dict[str, Any]]] = [
     ("linalg.solve", [Numbers((2, 3, 3), apart=True), (2, 3, 1)], {}),
     ("linalg.det", [Numbers((2, 3, 3), apart=True)], {}),
     ("linalg.inv", [Numbers((3, 3), apart=True)], {}),
+    ("numpy.maximum.accumulate", [Numbers((4, 6), apart=True)], {"axis": 1}),
+    ("numpy.minimum.accumulate", [Numbers((4, 6), apart=True)], {"axis": 0}),
     ("numpy.partition", [Numbers((3, 5), apart=True), np.array([1, 3])], {"axis": 1}),
     ("linalg.slogdet", [Numbers((2, 3, 3), apart=True)], {}),
     # -- images and transforms

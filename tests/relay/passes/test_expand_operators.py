@@ -55,6 +55,8 @@ def test_an_expansion_gives_what_the_operator_gives(name, dtype):
     info = np.finfo(dtype)
     atol = float(info.eps if name in CANCELLING else 2 * info.smallest_subnormal)
     np.testing.assert_allclose(found.astype("f8"), wanted.astype("f8"), rtol=8 * float(info.eps), atol=atol)
+    if name.endswith(".accumulate"):  # either zero is the extreme of 0.0 and -0.0
+        return
     zero = wanted == 0
     np.testing.assert_array_equal(np.signbit(found[zero]), np.signbit(wanted[zero]))
 

@@ -283,7 +283,7 @@ def _scan_rule(combine: ElementFunction, start: int) -> Rule:
     """Lower to a scan along an axis: ``combine`` of all elements up to each one, or before each one."""
 
     def rule(call: OpCall) -> Value:
-        axis, exclusive = call.attrs["axis"], bool(call.attrs["exclusive"])
+        axis, exclusive = call.attrs["axis"], bool(call.attrs.get("exclusive"))
         result = call.node.checked_type
         assert isinstance(result, TensorType)
 
@@ -350,5 +350,7 @@ RULES.update(
         "cumprod": _scan_rule(
             lambda a, b: tirx.all(a, b) if scalar_functions.dtype_of(a) == "bool" else a * b, 1
         ),
+        "numpy.maximum.accumulate": _scan_rule(scalar_functions.maximum, 0),
+        "numpy.minimum.accumulate": _scan_rule(scalar_functions.minimum, 0),
     }
 )

@@ -84,6 +84,18 @@ def _cumprod(p: Place) -> Sequence[Contribution]:
     return [p.reshape_to(result, 0) if flat else result]
 
 
+@rule("numpy.maximum.accumulate", "numpy.minimum.accumulate")
+def _running_extreme(p: Place) -> Sequence[Contribution]:
+    """Give each part of the gradient to the first element that is the extreme there."""
+    x, axis = p.x(), p.axis()
+    positions = x.op("ones_like").cast("int32").op("cumsum", axis=axis) - 1
+    before = p.y.op("gather", (positions - 1).maximum(0), axis=axis)
+    is_new = positions.equal(0) | before.differs(p.y)
+    origin = is_new.choose(positions, 0).op("numpy.maximum.accumulate", axis=axis)
+    zeros = x.op("zeros_like").cast(p.d.dtype)
+    return [zeros.op("scatter_elements", origin, p.d, axis=axis, reduction="add")]
+
+
 @expansion("variance")
 def _variance(p: Place) -> Expr:
     """Average the squared distances from the mean that is given."""

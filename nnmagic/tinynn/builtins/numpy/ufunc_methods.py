@@ -9,15 +9,13 @@ from synr.ast import BuiltinOp
 
 from nnmagic.tinynn.builtins.argument_checks import formula, one_axis
 from nnmagic.tinynn.builtins.numpy.elementwise import BINARY
-from nnmagic.tinynn.builtins.tensor_expressions import Formula
-from nnmagic.tinynn.builtins.tensor_helpers import arange, size_of
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.operators.arithmetic import unary
 from nnmagic.tinynn.operators.element_assignment import combine_at
 from nnmagic.tinynn.syntax.in_place_calls import CHANGED_AT
 from nnmagic.tinynn.values.descriptions import describe, source_text
 from nnmagic.tinynn.values.operator_calls import is_tensor, tensor_type
-from nnmagic.tinynn.values.values import Computed, Known, Operand, RefusalError, TupleOf, Value
+from nnmagic.tinynn.values.values import Known, Operand, RefusalError, TupleOf, Value
 
 _BINARY_NAMES = frozenset(row.name for row in BINARY)
 #: What each method of a function is called in a cell; ``outer`` is a method of all functions of two tensors.
@@ -65,27 +63,19 @@ def _at(name: str) -> Builtin:
 
 
 def _running_extreme(builtin: Builtin) -> Builtin:
-    """Declare the extremes of all elements before each one, in as many steps as the size has bits."""
+    """Declare the extremes of all elements up to each one."""
 
     def apply_to(call: Arguments) -> Value:
         data = formula(call, "array")
         if not data.rank:
             raise RefusalError(f"{builtin.name}.accumulate of a number", call.span)
         axis = one_axis(call, "axis", data.rank, 0)
-        size = size_of(data, axis)
-        positions, step = arange(size, call.span), 1
-        while step < (size if isinstance(size, int) else _LONGEST):
-            earlier = data.op("take", (positions - step).op("maximum", 0), axis=axis, mode="clip")
-            like = Formula(Computed(earlier.value.expr, data.type), call.span)
-            data, step = data.op(builtin.name, like), 2 * step
-        return data.value
+        return data.op(f"numpy.{builtin.name}.accumulate", axis=axis).value
 
     summary = f"Apply {builtin.name} to all elements up to each one along an axis."
     return Builtin(f"{builtin.name}.accumulate", "array axis?=0", apply_to, summary, method=False)
 
 
-#: No axis of which only the call knows the size is longer.
-_LONGEST = 1 << 40
 #: How ``at`` combines a value with the elements, by what Relay calls it.
 _COMBINED = {"add": "add", "subtract": "add", "multiply": "mul", "maximum": "max", "minimum": "min"}
 
