@@ -35,17 +35,17 @@ INTERPRETED = {
 }
 #: How many programs of each family the full suite judges in processes of their own.
 SEARCHED = {
-    "assignments": 20,
-    "changing_sizes": 12,
-    "control_flow": 8,
-    "gradients": 4,
-    "graphs": 32,
-    "language": 14,
-    "parallel_loops": 60,
-    "relay": 16,
-    "sized_nests": 6,
-    "tensors": 12,
-    "vocabulary": 14,
+    "assignments": 12,
+    "changing_sizes": 8,
+    "control_flow": 6,
+    "gradients": 3,
+    "graphs": 20,
+    "language": 10,
+    "parallel_loops": 40,
+    "relay": 12,
+    "sized_nests": 4,
+    "tensors": 8,
+    "vocabulary": 10,
 }
 #: How many programs of each family the interpreter runs in a usual run; others: 8.
 DEFAULT = {
