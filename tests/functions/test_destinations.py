@@ -534,9 +534,12 @@ REFUSED: list[tuple[str, str]] = [
     ("def f(x: InOut[Tensor[(3,), f64]]):\n    x = x + 1", "`x` is the caller's array"),
     ("def f(x: Out[Tensor[(3,), f64]]):\n    for x in range(3):\n        pass", "`x` is the caller's array"),
     ("def f(x: InOut[Tensor[(3,), f64]]):\n    x, y = x + 1, 2\n    return y", "`x` is the caller's array"),
-    ("def f(x: InOut[Tensor[(3,), f64]]):\n    y = x[1:]\n    y[0] = 1.0", "`y` may share memory with `x`"),
     (
-        "def f(x: InOut[Tensor[(3,), f64]]):\n    y = x\n    x[0] = 1.0\n    return y",
+        "def f(x: InOut[Tensor[(3,), f64]]):\n    y = x.reshape(3)\n    y[0] = 1.0",
+        "`y` may share memory with `x`",
+    ),
+    (
+        "def f(x: InOut[Tensor[(3,), f64]]):\n    y = x.reshape(3)\n    x[0] = 1.0\n    return y",
         "`x`, which was changed",
     ),
     ("def f(x: InOut[f64]):\n    return x", "rank 1 or more"),
@@ -587,7 +590,7 @@ REFUSED: list[tuple[str, str]] = [
         "`z` may share memory with `y`, which was changed",
     ),
     (
-        "def f(x: InOut[Tensor[(3,), f64]]):\n    z = x[1:]\n    x += 1.0\n    return z",
+        "def f(x: InOut[Tensor[(3,), f64]]):\n    z = x.reshape(3)\n    x += 1.0\n    return z",
         "`z` may share memory with `x`, which was changed",
     ),
     ("def f(x: Tensor[(3,), f64]):\n    abs(x)\n    return x", "the value of this expression is not used"),

@@ -31,6 +31,7 @@ INTERPRETED = {
     "relay": ("reference",),
     "sized_nests": ("numpy",),
     "tensors": ("steps of numpy",),
+    "views": ("numpy",),
     "vocabulary": ("steps of numpy",),
 }
 #: How many programs of each family the full suite judges in processes of their own.
@@ -45,6 +46,7 @@ SEARCHED = {
     "relay": 12,
     "sized_nests": 4,
     "tensors": 8,
+    "views": 8,
     "vocabulary": 10,
 }
 #: How many programs of each family the interpreter runs in a usual run; others: 8.
@@ -63,6 +65,7 @@ COMPILED = [
     *(("control_flow", seed) for seed in (0, 4)),
     *(("language", seed) for seed in (3, 4)),
     ("tensors", 10),
+    *(("views", seed) for seed in (0, 1)),
     *(("graphs", seed) for seed in range(4)),
     *(("relay", seed) for seed in range(2)),
     *(("vocabulary", seed) for seed in (1, 7)),

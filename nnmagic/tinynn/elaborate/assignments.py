@@ -129,7 +129,7 @@ def _forget_other_names(
                 said = f"{describe_holder(ctx.memory, other, value)} shares memory with `{name}`, which NumPy"
                 said = f"{said} would have changed, too"
                 advice = f"{HOLD_COPIES}; or write {name} = {name} {operator} value"
-            unassigned = Unassigned(said, advice, notes)
+            unassigned = Unassigned(said, advice, notes, (other, name))
             bindings.bind(other, unassigned, bindings.spans.get(other))
 
 

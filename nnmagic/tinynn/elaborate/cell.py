@@ -9,7 +9,7 @@ from functools import partial
 import attr
 from synr import ast
 
-from nnmagic.diagnostics import Diagnostics, Source
+from nnmagic.diagnostics import Diagnostic, Diagnostics, Source
 from nnmagic.limits import MAX_ERRORS, MAX_TUPLE_SIZE, MAX_WORK
 from nnmagic.relay import expr as ir
 from nnmagic.relay.annotations import KERNEL
@@ -41,6 +41,7 @@ from nnmagic.tinynn.analysis.changing_calls import (
     find_changed_parameters,
     mark_changing_calls,
 )
+from nnmagic.tinynn.analysis.view_names import write_out_views
 from nnmagic.tinynn.calls.defaults import to_python
 from nnmagic.tinynn.elaborate.annotation_types import (
     find_named_dimensions,
@@ -478,10 +479,11 @@ def _elaborate_body(
 
     A loop that became a function may leave names without a value, or numbers that are no longer known at
     compile time. Where that is an error, or leaves a size of the result open, the function is elaborated
-    again with other forms of its loops.
+    again with other forms of its loops. So it is with views written out where one memory is used by several
+    names.
     """
     diagnostics, reported = ctx.diagnostics, ctx.reported
-    forms, first = LoopForms(), None
+    forms, first, as_written = LoopForms(), None, list[Diagnostic]()
     while True:
         ctx.diagnostics, ctx.reported, ctx.loop_forms = Diagnostics(), set(reported), forms
         try:
@@ -490,6 +492,11 @@ def _elaborate_body(
             errors, ctx.diagnostics = ctx.diagnostics.errors, diagnostics
         if not errors and not _has_unknown_size(body[1]):
             break
+        shared = [name for lost in ctx.reported for name in lost.shared]
+        written = write_out_views(definition, shared) if shared else None
+        if written is not None:
+            definition, as_written = written, as_written or errors
+            continue
         if not forms.functions or forms.unroll_all or ctx.work > MAX_WORK // 2:
             break
         if not errors:
@@ -498,7 +505,7 @@ def _elaborate_body(
         forms = LoopForms(unroll_all=kept == forms.kept, kept=kept)
     if first is not None and (errors or _has_unknown_size(body[1])):
         return first
-    for diagnostic in errors:
+    for diagnostic in (as_written or errors) if errors else ():
         ctx.diagnostics.add(diagnostic)
     return body
 

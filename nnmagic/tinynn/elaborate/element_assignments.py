@@ -22,7 +22,16 @@ from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import is_number
 from nnmagic.tinynn.values.operator_calls import tensor_type
 from nnmagic.tinynn.values.promotion import check_update, numpy_promotion
-from nnmagic.tinynn.values.values import FAILED, Computed, Known, Operand, RefusalError, TupleOf, is_failed
+from nnmagic.tinynn.values.values import (
+    FAILED,
+    Computed,
+    Known,
+    Operand,
+    RefusalError,
+    TupleOf,
+    Unassigned,
+    is_failed,
+)
 from nnmagic.tinynn.values.weak_arrays import as_weak_as
 
 
@@ -145,6 +154,7 @@ def own_memory(ctx: Elaboration, variable: ast.Var, tensor: Operand, span: Span)
         if other != name and may_share(tokens_of(ctx, Operand(value, span)), tokens):
             message = f"`{name}` may share memory with `{other}`, which the caller gave"
             hint = f"change `{other}` by its own name, or a copy: {name} = {name}.copy()"
+            ctx.reported.add(Unassigned(message, hint, (), (name, other)))
             raise RefusalError(message, span, hint=hint)
     chain = ctx.environment.chain()
     # Of what a caller gives to be changed, its other names lose their values after the call.

@@ -319,7 +319,8 @@ def forget_shared_names(
                 notes.append(Note(f"`{memory.shown[other]}` grows here", bindings.spans[other]))
             elif other in bindings.spans:
                 notes.append(Note(f"`{other}` is assigned here", bindings.spans[other]))
-            bindings.bind(other, Unassigned(message, hint, tuple(notes)), bindings.spans.get(other))
+            lost = Unassigned(message, hint, tuple(notes), (other, name))
+            bindings.bind(other, lost, bindings.spans.get(other))
 
 
 def may_share(left: Tokens, right: Tokens) -> bool:

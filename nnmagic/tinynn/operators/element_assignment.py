@@ -122,7 +122,7 @@ def selection(tensor: Operand, index: Sequence[Operand], chosen: Value, span: Sp
         return None
     number = Computed(ir.constant(0, "int64", span=span), TensorType((), "int64"))
     conditions = _Assignment(data, parts, chosen, number, span).conditions()
-    return None if conditions is None else _all_of(conditions, span)
+    return None if not conditions else _all_of(conditions, span)
 
 
 def keep_shape(sign: str, before: Value, result: Operand) -> Operand:

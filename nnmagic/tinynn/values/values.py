@@ -293,11 +293,15 @@ class RecordName:
 
 @dataclass(frozen=True, slots=True)
 class Unassigned:
-    """A name that has no usable value here; ``message`` is the error of whoever reads it."""
+    """A name that has no usable value here; ``message`` is the error of whoever reads it.
+
+    ``shared``: this name and the one through which its memory was changed, if that is why.
+    """
 
     message: str
     hint: str | None
     notes: tuple[Note, ...]
+    shared: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ NAMES = (
     "relay",
     "sized_nests",
     "tensors",
+    "views",
     "vocabulary",
 )
 #: Families that need the package torch; a search has them only where it names them.

@@ -174,7 +174,7 @@ CASES: list[tuple[str, list[str]]] = [
     (body("«a, b, c» = x\nreturn a"), ["2 values for 3 names"]),
     (body("a, «(b, *c)» = x, ()\nreturn a"), ["0 values for at least 1 names"]),
     (body("«x[0]» = y[0]\nreturn x"), ["the parameter `x` belongs to the caller, and cannot be changed"]),
-    (body("z = x.copy()\nw = z\nz[0] = 1\nreturn «w»"), ["`w` may share memory with `z`, which was changed"]),
+    (body("z = x.copy()\nw = z.T\nz[0] = 1\nreturn «w»"), ["`w` may share memory with `z`, which was changed"]),
     (body("z = x.copy()\nz[«9»] = 1\nreturn z"), ["index 9 is out of range for axis 0 of size 2"]),
     (body("z = x.copy()\nz[0] = «y»\nreturn z"), ["a Tensor[(2, 3), f32] does not fit into a Tensor[(3,), f32]"]),
     (body("z = x.copy()\nz[0], z[1] = «z[1], z[0]»\nreturn z"), ["the right side shares memory with what is assigned, and has several targets"]),

@@ -210,9 +210,9 @@ CASES = [
     ),
     case(
         X,
-        "z = x.copy()\nrow = z[0]\nz[0, 1] = 5\nreturn z, row",
+        "z = x.copy()\nrow = z.T[0]\nz[0, 1] = 5\nreturn z, row",
         "give it memory of its own before the change, as in row = row.copy()",
-        "z = x.copy()\nrow = z[0]\nrow = row.copy()\nz[0, 1] = 5\nreturn z, row",
+        "z = x.copy()\nrow = z.T[0]\nrow = row.copy()\nz[0, 1] = 5\nreturn z, row",
     ),
     case(
         X,
@@ -807,9 +807,9 @@ CASES = [
     ),
     case(
         "x: Tensor[(4,), f32]",
-        "y = x + 1\nz = y\ny += 1\nreturn z * y",
+        "y = x + 1\nz = y.reshape(4)\ny += 1\nreturn z * y",
         "write y = y + value to change `y` alone, or copy it before: z.copy()",
-        "y = x + 1\nz = y\ny = y + 1\nreturn z * y",
+        "y = x + 1\nz = y.reshape(4)\ny = y + 1\nreturn z * y",
         lambda x: (x + 1) * (x + 2),
         _array(4),
     ),

@@ -35,14 +35,14 @@ MISTAKES = [
         "write c = sort(c, axis=-1), and of a list: c = sort(stack(c), axis=0)",
     ),
     (
-        "def f(a: Tensor[(6,), f32]):\n    y = a + 1\n    z = y\n    y += 1\n    return z * y\n",
-        "`z` is the array that `y` was, which NumPy would have changed, too",
+        "def f(a: Tensor[(6,), f32]):\n    y = a + 1\n    z = y.reshape(6)\n    y += 1\n    return z * y\n",
+        "`z` shares memory with `y`, which NumPy would have changed, too",
         "write y = y + value to change `y` alone, or copy it before: z.copy()",
     ),
     (
-        "def f(a: Tensor[(6,), f32]):\n    y = a + 1\n    row = y[2:]\n    y -= y.mean()\n    return row\n",
-        "`row` shares memory with `y`, which NumPy would have changed, too",
-        "write y = y - value to change `y` alone, or copy it before: row.copy()",
+        "def f(a: Tensor[(6,), f32]):\n    y = a + 1\n    z = y.reshape(2, 3)\n    y -= y.mean()\n    return z\n",
+        "`z` shares memory with `y`, which NumPy would have changed, too",
+        "write y = y - value to change `y` alone, or copy it before: z.copy()",
     ),
     (
         "def f(a: Tensor[(6,), f32]):\n    return a * weights[f'layer{a}']\n",

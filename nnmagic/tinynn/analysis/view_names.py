@@ -1,0 +1,339 @@
+"""Write names of views out: after ``p = q[0]``, ``p[1:] -= x`` is ``q[0, 1:] -= x``.
+
+A cell's arrays are values: an assignment to elements of ``p`` gives a new array, of which ``q`` knows
+nothing. Where both names are used, each use of ``p`` becomes that of the part of ``q`` that it stands for, so
+that all names show the same memory, as NumPy's do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+import attr
+from synr import ast
+
+from nnmagic.tinynn.analysis.bound_names import find_mentioned_names, names_bound, targets_of, walk
+from nnmagic.tinynn.syntax import tree
+
+#: How many views may be views of each other.
+_MOST = 16
+
+
+class _KeptError(Exception):
+    """A use of a name cannot be written as one of the array that it is a view of."""
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """What a name stands for: a part of the array ``root``, by one index after the other, or all of it."""
+
+    name: str
+    root: str
+    indices: tuple[tuple[ast.Expr, ...], ...]
+    source: ast.Expr
+
+    def reads(self) -> frozenset[str]:
+        """Return the names in the indices."""
+        return frozenset[str]().union(*(find_mentioned_names(list(index)) for index in self.indices))
+
+
+def write_out_views(definition: tree.DefinitionNode, names: Collection[str]) -> tree.DefinitionNode | None:
+    """Return a function in which names that share memory with ``names`` are written out.
+
+    Return None if none can be: where a name, its array or a name of its index is bound anew, or a nested
+    function uses it.
+    """
+    wanted, kept = set(names), set[str]()
+    result = definition
+    while True:
+        views = [view for view in _find_views(result) if view.name not in kept]
+        wanted |= {view.root for view in views if view.name in wanted}
+        chosen = next((view for view in views if {view.name, view.root} & wanted), None)
+        if chosen is None:
+            return None if result is definition else result
+        written = _write_out(result, chosen.name, names)
+        if written is None or _name_of_part(chosen) in find_mentioned_names(definition):
+            kept.add(chosen.name)
+        else:
+            result = written
+
+
+def _name_of_part(view: _View) -> str:
+    """Return the name for a copy of a view that is changed, another one for a view of a view."""
+    return f"{view.name}_part{'_' * (len(view.indices) - 1)}"
+
+
+def _find_views(definition: tree.DefinitionNode) -> Iterator[_View]:
+    for part in walk(definition.body, into_functions=False):
+        for name, value in _bindings_of(part):
+            if (view := _read_view(name, value)) is not None:
+                yield view
+
+
+def _bindings_of(stmt: ast.Node) -> list[tuple[str, ast.Expr]]:
+    """Return the names that a statement binds, with the values that it gives each."""
+    if type(stmt) is ast.Assign and stmt.ty is None:
+        return [(stmt.lhs[0].id.name, stmt.rhs)]
+    if type(stmt) is tree.Unpack and len(stmt.targets) == 1:
+        target, value = stmt.targets[0], stmt.rhs
+        if isinstance(target, ast.Var):
+            return [(target.id.name, value)]
+        are_tuples = isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple)
+        if are_tuples and len(target.values) == len(value.values):
+            pairs = zip(target.values, value.values, strict=True)
+            return [(part.id.name, item) for part, item in pairs if isinstance(part, ast.Var)]
+    return []
+
+
+def _read_view(name: str, value: ast.Expr) -> _View | None:
+    """Return the view that a name stands for; None for other values than parts by slices and ints."""
+    indices: list[tuple[ast.Expr, ...]] = []
+    node = value
+    while _is_subscript(node):
+        items = tuple(node.params[1].values)
+        if not all(isinstance(item, ast.Slice) or _is_number(item) for item in items):
+            return None
+        indices.insert(0, items)
+        node = node.params[0]
+    if len(indices) > _MOST or not isinstance(node, ast.Var) or node.id.name == name:
+        return None
+    return _View(name, node.id.name, tuple(indices), value)
+
+
+def _is_subscript(node: ast.Expr) -> bool:
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func_name, ast.Op)
+        and node.func_name.name == ast.BuiltinOp.Subscript
+    )
+
+
+def _is_number(item: ast.Expr) -> bool:
+    """Return whether an index may be an int: what is arithmetic on names and numbers."""
+    match item:
+        case ast.Constant(value=value):
+            return isinstance(value, int) and not isinstance(value, bool)
+        case ast.Var():
+            return True
+        case ast.Call(func_name=ast.Op(), params=params):
+            return not _is_subscript(item) and all(map(_is_number, params))
+    return False
+
+
+# -- one name ------------------------------------------------------------------------------------------
+
+
+def _write_out(
+    definition: tree.DefinitionNode, name: str, asked: Collection[str]
+) -> tree.DefinitionNode | None:
+    """Return a function without a name of views, wherever it is bound; None where that cannot be."""
+    try:
+        body = _write_out_in_block(definition.body, name, name in asked)
+    except _KeptError:
+        return None
+    if name in find_mentioned_names(body) or any(param.name == name for param in definition.params):
+        return None
+    return attr.evolve(definition, body=body)
+
+
+def _write_out_in_block(block: ast.Block, name: str, is_asked: bool) -> ast.Block:
+    statements = list(block.stmts)
+    done: list[ast.Stmt] = []
+    while statements:
+        stmt = statements.pop(0)
+        bound = dict(_bindings_of(stmt))
+        if name not in bound:
+            done.append(_in_blocks_of(stmt, name, is_asked))
+            continue
+        view = _read_view(name, bound[name])
+        if view is None or not _lasts(view, stmt, statements):
+            raise _KeptError
+        items = [item for index in view.indices for item in index]
+        if not is_asked and not (items and all(map(_is_certain, items))):
+            raise _KeptError  # an array as an index makes a copy, and what has another name may be a number
+        done += _without(stmt, name)
+        statements = [part for each in statements for part in _Replacing(view).statements(each)]
+    return attr.evolve(block, stmts=done)
+
+
+def _in_blocks_of(stmt: ast.Stmt, name: str, is_asked: bool) -> ast.Stmt:
+    """Return a statement with the name written out in the blocks inside it."""
+    changed = {
+        key: _write_out_in_block(value, name, is_asked)
+        for key, value in vars(stmt).items()
+        if isinstance(value, ast.Block) and name in find_mentioned_names(value)
+    }
+    if isinstance(stmt, tree.DefinitionNode) and changed:
+        raise _KeptError
+    if isinstance(stmt, tree.MatchNode) and name in find_mentioned_names(stmt):
+        raise _KeptError
+    return attr.evolve(stmt, **changed) if changed else stmt
+
+
+def _is_certain(item: ast.Expr) -> bool:
+    return isinstance(item, ast.Slice) or not find_mentioned_names(item)
+
+
+def _lasts(view: _View, stmt: ast.Stmt, rest: Sequence[ast.Stmt]) -> bool:
+    """Return whether a name stands for the view in all statements of a block after the one that binds it."""
+    fixed = {view.name, view.root} | view.reads()
+    others = {name for name, _ in _bindings_of(stmt)} - {view.name}
+    if others & fixed:
+        return False
+    for part in walk(list(rest), into_functions=False):
+        has_scope = isinstance(part, tree.DefinitionNode | tree.Lambda | tree.Comprehension)
+        if has_scope and view.name in find_mentioned_names(part):
+            return False
+        changed = set(names_bound(part))
+        if isinstance(part, tree.UpdateName):
+            changed -= {view.name, view.root}
+        elif isinstance(part, tree.Unpack):
+            changed = {target.id.name for whole in part.targets for target in targets_of(whole)}
+        elif isinstance(part, tree.UpdateElements):
+            changed = set()
+        if changed & fixed:
+            return False
+    return True
+
+
+def _without(stmt: ast.Stmt, name: str) -> list[ast.Stmt]:
+    """Return a statement that does not bind one of its names."""
+    if isinstance(stmt, tree.Unpack) and isinstance(stmt.targets[0], ast.Tuple):
+        target, value = stmt.targets[0], stmt.rhs
+        pairs = [
+            (part, item)
+            for part, item in zip(target.values, value.values, strict=True)
+            if not (isinstance(part, ast.Var) and part.id.name == name)
+        ]
+        if pairs:
+            left, right = ([pair[side] for pair in pairs] for side in (0, 1))
+            targets = [attr.evolve(target, values=left)]
+            return [attr.evolve(stmt, targets=targets, rhs=attr.evolve(value, values=right))]
+    return []
+
+
+@dataclass(frozen=True, slots=True)
+class _Replacing:
+    """Replaces a name by the view that it stands for."""
+
+    view: _View
+
+    def statements(self, stmt: ast.Stmt) -> list[ast.Stmt]:
+        """Return what a statement becomes."""
+        name = self.view.name
+        if name not in find_mentioned_names(stmt):
+            return [stmt]
+        match stmt:
+            case tree.UpdateElements(target=target) if target.params[0].id.name == name:
+                new = attr.evolve(stmt, rhs=self.expression(stmt.rhs))
+                return self._assigned(new, self.expression(target.params[1]), "target")
+            case tree.UpdateName() if type(stmt) is tree.UpdateName and stmt.lhs[0].id.name == name:
+                operator, value = stmt.rhs.func_name, self.expression(stmt.rhs.params[1])
+                whole = ast.Tuple(stmt.span, [tree.EllipsisLiteral(stmt.span)])
+                update = tree.UpdateElements(stmt.span, stmt.rhs, operator, value)
+                return self._assigned(update, whole, "target")
+            case tree.Unpack(targets=[ast.Call(params=[ast.Var(id=ast.Id(name=owner)), index]) as target]):
+                new = attr.evolve(stmt, rhs=self.expression(stmt.rhs))
+                if owner != name:
+                    changed = attr.evolve(target, params=[target.params[0], self.expression(index)])
+                    return [attr.evolve(new, targets=[changed])]
+                return self._assigned(new, self.expression(index), "targets")
+        for part in (stmt, *getattr(stmt, "targets", ())):
+            if name in _names_of_parts(part):
+                raise _KeptError
+        return [self._in_parts(stmt)]
+
+    def _assigned(self, stmt: ast.Stmt, index: ast.Tuple, field: str) -> list[ast.Stmt]:
+        """Return a statement that changes elements of the view as one that changes the array.
+
+        Where slices of slices cannot be one, a copy of a part is changed, and put back.
+        """
+        merged = index.values
+        for outer in reversed(self.view.indices):
+            merged = None if merged is None else _merge(outer, merged)
+        root = ast.Var(stmt.span, ast.Id(stmt.span, self.view.root))
+        if merged is not None:
+            return [_with_target(stmt, field, _subscript(stmt.span, root, merged))]
+        part = ast.Var(stmt.span, ast.Id(stmt.span, _name_of_part(self.view)))
+        copied = ast.Call(stmt.span, ast.Attr(stmt.span, self.view.source, ast.Id(stmt.span, "copy")), [], {})
+        bind = ast.Assign(stmt.span, [part], None, copied)
+        change = _with_target(stmt, field, _subscript(stmt.span, part, index.values))
+        inner = _View(self.view.name, self.view.root, self.view.indices[:-1], self.view.source.params[0])
+        put = tree.Unpack(stmt.span, [_subscript(stmt.span, root, self.view.indices[0])], part)
+        if inner.indices:
+            whole = ast.Tuple(stmt.span, list(self.view.indices[-1]))
+            return [bind, change, *_Replacing(inner)._assigned(put, whole, "targets")]
+        return [bind, change, put]
+
+    def expression(self, node: ast.Expr) -> ast.Expr:
+        """Return an expression with the view for the name."""
+        if isinstance(node, ast.Var):
+            if node.id.name != self.view.name:
+                return node
+            return attr.evolve(self.view.source, span=node.span)
+        if isinstance(node, tree.ChangingCall) and self.view.name in node.changed:
+            raise _KeptError
+        return self._in_parts(node)
+
+    def _in_parts(self, node: ast.Node) -> ast.Node:
+        changes = {}
+        for key, value in vars(node).items():
+            new = self._value(value)
+            if new is not value:
+                changes[key] = new
+        return attr.evolve(node, **changes) if changes else node
+
+    def _value(self, value: object) -> object:
+        match value:
+            case ast.Block():
+                statements = [part for stmt in value.stmts for part in self.statements(stmt)]
+                return attr.evolve(value, stmts=statements)
+            case ast.Stmt():
+                raise _KeptError
+            case ast.Node():
+                return self.expression(value)
+            case list() | tuple():
+                return type(value)(map(self._value, value))
+            case dict():
+                return {key: self._value(item) for key, item in value.items()}
+        return value
+
+
+def _names_of_parts(part: ast.Node) -> set[str]:
+    """Return the names that a node binds or changes, in whatever way."""
+    return {*names_bound(part), *(name for name in ([part.id.name] if isinstance(part, ast.Var) else []))}
+
+
+def _with_target(stmt: ast.Stmt, field: str, target: ast.Call) -> ast.Stmt:
+    return attr.evolve(stmt, **{field: [target] if field == "targets" else target})
+
+
+def _subscript(span: ast.Span, owner: ast.Expr, index: Sequence[ast.Expr]) -> ast.Call:
+    return ast.Call(span, ast.Op(span, ast.BuiltinOp.Subscript), [owner, ast.Tuple(span, list(index))], {})
+
+
+def _merge(outer: Sequence[ast.Expr], inner: Sequence[ast.Expr]) -> list[ast.Expr] | None:
+    """Return the index of ``x[outer][inner]`` as one; None where slices of slices, or arrays, are in it."""
+    if len(inner) == 1 and isinstance(inner[0], tree.EllipsisLiteral):
+        return list(outer)
+    if not all(isinstance(item, ast.Slice) or _is_number(item) for item in inner):
+        return None
+    rest, merged = list(inner), list[ast.Expr]()
+    for item in outer:
+        if not isinstance(item, ast.Slice) or not rest:
+            merged.append(item)
+        elif _is_full(item):
+            merged.append(rest.pop(0))
+        elif isinstance(rest[0], ast.Slice) and _is_full(rest[0]):
+            merged.append(item)
+            rest.pop(0)
+        else:
+            return None
+    return [*merged, *rest]
+
+
+def _is_full(item: ast.Slice) -> bool:
+    """Return whether a slice is ``:``."""
+    parts = (item.start, item.step, item.end)
+    return all(isinstance(part, ast.Constant) and part.value is None for part in parts)
