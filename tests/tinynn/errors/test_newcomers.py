@@ -40,7 +40,7 @@ MISTAKES = [
         "write y = y + value to change `y` alone, or copy it before: z.copy()",
     ),
     (
-        "def f(a: Tensor[(6,), f32]):\n    y = a + 1\n    z = y.reshape(2, 3)\n    y -= y.mean()\n    return z\n",
+        "def f(a: Tensor[(6,), f32]):\n    y = a + 1\n    z = y.reshape(2, 3)\n    y -= 1\n    return z\n",
         "`z` shares memory with `y`, which NumPy would have changed, too",
         "write y = y - value to change `y` alone, or copy it before: z.copy()",
     ),
