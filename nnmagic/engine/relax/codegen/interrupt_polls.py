@@ -16,7 +16,7 @@ import tvm
 from tvm import tirx
 
 from nnmagic.engine.relax.runtime.callbacks import LEAVE, POLL
-from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, local_array, sequence, static_int
+from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, local_array, sequence, static_int, unlikely
 from nnmagic.engine.relax.tir.types import Buffer, Call, PrimExpr, PrimFunc, Stmt, Var
 from nnmagic.engine.relax.tir.visitors import visit
 
@@ -205,7 +205,7 @@ class _Poller:
     def _spend(self, work: PrimExpr) -> list[Stmt]:
         """Count work, and ask if the budget is spent."""
         renewed = _store(self.budget, as_expr(_POLL_WORK))
-        is_spent = _load(self.budget) <= as_expr(0)
+        is_spent = unlikely(_load(self.budget) <= as_expr(0))
         return [*self._count(work), tirx.IfThenElse(is_spent, sequence([renewed, *self.ask]), None)]
 
     def _parallel_loop(self, loop: tirx.For) -> _Polled:

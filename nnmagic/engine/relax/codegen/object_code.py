@@ -25,7 +25,7 @@ from nnmagic.engine.relax.codegen.relax_pipeline import NO_CHOSEN_UNROLLING, run
 from nnmagic.engine.relax.compiler_process import file_limit
 from nnmagic.engine.relax.deferred_interrupts import interrupt_safepoint
 from nnmagic.engine.relax.schedules.registry import collect_blocks
-from nnmagic.engine.relax.tir.builders import item_bytes, static_int
+from nnmagic.engine.relax.tir.builders import item_bytes, static_int, unlikely
 from nnmagic.engine.relax.tir.flatten_buffers import flatten_buffers
 from nnmagic.engine.relax.tir.let_to_buffer import let_to_buffers
 from nnmagic.engine.relax.tir.loop_extents import split_longest_loops
@@ -163,6 +163,28 @@ def _return_status(function: tirx.PrimFunc, _module: tvm.IRModule, _context: Any
 
 _RETURN_STATUS: Any = tirx.transform.prim_func_pass(_return_status, opt_level=0, name="ReturnStatus")
 
+
+def _weigh_branch(statement: tirx.IfThenElse) -> tirx.IfThenElse:
+    """Give a branch without an else an empty one: TVM would tell LLVM that it is taken nearly always.
+
+    One that leaves the function, as for an index out of range, is taken nearly never.
+    """
+    if statement.else_case is not None:
+        return statement
+    last = statement.then_case
+    while isinstance(last, tirx.SeqStmt):
+        last = last.seq[len(last.seq) - 1]
+    condition = unlikely(statement.condition) if isinstance(last, tirx.Return) else statement.condition
+    nothing = tirx.Evaluate(tirx.call_llvm_intrin("void", "llvm.donothing"))
+    return tirx.IfThenElse(condition, statement.then_case, nothing)
+
+
+_WEIGH_BRANCHES: Any = tirx.transform.prim_func_pass(
+    lambda function, _module, _context: rewrite(function, [(tirx.IfThenElse, _weigh_branch)]),
+    opt_level=0,
+    name="WeighBranches",
+)
+
 #: The passes of TVM's own CPU pipeline, in its order, except that arrays never share memory
 #: (see ``relax_pipeline``): first those that lower blocks, for kernels. What has none is spared them: their
 #: time is quadratic in the number of local arrays.
@@ -216,6 +238,7 @@ _HOST_PASSES = (
     tirx.transform.LowerTVMBuiltin,
     lambda: _RETURN_STATUS,
     tirx.transform.LowerIntrin,
+    lambda: _WEIGH_BRANCHES,
 )
 
 

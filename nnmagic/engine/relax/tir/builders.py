@@ -228,6 +228,11 @@ def flat_view(buffer: Buffer) -> tuple[Buffer, Stmt]:
     return view, tirx.DeclBuffer(view, data=buffer.data)
 
 
+def unlikely(condition: PrimExpr) -> PrimExpr:
+    """Return a condition that LLVM takes to hold nearly never."""
+    return tirx.call_llvm_pure_intrin("bool", "llvm.expect", condition, tirx.const(0, "bool"))
+
+
 def words_at(name: str) -> Buffer:
     """Declare an array of 8-byte words of any length."""
     return tirx.decl_buffer((1 << 40,), "int64", name, data_alignment=8)

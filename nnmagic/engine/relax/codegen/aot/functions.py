@@ -81,6 +81,7 @@ from nnmagic.engine.relax.tir.builders import (
     item_bytes,
     loop,
     sequence,
+    unlikely,
     words_at,
 )
 from nnmagic.engine.relax.tir.strict_float import hidden_zero
@@ -1169,7 +1170,8 @@ class BodyEmitter:
             *self._stop_with_others(),
             *restore,
         ]
-        return tirx.IfThenElse(tirx.BufferLoad(budget, [at]) <= as_expr(0), sequence(ask), None)
+        is_spent = unlikely(tirx.BufferLoad(budget, [at]) <= as_expr(0))
+        return tirx.IfThenElse(is_spent, sequence(ask), None)
 
     def _stop_with_others(self) -> list[Stmt]:
         """End the function if it is a part of a parallel loop of which another thread was interrupted."""
