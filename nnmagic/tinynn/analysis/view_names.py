@@ -51,12 +51,34 @@ def write_out_views(definition: tree.DefinitionNode, names: Collection[str]) -> 
         wanted |= {view.root for view in views if view.name in wanted}
         chosen = next((view for view in views if {view.name, view.root} & wanted), None)
         if chosen is None:
+            result = _write_out_inside(result, names)
             return None if result is definition else result
         written = _write_out(result, chosen.name, names)
         if written is None or _name_of_part(chosen) in find_mentioned_names(definition):
             kept.add(chosen.name)
         else:
             result = written
+
+
+def _write_out_inside(definition: tree.DefinitionNode, names: Collection[str]) -> tree.DefinitionNode:
+    """Return a function with the views of its local functions written out."""
+    for part in walk(definition.body, into_functions=False):
+        if isinstance(part, tree.DefinitionNode) and (written := write_out_views(part, names)) is not None:
+            definition = attr.evolve(definition, body=_with(definition.body, part, written))
+    return definition
+
+
+def _with(node: object, old: ast.Node, new: ast.Node) -> object:
+    """Return a part of a tree with another node in the place of one."""
+    if node is old:
+        return new
+    if isinstance(node, list | tuple):
+        return type(node)(_with(item, old, new) for item in node)
+    if not isinstance(node, ast.Node):
+        return node
+    changed = {key: _with(value, old, new) for key, value in vars(node).items() if key != "span"}
+    changed = {key: value for key, value in changed.items() if value is not getattr(node, key)}
+    return attr.evolve(node, **changed) if changed else node
 
 
 def _name_of_part(view: _View) -> str:

@@ -55,6 +55,15 @@ VIEWS = {
         return u
     """,
     "bounds of the call": "y = x.copy()\nz = y[k:]\nz[0] = 3.0\ny += 1\nreturn z, y",
+    "in a local function": """
+        def change(y):
+            row = y[1]
+            row[0] = 5.0
+            y[:, 1] += row[0]
+            return y, row
+
+        return change(x.copy())
+    """,
     "one name twice": """
         y = x.copy()
         for i in range(2):
