@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import importlib
 import sys
+import warnings
 import weakref
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
-from nnmagic.diagnostics import CompileError, InternalError, internal_error
+from nnmagic.diagnostics import CompileError, InternalError, TinyNNWarning, internal_error
 from nnmagic.engine import cpu, engine_error
 from nnmagic.engine.relax.runtime.installation import has_compiler
 from nnmagic.engine.target_kind import is_cuda
@@ -538,6 +539,7 @@ def _compile_as_is(
             _refuse_parallel(prepared, "the program is not one of machine code alone")
             if destinations:  # the virtual machine's results must be copies of what they share memory with
                 return _compile(replace(prepared, destinations=()), target, opt_level)
+            _warn_of_interpreter(prepared, target, "no native code is made for the sizes of its arrays")
             if prepared.loops:
                 return _compile(prepared.interpreted(), target, opt_level)
             kind, facts = VM, {"deep": "deep_calls" in (lowered.attrs or {})}
@@ -553,10 +555,19 @@ def _compile_as_is(
             _refuse_parallel(prepared, error.args[1], error.args[0])
             raise
         except Exception as error:  # noqa: BLE001 - TVM raises nearly every kind
-            return _compile(_interpreted_after(prepared, error), target, opt_level)
+            return _compile(_interpreted_after(prepared, error, target), target, opt_level)
 
 
-def _interpreted_after(prepared: _Prepared, error: Exception) -> _Prepared:
+def _warn_of_interpreter(prepared: _Prepared, target: str | Mapping[str, object] | None, reason: str) -> None:
+    """Warn of a program for the CPU that is far slower than others, unless it needs the interpreter."""
+    if prepared.control is None and not is_cuda(target):
+        message = f"@{prepared.entry} does not run as machine code alone, and is slow: {reason}"
+        warnings.warn(message, TinyNNWarning, stacklevel=2)
+
+
+def _interpreted_after(
+    prepared: _Prepared, error: Exception, target: str | Mapping[str, object] | None
+) -> _Prepared:
     """Return a program for the interpreter, after TVM failed at one without it.
 
     Raises _BuildError where the interpreter would not help, and _FaultError where it was not TVM that failed.
@@ -565,6 +576,7 @@ def _interpreted_after(prepared: _Prepared, error: Exception) -> _Prepared:
         raise _FaultError(error) from error
     # TVM has no place for what depends on values inside of branches.
     if not prepared.lengths and (prepared.loops or (prepared.control is None and _has_branches(prepared))):
+        _warn_of_interpreter(prepared, target, f"TVM failed to compile it ({type(error).__name__})")
         return prepared.interpreted()
     raise _BuildError from error
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import tvm
@@ -14,6 +14,8 @@ from nnmagic.engine.relax.deferred_interrupts import interrupt_safepoint
 from nnmagic.engine.relax.legalize.kernel_cache import has_empty_buffer, is_huge, legalize_relax_ops
 from nnmagic.engine.relax.legalize.registry import OPAQUE
 from nnmagic.engine.relax.lowering.origins import KernelOrigins
+from nnmagic.engine.relax.tir.types import RelaxExpr
+from nnmagic.engine.relax.tir.visitors import rewrite
 from nnmagic.fork_safety import Lock
 
 #: TVM's builders keep process-wide state, so one compilation runs at a time.
@@ -43,7 +45,8 @@ def fuse_kernels(
         grouping = origins.collector(grouping)
     fusion = [] if grouping is None else [grouping]
     if opt_level:
-        fusion = [transform.AnnotateTIROpPattern(), fuse_before_reductions(), *fusion, transform.FuseTIR()]
+        before = [transform.AnnotateTIROpPattern(), fuse_before_reductions()]
+        fusion = [*before, *fusion, _name_sizes_early(), transform.FuseTIR()]
     passes = [
         transform.ConvertToDataflow(1),
         legalize_relax_ops(),
@@ -67,6 +70,55 @@ def run_passes(passes: Iterable[tvm.transform.Pass], module: tvm.IRModule) -> tv
         interrupt_safepoint()
         module = tvm.transform.Sequential([each])(module)
     return module
+
+
+def _name_sizes_early() -> tvm.transform.Pass:
+    """Return a pass that names the sizes of an array as soon as it is there.
+
+    TVM's `FuseOps` follows arrays alone: what computes with such a name may come before it.
+    """
+
+    def transform_module(module: tvm.IRModule, _context: tvm.transform.PassContext) -> tvm.IRModule:
+        changed = {
+            var: rewrite(function, [(relax.SeqExpr, _with_early_names)])
+            for var, function in module.functions_items()
+            if isinstance(function, relax.Function)
+        }
+        return tvm.IRModule({**dict(module.functions_items()), **changed}, attrs=module.attrs)
+
+    return tvm.transform.module_pass(transform_module, opt_level=0)
+
+
+def _with_early_names(sequence: relax.SeqExpr) -> relax.SeqExpr:
+    blocks = [type(block)(_in_order(block.bindings), block.span) for block in sequence.blocks]
+    if all(
+        list(new.bindings) == list(old.bindings) for new, old in zip(blocks, sequence.blocks, strict=True)
+    ):
+        return sequence
+    ordered = relax.SeqExpr(blocks, sequence.body)
+    relax.expr._update_type(ordered, sequence.ty)
+    return ordered
+
+
+def _in_order(bindings: Sequence[RelaxExpr]) -> list[RelaxExpr]:
+    """Return bindings in which each cast of an array follows what defines that, or comes first."""
+    moved: dict[RelaxExpr | None, list[RelaxExpr]] = {}
+    defined = {binding.var for binding in bindings}
+    for binding in bindings:
+        if isinstance(binding, relax.MatchCast) and not isinstance(binding.ty, relax.ShapeType):
+            source = binding.value
+            while isinstance(source, relax.TupleGetItem):
+                source = source.tuple_value
+            if isinstance(source, relax.Var):
+                moved.setdefault(source if source in defined else None, []).append(binding)
+    early = {binding.var for each in moved.values() for binding in each}
+    ordered: list[RelaxExpr] = []
+    work = [*moved.get(None, ()), *(binding for binding in bindings if binding.var not in early)][::-1]
+    while work:
+        binding = work.pop()
+        ordered.append(binding)
+        work += moved.get(binding.var, ())[::-1]
+    return ordered
 
 
 def _keep_sizes_apart() -> tvm.transform.Pass:

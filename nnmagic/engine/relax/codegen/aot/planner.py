@@ -996,31 +996,7 @@ def _flatten(value: _Planned) -> Iterator[_Planned]:
 def _bindings(sequence: RelaxExpr) -> list[RelaxExpr]:
     if not isinstance(sequence, relax.SeqExpr):
         raise _UnsupportedError
-    return _name_early([binding for block in sequence.blocks for binding in block.bindings])
-
-
-def _name_early(bindings: Sequence[RelaxExpr]) -> list[RelaxExpr]:
-    """Return bindings in which the sizes of an array have their names as soon as it is there.
-
-    TVM's fusion moves what computes with these names to the front, as it follows arrays alone.
-    """
-    moved: dict[RelaxExpr | None, list[RelaxExpr]] = {}
-    defined = {binding.var for binding in bindings}
-    for binding in bindings:
-        if isinstance(binding, relax.MatchCast) and not isinstance(binding.ty, relax.ShapeType):
-            source = binding.value
-            while isinstance(source, relax.TupleGetItem):
-                source = source.tuple_value
-            if isinstance(source, relax.Var):
-                moved.setdefault(source if source in defined else None, []).append(binding)
-    early = {binding.var for each in moved.values() for binding in each}
-    ordered: list[RelaxExpr] = []
-    work = [*moved.get(None, ()), *(binding for binding in bindings if binding.var not in early)][::-1]
-    while work:
-        binding = work.pop()
-        ordered.append(binding)
-        work += moved.get(binding.var, ())[::-1]
-    return ordered
+    return [binding for block in sequence.blocks for binding in block.bindings]
 
 
 def _fields(type_: Any) -> list[Any]:
