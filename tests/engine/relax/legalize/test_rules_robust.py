@@ -26,10 +26,6 @@ from tests.suites import sample
 #: Operators that TVM itself refuses where sizes are known only at the call, in its own words.
 REFUSED_BY_TVM = {"dft"}
 
-#: Operators whose programs TVM's virtual machine runs where sizes are known only at the call.
-ON_A_VIRTUAL_MACHINE = {"dyn.topk", "dyn.one_hot", "dyn.nn.pad", "argwhere"}
-ON_A_VIRTUAL_MACHINE |= {"nn.space_to_depth", "nn.depth_to_space"}
-
 #: Operators that Relay refuses without indices where it knows that there are none; a call then takes nothing.
 REFUSED_WITHOUT_INDICES = {"gather"}
 
@@ -160,7 +156,7 @@ def check(call):
     if isinstance(free, Refused) and call.name not in REFUSED_BY_TVM:
         check_refusal(call, free)
     if not isinstance(free, Refused):
-        assert isinstance(free[1], AotExecutable) or call.name in ON_A_VIRTUAL_MACHINE, describe(call)
+        assert isinstance(free[1], AotExecutable), describe(call)
     for sizes in variants(call):
         known = with_sizes(call, sizes)
         values = arrays(known)

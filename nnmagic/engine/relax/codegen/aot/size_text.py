@@ -15,6 +15,7 @@ _OPERATORS = {
     tirx.Sub: "-",
     tirx.Mul: "*",
     tirx.FloorDiv: "//",
+    tirx.Div: "//",  # of sizes, which are not negative
     tirx.FloorMod: "%",
     tirx.Min: "min",
     tirx.Max: "max",
