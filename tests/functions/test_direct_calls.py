@@ -184,13 +184,11 @@ def test_what_is_built_later_and_what_was_pickled(known: Any) -> None:
         "def f(x: Tensor[(8, 16), f32]):\n    return x, (x + 1, x)\n",
         "def f(x: Tensor[(8, 16), f32]):\n    return [x[i] for i in range(8)] + [x.sum()]\n",
         "def f(x: InOut[Tensor[(8, 16), f32]]):\n    x[0] = 1\n",
-        "def f(n: i64):\n    return np.zeros(n)\n",
-        "def f(n: i64, x: Tensor[(3,), f32]):\n    return np.zeros(n, x.dtype) + x.sum()\n",
         "def f(n: i64):\n    s = 0\n    for i in parallel(n):\n        s += i\n    return s\n",
     ],
 )
 def test_programs_that_go_through_python(source: str) -> None:
-    """Kernels for threads, tuples in tuples and long ones, changed arguments, results of any size."""
+    """Kernels for threads, tuples in tuples and long ones, changed arguments."""
     assert not is_direct(compiled(source))
 
 
@@ -680,6 +678,27 @@ def test_integers_that_decide_sizes_need_no_conversion() -> None:
     for n in (3, np.int64(0), np.array(5)):
         assert np.array_equal(f(n, np.ones(4)), np.tile([0.0, 1.0], (int(n), 1)))
         assert "convert_argument" not in went_through_python(lambda n=n: f(n, np.ones(4)))
+
+
+def test_integers_that_decide_sizes() -> None:
+    f = compiled("def f(n: i64, a: f32):\n    return np.full((n, 3), a), np.arange(n + 2)\n")
+    assert is_direct(f)
+    for n in (4, np.int64(1), 0):
+        full, counted = f(n, 2.0)
+        assert np.array_equal(full, np.full((int(n), 3), 2, "f4"))
+        assert np.array_equal(counted, np.arange(int(n) + 2))
+        assert went_through_python(lambda n=n: f(n, 2.0)) <= {"<lambda>"}
+    for n in (np.array(5), np.int32(5), np.array(5, "i8", ndmin=0)):
+        assert [each.shape for each in f(n, 2.0)] == [(5, 3), (7,)]
+    for n in (-1, -(2**63)):
+        with pytest.raises(ValueError, match="a dimension is negative"):
+            f(n, 2.0)
+    for n in (2**40, 2**62, 2**63 - 1):
+        with pytest.raises(MemoryError):
+            f(n, 2.0)
+    for n in (2.0, True, np.array([5]), np.array(5.0), "5", None):
+        with pytest.raises(TypeError, match="argument 'n' must be i64"):
+            f(n, 2.0)
 
 
 @pytest.mark.full

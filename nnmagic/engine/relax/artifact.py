@@ -19,6 +19,9 @@ Json = Any
 #: The kinds: one machine function; a program of TVM's virtual machine; kernels of one for the interpreter.
 AOT, VM, INTERPRETER = "direct", "machine", "evaluator"
 
+#: The axis of a size that is the value of a parameter, an integer.
+VALUE = -1
+
 #: Where a constant begins: at a line of the cache, as what TVM allocates.
 _ALIGNMENT = 64
 

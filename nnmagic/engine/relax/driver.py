@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from itertools import accumulate
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from nnmagic.diagnostics import CompileError, InternalError, TinyNNWarning, internal_error
@@ -532,7 +533,7 @@ def _compile_as_is(
             grouped = relax_pipeline.fuse_kernels(lowered, resolved, opt_level, origins)
             interrupt_safepoint()
             report("machine code")
-            program = None if control else _plan(grouped, destinations)
+            program = None if control else _plan(prepared, grouped, destinations)
             if program is not None:
                 return build_aot(program, lowered, origins, resolved, opt_level)
             _refuse_lengths(prepared)
@@ -549,7 +550,7 @@ def _compile_as_is(
                 if programs is not None:
                     return build_interpreter_kernels(programs, facts, lowered, origins, resolved, opt_level)
             return build_vm(kind, facts, lowered, grouped, origins, resolved, opt_level)
-        except (CompileError, _NotNativeError, _BuildError, _FaultError):
+        except (CompileError, _NotNativeError, _BuildError, _FaultError, TinyNNWarning):
             raise
         except SerialLoopError as error:
             _refuse_parallel(prepared, error.args[1], error.args[0])
@@ -581,26 +582,30 @@ def _interpreted_after(
     raise _BuildError from error
 
 
-def _plan(module: tvm.IRModule, destinations: Mapping[int, int]) -> AotProgram | None:
+def _plan(prepared: _Prepared, module: tvm.IRModule, destinations: Mapping[int, int]) -> AotProgram | None:
     """Plan a program of machine code; values decide no sizes of results if it changes arguments."""
     from nnmagic.engine.relax.codegen.aot.planner import plan_aot_program
     from nnmagic.engine.relax.runtime.vm_executable import ENTRY
 
-    return plan_aot_program(module, ENTRY, destinations, measured_results=not destinations)
+    first = _first_tensors(prepared)
+    lengths = [first[number] for number in prepared.lengths]
+    return plan_aot_program(module, ENTRY, destinations, lengths=lengths, measured_results=not destinations)
 
 
-def _count_tensors(prepared: _Prepared) -> int:
-    """Return how many tensors a program takes."""
+def _first_tensors(prepared: _Prepared) -> list[int]:
+    """Return the number of the first tensor of each parameter, and at last that of all."""
     from nnmagic.engine.relax.analysis.entry_signature import type_of
     from nnmagic.engine.relax.analysis.tuple_flattening import leaves
 
     params = prepared.module.functions[prepared.entry].params
-    return sum(len(list(leaves(type_of(var)))) for var in params)
+    return [0, *accumulate(len(list(leaves(type_of(var)))) for var in params)]
 
 
-def _count_arrays(artifact: Artifact) -> int:
-    """Return how many tensors a program of machine code takes."""
-    return len(artifact.facts["parameters"])
+def _has_lengths(artifact: Artifact) -> bool:
+    """Return whether a program of machine code takes integers as sizes."""
+    from nnmagic.engine.relax.artifact import VALUE
+
+    return any(axis == VALUE for _, axis in artifact.facts["dims"])
 
 
 def _build_without_lengths(
@@ -657,16 +662,14 @@ def _destinations(prepared: _Prepared) -> dict[int, int]:
 
     Both are numbers among the tensors of all parameters, or results, tuples flattened.
     """
-    from nnmagic.engine.relax.analysis.entry_signature import type_of
     from nnmagic.engine.relax.analysis.tuple_flattening import leaves
 
     if not prepared.destinations:
         return {}
-    function = prepared.module.functions[prepared.entry]
-    counts = [len(list(leaves(type_of(var)))) for var in function.params]
-    assert function.ret_type is not None
-    first = len(list(leaves(function.ret_type))) - len(prepared.destinations)
-    return {sum(counts[:number]): first + position for position, number in enumerate(prepared.destinations)}
+    tensors, returned = _first_tensors(prepared), prepared.module.functions[prepared.entry].ret_type
+    assert returned is not None
+    first = len(list(leaves(returned))) - len(prepared.destinations)
+    return {tensors[number]: first + position for position, number in enumerate(prepared.destinations)}
 
 
 def _has_branches(prepared: _Prepared) -> bool:
@@ -689,7 +692,7 @@ def _make_executable(
     from nnmagic.engine.relax.runtime.vm_executable import VmExecutable
 
     lengths = prepared.lengths
-    if lengths and (artifact.kind != AOT or _count_arrays(artifact) != _count_tensors(prepared)):
+    if lengths and not (artifact.kind == AOT and _has_lengths(artifact)):
         prepared, lengths = _without_lengths(prepared), ()
     if artifact.kind == INTERPRETER and prepared.control is None:
         prepared = prepared.interpreted()

@@ -15,6 +15,7 @@ from tvm.sym import Analyzer
 
 from nnmagic.engine import relax
 from nnmagic.engine.kernel_time import KernelTime
+from nnmagic.engine.relax.artifact import VALUE
 from nnmagic.engine.relax.codegen import relax_pipeline
 from nnmagic.engine.relax.codegen.aot.planner import plan_aot_program
 from nnmagic.engine.relax.codegen.aot.program import AotProgram, add_clock, kernel_sizes
@@ -106,7 +107,8 @@ def _build_with_clock(
         grouped = relax_pipeline.fuse_kernels(lowered, target, opt_level, origins)
         facts = executable.artifact.facts
         measured = "measured results" in facts or "left" in facts
-        program = plan_aot_program(grouped, ENTRY, measured_results=measured)
+        lengths = [array for array, axis in facts["dims"] if axis == VALUE]
+        program = plan_aot_program(grouped, ENTRY, lengths=lengths, measured_results=measured)
         assert program is not None
         add_clock(program)
         shape = tuple(int(dim) for dim in program.results[-1].shape)

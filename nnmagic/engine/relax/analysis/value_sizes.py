@@ -1,7 +1,8 @@
 """Make sizes of integers that decide sizes: ``zeros((n, n))``, where ``n`` is a parameter.
 
-Machine code knows the sizes of its arrays from those of its arguments. A parameter that decides a size is
-therefore passed a second time, as the length of an array without elements, of shape ``(0, n)``.
+Machine code knows the sizes of its arrays when a call begins. A parameter that decides a size is therefore
+one of these: in the program it is the length of a further array without elements, of shape ``(0, n)``, in
+whose place the machine code reads the parameter.
 """
 
 from __future__ import annotations

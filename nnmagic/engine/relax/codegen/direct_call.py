@@ -235,6 +235,25 @@ measure:
   %axis = load i64, ptr %axis_at
   %wanted_at = getelementptr i64, ptr %array_at, i64 2
   %wanted = load i64, ptr %wanted_at
+  %is_value = icmp slt i64 %axis, 0
+  br i1 %is_value, label %look_at_value, label %measure_array
+look_at_value:
+  %number_index0 = mul i64 %array_number, {number_words}
+  %number_index = add i64 %number_index0, {numbers}
+  %own_slot_at = getelementptr i64, ptr %words, i64 %number_index
+  %own_slot = load ptr, ptr %own_slot_at
+  %own_index0 = mul i64 %array_number, 2
+  %own_index = add i64 %own_index0, 1
+  %own_value_at = getelementptr i64, ptr %values, i64 %own_index
+  %own_value = load ptr, ptr %own_value_at
+  %is_in_slot = icmp eq ptr %own_value, %own_slot
+  br i1 %is_in_slot, label %read_value, label %refuse
+read_value:
+  %own_data_at = getelementptr i64, ptr %own_slot, i64 {data}
+  %own_data = load ptr, ptr %own_data_at
+  %given_size = load i64, ptr %own_data
+  br label %limit_size
+measure_array:
   %measured_at = getelementptr ptr, ptr %given, i64 %array_number
   %measured = load ptr, ptr %measured_at
   %rank_at = getelementptr i64, ptr %measured, i64 {rank}
@@ -246,7 +265,10 @@ read:
   %extents_at = getelementptr i64, ptr %measured, i64 {extents}
   %extents = load ptr, ptr %extents_at
   %extent_at = getelementptr i64, ptr %extents, i64 %axis
-  %extent = load i64, ptr %extent_at
+  %measured_size = load i64, ptr %extent_at
+  br label %limit_size
+limit_size:
+  %extent = phi i64 [ %given_size, %read_value ], [ %measured_size, %read ]
   %fits = icmp ule i64 %extent, %limit
   br i1 %fits, label %count_elements, label %refuse
 count_elements:

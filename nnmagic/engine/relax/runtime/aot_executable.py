@@ -58,8 +58,9 @@ class AotExecutable:
             compiled: returns the stages, compiling if it must.
             assertions: the texts of the function's assertions, by number.
             library: the artifact's code where it is loaded already.
-            lengths: the parameters that are integers and lengths of the last arrays, which calls do not give.
-            general: builds the executable without these arrays, for a negative length.
+            lengths: the parameters that are integers and sizes of what is computed; the function's last
+                parameters stand for these.
+            general: builds the executable for any integers: sizes of machine code are not negative.
 
         """
         self._name = name
@@ -80,19 +81,16 @@ class AotExecutable:
         self._left: Sequence[tuple[int, str, int]]
         self._addresses: int
         self._addresses, self._left = facts.get("left", (0, ()))
-        types = [(var, type_of(var)) for var in function.params]
+        given = function.params[: len(function.params) - len(lengths)]
+        types = [(var, type_of(var)) for var in given]
         names = [list(flat_names(var.name_hint, type_)) for var, type_ in types]
         self._names = [name for each in names for name in each]
         #: The number of each parameter's first tensor.
         self._first_tensors = [0, *accumulate(map(len, names))]
-        #: Those of the parameters that calls give.
-        self._types = [type_ for _, type_ in types[: len(types) - len(lengths)]]
+        self._types = [type_ for _, type_ in types]
         self._flat = all(isinstance(type_, TensorType) for _, type_ in types)
         self._lengths, self._general = tuple(lengths), general
         self._built_general: Any = None
-        #: The tensors that are lengths, by the number of the array.
-        first = len(self._arrays) - len(self._lengths)
-        self._measured = {first + at: self._first_tensors[number] for at, number in enumerate(lengths)}
         assert function.ret_type is not None
         self._result = function.ret_type
         #: The result for the arguments of a call as they are; None where they need a look.
@@ -125,14 +123,12 @@ class AotExecutable:
         values = arrays if self._flat else list(flatten(tuple(arrays)))
         given = [
             _readable(value, expected, name)
-            for value, expected, name in zip(values, self._arrays, self._names, strict=not self._measured)
+            for value, expected, name in zip(values, self._arrays, self._names, strict=True)
         ]
-        for tensor in self._measured.values():
-            if given[tensor] < 0:
-                return self._run_general(arrays, destinations, changed)
-            given.append(_of_length(int(given[tensor]), self._name))
+        if any(given[self._first_tensors[number]] < 0 for number in self._lengths):
+            return self._run_general(arrays, destinations, changed)
         sizes = self._entry.sizes_of(given)
-        for array, expected, name in zip(given, self._arrays, self._names, strict=not self._measured):
+        for array, expected, name in zip(given, self._arrays, self._names, strict=True):
             shape = expected.shape_of(*sizes)
             if array.shape != shape:
                 raise ValueError(f"{name} must be of shape {shape}, not {array.shape}")
@@ -208,7 +204,7 @@ class AotExecutable:
         fields = self._result.fields if isinstance(self._result, TupleType) else (self._result,)
         if not all(isinstance(field, TensorType) for field in fields):
             return None
-        if self._lengths or not self._flat:  # arrays that calls do not give, or give in tuples
+        if not self._flat:
             return None
         if facts["parallel"] and not self._guarded:
             return None
@@ -216,7 +212,7 @@ class AotExecutable:
         if workspace is None:
             return None
         program = Signature(
-            parameters=[(array.shape, array.dtype) for array in self._arrays[: len(self._names)]],
+            parameters=[(array.shape, array.dtype) for array in self._arrays],
             dims=entry.dims,
             results=[
                 (result.shape, result.dtype) for result in self._results[: len(fields) - len(self._left)]
@@ -292,17 +288,8 @@ class AotExecutable:
             result=result or nested_source(self._result, iter(shown)),
             otherwise=otherwise,
             written=written,
-            measured=self._measured,
             leaves=bool(self._left),
         )
-
-
-def _of_length(length: int, function: str) -> np.ndarray:
-    """Return an array of no elements that has a length."""
-    try:
-        return np.empty((0, length), np.bool_)
-    except ValueError as error:  # more elements than can be counted
-        raise out_of_memory(function) from error
 
 
 def _is_alone(values: Sequence[Any], given: Sequence[np.ndarray], number: int) -> bool:

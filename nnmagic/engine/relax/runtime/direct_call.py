@@ -165,7 +165,8 @@ class Number(Enum):
 #: Where the words of the arguments begin.
 NUMBERS = len(Word)
 
-#: Where the named sizes begin, with three words each: an argument, its axis, its rank. The results follow
+#: Where the named sizes begin, with three words each: an argument, its axis (below 0 where its value is the
+#: size), its rank. The results follow
 #: that the program fills: rank, dtype, the most elements and the number of instructions, then those for the
 #: shape. Then dtype, rank and bytes of an element of each result that it leaves. At last, for each of all
 #: results, its number among those that are filled and then those that are left.
@@ -204,7 +205,7 @@ class Signature:
 
     Attributes:
         parameters: the arrays that it takes.
-        dims: the array and the axis that has each size that a call names.
+        dims: the array and the axis that has each size that a call names, or the integer and ``VALUE``.
         results: the arrays that it fills.
         left: the arrays that it leaves where they are: their numbers among all results, dtypes and ranks.
         is_tuple: whether a call returns a tuple of all, else the only one.

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from nnmagic.engine.relax.artifact import Json
+from nnmagic.engine.relax.artifact import VALUE, Json
 from nnmagic.engine.relax.runtime.sizes import size_source
 from nnmagic.relay.types import TupleType, Type
 
@@ -31,7 +31,6 @@ def make_fast_path(
     result: str,
     otherwise: str = "None",
     written: Mapping[int, int] | None = None,
-    measured: Mapping[int, int] | None = None,
     leaves: bool = False,
 ) -> FastPath:
     """Return a function that takes a call's arguments as they are.
@@ -40,7 +39,7 @@ def make_fast_path(
         types: those of the arguments: tensors, and tuples of them.
         parameters: the dtype and the rank of each array that it takes; a number of Python or of NumPy serves
             for one of rank 0.
-        dims: the array and the axis that has each dimension.
+        dims: the array and the axis that has each dimension, or the integer and ``VALUE``.
         results: the shapes of the results, as an artifact states them.
         names: ``entry``, ``array``, ``empty``, ``finish``, ``table``, ``nothing``, ``raise_reason``, what
             ``otherwise`` names, the dtypes ``pk`` of the parameters and ``tk`` of the results; of a program
@@ -49,16 +48,13 @@ def make_fast_path(
         otherwise: the expression to return where the arguments, ``args``, need a look.
         written: the results that are arguments, with these: NumPy arrays that are writable and share no
             memory with other arguments, or they need a look. ``names`` holds ``ndarray`` and ``overlap``.
-        measured: the last arrays, which calls do not give, with the integers that are their lengths.
         leaves: whether the program leaves results where they are: ``left`` in the expression of the result.
 
     """
-    measured = measured or {}
     arguments = [f"a{number}" for number in range(len(parameters))]
     arrays = [f"r{number}" for number in range(len(results))]
     written = written or {}
-    allocation = [f"a{array} = empty((0, a{length}), p{array})" for array, length in measured.items()]
-    allocation += _measure(dims)
+    allocation = _measure(dims, otherwise)
     for number, shape in enumerate(results):
         if number in written:
             allocation.append(f"r{number} = a{written[number]}")
@@ -68,7 +64,7 @@ def make_fast_path(
     addresses = "".join(f"id({name}), " for name in [*arguments, *arrays])
     every = "".join(f"{name}, " for name in [*arguments, *arrays])
     lines = _unpack(types, "args", iter(arguments), count(), otherwise)
-    lines += _refuse_shared(parameters, written, measured, otherwise)
+    lines += _refuse_shared(parameters, written, otherwise)
     scalars = [(number, dtype) for number, (dtype, rank) in enumerate(parameters) if rank == 0]
     names = {**names, **{f"s{number}": names[f"p{number}"].type for number, _ in scalars}}
     for number, dtype in scalars:
@@ -128,7 +124,6 @@ def _unpack(
 def _refuse_shared(
     parameters: Sequence[tuple[str, int]],
     written: Mapping[int, int],
-    measured: Mapping[int, int],
     otherwise: str,
 ) -> list[str]:
     """Return the lines that refuse arguments to write into that share memory with others."""
@@ -136,16 +131,22 @@ def _refuse_shared(
     for number in written.values():
         wrong = [f"type(a{number}) is not ndarray", f"not a{number}.flags.writeable"]
         for other, (_, rank) in enumerate(parameters):
-            if other != number and other not in measured:
+            if other != number:
                 kind = f"type(a{other}) is not ndarray or" if rank else f"type(a{other}) is ndarray and"
                 wrong.append(f"{kind} overlap(a{number}, a{other})")
         lines += [f"if {' or '.join(wrong)}:", f"    return {otherwise}"]
     return lines
 
 
-def _measure(dims: Sequence[tuple[int, int]]) -> list[str]:
+def _measure(dims: Sequence[tuple[int, int]], otherwise: str) -> list[str]:
     """Return the lines that read dimensions from arrays."""
-    return [f"d{number} = a{array}.shape[{axis}]" for number, (array, axis) in enumerate(dims)]
+    lines = []
+    for number, (array, axis) in enumerate(dims):
+        if axis == VALUE:
+            lines += [f"d{number} = a{array}.item()", f"if d{number} < 0:", f"    return {otherwise}"]
+        else:
+            lines.append(f"d{number} = a{array}.shape[{axis}]")
+    return lines
 
 
 @lru_cache(maxsize=1024)

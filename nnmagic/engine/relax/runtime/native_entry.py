@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from nnmagic.engine.failed_checks import FailedCheck, attach_check, refused_value
-from nnmagic.engine.relax.artifact import Json
+from nnmagic.engine.relax.artifact import VALUE, Json
 from nnmagic.engine.relax.runtime import callbacks, numpy_abi
 from nnmagic.engine.relax.runtime.sizes import size_function
 from nnmagic.engine.relax.runtime.thread_pool import on_deep_stack, run_on_pool, run_on_worker
@@ -108,7 +108,9 @@ class NativeEntry:
 
     def sizes_of(self, arrays: Sequence[np.ndarray]) -> tuple[int, ...]:
         """Return the dimensions of a call."""
-        return tuple(arrays[array].shape[axis] for array, axis in self.dims)
+        return tuple(
+            int(arrays[array]) if axis == VALUE else arrays[array].shape[axis] for array, axis in self.dims
+        )
 
     def __call__(self, arrays: Sequence[Any]) -> list[np.ndarray] | None:
         """Run the machine code, and return the results that it left; None if it refused an array.

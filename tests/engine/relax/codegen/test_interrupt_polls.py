@@ -72,6 +72,7 @@ def test_a_long_kernel_ends(name: str) -> None:
 
 
 @pytest.mark.full
+@pytest.mark.filterwarnings("ignore:@f does not run as machine code alone")
 @pytest.mark.parametrize("level", [0, 3])
 def test_a_long_kernel_of_the_virtual_machine_ends(level: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver, "_plan", lambda *_: None)

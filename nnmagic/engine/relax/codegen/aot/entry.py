@@ -8,6 +8,7 @@ from itertools import islice
 
 from tvm import ir, tirx
 
+from nnmagic.engine.relax.artifact import VALUE
 from nnmagic.engine.relax.codegen.aot.functions import (
     BodyEmitter,
     Variables,
@@ -26,7 +27,7 @@ from nnmagic.engine.relax.codegen.aot.program import (
 from nnmagic.engine.relax.runtime.native_entry import GROW, REFUSED
 from nnmagic.engine.relax.runtime.numpy_abi import DATA, DESCR, DIMS, FLAGS, LOW, RANK, READABLE, TYPE, WORDS
 from nnmagic.engine.relax.tir.builders import as_expr, as_pointer, item_bytes, words_at
-from nnmagic.engine.relax.tir.types import Buffer, PrimExpr, PrimFunc, Stmt, Var
+from nnmagic.engine.relax.tir.types import Buffer, PrimExpr, PrimFunc, Stmt
 
 _INT32 = ir.PrimType("int32")
 
@@ -55,8 +56,7 @@ def emit_entry(program: AotProgram, variables: Variables, symbol: str) -> PrimFu
     rounded = tirx.bitwise_and(objects[-2][DATA] + (ALIGNMENT - 1), tirx.const(-ALIGNMENT, "int64"))
     begin = tirx.Var("workspace_data", "int64")
     statements.append(tirx.Bind(begin, rounded))
-    arrays = (*program.parameters, *program.results)
-    statements.extend(_checks(arrays, objects, table, dtypes, function.dims))
+    statements.extend(_checks(program, objects, table))
     if not isinstance(function.workspace, int):
         statements.extend(_workspace_check(program, objects[-2]))
 
@@ -73,6 +73,7 @@ def emit_entry(program: AotProgram, variables: Variables, symbol: str) -> PrimFu
             arguments.append(_element(array, words_of, statements))
         else:
             arguments.append(words_of[DATA])
+    arguments += [as_expr(0)] * len(program.lengths)  # arrays without elements
     results = [words_of[DATA] for words_of in objects[len(program.parameters) : count]]
     times = results.pop() if program.clocked else None
     addresses_of_left = as_pointer(results.pop()) if function.left else None
@@ -127,19 +128,14 @@ def _element(array: Array, words: Buffer, statements: list[Stmt]) -> PrimExpr:
     return value
 
 
-def _checks(
-    arrays: Sequence[Array],
-    objects: Sequence[Buffer],
-    table: Buffer,
-    dtypes: Sequence[str],
-    dimensions: Sequence[Var],
-) -> Iterator[Stmt]:
+def _checks(program: AotProgram, objects: Sequence[Buffer], table: Buffer) -> Iterator[Stmt]:
     """Refuse arrays of a wrong type, then of a wrong dtype, rank or flags, then of a wrong shape.
 
     The order matters: each group reads memory that only the groups before it make safe to read. The
     dimensions are bound where an array has them first. An array has no negative size: that of a result is
     refused by the check of the operator's shapes.
     """
+    arrays, dtypes = (*program.parameters, *program.results), program.dtypes()
     pairs = list(zip(arrays, objects[: len(arrays)], strict=True))
     low = tirx.const(LOW, "int64")
 
@@ -162,15 +158,17 @@ def _checks(
             dims[words] = _words(f"{words.name}_dims", len(array.shape))
             yield tirx.DeclBuffer(dims[words], data=as_pointer(words[DIMS]))
     bound: set[tuple[Buffer, int]] = set()
-    for dimension in dimensions:
-        words, axis = next(
-            (words, axis)
-            for array, words in pairs
-            for axis, dim in enumerate(array.shape)
-            if not isinstance(dim, int) and dim.same_as(dimension)
-        )
-        bound.add((words, axis))
-        yield tirx.Bind(dimension, dims[words][axis])
+    for dimension in program.entry.dims:
+        parameter, axis = program.source_of(dimension)
+        array, words = pairs[parameter]
+        if axis == VALUE:
+            statements: list[Stmt] = []
+            statements.append(tirx.Bind(dimension, _element(array, words, statements)))
+            yield from statements
+            yield from _refuse([dimension < as_expr(0)])
+        else:
+            bound.add((words, axis))
+            yield tirx.Bind(dimension, dims[words][axis])
     yield from _refuse(
         dims[words][axis] != (dim if isinstance(dim, int | tirx.Var) else tirx.max(dim, as_expr(0)))
         for array, words in pairs

@@ -106,20 +106,21 @@ def plan_aot_program(
     name: str,
     destinations: Mapping[int, int] | None = None,
     *,
+    lengths: Sequence[int] = (),
     measured_results: bool = False,
 ) -> AotProgram | None:
     """Plan the function ``name`` of a fused module; return None where it needs TVM's virtual machine.
 
     ``destinations``: the arrays of the caller that it may change, with the results that they are to be then.
-    A program that may have to begin anew changes none. ``measured_results``: whether values may decide the
-    sizes of results, which are then made as large as they can be.
+    A program that may have to begin anew changes none. ``lengths``: the integers that are lengths of the last
+    arrays, both among all arrays. ``measured_results``: whether values may decide the sizes of results.
     """
     try:
         if destinations:
-            program = _Planner(module, destinations).plan(name)
+            program = _Planner(module, destinations, lengths=lengths).plan(name)
             if not any(each.recursive or each.counts_rounds for each in program.functions):
                 return program
-        return _Planner(module, {}, measured_results=measured_results).plan(name)
+        return _Planner(module, {}, lengths=lengths, measured_results=measured_results).plan(name)
     except (_UnsupportedError, NoSizeError):
         return None
 
@@ -139,9 +140,15 @@ class _Planner:
     """The functions of a program that is being planned."""
 
     def __init__(
-        self, module: tvm.IRModule, destinations: Mapping[int, int], *, measured_results: bool = False
+        self,
+        module: tvm.IRModule,
+        destinations: Mapping[int, int],
+        *,
+        lengths: Sequence[int] = (),
+        measured_results: bool = False,
     ) -> None:
         self.module, self.destinations, self.measured_results = module, destinations, measured_results
+        self.lengths = lengths
         self.functions: dict[ir.GlobalVar, NativeFunction] = {}
         self.waiting: list[ir.GlobalVar] = []
         self.has_control = False
@@ -162,9 +169,10 @@ class _Planner:
         ]
         destinations = {arrays[param]: result for param, result in self.destinations.items()}
         self.in_place = plan_in_place(self.module, name, self._holds_element, _forwarded, destinations)
-        self.program = AotProgram(self._declare(name, function, is_entry=True))
+        self.program = AotProgram(self._declare(name, function, is_entry=True), lengths=self.lengths)
         used = set(relax.analysis.free_vars(function.body))
-        unread = (number for number, param in enumerate(arrays) if function.params[param] not in used)
+        given = arrays[: len(self.program.parameters)]
+        unread = (number for number, param in enumerate(given) if function.params[param] not in used)
         self.program.unread = list(unread)
         _FunctionPlanner(self, self.program.entry, function, None).plan()
         while self.waiting:

@@ -16,7 +16,7 @@ from typing import TypeAlias
 import numpy as np
 from tvm import ir, tirx
 
-from nnmagic.engine.relax.artifact import Json
+from nnmagic.engine.relax.artifact import VALUE, Json
 from nnmagic.engine.relax.codegen.aot.size_text import size_to_json
 from nnmagic.engine.relax.schedules.kernel_analysis import Stage
 from nnmagic.engine.relax.tir.builders import static_int
@@ -392,7 +392,8 @@ def written_storage(step: Step) -> Iterator[Storage]:
 class AotProgram:
     """An AOT program: its entry, the functions that this calls, kernels, constants and possible failures.
 
-    unread: the parameters whose elements it does not read.
+    unread: the parameters whose elements it does not read. lengths: the parameters, integers, that the last
+    arrays of the entry have as their lengths; a call gives no such array.
     """
 
     entry: NativeFunction
@@ -402,12 +403,13 @@ class AotProgram:
     failures: list[Json] = field(default_factory=list)
     records: int = 0
     unread: list[int] = field(default_factory=list)
+    lengths: Sequence[int] = ()
     clocked: list[KernelCall] = field(default_factory=list)
 
     @property
     def parameters(self) -> list[Array]:
-        """The dtypes and shapes of the entry's parameters."""
-        return self.entry.arrays
+        """The dtypes and shapes of the arrays that a call gives."""
+        return self.entry.arrays[: len(self.entry.arrays) - len(self.lengths)]
 
     @property
     def results(self) -> list[Array]:
@@ -468,7 +470,7 @@ class AotProgram:
             **in_place,
             **({"unread": self.unread} if self.unread else {}),
             **({"left": self._left_facts()} if self.entry.left else {}),
-            "dims": [self._first_axis(dim) for dim in dims],
+            "dims": [self.source_of(dim) for dim in dims],
             "parameters": [_array_facts(array, dims) for array in self.parameters],
             "results": [_array_facts(array, dims) for array in self.results],
             "dtypes": self.dtypes(),
@@ -483,14 +485,19 @@ class AotProgram:
         left = [[number, arrays[number].dtype, len(arrays[number].shape)] for number in self.entry.left]
         return [len(arrays) - len(left), left]
 
-    def _first_axis(self, dim: TirVar) -> list[int]:
-        """Return the parameter and the axis that has a dimension as its length."""
-        return next(
-            [number, axis]
-            for number, array in enumerate(self.parameters)
+    def source_of(self, dim: TirVar) -> list[int]:
+        """Return the parameter whose axis has a dimension as its length, and the axis.
+
+        The axis is VALUE if the parameter itself is the dimension.
+        """
+        number, axis = next(
+            (number, axis)
+            for number, array in enumerate(self.entry.arrays)
             for axis, size in enumerate(array.shape)
             if size is dim or (not isinstance(size, int) and size.same_as(dim))
         )
+        given = len(self.parameters)
+        return [number, axis] if number < given else [self.lengths[number - given], VALUE]
 
     def state_words(self) -> int:
         """Return the number of 8-byte words of a call's state: none if nothing can fail but the memory."""
