@@ -24,7 +24,7 @@ from nnmagic.engine.relax.codegen.aot.counted_loops import (
     find_summands,
 )
 from nnmagic.engine.relax.codegen.aot.heap import DROP, POINTER_TO_WORDS, RESERVE
-from nnmagic.engine.relax.codegen.aot.memory import depends_on, exceeds_any_memory, most, round_up
+from nnmagic.engine.relax.codegen.aot.memory import depends_on, exceeds_any_memory, round_up
 from nnmagic.engine.relax.codegen.aot.parallel_loops import ParallelCall
 from nnmagic.engine.relax.codegen.aot.program import (
     ALIGNMENT,
@@ -603,7 +603,7 @@ class BodyEmitter:
             else:
                 assert isinstance(value, Storage)
                 pointers.append(as_pointer(self._address(value)))
-        if depends_on(step.work, dict.fromkeys(self.function.unbounded())):
+        if self._counts_its_work(step):
             budget = self._budget()
             after.append(_store_element(budget, _element(budget) - as_expr(step.work)))
         # What fails inside, a packed function, makes a kernel return another number.
@@ -1123,12 +1123,14 @@ class BodyEmitter:
     def _work(self) -> PrimExpr:
         """Return the work of a round, or of a call, in elements."""
         work: PrimExpr = as_expr(1)
-        unbounded = dict.fromkeys(self.function.unbounded())
         for step in self.function.steps():
-            if isinstance(step, KernelCall) and not depends_on(step.work, unbounded):  # the others count it
-                spent = most(step.work, self.function.named)
-                work = work + as_expr(1 if spent is None else spent)
+            if isinstance(step, KernelCall) and not self._counts_its_work(step):
+                work = work + as_expr(step.work)
         return work
+
+    def _counts_its_work(self, step: KernelCall) -> bool:
+        """Return whether the work of a kernel is known when it is called, and not at the end of a round."""
+        return depends_on(step.work, {**self.function.named, **dict.fromkeys(self.function.carried_dims)})
 
     def _save_registers(self) -> tuple[list[Stmt], list[Stmt]]:
         """Return statements that save what the loops around here carry, and that load it again.
