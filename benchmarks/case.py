@@ -74,7 +74,7 @@ class Case:
     draws what each holds already, such as weights. source: the %%tinynn cell; constants are names that it
     captures. The others take the arguments, then the constants: ``numpy``, also the judge of all results (in
     f64); ``torch`` and ``jax``, which take their module first; ``onnx``, which takes a graph and names of
-    values; ``numba``, the name of a function of benchmarks.loops. known: the cell with numbers for named
+    values; ``numba``, which is compiled. known: the cell with numbers for named
     sizes.
 
     flops: multiplications and additions of a call. nbytes: what a call must read and write at least.
@@ -93,7 +93,7 @@ class Case:
     torch: Callable[..., Any] | None = None
     jax: Callable[..., Any] | None = None
     onnx: Callable[..., str] | None = None
-    numba: str | None = None
+    numba: Callable[..., Any] | None = None
     known: str | None = None
     flops: float = 0.0
     nbytes: float = 0.0

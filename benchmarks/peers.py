@@ -10,15 +10,20 @@ from __future__ import annotations
 import contextlib
 import importlib
 import io
+import math
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any
 
 import numpy as np
 
 from benchmarks.case import Arrays, Case
 from benchmarks.graph import Graph
+
+#: What cells find in their notebook.
+SCOPE = {"np": np, "math": math}
 
 
 class AbsentError(Exception):
@@ -65,13 +70,13 @@ def known_sizes(problem: Problem) -> Ready:
 
 
 def _cell(source: str, problem: Problem) -> Ready:
-    compiled = module("nnmagic").compile(source, namespace=dict(problem.constants), cache=False)
-    arguments = _numbers_of(problem.arguments.values())
+    compiled = module("nnmagic").compile(source, namespace={**SCOPE, **problem.constants}, cache=False)
+    arguments = numbers_of(problem.arguments.values())
     return Ready(lambda: compiled(*arguments), joined)
 
 
 def compilation(
-    source: str, arguments: Iterable[Any], namespace: Arrays | None = None, *, cache: bool = False
+    source: str, arguments: Iterable[Any], namespace: Mapping[str, Any] | None = None, *, cache: bool = False
 ) -> Callable[[], Any]:
     """Return what compiles a cell and calls it; the compiler is loaded before."""
     nnmagic, given = module("nnmagic"), list(arguments)
@@ -86,7 +91,7 @@ def joined(result: Any) -> np.ndarray:
     return np.asarray(result)
 
 
-def _numbers_of(arrays: Iterable[np.ndarray]) -> list[Any]:
+def numbers_of(arrays: Iterable[np.ndarray]) -> list[Any]:
     """Return the arguments as one gives them: a number for an array of rank 0."""
     return [array if array.ndim else array.item() for array in arrays]
 
@@ -94,8 +99,8 @@ def _numbers_of(arrays: Iterable[np.ndarray]) -> list[Any]:
 def numpy(problem: Problem) -> Ready:
     """NumPy as one writes it."""
     function = problem.case.numpy
-    arguments = _numbers_of([*problem.arguments.values(), *problem.constants.values()])
-    return Ready(lambda: function(*arguments), np.asarray)
+    arguments = numbers_of([*problem.arguments.values(), *problem.constants.values()])
+    return Ready(lambda: function(*arguments), joined)
 
 
 def onnxruntime(problem: Problem) -> Ready:
@@ -202,14 +207,23 @@ def numba(problem: Problem) -> Ready:
     installed = module("numba")
     installed.set_num_threads(problem.threads)
     loops = importlib.import_module("benchmarks.loops")
-    name = problem.case.numba
-    is_loop = hasattr(loops, name)  # a program computes as NumPy does, on one thread
-    programs = importlib.import_module("benchmarks.npbench.programs")
-    parallel = is_loop and name not in loops.SERIAL
-    math = _NUMBA_MATH if is_loop and name not in loops.STRICT else False
-    function = installed.njit(parallel=parallel, fastmath=math)(getattr(loops if is_loop else programs, name))
-    arguments = _numbers_of([*problem.arguments.values(), *problem.constants.values()])
-    return Ready(lambda: function(*arguments), np.asarray)
+    written = problem.case.numba
+    is_loop = written.__module__ == loops.__name__  # a program computes as NumPy does, on one thread
+    parallel = is_loop and written.__name__ not in loops.SERIAL
+    fastmath = _NUMBA_MATH if is_loop and written.__name__ not in loops.STRICT else False
+    function = jitted(written, parallel=parallel, fastmath=fastmath)
+    arguments = numbers_of([*problem.arguments.values(), *problem.constants.values()])
+    return Ready(lambda: function(*arguments), joined)
+
+
+def jitted(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    """Return a function that numba compiles anew, with the functions of its module that it calls."""
+    njit = module("numba").njit
+    scope = dict(function.__globals__)
+    for name in function.__code__.co_names:
+        if isinstance(helper := scope.get(name), FunctionType) and helper.__module__ == function.__module__:
+            scope[name] = jitted(helper, **options)
+    return njit(**options)(FunctionType(function.__code__, scope, function.__name__, function.__defaults__))
 
 
 MAKERS: dict[str, Callable[[Problem], Ready]] = {

@@ -120,7 +120,7 @@ def _field_of_case(case: Case, threads: int, wanted: tuple[str, ...], makers: Ma
     arguments, constants = case.arguments(generator), case.constants(generator)
     arrays = (*arguments.values(), *constants.values())
     exact = [array.astype("float64") if array.dtype.kind == "f" else array for array in arrays]
-    expected = np.asarray(case.numpy(*exact))
+    expected = peers.joined(case.numpy(*peers.numbers_of(exact)))
     dtype = next(iter(arguments.values())).dtype if expected.dtype.kind == "f" else expected.dtype
     problem = peers.Problem(case, arguments, constants, np.empty(expected.shape, dtype), threads)
     taking_part = _Field()
@@ -174,7 +174,7 @@ def _run(task: dict[str, Any], lines: TextIO) -> None:
         say(peak=peak(task["threads"], wanted))
     for name in task["rows"]:
         say(begun=name)
-        usual = SHORT if rows[name].family == "vocabulary" else FULL
+        usual = SHORT if rows[name].family in ("vocabulary", "programs") else FULL
         settings = QUICK if task["quick"] else usual
         say(row=row_result(rows[name], task["threads"], wanted, settings))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from benchmarks import loops
 from benchmarks.case import BEST, Case, Ratio
 from benchmarks.cases.products import normal
 
@@ -20,7 +21,7 @@ ROWS = (
         torch=lambda _, a, b, c: a @ b + c,
         jax=lambda _, a, b, c: a @ b + c,
         onnx=lambda graph, a, b, c: graph.Add(graph.MatMul(a, b), c),
-        numba="product_and_sum",
+        numba=loops.product_and_sum,
         through_numpy=True,
     ),
     Case(
@@ -32,7 +33,7 @@ ROWS = (
         lambda x: x + 1,
         torch=lambda _, x: x + 1,
         jax=lambda _, x: x + 1,
-        numba="add_one",
+        numba=loops.add_one,
         through_numpy=True,
     ),
 )

@@ -38,7 +38,16 @@ def _case(
     source = "\n".join([f"def {name}({signature}):", *lines[1:]]) + "\n"
     label = name.replace("_", " ")
     return Case(
-        label, "control flow", goals, draw, source, function, numba=name, torch=torch, jax=jax, tolerance=1e-4
+        label,
+        "control flow",
+        goals,
+        draw,
+        source,
+        function,
+        numba=function,
+        torch=torch,
+        jax=jax,
+        tolerance=1e-4,
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import loops
 from benchmarks.case import BEST, Case, Ratio
 from benchmarks.cases.products import normal
 
@@ -31,7 +32,7 @@ def _of_one_array(name: str, numpy: Callable[..., Any], **peers: Callable[..., A
         normal(x=(_SIZE, _SIZE)),
         f"def function(x: {_SQUARE}):\n    return {name}(x)\n",
         numpy,
-        numba=name,
+        numba=getattr(loops, name),
         nbytes=8.0 * _SIZE**2,
         **peers,
     )
@@ -50,7 +51,7 @@ ROWS = (
         onnx=lambda graph, a, b: graph.Mul(
             graph.Relu(graph.Sub(graph.Mul(graph.Add(a, b), a), b)), graph.constant(np.float32(0.5))
         ),
-        numba="chain",
+        numba=loops.chain,
         nbytes=12.0 * _SIZE**2,
     ),
     _of_one_array(
@@ -84,7 +85,7 @@ ROWS = (
         torch=lambda _, x, y: x.T + y,
         jax=lambda _, x, y: x.T + y,
         onnx=lambda graph, x, y: graph.Add(graph.Transpose(x, perm=[1, 0]), y),
-        numba="add_transposed",
+        numba=loops.add_transposed,
         nbytes=12.0 * _SIZE**2,
     ),
 )

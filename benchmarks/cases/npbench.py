@@ -29,7 +29,7 @@ def _case(function: Callable[..., Any], types: str, draw: Draw) -> Case:
     name = function.__name__
     source = "\n".join([f"def {name}({annotated}):", *lines[1:]]) + "\n"
     label = f"program: {name.replace('_', ' ')}"
-    return Case(label, "npbench", _GOALS, draw, source, function, numba=name, tolerance=1e-7)
+    return Case(label, "npbench", _GOALS, draw, source, function, numba=function, tolerance=1e-7)
 
 
 def _symmetric(rng: np.random.Generator) -> dict[str, np.ndarray]:

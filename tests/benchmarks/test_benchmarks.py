@@ -1,5 +1,6 @@
 """The benchmarks work: figures are right, wrong results are caught, table and JSON have their form."""
 
+import inspect
 import json
 import subprocess
 import sys
@@ -24,7 +25,7 @@ from benchmarks.case import (
     Ratio,
     Within,
 )
-from benchmarks.cases import ROWS, vocabulary
+from benchmarks.cases import ROWS, programs, vocabulary
 from benchmarks.judge import goals_of, ratios, verdict
 from benchmarks.measure import QUICK, measure, quartiles, timing
 from benchmarks.report import _means, document, duration, table
@@ -271,6 +272,41 @@ def test_networks_are_what_the_papers_say():
 )
 def test_durations(seconds, text):
     assert duration(seconds) == text
+
+
+PROGRAMS = list(programs.all_programs())
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+def test_a_program_has_its_spellings(program):
+    assert program.__doc__
+    assert len(program.sizes) == 2
+    spellings = [getattr(program, spelling) for spelling in programs.SPELLINGS]
+    names = [inspect.signature(spelling).parameters.keys() for spelling in spellings]
+    drawn = program.draw(np.random.default_rng(0), program.sizes[0])
+    assert names == [drawn.keys()] * len(spellings)
+    before = [np.copy(value) for value in drawn.values()]
+    results = [peers.joined(spelling(*drawn.values())) for spelling in spellings]
+    for result in results:
+        assert judge(result, results[0], 1e-9) is None
+    for value, old in zip(drawn.values(), before, strict=True):
+        np.testing.assert_array_equal(value, old)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("program", "spelling"),
+    [
+        (program, programs.SPELLINGS[number % len(programs.SPELLINGS)])
+        for number, program in enumerate(PROGRAMS)
+    ],
+)
+def test_a_program_is_that_of_numpy(program, spelling):
+    """One spelling of each; the table judges all before it times them."""
+    (row,) = (
+        row for row in programs.rows_of(program) if f"{program.sizes[0]} in f64: {spelling}" in row.name
+    )
+    assert row_result(row, 1, ("nnmagic",), QUICK)["wrong"] == {}
 
 
 @pytest.mark.full

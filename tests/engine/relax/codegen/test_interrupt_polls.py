@@ -12,6 +12,8 @@ import pytest
 
 import nnmagic
 from nnmagic.engine.relax import driver
+from nnmagic.engine.relax.runtime.callbacks import POLL
+from nnmagic.engine.relax.runtime.ffi import tvm_ffi
 from tests.child_process import run_python
 from tests.systems import POSIX
 
@@ -24,6 +26,13 @@ LOOP = (
     "def f(x: Tensor[('n', 'm'), f32], k: i64):\n"
     "    for i in range(k):\n        x = cumsum(x, axis=0)\n    return x\n"
 )
+WINDOWS = """def f(x: Tensor[("n",), f64], k: Tensor[("p",), f64]):
+    p = k.shape[0]
+    y = zeros(x.shape[0] - p + 1)
+    for i in range(x.shape[0] - p + 1):
+        y[i] = sum(x[i : i + p] * k)
+    return y
+"""
 
 #: Programs, their levels, arguments of a call that takes hours, and of one that does not.
 LONG = {
@@ -80,6 +89,19 @@ def test_a_long_kernel_of_the_virtual_machine_ends(level: int, monkeypatch: pyte
     for _ in range(2):
         interrupted(f, np.empty((1 << 50, 0), "f"))
         assert f(np.ones((2, 3), "f")) == 9
+
+
+def test_windows_of_a_large_array_are_no_large_work() -> None:
+    """Every round asked once, as the array might have been the window."""
+    ask, asked = tvm_ffi.get_global_func(POLL), []
+    tvm_ffi.register_global_func(POLL, lambda: asked.append(1) or ask(), override=True)
+    try:
+        f = nnmagic.compile(WINDOWS, cache=False)
+        x = np.arange(1 << 20, dtype="f8")
+        np.testing.assert_array_equal(f(x, np.ones(3)), 3 * x[1:-1])
+    finally:
+        tvm_ffi.register_global_func(POLL, ask, override=True)
+    assert 0 < len(asked) < 100
 
 
 def test_a_call_that_was_interrupted_is_not_made_again() -> None:
