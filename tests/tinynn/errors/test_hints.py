@@ -1045,14 +1045,6 @@ CASES = [
         np.int64(5),
     ),
     case(
-        "n: i64",
-        "np.indices((2, n))",
-        "write mgrid[0:n, 0:m]",
-        "mgrid[0:2, 0:n]",
-        lambda n: np.indices((2, n)),
-        np.int64(5),
-    ),
-    case(
         "x: Tensor[(3, 4), f32]",
         "x.shape = 4, 3\nreturn x",
         "write x = x.reshape(...)",

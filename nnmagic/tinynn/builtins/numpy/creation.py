@@ -447,7 +447,7 @@ def _coordinates(
     return rows if sparse or not rows else broadcast_together(call, rows)
 
 
-def _grid(call: Arguments) -> Value:
+def grid(call: Arguments) -> Value:
     """Return the coordinates that the slices of a subscript span: ``mgrid[0:n, 0:m]``."""
     given = call.given["slices"].value
     assert isinstance(given, TupleOf)
@@ -615,7 +615,7 @@ CREATION = (
     Builtin(
         "mgrid",
         "*slices",
-        _grid,
+        grid,
         "Return the coordinates of a grid that is indexed with slices, as one tensor: `mgrid[0:n, 0:m]`.",
         "mgrid",
         method=False,
@@ -623,7 +623,7 @@ CREATION = (
     Builtin(
         "ogrid",
         "*slices",
-        _grid,
+        grid,
         "Return the coordinates of a grid that is indexed with slices, one axis each: `ogrid[0:n, 0:m]`.",
         "ogrid",
         method=False,

@@ -28,7 +28,7 @@ from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import apply, call_operator, is_tensor, whole_numbers
 from nnmagic.tinynn.values.promotion import dtype_beside_numbers
-from nnmagic.tinynn.values.symbolic_sizes import dimension_size, same_shape
+from nnmagic.tinynn.values.symbolic_sizes import as_number, dimension_size, same_shape
 from nnmagic.tinynn.values.values import Computed, Known, Operand, RefusalError, TupleOf, Value
 
 #: Relay holds the bounds of clip as doubles, which represent integers exactly up to here.
@@ -45,7 +45,7 @@ def _clip(call: Arguments) -> Value:
     for name in ("a_min", "a_max"):
         if name not in call:
             continue
-        operand = call.given[name]
+        operand = as_number(call.given[name])
         known = static_value_or_none(operand.value)
         if isinstance(known, bool | int | float):
             numbers[name] = known

@@ -4,24 +4,35 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnmagic.tinynn.builtins.argument_checks import as_formula, static_int
+from nnmagic.relay.types import TensorType
+from nnmagic.tinynn.builtins.argument_checks import as_formula, static_int, static_value_or_none
+from nnmagic.tinynn.builtins.numpy.creation import grid
 from nnmagic.tinynn.builtins.tensor_helpers import constant_of
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
-from nnmagic.tinynn.values.values import NotStaticError, Operand, RefusalError, TupleOf, Value, static_value
+from nnmagic.tinynn.values.symbolic_sizes import is_size
+from nnmagic.tinynn.values.values import Computed, Known, Operand, RefusalError, SliceOf, TupleOf, Value
 
 
 def _indices(call: Arguments) -> Value:
     """Return the coordinates of a grid, as one tensor."""
     operand = call.given["dimensions"]
-    try:
-        shape = static_value(operand.value)
-    except NotStaticError:
-        message = "indices: the sizes must be known at compile time"
-        raise RefusalError(message, operand.span, hint="write mgrid[0:n, 0:m]") from None
+    shape = static_value_or_none(operand.value)
     sizes = shape if isinstance(shape, tuple) else (shape,)
-    if not all(isinstance(size, int) and size >= 0 for size in sizes):
+    if all(isinstance(size, int) and size >= 0 for size in sizes):
+        return constant_of(np.indices(sizes), "int64", call.span).value
+    named = operand.value.items if isinstance(operand.value, TupleOf) else (operand.value,)
+    negative = any(isinstance(size, int) and size < 0 for size in sizes)
+    if negative or not all(is_size(size) or _is_integer(size) for size in named):
         raise RefusalError("indices takes a tuple of sizes", operand.span)
-    return constant_of(np.indices(sizes), "int64", call.span).value
+    slices = TupleOf(tuple(SliceOf(Known(0), size, Known(None)) for size in named))
+    axes = grid(Arguments("indices", {"slices": Operand(slices, operand.span)}, call.span))
+    return (
+        axes if len(named) > 1 else as_formula(Operand(axes, call.span), call.span, "indices").expand(0).value
+    )
+
+
+def _is_integer(value: Value) -> bool:
+    return isinstance(value, Computed) and value.type == TensorType((), "int64")
 
 
 def _ix(call: Arguments) -> Value:
