@@ -172,6 +172,19 @@ def f(x: Tensor[("n",), f64], k: i64):
 """,
         [(X, 9), (X, 0)],
     ),
+    "a loop that fills two, of which one is a result": (
+        """
+def f(x: Tensor[("n",), f64], k: i64):
+    n = len(x) - k
+    a = np.empty_like(x[:n])
+    b = np.empty_like(x[:n])
+    for i in range(n):
+        a[i] = x[i]
+        b[i] = x[i + k]
+    return a, a - b
+""",
+        [(X, 7), (X, 0), (X, 30)],
+    ),
     "an array whose size alone a loop needs": (
         """
 def f(x: Tensor[("n",), f64], m: i64):
