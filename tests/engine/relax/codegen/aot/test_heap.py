@@ -213,6 +213,7 @@ def compiled(source: str, **options: object) -> CompiledFunction:
 
 
 @pytest.mark.machine_code
+@pytest.mark.full("matrices")
 @pytest.mark.parametrize("opt_level", [3, pytest.param(0, marks=pytest.mark.full)])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_is_machine_code_alone_and_gives_what_numpy_gives(name: str, opt_level: int) -> None:
