@@ -621,7 +621,7 @@ def _build_without_lengths(
 
 
 def _without_lengths(prepared: _Prepared) -> _Prepared:
-    """Return a program whose sizes values decide where they are, on TVM's virtual machine."""
+    """Return a program whose sizes values decide where they are."""
     assert prepared.without_lengths is not None
     return replace(prepared.without_lengths(), destinations=prepared.destinations)
 

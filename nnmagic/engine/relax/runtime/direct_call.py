@@ -166,10 +166,10 @@ class Number(Enum):
 NUMBERS = len(Word)
 
 #: Where the named sizes begin, with three words each: an argument, its axis (below 0 where its value is the
-#: size), its rank. The results follow
-#: that the program fills: rank, dtype, the most elements and the number of instructions, then those for the
-#: shape. Then dtype, rank and bytes of an element of each result that it leaves. At last, for each of all
-#: results, its number among those that are filled and then those that are left.
+#: size), its rank. The results that the program fills follow: rank, dtype, the most elements and the number
+#: of instructions, then those for the shape. Then dtype, rank and bytes of an element of each result that it
+#: leaves. At last, for each of all results, its number among those that are filled and then those that are
+#: left.
 RESULT_WORDS, LEFT_WORDS = 4, 3
 DIMENSIONS = NUMBERS + MAX_ARITY * len(Number)
 
@@ -293,11 +293,8 @@ def make_direct_call(
     begin = [words[word] for word in Word]
     table = np.array([*begin, *numbers.flat, *named, *of_result, *of_left, *order], np.int64)
     parts = np.empty(3, object)
-    parts[:] = (
-        otherwise,
-        table,
-        (run, held, results, addresses, program.left, slots),
-    )  # the last ones are kept alive
+    kept_alive = (run, held, results, addresses, program.left, slots)
+    parts[:] = otherwise, table, kept_alive
     return _new_function(method, parts)
 
 

@@ -26,9 +26,9 @@ def _indices(call: Arguments) -> Value:
         raise RefusalError("indices takes a tuple of sizes", operand.span)
     slices = TupleOf(tuple(SliceOf(Known(0), size, Known(None)) for size in named))
     axes = grid(Arguments("indices", {"slices": Operand(slices, operand.span)}, call.span))
-    return (
-        axes if len(named) > 1 else as_formula(Operand(axes, call.span), call.span, "indices").expand(0).value
-    )
+    if len(named) == 1:  # of which a grid has no first axis
+        return as_formula(Operand(axes, call.span), call.span, "indices").expand(0).value
+    return axes
 
 
 def _is_integer(value: Value) -> bool:

@@ -310,8 +310,7 @@ class BodyEmitter:
             piece = self._rounds(counted, tirx.min(left, tirx.max(_element(budget), as_expr(1))))
             rounds = [tirx.While(_element(counter) < limit, sequence([*piece, self._poll(budget)]))]
         else:
-            spend = _store_element(budget, _element(budget) - self._work())
-            rounds = self._rounds(counted, left, [spend, self._poll(budget)])
+            rounds = self._rounds(counted, left, [self._spend(self._work()), self._poll(budget)])
         return [*rounds, *self._region(counted.end)]
 
     def _few_rounds(self, counted: CountedLoop, few: FewRounds) -> list[Stmt]:
@@ -328,8 +327,7 @@ class BodyEmitter:
             _store_element(counter, as_expr(few.first + few.count)),
         ]
         if self.caller is not None and self.caller.few is None:
-            budget = self._budget()
-            rounds.append(_store_element(budget, _element(budget) - as_expr(few.work)))
+            rounds.append(self._spend(few.work))
         return rounds
 
     def _left(self, counter: Buffer, limit: PrimExpr) -> PrimExpr:
@@ -342,7 +340,7 @@ class BodyEmitter:
 
     def _rounds(self, counted: CountedLoop, count: PrimExpr, after_each: Sequence[Stmt] = ()) -> list[Stmt]:
         """Run some rounds; ``after_each`` is what follows each of them."""
-        counter, budget = self._local(counted.counter), self._budget()
+        counter = self._local(counted.counter)
         first, rounds = (tirx.Var(name, "int64") for name in ("first", "rounds"))
 
         def run_round(number: PrimExpr) -> Stmt:
@@ -356,7 +354,7 @@ class BodyEmitter:
             _store_element(counter, first + rounds),
         ]
         if counted.is_innermost:
-            statements.append(_store_element(budget, _element(budget) - rounds))
+            statements.append(self._spend(rounds))
         return statements
 
     def _declare_copies(self) -> None:
@@ -574,10 +572,8 @@ class BodyEmitter:
                 others = tuple(pair for pair in pairs if pair[0] is not self.counter)
                 return self._assign(Assign(others))
             case NextRound(assign=assign, sizes=sizes):
-                spent = _element(self._budget()) - self._work()
-                spend = _store_element(self._budget(), spent)
                 carried = [_store_element(self.carried_sizes[dim], size) for dim, size in sizes]
-                return [*self._assign(assign), *carried, spend, *self._count_round()]
+                return [*self._assign(assign), *carried, self._spend(self._work()), *self._count_round()]
             case Exit():
                 return self._exit(step)
 
@@ -604,8 +600,7 @@ class BodyEmitter:
                 assert isinstance(value, Storage)
                 pointers.append(as_pointer(self._address(value)))
         if self._counts_its_work(step):
-            budget = self._budget()
-            after.append(_store_element(budget, _element(budget) - as_expr(step.work)))
+            after.append(self._spend(step.work))
         # What fails inside, a packed function, makes a kernel return another number.
         code = ir.Call(step.kernel, [*pointers, *step.sizes], ret_ty=_INT32)
         run: Stmt = tirx.IfThenElse(code != 0, sequence(self._fail(FAILED)), None)
@@ -1092,6 +1087,11 @@ class BodyEmitter:
             first = self.first_budget() if self.is_entry or self.state is None else self.state[WORK]
             self.declared.append(_store_element(self.locals[_BUDGET], first))
         return self.locals[_BUDGET]
+
+    def _spend(self, work: Extent) -> Stmt:
+        """Take work, in elements, from what is left until the next poll."""
+        budget = self._budget()
+        return _store_element(budget, _element(budget) - as_expr(work))
 
     def first_budget(self) -> PrimExpr:
         """Return the work that a call may do before its first poll."""

@@ -109,7 +109,7 @@ def plan_aot_program(
     lengths: Sequence[int] = (),
     measured_results: bool = False,
 ) -> AotProgram | None:
-    """Plan the function ``name`` of a fused module; return None where it needs TVM's virtual machine.
+    """Plan the function ``name`` of a fused module; return None where it cannot be machine code alone.
 
     ``destinations``: the arrays of the caller that it may change, with the results that they are to be then.
     A program that may have to begin anew changes none. ``lengths``: the integers that are lengths of the last
@@ -126,7 +126,7 @@ def plan_aot_program(
 
 
 def plan_aot_programs(module: tvm.IRModule, names: Iterable[str]) -> list[AotProgram] | None:
-    """Plan a program for each of these functions; return None where one needs TVM's virtual machine."""
+    """Plan a program for each of these functions; return None where one cannot be machine code alone."""
     programs = []
     for name in names:
         program = plan_aot_program(module, name)
