@@ -212,7 +212,7 @@ class _Poller:
         """Return a parallel loop whose rounds end early when the thread of the call is to stop."""
         words, budget = _declare("shared", _WORDS), _declare("budget")
         own = tirx.call_extern("int64", self.this_thread)
-        is_owner = tirx.EQ(own, _load(words, _OWNER))
+        is_owner = tirx.Var("is_owner", "bool")
         is_stopped = tirx.NE(_load(words, _STOPPED), as_expr(0))
         leave = tirx.IfThenElse(is_stopped, tirx.Return(tirx.const(0, "int32")), None)
         stop = _stop_if_asked(_store(words, as_expr(1), _STOPPED))
@@ -224,6 +224,7 @@ class _Poller:
             return _Polled(loop, extent * max(body.work, 1))
         first = tirx.Select(is_owner, _load(words, _BUDGET), as_expr(_POLL_WORK))
         rounds = [
+            tirx.Bind(is_owner, tirx.EQ(own, _load(words, _OWNER))),
             tirx.AllocBuffer(budget),
             _store(budget, first),
             leave,

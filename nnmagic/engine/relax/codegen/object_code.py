@@ -22,6 +22,7 @@ from nnmagic.engine import engine_error
 from nnmagic.engine.relax.codegen.aot.memory import MOST_BYTES, exceeds_any_memory
 from nnmagic.engine.relax.codegen.interrupt_polls import POLLED, add_polls, free_before_leaving
 from nnmagic.engine.relax.codegen.relax_pipeline import NO_CHOSEN_UNROLLING, run_passes
+from nnmagic.engine.relax.codegen.shared_rounds import ROUNDS, outline_rounds
 from nnmagic.engine.relax.compiler_process import file_limit
 from nnmagic.engine.relax.deferred_interrupts import interrupt_safepoint
 from nnmagic.engine.relax.schedules.registry import collect_blocks
@@ -161,6 +162,10 @@ def _return_status(function: tirx.PrimFunc, _module: tvm.IRModule, _context: Any
     return function.with_body(tirx.SeqStmt([body, tirx.Return(tirx.const(0, "int32"))]))
 
 
+_OUTLINE_ROUNDS: Any = tvm.transform.module_pass(
+    lambda module, _context: outline_rounds(module), opt_level=0, name="OutlineRounds"
+)
+
 _RETURN_STATUS: Any = tirx.transform.prim_func_pass(_return_status, opt_level=0, name="ReturnStatus")
 
 
@@ -234,6 +239,7 @@ _HOST_PASSES = (
     lambda: _ADD_POLLS,
     lambda: _BROADCAST_BITS,
     tirx.transform.BF16StorageLegalize,
+    lambda: _OUTLINE_ROUNDS,
     lambda: _ANNOTATE_MEMORY,
     tirx.transform.LowerTVMBuiltin,
     lambda: _RETURN_STATUS,
@@ -259,11 +265,13 @@ def _vm_pipeline() -> tuple[Any, Callable[[], Any], Callable[[], Any]]:
         lambda: _ADD_VM_POLLS,
         lambda: _BROADCAST_BITS,
         tirx.transform.BF16StorageLegalize,
+        lambda: _OUTLINE_ROUNDS,
     )
     finish = (
         lambda: _ANNOTATE_MEMORY,
         tirx.transform.LowerTVMBuiltin,
         lambda: _FREE_BEFORE_LEAVING,
+        lambda: _RETURN_STATUS,
         tirx.transform.LowerIntrin,
     )
 
@@ -357,6 +365,11 @@ def _is_public(function: tirx.PrimFunc) -> bool:
     return "global_symbol" in function.attrs
 
 
+def _is_final(function: tirx.PrimFunc) -> bool:
+    """Return whether a function has its symbol, or needs none because only its module calls it."""
+    return _is_public(function) or ROUNDS in function.attrs
+
+
 def _symbol(var: Any) -> str:
     """Return the symbol of a kernel, prefixed so that it clashes with no C library."""
     return f"{KERNEL_PREFIX}{var.name_hint}"
@@ -391,7 +404,7 @@ def _lower(functions: dict[Any, Any], target: tvm.target.Target) -> tvm.IRModule
         together = tvm.IRModule({var: function for group in lowered for var, function in group.items()})
         whole = run_passes([make() for make in _HOST_PASSES], together)
     public = {
-        var: function if _is_public(function) else function.with_attr("global_symbol", _symbol(var))
+        var: function if _is_final(function) else function.with_attr("global_symbol", _symbol(var))
         for var, function in whole.functions_items()
     }
     return tvm.IRModule(public)

@@ -8,9 +8,9 @@ from typing import TypeAlias
 
 from tvm import tirx
 
-from nnmagic.engine.relax.schedules.matmul.packing import exchange_blocks
 from nnmagic.engine.relax.tir import builders, vector_math
 from nnmagic.engine.relax.tir.builders import as_expr, loop, sequence, static_int
+from nnmagic.engine.relax.tir.transposition import transpose
 from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr, Stmt
 
 #: Roots are computed with so many digits.
@@ -172,23 +172,9 @@ def each(count: Extent, body: Callable[[PrimExpr], Stmt]) -> Stmt:
     return tirx.Evaluate(0) if static_int(count) == 0 else loop("k", count, body)
 
 
-def transposed(rows: Sequence[Number], lanes: int) -> tuple[list[Stmt], list[Number]]:
+def transposed(rows: Sequence[Number]) -> tuple[list[Stmt], list[Number]]:
     """Return the columns of a square of vectors, and the statements that they need."""
-    statements: list[Stmt] = []
-
-    def bind(values: Sequence[PrimExpr]) -> list[PrimExpr]:
-        variables = [
-            tirx.Var("row", builders.vector_type(builders.dtype_of(rows[0][0]).split("x")[0], lanes))
-            for _ in values
-        ]
-        statements.extend(tirx.Bind(var, value) for var, value in zip(variables, values, strict=True))
-        return variables
-
-    parts = []
-    for values in zip(*rows, strict=True):
-        columns, step = bind(values), 1
-        while step < lanes:
-            columns = bind(exchange_blocks(columns, step, lanes))
-            step *= 2
-        parts.append(columns)
-    return statements, list(zip(*parts, strict=True))
+    dtype = builders.dtype_of(rows[0][0]).split("x")[0]
+    parts = [transpose(values, dtype) for values in zip(*rows, strict=True)]
+    statements = [statement for before, _ in parts for statement in before]
+    return statements, list(zip(*(columns for _, columns in parts), strict=True))

@@ -245,7 +245,7 @@ class Columns:
         lanes = self.lanes
 
         def copy(first: PrimExpr) -> Stmt:
-            statements, turned = transposed([source(lane, first) for lane in range(lanes)], lanes)
+            statements, turned = transposed([source(lane, first) for lane in range(lanes)])
             for row, value in enumerate(turned):
                 statements.append(self.data.store(self.at(first + row), value, lanes))
             return sequence(statements)
@@ -258,7 +258,7 @@ class Columns:
 
         def copy(first: PrimExpr) -> Stmt:
             given = [self.data.load(self.at(first + row), lanes) for row in range(lanes)]
-            statements, turned = transposed(given, lanes)
+            statements, turned = transposed(given)
             return sequence([*statements, *(sink(lane, first, value) for lane, value in enumerate(turned))])
 
         return self._squares(rows, copy)

@@ -15,7 +15,6 @@ from nnmagic.engine.relax.legalize.sort_keys import from_sort_key, join_zeros, k
 from nnmagic.engine.relax.legalize.sorting_network import BLOCK, Columns, merge_columns, sort_columns
 from nnmagic.engine.relax.legalize.types import Tensor, Tensors
 from nnmagic.engine.relax.schedules.independent_loops import INDEPENDENT, independent_loop
-from nnmagic.engine.relax.schedules.matmul.packing import exchange_blocks
 from nnmagic.engine.relax.schedules.registry import KIND
 from nnmagic.engine.relax.tir import builders
 from nnmagic.engine.relax.tir.builders import (
@@ -27,6 +26,7 @@ from nnmagic.engine.relax.tir.builders import (
     static_int,
     vector_loop,
 )
+from nnmagic.engine.relax.tir.transposition import transpose
 from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr, Stmt
 from nnmagic.relay.types import is_float
 
@@ -584,21 +584,10 @@ def _transpose(
 ) -> list[Stmt]:
     """Transpose a square between flat buffers; the target's rows are ``stride`` apart, or neighbours."""
     dtype = builders.dtype_of(source)
-    kind = builders.vector_type(dtype, lanes)
-    statements: list[Stmt] = []
-
-    def bind(values: Sequence[PrimExpr]) -> list[PrimExpr]:
-        variables = [tirx.Var("row", kind) for _ in values]
-        statements.extend(tirx.Bind(var, value) for var, value in zip(variables, values, strict=True))
-        return variables
-
-    rows = bind([builders.load(source, start + row * lanes, lanes, dtype) for row in range(lanes)])
-    step = 1
-    while step < lanes:
-        rows = bind(exchange_blocks(rows, step, lanes))
-        step *= 2
+    rows = [builders.load(source, start + row * lanes, lanes, dtype) for row in range(lanes)]
+    statements, columns = transpose(rows, dtype)
     distance = lanes if stride is None else stride
     statements += [
-        builders.store(target, to + row * distance, lanes, value) for row, value in enumerate(rows)
+        builders.store(target, to + row * distance, lanes, value) for row, value in enumerate(columns)
     ]
     return statements

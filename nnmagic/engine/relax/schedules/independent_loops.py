@@ -6,7 +6,7 @@ from tvm import tirx
 
 from nnmagic.engine.relax.schedules.machine_model import CpuModel, Work
 from nnmagic.engine.relax.schedules.registry import SCHEDULES
-from nnmagic.engine.relax.schedules.thread_choice import split_factors
+from nnmagic.engine.relax.schedules.thread_choice import choose_threads
 from nnmagic.engine.relax.tir.builders import as_expr
 from nnmagic.engine.relax.tir.types import Stmt
 from nnmagic.engine.relax.tir.visitors import rewrite
@@ -25,15 +25,17 @@ def independent_loop(loop: tirx.For, work_of_round: int) -> Stmt:
 
 
 def _share_loops(function: tirx.PrimFunc, machine: CpuModel) -> tirx.PrimFunc:
-    """Share the loops that are known to be enough work; two versions would take twice as long to compile."""
+    """Share the loops that are enough work."""
 
     def share(loop: tirx.For) -> Stmt:
         if _WORK not in loop.annotations:
             return loop
-        work, _ = split_factors([loop.extent, loop.annotations[_WORK]])
-        threads = machine.uses_threads(Work.ROW_OPERATIONS, work)
-        kind = tirx.ForKind.PARALLEL if threads else loop.kind
-        return tirx.For(loop.loop_var, loop.min, loop.extent, kind, loop.body)
+
+        def build(threads: bool) -> Stmt:
+            kind = tirx.ForKind.PARALLEL if threads else loop.kind
+            return tirx.For(loop.loop_var, loop.min, loop.extent, kind, loop.body)
+
+        return choose_threads(machine, Work.ROW_OPERATIONS, [loop.extent, loop.annotations[_WORK]], build)
 
     return rewrite(function, [(tirx.For, share)])
 

@@ -6,7 +6,7 @@ Vectors are filled or stored as a whole, and squares of the image stay in the ca
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import tvm
 from tvm import tirx
@@ -22,13 +22,13 @@ from nnmagic.engine.relax.tir.builders import (
     collect_loads,
     dtype_of,
     indices_are_axes,
-    local_array,
     loop,
     parallel_loop,
     ramp,
     sequence,
 )
-from nnmagic.engine.relax.tir.types import Buffer, Call, Extent, Index, PrimExpr, Stmt
+from nnmagic.engine.relax.tir.transposition import transpose
+from nnmagic.engine.relax.tir.types import Call, Extent, Index, PrimExpr, Stmt
 from nnmagic.engine.relax.tir.visitors import visit
 
 _Kind = tirx.ForKind
@@ -81,11 +81,11 @@ def _schedule_to_blocks(function: tirx.PrimFunc, machine: CpuModel) -> tirx.Prim
             pixels = tirx.Ramp(start, as_expr(1), lanes)
             rows = [tirx.BufferLoad(source, [n, block * lanes + c, *zeros, pixels]) for c in range(lanes)]
 
-            def store(pixel: int, value: PrimExpr) -> Stmt:
+            statements, columns = transpose(rows, dtype_of(source))
+            for pixel, value in enumerate(columns):
                 indices = [n, block, *zeros, start + pixel, ramp(0, lanes)]
-                return tirx.BufferStore(stage.buffer, value, indices)
-
-            return transpose(rows, dtype_of(source), store)
+                statements.append(tirx.BufferStore(stage.buffer, value, indices))
+            return sequence(statements)
 
         squares = -(-size // lanes)
         return loop("square", squares, lambda square: transpose_square(tirx.min(square * lanes, last)))
@@ -129,12 +129,12 @@ def _schedule_from_blocks(function: tirx.PrimFunc, machine: CpuModel) -> tirx.Pr
                 tirx.BufferLoad(source, [n, block, *zeros, start + p, ramp(0, lanes)]) for p in range(lanes)
             ]
 
-            def store(lane: int, value: PrimExpr) -> Stmt:
+            statements, columns = transpose(rows, dtype_of(source))
+            for lane, value in enumerate(columns):
                 indices = [n, block * lanes + lane, *zeros, tirx.Ramp(start, as_expr(1), lanes)]
                 statement = tirx.BufferStore(stage.buffer, value, indices)
-                return statement if whole else tirx.IfThenElse(lane < used, statement, None)
-
-            return transpose(rows, dtype_of(source), store)
+                statements.append(statement if whole else tirx.IfThenElse(lane < used, statement, None))
+            return sequence(statements)
 
         rest = size % lanes
 
@@ -151,37 +151,6 @@ def _schedule_from_blocks(function: tirx.PrimFunc, machine: CpuModel) -> tirx.Pr
         lambda threads: parallel_loop("block", as_index(batch * blocks), transpose_block, wanted=threads),
     )
     return with_statements(function, [body])
-
-
-def transpose(rows: Sequence[PrimExpr], dtype: str, store: Callable[[int, PrimExpr], Stmt]) -> Stmt:
-    """Store the columns of a square, as vectors; its rows are vectors, a power of two of them.
-
-    Each step exchanges parts of two rows: first single elements of neighbours, at last halves.
-    """
-    lanes = len(rows)
-    count = lanes.bit_length() - 1
-    squares = [local_array(lanes * lanes, dtype, "square") for _ in range(count + 1)]
-
-    def load_row(buffer: Buffer, row: int) -> PrimExpr:
-        return tirx.BufferLoad(buffer, [ramp(row * lanes, lanes)])
-
-    statements = [tirx.AllocBuffer(buffer) for buffer in squares]
-    statements += [tirx.BufferStore(squares[0], row, [ramp(p * lanes, lanes)]) for p, row in enumerate(rows)]
-    for step in range(count):
-        distance = 1 << step
-        lower = [lane if not lane & distance else lanes + lane - distance for lane in range(lanes)]
-        upper = [lane + distance if not lane & distance else lanes + lane for lane in range(lanes)]
-        for row in range(lanes):
-            if row & distance:
-                continue
-            for target, selection in ((row, lower), (row + distance, upper)):
-                mixed = tirx.Shuffle(
-                    [load_row(squares[step], row), load_row(squares[step], row + distance)],
-                    [tirx.IntImm("int32", lane) for lane in selection],
-                )
-                statements.append(tirx.BufferStore(squares[step + 1], mixed, [ramp(target * lanes, lanes)]))
-    statements += [store(lane, load_row(squares[count], lane)) for lane in range(lanes)]
-    return sequence(statements)
 
 
 SCHEDULES["to_blocks"] = _schedule_to_blocks

@@ -10,23 +10,31 @@ from nnmagic.engine.relax.schedules.machine_model import CpuModel, Work
 from nnmagic.engine.relax.tir.builders import static_int
 from nnmagic.engine.relax.tir.types import Extent, PrimExpr, Stmt
 
+#: The key of the statement around parallel loops whose value says whether threads share them.
+THREADS = "nnmagic.threads"
+
 
 def choose_threads(
     machine: CpuModel, unit: Work, factors: Sequence[Extent], build: Callable[[bool], Stmt]
 ) -> Stmt:
     """Build the loops of a kernel with so much work, the product of ``factors``.
 
-    ``build`` gets whether threads share the loops. Where some factors are dynamic, there are two versions,
-    unless one element of these is enough work for threads.
+    ``build`` gets whether the loops are parallel. Where some factors are dynamic, they are, and serial where
+    the call has too little work, unless one element of these is enough work for threads.
     """
     static, dynamic = split_factors(factors)
-    if not dynamic or not machine.parallel or machine.uses_threads(unit, static):
+    if not dynamic or machine.uses_threads(unit, static):
         return build(machine.uses_threads(unit, static))
     amount: PrimExpr = tirx.const(static, "int64")
     for factor in dynamic:
         amount = amount * factor
-    enough = amount >= tirx.const(unit.value, "int64")
-    return tirx.IfThenElse(enough, *(build(threads) for threads in (True, False)))
+    return parallel_if(machine.threads_condition(unit, amount), build)
+
+
+def parallel_if(condition: bool | PrimExpr, build: Callable[[bool], Stmt]) -> Stmt:
+    """Build loops that threads share, or not; where only the call knows, parallel ones with the condition."""
+    loops = build(condition is not False)
+    return loops if isinstance(condition, bool) else tirx.AttrStmt("default", THREADS, condition, loops)
 
 
 def split_factors(factors: Sequence[Extent]) -> tuple[int, list[PrimExpr]]:

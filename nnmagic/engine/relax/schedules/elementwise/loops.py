@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
-from typing import Protocol
 
 import tvm_ffi
 from tvm import ir, sym, tirx
@@ -14,8 +12,8 @@ from tvm.sym.pattern import detect_linear_equation
 
 from nnmagic.engine.relax.schedules.elementwise.costs import bytes_in_memory, count_instructions
 from nnmagic.engine.relax.schedules.elementwise.nests import Nest, rename_lets
-from nnmagic.engine.relax.schedules.layout_transform import transpose
 from nnmagic.engine.relax.schedules.machine_model import CpuModel, Work
+from nnmagic.engine.relax.schedules.thread_choice import parallel_if
 from nnmagic.engine.relax.tir.builders import (
     are_equal,
     as_expr,
@@ -27,13 +25,16 @@ from nnmagic.engine.relax.tir.builders import (
     load,
     local_array,
     loop_over,
+    maximum,
+    minimum,
     product,
     round_up_div,
     sequence,
     static_int,
     store,
 )
-from nnmagic.engine.relax.tir.types import Buffer, Call, Extent, Index, Load, Node, PrimExpr, Stmt, Var
+from nnmagic.engine.relax.tir.transposition import transpose
+from nnmagic.engine.relax.tir.types import Call, Extent, Index, Load, Node, PrimExpr, Stmt, Var
 from nnmagic.engine.relax.tir.visitors import replace_vars, rewrite, visit
 
 #: The side of the squares that a transposition is made of; more rows would fall out of the cache. Where a
@@ -45,6 +46,9 @@ _SHUFFLED = {"float32", "float64", "int32", "int64", "uint32", "uint64"}
 
 #: How many pieces of one long row the threads share.
 _PIECES = 64
+
+#: A piece has so many vectors at least.
+_PIECE_VECTORS = 64
 
 #: How many vectors are computed together, by the instructions of an element up to which their values stay in
 #: registers; one for longer computations.
@@ -93,11 +97,11 @@ def emit_nest(nest: Nest, machine: CpuModel, *, dynamic_threads: bool = True, on
     if not isinstance(threads, bool) and not dynamic_threads:
         threads = False
     if width == 1 or _fills_short_rows(nest, width):
-        return _emit_versions(threads, lambda *, parallel: _emit_elements(nest, threads=parallel))
+        return parallel_if(threads, lambda shared: _emit_elements(nest, threads=shared))
     lanes, size = _lanes(nest, machine), static_int(nest.loops[-1][1])
     if once:
         widths = sorted({width, min(width, lanes)}, reverse=True)
-        return _emit_versions(threads, lambda *, parallel: _emit_once(nest, widths, threads=parallel))
+        return parallel_if(threads, lambda shared: _emit_once(nest, widths, threads=shared))
     transposed = _find_transposed_loop(nest)
     side, loads = _SQUARE, []
     if transposed is not None:
@@ -116,27 +120,13 @@ def emit_nest(nest: Nest, machine: CpuModel, *, dynamic_threads: bool = True, on
         fits = [extent >= as_expr(least) for extent, least in sizes if static_int(extent) is None]
         if fits and statement is None:
             statement = _emit_elements(nest, threads=False)
-        vectors = _emit_versions(
-            threads if wide == width else False,
-            lambda *, parallel, wide=wide: _emit_vectors(
-                nest, wide, transposed, side, loads, threads=parallel
-            ),
-        )
+
+        def emit(shared: bool, wide: int = wide) -> Stmt:
+            return _emit_vectors(nest, wide, transposed, side, loads, threads=shared)
+
+        vectors = parallel_if(threads if wide == width else False, emit)
         statement = tirx.IfThenElse(tirx.all(*fits), vectors, statement) if fits else vectors
     return statement
-
-
-class _Version(Protocol):
-    """Emit loops that threads share or not."""
-
-    def __call__(self, *, parallel: bool) -> Stmt: ...
-
-
-def _emit_versions(threads: bool | PrimExpr, emit: _Version) -> Stmt:
-    """Emit loops that threads share or not; both, where only the call knows whether they should."""
-    if isinstance(threads, bool):
-        return emit(parallel=threads)
-    return tirx.IfThenElse(threads, emit(parallel=True), emit(parallel=False))
 
 
 def _emit_elements(*nests: Nest, threads: bool) -> Stmt:
@@ -173,7 +163,7 @@ def emit_interleaved(nests: Sequence[Nest], machine: CpuModel) -> Stmt | None:
         if not all(_is_vectorizable(step.value, inner) for step in nest.steps):
             return None
     threads = _threads_condition(first, machine)
-    return _emit_versions(threads, lambda *, parallel: _emit_elements(*nests, threads=parallel))
+    return parallel_if(threads, lambda shared: _emit_elements(*nests, threads=shared))
 
 
 def _emit_once(nest: Nest, widths: Sequence[int], *, threads: bool) -> Stmt:
@@ -190,14 +180,14 @@ def _emit_once(nest: Nest, widths: Sequence[int], *, threads: bool) -> Stmt:
             return [_emit_steps(nest, {**indices, inner: begin + number * width}, width)]
 
         if threads and not outer and not statements:
-            share = round_up_div(count, _PIECES)
+            pieces, share = _divide(count)
 
             def piece(number: PrimExpr, count: Index = count, share: Index = share) -> list[Stmt]:
                 first = number * share
                 left = tirx.max(tirx.min(as_expr(share), count - first), as_expr(0))
                 return loop_over(left, lambda at: compute(first + at))
 
-            statements += loop_over(_PIECES, piece, tirx.ForKind.PARALLEL)
+            statements += loop_over(pieces, piece, tirx.ForKind.PARALLEL)
         else:
             statements += loop_over(count, compute)
         begin = begin + count * width
@@ -228,11 +218,10 @@ def _emit_vectors(
     vectors = round_up_div(size, width)
     var = tirx.Var("v", "int64")
     if threads and not outer and (not isinstance(vectors, int) or vectors >= 2 * _PIECES):
-        piece_vectors = round_up_div(vectors, _PIECES)
+        pieces, piece_vectors = _divide(vectors)
         piece = tirx.Var("piece", "int64")
-        # If only the call knows how many there are, pieces beyond the end compute its last vector again.
-        pieces = round_up_div(vectors, piece_vectors) if isinstance(vectors, int) else _PIECES
-        loops = [(piece, as_expr(pieces)), (var, as_expr(piece_vectors))]
+        left = minimum(piece_vectors, vectors - piece * piece_vectors)
+        loops = [(piece, as_expr(pieces)), (var, as_expr(left))]
         vector = (piece * as_expr(piece_vectors) + var) * as_expr(width)
         indices[inner] = tirx.min(vector, as_expr(size - width))
     else:
@@ -245,6 +234,12 @@ def _emit_vectors(
     else:
         body = _wrap(rows, _emit_steps(nest, indices, width), parallel=False)
     return _wrap(loops, body, parallel=threads and len(loops) > 1)
+
+
+def _divide(vectors: Extent) -> tuple[Extent, Extent]:
+    """Return in how many pieces threads share vectors, and how many each has; few vectors are one piece."""
+    share = maximum(_PIECE_VECTORS, round_up_div(vectors, _PIECES))
+    return round_up_div(vectors, share), share
 
 
 def _emit_square(
@@ -266,8 +261,9 @@ def _emit_square(
         for column in range(side):
             start = _rename(each.indices[0], {**begin, inner: as_expr(begin[inner]) + column})
             lines.append(load(each.source, start, side, dtype))
-        put = partial(_store_line, square, side)
-        statements += [tirx.AllocBuffer(square), transpose(lines, dtype, put)]
+        before, columns = transpose(lines, dtype)
+        statements += [tirx.AllocBuffer(square), *before]
+        statements += [store(square, line * side, side, value) for line, value in enumerate(columns)]
         squares.append(square)
 
     def from_square(found: Load) -> Load:
@@ -281,10 +277,6 @@ def _emit_square(
     )
     body = _emit_steps(replace(nest, steps=tuple(steps)), indices, side)
     return sequence([*statements, _wrap([rows], body, parallel=False)])
-
-
-def _store_line(square: Buffer, side: int, line: int, value: PrimExpr) -> Stmt:
-    return store(square, line * side, side, value)
 
 
 def _find_transposed_loads(nest: Nest, var: Var) -> list[Load]:

@@ -28,7 +28,7 @@ from nnmagic.engine.relax.schedules.matmul.matrix_product import (
 from nnmagic.engine.relax.schedules.matmul.microkernels import Tile, TileAccess
 from nnmagic.engine.relax.schedules.matmul.packing import PanelPacking
 from nnmagic.engine.relax.schedules.matmul.static_loops import static_loops
-from nnmagic.engine.relax.schedules.thread_choice import choose_threads, split_factors
+from nnmagic.engine.relax.schedules.thread_choice import choose_threads
 from nnmagic.engine.relax.tir import builders
 from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr, Stmt, Var
 
@@ -48,8 +48,7 @@ def dynamic_loops(product: MatrixProduct, machine: CpuModel, *, threads: bool) -
     def build(part: MatrixProduct, *, parallel: bool) -> Stmt:
         if part.is_static:
             return static_loops(part, machine, threads=parallel)
-        least = _least_rows(part) if machine.parallel and parallel else 0
-        return _choose(_DynamicLoops(part, machine, parallel, least).versions())
+        return _choose(_DynamicLoops(part, machine, parallel).versions())
 
     def build_part(part: MatrixProduct) -> Stmt:
         if part.is_static:
@@ -74,12 +73,6 @@ def _bind(name: str, value: Index) -> tuple[Var, Stmt]:
     return var, tirx.Bind(var, builders.as_expr(value))
 
 
-def _least_rows(product: MatrixProduct) -> int:
-    """Return how many rows a product has at least that is worth threads."""
-    work, dynamic = split_factors((product.columns, product.depth))
-    return 0 if dynamic or work == 0 else -(-Work.MATMUL_MULTIPLICATIONS.value // work)
-
-
 def _choose(versions: Iterator[Version]) -> Stmt:
     """Return the first version whose condition holds; the last one's is True."""
     condition, build = next(versions)
@@ -95,16 +88,11 @@ def _choose(versions: Iterator[Version]) -> Stmt:
 
 @dataclass(frozen=True, slots=True)
 class _RowTiles:
-    """How tiles cover the rows.
-
-    exact: lower tiles cover the rest, each row once; otherwise there are as many rows as a tile has, and the
-    last tile ends with the matrix.
-    """
+    """How tiles cover the rows: lower tiles cover those that fill no tile."""
 
     rows: Extent
     tile: Tile
     machine: CpuModel
-    exact: bool
 
     @property
     def count(self) -> Extent:
@@ -116,16 +104,9 @@ class _RowTiles:
         rows, height = self.rows, self.tile.rows
         if height == 1 or isinstance(rows, int):
             return compute(self.tile, start_of(number, height, rows))
-        if self.exact:
-            whole = tirx.floordiv(rows, builders.as_expr(height))
-            full, rest = compute(self.tile, number * height), self._compute_rest(whole * height, compute)
-            return tirx.IfThenElse(number < whole, full, rest)
-        top = builders.minimum(number * height, rows - height)
-        # Threads compute some rows twice: with the partial sums of a full tile, they get the same numbers.
-        low = replace(self.tile, rows=-(-height // 2))
-        return tirx.IfThenElse(
-            rows - number * height > low.rows, compute(self.tile, top), compute(low, rows - low.rows)
-        )
+        whole = tirx.floordiv(rows, builders.as_expr(height))
+        full, rest = compute(self.tile, number * height), self._compute_rest(whole * height, compute)
+        return tirx.IfThenElse(number < whole, full, rest)
 
     def _compute_rest(self, top: PrimExpr, compute: _ComputeTile) -> Stmt:
         """Compute the rows from ``top`` on, fewer than a tile has, by tiles of 1, 2, 4, ... rows."""
@@ -169,15 +150,11 @@ class _DynamicPanels:
 
 @dataclass(frozen=True, slots=True)
 class _DynamicLoops:
-    """One version of the loops: with threads, or without.
-
-    least: the fewest rows for which it is chosen.
-    """
+    """The loops: with threads, or without."""
 
     product: MatrixProduct
     machine: CpuModel
     threads: bool
-    least: int
 
     @property
     def lanes(self) -> int:
@@ -193,9 +170,8 @@ class _DynamicLoops:
                 yield True, lambda: self._dot_products(product.rows)
             yield from self._column_versions()
             return
-        if self.least <= 1:
-            yield tirx.EQ(product.rows, builders.as_expr(1)), self._one_row
-        if dots and self.least <= FEW_ROWS:
+        yield tirx.EQ(product.rows, builders.as_expr(1)), self._one_row
+        if dots:
             yield tirx.all(product.rows > 1, product.rows <= FEW_ROWS), lambda: self._dot_products(2)
         yield from self._column_versions()
 
@@ -204,7 +180,7 @@ class _DynamicLoops:
         row = replace(self.product, rows=1)
         if row.is_static:
             return static_loops(row, self.machine, threads=self.threads)
-        return _choose(replace(self, product=row, least=1).versions())
+        return _choose(replace(self, product=row).versions())
 
     def _dot_products(self, height: int) -> Stmt:
         """Multiply few rows, at least as many as a tile has, with each column."""
@@ -254,7 +230,7 @@ class _DynamicLoops:
     def _tiles(self, tile: Tile, *, packed: bool) -> Stmt:
         """Compute the result in panels, which are packed or not, and tiles of rows."""
         product = self.product
-        rows = _RowTiles(product.rows, tile, self.machine, exact=self.least < tile.rows)
+        rows = _RowTiles(product.rows, tile, self.machine)
         panels = _DynamicPanels(tile, product.columns)
         if not packed:
             return self._share(rows, panels)
@@ -374,7 +350,7 @@ class _DynamicLoops:
         lanes = self.lanes
         height = min(_NARROW_ROWS, product.rows) if isinstance(product.rows, int) else _NARROW_ROWS
         tile = Tile(height, (0,), lanes, microkernels.count_parts(height, 1, self.machine))
-        rows = _RowTiles(product.rows, tile, self.machine, exact=True)
+        rows = _RowTiles(product.rows, tile, self.machine)
         packed = declare_packed(builders.as_index(product.depth * lanes), product.dtype, "panel")
 
         def compute_panel(p: PrimExpr) -> Stmt:

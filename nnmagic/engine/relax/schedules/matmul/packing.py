@@ -5,14 +5,15 @@ Of a panel the columns of a tile are copied together, or blocks of them are tran
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tvm import tirx
 
 from nnmagic.engine.relax.schedules.matmul.microkernels import Matrix, Tile
 from nnmagic.engine.relax.tir import builders
-from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr, Stmt, Var
+from nnmagic.engine.relax.tir.transposition import transpose
+from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr, Stmt
 
 #: The dtypes whose rows and columns are exchanged by shuffling vectors.
 _SHUFFLED_DTYPES = {"float32", "float64"}
@@ -99,24 +100,11 @@ class PanelPacking:
         lanes = self.tile.lanes
         whole = (builders.static_int(self.depth) or 1) % lanes == 0
         k0 = number * lanes if whole else builders.minimum(number * lanes, self.depth - lanes)
-        kind = builders.vector_type(self.dtype, lanes)
-        statements: list[Stmt] = []
-
-        def bind(values: Sequence[PrimExpr]) -> list[Var]:
-            variables = [tirx.Var("row", kind) for _ in values]
-            statements.extend(tirx.Bind(var, value) for var, value in zip(variables, values, strict=True))
-            return variables
-
-        rows = bind(
-            [
-                builders.load(self.right.buffer, self.right.index(k0, start + c), lanes, self.dtype)
-                for c in range(lanes)
-            ]
-        )
-        step = 1
-        while step < lanes:
-            rows = bind(exchange_blocks(rows, step, lanes))
-            step *= 2
+        columns = [
+            builders.load(self.right.buffer, self.right.index(k0, start + c), lanes, self.dtype)
+            for c in range(lanes)
+        ]
+        statements, rows = transpose(columns, self.dtype)
         statements += [
             builders.store(self.panel, self._index(k0 + q, start), lanes, row) for q, row in enumerate(rows)
         ]
@@ -158,15 +146,3 @@ class RowPacking:
             return builders.sequence([copy_vector(k, *vector) for vector in vectors])
 
         return builders.loop("k", self.depth, copy)
-
-
-def exchange_blocks(rows: Sequence[PrimExpr], step: int, lanes: int) -> list[PrimExpr]:
-    """Do one step of a transposition: exchange the blocks of ``step`` on both sides of the diagonal."""
-    result = list(rows)
-    low = [i if not i & step else lanes + i - step for i in range(lanes)]
-    high = [i + step if not i & step else lanes + i for i in range(lanes)]
-    for n in range(lanes):
-        if not n & step:
-            pair = [rows[n], rows[n | step]]
-            result[n], result[n | step] = tirx.Shuffle(pair, low), tirx.Shuffle(pair, high)
-    return result

@@ -37,6 +37,7 @@ from nnmagic.engine.relax.schedules.reduction.row_plan import (
     count_operations,
     largest_power_of_two,
 )
+from nnmagic.engine.relax.schedules.thread_choice import parallel_if
 from nnmagic.engine.relax.tir.builders import (
     as_expr,
     collect_loads,
@@ -78,10 +79,7 @@ def emit_rows(machine: CpuModel, kernel: ReductionKernel, rows: Sequence[Var], l
 
     plan = RowPlan(machine, kernel, rows, lane, RowVersion())
     threads = machine.threads_condition(Work.ROW_OPERATIONS, count_operations(kernel))
-    serial = emit(RowVersion(threads=threads is True))
-    fast, shared = serial, RowVersion(threads=True)
-    if not isinstance(threads, bool) and _count_rows(RowPlan(machine, kernel, rows, lane, shared)) != (1, 1):
-        fast = tirx.IfThenElse(threads, emit(shared), serial)
+    fast = parallel_if(threads, lambda shared: emit(RowVersion(threads=shared)))
     length = kernel.chunks[lane].whole if lane in kernel.chunks else kernel.extents[lane]
     if isinstance(length, int) or (plan.vector == 1 and not plan.across):
         return [fast]
