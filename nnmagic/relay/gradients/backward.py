@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from nnmagic.diagnostics import Diagnostics
+from nnmagic.relay.annotations import LOOP
 from nnmagic.relay.expr import (
     Call,
     Constant,
@@ -340,7 +341,7 @@ class Backward:
         result: Type = field_types[0] if len(fields) == 1 else TupleType(tuple(field_types))
         params = [param for param in env.values() if isinstance(param, Var)][: len(function.params)]
         params += [part for part in seeds if part is not None]
-        attrs = {CHECKPOINT: 1} if CHECKPOINT in function.attrs else {}
+        attrs = {name: 1 for name in (CHECKPOINT, LOOP) if name in function.attrs}
         self.made[helper] = Function(tuple(params), body, result, attrs=attrs, span=function.span)
         return helper
 

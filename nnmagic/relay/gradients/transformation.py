@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from nnmagic.diagnostics import Diagnostics, RelayError, Span
+from nnmagic.relay.annotations import LOOP
 from nnmagic.relay.callbacks import callbacks_in, has_effects
 from nnmagic.relay.callgraph import call_graph, reachable
 from nnmagic.relay.expr import Call, Expr, Function, GlobalVar, Var
@@ -67,9 +68,13 @@ def prepare(
     if _is_higher_order(module):
         for _ in range(3):
             module = simplify_control_flow(inline_closures(inline(module, "higher_order")))
-    module = inline(lift_local_functions(module, data_types=True, taken=taken), "all")
-    wanted = reachable(call_graph(module), name)
-    functions = {each: function for each, function in module.functions.items() if each in wanted}
+    lifted = inline(lift_local_functions(module, data_types=True, taken=taken), "all")
+    wanted = reachable(call_graph(lifted), name)
+    functions = {
+        each: function if each in module.functions else replace(function, attrs={**function.attrs, LOOP: 1})
+        for each, function in lifted.functions.items()
+        if each in wanted
+    }
     return to_a_normal_form(dead_code_elimination(replace(module, functions=functions)))
 
 

@@ -9,7 +9,7 @@ from itertools import islice
 from tvm import ir, tirx
 
 from nnmagic.engine.relax.artifact import VALUE
-from nnmagic.engine.relax.codegen.aot.functions import (
+from nnmagic.engine.relax.codegen.aot.function_bodies import (
     BodyEmitter,
     Variables,
 )

@@ -10,6 +10,7 @@ from tvm import tirx
 from nnmagic.engine.relax.codegen.aot.parallel_loops import memory_of
 from nnmagic.engine.relax.codegen.aot.program import (
     ALIGNMENT,
+    FIRST_LEVELS,
     Assign,
     Check,
     Conditional,
@@ -150,6 +151,8 @@ def _fits(function: NativeFunction, storage: Storage, nbytes: Extent) -> bool:
 
 def _frame_bytes(call: FunctionCall) -> Extent:
     callee = call.callee
+    if callee.recursion is not None:
+        return 0 if call is callee.recursion.call else FIRST_LEVELS
     if callee.recursive:
         return 0  # it allocates its frames
     if callee.parallel is not None:

@@ -20,6 +20,7 @@ from nnmagic.engine.relax.codegen.aot.in_place import (
     update_in_place,
 )
 from nnmagic.engine.relax.codegen.aot.late_values import compute_late_values_last
+from nnmagic.engine.relax.codegen.aot.linear_recursion import find_linear_recursion
 from nnmagic.engine.relax.codegen.aot.memory import plan_memory
 from nnmagic.engine.relax.codegen.aot.parallel_loops import changes_one_element, why_serial
 from nnmagic.engine.relax.codegen.aot.program import (
@@ -182,6 +183,11 @@ class _Planner:
         decide_checks(self.program)
         compute_late_values_last(self.program)
         point_at_parts(self.program)
+        for var, native in self.functions.items():
+            native.recursion = find_linear_recursion(native)
+            if native.recursion is not None:
+                native.recursive = False
+                native.counts_rounds = LOOP not in (self.module[var].attrs or {})
         if self.program.entry.result_dims:
             _leave_results(self.program.entry)
         for native in self.program.functions:

@@ -27,6 +27,9 @@ from nnmagic.relay.types import NUMPY_DTYPES
 #: Of the workspace and what is in it, in bytes: a vector register's, and a line's of the cache.
 ALIGNMENT = 64
 
+#: The bytes of the first levels of a function that is two loops: most functions call themselves a few times.
+FIRST_LEVELS = 1 << 10
+
 
 @dataclass(frozen=True, slots=True)
 class Array:
@@ -247,6 +250,29 @@ class Exit:
     sizes: tuple[PrimExpr, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class LinearRecursion:
+    """The only call of a function in itself.
+
+    path: the regions around it, the outermost first, each with the position of the step that contains it.
+    saved: the registers and addresses that are read after it, and were there before.
+    """
+
+    call: FunctionCall
+    path: tuple[tuple[Region, int], ...]
+    saved: tuple[Register | Storage, ...] = ()
+
+    def before(self) -> Iterator[Step]:
+        """Yield the steps before the call."""
+        for region, position in self.path:
+            yield from steps_of(region[:position])
+
+    def after(self) -> Iterator[Step]:
+        """Yield the steps after the call, in their order."""
+        for region, position in reversed(self.path):
+            yield from region[position + 1 :]
+
+
 Step: TypeAlias = (
     KernelCall
     | ScalarCode
@@ -282,6 +308,8 @@ class NativeFunction:
         counts_rounds: whether these calls count as recursion, all the same.
         recursive: whether it calls itself elsewhere, perhaps through others; its frame is then allocated at
             each call.
+        recursion: its call of itself, if that is the only one and the function is two loops; it is not
+            ``recursive`` then.
         saved: the first word of the state where a loop saves its registers.
         workspace: the bytes that it needs.
         changed: the results that are parameters which it changes, with the numbers of these.
@@ -310,6 +338,7 @@ class NativeFunction:
     loops: bool = False
     counts_rounds: bool = False
     recursive: bool = False
+    recursion: LinearRecursion | None = None
     saved: int = 0
     workspace: Extent = 0
     changed: dict[int, int] = field(default_factory=dict)
@@ -388,6 +417,23 @@ def written_storage(step: Step) -> Iterator[Storage]:
             yield storage
 
 
+def values_written(step: Step) -> Iterator[Value]:
+    """Yield the registers and the storage that a step writes, or points somewhere."""
+    match step:
+        case KernelCall(args=args, reads=reads):
+            yield from args[reads:]
+        case ScalarCode(stages=stages, values=values):
+            yield from (values[buffer] for stage in stages for buffer in stage.writes)
+        case FunctionCall(results=results):
+            yield from results
+        case Assign(pairs=pairs):
+            yield from (target for target, _ in pairs)
+        case PointAt(target=target) | CopyArray(target=target):
+            yield target
+        case StoreElement(storage=storage):
+            yield storage
+
+
 @dataclass(slots=True)
 class AotProgram:
     """An AOT program: its entry, the functions that this calls, kernels, constants and possible failures.
@@ -436,7 +482,11 @@ class AotProgram:
             for step in function.steps()
             if isinstance(step, FunctionCall)
         )
-        return [function for function in self.functions if function.recursive or calls[function] > 1]
+        return [
+            function
+            for function in self.functions
+            if function.recursive or function.recursion is not None or calls[function] > 1
+        ]
 
     @property
     def is_parallel(self) -> bool:
@@ -446,9 +496,10 @@ class AotProgram:
     @property
     def uses_heap(self) -> bool:
         """Return whether it allocates memory while it runs, but for the frames of recursion."""
-        return any(
+        functions = (self.entry, *self.functions)
+        return any(function.recursion is not None for function in functions) or any(
             storage.on_heap
-            for function in (self.entry, *self.functions)
+            for function in functions
             for step in function.steps()
             for storage in written_storage(step)
         )
