@@ -16,6 +16,7 @@ import tvm
 from tvm import tirx
 
 from nnmagic.engine.relax.runtime.callbacks import LEAVE, POLL
+from nnmagic.engine.relax.schedules.thread_choice import THREADS
 from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, local_array, sequence, static_int, unlikely
 from nnmagic.engine.relax.tir.types import Buffer, Call, PrimExpr, PrimFunc, Stmt, Var
 from nnmagic.engine.relax.tir.visitors import visit
@@ -38,6 +39,9 @@ _ROUNDS = (256, 4)
 
 #: The least work of a round that is counted by itself; shorter rounds are counted in pieces.
 _ROUND = 1 << 8
+
+#: Threads share so many pieces of a parallel loop at most, and poll after each.
+_PIECES = 256
 
 #: What threads of a parallel loop share: whether they stop, the budget of the thread that asks, and which.
 _STOPPED, _BUDGET, _OWNER, _WORDS = 0, 1, 2, 3
@@ -108,12 +112,16 @@ class _Polled:
 
 @dataclass(frozen=True, slots=True)
 class _Poller:
-    """Add polls to the statements of one thread; ``ask`` is what it does when its budget is spent."""
+    """Add polls to the statements of one thread; ``ask`` is what it does when its budget is spent.
+
+    threads: whether threads share the parallel loops in it; None if they do.
+    """
 
     budget: Buffer
     ask: Sequence[Stmt]
     leave: Stmt
     this_thread: str
+    threads: PrimExpr | None = None
 
     def visit(self, statement: Stmt, *, nested: bool = False) -> _Polled:
         """Return a statement with polls; ``nested``: whether it is in a round that asks."""
@@ -132,7 +140,8 @@ class _Poller:
             case tirx.IfThenElse():
                 return self._branch(statement, nested=nested)
             case tirx.AttrStmt():
-                body = self.visit(statement.body, nested=nested)
+                inner = replace(self, threads=statement.value) if statement.attr_key == THREADS else self
+                body = inner.visit(statement.body, nested=nested)
                 node, key, value = statement.node, statement.attr_key, statement.value
                 return replace(body, statement=tirx.AttrStmt(node, key, value, body.statement))
             case tirx.Bind() | tirx.AllocBuffer() | tirx.DeclBuffer():
@@ -208,6 +217,23 @@ class _Poller:
         is_spent = unlikely(_load(self.budget) <= as_expr(0))
         return [*self._count(work), tirx.IfThenElse(is_spent, sequence([renewed, *self.ask]), None)]
 
+    def _in_pieces(self, loop: tirx.For) -> tuple[Stmt, tirx.For]:
+        """Return a parallel loop over pieces of the rounds, and what binds their size.
+
+        One piece has all rounds if threads do not share them.
+        """
+        dtype = dtype_of(loop.loop_var)
+        piece, within, share = (tirx.Var(name, dtype) for name in ("piece", "within", "share"))
+        zero, one, extent = tirx.const(0, dtype), tirx.const(1, dtype), loop.extent.astype(dtype)
+        rounds = tirx.truncdiv(extent + (_PIECES - 1), tirx.const(_PIECES, dtype))
+        if self.threads is not None:
+            rounds = tirx.Select(self.threads, rounds, extent)
+        index = tirx.Bind(loop.loop_var, loop.min.astype(dtype) + piece * share + within)
+        left = tirx.min(share, extent - piece * share)
+        inner = tirx.For(within, zero, left, tirx.ForKind.SERIAL, sequence([index, loop.body]))
+        count = tirx.truncdiv(extent + share - one, share)
+        return tirx.Bind(share, tirx.max(rounds, one)), tirx.For(piece, zero, count, loop.kind, inner)
+
     def _parallel_loop(self, loop: tirx.For) -> _Polled:
         """Return a parallel loop whose rounds end early when the thread of the call is to stop."""
         words, budget = _declare("shared", _WORDS), _declare("budget")
@@ -222,6 +248,8 @@ class _Poller:
         is_counted = body.asks or body.depth > 0
         if not is_counted and extent is not None and extent * max(body.work, 1) <= _POLL_WORK:
             return _Polled(loop, extent * max(body.work, 1))
+        size, loop = self._in_pieces(loop)
+        body = thread.visit(loop.body, nested=True)
         first = tirx.Select(is_owner, _load(words, _BUDGET), as_expr(_POLL_WORK))
         rounds = [
             tirx.Bind(is_owner, tirx.EQ(own, _load(words, _OWNER))),
@@ -233,6 +261,7 @@ class _Poller:
             tirx.IfThenElse(is_owner, _store(words, _load(budget), _BUDGET), None),
         ]
         statements = [
+            size,
             tirx.AllocBuffer(words),
             _store(words, as_expr(0), _STOPPED),
             _store(words, _load(self.budget), _BUDGET),

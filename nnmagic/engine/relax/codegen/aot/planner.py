@@ -21,6 +21,7 @@ from nnmagic.engine.relax.codegen.aot.in_place import (
 )
 from nnmagic.engine.relax.codegen.aot.late_values import compute_late_values_last
 from nnmagic.engine.relax.codegen.aot.linear_recursion import find_linear_recursion
+from nnmagic.engine.relax.codegen.aot.loop_versions import version_loops
 from nnmagic.engine.relax.codegen.aot.memory import plan_memory
 from nnmagic.engine.relax.codegen.aot.parallel_loops import changes_one_element, why_serial
 from nnmagic.engine.relax.codegen.aot.program import (
@@ -188,6 +189,7 @@ class _Planner:
             if native.recursion is not None:
                 native.recursive = False
                 native.counts_rounds = LOOP not in (self.module[var].attrs or {})
+        version_loops(self.program)
         if self.program.entry.result_dims:
             _leave_results(self.program.entry)
         for native in self.program.functions:

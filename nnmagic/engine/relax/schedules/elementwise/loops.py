@@ -25,8 +25,6 @@ from nnmagic.engine.relax.tir.builders import (
     load,
     local_array,
     loop_over,
-    maximum,
-    minimum,
     product,
     round_up_div,
     sequence,
@@ -43,12 +41,6 @@ _SQUARE = 8
 
 #: What squares are transposed in registers.
 _SHUFFLED = {"float32", "float64", "int32", "int64", "uint32", "uint64"}
-
-#: How many pieces of one long row the threads share.
-_PIECES = 64
-
-#: A piece has so many vectors at least.
-_PIECE_VECTORS = 64
 
 #: How many vectors are computed together, by the instructions of an element up to which their values stay in
 #: registers; one for longer computations.
@@ -179,17 +171,8 @@ def _emit_once(nest: Nest, widths: Sequence[int], *, threads: bool) -> Stmt:
         def compute(number: PrimExpr, width: int = width, begin: Index = begin) -> list[Stmt]:
             return [_emit_steps(nest, {**indices, inner: begin + number * width}, width)]
 
-        if threads and not outer and not statements:
-            pieces, share = _divide(count)
-
-            def piece(number: PrimExpr, count: Index = count, share: Index = share) -> list[Stmt]:
-                first = number * share
-                left = tirx.max(tirx.min(as_expr(share), count - first), as_expr(0))
-                return loop_over(left, lambda at: compute(first + at))
-
-            statements += loop_over(pieces, piece, tirx.ForKind.PARALLEL)
-        else:
-            statements += loop_over(count, compute)
+        kind = tirx.ForKind.PARALLEL if threads and not outer and not statements else tirx.ForKind.SERIAL
+        statements += loop_over(count, compute, kind)
         begin = begin + count * width
     return _wrap(loops, sequence(statements), parallel=threads and bool(loops))
 
@@ -217,29 +200,15 @@ def _emit_vectors(
         indices[var] = first_row + row
     vectors = round_up_div(size, width)
     var = tirx.Var("v", "int64")
-    if threads and not outer and (not isinstance(vectors, int) or vectors >= 2 * _PIECES):
-        pieces, piece_vectors = _divide(vectors)
-        piece = tirx.Var("piece", "int64")
-        left = minimum(piece_vectors, vectors - piece * piece_vectors)
-        loops = [(piece, as_expr(pieces)), (var, as_expr(left))]
-        vector = (piece * as_expr(piece_vectors) + var) * as_expr(width)
-        indices[inner] = tirx.min(vector, as_expr(size - width))
-    else:
-        loops.append((var, as_expr(vectors)))
-        indices[inner] = _part_begin(var, width, size)
+    loops.append((var, as_expr(vectors)))
+    indices[inner] = _part_begin(var, width, size)
     if loads:
         assert transposed is not None
         begin = {**indices, outer[transposed][0]: first_row}
         body = _emit_square(nest, begin, indices, rows[0], loads)
     else:
         body = _wrap(rows, _emit_steps(nest, indices, width), parallel=False)
-    return _wrap(loops, body, parallel=threads and len(loops) > 1)
-
-
-def _divide(vectors: Extent) -> tuple[Extent, Extent]:
-    """Return in how many pieces threads share vectors, and how many each has; few vectors are one piece."""
-    share = maximum(_PIECE_VECTORS, round_up_div(vectors, _PIECES))
-    return round_up_div(vectors, share), share
+    return _wrap(loops, body, parallel=threads)
 
 
 def _emit_square(

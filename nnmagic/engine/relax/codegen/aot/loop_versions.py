@@ -1,0 +1,327 @@
+"""Check the indices of innermost loops once, before their first round.
+
+An index that grows by the same number in each round is in range if it is in the first round and in the last
+one. Where `ranges` cannot prove that, such a loop has two versions: one without the checks, whose rounds LLVM
+can make vectors of, and the loop as it is, for calls that some index leads out of its array. (Compilers know
+this as loop versioning, and the elimination of range checks.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import tvm_ffi
+from tvm import ir, tirx
+
+from nnmagic.engine.relax.codegen.aot.counted_loops import CountedLoop, find_carried, find_counted_loop
+from nnmagic.engine.relax.codegen.aot.program import (
+    AotProgram,
+    Check,
+    Conditional,
+    FunctionCall,
+    Immediate,
+    NativeFunction,
+    Region,
+    Register,
+    ScalarCode,
+    Step,
+    Storage,
+    StoreElement,
+    Value,
+    regions_of,
+    steps_of,
+)
+from nnmagic.engine.relax.schedules.kernel_analysis import Stage
+from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, is_conditional
+from nnmagic.engine.relax.tir.types import Buffer, PrimExpr
+from nnmagic.engine.relax.tir.visitors import replace_vars, rewrite, visit
+
+#: An index grows by at most so much in a round, and a loop with more has at most so many rounds: their
+#: product does not wrap around.
+_MOST_STEP, _MOST_ROUNDS = 1 << 20, 1 << 40
+
+#: A loop is compiled twice if it has at most so many steps.
+_MOST_STEPS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class _Affine:
+    """A sum modulo 2**64: of a constant, and of registers and sizes, each with a factor."""
+
+    terms: Mapping[object, int]
+    constant: int = 0
+
+    def plus(self, other: _Affine, factor: int) -> _Affine:
+        """Return the sum with so many times another one."""
+        terms = dict(self.terms)
+        for term, number in other.terms.items():
+            terms[term] = terms.get(term, 0) + number * factor
+        terms = {term: number for term, number in terms.items() if number}
+        return _Affine(terms, self.constant + other.constant * factor)
+
+
+def version_loops(program: AotProgram) -> None:
+    """Give innermost loops a version without the checks of indices that can be decided before."""
+    shared = set(program.shared_functions())
+    fast: dict[NativeFunction, NativeFunction] = {}
+    for function in (program.entry, *program.functions):
+        for region in list(regions_of(function.body)):
+            for position, step in enumerate(region):
+                if not isinstance(step, FunctionCall) or step.callee in shared:
+                    continue
+                versions = _versions(step)
+                if versions is not None:
+                    steps, fast[step.callee] = versions
+                    region[position : position + 1] = steps
+    program.functions = [each for loop in program.functions for each in (fast.get(loop), loop) if each]
+
+
+def _versions(call: FunctionCall) -> tuple[list[Step], NativeFunction] | None:
+    """Return what calls one of two versions of a loop, and the version without checks."""
+    loop = call.callee
+    counted = find_counted_loop(loop)
+    if counted is None or not counted.is_innermost or loop.parallel is not None or loop.is_kernel:
+        return None
+    steps = list(loop.steps())
+    if len(steps) > _MOST_STEPS or loop.pointers or any(map(_has_memory, steps)):
+        return None
+    indices = _Indices(loop, counted)
+    if _chooses_integers_of_last_round(steps, indices):
+        return None
+    checks = [
+        step for step in steps_of(counted.round) if isinstance(step, Check) and indices.is_decidable(step)
+    ]
+    if not checks:
+        return None
+    name = f"{loop.name}_in_range"
+    body = _without_checks(loop.body, checks, indices)
+    fast = replace(loop, name=name, body=body, chunks=[], named=dict(loop.named), exact=set(loop.exact))
+    fits = Register("bool", "in_range")
+    condition = _Condition(call, counted)
+    for check in checks:
+        if (index := indices.of(check.index)) is not None:
+            condition.add(index, as_expr(check.size))
+    branch = Conditional(fits, [replace(call, callee=fast)], [call])
+    return [condition.step(fits), branch], fast
+
+
+def _has_memory(step: Step) -> bool:
+    """Return whether a step reads or writes memory that is planned for the loop."""
+    values: list[object] = []
+    if isinstance(step, ScalarCode):
+        values = [*step.values.values()]
+    elif isinstance(step, StoreElement):
+        values = [step.storage, *step.values.values()]
+    return any(isinstance(value, Storage) and value.kind not in ("parameter", "constant") for value in values)
+
+
+def _chooses_integers_of_last_round(steps: Sequence[Step], indices: _Indices) -> bool:
+    """Return whether integers are chosen from what rounds before may have stored, as in an edit distance.
+
+    Without checks LLVM keeps the last of these in a register, and makes branches of the choices, which are
+    predicted wrongly: twice as slow as the loop with its checks.
+    """
+    stored = {step.storage for step in steps if isinstance(step, StoreElement)}
+    choices: list[PrimExpr] = []
+    loaded: set[Value] = set()
+    for step in steps:
+        if isinstance(step, ScalarCode):
+            loaded.update(step.values.values())
+            for stage in step.stages:
+                for value in stage.values:
+                    found: list[PrimExpr] = []
+                    visit(value, [((tirx.Min, tirx.Max, tirx.Select), found.append)])
+                    choices += [each for each in found if indices.from_start(each, step) is None]
+    return bool(stored & loaded) and any("int" in dtype_of(choice) for choice in choices)
+
+
+class _Indices:
+    """The integers of a loop as sums of its counter and of what its rounds do not change."""
+
+    def __init__(self, loop: NativeFunction, counted: CountedLoop) -> None:
+        carried = find_carried(loop)
+        self.counter = counted.counter
+        self.sums: dict[Register, _Affine] = {
+            param: _Affine({param: 1})
+            for param in loop.parameters
+            if isinstance(param, Register) and param.dtype == "int64" and param not in carried
+        }
+        self.sums[counted.counter] = _Affine({counted.counter: 1})
+        self.dims = loop.dims
+        #: The sums of which truth values say whether they are negative.
+        self.tested: dict[Register, _Affine] = {}
+        assigned: set[Value] = set()
+        for step in steps_of(counted.round):
+            if isinstance(step, ScalarCode):
+                self._follow(step, assigned)
+
+    def _follow(self, step: ScalarCode, assigned: set[Value]) -> None:
+        for stage in step.stages:
+            for buffer, value in zip(stage.writes, stage.values, strict=True):
+                target = step.values.get(buffer)
+                if not isinstance(target, Register) or target in assigned:
+                    continue
+                assigned.add(target)
+                if stage.reduces:
+                    continue
+                if target.dtype == "bool" and (tested := self._tested(value, step)) is not None:
+                    self.tested[target] = tested
+                if target.dtype == "int64" and (known := self.evaluate(value, step)) is not None:
+                    self.sums[target] = known
+
+    def evaluate(self, expr: PrimExpr, step: ScalarCode | StoreElement) -> _Affine | None:
+        """Return an expression of a step as a sum; None for others."""
+        if dtype_of(expr) != "int64":
+            return None
+        match expr:
+            case tirx.IntImm():
+                return _Affine({}, int(expr.value))
+            case ir.expr.TensorLoad():
+                return self.of(step.values.get(expr.source))
+            case tirx.Var() if expr in step.sizes:
+                return self.evaluate(as_expr(step.sizes[expr]), step)
+            case tirx.Var() if any(expr.same_as(dim) for dim in self.dims):
+                return _Affine({expr: 1})
+            case tirx.Cast() if dtype_of(expr.value) == "int64":
+                return self.evaluate(expr.value, step)
+            case tirx.Add() | tirx.Sub() | tirx.Mul():
+                a, b = self.evaluate(expr.a, step), self.evaluate(expr.b, step)
+                if a is None or b is None:
+                    return None
+                if isinstance(expr, tirx.Mul):
+                    a, b = (a, b) if a.terms else (b, a)
+                    return None if b.terms else _Affine({}).plus(a, b.constant)
+                return a.plus(b, 1 if isinstance(expr, tirx.Add) else -1)
+        index = self.from_start(expr, step)
+        return None if index is None else self.evaluate(index, step)
+
+    def from_start(self, expr: PrimExpr, step: ScalarCode | StoreElement) -> PrimExpr | None:
+        """Return the index of a choice between it and the one that counts from the end, if it is negative."""
+        if isinstance(expr, tirx.Select):
+            condition, index = expr.condition, expr.false_value
+        elif isinstance(expr, ir.Call) and is_conditional(expr):
+            condition, index = expr.args[0], expr.args[2]
+        else:
+            return None
+        tested = self._tested(condition, step)
+        return index if tested is not None and tested == self.evaluate(index, step) else None
+
+    def _tested(self, condition: PrimExpr, step: ScalarCode | StoreElement) -> _Affine | None:
+        """Return the sum of which a condition says whether it is negative."""
+        match condition:
+            case ir.expr.TensorLoad():
+                value = step.values.get(condition.source)
+                return self.tested.get(value) if isinstance(value, Register) else None
+            case tirx.LT(b=tirx.IntImm(value=0)):
+                return self.evaluate(condition.a, step)
+        return None
+
+    def of(self, value: Value | None) -> _Affine | None:
+        """Return a value as a sum; None for others."""
+        if isinstance(value, Immediate) and value.dtype == "int64":
+            return _Affine({}, int(value.value))
+        return self.sums.get(value) if isinstance(value, Register) else None
+
+    def is_decidable(self, check: Check) -> bool:
+        """Return whether a check is of an index that grows by the same number in each round."""
+        known = self.of(check.index)
+        return known is not None and abs(known.terms.get(self.counter, 0)) <= _MOST_STEP
+
+
+def _without_checks(region: Region, checks: list[Check], indices: _Indices) -> Region:
+    """Return a region without checks that hold, and with the indices that they are about counted from 0."""
+    proved = [known for known in (indices.of(check.index) for check in checks) if known is not None]
+
+    def count_from_start(node: PrimExpr, step: ScalarCode | StoreElement) -> PrimExpr:
+        index = indices.from_start(node, step)
+        return node if index is None or indices.evaluate(index, step) not in proved else index
+
+    def change(expr: PrimExpr, step: ScalarCode | StoreElement) -> PrimExpr:
+        kinds = (tirx.Select, ir.Call)
+        return rewrite(as_expr(expr), [(kinds, lambda node: count_from_start(node, step))])
+
+    result: Region = []
+    for step in region:
+        match step:
+            case Check() if any(step is check for check in checks):
+                continue
+            case Conditional():
+                then, other = (_without_checks(each, checks, indices) for each in (step.then, step.other))
+                result.append(replace(step, then=then, other=other))
+            case ScalarCode():
+                stages = tuple(
+                    replace(stage, values=tuple(change(value, step) for value in stage.values))
+                    for stage in step.stages
+                )
+                result.append(replace(step, stages=stages))
+            case StoreElement():
+                places = tuple(change(index, step) for index in step.indices)
+                result.append(replace(step, indices=places, value=change(step.value, step)))
+            case _:
+                result.append(step)
+    return result
+
+
+class _Condition:
+    """That all indices of a loop are in range, in the terms of its caller."""
+
+    def __init__(self, call: FunctionCall, counted: CountedLoop) -> None:
+        self._call = call
+        self._counter = counted.counter
+        self._loads: dict[Register, Buffer] = {}
+        self._sizes = dict(zip(call.callee.dims, map(as_expr, call.sizes), strict=True))
+        self._args = dict(zip(call.callee.parameters, call.args, strict=True))
+        self._first = self._load(self._args[counted.counter])
+        limit = counted.limit
+        end = self._load(self._args[limit] if isinstance(limit, Register) else limit)
+        self._last = end - as_expr(1)
+        self._rounds = end - self._first
+        self._parts: list[PrimExpr] = []
+        self._known: list[tuple[_Affine, PrimExpr]] = []
+
+    def _load(self, value: Value) -> PrimExpr:
+        if isinstance(value, Immediate):
+            return tirx.const(int(value.value), "int64")
+        assert isinstance(value, Register)
+        if value not in self._loads:
+            self._loads[value] = tirx.decl_buffer((), value.dtype, value.name)
+        return tirx.BufferLoad(self._loads[value], [])
+
+    def _at(self, index: _Affine, counter: PrimExpr) -> PrimExpr:
+        """Return an index in the round of a counter."""
+        result: PrimExpr = tirx.const(_as_signed(index.constant), "int64")
+        for term, factor in index.terms.items():
+            if term is self._counter:
+                value = counter
+            elif isinstance(term, Register):
+                value = self._load(self._args[term])
+            else:
+                value = self._sizes[term]
+            result = result + value * tirx.const(_as_signed(factor), "int64")
+        return result
+
+    def add(self, index: _Affine, size: PrimExpr) -> None:
+        """Add that an index is in ``range(size)`` in each round."""
+        size = replace_vars(size, self._sizes)
+        if any(index == other and tvm_ffi.structural_equal(size, known) for other, known in self._known):
+            return
+        self._known.append((index, size))
+        step = index.terms.get(self._counter, 0)
+        for counter in (self._first, self._last) if step else (self._first,):
+            inside = tirx.Cast("uint64", self._at(index, counter)) < tirx.Cast("uint64", size)
+            self._parts.append(inside)
+        if abs(step) > 1:
+            most = tirx.const(_MOST_ROUNDS, "uint64")
+            self._parts.append(tirx.Cast("uint64", self._rounds) <= most)
+
+    def step(self, target: Register) -> ScalarCode:
+        """Return the step that computes it."""
+        buffer = tirx.decl_buffer((), "bool", target.name)
+        stage = Stage((buffer,), (), (), (), (tirx.all(*self._parts),), None)
+        values: dict[Buffer, Value] = {load: value for value, load in self._loads.items()}
+        return ScalarCode((stage,), {**values, buffer: target}, {}, tuple(self._loads))
+
+
+def _as_signed(value: int) -> int:
+    return (value + (1 << 63)) % (1 << 64) - (1 << 63)
