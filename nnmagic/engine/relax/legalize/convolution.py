@@ -11,6 +11,7 @@ from nnmagic.engine.relax.legalize.blocked.convolution import lower_to_blocks
 from nnmagic.engine.relax.legalize.matmul import accumulation_dtype
 from nnmagic.engine.relax.legalize.registry import BLOCKED_RULES, RULES, OpCall, Rule, Value, te_of
 from nnmagic.engine.relax.legalize.types import Tensor
+from nnmagic.engine.relax.legalize.vector_correlation import correlate, is_of_long_vectors
 from nnmagic.relay.expr import Attrs
 
 
@@ -109,6 +110,14 @@ def _convolution_transpose_rule(
     return _refuse_layout_change(te_of(compute))
 
 
+def _conv1d(call: OpCall) -> Value:
+    rule = correlate if is_of_long_vectors(call) else _SHORT_CONV1D
+    return rule(call)
+
+
+_SHORT_CONV1D = _convolution_rule(1)
+
+
 def _deformable(attrs: Attrs, data: Tensor, offset: Tensor, weight: Tensor) -> Tensor:
     layout = str(attrs["data_layout"])
     function = topi.nn.deformable_conv2d_nchw if layout == "NCHW" else topi.nn.deformable_conv2d_nhwc
@@ -144,7 +153,7 @@ BLOCKED_RULES.update(
 
 RULES.update(
     {
-        "nn.conv1d": _convolution_rule(1),
+        "nn.conv1d": _conv1d,
         "nn.conv2d": _convolution_rule(2),
         "nn.conv3d": _convolution_rule(3),
         "nn.conv1d_transpose": _convolution_transpose_rule(

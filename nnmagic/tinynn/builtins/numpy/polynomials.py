@@ -13,7 +13,7 @@ from nnmagic.tinynn.builtins.argument_checks import (
     static_value_or_none,
 )
 from nnmagic.tinynn.builtins.numpy.linalg import LINALG
-from nnmagic.tinynn.builtins.numpy.signals import convolve_complete
+from nnmagic.tinynn.builtins.numpy.signals import convolve
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import (
     arange,
@@ -147,7 +147,7 @@ def _product(call: Arguments) -> Value:
     left, right = (
         _without_leading_zeros(call, data, name) for data, name in zip(_two(call), ("a1", "a2"), strict=True)
     )
-    return convolve_complete(call, left, right).value
+    return convolve(call, left, right).value
 
 
 def _without_leading_zeros(call: Arguments, data: Formula, parameter: str) -> Formula:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import TypeVar
 
+from nnmagic.relay import expr as ir
 from nnmagic.relay.signatures import format_shape
-from nnmagic.relay.types import ANY
+from nnmagic.relay.types import ANY, TensorType
 from nnmagic.tinynn.builtins.argument_checks import (
     axes,
     choice_argument,
@@ -21,13 +24,14 @@ from nnmagic.tinynn.builtins.tensor_helpers import (
     require_elements,
     size_along,
     slice_axis,
-    static_slice,
 )
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
-from nnmagic.tinynn.operators.subscripts import subscript
 from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.symbolic_sizes import full, weak_int
-from nnmagic.tinynn.values.values import Computed, Dimension, Known, Operand, RefusalError, SliceOf, Value
+from nnmagic.tinynn.values.values import Computed, Dimension, RefusalError, Value
+
+#: The most elements of a short vector.
+_SHORT = 64
 
 
 def _function(name: str, default: str, summary: str) -> Builtin:
@@ -48,74 +52,98 @@ def _function(name: str, default: str, summary: str) -> Builtin:
         if is_bool:
             data, kernel = data.cast("int64"), kernel.cast("int64")
         if name == "correlate":
-            kernel = kernel.conj().op("reverse", axis=0)
-        result = convolve_complete(call, data, kernel)
-        if mode != "full":
-            result = _middle(result, data, kernel, mode, correlates=name == "correlate")
+            kernel = kernel.conj()
+        result = convolve(call, data, kernel, mode, correlates=name == "correlate")
         return (result.truth() if is_bool else result).value
 
     return Builtin(name, "a v mode?", apply_to, summary, name, method=False)
 
 
-def convolve_complete(call: Arguments, data: Formula, kernel: Formula) -> Formula:
-    """Return the whole convolution, with the ends where the kernel leaves the data."""
+def convolve(
+    call: Arguments, data: Formula, kernel: Formula, mode: str = "full", *, correlates: bool = False
+) -> Formula:
+    """Return the convolution of two vectors, or their correlation; neither is empty."""
     if not data.is_complex:
-        return _of_real(call, data, kernel)
+        return _of_real(call, data, kernel, mode, correlates=correlates)
     (a, b), (c, d) = ((real_part(side), imaginary_part(side)) for side in (data, kernel))
-    real = _of_real(call, a, c) - _of_real(call, b, d)
-    return make_complex(real, _of_real(call, a, d) + _of_real(call, b, c))
+    ac, bd, ad, bc = (
+        _of_real(call, left, right, mode, correlates=correlates)
+        for left, right in ((a, c), (b, d), (a, d), (b, c))
+    )
+    return make_complex(ac - bd, ad + bc)
 
 
-def _of_real(call: Arguments, data: Formula, kernel: Formula) -> Formula:
-    if isinstance(data.shape[0], int) and not (
-        isinstance(kernel.shape[0], int) and kernel.shape[0] <= data.shape[0]
-    ):
-        data, kernel = kernel, data
-    end = _zeros(kernel)
-    padded = concatenate(call, [*end, data, *end], 0)
-    rows, weights = (side.expand(0).expand(0) for side in (padded, kernel.op("reverse", axis=0)))
-    return rows.op("nn.conv1d", weights).op("squeeze", axis=[0, 1])
+def _of_real(call: Arguments, data: Formula, kernel: Formula, mode: str, *, correlates: bool) -> Formula:
+    """Move the shorter vector, as a window, over the other one between the zeros that the mode needs.
+
+    A short one of known length is moved in any case: loops of its length are the fastest.
+    """
+    n, m = data.shape[0], kernel.shape[0]
+    over, back = (side.op("reverse", axis=0) for side in (data, kernel))
+    in_order, exchanged = ((data, kernel), (back, over)) if correlates else ((data, back), (kernel, over))
+    zeros: Sequence[int | Formula] = ()
+    if isinstance(n, int) and isinstance(m, int):
+        rows, window = in_order if n >= m else exchanged
+        least, most = sorted((int(n), int(m)))
+        if mode != "valid":
+            zeros = _zeros_around(most, least, least, mode, int(correlates and n < m))
+    else:
+        sizes = _length(data), _length(kernel)
+        short = [isinstance(size, int) and size <= _SHORT for size in (n, m)]
+        if any(short):
+            rows, window = exchanged if short[0] else in_order
+        else:
+            rows, window = _choose(sizes[0] >= sizes[1], in_order, exchanged)
+        if mode != "valid" or any(short):
+            late = (sizes[0] < sizes[1]).cast("int64") if correlates else sizes[0].like(0)
+            zeros = _zeros_around(_length(rows), _length(window), sizes[0].minimum(sizes[1]), mode, late)
+    if zeros:
+        before, behind = (_zeros(rows, size) for size in zeros)
+        rows = concatenate(call, [*before, rows, *behind], 0)
+    rows, window = (side.expand(0).expand(0) for side in (rows, window))
+    return rows.op("nn.conv1d", window).op("squeeze", axis=[0, 1])
 
 
-def _zeros(kernel: Formula) -> list[Formula]:
-    """Return one zero less than the kernel is long; nothing for one number."""
-    size = kernel.shape[0]
+_Length = TypeVar("_Length", int, Formula)
+
+
+def _zeros_around(
+    data: _Length, kernel: _Length, least: _Length, mode: str, late: _Length
+) -> tuple[_Length, _Length]:
+    """Return how many zeros stand before and behind the data, from the lengths and the lesser of them.
+
+    late: 1 where "same" begins half an element later, as where a correlation has the longer kernel: NumPy
+    reverses the result of the sides exchanged.
+    """
+    most = data + kernel - least
+    first, count = {
+        "full": (least - least, data + kernel - 1),
+        "same": ((least - 1 + late) // 2, most),
+        "valid": (least - 1, most - least + 1),
+    }[mode]
+    return kernel - 1 - first, first + count - data
+
+
+def _zeros(like: Formula, size: int | Formula) -> list[Formula]:
+    """Return a vector of zeros, nothing where it is known to be empty."""
     if isinstance(size, int):
-        return [static_slice(kernel.op("zeros_like"), 0, 0, size - 1)] if size > 1 else []
-    count = _length(kernel) - 1
-    return [
-        Formula(full(kernel.like(0).value, [Dimension(ANY, weak_int(count.value))], kernel.span), kernel.span)
-    ]
+        return [like.like(0).op("full", shape=(size,), dtype=like.dtype)] if size else []
+    return [Formula(full(like.like(0).value, [Dimension(ANY, weak_int(size.value))], like.span), like.span)]
 
 
 def _length(data: Formula) -> Formula:
-    one = Formula(number_constant(1, "int64", data.span), data.span)
-    return size_along(data, 0, one)
+    return size_along(data, 0, Formula(number_constant(1, "int64", data.span), data.span))
 
 
-def _middle(whole: Formula, data: Formula, kernel: Formula, mode: str, *, correlates: bool) -> Formula:
-    """Cut the ends: "same" leaves as many elements as the longer side has, "valid" the complete sums.
-
-    Where a correlation has the longer kernel, NumPy exchanges the sides and reverses the result.
-    """
-    sizes = data.shape[0], kernel.shape[0]
-    if isinstance(sizes[0], int) and isinstance(sizes[1], int):
-        least, most = sorted((int(sizes[0]), int(sizes[1])))
-        reversed_ = correlates and sizes[0] < sizes[1]
-        begin = least - 1 if mode == "valid" else (least if reversed_ else least - 1) // 2
-        return static_slice(whole, 0, begin, begin + (most - least + 1 if mode == "valid" else most))
-    left, right = _length(data), _length(kernel)
-    shorter, longer = left.op("minimum", right), left.op("maximum", right)
-    if mode == "valid":
-        first, count = shorter - 1, longer - shorter + 1
-    else:
-        swapped = (left < right).cast("int64") if correlates else left.like(0)
-        first, count = (shorter - 1 + swapped).op("floor_divide", 2), longer
-    part = SliceOf(first.value, (first + count).value, Known(None))
-    span = whole.span
-    result = subscript(Operand(whole.value, span), [Operand(part, span)], span)
-    assert isinstance(result, Computed)
-    return Formula(result, span)
+def _choose(
+    condition: Formula, then: tuple[Formula, Formula], otherwise: tuple[Formula, Formula]
+) -> tuple[Formula, Formula]:
+    """Return one of two pairs of vectors, chosen at run time."""
+    span, vector = condition.span, TensorType((ANY,), then[0].dtype)
+    pairs = (ir.Tuple(tuple(side.value.expr for side in pair), span=span) for pair in (then, otherwise))
+    chosen = ir.If(condition.value.expr, *pairs, span=span)
+    first, second = (Formula(Computed(ir.TupleGetItem(chosen, i, span=span), vector), span) for i in (0, 1))
+    return first, second
 
 
 def _sliding_window_view(call: Arguments) -> Value:

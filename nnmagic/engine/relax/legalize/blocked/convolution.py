@@ -36,6 +36,9 @@ from nnmagic.engine.relax.schedules.registry import KIND
 from nnmagic.engine.relax.tir.types import Extent, Index, PrimExpr
 from nnmagic.relay.types import TensorType
 
+#: The elements of a row from which on vectors along it are faster than blocks of channels for one channel.
+_LONG_ROW = 32
+
 
 @dataclass(frozen=True, slots=True)
 class _BlockedConvolution:
@@ -128,7 +131,15 @@ def _analyze_call(call: OpCall, pads: Sequence[int], *, transposed: bool) -> _Bl
     if result["C"] != result_channels or any(map(_is_zero, shape)):
         return None
     channels = Channels(groups, size["C"], result_channels, -1)
+    if result_channels == 1 and _has_long_rows(axes[-1]):
+        return None
     return _BlockedConvolution(shape, axis, tuple(axes), tuple(after), channels, lanes, dtype)
+
+
+def _has_long_rows(last: Axis) -> bool:
+    """Return whether vectors along the rows of a result of one channel beat blocks with one lane in use."""
+    long = not isinstance(last.result, int) or last.result == 1 or max(last.result, last.taps) >= _LONG_ROW
+    return long and last.stride == 1 and not last.transposed
 
 
 def _is_zero(dim: Extent) -> bool:
