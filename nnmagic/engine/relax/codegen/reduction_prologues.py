@@ -18,6 +18,7 @@ from typing import Any
 import tvm
 from tvm import relax, tirx
 
+from nnmagic.engine.relax.legalize.indexing import GATHERS
 from nnmagic.engine.relax.legalize.kernel_cache import with_parts
 from nnmagic.engine.relax.legalize.registry import (
     BROADCAST,
@@ -28,6 +29,9 @@ from nnmagic.engine.relax.legalize.registry import (
 )
 from nnmagic.engine.relax.legalize.slicing import COPIES_COLUMNS
 from nnmagic.engine.relax.tir.visitors import rewrite, visit
+
+#: The marks of kernels each of whose elements is one of their first operand.
+_READERS = {COPIES_COLUMNS, GATHERS}
 
 _CALL_TIR = tvm.ir.Op.get("relax.call_tir")
 
@@ -71,7 +75,8 @@ def _find_changes(
         if found and REDUCES in kernel.attrs:
             yield call, REDUCTION
         if _reduces(kernel) or _pattern(kernel) <= BROADCAST:
-            yield from ((each, BROADCAST) for each in found if COPIES_COLUMNS in kernels[each.args[0]].attrs)
+            readers = (each for each in found if not _READERS.isdisjoint(kernels[each.args[0]].attrs.keys()))
+            yield from ((each, BROADCAST) for each in readers)
 
 
 def _operands_of_one_call(
@@ -86,7 +91,11 @@ def _operands_of_one_call(
     after_others: set[int] = set()
 
     def use(*values: Any) -> None:
-        uses.update(hash(value) for value in values if isinstance(value, relax.Var))
+        uses.update({hash(value) for value in values if isinstance(value, relax.Var)})
+
+    def gathers(call: relax.Call) -> bool:
+        """Return whether a call reads at indices from what is in memory: else it would be computed often."""
+        return GATHERS in kernels[call.args[0]].attrs and hash(call.args[1].fields[0]) not in computed
 
     def bind(binding: relax.VarBinding) -> None:
         value = binding.value
@@ -97,7 +106,7 @@ def _operands_of_one_call(
         is_after_other = any(hash(each) in after_others for each in value.args[1].fields)
         if pattern == OUT_ELEMENTWISE_FUSABLE or (pattern <= INJECTIVE and is_after_other):
             after_others.add(hash(binding.var))
-        elif pattern <= INJECTIVE:
+        elif pattern <= INJECTIVE or gathers(value):
             computed[hash(binding.var)] = value
 
     visit(

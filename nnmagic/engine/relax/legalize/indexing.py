@@ -7,6 +7,8 @@ negative ones count from the end where Relay lets them, others are clamped. None
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeGuard
 
 import numpy as np
 import tvm
@@ -76,20 +78,27 @@ def refuse_empty(rule: Rule, axes: Callable[[OpCall, list[Extent]], Sequence[Ext
     return check_and_apply
 
 
-def require_indices_in_range(call: OpCall, indices: Value, dim: Extent) -> None:
-    """Have the program raise IndexError for the first index that is not in ``range(dim)``."""
+def require_indices_in_range(call: OpCall, indices: Value, dim: Extent, *, from_end: bool = False) -> None:
+    """Have the program raise IndexError for the first index that is not in ``range(dim)``.
+
+    from_end: negative ones count from the end.
+    """
+
+    def place(index: Index, size: Extent) -> PrimExpr:
+        place = index.astype("int64")
+        return tirx.Select(place < 0, place + size, place) if from_end else place
 
     def find_bad_index(x: Tensor, shape: Sequence[Extent]) -> Tensor:
         (size,), (count,) = shape, x.shape
         k = te.reduce_axis((0, count), "k")
-        index = x(k).astype("int64")
+        index = place(x(k), size)
         bad = tirx.any(index < 0, index >= size)
         far = tirx.const(2**62, "int64")
         position = te.compute((), lambda: te.min(tirx.Select(bad, k.var.astype("int64"), far), axis=k))
         last = tirx.max(count - 1, 0)
 
         def element(i: Index) -> PrimExpr:
-            bad_index = x(tirx.min(position(), last)).astype("int64")
+            bad_index = place(x(tirx.min(position(), last)), size)
             report = tirx.Select(i == 0, tirx.const(1, "int64"), bad_index)
             return tirx.if_then_else(position() < far, report, tirx.const(0, "int64"))
 
@@ -107,21 +116,38 @@ def require_indices_in_range(call: OpCall, indices: Value, dim: Extent) -> None:
     call.emit(relax.Call(relax.ExternFunc(INDEX_IN_RANGE), [report, size], ty_args=[relax.TupleType([])]))
 
 
+#: Marks a kernel that reads single elements of its first operand at indices that the second one holds.
+GATHERS = "nnmagic.gathers"
+
+
 def _take_with_mode(call: OpCall) -> Value:
     """Lower ``take``; in the mode "fast", which leaves indices out of range undefined, they are errors."""
     if call.attrs["mode"] != "fast":
         size = _taken_size(call)
         if size is not None:
             return call.te(lambda sizes: te.compute((), lambda: sizes[0]), relax.ShapeExpr([size]))
-        return refuse_empty(te_of(_take), _take_axes)(call)
+        return refuse_empty(te_of(_take_in_mode), _take_axes)(call)
+    counted = _counted_from_end(call)
+    if counted is not None and 0 not in (_taken_dim(call), element_count(shape_of(counted))):
+        require_indices_in_range(call, counted, _taken_dim(call), from_end=True)
+        return _gather_parts(call, counted, clamp_from_end)
     dim = require_taken_in_range(call)
     if _counts_from_zero(call.node.args[0]):
         data, indices = call.args
         dtype = tensor_dtype(data)
         return indices if tensor_dtype(indices) == dtype else relax.op.astype(indices, dtype)
     if dim == 0:
-        return refuse_empty(te_of(_take), _take_axes)(call)
-    return te_of(_take)(call) if call.attrs["axis"] is None or shape_of(call.args[1]) else _take_row(call)
+        return refuse_empty(te_of(_take_in_mode), _take_axes)(call)
+    if call.attrs["axis"] is not None and not shape_of(call.args[1]):
+        return _take_row(call)
+    return _gather_parts(call, call.args[1], clamp)
+
+
+def _gather_parts(call: OpCall, indices: Value, into_range: Callable[[Index, Extent], PrimExpr]) -> Value:
+    data, axis = call.args[0], call.attrs["axis"]
+    single = axis is None or integer(axis) % len(shape_of(data)) == len(shape_of(data)) - 1
+    attrs = {GATHERS: True} if single else {}
+    return call.te(partial(_take, call.attrs, into_range=into_range), data, indices, primfunc_attrs=attrs)
 
 
 def _taken_size(call: OpCall) -> Extent | None:
@@ -141,12 +167,48 @@ def _taken_size(call: OpCall) -> Extent | None:
 
 def require_taken_in_range(call: OpCall) -> Extent:
     """Have the program raise IndexError for an index of a ``take``; return the size that indices have."""
-    data, indices = call.args
-    axis, shape = call.attrs["axis"], shape_of(data)
-    dim = element_count(shape) if axis is None else shape[integer(axis) % len(shape)]
+    indices, dim = call.args[1], _taken_dim(call)
     if element_count(shape_of(indices)) != 0:
         require_indices_in_range(call, indices, dim)
     return dim
+
+
+def _taken_dim(call: OpCall) -> Extent:
+    axis, shape = call.attrs["axis"], shape_of(call.args[0])
+    return element_count(shape) if axis is None else shape[integer(axis) % len(shape)]
+
+
+def _counted_from_end(call: OpCall) -> Value | None:
+    """Return the indices of which a ``take`` gets ``where(i < 0, i + size, i)``; None if it gets others.
+
+    They are checked, and counted from the end, where they are read: nothing else may need the array.
+    """
+    where = call.node.args[1]
+    bound = call.builder.lookup_binding(call.args[1]) if isinstance(call.args[1], relax.Var) else None
+    if not (_is_call(where, "where") and isinstance(bound, relax.Call) and bound.op == _CALL_TIR):
+        return None
+    negative, moved, indices = where.args
+    if not (_is_call(negative, "less") and _is_call(moved, "add") and shape_of(call.args[1])):
+        return None
+    (left, zero), (right, size) = negative.args, moved.args
+    if not (left is right is indices and isinstance(zero, Constant) and not zero.data.any()):
+        return None
+    return bound.args[1].fields[2] if _is_size_of(size, call) else None
+
+
+def _is_size_of(size: Expr, call: OpCall) -> bool:
+    """Return whether an expression is the size of the axis along which a call takes."""
+    if isinstance(size, Constant):
+        return bool(size.data.item() == _taken_dim(call))
+    if not _is_call(size, "take"):
+        return False
+    shape, axis = size.args
+    of_data = _is_call(shape, "shape_of") and shape.args[0] is call.node.args[0]
+    return of_data and isinstance(axis, Constant) and axis.data.item() == call.attrs["axis"]
+
+
+def _is_call(node: object, name: str) -> TypeGuard[Call]:
+    return isinstance(node, Call) and getattr(node.op, "name", "") == name
 
 
 def _counts_from_zero(data: Expr) -> bool:
@@ -208,9 +270,14 @@ def _take_axes(call: OpCall, shape: list[Extent]) -> Sequence[Extent]:
     return shape if axis is None else [shape[integer(axis)]]
 
 
-def _take(attrs: Attrs, data: Tensor, indices: Tensor) -> Tensor:
+def _take_in_mode(attrs: Attrs, data: Tensor, indices: Tensor) -> Tensor:
+    return _take(attrs, data, indices, wrap if attrs["mode"] == "wrap" else clamp)
+
+
+def _take(
+    attrs: Attrs, data: Tensor, indices: Tensor, into_range: Callable[[Index, Extent], PrimExpr]
+) -> Tensor:
     """Take elements of the flat data, or slices along an axis."""
-    into_range = wrap if attrs["mode"] == "wrap" else clamp
     if attrs["axis"] is None:
         flat = topi.reshape(data, [element_count(data.shape)])
         return te.compute(indices.shape, lambda *at: flat(into_range(indices(*at), flat.shape[0])))
