@@ -34,7 +34,7 @@ from nnmagic.engine.relax.legalize.reshaping import element_count, reshape_to
 from nnmagic.engine.relax.legalize.sizes import same_size
 from nnmagic.engine.relax.legalize.types import ElementFunction, Tensor
 from nnmagic.engine.relax.runtime.callbacks import INDEX_IN_RANGE
-from nnmagic.engine.relax.tir.builders import as_expr
+from nnmagic.engine.relax.tir.builders import as_expr, dtype_of
 from nnmagic.engine.relax.tir.types import Buffer, Extent, Index, PrimExpr
 from nnmagic.relay.expr import Attrs, Call, Constant, Expr
 
@@ -365,20 +365,25 @@ _REDUCTIONS: dict[str, ElementFunction] = {
 
 
 def _scatter(call: OpCall, how: str, target: Callable[..., list[Index]], *operands: Value) -> Value:
-    """Lower a scatter; an update goes to ``target(indices, shape of the data, index of the update)``."""
+    """Lower a scatter; an update goes to ``target(indices, shape of the data, index of the update)``.
+
+    The operands are the data, the indices and the updates; without these each is 1.
+    """
     if how not in _REDUCTIONS:
         call.refuse(f"cannot reduce by {how!r}")
     combine = _REDUCTIONS[how]
 
-    def loops(data: Buffer, indices: Buffer, updates: Buffer, result: Buffer) -> None:
+    def loops(data: Buffer, indices: Buffer, *rest: Buffer) -> None:
+        *updates, result = rest
         with grid(data.shape) as at:
             T.buffer_store(result, data[tuple(at)], at)
-        with grid(updates.shape) as at:
+        with grid((updates or [indices])[0].shape) as at:
             where = target(indices, data.shape, at)
-            T.buffer_store(result, combine(result[tuple(where)], updates[tuple(at)]), where)
+            new = updates[0][tuple(at)] if updates else tirx.const(1, dtype_of(data))
+            T.buffer_store(result, combine(result[tuple(where)], new), where)
 
-    def compute(data: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
-        return fill_by_loops(loops, (data.shape, data.dtype), data, indices, updates)
+    def compute(data: Tensor, *others: Tensor) -> Tensor:
+        return fill_by_loops(loops, (data.shape, data.dtype), data, *others)
 
     return call.te(compute, *operands, primfunc_attrs={"op_pattern": OPAQUE, COPIES_FIRST: 1})
 
@@ -389,7 +394,10 @@ def _scatter_elements(call: OpCall) -> Value:
     def target(indices: Buffer, shape: Sequence[Extent], at: list[Index]) -> list[Index]:
         return [*at[:axis], clamp_from_end(indices[tuple(at)], shape[axis]), *at[axis + 1 :]]
 
-    return _scatter(call, str(call.attrs["reduction"]), target, *call.args)
+    data, indices, updates = call.args
+    if _is_call(call.node.args[2], "ones_like"):  # as where elements are counted: nothing is to be read
+        return _scatter(call, str(call.attrs["reduction"]), target, data, indices)
+    return _scatter(call, str(call.attrs["reduction"]), target, data, indices, updates)
 
 
 def _scatter_nd(call: OpCall) -> Value:
@@ -403,31 +411,20 @@ def _scatter_nd(call: OpCall) -> Value:
     if not rows:
         return _scatter_row(call, how, _coordinates(call, indices, depth), updates)
     dims = shape_of(data)[:depth]
-    wrapped = call.emit(call.te(_wrap_rows, indices, relax.ShapeExpr(dims)))
     for k, dim in enumerate(dims):
-        row = call.emit(call.te(lambda x, k=k: te.compute(x.shape[1:], lambda *at: x(k, *at)), wrapped))
-        require_indices_in_range(call, row, dim)
+        if depth == 1:
+            row = call.emit(reshape_to(indices, rows))
+        else:
+            row = call.emit(call.te(lambda x, k=k: te.compute(x.shape[1:], lambda *at: x(k, *at)), indices))
+        require_indices_in_range(call, row, dim, from_end=True)
 
     def target(indices: Buffer, shape: Sequence[Extent], at: list[Index]) -> list[Index]:
         row, rest = at[: len(rows)], at[len(rows) :]
         sources = [(k, *row) for k in range(depth)]
-        chosen = (clamp(indices[source], dim) for source, dim in zip(sources, shape, strict=False))
+        chosen = (clamp_from_end(indices[source], dim) for source, dim in zip(sources, shape, strict=False))
         return [*chosen, *rest]
 
-    return _scatter(call, how, target, data, wrapped, updates)
-
-
-def _wrap_rows(indices: Tensor, dims: Sequence[Extent]) -> Tensor:
-    """Count negative indices from the end of the axis that their row is for."""
-
-    def element(k: Index, *at: Index) -> PrimExpr:
-        dim: PrimExpr = as_expr(dims[0])
-        for axis in range(1, len(dims)):
-            dim = tirx.Select(k == axis, as_expr(dims[axis]), dim)
-        index = indices(k, *at).astype("int64")
-        return tirx.Select(index < 0, index + dim, index)
-
-    return te.compute(indices.shape, element)
+    return _scatter(call, how, target, data, indices, updates)
 
 
 def _coordinates(call: OpCall, indices: Value, depth: int) -> list[Value]:

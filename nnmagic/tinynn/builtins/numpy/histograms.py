@@ -109,32 +109,43 @@ def _bincount(call: Arguments) -> Value:
     if numbers.rank != 1:
         message = f"bincount takes integers of rank 1, not of shape {format_shape(numbers.shape)}"
         raise RefusalError(message, call.given["x"].span, hint="write bincount(x.ravel())")
-    numbers = numbers.cast("int64")
+    is_signed = not numbers.dtype.startswith("uint")
     # As unsigned integers, negative ones are the largest: one pass finds both.
-    largest = numbers.like(0) if numbers.shape[0] == 0 else numbers.cast("uint64").reduce("max").cast("int64")
+    bare = numbers.cast("int64").cast("uint64") if is_signed else numbers
+    largest = numbers.like(0) if numbers.shape[0] == 0 else bare.reduce("max")
+    largest = largest.cast("int64")
     message = "bincount: a number is negative"
     if "length" in call:
         length = static_int(call, "length")
         if length < 0:
             raise RefusalError(f"bincount: the length {length} is negative", call.given["length"].span)
         zeros = constant_of(np.zeros(length), "int64", call.span)
-        numbers = numbers.require(largest >= 0, message)
+        numbers = numbers.cast("int64").require(largest >= 0, message)
     else:
         least = size_argument(call, "minlength", 0)
-        fewest = Formula(least.number, call.span) if isinstance(least, Dimension) else numbers.like(least)
-        largest = largest.require(largest >= 0, message)
-        if not isinstance(numbers.shape[0], int) or numbers.shape[0] == 0:
-            largest = size_along(numbers, 0, largest).equal(0).choose(-1, largest)
-        count = Dimension(ANY, weak_int((largest + 1).op("maximum", fewest).value))
-        zeros = Formula(full(numbers.like(0).value, [count], call.span), call.span)
-    amounts = numbers.op("ones_like")
+        if isinstance(least, int) and least >= _COUNTS.get(numbers.dtype, np.inf):
+            zeros = constant_of(np.zeros(least), "int64", call.span)
+        else:
+            fewest = Formula(least.number, call.span) if isinstance(least, Dimension) else largest.like(least)
+            largest = largest.require(largest >= 0, message)
+            if not isinstance(numbers.shape[0], int) or numbers.shape[0] == 0:
+                largest = size_along(numbers, 0, largest).equal(0).choose(-1, largest)
+            count = Dimension(ANY, weak_int((largest + 1).op("maximum", fewest).value))
+            zeros = Formula(full(largest.like(0).value, [count], call.span), call.span)
+    amounts = numbers.cast("int64").op("ones_like")
     if "weights" in call:
         amounts = formula(call, "weights").cast("float64")
         zeros = zeros.cast("float64")
         if dims_differ(*amounts.shape, *numbers.shape) if amounts.rank == 1 else True:
             shown = f"{format_shape(amounts.shape)} for {format_shape(numbers.shape)}"
             raise RefusalError(f"bincount: weights of shape {shown}", call.given["weights"].span)
-    return zeros.op("scatter_nd", numbers.expand(0), amounts, mode="add").value
+    if "length" in call:
+        return zeros.op("scatter_nd", numbers.expand(0), amounts, mode="add").value
+    return zeros.op("scatter_elements", numbers, amounts, axis=0, reduction="add").value  # all are in range
+
+
+#: How many different numbers the small dtypes have that are not negative.
+_COUNTS = {"uint8": 1 << 8, "uint16": 1 << 16}
 
 
 def _even_edges(call: Arguments, data: Formula) -> tuple[Formula, Formula, Formula]:
