@@ -189,8 +189,7 @@ class SearchTree:
         def descend(begin: PrimExpr) -> Stmt:
             start = place[0] * _NODE
             elements = tirx.BufferLoad(self._tree, [builders.ramp(begin + start, _NODE)])
-            wanted = broadcast(sought, _NODE)
-            before = elements <= wanted if self._right and self._is_float else elements < wanted
+            before = self._before(elements, sought, _NODE)
             count = tirx.call_llvm_pure_intrin(
                 "int32", "llvm.vector.reduce.add", before.astype(builders.vector_type("int32", _NODE))
             )
@@ -207,9 +206,20 @@ class SearchTree:
             tirx.BufferStore(place, as_expr(0), [0]),
         ]
         found: PrimExpr = place[0]
-        if after_equal:
-            found = tirx.Select(own == tirx.max_value(self.dtype), as_expr(self.length), found)
+        if self._right:
+            last = tirx.isnan(own) if self._is_float else own == tirx.max_value(self.dtype)
+            found = tirx.Select(last, as_expr(self.length), found)
         return [*begin_at_top, *levels], found
+
+    def _before(self, elements: PrimExpr, sought: PrimExpr, lanes: int = 1) -> PrimExpr:
+        """Return which elements come before a value in the tree: before NaN all numbers do."""
+        wanted = broadcast(sought, lanes)
+        if not self._is_float:
+            return elements < wanted
+        before = elements <= wanted if self._right else elements < wanted
+        numbers = elements <= broadcast(tirx.const(float("inf"), self.dtype), lanes)
+        of_nan = tirx.all(broadcast(tirx.isnan(sought), lanes), numbers)
+        return before if self._right else tirx.any(before, of_nan)
 
     def find_by_halves(self, element: Callable[[PrimExpr], PrimExpr], value: PrimExpr) -> Found:
         """Find the place of a value without the tree."""
@@ -219,7 +229,7 @@ class SearchTree:
         def advance(size: PrimExpr) -> Stmt:
             """Skip so many elements if the last of them comes before the value."""
             last = element(place[0] + size - 1).astype(self.dtype)
-            before = last <= sought if self._right else last < sought
+            before = self._before(last, sought) if self._is_float or not self._right else last <= sought
             return tirx.IfThenElse(before, tirx.BufferStore(place, place[0] + size, [0]), None)
 
         half = tirx.shift_right(left[0], one)
@@ -234,7 +244,10 @@ class SearchTree:
             tirx.BufferStore(place, as_expr(0), [0]),
             tirx.BufferStore(left, as_expr(self.length), [0]),
         ]
-        return [*begin, *steps], place[0]
+        found: PrimExpr = place[0]
+        if self._right and self._is_float:
+            found = tirx.Select(tirx.isnan(sought), as_expr(self.length), found)
+        return [*begin, *steps], found
 
 
 def _compared_dtype(dtype: str) -> str:

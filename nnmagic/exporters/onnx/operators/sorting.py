@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from nnmagic.exporters.onnx.registry import operator
 from nnmagic.exporters.onnx.sites import Site
+from nnmagic.relay.types import is_float
 
 
 def _top(site: Site, count: str, *, ascending: bool) -> list[str]:
@@ -66,6 +67,12 @@ def _searchsorted(site: Site) -> str:
     op = "LessOrEqual" if site.attrs["right"] else "Less"
     if site.rank > 1:
         sequence = site.unsqueeze(sequence, [site.rank - 1])
-    before = site.node(op, sequence, site.unsqueeze(values, [len(site.shape(1))]))
+    values = site.unsqueeze(values, [len(site.shape(1))])
+    before = site.node(op, sequence, values)
+    if is_float(site.dtype):  # NaN comes behind all numbers
+        is_nan = site.node("IsNaN", values)
+        if not site.attrs["right"]:
+            is_nan = site.node("And", is_nan, site.node("Not", site.node("IsNaN", sequence)))
+        before = site.node("Or", before, is_nan)
     counts = site.node("ReduceSum", site.cast(before, "int64"), site.vector([-1]), keepdims=0)
     return site.to_result(counts, "int64")

@@ -206,9 +206,6 @@ def _searchsorted(call: Arguments) -> Value:
     wanted = values if values.rank else values.reshape((1,))
     dtype = dtype_argument(call) or "int64"
     result = ordered.op("searchsorted", wanted, right=right, dtype=dtype)
-    if ordered.is_float:  # NaN sorts last: after all numbers, or after other NaN
-        before = ordered.equal(ordered) | ordered.op("isnan") if right else ordered.equal(ordered)
-        result = wanted.op("isnan").choose(before.cast(dtype).reduce("sum"), result)
     return (result if values.rank else result.reshape(())).value
 
 

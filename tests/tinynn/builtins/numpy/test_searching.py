@@ -38,3 +38,22 @@ def test_bins() -> None:
     indices = nnmagic.compile(source, cache=False)(X, bins)
     np.testing.assert_array_equal(indices[0], np.digitize(X, bins))
     np.testing.assert_array_equal(indices[1], np.digitize(X, bins, right=True))
+
+
+@pytest.mark.machine_code
+@pytest.mark.parametrize("dtype", ["f64", "f32", "i64", "u8"])
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_few_and_many_values_in_short_and_long_vectors(side: str, dtype: str) -> None:
+    numpys = {"f64": "f8", "f32": "f4", "i64": "i8", "u8": "u1"}[dtype]
+    types = f'e: Tensor[("n",), {dtype}], x: Tensor[("m",), {dtype}]'
+    function = nnmagic.compile(f"def f({types}):\n    return searchsorted(e, x, side='{side}')")
+    rng = np.random.default_rng(1)
+    for length in (1, 16, 17, 300):
+        ordered, x = (rng.integers(0, 100, size).astype(numpys) for size in (length, 60))
+        if dtype.startswith("f"):
+            ordered[: length // 3], x[:3] = np.nan, (np.nan, np.inf, -np.inf)
+        ordered.sort()
+        for values in (x, x[:1], x[1:2]):
+            np.testing.assert_array_equal(
+                function(ordered, values), np.searchsorted(ordered, values, side=side)
+            )
