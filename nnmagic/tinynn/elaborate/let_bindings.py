@@ -55,9 +55,9 @@ def atomize(ctx: Elaboration, value: Value, name: str, seen: set[int]) -> Value:
         case Method(receiver=receiver, name=word, callee=callee):
             kept_receiver = atomize(ctx, receiver.value, name, seen)
             return Method(Operand(kept_receiver, receiver.span), word, callee)
-        case Zipped(word=word, parts=parts_):
+        case Zipped(word=word, parts=parts_, strict=strict):
             kept_parts = (Operand(atomize(ctx, part.value, name, seen), part.span) for part in parts_)
-            return Zipped(word, tuple(kept_parts))
+            return Zipped(word, tuple(kept_parts), strict)
         case LocalFunction() | ClosureValue():
             return _atomize_function(ctx, value, seen)
         case GradientOf(kind=kind, function=function, arguments=arguments) if kind != "pullback":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from synr.ast import BuiltinOp
@@ -16,6 +17,7 @@ from nnmagic.tinynn.operators.scheduled_ranges import scheduled_ranges
 from nnmagic.tinynn.operators.subscripts import subscript
 from nnmagic.tinynn.syntax.unsupported_syntax import FILL_A_TENSOR
 from nnmagic.tinynn.values.descriptions import describe, source_text
+from nnmagic.tinynn.values.numbers import number_constant
 from nnmagic.tinynn.values.operator_calls import apply, cast, is_tensor, tensor_type
 from nnmagic.tinynn.values.symbolic_sizes import as_number, dimension_size, weak_int
 from nnmagic.tinynn.values.values import (
@@ -86,11 +88,11 @@ def _zip_like(name: str) -> Builtin:
         value = call.given["iterables"].value if name == "zip" else TupleOf((call.given["iterable"].value,))
         assert isinstance(value, TupleOf)
         parts = tuple(Operand(item, call.span) for item in value.items)
-        for part in parts:
-            count(part)
-        return Zipped(name, parts)
+        zipped = Zipped(name, parts, strict="strict" in call and call.static("strict") is True)
+        count(Operand(zipped, call.span))
+        return zipped
 
-    signature = "*iterables" if name == "zip" else "iterable"
+    signature = "*iterables * strict?" if name == "zip" else "iterable"
     return Builtin(name, signature, apply_to, f"Return Python's {name}, for a loop to iterate over.")
 
 
@@ -178,8 +180,10 @@ def count(operand: Operand) -> int | Computed:
             number = unary(BuiltinOp.USub, "-", steps, span)
             assert isinstance(number, Computed)
             return number
-        case Zipped(parts=parts):
+        case Zipped(parts=parts, strict=strict):
             counts = [count(part) for part in parts]
+            if strict and len(counts) > 1:
+                return _same_count(counts, span)
             static = [number for number in counts if isinstance(number, int)]
             dynamic = [number for number in counts if not isinstance(number, int)]
             if not dynamic:
@@ -196,6 +200,21 @@ def count(operand: Operand) -> int | Computed:
             assert isinstance(value, Computed)
             return int(shape[0]) if isinstance(shape[0], int) else dimension_size(value, 0, span)
     raise RefusalError(f"{describe(value)} cannot be gone over", span, hint=_hint(value))
+
+
+def _same_count(counts: Sequence[int | Computed], span: Span) -> int | Computed:
+    """Return the number of items of all of several iterables; have the program raise ValueError otherwise."""
+    message = "zip: with strict=True the iterables must have the same length"
+    known = {number for number in counts if isinstance(number, int)}
+    if len(known) > 1:
+        raise RefusalError(message, span)
+    dynamic = [number for number in counts if not isinstance(number, int)]
+    if not dynamic:
+        return known.pop()
+    first, *others = dynamic
+    for other in (*others, *(number_constant(number, "int64", span) for number in known)):
+        first = apply("python.require", span, first, apply("equal", span, first, other), message=message)
+    return weak_int(first)
 
 
 def _hint(value: Value) -> str | None:

@@ -248,10 +248,14 @@ class ScheduledRange:
 
 @dataclass(frozen=True, slots=True)
 class Zipped:
-    """``zip(...)``, ``enumerate(...)``, ``reversed(...)`` before a loop takes them; ``word`` says which."""
+    """``zip(...)``, ``enumerate(...)``, ``reversed(...)`` before a loop takes them; ``word`` says which.
+
+    strict: the parts must have one number of items.
+    """
 
     word: str
     parts: tuple[Operand, ...]
+    strict: bool = False
     #: The number of its parts, and of those in them.
     size: int = field(init=False, repr=False, compare=False)
 

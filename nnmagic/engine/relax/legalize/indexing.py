@@ -126,7 +126,7 @@ def _take_with_mode(call: OpCall) -> Value:
         size = _taken_size(call)
         if size is not None:
             return call.te(lambda sizes: te.compute((), lambda: sizes[0]), relax.ShapeExpr([size]))
-        return refuse_empty(te_of(_take_in_mode), _take_axes)(call)
+        return _take_from_some(call, wrap if call.attrs["mode"] == "wrap" else clamp)
     counted = _counted_from_end(call)
     if counted is not None and 0 not in (_taken_dim(call), element_count(shape_of(counted))):
         require_indices_in_range(call, counted, _taken_dim(call), from_end=True)
@@ -137,10 +137,15 @@ def _take_with_mode(call: OpCall) -> Value:
         dtype = tensor_dtype(data)
         return indices if tensor_dtype(indices) == dtype else relax.op.astype(indices, dtype)
     if dim == 0:
-        return refuse_empty(te_of(_take_in_mode), _take_axes)(call)
+        return _take_from_some(call, clamp)
     if call.attrs["axis"] is not None and not shape_of(call.args[1]):
         return _take_row(call)
     return _gather_parts(call, call.args[1], clamp)
+
+
+def _take_from_some(call: OpCall, into_range: Callable[[Index, Extent], PrimExpr]) -> Value:
+    """Lower what is refused where there is no element to take."""
+    return refuse_empty(lambda call: _gather_parts(call, call.args[1], into_range), _take_axes)(call)
 
 
 def _gather_parts(call: OpCall, indices: Value, into_range: Callable[[Index, Extent], PrimExpr]) -> Value:
@@ -268,10 +273,6 @@ def _take_row(call: OpCall) -> Value:
 def _take_axes(call: OpCall, shape: list[Extent]) -> Sequence[Extent]:
     axis = call.attrs["axis"]
     return shape if axis is None else [shape[integer(axis)]]
-
-
-def _take_in_mode(attrs: Attrs, data: Tensor, indices: Tensor) -> Tensor:
-    return _take(attrs, data, indices, wrap if attrs["mode"] == "wrap" else clamp)
 
 
 def _take(

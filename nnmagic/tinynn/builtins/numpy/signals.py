@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import reduce
 from typing import TypeVar
 
 from nnmagic.relay import expr as ir
@@ -20,6 +21,7 @@ from nnmagic.tinynn.builtins.argument_checks import (
 from nnmagic.tinynn.builtins.numpy.complex_numbers import imaginary_part, make_complex, real_part
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import (
+    arange,
     concatenate,
     require_elements,
     size_along,
@@ -27,8 +29,8 @@ from nnmagic.tinynn.builtins.tensor_helpers import (
 )
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.values.numbers import number_constant
-from nnmagic.tinynn.values.symbolic_sizes import full, weak_int
-from nnmagic.tinynn.values.values import Computed, Dimension, RefusalError, Value
+from nnmagic.tinynn.values.symbolic_sizes import as_size, dim_of, full, number_of, weak_int
+from nnmagic.tinynn.values.values import Computed, Dimension, Operand, RefusalError, TupleOf, Value
 
 #: The most elements of a short vector.
 _SHORT = 64
@@ -148,23 +150,41 @@ def _choose(
 
 def _sliding_window_view(call: Arguments) -> Value:
     """Return windows as NumPy does: an axis counts them in its place, and their own axes are the last."""
-    data = formula(call, "x")
-    given = call.static("window_shape")
-    window = given if isinstance(given, tuple) else (given,)
-    if any(isinstance(size, bool) or not isinstance(size, int) for size in window):
-        message = "sliding_window_view: the sizes of a window must be ints that are known at compile time"
-        raise RefusalError(message, call.given["window_shape"].span)
+    data, operand = formula(call, "x"), call.given["window_shape"]
+    given = operand.value.items if isinstance(operand.value, TupleOf) else (operand.value,)
+    sizes = [as_size(Operand(size, operand.span)) for size in given]
+    window = [size for size in sizes if size is not None]
+    if len(window) < len(sizes):
+        message = "sliding_window_view: the sizes of a window must be ints"
+        raise RefusalError(message, operand.span)
     along = axes(call, data.rank) if "axis" in call else tuple(range(data.rank))
     if along is None or len(along) != len(window):
         message = f"sliding_window_view: {len(window)} sizes of a window, for {len(along or ())} axes"
-        raise RefusalError(message, call.given["window_shape"].span, hint="give one size for each axis")
+        raise RefusalError(message, operand.span, hint="give one size for each axis")
+    if any(isinstance(size, Dimension) for size in window):
+        return reduce(_take_windows, zip(along, window, strict=True), data).value
     others = [axis for axis in range(data.rank) if axis not in along]
     moved = data.transpose([*others, *along])
     strides = [1] * len(window)
-    rolled = moved.op("sliding_window", axis=len(others), window_shape=list(window), strides=strides)
+    shape = [dim_of(size) for size in window]
+    rolled = moved.op("sliding_window", axis=len(others), window_shape=shape, strides=strides)
     places = [*others, *along]
     order = [places.index(axis) for axis in range(data.rank)]
     return rolled.transpose([*order, *range(data.rank, rolled.rank)]).value
+
+
+def _take_windows(data: Formula, along: tuple[int, Value]) -> Formula:
+    """Return the windows of an axis, of a size that only the call knows, as a new last axis."""
+    axis, size = along
+    width = Formula(number_of(size, data.span), data.span)
+    length = size_along(data, axis, width)
+    message = "sliding_window_view: a window is longer than its axis, or its size is negative"
+    width = width.require((width >= 0) & (width <= length), message)
+    count = Dimension(ANY, weak_int((length - width + 1).value))
+    own = Dimension(size.dim if isinstance(size, Dimension) else ANY, weak_int(width.value))
+    places = arange(count, data.span).expand(1) + arange(own, data.span)
+    taken = data.op("take", places, axis=axis, mode="clip")
+    return taken.transpose([each for each in range(taken.rank) if each != axis + 1] + [axis + 1])
 
 
 def _unwrap(call: Arguments) -> Value:

@@ -16,6 +16,7 @@ from nnmagic.relay.ops.dims import product
 from nnmagic.relay.signatures import dtype_short_name, format_shape
 from nnmagic.relay.types import is_complex, is_float
 from nnmagic.tinynn.builtins.argument_checks import (
+    as_formula,
     as_formula_beside,
     axes,
     dtype_argument,
@@ -24,23 +25,24 @@ from nnmagic.tinynn.builtins.argument_checks import (
     one_axis,
     static_number,
     static_size,
+    static_value_or_none,
 )
 from nnmagic.tinynn.builtins.numpy.reductions import REDUCE, is_empty, reduction_axes, where_mask, wide_dtype
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import (
     arange,
     broadcast,
-    concatenate,
     constant_of,
     partition_at,
     require_elements,
     size_along,
+    slice_axis,
     stack,
     static_slice,
 )
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.values.descriptions import source_text
-from nnmagic.tinynn.values.values import RefusalError, Value
+from nnmagic.tinynn.values.values import Operand, RefusalError, TupleOf, Value
 
 _NAMES = "x=a input=a"
 
@@ -234,11 +236,13 @@ def _quantiles(call: Arguments, data: Formula, of_ordered: Sequence[_OfOrdered])
     """Apply functions to the ordered data, its axis and its size along the axis; NaN gives NaN."""
     flat, axis, along = _ordered_along(call, data)
     count = flat.shape[axis]
-    ordered = partition_at(flat, axis, _places_of(flat, axis, sorted(share for *_, share in of_ordered)))
+    ordered = partition_at(flat, axis, _places_of(flat, axis, [share for *_, share in of_ordered]))
     missing = flat.op("isnan").reduce("any", (axis,))
     values = [
-        function(ordered, axis, count) if isinstance(count, int) else later(ordered, axis)
-        for function, later, _ in of_ordered
+        function(ordered, axis, count)
+        if isinstance(count, int) and not isinstance(share, Formula)
+        else later(ordered, axis)
+        for function, later, share in of_ordered
     ]
     return [_restore_axes(call, missing.choose(math.nan, value), data, along) for value in values]
 
@@ -246,21 +250,32 @@ def _quantiles(call: Arguments, data: Formula, of_ordered: Sequence[_OfOrdered])
 #: What takes a number from ordered data and its axis: of a known size, and of one that only the run knows;
 #: and what share of the data is before it.
 _OfOrdered: TypeAlias = (
-    "tuple[Callable[[Formula, int, int], Formula], Callable[[Formula, int], Formula], float]"
+    "tuple[Callable[[Formula, int, int], Formula], Callable[[Formula, int], Formula], Share]"
 )
 
+#: A number from 0 to 1, which may be computed.
+Share: TypeAlias = "float | Formula"
 
-def _places_of(data: Formula, axis: int, shares: Sequence[float]) -> Formula:
-    """Return the places of the elements before and behind shares, which ascend, of an axis."""
+
+def _places_of(data: Formula, axis: int, shares: Sequence[Share]) -> Formula:
+    """Return the places of the elements before and behind shares of an axis, in ascending order."""
     size = data.shape[axis]
-    if isinstance(size, int):
-        below = [math.floor(share * (size - 1)) for share in shares]
+    known = [share for share in shares if not isinstance(share, Formula)]
+    if isinstance(size, int) and len(known) == len(shares):
+        below = [math.floor(share * (size - 1)) for share in known]
         places = sorted({min(place + more, size - 1) for place in below for more in (0, 1)})
         return constant_of(np.array(places), "int64", data.span)
-    last = size_along(data, axis, arange(1, data.span)).reshape(()) - 1
-    found = [(last.cast("float64") * share).op("floor").cast("int64") for share in shares]
-    both = [each.op("minimum", last) for place in found for each in (place, place + 1)]
-    return stack(both, 0)
+    last = size_along(data, axis, arange(1, data.span)) - 1
+    return _beside(shares, last)
+
+
+def _beside(shares: Sequence[Share], last: Formula) -> Formula:
+    """Return the places beside shares of the numbers up to ``last``, a vector of one, in ascending order."""
+    wide, end = last.cast("float64"), last.maximum(0)
+    below = [(wide * share).op("floor").cast("int64").maximum(0) for share in shares]
+    places = [each.minimum(end) for place in below for each in (place, place + 1)]
+    both = stack(places, 0).flat()
+    return both if len(shares) == 1 else both.op("sort", axis=0)
 
 
 def _neighbours(ordered: Formula, axis: int, position: Formula, count: Formula) -> list[Formula]:
@@ -272,10 +287,11 @@ def _neighbours(ordered: Formula, axis: int, position: Formula, count: Formula) 
     ]
 
 
-def _interpolate_at(share: float) -> _OfOrdered:
+def _interpolate_at(share: Share) -> _OfOrdered:
     """Return functions that interpolate ordered data linearly, as NumPy does from the nearer end."""
 
     def interpolate(ordered: Formula, axis: int, count: int) -> Formula:
+        assert not isinstance(share, Formula)
         position = share * (count - 1)
         below = min(math.floor(position), count - 1)
         rest = position - below if below < count - 1 else position + 1
@@ -325,7 +341,7 @@ def _take_position(data: Formula, axis: int, position: int) -> Formula:
 
 #: What takes a number from ordered data, its axis and the number of its last element that is not NaN; and the
 #: share of the elements before it.
-_OfPresent: TypeAlias = "tuple[Callable[[Formula, int, Formula], Formula], float]"
+_OfPresent: TypeAlias = "tuple[Callable[[Formula, int, Formula], Formula], Share]"
 
 
 def _of_present(call: Arguments, data: Formula, of_present: Sequence[_OfPresent]) -> list[Formula]:
@@ -336,10 +352,7 @@ def _of_present(call: Arguments, data: Formula, of_present: Sequence[_OfPresent]
         widths = [(0, int(each == axis)) for each in range(flat.rank)]
         flat = flat.op("nn.pad", math.nan, pad_width=widths)  # what is taken from no elements
     if flat.rank == 1:
-        shares = sorted(share for _, share in of_present)
-        below = [(last.cast("float64") * share).op("floor").cast("int64").maximum(0) for share in shares]
-        ends = [each.minimum(last.maximum(0)) for place in below for each in (place, place + 1)]
-        ordered = partition_at(flat, axis, concatenate(call, ends, 0))
+        ordered = partition_at(flat, axis, _beside([share for _, share in of_present], last))
     else:
         ordered = flat.op("sort", axis=axis)
     values = (function(ordered, axis, last).op("squeeze", axis=[axis]) for function, _ in of_present)
@@ -350,7 +363,7 @@ def _take_between(ordered: Formula, axis: int, position: Formula, last: Formula)
     return ordered.op("gather", position.op("minimum", last).op("maximum", 0), axis=axis)
 
 
-def _interpolate_present(share: float) -> _OfPresent:
+def _interpolate_present(share: Share) -> _OfPresent:
     def interpolate(ordered: Formula, axis: int, last: Formula) -> Formula:
         position = last.cast("float64") * share
         below = position.op("floor")
@@ -387,27 +400,42 @@ def _quantile(hundred: float, *, ignores_nan: bool = False) -> Callable[[Argumen
             hint = f"convert it first, as in {source_text(operand.span)}.astype(f64)"
             raise RefusalError(f"{call.name} is defined for numbers, not bool_", operand.span, hint=hint)
         data = _statistics_data(call)
-        shares = call.static("q")
-        listed = shares if isinstance(shares, tuple) else (shares,)
-        numbers = [share for share in listed if isinstance(share, int | float)]
-        if not listed or len(numbers) != len(listed) or not all(0 <= share <= hundred for share in numbers):
-            raise RefusalError(
-                f"{call.name}: `q` must be numbers from 0 to {hundred:g}", call.given["q"].span
-            )
+        shares, is_list = _shares(call, hundred)
         if "method" in call and call.static("method") != _LINEAR:
             raise RefusalError(f"{call.name}: `method` can only be 'linear'", call.given["method"].span)
-        if isinstance(shares, tuple):  # NumPy: several give f64, a single one the data's dtype
+        if is_list:  # NumPy: several give f64, a single one the data's dtype
             data = data.cast("float64")
         if ignores_nan:
-            results = _of_present(call, data, [_interpolate_present(share / hundred) for share in numbers])
+            results = _of_present(call, data, [_interpolate_present(share / hundred) for share in shares])
         else:
-            results = _quantiles(call, data, [_interpolate_at(share / hundred) for share in numbers])
-        if not isinstance(shares, tuple):
-            return results[0].value
-
-        return stack(results, 0).value
+            results = _quantiles(call, data, [_interpolate_at(share / hundred) for share in shares])
+        return (stack(results, 0) if is_list else results[0]).value
 
     return apply_to
+
+
+def _shares(call: Arguments, hundred: float) -> tuple[list[Share], bool]:
+    """Return the numbers that a quantile is taken at, from 0 to ``hundred``, and whether they are a list."""
+    operand = call.given["q"]
+    message = f"{call.name}: `q` must be numbers from 0 to {hundred:g}"
+    known = static_value_or_none(operand.value)
+    if known is not None:
+        listed = known if isinstance(known, tuple) else (known,)
+        numbers = [share for share in listed if isinstance(share, int | float)]
+        if not listed or len(numbers) != len(listed) or not all(0 <= share <= hundred for share in numbers):
+            raise RefusalError(message, operand.span)
+        return list(numbers), isinstance(known, tuple)
+    values = operand.value.items if isinstance(operand.value, TupleOf) else (operand.value,)
+    given = [as_formula(Operand(value, operand.span), call.span, f"{call.name}: `q`") for value in values]
+    is_list = isinstance(operand.value, TupleOf)
+    if len(given) == 1 and given[0].rank == 1 and isinstance(given[0].shape[0], int):
+        given = [slice_axis(given[0], 0, at, at + 1).reshape(()) for at in range(int(given[0].shape[0]))]
+        is_list = True
+    if not given or any(each.rank or each.is_complex for each in given):
+        hint = "give one number, a list of numbers, or a vector of known length"
+        raise RefusalError(message, operand.span, hint=hint)
+    wide = [each.cast("float64") for each in given]
+    return [each.require((each >= 0) & (each <= hundred), message) for each in wide], is_list
 
 
 _STATISTIC = "a axis? dtype? * keepdims? where? exclude?"
