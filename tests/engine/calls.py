@@ -40,6 +40,12 @@ BY_HAND: list[tuple[str, str, dict[str, list[int]]]] = [
         for name in ("maximum", "minimum")
         for dtype, axis in (("float32", 0), ("bfloat16", 1), ("int8", -1), ("bool", 0))
     ),
+    *(
+        (f"%x: Tensor[(3, 5), {dtype}]", f"numpy.bitwise_{name}.{method}(%x, axis={axis})", {})
+        for name in ("and", "or", "xor")
+        for method, axis in (("accumulate", 0), ("accumulate", 1), ("reduce", "[0]"), ("reduce", "[1]"))
+        for dtype in ("uint8", "int64")
+    ),
     *((f"%x: Tensor[(2, 3), {dtype}]", "numpy.rint(%x)", {}) for dtype in ("float16", "float32", "int8")),
     *(
         (f"%x: Tensor[(2, 3), {dtype}]", f"{name}(%x)", {})

@@ -107,7 +107,14 @@ def _axes(site: Site) -> list[int]:
     return [axis + 1 for axis in sorted(listed)]
 
 
-@rule("sum", "mean", "max", "min", "prod", "all", "any")
+#: The bitwise functions of integers.
+_BITWISE = ("and", "or", "xor")
+
+
+@rule(
+    *("sum", "mean", "max", "min", "prod", "all", "any"),
+    *(f"numpy.bitwise_{name}.reduce" for name in _BITWISE),
+)
 def _reduce(site: Site) -> Expr | None:
     axes = _axes(site)
     return site.again(axis=tuple(axes), exclude=False) if axes else site.args[0]
@@ -140,6 +147,7 @@ def _scan(site: Site) -> Expr | None:
 @rule(
     *("nn.softmax", "nn.log_softmax", "nn.fast_softmax", "sort", "argsort", "topk", "reverse"),
     *("numpy.maximum.accumulate", "numpy.minimum.accumulate"),
+    *(f"numpy.bitwise_{name}.accumulate" for name in _BITWISE),
 )
 def _along_axis(site: Site) -> Expr | None:
     return site.again(axis=site.axis()) if site.rank() else None

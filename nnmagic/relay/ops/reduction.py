@@ -92,6 +92,29 @@ for _name, _summary, _elements in _REDUCTIONS:
         elements=_elements,
         family="reduction",
     )
+for _name in ("and", "or", "xor"):
+    declare(
+        f"numpy.bitwise_{_name}.reduce",
+        "data",
+        _reduce,
+        f"Bitwise {_name} of the elements along the axes.",
+        *_REDUCE,
+        numpy=f"numpy.bitwise_{_name}.reduce",
+        traits=Trait.SPECULATABLE,
+        elements="integers",
+        family="reduction",
+    )
+    declare(
+        f"numpy.bitwise_{_name}.accumulate",
+        "data",
+        _running,
+        f"Bitwise {_name} of the elements so far along an axis.",
+        Attr("axis", INTEGER, 0),
+        numpy=f"numpy.bitwise_{_name}.accumulate",
+        traits=Trait.SPECULATABLE,
+        elements="integers",
+        family="reduction",
+    )
 for _name, _which in (("argmax", "largest"), ("argmin", "smallest")):
     declare(
         _name,

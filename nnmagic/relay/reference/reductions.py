@@ -143,6 +143,12 @@ def _einsum(given: Given, parts: tuple[Array, ...]) -> Any:
     return np.einsum(given["equation"], *known).astype(given.dtype)
 
 
+def _running(function: np.ufunc) -> Rule:
+    return lambda given, data: function.accumulate(data, given["axis"])
+
+
+_BITWISE: tuple[np.ufunc, ...] = (np.bitwise_and, np.bitwise_or, np.bitwise_xor)
+
 RULES: dict[str, Rule] = {
     "all": _reduce(np.all),
     "any": _reduce(np.any),
@@ -156,8 +162,10 @@ RULES: dict[str, Rule] = {
     "argmin": _arg(np.argmin),
     "cumsum": _scan(np.cumsum, 0),
     "cumprod": _scan(np.cumprod, 1),
-    "numpy.maximum.accumulate": lambda given, data: np.maximum.accumulate(data, given["axis"]),
-    "numpy.minimum.accumulate": lambda given, data: np.minimum.accumulate(data, given["axis"]),
+    "numpy.maximum.accumulate": _running(np.maximum),
+    "numpy.minimum.accumulate": _running(np.minimum),
+    **{f"numpy.{each.__name__}.accumulate": _running(each) for each in _BITWISE},
+    **{f"numpy.{each.__name__}.reduce": _reduce(each.reduce) for each in _BITWISE},
     "sort": _sort,
     "argsort": lambda given, x: _order(x, given["axis"], ascending=bool(given["is_ascend"])),
     "topk": _topk,

@@ -332,8 +332,26 @@ def scan(
     )
 
 
+#: The bitwise functions of integers, each with the bits of its result of no elements.
+_BITWISE: Mapping[str, tuple[ElementFunction, int]] = {
+    "and": (lambda a, b: a & b, 1),
+    "or": (lambda a, b: a | b, 0),
+    "xor": (lambda a, b: a ^ b, 0),
+}
+
+
+def _bitwise_reducer(combine: ElementFunction, bit: int) -> Reducer:
+    def none(dtype: str) -> PrimExpr:
+        zero = tirx.const(0, dtype)
+        return ~zero if bit else zero
+
+    return te.comm_reducer(combine, none)
+
+
 RULES.update(
     {
+        **{f"numpy.bitwise_{k}.reduce": reduction_rule(_bitwise_reducer(*v)) for k, v in _BITWISE.items()},
+        **{f"numpy.bitwise_{k}.accumulate": _scan_rule(v[0], 0) for k, v in _BITWISE.items()},
         "sum": _sum_rule(te.sum, te.max),
         "prod": _sum_rule(_PRODUCT, te.min),
         "max": _by_dtype(_truth_rule(te.max), reduction_rule(MAX)),

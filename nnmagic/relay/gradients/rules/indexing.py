@@ -18,6 +18,11 @@ zero(
     "searchsorted",
     "numpy.histogram",
     "numpy.isin",
+    *(
+        f"numpy.bitwise_{name}.{method}"
+        for name in ("and", "or", "xor")
+        for method in ("accumulate", "reduce")
+    ),
     "argsort",
     "invert_permutation",
 )

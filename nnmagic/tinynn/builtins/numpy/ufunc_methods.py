@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from synr.ast import BuiltinOp
 
-from nnmagic.tinynn.builtins.argument_checks import formula, one_axis
+from nnmagic.relay.signatures import dtype_short_name
+from nnmagic.tinynn.builtins.argument_checks import axes, flag, formula, one_axis
 from nnmagic.tinynn.builtins.numpy.elementwise import BINARY
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
 from nnmagic.tinynn.operators.arithmetic import unary
@@ -41,7 +42,42 @@ def ufunc_method(builtin: Builtin, name: str, builtins: Mapping[str, Builtin]) -
     if name == "outer" and builtin.name in _BINARY_NAMES:
         return _outer(builtin)
     same = _SAME_AS.get(name, {}).get(builtin.name)
+    if same is None and builtin.name in _BITWISE and name in ("reduce", "accumulate"):
+        return _bitwise(builtin.name, name)
     return None if same is None else _along_first_axis(builtins[same], f"{builtin.name}.{name}")
+
+
+#: The functions of bits and truth values, by the bitwise function that they are of 0 and 1.
+_BITWISE = {
+    **{f"bitwise_{word}": f"bitwise_{word}" for word in ("and", "or", "xor")},
+    **{f"logical_{word}": f"bitwise_{word}" for word in ("and", "or", "xor")},
+}
+
+
+def _bitwise(name: str, method: str) -> Builtin:
+    """Declare the reduction of bits or truth values, or that of all elements up to each one."""
+
+    def apply_to(call: Arguments) -> Value:
+        data = formula(call, "array")
+        is_logical = name.startswith("logical") or data.dtype == "bool"
+        if is_logical:
+            data = data.truth().cast("uint8")
+        elif not data.is_integer:
+            message = f"{name} is defined for integers and bools, not {dtype_short_name(data.dtype)}"
+            raise RefusalError(message, call.given["array"].span)
+        if not data.rank:
+            raise RefusalError(f"{name}.{method} of a number", call.span)
+        operator = f"numpy.{_BITWISE[name]}.{method}"
+        if method == "accumulate":
+            result = data.op(operator, axis=one_axis(call, "axis", data.rank, 0))
+        else:
+            along = axes(call, data.rank) if "axis" in call.given else (0,)
+            result = data.op(operator, axis=along, keepdims=flag(call, "keepdims"))
+        return (result.truth() if is_logical else result).value
+
+    shown = "of all elements up to each one along an axis" if method == "accumulate" else "along axes"
+    signature = "array axis?=0" if method == "accumulate" else "array axis?=0 * keepdims?"
+    return Builtin(f"{name}.{method}", signature, apply_to, f"Apply {name} {shown}.", method=False)
 
 
 def _at(name: str) -> Builtin:
