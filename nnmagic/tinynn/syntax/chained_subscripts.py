@@ -1,12 +1,14 @@
 """Write ``y[i][j] = value`` as ``y[i, j] = value`` where ``i`` is known to be an int.
 
-With a slice or an array as ``i`` the two differ: ``y[i]`` is then a part of several rows, or a copy.
+With a slice or an array as ``i`` the two differ: ``y[i]`` is then a part of several rows, or a copy. Such a
+part gets a name.
 """
 
 from __future__ import annotations
 
 import ast as py
 from collections.abc import Iterator
+from itertools import count
 
 
 def merge_subscripts(target: py.expr, function: py.FunctionDef | None) -> py.Subscript | None:
@@ -23,6 +25,31 @@ def merge_subscripts(target: py.expr, function: py.FunctionDef | None) -> py.Sub
         return None
     index = py.copy_location(py.Tuple(indices, py.Load()), target.slice)
     return py.copy_location(py.Subscript(owner, index, target.ctx), target)
+
+
+def split_assignment(stmt: py.stmt, function: py.FunctionDef | None) -> list[py.stmt]:
+    """Return ``part = y[1:]``, ``part[mask] = v`` for ``y[1:][mask] = v``; other statements as they are."""
+    targets = stmt.targets if isinstance(stmt, py.Assign) else [getattr(stmt, "target", None)]
+    target = targets[0]
+    if len(targets) > 1 or not isinstance(target, py.Subscript) or merge_subscripts(target, function):
+        return [stmt]
+    chain = [target]
+    while isinstance(chain[-1].value, py.Subscript):
+        chain.append(chain[-1].value)
+    first, owner = chain[-1], chain[-1].value
+    if len(chain) == 1 or not isinstance(owner, py.Name):
+        return [stmt]
+    taken = {node.id for node in py.walk(function or stmt) if isinstance(node, py.Name)}
+    names = (f"{owner.id}_{stmt.lineno}{'_' * more}" for more in count())
+    name = next(each for each in names if each not in taken)
+    read = py.copy_location(py.Subscript(owner, first.slice, py.Load()), first)
+    part = py.Assign([py.copy_location(py.Name(name, py.Store()), first)], read)
+    place: py.expr = py.copy_location(py.Name(name, py.Load()), first)
+    for each in chain[-2::-1]:
+        place = py.copy_location(py.Subscript(place, each.slice, each.ctx), each)
+    changed = {"target": place} if isinstance(stmt, py.AugAssign) else {"targets": [place]}
+    change = type(stmt)(**{**dict(py.iter_fields(stmt)), **changed})
+    return [py.copy_location(each, stmt) for each in (part, change)]
 
 
 def merge_read(expr: py.Subscript, function: py.FunctionDef | None) -> py.Subscript:

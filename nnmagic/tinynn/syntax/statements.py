@@ -10,6 +10,7 @@ from types import EllipsisType
 from synr import ast
 
 from nnmagic.tinynn.syntax import replacements, tree, unsupported_syntax
+from nnmagic.tinynn.syntax.chained_subscripts import split_assignment
 from nnmagic.tinynn.syntax.destinations import find_out, whole_of
 from nnmagic.tinynn.syntax.enumerated_elements import over_indices
 from nnmagic.tinynn.syntax.expressions import SYMBOLS
@@ -41,6 +42,9 @@ class StatementCompiler(PatternCompiler):
 
     def _statement(self, stmt: py.stmt) -> ast.Stmt:
         span = self.spans.of(stmt)
+        always = ast.Constant(span, value=True)
+        if len(parts := split_assignment(stmt, self.function)) > 1:
+            return ast.If(span, always, self._block(parts, span), self._block([], span))
         match stmt:
             case py.Return(value=value):
                 return ast.Return(span, None if value is None else self.compile_expr(value))
@@ -80,7 +84,6 @@ class StatementCompiler(PatternCompiler):
             case py.With(items=[py.withitem(context_expr=context, optional_vars=None)], body=body) if (
                 _ERRSTATE.fullmatch(py.unparse(context))
             ):  # a cell warns of no division by zero
-                always = ast.Constant(span, value=True)
                 return ast.If(span, always, self._block(body, span), self._block([], span))
             case py.With(items=[py.withitem(context_expr=context)]) if _NO_GRAD.match(py.unparse(context)):
                 return self.refuse_statement(stmt, *unsupported_syntax.NO_GRAD)

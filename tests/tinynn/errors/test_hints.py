@@ -259,9 +259,9 @@ CASES = [
     ),
     case(
         X,
-        "z = x.copy()\nz[:2][1] = 5\nreturn z",
+        "z = x.copy()\nz[:2][1], k = 5, 3\nreturn z * k",
         "write one index, as in z[i, j]",
-        "z = x.copy()\nz[0, 1] = 5\nreturn z",
+        "z = x.copy()\nz[1, 1], k = 5, 3\nreturn z * k",
     ),
     # lists that grow
     case(

@@ -87,9 +87,9 @@ MISTAKES = [
         "write np.stack(items).sum(axis=0), or over all elements .sum()",
     ),
     (
-        "def f(x: Tensor[(3, 3), f32]):\n    y = x.copy()\n    y[1:][0] = 1\n    return y\n",
+        "def f(x: Tensor[(3, 3), f32]):\n    y = x.copy()\n    y.T[0] = 1\n    return y\n",
         "elements are assigned by one index of a name",
-        "write one index, as in y[i, j]",
+        "give the tensor a name first: y = ..., then y[i] = value",
     ),
     (
         'def f(x: Tensor[("n",), f32]):\n    for row in x:\n        last = row\n    return last\n',

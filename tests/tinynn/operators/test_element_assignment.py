@@ -257,10 +257,29 @@ def test_a_chain_of_subscripts_is_one_subscript_where_the_first_is_an_int():
     np.testing.assert_array_equal(function(w, v), names["f"](w, v))
 
 
-@pytest.mark.parametrize("index", ["1:", "k", "k, 1:", "[0, 1]"])
-def test_a_chain_of_other_subscripts_is_refused(index):
+@pytest.mark.parametrize("size", ["5, 4", '"n", "m"'])
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "y[1:][0] = 1",
+        "y[k][0] = 1",
+        "y[k, 1:][0] += 2",
+        "y[[0, 1]][0] = 1",
+        "y[k:][y[k:] > 5] -= 0.5",
+        "y[1:][y[1:, 0] > 5] *= k",
+        "y[:, k][y[:, 0] > 5] = -1",
+        "y[y > 3][1:] = 0",
+        "y[2:][1:][0] += y[0]",
+        "y[1:, 1:][:, 0] = -1",
+        "y[2][y[2] > 8] = 7",
+    ],
+)
+def test_a_part_of_a_part_is_assigned_as_in_numpy(statement, size):
     source = (
-        f"def f(x: Tensor[(3, 3), f64], k: i64):\n    y = x.copy()\n    y[{index}][0] = 1\n    return y\n"
+        f"def f(x: Tensor[({size}), f64], k: i64):\n    y = x.copy()\n    {statement}\n"
+        f"    for i in range(3):\n        y[i:][y[i:] > 9] -= 1\n    {statement}\n    return y\n"
     )
-    with pytest.raises(nnmagic.TinyNNError, match="elements are assigned by one index of a name"):
-        nnmagic.compile(source)
+    names = {"np": np}
+    exec(f"from __future__ import annotations\n{source}", names)
+    x = np.arange(20.0).reshape(5, 4)
+    np.testing.assert_array_equal(nnmagic.compile(source)(x, 1), names["f"](x, 1))
