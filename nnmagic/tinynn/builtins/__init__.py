@@ -21,6 +21,7 @@ from nnmagic.tinynn.builtins.nn.normalization import NORMALIZATION
 from nnmagic.tinynn.builtins.nn.patches import PATCHES
 from nnmagic.tinynn.builtins.nn.pooling import POOLING
 from nnmagic.tinynn.builtins.nn.recurrent import RECURRENT
+from nnmagic.tinynn.builtins.numpy.bits import BITS
 from nnmagic.tinynn.builtins.numpy.complex_numbers import COMPLEX_NUMBERS, PYTHON_COMPLEX
 from nnmagic.tinynn.builtins.numpy.creation import CREATION
 from nnmagic.tinynn.builtins.numpy.deletion import DELETION
@@ -77,7 +78,7 @@ __all__ = [
 _NUMPY_ROWS = (
     *(*MATHEMATICS, *ELEMENTWISE, *REDUCTIONS, *STATISTICS, *SHAPES, *JOINING, *REPETITION, *PADDING),
     *(*CREATION, *INDEXING, *DIFFERENCES, *PRODUCTS, *LINALG, *NORMS, *HISTOGRAMS, *SETS, *SCANS),
-    *(*SIGNALS, *SELECTION),
+    *(*SIGNALS, *SELECTION, *BITS),
     *COMPLEX_NUMBERS,
     *LOOP_FUNCTIONS,
     *POLYNOMIALS,

@@ -360,6 +360,8 @@ FUNCTIONS: Mapping[str, tuple[str, ...]] = {
         "insert(<x: 1-3>, 1, 1, axis=<axis>)",
         "insert(<x: 1-3>, -1, 0, axis=<axis>)",
     ),
+    "packbits": ("packbits(<x:i 1>)", "packbits(<x:i 1-3>, axis=<axis>)"),
+    "unpackbits": ("unpackbits(<x:i 1>.astype(np.uint8))",),
     "sliding_window_view": (
         "sliding_window_view(<x: 1>, 2)",
         "sliding_window_view(<x: 2>, (1, 2))",

@@ -32,7 +32,7 @@ _OF_VECTOR = """
     cumulative_prod cumulative_sum unique_all unique_counts unique_inverse unique_values
     zeros_like real imag conj conjugate angle iscomplexobj isrealobj isreal iscomplex nanargmin
     nanargmax nancumsum nancumprod unwrap
-    nanmedian polyder polyint
+    nanmedian polyder polyint packbits unpackbits
 """
 #: Of one matrix, by name.
 _OF_MATRIX = "diagonal fliplr flipud matrix_transpose rot90 trace tril triu"
