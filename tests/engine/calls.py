@@ -34,7 +34,10 @@ BY_HAND: list[tuple[str, str, dict[str, list[int]]]] = [
     ("%x: Tensor[(2, 3), float32]", "tile(%x, reps=[2, 1])", {}),
     ("%x: Tensor[(9), float32], %e: Tensor[(4), float32]", "numpy.histogram(%x, %e)", {"e": [0, 1, 2, 3]}),
     ("%x: Tensor[(2, 3), float32], %y: Tensor[(4), float32]", "numpy.isin(%x, %y)", {}),
-    ("%x: Tensor[(2, 3), float32], %k: Tensor[(2), int64]", "numpy.partition(%x, %k)", {"k": [0, 1]}),
+    *(
+        ("%x: Tensor[(2, 3), float32], %k: Tensor[(2), int64]", f"numpy.{name}(%x, %k)", {"k": [0, 1]})
+        for name in ("partition", "argpartition")
+    ),
     *(
         (f"%x: Tensor[(3, 5), {dtype}]", f"numpy.{name}.accumulate(%x, axis={axis})", {})
         for name in ("maximum", "minimum")

@@ -153,7 +153,7 @@ def _along_axis(site: Site) -> Expr | None:
     return site.again(axis=site.axis()) if site.rank() else None
 
 
-@rule("numpy.partition")
+@rule("numpy.partition", "numpy.argpartition")
 def _partition(site: Site) -> Expr | None:
     return None if site.batched[1] else site.again(axis=site.axis())
 

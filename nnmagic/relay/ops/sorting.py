@@ -76,6 +76,10 @@ def _partition(types: Sequence[Type], attrs: Attrs) -> TensorType:
     return data
 
 
+def _argpartition(types: Sequence[Type], attrs: Attrs) -> TensorType:
+    return TensorType(_partition(types, attrs).shape, "int64")
+
+
 def _isin(types: Sequence[Type], _attrs: Attrs) -> TensorType:
     data, others = tensor(types, 0), tensor(types, 1, rank=1)
     if data.dtype != others.dtype:
@@ -206,6 +210,16 @@ declare(
     "The elements with those of some places, which ascend, where sorting would put them.",
     Attr("axis", INT, -1),
     numpy="numpy.partition",
+    traits=Trait.SPECULATABLE | Trait.HEAVY,
+    family="sorting",
+)
+declare(
+    "numpy.argpartition",
+    "data kth",
+    _argpartition,
+    "The indices of the elements as `numpy.partition` orders these, int64.",
+    Attr("axis", INT, -1),
+    numpy="numpy.argpartition",
     traits=Trait.SPECULATABLE | Trait.HEAVY,
     family="sorting",
 )

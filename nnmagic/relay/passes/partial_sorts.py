@@ -1,4 +1,7 @@
-"""Fold sorts of which only the first elements are used into ``topk``, which need not sort the others."""
+"""Fold sorts of which only the first elements are used into ``topk``, which need not sort the others.
+
+A partition of which only the first few are used is such a sort, too: it allows the sorted order.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,14 @@ from nnmagic.relay.module import Module
 from nnmagic.relay.passes.rewriting import fold_nodes, map_functions
 from nnmagic.relay.types import Dim, TensorType
 
+#: Which operators give an order, and whether they give the indices.
+_SORTS = {"sort": False, "argsort": True, "numpy.partition": False, "numpy.argpartition": True}
+#: Of a partition no more elements than these are selected one by one.
+_FEW = 10
+
 
 def fold_partial_sorts(module: Module) -> Module:
-    """Fold ``argsort(x)[:k]`` and ``sort(x)[:k]`` into ``topk(x, k)``, if nothing else uses what is sorted.
+    """Fold ``argsort(x)[:k]`` and its kind into ``topk(x, k)``, if nothing else uses what is sorted.
 
     The results are equal. Types are kept.
     """
@@ -23,7 +31,7 @@ def _fold(node: Expr, uses: Mapping[Expr, int]) -> Call | None:
     if not isinstance(node, Call) or operator_of(node) != "strided_slice":
         return None
     sort = node.args[0]
-    if not isinstance(sort, Call) or operator_of(sort) not in ("sort", "argsort") or uses[sort] != 1:
+    if not isinstance(sort, Call) or operator_of(sort) not in _SORTS or uses[sort] != 1:
         return None
     data, attrs = sort.args[0], sort.attrs
     type_ = data.checked_type
@@ -31,15 +39,15 @@ def _fold(node: Expr, uses: Mapping[Expr, int]) -> Call | None:
         return None
     axis = attrs["axis"] % len(type_.shape)
     count = _first_elements(node, axis, type_.shape)
-    if count is None:
+    if count is None or (len(sort.args) > 1 and count > _FEW):
         return None
-    indices = operator_of(sort) == "argsort"
+    indices = _SORTS[operator_of(sort)]
     chosen = {
         "k": count,
         "axis": axis,
         "ret_type": "indices" if indices else "values",
-        "is_ascend": attrs["is_ascend"],
-        "dtype": attrs["dtype"] if indices else "int32",
+        "is_ascend": attrs.get("is_ascend", True),
+        "dtype": attrs.get("dtype", "int64") if indices else "int32",
     }
     return Call(OpRef("topk"), (data,), chosen, span=node.span, checked_type=node.checked_type)
 

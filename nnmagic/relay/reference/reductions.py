@@ -99,6 +99,11 @@ def _partition(given: Given, data: Array, kth: Array) -> Any:
     return np.partition(data, places, axis=given["axis"]) if places.size else data
 
 
+def _argpartition(given: Given, data: Array, _kth: Array) -> Any:
+    """Sort, which puts the elements of all places where they belong."""
+    return _order(data, given["axis"], ascending=True)
+
+
 def _scan(function: Callable[..., Array], first: int) -> Rule:
     def rule(given: Given, data: Array) -> Any:
         axis = given["axis"]
@@ -174,6 +179,7 @@ RULES: dict[str, Rule] = {
     "numpy.histogram": _histogram,
     "numpy.isin": _isin,
     "numpy.partition": _partition,
+    "numpy.argpartition": _argpartition,
     "invert_permutation": plain(np.argsort),
     "nn.dense": lambda given, x, weight: np.matmul(x.astype(given.dtype), weight.T.astype(given.dtype)),
     "nn.matmul": _matmul,

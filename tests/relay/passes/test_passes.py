@@ -502,13 +502,21 @@ def test_a_softmax_in_exponentials_is_folded(text):
 
 SLICED = "strided_slice({}, begin=[{}], end=[{}], strides=[{}], axes=[{}])"
 ORDER, SORTED = 'argsort(%x, axis=1, dtype="int64")', "sort(%x, axis=-1, is_ascend=False)"
+INDICES, PARTITION = "numpy.argpartition(%x, %kth, axis=1)", "numpy.partition(%x, %kth)"
 PARTIAL_SORTS = {
     SLICED.format(
         ORDER, 0, 2, 1, 1
     ): 'topk(%x, k=2, axis=1, ret_type="indices", is_ascend=True, dtype="int64")',
     SLICED.format(SORTED, 0, 3, 1, 1): 'topk(%x, k=3, axis=1, ret_type="values", dtype="int32")',
-    # All elements, the last ones, every second one, another axis, and what something else uses.
-    SLICED.format(ORDER, 0, 5, 1, 1): None,
+    SLICED.format(
+        INDICES, 0, 3, 1, 1
+    ): 'topk(%x, k=3, axis=1, ret_type="indices", is_ascend=True, dtype="int64")',
+    SLICED.format(
+        PARTITION, 0, 10, 1, 1
+    ): 'topk(%x, k=10, axis=1, ret_type="values", is_ascend=True, dtype="int32")',
+    # Many of a partition. All elements, the last ones, every second one, another axis, and one used again.
+    SLICED.format(PARTITION, 0, 11, 1, 1): None,
+    SLICED.format(ORDER, 0, 15, 1, 1): None,
     SLICED.format(ORDER, 3, 5, 1, 1): None,
     SLICED.format(ORDER, 0, 4, 2, 1): None,
     SLICED.format(ORDER, 0, 2, 1, 0): None,
@@ -519,7 +527,7 @@ PARTIAL_SORTS = {
 @pytest.mark.parametrize("text", PARTIAL_SORTS)
 def test_a_sort_whose_first_elements_are_used_is_folded(text):
     expected = PARTIAL_SORTS[text]
-    head = "def @main(%x: Tensor[(3, 5), float32])"
+    head = "def @main(%x: Tensor[(3, 15), float32], %kth: Tensor[(1), int64])"
     module = infer_type(parse(f"{VERSION}{head} {{ {text} }}"))
     wanted = infer_type(parse(f"{VERSION}{head} {{ {expected or text} }}"))
     folded = fold_partial_sorts(module)

@@ -1,13 +1,17 @@
 """Put some elements of a sequence in their sorted places, with no higher one before and no lower one behind.
 
+The elements are moved, or their indices.
+
 A sample tells between which two elements the wanted one lies, most likely; a pass moves what is lower to the
 front, what is higher to the end, and goes on with the few between them (Floyd and Rivest, Expected time
-bounds for selection, CACM 18, 1975). Where the sample misleads, the sequence is sorted.
+bounds for selection, CACM 18, 1975). Where the sample misleads, the pass after it goes on in the front or the
+end; where all lie between the bounds, the next ones are one element, so that what equals it is in its place.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
 
@@ -15,10 +19,9 @@ import tvm
 from tvm import te, tirx
 
 from nnmagic.engine.relax.analysis.attribute_values import integer
-from nnmagic.engine.relax.legalize import scalar_functions
 from nnmagic.engine.relax.legalize.blocked.layout import lanes_for
 from nnmagic.engine.relax.legalize.registry import RULES, OpCall, Value, shape_of, tensor_dtype
-from nnmagic.engine.relax.legalize.sort_keys import sort_key, sort_keys
+from nnmagic.engine.relax.legalize.sort_keys import join_zeros, sort_key, sort_keys
 from nnmagic.engine.relax.legalize.sort_loops import SequenceSort, sort_along
 from nnmagic.engine.relax.legalize.types import Tensor
 from nnmagic.engine.relax.schedules.independent_loops import INDEPENDENT
@@ -26,6 +29,7 @@ from nnmagic.engine.relax.schedules.registry import KIND
 from nnmagic.engine.relax.tir import builders
 from nnmagic.engine.relax.tir.builders import as_expr, loop, sequence, static_int
 from nnmagic.engine.relax.tir.types import Buffer, PrimExpr, Stmt
+from nnmagic.relay.types import is_float
 
 #: The elements of a sample, and how far from the wanted one the bounds are: of short and of long sequences.
 _SAMPLE, _MARGIN, _LONG_SAMPLE, _LONG_MARGIN = 64, 13, 256, 26
@@ -45,45 +49,72 @@ _Store: TypeAlias = Callable[[PrimExpr, PrimExpr], Stmt]
 #: So few elements are sorted by insertion.
 _FEW = 64
 
-#: Each round leaves a quarter to a half of the elements; where these do not suffice, all are sorted.
+#: Most rounds leave a quarter to a half of the elements; where these do not suffice, all are sorted.
 _ROUNDS = 40
 
 #: The bytes of the vectors whose lanes AVX-512 moves together.
 _VECTOR_BYTES = 64
 
-_FRONT, _COUNT, _SIDE, _LEFT, _ABOVE, _KEPT, _PLACED, _FAILED, _AT = range(9)
+_FRONT, _COUNT, _SIDE, _LEFT, _ABOVE, _KEPT, _PLACED, _FAILED, _AT, _NARROW = range(10)
 
 
 def _partition(call: OpCall) -> Value:
+    return _partitioned(call, "values", tensor_dtype(call.args[0]))
+
+
+def _argpartition(call: OpCall) -> Value:
+    return _partitioned(call, "indices", "int64")
+
+
+def _partitioned(call: OpCall, output: str, dtype: str) -> Value:
+    """Return the "values" or the "indices" of the elements."""
     data, kth = call.args
     axis = integer(call.attrs["axis"]) % len(shape_of(data))
-    dtype = tensor_dtype(data)
     if builders.is_for_gpu() or static_int(shape_of(kth)[0]) == 0:
-        return call.te(lambda x: sort_along(x, axis, [("values", dtype)], ascending=True), data)
+        return call.te(lambda x: sort_along(x, axis, [(output, dtype)], ascending=True), data)
 
     def compute(x: Tensor, places: Tensor) -> Tensor:
         def emit(ins: list[Buffer], outs: list[Buffer]) -> Stmt:
-            return _Partition(ins[0], ins[1], outs[0], axis).emit()
+            return _Partition(ins[0], ins[1], {output: outs[0]}, axis).emit()
 
         attrs = {KIND: INDEPENDENT}
-        dtype = scalar_functions.dtype_of(x)
         return te.extern([x.shape], [x, places], emit, dtype=[dtype], name="partition", attrs=attrs)
 
     return call.te(compute, data, kth)
 
 
+@dataclass(frozen=True)
+class _Source:
+    """Where a round reads: what it moves from a place, an element or an index, and the element itself."""
+
+    item: _Load
+    number: _Load
+
+
+@dataclass(frozen=True)
+class _Result:
+    """A sequence of the result."""
+
+    load: _Load
+    put: _Store
+
+
 class _Partition:
     """The loops that partition the sequences along an axis."""
 
-    def __init__(self, data: Buffer, kth: Buffer, result: Buffer, axis: int) -> None:
-        self.data, self.kth, self.result = data, kth, result
-        self.sort = SequenceSort(data, axis, {"values": result}, ascending=True)
+    def __init__(self, data: Buffer, kth: Buffer, outputs: dict[str, Buffer], axis: int) -> None:
+        self.data, self.kth = data, kth
+        ((name, self.result),) = outputs.items()
+        self.by_index = name == "indices"
+        self.sort = SequenceSort(data, axis, outputs, ascending=True)
         self.length, self.dtype = self.sort.length, builders.dtype_of(data)
+        #: The dtype of what is moved.
+        self.moved = builders.dtype_of(self.result)
         #: What is between the bounds, in two halves that take turns, and what is above them.
-        self.spare = tirx.decl_buffer((self.length * 3,), self.dtype, "spare")
+        self.spare = tirx.decl_buffer((self.length * 3,), self.moved, "spare")
         self.lanes = self._lanes()
         self.sample = builders.local_array(_LONG_SAMPLE, self.sort.kind, "sample")
-        self.state = builders.local_array(9, "int64", "state")
+        self.state = builders.local_array(10, "int64", "state")
         self.bounds = builders.local_array(2, self.sort.kind, "bounds")
 
     def _lanes(self) -> int:
@@ -95,7 +126,7 @@ class _Partition:
             or lanes_for("float64") != _VECTOR_BYTES // 8
         ):
             return 1
-        return _VECTOR_BYTES * 8 // int(tvm.DataType(self.dtype).bits)
+        return _VECTOR_BYTES * 8 // int(tvm.DataType(self.moved).bits)
 
     def emit(self) -> Stmt:
         if 0 in (static_int(self.length), static_int(self.sort.total)):
@@ -109,27 +140,25 @@ class _Partition:
     def _of_sequence(self, number: PrimExpr) -> Stmt:
         index = partial(self.sort.index, number)
 
-        def given(at: PrimExpr) -> PrimExpr:
+        def element(at: PrimExpr) -> PrimExpr:
             return tirx.BufferLoad(self.data, index(at))
 
-        def placed(at: PrimExpr) -> PrimExpr:
-            return tirx.BufferLoad(self.result, index(at))
+        given = _Source(item=(lambda at: at) if self.by_index else element, number=element)
 
-        def put(at: PrimExpr, value: PrimExpr) -> Stmt:
-            return tirx.BufferStore(self.result, value, index(at))
+        result = _Result(
+            load=lambda at: tirx.BufferLoad(self.result, index(at)),
+            put=lambda at, value: tirx.BufferStore(self.result, value, index(at)),
+        )
 
         def of_place(j: PrimExpr) -> Stmt:
             wanted = self.kth[j]
-
-            def copy(at: PrimExpr) -> Stmt:
-                return tirx.BufferStore(self.spare, placed(self._get(_FRONT) + at), [at])
 
             again = sequence(
                 [
                     self._set(_FRONT, self._get(_PLACED)),
                     self._set(_COUNT, as_expr(self.length) - self._get(_FRONT)),
                     self._set(_SIDE, as_expr(0)),
-                    loop("at", self._get(_COUNT), copy),
+                    loop("at", self._get(_COUNT), partial(self._take_back, result)),
                 ]
             )
             first = sequence(
@@ -139,27 +168,34 @@ class _Partition:
                     self._set(_SIDE, as_expr(0)),
                     tirx.IfThenElse(
                         self._get(_COUNT) > _FEW,
-                        self._round(wanted, given, put),
-                        loop("at", self.length, lambda at: tirx.BufferStore(self.spare, given(at), [at])),
+                        self._round(wanted, given, result),
+                        loop(
+                            "at", self.length, lambda at: tirx.BufferStore(self.spare, given.item(at), [at])
+                        ),
                     ),
                 ]
             )
 
-            def from_spare(at: PrimExpr) -> PrimExpr:
-                return self.spare[self._get(_SIDE) * self.length + at]
+            def item(at: PrimExpr) -> PrimExpr:
+                place = self._get(_SIDE) * self.length + at
+                return self.spare[place]
+
+            from_spare = _Source(item, (lambda at: element(item(at))) if self.by_index else item)
 
             def go_on(_number: PrimExpr) -> Stmt:
-                goes_on = tirx.all(self._get(_COUNT) > _FEW, self._get(_FAILED) == 0)
-                return tirx.IfThenElse(goes_on, self._round(wanted, from_spare, put), None)
+                return tirx.IfThenElse(
+                    self._get(_COUNT) > _FEW, self._round(wanted, from_spare, result), None
+                )
 
             select = sequence(
                 [
+                    self._set(_NARROW, as_expr(0)),
                     tirx.IfThenElse(self._get(_PLACED) == 0, first, again),
                     loop("round", _ROUNDS, go_on),
                     tirx.IfThenElse(
                         self._get(_COUNT) > _FEW,
                         self._set(_FAILED, as_expr(1)),
-                        self._finish(from_spare, put),
+                        self._finish(from_spare, result.put),
                     ),
                 ]
             )
@@ -167,7 +203,7 @@ class _Partition:
             return tirx.IfThenElse(is_open, select, None)
 
         def copy_all(at: PrimExpr) -> Stmt:
-            return put(at, given(at))
+            return result.put(at, given.item(at))
 
         count = self.kth.ty.shape[0]
         nothing = tirx.all(self._get(_PLACED) == 0, self._get(_FAILED) == 0)
@@ -188,17 +224,19 @@ class _Partition:
     def _set(self, item: int, value: PrimExpr) -> Stmt:
         return tirx.BufferStore(self.state, value, [as_expr(item)])
 
-    def _round(
-        self,
-        wanted: PrimExpr,
-        source: _Load,
-        put: _Store,
-    ) -> Stmt:
-        """Move the elements that are surely lower or higher than the wanted one; keep the others."""
+    def _take_back(self, result: _Result, at: PrimExpr) -> Stmt:
+        """Have the next round read an element of the result."""
+        place = self._get(_SIDE) * self.length + at
+        return tirx.BufferStore(self.spare, result.load(self._get(_FRONT) + at), [place])
+
+    def _round(self, wanted: PrimExpr, source: _Source, result: _Result) -> Stmt:
+        """Move the elements below and above two bounds around the wanted one; keep the others."""
+        put = result.put
         count, front = self._get(_COUNT), self._get(_FRONT)
         is_long = count >= _LONG
         size = tirx.Select(is_long, as_expr(_LONG_SAMPLE), as_expr(_SAMPLE))
         margin = tirx.Select(is_long, as_expr(_LONG_MARGIN), as_expr(_MARGIN))
+        margin = margin * (as_expr(1) - self._get(_NARROW))
         target = tirx.floordiv((wanted - front) * size, count)
         low, high = target - margin, target + margin
 
@@ -220,7 +258,7 @@ class _Partition:
             place = tirx.floordiv(at * count, size) + tirx.floordiv(count, size * 2)
             return sequence(
                 [
-                    tirx.Bind(key, sort_key(source(place))),
+                    tirx.Bind(key, self._key(source, place)),
                     self._set(_AT, at),
                     loop("step", at, shift),
                     tirx.BufferStore(self.sample, key, [self._get(_AT)]),
@@ -233,8 +271,6 @@ class _Partition:
             tirx.if_then_else(high >= size, tirx.max_value(kind), self.sample[tirx.min(high, size - 1)]),
         ]
         end = front + count - self._get(_ABOVE)
-        inside = tirx.all(wanted >= self._get(_LEFT), wanted < end)
-        shrinks = self._get(_KEPT) < count
         vectors = tirx.floordiv(count, self.lanes) if self.lanes > 1 else as_expr(0)
         move = partial(self._move, source, put)
 
@@ -255,33 +291,62 @@ class _Partition:
                 ),
                 loop("at", count - vectors * self.lanes, lambda at: move(vectors * self.lanes + at)),
                 loop("at", self._get(_ABOVE), place_above),
-                tirx.IfThenElse(
-                    tirx.all(inside, shrinks),
-                    sequence(
-                        [
-                            self._set(_FRONT, self._get(_LEFT)),
-                            self._set(_COUNT, self._get(_KEPT)),
-                            self._set(_SIDE, as_expr(1) - self._get(_SIDE)),
-                        ]
-                    ),
-                    self._set(_FAILED, as_expr(1)),
-                ),
+                self._choose(wanted, result),
             ]
         )
+
+    def _choose(self, wanted: PrimExpr, result: _Result) -> Stmt:
+        """Go on with the elements among which the wanted one is; kept ones that are all equal are placed."""
+        front, count, left = map(self._get, (_FRONT, _COUNT, _LEFT))
+        end = front + count - self._get(_ABOVE)
+        inside = tirx.all(wanted >= left, wanted < end)
+
+        def place_kept(at: PrimExpr) -> Stmt:
+            between = (as_expr(1) - self._get(_SIDE)) * self.length
+            return result.put(left + at, self.spare[between + at])
+
+        keep = sequence(
+            [
+                self._set(_NARROW, (self._get(_KEPT) == count).astype("int64")),
+                self._set(_FRONT, left),
+                self._set(_COUNT, self._get(_KEPT)),
+                self._set(_SIDE, as_expr(1) - self._get(_SIDE)),
+            ]
+        )
+        go_behind = sequence([self._set(_FRONT, end), self._set(_COUNT, self._get(_ABOVE))])
+        place = sequence(
+            [
+                loop("at", self._get(_KEPT), place_kept),
+                self._set(_NARROW, as_expr(0)),
+                tirx.IfThenElse(
+                    inside,
+                    sequence([self._set(_FRONT, end), self._set(_COUNT, as_expr(0))]),
+                    tirx.IfThenElse(wanted < left, self._set(_COUNT, left - front), go_behind),
+                ),
+                loop("at", self._get(_COUNT), partial(self._take_back, result)),
+            ]
+        )
+        are_equal = self.bounds[0] == self.bounds[1]
+        return tirx.IfThenElse(tirx.all(inside, tirx.Not(are_equal)), keep, place)
 
     def _ends(self) -> tuple[PrimExpr, PrimExpr]:
         """Return the places in the spare memory of the next element between the bounds, and above them."""
         between = (as_expr(1) - self._get(_SIDE)) * self.length + self._get(_KEPT)
         return between, as_expr(self.length) * 2 + self._get(_ABOVE)
 
-    def _move(self, source: _Load, put: _Store, at: PrimExpr) -> Stmt:
+    def _key(self, source: _Source, at: PrimExpr) -> PrimExpr:
+        """Return what the element is ordered by; indices of equal zeros keep their order as in a sort."""
+        key = sort_key(source.number(at))
+        return join_zeros(key) if self.by_index and is_float(self.dtype) else key
+
+    def _move(self, source: _Source, put: _Store, at: PrimExpr) -> Stmt:
         """Move one element: it is stored at all ends, and stored over where it does not belong."""
-        value, key = tirx.Var("value", self.dtype), tirx.Var("key", self.sort.kind)
+        value, key = tirx.Var("value", self.moved), tirx.Var("key", self.sort.kind)
         below, above = tirx.Var("below", "int64"), tirx.Var("above", "int64")
         return sequence(
             [
-                tirx.Bind(value, source(at)),
-                tirx.Bind(key, sort_key(value)),
+                tirx.Bind(value, source.item(at)),
+                tirx.Bind(key, self._key(source, at)),
                 tirx.Bind(below, (key < self.bounds[0]).astype("int64")),
                 tirx.Bind(above, (key > self.bounds[1]).astype("int64")),
                 put(self._get(_LEFT), value),
@@ -292,11 +357,12 @@ class _Partition:
             ]
         )
 
-    def _move_together(self, source: _Load, put: _Store, number: PrimExpr) -> Stmt:
+    def _move_together(self, source: _Source, put: _Store, at: PrimExpr) -> Stmt:
         """Move the elements of a vector: those for each end are stored together, with others behind them."""
         lanes, kind = self.lanes, self.sort.kind
-        vector = builders.vector_type(self.dtype, lanes)
+        vector, places = builders.vector_type(self.moved, lanes), builders.ramp(at * lanes, lanes)
         value = tirx.Var("values", vector)
+        number = tirx.Var("numbers", builders.vector_type(self.dtype, lanes))
         key = tirx.Var("keys", builders.vector_type(kind, lanes))
         low, high = (builders.broadcast(self.bounds[k], lanes) for k in (0, 1))
         below, above = key < low, key > high
@@ -314,8 +380,9 @@ class _Partition:
         rest = tirx.Not(tirx.Or(below, above))
         return sequence(
             [
-                tirx.Bind(value, source(builders.ramp(number * lanes, lanes))),
-                tirx.Bind(key, sort_keys(value, lanes)),
+                tirx.Bind(value, source.item(places)),
+                tirx.Bind(number, source.number(places)),
+                tirx.Bind(key, sort_keys(number, lanes)),
                 tirx.Bind(lower, count(below)),
                 tirx.Bind(higher, count(above)),
                 put(builders.ramp(self._get(_LEFT), lanes), packed(below)),
@@ -327,13 +394,13 @@ class _Partition:
             ]
         )
 
-    def _finish(self, source: _Load, put: _Store) -> Stmt:
+    def _finish(self, source: _Source, put: _Store) -> Stmt:
         """Put the few elements that are left in order, by counting those before each."""
         count, front = self._get(_COUNT), self._get(_FRONT)
 
         def put_one(at: PrimExpr) -> Stmt:
             def look(other: PrimExpr) -> Stmt:
-                key, its = sort_key(source(at)), sort_key(source(other))
+                key, its = self._key(source, at), self._key(source, other)
                 before = tirx.any(its < key, tirx.all(its == key, other < at))
                 return self._set(_AT, self._get(_AT) + before.astype("int64"))
 
@@ -341,11 +408,11 @@ class _Partition:
                 [
                     self._set(_AT, as_expr(0)),
                     loop("other", count, look),
-                    put(front + self._get(_AT), source(at)),
+                    put(front + self._get(_AT), source.item(at)),
                 ]
             )
 
         return sequence([loop("at", count, put_one), self._set(_PLACED, front + count)])
 
 
-RULES["numpy.partition"] = _partition
+RULES.update({"numpy.partition": _partition, "numpy.argpartition": _argpartition})

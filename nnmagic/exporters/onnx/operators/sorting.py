@@ -27,6 +27,11 @@ def _partition(site: Site) -> str:
     return _top(site, _whole(site), ascending=True)[0]
 
 
+@operator("numpy.argpartition")
+def _argpartition(site: Site) -> str:
+    return _top(site, _whole(site), ascending=True)[1]
+
+
 @operator("argsort")
 def _argsort(site: Site) -> str:
     found = _top(site, _whole(site), ascending=bool(site.attrs["is_ascend"]))[1]

@@ -24,6 +24,7 @@ zero(
         for method in ("accumulate", "reduce")
     ),
     "argsort",
+    "numpy.argpartition",
     "invert_permutation",
 )
 

@@ -25,7 +25,6 @@ from nnmagic.tinynn.builtins.tensor_helpers import (
     broadcast,
     common_shape,
     constant_of,
-    partition_at,
     size_along,
     size_of,
     slice_axis,
@@ -299,25 +298,32 @@ def _sort(call: Arguments) -> Value:
 def _partition(call: Arguments) -> Value:
     """Put the elements at some places where sorting would put them."""
     data, axis = _partition_operand(call)
-    known = static_value_or_none(call.given["kth"].value)
-    places = [place for place in (known if isinstance(known, tuple) else (known,)) if isinstance(place, int)]
-    size = data.shape[axis]
-    if not isinstance(size, int) and min(places, default=0) < 0:  # their order is not known
-        ordered = (data.cast("int8") if data.dtype == "bool" else data).op("sort", axis=axis, is_ascend=True)
-        return (ordered.truth() if data.dtype == "bool" else ordered).value
-    kth = sorted({place % size if isinstance(size, int) and size else place for place in places})
-    whole = data.cast("int8") if data.dtype == "bool" else data
-    if not isinstance(size, int):
-        number = size_along(whole, axis, constant_of(np.array(0), "int64", call.span))
-        whole = whole.require(number > kth[-1], f"{call.name}: kth={kth[-1]} is out of range for the axis")
-    result = partition_at(whole, axis, constant_of(np.array(kth), "int64", call.span))
+    numbers = data.cast("int8") if data.dtype == "bool" else data
+    result = _partitioned(call, numbers, axis, "numpy.partition")
+    result = result or numbers.op("sort", axis=axis, is_ascend=True)
     return (result.truth() if data.dtype == "bool" else result).value
 
 
 def _argpartition(call: Arguments) -> Value:
+    """Return the indices of the elements as partition orders these."""
     data, axis = _partition_operand(call)
     data = data.cast("int8") if data.dtype == "bool" else data
-    return data.op("argsort", axis=axis, is_ascend=True, dtype="int64").value
+    result = _partitioned(call, data, axis, "numpy.argpartition")
+    return (result or data.op("argsort", axis=axis, is_ascend=True, dtype="int64")).value
+
+
+def _partitioned(call: Arguments, data: Formula, axis: int, operator: str) -> Formula | None:
+    """Return what an operator gives for `kth`; None if the order of these is known at the call only."""
+    known = static_value_or_none(call.given["kth"].value)
+    places = [place for place in (known if isinstance(known, tuple) else (known,)) if isinstance(place, int)]
+    size = data.shape[axis]
+    if not isinstance(size, int) and min(places, default=0) < 0:
+        return None
+    kth = sorted({place % size if isinstance(size, int) and size else place for place in places})
+    if not isinstance(size, int):
+        number = size_along(data, axis, constant_of(np.array(0), "int64", call.span))
+        data = data.require(number > kth[-1], f"{call.name}: kth={kth[-1]} is out of range for the axis")
+    return data.op(operator, constant_of(np.array(kth), "int64", call.span), axis=axis)
 
 
 def _partition_operand(call: Arguments) -> tuple[Formula, int]:
@@ -440,7 +446,7 @@ INDEXING = (
         "partition",
         "a kth axis?=-1",
         _partition,
-        "Sort, so that the elements at `kth` are in their places.",
+        "Put the elements at `kth` where sorting would put them; lower ones are before them.",
         "partition",
         _NAMES,
         method=False,
@@ -449,7 +455,7 @@ INDEXING = (
         "argpartition",
         "a kth axis?=-1",
         _argpartition,
-        "Return indices that sort, so that those at `kth` are in their places, i64.",
+        "Return indices of the elements, of which those at `kth` are where sorting would put them, i64.",
         "argpartition",
         _NAMES,
     ),
