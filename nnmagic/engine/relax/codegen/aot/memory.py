@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import tvm
 from tvm import tirx
+from tvm.sym import Analyzer
 
 from nnmagic.engine.relax.codegen.aot.parallel_loops import memory_of
 from nnmagic.engine.relax.codegen.aot.program import (
@@ -49,6 +50,7 @@ def plan_memory(function: NativeFunction) -> None:
     _carry_pointers(function)
     _write_results_directly(function)
     steps = list(function.steps())
+    known = _known_bytes(function, steps)
     # A workspace is kept for the next call; results may be large.
     left = {step.results[number] for step in steps if isinstance(step, Exit) for number in function.left}
     for step in steps:
@@ -60,7 +62,7 @@ def plan_memory(function: NativeFunction) -> None:
             nbytes = (
                 None
                 if storage in left and not isinstance(storage.nbytes, int)
-                else most_bytes(storage.nbytes, function)
+                else most_bytes(storage.nbytes, function, known)
             )
             if nbytes is None:
                 storage.on_heap = True
@@ -358,18 +360,50 @@ def depends_on(size: Extent, named: Mapping[PrimExpr, Extent | None]) -> bool:
     )
 
 
-def most_bytes(nbytes: Extent, function: NativeFunction) -> Extent | None:
+#: Where bytes are compared, each dimension that is not known has so many elements.
+_LONG = 1 << 20
+
+#: So few bytes are taken in any case.
+_FEW_BYTES = 1 << 20
+
+
+def _known_bytes(function: NativeFunction, steps: Sequence[Step]) -> int:
+    """Return the bytes of the arrays whose sizes values do not decide, for long dimensions."""
+    arrays = {storage for step in steps for storage in written_storage(step)}
+    arrays.update(param for param in function.parameters if isinstance(param, Storage))
+    decided = _decided(function)
+    return sum(_of_long(array.nbytes) for array in arrays if not depends_on(array.nbytes, decided))
+
+
+def _of_long(nbytes: Extent) -> int:
+    """Return a number of bytes for long dimensions."""
+    if isinstance(nbytes, int):
+        return nbytes
+    long = {var: tirx.const(_LONG, "int64") for var in tirx.analysis.undefined_vars(tirx.Evaluate(nbytes))}
+    size = Analyzer().simplify(substitute(nbytes, long))
+    return int(size.value) if isinstance(size, tirx.IntImm) else 0
+
+
+def _decided(function: NativeFunction) -> dict[PrimExpr, Extent | None]:
+    """Return the sizes that values decide, with the most that each can be."""
+    return {dim: limit for dim, limit in function.named.items() if dim not in function.exact}
+
+
+def most_bytes(nbytes: Extent, function: NativeFunction, known: int) -> Extent | None:
     """Return the most that a number of bytes can be; None where nothing bounds it.
 
-    Nor where it may be far less: where several sizes that values decide are multiplied, and no array that the
-    program has anyway is as large.
+    Nor where it may be far less: where it is more than twice the bytes of the arrays that the program has
+    anyway, ``known``, or several sizes that values decide are multiplied, and none of these is as large.
     """
     if depends_on(nbytes, dict.fromkeys(function.unbounded())):
         return None
     size = most(nbytes, function.named)
-    decided = {dim: limit for dim, limit in function.named.items() if dim not in function.exact}
-    if isinstance(nbytes, int) or isinstance(size, int) or size is None or _factors(nbytes, decided) < 2:
+    decided = _decided(function)
+    if isinstance(nbytes, int) or size is None or not depends_on(nbytes, decided):
         return size
+    if isinstance(size, int) or _factors(nbytes, decided) < 2:
+        most_known = max(2 * known, _FEW_BYTES if isinstance(size, int) else 0)
+        return size if _of_long(size) <= most_known else None
     if any(are_equal(size, count * item) for count in function.counts.values() for item in (1, 2, 4, 8)):
         return size
     return None

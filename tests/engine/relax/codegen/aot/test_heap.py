@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -226,6 +227,33 @@ def test_a_program_is_machine_code_alone_and_gives_what_numpy_gives(name: str, o
         for result, want in pairs:
             assert np.shape(result) == np.shape(want)
             np.testing.assert_allclose(result, want, rtol=1e-12)
+
+
+#: Indices are eight times as large as bytes; so few are found that they need no room for all.
+_INDICES_OF_BYTES = """
+import resource
+from pathlib import Path
+
+import numpy as np
+import nnmagic
+
+x = np.zeros(1 << 26, np.int8)
+x[100], x[-3] = 3, 5
+for dim in ("'n'", str(len(x))):
+    source = f"def f(x: Tensor[({dim},), i8]):\\n    return x[np.flatnonzero(x > 0)], x[x > 0].sum()\\n"
+    function = nnmagic.compile(source, namespace={"np": np})
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + 3 * len(x), -1))
+    found, total = function(x)
+    assert found.tolist() == [3, 5] and total == 8
+    resource.setrlimit(resource.RLIMIT_AS, (-1, -1))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the limit and /proc are Linux's")
+@pytest.mark.machine_code
+def test_a_few_indices_of_bytes_need_little_memory() -> None:
+    run_python("-c", _INDICES_OF_BYTES)
 
 
 @POSIX
