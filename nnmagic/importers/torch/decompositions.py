@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from functools import partial
 from typing import Any
 
@@ -22,6 +22,7 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     table: dict[Any, Callable[..., Any]] = {**_of_lists(), **core_aten_decompositions()}
     table[torch.ops.aten._native_multi_head_attention.default] = _heads
     table[torch.ops.aten._transformer_encoder_layer_fwd.default] = _encoder_layer
+    decompose_linspace(table)
     for name in WHOLE:
         table.pop(getattr(torch.ops.aten, name).default, None)
     return table
@@ -79,6 +80,31 @@ def _each(function: Callable[..., Any], *args: Any, **kwargs: Any) -> list[Any]:
         )
         for number in range(count)
     ]
+
+
+def decompose_linspace(table: MutableMapping[Any, Callable[..., Any]]) -> None:
+    """Have a table of decompositions give the numbers of eager torch for linspace of integers."""
+    import torch
+    from torch._decomp import core_aten_decompositions
+
+    overload = torch.ops.aten.linspace.default
+    table[overload] = partial(_linspace, core_aten_decompositions()[overload])
+
+
+def _linspace(
+    of_floats: Callable[..., Any], start: Any, end: Any, steps: Any, *, dtype: Any = None, **options: Any
+) -> Any:
+    """Compute integers in float64, as eager torch does; torch's own decomposition does so in float32."""
+    import torch
+
+    if dtype is None or dtype.is_floating_point or dtype.is_complex:
+        return of_floats(start, end, steps, dtype=dtype, **options)
+    place = torch.arange(steps, dtype=torch.float64, **options)
+    first, last = int(start), int(end)
+    if steps == 1:
+        return torch.full((1,), first, dtype=dtype, **options)
+    step = (last - first) / (steps - 1)
+    return torch.where(place < steps // 2, first + step * place, last - step * (steps - 1 - place)).to(dtype)
 
 
 def _heads(query: Any, key: Any, value: Any, _embed_dim: int, num_head: int, *rest: Any) -> tuple[Any, Any]:

@@ -32,7 +32,14 @@ def _cholesky(given: Given, a: Array) -> Any:
     return np.linalg.cholesky(a)
 
 
+def _finite(message: str, *operands: Array) -> None:
+    """Raise LinAlgError for operands of which LAPACK may look for singular values forever."""
+    if not all(np.isfinite(operand).all() for operand in operands):
+        raise np.linalg.LinAlgError(message)
+
+
 def _svd(given: Given, a: Array) -> Any:
+    _finite("SVD did not converge", a)
     result = np.linalg.svd(a, full_matrices=given["full_matrices"], compute_uv=given["compute_uv"])
     return tuple(result) if given["compute_uv"] else result
 
@@ -50,6 +57,7 @@ def _qr(given: Given, a: Array) -> Any:
 
 def _lstsq(given: Given, a: Array, b: Array) -> Any:
     """Return solutions, sums of squared residuals, and the rank."""
+    _finite("SVD did not converge in Linear Least Squares", a, b)
     solution, _, rank, _ = np.linalg.lstsq(a, b, rcond=given["rcond"])
     rest = b - a @ solution
     return solution, (rest * rest).sum(axis=0), np.int32(rank)

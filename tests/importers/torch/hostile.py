@@ -19,12 +19,14 @@ _MOST_ELEMENTS = 10**7
 _SINGLE = 50
 
 
+_EMPTY = "a window has no element: torch's index of it may lie outside of the image"
 _MOMENTS = "torch updates means and variances element by element: the largest numbers and infinities give NaN"
 _PRODUCTS = "sums of products depend on the order in which they are computed"
 _ZEROS = "the zeros between and around elements are multiplied by infinite weights"
 _EXTREMES = "torch's maximum of these passes over NaN"
 _POLES = "torch's values at the poles and at infinity are those of rounded numbers"
 _COORDINATES = "coordinates beyond all integers are converted to integers"
+_ASYMPTOTIC = "torch's trigamma function is within 1e-11"
 _SQUARES = "torch sums the squares of float32 in float64"
 #: Functions whose results for hostile operands may differ from torch's, and why.
 SWORN = {
@@ -36,8 +38,10 @@ SWORN = {
     **dict.fromkeys(("_native_batch_norm_legit", "native_batch_norm"), _MOMENTS),
     **dict.fromkeys((f"nn.functional.conv_transpose{rank}d" for rank in (1, 2, 3)), _ZEROS),
     **dict.fromkeys((f"nn.functional.conv{rank}d" for rank in (1, 2, 3)), f"{_ZEROS}; oneDNN spreads NaN"),
-    "max_pool2d_with_indices_backward": "a window has no element",
-    **dict.fromkeys(("nn.functional.bilinear", "addr", "triangular_solve", "cholesky_solve"), _PRODUCTS),
+    "max_pool2d_with_indices_backward": _EMPTY,
+    **dict.fromkeys((f"nn.functional.max_pool{rank}d" for rank in (1, 2, 3)), _EMPTY),
+    **dict.fromkeys(("nn.functional.bilinear", "addr"), _PRODUCTS),
+    **dict.fromkeys(("triangular_solve", "cholesky_solve", "cholesky_inverse"), _PRODUCTS),
     **dict.fromkeys((f"polygamma.polygamma_n_{order}" for order in range(5)), _POLES),
     **dict.fromkeys(
         ("dist", "nn.functional.triplet_margin_loss", "nn.functional.triplet_margin_with_distance_loss"),
@@ -58,6 +62,8 @@ SWORN = {
 }
 #: Functions that torch computes of bytes with weights of 16 bits: results differ by 1.
 OF_BYTES = frozenset(name for name in SWORN if "interpolate" in name or "upsample" in name)
+#: Functions that torch computes with less precision than its other ones, and why.
+IMPRECISE = {"polygamma.polygamma_n_1": _ASYMPTOTIC, "polygamma.polygamma_n_2": _ASYMPTOTIC}
 #: Functions of which equal elements have indices in any order: only their first results are compared.
 ANY_ORDER = frozenset(("topk", "kthvalue", "mode", "median", "nanmedian"))
 #: Functions that read elements by their strides, which Dynamo guards.
@@ -168,6 +174,23 @@ def sizes(module: torch.nn.Module, tensors: Sequence[torch.Tensor]) -> Iterator[
         differs = any(one.shape != other.shape for one, other in zip(smaller, tensors, strict=True))
         if differs and eager(module, smaller) is not None:
             yield smaller
+
+
+class AsWritten(torch.fx.Interpreter):
+    """Run a graph with stable sorts, and with products that are rounded before they are added.
+
+    Sorts of torch are stable if it is asked for that only; of eager torch, not of inductor, a sum with a
+    factor ``alpha`` is one operation, so that the product may be higher than the largest number.
+    """
+
+    def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        aten = torch.ops.aten
+        if target is aten.sort.default:
+            kwargs = {**dict(zip(("dim", "descending"), args[1:], strict=False)), **kwargs}
+            return aten.sort.stable(args[0], stable=True, **kwargs)
+        if target in (aten.add.Tensor, aten.sub.Tensor) and "alpha" in kwargs:
+            return target(args[0], args[1] * kwargs["alpha"])
+        return super().call_function(target, args, kwargs)
 
 
 def is_of_single_elements(module: torch.nn.Module, tensors: Sequence[torch.Tensor], actual: Any) -> bool:

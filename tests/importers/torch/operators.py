@@ -201,9 +201,10 @@ class _Compiled:
 
     def torch_differs(self, module: torch.nn.Module, tensors: Sequence[torch.Tensor], actual: Any) -> bool:
         """Return whether torch itself gives the result: for its decomposition, or element by element."""
-        decomposed = hostile.eager(self.graph, tensors)
-        if decomposed is not None and hostile.difference(actual, decomposed, elementwise=False) is None:
-            return True
+        for graph in (self.graph, hostile.AsWritten(self.graph).run):
+            decomposed = hostile.eager(graph, tensors)
+            if decomposed is not None and hostile.difference(actual, decomposed, elementwise=False) is None:
+                return True
         return hostile.is_of_single_elements(module, tensors, actual)
 
 
@@ -282,7 +283,8 @@ def _outcomes(
             actual = compiled(operands)
             reason = _difference(name, actual, hostile.eager(module, operands), options)
             status = "wrong" if reason else "passes"
-            accepts = number > 0 or not is_own or (dtype == torch.uint8 and name in hostile.OF_BYTES)
+            accepts = number > 0 or not is_own or name in hostile.IMPRECISE
+            accepts = accepts or (dtype == torch.uint8 and name in hostile.OF_BYTES)
             if (
                 reason
                 and accepts

@@ -77,13 +77,59 @@ def test_hostile_operands_of_many_functions(dtype: str, engine: str) -> None:
 def test_the_logarithm_of_the_gamma_function_near_its_roots_and_poles() -> None:
     """Python's own function judges; near the roots, where it loses digits, the tangents do."""
     plain = [1.24, 1.26, 0.49, 0.51, -0.999999, -2.5, -30.25, 1e-300, -1e-20, -1e-12, 1e300, 171.0]
-    roots, poles = [1 + 1e-9, 2 - 1e-9], [math.inf, -1.0, 0.0]
+    plain += [5e-324, -5e-324, 2e-310]
+    roots, poles = [1 + 1e-9, 2 - 1e-9], [math.inf, -1.0, 0.0, -1.7976931348623157e308]
     data = torch.tensor([*plain, *roots, *poles], dtype=torch.float64)
     found = nnmagic.from_torch(torch.lgamma, (data,))(data).numpy()
     np.testing.assert_allclose(found[: len(plain)], [math.lgamma(x) for x in plain], rtol=1e-13)
     tangents = [-np.euler_gamma * (roots[0] - 1), (1 - np.euler_gamma) * (roots[1] - 2)]
     np.testing.assert_allclose(found[len(plain) : -len(poles)], tangents, rtol=1e-8)
     assert np.isposinf(found[-len(poles) :]).all()
+
+
+def test_the_norm_of_one_element_is_its_size() -> None:
+    """Its square, or its cube, would overflow."""
+    data = torch.tensor([[-1.7e308], [1e-300]], dtype=torch.float64)
+
+    def norms(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        of_rows = [torch.linalg.vector_norm(x, p, dim=1) for p in (0, 1, 2, 3, math.inf)]
+        return (*of_rows, torch.linalg.norm(x[:1, :1]), torch.nn.functional.pairwise_distance(x, x * 0))
+
+    for found, expected in zip(nnmagic.from_torch(norms, (data,))(data), norms(data), strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64, torch.uint8])
+def test_integers_at_equal_distances(dtype: torch.dtype) -> None:
+    """torch's own decomposition computes them in float32: it has 5 for eager torch's 4."""
+
+    def sequences(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        ends = ((4, 9, 50), (0, 10, 7), (7, 3, 1), (0, 100, 0), (120, 3, 33), (1.9, 77.9, 12))
+        return tuple(torch.linspace(*each, dtype=dtype) + x for each in ends)
+
+    x = torch.tensor(0, dtype=dtype)
+    captured = nnmagic.from_torch(sequences, (x,), engine="numpy")(x)
+    compiled = torch.compile(sequences, backend="nnmagic", options={"engine": "numpy"})(x)
+    for one, other, expected in zip(captured, compiled, sequences(x), strict=True):
+        assert torch.equal(one, expected)
+        assert torch.equal(other, expected)
+
+
+def test_the_factor_of_a_matrix_with_nan_is_refused() -> None:
+    x = torch.eye(3, dtype=torch.float64)
+    x[1, 1] = math.nan
+    for function in (torch.linalg.cholesky, lambda x: torch.linalg.cholesky_ex(x)[0]):
+        with pytest.raises(Exception, match="Matrix is not positive definite"):
+            nnmagic.from_torch(function, (x,), engine="numpy")(x)
+
+
+@pytest.mark.parametrize("number", [math.inf, math.nan])
+def test_singular_values_of_infinite_matrices_end(number: float) -> None:
+    """LAPACK has looked for those of infinities forever."""
+    x = torch.arange(25.0, dtype=torch.float64).reshape(5, 5) ** 1.5
+    x[4, 0] = number
+    with pytest.raises(np.linalg.LinAlgError, match="SVD did not converge"):
+        nnmagic.from_torch(torch.linalg.svdvals, (x,), engine="numpy")(x)
 
 
 def test_the_derivatives_of_the_gamma_function_near_its_pole_at_0() -> None:

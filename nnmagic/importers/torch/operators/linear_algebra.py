@@ -25,13 +25,16 @@ def _inv(call: Call) -> list[Value]:
 
 @operator("linalg_cholesky_ex")
 def _cholesky_ex(call: Call) -> list[Value]:
-    data = call["self"]
-    return [op("linalg.cholesky", data, upper=call.flag("upper")), _info(call, data.shape[:-2])]
+    return [_cholesky(call), _info(call, call["self"].shape[:-2])]
 
 
 @operator("cholesky")
 def _cholesky(call: Call) -> Value:
-    return op("linalg.cholesky", call["self"], upper=call.flag("upper"))
+    """Refuse NaN, which torch takes for a matrix that is not positive definite, and some LAPACKs do not."""
+    factor = op("linalg.cholesky", call["self"], upper=call.flag("upper"))
+    is_number = op("all", factor.equal(factor))
+    call.block.check(is_number, f"{call.name}: Matrix is not positive definite")
+    return factor
 
 
 @operator("_linalg_slogdet")

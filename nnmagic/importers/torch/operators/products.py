@@ -163,7 +163,7 @@ def _vector_norm(call: Call) -> Value:
         return op(
             "sum", op("not_equal", size, size.like(0)).cast(size.dtype), axis=tuple(axes), keepdims=keep
         )
-    if p == 1:
+    if p == 1 or all(data.shape[axis] == 1 for axis in axes):  # the power of one element may overflow
         return op("sum", size, axis=tuple(axes), keepdims=keep)
     if p == 2:
         return op("sqrt", op("sum", size * size, axis=tuple(axes), keepdims=keep))

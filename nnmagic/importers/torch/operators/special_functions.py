@@ -23,6 +23,8 @@ _LANCZOS = (
 _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)
 #: Beyond this the asymptotic series have converged.
 _FAR = 10
+#: The sine of a lower number is that number.
+_SMALL = 1e-9
 #: The highest derivative of the digamma function.
 _MAX_ORDER = 20
 
@@ -67,8 +69,11 @@ def _lgamma(call: Call) -> Value:
         d = near.choose(d, 0.0)
         series = _series(d, _NEAR_ONE)
         result = near.choose(series if root == 1 else series + op("numpy.log1p", d), result)
-    sine = op("abs", op("sin", _fraction(x) * np.pi))
-    result = low.choose(np.log(np.pi) - op("log", sine) - result, result)
+    part = _fraction(x)
+    size = op("abs", part)
+    # The product of pi and a denormal number would be rounded to few digits.
+    ratio = (size < _SMALL).choose(size, op("abs", op("sin", part * np.pi)) / np.pi)
+    result = low.choose(part.equal(0).choose(np.inf, -op("log", ratio) - result), result)
     return convert(op("isinf", x).choose(np.inf, result), call.dtype)
 
 
