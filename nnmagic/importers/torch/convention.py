@@ -44,7 +44,8 @@ def run_flat(program: Program, run: Callable[..., Any], flat: Sequence[Any]) -> 
             continue
         if declared.kind == "storage":
             owner = flat[declared.value].detach()
-            arrays.append(array_of(owner.new_empty(0).set_(owner.untyped_storage())))
+            whole = owner.new_empty(0).set_(owner.untyped_storage())
+            arrays.append(array_of(whole if declared.length is None else whole[: declared.length]))
             continue
         item = next(arguments)
         if declared.kind == "tensor":

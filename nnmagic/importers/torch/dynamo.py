@@ -45,7 +45,7 @@ class _OfSizes:
     """A functional graph, which is compiled anew for sizes that differ from those of its trace.
 
     Dynamo guards the sizes of arguments, but not that of the memory that some of them share, which
-    AOTAutograd passes instead of them.
+    AOTAutograd passes instead of them, nor where in its memory an argument begins, which `as_strided` reads.
     """
 
     def __init__(self, graph: GraphModule, build: Callable[[Program], Callable[..., Any]]) -> None:
@@ -54,19 +54,25 @@ class _OfSizes:
         self._build = build
         self._graph = GraphModule(graph, deepcopy(graph.graph))
         self._traced = [node.meta.get("val") for node in graph.graph.nodes if node.op == "placeholder"]
-        self._compiled = {(): self._compile(graph)}
+        program, run = self._compile(graph)
+        self._compiled = {(): (program, run)}
+        #: The arguments whose storages are read, and where they began in these when the graph was traced.
+        self._storages = [each.value for each in program.inputs if each.kind == "storage"]
+        self._offsets = [self._traced[number].storage_offset() for number in self._storages]
 
     def _compile(self, graph: GraphModule) -> tuple[Program, Callable[..., Any]]:
         program = import_graph(graph)
         return program, self._build(program)
 
     def __call__(self, *args: Any) -> list[Any]:
-        try:
-            return run_flat(*self._compiled[()], args)
-        except ValueError:
-            if not any(map(_differ_in_size, self._traced, args)):
-                raise
-        sizes = tuple(getattr(arg, "shape", arg) for arg in args)
+        offsets = [args[number].storage_offset() for number in self._storages]
+        if not any(map(_is_other, self._offsets, offsets)):
+            try:
+                return run_flat(*self._compiled[()], args)
+            except ValueError:
+                if not any(map(_differ_in_size, self._traced, args)):
+                    raise
+        sizes = (*(getattr(arg, "shape", arg) for arg in args), *offsets)
         if sizes not in self._compiled:
             self._compiled[sizes] = self._compile(self._trace(args))
         return run_flat(*self._compiled[sizes], args)
@@ -84,5 +90,9 @@ class _OfSizes:
 
 def _differ_in_size(traced: Any, given: Any) -> bool:
     """Return whether a size of a tensor was known when the graph was traced, and is another one now."""
-    pairs = zip(getattr(traced, "shape", ()), getattr(given, "shape", ()), strict=False)
-    return any(isinstance(dim := dim_of(size, {}), int) and dim != now for size, now in pairs)
+    return any(map(_is_other, getattr(traced, "shape", ()), getattr(given, "shape", ())))
+
+
+def _is_other(traced: Any, now: int) -> bool:
+    """Return whether a size was known when the graph was traced, and is another one now."""
+    return isinstance(dim := dim_of(traced, {}), int) and dim != now

@@ -40,14 +40,15 @@ class Input:
     """An argument of a program, in their flat order.
 
     ``kind``: ``tensor`` and ``size`` are parameters of the function, as are a ``buffer`` and a ``storage``,
-    which are no arguments: the latter is all memory of the argument ``value``; a ``constant`` must be what it
-    was at the capture. ``bounds``: of the sizes of its axes.
+    which are no arguments: the latter is the memory of the argument ``value``, the first ``length`` elements
+    or all; a ``constant`` must be what it was at the capture. ``bounds``: of the sizes of its axes.
     """
 
     kind: str
     name: str
     value: Any = None
     bounds: tuple[tuple[int, int, int], ...] = ()
+    length: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,7 +345,9 @@ def import_graph(graph: GraphModule, name: str = "main") -> Program:
         traced = node.meta.get("val")
         if number >= len(placeholders):
             importer.tensor(unique, traced, repr(node.name))
-            inputs.append(Input("storage", unique, storages[number - len(placeholders)]))
+            (length,) = traced.shape
+            known = length if isinstance(length, int) else None
+            inputs.append(Input("storage", unique, storages[number - len(placeholders)], length=known))
         elif _is_token(node):  # for which AOTAutograd passes None
             importer.given.append(_TOKEN)
             inputs.append(Input("constant", unique))

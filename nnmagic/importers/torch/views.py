@@ -7,7 +7,7 @@ storage, and how each lies in it.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -105,18 +105,33 @@ def name_storages(graph: Graph) -> list[int]:
                 owners.setdefault(storage, node)
         if node.target is not torch.ops.aten.as_strided.default:
             continue
-        (storage,) = storages_of(node.args[0].meta["val"])
-        owner = owners[storage]
+        (own,) = storages_of(node.args[0].meta["val"])
+        owner = owners[own]
         if owner.op == "placeholder" and not _is_whole(owner.meta["val"]):
             if owner not in added:
                 with graph.inserting_after([*placeholders, *added.values()][-1]):
                     added[owner] = graph.placeholder(f"{owner.name}_storage")
-                traced = owner.meta["val"]
-                length = traced.untyped_storage().nbytes() // traced.element_size()
-                added[owner].meta["val"] = traced.new_empty(length)
             owner = added[owner]
         node.replace_input_with(node.args[0], owner)
+    for owner, storage in added.items():
+        traced, places = owner.meta["val"], [node.meta["val"] for node in storage.users]
+        length = _reach(places)
+        if length is None:
+            length = traced.untyped_storage().nbytes() // traced.element_size()
+        storage.meta["val"] = traced.new_empty(length)
     return [placeholders.index(owner) for owner in added]
+
+
+def _reach(tensors: Sequence[torch.Tensor]) -> int | None:
+    """Return how many elements of a storage some tensors reach; None where only the call knows that."""
+    reach = 0
+    for traced in tensors:
+        sizes, strides, offset = traced.shape, traced.stride(), traced.storage_offset()
+        if not all(isinstance(item, int) for item in (*sizes, *strides, offset)):
+            return None
+        last = offset + sum((size - 1) * step for size, step in zip(sizes, strides, strict=True))
+        reach = max(reach, last + 1 if 0 not in sizes else 0)
+    return reach
 
 
 def _is_whole(traced: torch.Tensor) -> bool:

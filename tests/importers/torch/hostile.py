@@ -63,7 +63,10 @@ SWORN = {
 #: Functions that torch computes of bytes with weights of 16 bits: results differ by 1.
 OF_BYTES = frozenset(name for name in SWORN if "interpolate" in name or "upsample" in name)
 #: Functions that torch computes with less precision than its other ones, and why.
-IMPRECISE = {"polygamma.polygamma_n_1": _ASYMPTOTIC, "polygamma.polygamma_n_2": _ASYMPTOTIC}
+IMPRECISE = {
+    **dict.fromkeys(("polygamma.polygamma_n_1", "polygamma.polygamma_n_2"), _ASYMPTOTIC),
+    "nn.functional.bilinear": "torch rounds sums of halves after each addend",
+}
 #: Functions of which equal elements have indices in any order: only their first results are compared.
 ANY_ORDER = frozenset(("topk", "kthvalue", "mode", "median", "nanmedian"))
 #: Functions that read elements by their strides, which Dynamo guards.

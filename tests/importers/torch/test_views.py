@@ -49,6 +49,24 @@ def f(a0, a1):
 dynamic = False
 grad = False
 """,
+    "the memory of a part that is read by its strides has another size": """
+def arguments(n):
+    return [torch.arange(5.0 * n).reshape(n, 5)]
+def f(a0):
+    v0 = a0.as_strided((2,), (3,), a0.storage_offset() + 1)
+    v1 = v0.as_strided(v0.shape, v0.stride())
+    return torch.cat([v1, v1]), v0, v1
+dynamic = None
+grad = False
+""",
+    "a part that is read by its strides begins elsewhere": """
+def arguments(n):
+    return [torch.arange(4.0 * n)[n : n + 4]]
+def f(a0):
+    return a0.as_strided((2,), (2,)) * 2, a0.as_strided((2,), (1,), 1) + 0
+dynamic = False
+grad = False
+""",
     "a size that is known after the guards are made": """
 def arguments(n):
     return [torch.arange(5.0 * n).reshape(n, 5)[:, 1:].double().requires_grad_()]
