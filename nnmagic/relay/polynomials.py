@@ -317,7 +317,7 @@ def evaluate(of: Polynomial, values: Mapping[str, Any], number: Any = int) -> An
     """Return the value for given values of the names: ints, polynomials, or anything with ``+ * //``.
 
     ``number`` makes such a value of an int. Raises KeyError for a name without a value, ZeroDivisionError,
-    and NoPolynomialError for the positive part of what is neither int nor polynomial.
+    and NoPolynomialError for the positive part of what is neither int nor polynomial and has no ``maximum``.
     """
 
     def of_atom(atom: Atom) -> Any:
@@ -328,9 +328,11 @@ def evaluate(of: Polynomial, values: Mapping[str, Any], number: Any = int) -> An
             return first // rest[0]
         if isinstance(first, Polynomial):
             return positive_part(first)
-        if not isinstance(first, int):
+        if isinstance(first, int):
+            return max(first, 0)
+        if not hasattr(first, "maximum"):
             raise NoPolynomialError("a positive part has no such value")
-        return max(first, 0)
+        return first.maximum(number(0))
 
     total = None
     for monomial, coefficient in of.terms:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, reduce
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -102,6 +102,10 @@ def _polynomial(expression: object, labels: dict[str, str]) -> Polynomial:
             for _ in range(parts[1].number):
                 total = total * parts[0]
             return total
+        case sympy.Max() | functions.Max():
+            return reduce(polynomials.maximum, parts)
+        case sympy.Min() | functions.Min():
+            return reduce(polynomials.minimum, parts)
         case functions.FloorDiv() | functions.CleanDiv():
             return parts[0] // parts[1]
         case functions.Mod() | functions.PythonMod():

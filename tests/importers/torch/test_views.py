@@ -19,6 +19,10 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # torch's own
 PAST_FAILURES = {
     "the result is transposed by the engine numpy": "return a0.relu(),",
     "the diagonal of a matrix of dynamic sizes": "a1 = a0\na1.diagonal().add_(1)\nreturn a1,",
+    "the least of two sizes is a size": (
+        "b = a0.diagonal()\nb[1:].mul_(2)\nb.clone().copy_(b[:1])\n"
+        "return b.repeat(2), b.diff(), b.roll(1), a0"
+    ),
     "a part of half a dynamic size": "a0.chunk(2)[1].fill_(3)\nreturn a0,",
     "gaps in a result of dynamic sizes": "b = a0[:, ::2]\nreturn b.slice_scatter(b[1:] * 2, 0, 1),",
     "ones like a diagonal": "return torch.ones_like(a0.diagonal()), a0.max(0).values",
@@ -58,6 +62,16 @@ def f(a0):
     return torch.cat([v1, v1]), v0, v1
 dynamic = None
 grad = False
+""",
+    "a gradient of the least of two sizes": """
+def arguments(n):
+    return [torch.arange(4.0 * n).reshape(n, 4).requires_grad_()]
+def f(a0):
+    b = a0 * 1
+    b.diagonal().add_(1)
+    return b * 2, a0.diagonal().mean()
+dynamic = True
+grad = True
 """,
     "a part that is read by its strides begins elsewhere": """
 def arguments(n):
