@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial, reduce
 from typing import TypeAlias
 
@@ -35,8 +36,9 @@ from nnmagic.engine.relax.tir.types import Extent, Index, PrimExpr, Stmt
 #: The factors that have passes of their own; a length with another prime factor is convolved.
 RADICES = (13, 11, 7, 5, 4, 3, 2)
 
-#: The largest of them where only the call knows the length: the passes of all take long to compile.
-_LARGEST_OF_ANY = 7
+#: The largest of them whose passes are unrolled where only the call knows the length: all would take long to
+#: compile, so the others share a pass with loops.
+_LARGEST_UNROLLED = 7
 
 
 def factorize(length: int, radices: Sequence[int] = RADICES) -> list[int] | None:
@@ -141,13 +143,25 @@ class Halves:
         return [
             *(tirx.AllocBuffer(state.array) for state in states),
             *(state.set(value) for state, value in begin),
-            *(
-                tirx.While(tirx.floormod(rest.get(), radix) == 0, push(radix))
-                for radix in self.radices
-                if radix <= _LARGEST_OF_ANY
-            ),
+            *(tirx.While(tirx.floormod(rest.get(), radix) == 0, push(radix)) for radix in self.radices),
             *(tirx.Bind(variable, state.get()) for variable, state in variables),
         ]
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """The transforms of a pass whose results are turned by the same roots: those from row ``p`` on.
+
+    step, stride: between the operands of one, and how many there are. radix: the length of each. source,
+    target: where the elements are, and where the results are stored.
+    """
+
+    p: PrimExpr
+    step: PrimExpr
+    stride: PrimExpr
+    radix: Extent
+    source: PrimExpr
+    target: PrimExpr
 
 
 class Columns:
@@ -176,40 +190,27 @@ class Columns:
         known = static_int(rows)
         factors = self.radices if known is None else factorize(known, self.radices) or ()
         radices = [radix for radix in self.radices if radix in factors]
-        if known is None:
-            radices = [radix for radix in radices if radix <= _LARGEST_OF_ANY]
         if not radices:
             return sequence(begin)
-        choice = self._pass(radices[-1], roots)
-        for radix in radices[-2::-1]:
+        unrolled = [radix for radix in radices if known is not None or radix <= _LARGEST_UNROLLED]
+        choice = self._pass(unrolled[-1], partial(self._unrolled, unrolled[-1], roots))
+        for radix in unrolled[-2::-1]:
             divides = tirx.floormod(self.left.get(), radix) == 0
-            choice = tirx.IfThenElse(divides, self._pass(radix, roots), choice)
+            choice = tirx.IfThenElse(
+                divides, self._pass(radix, partial(self._unrolled, radix, roots)), choice
+            )
+        if len(unrolled) < len(radices):
+            choice = self._by_loops(radices[: len(radices) - len(unrolled)], rows, roots, choice)
         return sequence([*begin, tirx.While(self.left.get() > 1, choice)])
 
-    def _pass(self, radix: int, roots: Pair) -> Stmt:
+    def _pass(self, radix: Extent, turn: Callable[[Turn], Stmt]) -> Stmt:
         """Do one pass: ``left`` is the length of a transform, ``stride`` how many there are."""
         lanes, length = self.lanes, self.length
         step, stride = (tirx.Var(name, "int64") for name in ("step", "stride"))
         source, target = (tirx.Var(name, "int64") for name in ("source", "target"))
 
-        def turn(p: PrimExpr) -> Stmt:
-            statements, turns = local_pair(radix, self.dtype)
-            statements += [turns.store(j, roots.load(p * stride * j)) for j in range(1, radix)]
-
-            def transform(q: PrimExpr) -> Stmt:
-                inner, numbers = local_pair(radix * lanes, self.dtype)
-                for k in range(radix):
-                    place = source + ((p + step * k) * stride + q) * lanes
-                    inner.append(numbers.store(k * lanes, self.data.load(place, lanes), lanes))
-                inner += butterfly(radix, lanes, numbers)
-                for j in range(radix):
-                    value = numbers.load(j * lanes, lanes)
-                    turned = times(value, spread(turns.load(j), lanes)) if j else value
-                    place = target + ((p * radix + j) * stride + q) * lanes
-                    inner.append(self.data.store(place, turned, lanes))
-                return sequence(inner)
-
-            return sequence([*statements, loop("q", stride, transform)])
+        def turn_from(p: PrimExpr) -> Stmt:
+            return turn(Turn(p, step, stride, radix, source, target))
 
         return sequence(
             [
@@ -217,12 +218,136 @@ class Columns:
                 tirx.Bind(stride, self.stride.get()),
                 tirx.Bind(source, self.side.get() * length * lanes),
                 tirx.Bind(target, (1 - self.side.get()) * length * lanes),
-                loop("p", step, turn),
+                loop("p", step, turn_from),
                 self.left.set(step),
                 self.stride.set(stride * radix),
                 self.side.set(1 - self.side.get()),
             ]
         )
+
+    def _unrolled(self, radix: int, roots: Pair, turn: Turn) -> Stmt:
+        """Do the transforms of a turn of a pass, with a statement for each number."""
+        lanes = self.lanes
+        statements, turns = local_pair(radix, self.dtype)
+        statements += [turns.store(j, roots.load(turn.p * turn.stride * j)) for j in range(1, radix)]
+
+        def transform(q: PrimExpr) -> Stmt:
+            inner, numbers = local_pair(radix * lanes, self.dtype)
+            for k in range(radix):
+                inner.append(numbers.store(k * lanes, self._given(turn, k, q), lanes))
+            inner += butterfly(radix, lanes, numbers)
+            for j in range(radix):
+                value = numbers.load(j * lanes, lanes)
+                turned = times(value, spread(turns.load(j), lanes)) if j else value
+                inner.append(self._put(turn, j, q, turned))
+            return sequence(inner)
+
+        return sequence([*statements, loop("q", turn.stride, transform)])
+
+    def _given(self, turn: Turn, k: Index, q: PrimExpr) -> Number:
+        """Return the operand ``k`` of a transform of a turn."""
+        place = turn.source + ((turn.p + turn.step * k) * turn.stride + q) * self.lanes
+        return self.data.load(place, self.lanes)
+
+    def _put(self, turn: Turn, j: Index, q: PrimExpr, value: Number) -> Stmt:
+        """Store the result ``j`` of a transform of a turn."""
+        place = turn.target + ((turn.p * turn.radix + j) * turn.stride + q) * self.lanes
+        return self.data.store(place, value, self.lanes)
+
+    def _by_loops(self, radices: Sequence[int], rows: Extent, roots: Pair, otherwise: Stmt) -> Stmt:
+        """Do a pass of one of some odd radices with loops, or something else where none of them divides."""
+        chosen, radix = State(), tirx.Var("radix", "int64")
+        most = max(radices) // 2
+        allocation, table = local_pair(most * most, self.dtype)
+
+        def fill(j: PrimExpr) -> Stmt:
+            def store(k: PrimExpr) -> Stmt:
+                turns = tirx.floormod((j + 1) * (k + 1), radix)
+                return table.store(j * most + k, roots.load(turns * tirx.floordiv(as_expr(rows), radix)))
+
+            return loop("k", tirx.floordiv(radix, 2), store)
+
+        def choose(radix: int) -> Stmt:
+            return tirx.IfThenElse(tirx.floormod(self.left.get(), radix) == 0, chosen.set(radix), None)
+
+        do_pass = sequence(
+            [
+                tirx.Bind(radix, chosen.get()),
+                *allocation,
+                loop("j", tirx.floordiv(radix, 2), fill),
+                self._pass(radix, partial(self._looped, most, table, roots)),
+            ]
+        )
+        return sequence(
+            [
+                tirx.AllocBuffer(chosen.array),
+                chosen.set(0),
+                *map(choose, radices),
+                tirx.IfThenElse(chosen.get() > 0, do_pass, otherwise),
+            ]
+        )
+
+    def _looped(self, most: int, table: Pair, roots: Pair, turn: Turn) -> Stmt:
+        """Do the transforms of a turn, of a radix of which half is ``most`` at most, as ``butterfly`` does.
+
+        ``table``: the roots of one by the number of a result and of an operand.
+        """
+        lanes, radix = self.lanes, as_expr(turn.radix)
+        half = tirx.floordiv(radix, 2)
+        statements, turns = local_pair(2 * most + 1, self.dtype)
+        statements.append(loop("j", radix, lambda j: turns.store(j, roots.load(turn.p * turn.stride * j))))
+
+        def transform(q: PrimExpr) -> Stmt:
+            arrays = [local_pair(size * lanes, self.dtype) for size in (most, most, 1, 1)]
+            sums, rest, total, sine = (pair for _, pair in arrays)
+
+            def split(k: PrimExpr) -> Stmt:
+                (x, y), (z, w) = self._given(turn, k + 1, q), self._given(turn, radix - 1 - k, q)
+                added = sums.store(k * lanes, (x + z, y + w), lanes)
+                return sequence([added, rest.store(k * lanes, (x - z, y - w), lanes)])
+
+            def add(into: Pair, factor: PrimExpr, value: Number) -> Stmt:
+                re, im = into.load(0, lanes)
+                return into.store(0, (re + factor * value[0], im + factor * value[1]), lanes)
+
+            def turned(j: PrimExpr, value: Number) -> Stmt:
+                return self._put(turn, j, q, times(value, spread(turns.load(j), lanes)))
+
+            def results(j: PrimExpr) -> Stmt:
+                def term(k: PrimExpr) -> Stmt:
+                    cosine, minus_sine = spread(table.load(j * most + k), lanes)
+                    return sequence(
+                        [
+                            add(total, cosine, sums.load(k * lanes, lanes)),
+                            add(sine, minus_sine, rest.load(k * lanes, lanes)),
+                        ]
+                    )
+
+                (re, im), (x, y) = total.load(0, lanes), sine.load(0, lanes)
+                zero = builders.broadcast(tirx.const(0, self.dtype), lanes)
+                return sequence(
+                    [
+                        total.store(0, self._given(turn, 0, q), lanes),
+                        sine.store(0, (zero, zero), lanes),
+                        loop("k", half, term),
+                        turned(j + 1, (re - y, im + x)),
+                        turned(radix - 1 - j, (re + y, im - x)),
+                    ]
+                )
+
+            one = builders.broadcast(tirx.const(1, self.dtype), lanes)
+            return sequence(
+                [
+                    *(statement for allocation, _ in arrays for statement in allocation),
+                    loop("k", half, split),
+                    loop("j", half, results),
+                    total.store(0, self._given(turn, 0, q), lanes),
+                    loop("k", half, lambda k: add(total, one, sums.load(k * lanes, lanes))),
+                    self._put(turn, 0, q, total.load(0, lanes)),
+                ]
+            )
+
+        return sequence([*statements, loop("q", turn.stride, transform)])
 
     def load_lane(self, lane: Index, rows: Extent, source: Callable[[PrimExpr], Number]) -> Stmt:
         """Fill a lane, element by element."""

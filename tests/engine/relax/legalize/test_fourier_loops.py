@@ -67,7 +67,31 @@ def test_a_transform_of_known_sizes(shape, dtype):
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_a_transform_of_sizes_that_only_the_call_knows(dtype, axis):
     compiled = fft("???", dtype, axis, inverse=True)
-    for length in (1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 16, 17, 32, 60, 97, 128, 210, 1009, 2187, 4096):
+    for length in (
+        1,
+        2,
+        3,
+        4,
+        5,
+        6,
+        7,
+        8,
+        9,
+        11,
+        13,
+        16,
+        17,
+        32,
+        60,
+        97,
+        128,
+        143,
+        210,
+        1009,
+        2187,
+        2197,
+        4096,
+    ):
         for others in ((1, 1), (2, 1), (1, 3), (3, 20), (9, 1), (0, 2)):
             shape = list(others)
             shape.insert(axis, length)
@@ -78,7 +102,7 @@ def test_a_transform_of_sizes_that_only_the_call_knows(dtype, axis):
 @pytest.mark.budget(3)
 def test_a_vector_of_a_length_that_only_the_call_knows():
     compiled = fft("?", "float64")
-    for length in (1, 2, 3, 5, 8, 11, 64, 77, 1000, 1009, 4096, 65536):
+    for length in (1, 2, 3, 5, 8, 11, 64, 77, 143, 1000, 1009, 1331, 2197, 4096, 6006, 65536):
         pairs, numbers = draw((length,), "float64")
         check(compiled([pairs]), np.fft.fft(numbers), "float64")
     with pytest.raises(ValueError, match=r"invalid number of data points \(0\)"):
