@@ -33,9 +33,12 @@ _LANES = 4
 #: The most work of a nest of loops that counts as one statement of so much work.
 _SHORT = 1 << 16
 
-#: So many rounds of a loop are a piece, if loops of unknown length are in it: one, or one in the other. More
-#: would take over a second for rows of 4 million elements; asking in each takes longer than short rows.
-_ROUNDS = (256, 4)
+#: So many rounds of a loop are a piece, if loops of unknown length are in it: one, or one in the other. The
+#: first number is that of short ones: asking in each round takes longer. Of long ones a round is a piece.
+_ROUNDS = ((256, 16), (4,))
+
+#: Loops in one of so few rounds ask by themselves, as passes over all elements do.
+_FEW_ROUNDS = 64
 
 #: The least work of a round that is counted by itself; shorter rounds are counted in pieces.
 _ROUND = 1 << 8
@@ -178,8 +181,10 @@ class _Poller:
 
     def _loop(self, loop: tirx.For, *, nested: bool) -> _Polled:
         """Return a loop whose rounds ask, or pieces of it; inside of others it may leave that to them."""
-        body = self._counted(self.visit(loop.body, nested=True), [loop.loop_var])
-        extent, work = static_int(loop.extent), max(body.work, 1)
+        extent = static_int(loop.extent)
+        is_short = extent is not None and extent <= _FEW_ROUNDS
+        body = self._counted(self.visit(loop.body, nested=nested or not is_short), [loop.loop_var])
+        work = max(body.work, 1)
         if not body.asks and not body.depth and extent is not None and extent * work <= _SHORT:
             return _Polled(loop, extent * work)
         is_long = work >= _ROUND or (nested and extent is None and _calls_functions(loop.body))
@@ -190,14 +195,18 @@ class _Poller:
         if nested and body.depth < len(_ROUNDS) and (body.depth or extent is None):
             spent = tirx.max(loop.extent.astype("int64"), _NOTHING) * round_
             return _Polled(_with_body(loop, body.statement), depth=body.depth + 1, spent=spent)
-        most = _ROUNDS[body.depth - 1] if body.depth else _SHORT >> work.bit_length()
+        most = as_expr(1 if body.depth else _SHORT >> work.bit_length())
+        for rounds in reversed(_ROUNDS[body.depth - 1]) if body.depth else ():
+            most = tirx.Select(round_ <= as_expr(_POLL_WORK // rounds), as_expr(rounds), most)
         return _Polled(self._pieces(_with_body(loop, body.statement), round_, most), asks=True)
 
-    def _pieces(self, loop: tirx.For, work: PrimExpr, most: int) -> Stmt:
+    def _pieces(self, loop: tirx.For, work: PrimExpr, most: PrimExpr) -> Stmt:
         """Return a loop in pieces of some rounds, with a poll after each; ``work``: that of a round."""
         dtype = dtype_of(loop.loop_var)
-        number, left = (tirx.Var(name, dtype) for name in ("piece", "left"))
-        rounds, zero = tirx.const(most, dtype), tirx.const(0, dtype)
+        rounds, number, left = (tirx.Var(name, dtype) for name in ("rounds", "piece", "left"))
+        bound, zero = [tirx.Bind(rounds, most.astype(dtype))], tirx.const(0, dtype)
+        if isinstance(most, tirx.IntImm):
+            rounds, bound = tirx.const(most.value, dtype), []
         extent = loop.extent.astype(dtype)
         count = tirx.truncdiv(tirx.max(extent, zero) - 1, rounds) + 1
         first = loop.min.astype(dtype) + number * rounds
@@ -206,7 +215,8 @@ class _Poller:
         inner = tirx.For(within, zero, left, loop.kind, body, annotations=loop.annotations)
         spent = left.astype("int64") * work
         outer = [tirx.Bind(left, tirx.min(rounds, extent - number * rounds)), inner, *self._spend(spent)]
-        return tirx.For(number, zero, count, tirx.ForKind.SERIAL, sequence(outer))
+        pieces = tirx.For(number, zero, count, tirx.ForKind.SERIAL, sequence(outer))
+        return sequence([*bound, pieces])
 
     def _count(self, work: PrimExpr) -> list[Stmt]:
         return [_store(self.budget, _load(self.budget) - work)]

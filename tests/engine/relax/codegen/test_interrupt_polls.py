@@ -5,7 +5,7 @@ from __future__ import annotations
 import _thread
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
@@ -91,17 +91,38 @@ def test_a_long_kernel_of_the_virtual_machine_ends(level: int, monkeypatch: pyte
         assert f(np.ones((2, 3), "f")) == 9
 
 
-def test_windows_of_a_large_array_are_no_large_work() -> None:
+@pytest.fixture
+def asked() -> Iterator[list[int]]:
+    """How often kernels ask whether they are to stop."""
+    ask, found = tvm_ffi.get_global_func(POLL), []
+    tvm_ffi.register_global_func(POLL, lambda: found.append(1) or ask(), override=True)
+    yield found
+    tvm_ffi.register_global_func(POLL, ask, override=True)
+
+
+def test_windows_of_a_large_array_are_no_large_work(asked: list[int]) -> None:
     """Every round asked once, as the array might have been the window."""
-    ask, asked = tvm_ffi.get_global_func(POLL), []
-    tvm_ffi.register_global_func(POLL, lambda: asked.append(1) or ask(), override=True)
-    try:
-        f = nnmagic.compile(WINDOWS, cache=False)
-        x = np.arange(1 << 20, dtype="f8")
-        np.testing.assert_array_equal(f(x, np.ones(3)), 3 * x[1:-1])
-    finally:
-        tvm_ffi.register_global_func(POLL, ask, override=True)
+    f = nnmagic.compile(WINDOWS, cache=False)
+    x = np.arange(1 << 20, dtype="f8")
+    np.testing.assert_array_equal(f(x, np.ones(3)), 3 * x[1:-1])
     assert 0 < len(asked) < 100
+
+
+def test_passes_over_a_long_vector_ask(asked: list[int]) -> None:
+    """The four passes of a sort were one piece: a second for 64 million numbers."""
+    f = nnmagic.compile("def f(x: Tensor[('n',), f32]):\n    return sort(x)\n", cache=False)
+    x = np.random.default_rng(0).standard_normal(1 << 22).astype("f")
+    np.testing.assert_array_equal(f(x), np.sort(x))
+    assert len(asked) > 30
+
+
+def test_each_of_a_few_long_rows_asks(asked: list[int]) -> None:
+    f = nnmagic.compile("def f(x: Tensor[('k', 'n'), f32]):\n    return cumsum(x, axis=1)\n", cache=False)
+    np.testing.assert_array_equal(f(np.ones((3, 1 << 22), "f"))[:, -1], [1 << 22] * 3)
+    assert len(asked) >= 3
+    asked.clear()
+    np.testing.assert_array_equal(f(np.ones((1 << 20, 3), "f"))[:, -1], np.full(1 << 20, 3))
+    assert len(asked) < 10
 
 
 def test_a_call_that_was_interrupted_is_not_made_again() -> None:
