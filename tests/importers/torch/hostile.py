@@ -40,7 +40,8 @@ SWORN = {
     **dict.fromkeys((f"nn.functional.conv{rank}d" for rank in (1, 2, 3)), f"{_ZEROS}; oneDNN spreads NaN"),
     "max_pool2d_with_indices_backward": _EMPTY,
     **dict.fromkeys((f"nn.functional.max_pool{rank}d" for rank in (1, 2, 3)), _EMPTY),
-    **dict.fromkeys(("nn.functional.bilinear", "addr"), _PRODUCTS),
+    **dict.fromkeys(("nn.functional.bilinear", "addr", "addbmm"), _PRODUCTS),
+    "linalg.solve_triangular": "the factors of a whole matrix spread NaN to all rows",
     **dict.fromkeys(("triangular_solve", "cholesky_solve", "cholesky_inverse"), _PRODUCTS),
     **dict.fromkeys((f"polygamma.polygamma_n_{order}" for order in range(5)), _POLES),
     **dict.fromkeys(
