@@ -171,6 +171,8 @@ def neutral(name: str, dtype: str) -> float | int:
     """Return the result of a maximum or minimum, ``max`` or ``min``, over no elements."""
     if is_float(dtype):
         return -np.inf if name == "max" else np.inf
+    if dtype == "bool":
+        return int(name == "min")
     limits = np.iinfo(NUMPY_DTYPES[dtype])  # type: ignore[type-var]  # an integer dtype
     return int(limits.min if name == "max" else limits.max)
 

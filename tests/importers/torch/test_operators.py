@@ -115,6 +115,20 @@ def test_integers_at_equal_distances(dtype: torch.dtype) -> None:
         assert torch.equal(other, expected)
 
 
+def test_the_extremes_of_scattered_bools() -> None:
+    x = torch.tensor([[True, False, True], [False, False, True]])
+    places = torch.tensor([[0, 2, 2], [1, 1, 0]])
+    source = torch.tensor([[False, True, False], [False, True, True]])
+
+    def extremes(x: torch.Tensor, places: torch.Tensor, source: torch.Tensor) -> list[torch.Tensor]:
+        kinds = [(name, own) for name in ("amin", "amax") for own in (True, False)]
+        return [x.scatter_reduce(1, places, source, name, include_self=own) for name, own in kinds]
+
+    given = (x, places, source)
+    found = nnmagic.from_torch(extremes, given, engine="numpy")(*given)
+    assert all(map(torch.equal, found, extremes(*given)))
+
+
 def test_the_factor_of_a_matrix_with_nan_is_refused() -> None:
     x = torch.eye(3, dtype=torch.float64)
     x[1, 1] = math.nan
