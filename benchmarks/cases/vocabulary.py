@@ -38,6 +38,8 @@ _CALLS: dict[str, str] = {
     **_each("arccosh acosh", "NAME(q)"),
     **_each("invert bitwise_not bitwise_invert", "NAME(i)"),
     **_each("bitwise_and bitwise_or bitwise_xor", "NAME(i, j)"),
+    "packbits": "packbits(m, axis=1)",
+    "unpackbits": "unpackbits(packbits(m, axis=1), axis=1)",
     **_each("left_shift right_shift bitwise_left_shift bitwise_right_shift", "NAME(i, j)"),
     **_each("floor_divide mod remainder fmod", "NAME(x, q)"),
     **_each("power pow", "NAME(p, x)"),
@@ -235,6 +237,8 @@ _IN_TORCH: dict[str, str] = {
             "partition",
             "argpartition",
             "meshgrid",
+            "packbits",
+            "unpackbits",
         ]
     ),
     "round": "round(x, decimals=2)",

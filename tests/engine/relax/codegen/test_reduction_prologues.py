@@ -7,6 +7,8 @@ import pytest
 
 import nnmagic
 
+pytestmark = pytest.mark.sampled(every=3)
+
 BODIES = [
     "x[s].mean(axis=1)",
     "x[s].sum(axis=0)",

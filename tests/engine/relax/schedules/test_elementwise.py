@@ -1,4 +1,7 @@
-"""Element-wise kernels against NumPy: odd sizes, broadcasts, moved elements, narrow dtypes, all machines."""
+"""Element-wise kernels against NumPy: odd sizes, broadcasts, moved elements, narrow dtypes, all machines.
+
+Squares of moved elements are exchanged in registers (`engine/relax/tir/transposition`).
+"""
 
 import numpy as np
 import pytest

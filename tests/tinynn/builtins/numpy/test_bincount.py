@@ -7,6 +7,8 @@ import pytest
 
 import nnmagic
 
+pytestmark = pytest.mark.sampled(every=3)
+
 
 def compiled(body: str, size: object, dtype: str):
     source = f"def f(i: Tensor[({size},), {dtype}], w: Tensor[({size},), f64], k: i64):\n    return {body}\n"

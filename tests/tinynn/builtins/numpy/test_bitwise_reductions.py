@@ -7,6 +7,8 @@ import pytest
 
 import nnmagic
 
+pytestmark = pytest.mark.sampled(every=4)
+
 NAMES = [f"{kind}_{name}" for kind in ("bitwise", "logical") for name in ("and", "or", "xor")]
 BODY = (
     "np.{0}.reduce(x), np.{0}.reduce(x, axis=1, keepdims=True), np.{0}.reduce(x, axis=None),"

@@ -8,6 +8,8 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 import nnmagic
 
+pytestmark = pytest.mark.sampled(every=4)
+
 X = np.random.default_rng(1).standard_normal((7, 9))
 
 

@@ -309,11 +309,10 @@ class _Condition:
         self._known.append((index, size))
         step = index.terms.get(self._counter, 0)
         for counter in (self._first, self._last) if step else (self._first,):
-            inside = tirx.Cast("uint64", self._at(index, counter)) < tirx.Cast("uint64", size)
-            self._parts.append(inside)
+            place = self._at(index, counter)
+            self._parts += [place >= as_expr(0), place < size]
         if abs(step) > 1:
-            most = tirx.const(_MOST_ROUNDS, "uint64")
-            self._parts.append(tirx.Cast("uint64", self._rounds) <= most)
+            self._parts += [self._rounds >= as_expr(0), self._rounds <= as_expr(_MOST_ROUNDS)]
 
     def step(self, target: Register) -> ScalarCode:
         """Return the step that computes it."""

@@ -252,6 +252,7 @@ for dim in ("'n'", str(len(x))):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit and /proc are Linux's")
 @pytest.mark.machine_code
+@pytest.mark.full
 def test_a_few_indices_of_bytes_need_little_memory() -> None:
     run_python("-c", _INDICES_OF_BYTES)
 

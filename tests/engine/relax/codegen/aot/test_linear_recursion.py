@@ -1,4 +1,8 @@
-"""Functions that call themselves once and go on afterwards are two loops: no stack, no limit for loops."""
+"""Functions that call themselves once and go on afterwards are two loops: no stack, no limit for loops.
+
+`engine/relax/codegen/aot/linear_recursion` finds them; `engine/relax/codegen/aot/linear_loops` and
+`engine/relax/codegen/aot/functions` emit them.
+"""
 
 import textwrap
 
