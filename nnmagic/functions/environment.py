@@ -10,7 +10,8 @@ import hashlib
 import importlib.metadata
 import importlib.util
 import os
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -52,8 +53,8 @@ def front_end() -> str:
 
 
 def is_front_end_current() -> bool:
-    """Return whether these files are still those that ``front_end`` describes."""
-    return _front_end_now() == front_end()
+    """Return whether what has been imported of these files is what ``front_end`` describes."""
+    return _is_as_imported("front end", lambda: _front_end_now() == front_end())
 
 
 def _front_end_now() -> str:
@@ -65,8 +66,18 @@ def _front_end_now() -> str:
 
 
 def is_current() -> bool:
-    """Return whether the compilers' files are still those that ``environment`` describes."""
-    return _files_of_compilers() == _AT_IMPORT
+    """Return whether what has been imported of the compilers is what ``environment`` describes."""
+    return _is_as_imported("compilers", lambda: _files_of_compilers() == _AT_IMPORT)
+
+
+def _is_as_imported(part: str, look: Callable[[], bool]) -> bool:
+    """Look at files again if anything was imported since the last look: what is in memory stays as it is."""
+    imported = len(sys.modules)
+    if _looked_at.get(part) != imported:
+        if not look():
+            return False
+        _looked_at[part] = imported
+    return True
 
 
 def _files_of_compilers() -> Mapping[str, tuple[int, int]]:
@@ -133,6 +144,9 @@ def _layout() -> str:
     words = ("TYPE", "DATA", "RANK", "DIMS", "DESCR", "FLAGS", "WORDS", "READABLE")
     return " ".join(f"{word}={getattr(numpy_abi, word)}" for word in words)
 
+
+#: How many modules were there when the files of a part were last as they were at first.
+_looked_at: dict[str, int] = {}
 
 #: Taken before the first compilation: what is imported later may be of another version.
 _AT_IMPORT = _files_of_compilers()

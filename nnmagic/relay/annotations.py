@@ -19,6 +19,9 @@ PARALLEL = "parallel"
 #: Of a loop that is a function of the module: it calls itself at its end only, which takes no stack.
 LOOP = "loop"
 
+#: Of the backward pass of a loop: it may call itself as often as memory has room for.
+BACKWARD_LOOP = "backward_loop"
+
 #: The operators of reductions.
 REDUCTIONS = ("add", "mul", "max", "min", "and", "or", "xor")
 

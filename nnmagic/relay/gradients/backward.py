@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from nnmagic.diagnostics import Diagnostics
-from nnmagic.relay.annotations import LOOP
+from nnmagic.relay.annotations import BACKWARD_LOOP, LOOP
 from nnmagic.relay.expr import (
     Call,
     Constant,
@@ -341,7 +341,8 @@ class Backward:
         result: Type = field_types[0] if len(fields) == 1 else TupleType(tuple(field_types))
         params = [param for param in env.values() if isinstance(param, Var)][: len(function.params)]
         params += [part for part in seeds if part is not None]
-        attrs = {name: 1 for name in (CHECKPOINT, LOOP) if name in function.attrs}
+        attrs = {CHECKPOINT: 1} if CHECKPOINT in function.attrs else {}
+        attrs |= {BACKWARD_LOOP: 1} if LOOP in function.attrs else {}
         self.made[helper] = Function(tuple(params), body, result, attrs=attrs, span=function.span)
         return helper
 

@@ -39,6 +39,11 @@ _PATIENCE = 300
 _NAMESPACE = namespace()
 
 
+def _without_lapack(text: str) -> str:
+    """Return what a child wrote without the lines that LAPACK writes when NumPy gives it a NaN."""
+    return "".join(line for line in text.splitlines(keepends=True) if not line.startswith(" ** On entry to"))
+
+
 def _search(tmp_path: Path) -> tuple[list[str], int]:
     """The faults that a search in a process of its own finds, and how many sources it compiled."""
     state, output, errors = (tmp_path / name for name in ("source", "output", "errors"))
@@ -62,7 +67,7 @@ def _search(tmp_path: Path) -> tuple[list[str], int]:
             if time.time() - state.stat().st_mtime > _PATIENCE:
                 process.kill()
                 process.wait()
-    lines = [json.loads(line) for line in output.read_text("utf-8").splitlines()]
+    lines = [json.loads(line) for line in _without_lapack(output.read_text("utf-8")).splitlines()]
     faults += [f"{line['fault']}:\n{line['source']}" for line in lines if "fault" in line]
     if process.returncode:  # a crash; SIGVTALRM and SIGKILL: a source that hangs
         last = state.read_bytes().decode("utf-8", "replace")
@@ -151,7 +156,7 @@ def test_changed_snippets_that_are_called_and_interrupted_answer() -> None:
         [*command, "--patience", "120"], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.startswith(f"{count} sources: ")
+    assert _without_lapack(done.stdout).startswith(f"{count} sources: ")
     assert "'called'" in done.stdout
 
 

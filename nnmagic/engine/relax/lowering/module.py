@@ -38,7 +38,7 @@ from nnmagic.engine.relax.runtime.callbacks import ASSERTED
 from nnmagic.engine.relax.runtime.tensors import as_tensor
 from nnmagic.engine.relax.runtime.vm_executable import ENTRY, MAX_CALL_DEPTH, TOO_DEEP
 from nnmagic.engine.relax.tir.types import Extent, RelaxExpr
-from nnmagic.relay.annotations import KERNEL, reductions_of
+from nnmagic.relay.annotations import BACKWARD_LOOP, KERNEL, reductions_of
 from nnmagic.relay.callbacks import CALLBACK
 from nnmagic.relay.callgraph import CallGraph, reachable
 from nnmagic.relay.expr import (
@@ -68,6 +68,9 @@ MAX_NESTED_BRANCHES = 100
 
 #: Marks a function whose calls at its own end are rounds of a loop: they do not count as recursion.
 LOOP = "nnmagic.loop"
+
+#: Marks a function whose calls of itself do not count as recursion wherever they stand.
+UNLIMITED = "nnmagic.unlimited"
 
 #: Marks one whose rounds threads share. JSON: the numbers of what it reduces to, with the operators.
 PARALLEL_LOOP = "nnmagic.parallel"
@@ -214,6 +217,8 @@ class _Lowering:
             is_loop = is_loop and declared.name_hint in self.loops
             if is_loop:
                 lowered = lowered.with_attr(LOOP, 1)
+            if BACKWARD_LOOP in function.attrs:
+                lowered = lowered.with_attr(UNLIMITED, 1)
             if KERNEL in function.attrs:
                 lowered = lowered.with_attr(KERNEL_FUNCTION, 1)
             reductions = reductions_of(function)

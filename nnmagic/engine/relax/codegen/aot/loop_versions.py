@@ -8,6 +8,7 @@ this as loop versioning, and the elimination of range checks.)
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -31,6 +32,7 @@ from nnmagic.engine.relax.codegen.aot.program import (
     Value,
     regions_of,
     steps_of,
+    values_written,
 )
 from nnmagic.engine.relax.schedules.kernel_analysis import Stage
 from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, is_conditional
@@ -151,19 +153,16 @@ class _Indices:
         self.dims = loop.dims
         #: The sums of which truth values say whether they are negative.
         self.tested: dict[Register, _Affine] = {}
-        assigned: set[Value] = set()
+        written = Counter(value for step in steps_of(counted.round) for value in values_written(step))
         for step in steps_of(counted.round):
             if isinstance(step, ScalarCode):
-                self._follow(step, assigned)
+                self._follow(step, written)
 
-    def _follow(self, step: ScalarCode, assigned: set[Value]) -> None:
+    def _follow(self, step: ScalarCode, written: Counter[Value]) -> None:
         for stage in step.stages:
             for buffer, value in zip(stage.writes, stage.values, strict=True):
                 target = step.values.get(buffer)
-                if not isinstance(target, Register) or target in assigned:
-                    continue
-                assigned.add(target)
-                if stage.reduces:
+                if not isinstance(target, Register) or written[target] > 1 or stage.reduces:
                     continue
                 if target.dtype == "bool" and (tested := self._tested(value, step)) is not None:
                     self.tested[target] = tested

@@ -58,7 +58,13 @@ from nnmagic.engine.relax.codegen.aot.views import point_at_parts
 from nnmagic.engine.relax.legalize.data_dependent import COUNTS_ELEMENTS
 from nnmagic.engine.relax.legalize.extern_loops import COPIES_RESULT
 from nnmagic.engine.relax.legalize.kernel_cache import IS_RESHAPE, has_reshape_order
-from nnmagic.engine.relax.lowering.module import CALL_DEPTH, KERNEL_FUNCTION, LOOP, PARALLEL_LOOP
+from nnmagic.engine.relax.lowering.module import (
+    CALL_DEPTH,
+    KERNEL_FUNCTION,
+    LOOP,
+    PARALLEL_LOOP,
+    UNLIMITED,
+)
 from nnmagic.engine.relax.lowering.origins import IN_PLACE
 from nnmagic.engine.relax.runtime.callbacks import (
     ASSERTED,
@@ -188,7 +194,7 @@ class _Planner:
             native.recursion = find_linear_recursion(native)
             if native.recursion is not None:
                 native.recursive = False
-                native.counts_rounds = LOOP not in (self.module[var].attrs or {})
+                native.counts_rounds = UNLIMITED not in (self.module[var].attrs or {})
         version_loops(self.program)
         if self.program.entry.result_dims:
             _leave_results(self.program.entry)
