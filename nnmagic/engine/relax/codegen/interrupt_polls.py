@@ -254,10 +254,11 @@ class _Poller:
         stop = _stop_if_asked(_store(words, as_expr(1), _STOPPED))
         ask = [tirx.IfThenElse(is_owner, stop, None), leave]
         thread = _Poller(budget, ask, leave, self.this_thread)
-        body, extent = thread.visit(loop.body, nested=True), static_int(loop.extent)
-        is_counted = body.asks or body.depth > 0
-        if not is_counted and extent is not None and extent * max(body.work, 1) <= _POLL_WORK:
-            return _Polled(loop, extent * max(body.work, 1))
+        if (extent := static_int(loop.extent)) is not None:
+            body = thread.visit(loop.body, nested=True)
+            is_counted = body.asks or body.depth > 0
+            if not is_counted and extent * max(body.work, 1) <= _POLL_WORK:
+                return _Polled(loop, extent * max(body.work, 1))
         size, loop = self._in_pieces(loop)
         body = thread.visit(loop.body, nested=True)
         first = tirx.Select(is_owner, _load(words, _BUDGET), as_expr(_POLL_WORK))

@@ -20,6 +20,7 @@ from nnmagic.engine.relax.codegen.aot.program import (
     Value,
     steps_of,
     values_written,
+    with_callees,
     written_storage,
 )
 
@@ -63,18 +64,9 @@ def _paths(region: Region, function: NativeFunction) -> Iterator[list[tuple[Regi
 
 def _is_reached_through_others(function: NativeFunction) -> bool:
     """Return whether a function that it calls calls it."""
-    work = [step.callee for step in function.steps() if isinstance(step, FunctionCall)]
-    seen = {function}
-    while work:
-        callee = work.pop()
-        if callee in seen:
-            continue
-        seen.add(callee)
-        called = [step.callee for step in callee.steps() if isinstance(step, FunctionCall)]
-        if function in called:
-            return True
-        work += called
-    return False
+    others = (each for each in with_callees(function) if each is not function)
+    steps = (step for each in others for step in each.steps())
+    return any(isinstance(step, FunctionCall) and step.callee is function for step in steps)
 
 
 def _saved(function: NativeFunction, recursion: LinearRecursion) -> Iterator[Register | Storage]:

@@ -6,7 +6,7 @@ alone: results are the same for any number of threads. The first failure is that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,11 +22,11 @@ from nnmagic.engine.relax.codegen.aot.program import (
     STOP,
     WORK,
     Exit,
-    FunctionCall,
     KernelCall,
     NativeFunction,
     Register,
     ShapeCheck,
+    with_callees,
 )
 from nnmagic.engine.relax.runtime.native_entry import INTERRUPTED
 from nnmagic.engine.relax.tir.builders import as_expr, dtype_of, item_bytes, loop, sequence, static_int
@@ -81,7 +81,7 @@ def why_serial(function: NativeFunction) -> str | None:
         for number, result in enumerate(step.results):
             if number not in function.changed and result not in reduced:
                 return "it has a result that no reduction gives"
-    for each in _with_callees(function):
+    for each in with_callees(function):
         if each.recursive:
             return "a round calls a recursive function"
         if each.parallel is not None and each is not function:
@@ -100,17 +100,6 @@ def changes_one_element(function: NativeFunction) -> bool:
     return any(array.shape and array.is_element for array in changed) or any(
         static_int(dim) == 0 for array in function.results for dim in array.shape
     )
-
-
-def _with_callees(function: NativeFunction) -> Iterator[NativeFunction]:
-    work, seen = [function], {function}
-    while work:
-        each = work.pop()
-        yield each
-        for step in each.steps():
-            if isinstance(step, FunctionCall) and step.callee not in seen:
-                seen.add(step.callee)
-                work.append(step.callee)
 
 
 @dataclass(frozen=True, slots=True)

@@ -384,6 +384,18 @@ class NativeFunction:
         yield from steps_of(self.body)
 
 
+def with_callees(function: NativeFunction) -> Iterator[NativeFunction]:
+    """Yield a function, and all functions that it calls, itself or through others."""
+    work, seen = [function], {function}
+    while work:
+        each = work.pop()
+        yield each
+        for step in each.steps():
+            if isinstance(step, FunctionCall) and step.callee not in seen:
+                seen.add(step.callee)
+                work.append(step.callee)
+
+
 def regions_of(region: Region) -> Iterator[Region]:
     """Yield a region and those of its branches."""
     yield region
