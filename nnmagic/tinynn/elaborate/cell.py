@@ -45,7 +45,9 @@ from nnmagic.tinynn.analysis.view_names import write_out_views
 from nnmagic.tinynn.calls.defaults import to_python
 from nnmagic.tinynn.elaborate.annotation_types import (
     find_named_dimensions,
+    is_python_number,
     parameter_type_or_none,
+    result_type_or_none,
     type_or_none,
 )
 from nnmagic.tinynn.elaborate.calls import as_function
@@ -89,6 +91,7 @@ from nnmagic.tinynn.values.values import (
     as_value,
     is_failed,
 )
+from nnmagic.tinynn.values.weak_types import as_weak
 
 #: How often the functions of a group are tried, each time with the types found so far.
 _ROUNDS = 3
@@ -106,7 +109,7 @@ class _Signature:
 
     parameters: list[tuple[tree.ParameterNode, Type | None]]
     destinations: dict[str, str]
-    declared: Type | None
+    declared: Type | OpenTensor | None
     is_silent: bool
     failed: bool
     open: dict[str, OpenTensor | None]
@@ -116,6 +119,8 @@ class _Signature:
     def results(self) -> Type | None:
         """Return the declared type of its own result and of the arrays that it changes."""
         types = [type_ for parameter, type_ in self.parameters if parameter.name in self.destinations]
+        if isinstance(self.declared, OpenTensor):
+            return None
         if self.declared is not None:
             types.insert(0, self.declared)
         elif not self.is_silent:
@@ -305,7 +310,7 @@ def _elaborate_signature(
     if destinations and declares and declares_none(definition):
         declares = False
     if definition.ret_type is not None and declares:
-        declared = type_or_none(ctx, definition.ret_type)
+        declared = result_type_or_none(ctx, definition.ret_type)
     failed = failed or (declares and declared is None)
     is_silent = bool(destinations) and not any(
         isinstance(part, ast.Return) and part.value is not None
@@ -544,6 +549,8 @@ def _try_body(
         destination = signature.destinations.get(parameter.name)
         ctx.memory.own(variable, None if destination else f"the parameter `{parameter.name}`")
         value = as_value(variable, type_)
+        if is_python_number(parameter.ty):
+            value = as_weak(value)
         if destination == "Out":
             value = Computed(apply("zeros_like", span, Computed(variable, type_)).expr, type_)
         bindings.bind(parameter.name, value, span)

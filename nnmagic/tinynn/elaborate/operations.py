@@ -14,17 +14,19 @@ from nnmagic.tinynn.elaborate.annotation_types import (
 )
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.expressions import evaluate_index, evaluate_operands
+from nnmagic.tinynn.elaborate.foreign_annotations import foreign_subscript, kind_subscript
 from nnmagic.tinynn.elaborate.operand_memory import check_unchanged
 from nnmagic.tinynn.elaborate.truth import negate
 from nnmagic.tinynn.operators.arithmetic import binary, unary
 from nnmagic.tinynn.operators.membership import identity, membership
 from nnmagic.tinynn.operators.subscripts import subscript
 from nnmagic.tinynn.syntax import SIGNS, tree
-from nnmagic.tinynn.types.annotations import DESTINATIONS
+from nnmagic.tinynn.types.annotations import DESTINATIONS, DTypeKind
 from nnmagic.tinynn.values.values import (
     FAILED,
     BuiltinName,
     Computed,
+    Known,
     Operand,
     RefusalError,
     TupleConstructor,
@@ -104,6 +106,10 @@ def _elaborate_subscript(ctx: Elaboration, expr: ast.Call) -> Value:
     span = ctx.span(expr.span)
     if isinstance(owner.value, TupleConstructor):
         return _elaborate_type_subscript(ctx, owner.value, index, span)
+    if isinstance(owner.value, Known) and isinstance(owner.value.value, DTypeKind):
+        return kind_subscript(ctx, owner.value.value, index, span)
+    if isinstance(owner.value, BuiltinName) and owner.value.builtin.name == "ndarray":
+        return foreign_subscript(ctx, "ndarray", index, span)
     if isinstance(owner.value, BuiltinName) and owner.value.builtin.name == "list":
         hint = 'write tuple[f32, f32], a type for each item, or Tensor[("n",), f32]'
         raise RefusalError("`list[...]` is no type of a cell", span, hint=hint)
@@ -133,6 +139,8 @@ def _is_array(value: Value) -> bool:
 def _elaborate_type_subscript(
     ctx: Elaboration, owner: TupleConstructor, index: list[ast.Expr], span: Span
 ) -> Value:
+    if owner.name in ("ndarray", "NDArray", "dtype", "Annotated", "Literal", "Any"):
+        return foreign_subscript(ctx, owner.name, index, span)
     if owner.name == "Callable":
         items = evaluate_operands(ctx, index)
         return FAILED if any(is_failed(item.value) for item in items) else callable_annotation(items, span)

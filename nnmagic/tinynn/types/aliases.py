@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 
 from nnmagic.limits import MAX_TUPLE_SIZE
 from nnmagic.relay.types import FuncType, TupleType, Type
-from nnmagic.tinynn.types.annotations import DType, Tensor
+from nnmagic.tinynn.types.annotations import Tensor, as_dtype
 
 #: Classes of ``tuple[...]`` and ``Callable[...]``, from Python's own syntax and from typing.
 _ALIASES = (types.GenericAlias, type(typing.Tuple[int]), type(typing.Callable[[], int]))  # noqa: UP006
@@ -60,7 +60,8 @@ def _alias_type(value: object, named: Callable[[object], Type | None], count: It
     def part_type(part: object) -> Type:
         if next(count) > MAX_TUPLE_SIZE:
             raise WideTypeError
-        resolved = part.relay_type() if isinstance(part, DType | Tensor) else named(part)
+        own = part if isinstance(part, Tensor) else None if isinstance(part, str) else as_dtype(part)
+        resolved = named(part) if own is None else own.relay_type()
         if resolved is None:
             resolved = _alias_type(part, named, count)
         if resolved is None:
