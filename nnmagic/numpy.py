@@ -1,8 +1,8 @@
 """The names of cells as names of Python: ``from nnmagic.numpy import softmax, where``.
 
-A file that imports what its functions use has no undefined names. Inside a compiled function an imported name
-means what the bare name means in a cell. Python cannot call them: a call outside of a compiled function raises
-TypeError, which says so.
+A file that imports what its functions use has no undefined names. Inside a compiled function an imported
+name means what the bare name means in a cell. Python cannot call them: a call outside of a compiled function
+raises TypeError, which says so.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import NoReturn
 
-from numpy import linalg as linalg
+from numpy import linalg
 from numpy import ndarray as Array  # noqa: N812  # a class, which annotations call an array
 
-__all__ = ["Array"]  # noqa: PLE0604  # the others are found on first use
+__all__ = ["Array", "linalg"]
 
 
 def _names() -> dict[str, str]:
@@ -33,8 +33,8 @@ def _function(name: str, summary: str) -> Callable[..., NoReturn]:
 
     def function(*_args: object, **_kwargs: object) -> NoReturn:
         raise TypeError(
-            f"{name}() of nnmagic.numpy is for compiled functions: call it in a function under @nnmagic.function, "
-            "or call NumPy's"
+            f"{name}() of nnmagic.numpy is for compiled functions: call it in a function under "
+            "@nnmagic.function, or call NumPy's"
         )
 
     function.__name__ = function.__qualname__ = name
@@ -69,4 +69,5 @@ def __dir__() -> list[str]:
     from nnmagic.tinynn.builtins import CONSTANTS
     from nnmagic.tinynn.types.annotations import DESTINATIONS, DTYPES
 
-    return sorted({"Array", "Tensor", "linalg", "nn", "random", *DESTINATIONS, *DTYPES, *CONSTANTS, *_names()})
+    types = ("Array", "Tensor", *DESTINATIONS, *DTYPES)
+    return sorted({*types, "linalg", "nn", "random", *CONSTANTS, *_names()})

@@ -1,6 +1,6 @@
 """Write nnmagic/numpy.pyi, which tells type checkers and editors of the names of cells.
 
-    python tools/numpy_stub.py
+python tools/numpy_stub.py
 """
 
 from __future__ import annotations
@@ -18,11 +18,8 @@ from nnmagic.tinynn.types.annotations import DTYPES
 STUB = Path(__file__).parent.parent / "nnmagic" / "numpy.pyi"
 
 HEAD = '''\
-# The names of cells for type checkers and editors. tools/numpy_stub.py writes this file from the tables of the
-# language, and a test compares them.
-# mypy: disable-error-code="misc, override, unused-ignore, valid-type, assignment, no-any-return, explicit-override"
-# pyright: basic, reportIncompatibleMethodOverride=false, reportIncompatibleVariableOverride=false
-# pyright: reportIncompatibleUnannotatedOverride=false, reportGeneralTypeIssues=false
+# The names of cells for type checkers and editors, written by tools/numpy_stub.py from the language's tables.
+# mypy: disable-error-code="misc, override, valid-type, assignment"
 from abc import ABCMeta
 from collections.abc import Callable
 from typing import Any, ParamSpec, Protocol, TypeAlias, TypeVar
@@ -96,9 +93,9 @@ def vmap(f: Callable[..., _R], in_axes: Any = ..., out_axes: Any = ...) -> Typed
     """Return a function that computes another for each element of an axis of its arguments."""
 '''
 
-#: Operators: of arrays, and those of them that all numbers have.
-BINARY = ("add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "lshift", "rshift")
-OF_NUMBERS = ("add", "sub", "mul", "truediv", "floordiv", "mod")
+#: Operators: those of all numbers, and those of arrays.
+OF_NUMBERS = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow")
+BINARY = (*OF_NUMBERS, "matmul", "and", "or", "xor", "lshift", "rshift")
 COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
 UNARY = ("neg", "pos", "abs", "invert")
 #: Functions that Python's own types and statements stand for.
@@ -157,7 +154,9 @@ def aliases_of(name: str) -> tuple[str, ...]:
     return tuple(alias for alias, _, meant in pairs if meant in optional and not iskeyword(alias))
 
 
-def operators(result: str, binary: tuple[str, ...], unary: tuple[str, ...], *, reflected: bool) -> Iterator[str]:
+def operators(
+    result: str, binary: tuple[str, ...], unary: tuple[str, ...], *, reflected: bool
+) -> Iterator[str]:
     """Yield the methods of operators."""
     names = [*binary, *(f"r{name}" for name in binary if reflected)]
     yield from (f"    def __{name}__(self, other: Any, /) -> {result}: ...\n" for name in names)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 @overload
-def compile(
+def compile(  # noqa: A001
     source: Callable[P, R],
     *,
     engine: str | Engine = "auto",
@@ -55,7 +55,7 @@ def compile(
 
 
 @overload
-def compile(
+def compile(  # noqa: A001
     source: str | Module,
     *,
     engine: str | Engine = "auto",

@@ -136,8 +136,10 @@ def _compute_fingerprint(value: object, known: dict[int, tuple[object, str]]) ->
     key = inspect.getattr_static(value, "__relay_key__", None)
     if isinstance(key, str):
         return f"function {key}"
-    from nnmagic.tinynn.namespace.library_functions import library_function
+    from nnmagic.tinynn.namespace.library_functions import library_function, own_name
 
+    if (own := own_name(value)) is not None:
+        return f"{_LIBRARY}{'.'.join(own)}"
     of_library = library_function(value)
     return f"value {kind} {next(_unique)}" if of_library is None else f"{_LIBRARY}{of_library[0]}"
 

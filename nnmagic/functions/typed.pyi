@@ -1,5 +1,5 @@
-# What type checkers and editors know of compiled functions. Only they read this file: at run time nnmagic.function
-# gives a CompiledFunction or a SpecializingFunction.
+# What type checkers and editors know of compiled functions. Only they read this file: at run time
+# nnmagic.function gives a CompiledFunction or a SpecializingFunction.
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from nnmagic.functions.compiled import CompiledFunction
