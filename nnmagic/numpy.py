@@ -34,7 +34,7 @@ def _function(name: str, summary: str) -> Callable[..., NoReturn]:
     def function(*_args: object, **_kwargs: object) -> NoReturn:
         raise TypeError(
             f"{name}() of nnmagic.numpy is for compiled functions: call it in a function under "
-            "@nnmagic.function, or call NumPy's"
+            "@nnmagic.function"
         )
 
     function.__name__ = function.__qualname__ = name

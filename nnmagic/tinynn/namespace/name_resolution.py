@@ -212,11 +212,12 @@ class NameResolver:
 
     def _of_notebook(self, path: tuple[str, ...], value: object, span: Span) -> tuple[Value, int]:
         if isinstance(value, ModuleType) and value.__name__ in _OWN_MODULES:  # under any name of the notebook
-            own = language_name((_OWN_MODULES[value.__name__], *path[1:]))
+            skipped = int(value.__name__ == "nnmagic" and path[1:2] == ("numpy",))  # nnmagic.numpy.exp
+            own = language_name((_OWN_MODULES[value.__name__], *path[1 + skipped :]))
             if own is not None:
-                return own
-            if path[1:2] == ("Array",):
-                return TupleConstructor("ndarray"), 2
+                return own[0], own[1] + skipped
+            if path[1 + skipped : 2 + skipped] == ("Array",):
+                return TupleConstructor("ndarray"), 2 + skipped
         if (own_path := own_name(value)) is not None:
             own = language_name((own_path[1], *path[1:]))
             if own is not None:
