@@ -298,6 +298,15 @@ def callable_annotation(items: Sequence[Operand], span: Span) -> Value:
     return TypeOf(FuncType(tuple(parameters), annotation_type(items[1])))
 
 
+def is_open(ctx: Elaboration, ty: tree.Annotation) -> bool:
+    """Return whether the annotation of a parameter leaves something to each call."""
+    with ctx.trial():
+        try:
+            return isinstance(_resolve(ctx, ty, result_type), OpenTensor)
+        except RefusalError:
+            return False
+
+
 def elaborate_type(ctx: Elaboration, ty: tree.Annotation) -> Type | None:
     """Return the type that an annotation means; None where an error was reported. Raises RefusalError."""
     return in_caller(ctx, _resolve(ctx, ty, annotation_type))

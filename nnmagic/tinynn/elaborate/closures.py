@@ -28,6 +28,7 @@ from nnmagic.tinynn.calls.function_calls import FunctionMaker, bind_arguments
 from nnmagic.tinynn.elaborate.annotation_types import (
     elaborate_result_type,
     elaborate_type,
+    is_open,
     is_python_number,
 )
 from nnmagic.tinynn.elaborate.context import Elaboration
@@ -81,7 +82,7 @@ def elaborate_nested_function(ctx: Elaboration, definition: tree.DefinitionNode)
         hint = f"write its type, as in {untyped.name}: Tensor[(2, 3), f32], or leave all types out"
         ctx.environment.bindings.bind(name, FAILED, span)
         raise RefusalError(f"parameter `{untyped.name}` has no type", ctx.span(untyped.span), hint=hint)
-    if not all(typed) or not typed:
+    if not all(typed) or not typed or any(is_open(ctx, param.ty) for param in definition.params if param.ty):
         local = LocalFunction(name, definition, formals, ctx.environment, _capture_versions(ctx, definition))
         ctx.environment.bindings.bind(name, local, span)
         return

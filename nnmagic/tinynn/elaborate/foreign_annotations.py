@@ -10,6 +10,7 @@ from nnmagic.diagnostics import Span
 from nnmagic.tinynn.builtins.argument_checks import WHICH_DTYPES, dtype_meant, static_value_or_none
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.expressions import evaluate_operands
+from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.types.annotations import DESTINATIONS, Destination, DType, DTypeKind, OpenTensor, Tensor
 from nnmagic.tinynn.types.foreign_types import ForeignTypeError, Shape, tensor_of
 from nnmagic.tinynn.values.descriptions import describe
@@ -80,7 +81,7 @@ def _is_annotation(value: Value) -> bool:
 def _shape(written: ast.Expr) -> Shape | None:
     """Return the shape that NumPy's first parameter of ``ndarray`` says: ``tuple[int, Literal[3]]``."""
     parts = _subscripts(written, "tuple")
-    if parts is None or any(isinstance(part, ast.Constant) and part.value is Ellipsis for part in parts):
+    if parts is None or any(isinstance(part, tree.EllipsisLiteral) for part in parts):
         return None
     return tuple(map(_size, parts))
 

@@ -14,7 +14,7 @@ from nnmagic.tinynn.calls.function_calls import (
     fit_argument,
     match_dim_of_argument,
 )
-from nnmagic.tinynn.elaborate.annotation_types import parameter_type
+from nnmagic.tinynn.elaborate.annotation_types import is_python_number, parameter_type
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.namespace.capture import as_compiled_function
 from nnmagic.tinynn.syntax import tree
@@ -37,6 +37,7 @@ from nnmagic.tinynn.values.values import (
     is_failed,
     static_value,
 )
+from nnmagic.tinynn.values.weak_types import as_weak
 
 #: What a parameter's annotation says: a type, a part of one, or nothing.
 Pattern = Type | OpenTensor | None
@@ -64,6 +65,8 @@ def fit_template_arguments(
             continue
         operand = given[parameter.name]
         value = fit_pattern(function.name, parameter.name, pattern, operand, dims, make_function)
+        if is_python_number(parameter.ty):
+            value = as_weak(value)
         fitted[parameter.name] = Operand(value, operand.span)
     return fitted, {name: dim for name, (dim, _) in dims.items()}
 
