@@ -109,8 +109,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, s
 @pytest.mark.parametrize(
     ("line", "parameters"),
     [
-        ("affine(", "(x: _Array | Any, w: Tensor, scale: f32 = 1) -> float"),
-        ("double(", "(x: _Array | Any) -> (_Array | Any)"),
+        ("affine(", "(x: Array, w: Tensor, scale: f32 = 1) -> float"),
+        ("double(", "(x: Array) -> Array"),
     ],
 )
 def test_a_call_completes_its_parameters(server: tuple[Server, str], line: str, parameters: str) -> None:
