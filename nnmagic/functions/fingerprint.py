@@ -111,6 +111,8 @@ def _compute_fingerprint(value: object, known: dict[int, tuple[object, str]]) ->
             return f"value {kind} {value!r}"
         case _ if (key := _data_type_key(value)) is not None:
             return f"class {key}"
+        case ModuleType():
+            return f"module {vars(value).get('__name__')}"
         case _ if (name := constructor_name(value)) is not None:
             return f"annotation {name}"
         case _ if (meant := _foreign_annotation(value)) is not None:
@@ -128,8 +130,6 @@ def _compute_fingerprint(value: object, known: dict[int, tuple[object, str]]) ->
             return f"module {kind} {hashlib.sha256(json.dumps(members).encode()).hexdigest()}"
         case _ if torch_dtype_name(value) is not None:
             return f"value {kind} {torch_dtype_name(value)}"
-        case ModuleType():
-            return f"module {vars(value).get('__name__')}"
         case PythonFunction(function=function, name=name):  # kept by its module, so no other has its identity
             owner = getattr(function, "__self__", None)
             return f"python {_PROCESS} {name} {id(function if owner is None else owner)}"

@@ -52,6 +52,7 @@ CASES: list[Case] = [
     refused("callable-alone", "def f(x: «Callable»):\n    return x\n", "`Callable` alone is no type", "say what it takes and gives, as in Callable[[Tensor[(3,), f32]], f32]"),
     refused("a-tuple-of-any-length", "def f(x: tuple[f32, «...»]):\n    return x\n", "a tuple's length must be known", "write one type for each item"),
     accept("pythons-int-in-a-tuple", "def f(x: tuple[int, Row]):\n    return x[1], x[0] + 1\n", [((3, row),) for (row,) in ROWS], Row=Row),
+    accept("an-alias-that-type-checkers-read", "def f(p: P) -> P:\n    return p[0] * 2, p[1]\n", [((row, 3.0),) for (row,) in ROWS], P=tuple[typing.Annotated[np.ndarray, Row], typing.Annotated[float, "metres"]]),
     accept("an-alias-with-pythons-float", "def f(p: P) -> P:\n    return p[0] + 0.5, p[1]\n", [((3.0, row),) for (row,) in ROWS], P=tuple[float, Row]),
     refused("callable-without-a-result", "def f(x: «Callable[[f32]]»):\n    return x\n", "Callable takes the parameters' types and the result's"),
     refused("a-type-in-quotes", 'def f(x: «"f32"»):\n    return x\n', "a type in quotes is not supported", "write it without the quotes"),
