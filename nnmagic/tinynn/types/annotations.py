@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from keyword import iskeyword
 from types import EllipsisType
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, TypeGuard
 
 from nnmagic.tracebacks import short_errors
 
@@ -118,11 +118,16 @@ def as_dtype(value: object) -> DType | None:
         return None
     import numpy as np
 
-    if isinstance(value, type):
+    if is_class(value):
         if value.__module__.startswith("jax."):  # a scalar type of JAX has its dtype as an attribute
             return _numpy_dtype(vars(value).get("dtype"))
         return _numpy_dtype(value) if issubclass(value, np.generic) else None
     return _numpy_dtype(value)
+
+
+def is_class(value: object) -> TypeGuard[type]:
+    """Return whether a value is a class; in Python 3.10, ``isinstance`` takes ``list[int]`` for one."""
+    return issubclass(type(value), type)
 
 
 def _numpy_dtype(value: object) -> DType | None:

@@ -21,6 +21,7 @@ from nnmagic.tinynn.types.annotations import (
     Tensor,
     as_dtype,
     dtype_named,
+    is_class,
     parse_named_dim,
 )
 
@@ -67,7 +68,7 @@ def constructor_name(value: object) -> str | None:
     typed = sys.modules.get("numpy.typing")
     if typed is not None and value is vars(typed).get("NDArray"):
         return "NDArray"
-    if isinstance(value, type) and value.__module__.partition(".")[0] in ("numpy", "jax", "jaxlib", "torch"):
+    if is_class(value) and value.__module__.partition(".")[0] in ("numpy", "jax", "jaxlib", "torch"):
         top = value.__module__.partition(".")[0]
         if (top, value.__name__) in _ARRAY_CLASSES:
             return "ndarray"
@@ -83,7 +84,7 @@ def kind_of_dtypes(value: object) -> DTypeKind | None:
     """
     if isinstance(value, _SUBSCRIPTED):  # np.floating[Any]
         value = getattr(value, "__origin__", None)
-    if not isinstance(value, type):
+    if not is_class(value):
         return None
     if value.__module__ == "numpy":
         return _KINDS.get(value.__name__)
@@ -145,7 +146,7 @@ def element_of(value: object) -> DType | DTypeKind | None:
 
 
 def _is_of_numpy(value: object, name: str) -> bool:
-    return isinstance(value, type) and (value.__module__, value.__name__) == ("numpy", name)
+    return is_class(value) and (value.__module__, value.__name__) == ("numpy", name)
 
 
 def _one_of(values: Iterable[object]) -> DType | DTypeKind | None:
