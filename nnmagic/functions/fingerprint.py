@@ -30,7 +30,7 @@ from nnmagic.tinynn.namespace.torch_values import (
 )
 from nnmagic.tinynn.program import MISSING
 from nnmagic.tinynn.types.aliases import is_alias
-from nnmagic.tinynn.types.annotations import Destination, DType, DTypeKind, OpenTensor, Tensor
+from nnmagic.tinynn.types.annotations import Destination, DType, DTypeKind, OpenTensor, OpenType, Tensor
 from nnmagic.tinynn.types.foreign_types import ForeignTypeError, constructor_name, foreign_annotation
 
 _unique = itertools.count()
@@ -105,6 +105,7 @@ def _compute_fingerprint(value: object, known: dict[int, tuple[object, str]]) ->
             | DTypeKind()
             | Tensor()
             | OpenTensor()
+            | OpenType()
             | Destination()
             | np.dtype()
         ):

@@ -21,6 +21,7 @@ from nnmagic.tinynn.types.annotations import (
     DType,
     DTypeKind,
     OpenTensor,
+    OpenType,
     Tensor,
     dtype_named,
     parse_named_dim,
@@ -68,6 +69,8 @@ def annotation_type(operand: Operand) -> Type:
             raise RefusalError("the tensor's dtype is missing", operand.span, hint=_EXAMPLE)
         case Known(value=DTypeKind()) | Known(value=OpenTensor(dtype=DTypeKind())):
             raise RefusalError("the dtype must be known here", operand.span, hint=_EXAMPLE)
+        case Known(value=OpenType()):
+            raise RefusalError("the whole type must be known here", operand.span, hint=_EXAMPLE)
         case Known(value=OpenTensor()):
             hint = 'name each dimension, as in Tensor[("n", "m"), f32]'
             raise RefusalError("a tensor's rank must be known here", operand.span, hint=hint)
@@ -104,7 +107,7 @@ def _misplaced(destination: str, operand: Operand) -> RefusalError:
     return RefusalError(message, operand.span, hint="write the type of the tensor alone")
 
 
-def parameter_type(operand: Operand) -> tuple[Type | OpenTensor, str]:
+def parameter_type(operand: Operand) -> tuple[Type | OpenTensor | OpenType, str]:
     """Return the type of a parameter, and ``"Out"`` or ``"InOut"`` if a call changes its argument."""
     match operand.value:
         case TypeOf(type=type_, destination=destination) if destination:
@@ -114,9 +117,25 @@ def parameter_type(operand: Operand) -> tuple[Type | OpenTensor, str]:
     return result_type(operand), ""
 
 
-def result_type(operand: Operand) -> Type | OpenTensor:
+def is_type(value: Value) -> bool:
+    """Return whether a value is written as an annotation."""
+    match value:
+        case TupleConstructor() | TypeOf() | RecordName() | DataTypeName():
+            return True
+        case Known(value=DType() | DTypeKind() | Tensor() | OpenTensor() | OpenType()):
+            return True
+        case BuiltinName(builtin=builtin):
+            return builtin.name in PYTHON_DTYPES or builtin.name == "ndarray"
+    return False
+
+
+def result_type(operand: Operand) -> Type | OpenTensor | OpenType:
     """Return the type of a result, or the part of it that is written."""
     match operand.value:
+        case Known(value=OpenType() as open_type):
+            return open_type
+        case TupleConstructor(name="Any"):
+            return OpenType()
         case Known(value=OpenTensor() as partial):
             return partial
         case Known(value=DTypeKind() as kind):
@@ -126,6 +145,15 @@ def result_type(operand: Operand) -> Type | OpenTensor:
         case BuiltinName(builtin=builtin) if builtin.name == "ndarray":
             return OpenTensor()
     return annotation_type(operand)
+
+
+def has_python_numbers(annotation: tree.Annotation | None) -> bool:
+    """Return whether an annotation is Python's ``float`` or the like, or a tuple that has one."""
+    written = None if annotation is None else annotation.expr
+    if isinstance(written, ast.Call) and written.func_name.name is ast.BuiltinOp.Subscript:
+        parts = (part for params in written.params[1:] for part in params.values)
+        return any(isinstance(part, ast.Var) and part.id.name in PYTHON_DTYPES for part in parts)
+    return is_python_number(annotation)
 
 
 def is_python_number(annotation: tree.Annotation | None) -> bool:
@@ -284,6 +312,9 @@ def tuple_annotation(items: Sequence[Operand]) -> Value:
     if items and items[-1].value == Known(Ellipsis):
         hint = "write one type for each item"
         raise RefusalError("a tuple's length must be known", items[-1].span, hint=hint)
+    fields = tuple(map(result_type, items))
+    if any(isinstance(field, OpenTensor | OpenType) for field in fields):
+        return Known(OpenType(fields))
     return TypeOf(TupleType(tuple(map(annotation_type, items))))
 
 
@@ -302,7 +333,7 @@ def is_open(ctx: Elaboration, ty: tree.Annotation) -> bool:
     """Return whether the annotation of a parameter leaves something to each call."""
     with ctx.trial():
         try:
-            return isinstance(_resolve(ctx, ty, result_type), OpenTensor)
+            return isinstance(_resolve(ctx, ty, result_type), OpenTensor | OpenType)
         except RefusalError:
             return False
 
@@ -312,10 +343,10 @@ def elaborate_type(ctx: Elaboration, ty: tree.Annotation) -> Type | None:
     return in_caller(ctx, _resolve(ctx, ty, annotation_type))
 
 
-def elaborate_result_type(ctx: Elaboration, ty: tree.Annotation) -> Type | OpenTensor | None:
+def elaborate_result_type(ctx: Elaboration, ty: tree.Annotation) -> Type | OpenTensor | OpenType | None:
     """Return what the annotation of a result means, as `elaborate_type` does."""
     type_ = _resolve(ctx, ty, result_type)
-    return type_ if isinstance(type_, OpenTensor) else in_caller(ctx, type_)
+    return type_ if isinstance(type_, OpenTensor | OpenType) else in_caller(ctx, type_)
 
 
 def in_caller(ctx: Elaboration, type_: _Type) -> _Type:
@@ -336,15 +367,15 @@ def type_or_none(ctx: Elaboration, annotation: tree.Annotation) -> Type | None:
     return in_caller(ctx, _resolve_or_report(ctx, annotation, annotation_type))
 
 
-def result_type_or_none(ctx: Elaboration, annotation: tree.Annotation) -> Type | OpenTensor | None:
+def result_type_or_none(ctx: Elaboration, annotation: tree.Annotation) -> Type | OpenTensor | OpenType | None:
     """Return what the annotation of a result means, as `type_or_none` does."""
     type_ = _resolve_or_report(ctx, annotation, result_type)
-    return type_ if isinstance(type_, OpenTensor) else in_caller(ctx, type_)
+    return type_ if isinstance(type_, OpenTensor | OpenType) else in_caller(ctx, type_)
 
 
 def parameter_type_or_none(
     ctx: Elaboration, annotation: tree.Annotation
-) -> tuple[Type | OpenTensor | None, str]:
+) -> tuple[Type | OpenTensor | OpenType | None, str]:
     """Return what `parameter_type` does; None and ``""`` where there is an error, which is reported."""
     return _resolve_or_report(ctx, annotation, parameter_type) or (None, "")
 

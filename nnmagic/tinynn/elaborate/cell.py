@@ -67,7 +67,7 @@ from nnmagic.tinynn.namespace.lookup import look_up
 from nnmagic.tinynn.namespace.name_resolution import NameResolver
 from nnmagic.tinynn.program import Specialization
 from nnmagic.tinynn.syntax import tree
-from nnmagic.tinynn.types.annotations import OpenTensor
+from nnmagic.tinynn.types.annotations import OpenTensor, OpenType
 from nnmagic.tinynn.types.part_counts import count_parts, nesting
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.operator_calls import apply
@@ -109,7 +109,7 @@ class _Signature:
 
     parameters: list[tuple[tree.ParameterNode, Type | None]]
     destinations: dict[str, str]
-    declared: Type | OpenTensor | None
+    declared: Type | OpenTensor | OpenType | None
     is_silent: bool
     failed: bool
     open: dict[str, OpenTensor | None]
@@ -119,7 +119,7 @@ class _Signature:
     def results(self) -> Type | None:
         """Return the declared type of its own result and of the arrays that it changes."""
         types = [type_ for parameter, type_ in self.parameters if parameter.name in self.destinations]
-        if isinstance(self.declared, OpenTensor):
+        if isinstance(self.declared, OpenTensor | OpenType):
             return None
         if self.declared is not None:
             types.insert(0, self.declared)
@@ -286,8 +286,7 @@ def _elaborate_signature(
     completed: set[str] = set()
     failed = False
     for parameter in definition.params:
-        type_, destination = _parameter_pattern(ctx, parameter)
-        is_open = parameter.ty is None or isinstance(type_, OpenTensor)
+        type_, destination, is_open = _parameter_pattern(ctx, parameter)
         if specialization is not None and parameter.name in specialization.types and is_open:
             type_ = specialization.types[parameter.name]
             completed.add(parameter.name)
@@ -322,8 +321,14 @@ def _elaborate_signature(
 
 def _parameter_pattern(
     ctx: Elaboration, parameter: tree.ParameterNode
-) -> tuple[Type | OpenTensor | None, str]:
-    return (None, "") if parameter.ty is None else parameter_type_or_none(ctx, parameter.ty)
+) -> tuple[Type | OpenTensor | None, str, bool]:
+    """Return what is written of a parameter's type, how it is changed, and whether calls complete it."""
+    if parameter.ty is None:
+        return None, "", True
+    type_, destination = parameter_type_or_none(ctx, parameter.ty)
+    if isinstance(type_, OpenType):
+        return None, "", True
+    return type_, destination, isinstance(type_, OpenTensor)
 
 
 def _known_argument(

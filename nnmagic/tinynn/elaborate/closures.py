@@ -28,6 +28,7 @@ from nnmagic.tinynn.calls.function_calls import FunctionMaker, bind_arguments
 from nnmagic.tinynn.elaborate.annotation_types import (
     elaborate_result_type,
     elaborate_type,
+    has_python_numbers,
     is_open,
     is_python_number,
 )
@@ -42,7 +43,7 @@ from nnmagic.tinynn.elaborate.sequencing import fill_block, steps_of
 from nnmagic.tinynn.elaborate.statements import return_destinations
 from nnmagic.tinynn.elaborate.templates import fit_template_arguments
 from nnmagic.tinynn.syntax import tree
-from nnmagic.tinynn.types.annotations import OpenTensor
+from nnmagic.tinynn.types.annotations import OpenTensor, OpenType
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.values import (
     FAILED,
@@ -284,7 +285,7 @@ def _as_declared(ctx: Elaboration, definition: tree.DefinitionNode, value: Opera
     if declared is None:
         return FAILED
     what, span = f"the result of `{definition.name}`", ctx.span(definition.ret_type.span)
-    of_python = is_python_number(definition.ret_type)
+    of_python = has_python_numbers(definition.ret_type)
     converted = convert_result(what, declared, value, span, of_python=of_python)
     return as_value(converted.expr, converted.type)
 
@@ -303,7 +304,7 @@ def _make_closure(ctx: Elaboration, definition: tree.DefinitionNode, formals: tu
     used = find_mentioned_names(definition)
     let_bind_names(ctx, [name for name in list(ctx.environment.names()) if name in used])
     recursive = reads_outer_name(definition, definition.name)
-    if recursive and (declared is None or isinstance(declared, OpenTensor)):
+    if recursive and (declared is None or isinstance(declared, OpenTensor | OpenType)):
         hint = "write it after the parameters, as in -> Tensor[(2, 3), f32]"
         name_span = ctx.span(definition.name_span)
         raise RefusalError(f"`{definition.name}` calls itself: its result needs a type", name_span, hint=hint)
@@ -320,7 +321,7 @@ def _make_closure(ctx: Elaboration, definition: tree.DefinitionNode, formals: tu
     span = ctx.span(definition.span)
     variable = ir.Var(definition.name, span=span)
     bindings = Bindings()
-    if recursive and declared is not None and not isinstance(declared, OpenTensor):
+    if recursive and declared is not None and not isinstance(declared, OpenTensor | OpenType):
         bindings.bind(definition.name, closure(declared, variable))
     params = []
     for parameter, type_ in parameters:
@@ -348,7 +349,7 @@ def _elaborate_body(
     ctx: Elaboration,
     definition: tree.DefinitionNode,
     bindings: Bindings,
-    declared: Type | OpenTensor | None,
+    declared: Type | OpenTensor | OpenType | None,
 ) -> Computed | None:
     reassigned = find_reassigned_names(definition.body, bindings.locals)
     environment = Environment(

@@ -11,7 +11,15 @@ from nnmagic.tinynn.builtins.argument_checks import WHICH_DTYPES, dtype_meant, s
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.expressions import evaluate_operands
 from nnmagic.tinynn.syntax import tree
-from nnmagic.tinynn.types.annotations import DESTINATIONS, Destination, DType, DTypeKind, OpenTensor, Tensor
+from nnmagic.tinynn.types.annotations import (
+    DESTINATIONS,
+    Destination,
+    DType,
+    DTypeKind,
+    OpenTensor,
+    OpenType,
+    Tensor,
+)
 from nnmagic.tinynn.types.foreign_types import ForeignTypeError, Shape, tensor_of
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.values import (
@@ -38,6 +46,8 @@ def foreign_subscript(ctx: Elaboration, name: str, index: Sequence[ast.Expr], sp
             return dtype if is_failed(dtype) else _tensor(shape, dtype)
         case "dtype", [element]:
             return _element(ctx, element)
+        case (("Optional" | "Union"), [_, *_]):
+            return Known(OpenType())
     example = {"NDArray": "NDArray[np.float32]", "dtype": "np.dtype[np.float32]"}.get(
         name, 'Annotated[np.ndarray, Tensor[("n", 3), f32]]'
     )
@@ -117,7 +127,7 @@ def _element(ctx: Elaboration, written: ast.Expr) -> Value:
     match operand.value:
         case value if is_failed(value):
             return FAILED
-        case Known(value=DTypeKind()) | TupleConstructor(name="Any"):
+        case Known(value=DTypeKind() | OpenType()) | TupleConstructor(name="Any"):
             return operand.value
         case value if not isinstance(static_value_or_none(value), str) and dtype_meant(value) is not None:
             return Known(dtype_meant(value))

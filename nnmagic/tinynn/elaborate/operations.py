@@ -9,6 +9,7 @@ from nnmagic.relay.types import TensorType
 from nnmagic.tinynn.elaborate.annotation_types import (
     callable_annotation,
     destination_annotation,
+    is_type,
     tensor_annotation,
     tuple_annotation,
 )
@@ -21,7 +22,7 @@ from nnmagic.tinynn.operators.arithmetic import binary, unary
 from nnmagic.tinynn.operators.index_chains import read_chain
 from nnmagic.tinynn.operators.membership import identity, membership
 from nnmagic.tinynn.syntax import SIGNS, tree
-from nnmagic.tinynn.types.annotations import DESTINATIONS, DTypeKind
+from nnmagic.tinynn.types.annotations import DESTINATIONS, DTypeKind, OpenType
 from nnmagic.tinynn.values.values import (
     FAILED,
     BuiltinName,
@@ -81,6 +82,12 @@ def binary_operation(
     """Return the value of a binary operator; an error is reported here and gives FAILED."""
     if is_failed(left.value) or is_failed(right.value):
         return FAILED
+    if (
+        op is ast.BuiltinOp.BitOr
+        and is_type(left.value)
+        and (is_type(right.value) or right.value == Known(None))
+    ):
+        return Known(OpenType())
     try:
         if op in (tree.ExtraOp.Is, tree.ExtraOp.IsNot):
             return identity(SIGNS[op], left, right, span)
@@ -155,7 +162,7 @@ def _is_array(value: Value) -> bool:
 def _elaborate_type_subscript(
     ctx: Elaboration, owner: TupleConstructor, index: list[ast.Expr], span: Span
 ) -> Value:
-    if owner.name in ("ndarray", "NDArray", "dtype", "Annotated", "Literal", "Any"):
+    if owner.name in ("ndarray", "NDArray", "dtype", "Annotated", "Literal", "Any", "Optional", "Union"):
         return foreign_subscript(ctx, owner.name, index, span)
     if owner.name == "Callable":
         items = evaluate_operands(ctx, index)

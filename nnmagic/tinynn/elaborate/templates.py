@@ -18,7 +18,7 @@ from nnmagic.tinynn.elaborate.annotation_types import is_python_number, paramete
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.namespace.capture import as_compiled_function
 from nnmagic.tinynn.syntax import tree
-from nnmagic.tinynn.types.annotations import OpenTensor
+from nnmagic.tinynn.types.annotations import OpenTensor, OpenType
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import is_number, natural_dtype, number_constant
 from nnmagic.tinynn.values.operator_calls import as_computed
@@ -80,7 +80,8 @@ def _pattern(ctx: Elaboration, environment: Environment, annotation: tree.Annota
         ctx.environment = outer
     if is_failed(value):
         return ""
-    return parameter_type(Operand(value, ctx.span(annotation.span)))[0]
+    pattern = parameter_type(Operand(value, ctx.span(annotation.span)))[0]
+    return None if isinstance(pattern, OpenType) else pattern
 
 
 def refuse_destinations(function: LocalFunction | SpecializableFunction, span: Span) -> None:

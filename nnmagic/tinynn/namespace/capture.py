@@ -28,7 +28,15 @@ from nnmagic.tinynn.namespace.torch_values import (
 )
 from nnmagic.tinynn.program import MISSING, DataTypeInfo, ParameterInfo
 from nnmagic.tinynn.types.aliases import NoTypeError, WideTypeError, alias_type, is_callable_name
-from nnmagic.tinynn.types.annotations import Destination, DType, DTypeKind, OpenTensor, Tensor, as_dtype
+from nnmagic.tinynn.types.annotations import (
+    Destination,
+    DType,
+    DTypeKind,
+    OpenTensor,
+    OpenType,
+    Tensor,
+    as_dtype,
+)
 from nnmagic.tinynn.types.foreign_types import ForeignTypeError, constructor_name, foreign_annotation
 from nnmagic.tinynn.values.numbers import MAX_INT_BITS
 from nnmagic.tinynn.values.values import (
@@ -317,7 +325,7 @@ def array_of_torch(value: object) -> np.ndarray:
 def capture(value: object) -> Value:
     """Convert a snapshot to a value of a cell. Raises NotCapturableError."""
     match value:
-        case None | DType() | DTypeKind() | Tensor() | OpenTensor() | Destination():
+        case None | DType() | DTypeKind() | Tensor() | OpenTensor() | OpenType() | Destination():
             return Known(value)
         case np.ndarray():  # a snapshot already owns its array
             return _tensor(ir.Constant(value))

@@ -18,7 +18,7 @@ from nnmagic.tracebacks import short_errors
 if TYPE_CHECKING:
     import numpy as np
 
-    from nnmagic.relay.types import TensorType
+    from nnmagic.relay.types import TensorType, Type
 
 __all__ = [
     "DESTINATIONS",
@@ -30,6 +30,7 @@ __all__ = [
     "Dim",
     "InOut",
     "OpenTensor",
+    "OpenType",
     "Out",
     "Tensor",
     "as_dtype",
@@ -41,8 +42,21 @@ __all__ = [
 Dim = int | str
 
 
+class _Annotation:
+    """What annotations have in common: ``f32 | None`` is a union in Python."""
+
+    __slots__ = ()
+
+    def __or__(self, other: object) -> object:
+        import typing
+
+        return typing.Union[self, other]  # noqa: UP007  # `|` is what is defined here
+
+    __ror__ = __or__
+
+
 @dataclass(frozen=True, slots=True)
-class DType:
+class DType(_Annotation):
     """Element type; as an annotation, a tensor of rank 0 (``alpha: f32``).
 
     ``name`` is Relay's and NumPy's (``float32``), ``short`` is the cell's (``f32``).
@@ -147,7 +161,7 @@ def _numpy_dtype(value: object) -> DType | None:
 
 
 @dataclass(frozen=True, slots=True)
-class DTypeKind:
+class DTypeKind(_Annotation):
     """Several dtypes of which an annotation allows each, such as those of ``np.floating``."""
 
     name: str
@@ -162,7 +176,7 @@ class DTypeKind:
 
 
 @dataclass(frozen=True, slots=True)
-class Tensor:
+class Tensor(_Annotation):
     """Annotation of a tensor: ``Tensor[(2, "n"), f32]`` has two rows and any number of columns.
 
     ``Tensor[(), f32]`` has rank 0. ``Tensor[..., f32]`` and ``Tensor[("n", 3)]`` leave the shape or the dtype
@@ -204,7 +218,7 @@ class Tensor:
 
 
 @dataclass(frozen=True, slots=True)
-class OpenTensor:
+class OpenTensor(_Annotation):
     """Annotation of a tensor that a call completes: ``Tensor``, ``Tensor[..., f32]``, ``Tensor[("n", 3)]``.
 
     ``shape`` and ``dtype`` are None where the argument's count. In the annotations of other libraries, a
@@ -254,6 +268,16 @@ class OpenTensor:
         return f"{least}" if least == len(self.shape) else f"{least} or more"
 
 
+@dataclass(frozen=True, slots=True)
+class OpenType:
+    """Annotation such as ``Any``, ``np.ndarray | None`` and ``tuple[np.ndarray, float]``.
+
+    ``fields``: the types of a tuple's items, a part of which are open; None if it is not known to be a tuple.
+    """
+
+    fields: tuple[Type | OpenTensor | OpenType, ...] | None = None
+
+
 def _is_open_shape(item: object) -> bool:
     """Return whether what stands in the brackets of ``Tensor`` is a shape alone: dimensions and no dtype."""
     if not isinstance(item, tuple):
@@ -264,7 +288,7 @@ def _is_open_shape(item: object) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Destination:
+class Destination(_Annotation):
     """Annotation of a parameter whose array a call changes; ``tensor`` is the array's type."""
 
     tensor: Tensor

@@ -18,6 +18,7 @@ from nnmagic.tinynn.types.annotations import (
     DType,
     DTypeKind,
     OpenTensor,
+    OpenType,
     Tensor,
     as_dtype,
     dtype_named,
@@ -62,7 +63,7 @@ class ForeignTypeError(Exception):
 
 def constructor_name(value: object) -> str | None:
     """Return the name of a class or form that is subscripted in annotations; None for any other value."""
-    for name in ("Annotated", "Any", "Literal"):
+    for name in ("Annotated", "Any", "Literal", "Optional", "Union"):
         if value is getattr(typing, name):
             return name
     typed = sys.modules.get("numpy.typing")
@@ -117,6 +118,8 @@ def foreign_annotation(value: object) -> object | None:
             return OpenTensor(_shape_of(parts[0]), element_of(parts[1]))
         if name == "dtype":
             return element_of(value)
+    if isinstance(value, _UNIONS) or getattr(value, "__origin__", None) is typing.Union:
+        return OpenType()
     kind = kind_of_dtypes(value)
     dims = getattr(value, "dim_str", None) if kind is not None else None
     return tensor_of(kind, dims) if kind is not None and isinstance(dims, str) else kind

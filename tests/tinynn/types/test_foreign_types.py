@@ -162,6 +162,17 @@ RESULTS = [
     ("complex", "x.sum()", "complex128"),
     ("bool", "x.sum() > 0", "bool"),
     ("np.float32", "x.sum()", "float32"),
+    ("Any", "x.sum(axis=0)", "float32"),
+    ("float | np.ndarray", "x.sum(axis=0)", "float32"),
+]
+#: The same of tuples, with the dtypes of the items.
+TUPLES = [
+    ("tuple[np.ndarray, np.ndarray]", "x, x.sum()", ["float32", "float32"]),
+    ("tuple[float, float]", "x.sum(), 1", ["float64", "float64"]),
+    ("tuple[npt.NDArray[np.float32], float]", "x, x.sum()", ["float32", "float64"]),
+    ("tuple[int, tuple[Tensor, bool]]", "x.argmax(), (x, True)", ["int64", "float32", "bool"]),
+    ("tuple[np.ndarray, float]", "x", "is declared as a tuple of 2, but is Tensor[(2, 3), f32]"),
+    ("tuple[np.ndarray, np.float64]", "x, x.sum()", "f[1]` is declared as f64, but is f32"),
 ]
 
 
@@ -176,6 +187,48 @@ def test_a_result_is_what_its_annotation_says(annotation: str, result: str, expe
     value = nnmagic.compile(source, namespace=NAMES, engine="numpy", cache=False)(A32)
     assert value.dtype == expected
     np.testing.assert_array_equal(value, eval(result, {"np": np, "x": A32, "f64": "f8"}))
+
+
+@pytest.mark.parametrize(("annotation", "result", "expected"), TUPLES)
+def test_items_of_a_result_are_what_the_annotation_says(
+    annotation: str, result: str, expected: list[str] | str
+) -> None:
+    source = f"def f(x: Tensor[(2, 3), f32]) -> {annotation}:\n    return {result}\n"
+    if isinstance(expected, str):
+        with pytest.raises(nnmagic.TinyNNError) as caught:
+            nnmagic.compile(source, namespace=NAMES, engine="numpy", cache=False)
+        assert expected.replace("f[1]`", "the result of `f`[1]") in str(caught.value)
+        return
+    value = nnmagic.compile(source, namespace=NAMES, engine="numpy", cache=False)(A32)
+    flat = [leaf for item in value for leaf in (item if isinstance(item, tuple) else (item,))]
+    assert [leaf.dtype for leaf in flat] == expected
+
+
+@pytest.mark.parametrize(
+    ("annotation", "arguments"),
+    [
+        ("Any", [A32, 2.0, (A32, 1)]),
+        ("np.ndarray | float", [A32, 2.0]),
+        ("Tensor[('n', 3), f32] | None", [A32, None]),
+        ("typing.Optional[float]", [2.0, None]),
+        ("typing.Union[np.ndarray, float]", [A32, 2.0]),
+        ("tuple[np.ndarray, float]", [(A32, 2.0)]),
+    ],
+)
+def test_a_parameter_takes_what_a_union_allows(annotation: str, arguments: list[Any]) -> None:
+    source = "def f(y: Tensor[(3,), f32], x: {0} = None):\n    return y if x is None else (y, x)\n"
+    alias = eval(annotation, dict(NAMES))
+    for names, written in ((NAMES, annotation), ({"Alias": alias}, "Alias")):
+        text = source.format(written)
+        if "tuple" in annotation and written == "Alias":
+            continue
+        function = nnmagic.compile(text, namespace=names, engine="numpy", cache=False)
+        for argument in arguments:
+            result = function(V32, argument)
+            if argument is None:
+                np.testing.assert_array_equal(result, V32)
+            elif not isinstance(argument, tuple):
+                np.testing.assert_array_equal(result[1], argument)
 
 
 def test_a_result_on_several_paths_has_one_annotation() -> None:
