@@ -118,7 +118,7 @@ def foreign_annotation(value: object) -> object | None:
             return OpenTensor(_shape_of(parts[0]), element_of(parts[1]))
         if name == "dtype":
             return element_of(value)
-    if isinstance(value, _UNIONS) or getattr(value, "__origin__", None) is typing.Union:
+    if isinstance(value, _UNIONS):
         return OpenType()
     kind = kind_of_dtypes(value)
     dims = getattr(value, "dim_str", None) if kind is not None else None
