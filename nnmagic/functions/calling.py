@@ -13,7 +13,9 @@ from nnmagic.engine.executable import Executable
 from nnmagic.functions.calls import CallAdapter, store
 from nnmagic.functions.destinations import check_destination, check_overlap, say_changed, write_destinations
 from nnmagic.functions.error_locations import add_location
+from nnmagic.functions.generators import locked, take_generators
 from nnmagic.relay.callbacks import take_frames
+from nnmagic.relay.generators import set_state, state_of
 from nnmagic.relay.module import Module
 from nnmagic.tracebacks import hide_frames, show_frames_of
 
@@ -105,6 +107,28 @@ class Caller:
             except TypeError as error:
                 hide_frames(error)
                 raise
+        if self.call.generators:
+            return self._with_states(args, out)
+        return self._call(args, out)
+
+    def _with_states(self, args: Sequence[Any], out: Any) -> Any:
+        """Call the function with the states of generators, which have new ones if the call succeeds."""
+        numbers = self.call.generators
+        try:
+            generators = take_generators([(self.call.parameters[number], args[number]) for number in numbers])
+        except (TypeError, ValueError) as error:
+            hide_frames(error)
+            raise
+        with locked(generators):
+            states = dict(zip(numbers, map(state_of, generators), strict=True))
+            given = tuple(states.get(number, value) for number, value in enumerate(args))
+            result = self._call(given, out)
+            for number, generator in zip(numbers, generators, strict=True):
+                set_state(generator, states[number])
+        return result
+
+    def _call(self, args: Sequence[Any], out: Any) -> Any:
+        """Run the function with all its arguments in order."""
         if self.fast_path is not None:
             try:
                 if self.raise_interrupt is not None:
@@ -201,7 +225,11 @@ class Caller:
     def _say_where(self, error: BaseException, changed: Sequence[int]) -> None:
         """Say in an error of a run where it was raised, and which arguments it may have changed."""
         names = list(self.call.signature.parameters)
-        _present(error, self.definition.module, [names[number] for number in changed])
+        if self.call.destinations == self.call.generators:  # they are as they were
+            _present(error, self.definition.module)
+            return
+        shown = [names[number] for number in changed if number not in self.call.generators]
+        _present(error, self.definition.module, shown)
 
     def _bind_arguments(
         self, args: tuple[Any, ...], keywords: dict[str, Any], out: Any

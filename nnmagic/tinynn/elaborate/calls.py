@@ -22,6 +22,7 @@ from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.control_flow_blocks import Block, BlockExit, ExitKind, render
 from nnmagic.tinynn.elaborate.conversions import convert_to_declared
 from nnmagic.tinynn.elaborate.expressions import evaluate_operands
+from nnmagic.tinynn.elaborate.generators import call_with_generators, carry_out, is_state
 from nnmagic.tinynn.elaborate.gradients import call_gradient
 from nnmagic.tinynn.elaborate.let_bindings import atomize, hoist_lets, let_bind
 from nnmagic.tinynn.elaborate.loop_functions import call_in_loop
@@ -31,7 +32,7 @@ from nnmagic.tinynn.elaborate.records import make_record
 from nnmagic.tinynn.elaborate.templates import call_specialized
 from nnmagic.tinynn.elaborate.torch_modules import call_module
 from nnmagic.tinynn.operators.iteration import ITERATION
-from nnmagic.tinynn.types.annotations import DType
+from nnmagic.tinynn.types.annotations import DType, Generator
 from nnmagic.tinynn.values.descriptions import describe, source_text, with_article
 from nnmagic.tinynn.values.operator_calls import is_tensor
 from nnmagic.tinynn.values.values import (
@@ -42,6 +43,8 @@ from nnmagic.tinynn.values.values import (
     ConstructorName,
     DataTypeName,
     Dimension,
+    Draw,
+    GeneratorOf,
     GlobalFunction,
     GradientOf,
     Known,
@@ -62,6 +65,7 @@ from nnmagic.tinynn.values.values import (
     changes_arguments,
     is_failed,
     record_constructor,
+    takes_generators,
 )
 
 
@@ -156,6 +160,8 @@ def apply_value(ctx: Elaboration, callee: Operand, operands: list[Operand], span
                 return call_gradient(ctx, result, [], span, apply_value)
             if isinstance(result, LoopCall):
                 return call_in_loop(ctx, result, span, apply_value)
+            if isinstance(result, Draw):
+                return carry_out(ctx, result, span)
             if isinstance(result, Computed) and isinstance(result.expr, ir.Constant):
                 _own_constant(ctx, result.expr, operands)
             return hoist_lets(ctx, result) if builtin.has_loops else result
@@ -167,6 +173,8 @@ def apply_value(ctx: Elaboration, callee: Operand, operands: list[Operand], span
             ctx.pending.awaited.add(name)
             weak = ctx.pending.weak_results.get(name)
             return FAILED if weak is None else Computed(ir.GlobalVar(name, span=span), weak, weak=True)
+        case GlobalFunction() as function if takes_generators(function):
+            return call_with_generators(ctx, function, operands, span, partial(as_function, ctx))
         case GlobalFunction() as function:
             return _in_order(ctx, call_function(function, operands, span, partial(as_function, ctx)))
         case ClosureValue() as closure:
@@ -203,6 +211,8 @@ def apply_value(ctx: Elaboration, callee: Operand, operands: list[Operand], span
             return ITERATION["list"].call(operands, span)
         case Known(value=DType() as dtype):
             return convert_to_dtype(dtype.name, dtype.short, operands, span)
+        case Known(value=Generator()) if len(operands) == 1 and isinstance(operands[0].value, GeneratorOf):
+            return operands[0].value
     hint: str | None = None
     word = source_text(callee.span)
     if word in BUILTINS and isinstance(callee.value, Known | TupleOf | Computed):
@@ -230,7 +240,7 @@ def _changing(function: GlobalFunction, span: Span) -> RefusalError:
 def as_function(ctx: Elaboration, value: Operand, wanted: FuncType) -> Computed:
     """Convert a value to a Relay function of a type. Raises RefusalError."""
     match value.value:
-        case GlobalFunction() as function if changes_arguments(function):
+        case GlobalFunction() as function if changes_arguments(function) or takes_generators(function):
             raise _changing(function, value.span)
         case GlobalFunction(name=name, type=FuncType() as type_) if type_ == wanted:
             return Computed(ir.GlobalVar(name, span=value.span), type_)
@@ -251,7 +261,7 @@ def as_function(ctx: Elaboration, value: Operand, wanted: FuncType) -> Computed:
         if param.type_annotation
     ]
     callee = Operand(atomize(ctx, value.value, "function", set()), value.span)
-    with ctx.inside(block, ctx.environment.bindings.copy()):
+    with ctx.inside(block, ctx.environment.bindings.copy()), ctx.frozen_generators(is_state):
         result = apply_value(ctx, callee, operands, value.span)
     assert ctx.block is outer
     if is_failed(result):

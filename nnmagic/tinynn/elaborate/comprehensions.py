@@ -11,6 +11,7 @@ from nnmagic.limits import MAX_ITEMS
 from nnmagic.tinynn.analysis.bound_names import assigns_in_expressions, find_mentioned_names, targets_of, walk
 from nnmagic.tinynn.elaborate.assignments import assign_target
 from nnmagic.tinynn.elaborate.context import Elaboration
+from nnmagic.tinynn.elaborate.generators import is_state
 from nnmagic.tinynn.elaborate.truth import truth_of
 from nnmagic.tinynn.elaborate.unrolling import MAX_UNROLLED
 from nnmagic.tinynn.operators.iteration import count, has_known_items, is_silent, items
@@ -121,10 +122,16 @@ def _own_scope(ctx: Elaboration, expr: tree.Comprehension, names: Set[str]) -> I
     outer = ctx.environment
     if any(isinstance(part, tree.Lambda) for part in walk(expr)):  # which keeps them
         ctx.environment = Environment(outer.name, parent=outer, dimensions=outer.dimensions)
+        states = {name: value for name, value in outer.bindings.locals.items() if is_state(name)}
+        for name, value in states.items():
+            ctx.environment.bindings.bind(name, value)
         try:
             yield
         finally:
-            ctx.environment = outer
+            inner, ctx.environment = ctx.environment.bindings.locals, outer
+            for name, value in states.items():
+                if inner[name] is not value:
+                    outer.bindings.bind(name, inner[name])
         return
     bindings = outer.bindings
     saved = {name: bindings.locals.get(name) for name in names}

@@ -23,6 +23,7 @@ from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.control_flow_blocks import Block, BlockExit, ExitKind, render
 from nnmagic.tinynn.elaborate.conversions import to_relay
 from nnmagic.tinynn.elaborate.frozen_functions import freeze
+from nnmagic.tinynn.elaborate.generators import is_state
 from nnmagic.tinynn.elaborate.let_bindings import atomize
 from nnmagic.tinynn.elaborate.records import call_tree_map
 from nnmagic.tinynn.values.descriptions import describe, source_text, with_article
@@ -258,7 +259,7 @@ def _apply_inside(
     """
     callee = _kept(ctx, function)
     block, before = Block(), ctx.work - ctx.work_of_derivatives
-    with ctx.inside(block, ctx.environment.bindings.copy()):
+    with ctx.inside(block, ctx.environment.bindings.copy()), ctx.frozen_generators(is_state):
         result = apply(ctx, callee, operands, span)
     more = (WORK_OF_A_DERIVATIVE - 1) * (ctx.work - ctx.work_of_derivatives - before)
     if ctx.work + more > MAX_WORK:

@@ -18,11 +18,14 @@ if TYPE_CHECKING:
     from nnmagic.relay.types import TensorType
 
 __all__ = [
+    "CHANGED",
     "DESTINATIONS",
     "DTYPES",
+    "GENERATOR",
     "DType",
     "Destination",
     "Dim",
+    "Generator",
     "InOut",
     "OpenTensor",
     "Out",
@@ -196,8 +199,23 @@ class InOut(Destination):
     __slots__ = ()
 
 
+class Generator(Destination):
+    """Annotation of a generator of random numbers, ``np.random.Generator``: Relay has its state."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "numpy.random.Generator"
+
+
 #: Annotations of arrays that a call changes, by their names in a cell.
 DESTINATIONS: dict[str, type[Destination]] = {"Out": Out, "InOut": InOut}
+
+#: Annotations of what a call changes, by the destinations of parameters.
+CHANGED: dict[str, type[Destination]] = {**DESTINATIONS, "Generator": Generator}
+
+#: What ``np.random.Generator`` means, with the type of a state (see `nnmagic.relay.generators`).
+GENERATOR = Generator(Tensor((6,), u64))
 
 
 def check_shape(shape: object) -> tuple[Dim, ...]:
