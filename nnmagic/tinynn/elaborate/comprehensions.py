@@ -83,7 +83,9 @@ def _in_loop(ctx: Elaboration, expr: tree.Comprehension) -> Value | None:
     if isinstance(rounds, int) and rounds <= MAX_UNROLLED:
         return None
     bindings = ctx.environment.bindings
-    bindings.bind(_FUNCTION, LocalFunction(_FUNCTION, _definition(ctx, expr), (), ctx.environment, {}))
+    mentioned = sorted(find_mentioned_names(expr))
+    versions = {name: 0 for name in mentioned if ctx.environment.owner(name) is not None}
+    bindings.bind(_FUNCTION, LocalFunction(_FUNCTION, _definition(ctx, expr), (), ctx.environment, versions))
     call = ast.Call(expr.span, ast.Var(expr.span, ast.Id(expr.span, _FUNCTION)), [], {})
     try:
         with ctx.trial() as diagnostics:
