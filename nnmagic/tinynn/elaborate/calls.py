@@ -159,7 +159,10 @@ def apply_value(ctx: Elaboration, callee: Operand, operands: list[Operand], span
             if isinstance(result, GradientOf) and result.kind in ("vjp", "jvp", "tree_map"):
                 return call_gradient(ctx, result, [], span, apply_value)
             if isinstance(result, LoopCall):
-                return call_in_loop(ctx, result, span, apply_value)
+                if result.kind == "map":
+                    return call_in_loop(ctx, result, span, apply_value)
+                with ctx.frozen_generators(is_state):  # some calls are there for the types of their results
+                    return call_in_loop(ctx, result, span, apply_value)
             if isinstance(result, Draw):
                 return carry_out(ctx, result, span)
             if isinstance(result, Computed) and isinstance(result.expr, ir.Constant):

@@ -95,11 +95,13 @@ def _state(ctx: Elaboration, generator: GeneratorOf, span: Span) -> Computed:
         hint = "write range(...), or draw an array before the loop"
         raise RefusalError("numbers are drawn in a loop whose rounds have no order", span, hint=hint)
     state = ctx.environment.bindings.locals.get(generator.state)
-    if generator.state in ctx.frozen or not isinstance(state, Computed):
-        message = "this function is compiled for itself, and the generator from which it draws is outside of it"
-        hint = "draw the numbers before, and give them to the function"
-        raise RefusalError(message, span, hint=hint)
-    return state
+    if generator.state not in ctx.frozen and isinstance(state, Computed):
+        return state
+    message = "this function is compiled for itself, and the generator from which it draws is outside of it"
+    hint = "draw the numbers before, and give them to the function"
+    if generator.state not in ctx.frozen:
+        hint = "leave out the types of its parameters, or give it the generator"
+    raise RefusalError(message, span, hint=hint)
 
 
 # -- states in loops, branches and functions ---------------------------------------------------------------

@@ -43,6 +43,7 @@ from nnmagic.tinynn.namespace.random_functions import (
     NUMPY_GENERATORS,
     generator_function,
     is_generator,
+    is_of_numpy,
     is_random_function,
     is_random_name,
     numpy_hint,
@@ -268,7 +269,7 @@ class NameResolver:
             drawn = path[0]
         if drawn is not None:
             message = f"`{name}` is not supported in a cell, which has no hidden state"
-            hint = numpy_hint(drawn) if library_of(value) == "numpy" else random_hint(drawn)
+            hint = numpy_hint(drawn) if is_of_numpy(value) else random_hint(drawn)
             raise RefusalError(message, span, hint=hint)
         if is_generator(value):
             message = f"`{path[0]}` is a generator of random numbers, whose state a cell cannot change"

@@ -62,6 +62,14 @@ def generator_function(value: object) -> Builtin | None:
     return None
 
 
+def is_of_numpy(value: object) -> bool:
+    """Return whether a module, or a function of random numbers, is NumPy's."""
+    if isinstance(value, ModuleType):
+        return value.__name__.startswith("numpy")
+    owner = getattr(value, "__self__", None)
+    return str(getattr(value, "__module__", None) or type(owner).__module__).startswith("numpy")
+
+
 def numpy_hint(name: str) -> str:
     """Return what a cell writes for a function of ``numpy.random`` that has a hidden state."""
     make = "rng = np.random.default_rng(seed)"
