@@ -49,8 +49,7 @@ def value_type(
     """
     if pattern is None and isinstance(value, tuple):
         parts = [
-            value_type(f"{what}[{index}]", None, part, converts=converts)
-            for index, part in enumerate(value)
+            value_type(f"{what}[{index}]", None, part, converts=converts) for index, part in enumerate(value)
         ]
         return TupleType(tuple(type_ for type_, _ in parts)), tuple(part for _, part in parts)
     if type(value) in _NUMBERS:

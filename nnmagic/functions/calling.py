@@ -111,7 +111,7 @@ class Caller:
             return self._with_states(args, out)
         return self._call(args, out)
 
-    def _with_states(self, args: Sequence[Any], out: Any) -> Any:
+    def _with_states(self, args: tuple[Any, ...], out: Any) -> Any:
         """Call the function with the states of generators, which have new ones if the call succeeds."""
         numbers = self.call.generators
         try:
@@ -127,7 +127,7 @@ class Caller:
                 set_state(generator, states[number])
         return result
 
-    def _call(self, args: Sequence[Any], out: Any) -> Any:
+    def _call(self, args: tuple[Any, ...], out: Any) -> Any:
         """Run the function with all its arguments in order."""
         if self.fast_path is not None:
             try:

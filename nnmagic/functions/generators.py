@@ -25,7 +25,9 @@ def take_generators(arguments: Sequence[tuple[Parameter, object]]) -> list[np.ra
             raise TypeError(f"{message}; make it with numpy.random.default_rng(seed)")
         if any(value.bit_generator is other.bit_generator for other in generators):
             name = parameter.name.rpartition(" ")[2]
-            raise ValueError(f"{parameter.name} is a generator that the call takes twice: give {name} another")
+            raise ValueError(
+                f"{parameter.name} is a generator that the call takes twice: give {name} another"
+            )
         generators.append(value)
     return generators
 

@@ -122,7 +122,9 @@ class SpecializingFunction:
         positional = [value for name, value in given.items() if name not in by_name]
         return positional, {name: value for name, value in given.items() if name in by_name}
 
-    def _arguments(self, bound: Sequence[Any]) -> tuple[dict[str, Type | Generator], dict[str, object], dict[str, Any]]:
+    def _arguments(
+        self, bound: Sequence[Any]
+    ) -> tuple[dict[str, Type | Generator], dict[str, object], dict[str, Any]]:
         """Return the types that a call completes, its compile-time values, and its other arguments."""
         types: dict[str, Type | Generator] = {}
         values: dict[str, object] = {}
@@ -145,7 +147,9 @@ class SpecializingFunction:
         return types, values, given
 
     @short_errors
-    def specialize(self, types: Mapping[str, Type | Generator], values: Mapping[str, object]) -> CompiledFunction:
+    def specialize(
+        self, types: Mapping[str, Type | Generator], values: Mapping[str, object]
+    ) -> CompiledFunction:
         """Return the function compiled for types of its parameters, by name; its machine code comes later.
 
         ``values``: those of parameters that are known when it is compiled. Raises TinyNNError.

@@ -1,7 +1,7 @@
 """Draw the numbers of NumPy's generator PCG64 from a state that is an array.
 
-The state is six words: the two halves of PCG64's state, the low one first, those of its increment, whether half
-of a word is left over from a draw of 32 bits, and that half.
+The state is six words: the two halves of PCG64's state, the low one first, those of its increment, whether
+half of a word is left over from a draw of 32 bits, and that half.
 """
 
 from __future__ import annotations

@@ -38,8 +38,8 @@ class ParameterInfo:
     """A parameter as a caller sees it.
 
     kind: one of PARAMETER_KINDS. default: a number, a bool, an array, an AdtValue or a tuple of
-    them; MISSING where there is none. destination: ``"Out"`` or ``"InOut"`` if a call changes the argument, an array;
-    ``"Generator"`` if it is a generator of random numbers.
+    them; MISSING where there is none. destination: ``"Out"`` or ``"InOut"`` if a call changes the argument,
+    an array; ``"Generator"`` if it is a generator of random numbers.
     """
 
     name: str

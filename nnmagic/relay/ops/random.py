@@ -1,7 +1,7 @@
 """Declare random numbers: of the counter-based generator Threefry, and of NumPy's PCG64.
 
-A key of Threefry is a vector of ten uint64 (Salmon et al. 2011); `nnmagic.relay.generators` says what the state
-of PCG64 is. Real Relay lacks the latter.
+A key of Threefry is a vector of ten uint64 (Salmon et al. 2011); `nnmagic.relay.generators` says what the
+state of PCG64 is. Real Relay lacks the latter.
 """
 
 from __future__ import annotations
@@ -112,8 +112,8 @@ def _draw(types: Sequence[Type], attrs: Attrs) -> TupleType:
     return TupleType((STATE, like))
 
 
-#: How many parameters each function of NumPy's generator has. ``order`` are indices in random order, ``orders``
-#: rows of them, and ``choice`` some that differ; ``weighted`` ones have probabilities.
+#: How many parameters each function of NumPy's generator has. ``order`` are indices in random order,
+#: ``orders`` rows of them, and ``choice`` some that differ; ``weighted`` ones have probabilities.
 FUNCTIONS = {
     **dict.fromkeys(("random", "standard_normal", "standard_exponential", "standard_exponential inv"), 0),
     **dict.fromkeys(("standard_cauchy", "order", "orders"), 0),

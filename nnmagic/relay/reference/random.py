@@ -1,4 +1,4 @@
-"""Say what random numbers are: Threefry (Salmon et al. 2011) as Relay has it, in NumPy, bit for bit; and NumPy's.
+"""Say what random numbers are: NumPy's, and Threefry's (Salmon et al. 2011) as Relay has it, bit for bit.
 
 A key is ten words: key 0-3, path 4-5, counter 6-7, and 8-9 with the one bit where the path goes on.
 """

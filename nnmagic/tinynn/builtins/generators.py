@@ -115,8 +115,8 @@ def _words(text: str) -> tuple[_Parameter, ...]:
     return tuple(parameters)
 
 
-#: The parameters of the distributions: their names with ``#`` after those of integers, their defaults, and what
-#: NumPy requires of them.
+#: The parameters of the distributions: their names with ``#`` after those of integers, their defaults, and
+#: what NumPy requires of them.
 _DISTRIBUTIONS = {
     "normal": ("loc=0, scale=1 >=0", "Return numbers of the normal distribution."),
     "uniform": ("low=0, high=1", "Return numbers of the uniform distribution over [low, high)."),
@@ -258,8 +258,6 @@ def _distribution(name: str) -> Callable[[Arguments], Value]:
 
 def _checked(call: Arguments, name: str, parameters: list[Formula]) -> list[Formula]:
     """Check parameters that are known with NumPy itself, and others that belong together."""
-    known = [static_value_or_none(each.value) for each in call.given.values()][1:]
-    del known
     numbers = [_number_of_constant(parameter) for parameter in parameters]
     if all(number is not None for number in numbers):
         try:
@@ -445,8 +443,12 @@ def _choice(call: Arguments) -> Value:
         if isinstance(count, Known):
             last = Formula(number_constant(int(count.value) - 1, "int64", call.span), call.span)  # type: ignore[call-overload]  # an int
         else:
-            last = _required(call, last, last >= 0, "a must be a positive integer unless no samples are taken")
-        return _draw(call, "integers", like, [Formula(number_constant(0, "int64", call.span), call.span), last], finish)
+            last = _required(
+                call, last, last >= 0, "a must be a positive integer unless no samples are taken"
+            )
+        return _draw(
+            call, "integers", like, [Formula(number_constant(0, "int64", call.span), call.span), last], finish
+        )
     flat = like if like.rank == 1 else like.reshape((1,)) if not like.rank else like.flat()
 
     def finish_flat(index: Formula) -> Value:

@@ -37,6 +37,7 @@ from nnmagic.tinynn.values.descriptions import describe, source_text, with_artic
 from nnmagic.tinynn.values.operator_calls import is_tensor
 from nnmagic.tinynn.values.values import (
     FAILED,
+    BuiltinFunction,
     BuiltinName,
     ClosureValue,
     Computed,
@@ -150,24 +151,7 @@ def apply_value(ctx: Elaboration, callee: Operand, operands: list[Operand], span
             rows = [Operand(as_rows(each.value), each.span, each.keyword) for each in operands]
             return call_with_arguments(operator, rows, span)
         case BuiltinName(builtin=builtin):
-            if any(isinstance(operand.value, ListOfRows) for operand in operands):
-                result = call_with_rows(builtin, operands, span, BUILTINS)
-                if ctx.changes_tensors and builtin.name not in KEEPS_ITEMS and isinstance(result, Computed):
-                    return _own_copy(ctx, hoist_lets(ctx, result), operands)
-            else:
-                result = builtin.call(operands, span)
-            if isinstance(result, GradientOf) and result.kind in ("vjp", "jvp", "tree_map"):
-                return call_gradient(ctx, result, [], span, apply_value)
-            if isinstance(result, LoopCall):
-                if result.kind == "map":
-                    return call_in_loop(ctx, result, span, apply_value)
-                with ctx.frozen_generators(is_state):  # some calls are there for the types of their results
-                    return call_in_loop(ctx, result, span, apply_value)
-            if isinstance(result, Draw):
-                return carry_out(ctx, result, span)
-            if isinstance(result, Computed) and isinstance(result.expr, ir.Constant):
-                _own_constant(ctx, result.expr, operands)
-            return hoist_lets(ctx, result) if builtin.has_loops else result
+            return _call_builtin(ctx, builtin, operands, span)
         case Method(receiver=receiver, callee=function):
             return apply_value(ctx, Operand(function, callee.span), [receiver, *operands], span)
         case GlobalFunction() as function if changes_arguments(function):
@@ -225,6 +209,25 @@ def apply_value(ctx: Elaboration, callee: Operand, operands: list[Operand], span
     elif isinstance(callee.value, Computed):
         hint = "leave the brackets out, or index it, as in x[0]"
     raise RefusalError(f"{describe(callee.value)} cannot be called", callee.span, hint=hint)
+
+
+def _call_builtin(ctx: Elaboration, builtin: BuiltinFunction, operands: list[Operand], span: Span) -> Value:
+    """Call a function of the language. Raises RefusalError."""
+    if any(isinstance(operand.value, ListOfRows) for operand in operands):
+        result = call_with_rows(builtin, operands, span, BUILTINS)
+        if ctx.changes_tensors and builtin.name not in KEEPS_ITEMS and isinstance(result, Computed):
+            return _own_copy(ctx, hoist_lets(ctx, result), operands)
+    else:
+        result = builtin.call(operands, span)
+    if isinstance(result, GradientOf) and result.kind in ("vjp", "jvp", "tree_map"):
+        return call_gradient(ctx, result, [], span, apply_value)
+    if isinstance(result, LoopCall):
+        return call_in_loop(ctx, result, span, apply_value)
+    if isinstance(result, Draw):
+        return carry_out(ctx, result, span)
+    if isinstance(result, Computed) and isinstance(result.expr, ir.Constant):
+        _own_constant(ctx, result.expr, operands)
+    return hoist_lets(ctx, result) if builtin.has_loops else result
 
 
 def _in_order(ctx: Elaboration, result: Value) -> Value:

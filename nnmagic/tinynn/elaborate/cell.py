@@ -53,8 +53,8 @@ from nnmagic.tinynn.elaborate.context import Elaboration, LoopForms, WorkLimitEr
 from nnmagic.tinynn.elaborate.control_flow_blocks import Block
 from nnmagic.tinynn.elaborate.conversions import convert_to_declared
 from nnmagic.tinynn.elaborate.dispatch import NODES
-from nnmagic.tinynn.elaborate.generators import new_state
 from nnmagic.tinynn.elaborate.function_bodies import declares_none, finish_body
+from nnmagic.tinynn.elaborate.generators import new_state
 from nnmagic.tinynn.elaborate.live_names import LiveNames
 from nnmagic.tinynn.elaborate.sequencing import fill_block, steps_of
 from nnmagic.tinynn.elaborate.shared_memory import Foreign

@@ -130,7 +130,9 @@ def _take_generators(
 ) -> dict[str, GeneratorOf]:
     """Return the generators that a function of the module takes; their states become the arguments."""
     generators: dict[str, GeneratorOf] = {}
-    for formal in function.parameters if isinstance(function, GlobalFunction) else ():
+    if not isinstance(function, GlobalFunction):
+        return generators
+    for formal in function.parameters:
         if formal.destination == GENERATOR:
             operand, node = given[formal.name]
             generator = require_generator(function.written, formal.name, operand)

@@ -125,14 +125,14 @@ def _own_scope(ctx: Elaboration, expr: tree.Comprehension, names: Set[str]) -> I
     if any(isinstance(part, tree.Lambda) for part in walk(expr)):  # which keeps them
         ctx.environment = Environment(outer.name, parent=outer, dimensions=outer.dimensions)
         states = {name: value for name, value in outer.bindings.locals.items() if is_state(name)}
-        for name, value in states.items():
-            ctx.environment.bindings.bind(name, value)
+        for name, state in states.items():
+            ctx.environment.bindings.bind(name, state)
         try:
             yield
         finally:
             inner, ctx.environment = ctx.environment.bindings.locals, outer
-            for name, value in states.items():
-                if inner[name] is not value:
+            for name, state in states.items():
+                if inner[name] is not state:
                     outer.bindings.bind(name, inner[name])
         return
     bindings = outer.bindings

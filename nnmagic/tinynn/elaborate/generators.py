@@ -1,8 +1,8 @@
 """Elaborate draws of random numbers, by which NumPy's generators change.
 
-A generator is a value that is known at compile time: the name of its state, which no cell can write. A draw binds
-that name anew. So all names of one generator see it change, and loops and branches carry the state as they carry
-what a cell assigns.
+A generator is a value that is known at compile time: the name of its state, which no cell can write. A draw
+binds that name anew. So all names of one generator see it change, and loops and branches carry the state as
+they carry what a cell assigns.
 """
 
 from __future__ import annotations
@@ -97,18 +97,18 @@ def _state(ctx: Elaboration, generator: GeneratorOf, span: Span) -> Computed:
     state = ctx.environment.bindings.locals.get(generator.state)
     if generator.state not in ctx.frozen and isinstance(state, Computed):
         return state
-    message = "this function is compiled for itself, and the generator from which it draws is outside of it"
+    message = "this function is compiled by itself, and the generator from which it draws is outside of it"
     hint = "draw the numbers before, and give them to the function"
     if generator.state not in ctx.frozen:
         hint = "leave out the types of its parameters, or give it the generator"
     raise RefusalError(message, span, hint=hint)
 
 
-# -- states in loops, branches and functions ---------------------------------------------------------------
+# -- states in loops, branches and functions -----------------------------------------------------------
 
 
 def states_in(values: Iterable[Value]) -> set[str]:
-    """Return the states of the generators among some values, and of those that functions among them capture."""
+    """Return the states of the generators among some values, and of those that their functions capture."""
     states, work, seen = set[str](), list(values), set[int]()
     while work:
         value = work.pop()
@@ -151,7 +151,7 @@ def take_states(ctx: Elaboration, function: LocalFunction, given: Mapping[str, O
         return {}
     values = [function, *(operand.value for operand in given.values())]
     states = states_in(values) & ctx.environment.bindings.locals.keys()
-    return {state: STATE for state in sorted(states - ctx.frozen)}
+    return dict.fromkeys(sorted(states - ctx.frozen), STATE)
 
 
 def give_back(ctx: Elaboration, states: Mapping[str, Type], changed: Sequence[Value]) -> None:
@@ -160,7 +160,7 @@ def give_back(ctx: Elaboration, states: Mapping[str, Type], changed: Sequence[Va
         ctx.environment.bindings.bind(state, value)
 
 
-# -- calls of functions of the module ----------------------------------------------------------------------
+# -- calls of functions of the module ------------------------------------------------------------------
 
 
 def state_argument(ctx: Elaboration, function: str, parameter: str, operand: Operand) -> Operand:

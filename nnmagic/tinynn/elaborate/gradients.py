@@ -272,8 +272,8 @@ def _apply_inside(
 ) -> tuple[Block, Operand] | None:
     """Call a function in a block of its own; return it with the result, None after an error.
 
-    ``states`` takes those of the generators from which it draws; without it, it cannot draw from any around it.
-    Raises RefusalError where its derivative would take too long to compile.
+    ``states`` takes those of the generators from which it draws; without it, it cannot draw from others than
+    its own. Raises RefusalError where its derivative would take too long to compile.
     """
     callee = _kept(ctx, function)
     block, before = Block(), ctx.work - ctx.work_of_derivatives

@@ -79,7 +79,7 @@ def fit_template_arguments(
 def _pattern(
     ctx: Elaboration, environment: Environment, annotation: tree.Annotation
 ) -> tuple[Pattern | str, str]:
-    """Return what `parameter_type` does, in the scope of its function; twice "" where an error was reported."""
+    """Return what `parameter_type` does, in the scope of its function; two "" where an error was reported."""
     outer, ctx.environment = ctx.environment, environment
     try:
         value = ctx.evaluate(annotation.expr)

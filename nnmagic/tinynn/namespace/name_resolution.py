@@ -39,8 +39,8 @@ from nnmagic.tinynn.namespace.library_functions import library_function
 from nnmagic.tinynn.namespace.linking import Linker, same_type
 from nnmagic.tinynn.namespace.lookup import CALLED, look_up
 from nnmagic.tinynn.namespace.random_functions import (
-    draws_random_numbers,
     NUMPY_GENERATORS,
+    draws_random_numbers,
     generator_function,
     is_generator,
     is_of_numpy,

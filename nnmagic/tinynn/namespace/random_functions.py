@@ -1,6 +1,6 @@
-"""Find NumPy's generators, and suggest the random numbers of a cell for those of NumPy, PyTorch, JAX and Python.
+"""Find NumPy's generators, and suggest what a cell writes for other random numbers of libraries.
 
-None of their code runs.
+None of the code of NumPy, PyTorch, JAX and Python runs.
 """
 
 from __future__ import annotations

@@ -21,7 +21,6 @@ from nnmagic.tinynn.syntax import tree
 from nnmagic.tinynn.types.annotations import Generator
 from nnmagic.tinynn.types.part_counts import count_parts
 
-
 #: The destination of a parameter that is a generator of random numbers.
 GENERATOR: Final = "Generator"
 
@@ -114,8 +113,8 @@ class SliceOf:
 class Formal:
     """A parameter as a caller sees it: ``kind`` is that of ``inspect.Parameter``.
 
-    ``destination``: ``"Out"`` or ``"InOut"`` if a call changes the argument, an array; ``"Generator"`` if it is a
-    generator of random numbers.
+    ``destination``: ``"Out"`` or ``"InOut"`` if a call changes the argument, an array; ``"Generator"`` if it
+    is a generator of random numbers.
     """
 
     name: str
@@ -250,8 +249,8 @@ class GeneratorOf:
 class Draw:
     """A draw of random numbers, which changes a generator; ``generator`` None: a new one, of a state.
 
-    ``function`` and ``parameters``: as `random.pcg64` takes them. ``like``: the shape and dtype of the numbers, or
-    the state of a new generator. ``finish`` makes the value of the call of the numbers.
+    ``function`` and ``parameters``: as `random.pcg64` takes them. ``like``: the shape and dtype of the
+    numbers, or the state of a new generator. ``finish`` makes the value of the call of the numbers.
     """
 
     generator: Operand | None

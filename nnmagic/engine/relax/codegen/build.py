@@ -18,7 +18,13 @@ from tvm.target import codegen
 from nnmagic.engine import cpu
 from nnmagic.engine.executable import KernelCode
 from nnmagic.engine.relax.artifact import AOT, INTERPRETER, Artifact, Json
-from nnmagic.engine.relax.codegen import kernel_preparation, relax_pipeline, stage_texts
+from nnmagic.engine.relax.codegen import (
+    kernel_preparation,
+    lapack_stubs,
+    numpy_random_stubs,
+    relax_pipeline,
+    stage_texts,
+)
 from nnmagic.engine.relax.codegen.aot.entry import emit_entry, emit_release
 from nnmagic.engine.relax.codegen.aot.functions import (
     emit_functions,
@@ -28,7 +34,6 @@ from nnmagic.engine.relax.codegen.aot.functions import (
 from nnmagic.engine.relax.codegen.aot.heap import heap_functions
 from nnmagic.engine.relax.codegen.aot.program import AotProgram, KernelCall
 from nnmagic.engine.relax.codegen.direct_call import compile_direct_call
-from nnmagic.engine.relax.codegen import lapack_stubs, numpy_random_stubs
 from nnmagic.engine.relax.codegen.object_code import (
     KERNEL_PREFIX,
     VM_PIPELINE,

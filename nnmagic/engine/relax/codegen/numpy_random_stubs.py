@@ -13,8 +13,8 @@ from nnmagic.engine.relax.runtime.lapack import names_after
 from nnmagic.engine.relax.runtime.numpy_random import PREFIX, SETTER
 
 #: What a function returns, and what it takes after the generator: ``d`` and ``f`` are floats, ``p`` pointers,
-#: other letters unsigned integers (``l`` of 64 bits, ``w`` 32, ``h`` 16, ``c`` 8), ``b`` a bool, and ``s`` room for
-#: what `random_binomial` sets up for its parameters. ``v`` is nothing.
+#: other letters unsigned integers (``l`` of 64 bits, ``w`` 32, ``h`` 16, ``c`` 8), ``b`` a bool, ``s`` room
+#: for what `random_binomial` sets up for its parameters. ``v`` is nothing.
 _FUNCTIONS = {
     **{
         f"standard_{name}_fill{suffix}": "vlp"
@@ -56,8 +56,8 @@ _OWN = ("standard_uniform", "seed")
 _TYPES = {"d": "double", "f": "float", "l": "i64", "p": "ptr", "v": "void"}
 _NARROW = {"w": "i32", "h": "i16", "c": "i8", "b": "i1"}
 
-#: PCG64 (O'Neill 2014): a linear congruential generator of 128 bits, whose output is its halves' exclusive or,
-#: rotated by its top bits.
+#: PCG64 (O'Neill 2014): a linear congruential generator of 128 bits, whose output is the exclusive or of its
+#: halves, rotated by its top bits.
 _PCG64 = """
 define internal i64 @next64(ptr %state) alwaysinline {
   %inc_at = getelementptr i8, ptr %state, i64 16
@@ -160,7 +160,7 @@ def compile_stubs(code: Sequence[bytes]) -> list[ObjectCode]:
 
 def _stub(name: str) -> str:
     """Return the stub and the setter of a function as LLVM code."""
-    result, *kinds = _FUNCTIONS[name]
+    result, kinds = _FUNCTIONS[name][0], _FUNCTIONS[name][1:]
     before, arguments, parameters = [_GENERATOR], ["ptr %generator"], []
     for number, kind in enumerate(kinds):
         if kind == "s":
@@ -206,7 +206,7 @@ _MASK = 0xFFFFFFFF
 
 
 def _seeding() -> Iterator[str]:
-    """Yield the lines that store the state for ``%seed``: NumPy's SeedSequence (O'Neill 2015), and PCG64's."""
+    """Yield the lines that store the state for ``%seed``: by NumPy's SeedSequence (O'Neill 2015)."""
     count = 0
 
     def compute(operation: str) -> str:
@@ -238,7 +238,6 @@ def _seeding() -> Iterator[str]:
                 pool[target] = scramble(compute(f"sub i32 {left}, {right}"))
     constant = 0x8B51F9DD
     words = [compute(f"zext i32 {hashed(pool[number % 4], 0x58F38DED)} to i128") for number in range(8)]
-
 
     def joined(*numbers: int) -> str:
         """Return the number that four words are, the highest first."""

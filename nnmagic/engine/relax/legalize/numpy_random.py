@@ -75,7 +75,7 @@ _Body = Callable[[PrimExpr, Sequence[Buffer], Buffer, Sequence[Buffer]], Sequenc
 def _kernel(
     call: OpCall, body: _Body, work: Callable[..., Sequence[tuple[Extent, str]]] = lambda *_: ()
 ) -> Value:
-    """Return the state after a draw, and the numbers. ``work`` returns the sizes of workspaces for the shapes."""
+    """Return the state after a draw, and the numbers; ``work`` gives the sizes of workspaces for shapes."""
     state, like, parameters = call.args
     dtype = str(like.ty.dtype.dtype)
     shape = list(like.ty.shape.values)
@@ -259,14 +259,14 @@ def _register(dtype: str, value: PrimExpr) -> Buffer:
     return register
 
 
-#: How many elements there are to each that is chosen, at most, where NumPy shuffles all of them; and the least
+#: How many elements there are at most to each that is chosen, where NumPy shuffles all of them; and the least
 #: number of elements for which it does so.
 _SHUFFLED = {"choice": 50, "choice unshuffled": 20}
 _LEAST_SHUFFLED = 10000
 
 
 def _draw_choice(call: OpCall, function: str) -> Value:
-    """Draw different indices, by a shuffle of all or by Floyd's algorithm (Bentley 1987) with a hash table."""
+    """Draw different indices, by a shuffle of all, or by Floyd's algorithm with a table (Bentley 1987)."""
     given = call.node.args[2]
     count = given.fields[0] if isinstance(given, Tuple) else None
     known = int(count.data.item()) if isinstance(count, Constant) else None
@@ -494,7 +494,9 @@ _BODIES: dict[str, Callable[[OpCall, str], Value]] = {
     **dict.fromkeys(_SHUFFLED, _draw_choice),
     **dict.fromkeys(("weighted", "weighted different"), _draw_weighted),
     "multinomial": _draw_multinomial,
-    **dict.fromkeys((f"multivariate_hypergeometric {method}" for method in ("marginals", "count")), _draw_colors),
+    **dict.fromkeys(
+        (f"multivariate_hypergeometric {method}" for method in ("marginals", "count")), _draw_colors
+    ),
     "dirichlet": _draw_dirichlet,
 }
 

@@ -33,8 +33,8 @@ def set_routines(
 ) -> None:
     """Set the routines of a program that was loaded from these object files.
 
-    ``setter``: the prefix of what sets them; ``find`` returns their addresses. Raises RuntimeError if SciPy is
-    needed and not installed.
+    ``setter``: the prefix of what sets them; ``find`` returns their addresses. Raises RuntimeError if SciPy
+    is needed and not installed.
     """
     for name in names_after(setter, code):
         library[f"{setter}{name}"]((find or address_of)(name))

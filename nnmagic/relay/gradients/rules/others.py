@@ -157,7 +157,7 @@ def _uniform(p: Place) -> Sequence[Contribution]:
     return [None, d.sum() - share, share]
 
 
-#: The functions of NumPy's generator whose numbers are those of another, moved and stretched by two parameters.
+#: The functions of NumPy's generator whose numbers are those of another, moved and stretched.
 _STANDARD: dict[str, tuple[str, tuple[float, ...]]] = {
     "normal": ("standard_normal", ()),
     "uniform": ("random", ()),
