@@ -128,14 +128,14 @@ FUNCTIONS = {
 }
 
 declare(
-    "random.pcg64_seed",
+    "numpy.pcg64_seed",
     "seed",
     _seed,
     "The state of NumPy's generator PCG64 for a seed.",
     family="random",
 )
 declare(
-    "random.pcg64",
+    "numpy.pcg64",
     "state like parameters",
     _draw,
     "A new state of NumPy's generator PCG64, and numbers in the shape and dtype of `like`.",

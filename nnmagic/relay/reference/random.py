@@ -129,8 +129,8 @@ def _pcg64(given: Given, state: Array, like: Array, parameters: tuple[Array, ...
 
 
 RULES: dict[str, Rule] = {
-    "random.pcg64": _pcg64,
-    "random.pcg64_seed": lambda _given, seed: seeded(int(seed)),
+    "numpy.pcg64": _pcg64,
+    "numpy.pcg64_seed": lambda _given, seed: seeded(int(seed)),
     "random.threefry_generate": _threefry_generate,
     "random.threefry_split": _split,
     "random.uniform": _uniform,

@@ -34,7 +34,7 @@ _MAKING = frozenset(
 _INDEXING = frozenset(("take", "scatter_nd", "expand_dims", "concatenate", "reshape"))
 
 #: Operators that draw a random number, or an array of them.
-_DRAWING = frozenset(("random.pcg64", "random.pcg64_seed"))
+_DRAWING = frozenset(("numpy.pcg64", "numpy.pcg64_seed"))
 
 
 def check_kernels(module: Module, diagnostics: Diagnostics) -> None:

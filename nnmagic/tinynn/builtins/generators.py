@@ -25,7 +25,7 @@ from nnmagic.tinynn.builtins.argument_checks import (
     python_number,
     static_value_or_none,
 )
-from nnmagic.tinynn.builtins.numpy.creation import fill
+from nnmagic.tinynn.builtins.numpy.creation import CREATION, fill
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import broadcast_together, constant_of
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
@@ -50,6 +50,8 @@ from nnmagic.tinynn.values.values import (
     TupleOf,
     Value,
 )
+
+(_AS_ARRAY,) = (row for row in CREATION if row.name == "asarray")
 
 _MAX_LAMBDA = float(np.iinfo("int64").max - np.sqrt(np.iinfo("int64").max) * 10)
 
@@ -90,7 +92,7 @@ class _Parameter:
             number = int(number)
         if isinstance(number, int | float):
             return Formula(number_constant(number, dtype, operand.span), call.span)
-        data = as_formula_beside(call, self.name, dtype)
+        data = _array(call, self.name, dtype)
         if data.is_complex or (self.is_integer and data.is_float):
             wanted = "an integer" if self.is_integer else "a real number"
             message = f"{call.name}: `{self.name}` must be {wanted}, not {describe(operand.value)}"
@@ -100,6 +102,17 @@ class _Parameter:
             return data
         holds, message = _REQUIRED[self.required]
         return data.require(holds(data), f"{call.name}: {message.format(self.name)}")
+
+
+def _array(call: Arguments, parameter: str, dtype: str | None = None) -> Formula:
+    """Return an argument as an array, as `np.asarray` does; lists of numbers have a dtype if it is given."""
+    operand = call.given[parameter]
+    if dtype is not None and isinstance(static_value_or_none(operand.value), tuple):
+        return as_formula_beside(call, parameter, dtype)
+    if isinstance(operand.value, TupleOf):
+        made = _AS_ARRAY.call([Operand(operand.value, operand.span)], operand.span)
+        operand = Operand(made, operand.span)
+    return formula(Arguments(call.name, {parameter: operand}, call.span), parameter)
 
 
 def _words(text: str) -> tuple[_Parameter, ...]:
@@ -371,7 +384,7 @@ def _population(call: Arguments, parameter: str) -> tuple[Value, Formula | None,
     count = as_size(operand)
     if count is not None:
         return count, None, 0
-    data = formula(call, parameter)
+    data = _array(call, parameter)
     if not data.rank:
         message = f"{call.name}: `{parameter}` must be an int or an array, not {describe(operand.value)}"
         raise RefusalError(message, operand.span)
@@ -397,7 +410,7 @@ def _permutation(call: Arguments) -> Value:
 
 
 def _permuted(call: Arguments) -> Value:
-    data = formula(call, "x")
+    data = _array(call, "x")
     if "axis" not in call:
         flat = data.flat()
         count = size_along(flat.value, 0, call.span)
@@ -473,7 +486,7 @@ def _choice(call: Arguments) -> Value:
 def _probabilities(call: Arguments, count: Formula) -> Formula:
     """Return the probabilities of a choice, checked as NumPy does. Raises RefusalError."""
     operand = call.given["p"]
-    p = as_formula_beside(call, "p", "float64")
+    p = _array(call, "p", "float64")
     if p.rank != 1:
         raise RefusalError(f"{call.name}: p must be 1-dimensional", operand.span)
     exact = np.sqrt(np.finfo(p.dtype).eps) if is_float(p.dtype) and p.dtype != "bfloat16" else 0.0
@@ -631,7 +644,7 @@ def _default_rng(call: Arguments) -> Value:
         raise RefusalError(message, operand.span)
     if data.dtype != "uint64":
         data = _required(call, data.cast("int64"), data >= 0, "expected non-negative integer")
-    return Draw(None, "", data.op("random.pcg64_seed").value)
+    return Draw(None, "", data.op("numpy.pcg64_seed").value)
 
 
 #: What makes a generator, by the names in ``numpy.random``.

@@ -78,7 +78,7 @@ def carry_out(ctx: Elaboration, draw: Draw, span: Span) -> Value:
         raise RefusalError(message, draw.generator.span)
     given = as_computed(Operand(TupleOf(draw.parameters), span))
     operands = [_state(ctx, generator, span).expr, draw.like.expr, given.expr]
-    expr = call("random.pcg64", operands, span, function=draw.function)
+    expr = call("numpy.pcg64", operands, span, function=draw.function)
     whole = let_bind(ctx, Computed(expr, TupleType((STATE, draw.like.type))), "drawn")
     parts = as_value(whole.expr, whole.type)
     assert isinstance(parts, TupleOf)

@@ -266,7 +266,7 @@ class NameResolver:
             if drawn in NUMPY_GENERATORS and value.__name__.startswith("numpy"):
                 return
         elif is_random_function(value):
-            drawn = path[0]
+            drawn = str(getattr(value, "__name__", path[0]))
         if drawn is not None:
             message = f"`{name}` is not supported in a cell, which has no hidden state"
             hint = numpy_hint(drawn) if is_of_numpy(value) else random_hint(drawn)
@@ -378,7 +378,8 @@ class NameResolver:
         first, name = path[0], ".".join(path)
         if first == "random" or path[:2] in (("np", "random"), ("numpy", "random"), ("jax", "random")):
             close = closest(name, [each for each in BUILTINS if "." in each])
-            hint = f"did you mean {close}?" if close else random_hint(path[-1])
+            make_hint = random_hint if first in ("random", "jax") else numpy_hint
+            hint = f"did you mean {close}?" if close and first == "random" else make_hint(path[-1])
             return UnknownNameError(f"unknown name `{name}`", span, hint=hint)
         if first in _FAMILIES:
             return UnknownNameError(f"unknown operator `{name}`", span, hint=_operator_hint(path))

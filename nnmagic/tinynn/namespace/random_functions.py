@@ -81,6 +81,8 @@ def numpy_hint(name: str) -> str:
 
 def random_hint(name: str) -> str:
     """Return what a cell writes for a function that draws random numbers or makes a generator."""
+    if name == "default_rng":
+        return numpy_hint(name)
     if name in _GENERATORS:
         return f"{_MAKE_A_KEY}, then random.normal(key, (3,)), random.integers(key, 10), ..."
     instead = INSTEAD.get(name, "random.normal(key, (3,)), random.uniform(key, (3,)), ...")

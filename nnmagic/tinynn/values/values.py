@@ -249,7 +249,7 @@ class GeneratorOf:
 class Draw:
     """A draw of random numbers, which changes a generator; ``generator`` None: a new one, of a state.
 
-    ``function`` and ``parameters``: as `random.pcg64` takes them. ``like``: the shape and dtype of the
+    ``function`` and ``parameters``: as `numpy.pcg64` takes them. ``like``: the shape and dtype of the
     numbers, or the state of a new generator. ``finish`` makes the value of the call of the numbers.
     """
 

@@ -513,4 +513,4 @@ def _seed(call: OpCall) -> Value:
     return call.te(compute, *call.args, primfunc_attrs={"op_pattern": OPAQUE})
 
 
-RULES.update({"random.pcg64": _draw, "random.pcg64_seed": _seed})
+RULES.update({"numpy.pcg64": _draw, "numpy.pcg64_seed": _seed})

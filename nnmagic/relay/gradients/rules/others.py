@@ -24,7 +24,7 @@ refuse("it has no rule", "stft")
 refuse("what a function of Python computes is not known", "python.callback")
 refuse("it selects boxes", *(name for name in OPERATORS if name.startswith("vision.")))
 refuse("it computes with quantized numbers", *(name for name in OPERATORS if name.startswith("qnn.")))
-zero("random.threefry_generate", "random.threefry_split", "random.pcg64_seed")
+zero("random.threefry_generate", "random.threefry_split", "numpy.pcg64_seed")
 
 
 @rule("python.require")
@@ -167,7 +167,7 @@ _STANDARD: dict[str, tuple[str, tuple[float, ...]]] = {
 }
 
 
-@rule("random.pcg64")
+@rule("numpy.pcg64")
 def _pcg64(p: Place) -> Sequence[Contribution]:
     """Draw the numbers of the standard distribution again, from the same state."""
     d, function, kinds = p.d_part(1), str(p.attrs["function"]), p.types[2]
@@ -177,7 +177,7 @@ def _pcg64(p: Place) -> Sequence[Contribution]:
     if not name:
         raise p.unsupported(f"numbers of `{function}` are no differentiable function of its parameters")
     own = Tuple(tuple(constant(number, "float64", span=p.span) for number in standard), span=p.span)
-    drawn = call("random.pcg64", [p.args[0], p.args[1], own], p.span, function=name)
+    drawn = call("numpy.pcg64", [p.args[0], p.args[1], own], p.span, function=name)
     z = p.term(TupleGetItem(drawn, 1, span=p.span), d.dtype)
     if function == "lognormal":
         d = d * p.part(1)
