@@ -36,7 +36,7 @@ def f(rng: np.random.Generator):
 def f(rng: np.random.Generator):
     a = rng.normal() if rng.random() < 0.5 else rng.exponential() + rng.random()
     b = rng.random() < 0.5 and rng.random() < 0.5 or rng.random() < 0.1
-    return a, b, rng.random() - rng.random() * rng.random()
+    return a, b, rng.random() - rng.random() - rng.random()
 """,
     "nested": """
 def f(rng: np.random.Generator):
@@ -95,7 +95,7 @@ def pick(rng, items):
     return items[rng.integers(len(items))]
 def noise(rng, x, scale=0.1):
     if rng.random() < 0.5:
-        return x + scale * rng.normal(size=x.shape)
+        return x + rng.normal(0.0, scale, x.shape)
     return x
 def jitter(rng, x):
     for i in range(len(x)):
@@ -138,7 +138,7 @@ def f(rng: np.random.Generator):
     total = 0.0
     for i in range(10):
         own = np.random.default_rng(i)
-        total += own.random() * rng.random()
+        total += own.random() - rng.random()
     return total
 """,
     "dims": """
