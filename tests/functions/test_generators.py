@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -119,3 +120,41 @@ def test_a_call_holds_the_lock_of_the_generator() -> None:
 def test_gradients_from_python_are_asked_for_in_a_cell() -> None:
     with pytest.raises(TypeError, match="in a cell, and give it the generator there"):
         nnmagic.grad(compiled())
+
+
+def test_arguments_go_by_name_and_results_into_out() -> None:
+    source = (
+        "class Pair:\n    a: f64\n    b: f64\n"
+        "def f(n: i64, /, p: Pair, *, rng: np.random.Generator):\n"
+        "    return Pair(p.a + rng.random(), p.b * n), rng.random(3)\n"
+    )
+    function, (ours, theirs) = compiled(source), pair()
+    out = {"a": np.zeros(()), "b": np.zeros(())}, np.zeros(3)
+    function(2, rng=ours, p={"a": 1.0, "b": 2.0}, out=out)
+    assert out[0] == {"a": 1 + theirs.random(), "b": 4}
+    np.testing.assert_array_equal(out[1], theirs.random(3))
+    record, _ = function(2, {"a": 1.0, "b": 2.0}, rng=ours)
+    assert record["a"] == 1 + theirs.random()
+
+
+def test_an_error_shows_no_frame_of_nnmagic() -> None:
+    for rng, scale in ((None, 1.0), (np.random.default_rng(0), "1")):
+        with pytest.raises(TypeError) as caught:
+            compiled()(rng, scale)
+        assert len(caught.traceback) == 1 or sys.version_info < (3, 11)
+
+
+def test_an_array_and_a_generator_change() -> None:
+    source = (
+        'def f(a: InOut[Tensor[("n",), f64]], rng: np.random.Generator):\n'
+        "    for i in range(len(a)):\n"
+        "        a[i] += rng.random()\n"
+        "    assert a[0] < 100\n"
+    )
+    ours, theirs = pair()
+    a = np.zeros(4)
+    assert compiled(source)(a, ours) is None
+    np.testing.assert_array_equal(a, theirs.random(4))
+    with pytest.raises(AssertionError, match=r"`a`|No array was changed"):
+        compiled(source)(a + 100, ours)
+    assert ours.bit_generator.state == theirs.bit_generator.state
