@@ -12,7 +12,7 @@ from tvm import relax, te, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T  # noqa: N812 - TVM's own name for its builder
 
-from nnmagic.engine.relax.legalize.extern_loops import grid
+from nnmagic.engine.relax.legalize.extern_loops import COPIES_FIRST, grid
 from nnmagic.engine.relax.legalize.registry import OPAQUE, RULES, OpCall, Value
 from nnmagic.engine.relax.legalize.types import Tensor, Tensors
 from nnmagic.engine.relax.runtime.numpy_random import PREFIX
@@ -87,14 +87,14 @@ def _kernel(
 
         def emit(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
             after, numbers, *workspaces = outs
-            copy = [_store(after, _load(ins[0], word), word) for word in range(_WORDS)]
-            return sequence([*copy, *body(_address(after), ins[1:], numbers, workspaces)])
+            copy = loop("word", _WORDS, lambda word: _store(after, _load(ins[0], word), word))
+            return sequence([copy, *body(_address(after), ins[1:], numbers, workspaces)])
 
         shapes = [[_WORDS], sizes, *([size] for size, _ in spaces)]
         dtypes = ["uint64", dtype, *(each for _, each in spaces)]
         return te.extern(shapes, [state, *given], emit, dtype=dtypes, name="random_pcg64")
 
-    attrs = {"op_pattern": OPAQUE}
+    attrs = {"op_pattern": OPAQUE, COPIES_FIRST: 1}
     parts = call.emit(call.te(compute, state, *parameters, relax.ShapeExpr(shape), primfunc_attrs=attrs))
     return relax.Tuple([call.emit(relax.TupleGetItem(parts, number)) for number in (0, 1)])
 
