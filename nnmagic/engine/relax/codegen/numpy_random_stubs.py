@@ -6,9 +6,13 @@ generator, and integers of 64 bits alone. ``runtime/numpy_random.py`` says what 
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator, Sequence
 
+from tvm.target import codegen
+
 from nnmagic.engine.relax.codegen.object_code import ObjectCode, compile_llvm
+from nnmagic.engine.relax.codegen.ziggurats import ziggurat
 from nnmagic.engine.relax.runtime.lapack import names_after
 from nnmagic.engine.relax.runtime.numpy_random import PREFIX, SETTER
 
@@ -58,14 +62,20 @@ _NARROW = {"w": "i32", "h": "i16", "c": "i8", "b": "i1"}
 
 #: PCG64 (O'Neill 2014): a linear congruential generator of 128 bits, whose output is the exclusive or of its
 #: halves, rotated by its top bits.
-_PCG64 = """
-define internal i64 @next64(ptr %state) alwaysinline {
+_MULTIPLIER = 0x2360ED051FC65DA44385DF649FCCF645
+_PCG64 = f"""
+define internal i64 @next64(ptr %state) alwaysinline {{
   %inc_at = getelementptr i8, ptr %state, i64 16
   %old = load i128, ptr %state, align 8
   %inc = load i128, ptr %inc_at, align 8
-  %product = mul i128 %old, 47026247687942121848144207491837523525
+  %product = mul i128 %old, {_MULTIPLIER}
   %new = add i128 %product, %inc
   store i128 %new, ptr %state, align 8
+  %word = call i64 @output(i128 %new)
+  ret i64 %word
+}}
+
+define internal i64 @output(i128 %new) alwaysinline {{
   %shifted = lshr i128 %new, 64
   %high = trunc i128 %shifted to i64
   %low = trunc i128 %new to i64
@@ -73,14 +83,14 @@ define internal i64 @next64(ptr %state) alwaysinline {
   %count = lshr i64 %high, 58
   %turned = call i64 @llvm.fshr.i64(i64 %both, i64 %both, i64 %count)
   ret i64 %turned
-}
+}}
 
-define internal i64 @next64_of(ptr %state) {
+define internal i64 @next64_of(ptr %state) {{
   %word = call i64 @next64(ptr %state)
   ret i64 %word
-}
+}}
 
-define internal i32 @next32_of(ptr %state) {
+define internal i32 @next32_of(ptr %state) {{
   %has_at = getelementptr i8, ptr %state, i64 32
   %half_at = getelementptr i8, ptr %state, i64 40
   %has = load i64, ptr %has_at
@@ -98,17 +108,87 @@ draw:
   store i64 %high, ptr %half_at
   %low = trunc i64 %word to i32
   ret i32 %low
-}
+}}
 
-define internal double @next_double(ptr %state) {
+define internal double @next_double(ptr %state) {{
   %word = call i64 @next64(ptr %state)
   %bits = lshr i64 %word, 11
   %number = sitofp i64 %bits to double
   %fraction = fmul double %number, 0x3CA0000000000000
   ret double %fraction
-}
+}}
 
 declare i64 @llvm.fshr.i64(i64, i64, i64)
+declare double @llvm.arithmetic.fence.f64(double)
+"""
+
+#: The functions of a number that a ziggurat mostly gives at once, and what they make of that number. Where it
+#: takes more than one draw, NumPy's function makes them all.
+_QUICK = {
+    "standard_normal": "standard_normal",
+    "normal": "standard_normal",
+    "standard_exponential": "standard_exponential",
+    "exponential": "standard_exponential",
+}
+_FENCE = "call double @llvm.arithmetic.fence.f64(double"
+_SCALED = {
+    "standard_normal": ["  ret double %number"],
+    "normal": [
+        "  %product = fmul double %value1, %number",
+        f"  %rounded = {_FENCE} %product)",
+        "  %moved = fadd double %value0, %rounded",
+        "  ret double %moved",
+    ],
+    "standard_exponential": ["  ret double %number"],
+    "exponential": ["  %product = fmul double %value0, %number", "  ret double %product"],
+}
+_USE_QUICK = """  %drawn = call {{double, i1}} @quick_{name}(ptr %state)
+  %is_quick = extractvalue {{double, i1}} %drawn, 1
+  br i1 %is_quick, label %quick, label %slow
+quick:
+  %number = extractvalue {{double, i1}} %drawn, 0
+{steps}
+slow:
+"""
+
+#: A number of a ziggurat and true, or false, and the state as it was.
+_ZIGGURAT = """
+@widths_{name} = private constant [256 x double] [{widths}]
+@limits_{name} = private constant [256 x i64] [{limits}]
+
+define internal {{double, i1}} @quick_{name}(ptr %state) alwaysinline {{
+  %inc_at = getelementptr i8, ptr %state, i64 16
+  %old = load i128, ptr %state, align 8
+  %inc = load i128, ptr %inc_at, align 8
+  %product = mul i128 %old, {multiplier}
+  %new = add i128 %product, %inc
+  %word = call i64 @output(i128 %new)
+  %layer_bits = lshr i64 %word, {layer_shift}
+  %layer = and i64 %layer_bits, 255
+  %bits_ = lshr i64 %word, {bits_shift}
+  %bits = and i64 %bits_, {mask}
+  %limit_at = getelementptr i64, ptr @limits_{name}, i64 %layer
+  %limit = load i64, ptr %limit_at
+  %is_quick = icmp ult i64 %bits, %limit
+  br i1 %is_quick, label %quick, label %slow
+quick:
+  store i128 %new, ptr %state, align 8
+  %width_at = getelementptr double, ptr @widths_{name}, i64 %layer
+  %width = load double, ptr %width_at
+  %count = sitofp i64 %bits to double
+  %size = fmul double %count, %width
+  %size_bits = bitcast double %size to i64
+  %sign_at = lshr i64 %word, {sign}
+  %sign_bit = shl i64 %sign_at, 63
+  %sign = and i64 %sign_bit, {sign_mask}
+  %number_bits = xor i64 %size_bits, %sign
+  %number = bitcast i64 %number_bits to double
+  %pair = insertvalue {{double, i1}} undef, double %number, 0
+  %found = insertvalue {{double, i1}} %pair, i1 true, 1
+  ret {{double, i1}} %found
+slow:
+  ret {{double, i1}} zeroinitializer
+}}
 """
 
 #: NumPy's struct of a generator: its state and the functions that draw from it.
@@ -131,7 +211,7 @@ _STUB = """
 @address_of_{name} = private global ptr null
 
 define {returned} @{prefix}{name}(ptr %state{parameters}) {{
-{before}
+{quick}{before}
   %function = load ptr, ptr @address_of_{name}
   {call} @@({arguments})
 {after}
@@ -155,7 +235,8 @@ def compile_stubs(code: Sequence[bytes]) -> list[ObjectCode]:
     if not names:
         return []
     text = "".join(_own_function(name) if name in _OWN else _stub(name) for name in names)
-    return [compile_llvm(_PCG64 + text)]
+    quick = {_QUICK[name] for name in names if _is_quick(name)}
+    return [compile_llvm(_PCG64 + "".join(map(_ziggurat, sorted(quick))) + text)]
 
 
 def _stub(name: str) -> str:
@@ -175,6 +256,9 @@ def _stub(name: str) -> str:
         arguments.append(f"{_NARROW[kind]} zeroext %narrow{number}")
     narrow = _NARROW.get(result)
     returned = _TYPES.get(result, "i64")
+    quick = ""
+    if _is_quick(name):
+        quick = _USE_QUICK.format(name=_QUICK[name], steps="\n".join(_SCALED[name]))
     call, after = f"%result = call {narrow or returned}", f"  ret {returned} %result"
     if result == "v":
         call, after = "call void", "  ret void"
@@ -187,11 +271,37 @@ def _stub(name: str) -> str:
         setter=f"{SETTER}{name}",
         returned=returned,
         parameters="".join(f", {parameter}" for parameter in parameters),
+        quick=quick,
         before="\n".join(before),
         call=call,
         arguments=", ".join(arguments),
         after=after,
     ).replace("@@(", "%function(")
+
+
+def _is_quick(name: str) -> bool:
+    """Return whether a function draws here; other processors may round a product and a sum at once."""
+    return name in _QUICK and (name != "normal" or codegen.llvm_get_system_triple().startswith("x86_64"))
+
+
+def _ziggurat(name: str) -> str:
+    """Return the function that draws a number of a ziggurat, as LLVM code."""
+    found = ziggurat(name)
+    return _ZIGGURAT.format(
+        name=name,
+        widths=", ".join(f"double {_hexadecimal(width)}" for width in found.widths),
+        limits=", ".join(f"i64 {limit}" for limit in found.limits),
+        multiplier=_MULTIPLIER,
+        layer_shift=found.layer_shift,
+        bits_shift=found.bits_shift,
+        mask=(1 << found.bits) - 1,
+        sign=found.sign or 0,
+        sign_mask=0 if found.sign is None else -(1 << 63),
+    )
+
+
+def _hexadecimal(number: float) -> str:
+    return f"0x{struct.unpack('<Q', struct.pack('<d', number))[0]:016X}"
 
 
 def _own_function(name: str) -> str:
@@ -248,7 +358,7 @@ def _seeding() -> Iterator[str]:
 
     inc = compute(f"or i128 {compute(f'shl i128 {joined(5, 4, 7, 6)}, 1')}, 1")
     begun = compute(f"add i128 {inc}, {joined(1, 0, 3, 2)}")  # a step from 0 gives the increment
-    product = compute(f"mul i128 {begun}, 47026247687942121848144207491837523525")
+    product = compute(f"mul i128 {begun}, {_MULTIPLIER}")
     state = compute(f"add i128 {product}, {inc}")
     yield from lines
     yield f"store i128 {state}, ptr %state, align 8"

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import nnmagic
+from nnmagic.engine.relax.codegen import ziggurats
 from nnmagic.engine.relax.runtime import numpy_random
 from tests.tinynn.builtins.test_generators import ARGUMENTS, PARAMETERS
 
@@ -131,3 +132,10 @@ def test_choices_and_orders_of_many() -> None:
 def test_a_function_that_numpy_lacks() -> None:
     with pytest.raises(RuntimeError, match="the installed NumPy has no function random_of_tomorrow"):
         numpy_random.address_of("of_tomorrow")
+
+
+def test_the_ziggurat_of_the_normal_distribution() -> None:
+    found = ziggurats.ziggurat("standard_normal")
+    assert found.limits[:3] == (0x000EF33D8025EF6A, 0, 0x000C08BE98FBC6A8)
+    assert found.widths[0] == pytest.approx(3.910757959537090 / 2**52, rel=1e-12)
+    assert len(found.widths) == len(found.limits) == 256
