@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 import numpy as np
 
 from nnmagic.diagnostics import kind_of
 from nnmagic.engine.arguments import Parameter
+from nnmagic.relay.generators import state_of
 
 
 def take_generators(arguments: Sequence[tuple[Parameter, object]]) -> list[np.random.Generator]:
@@ -30,6 +31,11 @@ def take_generators(arguments: Sequence[tuple[Parameter, object]]) -> list[np.ra
             )
         generators.append(value)
     return generators
+
+
+def with_states(args: Iterable[object]) -> tuple[object, ...]:
+    """Return arguments with the states of generators, which stay as they are."""
+    return tuple(state_of(value) if isinstance(value, np.random.Generator) else value for value in args)
 
 
 @contextmanager

@@ -158,3 +158,14 @@ def test_an_array_and_a_generator_change() -> None:
     with pytest.raises(AssertionError, match=r"`a`|No array was changed"):
         compiled(source)(a + 100, ours)
     assert ours.bit_generator.state == theirs.bit_generator.state
+
+
+def test_a_step_and_a_profile_leave_the_generator() -> None:
+    from nnmagic.functions.profile import profile
+
+    function = nnmagic.compile(SOURCE, namespace={"np": np})
+    ours, theirs = pair()
+    steps = nnmagic.step(function, ours, 2.0)
+    np.testing.assert_array_equal(steps.result[0], 2 * np.random.default_rng(5).standard_normal(3))
+    assert profile(function, (ours, 2.0), {}).kernels
+    assert ours.bit_generator.state == theirs.bit_generator.state

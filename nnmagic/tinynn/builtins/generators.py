@@ -26,6 +26,8 @@ from nnmagic.tinynn.builtins.argument_checks import (
     static_value_or_none,
 )
 from nnmagic.tinynn.builtins.numpy.creation import CREATION, fill
+from nnmagic.tinynn.builtins.numpy.linalg import LINALG
+from nnmagic.tinynn.builtins.numpy.products import PRODUCTS
 from nnmagic.tinynn.builtins.tensor_expressions import Formula
 from nnmagic.tinynn.builtins.tensor_helpers import broadcast_together, constant_of
 from nnmagic.tinynn.calls.argument_binding import Arguments, Builtin
@@ -51,7 +53,7 @@ from nnmagic.tinynn.values.values import (
     Value,
 )
 
-(_AS_ARRAY,) = (row for row in CREATION if row.name == "asarray")
+_ROWS = {row.name: row for row in (*CREATION, *LINALG, *PRODUCTS)}
 
 _MAX_LAMBDA = float(np.iinfo("int64").max - np.sqrt(np.iinfo("int64").max) * 10)
 
@@ -110,7 +112,7 @@ def _array(call: Arguments, parameter: str, dtype: str | None = None) -> Formula
     if dtype is not None and isinstance(static_value_or_none(operand.value), tuple):
         return as_formula_beside(call, parameter, dtype)
     if isinstance(operand.value, TupleOf):
-        made = _AS_ARRAY.call([Operand(operand.value, operand.span)], operand.span)
+        made = _ROWS["asarray"].call([Operand(operand.value, operand.span)], operand.span)
         operand = Operand(made, operand.span)
     return formula(Arguments(call.name, {parameter: operand}, call.span), parameter)
 
@@ -551,6 +553,42 @@ def _multivariate_hypergeometric(call: Arguments) -> Value:
     return _draw(call, function, _of_size(call, "int64", size), [colors, sample])
 
 
+def _multivariate_normal(call: Arguments) -> Value:
+    method = choice_argument(call, "method", ("svd", "eigh", "cholesky"), "svd")
+    mean, cov = (_array(call, name, "float64").cast("float64") for name in ("mean", "cov"))
+    if mean.rank != 1 or cov.rank != 2:
+        message = f"{call.name}: `mean` must be a vector and `cov` a matrix"
+        raise RefusalError(message, call.given["mean" if mean.rank != 1 else "cov"].span)
+    like = _of_size(call, "float64", size_along(mean.value, 0, call.span))
+
+    def finish(numbers: Formula) -> Value:
+        factor = _factor(cov, method)
+        product = _ROWS["matmul"].call([_operand(numbers), _operand(factor.transpose([1, 0]))], call.span)
+        return (Formula(_tensor(product), call.span) + mean).value
+
+    return _draw(call, "standard_normal", like, finish=finish)
+
+
+def _factor(cov: Formula, method: str) -> Formula:
+    """Return a matrix whose product with its transpose is a covariance matrix."""
+    found = _ROWS[method].call([_operand(cov)], cov.span)
+    if not isinstance(found, TupleOf):
+        return Formula(_tensor(found), cov.span)
+    parts = [Formula(_tensor(part), cov.span) for part in found.items]
+    if method == "eigh":
+        return parts[1] * parts[0].abs().sqrt()
+    return parts[0] * parts[1].sqrt()
+
+
+def _operand(data: Formula) -> Operand:
+    return Operand(data.value, data.span)
+
+
+def _tensor(value: Value) -> Computed:
+    assert isinstance(value, Computed)
+    return value
+
+
 def _refused(name: str, hint: str) -> Builtin:
     def apply_to(call: Arguments) -> Value:
         raise RefusalError(f"`{name}` of a generator is not supported in a cell", call.span, hint=hint)
@@ -615,9 +653,11 @@ GENERATOR_METHODS: Mapping[str, Builtin] = {
         ),
         _refused("spawn", "call it in Python, and pass the generators as arguments"),
         _refused("bytes", "write rng.integers(0, 256, n, dtype=np.uint8)"),
-        _refused(
+        _row(
             "multivariate_normal",
-            "write mean + rng.standard_normal((n, len(mean))) @ np.linalg.cholesky(cov).T",
+            "mean cov size? check_valid? tol? * method?",
+            _multivariate_normal,
+            "Return vectors of the multivariate normal distribution.",
         ),
         _refused("shuffle", "write rng.shuffle(x) as a statement, or y = rng.permutation(x)"),
     )

@@ -189,8 +189,20 @@ def test_the_numbers_of_machine_code_are_those_of_numpy(calls: list[str]) -> Non
     check(calls, "relax", 200)
 
 
+@pytest.mark.parametrize("size", ["", ", 4", ", (2, 1)"])
+@pytest.mark.parametrize("method", ["svd", "eigh", "cholesky"])
+def test_vectors_of_the_multivariate_normal_distribution(method: str, size: str) -> None:
+    call = f"rng.multivariate_normal([1.0, 2.0], [[2.0, 0.5], [0.5, 1.0]]{size}, method={method!r})"
+    source = f"def f(rng: np.random.Generator):\n    return {call}, rng.random()\n"
+    function = nnmagic.compile(source, namespace={"np": np}, engine="numpy")
+    vectors, number = function(np.random.default_rng(3))
+    rng = np.random.default_rng(3)
+    np.testing.assert_allclose(vectors, eval(call, {"rng": rng}), rtol=1e-13)
+    assert number == rng.random()
+
+
 def test_every_method_is_drawn_from() -> None:
-    names = {call.removeprefix("rng.").partition("(")[0] for call in CALLS}
+    names = {call.removeprefix("rng.").partition("(")[0] for call in CALLS} | {"multivariate_normal"}
     refused = {name for name, row in GENERATOR_METHODS.items() if row.is_refused}
     assert set(GENERATOR_METHODS) - refused == names
     public = {name for name in dir(np.random.Generator) if name[0] != "_"}
