@@ -144,6 +144,16 @@ def test_an_error_shows_no_frame_of_nnmagic() -> None:
         assert len(caught.traceback) == 1 or sys.version_info < (3, 11)
 
 
+def test_an_array_of_the_caller_is_shuffled() -> None:
+    source = 'def f(a: InOut[Tensor[("n",), f64]], rng: np.random.Generator):\n    rng.shuffle(a)\n'
+    ours, theirs = pair()
+    a, b = np.arange(9.0), np.arange(9.0)
+    compiled(source)(a, ours)
+    theirs.shuffle(b)
+    np.testing.assert_array_equal(a, b)
+    assert ours.bit_generator.state == theirs.bit_generator.state
+
+
 def test_an_array_and_a_generator_change() -> None:
     source = (
         'def f(a: InOut[Tensor[("n",), f64]], rng: np.random.Generator):\n'

@@ -188,6 +188,26 @@ def f(rng: np.random.Generator):
     assert x < 2
     return x + rng.random()
 """,
+    "sizes": """
+def f(rng: np.random.Generator, n: i64):
+    nothing = rng.normal(size=0), rng.integers(5, size=0), rng.permutation(0), rng.random(n - n)
+    some = rng.choice(n, 3, replace=False), rng.binomial(n, 0.5, n), rng.integers(n, n + 5, (2, n))
+    return nothing, some, rng.permutation(10)[:3], rng.random(None), rng.random(()), rng.choice(5, 0)
+""",
+    "without end": """
+def f(rng: np.random.Generator, n: i64):
+    while True:
+        u = rng.random()
+        if u > 0.7:
+            break
+    total, hits = 0.0, 0
+    for v in rng.random(5):
+        total += v
+    for i in range(n):
+        x, y = rng.random(), rng.random()
+        hits += x + y < 1
+    return u, total, hits
+""",
     "two": """
 def f(rng: np.random.Generator, other: np.random.Generator):
     x = 0.0
