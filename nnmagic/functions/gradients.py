@@ -175,6 +175,9 @@ def _compiled(
         hint = "compile it first, as with @nnmagic.function"
         raise TypeError(f"nnmagic.{kind} takes a compiled function, not {kind_of(function)}: {hint}")
     definition = function._definition
+    if definition.call.generators:
+        hint = f"call {kind}({function.name}) in a cell, and give it the generator there"
+        raise TypeError(f"{function.name}() draws from a generator of its caller: {hint}")
     if definition.call.destinations:
         raise TypeError(f"{function.name}() changes its arguments, and has no gradient: return the values")
     own = definition.module.functions[function.name]

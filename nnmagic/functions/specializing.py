@@ -18,7 +18,7 @@ from nnmagic.functions.compiled import CompiledFunction
 from nnmagic.functions.definition import CacheInfo
 from nnmagic.relay.types import Type
 from nnmagic.tinynn.program import MISSING, FunctionInfo, ParameterInfo, Specialization
-from nnmagic.tinynn.types.annotations import DESTINATIONS, OpenTensor, Tensor
+from nnmagic.tinynn.types.annotations import CHANGED, Generator, OpenTensor, Tensor
 from nnmagic.tracebacks import hide_frames, short_errors
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _MANY = 32
 
 #: The types of a call by parameter, and how its compile-time values are written.
-_Key = tuple[tuple[tuple[str, Type], ...], tuple[tuple[str, str], ...]]
+_Key = tuple[tuple[tuple[str, Type | Generator], ...], tuple[tuple[str, str], ...]]
 
 #: Stands for an argument that a call leaves out.
 _LEFT_OUT = object()
@@ -122,9 +122,11 @@ class SpecializingFunction:
         positional = [value for name, value in given.items() if name not in by_name]
         return positional, {name: value for name, value in given.items() if name in by_name}
 
-    def _arguments(self, bound: Sequence[Any]) -> tuple[dict[str, Type], dict[str, object], dict[str, Any]]:
+    def _arguments(
+        self, bound: Sequence[Any]
+    ) -> tuple[dict[str, Type | Generator], dict[str, object], dict[str, Any]]:
         """Return the types that a call completes, its compile-time values, and its other arguments."""
-        types: dict[str, Type] = {}
+        types: dict[str, Type | Generator] = {}
         values: dict[str, object] = {}
         given: dict[str, Any] = {}
         converts = self._template.options.convert
@@ -145,7 +147,9 @@ class SpecializingFunction:
         return types, values, given
 
     @short_errors
-    def specialize(self, types: Mapping[str, Type], values: Mapping[str, object]) -> CompiledFunction:
+    def specialize(
+        self, types: Mapping[str, Type | Generator], values: Mapping[str, object]
+    ) -> CompiledFunction:
         """Return the function compiled for types of its parameters, by name; its machine code comes later.
 
         ``values``: those of parameters that are known when it is compiled. Raises TinyNNError.
@@ -154,7 +158,7 @@ class SpecializingFunction:
 
     @short_errors
     def _specialized(
-        self, types: Mapping[str, Type], values: Mapping[str, object], *, build: bool = True
+        self, types: Mapping[str, Type | Generator], values: Mapping[str, object], *, build: bool = True
     ) -> CompiledFunction:
         key = (tuple(types.items()), tuple((name, repr(value)) for name, value in values.items()))
         compiled = self._compiled.get(key)
@@ -169,7 +173,7 @@ class SpecializingFunction:
         return compiled
 
     def _compile(
-        self, types: Mapping[str, Type], values: Mapping[str, object], *, build: bool
+        self, types: Mapping[str, Type | Generator], values: Mapping[str, object], *, build: bool
     ) -> CompiledFunction:
         from nnmagic.functions.compile_cell import compile_cell
 
@@ -316,4 +320,4 @@ def _shown_pattern(pattern: Type | OpenTensor | None, destination: str) -> objec
     if isinstance(pattern, OpenTensor):
         return pattern
     shown = annotation(pattern)
-    return DESTINATIONS[destination](shown) if destination and isinstance(shown, Tensor) else shown
+    return CHANGED[destination](shown) if destination and isinstance(shown, Tensor) else shown
