@@ -6,8 +6,9 @@ import numpy as np
 
 from nnmagic.diagnostics import kind_of
 from nnmagic.engine.arguments import as_numpy
-from nnmagic.functions.lossless import holds
-from nnmagic.relay.types import NUMPY_DTYPES, AnyDim, Dim, TensorType, TupleType, Type, dtype_of_array
+from nnmagic.functions.compile_options import Convert
+from nnmagic.functions.conversions import converted, is_taken
+from nnmagic.relay.types import AnyDim, Dim, TensorType, TupleType, Type, dtype_of_array
 from nnmagic.relay.values import AdtValue
 from nnmagic.tinynn.types.annotations import GENERATOR, Generator, OpenTensor
 
@@ -21,7 +22,7 @@ def is_known_value(value: object) -> bool:
 
 
 def argument_type(
-    what: str, pattern: OpenTensor | None, value: object, *, converts: bool = False
+    what: str, pattern: OpenTensor | None, value: object, *, converts: Convert = False
 ) -> tuple[Type | Generator, object]:
     """Return the type of an argument that may be a generator of random numbers, and the argument.
 
@@ -33,7 +34,7 @@ def argument_type(
 
 
 def value_type(
-    what: str, pattern: OpenTensor | None, value: object, *, converts: bool = False
+    what: str, pattern: OpenTensor | None, value: object, *, converts: Convert = False
 ) -> tuple[Type, object]:
     """Return the type of an argument, and the argument as an array where it is foreign.
 
@@ -41,7 +42,7 @@ def value_type(
         what: how messages name the argument.
         pattern: what the parameter's annotation says; None where it has none.
         value: an array, a Python number, or, where there is no annotation, a tuple of them.
-        converts: whether lists of numbers are taken, and arrays in a dtype that the annotation's can hold.
+        converts: whether lists of numbers are taken, and which arrays of other dtypes than the annotation's.
 
     Raises:
         TypeError: for anything else, and where the argument is not what the annotation says.
@@ -64,8 +65,8 @@ def value_type(
         raise TypeError(f"{what} must be an array of numbers, not an array of {array.dtype}")
     if pattern is not None:
         wanted = dtype if pattern.own_dtype is None else pattern.own_dtype.name
-        if converts and holds(wanted, dtype):
-            dtype, value = wanted, array.astype(NUMPY_DTYPES[wanted], copy=False)
+        if wanted != dtype and is_taken(wanted, dtype, converts):
+            dtype, value = wanted, converted(what, array, wanted)
         _check_pattern(what, pattern, array, dtype)
     dims = [None] * array.ndim if pattern is None else pattern.dims(array.ndim)
     assert dims is not None

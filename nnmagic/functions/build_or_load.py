@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from nnmagic.engine.relax.artifact import Artifact
 
 #: The version of what an entry holds and of how machine code is called.
-FORMAT = 5
+FORMAT = 6
 
 #: What an engine raises for an artifact that is not what it should be.
 _OF_OTHER_CODE = (

@@ -322,9 +322,10 @@ def _build(cell: CompiledCell, *, only_result: bool, build: bool) -> None:
 
 
 def _with_cache_info(cell: CompiledCell, info: CacheInfo) -> CompiledCell:
-    """Return the cell with its functions' ``cache_info`` replaced."""
+    """Return the cell with new objects for its functions, which have no attributes of users yet."""
     functions = tuple(CompiledFunction(each._definition, _info_of(each, info)) for each in cell.functions)
-    return replace(cell, functions=functions, cache_info=info)
+    specializing = tuple(each.anew() for each in cell.specializing)
+    return replace(cell, functions=functions, specializing=specializing, cache_info=info)
 
 
 def _info_of(function: CompiledFunction, info: CacheInfo) -> CacheInfo:
@@ -362,8 +363,9 @@ def dependencies(source: Source, options: Options, language: str) -> dict[str, s
         "option target": options.target_text,
         "option opt_level": str(options.opt_level),
         **({"option promote": "True"} if options.promote else {}),
-        **({"option convert": "True"} if options.convert else {}),
+        **({"option convert": str(options.convert)} if options.convert else {}),
         **({"option debug": "True"} if options.debug else {}),
+        **({"option zero_d_arrays": "True"} if options.zero_d_arrays else {}),
         **options.pass_key,
         _LOCATION: f"{source.filename}:{source.first_line}:{source.indent}",
         "format of the key": _KEY_FORMAT,

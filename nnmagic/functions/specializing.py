@@ -6,6 +6,7 @@ import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from nnmagic.diagnostics import Source, TinyNNWarning
@@ -16,6 +17,8 @@ from nnmagic.functions.captured import Captured
 from nnmagic.functions.compile_options import Options
 from nnmagic.functions.compiled import CompiledFunction
 from nnmagic.functions.definition import CacheInfo
+from nnmagic.functions.function_attributes import FunctionAttributes
+from nnmagic.functions.python_source import source_holder
 from nnmagic.relay.types import Type
 from nnmagic.tinynn.program import MISSING, FunctionInfo, ParameterInfo, Specialization
 from nnmagic.tinynn.types.annotations import CHANGED, Generator, OpenTensor, Tensor
@@ -58,7 +61,7 @@ class Template:
     module: str | None = None
 
 
-class SpecializingFunction:
+class SpecializingFunction(FunctionAttributes):
     """A function that its first call compiles for the types of the arguments: ``f(*args, out=None)``.
 
     A parameter without a type takes what the call gives: an array with its dtype and sizes, a Python bool,
@@ -70,13 +73,19 @@ class SpecializingFunction:
     types of a call. It may be called from any thread, and pickles.
     """
 
-    __name__: str
-    __qualname__: str
-    __doc__: str | None
-    __module__: str
-    __signature__: inspect.Signature
+    __slots__ = (
+        "_bind",
+        "_cache_info",
+        "_compiled",
+        "_compiling",
+        "_patterns",
+        "_takes_out",
+        "_template",
+    )
 
-    def __init__(self, template: Template, cache_info: CacheInfo) -> None:
+    def __init__(
+        self, template: Template, cache_info: CacheInfo, *, wrapped: FunctionType | ModuleType | None = None
+    ) -> None:
         info = template.info
         names = {each.name for each in info.parameters}
         self._template = template
@@ -86,12 +95,8 @@ class SpecializingFunction:
         self._takes_out = "out" not in names
         self._bind = _binder(info)
         self._patterns = [info.open.get(each.name) for each in info.parameters]
-        self.__name__ = info.name
-        self.__qualname__ = template.qualname or info.name
-        self.__doc__ = info.docstring
-        self.__module__ = template.module or "nnmagic"
-        self.__signature__ = _signature(info, takes_out=self._takes_out)
-        self.__relay_key__ = template.key
+        names_of = template.qualname, template.module
+        self._describe(info.name, *names_of, info.docstring, _signature(info), wrapped)
 
     def __call__(self, /, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         """Run the function, compiled for the types of the arguments; see the class."""
@@ -140,7 +145,7 @@ class SpecializingFunction:
             elif pattern is None and is_known_value(value):
                 values[name] = value
             elif _is_open(pattern):
-                what = f"{self.__name__}() argument {name!r}"
+                what = f"{self.name}() argument {name!r}"
                 types[name], given[name] = argument_type(what, pattern, value, converts=converts)
             else:
                 given[name] = value
@@ -168,7 +173,7 @@ class SpecializingFunction:
                 self._compiled[key] = compiled
             if len(self._compiled) == _MANY:
                 hint = 'name the sizes that vary, as in Tensor[("n", 3), f32]'
-                message = f"{self.__name__}() has been compiled for {_MANY} sets of types: {hint}"
+                message = f"{self.name}() has been compiled for {_MANY} sets of types: {hint}"
                 warnings.warn(message, TinyNNWarning, stacklevel=5)
         return compiled
 
@@ -191,13 +196,17 @@ class SpecializingFunction:
             warnings.warn(warning.render(), TinyNNWarning, stacklevel=6)
         (compiled,) = cell.functions
         return CompiledFunction(
-            compiled._definition, compiled.cache_info, qualname=self.__qualname__, module=self.__module__
+            compiled._definition,
+            compiled.cache_info,
+            qualname=template.qualname,
+            module=template.module,
+            wrapped=self._was_wrapped,
         )
 
     @property
     def name(self) -> str:
         """The function's name, in Relay as in Python."""
-        return self.__name__
+        return self._template.info.name
 
     @property
     def specializations(self) -> tuple[CompiledFunction, ...]:
@@ -231,6 +240,11 @@ class SpecializingFunction:
         return self._template.info.parameters
 
     @property
+    def __relay_key__(self) -> str:
+        """What is equal only for the same definition, as another cell's cache has it."""
+        return self._template.key
+
+    @property
     def __relay_template__(self) -> SpecializingFunction:
         """What another cell has specialized for its calls."""
         return self
@@ -238,17 +252,11 @@ class SpecializingFunction:
     def save(self, path: object) -> None:
         """Refuse to write a file: it holds machine code, which each specialization has."""
         del path
-        hint = f"save one of its specializations, as in {self.__name__}.specializations[0].save(path)"
-        raise TypeError(f"{self.__name__}() is compiled for each set of types: {hint}")
+        hint = f"save one of its specializations, as in {self.name}.specializations[0].save(path)"
+        raise TypeError(f"{self.name}() is compiled for each set of types: {hint}")
 
-    def __reduce__(self) -> tuple[Callable[..., SpecializingFunction], tuple[Template, CacheInfo]]:
-        return SpecializingFunction, (self._template, self._cache_info)
-
-    def __copy__(self) -> SpecializingFunction:
-        return self
-
-    def __deepcopy__(self, memo: dict[int, object]) -> SpecializingFunction:
-        return self
+    def __reduce__(self) -> tuple[Callable[..., SpecializingFunction], tuple[Template, CacheInfo], Any]:
+        return SpecializingFunction, (self._template, self._cache_info), self._attributes()
 
     def __repr__(self) -> str:
         return f"<nnmagic function {self.name}{self._format_signature()}, {self._state()}>"
@@ -273,14 +281,22 @@ class SpecializingFunction:
         return f"compiled for {count} set{'' if count == 1 else 's'} of types"
 
     def _format_signature(self) -> str:
-        """Return the signature without ``out``, which all have."""
-        own = list(self.__signature__.parameters.values())
-        return str(self.__signature__.replace(parameters=own[:-1] if self._takes_out else own))
+        return str(_signature(self._template.info))
 
-    def _renamed(self, qualname: str, module: str) -> SpecializingFunction:
+    def _source_holder(self) -> FunctionType | ModuleType:
+        info, key = self._template.info, self._template.key
+        return source_holder(info.name, info.source, info.docstring, key)
+
+    def anew(self) -> SpecializingFunction:
+        """Return an object for the same function, with what is compiled so far and no attributes yet."""
+        other = SpecializingFunction(self._template, self._cache_info, wrapped=self._was_wrapped)
+        other._compiled, other._compiling = self._compiled, self._compiling
+        return other
+
+    def _of(self, function: FunctionType) -> SpecializingFunction:
         """Return the function under the names of the Python function that it was made from."""
-        renamed = replace(self._template, qualname=qualname, module=module)
-        return SpecializingFunction(renamed, self._cache_info)
+        renamed = replace(self._template, qualname=function.__qualname__, module=function.__module__)
+        return SpecializingFunction(renamed, self._cache_info, wrapped=function)
 
 
 def _shown_values(key: _Key) -> str:
@@ -299,7 +315,7 @@ def _binder(info: FunctionInfo) -> Callable[..., tuple[Any, ...]]:
     return make_binder(info.name, marked)
 
 
-def _signature(info: FunctionInfo, *, takes_out: bool) -> inspect.Signature:
+def _signature(info: FunctionInfo) -> inspect.Signature:
     shown = [
         inspect.Parameter(
             each.name,
@@ -309,8 +325,6 @@ def _signature(info: FunctionInfo, *, takes_out: bool) -> inspect.Signature:
         )
         for each in info.parameters
     ]
-    if takes_out:
-        shown.append(inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None))
     return inspect.Signature(shown)
 
 

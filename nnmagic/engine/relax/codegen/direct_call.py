@@ -301,6 +301,8 @@ describe:
   %most_elements = load i64, ptr %most_elements_at
   %instructions_at = getelementptr i64, ptr %described, i64 3
   %instructions = load i64, ptr %instructions_at
+  %result_slot_at = getelementptr i64, ptr %described, i64 4
+  %result_slot = load ptr, ptr %result_slot_at
   %begin = getelementptr i64, ptr %described, i64 {result_words}
   %length_of_code = mul i64 %instructions, 2
   %following_place0 = add i64 %place, {result_words}
@@ -357,13 +359,20 @@ size_of_axis:
   br i1 %is_axis_valid, label %axes, label %abandon
 
 make:
+  %becomes_scalar = icmp ne ptr %result_slot, null
+  br i1 %becomes_scalar, label %use_slot, label %make_array
+use_slot:
+  call void %incref(ptr %result_slot)
+  br label %keep
+make_array:
   call void %incref(ptr %result_dtype)
   %rank_of_result = trunc i64 %result_rank to i32
-  %result = call ptr %new_array(ptr %array_type, ptr %result_dtype, i32 %rank_of_result, ptr %shape,
+  %array = call ptr %new_array(ptr %array_type, ptr %result_dtype, i32 %rank_of_result, ptr %shape,
       ptr null, ptr null, i32 0, ptr null)
-  %is_made = icmp ne ptr %result, null
+  %is_made = icmp ne ptr %array, null
   br i1 %is_made, label %keep, label %not_made
 keep:
+  %result = phi ptr [ %result_slot, %use_slot ], [ %array, %make_array ]
   %made_at = getelementptr ptr, ptr %made, i64 %nth
   store ptr %result, ptr %made_at
   %number_of_value = add i64 %arity, %nth
@@ -471,6 +480,24 @@ free_left:
   %freed = call i32 %call(ptr %release, ptr %values, i32 1, ptr %returned)
   br label %finish
 finish:
+  %has_scalars = icmp ne i64 %scalars, 0
+  br i1 %has_scalars, label %next_scalar, label %give
+next_scalar:
+  %nth_scalar = phi i64 [ 0, %finish ], [ %following_scalar, %keep_scalar ]
+  %more_scalars = icmp slt i64 %nth_scalar, %results
+  br i1 %more_scalars, label %make_scalar, label %give
+make_scalar:
+  %made_so_far = add i64 %results, %left_count
+  %scalar_at = getelementptr ptr, ptr %made, i64 %nth_scalar
+  %slot_or_array = load ptr, ptr %scalar_at
+  %scalar_or_array = call ptr %to_scalar(ptr %slot_or_array)
+  store ptr %scalar_or_array, ptr %scalar_at
+  %is_scalar_made = icmp ne ptr %scalar_or_array, null
+  br i1 %is_scalar_made, label %keep_scalar, label %not_made
+keep_scalar:
+  %following_scalar = add i64 %nth_scalar, 1
+  br label %next_scalar
+give:
   %every_result = add i64 %results, %left_count
   %left_described = mul i64 %left_count, {left_words}
   %first_order = add i64 %first_left, %left_described
@@ -502,8 +529,8 @@ drop:
   store i64 {skips}, ptr %skips_at
   br label %not_made
 not_made:
-  %made_count = phi i64 [ %results, %drop ], [ %nth, %make ], [ %left_place, %make_left ],
-      [ %every_result, %pack ]
+  %made_count = phi i64 [ %results, %drop ], [ %nth, %make_array ], [ %left_place, %make_left ],
+      [ %made_so_far, %make_scalar ], [ %every_result, %pack ]
   call void %clear_error()
   br label %abandoned
 abandon:

@@ -193,10 +193,11 @@ class AotExecutable:
             general=self._general,
         )
 
-    def direct_call(self, otherwise: Callable[..., Any]) -> Callable[..., Any] | None:
+    def direct_call(self, otherwise: Callable[..., Any], *, scalars: bool) -> Callable[..., Any] | None:
         """Return a function that CPython calls directly, if the program has one.
 
-        It calls ``otherwise`` with what it does not take.
+        It calls ``otherwise`` with what it does not take. ``scalars``: whether it returns NumPy's scalars for
+        results of rank 0, else arrays.
         """
         entry, facts = self._entry, self.artifact.facts
         if self.fast_path is None or not self.artifact.caller:
@@ -219,6 +220,7 @@ class AotExecutable:
             ],
             left=[(number, NUMPY_DTYPES[dtype], rank) for number, dtype, rank in self._left],
             is_tuple=isinstance(self._result, TupleType),
+            scalars=scalars,
             parallel=bool(facts["parallel"]),
             work=facts["work"],
         )
