@@ -643,8 +643,9 @@ class _FunctionPlanner:
                 shape.append(one)
                 continue
             size, dim = Register("int64", "size"), tirx.Var("size", "int64")
-            branch.then.append(_set_size(size, one))
-            branch.other.append(_set_size(size, other))
+            for inner, extent in ((branch.then, one), (branch.other, other)):
+                own = Register("int64", "size")
+                inner += [_set_size(own, extent), Assign(((size, own),))]
             named.append(NameSizes((dim,), size))
             self.native.named[dim] = None
             shape.append(dim)
