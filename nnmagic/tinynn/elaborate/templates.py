@@ -147,7 +147,7 @@ def call_specialized(
     types: dict[str, Type] = {}
     values: dict[str, object] = {}
     for name, operand in given.items():
-        if operand.value is defaults[name] or _is_default(operand, span):
+        if operand.value is defaults[name]:
             continue
         try:
             values[name] = static_value(operand.value)
@@ -173,11 +173,6 @@ def call_specialized(
         if name not in types and name in names
     ]
     return call_function(linked, left, span, make_function)
-
-
-def _is_default(operand: Operand, span: Span) -> bool:
-    """Return whether an argument is the default that a call leaves out: it has the span of the call."""
-    return operand.span is span
 
 
 def _argument_type(function: str, parameter: str, operand: Operand) -> Type:
