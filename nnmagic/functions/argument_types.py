@@ -9,6 +9,7 @@ from nnmagic.engine.arguments import as_numpy
 from nnmagic.functions.lossless import holds
 from nnmagic.relay.types import NUMPY_DTYPES, AnyDim, Dim, TensorType, TupleType, Type, dtype_of_array
 from nnmagic.relay.values import AdtValue
+from nnmagic.tinynn.program import MISSING
 from nnmagic.tinynn.types.annotations import OpenTensor
 
 #: What Python's numbers are in a compiled function.
@@ -18,6 +19,16 @@ _NUMBERS: dict[type, str] = {bool: "bool", int: "int64", float: "float64"}
 def is_known_value(value: object) -> bool:
     """Return whether an argument without a type is known when the function is compiled: None or a string."""
     return value is None or isinstance(value, str)
+
+
+def plain_number(value: object) -> object:
+    """Return an argument as plain numbers of Python: a number, or a tuple of such; MISSING for any other."""
+    if isinstance(value, tuple):
+        parts = tuple(map(plain_number, value))
+        return MISSING if MISSING in parts else parts
+    if isinstance(value, np.generic) and value.dtype.kind in "biuf":
+        value = value.item()
+    return value if type(value) in _NUMBERS else MISSING
 
 
 def argument_type(

@@ -42,6 +42,10 @@ _OF_OTHER_CODE = (
 )
 
 
+class _OtherVersionError(ValueError):
+    """Machine code in a file that another version made."""
+
+
 class Use(Enum):
     """How the cache on disk is used: read and written, written only, or not at all."""
 
@@ -126,6 +130,8 @@ def build(
             return _load_from_file(carried, module, entry, options, destinations), Origin(None)
         except _OF_OTHER_CODE as error:
             why = f"its machine code cannot run here: {_reason(error)}"
+            if isinstance(error, _OtherVersionError):
+                _warn_once(entry, str(error))
     cache = None if use is Use.NO else disk_cache()
     if cache is None:
         return _compile(module, entry, options, why, destinations), Origin(None, why)
@@ -186,8 +192,21 @@ def _load_from_file(
     made_of, here = content.header["made of"], {"format": str(FORMAT), **environment()}
     for name in ("format", *FOR_RUNNING):
         if made_of[name] != here[name]:
-            raise ValueError(f"it is for the {name} {made_of[name]}, and this is {here[name]}")
+            raise _OtherVersionError(f"it is for the {name} {made_of[name]}, and this is {here[name]}")
     return _load(content, module, entry, options, destinations)
+
+
+def _warn_once(entry: str, reason: str) -> None:
+    """Warn of machine code of another version, once for all functions that it has the same reason for."""
+    if reason not in _warned:
+        _warned.add(reason)
+        told = f"the machine code of @{entry} cannot run here: {reason}; it is compiled again"
+        hint = "pickle or save it again with this version"
+        warnings.warn(f"{told} (and so are others like it); {hint}", CacheWarning, stacklevel=2)
+
+
+#: Why machine code of other versions could not run, where a warning said so.
+_warned: set[str] = set()
 
 
 def _load(

@@ -2,7 +2,8 @@
 
 It is one function of machine code for all programs: it looks at the arguments, makes the result, and calls
 the entry of the program that a table describes. Whatever it does not take it hands over to Python. Another
-function stands between kernels and TVM's thread pool, which is for calls through Python only.
+function stands between kernels and TVM's thread pool, which is for calls through Python only. A third is the
+loop of NumPy's ufuncs, see ``runtime/ufunc.py``.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from nnmagic.engine.relax.runtime.direct_call import (
     Word,
 )
 from nnmagic.engine.relax.runtime.numpy_abi import DATA, DIMS, RANK, TYPE
+from nnmagic.engine.relax.runtime.ufunc import LOOP, LoopWord
 
 #: A value of TVM's calls: the kind of an integer, then the integer.
 _INTEGER = 1
@@ -533,6 +535,28 @@ define i32 @__tvm_ffi_{address}(ptr %self, ptr %arguments, i32 %count, ptr %retu
   ret i32 0
 }}
 
+define void @nnmagic_ufunc_loop(ptr %arguments, ptr %dims, ptr %steps, ptr %words) {{
+{loop_loads}
+  %state = call i32 %take_lock()
+  %first = call ptr %to_int(ptr %arguments)
+  %second = call ptr %to_int(ptr %dims)
+  %third = call ptr %to_int(ptr %steps)
+  %answer = call ptr (ptr, ...) %call(ptr %python, ptr %first, ptr %second, ptr %third, ptr null)
+  call void %decref(ptr %answer)
+  call void %decref(ptr %first)
+  call void %decref(ptr %second)
+  call void %decref(ptr %third)
+  call void %release_lock(i32 %state)
+  ret void
+}}
+
+define i32 @__tvm_ffi_{loop}(ptr %self, ptr %arguments, i32 %count, ptr %returned) {{
+  store i64 {integer}, ptr %returned
+  %value = getelementptr i8, ptr %returned, i64 8
+  store ptr @nnmagic_ufunc_loop, ptr %value
+  ret i32 0
+}}
+
 @nnmagic_mark = internal global ptr null
 @nnmagic_read_mark = internal global ptr null
 @nnmagic_launch_of_tvm = internal global ptr null
@@ -606,11 +630,13 @@ def compile_direct_call() -> bytes:
         largest_int=Number.LARGEST.value,
         largest_single=_LARGEST_SINGLE,
         loads="\n".join(map(_load, Word)),
+        loop=LOOP,
+        loop_loads="\n".join(map(_load, LoopWord)),
     )
     return compile_llvm(code).code
 
 
-def _load(word: Word) -> str:
+def _load(word: Word | LoopWord) -> str:
     """Return the instructions that load a word of the table under its name."""
     name = word.name.lower()
     kind = "i64" if word.is_number else "ptr"
