@@ -7,12 +7,9 @@ function for each row, by ``vmap`` where that is possible. Reductions run the fu
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import itertools
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -74,6 +71,7 @@ class _Loop:
         self.dims = list(dict.fromkeys(dim for operand in operands for dim in operand.dims))
         self.places = [[self.dims.index(dim) for dim in operand.dims] for operand in operands]
         self.dtypes = [ARRAY_DTYPES[operand.dtype] for operand in operands]
+        self._alone = (False,) * len(self.inputs)
 
     @property
     def signature(self) -> str:
@@ -83,47 +81,37 @@ class _Loop:
         shown = [f"({','.join(map(str, each.dims))})" for each in [*self.inputs, *self.outputs]]
         return f"{','.join(shown[: len(self.inputs)])}->{','.join(shown[len(self.inputs) :])}"
 
-    def __call__(self, addresses: int, sizes: int, strides: int) -> None:
-        """Run the loop that NumPy asks for. Raises what the function raises."""
-        count = len(self.places)
-        pointers = _read(addresses, count)
-        rows, *extents = _read(sizes, 1 + len(self.dims))
-        steps = _read(strides, count + sum(map(len, self.places)))
-        inner = iter(steps[count:])
-        arrays = [
-            _array(
-                pointer,
-                dtype,
-                (rows, *(extents[place] for place in own)),
-                (step, *(next(inner) for _ in own)),
-            )
-            for pointer, dtype, own, step in zip(pointers, self.dtypes, self.places, steps, strict=False)
-        ]
-        if not rows:
-            return
-        try:
-            self._run(arrays, steps[:count], pointers)
-        finally:
-            _clear_float_errors()
+    def __call__(self, *arrays: np.ndarray) -> None:
+        """Run the loop that NumPy asks for: of each operand the rows. Raises what the function raises."""
+        given, outputs = arrays[: len(self.inputs)], arrays[len(self.inputs) :]
+        inputs = list(given)
+        for number, (array, out) in enumerate(itertools.product(given, outputs)):
+            if np.may_share_memory(array, out):
+                if len(out) > 1 and self._run_along_rows(arrays):
+                    return
+                inputs[number // len(outputs)] = np.array(array)
+        shared = self._alone
+        if self.dims and len(outputs[0]) > 1:
+            shared = tuple(not array.strides[0] and array.ndim > 1 for array in given)
+            if all(shared):
+                shared = (False, *shared[1:])
+            inputs = [
+                array[0] if is_shared else array for array, is_shared in zip(inputs, shared, strict=True)
+            ]
+        self._program(shared)(*inputs, *outputs)
 
-    def _run(self, arrays: list[np.ndarray], steps: Sequence[int], pointers: Sequence[int]) -> None:
-        """Run the program of a loop that has rows."""
-        rows = len(arrays[0])
-        if rows > 1 and not self.dims and len(arrays) == 3:
-            first, second, out = arrays
-            if steps[2] == 0:
-                out[0] = self._program("reduce")(np.array(first[0]), second)
-                return
-            if steps[0] == steps[2] and pointers[2] - pointers[0] == steps[0]:
-                self._program("accumulate")(np.array(first[0]), second, out)
-                return
-        shared = tuple(
-            bool(rows > 1 and step == 0 and each.dims) for step, each in zip(steps, self.inputs, strict=False)
-        )
-        if all(shared):
-            shared = (False, *shared[1:])
-        inputs = [array[0] if is_shared else array for array, is_shared in zip(arrays, shared, strict=False)]
-        self._program(shared)(*inputs, *arrays[len(inputs) :])
+    def _run_along_rows(self, arrays: Sequence[np.ndarray]) -> bool:
+        """Run a loop each row of which takes the row before, and return True; False if it is none."""
+        if self.dims or len(arrays) != 3:
+            return False
+        first, second, out = arrays
+        if out.strides == (0,):
+            out[0] = self._program("reduce")(np.array(first[0]), second)
+        elif first.strides == out.strides and out.ctypes.data - first.ctypes.data == out.strides[0]:
+            self._program("accumulate")(np.array(first[0]), second, out)
+        else:
+            return False
+        return True
 
     def _program(self, what: tuple[bool, ...] | str) -> CompiledFunction:
         """Return the program for rows of which some arguments are ``shared``, or for a reduction."""
@@ -228,6 +216,7 @@ def make_ufunc(function: CompiledFunction | SpecializingFunction) -> np.ufunc:
 
 
 def _made(function: CompiledFunction | SpecializingFunction, loops: Sequence[_Loop]) -> np.ufunc:
+    from nnmagic.engine.relax.runtime.ufunc import Rows
     from nnmagic.engine.relax.runtime.ufunc import make_ufunc as new_ufunc
 
     first = loops[0]
@@ -235,9 +224,8 @@ def _made(function: CompiledFunction | SpecializingFunction, loops: Sequence[_Lo
         _machine_code(function),
         function.__name__,
         function.__doc__ or "",
-        first.signature,
+        Rows(len(first.inputs), first.places, first.signature),
         [(loop.dtypes, loop) for loop in loops],
-        len(first.inputs),
         function,
         _restored,
     )
@@ -344,55 +332,3 @@ def _operands(function: CompiledFunction) -> tuple[list[_Operand], list[_Operand
         for number, type_ in enumerate(results)
     ]
     return inputs, outputs
-
-
-# -- memory --------------------------------------------------------------------------------------------
-
-
-def _read(address: int, count: int) -> list[int]:
-    """Return words of memory."""
-    return list((ctypes.c_ssize_t * count).from_address(address))
-
-
-class _Memory:
-    """Memory of NumPy's as ``numpy.asarray`` takes it."""
-
-    def __init__(self, interface: Mapping[str, object]) -> None:
-        self.__array_interface__ = interface
-
-
-def _array(
-    address: int, dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...]
-) -> np.ndarray:
-    """Return an array over memory."""
-    if 0 in shape:
-        return np.empty(shape, dtype)
-    interface = {
-        "data": (address, False),
-        "shape": shape,
-        "strides": strides,
-        "typestr": dtype.str,
-        "version": 3,
-    }
-    return np.asarray(_Memory(interface))
-
-
-@cache
-def _float_errors() -> tuple[Any, int] | None:
-    """Return what clears the flags of errors of floats, and its argument; None where it is not known."""
-    import platform
-
-    masks = {"x86_64": 0x3D, "AMD64": 0x3D, "aarch64": 0x1F, "arm64": 0x1F}
-    mask = masks.get(platform.machine())
-    names = {"linux": ("libm.so.6",), "darwin": ("libm.dylib",)}.get(sys.platform, ())
-    for name in names:
-        with contextlib.suppress(OSError, AttributeError):
-            return None if mask is None else (ctypes.CDLL(name).feclearexcept, mask)
-    return None
-
-
-def _clear_float_errors() -> None:
-    """Forget errors of floats: machine code for many elements at once computes some that nobody asked for."""
-    if (found := _float_errors()) is not None:
-        clear, mask = found
-        clear(mask)

@@ -1,4 +1,7 @@
-"""NumPy ufuncs of compiled functions (nnmagic/functions/ufuncs.py): NumPy's own ufuncs are the judge."""
+"""NumPy ufuncs of compiled functions: NumPy's own ufuncs are the judge.
+
+Tests ``nnmagic/functions/ufuncs.py`` and ``nnmagic/engine/relax/runtime/ufunc.py``.
+"""
 
 from __future__ import annotations
 

@@ -34,13 +34,16 @@ from nnmagic.engine.relax.runtime.direct_call import (
     Word,
 )
 from nnmagic.engine.relax.runtime.numpy_abi import DATA, DIMS, RANK, TYPE
-from nnmagic.engine.relax.runtime.ufunc import LOOP, LoopWord
+from nnmagic.engine.relax.runtime.ufunc import LOOP, MAX_RANK, LoopWord
 
 #: A value of TVM's calls: the kind of an integer, then the integer.
 _INTEGER = 1
 
 #: The word of an object of Python's float or of a scalar of NumPy where the number is.
 _CONTENT = 2
+
+#: NumPy's flag of an array that can be changed.
+_WRITEABLE = 0x400
 
 #: The largest number of float32, in the hexadecimal digits in which LLVM writes a double.
 _LARGEST_SINGLE = "0x" + struct.pack(">d", float(np.finfo("float32").max)).hex().upper()
@@ -535,18 +538,83 @@ define i32 @__tvm_ffi_{address}(ptr %self, ptr %arguments, i32 %count, ptr %retu
   ret i32 0
 }}
 
-define void @nnmagic_ufunc_loop(ptr %arguments, ptr %dims, ptr %steps, ptr %words) {{
+define void @nnmagic_ufunc_loop(ptr %addresses, ptr %sizes, ptr %strides, ptr %words) {{
+  %shape = alloca [{loop_rank} x i64]
+  %steps = alloca [{loop_rank} x i64]
 {loop_loads}
-  %state = call i32 %take_lock()
-  %first = call ptr %to_int(ptr %arguments)
-  %second = call ptr %to_int(ptr %dims)
-  %third = call ptr %to_int(ptr %steps)
-  %answer = call ptr (ptr, ...) %call(ptr %python, ptr %first, ptr %second, ptr %third, ptr null)
+  %rows = load i64, ptr %sizes
+  %is_empty = icmp eq i64 %rows, 0
+  br i1 %is_empty, label %leave, label %begin
+begin:
+  %lock = call i32 %take_lock()
+  %tuple = call ptr %new_tuple(i64 %operands)
+  %is_tuple_made = icmp ne ptr %tuple, null
+  br i1 %is_tuple_made, label %operand, label %finish
+operand:
+  %number = phi i64 [ 0, %begin ], [ %next_number, %put ]
+  %place = phi i64 [ {first_operand}, %begin ], [ %next_place, %put ]
+  %inner = phi i64 [ %operands, %begin ], [ %next_inner, %put ]
+  %more = icmp slt i64 %number, %operands
+  br i1 %more, label %describe, label %run
+describe:
+  %dtype_at = getelementptr ptr, ptr %words, i64 %place
+  %dtype = load ptr, ptr %dtype_at
+  %rank_at = getelementptr i64, ptr %dtype_at, i64 1
+  %rank = load i64, ptr %rank_at
+  %outer_at = getelementptr i64, ptr %strides, i64 %number
+  %outer = load i64, ptr %outer_at
+  store i64 %rows, ptr %shape
+  store i64 %outer, ptr %steps
+  br label %axes
+axes:
+  %axis = phi i64 [ 0, %describe ], [ %next_axis, %set_axis ]
+  %next_axis = add i64 %axis, 1
+  %more_axes = icmp slt i64 %axis, %rank
+  br i1 %more_axes, label %set_axis, label %make
+set_axis:
+  %size_number_at = getelementptr i64, ptr %rank_at, i64 %next_axis
+  %size_number = load i64, ptr %size_number_at
+  %size_at = getelementptr i64, ptr %sizes, i64 %size_number
+  %size = load i64, ptr %size_at
+  %extent_at = getelementptr i64, ptr %shape, i64 %next_axis
+  store i64 %size, ptr %extent_at
+  %stride_number = add i64 %inner, %axis
+  %stride_at = getelementptr i64, ptr %strides, i64 %stride_number
+  %stride = load i64, ptr %stride_at
+  %step_at = getelementptr i64, ptr %steps, i64 %next_axis
+  store i64 %stride, ptr %step_at
+  br label %axes
+make:
+  %address_at = getelementptr ptr, ptr %addresses, i64 %number
+  %address = load ptr, ptr %address_at
+  call void %incref(ptr %dtype)
+  %rank_with_rows0 = add i64 %rank, 1
+  %rank_with_rows = trunc i64 %rank_with_rows0 to i32
+  %array = call ptr %new_array(ptr %array_type, ptr %dtype, i32 %rank_with_rows, ptr %shape, ptr %steps,
+      ptr %address, i32 {writeable}, ptr null)
+  %is_made = icmp ne ptr %array, null
+  br i1 %is_made, label %put, label %finish
+put:
+  %was_put = call i32 %set_item(ptr %tuple, i64 %number, ptr %array)
+  %next_number = add i64 %number, 1
+  %next_inner = add i64 %inner, %rank
+  %next_place0 = add i64 %place, 2
+  %next_place = add i64 %next_place0, %rank
+  br label %operand
+run:
+  %answer = call ptr %call(ptr %python, ptr %tuple)
   call void %decref(ptr %answer)
-  call void %decref(ptr %first)
-  call void %decref(ptr %second)
-  call void %decref(ptr %third)
-  call void %release_lock(i32 %state)
+  br label %finish
+finish:
+  call void %decref(ptr %tuple)
+  call void %release_lock(i32 %lock)
+  %clears = icmp ne ptr %clear_flags, null
+  br i1 %clears, label %clear, label %leave
+clear:
+  %flags = trunc i64 %float_flags to i32
+  %cleared = call i32 %clear_flags(i32 %flags)
+  br label %leave
+leave:
   ret void
 }}
 
@@ -631,6 +699,9 @@ def compile_direct_call() -> bytes:
         largest_single=_LARGEST_SINGLE,
         loads="\n".join(map(_load, Word)),
         loop=LOOP,
+        loop_rank=1 + MAX_RANK,
+        first_operand=len(LoopWord),
+        writeable=_WRITEABLE,
         loop_loads="\n".join(map(_load, LoopWord)),
     )
     return compile_llvm(code).code

@@ -15,7 +15,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -175,9 +174,6 @@ DIMENSIONS = NUMBERS + MAX_ARITY * len(Number)
 
 #: CPython's flags of a function that takes its arguments as a vector, with keywords.
 _FASTCALL_WITH_KEYWORDS = 0x80 | 0x02
-
-#: The number of PyArray_NewFromDescr in NumPy's table of functions for extension modules.
-_NEW_FROM_DESCR = 94
 
 #: The two switches that tables point to: one that is never set, and that of programs with kernels for
 #: threads, which is set in a forked child: its parent's threads are not there.
@@ -360,17 +356,8 @@ def _address_of(function: Any) -> int:
 def _functions() -> dict[Word, int]:
     """Return the addresses of functions of CPython, NumPy and TVM."""
     api = ctypes.pythonapi
-    get_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
-        ("PyCapsule_GetPointer", api)
-    )
-    package = "numpy._core" if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else "numpy.core"
-    table = get_pointer(import_module(f"{package}._multiarray_umath")._ARRAY_API, None)
-
-    def of_numpy(number: int) -> int:
-        return ctypes.c_int64.from_address(table + 8 * number).value
-
     return {
-        Word.NEW_ARRAY: of_numpy(_NEW_FROM_DESCR),
+        Word.NEW_ARRAY: numpy_abi.array_function(numpy_abi.NEW_FROM_DESCR),
         Word.CALL_PYTHON: _address_of(api.PyObject_Vectorcall),
         Word.CALL: _address_of(tvm_ffi.LIB.TVMFFIFunctionCall),
         Word.INCREF: _address_of(api.Py_IncRef),

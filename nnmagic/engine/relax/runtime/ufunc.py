@@ -1,50 +1,67 @@
 """Make NumPy's ufuncs of functions of Python, each of which runs a whole loop.
 
 ``codegen/direct_call.py`` has the machine code that NumPy calls, one function for all ufuncs: it takes
-Python's lock and calls the function with the addresses that NumPy gives. What the function raises the call of
-the ufunc raises.
+Python's lock and calls the function with an array for each operand, over NumPy's memory. What the function
+raises the call of the ufunc raises. The flags of floats are cleared afterwards: machine code for several
+elements at once computes some that nobody asked for.
 """
 
 from __future__ import annotations
 
+import contextlib
 import copyreg
 import ctypes
 import gc
+import platform
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 
+from nnmagic.engine.relax.runtime import numpy_abi
 from nnmagic.engine.relax.runtime.loader import load_objects
 
 #: The function of the object file that returns the address of the loop.
 LOOP = "nnmagic_address_of_ufunc_loop"
 
+#: The most axes of a row.
+MAX_RANK = 31
+
 #: The number of PyUFunc_FromFuncAndDataAndSignature in NumPy's table, and its argument for no identity.
 _FROM_FUNCTIONS, _NO_IDENTITY = 31, -1
 
-#: A loop: the addresses of the operands' addresses, of the sizes, and of the strides.
-Loop = Callable[[int, int, int], None]
+#: A loop, which takes an array for each operand: its rows are along the first axis.
+Loop = Callable[..., None]
 
 
 class LoopWord(Enum):
-    """The words that machine code finds at the address of a loop's data, all of them addresses."""
+    """The words that machine code finds at the address of a loop's data; those of the operands follow.
+
+    Each operand has its dtype, the rank of its rows, and for each axis the number of its size, from 1 on.
+    """
 
     PYTHON = 0
     TAKE_LOCK = 1
     RELEASE_LOCK = 2
-    TO_INT = 3
-    CALL = 4
-    DECREF = 5
+    ARRAY_TYPE = 3
+    NEW_ARRAY = 4
+    NEW_TUPLE = 5
+    SET_ITEM = 6
+    CALL = 7
+    INCREF = 8
+    DECREF = 9
+    CLEAR_FLAGS = 10
+    FLOAT_FLAGS = 11
+    OPERANDS = 12
 
     @property
     def is_number(self) -> bool:
-        """Whether it is a number."""
-        return False
+        """Whether it is a number; the others are addresses."""
+        return self.value >= LoopWord.FLOAT_FLAGS.value
 
 
 class _Fields(ctypes.Structure):
@@ -68,39 +85,49 @@ class Parts:
     memory: Sequence[object]
 
 
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What the loops of a ufunc take: for each operand, the numbers of the sizes of a row among all sizes.
+
+    ``signature`` is empty where rows are numbers.
+    """
+
+    inputs: int
+    sizes: Sequence[Sequence[int]]
+    signature: str
+
+
 def make_ufunc(
     code: bytes,
     name: str,
     doc: str,
-    signature: str,
+    rows: Rows,
     loops: Sequence[tuple[Sequence[np.dtype[Any]], Loop]],
-    inputs: int,
     owner: object,
     restore: Callable[..., np.ufunc],
 ) -> np.ufunc:
-    """Return a ufunc; it is generalized if ``signature`` is not empty.
+    """Return a ufunc, generalized if its rows are arrays.
 
     Args:
         code: the object file of the machine code that calls loops.
         name: of the ufunc.
         doc: its docstring.
-        signature: as NumPy writes it.
+        rows: what the loops take.
         loops: the dtypes of the operands and what runs each loop.
-        inputs: how many operands are inputs.
         owner: what a pickle holds, and ``restore`` takes.
         restore: returns the ufunc again for the owner and the loops.
 
     """
-    outputs = len(loops[0][0]) - inputs
-    words = [_words(loop) for _, loop in loops]
+    words = [_words(dtypes, rows, loop) for dtypes, loop in loops]
     functions = (ctypes.c_void_p * len(loops))(*[_loop_address(code)] * len(loops))
-    data = (ctypes.c_void_p * len(loops))(*map(ctypes.addressof, words))
+    data = (ctypes.c_void_p * len(loops))(*(each.ctypes.data for each in words))
     types = ctypes.create_string_buffer(bytes(dtype.num for dtypes, _ in loops for dtype in dtypes))
     texts = [ctypes.create_string_buffer(text.encode()) for text in (name, doc)]
-    parts = Parts([loop for _, loop in loops], owner, restore, (words, functions, data, types, texts))
+    parts = Parts([loop for _, loop in loops], owner, restore, (words, functions, data, types, texts, loops))
+    outputs = len(rows.sizes) - rows.inputs
     made: np.ufunc = _from_functions()(
-        *(functions, data, types, len(loops), inputs, outputs, _NO_IDENTITY),
-        *(*texts, 0, signature.encode() if signature else None),
+        *(functions, data, types, len(loops), rows.inputs, outputs, _NO_IDENTITY),
+        *(*texts, 0, rows.signature.encode() if rows.signature else None),
     )
     fields = _fields_of(made)
     if fields.name != ctypes.addressof(texts[0]) or fields.object:
@@ -113,31 +140,58 @@ def make_ufunc(
     return made
 
 
-def _words(loop: Loop) -> Any:
+def _words(dtypes: Sequence[np.dtype[Any]], rows: Rows, loop: Loop) -> np.ndarray:
     """Return the data of a loop for the machine code."""
-    api = ctypes.pythonapi
+    clear, flags = _float_flags()
     found: dict[LoopWord, Any] = {
+        **_functions(),
         LoopWord.PYTHON: id(loop),
+        LoopWord.ARRAY_TYPE: id(np.ndarray),
+        LoopWord.CLEAR_FLAGS: clear,
+        LoopWord.FLOAT_FLAGS: flags,
+        LoopWord.OPERANDS: len(dtypes),
+    }
+    operands = [
+        word
+        for dtype, sizes in zip(dtypes, rows.sizes, strict=True)
+        for word in (id(dtype), len(sizes), *(1 + number for number in sizes))
+    ]
+    return np.array([*(found[word] for word in LoopWord), *operands], np.int64)
+
+
+@cache
+def _functions() -> dict[LoopWord, int]:
+    """Return the addresses of functions of CPython and NumPy."""
+    api = ctypes.pythonapi
+    found = {
         LoopWord.TAKE_LOCK: api.PyGILState_Ensure,
         LoopWord.RELEASE_LOCK: api.PyGILState_Release,
-        LoopWord.TO_INT: api.PyLong_FromVoidPtr,
-        LoopWord.CALL: api.PyObject_CallFunctionObjArgs,
+        LoopWord.NEW_TUPLE: api.PyTuple_New,
+        LoopWord.SET_ITEM: api.PyTuple_SetItem,
+        LoopWord.CALL: api.PyObject_CallObject,
+        LoopWord.INCREF: api.Py_IncRef,
         LoopWord.DECREF: api.Py_DecRef,
     }
-    addresses = [ctypes.cast(each, ctypes.c_void_p).value for each in found.values()]
-    return (ctypes.c_void_p * len(LoopWord))(*addresses)
+    addresses = {word: ctypes.cast(each, ctypes.c_void_p).value or 0 for word, each in found.items()}
+    return {**addresses, LoopWord.NEW_ARRAY: numpy_abi.array_function(numpy_abi.NEW_FROM_DESCR)}
+
+
+@cache
+def _float_flags() -> tuple[int, int]:
+    """Return the address of what clears flags of floats and the flags of errors; 0 where it is not known."""
+    flags = {"x86_64": 0x3D, "AMD64": 0x3D, "aarch64": 0x1F, "arm64": 0x1F}.get(platform.machine())
+    library = {"linux": "libm.so.6", "darwin": "libm.dylib"}.get(sys.platform)
+    if flags is not None and library is not None:
+        with contextlib.suppress(OSError, AttributeError):
+            clear = ctypes.CDLL(library).feclearexcept
+            return ctypes.cast(clear, ctypes.c_void_p).value or 0, flags
+    return 0, 0
 
 
 @cache
 def _from_functions() -> Callable[..., Any]:
     """Return NumPy's function that makes ufuncs."""
-    get_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
-        ("PyCapsule_GetPointer", ctypes.pythonapi)
-    )
-    package = "numpy._core" if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else "numpy.core"
-    table = get_pointer(import_module(f"{package}._multiarray_umath")._UFUNC_API, None)
-    address = ctypes.c_void_p.from_address(table + ctypes.sizeof(ctypes.c_void_p) * _FROM_FUNCTIONS).value
-    assert address is not None
+    address = numpy_abi.ufunc_function(_FROM_FUNCTIONS)
     arrays, numbers = [ctypes.c_void_p] * 3, [ctypes.c_int] * 4
     texts = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p]
     return ctypes.PYFUNCTYPE(ctypes.py_object, *arrays, *numbers, *texts)(address)
