@@ -16,6 +16,10 @@ from nnmagic.tinynn.types.annotations import OpenTensor
 _NUMBERS: dict[type, str] = {bool: "bool", int: "int64", float: "float64"}
 
 
+#: The types of parameters that may be known when a function is compiled: those of Python's bools and ints.
+PYTHON_INTEGERS = (TensorType((), "bool"), TensorType((), "int64"))
+
+
 def is_known_value(value: object) -> bool:
     """Return whether an argument without a type is known when the function is compiled: None or a string."""
     return value is None or isinstance(value, str)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from keyword import iskeyword
@@ -21,7 +20,7 @@ from nnmagic.relay.signatures import format_type
 from nnmagic.relay.types import AnyDim, Dim, RecordType, TensorType, TupleType, Type, VarDim
 from nnmagic.tinynn.program import MISSING, ParameterInfo
 from nnmagic.tinynn.types.annotations import OpenTensor
-from nnmagic.tracebacks import short_errors
+from nnmagic.tracebacks import short_errors, warn_caller
 
 #: What is differentiated: the gradient of a function without types has none either.
 _Differentiable = CompiledFunction | SpecializingFunction
@@ -234,7 +233,7 @@ def _compiled(
     source = Source(f"<{kind} of {function.name}>", text)
     cell = compile_cell(source, namespace, compile_options, cache=cache)
     for warning in cell.warnings:
-        warnings.warn(warning.render(), TinyNNWarning, stacklevel=4)
+        warn_caller(warning.render(), TinyNNWarning)
     return cast(_Function, cell.result)
 
 

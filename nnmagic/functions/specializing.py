@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import inspect
 import secrets
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeGuard
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 from nnmagic.cache import Entry
 from nnmagic.diagnostics import Source, TinyNNError, TinyNNWarning
 from nnmagic.fork_safety import Lock
-from nnmagic.functions.argument_types import argument_type, is_known_value, plain_number
+from nnmagic.functions.argument_types import PYTHON_INTEGERS, argument_type, is_known_value, plain_number
 from nnmagic.functions.cached_property import Cached
 from nnmagic.functions.calls import annotation, make_binder, shown_default
 from nnmagic.functions.captured import Captured
@@ -24,7 +23,7 @@ from nnmagic.functions.fingerprint import fingerprint
 from nnmagic.relay.types import Type
 from nnmagic.tinynn.program import MISSING, FunctionInfo, ParameterInfo, Specialization
 from nnmagic.tinynn.types.annotations import DESTINATIONS, OpenTensor, Tensor
-from nnmagic.tracebacks import hide_frames, short_errors
+from nnmagic.tracebacks import hide_frames, short_errors, warn_caller
 
 if TYPE_CHECKING:
     import numpy as np
@@ -170,11 +169,13 @@ class SpecializingFunction:
         key = _key(types, values)
         if (compiled := self._compiled.get(key)) is not None:
             return compiled
-        names = [each.name for each in self._template.info.parameters]
-        pairs = [
-            (name, plain_number(value)) for name, value in zip(names, bound, strict=True) if name in types
-        ]
-        numbers = {name: number for name, number in pairs if number is not MISSING}
+        rows = zip(self._template.info.parameters, self._patterns, bound, strict=True)
+        numbers = {
+            each.name: number
+            for each, pattern, value in rows
+            if each.name in given and pattern in (None, *PYTHON_INTEGERS)
+            if (number := plain_number(value)) is not MISSING
+        }
         needed = self._needed.get(key)
         if needed is None or not set(needed) <= numbers.keys():
             try:
@@ -185,7 +186,8 @@ class SpecializingFunction:
             self._needed[key] = needed = self._find_needed(types, values, numbers)
         for name in needed:
             values[name] = numbers[name]
-            del types[name], given[name]
+            types.pop(name, None)
+            del given[name]
         return self._specialized(types, values)
 
     def _find_needed(
@@ -232,7 +234,7 @@ class SpecializingFunction:
                 if numbers := sorted({name for names in self._needed.values() for name in names}):
                     hint += f"; it is compiled for each value of {', '.join(numbers)}"
                 message = f"{self.__name__}() has been compiled for {_MANY} sets of types: {hint}"
-                warnings.warn(message, TinyNNWarning, stacklevel=5)
+                warn_caller(message, TinyNNWarning)
         return compiled
 
     def _compile(
@@ -240,7 +242,7 @@ class SpecializingFunction:
     ) -> CompiledFunction:
         cell = self._compile_quietly(types, values, build=build)
         for warning in cell.warnings:
-            warnings.warn(warning.render(), TinyNNWarning, stacklevel=7)
+            warn_caller(warning.render(), TinyNNWarning)
         (compiled,) = cell.functions
         return CompiledFunction(
             compiled._definition, compiled.cache_info, qualname=self.__qualname__, module=self.__module__

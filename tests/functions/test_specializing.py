@@ -76,6 +76,8 @@ NEEDED = {
         [{"flat": True}, {"flat": False}],
     ),
     "a number of repetitions": ("x, n", "np.stack([x for _ in range(n)])", [{"n": 1}, {"n": 3}]),
+    "a declared integer": ("x, axis: i64 = -1", "x.sum(axis)", [{"axis": 0}, {"axis": 1}, {}]),
+    "a declared bool": ("x, back: bool_", "x[::-1] if back else x[1:]", [{"back": True}, {"back": False}]),
     "a computed axis": ("x, back", "np.cumsum(x, axis=x.ndim - back)", [{"back": 1}, {"back": 2}]),
 }
 
@@ -83,7 +85,7 @@ NEEDED = {
 @pytest.mark.parametrize(("head", "body", "calls"), NEEDED.values(), ids=NEEDED)
 def test_numbers_that_compiling_needs_are_known_by_then(head: str, body: str, calls: list[dict]) -> None:
     source = f"def f({head}):\n    return {body}\n"
-    names: dict = {"np": np}
+    names: dict = {"np": np, "i64": int, "bool_": bool}
     exec(source, names)
     f = nnmagic.compile(source, namespace={"np": np}, engine="numpy")
     for keywords in [*calls, *calls]:
@@ -110,6 +112,14 @@ def test_numbers_that_do_not_fit_are_refused_for_what_they_are() -> None:
     with pytest.raises(nnmagic.TinyNNError, match="must be known at compile time"):
         f(X, np.array(0))
     assert f.specializations == ()
+
+
+def test_a_warning_of_many_compilations_stands_at_the_call_and_says_why() -> None:
+    f = nnmagic.compile("def f(x, axis):\n    return x.sum(axis)\n", engine="numpy")
+    with pytest.warns(nnmagic.TinyNNWarning, match="compiled for each value of axis") as caught:
+        for size in range(32):
+            f(np.ones(size), 0)
+    assert [each.filename for each in caught] == [__file__]
 
 
 def test_libraries_choose_the_axis_of_a_reduction() -> None:
