@@ -17,8 +17,8 @@ from nnmagic.tinynn.elaborate.expressions import evaluate_index, evaluate_operan
 from nnmagic.tinynn.elaborate.operand_memory import check_unchanged
 from nnmagic.tinynn.elaborate.truth import negate
 from nnmagic.tinynn.operators.arithmetic import binary, unary
+from nnmagic.tinynn.operators.index_chains import read_chain
 from nnmagic.tinynn.operators.membership import identity, membership
-from nnmagic.tinynn.operators.subscripts import subscript
 from nnmagic.tinynn.syntax import SIGNS, tree
 from nnmagic.tinynn.types.annotations import DESTINATIONS
 from nnmagic.tinynn.values.values import (
@@ -100,24 +100,40 @@ def _is_binary(expr: ast.Expr) -> bool:
 
 
 def _elaborate_subscript(ctx: Elaboration, expr: ast.Call) -> Value:
-    owner, index = ctx.operand(expr.params[0]), expr.params[1].values
-    span = ctx.span(expr.span)
+    root, chain = tree.subscripts_of(expr)
+    owner = ctx.operand(root)
+    indices: list[tuple[list[Operand], Span]] = []
+    for part in chain:
+        span = ctx.span(part.span)
+        if not indices and (special := _of_name(ctx, owner, part, span)) is not None:
+            owner = Operand(special, span)
+            continue
+        since = len(ctx.changed_by_calls)
+        indices.append((evaluate_index(ctx, part.params[1].values), span))
+        check_unchanged(ctx, [owner], since)
+    if any(is_failed(item.value) for item in (owner, *(item for index, _ in indices for item in index))):
+        return FAILED
+    value = owner.value
+    for value, index in read_chain(owner, indices) if indices else ():
+        if isinstance(value, Computed) and any(_is_array(item.value) for item in index):
+            ctx.memory.own(value.expr)  # NumPy copies what arrays choose
+    return value
+
+
+def _of_name(ctx: Elaboration, owner: Operand, part: ast.Call, span: Span) -> Value | None:
+    """Return what the subscript of a name of cells is: a type, or a grid; None for other owners."""
+    index = part.params[1].values
     if isinstance(owner.value, TupleConstructor):
         return _elaborate_type_subscript(ctx, owner.value, index, span)
-    if isinstance(owner.value, BuiltinName) and owner.value.builtin.name == "list":
+    if not isinstance(owner.value, BuiltinName):
+        return None
+    if owner.value.builtin.name == "list":
         hint = 'write tuple[f32, f32], a type for each item, or Tensor[("n",), f32]'
         raise RefusalError("`list[...]` is no type of a cell", span, hint=hint)
-    since = len(ctx.changed_by_calls)
+    if owner.value.builtin.name not in _INDEXED:
+        return None
     items = evaluate_index(ctx, index)
-    check_unchanged(ctx, [owner], since)
-    if any(is_failed(part.value) for part in (owner, *items)):
-        return FAILED
-    if isinstance(owner.value, BuiltinName) and owner.value.builtin.name in _INDEXED:
-        return owner.value.builtin.call(items, span)
-    value = subscript(owner, items, span)
-    if isinstance(value, Computed) and any(_is_array(item.value) for item in items):
-        ctx.memory.own(value.expr)  # NumPy copies what arrays choose
-    return value
+    return FAILED if any(is_failed(item.value) for item in items) else owner.value.builtin.call(items, span)
 
 
 #: The functions of NumPy that are called by indexing them.

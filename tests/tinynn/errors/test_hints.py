@@ -257,12 +257,6 @@ CASES = [
         "to leave `z` as it is, go over z.copy()",
         "z = x.copy()\nfor row in z.copy():\n    z[0] = row + 1\nreturn z",
     ),
-    case(
-        X,
-        "z = x.copy()\nz[:2][1], k = 5, 3\nreturn z * k",
-        "write one index, as in z[i, j]",
-        "z = x.copy()\nz[1, 1], k = 5, 3\nreturn z * k",
-    ),
     # lists that grow
     case(
         X,
