@@ -328,7 +328,12 @@ def _operands(function: CompiledFunction) -> tuple[list[_Operand], list[_Operand
     if not inputs:
         raise TypeError(f"{function.name}() takes no arguments that have no default, and has no ufunc")
     outputs = [
-        operand(f"y{number}", "its result" if len(results) == 1 else f"result {number}", type_, is_new=False)
+        operand(
+            f"out_{number}" if len(results) > 1 else "out",
+            f"result {number}" if len(results) > 1 else "its result",
+            type_,
+            is_new=False,
+        )
         for number, type_ in enumerate(results)
     ]
     return inputs, outputs

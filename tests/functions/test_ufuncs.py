@@ -168,6 +168,21 @@ def test_numbers_of_each_dtype(dtype: np.dtype) -> None:
     np.testing.assert_array_equal(made(x, y), x == y)
 
 
+def test_several_results() -> None:
+    both = of("def f(x: f64, y: f64):\n    return x // y, x % y").ufunc
+    out = (np.empty_like(A), np.empty_like(A))
+    for ours, wanted in zip(both(A, B, out=out), np.divmod(A, B), strict=True):
+        np.testing.assert_allclose(ours, wanted)
+    assert both(A, B, out=out)[1] is out[1]
+
+
+def test_what_vmap_refuses_runs_for_each_element() -> None:
+    made = of(
+        "def f(x: f64):\n    return callback(double, x, result=f64) + 1.0", double=lambda x: 2 * x
+    ).ufunc
+    np.testing.assert_allclose(made(A), 2 * A + 1)
+
+
 def test_branches_and_loops_run_for_each_element() -> None:
     @nnmagic.function
     def steps(x: i64):
@@ -201,8 +216,12 @@ def test_an_error_in_a_loop_is_raised_by_the_call() -> None:
     with pytest.raises(IndexError):
         look_up(np.stack([table] * 3), np.array([0, 1, 5]))
     positive = of("def f(x: f64):\n    assert x > 0, 'x is positive'\n    return x").ufunc
-    with pytest.raises(AssertionError, match="x is positive"):
-        positive(np.linspace(-1, 1, 4000))
+    for dtype in ("f8", "f4"):  # one loop; several over buffers of what is converted
+        numbers = np.tile([-1.0, 1.0], 40_000).astype(dtype)
+        with pytest.raises(AssertionError, match="x is positive"):
+            positive(numbers)
+        with pytest.raises(AssertionError, match="x is positive"):
+            positive(numbers.reshape(400, -1)[:, ::2], where=np.ones(100, bool))
     np.testing.assert_array_equal(positive([1.0, 2.0]), [1, 2])
 
 

@@ -547,13 +547,17 @@ define void @nnmagic_ufunc_loop(ptr %addresses, ptr %sizes, ptr %strides, ptr %w
   br i1 %is_empty, label %leave, label %begin
 begin:
   %lock = call i32 %take_lock()
+  %raised = call ptr %error_occurred()
+  %has_raised = icmp ne ptr %raised, null
+  br i1 %has_raised, label %unlock, label %gather
+gather:
   %tuple = call ptr %new_tuple(i64 %operands)
   %is_tuple_made = icmp ne ptr %tuple, null
   br i1 %is_tuple_made, label %operand, label %finish
 operand:
-  %number = phi i64 [ 0, %begin ], [ %next_number, %put ]
-  %place = phi i64 [ {first_operand}, %begin ], [ %next_place, %put ]
-  %inner = phi i64 [ %operands, %begin ], [ %next_inner, %put ]
+  %number = phi i64 [ 0, %gather ], [ %next_number, %put ]
+  %place = phi i64 [ {first_operand}, %gather ], [ %next_place, %put ]
+  %inner = phi i64 [ %operands, %gather ], [ %next_inner, %put ]
   %more = icmp slt i64 %number, %operands
   br i1 %more, label %describe, label %run
 describe:
@@ -607,6 +611,8 @@ run:
   br label %finish
 finish:
   call void %decref(ptr %tuple)
+  br label %unlock
+unlock:
   call void %release_lock(i32 %lock)
   %clears = icmp ne ptr %clear_flags, null
   br i1 %clears, label %clear, label %leave

@@ -2,8 +2,9 @@
 
 ``codegen/direct_call.py`` has the machine code that NumPy calls, one function for all ufuncs: it takes
 Python's lock and calls the function with an array for each operand, over NumPy's memory. What the function
-raises the call of the ufunc raises. The flags of floats are cleared afterwards: machine code for several
-elements at once computes some that nobody asked for.
+raises the call of the ufunc raises; NumPy may go on with the next loop first, which does nothing. The flags
+of floats are cleared afterwards: machine code for several elements at once computes some that nobody asked
+for.
 """
 
 from __future__ import annotations
@@ -54,9 +55,10 @@ class LoopWord(Enum):
     CALL = 7
     INCREF = 8
     DECREF = 9
-    CLEAR_FLAGS = 10
-    FLOAT_FLAGS = 11
-    OPERANDS = 12
+    ERROR_OCCURRED = 10
+    CLEAR_FLAGS = 11
+    FLOAT_FLAGS = 12
+    OPERANDS = 13
 
     @property
     def is_number(self) -> bool:
@@ -171,6 +173,7 @@ def _functions() -> dict[LoopWord, int]:
         LoopWord.CALL: api.PyObject_CallObject,
         LoopWord.INCREF: api.Py_IncRef,
         LoopWord.DECREF: api.Py_DecRef,
+        LoopWord.ERROR_OCCURRED: api.PyErr_Occurred,
     }
     addresses = {word: ctypes.cast(each, ctypes.c_void_p).value or 0 for word, each in found.items()}
     return {**addresses, LoopWord.NEW_ARRAY: numpy_abi.array_function(numpy_abi.NEW_FROM_DESCR)}
