@@ -1,4 +1,4 @@
-"""Gradients and ``vmap`` of functions without types (nnmagic/functions/gradients.py), also in cells."""
+"""Gradients and ``vmap`` of functions without types (functions/gradients), also in cells."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records from objects, structured arrays and data frames (nnmagic/functions/records.py)."""
+"""Records from objects, structured arrays and data frames (functions/records)."""
 
 from __future__ import annotations
 

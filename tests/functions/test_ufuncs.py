@@ -1,6 +1,6 @@
 """NumPy ufuncs of compiled functions: NumPy's own ufuncs are the judge.
 
-Tests ``nnmagic/functions/ufuncs.py`` and ``nnmagic/engine/relax/runtime/ufunc.py``.
+Tests functions/ufuncs and engine/relax/runtime/ufunc.
 """
 
 from __future__ import annotations
@@ -221,7 +221,7 @@ def test_an_error_in_a_loop_is_raised_by_the_call() -> None:
         with pytest.raises(AssertionError, match="x is positive"):
             positive(numbers)
         with pytest.raises(AssertionError, match="x is positive"):
-            positive(numbers.reshape(400, -1)[:, ::2], where=np.ones(100, bool))
+            positive(numbers.reshape(400, -1)[:, ::2], np.empty((400, 100)), where=np.ones(100, bool))
     np.testing.assert_array_equal(positive([1.0, 2.0]), [1, 2])
 
 
