@@ -72,6 +72,8 @@ class _Loop:
         self.places = [[self.dims.index(dim) for dim in operand.dims] for operand in operands]
         self.dtypes = [ARRAY_DTYPES[operand.dtype] for operand in operands]
         self._alone = (False,) * len(self.inputs)
+        self._runs_in_python = True
+        self.words: np.ndarray | None = None
 
     @property
     def signature(self) -> str:
@@ -98,7 +100,25 @@ class _Loop:
             inputs = [
                 array[0] if is_shared else array for array, is_shared in zip(inputs, shared, strict=True)
             ]
-        self._program(shared)(*inputs, *outputs)
+        program = self._program(shared)
+        program(*inputs, *outputs)
+        if self._runs_in_python and shared is self._alone and not self.dims:
+            self._run_without_python(program)
+
+    def _run_without_python(self, program: CompiledFunction) -> None:
+        """Let machine code run short loops from now on, if it can."""
+        from nnmagic.engine.relax.runtime.ufunc import run_without_python
+
+        self._runs_in_python = False
+        executable = program._definition.executable
+        of_loop = getattr(executable, "loop_program", None)
+        if (
+            of_loop is not None
+            and self.words is not None
+            and (found := of_loop(len(self.inputs))) is not None
+        ):
+            self._held = found
+            run_without_python(self.words, found)
 
     def _run_along_rows(self, arrays: Sequence[np.ndarray]) -> bool:
         """Run a loop each row of which takes the row before, and return True; False if it is none."""

@@ -80,6 +80,39 @@ def test_it_is_a_ufunc_like_those_of_numpy(hypot: np.ufunc, call) -> None:
     np.testing.assert_allclose(result, wanted, rtol=1e-12 if result.dtype == "f8" else 1e-6)
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_short_loops_of_any_memory(seed: int) -> None:
+    """Machine code runs loops of few rows: of any strides, in place, over memory that operands share."""
+    rng = np.random.default_rng(seed)
+    memory = rng.random(600)
+    ours, judge = hypotenuse.ufunc, np.hypot
+    ours(memory, memory)  # compiled
+
+    def window(length: int) -> slice:
+        step = int(rng.choice([-3, -1, 1, 2]))
+        begin = int(rng.integers(0, 599))
+        end = begin + step * length
+        return slice(begin, end if end >= 0 else None, step)
+
+    for _ in range(60):
+        length = int(rng.integers(1, 160))
+        parts = [window(length) for _ in range(3)]
+        size = min(len(memory[part]) for part in parts)
+        mine, theirs = memory.copy(), memory.copy()
+        for made, data in ((ours, mine), (judge, theirs)):
+            first, second, out = (data[part][:size] for part in parts)
+            made(first, second, out=out, where=memory[:size] < 0.7)
+        np.testing.assert_allclose(mine, theirs, rtol=1e-12)
+        rows = memory[: length * 3].reshape(length, 3)[:, :: int(rng.choice([-1, 1]))]
+        for made, wanted in (
+            (ours.reduce(rows, axis=1), judge.reduce(rows, axis=1)),
+            (ours.accumulate(rows, axis=1), judge.accumulate(rows, axis=1)),
+            (ours.accumulate(rows.T, axis=1), judge.accumulate(rows.T, axis=1)),
+            (ours.reduceat(rows[:, 0], [0, length // 2]), judge.reduceat(rows[:, 0], [0, length // 2])),
+        ):
+            np.testing.assert_allclose(made, wanted, rtol=1e-12)
+
+
 def test_elements_are_updated_where_indices_say() -> None:
     ours, wanted = A[0].copy(), A[0].copy()
     hypotenuse.ufunc.at(ours, [0, 2, 0], 3.0)
@@ -233,10 +266,11 @@ def test_no_warning_tells_of_elements_that_nobody_asked_for() -> None:
 
 
 def test_threads_share_it() -> None:
-    rows = RNG.random((8, 3000))
-    with ThreadPoolExecutor(4) as threads:
-        results = list(threads.map(lambda row: hypotenuse.ufunc(row, row), rows))
-    np.testing.assert_allclose(results, np.hypot(rows, rows))
+    for size, count in ((3000, 8), (100, 400)):
+        rows = RNG.random((count, size))
+        with ThreadPoolExecutor(4) as threads:
+            results = list(threads.map(lambda row: hypotenuse.ufunc(row[::-1], row), rows))
+        np.testing.assert_allclose(results, np.hypot(rows[:, ::-1], rows))
 
 
 def test_it_lives_as_long_as_it_is_used() -> None:

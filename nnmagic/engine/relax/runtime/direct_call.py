@@ -273,7 +273,7 @@ def make_direct_call(
         Word.STATE: state_address(held[0]),
         Word.LEFT_COUNT: len(program.left),
         Word.FIRST_LEFT: DIMENSIONS + 3 * len(dims) + sum(len(each or ()) for each in described),
-        Word.MARK: _mark().value if program.parallel else 0,
+        Word.MARK: launch_mark().value if program.parallel else 0,
     }
     named = [word for array, axis in dims for word in (array, axis, len(shapes[array]))]
     slots = [None if own else _slot(kind) for own, kind in parameters]
@@ -390,7 +390,7 @@ def guard_launches(code: bytes) -> bool:
 
 
 @cache
-def _mark() -> ctypes.c_void_p:
+def launch_mark() -> ctypes.c_void_p:
     """Return the key of a mark that threads have while CPython calls a program with kernels for threads."""
     api = ctypes.pythonapi
     allocate = ctypes.PYFUNCTYPE(ctypes.c_void_p)(("PyThread_tss_alloc", api))
@@ -406,7 +406,7 @@ def _loaded_method(code: bytes) -> _Method | None:
         library = load_objects([code])
         read_mark = _address_of(ctypes.pythonapi.PyThread_tss_get)
         launch = _address_of(runtime_function(_LAUNCH_OF_TVM))
-        guard = ctypes.c_void_p(library[LAUNCH](_mark().value, read_mark, launch))
+        guard = ctypes.c_void_p(library[LAUNCH](launch_mark().value, read_mark, launch))
         if tvm_ffi.LIB.TVMFFIEnvModRegisterContextSymbol(f"__{_LAUNCH_OF_TVM}".encode(), guard):
             return None
         _loaded.append((library, _Method(b"__call__", library[ADDRESS](), _FASTCALL_WITH_KEYWORDS, None)))

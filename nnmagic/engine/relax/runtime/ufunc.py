@@ -19,11 +19,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from nnmagic.engine.relax.runtime import numpy_abi
+from nnmagic.engine.relax.runtime.direct_call import launch_mark
+from nnmagic.engine.relax.runtime.ffi import tvm_ffi
 from nnmagic.engine.relax.runtime.loader import load_objects
 
 #: The function of the object file that returns the address of the loop.
@@ -35,14 +37,25 @@ MAX_RANK = 31
 #: The number of PyUFunc_FromFuncAndDataAndSignature in NumPy's table, and its argument for no identity.
 _FROM_FUNCTIONS, _NO_IDENTITY = 31, -1
 
-#: A loop, which takes an array for each operand: its rows are along the first axis.
-Loop = Callable[..., None]
+#: The most operands of a loop that runs without Python.
+MOST_OPERANDS = 8
+
+
+class Loop(Protocol):
+    """A loop, which takes an array for each operand: its rows are along the first axis."""
+
+    #: The words that machine code finds at the address of its data.
+    words: np.ndarray | None
+
+    def __call__(self, *arrays: np.ndarray) -> None:
+        """Run the loop."""
 
 
 class LoopWord(Enum):
     """The words that machine code finds at the address of a loop's data; those of the operands follow.
 
-    Each operand has its dtype, the rank of its rows, and for each axis the number of its size, from 1 on.
+    Each operand has its dtype, the bytes of an element, the rank of its rows, and for each axis the number
+    of its size, from 1 on. PROGRAM: what runs rows of numbers without Python; 0 if nothing does yet.
     """
 
     PYTHON = 0
@@ -52,13 +65,21 @@ class LoopWord(Enum):
     NEW_ARRAY = 4
     NEW_TUPLE = 5
     SET_ITEM = 6
-    CALL = 7
+    CALL_OBJECT = 7
     INCREF = 8
     DECREF = 9
     ERROR_OCCURRED = 10
     CLEAR_FLAGS = 11
-    FLOAT_FLAGS = 12
-    OPERANDS = 13
+    PROGRAM = 12
+    WORKSPACE = 13
+    CONSTANTS = 14
+    RUN = 15
+    MARK = 16
+    WRITE_MARK = 17
+    FLOAT_FLAGS = 18
+    OPERANDS = 19
+    INPUTS = 20
+    BUSY = 21
 
     @property
     def is_number(self) -> bool:
@@ -152,13 +173,40 @@ def _words(dtypes: Sequence[np.dtype[Any]], rows: Rows, loop: Loop) -> np.ndarra
         LoopWord.CLEAR_FLAGS: clear,
         LoopWord.FLOAT_FLAGS: flags,
         LoopWord.OPERANDS: len(dtypes),
+        LoopWord.INPUTS: rows.inputs,
+        **dict.fromkeys((LoopWord.PROGRAM, LoopWord.WORKSPACE, LoopWord.CONSTANTS), 0),
+        **dict.fromkeys((LoopWord.MARK, LoopWord.BUSY), 0),
     }
     operands = [
         word
         for dtype, sizes in zip(dtypes, rows.sizes, strict=True)
-        for word in (id(dtype), len(sizes), *(1 + number for number in sizes))
+        for word in (id(dtype), dtype.itemsize, len(sizes), *(1 + number for number in sizes))
     ]
-    return np.array([*(found[word] for word in LoopWord), *operands], np.int64)
+    loop.words = np.array([*(found[word] for word in LoopWord), *operands], np.int64)
+    return loop.words
+
+
+@dataclass(frozen=True, slots=True)
+class LoopProgram:
+    """A program of numbers that machine code may run.
+
+    It takes an array for each operand, then the outputs again. ``parallel``: whether it has kernels for
+    threads, which refuse to start any in marked threads.
+    """
+
+    run: Any
+    workspace: np.ndarray
+    constants: np.ndarray
+    parallel: bool
+
+
+def run_without_python(words: np.ndarray, program: LoopProgram) -> None:
+    """Let machine code run short loops from now on; the program must stay as long as the words do."""
+    if words[LoopWord.OPERANDS.value] <= MOST_OPERANDS:
+        words[LoopWord.WORKSPACE.value] = id(program.workspace)
+        words[LoopWord.CONSTANTS.value] = id(program.constants)
+        words[LoopWord.MARK.value] = launch_mark().value if program.parallel else 0
+        words[LoopWord.PROGRAM.value] = program.run.__chandle__()
 
 
 @cache
@@ -170,10 +218,12 @@ def _functions() -> dict[LoopWord, int]:
         LoopWord.RELEASE_LOCK: api.PyGILState_Release,
         LoopWord.NEW_TUPLE: api.PyTuple_New,
         LoopWord.SET_ITEM: api.PyTuple_SetItem,
-        LoopWord.CALL: api.PyObject_CallObject,
+        LoopWord.CALL_OBJECT: api.PyObject_CallObject,
         LoopWord.INCREF: api.Py_IncRef,
         LoopWord.DECREF: api.Py_DecRef,
         LoopWord.ERROR_OCCURRED: api.PyErr_Occurred,
+        LoopWord.WRITE_MARK: api.PyThread_tss_set,
+        LoopWord.RUN: tvm_ffi.LIB.TVMFFIFunctionCall,
     }
     addresses = {word: ctypes.cast(each, ctypes.c_void_p).value or 0 for word, each in found.items()}
     return {**addresses, LoopWord.NEW_ARRAY: numpy_abi.array_function(numpy_abi.NEW_FROM_DESCR)}
