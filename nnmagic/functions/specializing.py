@@ -176,19 +176,28 @@ class SpecializingFunction:
             if each.name in given and pattern in (None, *PYTHON_INTEGERS)
             if (number := plain_number(value)) is not MISSING
         }
-        needed = self._needed.get(key)
-        if needed is None or not set(needed) <= numbers.keys():
-            try:
-                return self._specialized(types, values)
-            except TinyNNError:
-                if not numbers:
-                    raise
-            self._needed[key] = needed = self._find_needed(types, values, numbers)
+        needed = [name for name in self._needed.get(key, ()) if name in numbers]
+        compiled = None
+        try:
+            compiled = self._with_known(types, values, {name: numbers[name] for name in needed})
+        except TinyNNError:
+            if len(needed) == len(numbers):
+                raise
+        if compiled is None:
+            found = self._find_needed(types, values, numbers)
+            needed = [name for name in numbers if name in found or name in needed]  # values may decide which
+            compiled = self._with_known(types, values, {name: numbers[name] for name in needed})
+            self._needed[key] = tuple(needed)
         for name in needed:
-            values[name] = numbers[name]
-            types.pop(name, None)
             del given[name]
-        return self._specialized(types, values)
+        return compiled
+
+    def _with_known(
+        self, types: Mapping[str, Type], values: Mapping[str, object], known: Mapping[str, object]
+    ) -> CompiledFunction:
+        """Return the function compiled with some more arguments known."""
+        own = {name: type_ for name, type_ in types.items() if name not in known}
+        return self._specialized(own, {**values, **known})
 
     def _find_needed(
         self, types: Mapping[str, Type], values: Mapping[str, object], numbers: Mapping[str, object]

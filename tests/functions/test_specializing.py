@@ -105,6 +105,12 @@ def test_numbers_that_compiling_does_not_need_stay_numbers_of_each_call() -> Non
     assert shown.endswith("# axis=1")
 
 
+def test_which_numbers_are_needed_may_depend_on_others() -> None:
+    f = nnmagic.compile("def f(x, flag, n):\n    return x.sum(n) if flag else x * n\n", engine="numpy")
+    for flag, n in ((False, 1), (True, 0), (False, 2), (True, 1), (True, 0)):
+        np.testing.assert_allclose(f(X, flag, n), X.sum(n) if flag else X * n)
+
+
 def test_numbers_that_do_not_fit_are_refused_for_what_they_are() -> None:
     f = nnmagic.compile("def f(x, axis):\n    return x.sum(axis=axis)\n", engine="numpy")
     with pytest.raises(nnmagic.TinyNNError, match="axis 5 is out of range"):
