@@ -22,6 +22,7 @@ from nnmagic.functions.compile_options import Options
 from nnmagic.functions.environment import FOR_RUNNING, environment, is_current
 from nnmagic.relay.hashing import code_data, content_digest
 from nnmagic.relay.module import Module
+from nnmagic.tracebacks import warn_caller
 
 if TYPE_CHECKING:
     from nnmagic.engine.executable import Executable
@@ -202,7 +203,7 @@ def _warn_once(entry: str, reason: str) -> None:
         _warned.add(reason)
         told = f"the machine code of @{entry} cannot run here: {reason}; it is compiled again"
         hint = "pickle or save it again with this version"
-        warnings.warn(f"{told} (and so are others like it); {hint}", CacheWarning, stacklevel=2)
+        warn_caller(f"{told} (and so are others like it); {hint}", CacheWarning)
 
 
 #: Why machine code of other versions could not run, where a warning said so.

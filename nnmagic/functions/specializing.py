@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from nnmagic.cache import Entry
-from nnmagic.diagnostics import Source, TinyNNError, TinyNNWarning
+from nnmagic.diagnostics import CompileError, Source, TinyNNError, TinyNNWarning
 from nnmagic.fork_safety import Lock
 from nnmagic.functions.argument_types import PYTHON_INTEGERS, argument_type, is_known_value, plain_number
 from nnmagic.functions.cached_property import Cached
@@ -111,10 +111,10 @@ class SpecializingFunction:
                 kwargs["out"], out = out, None
             bound = self._bind(*args, **kwargs)
             types, values, given = self._arguments(bound)
-        except (TypeError, ValueError) as error:
+            compiled = self._for_arguments(types, values, given, bound)
+        except (TypeError, ValueError, CompileError) as error:
             hide_frames(error)
             raise
-        compiled = self._for_arguments(types, values, given, bound)
         positional, keywords = self._split(given)
         return compiled(*positional, out=out, **keywords)
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from nnmagic.diagnostics import Source, TinyNNError
 from nnmagic.functions.build_or_load import Use
+from nnmagic.relay.callbacks import callbacks_in
 from nnmagic.relay.signatures import format_type
 from nnmagic.relay.types import ARRAY_DTYPES, AnyDim, Dim, TensorType, TupleType, Type
 from nnmagic.tinynn.program import MISSING
@@ -72,6 +73,8 @@ class _Loop:
         self.places = [[self.dims.index(dim) for dim in operand.dims] for operand in operands]
         self.dtypes = [ARRAY_DTYPES[operand.dtype] for operand in operands]
         self._alone = (False,) * len(self.inputs)
+        #: Whether it calls functions of Python, which may keep arrays for longer than NumPy does.
+        self._calls_python = any(map(callbacks_in, function._definition.module.functions.values()))
         self._runs_in_python = True
         self.words: np.ndarray | None = None
 
@@ -86,7 +89,7 @@ class _Loop:
     def __call__(self, *arrays: np.ndarray) -> None:
         """Run the loop that NumPy asks for: of each operand the rows. Raises what the function raises."""
         given, outputs = arrays[: len(self.inputs)], arrays[len(self.inputs) :]
-        inputs = list(given)
+        inputs = [np.array(array) for array in given] if self._calls_python else list(given)
         for number, (array, out) in enumerate(itertools.product(given, outputs)):
             if np.may_share_memory(array, out):
                 if len(out) > 1 and self._run_along_rows(arrays):
