@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from nnmagic.cache import CacheWarning, Content, MissingEntry, Store, digest, disk_cache
 from nnmagic.diagnostics import CompileError, last_line
 from nnmagic.engine import engine_error
+from nnmagic.engine.relax.runtime.installation import has_compiler
 from nnmagic.fork_safety import Lock
 from nnmagic.functions.compile_options import Options
 from nnmagic.functions.environment import FOR_RUNNING, environment, is_current
@@ -131,7 +132,7 @@ def build(
             return _load_from_file(carried, module, entry, options, destinations), Origin(None)
         except _OF_OTHER_CODE as error:
             why = f"its machine code cannot run here: {_reason(error)}"
-            if isinstance(error, _OtherVersionError):
+            if isinstance(error, _OtherVersionError) and has_compiler():  # or what follows says it
                 _warn_once(entry, str(error))
     cache = None if use is Use.NO else disk_cache()
     if cache is None:
@@ -225,8 +226,6 @@ def _compile(
     module: Module, entry: str, options: Options, why: str, destinations: Sequence[int]
 ) -> Executable:
     """Compile; ``why``: the reason why existing code could not be used."""
-    from nnmagic.engine.relax.runtime.installation import has_compiler
-
     if why and not has_compiler():
         hint = (
             "install apache-tvm, or unset TVM_USE_RUNTIME_LIB; its compiler makes the code again from Relay"

@@ -175,7 +175,10 @@ def _check_argnums(argnums: Argnums) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class _Parameter:
-    """A parameter: its name in the text, its type, or what is written of it, and how a call gives it."""
+    """A parameter: its name in the text, its type, or what is written of it, and how a call gives it.
+
+    What is written the text has as the value of a name.
+    """
 
     name: str
     type: Type | OpenTensor | None
@@ -192,7 +195,9 @@ class _Parameter:
     def annotation(self) -> str:
         if self.type is None:
             return ""
-        return f": {self.type!r}" if isinstance(self.type, OpenTensor) else f": {format_type(self.type)}"
+        if isinstance(self.type, OpenTensor):
+            return f": _type_{self.name}"
+        return f": {format_type(self.type)}"
 
 
 def _compiled(
@@ -222,6 +227,7 @@ def _compiled(
     if kind == "vmap":
         parameters, options = _batched(parameters, in_axes, options)
     namespace["_function"] = function
+    namespace |= {f"_type_{each.name}": each.type for each in parameters if isinstance(each.type, OpenTensor)}
     for type_ in (*(each.type for each in parameters), result):
         known = None if isinstance(type_, OpenTensor) else type_
         namespace |= {record.name: record_class(record) for record in records_in(known)}
@@ -386,6 +392,8 @@ def _open_with_axis(pattern: OpenTensor | None, axes: Axes, name: str) -> OpenTe
     """Return what is written of a type with the axis of the examples; axes that do not fit a call refuses."""
     if pattern is None or pattern.shape is None or axes is None:
         return pattern
+    if Ellipsis in pattern.shape:
+        return replace(pattern, shape=None)
     rank = len(pattern.shape) + 1
     if isinstance(axes, tuple) or not -rank <= axes < rank:
         return None

@@ -267,7 +267,7 @@ def _machine_code(function: CompiledFunction | SpecializingFunction) -> bytes:
     from nnmagic.functions.compile import compile as compile_function
 
     plain = compile_function("def plain(x: f64):\n    return x + 1.0\n", engine="relax")
-    artifact = plain._definition.executable.artifact  # type: ignore[union-attr]  # it has all its types
+    artifact = plain._definition.executable.artifact
     assert artifact is not None
     return artifact.caller
 
@@ -276,11 +276,14 @@ def _loops_of_dtypes(function: SpecializingFunction) -> list[_Loop]:
     """Return the loops of a function without types, whose operands have one dtype each."""
     loops, errors = list[_Loop](), list[TinyNNError]()
     for dtype in _DTYPES:
-        types = {
-            each.name: _completed(function._template.info.open.get(each.name), dtype)
+        completed = {
+            each.name: _completed(each.name, function._template.info.open.get(each.name), dtype)
             for each in function.parameters
             if each.default is MISSING
         }
+        types = {name: type_ for name, type_ in completed.items() if type_ is not None}
+        if len(types) < len(completed):
+            continue
         try:
             found = _Loop(function.specialize(types, {}))
         except TinyNNError as error:
@@ -290,23 +293,33 @@ def _loops_of_dtypes(function: SpecializingFunction) -> list[_Loop]:
                 found.dtypes[: len(found.inputs)] == each.dtypes[: len(each.inputs)] for each in loops
             ):
                 loops.append(found)
+    if not loops and not errors:
+        raise TypeError(f"{function.name}() has no ufunc: no dtype is one of all its parameters")
     if not loops:
         raise errors[-1]
     return loops
 
 
-def _completed(pattern: Any, dtype: str) -> Type:
-    """Return the type of a parameter for a loop: what nobody wrote is a number of the dtype."""
+def _completed(name: str, pattern: Any, dtype: str) -> Type | None:
+    """Return the type of a parameter for a loop of a dtype, None if it has none.
+
+    What nobody wrote is a number of the dtype, and an axis of any size has a size of its own.
+    """
     from nnmagic.tinynn.types.annotations import OpenTensor
 
-    if not isinstance(pattern, OpenTensor | None):
+    if pattern is None:
+        return TensorType((), dtype)
+    if not isinstance(pattern, OpenTensor):
         found: Type = pattern
         return found
-    shape: tuple[Dim, ...] = ()
-    if pattern is not None:
-        shape = tuple(AnyDim(dim) if isinstance(dim, str) else dim for dim in pattern.shape or ())
-        dtype = dtype if pattern.dtype is None else pattern.dtype.name
-    return TensorType(shape, dtype)
+    if pattern.own_dtype is None and not pattern.allows(dtype):
+        return None
+    dims = [dim for dim in pattern.shape or () if dim is not Ellipsis]
+    named = [f"{name}_{number}" if dim is None else dim for number, dim in enumerate(dims)]
+    return TensorType(
+        tuple(AnyDim(dim) if isinstance(dim, str) else dim for dim in named),
+        dtype if pattern.own_dtype is None else pattern.own_dtype.name,
+    )
 
 
 def _operands(function: CompiledFunction) -> tuple[list[_Operand], list[_Operand]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 import nnmagic
@@ -93,6 +94,19 @@ IN_CELLS = {
 @pytest.mark.parametrize("text", IN_CELLS)
 def test_a_later_cell_differentiates_it(text: str) -> None:
     np.testing.assert_allclose(in_cell(text, X, Y), IN_CELLS[text]())
+
+
+def test_what_is_written_of_types_is_kept() -> None:
+    names = {"np": np, "npt": npt}
+    f = nnmagic.compile(
+        "def f(x: npt.NDArray[np.float64], k: float = 2.0) -> float:\n    return (x * x).sum() * k\n",
+        namespace=names,
+        engine="numpy",
+    )
+    np.testing.assert_allclose(nnmagic.grad(f)(X), 4 * X)
+    np.testing.assert_allclose(nnmagic.vmap(f, in_axes=(0, None))(np.stack([X, Y]), 1.0), [X @ X, Y @ Y])
+    with pytest.raises(TypeError, match="float32"):
+        nnmagic.grad(f)(X.astype("f4"))
 
 
 def test_what_has_no_gradient_says_why() -> None:

@@ -5,6 +5,7 @@ import inspect
 import pickle
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
@@ -78,6 +79,7 @@ NEEDED = {
     "a number of repetitions": ("x, n", "np.stack([x for _ in range(n)])", [{"n": 1}, {"n": 3}]),
     "a declared integer": ("x, axis: i64 = -1", "x.sum(axis)", [{"axis": 0}, {"axis": 1}, {}]),
     "a declared bool": ("x, back: bool_", "x[::-1] if back else x[1:]", [{"back": True}, {"back": False}]),
+    "types of NumPy": ("x: npt.NDArray[np.float64], axis: int = -1", "x.sum(axis)", [{"axis": 0}, {}]),
     "a computed axis": ("x, back", "np.cumsum(x, axis=x.ndim - back)", [{"back": 1}, {"back": 2}]),
 }
 
@@ -85,9 +87,9 @@ NEEDED = {
 @pytest.mark.parametrize(("head", "body", "calls"), NEEDED.values(), ids=NEEDED)
 def test_numbers_that_compiling_needs_are_known_by_then(head: str, body: str, calls: list[dict]) -> None:
     source = f"def f({head}):\n    return {body}\n"
-    names: dict = {"np": np, "i64": int, "bool_": bool}
+    names: dict = {"np": np, "npt": npt, "i64": int, "bool_": bool}
     exec(source, names)
-    f = nnmagic.compile(source, namespace={"np": np}, engine="numpy")
+    f = nnmagic.compile(source, namespace={"np": np, "npt": npt}, engine="numpy")
     for keywords in [*calls, *calls]:
         np.testing.assert_allclose(f(X, **keywords), names["f"](X, **keywords))
     assert len(f.specializations) <= len(calls)

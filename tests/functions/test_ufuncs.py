@@ -327,6 +327,12 @@ def test_a_function_without_types_has_a_loop_for_each_dtype() -> None:
     assert pickle.loads(pickle.dumps(made))(1.0, 2.0) == 1.25
 
 
+def test_types_as_python_writes_them() -> None:
+    f = of("def f(x: float, y: float) -> float:\n    return x * y").ufunc
+    assert f.types == ["dd->d"]
+    np.testing.assert_allclose(f(A, 2), A * 2)
+
+
 def test_a_function_without_types_that_no_dtype_suits_says_why() -> None:
     @nnmagic.function(engine="numpy")
     def rows(x):
