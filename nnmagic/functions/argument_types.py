@@ -10,7 +10,7 @@ from nnmagic.functions.lossless import holds
 from nnmagic.relay.types import NUMPY_DTYPES, AnyDim, Dim, TensorType, TupleType, Type, dtype_of_array
 from nnmagic.relay.values import AdtValue
 from nnmagic.tinynn.program import MISSING
-from nnmagic.tinynn.types.annotations import OpenTensor
+from nnmagic.tinynn.types.annotations import GENERATOR, Generator, OpenTensor
 
 #: What Python's numbers are in a compiled function.
 _NUMBERS: dict[type, str] = {bool: "bool", int: "int64", float: "float64"}
@@ -37,6 +37,18 @@ def plain_number(value: object) -> object:
 
 def argument_type(
     what: str, pattern: OpenTensor | None, value: object, *, converts: bool = False
+) -> tuple[Type | Generator, object]:
+    """Return the type of an argument that may be a generator of random numbers, and the argument.
+
+    Takes and raises what `value_type` does.
+    """
+    if pattern is None and isinstance(value, np.random.Generator):
+        return GENERATOR, value
+    return value_type(what, pattern, value, converts=converts)
+
+
+def value_type(
+    what: str, pattern: OpenTensor | None, value: object, *, converts: bool = False
 ) -> tuple[Type, object]:
     """Return the type of an argument, and the argument as an array where it is foreign.
 
@@ -52,8 +64,7 @@ def argument_type(
     """
     if pattern is None and isinstance(value, tuple):
         parts = [
-            argument_type(f"{what}[{index}]", None, part, converts=converts)
-            for index, part in enumerate(value)
+            value_type(f"{what}[{index}]", None, part, converts=converts) for index, part in enumerate(value)
         ]
         return TupleType(tuple(type_ for type_, _ in parts)), tuple(part for _, part in parts)
     if type(value) in _NUMBERS:

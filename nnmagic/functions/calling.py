@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,9 +14,11 @@ from nnmagic.engine.executable import Executable
 from nnmagic.functions.calls import CallAdapter, store
 from nnmagic.functions.destinations import check_destination, check_overlap, say_changed, write_destinations
 from nnmagic.functions.error_locations import add_location
+from nnmagic.functions.generators import locked, take_generators
 from nnmagic.relay.callbacks import take_frames
+from nnmagic.relay.generators import set_state, state_of
 from nnmagic.relay.module import Module
-from nnmagic.tracebacks import hide_frames, show_frames_of
+from nnmagic.tracebacks import frames_of, hide_frames, is_ours, show_frames_of, traceback_of
 
 if TYPE_CHECKING:
     from nnmagic.functions.compiled import CompiledFunction
@@ -40,11 +43,13 @@ class Caller:
         "direct",
         "fast_path",
         "make_direct",
+        "of_states",
         "owner",
         "path_into",
         "raise_interrupt",
         "records",
         "run",
+        "takes_states",
     )
 
     def __init__(self, definition: Definition, records: RecordCalls | None) -> None:
@@ -55,6 +60,9 @@ class Caller:
         self.raise_interrupt: Callable[[], None] | None = None
         #: The function, which holds this object.
         self.owner: weakref.ref[CompiledFunction] | None = None
+        #: What takes the states of generators in place of these; and whether this object does.
+        self.of_states: Caller | None = None
+        self.takes_states = False
         self.use(definition.built_executable)
 
     def use(self, run: Executable | None) -> None:
@@ -71,6 +79,7 @@ class Caller:
         other = Caller.__new__(Caller)
         for name in ("definition", "call", "records", "owner", "run", "fast_path", "path_into"):
             setattr(other, name, getattr(self, name))
+        other.of_states, other.takes_states = None, False
         other.direct = other.make_direct = None
         other.raise_interrupt = getattr(self.run, "raise_interrupt", None)
         return other
@@ -105,6 +114,13 @@ class Caller:
             except TypeError as error:
                 hide_frames(error)
                 raise
+        if self.call.generators and not self.takes_states:
+            try:
+                return self._with_states(args, out)
+            except BaseException as error:
+                others = [frame for frame in frames_of(error) if not is_ours(frame)]
+                show_frames_of(error, traceback_of(others))
+                raise
         if self.fast_path is not None:
             try:
                 if self.raise_interrupt is not None:
@@ -126,17 +142,7 @@ class Caller:
             if own is not None:
                 return own[0] if own else None
         try:
-            changed = [(self.call.parameters[number], args[number]) for number in self.call.destinations]
-            for parameter, array in changed:
-                check_destination(parameter, array)
-            if self.definition.options.convert:
-                args = self._convert_losslessly(args)
-            dims: dict[str, int] = {}
-            values = [
-                convert_argument(parameter, value, dims)
-                for parameter, value in zip(self.call.parameters, args, strict=True)
-            ]
-            check_overlap(changed)
+            values = self._convert_arguments(args)
         except (TypeError, ValueError) as error:
             if isinstance(error, TypeError) and self._would_convert(args):
                 error.args = (f"{error}, or in every call: %%tinynn --convert, in a file convert=True",)
@@ -151,6 +157,36 @@ class Caller:
             except BaseException as error:
                 _present(error, self.definition.module)
                 raise
+        return result if out is None else self._store(result, out)
+
+    def _convert_arguments(self, args: tuple[Any, ...]) -> list[Any]:
+        """Return the arguments as the machine code takes them. Raises TypeError or ValueError."""
+        changed = [(self.call.parameters[number], args[number]) for number in self.call.destinations]
+        for parameter, array in changed:
+            check_destination(parameter, array)
+        if self.definition.options.convert:
+            args = self._convert_losslessly(args)
+        dims: dict[str, int] = {}
+        values = [
+            convert_argument(parameter, value, dims)
+            for parameter, value in zip(self.call.parameters, args, strict=True)
+        ]
+        check_overlap(changed)
+        return values
+
+    def _with_states(self, args: tuple[Any, ...], out: Any) -> Any:
+        """Call the function with the states of generators, which have new ones if the call succeeds."""
+        if self.of_states is None:
+            self.of_states = Caller(self.definition, None)
+            self.of_states.call = replace(self.call, arity=len(self.call.parameters))
+            self.of_states.takes_states = True
+        numbers = self.call.generators
+        generators = take_generators([(self.call.parameters[number], args[number]) for number in numbers])
+        with locked(generators):
+            states = dict(zip(numbers, map(state_of, generators), strict=True))
+            result = self.of_states(*(states.get(number, value) for number, value in enumerate(args)))
+            for number, generator in zip(numbers, generators, strict=True):
+                set_state(generator, states[number])
         return result if out is None else self._store(result, out)
 
     def _store(self, result: Any, out: Any) -> Any:
@@ -201,7 +237,11 @@ class Caller:
     def _say_where(self, error: BaseException, changed: Sequence[int]) -> None:
         """Say in an error of a run where it was raised, and which arguments it may have changed."""
         names = list(self.call.signature.parameters)
-        _present(error, self.definition.module, [names[number] for number in changed])
+        if self.call.destinations == self.call.generators:  # they are as they were
+            _present(error, self.definition.module)
+            return
+        shown = [names[number] for number in changed if number not in self.call.generators]
+        _present(error, self.definition.module, shown)
 
     def _bind_arguments(
         self, args: tuple[Any, ...], keywords: dict[str, Any], out: Any

@@ -30,7 +30,7 @@ from nnmagic.relay.types import (
     VarDim,
 )
 from nnmagic.tinynn.program import MISSING, ParameterInfo
-from nnmagic.tinynn.types.annotations import DESTINATIONS, Tensor, dtype_named
+from nnmagic.tinynn.types.annotations import CHANGED, Destination, Generator, Tensor, dtype_named
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,8 @@ class CallAdapter:
         binder: returns the arguments in the order of the parameters.
         destinations: the numbers of the parameters whose arrays a call changes; what these hold afterwards
             are the last results of the function.
-        reads: for each of them, whether the function reads the array.
+        generators: those of them that are generators of random numbers, whose states the function takes.
+        reads: for each of the destinations, whether the function reads the array.
         returns: whether it has a result of its own.
         crosses: whether Python can hold all arguments and results; it cannot hold Relay's functions.
 
@@ -91,6 +92,7 @@ class CallAdapter:
     binder: Callable[..., tuple[object, ...]]
     crosses: bool
     destinations: tuple[int, ...] = ()
+    generators: tuple[int, ...] = ()
     reads: tuple[bool, ...] = ()
     returns: bool = True
 
@@ -171,6 +173,7 @@ def call_with(
         for info, type_ in zip(infos, types, strict=True)
     ]
     destinations = tuple(number for number, info in enumerate(infos) if info.destination)
+    generators = tuple(number for number in destinations if infos[number].destination == "Generator")
     reads = tuple(infos[number].destination != "Out" for number in destinations)
     own = _own_result(result, len(destinations))
     takes_out = takes_out and own is not None
@@ -187,13 +190,23 @@ def call_with(
     crosses = not any(map(_holds_function, (*types, result)))
     binder = make_binder(name, infos)
     return CallAdapter(
-        name, parameters, signature, takes_out, arity, binder, crosses, destinations, reads, own is not None
+        name,
+        parameters,
+        signature,
+        takes_out,
+        arity,
+        binder,
+        crosses,
+        destinations,
+        generators,
+        reads,
+        own is not None,
     )
 
 
 def _parameter_annotation(info: ParameterInfo, type_: Type) -> object:
     shown = annotation(type_)
-    return DESTINATIONS[info.destination](shown) if isinstance(shown, Tensor) and info.destination else shown
+    return CHANGED[info.destination](shown) if isinstance(shown, Tensor) and info.destination else shown
 
 
 def _own_result(result: Type, destinations: int) -> Type | None:
@@ -267,9 +280,11 @@ def parameter_names(hints: Sequence[str]) -> tuple[str, ...]:
     return tuple(taken)
 
 
-def annotation(type_: Type) -> object:
+def annotation(type_: Type | Generator) -> object:
     """Return a type as an annotation, ``Tensor[(2, "n"), f32]``, or as text if a cell cannot write it."""
     match type_:
+        case Destination():
+            return type_
         case TensorType(shape=shape, dtype=dtype):
             dims = [_annotation_dim(dim) for dim in shape]
             known = dtype_named(dtype)

@@ -222,6 +222,9 @@ def _compiled(
     else:
         hint = "compile it first, as with @nnmagic.function"
         raise TypeError(f"nnmagic.{kind} takes a compiled function, not {kind_of(given)}: {hint}")
+    if isinstance(given, CompiledFunction) and given._definition.call.generators:
+        hint = f"call {kind}({function.name}) in a cell, and give it the generator there"
+        raise TypeError(f"{function.name}() draws from a generator of its caller: {hint}")
     if changes:
         raise TypeError(f"{function.name}() changes its arguments, and has no gradient: return the values")
     if kind == "vmap":

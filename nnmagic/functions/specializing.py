@@ -22,7 +22,7 @@ from nnmagic.functions.definition import CacheInfo
 from nnmagic.functions.fingerprint import fingerprint
 from nnmagic.relay.types import Type
 from nnmagic.tinynn.program import MISSING, FunctionInfo, ParameterInfo, Specialization
-from nnmagic.tinynn.types.annotations import DESTINATIONS, OpenTensor, Tensor
+from nnmagic.tinynn.types.annotations import CHANGED, Generator, OpenTensor, Tensor
 from nnmagic.tracebacks import hide_frames, short_errors, warn_caller
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _MANY = 32
 
 #: The types of a call by parameter, and how its compile-time values are written.
-_Key = tuple[tuple[tuple[str, Type], ...], tuple[tuple[str, str], ...]]
+_Key = tuple[tuple[tuple[str, Type | Generator], ...], tuple[tuple[str, str], ...]]
 
 #: Stands for an argument that a call leaves out.
 _LEFT_OUT = object()
@@ -135,9 +135,11 @@ class SpecializingFunction:
         positional = [value for name, value in given.items() if name not in by_name]
         return positional, {name: value for name, value in given.items() if name in by_name}
 
-    def _arguments(self, bound: Sequence[Any]) -> tuple[dict[str, Type], dict[str, object], dict[str, Any]]:
+    def _arguments(
+        self, bound: Sequence[Any]
+    ) -> tuple[dict[str, Type | Generator], dict[str, object], dict[str, Any]]:
         """Return the types that a call completes, its compile-time values, and its other arguments."""
-        types: dict[str, Type] = {}
+        types: dict[str, Type | Generator] = {}
         values: dict[str, object] = {}
         given: dict[str, Any] = {}
         converts = self._template.options.convert
@@ -160,7 +162,7 @@ class SpecializingFunction:
     @short_errors
     def _for_arguments(
         self,
-        types: dict[str, Type],
+        types: dict[str, Type | Generator],
         values: dict[str, object],
         given: dict[str, Any],
         bound: Sequence[Any],
@@ -193,14 +195,17 @@ class SpecializingFunction:
         return compiled
 
     def _with_known(
-        self, types: Mapping[str, Type], values: Mapping[str, object], known: Mapping[str, object]
+        self, types: Mapping[str, Type | Generator], values: Mapping[str, object], known: Mapping[str, object]
     ) -> CompiledFunction:
         """Return the function compiled with some more arguments known."""
         own = {name: type_ for name, type_ in types.items() if name not in known}
         return self._specialized(own, {**values, **known})
 
     def _find_needed(
-        self, types: Mapping[str, Type], values: Mapping[str, object], numbers: Mapping[str, object]
+        self,
+        types: Mapping[str, Type | Generator],
+        values: Mapping[str, object],
+        numbers: Mapping[str, object],
     ) -> tuple[str, ...]:
         """Return which numbers must be known for the function to be compiled.
 
@@ -221,7 +226,9 @@ class SpecializingFunction:
         return tuple(needed)
 
     @short_errors
-    def specialize(self, types: Mapping[str, Type], values: Mapping[str, object]) -> CompiledFunction:
+    def specialize(
+        self, types: Mapping[str, Type | Generator], values: Mapping[str, object]
+    ) -> CompiledFunction:
         """Return the function compiled for types of its parameters, by name; its machine code comes later.
 
         ``values``: those of parameters that are known when it is compiled. Raises TinyNNError.
@@ -230,7 +237,7 @@ class SpecializingFunction:
 
     @short_errors
     def _specialized(
-        self, types: Mapping[str, Type], values: Mapping[str, object], *, build: bool = True
+        self, types: Mapping[str, Type | Generator], values: Mapping[str, object], *, build: bool = True
     ) -> CompiledFunction:
         key = _key(types, values)
         compiled = self._compiled.get(key)
@@ -247,7 +254,7 @@ class SpecializingFunction:
         return compiled
 
     def _compile(
-        self, types: Mapping[str, Type], values: Mapping[str, object], *, build: bool
+        self, types: Mapping[str, Type | Generator], values: Mapping[str, object], *, build: bool
     ) -> CompiledFunction:
         cell = self._compile_quietly(types, values, build=build)
         for warning in cell.warnings:
@@ -258,7 +265,7 @@ class SpecializingFunction:
         )
 
     def _compile_quietly(
-        self, types: Mapping[str, Type], values: Mapping[str, object], *, build: bool
+        self, types: Mapping[str, Type | Generator], values: Mapping[str, object], *, build: bool
     ) -> CompiledCell:
         from nnmagic.functions.compile_cell import compile_cell
 
@@ -416,7 +423,7 @@ def _restored(
     return function
 
 
-def _key(types: Mapping[str, Type], values: Mapping[str, object]) -> _Key:
+def _key(types: Mapping[str, Type | Generator], values: Mapping[str, object]) -> _Key:
     return tuple(types.items()), tuple((name, repr(value)) for name, value in values.items())
 
 
@@ -457,4 +464,4 @@ def _shown_pattern(pattern: Type | OpenTensor | None, destination: str) -> objec
     if isinstance(pattern, OpenTensor):
         return pattern
     shown = annotation(pattern)
-    return DESTINATIONS[destination](shown) if destination and isinstance(shown, Tensor) else shown
+    return CHANGED[destination](shown) if destination and isinstance(shown, Tensor) else shown

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from nnmagic.relay.module import Module
     from nnmagic.relay.types import RecordType, Type
-    from nnmagic.tinynn.types.annotations import OpenTensor
+    from nnmagic.tinynn.types.annotations import Generator, OpenTensor
 
 
 class _MissingName:
@@ -38,7 +38,8 @@ class ParameterInfo:
     """A parameter as a caller sees it.
 
     kind: one of PARAMETER_KINDS. default: a number, a bool, an array, an AdtValue or a tuple of
-    them; MISSING where there is none. destination: ``"Out"`` or ``"InOut"`` if a call changes the argument.
+    them; MISSING where there is none. destination: ``"Out"`` or ``"InOut"`` if a call changes the argument,
+    an array; ``"Generator"`` if it is a generator of random numbers.
     """
 
     name: str
@@ -67,12 +68,13 @@ class FunctionInfo:
 class Specialization:
     """The arguments that a function is compiled for.
 
-    types: those of the parameters that each call gives a value. values: the compile-time values of others:
+    types: those of the parameters that each call gives a value; that of a generator of random numbers is its
+    annotation. values: the compile-time values of others:
     None, numbers, strings and tuples of them. A parameter that is in neither has its default.
     """
 
     name: str
-    types: Mapping[str, Type]
+    types: Mapping[str, Type | Generator]
     values: Mapping[str, object] = field(default_factory=dict)
 
 

@@ -16,16 +16,20 @@ from nnmagic.tinynn.calls.function_calls import (
 )
 from nnmagic.tinynn.elaborate.annotation_types import is_python_number, parameter_type
 from nnmagic.tinynn.elaborate.context import Elaboration
+from nnmagic.tinynn.elaborate.generators import call_with_generators, require_generator
 from nnmagic.tinynn.namespace.capture import as_compiled_function
 from nnmagic.tinynn.syntax import tree
-from nnmagic.tinynn.types.annotations import OpenTensor, OpenType
+from nnmagic.tinynn.types.annotations import GENERATOR as GENERATOR_ANNOTATION
+from nnmagic.tinynn.types.annotations import Generator, OpenTensor, OpenType
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import is_number, natural_dtype, number_constant
 from nnmagic.tinynn.values.operator_calls import as_computed
 from nnmagic.tinynn.values.symbolic_sizes import as_number
 from nnmagic.tinynn.values.values import (
     FAILED,
+    GENERATOR,
     Environment,
+    GeneratorOf,
     Known,
     LocalFunction,
     NotStaticError,
@@ -36,6 +40,7 @@ from nnmagic.tinynn.values.values import (
     as_value,
     is_failed,
     static_value,
+    takes_generators,
 )
 from nnmagic.tinynn.values.weak_types import as_weak
 
@@ -60,10 +65,13 @@ def fit_template_arguments(
     for parameter in function.definition.params:
         if parameter.ty is None:
             continue
-        pattern = _pattern(ctx, function.environment, parameter.ty)
+        pattern, destination = _pattern(ctx, function.environment, parameter.ty)
         if is_failed(given[parameter.name].value) or isinstance(pattern, str):
             continue
         operand = given[parameter.name]
+        if destination == GENERATOR:
+            require_generator(function.name, parameter.name, operand)
+            continue
         value = fit_pattern(function.name, parameter.name, pattern, operand, dims, make_function)
         if is_python_number(parameter.ty):
             value = as_weak(value)
@@ -71,22 +79,24 @@ def fit_template_arguments(
     return fitted, {name: dim for name, (dim, _) in dims.items()}
 
 
-def _pattern(ctx: Elaboration, environment: Environment, annotation: tree.Annotation) -> Pattern | str:
-    """Return what an annotation says, as the scope of its function has it; "" where an error was reported."""
+def _pattern(
+    ctx: Elaboration, environment: Environment, annotation: tree.Annotation
+) -> tuple[Pattern | str, str]:
+    """Return what `parameter_type` does, in the scope of its function; two "" where an error was reported."""
     outer, ctx.environment = ctx.environment, environment
     try:
         value = ctx.evaluate(annotation.expr)
     finally:
         ctx.environment = outer
     if is_failed(value):
-        return ""
-    pattern = parameter_type(Operand(value, ctx.span(annotation.span)))[0]
-    return None if isinstance(pattern, OpenType) else pattern
+        return "", ""
+    pattern, destination = parameter_type(Operand(value, ctx.span(annotation.span)))
+    return (None if isinstance(pattern, OpenType) else pattern), destination
 
 
 def refuse_destinations(function: LocalFunction | SpecializableFunction, span: Span) -> None:
     """Raise RefusalError for a function that changes its arguments: only one with all its types can."""
-    if any(formal.destination for formal in function.parameters):
+    if any(formal.changes_array for formal in function.parameters):
         message = "one that changes its arguments is called from a cell only if all its types are written"
         raise RefusalError(message, span, hint="write the types of its other parameters")
 
@@ -154,7 +164,7 @@ def call_specialized(
     if any(is_failed(operand.value) for operand in given.values()):
         return FAILED
     defaults = {formal.name: formal.default for formal in function.parameters}
-    types: dict[str, Type] = {}
+    types: dict[str, Type | Generator] = {}
     values: dict[str, object] = {}
     for name, operand in given.items():
         if operand.value is defaults[name]:
@@ -182,11 +192,15 @@ def call_specialized(
         for name, operand in given.items()
         if name not in types and name in names
     ]
+    if takes_generators(linked):
+        return call_with_generators(ctx, linked, left, span, make_function)
     return call_function(linked, left, span, make_function)
 
 
-def _argument_type(function: str, parameter: str, operand: Operand) -> Type:
+def _argument_type(function: str, parameter: str, operand: Operand) -> Type | Generator:
     value = operand.value
+    if isinstance(value, GeneratorOf):
+        return GENERATOR_ANNOTATION
     try:
         tensor = as_computed(as_number(operand))
     except RefusalError:
