@@ -247,6 +247,7 @@ def _as_array(name: _Path | str, type_: TensorType, value: object) -> np.ndarray
         return _from_complex(name, type_, value)
     if isinstance(value, bool | int | float):
         return _from_number(name, type_, value)
+    _refuse_lazy(name, value)
     imported = importer_of(value)
     if imported is None:
         hint = "; convert it with numpy.asarray(..., dtype=...)" if isinstance(value, list | tuple) else ""
@@ -266,6 +267,7 @@ def as_numpy(what: str, value: object) -> np.ndarray | None:
     """
     if isinstance(value, np.ndarray | np.generic):
         return value if isinstance(value, np.ndarray) else np.asarray(value)
+    _refuse_lazy(what, value)
     imported = importer_of(value)
     if imported is None:
         return None
@@ -275,13 +277,18 @@ def as_numpy(what: str, value: object) -> np.ndarray | None:
         raise TypeError(f"{what}: {kind_of(value)} gave no array: {error}") from error
 
 
-def _importer(value: object) -> Callable[[], np.ndarray] | None:
-    """Return a function that exports the array of a foreign object (torch, jax, pandas, …), or None."""
-    if hasattr(value, "__dlpack__"):
-        return lambda: np.from_dlpack(value)
-    if hasattr(value, "__array__"):
-        return lambda: np.asarray(value)
-    return None
+def _refuse_lazy(name: _Path | str, value: object) -> None:
+    """Raise TypeError for an array that is computed when it is asked for: Dask's, and xarray's over these."""
+    graph = getattr(type(value), "__dask_graph__", None)
+    if graph is None or graph(value) is None:
+        return
+    mapped = "x.map_blocks(f, dtype=...)"
+    if hasattr(value, "dims"):
+        mapped = "xarray.apply_ufunc(f, x, dask='parallelized', output_dtypes=[...])"
+    raise TypeError(
+        f"{name} is a lazy array, all of which the call would compute: map the function over its blocks, as "
+        f"in {mapped} or f.ufunc(x), or compute it first, as in f(x.compute())"
+    )
 
 
 def _python_number(value: np.generic, wanted: str) -> object:

@@ -10,15 +10,30 @@ from nnmagic.functions.compile_options import Convert
 from nnmagic.functions.conversions import converted, is_taken
 from nnmagic.relay.types import AnyDim, Dim, TensorType, TupleType, Type, dtype_of_array
 from nnmagic.relay.values import AdtValue
+from nnmagic.tinynn.program import MISSING
 from nnmagic.tinynn.types.annotations import GENERATOR, Generator, OpenTensor
 
 #: What Python's numbers are in a compiled function.
 _NUMBERS: dict[type, str] = {bool: "bool", int: "int64", float: "float64"}
 
 
+#: The types of parameters that may be known when a function is compiled: those of Python's bools and ints.
+PYTHON_INTEGERS = (TensorType((), "bool"), TensorType((), "int64"))
+
+
 def is_known_value(value: object) -> bool:
     """Return whether an argument without a type is known when the function is compiled: None or a string."""
     return value is None or isinstance(value, str)
+
+
+def plain_number(value: object) -> object:
+    """Return an argument as plain numbers of Python: a number, or a tuple of such; MISSING for any other."""
+    if isinstance(value, tuple):
+        parts = tuple(map(plain_number, value))
+        return MISSING if MISSING in parts else parts
+    if isinstance(value, np.generic) and value.dtype.kind in "biuf":
+        value = value.item()
+    return value if type(value) in _NUMBERS else MISSING
 
 
 def argument_type(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,10 @@ from nnmagic.tracebacks import short_errors
 if TYPE_CHECKING:
     import os
 
+    import numpy as np
+
     from nnmagic.functions.data_types import DataType
+    from nnmagic.relay.callbacks import PythonFunction
     from nnmagic.rendering.graph import Graph
     from nnmagic.rendering.listing import Origins
     from nnmagic.rendering.output import Section
@@ -123,7 +127,28 @@ class CompiledFunction(FunctionAttributes):
     @property
     def cache_info(self) -> CacheInfo:
         """Whether it was compiled or found in a cache, and why."""
-        return self._cache_info
+        origin, info = self._definition.origin, self._cache_info
+        if self._definition.carried is None or origin is None or not origin.why or origin.why in info.why:
+            return info
+        return replace(info, why=f"{info.why}; {origin.why}")
+
+    @property
+    @short_errors
+    def ufunc(self) -> np.ufunc:
+        """The function as a NumPy ufunc, with a loop for its dtypes.
+
+        A function of numbers is a ufunc of elements; one of arrays a generalized ufunc, whose signature has
+        the sizes of its types. Parameters that have a default keep it. Raises TypeError for a function that
+        can be none.
+        """
+        from nnmagic.functions.ufuncs import make_ufunc
+
+        return self._keep_ufunc(lambda: make_ufunc(self))
+
+    def _keep_ufunc(self, make: Callable[[], np.ufunc]) -> np.ufunc:
+        """Return its ufunc, made if there is none yet."""
+        kept: dict[str, np.ufunc] = self._definition.__dict__
+        return kept["_ufunc"] if "_ufunc" in kept else kept.setdefault("_ufunc", make())
 
     def _source_holder(self) -> FunctionType | ModuleType:
         return self._definition.source_holder
@@ -183,10 +208,12 @@ class CompiledFunction(FunctionAttributes):
 
         write_onnx(self._definition.exported, path, name=self.name)
 
-    def __reduce__(self) -> tuple[Callable[[bytes], CompiledFunction], tuple[bytes], Any]:
-        from nnmagic.functions.saving import from_bytes, to_bytes
+    def __reduce__(self) -> tuple[Callable[..., CompiledFunction], tuple[object, ...], Any]:
+        from nnmagic.functions.saving import from_pickle, to_bytes
 
-        return from_bytes, (to_bytes(self),), self._attributes()
+        python: list[PythonFunction] = []  # which the pickle carries in its own way
+        data = to_bytes(self, python)
+        return from_pickle, (data, tuple(python)) if python else (data,), self._attributes()
 
     def __dask_tokenize__(self) -> tuple[str, str]:
         """Return what Dask identifies the function by."""

@@ -41,11 +41,15 @@ from nnmagic.tinynn.values.values import (
     LocalFunction,
     Operand,
     RefusalError,
+    SpecializableFunction,
     TupleOf,
     Value,
     as_value,
     is_failed,
 )
+
+#: Functions whose parameters are known.
+_WithParameters = GlobalFunction | LocalFunction | SpecializableFunction | ClosureValue
 
 #: Calls a value: `calls.apply_value`.
 Apply = Callable[[Elaboration, Operand, list[Operand], Span], Value]
@@ -314,7 +318,7 @@ def _in_order(function: Operand, operands: Sequence[Operand], span: Span) -> lis
     value = function.value
     while isinstance(value, GradientOf) and value.kind in ("grad", "value_and_grad", "jacobian"):
         value = value.function.value  # whose parameters it has
-    if not isinstance(value, GlobalFunction | LocalFunction | ClosureValue):
+    if not isinstance(value, _WithParameters):
         return list(operands)
     bind_arguments(_name(value), value.parameters, operands, span)
     ordered = [operand for operand in operands if operand.keyword is None]
@@ -326,8 +330,8 @@ def _in_order(function: Operand, operands: Sequence[Operand], span: Span) -> lis
     return [*ordered, *named.values()]
 
 
-def _name(value: GlobalFunction | LocalFunction | ClosureValue) -> str:
-    return value.written if isinstance(value, GlobalFunction) else value.name
+def _name(value: _WithParameters) -> str:
+    return value.written if isinstance(value, GlobalFunction | SpecializableFunction) else value.name
 
 
 def _number(gradient: GradientOf, number: int, count: int, span: Span) -> int:
@@ -342,7 +346,7 @@ def _number(gradient: GradientOf, number: int, count: int, span: Span) -> int:
 
 def _formals(function: Operand) -> tuple[Formal, ...]:
     value = function.value
-    return value.parameters if isinstance(value, GlobalFunction | LocalFunction | ClosureValue) else ()
+    return value.parameters if isinstance(value, _WithParameters) else ()
 
 
 def _wanted(function: Operand, number: int) -> Type | None:

@@ -167,7 +167,7 @@ def call_specialized(
     types: dict[str, Type | Generator] = {}
     values: dict[str, object] = {}
     for name, operand in given.items():
-        if operand.value is defaults[name] or _is_default(operand, span):
+        if operand.value is defaults[name]:
             continue
         try:
             values[name] = static_value(operand.value)
@@ -195,11 +195,6 @@ def call_specialized(
     if takes_generators(linked):
         return call_with_generators(ctx, linked, left, span, make_function)
     return call_function(linked, left, span, make_function)
-
-
-def _is_default(operand: Operand, span: Span) -> bool:
-    """Return whether an argument is the default that a call leaves out: it has the span of the call."""
-    return operand.span is span
 
 
 def _argument_type(function: str, parameter: str, operand: Operand) -> Type | Generator:

@@ -15,7 +15,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -179,9 +178,9 @@ DIMENSIONS = NUMBERS + MAX_ARITY * len(Number)
 #: CPython's flags of a function that takes its arguments as a vector, with keywords.
 _FASTCALL_WITH_KEYWORDS = 0x80 | 0x02
 
-#: The numbers of PyArray_NewFromDescr and PyArray_Return in NumPy's table of functions for extension modules.
-#: The latter takes an array, and returns a scalar in its place if it is of rank 0.
-_NEW_FROM_DESCR, _RETURN = 94, 76
+#: The number of PyArray_Return in NumPy's table of functions of arrays: it takes an array, and returns a scalar
+#: in its place if it is of rank 0.
+_RETURN = 76
 
 #: The two switches that tables point to: one that is never set, and that of programs with kernels for
 #: threads, which is set in a forked child: its parent's threads are not there.
@@ -284,7 +283,7 @@ def make_direct_call(
         Word.STATE: state_address(held[0]),
         Word.LEFT_COUNT: len(program.left),
         Word.FIRST_LEFT: DIMENSIONS + 3 * len(dims) + sum(len(each or ()) for each in described),
-        Word.MARK: _mark().value if program.parallel else 0,
+        Word.MARK: launch_mark().value if program.parallel else 0,
         Word.SCALARS: sum(slot is not None for slot in filled),
     }
     named = [word for array, axis in dims for word in (array, axis, len(shapes[array]))]
@@ -369,18 +368,9 @@ def _address_of(function: Any) -> int:
 def _functions() -> dict[Word, int]:
     """Return the addresses of functions of CPython, NumPy and TVM."""
     api = ctypes.pythonapi
-    get_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
-        ("PyCapsule_GetPointer", api)
-    )
-    package = "numpy._core" if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else "numpy.core"
-    table = get_pointer(import_module(f"{package}._multiarray_umath")._ARRAY_API, None)
-
-    def of_numpy(number: int) -> int:
-        return ctypes.c_int64.from_address(table + 8 * number).value
-
     return {
-        Word.NEW_ARRAY: of_numpy(_NEW_FROM_DESCR),
-        Word.TO_SCALAR: of_numpy(_RETURN),
+        Word.NEW_ARRAY: numpy_abi.array_function(numpy_abi.NEW_FROM_DESCR),
+        Word.TO_SCALAR: numpy_abi.array_function(_RETURN),
         Word.CALL_PYTHON: _address_of(api.PyObject_Vectorcall),
         Word.CALL: _address_of(tvm_ffi.LIB.TVMFFIFunctionCall),
         Word.INCREF: _address_of(api.Py_IncRef),
@@ -413,7 +403,7 @@ def guard_launches(code: bytes) -> bool:
 
 
 @cache
-def _mark() -> ctypes.c_void_p:
+def launch_mark() -> ctypes.c_void_p:
     """Return the key of a mark that threads have while CPython calls a program with kernels for threads."""
     api = ctypes.pythonapi
     allocate = ctypes.PYFUNCTYPE(ctypes.c_void_p)(("PyThread_tss_alloc", api))
@@ -429,7 +419,7 @@ def _loaded_method(code: bytes) -> _Method | None:
         library = load_objects([code])
         read_mark = _address_of(ctypes.pythonapi.PyThread_tss_get)
         launch = _address_of(runtime_function(_LAUNCH_OF_TVM))
-        guard = ctypes.c_void_p(library[LAUNCH](_mark().value, read_mark, launch))
+        guard = ctypes.c_void_p(library[LAUNCH](launch_mark().value, read_mark, launch))
         if tvm_ffi.LIB.TVMFFIEnvModRegisterContextSymbol(f"__{_LAUNCH_OF_TVM}".encode(), guard):
             return None
         _loaded.append((library, _Method(b"__call__", library[ADDRESS](), _FASTCALL_WITH_KEYWORDS, None)))
