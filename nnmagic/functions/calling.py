@@ -175,7 +175,7 @@ class Caller:
         if self.of_states is None:
             self.of_states = Caller(self.definition, None)
             self.of_states.call = replace(self.call, arity=len(self.call.parameters))
-            self.of_states.takes_states = True
+            self.of_states.takes_states, self.of_states.to_scalars = True, None
         numbers = self.call.generators
         generators = take_generators([(self.call.parameters[number], args[number]) for number in numbers])
         with locked(generators):
@@ -183,7 +183,7 @@ class Caller:
             result = self.of_states(*(states.get(number, value) for number, value in enumerate(args)))
             for number, generator in zip(numbers, generators, strict=True):
                 set_state(generator, states[number])
-        return result if out is None else self._store(result, out)
+        return self._given(result) if out is None else self._store(result, out)
 
     def _store(self, result: Any, out: Any) -> Any:
         """Write the result into ``out``, and return that."""

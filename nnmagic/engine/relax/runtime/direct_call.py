@@ -178,7 +178,7 @@ DIMENSIONS = NUMBERS + MAX_ARITY * len(Number)
 #: CPython's flags of a function that takes its arguments as a vector, with keywords.
 _FASTCALL_WITH_KEYWORDS = 0x80 | 0x02
 
-#: The number of PyArray_Return in NumPy's table of functions of arrays: it takes an array, and returns a scalar
+#: The number of PyArray_Return in NumPy's table of functions of arrays. It takes one, and returns a scalar
 #: in its place if it is of rank 0.
 _RETURN = 76
 
