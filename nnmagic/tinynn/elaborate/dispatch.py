@@ -39,6 +39,7 @@ from nnmagic.tinynn.elaborate.statements import (
     elaborate_break,
     elaborate_continue,
     elaborate_invalid_statement,
+    elaborate_raise,
     elaborate_return,
 )
 from nnmagic.tinynn.syntax import tree
@@ -84,6 +85,7 @@ NODES = NodeTable(
         tree.While: elaborate_while,
         tree.MatchNode: elaborate_match,
         ast.Assert: elaborate_assert,
+        tree.Raise: elaborate_raise,
         tree.DefinitionNode: elaborate_nested_function,
         tree.InvalidStatement: elaborate_invalid_statement,
     },

@@ -123,6 +123,15 @@ class Printed(ast.Expr):  # type: ignore[misc]  # synr is untyped
 
 
 @attr.s(auto_attribs=True, frozen=True)
+class Message(ast.Expr):  # type: ignore[misc]  # synr is untyped
+    """The message of an exception: its texts and values. ``number`` tells the messages of a cell apart."""
+
+    span: ast.Span
+    parts: Sequence[str | FormattedValue]
+    number: int
+
+
+@attr.s(auto_attribs=True, frozen=True)
 class NamedExpr(ast.Expr):  # type: ignore[misc]  # synr is untyped
     """``name := value``."""
 
@@ -243,6 +252,15 @@ class Pass(ast.Stmt):  # type: ignore[misc]  # synr is untyped
     """``pass``, or a lone string."""
 
     span: ast.Span
+
+
+@attr.s(auto_attribs=True, frozen=True)
+class Raise(ast.Stmt):  # type: ignore[misc]  # synr is untyped
+    """``raise kind(message)``; ``kind`` is the name of the class."""
+
+    span: ast.Span
+    kind: str
+    message: Message
 
 
 @attr.s(auto_attribs=True, frozen=True)

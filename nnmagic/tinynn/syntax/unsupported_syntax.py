@@ -28,6 +28,14 @@ PRINT = (
 )
 _CAPTURE = "compute it in another cell; a cell's functions can use the notebook's names"
 
+_TRY = (
+    f"`try` {_NEVER}: an exception ends the call",
+    "test before what would fail, as in `if y != 0:`, or write `try` around the call of the function, in "
+    "another cell",
+)
+#: What ``raise`` takes.
+RAISE = "raise a built-in exception with a message, as in raise ValueError('x must be positive')"
+
 #: Statements: (message, hint).
 STATEMENTS: dict[str, tuple[str, str]] = {
     "ClassDef": ("a class inside a function is not part of TinyNN", "define it at the top of the cell"),
@@ -35,12 +43,8 @@ STATEMENTS: dict[str, tuple[str, str]] = {
     "AsyncFor": (f"`async` {_NEVER}", "leave `async` out"),
     "AsyncWith": (f"`async` {_NEVER}", "leave `async` out"),
     "With": (f"`with` {_NEVER}", _ELSEWHERE),
-    "Try": (f"`try` {_NEVER}", _ELSEWHERE),
-    "TryStar": (f"`try` {_NEVER}", _ELSEWHERE),
-    "Raise": (
-        f"`raise` {_NEVER}",
-        "write assert condition, 'message'; shapes and dtypes are checked from the annotations",
-    ),
+    "Try": _TRY,
+    "TryStar": _TRY,
     "Import": (f"`import` {_NEVER}", "import in another cell; operators need no import"),
     "ImportFrom": (f"`import` {_NEVER}", "import in another cell; operators need no import"),
     "Global": (f"`global` {_NEVER}", "return the value instead"),

@@ -67,7 +67,8 @@ CASES: list[Case] = [
     body("a-comprehension-that-chooses", "return stack([a for a in x if «a > 0»])", "what a comprehension keeps must be known at compile time", "keep all, and choose with where(condition, x, y)"),
     # -- assert ----------------------------------------------------------------------------------------------
     body("an-assert-that-is-false", "assert «x.shape == (4,)», 'four'\nreturn x", "this assertion does not hold: four"),
-    body("a-message-that-is-no-string", "assert n > 0, «n»\nreturn x", "the message of an assertion must be a string"),
+    body("a-message-without-a-text", "assert n > 0, «x + 1j»\nreturn x", "a text shows tensors, numbers, strings and tuples of them, not a Tensor[(3,), c64]", "write its real and its imaginary part"),
+    body("raise-of-no-built-in-exception", "if n > 0:\n    raise «outside»\nreturn x", "a cell cannot raise `outside`", "raise a built-in exception with a message, as in raise ValueError('x must be positive')", outside=outside),
     # -- functions -------------------------------------------------------------------------------------------
     refused("recursion-without-end", "def «f»(x: f32):\n    return f(x)\n", "`f` calls itself, and no branch says what it returns", "write the type of its result, as in -> Tensor[(2, 3), f32], and let a branch end it"),
     body("nested-recursion-without-types", "def g(y):\n    return «g»(y)\nreturn g(x)", "the function `g` calls itself", "give its parameters and its result types, so that it becomes a Relay function"),

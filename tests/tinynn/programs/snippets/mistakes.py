@@ -91,7 +91,7 @@ CASES: list[Case] = [
     body("declared-with-another-shape", "y: f32 = «x»\nreturn y", "`y` is declared as f32, but is Tensor[(3, 4), f32]", "declare it as Tensor[(3, 4), f32], or change its shape"),
     # -- statements ----------------------------------------------------------------------------------------
     body("a-forgotten-return", "«x + 1»", "the value of this expression is not used", "return it, assign it to a name, or leave the line out"),
-    body("raise-at-the-end", "«raise ValueError('negative')»", "`raise` is not part of TinyNN", "write assert condition, 'message'; shapes and dtypes are checked from the annotations"),
+    body("raise-with-two-arguments", "«raise ValueError('negative', 3)»", "an exception of a cell has one message", "put what it says into one formatted string, as in raise ValueError(f'{x} is negative')"),
     body("a-method-without-brackets", "return «x.mean»", "expected a tensor, found the method mean (without its call)", "call it, as in x.mean()"),
     body("a-function-without-brackets", "return «np.mean»", "expected a tensor, found the function mean", "call it, as in mean(x)", **NP),
     body("return-of-none", "return «None»", "expected a tensor, found None", "give a tensor, or a tuple of them"),
