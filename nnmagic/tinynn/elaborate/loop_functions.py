@@ -42,9 +42,20 @@ Apply = Callable[[Elaboration, Operand, list[Operand], Span], Value]
 
 #: The names that the bodies below use, which nothing in the notebook hides.
 _LANGUAGE = (
-    *("absolute", "any", "arange", "asarray", "broadcast_arrays", "floor_divide", "len", "maximum"),
-    *("minimum", "moveaxis", "multiply", "ones", "pad", "ravel", "remainder", "take", "vmap", "where"),
-    *("zeros", "zeros_like"),
+    *(
+        "abs",
+        "absolute",
+        "any",
+        "arange",
+        "asarray",
+        "broadcast_arrays",
+        "float",
+        "floor_divide",
+        "gcd",
+        "int",
+    ),
+    *("isfinite", "lcm", "len", "maximum", "minimum", "moveaxis", "multiply", "ones", "pad", "ravel"),
+    *("remainder", "sqrt", "take", "vmap", "where", "zeros", "zeros_like"),
 )
 
 #: The elements of arrays whose divisors are computed together: vectors, and few rounds that only one needs.
@@ -109,6 +120,8 @@ def call_in_loop(ctx: Elaboration, loop: LoopCall, span: Span, apply: Apply) -> 
             return _map(ctx, loop, span, apply)
         case "gcd" | "lcm":
             return _divisor(ctx, loop, span, apply)
+        case "text":
+            return _inline(ctx, loop.text, loop.operands, span, apply)
         case "delete" | "delete of several":
             return _delete(ctx, loop, span, apply)
     return _piecewise(ctx, loop, span, apply)

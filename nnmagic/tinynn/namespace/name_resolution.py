@@ -407,6 +407,8 @@ def language_name(path: tuple[str, ...]) -> tuple[Value, int] | None:
         return BuiltinName(BUILTINS[".".join(rest)]), len(path)
     if head == "linalg" and len(rest) == 2 and path[0] != "relay" and rest[1] in MODULES["numpy.linalg"]:
         return BuiltinName(MODULES["numpy.linalg"][rest[1]]), used + 1
+    if head == "special" and len(rest) == 2 and path[0] != "relay" and rest[1] in MODULES["scipy.special"]:
+        return BuiltinName(MODULES["scipy.special"][rest[1]]), used + 1
     if head in CONSTANTS and len(path) == 1:
         return Known(CONSTANTS[head]), 1
     if len(path) == 1 and head in ITERATION:

@@ -21,13 +21,10 @@ FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, type(np.mean))
 
 #: Modules by the names under which notebooks usually import them.
 IMPORTS = {
-    "np": "numpy",
-    "numpy": "numpy",
     "jnp": "jax.numpy",
     "jax": "jax",
     "F": "torch.nn.functional",
     "torch": "torch",
-    "math": "math",
     "scipy": "scipy",
     "tf": "tensorflow",
     "pd": "pandas",

@@ -216,13 +216,14 @@ class LoopCall:
 
     kind: ``"scan"``, ``"apply_along_axis"``, ``"piecewise"``, ``"vectorize"``, ``"map"``, or what is written
     in the language as it stands, as ``"gcd"``. number: the axis, or how many conditions. dtypes: those of the
-    results, if they are given.
+    results, if they are given. text: of the kind ``"text"``, the function, in the language.
     """
 
     kind: str
     operands: tuple[Operand, ...]
     number: int = 0
     dtypes: tuple[str, ...] = ()
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)

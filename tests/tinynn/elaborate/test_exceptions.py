@@ -1,4 +1,7 @@
-"""``raise``, and messages with values: Python's exception with Python's message, by every engine."""
+"""``raise``, and messages with values: Python's exception with Python's message, by every engine.
+
+What makes texts of values by ``%`` and ``format`` is rewritten by tinynn/syntax/formatted_texts.
+"""
 
 # ruff: noqa: E501  # a program reads best on one line
 

@@ -137,7 +137,7 @@ def _op(name: str) -> Callable[[Formula, Formula], Formula]:
     return lambda left, right: left.op(name, right)
 
 
-def _nextafter(left: Formula, right: Formula) -> Formula:
+def next_float(left: Formula, right: Formula) -> Formula:
     """Return the neighbour in the order of the bits, which are those of integers for each sign."""
     if left.dtype not in ("float32", "float64"):
         message = f"nextafter is defined for f32 and f64, not {dtype_short_name(left.dtype)}"
@@ -259,7 +259,7 @@ BINARY = (
     _binary_function(
         "logaddexp", "Compute log(exp(x1) + exp(x2)) without overflow.", _op("numpy.logaddexp"), floats=True
     ),
-    _binary_function("nextafter", "Return the next float after x1 towards x2.", _nextafter, floats=True),
+    _binary_function("nextafter", "Return the next float after x1 towards x2.", next_float, floats=True),
     _binary_function(
         "logaddexp2", "Compute log2(2 ** x1 + 2 ** x2) without overflow.", _logaddexp2, floats=True
     ),

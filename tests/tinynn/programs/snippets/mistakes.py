@@ -37,7 +37,6 @@ CASES: list[Case] = [
     refused("a-field-read-as-a-member", "class Point:\n    def Point(x: f32, y: f32): ...\n\ndef f(p: Point):\n    return «p.x»\n", "a Point has no attribute `x`", "`match p:` takes it apart, as in case Cons(head, tail): ..."),
     refused("isinstance-of-a-constructor", "class C:\n    def A(x: f32): ...\n    def B(): ...\n\ndef f(c: C):\n    if «isinstance»(c, A):\n        return 1.0\n    return 2.0\n", "`isinstance` is not part of TinyNN", "to ask which constructor made a value write match, as in case Leaf(value): ...; the types of tensors are known from the annotations"),
     # -- names that are not there ------------------------------------------------------------------------
-    body("numpy-not-imported", "return «np.exp»(x)", "`np` is not defined in the notebook", "run `import numpy as np` in another cell, or write exp, which needs none"),
     body("jax-not-imported", "return «jnp.where»(x > 0, x, 0)", "`jnp` is not defined in the notebook", "run `import jax.numpy as jnp` in another cell, or write where, which needs none"),
     body("torch-not-imported", "return «torch.nn.functional.relu»(x)", "`torch` is not defined in the notebook", "run `import torch` in another cell, or write relu, which needs none"),
     body("a-module-that-nobody-knows", "return «mylib.exp»(x)", "unknown name `mylib`", "assign it first, or define it in another cell"),
