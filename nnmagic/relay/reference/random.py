@@ -101,6 +101,11 @@ def _threefry_generate(given: Given, key: Array) -> Any:
     return after, words.reshape(shape)
 
 
+def _threefry_generate_like(_given: Given, key: Array, like: Array) -> Any:
+    _, words = _generate(key, like.size)
+    return words.reshape(like.shape)
+
+
 def _uniform(given: Given, key: Array, low: Array, high: Array) -> Any:
     shape, dtype = _shape_and_dtype(given)
     after, words = _generate(key, math.prod(shape))
@@ -125,6 +130,7 @@ def _rounded(function: Any, values: Array) -> Any:
 
 RULES: dict[str, Rule] = {
     "random.threefry_generate": _threefry_generate,
+    "numpy.random.bits_like": _threefry_generate_like,
     "random.threefry_split": _split,
     "random.uniform": _uniform,
     "random.normal": _normal,

@@ -30,6 +30,7 @@ from nnmagic.tinynn.elaborate.operations import elaborate_operation
 from nnmagic.tinynn.elaborate.records import make_record
 from nnmagic.tinynn.elaborate.templates import call_specialized
 from nnmagic.tinynn.elaborate.torch_modules import call_module
+from nnmagic.tinynn.elaborate.type_questions import answer_type_question
 from nnmagic.tinynn.operators.iteration import ITERATION
 from nnmagic.tinynn.types.annotations import DType
 from nnmagic.tinynn.values.descriptions import describe, source_text, with_article
@@ -69,6 +70,8 @@ def elaborate_call(ctx: Elaboration, expr: ast.Call) -> Value:
     """Elaborate a call of a function, or of an operator, which synr's tree writes in the same way."""
     if isinstance(expr.func_name, ast.Op):
         return elaborate_operation(ctx, expr)
+    if (answer := answer_type_question(ctx, expr)) is not None:
+        return answer
     callee = _torch_method(ctx, expr) or ctx.operand(expr.func_name)
     if is_callback(callee.value):
         return call_callback(ctx, expr)

@@ -11,6 +11,7 @@ from nnmagic.diagnostics import Note, Span
 from nnmagic.relay.signatures import format_type
 from nnmagic.relay.types import TensorType
 from nnmagic.tinynn.elaborate.context import Elaboration
+from nnmagic.tinynn.elaborate.dictionaries import assign_key, has_keys
 from nnmagic.tinynn.elaborate.expressions import elaborate_name, evaluate_index
 from nnmagic.tinynn.elaborate.let_bindings import let_bind, let_bind_names
 from nnmagic.tinynn.elaborate.operations import binary_operation
@@ -41,6 +42,8 @@ def assign_elements(ctx: Elaboration, target: ast.Call, value: Operand, others: 
     ``others``: the value whose parts other targets of the statement take.
     """
     variable, span = target.params[0], ctx.span(target.span)
+    if assign_key(ctx, target, value, None, span):
+        return
     tensor = read_changed(ctx, variable)
     index = evaluate_index(ctx, target.params[1].values)
     if tensor is None or any(is_failed(item.value) for item in index):
@@ -61,6 +64,9 @@ def elaborate_update(ctx: Elaboration, stmt: tree.UpdateElements) -> None:
     """Elaborate ``name[index] += value`` with any operator. Raises RefusalError."""
     target, span = stmt.target, ctx.span(stmt.span)
     variable = target.params[0]
+    if has_keys(ctx, variable):
+        assign_key(ctx, target, ctx.operand(stmt.rhs), stmt.op.name, span)
+        return
     tensor = read_changed(ctx, variable)
     index = evaluate_index(ctx, target.params[1].values)
     right = ctx.operand(stmt.rhs)

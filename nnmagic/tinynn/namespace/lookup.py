@@ -22,8 +22,8 @@ def look_up(namespace: Mapping[str, object], name: str) -> object:
 
     The rest of a dotted name is looked up in the dictionaries of modules, and in objects that only hold
     values (``capture.member_of``): no code of the notebook runs. A name with brackets, ``Cons()``, is that of
-    a constructor: it gives all data types that have it. ``np``, ``numpy`` and ``math`` need no import. One that ends with ``CALLED`` is that of a function
-    that Python will call: a method is bound to its object.
+    a constructor: it gives all data types that have it. One that ends with ``CALLED`` is that of a function
+    that Python will call: a method is bound to its object. ``np``, ``numpy`` and ``math`` need no import.
     """
     import sys
     from types import ModuleType

@@ -123,6 +123,22 @@ class Printed(ast.Expr):  # type: ignore[misc]  # synr is untyped
 
 
 @attr.s(auto_attribs=True, frozen=True)
+class Dictionary(ast.Expr):  # type: ignore[misc]  # synr is untyped
+    """``{key: value, **others}``; the key of others is None."""
+
+    span: ast.Span
+    items: Sequence[tuple[ast.Expr | None, ast.Expr]]
+
+
+@attr.s(auto_attribs=True, frozen=True)
+class DictionaryComprehension(ast.Expr):  # type: ignore[misc]  # synr is untyped
+    """``{key: value for target in items}``; ``pairs`` is the comprehension of keys and values."""
+
+    span: ast.Span
+    pairs: Comprehension
+
+
+@attr.s(auto_attribs=True, frozen=True)
 class Message(ast.Expr):  # type: ignore[misc]  # synr is untyped
     """The message of an exception: its texts and values. ``number`` tells the messages of a cell apart."""
 

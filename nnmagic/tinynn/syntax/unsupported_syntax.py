@@ -78,13 +78,8 @@ TOP_LEVEL: dict[str, tuple[str, str]] = {
 
 #: Expressions: (message, hint).
 EXPRESSIONS: dict[str, tuple[str, str]] = {
-    "Dict": (f"a dictionary {_NEVER}", "use names or a tuple"),
     "Set": (f"a set {_NEVER}", "use a tuple"),
     "SetComp": (
-        f"a comprehension {_NEVER}",
-        "write a list instead, as in [x * 2, x * 3]",
-    ),
-    "DictComp": (
         f"a comprehension {_NEVER}",
         "write a list instead, as in [x * 2, x * 3]",
     ),
@@ -105,5 +100,5 @@ CHANGE_A_LIST: dict[str, str] = {
     "clear": "write {0} = []",
     "reverse": "write {0} = {0}[::-1]",
     "sort": "write {0} = sort({0}, axis=-1), and of a list: {0} = sort(stack({0}), axis=0)",
-    "update": "use names or a tuple",
+    "update": "write {0}[key] = value, or {0} = {{**{0}, **others}}",
 }

@@ -424,6 +424,24 @@ def as_value(expr: ir.Expr, type_: Type) -> Value:
     return TupleOf(tuple(items), Computed(expr, type_), type_ if isinstance(type_, RecordType) else None)
 
 
+#: The record that a dictionary of a function is.
+DICTIONARY = "dict"
+
+
+def dictionary_of(entries: Mapping[object, Value]) -> TupleOf:
+    """Return a dictionary: a record of its keys, whose types its items decide."""
+    return TupleOf(tuple(entries.values()), record=RecordType((), DICTIONARY, tuple(entries)))  # type: ignore[arg-type]
+
+
+def entries_of(value: Value) -> Mapping[object, Value] | None:
+    """Return the items of a dictionary by their keys; None of any other value."""
+    if isinstance(value, DictOf):
+        return value.items
+    if isinstance(value, TupleOf) and value.record is not None and value.record.name == DICTIONARY:
+        return dict(zip(value.record.names, value.items, strict=True))
+    return None
+
+
 def tuple_type(fields: Iterable[Type], record: RecordType | None) -> TupleType:
     """Return the type of a tuple, or that of a record whose fields have these types."""
     types = tuple(fields)

@@ -1324,7 +1324,6 @@ CASES = [
         "raise a built-in exception with a message, as in raise ValueError('x must be positive')",
         "if x.sum() > 999:\n    raise ValueError('x must be positive')\nreturn x",
     ),
-    case(X, "a = {'x': x}\nreturn a['x']", "use names or a tuple", "a = (x,)\nreturn a[0]"),
     case(X, "a = {x}\nreturn x", "use a tuple", "a = (x,)\nreturn a[0]"),
     case(
         X,

@@ -152,5 +152,5 @@ CASES: list[Case] = [
     refused("print", function(X, "«print(x)»\nreturn x"), "`print` prints only in a cell that is compiled for debugging", "write %%tinynn --debug, or compile(..., debug=True); or return the value and print it in another cell"),
     refused("open", function(X, 'y = «open»("file")\nreturn x'), "`open` is not part of TinyNN"),
     refused("eval", function(X, '«eval»("x")'), "`eval` is not part of TinyNN", "compute it in another cell"),
-    refused("isinstance", function(X, "y = «isinstance»(x, x)\nreturn x"), "`isinstance` is not part of TinyNN"),
+    refused("isinstance", function(X, "y = isinstance(x, «x»)\nreturn x"), "`isinstance` asks for tuple, list, dict, str, bool, int, float, complex, np.ndarray and NumPy's kinds of numbers, not for `x`"),
 ]  # fmt: skip
