@@ -467,7 +467,7 @@ def _no_field(path: tuple[str, ...], owner: object, span: Span) -> RefusalError:
     members = member_names(owner)
     if is_method(owner, field):
         message = f"`{name}` is a method of {what}, and nothing of Python runs in a cell"
-        return RefusalError(message, span, hint="call it in another cell, and pass its result as an argument")
+        return RefusalError(message, span, hint=ELSEWHERE)
     if field in members:
         message = f"`{name}` is made by code of {what}, and nothing of Python runs in a cell"
         return RefusalError(message, span, hint=f"give it a name in another cell, as in {field} = {name}")

@@ -37,10 +37,13 @@ NOT_HERE = {
     "jit": "leave it out: the functions of a cell are compiled",
 }
 
+#: A call of a function of Python, which the call at hand replaces in hints.
+CALLBACK = "callback(function, x, result=Tensor[(3,), f32])"
+
 #: What to do about a function that a cell has in no form.
 ELSEWHERE = (
     "call it in another cell, and pass its result as an argument; where a function needs it in the middle, "
-    "or in a loop, split the function there, and let Python call the parts"
+    f"write {CALLBACK}, which calls Python"
 )
 
 #: Libraries whose functions equal a cell's functions of the same names: all; all but ``_OTHERWISE``.
