@@ -26,6 +26,7 @@ from nnmagic.tinynn.builtins.numpy.bits import BITS
 from nnmagic.tinynn.builtins.numpy.complex_numbers import COMPLEX_NUMBERS, PYTHON_COMPLEX
 from nnmagic.tinynn.builtins.numpy.creation import CREATION
 from nnmagic.tinynn.builtins.numpy.deletion import DELETION
+from nnmagic.tinynn.builtins.numpy.derived import DERIVED
 from nnmagic.tinynn.builtins.numpy.differences import DIFFERENCES
 from nnmagic.tinynn.builtins.numpy.dtype_limits import DTYPE_LIMITS
 from nnmagic.tinynn.builtins.numpy.elementwise import ELEMENTWISE
@@ -89,6 +90,7 @@ _NUMPY_ROWS = (
     *WINDOWS,
     *NUMBER_THEORY,
     *DELETION,
+    *DERIVED,
 )
 _LAYERS = (*CONVOLUTIONS, *POOLING, *NORMALIZATION, *IMAGES, *PATCHES, *ATTENTION, *RECURRENT)
 _NEURAL_ROWS = (*ACTIVATIONS, *_LAYERS, *LOSSES)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast as py
 import math
+import re
 from collections.abc import Callable, Sequence
 
 from synr import ast
@@ -39,24 +40,6 @@ from nnmagic.tinynn.values.values import (
 
 #: Calls a value: `calls.apply_value`.
 Apply = Callable[[Elaboration, Operand, list[Operand], Span], Value]
-
-#: The names that the bodies below use, which nothing in the notebook hides.
-_LANGUAGE = (
-    *(
-        "abs",
-        "absolute",
-        "any",
-        "arange",
-        "asarray",
-        "broadcast_arrays",
-        "float",
-        "floor_divide",
-        "gcd",
-        "int",
-    ),
-    *("isfinite", "lcm", "len", "maximum", "minimum", "moveaxis", "multiply", "ones", "pad", "ravel"),
-    *("remainder", "sqrt", "take", "vmap", "where", "zeros", "zeros_like"),
-)
 
 #: The elements of arrays whose divisors are computed together: vectors, and few rounds that only one needs.
 _BLOCK = 128
@@ -297,7 +280,7 @@ def _local(text: str, span: Span, more: dict[str, Value] | None = None) -> Local
     (definition,) = cell.funcs.values()
     assert isinstance(definition, DefinitionNode)
     bindings = Bindings()
-    for name in _LANGUAGE:
+    for name in sorted(BUILTINS.keys() & set(re.findall(r"\w+", text))):  # nothing in the notebook hides them
         bindings.bind(name, BuiltinName(BUILTINS[name]), span)
     for name, value in (more or {}).items():
         bindings.bind(name, value, span)
