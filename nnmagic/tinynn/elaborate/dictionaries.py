@@ -13,7 +13,6 @@ from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.operator_calls import is_tensor, tensor_type
 from nnmagic.tinynn.values.values import (
     FAILED,
-    DictOf,
     Known,
     Operand,
     RefusalError,
@@ -65,11 +64,18 @@ def _key(operand: Operand) -> str | int:
     raise RefusalError(message, operand.span, hint="for keys of the call use an array, and index it")
 
 
-def has_keys(ctx: Elaboration, variable: ast.Var) -> bool:
-    """Return whether a name of the function stands for a dictionary of it."""
-    owner = ctx.environment.owner(variable.id.name)
-    held = None if owner is None else owner.bindings.locals.get(variable.id.name)
-    return held is not None and not isinstance(held, DictOf) and entries_of(held) is not None
+def has_keys(ctx: Elaboration, target: ast.Call) -> bool:
+    """Return whether what is assigned is an item of a dictionary of the function."""
+    return _held(ctx, target) is not None
+
+
+def _held(ctx: Elaboration, target: ast.Call) -> TupleOf | None:
+    """Return the dictionary of the function whose item is assigned; None for anything else."""
+    if not isinstance(target.params[0], ast.Var):
+        return None
+    owner = ctx.environment.owner(target.params[0].id.name)
+    held = None if owner is None else owner.bindings.locals.get(target.params[0].id.name)
+    return held if isinstance(held, TupleOf) and entries_of(held) is not None else None
 
 
 def assign_key(ctx: Elaboration, target: ast.Call, value: Operand, op: AnyOp | None, span: Span) -> bool:
@@ -77,15 +83,12 @@ def assign_key(ctx: Elaboration, target: ast.Call, value: Operand, op: AnyOp | N
 
     Raises RefusalError.
     """
-    name = target.params[0].id.name
-    owner = ctx.environment.owner(name)
-    held = None if owner is None else owner.bindings.locals.get(name)
-    entries = None if held is None or isinstance(held, DictOf) else entries_of(held)
-    if owner is None or entries is None:
+    held = _held(ctx, target)
+    entries = None if held is None else entries_of(held)
+    if entries is None:
         return False
-    index = target.params[1].values
-    place = ctx.span(target.span)
-    if owner is not ctx.environment:
+    name, index, place = target.params[0].id.name, target.params[1].values, ctx.span(target.span)
+    if ctx.environment.owner(name) is not ctx.environment:
         hint = f"change a copy that is the function's own: {name}_ = dict({name})"
         message = f"`{name}` belongs to the function around, and cannot be changed here"
         raise RefusalError(message, place, hint=hint)

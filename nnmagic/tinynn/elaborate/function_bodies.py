@@ -11,6 +11,7 @@ from nnmagic.relay import expr as ir
 from nnmagic.relay.failures import Failure
 from nnmagic.relay.types import ARRAY_DTYPES, TensorType, TupleType, Type
 from nnmagic.tinynn.analysis.bound_names import find_assigned_names
+from nnmagic.tinynn.elaborate.annotation_types import has_python_numbers
 from nnmagic.tinynn.elaborate.context import Elaboration
 from nnmagic.tinynn.elaborate.control_flow_blocks import (
     RAISES_TYPE,
@@ -23,9 +24,10 @@ from nnmagic.tinynn.elaborate.control_flow_blocks import (
     guard,
     render,
 )
-from nnmagic.tinynn.elaborate.conversions import convert_to_declared, to_relay
+from nnmagic.tinynn.elaborate.conversions import convert_result, convert_to_declared, to_relay
 from nnmagic.tinynn.elaborate.merging import MergeConflictError, MergePlan, plan_merge, to_planned_type
 from nnmagic.tinynn.syntax import tree
+from nnmagic.tinynn.types.annotations import OpenTensor, OpenType
 from nnmagic.tinynn.values.descriptions import describe
 from nnmagic.tinynn.values.numbers import is_number
 from nnmagic.tinynn.values.values import Computed, Dimension, Known, Operand, RefusalError, Value, is_failed
@@ -33,7 +35,10 @@ from nnmagic.tinynn.values.weak_types import is_weak
 
 
 def finish_body(
-    ctx: Elaboration, definition: tree.DefinitionNode, block: Block, declared: Type | None
+    ctx: Elaboration,
+    definition: tree.DefinitionNode,
+    block: Block,
+    declared: Type | OpenTensor | OpenType | None,
 ) -> Computed | None:
     """Return a function's body as one expression; None where an error was reported. Raises RefusalError."""
     exits = [exit_ for exit_, _ in exits_of(block.end)]
@@ -46,7 +51,8 @@ def finish_body(
         return None
     raising = find_raising(block.end)
     if raising is not None and raising.guard_of(block.end) is not None and not ctx.environment.failed:
-        return _finish_raising(ctx, definition, block, declared)
+        known = None if isinstance(declared, OpenTensor | OpenType) else declared
+        return _finish_raising(ctx, definition, block, known)
     open_ends = [exit_ for exit_ in exits if exit_.kind is ExitKind.GOES_ON]
     if open_ends and not ctx.environment.failed:
         _report_no_return(ctx, definition, open_ends, exits)
@@ -101,7 +107,7 @@ def _finish_changing(
     ctx: Elaboration,
     definition: tree.DefinitionNode,
     block: Block,
-    declared: Type | None,
+    declared: Type | OpenTensor | OpenType | None,
     exits: Sequence[BlockExit],
 ) -> Computed | None:
     """Return the body of a function that changes arrays: what they hold in the end, after its own result."""
@@ -150,7 +156,7 @@ def _finish(
     ctx: Elaboration,
     definition: tree.DefinitionNode,
     block: Block,
-    declared: Type | None,
+    declared: Type | OpenTensor | OpenType | None,
     exits: Sequence[BlockExit],
     more: tuple[Type, ...] = (),
     leaf: Callable[[BlockExit, tuple[ir.Expr, ...]], ir.Expr] = lambda _exit, own: own[0],
@@ -165,18 +171,26 @@ def _finish(
         return None
     span = None if definition.ret_type is None else ctx.span(definition.ret_type.span)
     what = f"the result of `{definition.name}`"
+    of_python = has_python_numbers(definition.ret_type)
     plan: MergePlan | None = None
+    fitted = {id(value): value for value in usable}
+    if isinstance(declared, OpenTensor | OpenType):
+        fitted = {
+            id(value): Operand(convert_result(what, declared, value, span, of_python=of_python), value.span)
+            for value in usable
+        }
+        declared = None
     if declared is None and len(usable) > 1:
-        plan = _plan_result(definition, usable)
+        plan = _plan_result(definition, [*fitted.values()])
 
     def part_of(value: Operand) -> Computed:
         if declared is not None:
-            return convert_to_declared(what, declared, value, span)
+            return convert_result(what, declared, value, span, of_python=of_python)
         return to_relay(value) if plan is None else to_planned_type(plan, value)
 
-    parts = {id(value): part_of(value) for value in usable}
+    parts = {id(value): part_of(fitted[id(value)]) for value in usable}
     result = declared if declared is not None and len(usable) > 1 else parts[id(usable[0])].type
-    weak = declared is None and all(_is_number_alone(value.value) for value in usable)
+    weak = declared is None and all(_is_number_alone(each.value) for each in fitted.values())
     if more:
         result, weak = TupleType((result, *more)), False
     if ctx.environment.failed or len(usable) < len(values):
